@@ -31,10 +31,11 @@ def one_of(title: str, name: str, choices: Sequence[str], most: int | None = Non
     """The hint for an unknown name: the near choices, else the first or all."""
     from difflib import get_close_matches  # noqa: PLC0415 - start-up time
 
-    near = get_close_matches(name, choices)
-    return (
-        f"Did you mean {' or '.join(near)}?" if near else f"{title}: {', '.join(choices[:most])}."
-    )
+    if near := get_close_matches(name, choices):
+        return f"Did you mean {' or '.join(near)}?"
+    shown = choices[:most]
+    more = f" and {len(choices) - len(shown):,} more" if len(choices) > len(shown) else ""
+    return f"{title}: {', '.join(shown)}{more}."
 
 
 class UsageError(GpuprofError):

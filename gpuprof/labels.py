@@ -10,6 +10,11 @@ LABELS: Final = {
     "kernels_new": "new kernels",
     "kernels_gone": "removed kernels",
     "graphs": "CUDA graphs",
+    # Groups of totals.
+    "communication_kernels": "communication kernels",
+    "peer_transfers": "peer transfers",
+    "gpu_activities": "GPU activities",
+    "api_calls": "API calls",
     # Ways of copies.
     "staged": "through the host",
     "uvm": "managed memory",

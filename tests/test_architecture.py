@@ -21,7 +21,17 @@ PACKAGE = Path(__file__).parent.parent / "gpuprof"
 LAYERS = (
     ("errors",),
     ("native",),
-    ("units", "labels", "temporary_files", "cuda", "nsight", "signals", "machine", "startup"),
+    (
+        "units",
+        "labels",
+        "short_texts",
+        "temporary_files",
+        "cuda",
+        "nsight",
+        "signals",
+        "machine",
+        "startup",
+    ),
     ("allocator", "second_thread"),
     ("xspace", "secrets", "json_input", "json_values", "manifest"),
     ("sweep_cells",),

@@ -232,14 +232,14 @@ job_options: Final = in_order(
         "--rank",
         type=click.IntRange(min=0),
         metavar="N",
-        help="Of a job of many files, only this rank.",
+        help="Only this rank of a job of several files.",
     ),
     click.option(
         "--workers",
         type=click.IntRange(min=1),
         metavar="N",
-        help="Read the files of a job in N processes; by default, more than 16 files in one per "
-        "core.",
+        help="Read the files of a job in N processes; by default, one per core for more than 16 "
+        "files.",
     ),
     click.option(
         "--memory-limit",

@@ -64,7 +64,7 @@ def command(
       gpuprof plot --list
       gpuprof plot matrix train.sqlite -o matrix.png
       gpuprof plot steps train.sqlite --skip-steps 5 -o steps.svg
-      gpuprof plot variants --label one=a.sqlite --label two=b.sqlite -o variants.svg
+      gpuprof plot variants --label one=a.sqlite --label two=b.sqlite -o two.svg
       gpuprof plot scaling times.csv -o scaling.svg
       gpuprof plot batch gpuprof-sweeps/train -o batch.svg
       gpuprof plot timeline train.sqlite --from 1.2s --to 1.4s -o timeline.svg

@@ -9,7 +9,6 @@ from gpuprof.jobs.contract import JobFile
 from gpuprof.readers import inputs, lists, read_profile, recording_files
 from gpuprof.readers.gpuprof import data_set, run_folder
 from gpuprof.readers.merged_ranks import file_of, ranks_of_names
-from gpuprof.units import counted
 
 
 def job_files(files: Sequence[Path]) -> list[JobFile]:
@@ -73,7 +72,8 @@ def file_of_rank(paths: Sequence[str], rank: int) -> Path:
             return file
     ranks = sorted(number for number in named.values() if number is not None)
     hint = f"File names give ranks {ranks[0]} to {ranks[-1]}." if ranks else None
-    msg = f"none of {counted(len(files), 'file', 'files')} is of rank {rank}"
+    of_files = f"{files[0]} is not" if len(files) == 1 else f"none of {len(files):,} files is"
+    msg = f"{of_files} of rank {rank}"
     raise InputError(msg, hint)
 
 

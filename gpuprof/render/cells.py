@@ -2,9 +2,8 @@
 
 import re
 import textwrap
-from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from itertools import chain, count, groupby, pairwise, takewhile
+from itertools import chain, takewhile
 from typing import Any, Final
 
 import pyarrow as pa
@@ -12,16 +11,16 @@ import pyarrow as pa
 from gpuprof import units
 from gpuprof.analyses import analysis_named
 from gpuprof.kernel_names import short_names
+from gpuprof.labels import label
 from gpuprof.schema import PROCESS_BITS, TEXT, Column, Kind, texts
 
 _PIECES: Final = re.compile(r"[^-_/.,:<( ]*(?:\.\.|::|[-_/.,:<( ])?")
 # Long words of labels, with the places where a hyphen may break them.
 _HYPHENATED: Final = {"communication": ("communi-", "cation")}
+# Columns of keys. CSV, JSON and Parquet have the keys, people read their labels.
+_KEYS: Final = {"activity_group", "part_of", "memcpy_kind", "path", "lane", "part"}
 # What steers a terminal, and what turns the direction of the text around it or ends its line.
 CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]+")
-_WORD: Final = re.compile(r"\w+$")
-_ROUNDS: Final = 2  # What differs may read the same as that of another template's variants.
-_TYPE: Final = "void "  # Of every kernel template, in front of what tells them apart.
 
 
 def cell(spec: Column, value: Any) -> str:  # noqa: ANN401 - any cell
@@ -34,6 +33,11 @@ def cell(spec: Column, value: Any) -> str:  # noqa: ANN401 - any cell
         return _SHOW[spec.kind](value)
     number = f"{value:,.4g}" if value % 1 else f"{value:,.0f}"
     return f"{number} {spec.unit}".strip()
+
+
+def cell_of(name: str, spec: Column, value: Any) -> str:  # noqa: ANN401 - any cell
+    """A value of a named column as people read it: the label of a key, such as PtoP_staged."""
+    return cell(spec, label(value) if name in _KEYS and value is not None else value)
 
 
 def _process(number: int) -> str:
@@ -84,79 +88,6 @@ def percent(share: float | None) -> str:
 def clean(text: str) -> str:
     """Text from a recording without what would steer a terminal or turn the text around it."""
     return CONTROL.sub(" ", text)
-
-
-def shortened(text: str, width: int) -> str:
-    """Text cut in its middle to a width: kernels differ at both ends of their names."""
-    if len(text) <= width:
-        return text
-    if width < 4:  # noqa: PLR2004 - room for no more than the dots
-        return text[:width]
-    head_width = (width - 2) // 2 + (width - 2) % 2
-    return f"{text[:head_width]}..{text[len(text) - (width - 2 - head_width) :]}"
-
-
-def cut(text: str, width: int) -> str:
-    """Text cut at its end to a width."""
-    return text if len(text) <= width else f"{text[: max(width - 2, 0)]}.."[:width]
-
-
-def shortened_apart(
-    texts: Sequence[str], width: int, shorten: Callable[[str, int], str] = shortened
-) -> list[str]:
-    """Texts cut to a width so that those which differ look different.
-
-    Those that would look alike, such as variants of one template, show the word in which they
-    differ from the one most like them.
-
-    Args:
-        texts: What is shown together.
-        width: The most characters of each.
-        shorten: How others are cut: in the middle, or at the end by `cut`.
-    """
-    bare = {text: text if len(text) <= width else text.removeprefix(_TYPE) for text in texts}
-    shown = {text: shorten(short, width) for text, short in bare.items()}
-    for _ in range(_ROUNDS):
-        for alike in _alike(shown):
-            shown |= _where_different({text: bare[text] for text in alike}, width)
-    taken = set(shown.values())
-    for alike in _alike(shown):
-        marks = (f"#{number}" for number in count(2))
-        marked = (f"{shown[alike[0]][: max(width - len(m), 0)]}{m}" for m in marks)
-        for text in alike[1:]:
-            shown[text] = next(text for text in marked if text not in taken)
-            taken.add(shown[text])
-    return [shown[text] for text in texts]
-
-
-def _alike(shown: Mapping[str, str]) -> list[list[str]]:
-    """Groups of texts that are shown as the same."""
-    ordered = sorted(shown, key=lambda text: shown[text])
-    groups = [list(group) for _, group in groupby(ordered, key=lambda text: shown[text])]
-    return [group for group in groups if len(group) > 1]
-
-
-def _where_different(bare: Mapping[str, str], width: int) -> dict[str, str]:
-    ordered = sorted(bare, key=lambda text: bare[text])
-    # In this order no other text begins with more of the same than a neighbour does.
-    shared = [0, *(_shared(bare[a], bare[b]) for a, b in pairwise(ordered)), 0]
-    places = map(max, pairwise(shared))
-    return {t: _around(bare[t], place, width) for t, place in zip(ordered, places, strict=True)}
-
-
-def _shared(first: str, second: str) -> int:
-    """How many characters two texts both begin with."""
-    ends = range(1, min(len(first), len(second)) + 1)
-    return bisect_left(ends, x=True, key=lambda end: first[:end] != second[:end])
-
-
-def _around(text: str, place: int, width: int) -> str:
-    """The beginning of a text, and the word at a place in it with what follows."""
-    head = width // 4
-    before = text[max(place - width // 3, 0) : place]
-    start = place - len(before) + len(_WORD.sub("", before))
-    shown = f"{text[:head]}..{text[start:]}" if start > head + 2 else text
-    return cut(shown, width)
 
 
 def without_common_ends(labels: Sequence[str]) -> dict[str, str]:
@@ -212,16 +143,21 @@ def folded(text: str, width: int) -> str:
     return "\n".join(part for line in lines for part in textwrap.wrap(line, width) or [""])
 
 
-def with_short_names(table: pa.Table) -> pa.Table:
+def with_short_names(table: pa.Table, column_name: str = "name") -> pa.Table:
     """A table of kernels with short names, each unlike any other of the table."""
-    names = table.column("name").to_pylist()
-    shown = short_names(names)
-    column = texts([shown[name] for name in names])
-    return table.set_column(table.column_names.index("name"), "name", column)
+    names = table.column(column_name).to_pylist()
+    shown = short_names(name for name in names if name is not None)
+    column = texts([shown.get(name) for name in names])
+    return table.set_column(table.column_names.index(column_name), column_name, column)
 
 
 def with_one_name(table: pa.Table, *, has_full_names: bool = False) -> pa.Table:
-    """A result table for people: with the short or the full names of kernels, not both."""
+    """A result table for people: with the short or the full names of kernels, not both.
+
+    The table of pauses has full names alone, and people see short ones there, too.
+    """
+    if "ended_by" in table.column_names and not has_full_names:
+        return with_short_names(table, "ended_by")
     if "short_name" not in table.column_names:
         return table
     named = table if has_full_names else with_short_names(table)

@@ -14,7 +14,7 @@ from gpuprof import units
 from gpuprof.analyses import analysis_named
 from gpuprof.facts import PEER_DEVICE_COPY, PEER_STAGED
 from gpuprof.labels import label
-from gpuprof.render.cells import cell, clean, headings, schema_columns, with_one_name
+from gpuprof.render.cells import cell, cell_of, clean, headings, schema_columns, with_one_name
 from gpuprof.render.contract import Page, Row
 from gpuprof.reports import Report
 from gpuprof.schema import Kind
@@ -180,7 +180,7 @@ def table_grid(title: str, name: str, table: pa.Table) -> Grid:
     columns = schema_columns(name, table)
     rows = table.to_pylist()
     columns_shown = [c for c in columns if not rows or any(row[c] not in _NOTHING for row in rows)]
-    cells = [tuple(cell(columns[c], row[c]) for c in columns_shown) for row in rows]
+    cells = [tuple(cell_of(c, columns[c], row[c]) for c in columns_shown) for row in rows]
     names = tuple(i for i, c in enumerate(columns_shown) if columns[c].kind == Kind.TEXT)
     sentences = tuple(i for i in names if columns_shown[i] in _SENTENCES)
     keys = tuple(i for i, c in enumerate(columns_shown) if c in _KEYS)

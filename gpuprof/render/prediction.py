@@ -10,12 +10,13 @@ from gpuprof.analyses.prediction.predict import SCHEMAS, Prediction
 from gpuprof.kernel_names import short_names
 from gpuprof.profile import Origin
 from gpuprof.render import csv, json, markdown, terminal
-from gpuprof.render.cells import cell, headings, shortened, signed_ns
+from gpuprof.render.cells import cell, headings, signed_ns
 from gpuprof.render.charts import canvas
 from gpuprof.render.contract import Page, Row
 from gpuprof.render.output import Output
 from gpuprof.render.overview import Grid
 from gpuprof.reports import FORMAT_VERSION
+from gpuprof.short_texts import cut
 from gpuprof.units import counted, say_ns, time_axis
 
 if TYPE_CHECKING:
@@ -228,7 +229,7 @@ def _draw(axes: "Axes", place: int, rows: Sequence[Row], factor: float) -> None:
     for row in wide[:_LABELS]:
         middle = (row["start_ns"] + row["end_ns"]) / 2 / factor
         room = int(90 * (row["end_ns"] - row["start_ns"]) / end)
-        text = shortened(names.get(row["name"], row["name"]), room)
+        text = cut(names.get(row["name"], row["name"]), room)
         box = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
         axes.annotate(text, (middle, place), ha="center", va="center", fontsize=8, bbox=box)
     canvas.annotate(axes, say_ns(end), (end / factor, place))

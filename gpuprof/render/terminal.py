@@ -13,10 +13,11 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
-from gpuprof.render.cells import clean, cut, folded, shortened, shortened_apart
+from gpuprof.render.cells import clean, folded
 from gpuprof.render.contract import Page, Renderer
 from gpuprof.render.overview import Grid, findings_lines, report_grids
 from gpuprof.reports import Report
+from gpuprof.short_texts import cut, shortened, shortened_apart
 from gpuprof.units import bound
 
 if TYPE_CHECKING:
@@ -29,7 +30,9 @@ _MORE: Final = "More: --table NAME (--list), --all, --per-step, --range, --devic
 _KERNELS: Final = 20  # Of each candidate; csv and json have all.
 _LEAST: Final = 12  # No name is cut shorter than this,
 _LEAST_ALONE: Final = 0.4  # nor a long one than this part of a page where no other is,
-_WORD: Final = re.compile(r"[\w-]{0,28}")  # nor a word such as synchronising_call.
+_WORD: Final = re.compile(r"[\w-]{0,28}")  # nor a word such as synchronising_call,
+_SHORT: Final = 0.27  # nor what takes less of a page, such as PtoP through the host.
+_KEYS_SHARE: Final = 0.55  # Of a page, for the names that every block of columns begins with.
 _LABEL: Final = 60  # No label takes more of a sentence.
 _HEADING_LINES: Final = 6
 _GLUE: Final = "\ue000"  # Holds a figure to its unit: Rich breaks lines at any kind of space.
@@ -106,7 +109,7 @@ def _with_short_labels(result: "Comparison", page: Page) -> Callable[[str], str]
     """What shortens the labels of variants in sentences that they would fill a screen with."""
     labels = [clean(label) for label in result.variants.column("variant").to_pylist()]
     long = [] if page.is_wide else [label for label in labels if len(label) > _LABEL]
-    shown = [*zip(long, shortened_apart(long, _LABEL), strict=True)]
+    shown = [*zip(long, shortened_apart(long, _LABEL, shortened), strict=True)]
 
     def short(text: str) -> str:
         text = clean(text)
@@ -201,7 +204,7 @@ def _lines(grid: Grid, widths: Mapping[int, int]) -> Iterator[str]:
 def _cells(texts: Sequence[str], width: int) -> list[str]:
     """Texts of a column in lines of its width; of those that need too many, the end is cut."""
     room = _NAME_LINES * width
-    shown = dict(zip(texts, shortened_apart(texts, room, cut), strict=True))
+    shown = dict(zip(texts, shortened_apart(texts, room), strict=True))
     lines = {text: _wrapped(look, width) for text, look in shown.items()}
     return [lines[text] for text in texts]
 
@@ -266,10 +269,10 @@ def _blocks(grid: Grid, widths: Sequence[int], page: Page) -> list[list[int]]:
     if page.is_wide:
         return [list(columns)]
     least = {c: _least(grid, c, widths[c], page) for c in columns}
-    # Half of a line is for the names that every block begins with; others are shown once.
+    # Every block begins with names; those that take most of a line are shown once.
     named = [c for c in columns if c in {*grid.name_columns, *grid.keys}]
     some = [named[:n] for n in range(len(named), 1, -1)]
-    keys = next((k for k in some if _taken(least, k) <= page.width // 2), named[:1])
+    keys = next((k for k in some if _taken(least, k) <= _KEYS_SHARE * page.width), named[:1])
     blocks: list[list[int]] = []
     for column in columns:
         if column in keys:
@@ -283,7 +286,8 @@ def _blocks(grid: Grid, widths: Sequence[int], page: Page) -> list[list[int]]:
 def _least(grid: Grid, column: int, width: int, page: Page) -> int:
     """How narrow a column may become: figures and words stay whole."""
     cells = {row[column] for row in grid.rows}
-    if column not in grid.name_columns or all(map(_WORD.fullmatch, cells)):
+    is_short = width <= _SHORT * page.width or all(map(_WORD.fullmatch, cells))
+    if column not in grid.name_columns or is_short:
         return width
     alone = max(_LEAST, int(_LEAST_ALONE * page.width))
     is_long = len(grid.name_columns) == 1 and width > alone

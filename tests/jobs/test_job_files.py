@@ -66,6 +66,14 @@ def test_a_rank_that_a_run_does_not_have_is_refused(run):
         file_of_rank([str(run)], 5)
 
 
+def test_a_single_file_of_another_rank_is_named(tmp_path):
+    path = tmp_path / "rank2.gpuprof"
+    write(drawn_ranks(1)[0], path)
+
+    with pytest.raises(InputError, match="is not of rank 5"):
+        file_of_rank([str(path)], 5)
+
+
 def test_ranks_of_a_large_data_set_are_read_one_by_one(tmp_path):
     folder = tmp_path / "job.gpuprof"
     folder.mkdir()

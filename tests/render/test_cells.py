@@ -1,66 +1,11 @@
-"""Names that do not fit are cut so that those which differ still look different."""
+"""Cells, labels and names as people see them."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.render.cells import cell, percent, shortened_apart, without_common_ends
+from gpuprof.render.cells import cell, percent, without_common_ends
 from gpuprof.schema import FLOAT, INT, RUNS, Column, Kind
-
-
-@pytest.mark.parametrize(
-    ("names", "width", "shown"),
-    [
-        pytest.param(["conv", "dense"], 12, ["conv", "dense"], id="those-that-fit"),
-        pytest.param(
-            ["void cudnn::convolve<float>(int)", "sgemm_largek_lds64(float*)"],
-            16,
-            ["cudnn::..t>(int)", "sgemm_l..float*)"],
-            id="in-the-middle-without-the-type",
-        ),
-        pytest.param(
-            [
-                "void at::native::elementwise_kernel<4, at::AddFunctor<float>>(int)",
-                "void at::native::elementwise_kernel<4, at::MulFunctor<float>>(int)",
-            ],
-            20,
-            ["at::n..AddFunctor<..", "at::n..MulFunctor<.."],
-            id="variants-of-one-template",
-        ),
-        pytest.param(
-            [f"sm90_xmma_gemm_tilesize{n}x128x64_stage3_cublas" for n in (64, 128)],
-            14,
-            ["sm9..size64x..", "sm9..size128.."],
-            id="a-number-in-a-long-word",
-        ),
-        pytest.param(
-            ["kernel_of_layer_number_one" + end for end in ("", "_b", "_b")],
-            14,
-            ["kernel..er_one", "kernel.._one_b", "kernel.._one_b"],
-            id="one-begins-with-the-other-and-one-is-there-twice",
-        ),
-        pytest.param(["x" * 99, "x" * 98], 12, ["xxx..xxxxx", "xxx..xxxx"], id="lengths"),
-        pytest.param(["x" * 97, "x" * 98, "x" * 99], 12, None, id="nothing-to-see"),
-    ],
-)
-def test_names_are_cut_where_they_do_not_differ(names, width, shown):
-    found = shortened_apart(names, width)
-
-    assert len(set(found)) == len(set(names))
-    if shown is not None:
-        assert found == shown
-
-
-_names = st.lists(st.text("ab<_", max_size=40), max_size=30)
-
-
-@given(_names, st.integers(12, 20))
-def test_names_that_differ_look_different_and_fit(names, width):
-    shown = shortened_apart(names, width)
-
-    assert max(map(len, shown), default=0) <= width
-    pairs = set(zip(names, shown, strict=True))
-    assert len(pairs) == len({name for name, _ in pairs}) == len({look for _, look in pairs})
 
 
 def test_a_part_of_a_difference_is_no_growth_however_large():

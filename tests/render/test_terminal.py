@@ -12,14 +12,18 @@ from drawing import draw
 from gpuprof.analyses import all_analyses
 from gpuprof.analyses.findings.bottom_line import BOTTOM_LINE
 from gpuprof.analyses.findings.findings import FINDINGS
+from gpuprof.analyses.time.gaps import GAPS
 from gpuprof.analyses.time.ranges import RANGES
+from gpuprof.analyses.totals.totals import TOTALS
 from gpuprof.analyses.transfers.repeated_transfers import REPEATED_TRANSFERS
+from gpuprof.analyses.transfers.transfers import TRANSFERS
 from gpuprof.render import terminal
 from gpuprof.render.contract import Page
 from gpuprof.render.overview import Grid
 from gpuprof.render.terminal import grids_text, report
 from gpuprof.reports import Report
 
+_TEXTS_OF_GAPS = ("host_call", "host_range", "nvtx_range", "operation")
 SENTENCE = "overlap the copies with kernels, or place what works on the same data together"
 LONG = "void at::native::vectorized_elementwise_kernel<(int)4, at::native::BinaryFunctor<float>>"
 
@@ -112,6 +116,67 @@ def test_every_block_of_a_wide_table_begins_with_its_keys():
     assert len(first) > 1
     assert first == [["1", "p1", "1"]] * len(first)
     assert [line for line in lines if line.startswith("1-2: It waits. It waits.")]
+
+
+def test_tables_have_labels_in_place_of_keys_and_hold_their_words_together():
+    groups = {"communication_kernels": "kernels", "PtoP_staged": "peer_transfers"}
+    rows = [
+        dict.fromkeys(TOTALS.columns, 10**6) | {"activity_group": group, "part_of": parent}
+        for group, parent in groups.items()
+    ]
+
+    text = shown(TOTALS, rows, 80)
+
+    assert "communication kernels  kernels " in text
+    assert "PtoP through the host  peer transfers " in text
+    assert "_" not in text
+
+
+def test_every_block_says_the_path_of_its_copies():
+    kind = {"memcpy_kind": "PtoP", "direction": "device to device", "bytes": 10**6}
+    rows = [
+        dict.fromkeys(TRANSFERS.columns, 10**6)
+        | dict.fromkeys(("src_memory_kind", "dst_memory_kind"), "device")
+        | kind
+        | {"path": path}
+        for path in ("direct", "staged")
+    ]
+
+    text = shown(TRANSFERS, rows, 80)
+
+    heads = text.count("Direction")
+    assert heads > 1
+    assert text.count("through the host") == heads
+
+
+def test_pauses_end_with_short_names_unless_full_ones_are_asked_for():
+    rows = [
+        dict.fromkeys(GAPS.columns, 1) | {"ended_by": name, **dict.fromkeys(_TEXTS_OF_GAPS)}
+        for name in ("[CUDA memcpy HtoD]", "void at::native::reduce_kernel<512, 4>(int)")
+    ]
+    result = Report(draw().origin, {"gaps": GAPS.table(rows)}, ())
+
+    short, full = (
+        report(result, Page(200, tables=("gaps",), has_full_names=is_full))
+        for is_full in (False, True)
+    )
+
+    assert "[CUDA memcpy HtoD]" in short
+    assert " reduce_kernel " in short
+    assert "void at::native::reduce_kernel<512, 4>(int)" in full
+
+
+def test_short_texts_are_not_broken():
+    rows = [
+        dict.fromkeys(GAPS.columns, 10**9) | {"ended_by": "gemm", "host_call": call, **texts}
+        for call in ("cudaMemcpyAsync", "cudaMalloc [v2]")
+        for texts in [dict.fromkeys(("host_range", "nvtx_range", "operation"), "aten::op_*")]
+    ]
+
+    text = shown(GAPS, rows, 80)
+
+    assert "cudaMemcpyAsync" in text
+    assert "cudaMalloc [v2]" in text
 
 
 def test_empty_sentences_leave_no_marks():

@@ -1,5 +1,6 @@
 """What a reader of figures per step must know: what was set aside, what stands out, what is few."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
@@ -65,10 +66,14 @@ def _outliers(steps: Sequence[PhaseSteps]) -> list[str]:
 
 
 def _few(steps: Sequence[PhaseSteps]) -> list[str]:
-    words = [
+    # Each process and device has phases of its own, which often have one name.
+    phases = Counter(
         f"{_name(phase_steps.phase.name)} has {counted(number, 'whole step', 'whole steps')}"
         for phase_steps in steps
         if (number := len(phase_steps.phase.start_ns)) < LEAST_STEPS
+    )
+    words = [
+        f"{text} in each of {count} phases" if count > 1 else text for text, count in phases.items()
     ]
     few = "too few to say how long a step usually takes"
     return [f"{_listed(words, 'phases')}: {few}."] if words else []

@@ -32,6 +32,7 @@ from gpuprof.intervals import covered_within
 from gpuprof.kernel_names import short_names
 from gpuprof.profile import Profile
 from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
+from gpuprof.short_texts import shortened_apart
 from gpuprof.units import counted, say_ns, say_share
 
 # From here on compute is the answer, and its kernels are named.
@@ -41,7 +42,7 @@ _COSTLIEST: Final = 3
 _MOST_OF_CALLS: Final = 0.75
 _TWO: Final = 2
 _LEAST_NAMED: Final = 0.01
-_LONGEST_NAME: Final = 48
+_LONGEST_NAME: Final = 80
 # A phase of more devices is what is asked about, unless it is this short beside another one.
 _LITTLE: Final = 0.1
 _LEAST_SHARE: Final = 0.0005
@@ -222,9 +223,10 @@ def _kernels(profile: Profile) -> str:
     total = sum(row["total_ns"] for row in kernels)
     costly = [row for row in rows[:_COSTLIEST] if row["total_ns"] >= _LEAST_NAMED * total]
     short = short_names(row["name"] for row in costly)
+    names = shortened_apart([short[row["name"]] for row in costly], _LONGEST_NAME)
     named = [
-        f"{_in_words(short[row['name']])} {say_share(row['total_ns'] / total)}{_in_one_call(row)}"
-        for row in costly
+        f"{name} {say_share(row['total_ns'] / total)}{_in_one_call(row)}"
+        for name, row in zip(names, costly, strict=True)
     ]
     return f". Costliest kernels: {', '.join(named)}" if named else ""
 
@@ -236,12 +238,6 @@ def _in_one_call(row: Mapping[str, Any]) -> str:
     calls = "the other" if row["calls"] == _TWO else f"the other {row['calls'] - 1:,} together"
     rest_ns = row["total_ns"] - row["max_ns"]
     return f" (one call of {say_ns(row['max_ns'])}, {calls} {say_ns(rest_ns)})"
-
-
-def _in_words(name: str) -> str:
-    """A name that leaves room for the rest of a sentence; the table has all of it."""
-    end = _LONGEST_NAME // 2 - 1
-    return name if len(name) <= _LONGEST_NAME else f"{name[:end]}..{name[-end:]}"
 
 
 PHASES_OF_DEVICES: Final = State(

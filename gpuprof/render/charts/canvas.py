@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuprof.errors import UsageError
-from gpuprof.render.cells import clean, folded, shortened
+from gpuprof.render.cells import clean, folded
 from gpuprof.render.output import Output
+from gpuprof.short_texts import cut, shortened
 from gpuprof.units import bound
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def label(text: str, width: int = _LABEL_WIDTH, lines: int = _LABEL_LINES) -> st
 
 def state(figure: "Figure", finding: str) -> None:
     """Put the finding over a figure, in lines as long as the figure is wide."""
-    lines = _fitted(shortened(clean(finding), _TITLE_LENGTH), _title_measure())
+    lines = _fitted(cut(clean(finding), _TITLE_LENGTH), _title_measure())
     figure.suptitle("\n".join(lines), x=0.01, ha="left", weight="bold", fontsize=_TITLE_SIZE)
 
 

@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING, Final
 from gpuprof.analyses.totals.top_activities import merged_runs
 from gpuprof.cuda import is_communication
 from gpuprof.kernel_names import short_names
-from gpuprof.render.cells import clean, shortened, shortened_apart
+from gpuprof.render.cells import clean, folded
 from gpuprof.render.charts import canvas
 from gpuprof.render.charts.contract import Chart, Picture, Results
 from gpuprof.render.contract import RECORDING, Row
 from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
+from gpuprof.short_texts import cut, shortened_apart
 from gpuprof.units import counted, format_ns, format_share, say_share, time_axis
 
 if TYPE_CHECKING:
@@ -19,8 +20,10 @@ _MOST, _FEWEST = 15, 3
 # Of the time of all kernels: what takes less has no bar of its own.
 _LEAST_SHARE: Final = 0.01
 _ROW_INCHES: Final = 0.34
-_NAME_WIDTH: Final = 40
-_LONGEST_NAME: Final = 60
+_LINE_INCHES: Final = 0.16
+_NAME_WIDTH: Final = 46
+_NAME_LINES: Final = 3
+_LONGEST_NAME: Final = 80
 # Kernels that take this much of the time together are worth a sentence.
 _MUCH: Final = 0.8
 REMAINDER: Final = "everything else"
@@ -93,7 +96,7 @@ def finding(rows: list[Row]) -> str:
     """Which kernel takes most time, and how few take most of it."""
     if not rows:
         return ""
-    name, share_of_first = clean(shortened(rows[0]["name"], _LONGEST_NAME)), rows[0]["share"]
+    name, share_of_first = cut(clean(rows[0]["name"]), _LONGEST_NAME), rows[0]["share"]
     if share_of_first is None:
         return f"{name} takes the most time of the listed kernels"
     sentence = f"{name} takes {say_share(share_of_first)} of the kernel time"
@@ -122,6 +125,18 @@ def bar_name(row: Row) -> str:
     return f"{REMAINDER} ({row['kernels']:,})" if row["name"] == REMAINDER else row["name"]
 
 
+def bar_labels(names: list[str]) -> list[str]:
+    """The names of bars in a few lines; of those that need more, the end is cut."""
+    room = _NAME_LINES * _NAME_WIDTH
+    labels = []
+    for name in shortened_apart([clean(name) for name in names], room):
+        lines = folded(name, _NAME_WIDTH).split("\n")
+        if len(lines) > _NAME_LINES:
+            lines = [name[at : at + _NAME_WIDTH] for at in range(0, len(name), _NAME_WIDTH)]
+        labels.append("\n".join(lines))
+    return labels
+
+
 def look(row: Row) -> canvas.Look:
     """How a bar is shown: kernels of communication apart from those that compute."""
     if row["name"] == REMAINDER:
@@ -132,7 +147,10 @@ def look(row: Row) -> canvas.Look:
 def draw(shown: Picture) -> "Figure":
     """A bar per kernel, the longest at the top."""
     rows = shown.rows.to_pylist()
-    figure = canvas.new_figure(1.3 + _ROW_INCHES * len(rows))
+    names = bar_labels([bar_name(row) for row in rows])
+    most_lines = max(name.count("\n") + 1 for name in names)
+    row_inches = max(_ROW_INCHES, _LINE_INCHES * (most_lines + 0.6))
+    figure = canvas.new_figure(1.3 + row_inches * len(rows))
     axes = figure.subplots()
     factor, unit = time_axis(max(row["total_ns"] for row in rows))
     for place, row in enumerate(rows):
@@ -140,11 +158,10 @@ def draw(shown: Picture) -> "Figure":
         end = row["total_ns"] / factor
         axes.barh(place, end, height=0.7, label=of_kernel.name, **of_kernel.bar)
         canvas.annotate(axes, figure_words(row), (end, place))
-    names = shortened_apart([clean(bar_name(row)) for row in rows], _NAME_WIDTH)
     axes.set_yticks(range(len(rows)), names, fontsize=9)
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
-    axes.margins(x=0.4)
+    axes.margins(x=0.5)
     axes.set_xlim(left=0)
     axes.set_xlabel(f"time, summed over devices [{unit}]")
     canvas.state(figure, shown.finding)

@@ -26,6 +26,9 @@ _LEAST_INCHES, _MOST_INCHES = 1.6, 8.0
 _MOST_LABELS: Final = 36
 _WORTH_SAYING: Final = 0.01
 
+# In lines that are shorter than the lowest of the charts is high.
+_SCALE: Final = "time without\ncollectives against\nthe median [%]"
+
 
 def picture(results: Results) -> Picture:
     """The own time of each device in each step of the phase of `ranks` that takes most time."""
@@ -111,7 +114,7 @@ def draw(shown: Picture) -> "Figure":
         interpolation="nearest",
     )
     _label(axes, [*devices.values()], steps)
-    bar = figure.colorbar(image, label="time without collectives against the median [%]", pad=0.01)
+    bar = figure.colorbar(image, label=_SCALE, pad=0.01)
     bar.outline.set_visible(False)
     canvas.state(figure, shown.finding)
     return figure

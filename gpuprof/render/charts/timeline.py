@@ -1,5 +1,7 @@
 """What each device did when: a lane per kind of activity, exposed parts told from hidden ones."""
 
+from collections import Counter
+from collections.abc import Mapping
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
@@ -10,6 +12,7 @@ from gpuprof.labels import label
 from gpuprof.render.charts import canvas
 from gpuprof.render.charts.canvas import Look
 from gpuprof.render.charts.contract import Chart, Picture, Results
+from gpuprof.render.charts.device_choice import choose_devices
 from gpuprof.render.contract import RECORDING, Row
 from gpuprof.units import say_ns, time_axis
 
@@ -70,6 +73,8 @@ def draw(shown: Picture) -> "Figure":
     """Lanes below each other, devices apart; as high as the share of a slice that is busy."""
     by_place = groupby(shown.rows.to_pylist(), key=itemgetter("device_id", "lane"))
     lanes = {place: list(rows) for place, rows in by_place}
+    choice = choose_devices(_busy_ns(lanes))
+    lanes = {place: rows for place, rows in lanes.items() if place[0] in choice.devices}
     floors = _floors(list(lanes))
     first = min(row["start_ns"] for rows in lanes.values() for row in rows)
     last = max(row["end_ns"] for rows in lanes.values() for row in rows)
@@ -81,12 +86,21 @@ def draw(shown: Picture) -> "Figure":
     axes.set_yticks([floor - _HEIGHT / 2 for floor in floors.values()], _labels(list(lanes)))
     axes.set_ylim(max(floors.values()) + 0.1, 0)
     axes.set_xlim(0, (last - first) / factor)
-    axes.set_xlabel(f"time since the first activity [{unit}]; height: share of it that is busy")
+    scale = f"time since the first activity [{unit}]; height: share of it that is busy"
+    axes.set_xlabel(f"{scale}\n{choice.words}".strip())
     axes.tick_params(axis="y", length=0, labelsize=8.5)
     axes.spines["left"].set_visible(False)
     canvas.state(figure, shown.finding)
     _explain(figure)
     return figure
+
+
+def _busy_ns(lanes: Mapping[_Place, list[Row]]) -> dict[int | None, float]:
+    """The busy time of each device: each instant of it is exposed in one lane."""
+    busy_ns = Counter[int | None]()
+    for (device, _), rows in lanes.items():
+        busy_ns[device] += sum(row["exposed_ns"] for row in rows)
+    return dict(busy_ns)
 
 
 def _floors(places: list[_Place]) -> dict[_Place, float]:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpuprof.render.charts import canvas
 from gpuprof.render.charts.contract import Chart, Picture, Results
+from gpuprof.render.charts.device_choice import choose_devices
 from gpuprof.render.contract import RECORDING, Row
 from gpuprof.units import say_share, time_axis
 
@@ -61,8 +62,11 @@ def device_name(device: int | None) -> str:
 def draw(shown: Picture) -> "Figure":
     """A panel per device: kernels, and on them the transfers that nothing hid."""
     rows = shown.rows.to_pylist()
+    choice = choose_devices(_shares(rows, "kernel_ns"))
     devices = {
-        d: list(device_rows) for d, device_rows in groupby(rows, key=lambda row: row["device_id"])
+        device: list(device_rows)
+        for device, device_rows in groupby(rows, key=lambda row: row["device_id"])
+        if device in choice.devices
     }
     first, last = min(r["start_ns"] for r in rows), max(r["end_ns"] for r in rows)
     factor, unit = time_axis(last - first)
@@ -73,7 +77,7 @@ def draw(shown: Picture) -> "Figure":
         axes.set_ylabel(f"{device_name(device)}\n[%]", rotation=0, ha="right", va="center")
     panels[0].set_ylim(0, _PERCENT)
     panels[0].set_xlim(0, (last - first) / factor)
-    panels[-1].set_xlabel(f"time since the first activity [{unit}]")
+    panels[-1].set_xlabel(f"time since the first activity [{unit}]\n{choice.words}".strip())
     canvas.state(figure, shown.finding)
     canvas.explain(figure, list(panels))
     return figure

@@ -1,7 +1,6 @@
 """The summary of a report: its bottom line, the costliest findings, and small tables."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pyarrow as pa
 
@@ -35,11 +34,10 @@ def report_summary(
     )
     if requested is not None:
         return summary
-    breakdown = replace(result, tables={"breakdown": result.tables.get("breakdown")})
+    devices = recording_figures.rows_of(result, "breakdown")
     grid_of = {grid.title: grid for grid in summary.grids}
-    figures = tuple(
-        _named_first(f, grid_of.get(f.title)) for f in recording_figures.figures(breakdown)
-    )
+    bars = [recording_figures.breakdown(devices)] if devices else []
+    figures = tuple(_named_first(figure, grid_of.get(figure.title)) for figure in bars)
     points = tuple(map(_point, costliest_findings(result)))
     first = bottom_line(result.tables.get("bottom_line"))
     drawn = {figure.title for figure in figures}

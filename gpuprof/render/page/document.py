@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpuprof import __version__
-from gpuprof.render.cells import pieces, shortened
+from gpuprof.render.cells import pieces
 from gpuprof.render.page.figures import Figure
 from gpuprof.render.page.tables import PageTable
+from gpuprof.short_texts import shortened
 from gpuprof.units import bound
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 _TABLE: Final = re.compile(r"--table (\w+)")
-_LONGEST_NAME: Final = 120
+_LONGEST_NAME: Final = 160
 _HERE: Final = Path(__file__).parent
 _STYLES: Final = ("uplot/uPlot.min.css", "page.css")
 _SCRIPTS: Final = (

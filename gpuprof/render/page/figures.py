@@ -10,14 +10,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gpuprof.labels import label
-from gpuprof.render.cells import clean, shortened
+from gpuprof.render.cells import clean
 from gpuprof.render.charts.timeline import lane_name
 from gpuprof.render.contract import Row
+from gpuprof.short_texts import cut
 from gpuprof.units import format_bytes, format_ns, format_rate, format_share
 
 _LEVELS: Final = 9
 _STEPS_OF_SLICE: Final = 128
-_LONGEST_NAME: Final = 60
+_LONGEST_NAME: Final = 160
 
 
 class Segment(NamedTuple):
@@ -204,7 +205,7 @@ class _Names:
         """Where a name stands, at the end if it is new."""
         if name not in self._places:
             self._places[name] = len(self.listed)
-            self.listed.append(shortened(clean(name), _LONGEST_NAME))
+            self.listed.append(cut(clean(name), _LONGEST_NAME))
         return self._places[name]
 
 

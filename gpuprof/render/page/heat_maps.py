@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
-from gpuprof.render.cells import clean, shortened
+from gpuprof.render.cells import clean
 from gpuprof.render.charts.ranks_over_time import (
     PARTS,
     device_rows,
@@ -13,6 +13,7 @@ from gpuprof.render.charts.ranks_over_time import (
     shown_parts,
     slice_count,
 )
+from gpuprof.short_texts import shortened
 from gpuprof.units import say_share, tick_ns
 
 WIDTH: Final = 1000

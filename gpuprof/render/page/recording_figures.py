@@ -5,13 +5,15 @@ from operator import itemgetter
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from gpuprof.kernel_names import short_names
-from gpuprof.render.cells import clean, shortened_apart
+from gpuprof.render.cells import clean
 from gpuprof.render.charts import copy_sizes, kernels, ranks_over_time, steps, utilisation
 from gpuprof.render.charts import matrix as matrix_chart
 from gpuprof.render.charts import placement as placement_chart
 from gpuprof.render.charts.contract import Results
+from gpuprof.render.charts.device_choice import DeviceChoice, choose_devices
 from gpuprof.render.charts.utilisation import device_name
 from gpuprof.render.contract import Row
 from gpuprof.render.page.figures import Bar, Bars, Figure, Segment, lanes_data, matrix, stacked
@@ -19,12 +21,13 @@ from gpuprof.render.page.heat_maps import heat_maps
 from gpuprof.render.page.lines import copy_size_lines, step_columns, utilisation_lines
 from gpuprof.render.page.placement import placement
 from gpuprof.reports import Report
+from gpuprof.short_texts import shortened_apart
 from gpuprof.units import capital, say_ns, say_share
 
 # What takes less has no chart.
 _LEAST_SHARE: Final = 0.01
 _LEAST_STEPS: Final = 2
-_NAME_WIDTH: Final = 48
+_LONGEST_NAME: Final = 160
 _PARTS: Final = {
     "compute_ns": ("compute", "compute"),
     "exposed_communication_ns": ("communication", "exposed communication"),
@@ -78,7 +81,37 @@ def _placement(result: Report) -> Figure | None:
     )
 
 
+def _device_choice(result: Report) -> DeviceChoice:
+    """The devices that a page draws one by one; its tables have all of them."""
+    busy = {
+        row["device_id"]: 1 - row["idle_ns"] / max(row["span_ns"], 1)
+        for row in rows_of(result, "breakdown")
+    }
+    return choose_devices(busy)
+
+
+def _on_left_out(result: Report) -> str:
+    """Words on the devices that are not drawn, after a caption; empty for none."""
+    words = _device_choice(result).words
+    if not words:
+        return ""
+    option = "rank" if result.tables.get("ranks_over_time") is not None else "device"
+    return f" Shown: {words}. gpuprof report --{option} N --html shows {option} N alone."
+
+
 def _breakdown(result: Report) -> Figure:
+    devices = _device_choice(result).devices
+    rows = [row for row in rows_of(result, "breakdown") if row["device_id"] in devices]
+    return breakdown(rows, _on_left_out(result))
+
+
+def breakdown(rows: Sequence[Row], on_left_out: str = "") -> Figure:
+    """A bar per device of what its time went to.
+
+    Args:
+        rows: Of the table `breakdown`.
+        on_left_out: What the caption says of devices that are not among them.
+    """
     bars = stacked(
         [
             (
@@ -86,7 +119,7 @@ def _breakdown(result: Report) -> Figure:
                 [(kind, row[part]) for part, (kind, _) in _PARTS.items()],
                 row["span_ns"],
             )
-            for row in rows_of(result, "breakdown")
+            for row in rows
         ],
         dict(_PARTS.values()),
     )
@@ -94,18 +127,26 @@ def _breakdown(result: Report) -> Figure:
         "breakdown",
         "Where each device's time went",
         "Each instant of a device's span belongs to the first that runs of compute,"
-        " communication, transfers and local copies, else it is idle.",
+        f" communication, transfers and local copies, else it is idle.{on_left_out}",
         bars,
         "bars",
         "breakdown",
     )
 
 
+def _of_devices(table: pa.Table, devices: frozenset[int | None]) -> pa.Table:
+    return table.filter(pc.is_in(table.column("device_id"), pa.array(devices, pa.int64())))
+
+
 def _timeline(result: Report) -> Figure:
-    ranges, of_lanes = (rows_of(result, name) for name in ("lane_ranges", "lane_kernels"))
+    devices = _device_choice(result).devices
+    ranges, of_lanes = (
+        [row for row in rows_of(result, name) if row["device_id"] in devices]
+        for name in ("lane_ranges", "lane_kernels")
+    )
     shown = short_names(row["name"] for row in of_lanes)
     named = [row | {"name": shown[row["name"]]} for row in of_lanes]
-    data = lanes_data(result.tables["lanes"], named, ranges)
+    data = lanes_data(_of_devices(result.tables["lanes"], devices), named, ranges)
     detail = f" What starts within {say_ns(data['slice'])} is one bar." if data["slice"] > 1 else ""
     marks = _MARKS if ranges else ""
     return Figure(
@@ -114,7 +155,7 @@ def _timeline(result: Report) -> Figure:
         "Full colour: nothing of a lane further up runs (exposed); pale: something does"
         f" (hidden). The height is the share of the time that is busy.{detail}{marks} Point at a"
         " lane for what runs there. Drag to zoom, double-click or All for everything, Ctrl or"
-        " Shift and the wheel to zoom.",
+        f" Shift and the wheel to zoom.{_on_left_out(result)}",
         data,
         "timeline",
     )
@@ -183,7 +224,7 @@ def _kernel_bars(rows: Sequence[Row]) -> Bars:
     longest = max(row["total_ns"] for row in rows) or 1
     bars = []
     names = [clean(kernels.bar_name(row)) for row in rows]
-    for row, name, shown in zip(rows, names, shortened_apart(names, _NAME_WIDTH), strict=True):
+    for row, name, shown in zip(rows, names, shortened_apart(names, _LONGEST_NAME), strict=True):
         figure = kernels.figure_words(row)
         width = 100 * row["total_ns"] / longest
         segment = Segment(kernels.look(row).kind, 0, width, f"{name}: {figure}")
@@ -227,11 +268,14 @@ def _matrix(result: Report) -> Figure:
 
 
 def _utilisation(result: Report) -> Figure:
+    devices = _device_choice(result).devices
+    rows = [r for r in rows_of(result, "utilisation_over_time") if r["device_id"] in devices]
     return Figure(
         "utilisation",
         utilisation.CHART.picture(Results(result.tables)).finding,
-        "Share of each of twenty equal slices of the time at which a kernel runs.",
-        utilisation_lines(rows_of(result, "utilisation_over_time")),
+        "Share of each of twenty equal slices of the time at which a kernel runs."
+        f"{_on_left_out(result)}",
+        utilisation_lines(rows),
         "lines",
         "utilisation_over_time",
     )

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 
 from gpuprof.comparisons.tables import AS_THE_METRIC
-from gpuprof.render.cells import cell
+from gpuprof.render.cells import cell, cell_of
 from gpuprof.render.overview import Grid
 from gpuprof.schema import FLOAT, INT, Column
 from gpuprof.variant_figures import VARIANTS
@@ -145,4 +145,4 @@ def _cell(name: str, column: Column, row: Mapping[str, Any]) -> Cell:
         return Cell(cell(column, value), target=value or "")
     if column.unit == AS_THE_METRIC and row["metric"] is not None:
         return Cell(cell(VARIANTS.columns[row["metric"]], value), value)
-    return Cell(cell(column, value), value if column.dtype in {INT, FLOAT} else None)
+    return Cell(cell_of(name, column, value), value if column.dtype in {INT, FLOAT} else None)

@@ -47,10 +47,21 @@ def test_where_compute_is_the_answer_its_costliest_kernels_are_named():
     )
 
 
-def test_a_long_name_leaves_room_for_the_rest_of_the_sentence():
-    line = first(draw(kernels=[(0, 90, {"name": "a" * 40 + "b" * 40})]))["bottom_line"]
+def test_names_of_up_to_80_characters_are_whole_and_longer_ones_are_cut_at_their_end():
+    names = "a" * 80, "b" * 81
+    kernels = [(50 * n, 50 * n + 50, {"name": name}) for n, name in enumerate(names)]
+    line = first(draw(kernels=kernels))["bottom_line"]
 
-    assert f"Costliest kernels: {'a' * 23}..{'b' * 23} 100.0 %" in line
+    assert f"Costliest kernels: {'a' * 80} 50.0 %, {'b' * 78}.. 50.0 %" in line
+
+
+def test_names_that_differ_behind_the_cut_stay_apart():
+    names = [f"{'gemm_' * 18}v{version}" for version in (57, 80)]
+    kernels = [(50 * n, 50 * n + 50, {"name": name}) for n, name in enumerate(names)]
+    line = first(draw(kernels=kernels))["bottom_line"]
+
+    assert "v57 50.0 %" in line
+    assert "v80 50.0 %" in line
 
 
 def test_steps_that_no_range_marks_are_said_to_be_inferred():

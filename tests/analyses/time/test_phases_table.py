@@ -1,6 +1,7 @@
 """The table of phases, the status of steps, and what is said about them."""
 
 import json
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -133,6 +134,20 @@ def test_too_few_steps_are_said_to_be():
     assert notes(training([100, 100, 100])) == [
         '"step #" has 2 whole steps: too few to say how long a step usually takes.'
     ]
+
+
+def test_phases_of_one_name_with_too_few_steps_are_said_once():
+    tables = {name: [] for name in ("kernels", "api_calls", "nvtx_ranges")}
+    for process, step in product((1, 2), range(3)):
+        at, of = 100 * step, {"process_id": process}
+        call = of | {"correlation_id": step}
+        tables["nvtx_ranges"].append((at, at + 100, of | {"text": f"step {step}"}))
+        tables["api_calls"].append((at, at + 1, call))
+        tables["kernels"].append((at + 1, at + 99, call | {"device_id": process}))
+    profile = draw(**tables)
+
+    (few,) = [note for note in notes(profile) if "too few" in note]
+    assert few.startswith('"step #" has 2 whole steps in each of 2 phases: too few')
 
 
 def test_inferred_steps_are_said_to_be():

@@ -76,3 +76,34 @@ def test_a_summary_has_kernels_too():
 def test_a_recording_without_kernels_has_no_chart():
     with pytest.raises(EmptyRecordingError, match="kernels cannot be drawn"):
         figure(kernels.CHART, draw(memcpys=[(0, 10)]))
+
+
+LONG = "sm90_xmma_gemm_s8s8_s8f32_f32_tn_n_tilesize64x32x128_execute_segment_k_off_kernel_v57"
+
+
+def _names_of_bars(*names):
+    shown = figure(kernels.CHART, draw(kernels=[(0, 10, {"name": name}) for name in names]))
+    return [text.get_text() for text in shown.axes[0].get_yticklabels()]
+
+
+def test_names_are_whole_over_several_lines():
+    assert _names_of_bars(LONG) == [
+        "sm90_xmma_gemm_s8s8_s8f32_f32_tn_n_\ntilesize64x32x128_execute_segment_k_off_\nkernel_v57"
+    ]
+
+
+def test_names_that_need_more_lines_are_cut_at_their_end_and_stay_apart():
+    first, second = _names_of_bars("k" * 200 + "a", "k" * 200 + "b")
+
+    assert first.startswith("k" * 30)
+    assert first != second
+    assert [label.count("\n") for label in (first, second)] == [2, 2]
+
+
+def test_rows_are_as_high_as_the_names_need():
+    short, long = (
+        figure(kernels.CHART, draw(kernels=[(0, 10, {"name": name})])).get_figheight()
+        for name in ("k", LONG)
+    )
+
+    assert long > short

@@ -34,6 +34,16 @@ def test_devices_that_work_as_long_are_said_together():
     )
 
 
+def test_the_scale_has_its_whole_label_beside_two_devices():
+    shown = figure(ranks.CHART, job([300, 300]))
+    shown.draw_without_rendering()
+
+    label = shown.axes[1].yaxis.label.get_window_extent()
+    assert shown.bbox.y0 <= label.y0
+    assert label.y1 <= shown.bbox.y1
+    assert label.x1 <= shown.bbox.x1
+
+
 def test_a_single_device_has_no_chart():
     with pytest.raises(EmptyRecordingError, match="ranks cannot be drawn"):
         figure(ranks.CHART, job([300]))

@@ -337,7 +337,7 @@ def test_kernels_and_ranges_are_named_by_their_places():
     )
     kernels = [
         lane | {"start_ns": 100, "end_ns": 130, "name": "gemm", "kernels": 1},
-        lane | {"start_ns": 120, "end_ns": 160, "name": "relu" * 40, "kernels": 3},
+        lane | {"start_ns": 120, "end_ns": 160, "name": "relu" * 80, "kernels": 3},
     ]
     ranges = [
         {"device_id": 0, "level": 0, "start_ns": 100, "end_ns": 160, "text": "step 0"},
@@ -351,7 +351,7 @@ def test_kernels_and_ranges_are_named_by_their_places():
     assert (named["name"], named["marks"]) == ("NVTX ranges", [10, 40, 0])
     assert compute["kernels"] == [0, 30, 0, 1, 20, 40, 1, 3]
     assert data["names"][::2] == ["gemm", "step 0"]
-    assert len(data["names"][1]) == 60
+    assert data["names"][1] == "relu" * 39 + "re.."
 
 
 def test_what_is_rounded_does_not_drift():
@@ -461,7 +461,7 @@ def test_long_names_break_where_their_words_do():
 
     names = re.findall(r'<span class="bar-name">(.*?)</span>', page)
     assert names[0] == "dual-<wbr>colocated_<wbr>v2"
-    assert max(map(len, names)) < 150
+    assert max(map(len, names)) < 200
 
 
 def test_comparisons_of_excerpts_have_no_waterfall(tmp_path):
@@ -503,3 +503,57 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path, command):
     assert completed.returncode == 1
     assert completed.stderr == f"Error: {tmp_path / 'a.html'} cannot be written: File too large\n"
     assert list(tmp_path.iterdir()) == []
+
+
+def _of_devices(count):
+    kernels = [(0, 100 + device, {"device_id": device}) for device in range(count)]
+    return draw(kernels=kernels, memcpys=[(190, 200, {"device_id": d}) for d in range(count)])
+
+
+def test_of_many_devices_sixteen_are_drawn_and_the_tables_have_all():
+    page = recording_page(_of_devices(40), ("breakdown",))
+
+    drawn = re.search('<section class="figure" id="breakdown".*?</section>', page, re.DOTALL)[0]
+    assert re.findall('bar-name">device <wbr>(\\d+)', drawn) == [
+        *map(str, (*range(8), *range(32, 40)))
+    ]
+    lanes = json.loads(re.search('id="data-timeline">(.*?)</script>', page)[1])["lanes"]
+    assert {lane["device"] for lane in lanes} == {*range(8), *range(32, 40)}
+    words = "Shown: the 8 busiest and the 8 least busy of 40 devices."
+    words = f"{words} gpuprof report --device N --html shows device N alone."
+    captions = re.findall('<p class="caption">([^<]*)', page)
+    assert [words in caption for caption in captions].count(True) == 3
+    table = re.search('id="rows-breakdown".*?</table>', page, re.DOTALL)[0]
+    assert table.count("<tr>") == 1 + 40
+
+
+def test_of_few_devices_all_are_drawn():
+    page = recording_page(_of_devices(16))
+
+    assert "busiest" not in page
+    assert len(re.findall('bar-name">device', page)) == 16
+
+
+def test_tables_of_pages_have_labels_in_place_of_keys():
+    page = recording_page(read_profile(ROOT / "gpuprof/docs/recordings/staged.gpuprof"))
+    totals = re.search('id="rows-totals".*?</table>', page, re.DOTALL)[0]
+
+    assert ">PtoP through the host<" in totals
+    assert ">peer transfers<" in totals
+    assert ">PtoP_staged<" not in totals
+
+
+def test_parts_of_a_difference_have_labels_in_place_of_keys():
+    names = {"a": "PtoP", "b": "HtoD"}
+    page = comparison_page(
+        comparison(
+            {
+                label: draw(kernels=[(0, 10)], memcpys=[(10, 20, {"memcpy_kind": kind})])
+                for label, kind in names.items()
+            }
+        )
+    )
+
+    split = re.search('id="rows-split".*?</table>', page, re.DOTALL)[0]
+    assert ">common kernels<" in split
+    assert ">kernels_common<" not in split

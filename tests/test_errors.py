@@ -1,0 +1,12 @@
+from gpuprof.errors import one_of
+
+
+def test_near_names_are_meant():
+    assert one_of("Tables", "totls", ["totals", "gaps"]) == "Did you mean totals?"
+
+
+def test_of_many_choices_the_first_are_named_and_others_counted():
+    names = [f"layer_{number}" for number in range(1_200)]
+
+    assert one_of("Ranges", "x", names, 2) == "Ranges: layer_0, layer_1 and 1,198 more."
+    assert one_of("Ranges", "x", names[:2], 2) == "Ranges: layer_0, layer_1."
