@@ -76,7 +76,7 @@ def _report(
     origin = result.origin
     _say(console, f"{origin.source}: {origin.recorder}, read as {origin.reader}", "bold")
     if origin.command:
-        _say(console, cut(clean(origin.command), _COMMAND_LINES * page.width))
+        _say(console, cut(f"Command: {clean(origin.command)}", _COMMAND_LINES * page.width))
     if page.tables is None and (lines := findings_lines(result, findings, has_changes=has_changes)):
         console.print()
         for line in lines:

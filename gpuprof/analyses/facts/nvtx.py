@@ -238,19 +238,24 @@ class _Labels:
         """
         if not len(text):
             return np.empty(0, np.int32)
-        least, kinds = int(text.min()), len(self._kinds)
-        code = text.astype(np.int64) - least
-        code *= len(self._domains.names) * kinds
+        least, most, kinds = int(text.min()), int(text.max()), len(self._kinds)
+        if most - least <= _MOST_CODES:
+            numbers: Sequence[int] = range(least, most + 1)
+            place = text.astype(np.int64) - least
+        else:  # with the domains perhaps beyond 64 bits
+            different, place = np.unique(text, return_inverse=True)
+            numbers = different.tolist()
+        code = place * (len(self._domains.names) * kinds)
         code += domain.astype(np.int64) * kinds + kind
         codes, number = _distinct(code)
         literals = self._literals.words
-        labels = [self._label(rest, least, literals) for rest in codes.tolist()]
+        labels = [self._label(rest, numbers, literals) for rest in codes.tolist()]
         return np.array(labels, np.int32)[number]
 
-    def _label(self, code: int, least: int, literals: Sequence[str | None]) -> int:
+    def _label(self, code: int, numbers: Sequence[int], literals: Sequence[str | None]) -> int:
         rest, kind = divmod(code, len(self._kinds))
-        text, domain = divmod(rest, len(self._domains.names))
-        text += least
+        place, domain = divmod(rest, len(self._domains.names))
+        text = numbers[place]
         words = (literals[UNKNOWN - text] or "") if text < UNKNOWN else self._string(text)
         label = words, self._domains.names[domain], self._kinds[kind]
         return self._numbers.setdefault(label, len(self._numbers))

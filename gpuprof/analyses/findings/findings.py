@@ -299,7 +299,7 @@ def _win(finding: Finding) -> dict[str, Any]:
         words = f", next to nothing {replayed.words}" if replayed.words else ""
         return row | {"win": at_most + words}
     if _share(won_ns, finding) < _NOTHING_SHARE:
-        return row | {"win": f"next to nothing alone, {replayed.words}; {at_most}"}
+        return row | {"win": f"next to nothing by itself, {replayed.words}; {at_most}"}
     if won_ns == finding.cost_ns:
         return row | {"win": f"all of it {replayed.words}"}
     won = f"{say_ns(won_ns)} ({say_share(_share(won_ns, finding))}) {replayed.words}"

@@ -70,7 +70,7 @@ EVENTS = st.fixed_dictionaries({
     "end": st.sampled_from([None, 0, 9, 12]),
     "eventType": st.sampled_from([PUSH_POP, PUSH_POP, START_END, MARK, DOMAIN]),
     "text": st.sampled_from([None, "step", "", "epoch 1"]),
-    "textId": st.sampled_from([None, 1, 2, 4, 77]),
+    "textId": st.sampled_from([None, 1, 2, 4, 77, 1 << 40, (1 << 63) - 1]),
     "globalTid": st.sampled_from([None, pid(9) | 3, pid(9) | 4, pid(8) | 3]),
     "domainId": st.sampled_from([None, 0, 5]),
 })  # fmt: skip

@@ -89,7 +89,7 @@ def test_what_the_step_does_not_wait_for_wins_nothing_and_ranks_last():
     assert casts["win_ns"] == 15 * US > copies["win_ns"]
     assert casts["predicted_win_ns"] == 0 < copies["predicted_win_ns"] < 2 * US
     assert casts["rank"] > copies["rank"]
-    words = "next to nothing alone, if these kernels took half the time; at most 15.0 %"
+    words = "next to nothing by itself, if these kernels took half the time; at most 15.0 %"
     assert casts["win"] == words
 
 
