@@ -57,7 +57,7 @@ def _place_in(distinct: Numbers, values: Numbers) -> Numbers:
     return np.where(distinct[place] == values, place, NOT_FOUND)
 
 
-def _sorted_pairs(first: Numbers, second: Numbers) -> Int64s:
+def sorted_pairs(first: Numbers, second: Numbers) -> Int64s:
     """The different pairs in their order: a row of their first values, and one of the second."""
     pairs = np.stack([first, second]).astype(np.int64)
     pairs = pairs[:, np.lexsort(pairs[::-1])]
@@ -112,7 +112,7 @@ class Pairs:
         number = self.of(first, second)
         if not (is_new := number == NOT_FOUND).any():
             return number
-        new = _sorted_pairs(first[is_new], second[is_new])
+        new = sorted_pairs(first[is_new], second[is_new])
         pairs = np.concatenate([self._pairs, new], axis=1)
         numbers = np.append(self._number, len(self._number) + np.arange(new.shape[1]))
         order = np.lexsort(pairs[::-1])
@@ -150,7 +150,7 @@ class Ids:
         self.is_dense = self.size <= _DENSE * (len(process) + 1)
         if not self.is_dense:
             is_known = correlation >= 0
-            self._pairs = _sorted_pairs(process[is_known], correlation[is_known])
+            self._pairs = sorted_pairs(process[is_known], correlation[is_known])
             self.size = self._pairs.shape[1]
 
     def of(self, process: Numbers, correlation: Numbers) -> Int64s:

@@ -15,7 +15,7 @@ from gpuprof.analyses.facts.copy_rows import (
     copy_words,
 )
 from gpuprof.analyses.facts.durations import total
-from gpuprof.analyses.facts.groups import Numbers, groups
+from gpuprof.analyses.facts.groups import Numbers
 from gpuprof.facts import HOST, UNKNOWN
 from gpuprof.intervals import Int64s
 from gpuprof.profile import Profile
@@ -138,31 +138,43 @@ def _direct(copies: CopyRows, words: CopyWords) -> TransferRows:
 
 def _joined(halves: CopyRows, words: CopyWords) -> TransferRows:
     """Staged copies: the k-th half to the host and the k-th half from the host of one launch."""
-    nth = np.zeros(len(halves.start_ns), np.int64)
-    for rows in groups(halves.process, halves.correlation, halves.is_counted):
-        nth[rows[np.argsort(halves.start_ns[rows], kind="stable")]] = np.arange(len(rows))
-    copies = groups(halves.process, halves.correlation, nth)
-    first = np.array([rows[0] for rows in copies])
+    keys = halves.process, halves.correlation
+    ordered = np.lexsort([halves.start_ns, halves.is_counted, *reversed(keys)])
+    first = _first_of(ordered, *keys, halves.is_counted)
+    nth = np.empty(len(ordered), np.int64)
+    nth[ordered] = np.arange(len(ordered)) - np.repeat(first, np.diff(first, append=len(ordered)))
+    ordered = np.lexsort([nth, *reversed(keys)])
+    first = _first_of(ordered, *keys, nth)
 
-    def of(column: npt.NDArray[Any], reduced: np.ufunc) -> npt.NDArray[Any]:
-        return np.array([reduced.reduce(column[rows]) for rows in copies], column.dtype)
+    def of(column: npt.NDArray[Any], function: np.ufunc) -> npt.NDArray[Any]:
+        reduced: npt.NDArray[Any] = function.reduceat(column[ordered], first)
+        return reduced
 
     def number(word: str, of_words: Sequence[str | None]) -> Numbers:
-        return np.full(len(copies), of_words.index(word), np.int8)
+        return np.full(len(first), of_words.index(word), np.int8)
 
     return TransferRows(
         number(STAGED_KIND, words.kind),
         number(STAGED_MEMORY, words.src_memory),
         number(STAGED_MEMORY, words.dst_memory),
-        np.full(len(copies), STAGED, np.int8),
-        halves.src[first],
-        halves.dst[first],
+        np.full(len(first), STAGED, np.int8),
+        of(halves.src, np.maximum),  # the one that is known
+        of(halves.dst, np.maximum),
         of(halves.start_ns, np.minimum),
         of(halves.end_ns, np.maximum),
         of(halves.duration_ns, np.add),
         of(halves.bytes, np.maximum),
-        halves.device[first],
-        halves.process[first],
-        halves.correlation[first],
+        halves.device[ordered[first]],
+        halves.process[ordered[first]],
+        halves.correlation[ordered[first]],
         of(halves.is_counted, np.maximum),
     )
+
+
+def _first_of(ordered: Int64s, *columns: Numbers) -> Int64s:
+    """Where each group of rows begins that are alike in some columns, by which they are ordered."""
+    is_first = np.zeros(len(ordered), bool)
+    is_first[:1] = True
+    for column in columns:
+        is_first[1:] |= np.diff(column[ordered]) != 0
+    return np.flatnonzero(is_first)

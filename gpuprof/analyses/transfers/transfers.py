@@ -1,6 +1,6 @@
 """Transfers by kind, memory kind, direction and path: how many, how long, how fast."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis, reads
 from gpuprof.analyses.facts.by_number import names_by_number
-from gpuprof.analyses.facts.calls import NOT_FOUND, pair_places
+from gpuprof.analyses.facts.calls import NOT_FOUND, pair_places, sorted_pairs
 from gpuprof.analyses.facts.copies import COPY_READS
 from gpuprof.analyses.facts.copy_rows import CopyWords, copy_words
 from gpuprof.analyses.facts.groups import Numbers, groups
@@ -130,28 +130,26 @@ def _is_async(profile: Profile, copies: TransferRows, words: CopyWords) -> npt.N
     rows = np.flatnonzero(is_async)
     if not len(rows):  # millions of calls need not be read
         return is_async
-    pairs, number = np.unique(
-        np.stack([copies.process[rows], copies.correlation[rows]]).astype(np.int64),
-        axis=1,
-        return_inverse=True,
-    )
+    process, correlation = copies.process[rows], copies.correlation[rows]
+    pairs = sorted_pairs(process, correlation)
     is_called = np.zeros(pairs.shape[1] + 1, bool)
-    for process, correlation in _async_calls(profile):
-        is_called[pair_places(pairs, process, correlation)] = True
+    for of_calls in _async_calls(profile):
+        is_called[pair_places(pairs, *of_calls)] = True
     is_called[NOT_FOUND] = False
-    is_async[rows] = is_called[number.reshape(-1)]
+    is_async[rows] = is_called[pair_places(pairs, process, correlation)]
     return is_async
 
 
-def _async_calls(profile: Profile) -> Iterator[Sequence[Numbers]]:
+def _async_calls(profile: Profile) -> Iterator[tuple[Numbers, Numbers]]:
     """Process and correlation id of the calls that say that they do not wait, in pieces."""
     if not profile.numbers("api_calls"):
-        yield from profile.arrays(_ASYNC_CALLS)
+        yield from ((process, number) for process, number in profile.arrays(_ASYNC_CALLS))
         return
     is_async = names_by_number(profile, "api_calls").values(lambda name: _ASYNC in name, 0)
-    for *pair, name_id in profile.integers("api_calls", "process_id", "correlation_id", "name_id"):
+    columns = ("process_id", "correlation_id", "name_id")
+    for process, number, name_id in profile.integers("api_calls", *columns):
         rows = np.flatnonzero(is_async.of(name_id))
-        yield [column[rows] for column in pair]
+        yield process[rows], number[rows]
 
 
 _KEYS: Final = ("memcpy_kind", "direction", "path", "src_memory_kind", "dst_memory_kind")

@@ -25,7 +25,11 @@ COPIES = st.fixed_dictionaries({
     "process_id": st.sampled_from([None, 4, 5]),
     "correlation_id": st.sampled_from([None, 7, 8]),
 })  # fmt: skip
-PAIRS = st.lists(st.tuples(st.integers(4, 5), st.integers(10, 12), DEVICES, DEVICES), max_size=4)
+LAUNCHES = st.lists(st.tuples(st.integers(4, 5), st.integers(10, 12)), max_size=4)
+# All of them between the same devices, so that it does not matter which half names these.
+PAIRS = st.tuples(LAUNCHES, DEVICES, DEVICES).map(
+    lambda drawn: [(*launch, *drawn[1:]) for launch in drawn[0]]
+)
 
 
 def halves(pairs):
