@@ -78,6 +78,19 @@ FIRST = {
     "nsys-sqlite/frasertajima__WeatherBench2__report1.sqlite": [
         Insight(1, "no_kernels", "the recording has 1 memset only")
     ],
+    "kineto/hta_timeline_analysis__sampled_rank-0.json.gz": [
+        Insight(1, "incomplete", "1,204 of 259,691 numbered calls")
+    ],
+    "nvprof-sqlite/shukoushuu__EM-Algorithm__analysis.nvprof": [
+        Insight(1, "kernels_rerun", "to count their metrics")
+    ],
+    "nvprof-trace/yichez_ptop_gpu_trace.csv": [
+        Insight(1, "no_kernels", "104 copies only; most device 1 to device 0, 40.000 KB each")
+    ],
+    "nvprof-trace/nanzifan_bfs_gpu_trace_uvm.txt": [
+        Insight(1, "no_kernels", "54 copies only"),
+        Insight(2, "unified_memory", "with pauses of 7.259 ms"),
+    ],
     "nsys-sqlite/Qcompiler__MIXQ__report1.sqlite": [Insight(1, "setup", "99.9", 0.99)],
     "nvprof-sqlite/UCBerkeley-Spr__blinkplus-nccl-base__output.nvvp": [
         Insight(1, "setup", "device 0", 0.97),

@@ -18,6 +18,7 @@ from gpuprof.analyses.findings.findings import (
     findings_of_scopes,
     worst_finding,
 )
+from gpuprof.analyses.findings.incomplete import incomplete
 from gpuprof.analyses.findings.late_ranks import rank_sentences
 from gpuprof.analyses.findings.of_jobs import SCOPES, bottom_lines_of_job
 from gpuprof.analyses.findings.scopes import scopes
@@ -177,7 +178,12 @@ def _sum(costs: Sequence[Finding], causes: set[str]) -> int:
 def _sentence(profile: Profile, scope: Scope, row: dict[str, Any]) -> str:
     words = dict(zip(_SHARES, _WORDS, strict=True))
     words |= {"idle_share": "idle", "set_up_share": "set-up"}
-    parts = [f"{say_share(row[n])} {word}" for n, word in words.items() if row[n] >= _LEAST_SHARE]
+    why = incomplete(profile)
+    shares = row | ({} if why is None else {"idle_share": row["idle_share"] + row["set_up_share"]})
+    if why is not None:
+        words["idle_share"] = why.rest
+        del words["set_up_share"]
+    parts = [f"{say_share(shares[n])} {w}" for n, w in words.items() if shares[n] >= _LEAST_SHARE]
     device, phases = device_name(scope), {measured.phase for measured in scopes(profile)}
     subject = f"The recording of {device} spans {say_ns(scope.step_ns)}"
     if scope.has_steps:
@@ -188,14 +194,18 @@ def _sentence(profile: Profile, scope: Scope, row: dict[str, Any]) -> str:
         if scope.step_ns != scope.median_ns:
             usual = f"median {say_ns(scope.median_ns)}, mean of"
         subject = f"A step{name} takes {say_ns(scope.step_ns)} on {device} ({usual} {steps})"
+    text = f"{subject}: {', '.join(parts)}"
+    if why is not None:
+        return text + _kernels(profile)
     kernels = _kernels(profile) if row["compute_share"] >= _MOST else ""
-    return f"{subject}: {', '.join(parts)}. {_moving(profile, scope, row)}{kernels}"
+    return f"{text}. {_moving(profile, scope, row)}{kernels}"
 
 
 def _moving(profile: Profile, scope: Scope, row: dict[str, Any]) -> str:
     """What moving data costs a step at most."""
     between, with_host = (row[name] / max(scope.step_ns, 1) for name in _MOVING)
-    parts = [f"between devices costs at most {say_share(between)} of it"] if between else []
+    moves = between >= _LEAST_SHARE
+    parts = [f"between devices costs at most {say_share(between)} of it"] if moves else []
     if with_host >= _LEAST_SHARE and with_host > between:
         parts += [f"from and to the host {'' if parts else 'costs '}at most {say_share(with_host)}"]
     outside = _moving_outside(profile, scope)

@@ -298,7 +298,11 @@ COPY = (0, 10, {"dst_device_id": 0, "bytes": 8})
 @pytest.mark.parametrize(
     ("tables", "phrase"),
     [
-        ({"memcpys": [COPY] * 3}, "3 copies only"),
+        (
+            {"memcpys": [COPY, *[(0, 4, {"dst_device_id": 0, "bytes": 6})] * 2]},
+            "3 copies only; most host to device 0, 7 B each at 1.111 GB/s",
+        ),
+        ({"memcpys": [COPY, (0, 4, {"dst_device_id": 0})]}, "2 copies only"),
         ({"memcpys": [COPY], "memsets": [(20, 30)]}, "1 copy and 1 memset only"),
     ],
 )
