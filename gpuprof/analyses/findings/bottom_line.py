@@ -181,7 +181,7 @@ def _sentence(profile: Profile, scope: Scope, row: dict[str, Any]) -> str:
     why = incomplete(profile)
     shares = row | ({} if why is None else {"idle_share": row["idle_share"] + row["set_up_share"]})
     if why is not None:
-        words["idle_share"] = why.rest
+        words["idle_share"] = why.idle_word
         del words["set_up_share"]
     parts = [f"{say_share(shares[n])} {w}" for n, w in words.items() if shares[n] >= _LEAST_SHARE]
     device, phases = device_name(scope), {measured.phase for measured in scopes(profile)}

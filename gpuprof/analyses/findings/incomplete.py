@@ -1,6 +1,6 @@
 """Recordings whose idle time is none of the program's: records are missing, or kernels were rerun.
 
-A device seems to idle where a kernel ran of which there is no record, and while a profiler runs
+A device seems to idle where a kernel ran that has no record, and while a profiler runs
 kernels again to count metrics. What kernels and copies take is then right; what a step takes, and
 what hides what, is not.
 """
@@ -41,13 +41,13 @@ class Incomplete(NamedTuple):
         cause: `INCOMPLETE` or `RERUN`.
         phrase: What is to be said of a device, to follow its name.
         suggestion: What to do.
-        rest: What the time in which nothing was recorded may be, in a word or two.
+        idle_word: What to call the time in which nothing was recorded.
     """
 
     cause: str
     phrase: str
     suggestion: str
-    rest: str
+    idle_word: str
 
 
 class _Calls(NamedTuple):
@@ -86,13 +86,13 @@ def _incomplete(profile: Profile) -> Incomplete | None:
     without, of = _without_kernels(profile, calls)
     if without < max(_LEAST_LAUNCHES, _LEAST_SHARE * of):
         return None
-    return _lacking(f"{of - without:,} of {of:,} launches", " with their kernels")
+    return _lacking(f"{of - without:,} of {of:,} launches with their kernels")
 
 
-def _lacking(recorded: str, what: str = "") -> Incomplete:
+def _lacking(recorded: str) -> Incomplete:
     return Incomplete(
         INCOMPLETE,
-        f"ran more than was recorded: the recording has {recorded}{what}, so that idle time, and"
+        f"ran more than was recorded: the recording has {recorded}, so that idle time, and"
         " what hides what, is unknown",
         "record again, all events and a shorter part (see the profiler's messages), before you"
         " draw conclusions from pauses",
@@ -156,9 +156,9 @@ def _without_kernels(profile: Profile, calls: _Calls) -> tuple[int, int]:
         launched = _launching(launches(profile), process, int(start.max()))
         is_within = (start >= launched.min(initial=_NEVER)) & (start <= launched.max(initial=0))
         # A call of the runtime and that of the driver in it have one number.
-        made = len(np.unique(ids[is_within]))
-        without += made - len(np.unique(ids[is_within & np.isin(start, launched)]))
-        of += made
+        calls_within = len(np.unique(ids[is_within]))
+        without += calls_within - len(np.unique(ids[is_within & np.isin(start, launched)]))
+        of += calls_within
     return without, of
 
 
