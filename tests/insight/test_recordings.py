@@ -60,7 +60,7 @@ FIRST = {
         Insight(1, "synchronising_call", "cudaMemcpy, as it reads 4 B back in each step", 0.51)
     ],
     "nsys-sqlite/PolPuigPuy__OpenACC_Project_PolPuig__report2.sqlite": [
-        Insight(1, "synchronising_call", "cuStreamSynchronize", 0.68)
+        Insight(1, "synchronising_call", "as it copies 1.024 KB to the device in each step", 0.68)
     ],
     "nsys-sqlite/RajaATAli__SC23_Programming-Your-GP__report5.sqlite": [
         Insight(1, "copies_outside_steps", "4.809 GB/s from pageable memory", 0.58),
