@@ -10,7 +10,7 @@ WAIT = "cudaDeviceSynchronize"
 FLAG = {"memcpy_kind": "DtoH", "src_device_id": 0, "bytes": 4}
 
 
-def looping(*, wait=(3, 9), launched=10, call=WAIT, copy=None, steps=80, kernel_end=8):
+def looping(*, wait=(3, 9), launched=10, call=WAIT, copy=None, kernel_end=8):
     """Steps of 10 us: a kernel runs from 5 to 8, and the device has nothing to do until 15.
 
     Args:
@@ -18,11 +18,10 @@ def looping(*, wait=(3, 9), launched=10, call=WAIT, copy=None, steps=80, kernel_
         launched: When the next kernel is launched.
         call: The name of the call that waits.
         copy: What is copied from 8 to 9 in each step; None for nothing.
-        steps: How many steps.
         kernel_end: When the kernel ends, in us.
     """
     kernels, calls, copies = [], [], []
-    for step in range(steps):
+    for step in range(80):
         at, row = step * 10 * US, {"correlation_id": step}
         kernels.append((at + 5 * US, at + kernel_end * US, row))
         begin = at - (10 - launched) * US if step else at
