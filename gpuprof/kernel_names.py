@@ -27,6 +27,8 @@ _WORD: Final = re.compile(
 )
 _TYPE: Final = re.compile(r"T\d*|bool|char|short|int|long|float|double|[aA]rray|true|false")
 _MOST_WORDS: Final = 4
+# A longer name leaves no room for the rest of a sentence.
+_LONGEST_IN_WORDS: Final = 48
 # Functions of libraries that many of their kernels share: the argument, or the namespace, tells.
 _OF_SCOPE: Final = re.compile(r"\b(\w+)::((?:device_)?kernel\d?)<(?:\w+::)*(\w+)", re.IGNORECASE)
 
@@ -135,3 +137,9 @@ def _words(name: str) -> list[str]:
     """The words of a full name but for namespaces: names first, then types, then numbers."""
     words = _WORD.findall(_SAYS_NOTHING.sub("", demangled(name)))
     return sorted(words, key=lambda word: (word[0].isdigit(), _TYPE.fullmatch(word) is not None))
+
+
+def shortened(name: str) -> str:
+    """A name that leaves room for the rest of a sentence, its middle left out; a table has all."""
+    end = _LONGEST_IN_WORDS // 2 - 1
+    return name if len(name) <= _LONGEST_IN_WORDS else f"{name[:end]}..{name[-end:]}"

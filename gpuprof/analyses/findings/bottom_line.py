@@ -30,7 +30,7 @@ from gpuprof.analyses.time.steps import steps
 from gpuprof.analyses.totals.activity_summary import SUM_READS, activity_sums
 from gpuprof.cuda import is_communication
 from gpuprof.intervals import covered_within
-from gpuprof.kernel_names import short_names
+from gpuprof.kernel_names import short_names, shortened
 from gpuprof.profile import Profile
 from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
 from gpuprof.units import counted, say_ns, say_share
@@ -42,7 +42,6 @@ _COSTLIEST: Final = 3
 _MOST_OF_CALLS: Final = 0.75
 _TWO: Final = 2
 _LEAST_NAMED: Final = 0.01
-_LONGEST_NAME: Final = 48
 # A phase of more devices is what is asked about, unless it is this short beside another one.
 _LITTLE: Final = 0.1
 _LEAST_SHARE: Final = 0.0005
@@ -233,7 +232,7 @@ def _kernels(profile: Profile) -> str:
     costly = [row for row in rows[:_COSTLIEST] if row["total_ns"] >= _LEAST_NAMED * total]
     short = short_names(row["name"] for row in costly)
     named = [
-        f"{_in_words(short[row['name']])} {say_share(row['total_ns'] / total)}{_in_one_call(row)}"
+        f"{shortened(short[row['name']])} {say_share(row['total_ns'] / total)}{_in_one_call(row)}"
         for row in costly
     ]
     return f". Costliest kernels: {', '.join(named)}" if named else ""
@@ -246,12 +245,6 @@ def _in_one_call(row: Mapping[str, Any]) -> str:
     calls = "the other" if row["calls"] == _TWO else f"the other {row['calls'] - 1:,} together"
     rest_ns = row["total_ns"] - row["max_ns"]
     return f" (one call of {say_ns(row['max_ns'])}, {calls} {say_ns(rest_ns)})"
-
-
-def _in_words(name: str) -> str:
-    """A name that leaves room for the rest of a sentence; the table has all of it."""
-    end = _LONGEST_NAME // 2 - 1
-    return name if len(name) <= _LONGEST_NAME else f"{name[:end]}..{name[-end:]}"
 
 
 PHASES_OF_DEVICES: Final = State(
