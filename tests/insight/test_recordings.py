@@ -73,7 +73,7 @@ FIRST = {
         Insight(2, "pageable_memory", "HtoD", 0.118),
     ],
     "nsys-sqlite/sdroruganti__cuda-kernel-library__report2.sqlite": [
-        Insight(1, "unified_memory", "with pauses of 1.549 ms between them", 0.746)
+        Insight(1, "unified_memory", "1.549 ms and 733.7 us of kernels that fault", 0.953)
     ],
     "nsys-sqlite/frasertajima__WeatherBench2__report1.sqlite": [
         Insight(1, "no_kernels", "the recording has 1 memset only")
