@@ -68,6 +68,19 @@ def incomplete(profile: Profile) -> Incomplete | None:
     return profile.unrestricted.once(_incomplete)
 
 
+def recorded_calls(profile: Profile) -> str:
+    """How many of the numbered calls a recording has, where most are missing; else empty."""
+    return profile.unrestricted.once(_recorded_calls)
+
+
+def _recorded_calls(profile: Profile) -> str:
+    if not profile.has("api_calls"):
+        return ""
+    calls = profile.once(_first_calls)
+    numbered = sum(_numbered(calls))
+    return f"{len(calls.start_ns):,} of {numbered:,} numbered calls of CUDA" if numbered else ""
+
+
 def _incomplete(profile: Profile) -> Incomplete | None:
     if KERNELS_RERUN in profile.origin.warnings:
         return Incomplete(
@@ -79,11 +92,9 @@ def _incomplete(profile: Profile) -> Incomplete | None:
         )
     if not profile.has("api_calls", "kernels"):
         return None
-    calls = _first_calls(profile)
-    numbered = sum(map(int, _numbered(calls)))
-    if numbered:
-        return _lacking(f"{len(calls.start_ns):,} of {numbered:,} numbered calls of CUDA")
-    without, of = _without_kernels(profile, calls)
+    if recorded := recorded_calls(profile):
+        return _lacking(recorded)
+    without, of = _without_kernels(profile, profile.once(_first_calls))
     if without < max(_LEAST_LAUNCHES, _LEAST_SHARE * of):
         return None
     return _lacking(f"{of - without:,} of {of:,} launches with their kernels")
@@ -111,7 +122,8 @@ def _first_calls(profile: Profile) -> _Calls:
         return _Calls(start, process, correlation, is_launch.astype(bool))
     launching = names_by_number(profile, "api_calls").values(_is_launch, 0)
     columns = "start_ns", "process_id", "correlation_id", "name_id"
-    parts = [*_enough(profile.integers("api_calls", *columns))]
+    none = [np.zeros(0, np.int64) for _ in columns]
+    parts = [none, *_enough(profile.integers("api_calls", *columns))]
     start, process, correlation, name = (
         np.concatenate(column).astype(np.int64) for column in zip(*parts, strict=True)
     )
