@@ -27,8 +27,8 @@ def warm_up_steps(lengths: Int64s) -> int:
     The change point of the signs of the first steps, less what the steps after them usually take
     and vary, is where their sum is largest. So single slow steps later on do not count, nor does
     a single usual one between slow ones. At most a third of the steps, or two, are warm-up, and
-    two or more are left. Steps that are slow for longer than that do not warm up: what is usual
-    among them tells how many of the first ones do.
+    two or more are left. Where steps are slow for longer than that, the warm-up is searched for
+    among the slow ones alone.
 
     Source: G. A. McGilchrist, K. D. Woodyer, Note on a Distribution-free CUSUM Technique,
     Technometrics 17, 1975; E. S. Page, Continuous Inspection Schemes, Biometrika 41, 1954.

@@ -123,9 +123,9 @@ def other_kernels(baseline: str, case: Case, unit: str) -> str:
         return ""
     labels, per = (baseline, case.label), " per step" if unit == STEP else ""
     alone = [
-        f"in {label}, {_named(kernels)} that {other} lacks take {say_ns(kernels.alone_ns)}{per}"
+        f"in {label}, {_named(kernels)} that {lacking} lacks take {say_ns(kernels.alone_ns)}{per}"
         f" ({say_share(kernels.share)} of its kernel time)"
-        for label, other, kernels in zip(labels, labels[::-1], case.other_kernels, strict=True)
+        for label, lacking, kernels in zip(labels, labels[::-1], case.other_kernels, strict=True)
         if kernels.alone_ns
     ]
     have_none = all(kernels.share == 1 for kernels in case.other_kernels)
@@ -216,8 +216,8 @@ def _kernels(baseline: str, cases: Sequence[Case], unit: str) -> str:
     """``Against a, b takes 2 s (5.6 %) more kernel time. Most of it is communication: ...``."""
     real = [case for case in largest(cases) if not case.is_noise]
     sums = _of_sums(baseline, cases, unit) + causes_in_kernels(real)
-    others = _other_kernels(baseline, cases, unit)
-    return " ".join([sums, *others, "Copy times are not known on both sides."])
+    alone = _other_kernels(baseline, cases, unit)
+    return " ".join([sums, *alone, "Copy times are not known on both sides."])
 
 
 def _other_kernels(baseline: str, cases: Sequence[Case], unit: str) -> list[str]:
