@@ -31,6 +31,7 @@ from gpuprof.views import (
     View,
     names_of,
 )
+from gpuprof.words import Words
 
 if TYPE_CHECKING:
     import duckdb
@@ -182,20 +183,39 @@ class Database:
             return
         yield from self._pieces(table, names, *planned)
 
-    def recorded(self, table: str, names: Sequence[str]) -> Iterator[list[stored.Values]] | None:
+    def recorded(
+        self,
+        table: str,
+        names: Sequence[str],
+        texts: Mapping[str, Words] = stored.NO_TEXTS,
+        *,
+        are_domains: bool = False,
+    ) -> Iterator[list[stored.Values]] | None:
         """Columns of integers, and numbers of words, of rows as they were recorded.
 
         None where the reader's file does not hold them so; see `views.View.recorded`.
+
+        Args:
+            table: The table.
+            names: Its columns.
+            texts: What numbers the words of those of the columns that hold texts.
+            are_domains: Whether the rows are those that name domains.
         """
-        select = self._views[table].recorded
-        if select is None or isinstance(self._sources[table], pa.Table):
+        view = self._views[table]
+        select = view.domains if are_domains else view.recorded
+        source = self._sources[table]
+        if isinstance(source, pa.Table):
+            return None if source.num_rows else iter(())
+        if select is None:
             return None
         spec = schema.BY_NAME[table]
-        plan = stored.plan(select, spec, names, self._selection, are_coded=True)
-        source = self._tables.get(plan.rows.table) if plan is not None else None
-        if plan is None or source is None:
+        plan = stored.plan(select, spec, names, self._selection, texts)
+        stored_rows = self._tables.get(plan.rows.table) if plan is not None else None
+        if plan is None or stored_rows is None:
             return None
-        return self._pieces(table, names, plan, source)
+        return self._pieces(
+            f"domains of {table}" if are_domains else table, names, plan, stored_rows
+        )
 
     def words(self, table: str, column: str) -> Mapping[int, str]:
         """What the numbers of a column of words mean; nothing for a null column. See `recorded`."""
@@ -204,13 +224,13 @@ class Database:
         return words.words if isinstance(words, StoredWords) else {}
 
     def _pieces(
-        self, table: str, names: Sequence[str], plan: stored.Plan, source: columns.Table
+        self, rows: str, names: Sequence[str], plan: stored.Plan, source: columns.Table
     ) -> Iterator[list[stored.Values]]:
-        checked = self._checked[table]
+        checked = self._checked.setdefault(rows, set())
         # A file that is read anew may have changed.
         plan = plan._replace(
             is_checked=source.is_read_once and plan.columns.keys() <= checked,
-            takes_all=source.is_read_once and table in self._undivided,
+            takes_all=source.is_read_once and rows in self._undivided,
         )
         left_out = 0
         try:
@@ -220,16 +240,17 @@ class Database:
                     left_out += len(batch) - len(part[0].numbers)
                     yield part
             checked.update(plan.columns)
-            self._undivided.update([] if left_out else [table])
+            self._undivided.update([] if left_out else [rows])
         except stored.BeyondBoundsError as error:
-            raise self._impossible(table) from error
+            raise self._impossible(rows) from error
 
     def names(self, table: str) -> pa.Table:
         """The columns ``name_id`` and ``name`` of a table whose names the reader's file numbers.
 
         Numbers may be of any width, and texts a dictionary.
         """
-        names, select = ["name_id", "name"], self._views[table].names
+        view = self._views[table]
+        names, select = ["name_id", "name"], view.names or view.strings
         text = None if select is None else select.columns["name"]
         if select is not None and isinstance(text, Trimmed):
             select = select._replace(columns=select.columns | {"name": text.column})

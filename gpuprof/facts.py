@@ -41,6 +41,13 @@ KERNELS_RERUN: Final = (
 _WORD: Final = re.compile(r"\w+")
 
 
+def movement(kind: str, *, is_staged: bool, is_peer: bool) -> str:
+    """The kind of copy as the fact of that name has it."""
+    if is_staged:
+        return PEER_STAGED
+    return PEER_DEVICE_COPY if is_peer and kind in DEVICE_COPY_KINDS else kind
+
+
 class Fact(NamedTuple):
     """A column that is made of others.
 

@@ -21,8 +21,9 @@ from gpuprof.errors import GpuprofError, MissingTableError
 from gpuprof.labels import TIMING_ONLY
 from gpuprof.second_thread import SecondThread
 from gpuprof.selection import EVERYTHING, Selection
-from gpuprof.stored import Values
+from gpuprof.stored import NO_TEXTS, Values
 from gpuprof.views import View, names_of
+from gpuprof.words import Words
 
 if TYPE_CHECKING:
     import duckdb
@@ -267,13 +268,26 @@ class Profile:
         """The same with which of them are null."""
         yield from self._database.values(table, names)
 
-    def recorded(self, table: str, *names: str) -> Iterator[list[Values]] | None:
+    def recorded(
+        self,
+        table: str,
+        *names: str,
+        texts: Mapping[str, Words] = NO_TEXTS,
+        are_domains: bool = False,
+    ) -> Iterator[list[Values]] | None:
         """Columns as `values` has them, of rows as recorded: `copies` may be halves of one copy.
 
         Of columns of words it gives the numbers that `words` explains. None where the reader's
         file does not hold the columns so.
+
+        Args:
+            table: The table.
+            names: Its columns; of ``nvtx_ranges`` also ``text_id``, whose texts `numbered_names`
+                has, and ``domain_id``, which stand in place of what is looked up elsewhere.
+            texts: What numbers the words of those of the columns that hold texts.
+            are_domains: Whether the rows are those that name domains, in place of ranges.
         """
-        return self._database.recorded(table, names)
+        return self._database.recorded(table, names, texts, are_domains=are_domains)
 
     def words(self, table: str, column: str) -> Mapping[int, str]:
         """What the numbers of `recorded` mean; nothing for a null column."""
@@ -359,10 +373,9 @@ class Profile:
             MissingTableError: It was not recorded.
         """
         self.require(name)
-        source = self.sources[name]
-        if isinstance(source, pa.Table) and self.selection == EVERYTHING:
+        source, columns = self.sources[name], schema.BY_NAME[name].columns
+        if isinstance(source, pa.Table) and not self.selection.columns(columns):
             return schema.BY_NAME[name].conform(source)
-        columns = schema.BY_NAME[name].columns
         order = " ORDER BY start_ns" if "start_ns" in columns else ""
         return self.query(f'SELECT {", ".join(columns)} FROM "{name}"{order}')
 

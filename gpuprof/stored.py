@@ -5,7 +5,7 @@ They are the rows and values that a query gives, and have the same bounds.
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +16,16 @@ from gpuprof.schema import LONGEST_NS, Column, Schema
 from gpuprof.selection import ENDS, Selection
 from gpuprof.views import Select, StoredColumn, StoredOr, StoredRows, StoredWords
 
+if TYPE_CHECKING:
+    from gpuprof.words import Words
+
 Integers = npt.NDArray[Any]
 Flags = npt.NDArray[np.bool_]
 
 _START, _END = "start_ns", "end_ns"
 _TIMES: Final = ("start", "end")
 _ALL_BITS: Final = -1
+NO_TEXTS: Final["Mapping[str, Words]"] = {}
 
 
 class BeyondBoundsError(Exception):
@@ -50,6 +54,7 @@ class Plan(NamedTuple):
         selection: Which of them are chosen.
         columns: What to take each from; None for a column that is null throughout.
         specs: The bounds of each; None for none.
+        texts: What numbers the words of columns of texts, by the column of the reader's table.
         is_checked: Whether all their values were found within these before.
         takes_all: Whether no row was left out before.
     """
@@ -58,6 +63,7 @@ class Plan(NamedTuple):
     selection: Selection
     columns: Mapping[str, StoredColumn | StoredOr | None]
     specs: Mapping[str, Column | None]
+    texts: "Mapping[str, Words]"
     is_checked: bool = False
     takes_all: bool = False
 
@@ -70,7 +76,7 @@ class Plan(NamedTuple):
         # The count of rows needs at least one column.
         if not self.takes_all or not names:
             names += _TIMES if self.rows.are_timed else ()
-            names += [self.rows.without[0]] if self.rows.without else []
+            names += [of[0] for of in (self.rows.without, self.rows.only) if of is not None]
         return [*dict.fromkeys(names)]
 
     def part(self, batch: pa.RecordBatch, needed: Sequence[str]) -> list[Values]:
@@ -83,7 +89,12 @@ class Plan(NamedTuple):
         Raises:
             BeyondBoundsError: A value is beyond its bounds.
         """
-        stored = dict(zip(self.names, map(values, batch.columns), strict=True))
+        stored = {
+            name: Values(self.texts[name].numbers(column), None)
+            if name in self.texts
+            else values(column)
+            for name, column in zip(self.names, batch.columns, strict=True)
+        }
         rows = len(batch)
         is_row = None if self.takes_all else self._row_filter(stored, rows)
         if is_row is not None:
@@ -105,6 +116,9 @@ class Plan(NamedTuple):
                 conditions.append((start.numbers != 0) | (end.numbers != 0))
             if self.rows.are_ordered:
                 conditions.append(end.numbers >= start.numbers)
+        if self.rows.only is not None:
+            name, numbers_meant = self.rows.only
+            conditions.append(np.isin(stored[name].filled, numbers_meant))
         if self.rows.without:
             name, number = self.rows.without
             numbers, is_null = stored[name]
@@ -163,8 +177,7 @@ def plan(
     schema: Schema,
     needed: Sequence[str],
     selection: Selection,
-    *,
-    are_coded: bool = False,
+    texts: "Mapping[str, Words] | None" = None,
 ) -> Plan | None:
     """How to take columns without a query; None where it takes one.
 
@@ -173,7 +186,8 @@ def plan(
         schema: That table's.
         needed: Columns of integers, also ``name_id``.
         selection: Which of the rows are given.
-        are_coded: Whether columns of `StoredWords` are taken, too, as their numbers.
+        texts: What numbers the words of columns of texts. Where it is given, columns of
+            `StoredWords` are taken, too, as their numbers.
     """
     rows = select.source
     names = {*needed, *selection.columns(schema.columns)} | ({_START} if _END in needed else set())
@@ -182,7 +196,7 @@ def plan(
         column = select.columns.get(name, "NULL")
         if isinstance(column, StoredColumn | StoredOr):
             columns[name] = column
-        elif are_coded and isinstance(column, StoredWords):
+        elif texts is not None and isinstance(column, StoredWords):
             columns[name] = column.column
         elif column == "NULL":
             columns[name] = None
@@ -191,8 +205,14 @@ def plan(
     if not isinstance(rows, StoredRows) or rows.joins:
         return None
     worded = {name for name in names if isinstance(select.columns.get(name), StoredWords)}
+    worded.update(texts or ())
     specs = {name: None if name in worded else schema.columns.get(name) for name in names}
-    return Plan(rows, selection, columns, specs)
+    words = {
+        stored.name: of
+        for name, of in (texts or {}).items()
+        if isinstance(stored := columns[name], StoredColumn)
+    }
+    return Plan(rows, selection, columns, specs, words)
 
 
 def within(windows: Sequence[tuple[int, int]], instants: Integers) -> Flags:

@@ -155,23 +155,26 @@ class StoredRows(str):
         are_timed: Whether rows are left out whose times are unknown, see `NO_TIME`.
         are_ordered: Whether rows are left out that end before they start.
         without: A column, and the number that it has in other rows that are left out.
+        only: A column, and the numbers that it has in the rows; None for all rows.
         joins: SQL of joins, which only a query can do.
     """
 
-    __slots__ = ("are_ordered", "are_timed", "joins", "table", "without")
+    __slots__ = ("are_ordered", "are_timed", "joins", "only", "table", "without")
     table: str
     are_timed: bool
     are_ordered: bool
     without: tuple[str, int] | None
+    only: tuple[str, tuple[int, ...]] | None
     joins: str
 
-    def __new__(
+    def __new__(  # noqa: PLR0913 - conditions, all but the table optional
         cls,
         table: str,
         *,
         are_timed: bool = False,
         are_ordered: bool = False,
         without: tuple[str, int] | None = None,
+        only: tuple[str, tuple[int, ...]] | None = None,
         joins: str = "",
     ) -> Self:
         """Make the SQL."""
@@ -180,16 +183,19 @@ class StoredRows(str):
         if without is not None:
             column, number = without
             conditions.append(f'try_cast(t."{column}" AS BIGINT) IS DISTINCT FROM {number}')
+        if only is not None:
+            conditions.append(f't."{only[0]}" IN ({", ".join(map(str, only[1]))})')
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
         self = super().__new__(cls, f"FROM raw.{table} t {joins}{where}")
-        self.table, self.without, self.joins = table, without, joins
+        self.table, self.without, self.only, self.joins = table, without, only, joins
         self.are_timed, self.are_ordered = are_timed, are_ordered
         return self
 
     @property
     def is_plain(self) -> bool:
         """Whether they are all rows of the table."""
-        return not (self.are_timed or self.are_ordered or self.without or self.joins)
+        conditions = (self.are_timed, self.are_ordered, self.without, self.only, self.joins)
+        return not any(conditions)
 
 
 class Select(NamedTuple):
@@ -221,13 +227,18 @@ class View:
             ``selects`` then have a column ``name_id`` in place of these.
         is_costly: Whether its rows are better made once than for each query.
         recorded: The rows as they were recorded, before a join tells more of them; columns of
-            integers and `StoredWords` of these can be read without a query. None for no such rows.
+            integers, `StoredWords` of these and texts can be read without a query. None for no
+            such rows.
+        domains: Of NVTX ranges, the rows that name the domains of a process, as recorded.
+        strings: Where ``recorded`` has numbers for texts, each text by its number, as ``names``.
     """
 
     selects: tuple[Select, ...]
     names: Select | None = None
     is_costly: bool = False
     recorded: Select | None = None
+    domains: Select | None = None
+    strings: Select | None = None
 
     @property
     def columns(self) -> frozenset[str]:

@@ -36,6 +36,15 @@ def names_by_number(profile: Profile, table: str) -> Names:
     return Names(numbers, [name or UNNAMED for name in names])
 
 
+def kernel_names(profile: Profile) -> list[str]:
+    """The different names of kernels, perhaps with others of the file."""
+    if profile.numbers("kernels"):
+        return [*dict.fromkeys(names_by_number(profile, "kernels").names)]
+    rows = profile.query("SELECT DISTINCT name FROM kernels WHERE name IS NOT NULL")
+    names: list[str] = rows.column(0).to_pylist()
+    return names
+
+
 class ByNumber:
     """Values by the numbers of names.
 

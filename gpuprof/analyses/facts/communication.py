@@ -8,10 +8,10 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from gpuprof.analyses.contract import reads
-from gpuprof.analyses.facts.by_number import names_by_number
+from gpuprof.analyses.facts.by_number import kernel_names, names_by_number
 from gpuprof.analyses.facts.groups import Numbers
 from gpuprof.analyses.facts.growing import columns_of, read_columns
-from gpuprof.cuda import COMMUNICATION_PATTERN
+from gpuprof.cuda import is_communication
 from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import Int64s
 from gpuprof.profile import Profile
@@ -141,14 +141,8 @@ def _communication_kernels(profile: Profile) -> CommunicationKernels:
 
 def _names(profile: Profile) -> list[str]:
     """The names of all communication kernels."""
-    rows = profile.query(
-        f"SELECT DISTINCT name FROM {profile.names('kernels')}"
-        f" WHERE regexp_matches(name, '{COMMUNICATION_PATTERN}', 'i')"
-        # Among all names of a file are environments: words with zero bytes, which SQL has none of.
-        " AND NOT contains(name, chr(0)) ORDER BY name"
-    )
-    names: list[str] = rows.column(0).to_pylist()
-    return names
+    # Among all names of a file are environments: words with zero bytes, which SQL has none of.
+    return sorted(n for n in kernel_names(profile) if is_communication(n) and "\0" not in n)
 
 
 def _sql(kind_of: Mapping[str, int], *, is_told: bool) -> str:

@@ -1,12 +1,12 @@
 """Where copies go: routes between memories, and when the copies of each ran."""
 
-from collections import defaultdict
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-import numpy as np
-
 from gpuprof.analyses.contract import reads
+from gpuprof.analyses.facts.copy_rows import copy_rows, copy_words
+from gpuprof.analyses.facts.groups import Numbers, groups
+from gpuprof.analyses.facts.transfer_rows import PATHS, paths
 from gpuprof.facts import HOST, UNKNOWN
 from gpuprof.intervals import Int64s
 from gpuprof.profile import Profile
@@ -15,16 +15,6 @@ COPY_READS: Final = reads(
     memcpys="memcpy_kind src_memory_kind dst_memory_kind path src_device_id dst_device_id start_ns"
     " end_ns bytes device_id process_id correlation_id"
 )
-
-COUNTED_CALLS: Final = "count(*) FILTER (is_counted)"
-COUNTED_BYTES: Final = "(CASE WHEN is_counted THEN bytes ELSE 0 END)"
-
-_PATHS: Final = ("direct", "staged", "uvm")
-_TIMES: Final = f"""
-    SELECT coalesce(src, {UNKNOWN}) AS src, coalesce(dst, {UNKNOWN}) AS dst,
-        list_position({list(_PATHS)}, route) - 1 AS path, start_ns, end_ns,
-        coalesce(device_id, {UNKNOWN}) AS device
-    FROM memcpys WHERE is_transfer"""
 
 
 class Route(NamedTuple):
@@ -40,7 +30,7 @@ class Times(NamedTuple):
 
     start_ns: Int64s
     end_ns: Int64s
-    device_id: Int64s
+    device_id: Numbers
 
 
 def transfer_times(profile: Profile) -> Mapping[Route, Times]:
@@ -49,24 +39,16 @@ def transfer_times(profile: Profile) -> Mapping[Route, Times]:
 
 
 def _transfer_times(profile: Profile) -> Mapping[Route, Times]:
-    pieces: dict[Route, list[Times]] = defaultdict(list)
-    for part in profile.arrays(_TIMES):
-        src, dst, path, *times = (column.astype(np.int64) for column in part)
-        # One number for each route: of single numbers the different ones are found faster.
-        sources, destinations = np.unique(src), np.unique(dst)
-        number = np.searchsorted(sources, src) * len(destinations)
-        number = (number + np.searchsorted(destinations, dst)) * len(_PATHS) + path
-        for route_number in np.unique(number).tolist():
-            ends, way = divmod(route_number, len(_PATHS))
-            first, last = divmod(ends, len(destinations))
-            route = Route(
-                known_end(int(sources[first])), known_end(int(destinations[last])), _PATHS[way]
-            )
-            pieces[route].append(Times(*(column[number == route_number] for column in times)))
-    return {
-        route: Times(*(np.concatenate(column) for column in zip(*of_route, strict=True)))
-        for route, of_route in pieces.items()
-    }
+    copies = copy_rows(profile)
+    copies = copies.take(copies.is_transfer == 1)
+    path = paths(copies.kind, copies.is_staged, copy_words(profile).kind)
+    times: dict[Route, Times] = {}
+    for rows in groups(copies.src, copies.dst, path):
+        src, dst, way = (int(column[rows[0]]) for column in (copies.src, copies.dst, path))
+        columns = (copies.start_ns, copies.end_ns, copies.device)
+        of_route = Times._make(column[rows] for column in columns)
+        times[Route(known_end(src), known_end(dst), PATHS[way])] = of_route
+    return times
 
 
 def known_end(end: int) -> int | None:

@@ -1,13 +1,13 @@
 """The rows of ``memcpys`` as arrays: each copy, and each half of a staged one."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from functools import partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from gpuprof.analyses.facts.by_number import ByNumber
 from gpuprof.analyses.facts.calls import pieces
 from gpuprof.analyses.facts.groups import Numbers
 from gpuprof.analyses.facts.growing import columns_of
@@ -16,7 +16,9 @@ from gpuprof.facts import DEVICE_COPY_KINDS, FROM_HOST_KINDS, HOST, TO_HOST_KIND
 from gpuprof.intervals import Int64s
 from gpuprof.profile import Profile
 from gpuprof.readers.common.compact_columns import narrowed
+from gpuprof.words import Words
 
+_WORDS: Final = ("memcpy_kind", "src_memory_kind", "dst_memory_kind")
 _COLUMNS: Final = (
     "start_ns",
     "end_ns",
@@ -25,16 +27,33 @@ _COLUMNS: Final = (
     *(f"coalesce({name}, {UNKNOWN})::SMALLINT" for name in (
         "device_id", "src_device_id", "dst_device_id", "src", "dst"
     )),
-    "CASE WHEN is_counted THEN coalesce(bytes, 0) ELSE 0 END",
+    f"coalesce(bytes, {UNKNOWN})",
     *(f"{name}::TINYINT" for name in ("is_transfer", "is_counted", "is_peer", "is_staged")),
+    *_WORDS,
 )  # fmt: skip
-
-
 _RECORDED: Final = (
     "start_ns", "end_ns", "process_id", "correlation_id",
     "device_id", "src_device_id", "dst_device_id", "bytes",
 )  # fmt: skip
-_WORDS: Final = ("memcpy_kind", "src_memory_kind", "dst_memory_kind")
+# What readers call a number that no table of the tool names.
+_NO_WORD: Final = "unknown"
+# Of what staged copies are made, whether or not there are any.
+STAGED_KIND: Final = "PtoP"
+STAGED_MEMORY: Final = "device"
+
+
+class CopyWords(NamedTuple):
+    """What the numbers of `CopyRows` mean, by these numbers; null where nothing was recorded.
+
+    Args:
+        kind: Kinds of copies.
+        src_memory: Kinds of memory at the source.
+        dst_memory: Kinds of memory at the destination.
+    """
+
+    kind: tuple[str | None, ...]
+    src_memory: tuple[str | None, ...]
+    dst_memory: tuple[str | None, ...]
 
 
 class CopyRows(NamedTuple):
@@ -50,11 +69,14 @@ class CopyRows(NamedTuple):
         dst_device: Device at the destination, as recorded.
         src: Device at the source, or `facts.HOST`.
         dst: Device at the destination, or `facts.HOST`.
-        bytes: Bytes; 0 where unknown, and for a staged copy's second half.
+        bytes: Bytes, of a staged copy in each half.
         is_transfer: 1 for a copy between the memories of two devices, the host being one.
         is_counted: 0 for the second half of a staged copy.
         is_peer: 1 for a copy between two devices.
         is_staged: 1 for half of a peer copy through the host.
+        kind: Number of the kind of copy, see `CopyWords`.
+        src_memory: Number of the kind of memory at the source.
+        dst_memory: Number of the kind of memory at the destination.
     """
 
     start_ns: Int64s
@@ -71,6 +93,20 @@ class CopyRows(NamedTuple):
     is_counted: Numbers
     is_peer: Numbers
     is_staged: Numbers
+    kind: Numbers
+    src_memory: Numbers
+    dst_memory: Numbers
+
+    @property
+    def duration_ns(self) -> Int64s:
+        """Time of each."""
+        return self.end_ns - self.start_ns
+
+    @property
+    def moved_bytes(self) -> Int64s:
+        """Bytes, 0 where unknown and for a staged copy's second half."""
+        moved: Int64s = np.where((self.bytes == UNKNOWN) | (self.is_counted == 0), 0, self.bytes)
+        return moved
 
     def by_device(self) -> Iterator["CopyRows"]:
         """The rows in pieces, ``device`` being each on which a copy takes time.
@@ -94,64 +130,94 @@ class CopyRows(NamedTuple):
 
 def copy_rows(profile: Profile) -> CopyRows:
     """All rows of ``memcpys``, in the order of the file."""
-    return profile.once(_copy_rows)
+    return profile.once(_read)[0]
 
 
-def _copy_rows(profile: Profile) -> CopyRows:
+def copy_words(profile: Profile) -> CopyWords:
+    """What the numbers in `copy_rows` mean."""
+    return profile.once(_read)[1]
+
+
+def _read(profile: Profile) -> tuple[CopyRows, CopyWords]:
     if not profile.has("memcpys"):
-        return CopyRows(*np.empty((len(_COLUMNS), 0), np.int64))
+        rows = CopyRows(*np.empty((len(CopyRows._fields), 0), np.int64))
+        return rows, CopyWords((STAGED_KIND,), (STAGED_MEMORY,), (STAGED_MEMORY,))
     return _as_recorded(profile) or _queried(profile)
 
 
-def _queried(profile: Profile) -> CopyRows:
-    parts = profile.arrays(f"SELECT {', '.join(_COLUMNS)} FROM memcpys")
+def _words() -> list[Words]:
+    return [Words([first]) for first in (STAGED_KIND, STAGED_MEMORY, STAGED_MEMORY)]
+
+
+def _queried(profile: Profile) -> tuple[CopyRows, CopyWords]:
+    words, parts = _words(), []
+    integers = len(_COLUMNS) - len(_WORDS)
     of_call = CopyRows._fields.index("process"), CopyRows._fields.index("correlation")
-    return CopyRows(*columns_of(
-        (
-            [narrowed(values) if place in of_call else values for place, values in enumerate(part)]
-            for part in parts
-        ),
-        len(_COLUMNS),
-    ))  # fmt: skip
+    for batch in profile.batches(f"SELECT {', '.join(_COLUMNS)} FROM memcpys"):
+        part = [np.from_dlpack(column) for column in batch.columns[:integers]]
+        narrow = [narrowed(v) if place in of_call else v for place, v in enumerate(part)]
+        pairs = zip(words, batch.columns[integers:], strict=True)
+        parts.append([*narrow, *(narrowed(of.numbers(column)) for of, column in pairs)])
+    rows = CopyRows(*columns_of(parts, len(_COLUMNS)))
+    return rows, CopyWords(*(of.words for of in words))
 
 
-def _as_recorded(profile: Profile) -> CopyRows | None:
+def _as_recorded(profile: Profile) -> tuple[CopyRows, CopyWords] | None:
     """The rows without a query; None where they take one, or one may be half of a staged copy."""
     parts = profile.recorded("memcpys", *_RECORDED, *_WORDS)
     if parts is None:
         return None
-    kinds, *memory = (profile.words("memcpys", name) for name in _WORDS)
-    rows: list[CopyRows] = []
+    words, rows = _words(), []
+    kinds, *memory = (
+        _by_number(profile.words("memcpys", name), of)
+        for name, of in zip(_WORDS, words, strict=True)
+    )
+    of_kind, of_memory = words[0].words, words[1:]
     for part in parts:
-        codes = [values.filled for values in part[len(_RECORDED) :]]
-        is_half = _among(codes[0], kinds, {"HtoD", "DtoH"})
-        for words, numbers in zip(memory, codes[1:], strict=True):
-            is_half &= _among(numbers, words, {"device"})
+        *columns, kind, src, dst = (values.filled for values in part)
+        numbers = [kinds.of(kind), *(of.of(v) for of, v in zip(memory, (src, dst), strict=True))]
+        is_half = _among(numbers[0], of_kind, {"HtoD", "DtoH"})
+        for of, number in zip(of_memory, numbers[1:], strict=True):
+            is_half &= _among(number, of.words, {STAGED_MEMORY})
         if is_half.any():
             return None
-        is_of = partial(_among, codes[0], kinds)
-        rows.append(_with_facts([values.filled for values in part[: len(_RECORDED)]], is_of))
-    return CopyRows(*columns_of(rows, len(_COLUMNS)))
+        rows.append(_with_facts(columns, numbers, of_kind))
+    return CopyRows(*columns_of(rows, len(_COLUMNS))), CopyWords(*(of.words for of in words))
+
+
+def _by_number(meanings: Mapping[int, str], words: Words) -> ByNumber:
+    """The places among words of what a tool's numbers mean; null stays null."""
+    # A copy without a kind is of an unknown one, as the views of readers have it.
+    none = _NO_WORD if words.words[0] == STAGED_KIND else None
+    places = {number: words.place(word) for number, word in meanings.items()}
+    places[UNKNOWN] = words.place(none)
+    return ByNumber([*places], [*places.values()], words.place(_NO_WORD))
 
 
 def _among(
-    numbers: Numbers, words: Mapping[int, str], some: AbstractSet[str]
+    numbers: Numbers, words: Sequence[str | None], some: AbstractSet[str]
 ) -> npt.NDArray[np.bool_]:
     """Whether the word of each number is one of some."""
-    return np.isin(numbers, [number for number, word in words.items() if word in some])
+    is_one: npt.NDArray[np.bool_] = np.array([word in some for word in words])[numbers]
+    return is_one
 
 
 def _with_facts(
-    part: Sequence[Any], is_of: Callable[[AbstractSet[str]], npt.NDArray[np.bool_]]
+    part: Sequence[Any], numbers: Sequence[Numbers], kinds: Sequence[str | None]
 ) -> CopyRows:
     """Some rows, none of them staged, with the derived columns of `gpuprof.facts`.
 
     Args:
         part: The columns of `_RECORDED`.
-        is_of: Whether each copy is of one of some memcpy kinds.
+        numbers: The numbers of `_WORDS`.
+        kinds: The memcpy kinds by their numbers.
     """
     start, end, process, correlation, *devices, size = part
     device, src, dst = (values.astype(np.int16) for values in devices)
+
+    def is_of(some: AbstractSet[str]) -> npt.NDArray[np.bool_]:
+        return _among(numbers[0], kinds, some)
+
     from_host, to_host = is_of(FROM_HOST_KINDS), is_of(TO_HOST_KINDS)
     crosses = (src != dst) & (src != UNKNOWN) & (dst != UNKNOWN)
     is_peer = is_of(PEER_MEMCPY_KINDS) | (is_of(DEVICE_COPY_KINDS) & crosses)
@@ -168,9 +234,10 @@ def _with_facts(
         dst,
         np.where(from_host, np.int16(HOST), read),
         np.where(to_host, np.int16(HOST), written),
-        np.where(size == UNKNOWN, 0, size).astype(np.int64),
+        size.astype(np.int64, copy=False),
         is_transfer.astype(np.int8),
         np.ones(len(start), np.int8),
         is_peer.astype(np.int8),
         np.zeros(len(start), np.int8),
+        *numbers,
     )

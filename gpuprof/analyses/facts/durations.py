@@ -168,10 +168,7 @@ def figures(durations: Durations) -> Figures | None:
     """
     if not len(durations):
         return None
-    calls, least, most = len(durations), int(durations.min()), int(durations.max())
-    is_small = most * calls < _MOST
-    total = int(durations.sum(dtype=np.int64)) if is_small else sum(durations.tolist())
-    mean = total / calls
+    calls, total_ns, least, most, mean = sums(durations)
     stddev = None
     if calls > 1:
         apart = durations - mean
@@ -181,4 +178,16 @@ def figures(durations: Durations) -> Figures | None:
     halves = np.partition(durations, middle)
     high = int(halves[middle])
     low = high if calls % 2 else int(halves[:middle].max())
-    return Figures(calls, total, least, most, mean, low + (high - low) / 2, stddev)
+    return Figures(calls, total_ns, least, most, mean, low + (high - low) / 2, stddev)
+
+
+def sums(durations: Durations) -> Sums:
+    """What some durations in ns add up to; there is one at least."""
+    calls, total_ns = len(durations), total(durations)
+    return Sums(calls, total_ns, int(durations.min()), int(durations.max()), total_ns / calls)
+
+
+def total(values: Durations) -> int:
+    """The sum of numbers that are not negative, of any size."""
+    is_small = int(values.max(initial=0)) * len(values) < _MOST
+    return int(values.sum(dtype=np.int64)) if is_small else sum(values.tolist())

@@ -3,6 +3,7 @@
 import re
 from typing import Final
 
+from gpuprof.analyses.facts.by_number import kernel_names
 from gpuprof.analyses.facts.nvtx import ranges_of
 from gpuprof.profile import Profile
 
@@ -21,18 +22,16 @@ def framework(profile: Profile) -> str:
 
 
 def _framework(profile: Profile) -> str:
-    names: list[str | None] = []
-    if profile.has("kernels"):
-        names = profile.query(f"FROM {profile.names('kernels')}").column(0).to_pylist()
+    names = kernel_names(profile) if profile.has("kernels") else []
     return _of_names(names) or _of_names(_texts(profile))
 
 
-def _texts(profile: Profile) -> list[str | None]:
+def _texts(profile: Profile) -> list[str]:
     if not profile.has("nvtx_ranges"):
         return []
     return [name for text, domain, _ in ranges_of(profile).labels for name in (text, domain)]
 
 
-def _of_names(names: list[str | None]) -> str:
-    marked = (mark for mark, of in _MARKS.items() if any(of.search(n) for n in names if n))
+def _of_names(names: list[str]) -> str:
+    marked = (mark for mark, of in _MARKS.items() if any(of.search(n) for n in names))
     return next(marked, "")

@@ -58,8 +58,8 @@ def names_of(profile: Profile) -> DeviceNames:
 def _names_of(profile: Profile) -> DeviceNames:
     if not profile.has("devices"):
         return DeviceNames({}, {})
-    rows = profile.query("SELECT device_id, rank FROM devices WHERE rank IS NOT NULL").to_pylist()
-    ranks = {row["device_id"]: row["rank"] for row in rows}
+    rows = profile.table("devices").to_pylist()
+    ranks = {row["device_id"]: row["rank"] for row in rows if row["rank"] is not None}
     files = ((part.rank, part.profile.origin.host) for part in profile.parts)
     return DeviceNames(ranks, _hosts(ranks, files))
 

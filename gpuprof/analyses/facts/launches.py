@@ -175,7 +175,7 @@ def _read(profile: Profile) -> tuple[Activities, Numbers, Numbers]:
         tables[table] = low, rows
     process, correlation, start, end, device, layer = (column.values for column in columns)
     of_copies = Copies(
-        copies.bytes,
+        copies.moved_bytes,
         np.where(copies.is_staged, copies.device, copies.src),
         np.where(copies.is_staged, copies.device, copies.dst),
         copies.is_counted,

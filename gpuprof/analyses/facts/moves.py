@@ -1,24 +1,18 @@
 """Every transfer between two known memories, one by one, as arrays: for what repeats in them."""
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gpuprof.analyses.facts.groups import Numbers, groups
-from gpuprof.analyses.facts.growing import read_columns
 from gpuprof.analyses.facts.nvtx import origins, parts_around
 from gpuprof.analyses.facts.timeline import timeline_of
+from gpuprof.analyses.facts.transfer_rows import UVM, transfer_rows
 from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import Int64s
 from gpuprof.profile import Profile
-
-_MOVES: Final = f"""
-    SELECT src::SMALLINT, dst::SMALLINT, coalesce(bytes, {UNKNOWN}), start_ns, end_ns, duration_ns,
-        coalesce(process_id, {UNKNOWN}), coalesce(correlation_id, {UNKNOWN}),
-        (path = 'uvm')::TINYINT
-    FROM copies WHERE src <> dst ORDER BY start_ns, end_ns"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +64,22 @@ def moves(profile: Profile) -> Moves:
 
 
 def _moves(profile: Profile) -> Moves:
-    return Moves(*read_columns(profile, _MOVES, 9))
+    rows = transfer_rows(profile)
+    chosen = np.flatnonzero((rows.src != rows.dst) & (rows.src != UNKNOWN) & (rows.dst != UNKNOWN))
+    start, end = rows.start_ns[chosen], rows.end_ns[chosen]
+    if not ((start[1:] > start[:-1]) | ((start[1:] == start[:-1]) & (end[1:] >= end[:-1]))).all():
+        chosen = chosen[np.lexsort((end, start))]
+    return Moves(
+        rows.src[chosen],
+        rows.dst[chosen],
+        rows.bytes[chosen],
+        rows.start_ns[chosen],
+        rows.end_ns[chosen],
+        rows.duration_ns[chosen],
+        rows.process[chosen],
+        rows.correlation[chosen],
+        (rows.path[chosen] == UVM).astype(np.int8),
+    )
 
 
 def followers(some: Moves) -> tuple[Int64s, Int64s]:

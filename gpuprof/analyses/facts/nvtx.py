@@ -7,9 +7,9 @@ operations are ranges, too: hundreds in every part that a person names.
 
 import re
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -17,7 +17,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gpuprof.analyses.contract import reads
-from gpuprof.analyses.facts.calls import NOT_FOUND, Ids
+from gpuprof.analyses.facts.by_number import ByNumber
+from gpuprof.analyses.facts.calls import NOT_FOUND, Ids, pair_places
 from gpuprof.analyses.facts.groups import Numbers, groups
 from gpuprof.analyses.facts.launches import (
     ALL_THREADS,
@@ -32,11 +33,12 @@ from gpuprof.native import arrays
 from gpuprof.profile import Profile
 from gpuprof.readers.common.compact_columns import narrowed
 from gpuprof.schema import OPERATION
+from gpuprof.words import Words, coded
 
 NO_RANGE: Final = -1
+# Text, domain and kind.
+Label = tuple[str, str, str]
 
-# So many words are numbered before pyarrow.compute, which does it faster, is imported.
-_FEW: Final = 16_384
 # Beyond this, sorting codes takes less than an array by code.
 _MOST_CODES: Final = 1 << 20
 # PyTorch's own mark of a step is around everything: it tells when, not what.
@@ -48,13 +50,20 @@ _NUMBER: Final = re.compile(r"\d+")
 _COUNT: Final = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?![\w.])")
 _MOST_NUMBERED: Final = 10
 
+_START_END: Final = "start_end"
+_EVENT: Final = (
+    "start_ns", "end_ns", "process_id", "thread_id", "range_kind", "text_id", "domain_id",
+)  # fmt: skip
+# Among the literals of a file, or below it where the file has no column of them.
+_NO_LITERAL: Final = 0
+
 RANGE_READS: Final = reads(
     LAUNCH_READS,
     nvtx_ranges="start_ns end_ns text domain range_kind process_id thread_id",
 )
 _RANGES: Final = f"""
     SELECT start_ns, end_ns, coalesce(process_id, {UNKNOWN}) AS process,
-        CASE WHEN range_kind = 'start_end' THEN {ALL_THREADS}
+        CASE WHEN range_kind = '{_START_END}' THEN {ALL_THREADS}
             ELSE coalesce(thread_id, {UNKNOWN}) END AS thread,
         coalesce(text, '') AS text, coalesce(domain, '') AS domain,
         coalesce(range_kind, '') AS range_kind
@@ -142,8 +151,10 @@ def ranges_like(profile: Profile, pattern: str) -> Ranges:
 
 
 def _ranges_of(profile: Profile) -> Ranges:
-    numbers: dict[tuple[str, str, str], int] = {}
-    pieces = [_read(batch, numbers) for batch in profile.batches(_RANGES)]
+    numbers: dict[Label, int] = {}
+    pieces = _recorded(profile, numbers)
+    if pieces is None:
+        pieces = [_read(batch, numbers) for batch in profile.batches(_RANGES)]
     columns = [np.concatenate(column) for column in zip(*pieces, strict=True)]
     start, end, process, thread, label = columns or [np.empty(0, np.int64)] * 5
     labels = tuple(sorted(numbers))
@@ -166,12 +177,119 @@ def _outer_first(start: Int64s, end: Int64s) -> Int64s | None:
     return order
 
 
-def _read(batch: pa.RecordBatch, numbers: dict[tuple[str, str, str], int]) -> list[Numbers]:
+def _recorded(profile: Profile, numbers: dict[Label, int]) -> list[list[Numbers]] | None:
+    """The columns of ranges without a query; None where they take one."""
+    if not profile.has("nvtx_ranges"):
+        return None
+    literals = Words([None])
+    texts = {"text": literals}
+    parts = profile.recorded("nvtx_ranges", *_EVENT, "text", texts=texts)
+    if parts is None:
+        return None
+    kind_words = profile.words("nvtx_ranges", "range_kind")
+    kinds = ByNumber([*kind_words], range(len(kind_words)), 0)
+    of_process = [word == _START_END for word in kind_words.values()]
+    domains = _Domains(profile)
+    labels = _Labels(literals, domains, [*kind_words.values()], _strings(profile), numbers)
+    pieces = []
+    for part in parts:
+        start, end, process, thread, kind, text_id, domain_id, literal = (v.filled for v in part)
+        # What stands in the event itself counts below what an unknown number is.
+        text = np.where(literal <= _NO_LITERAL, text_id, UNKNOWN - literal)
+        place = kinds.of(kind)
+        label = labels.of(text, domains.of(process, domain_id), place)
+        lane = np.where(np.array(of_process)[place], ALL_THREADS, thread)
+        pieces.append([start.copy(), end.copy(), narrowed(process), narrowed(lane), label])
+    return pieces
+
+
+def _strings(profile: Profile) -> Callable[[int], str]:
+    """The text of each number; empty where there is none."""
+
+    @cache
+    def texts() -> dict[int, str]:
+        rows = profile.numbered_names("nvtx_ranges")
+        return dict(zip(rows["name_id"].to_pylist(), rows["name"].to_pylist(), strict=True))
+
+    return lambda number: (texts().get(number) or "") if number >= 0 else ""
+
+
+class _Labels:
+    """Gives each label that occurs a number."""
+
+    def __init__(
+        self,
+        literals: Words,
+        domains: "_Domains",
+        kinds: Sequence[str],
+        string: Callable[[int], str],
+        numbers: dict[Label, int],
+    ) -> None:
+        self._literals, self._domains, self._kinds = literals, domains, kinds
+        self._string, self._numbers = string, numbers
+
+    def of(self, text: Numbers, domain: Numbers, kind: Numbers) -> Numbers:
+        """The number of the label of each range.
+
+        Args:
+            text: The number of a string, or below `UNKNOWN` the place of a literal.
+            domain: The place of its domain.
+            kind: The place of its kind.
+        """
+        if not len(text):
+            return np.empty(0, np.int32)
+        least, kinds = int(text.min()), len(self._kinds)
+        code = text.astype(np.int64) - least
+        code *= len(self._domains.names) * kinds
+        code += domain.astype(np.int64) * kinds + kind
+        codes, number = _distinct(code)
+        literals = self._literals.words
+        labels = [self._label(rest, least, literals) for rest in codes.tolist()]
+        return np.array(labels, np.int32)[number]
+
+    def _label(self, code: int, least: int, literals: Sequence[str | None]) -> int:
+        rest, kind = divmod(code, len(self._kinds))
+        text, domain = divmod(rest, len(self._domains.names))
+        text += least
+        words = (literals[UNKNOWN - text] or "") if text < UNKNOWN else self._string(text)
+        label = words, self._domains.names[domain], self._kinds[kind]
+        return self._numbers.setdefault(label, len(self._numbers))
+
+
+class _Domains:
+    """The domains of ranges: their names, the first one of which is empty for none."""
+
+    def __init__(self, profile: Profile) -> None:
+        literals, string = Words([None]), _strings(profile)
+        columns = ("process_id", "domain_id", "text_id", "text")
+        texts = {"text": literals}
+        parts = profile.recorded("nvtx_ranges", *columns, texts=texts, are_domains=True) or ()
+        names: dict[tuple[int, int], str] = {}
+        for part in parts:
+            for process, domain, text_id, literal in zip(
+                *(values.filled.tolist() for values in part), strict=True
+            ):
+                name = literals.words[max(literal, _NO_LITERAL)] or string(text_id)
+                if name and domain != UNKNOWN:
+                    names.setdefault((process, domain), name)
+        pairs = sorted(names)
+        self._pairs = np.array(pairs, np.int64).reshape(-1, 2).T.copy()
+        self.names = ["", *(names[pair] for pair in pairs)]
+
+    def of(self, process: Numbers, number: Numbers) -> Numbers:
+        """The place of the name of each domain."""
+        if len(self.names) == 1:
+            return np.zeros(len(process), np.int8)
+        places: Numbers = pair_places(self._pairs, process, number) + 1
+        return places
+
+
+def _read(batch: pa.RecordBatch, numbers: dict[Label, int]) -> list[Numbers]:
     """The columns of some ranges; labels without a number yet are given one."""
-    coded = [_coded(column) for column in batch.columns[4:]]
-    texts = [different for _, different in coded]
+    words = [coded(column) for column in batch.columns[4:]]
+    texts = [[word or "" for word in different] for _, different in words]
     code = np.zeros(len(batch), np.int64)
-    for indices, different in coded:
+    for indices, different in words:
         code *= len(different)
         code += indices
     codes, number = _distinct(code)
@@ -186,16 +304,6 @@ def _read(batch: pa.RecordBatch, numbers: dict[tuple[str, str, str], int]) -> li
         *map(narrowed, times[2:]),
         np.array(labels, np.int32)[number],
     ]
-
-
-def _coded(column: pa.Array) -> tuple[Numbers, list[str]]:
-    """A column of words as places among its different ones, and these."""
-    if len(column) > _FEW:
-        words = column.dictionary_encode()
-        return np.asarray(np.from_dlpack(words.indices), np.int32), words.dictionary.to_pylist()
-    place: dict[str, int] = {}
-    codes = [place.setdefault(word, len(place)) for word in column.to_pylist()]
-    return np.array(codes, np.int32), [*place]
 
 
 def _distinct(code: Int64s) -> tuple[Int64s, Numbers]:

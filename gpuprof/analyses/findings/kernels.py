@@ -7,7 +7,6 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from gpuprof.analyses.contract import reads
 from gpuprof.analyses.facts.frameworks import JAX, PYTORCH, TENSORFLOW, framework
@@ -271,14 +270,10 @@ def _capability(scope: Scope) -> float:
         return 0
     capabilities = [
         _of_device(row["name"] or "", row["compute_capability"])
-        for row in scope.profile.unrestricted.once(_models).to_pylist()
+        for row in scope.profile.unrestricted.table("devices").to_pylist()
         if row["device_id"] == scope.device.device_id
     ]
     return min(capabilities, default=0)
-
-
-def _models(profile: Profile) -> pa.Table:
-    return profile.query("SELECT device_id, name, compute_capability FROM devices")
 
 
 def _of_device(name: str, capability: str | None) -> float:

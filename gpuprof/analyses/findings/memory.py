@@ -8,12 +8,13 @@ import numpy as np
 from gpuprof.analyses.contract import reads
 from gpuprof.analyses.facts.busy import busy_by_device
 from gpuprof.analyses.facts.copies import COPY_READS, Route, transfer_times
+from gpuprof.analyses.facts.copy_rows import copy_rows, copy_words
 from gpuprof.analyses.facts.growing import columns_of
 from gpuprof.analyses.facts.timeline import TRANSFER
+from gpuprof.analyses.facts.transfer_rows import PATHS, UVM, paths, transfer_rows
 from gpuprof.analyses.findings.contract import Finding, Scope
 from gpuprof.analyses.transfers.peer_matrix import running_on
 from gpuprof.analyses.transfers.transfers import TRANSFER_READS, transfers
-from gpuprof.engine import literal
 from gpuprof.facts import HOST, UNKNOWN
 from gpuprof.intervals import NOTHING, Int64s, Intervals, intersection, together
 from gpuprof.profile import Profile
@@ -24,7 +25,6 @@ READS: Final = reads(TRANSFER_READS, COPY_READS, page_faults="start_ns processor
 _LONG_NS: Final = 1_000_000
 # A driver handles a batch of faults of a GPU in less; the kernel that faults waits for it.
 _BATCH_NS: Final = 200_000
-_ALIKE: Final = ("memcpy_kind", "path", "src_memory_kind", "dst_memory_kind")
 
 
 def of_scope(scope: Scope) -> Iterator[Finding]:
@@ -68,16 +68,22 @@ def _pageable_copies(profile: Profile) -> Mapping[str, Mapping[int | None, Inter
 
 def _busy_with(profile: Profile, rows: list[dict[str, Any]]) -> Mapping[int | None, Intervals]:
     """By device, when at least one of the copies of some rows of `transfers` runs."""
-    alike = " OR ".join(
-        " AND ".join(
-            f"{name} IS NOT DISTINCT FROM {'NULL' if row[name] is None else literal(row[name])}"
-            for name in _ALIKE
+    copies, words = transfer_rows(profile), copy_words(profile)
+    is_meant = np.zeros(len(copies.kind), bool)
+    for row in rows:
+        pairs = (
+            (copies.kind, words.kind.index(row["memcpy_kind"])),
+            (copies.path, PATHS.index(row["path"])),
+            (copies.src_memory, words.src_memory.index(row["src_memory_kind"])),
+            (copies.dst_memory, words.dst_memory.index(row["dst_memory_kind"])),
         )
-        for row in rows
-    )
-    sql = f"SELECT start_ns, end_ns, coalesce(device_id, {UNKNOWN}), 0 FROM copies WHERE {alike}"
-    by_device = busy_by_device(profile.arrays(sql), 1)
-    return {device: busy.kinds.get(0, NOTHING) for device, busy in by_device.items()}
+        is_meant |= np.logical_and.reduce([column == number for column, number in pairs])
+    device = copies.device[is_meant]
+    kind = np.zeros(len(device), np.int8)
+    part = (copies.start_ns[is_meant], copies.end_ns[is_meant], device, kind)
+    return {
+        device: busy.kinds.get(0, NOTHING) for device, busy in busy_by_device([part], 1).items()
+    }
 
 
 def _unified(scope: Scope) -> Iterator[Finding]:
@@ -146,10 +152,11 @@ def _migrated(scope: Scope) -> str:
 
 
 def _migrations(profile: Profile) -> list[Int64s]:
-    """Start, bytes (-1 where unknown), source and destination of each migration."""
-    ends = f"coalesce(src, {UNKNOWN}), coalesce(dst, {UNKNOWN})"
-    sql = f"SELECT start_ns, coalesce(bytes, -1), {ends} FROM memcpys WHERE route = 'uvm'"
-    return columns_of(profile.arrays(sql), 4)
+    """Start, bytes (`UNKNOWN` where so), source and destination of each migration."""
+    copies = copy_rows(profile)
+    path = paths(copies.kind, copies.is_staged, copy_words(profile).kind)
+    columns = (copies.start_ns, copies.bytes, copies.src, copies.dst)
+    return [column[path == UVM].astype(np.int64) for column in columns]
 
 
 def _faults(scope: Scope) -> str:

@@ -367,7 +367,7 @@ def _copies_outside(profile: Profile) -> Iterator[Finding]:
         copies = copy_rows(profile.unrestricted)
         is_here = (copies.src == device.number) | (copies.dst == device.number)
         is_here &= covered_within(outside, copies.start_ns, copies.end_ns) > 0
-        size = int(copies.bytes[is_here].sum())
+        size = int(copies.moved_bytes[is_here].sum())
         to_device = int((copies.end_ns - copies.start_ns)[is_here & (copies.src == HOST)].sum())
         to_host = int((copies.end_ns - copies.start_ns)[is_here & (copies.dst == HOST)].sum())
         src, dst = (HOST, device.device_id) if to_device >= to_host else (device.device_id, HOST)

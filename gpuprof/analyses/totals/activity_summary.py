@@ -1,13 +1,26 @@
 """All calls of one kernel, memcpy kind, memset or API function in one row."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis, reads
-from gpuprof.analyses.facts.durations import Figures, Sums, figures_by_name, sums_by_name
+from gpuprof.analyses.facts.by_number import UNNAMED
+from gpuprof.analyses.facts.copy_rows import copy_rows, copy_words
+from gpuprof.analyses.facts.durations import (
+    Durations,
+    Figures,
+    Sums,
+    figures,
+    figures_by_name,
+    sums,
+    sums_by_name,
+    total,
+)
+from gpuprof.analyses.facts.groups import groups
+from gpuprof.analyses.facts.growing import columns_of
 from gpuprof.analyses.facts.histograms import (
     HISTOGRAM,
     MOST_VALUES,
@@ -18,6 +31,7 @@ from gpuprof.analyses.facts.histograms import (
     histograms,
 )
 from gpuprof.analyses.merge import JobStates, Merge, State, summed
+from gpuprof.facts import UNKNOWN
 from gpuprof.kernel_names import short_name
 from gpuprof.profile import Profile
 from gpuprof.schema import ACTIVITY_SUMMARY, TEXT, Column, Schema
@@ -63,6 +77,7 @@ _SQL_OF_FIGURES: Final = {
     "median_ns": f"CAST(median({_DURATION}) AS DOUBLE)",
     "stddev_ns": f"stddev_samp({_DURATION})",
 }
+_MEMSET: Final = "memset"
 Row = dict[str, Any]
 
 
@@ -103,37 +118,80 @@ def activity_sums(profile: Profile) -> pa.Table:
 
 def _sums(profile: Profile, table: str) -> list[Row]:
     """The same of one table."""
-    return _rows_of(profile, table, sums_by_name, _SQL_OF_SUMS)
+    if table in _WITH_BYTES:
+        return _rows(profile, table, lambda: _with_bytes(profile, table, sums))
+    return _rows(profile, table, lambda: _named(profile, table, sums_by_name, _SQL_OF_SUMS))
 
 
 def summed_up(profile: Profile, table: str) -> list[Row]:
     """The activities of a trace table by name, the costliest first; none where it is absent."""
-    return _rows_of(profile, table, lambda p, table: p.once(_FIGURES_OF[table]), _SQL_OF_FIGURES)
+    if table in _WITH_BYTES:
+        return _rows(profile, table, lambda: _with_bytes(profile, table, figures))
+    return _rows(profile, table, lambda: _named(profile, table, _figures, _SQL_OF_FIGURES))
 
 
-def _rows_of(
+def _figures(profile: Profile, table: str) -> Mapping[str, Figures]:
+    return profile.once(_FIGURES_OF[table])
+
+
+def _rows(profile: Profile, table: str, of_table: Callable[[], list[Row]]) -> list[Row]:
+    """Rows of a table that is there, the costliest first."""
+    kind = SOURCES[table][0]
+    rows = of_table() if profile.has(table) else []
+    rows.sort(key=lambda row: (-row["total_ns"], row["name"]))
+    return [row | {"activity_kind": kind, "section": kind} for row in rows]
+
+
+def _named(
     profile: Profile,
     table: str,
     by_name: Callable[[Profile, str], Mapping[str, Sums | Figures]],
-    figures: Mapping[str, str],
+    sql: Mapping[str, str],
 ) -> list[Row]:
-    """The same with other figures: by name where the file numbers names, else as SQL."""
-    if not profile.has(table):
-        return []
-    kind, name, size = SOURCES[table]
+    """Kernels or calls: by name where the file numbers names, else as SQL of each figure."""
     if profile.numbers(table):
-        rows: list[Row] = [
-            {"name": name} | of._asdict() for name, of in by_name(profile, table).items()
-        ]
-    else:
-        summed = ", ".join(f"{sql} AS {column}" for column, sql in figures.items())
-        total_bytes = size if size == "NULL" else known_sum(size)
-        rows = profile.query(
-            f"SELECT {name} AS name, {summed}, {total_bytes} AS bytes FROM {table}"
-            " GROUP BY ALL HAVING count(*) > 0"
-        ).to_pylist()
-    rows.sort(key=lambda row: (-row["total_ns"], row["name"]))
-    return [row | {"activity_kind": kind, "section": kind} for row in rows]
+        return [{"name": name} | of._asdict() for name, of in by_name(profile, table).items()]
+    summed = ", ".join(f"{of} AS {column}" for column, of in sql.items())
+    rows: list[Row] = profile.query(
+        f"SELECT name, {summed} FROM {table} GROUP BY ALL HAVING count(*) > 0"
+    ).to_pylist()
+    return rows
+
+
+def _with_bytes(
+    profile: Profile, table: str, of_durations: Callable[[Durations], Sums | Figures | None]
+) -> list[Row]:
+    """Copies or memsets."""
+    return [
+        {"name": name, **of._asdict(), "bytes": _known_sum(size)}
+        for name, durations, size in _WITH_BYTES[table](profile)
+        if (of := of_durations(durations)) is not None
+    ]
+
+
+def _copies_by_kind(profile: Profile) -> Iterator[tuple[str, Durations, Durations]]:
+    """Each kind of copy with durations and bytes."""
+    copies, kinds = copy_rows(profile), copy_words(profile).kind
+    for alike in groups(copies.kind):
+        name = kinds[copies.kind[alike[0]]] or UNNAMED
+        yield name, copies.duration_ns[alike], copies.bytes[alike]
+
+
+def _memsets(profile: Profile) -> Iterator[tuple[str, Durations, Durations]]:
+    """The same of all memsets."""
+    parts = profile.integers("memsets", "start_ns", "end_ns", "bytes")
+    start, end, size = columns_of(parts, 3)
+    if len(start):
+        yield _MEMSET, end - start, size
+
+
+# Of activities with bytes: name, durations in ns and bytes of each kind, piece by piece.
+_WITH_BYTES: Final = {"memcpys": _copies_by_kind, "memsets": _memsets}
+
+
+def _known_sum(size: Durations) -> int | None:
+    """The sum of bytes; None where any is unknown."""
+    return None if (size == UNKNOWN).any() else total(size)
 
 
 def _all_calls(profile: Profile) -> list[Row]:

@@ -13,14 +13,16 @@ import pyarrow as pa
 from gpuprof import cuda, facts
 from gpuprof.analyses.contract import Analysis, reads
 from gpuprof.analyses.facts.copies import COPY_READS
+from gpuprof.analyses.facts.copy_rows import copy_rows, copy_words
 from gpuprof.analyses.facts.excerpts import GPU_KINDS, Row, Section, sections
+from gpuprof.analyses.facts.groups import groups
+from gpuprof.analyses.facts.transfer_rows import sums_of
 from gpuprof.analyses.merge import JobStates, Merge, State, summed
 from gpuprof.analyses.totals.activity_summary import (
     SUM_READS,
     SUM_STATES,
     TABLES,
     activity_sums,
-    known_sum,
     sums_of_job,
 )
 from gpuprof.profile import Profile
@@ -179,14 +181,20 @@ def _by_movement(sums: pa.Table) -> dict[str, _Sum]:
 def _copy_sums(profile: Profile) -> pa.Table:
     if not profile.has("memcpys"):
         return COPY_SUMS.schema.empty()
-    sums = profile.query(
-        f"SELECT movement AS name,"
-        f" count(*) FILTER (WHERE is_counted) AS calls,"
-        " CAST(sum(end_ns - start_ns) AS BIGINT) AS total_ns,"
-        f" {known_sum('CASE WHEN is_counted THEN bytes ELSE 0 END')} AS bytes"
-        " FROM memcpys GROUP BY 1 HAVING count(*) > 0"
-    )
-    return COPY_SUMS.schema.conform(sums)
+    copies, kinds = copy_rows(profile), copy_words(profile).kind
+    rows: dict[str, list[Row]] = {}
+    for alike in groups(copies.kind, copies.is_staged, copies.is_peer):
+        first = alike[0]
+        kind = kinds[copies.kind[first]]
+        movement = facts.movement(
+            kind or "unknown",
+            is_staged=copies.is_staged[first] == 1,
+            is_peer=copies.is_peer[first] == 1,
+        )
+        sums = sums_of(copies, alike)
+        rows.setdefault(movement, []).append(sums._asdict())
+    table = [{"name": name, **vars(_Sum.of(alike))} for name, alike in rows.items()]
+    return COPY_SUMS.schema.table(table)
 
 
 COPY_SUMS: Final = State(

@@ -8,17 +8,17 @@ import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis
 from gpuprof.analyses.facts.copies import (
-    COUNTED_BYTES,
-    COUNTED_CALLS,
     Route,
     Times,
     end_name,
+    known_end,
     transfer_times,
 )
+from gpuprof.analyses.facts.groups import groups
 from gpuprof.analyses.facts.links import link_between
 from gpuprof.analyses.facts.timeline import TIMELINE_READS, timeline_of
+from gpuprof.analyses.facts.transfer_rows import PATHS, sums_of, transfer_rows
 from gpuprof.analyses.merge import JobStates, Merge, State, ordered, summed
-from gpuprof.analyses.transfers.transfers import bytes_per_s
 from gpuprof.facts import HOST
 from gpuprof.intervals import Intervals, union
 from gpuprof.profile import Profile
@@ -63,13 +63,6 @@ PEER_MATRIX: Final = Schema(
     },
 )
 
-_SUMS: Final = f"""
-    SELECT src, dst, path, {COUNTED_CALLS} AS calls, CAST(sum(duration_ns) AS BIGINT) AS total_ns,
-        CASE WHEN count(bytes) = count(*) THEN CAST(sum({COUNTED_BYTES}) AS BIGINT) END AS bytes,
-        {bytes_per_s(COUNTED_BYTES, "duration_ns")} AS bytes_per_s
-    FROM copies GROUP BY src, dst, path
-    ORDER BY total_ns DESC, src, dst, path"""
-
 
 def peer_matrix(profile: Profile) -> pa.Table:
     """Sum up the transfers by where they come from and go to.
@@ -90,10 +83,29 @@ def peer_matrix(profile: Profile) -> pa.Table:
         One row per source, destination and path, the costliest first, columns as in
         `PEER_MATRIX`; no rows where nothing was transferred.
     """
-    rows = profile.query(_SUMS).to_pylist()
     return PEER_MATRIX.table(
-        [row | _ends(row) | _peak(profile, row) | _exposed(profile, row) for row in rows]
+        [
+            row | _ends(row) | _peak(profile, row) | _exposed(profile, row)
+            for row in _routes(profile)
+        ]
     )
+
+
+def _routes(profile: Profile) -> list[dict[str, Any]]:
+    """Each route with its sums, the costliest first; unknown ends come last."""
+    copies, rows = transfer_rows(profile), []
+    for route in groups(copies.src, copies.dst, copies.path):
+        first = route[0]
+        src, dst = (known_end(int(end[first])) for end in (copies.src, copies.dst))
+        sums = sums_of(copies, route)
+        path = PATHS[int(copies.path[first])]
+        rows.append({"src": src, "dst": dst, "path": path, **sums._asdict()})
+
+    def order(row: dict[str, Any]) -> tuple[object, ...]:
+        ends = ((end is None, end or 0) for end in (row["src"], row["dst"]))
+        return -row["total_ns"], *ends, row["path"]
+
+    return sorted(rows, key=order)
 
 
 def _ends(row: dict[str, Any]) -> dict[str, Any]:

@@ -1,11 +1,18 @@
 """Transfers by kind, memory kind, direction and path: how many, how long, how fast."""
 
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis, reads
-from gpuprof.analyses.facts.copies import COPY_READS, COUNTED_BYTES, COUNTED_CALLS
+from gpuprof.analyses.facts.by_number import names_by_number
+from gpuprof.analyses.facts.calls import NOT_FOUND, pair_places
+from gpuprof.analyses.facts.copies import COPY_READS
+from gpuprof.analyses.facts.copy_rows import CopyWords, copy_words
+from gpuprof.analyses.facts.groups import Numbers, groups
 from gpuprof.analyses.facts.histograms import (
     HISTOGRAM,
     MOST_VALUES,
@@ -14,8 +21,15 @@ from gpuprof.analyses.facts.histograms import (
     counted_values,
     histograms,
 )
+from gpuprof.analyses.facts.transfer_rows import (
+    DIRECTIONS,
+    PATHS,
+    TransferRows,
+    sums_of,
+    transfer_rows,
+)
 from gpuprof.analyses.merge import JobStates, Merge, State, ordered, summed
-from gpuprof.facts import HOST
+from gpuprof.facts import HOST, UNKNOWN
 from gpuprof.profile import Profile
 from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
 from gpuprof.units import NS_PER_S
@@ -52,21 +66,14 @@ TRANSFERS: Final = Schema(
 
 _DIRECTION: Final = f"""CASE {HOST} WHEN src THEN 'host to device' WHEN dst THEN 'device to host'
     ELSE 'device to device' END"""
-_SOME_PAGEABLE: Final = """
-    SELECT 1 FROM memcpys WHERE 'pageable' IN (src_memory_kind, dst_memory_kind) LIMIT 1"""
-_CALLS: Final = """(
-    SELECT DISTINCT process_id, correlation_id, true AS is_async FROM api_calls c
-    WHERE is_async AND EXISTS (
-        SELECT 1 FROM memcpys m WHERE m.correlation_id = c.correlation_id
-            AND m.process_id IS NOT DISTINCT FROM c.process_id
-            AND 'pageable' IN (m.src_memory_kind, m.dst_memory_kind)))"""
-# The times of calls stand here since the query names those of copies.
 TRANSFER_READS: Final = reads(
-    COPY_READS, api_calls="start_ns end_ns process_id correlation_id is_async"
+    COPY_READS, api_calls="process_id correlation_id name name_id is_async"
 )
-_UNKNOWN_CALLS: Final = (
-    "(SELECT NULL::BIGINT AS process_id, NULL::BIGINT AS correlation_id, NULL AS is_async LIMIT 0)"
-)
+_PAGEABLE: Final = "pageable"
+_ASYNC: Final = "Async"
+_ASYNC_CALLS: Final = f"""
+    SELECT coalesce(process_id, {UNKNOWN}), correlation_id FROM api_calls
+    WHERE is_async AND correlation_id IS NOT NULL"""
 
 
 def transfers(profile: Profile) -> pa.Table:
@@ -83,37 +90,68 @@ def transfers(profile: Profile) -> pa.Table:
         One row per kind, memory kinds and path, columns as in `TRANSFERS`; no rows where
         nothing was transferred.
     """
-    knows_calls = profile.has("api_calls")
-    # Millions of calls need not be read where no copy is of pageable memory.
-    is_asked = knows_calls and bool(profile.query(_SOME_PAGEABLE).num_rows)
-    return TRANSFERS.conform(
-        profile.query(f"""
-        SELECT memcpy_kind, path, src_memory_kind, dst_memory_kind,
-            {_DIRECTION} AS direction,
-            {COUNTED_CALLS} AS calls, CAST(sum(duration_ns) AS BIGINT) AS total_ns,
-            sum(duration_ns) / nullif({COUNTED_CALLS}, 0) AS mean_ns,
-            quantile_cont(duration_ns, 0.5) AS median_ns,
-            quantile_cont(duration_ns, 0.95) AS p95_ns, max(duration_ns) AS max_ns,
-            CASE WHEN count(bytes) = count(*) THEN CAST(sum({COUNTED_BYTES}) AS BIGINT) END
-                AS bytes,
-            {bytes_per_s(COUNTED_BYTES, "duration_ns")} AS bytes_per_s,
-            {"count(is_async)" if knows_calls else "NULL"} AS pageable_async_calls
-        FROM copies t
-            LEFT JOIN {_CALLS if is_asked else _UNKNOWN_CALLS} a
-            ON 'pageable' IN (t.src_memory_kind, t.dst_memory_kind)
-            AND t.process_id IS NOT DISTINCT FROM a.process_id
-            AND t.correlation_id = a.correlation_id
-        GROUP BY ALL
-        ORDER BY total_ns DESC, memcpy_kind, src_memory_kind, dst_memory_kind, path, direction""")
-    )
+    copies, words = transfer_rows(profile), copy_words(profile)
+    is_async = _is_async(profile, copies, words) if profile.has("api_calls") else None
+    direction, rows = copies.direction, []
+    keys = (copies.kind, copies.path, copies.src_memory, copies.dst_memory, direction)
+    for alike in groups(*keys):
+        kind, path, src_memory, dst_memory, way = (int(key[alike[0]]) for key in keys)
+        duration_ns = copies.duration_ns[alike]
+        sums = sums_of(copies, alike)
+        median_ns, p95_ns = np.quantile(duration_ns, [0.5, 0.95]).tolist()
+        rows.append({
+            "memcpy_kind": words.kind[kind],
+            "direction": DIRECTIONS[way],
+            "path": PATHS[path],
+            "src_memory_kind": words.src_memory[src_memory],
+            "dst_memory_kind": words.dst_memory[dst_memory],
+            **sums._asdict(),
+            "mean_ns": sums.total_ns / sums.calls if sums.calls else None,
+            "median_ns": median_ns,
+            "p95_ns": p95_ns,
+            "max_ns": int(duration_ns.max()),
+            "pageable_async_calls": None if is_async is None else int(is_async[alike].sum()),
+        })  # fmt: skip
+    return TRANSFERS.table(sorted(rows, key=_costliest_first))
 
 
-def bytes_per_s(size: str, duration_ns: str) -> str:
-    """SQL: all bytes over all time of a group; null where a size is unknown or no time passed."""
-    return (
-        f"CASE WHEN count({size}) = count(*)"
-        f" THEN sum({size}) * {NS_PER_S}::DOUBLE / nullif(sum({duration_ns}), 0) END"
+def _costliest_first(row: Mapping[str, Any]) -> tuple[object, ...]:
+    """By these columns in ascending order; unknown words come last."""
+    return -row["total_ns"], *((row[name] is None, row[name] or "") for name in _ORDER)
+
+
+def _is_async(profile: Profile, copies: TransferRows, words: CopyWords) -> npt.NDArray[np.bool_]:
+    """Whether each copy is of pageable memory, by a call that says that it does not wait."""
+    is_async = np.zeros(len(copies.kind), bool)
+    memory = (copies.src_memory, words.src_memory), (copies.dst_memory, words.dst_memory)
+    for column, of in memory:
+        is_async |= np.array([word == _PAGEABLE for word in of])[column]
+    is_async &= copies.correlation != UNKNOWN
+    rows = np.flatnonzero(is_async)
+    if not len(rows):  # millions of calls need not be read
+        return is_async
+    pairs, number = np.unique(
+        np.stack([copies.process[rows], copies.correlation[rows]]).astype(np.int64),
+        axis=1,
+        return_inverse=True,
     )
+    is_called = np.zeros(pairs.shape[1] + 1, bool)
+    for process, correlation in _async_calls(profile):
+        is_called[pair_places(pairs, process, correlation)] = True
+    is_called[NOT_FOUND] = False
+    is_async[rows] = is_called[number.reshape(-1)]
+    return is_async
+
+
+def _async_calls(profile: Profile) -> Iterator[Sequence[Numbers]]:
+    """Process and correlation id of the calls that say that they do not wait, in pieces."""
+    if not profile.numbers("api_calls"):
+        yield from profile.arrays(_ASYNC_CALLS)
+        return
+    is_async = names_by_number(profile, "api_calls").values(lambda name: _ASYNC in name, 0)
+    for *pair, name_id in profile.integers("api_calls", "process_id", "correlation_id", "name_id"):
+        rows = np.flatnonzero(is_async.of(name_id))
+        yield [column[rows] for column in pair]
 
 
 _KEYS: Final = ("memcpy_kind", "direction", "path", "src_memory_kind", "dst_memory_kind")

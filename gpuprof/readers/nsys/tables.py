@@ -110,6 +110,10 @@ _SYNC_KINDS: Final = {1: "event", 2: "stream_wait", 3: "stream", 4: "context"}
 _NONE: Final = 2**32 - 1
 _RANGE_KINDS: Final = {59: "push_pop", 60: "start_end"}
 _DOMAIN_CREATED: Final = 75
+# Every text by its number.
+_STRINGS: Final = Select(
+    {"name_id": StoredColumn("id"), "name": StoredColumn("value")}, StoredRows(STRINGS)
+)
 _LOW_24_BITS: Final = 0xFFFFFF
 # Tables that number their names, and the name of a number. Names of API calls end in the version
 # that introduced the call (cudaLaunchKernel_v7000), which nsys itself leaves out.
@@ -175,6 +179,12 @@ def views(tables: Tables) -> dict[str, View]:
         for name, (raw, make) in makers.items()
         if raw in tables.columns
     }
+    if "nvtx_ranges" in event_views:
+        recorded, domains = _nvtx_events(tables)
+        strings = _STRINGS if STRINGS in tables.columns else None
+        event_views["nvtx_ranges"] = replace(
+            event_views["nvtx_ranges"], recorded=recorded, domains=domains, strings=strings
+        )
     if "memcpys" in event_views:
         recorded = _memcpys(replace(tables, has_staged=False))
         event_views["memcpys"] = replace(event_views["memcpys"], recorded=recorded)
@@ -212,10 +222,20 @@ def _kernels(tables: Tables) -> Select:
 
 
 def _timed(
-    tables: Tables, table: str, join: str = "", without: tuple[str, int] | None = None
+    tables: Tables,
+    table: str,
+    join: str = "",
+    without: tuple[str, int] | None = None,
+    only: tuple[str, tuple[int, ...]] | None = None,
 ) -> str:
-    is_mistimed = table in tables.mistimed
-    return StoredRows(table, are_timed=True, are_ordered=is_mistimed, without=without, joins=join)
+    return StoredRows(
+        table,
+        are_timed=True,
+        are_ordered=table in tables.mistimed,
+        without=without,
+        only=only,
+        joins=join,
+    )
 
 
 def _names(tables: Tables, table: str) -> Select | None:
@@ -358,6 +378,21 @@ def _nvtx_ranges(tables: Tables) -> Select:
         _TIMES | columns | _thread(tables, NVTX),
         f"{_timed(tables, NVTX, join + domains)} AND t.eventType IN ({_list(_RANGE_KINDS)})",
     )
+
+
+def _nvtx_events(tables: Tables) -> tuple[Select, Select]:
+    """The ranges as they were recorded, and the events that name domains."""
+    texts = {
+        "text": tables.pick(NVTX, "text"),
+        "text_id": tables.pick(NVTX, "textId"),
+        "domain_id": tables.pick(NVTX, "domainId"),
+    }
+    event = StoredColumn("eventType")
+    kind = {"range_kind": StoredWords(words(event, _RANGE_KINDS), event, _RANGE_KINDS)}
+    ranges = _timed(tables, NVTX, only=("eventType", tuple(_RANGE_KINDS)))
+    created = StoredRows(NVTX, only=("eventType", (_DOMAIN_CREATED,)))
+    thread = _thread(tables, NVTX)
+    return Select(_TIMES | texts | kind | thread, ranges), Select(texts | thread, created)
 
 
 def _synchronizations(tables: Tables) -> Select:

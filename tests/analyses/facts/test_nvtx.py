@@ -1,13 +1,19 @@
 """Which of the ranges of a thread is the outer and which the inner one at a launch."""
 
+import tempfile
+from pathlib import Path
+
 import pytest
 from drawing import draw
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from nsys_export import KERNEL, NVTX, STRINGS, kernel, pid, write
 
+from gpuprof import words
 from gpuprof.analyses.facts import nvtx
 from gpuprof.analyses.facts.launches import launches
 from gpuprof.analyses.facts.nvtx import NO_RANGE, innermost, outermost, ranges_of
+from gpuprof.readers import read_profile
 
 SPANS = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)).map(sorted), max_size=8)
 
@@ -50,8 +56,62 @@ def test_few_texts_and_many_are_numbered_alike(texts):
     with pytest.MonkeyPatch.context() as patch:
         labels = []
         for few in (0, 100):
-            patch.setattr(nvtx, "_FEW", few)
+            patch.setattr(words, "_FEW", few)
             read = ranges_of(draw(nvtx_ranges=ranges))
             labels.append([read.labels[label][0] for label in read.label.tolist()])
 
     assert labels == [texts, texts]
+
+
+PUSH_POP, START_END, MARK, DOMAIN = 59, 60, 34, 75
+NAMES = {1: "saxpy", 2: "step", 3: "NCCL", 4: ""}
+EVENTS = st.fixed_dictionaries({
+    "start": st.sampled_from([None, 0, 5, 9]),
+    "end": st.sampled_from([None, 0, 9, 12]),
+    "eventType": st.sampled_from([PUSH_POP, PUSH_POP, START_END, MARK, DOMAIN]),
+    "text": st.sampled_from([None, "step", "", "epoch 1"]),
+    "textId": st.sampled_from([None, 1, 2, 4, 77]),
+    "globalTid": st.sampled_from([None, pid(9) | 3, pid(9) | 4, pid(8) | 3]),
+    "domainId": st.sampled_from([None, 0, 5]),
+})  # fmt: skip
+
+
+def is_plain(rows):
+    """Whether no range ends before it starts, and each domain has one name."""
+    names = {}
+    for row in rows:
+        if row["eventType"] == DOMAIN:
+            name = row["text"] if row["text"] is not None else NAMES.get(row["textId"])
+            key = row["domainId"], (row["globalTid"] or 0) >> 24
+            if names.setdefault(key, name) != name:
+                return False
+    return all((row["end"] or 0) >= (row["start"] or 0) for row in rows)
+
+
+@settings(max_examples=150)
+@given(
+    rows=st.lists(EVENTS, min_size=1, max_size=8).filter(is_plain),
+    absent=st.sets(st.sampled_from(["text", "textId", "domainId"]), max_size=2),
+)
+def test_ranges_as_recorded_are_those_of_a_query(rows, absent):
+    with tempfile.TemporaryDirectory() as folder:
+        typed = {"text": "", "start": 0, "end": 0, "eventType": MARK, "globalTid": 0}
+        strings = [{"id": number, "value": name} for number, name in NAMES.items()]
+        first = dict.fromkeys(rows[0], 0) | typed  # a mark, from which columns have their types
+        tables = {KERNEL: [kernel(0, 5)], NVTX: [first, *rows], STRINGS: strings}
+        profile = read_profile(write(Path(folder) / "x.sqlite", tables, drop=absent))
+
+        recorded, queried = {}, {}
+        without = nvtx._recorded(profile, recorded)  # noqa: SLF001 - compared with the query
+        by_query = [nvtx._read(b, queried) for b in profile.batches(nvtx._RANGES)]  # noqa: SLF001
+
+    def labelled(pieces, labels):
+        names = [*labels]
+        return sorted(
+            (*row, names[label])
+            for piece in pieces
+            for *row, label in zip(*(column.tolist() for column in piece), strict=True)
+        )
+
+    assert without is not None
+    assert labelled(without, recorded) == labelled(by_query, queried)
