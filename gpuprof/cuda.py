@@ -92,6 +92,9 @@ WAITING_CALLS: Final = (
 )
 # Calls that put work onto a device.
 LAUNCHING_CALLS: Final = re.compile(r"^(?:cu|cuda|hip)[A-Z]?\w*(?:Launch|Memcpy|Memset)")
+# Those of single kernels, which leave one unless the stream is captured as a graph.
+KERNEL_LAUNCHES: Final = re.compile(r"^(?:cu|cuda|hip)[A-Za-z]*Launch(?:Cooperative)?Kernel")
+BEGINS_CAPTURE: Final = re.compile(r"^(?:cu|cuda|hip)[A-Za-z]*BeginCapture")
 
 # Kernels that move data between devices: NCCL in its three naming generations, RCCL, which has
 # taken over NCCL's names, and the custom all-reduce kernels of inference servers.

@@ -34,6 +34,10 @@ PEER_STAGED: Final = "PtoP_staged"
 PEER_DEVICE_COPY: Final = "DtoD_peer"
 PEER_MOVEMENTS: Final = PEER_MEMCPY_KINDS | {PEER_STAGED, PEER_DEVICE_COPY}
 TRANSFER_MOVEMENTS: Final = PEER_MOVEMENTS | HOST_MEMCPY_KINDS
+# What readers warn of where the profiler made kernels wait for it.
+KERNELS_RERUN: Final = (
+    "Metrics or events were also recorded, so kernels ran one at a time, and some ran repeatedly."
+)
 _WORD: Final = re.compile(r"\w+")
 
 

@@ -7,6 +7,8 @@ from itertools import count, groupby, pairwise
 from typing import Final
 
 _WORD: Final = re.compile(r"\w+$")
+# A longer name leaves no room for the rest of a sentence.
+LONGEST_IN_WORDS: Final = 80
 _ROUNDS: Final = 2  # What differs may read the same as that of another template's variants.
 _TYPE: Final = "void "  # Of every kernel template, in front of what tells them apart.
 

@@ -29,6 +29,7 @@ from gpuprof.comparisons.measure.difference_parts import difference_parts
 from gpuprof.comparisons.measure.differences import difference_rows, figure_rows
 from gpuprof.comparisons.measure.kernels import Side, kernel_rows
 from gpuprof.comparisons.measure.matching import matched
+from gpuprof.comparisons.measure.other_kernels import other_kernels_of
 from gpuprof.comparisons.measure.phase_names import phase_names, uncompared_rows
 from gpuprof.comparisons.measure.runs import (
     Variant,
@@ -224,6 +225,7 @@ def _pair(base: Variant, candidate: Variant, unit: str, differences: Sequence[Di
             calls,
             base.median.compared.of_step,
             _devices_of_jobs(base, candidate),
+            other_kernels_of(kernels),
         ),
     )
 

@@ -1,4 +1,5 @@
 import pytest
+from drawing import draw
 from recordings import (
     DUAL,
     EXAGGERATED,
@@ -342,3 +343,14 @@ def test_one_other_variant_is_one():
 )
 def test_a_headline_is_the_largest_difference(profiles, headline):
     assert _headline(**{label: summary(*rows) for label, rows in profiles.items()}) == headline
+
+
+def test_kernels_that_are_missing_from_a_side_are_said():
+    def drawn(apart):
+        rows = [(at * 20, at * 20 + 5, {"correlation_id": 1 + at * apart}) for at in range(100)]
+        return draw(kernels=rows, api_calls=rows)
+
+    result = comparison({"full": drawn(1), "sampled": drawn(36)})
+
+    [note] = [note for note in result.notes if "kernels are missing" in note]
+    assert note.startswith("sampled has 100 of 3,565 numbered calls of CUDA: ")

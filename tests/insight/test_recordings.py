@@ -60,7 +60,7 @@ FIRST = {
         Insight(1, "synchronising_call", "cudaMemcpy, as it reads 4 B back in each step", 0.51)
     ],
     "nsys-sqlite/PolPuigPuy__OpenACC_Project_PolPuig__report2.sqlite": [
-        Insight(1, "synchronising_call", "cuStreamSynchronize", 0.68)
+        Insight(1, "synchronising_call", "as it copies 1.024 KB to the device in each step", 0.68)
     ],
     "nsys-sqlite/RajaATAli__SC23_Programming-Your-GP__report5.sqlite": [
         Insight(1, "copies_outside_steps", "4.809 GB/s from pageable memory", 0.58),
@@ -73,10 +73,23 @@ FIRST = {
         Insight(2, "pageable_memory", "HtoD", 0.118),
     ],
     "nsys-sqlite/sdroruganti__cuda-kernel-library__report2.sqlite": [
-        Insight(1, "unified_memory", "with pauses of 1.549 ms between them", 0.746)
+        Insight(1, "unified_memory", "1.549 ms and 733.7 us of kernels that fault", 0.953)
     ],
     "nsys-sqlite/frasertajima__WeatherBench2__report1.sqlite": [
         Insight(1, "no_kernels", "the recording has 1 memset only")
+    ],
+    "kineto/hta_timeline_analysis__sampled_rank-0.json.gz": [
+        Insight(1, "incomplete", "1,204 of 259,691 numbered calls")
+    ],
+    "nvprof-sqlite/shukoushuu__EM-Algorithm__analysis.nvprof": [
+        Insight(1, "kernels_rerun", "to count their metrics")
+    ],
+    "nvprof-trace/yichez_ptop_gpu_trace.csv": [
+        Insight(1, "no_kernels", "104 copies only; most device 1 to device 0, 40.000 KB each")
+    ],
+    "nvprof-trace/nanzifan_bfs_gpu_trace_uvm.txt": [
+        Insight(1, "no_kernels", "54 copies only"),
+        Insight(2, "unified_memory", "with pauses of 7.259 ms"),
     ],
     "nsys-sqlite/Qcompiler__MIXQ__report1.sqlite": [Insight(1, "setup", "99.9", 0.99)],
     "nvprof-sqlite/UCBerkeley-Spr__blinkplus-nccl-base__output.nvvp": [

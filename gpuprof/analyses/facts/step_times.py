@@ -11,6 +11,9 @@ _MOST_WARM_UP: Final = 50
 _MOST_SHARE: Final = 1 / 3
 # A step of the warm-up takes longer than those after it by so many standard deviations (a normal
 # distribution's, from the median absolute deviation), and by such a share of them.
+_FEW: Final = 3
+# So much more than the most that a warm-up may have is a level of its own.
+_LONG: Final = 0.2
 _DEVIATIONS: Final = 3 * 1.4826
 _LONGER: Final = 0.02
 _LEVEL: Final = 0.05
@@ -24,7 +27,8 @@ def warm_up_steps(lengths: Int64s) -> int:
     The change point of the signs of the first steps, less what the steps after them usually take
     and vary, is where their sum is largest. So single slow steps later on do not count, nor does
     a single usual one between slow ones. At most a third of the steps, or two, are warm-up, and
-    two or more are left.
+    two or more are left. Where steps are slow for longer than that, the warm-up is searched for
+    among the slow ones alone.
 
     Source: G. A. McGilchrist, K. D. Woodyer, Note on a Distribution-free CUSUM Technique,
     Technometrics 17, 1975; E. S. Page, Continuous Inspection Schemes, Biometrika 41, 1954.
@@ -35,12 +39,17 @@ def warm_up_steps(lengths: Int64s) -> int:
     most = min(max(int(len(lengths) * _MOST_SHARE), 2), len(lengths) - _LEAST_LEFT, _MOST_WARM_UP)
     if most < 1:
         return 0
-    following = lengths[most : 3 * most + _MOST_WARM_UP]
+    # Few of those that follow are slow, so that the change point lies before their end.
+    looked_at = lengths[: 3 * most + _MOST_WARM_UP]
+    following = looked_at[most:]
     usual = np.median(following)
     spread = np.median(np.abs(following - usual))
-    is_slow = lengths[:most] > usual + max(_DEVIATIONS * spread, _LONGER * usual)
+    is_slow = looked_at > usual + max(_DEVIATIONS * spread, _LONGER * usual)
     surplus = np.cumsum(np.where(is_slow, 1, -1))
-    return int(surplus.argmax()) + 1 if surplus.max() > 0 else 0
+    change = int(surplus.argmax()) + 1
+    if most < _FEW or change - most < _LONG * most:
+        return int(surplus[:most].argmax()) + 1 if surplus[:most].max() > 0 else 0
+    return warm_up_steps(lengths[:change])
 
 
 def levels(lengths: Int64s) -> list[slice]:

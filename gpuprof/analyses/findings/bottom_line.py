@@ -18,6 +18,7 @@ from gpuprof.analyses.findings.findings import (
     findings_of_scopes,
     worst_finding,
 )
+from gpuprof.analyses.findings.incomplete import incomplete
 from gpuprof.analyses.findings.late_ranks import rank_sentences
 from gpuprof.analyses.findings.of_jobs import SCOPES, bottom_lines_of_job
 from gpuprof.analyses.findings.scopes import scopes
@@ -32,7 +33,7 @@ from gpuprof.intervals import covered_within
 from gpuprof.kernel_names import short_names
 from gpuprof.profile import Profile
 from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
-from gpuprof.short_texts import shortened_apart
+from gpuprof.short_texts import LONGEST_IN_WORDS, shortened_apart
 from gpuprof.units import counted, say_ns, say_share
 
 # From here on compute is the answer, and its kernels are named.
@@ -42,7 +43,6 @@ _COSTLIEST: Final = 3
 _MOST_OF_CALLS: Final = 0.75
 _TWO: Final = 2
 _LEAST_NAMED: Final = 0.01
-_LONGEST_NAME: Final = 80
 # A phase of more devices is what is asked about, unless it is this short beside another one.
 _LITTLE: Final = 0.1
 _LEAST_SHARE: Final = 0.0005
@@ -178,7 +178,12 @@ def _sum(costs: Sequence[Finding], causes: set[str]) -> int:
 def _sentence(profile: Profile, scope: Scope, row: dict[str, Any]) -> str:
     words = dict(zip(_SHARES, _WORDS, strict=True))
     words |= {"idle_share": "idle", "set_up_share": "set-up"}
-    parts = [f"{say_share(row[n])} {word}" for n, word in words.items() if row[n] >= _LEAST_SHARE]
+    why = incomplete(profile)
+    shares = row | ({} if why is None else {"idle_share": row["idle_share"] + row["set_up_share"]})
+    if why is not None:
+        words["idle_share"] = why.idle_word
+        del words["set_up_share"]
+    parts = [f"{say_share(shares[n])} {w}" for n, w in words.items() if shares[n] >= _LEAST_SHARE]
     device, phases = device_name(scope), {measured.phase for measured in scopes(profile)}
     subject = f"The recording of {device} spans {say_ns(scope.step_ns)}"
     if scope.has_steps:
@@ -189,14 +194,18 @@ def _sentence(profile: Profile, scope: Scope, row: dict[str, Any]) -> str:
         if scope.step_ns != scope.median_ns:
             usual = f"median {say_ns(scope.median_ns)}, mean of"
         subject = f"A step{name} takes {say_ns(scope.step_ns)} on {device} ({usual} {steps})"
+    text = f"{subject}: {', '.join(parts)}"
+    if why is not None:
+        return text + _kernels(profile)
     kernels = _kernels(profile) if row["compute_share"] >= _MOST else ""
-    return f"{subject}: {', '.join(parts)}. {_moving(profile, scope, row)}{kernels}"
+    return f"{text}. {_moving(profile, scope, row)}{kernels}"
 
 
 def _moving(profile: Profile, scope: Scope, row: dict[str, Any]) -> str:
     """What moving data costs a step at most."""
     between, with_host = (row[name] / max(scope.step_ns, 1) for name in _MOVING)
-    parts = [f"between devices costs at most {say_share(between)} of it"] if between else []
+    moves = between >= _LEAST_SHARE
+    parts = [f"between devices costs at most {say_share(between)} of it"] if moves else []
     if with_host >= _LEAST_SHARE and with_host > between:
         parts += [f"from and to the host {'' if parts else 'costs '}at most {say_share(with_host)}"]
     outside = _moving_outside(profile, scope)
@@ -223,7 +232,7 @@ def _kernels(profile: Profile) -> str:
     total = sum(row["total_ns"] for row in kernels)
     costly = [row for row in rows[:_COSTLIEST] if row["total_ns"] >= _LEAST_NAMED * total]
     short = short_names(row["name"] for row in costly)
-    names = shortened_apart([short[row["name"]] for row in costly], _LONGEST_NAME)
+    names = shortened_apart([short[row["name"]] for row in costly], LONGEST_IN_WORDS)
     named = [
         f"{name} {say_share(row['total_ns'] / total)}{_in_one_call(row)}"
         for name, row in zip(names, costly, strict=True)

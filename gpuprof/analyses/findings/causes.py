@@ -43,6 +43,11 @@ CAUSES: Final = {
         " calls, where code is loaded, and in pauses longer than all work."
     ),
     "copies_outside_steps": "Copies outside steps: before, between and after phases.",
+    "incomplete": "Calls and kernels are missing among those that were recorded.",
+    "kernels_rerun": (
+        "The profiler ran kernels one at a time, and again, to count their metrics: pauses are its"
+        " own."
+    ),
     "truncated": "The records of a device end while the host goes on launching.",
     "no_training": "Only initialisation was recorded.",
     "no_kernels": "Copies and memsets were recorded, but no kernel.",

@@ -20,6 +20,7 @@ from gpuprof.analyses.findings import (
     transfers,
 )
 from gpuprof.analyses.findings.contract import Finding, Scope
+from gpuprof.analyses.findings.incomplete import INCOMPLETE, RERUN, incomplete
 from gpuprof.analyses.findings.of_jobs import COSTS, findings_of_job
 from gpuprof.analyses.findings.scopes import SCOPE_READS, scopes
 from gpuprof.analyses.findings.wins import with_win
@@ -90,15 +91,20 @@ _OF_OTHERS: Final = {"collective_waiting", "waits_for_device", "unbalanced_devic
 _FAMILIES: Final = (transfers, host, collectives, kernels, memory)
 # What `scopes` has computed ahead for the last of these takes longest.
 _AS_COMPUTED: Final = (host, kernels, memory, collectives, transfers)
-# A recording of no training says so first; what steps do not pay comes after what they do.
+# What a recording lacks comes first where its pauses tell nothing without that; what steps do not
+# pay comes after what they do.
 _ORDER: Final = {
+    INCOMPLETE: -1,
+    RERUN: -1,
     "no_training": -1,
-    "no_kernels": 1,
+    "no_kernels": -1,
     "truncated": 1,
     "setup": 2,
     "copies_outside_steps": 2,
 }
-_WITHOUT_COST: Final = {"no_training", "no_kernels", "truncated"}
+# What copies cost is known without kernels; what a device does in pauses is not.
+_COPIES: Final = {"exposed_peer_copies", "staged_copies", "exposed_host_copies", "pageable_memory"}
+_WITHOUT_COST: Final = {INCOMPLETE, RERUN, "no_training", "no_kernels", "truncated"}
 
 
 def findings(profile: Profile) -> pa.Table:
@@ -134,6 +140,9 @@ def _ranked(profile: Profile) -> list[list[Finding]]:
     of_recording = [*recording.of_recording(profile, scopes(profile))]
     if any(finding.cause == "no_training" for finding in of_recording):
         of_steps = []
+    if incomplete(profile) is not None:
+        of_recording = [finding for finding in of_recording if finding.cause in _WITHOUT_COST]
+        of_steps = []
     if len(activities(profile.unrestricted)) == 1 and not _works(profile):
         of_steps = []
     worth = [
@@ -143,7 +152,8 @@ def _ranked(profile: Profile) -> list[list[Finding]]:
     ]
     groups = [[with_win(of_cause[0]), *of_cause[1:]] for of_cause in _by_cause(worth)]
     has_steps = any(scope.has_steps for scope in scopes(profile))
-    return sorted(groups, key=partial(_place, has_steps=has_steps))
+    has_kernels = all(of_cause[0].cause != "no_kernels" for of_cause in groups)
+    return sorted(groups, key=partial(_place, has_steps=has_steps, has_kernels=has_kernels))
 
 
 def _works(profile: Profile) -> bool:
@@ -151,13 +161,18 @@ def _works(profile: Profile) -> bool:
     return any(scope.device.kernels.length for scope in scopes(profile))
 
 
-def _place(of_cause: Sequence[Finding], *, has_steps: bool) -> tuple[int, float, int]:
+def _place(
+    of_cause: Sequence[Finding], *, has_steps: bool, has_kernels: bool
+) -> tuple[int, float, int]:
     """By what it is sorted: what the steady state pays by what can be won, set-up after it.
 
-    A recording that is all set-up says so first, and one without steps if most of it is.
+    A recording that is all set-up says so first, and one without steps if most of it is. What takes
+    most of the time with copies is true without kernels, too.
     """
     first = of_cause[0]
     order = _ORDER.get(first.cause, 0)
+    if not has_kernels and first.cause in _COPIES and _share(first.cost_ns, first) >= _MOST:
+        order = _ORDER["no_kernels"]
     if first.cause == "setup" and _share(first.cost_ns, first) >= (_ALL if has_steps else _MOST):
         order = 0
     return order, -_weight(first), -first.cost_ns

@@ -18,11 +18,13 @@ from gpuprof.analyses.transfers.transfers import TRANSFER_READS, transfers
 from gpuprof.facts import HOST, UNKNOWN
 from gpuprof.intervals import NOTHING, Int64s, Intervals, intersection, together
 from gpuprof.profile import Profile
-from gpuprof.units import counted, format_bytes, say_ns
+from gpuprof.units import counted, format_bytes, listed, say_ns
 
 READS: Final = reads(TRANSFER_READS, COPY_READS, page_faults="start_ns processor device_id faults")
 # What a processor does between two faults takes less; longer pauses have other reasons.
 _LONG_NS: Final = 1_000_000
+# A driver handles a batch of faults of a GPU in less; the kernel that faults waits for it.
+_BATCH_NS: Final = 200_000
 
 
 def of_scope(scope: Scope) -> Iterator[Finding]:
@@ -92,11 +94,14 @@ def _unified(scope: Scope) -> Iterator[Finding]:
         for route, times in transfer_times(scope.profile.unrestricted).items()
         if route.path == "uvm" and device is not None and device in {route.src, route.dst}
     }
-    pauses = migration_pauses(scope)
-    cost_ns = scope.per_step(together([*routes.values(), pauses])) if routes else 0
+    pauses, migrating = migration_pauses(scope), together([*routes.values()])
+    faulting = _faulting(scope, migrating)
+    cost_ns = scope.per_step(together([migrating, pauses, faulting])) if routes else 0
     if cost_ns:
-        paused_ns = scope.per_step(pauses)
-        beside = f", with pauses of {say_ns(paused_ns)} between them" if paused_ns else ""
+        parts = {"pauses of {}": pauses, "{} of kernels that fault": faulting}
+        costs = {text: scope.per_step(part) for text, part in parts.items()}
+        between = listed([text.format(say_ns(ns)) for text, ns in costs.items() if ns])
+        beside = f", with {between} between them" if between else ""
         most = max(routes, key=lambda route: scope.per_step(routes[route]))
         yield Finding(
             "unified_memory",
@@ -124,6 +129,16 @@ def migration_pauses(scope: Scope) -> Intervals:
     idle = scope.device.idle
     is_before = np.isin(idle.end, start_ns) & (idle.end - idle.start < _LONG_NS)
     return Intervals(idle.start[is_before], idle.end[is_before])
+
+
+def _faulting(scope: Scope, migrating: Intervals) -> Intervals:
+    """When a kernel has faulted, and the next pages that it waits for do not migrate yet."""
+    start, end = migrating.end[:-1], migrating.start[1:]
+    kernels = scope.device.kernels if len(start) else NOTHING
+    kernel = np.searchsorted(kernels.start, start, side="right") - 1
+    is_within = (kernel >= 0) & (end - start < _BATCH_NS)
+    is_within[is_within] &= kernels.end[kernel[is_within]] >= end[is_within]
+    return Intervals(start[is_within], end[is_within])
 
 
 def _migrated(scope: Scope) -> str:

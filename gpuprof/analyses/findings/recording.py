@@ -9,7 +9,7 @@ import numpy as np
 from gpuprof.analyses.contract import reads
 from gpuprof.analyses.facts.by_number import names_by_number
 from gpuprof.analyses.facts.collective_parts import PARTS_READS, part_times
-from gpuprof.analyses.facts.copies import Route, end_name
+from gpuprof.analyses.facts.copies import Route, end_name, known_end
 from gpuprof.analyses.facts.copy_rows import copy_rows
 from gpuprof.analyses.facts.kernel_kinds import is_initial, may_initialise
 from gpuprof.analyses.facts.launches import launches
@@ -25,19 +25,26 @@ from gpuprof.analyses.facts.timeline import (
     timelines,
 )
 from gpuprof.analyses.findings.contract import Finding, Scope
+from gpuprof.analyses.findings.incomplete import INCOMPLETE_READS, incomplete
 from gpuprof.analyses.findings.set_up import SET_UP_READS, copies_outside, is_loading, set_up_of
 from gpuprof.analyses.findings.transfers import memory_of
 from gpuprof.analyses.time.pauses import pieces_of
 from gpuprof.analyses.totals.activity_summary import SUM_READS, summed_up
 from gpuprof.analyses.transfers.transfers import TRANSFER_READS
 from gpuprof.cuda import LAUNCHING_CALLS
-from gpuprof.facts import HOST
+from gpuprof.facts import HOST, UNKNOWN
 from gpuprof.intervals import NOTHING, Intervals, covered_within, intersection, together
 from gpuprof.profile import Profile
-from gpuprof.units import counted, format_bytes, say_ns, say_share
+from gpuprof.units import NS_PER_S, counted, format_bytes, say_ns, say_share
 
 READS: Final = reads(
-    PARTS_READS, SET_UP_READS, RANGE_READS, SUM_READS, TRANSFER_READS, devices="device_id"
+    PARTS_READS,
+    SET_UP_READS,
+    INCOMPLETE_READS,
+    RANGE_READS,
+    SUM_READS,
+    TRANSFER_READS,
+    devices="device_id",
 )
 
 # Calls that put work onto a device after the last one whose work was recorded: at least so many,
@@ -86,6 +93,7 @@ def of_recording(profile: Profile, scopes: Sequence[Scope]) -> Iterator[Finding]
         profile: The recording, or the part of it that is looked at.
         scopes: The devices with their phases.
     """
+    yield from _incomplete(profile)
     yield from _truncated(profile)
     yield from _no_training(profile)
     yield from _no_kernels(profile)
@@ -106,6 +114,23 @@ def _devices(profile: Profile) -> list[DeviceTimeline]:
         for device in timelines(profile)
         if device.device_id not in far_ends(profile) and device.span.length
     ]
+
+
+def _incomplete(profile: Profile) -> Iterator[Finding]:
+    """Records that are missing in the midst of others, and kernels that the profiler reran."""
+    devices, why = _devices(profile), incomplete(profile)
+    if why is None or not devices:
+        return
+    yield Finding(
+        why.cause,
+        _all_of(profile, max(devices, key=lambda device: device.kernels.length)),
+        why.phrase,
+        0,
+        0,
+        "a whole recording",
+        why.suggestion,
+        "kernel_summary",
+    )
 
 
 def _truncated(profile: Profile) -> Iterator[Finding]:
@@ -233,13 +258,31 @@ def _no_kernels(profile: Profile) -> Iterator[Finding]:
     yield Finding(
         "no_kernels",
         _all_of(profile, max(devices, key=lambda device: device.span.length)),
-        f"ran no kernel: the recording has {' and '.join(counts)} only",
+        f"ran no kernel: the recording has {' and '.join(counts)} only{_most_copies(recorded)}",
         0,
         0,
         "recording kernels",
         suggestion,
         "totals",
     )
+
+
+def _most_copies(profile: Profile) -> str:
+    """Where most of the time of transfers goes, their size and speed; empty for a single one."""
+    if not profile.has("memcpys"):
+        return ""
+    # The second half of a staged copy has time, and no bytes of its own.
+    sql = f"""SELECT coalesce(src, {UNKNOWN}), coalesce(dst, {UNKNOWN}),
+            count(*) FILTER (is_counted), sum(CASE WHEN is_counted THEN bytes END),
+            sum(end_ns - start_ns), count(*) FILTER (bytes IS NULL)
+        FROM memcpys WHERE is_transfer GROUP BY 1, 2 ORDER BY 5 DESC, 1, 2 LIMIT 1"""
+    rows = [[*row.values()] for row in profile.query(sql).to_pylist()]
+    for src, dst, copies, size, total_ns, unknown in rows:
+        if copies > 1 and size and total_ns and not unknown:
+            ends = f"{end_name(known_end(src))} to {end_name(known_end(dst))}"
+            speed = f"{format_bytes(size * NS_PER_S / total_ns)}/s"
+            return f"; most {ends}, {format_bytes(size / copies)} each at {speed}"
+    return ""
 
 
 def _kernels(device: DeviceTimeline) -> tuple[Intervals, Intervals]:

@@ -11,6 +11,7 @@ from gpuprof.analyses.contract import reads
 from gpuprof.analyses.facts.launches import launches
 from gpuprof.analyses.facts.pauses import pauses_of
 from gpuprof.analyses.facts.phases import PHASE_READS, phases
+from gpuprof.analyses.facts.step_times import SIMILAR
 from gpuprof.analyses.facts.timeline import (
     COMMUNICATION,
     COMPUTE,
@@ -52,6 +53,8 @@ _ENOUGH: Final = 0.5
 _LONG: Final = 0.2
 _LONGER: Final = 4
 _LITTLE: Final = 0.1
+# Pauses recur if so many are about as long.
+_OFTEN: Final = 3
 # Pauses shorter than this share of the span are not looked into one by one.
 _SHORT: Final = 0.01
 _MOST: Final = 0.5
@@ -62,7 +65,8 @@ def set_up_of(profile: Profile, device: DeviceTimeline) -> Intervals:
 
     Where phases hold most of its kernels' work: all idle time outside of them. Otherwise the one
     pause that the program starts with, those that calls take which are made once, and those that
-    are longer than all that the device does: no work is done again and again beside them.
+    are longer than all that the device does, unless there are three or more of about the same
+    length: no work is done again and again beside them.
 
     Args:
         profile: The whole recording is read.
@@ -102,9 +106,17 @@ def _of_device(profile: Profile, device: DeviceTimeline) -> Intervals:
     length = pauses.end - pauses.start
     is_set_up = _is_start(device, pauses) | _is_once(profile, device, pauses)
     if profile.unrestricted.has("api_calls") and len(launches(profile.unrestricted).order):
-        is_set_up |= length > sum(layer.length for layer in device.exposed)
+        is_long = length > sum(layer.length for layer in device.exposed)
+        is_set_up[is_long] |= ~_recurs(length[is_long])
     chosen = np.flatnonzero(is_set_up & (length >= _SHORT * device.span.length))
     return Intervals(pauses.start[chosen], pauses.end[chosen])
+
+
+def _recurs(length: Int64s) -> npt.NDArray[np.bool_]:
+    """Whether some others are about as long as each: the program sleeps or waits for its input."""
+    ordered = np.sort(length)
+    first = np.searchsorted(ordered, length / SIMILAR, side="right")
+    return np.searchsorted(ordered, length * SIMILAR) - first >= _OFTEN
 
 
 def _phases(profile: Profile, device: DeviceTimeline) -> Intervals:

@@ -26,10 +26,18 @@ SYNCHRONISING_READS: Final = reads(
 
 # A copy of so few bytes brings a number or a flag.
 _FLAG_BYTES: Final = 64
-# Steps read something back if so many of them do.
+# A link moves so many in less time than a copy takes to start.
+_PIECE_BYTES: Final = 1 << 14
+# Steps that compute for less of their time do little but copy.
+_LITTLE_COMPUTE: Final = 0.25
+# Steps copy something if so many of them do.
 _MOST_STEPS: Final = 0.9
 _READ_LATER: Final = (
     "read results later, or wait for single events, so that the next work is launched before"
+)
+_AT_ONCE: Final = (
+    "copy the data of all steps at once, from one contiguous buffer into memory that is allocated"
+    " once, then launch them"
 )
 _NOT_EACH_STEP: Final = {
     PYTORCH: "read it every n-th step (.item(), .cpu(), if tensor:), or keep the test on the"
@@ -47,7 +55,7 @@ class Waited(NamedTuple):
 
     Args:
         call: Name of the call; empty where none is known.
-        result: What it reads back each time, in words; empty where that is no single value.
+        result: What it reads back or copies each time, in words; empty where that is much.
         suggestion: What to do.
     """
 
@@ -69,11 +77,14 @@ def waited(scope: Scope, pieces: Pieces, rows: Int64s, lengths: Int64s) -> Waite
     times.update(_of_pauses(pieces, rows, lengths))
     times.update(_of_gaps(scope))
     call = max(times, key=lambda name: times[name], default="")
-    size = _read_back(scope)
-    if not size:
-        return Waited(call, "", _READ_LATER)
-    result = f", as it reads {format_bytes(size)} back in each step"
-    return Waited(call, result, _NOT_EACH_STEP[framework(scope.profile)])
+    if size := _copied(scope, HOST, _FLAG_BYTES):
+        result = f", as it reads {format_bytes(size)} back in each step"
+        return Waited(call, result, _NOT_EACH_STEP[framework(scope.profile)])
+    is_mostly_idle = scope.compute_ns < _LITTLE_COMPUTE * scope.step_ns
+    if is_mostly_idle and (size := _copied(scope, scope.device.number, _PIECE_BYTES)):
+        result = f", as it copies {format_bytes(size)} to the device in each step"
+        return Waited(call, result, _AT_ONCE)
+    return Waited(call, "", _READ_LATER)
 
 
 def synchronised_gaps(scope: Scope) -> Intervals:
@@ -108,18 +119,24 @@ def _of_gaps(scope: Scope) -> Mapping[str, int]:
     return {name: int(time) for name, time in zip(names, sums.tolist(), strict=True) if time}
 
 
-def _read_back(scope: Scope) -> int:
-    """Bytes that each step reads back where these are few; 0 where steps read nothing, or more."""
+def _copied(scope: Scope, dst: int, most_bytes: int) -> int:
+    """Bytes that each step copies between host and device where these are few; else 0.
+
+    Args:
+        scope: The steps.
+        dst: Where to: `HOST`, or the number of the device.
+        most_bytes: How many are few.
+    """
     if not scope.has_steps or not scope.profile.unrestricted.has("memcpys"):
         return 0
     copies = copy_rows(scope.profile.unrestricted)
-    to_host = (copies.dst == HOST) & (copies.src == scope.device.number)
-    rows = np.flatnonzero(to_host & (copies.moved_bytes > 0))
+    src = scope.device.number if dst == HOST else HOST
+    rows = np.flatnonzero((copies.dst == dst) & (copies.src == src) & (copies.moved_bytes > 0))
     step = np.searchsorted(scope.start_ns, copies.start_ns[rows], side="right") - 1
     is_in = (step >= 0) & (copies.start_ns[rows] < scope.end_ns[step])
     rows, step = rows[is_in], step[is_in]
-    reading = len(np.unique(step))
-    if not reading or reading < _MOST_STEPS * len(scope.start_ns):
+    copying = len(np.unique(step))
+    if not copying or copying < _MOST_STEPS * len(scope.start_ns):
         return 0
-    size = round(float(copies.bytes[rows].sum()) / reading)
-    return size if size <= _FLAG_BYTES else 0
+    size = round(float(copies.moved_bytes[rows].sum()) / copying)
+    return size if size <= most_bytes else 0

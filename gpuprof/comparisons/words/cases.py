@@ -7,6 +7,7 @@ from gpuprof.comparisons.judge.certainty import UNKNOWN, WITHIN
 from gpuprof.comparisons.judge.outcomes import EPOCHS
 from gpuprof.comparisons.judge.step_noise import LEAST_STEPS
 from gpuprof.comparisons.measure.calls import Calls
+from gpuprof.comparisons.measure.other_kernels import OtherKernels
 from gpuprof.comparisons.rows import DifferencePart, Outcome
 from gpuprof.units import NS_PER_S, counted, format_change, listed, say_growth, say_ns
 from gpuprof.variant_figures import Metrics
@@ -32,6 +33,7 @@ class Case(NamedTuple):
         of_step: What a step is: ``per step``, or from one call of a kernel to the next.
         devices: The devices of baseline and candidate, of jobs that have different numbers of
             them; else None.
+        other_kernels: The kernels that each side has alone, where they take most time of one.
     """
 
     label: str
@@ -42,6 +44,7 @@ class Case(NamedTuple):
     calls: Calls | None = None
     of_step: str = PER_STEP
     devices: tuple[int, int] | None = None
+    other_kernels: OtherKernels | None = None
 
     @property
     def difference(self) -> float:

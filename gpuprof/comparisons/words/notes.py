@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from gpuprof.analyses.facts.step_windows import DETECTED
+from gpuprof.analyses.findings.incomplete import recorded_calls
 from gpuprof.comparisons.measure.compared_steps import FROM_CALLS, FROM_EPOCHS, STEP, ComparedSteps
 from gpuprof.comparisons.measure.matching import has_shapes
 from gpuprof.comparisons.measure.runs import Variant
@@ -33,6 +34,7 @@ def notes(variants: Mapping[str, Variant], unit: str) -> tuple[str, ...]:
     return (
         *(f"{', '.join(labels)}: {n}" for n, labels in labels_of.items() if n not in shared),
         *shared,
+        *_incomplete(variants),
         *_epochs(variants),
         *_exposed(variants),
         *_staged(variants),
@@ -73,6 +75,15 @@ def _devices(variants: Mapping[str, Variant]) -> list[str]:
         " exposed times are those of the busiest device of each."
     )
     return [note]
+
+
+def _incomplete(variants: Mapping[str, Variant]) -> list[str]:
+    """That kernels are missing among those that were recorded."""
+    return [
+        f"{label} has {recorded}: kernels are missing, so that idle and exposed times are unknown."
+        for label, variant in variants.items()
+        if (recorded := recorded_calls(variant.median.compared.profile))
+    ]
 
 
 def _shapes(variants: Mapping[str, Variant]) -> list[str]:

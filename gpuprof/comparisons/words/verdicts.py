@@ -6,6 +6,7 @@ from typing import Final
 from gpuprof.comparisons.judge.outcomes import CALLS, COPIES, EPOCHS, IMPLIED, NONE, SAME_RECORDING
 from gpuprof.comparisons.measure.compared_steps import STEP
 from gpuprof.comparisons.measure.difference_parts import EXPOSED, KERNELS, SUMS
+from gpuprof.comparisons.measure.other_kernels import KernelsAlone
 from gpuprof.comparisons.words.cases import (
     PER_STEP,
     Case,
@@ -21,6 +22,7 @@ from gpuprof.comparisons.words.cases import (
 )
 from gpuprof.comparisons.words.reasons import causes, causes_in_kernels, reason, reasons
 from gpuprof.kernel_names import short_names
+from gpuprof.short_texts import LONGEST_IN_WORDS, cut
 from gpuprof.units import (
     format_bytes,
     format_change,
@@ -116,6 +118,28 @@ def unequal_work(baseline: str, case: Case, *, of_recordings: bool) -> str:
     )
 
 
+def other_kernels(baseline: str, case: Case, unit: str) -> str:
+    """That most of a side's kernel time is of kernels that the other lacks; else empty."""
+    if case.other_kernels is None or case.of_step != PER_STEP:
+        return ""
+    labels, per = (baseline, case.label), " per step" if unit == STEP else ""
+    alone = [
+        f"in {label}, {_named(kernels)} that {lacking} lacks take {say_ns(kernels.alone_ns)}{per}"
+        f" ({say_share(kernels.share)} of its kernel time)"
+        for label, lacking, kernels in zip(labels, labels[::-1], case.other_kernels, strict=True)
+        if kernels.alone_ns
+    ]
+    have_none = all(kernels.share == 1 for kernels in case.other_kernels)
+    first = "No kernel runs on both sides" if have_none else "Most kernels differ"
+    return f"{first}: {listed(alone)}."
+
+
+def _named(kernels: KernelsAlone) -> str:
+    """The costliest of some kernels."""
+    name = short_names([kernels.name])[kernels.name]
+    return f"kernels such as {cut(name, LONGEST_IN_WORDS)}"
+
+
 def other_sizes(baseline: str, case: Case, unit: str) -> str:
     """That a candidate copies other amounts from and to the host in as many copies; else empty."""
     before, after = (_with_host(side) for side in (case.base, case.candidate))
@@ -164,8 +188,10 @@ def _clock(baseline: str, cases: Sequence[Case], unit: str) -> str:
     clauses = [_on_the_clock(case, unit) for case in named]
     unequal = [unequal_work(baseline, case, of_recordings=False) for case in named if unit == STEP]
     text = f"Against {baseline}, {'; '.join(clauses)}{further_cases(cases, named)}{noise(named)}."
-    sizes = [other_sizes(baseline, case, unit) for case in named]
-    return " ".join([*filter(None, unequal), text, *filter(None, sizes)])
+    after = [
+        of_case(baseline, case, unit) for of_case in (other_kernels, other_sizes) for case in named
+    ]
+    return " ".join([*filter(None, unequal), text, *filter(None, after)])
 
 
 def _on_the_clock(case: Case, unit: str) -> str:
@@ -183,14 +209,20 @@ def _noise(case: Case) -> str:
 def _sums(baseline: str, cases: Sequence[Case], unit: str) -> str:
     """``Against single, dual takes 10.84 s (27.5 %) more GPU time. Kernel time is the same``."""
     real = [case for case in largest(cases) if not case.is_noise]
-    return _of_sums(baseline, cases, unit) + (f" {causes(real)}" if real else "")
+    text = _of_sums(baseline, cases, unit) + (f" {causes(real)}" if real else "")
+    return " ".join([text, *_other_kernels(baseline, cases, unit)])
 
 
 def _kernels(baseline: str, cases: Sequence[Case], unit: str) -> str:
     """``Against a, b takes 2 s (5.6 %) more kernel time. Most of it is communication: ...``."""
     real = [case for case in largest(cases) if not case.is_noise]
     sums = _of_sums(baseline, cases, unit) + causes_in_kernels(real)
-    return f"{sums} Copy times are not known on both sides."
+    alone = _other_kernels(baseline, cases, unit)
+    return " ".join([sums, *alone, "Copy times are not known on both sides."])
+
+
+def _other_kernels(baseline: str, cases: Sequence[Case], unit: str) -> list[str]:
+    return [*filter(None, (other_kernels(baseline, case, unit) for case in largest(cases)))]
 
 
 def _of_sums(baseline: str, cases: Sequence[Case], unit: str) -> str:

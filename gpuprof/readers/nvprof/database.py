@@ -17,6 +17,7 @@ from gpuprof import borders, schema
 from gpuprof.cuda import CUPTI_MEMORY_KINDS
 from gpuprof.database import Loader
 from gpuprof.errors import CorruptFileError, EmptyRecordingError
+from gpuprof.facts import KERNELS_RERUN
 from gpuprof.profile import Origin, Profile
 from gpuprof.readers.common.demangle import demangled, is_mangled
 from gpuprof.readers.contract import Reader
@@ -50,9 +51,6 @@ NAME: Final = "nvprof-sqlite"
 _OPENS, _CLOSES, _PROCESS = 2, 4, 1
 # A clock that shows less counts from the start of the machine, not from 1970.
 _SOME_UNIX_TIME_NS: Final = 1_000_000_000 * NS_PER_S
-_RECORDED_WITH_METRICS: Final = (
-    "Metrics or events were also recorded, so kernels ran one at a time, and some ran repeatedly."
-)
 
 
 @dataclass(frozen=True)
@@ -292,7 +290,7 @@ def _warnings(
         records = f"{counted(untimed, 'record', 'records')} without times left out"
         warnings.append(f"{records}: when they ran could not be collected")
     if any(_rows_in(file, f"{PREFIX}{kind}") for kind in ("METRIC", "EVENT")):
-        warnings.append(_RECORDED_WITH_METRICS)
+        warnings.append(KERNELS_RERUN)
     if any(map(is_mangled, names)):
         mangled = "Some kernel names are as the compiler mangled them: nothing here reads them."
         warnings.append(mangled)

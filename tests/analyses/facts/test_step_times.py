@@ -58,6 +58,16 @@ def test_a_usual_step_between_slow_ones_does_not_end_the_warm_up():
     assert warm_up_steps(lengths) == 6
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(("number", "slower"), [(90, 42), (400, 70), (2000, 300)])
+def test_steps_that_are_slow_for_long_are_a_level_and_only_the_first_warm_up(number, slower, seed):
+    lengths = steady(number, spread=0.003, seed=seed)
+    lengths[:slower] += lengths[:slower] // 8
+    lengths[:4] *= 2
+
+    assert warm_up_steps(lengths) == 4
+
+
 @pytest.mark.parametrize(
     ("slow", "number", "most"), [(1, 1, 0), (2, 2, 0), (2, 3, 1), (3, 4, 2), (9, 12, 4)]
 )

@@ -38,6 +38,15 @@ def test_a_step_is_split_and_moving_data_has_its_share():
     assert "Moving data between devices costs at most 10.0 % of it" in row["bottom_line"]
 
 
+@pytest.mark.parametrize(
+    ("span_ns", "words"), [(2_000, "at most 0.1 % of it"), (2_001, "next to nothing")]
+)
+def test_copies_between_devices_of_less_than_half_a_thousandth_cost_next_to_nothing(span_ns, words):
+    line = first(draw(kernels=[(1, span_ns)], memcpys=[(0, 1, PEER | {"bytes": 8})]))["bottom_line"]
+
+    assert f"Moving data {'between devices ' * ('%' in words)}costs {words}" in line
+
+
 def test_where_compute_is_the_answer_its_costliest_kernels_are_named():
     row = first(draw(kernels=[(0, 90, {"name": "void ns::gemm<float>(int)"}), (90, 100)]))
 

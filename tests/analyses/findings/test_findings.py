@@ -343,6 +343,15 @@ def test_from_a_single_copy_nothing_follows():
     assert causes(draw(memsets=[(0, 1000)])) == ["no_kernels"]
 
 
+@pytest.mark.parametrize(("pause_us", "first"), [(300, "no_kernels"), (200, "exposed_host_copies")])
+def test_without_kernels_pauses_tell_nothing_and_copies_of_half_of_the_time_do(pause_us, first):
+    copy = {"memcpy_kind": "HtoD", "dst_device_id": 0, "bytes": 8, "src_memory_kind": "pinned"}
+    second = (100 + pause_us) * US
+    copies = [(0, 100 * US, copy), (second, second + 100 * US, copy)]
+
+    assert causes(draw(memcpys=copies))[0] == first
+
+
 @pytest.mark.parametrize(("pause_us", "first"), [(600, "setup"), (300, "exposed_host_copies")])
 def test_without_steps_most_of_the_time_comes_first_though_it_is_set_up(pause_us, first):
     """A copy of 200 us, and a pause in a call that is made once."""

@@ -53,7 +53,7 @@ def test_another_device_does_not_wait_for_them():
 def test_pages_that_migrate_cost_their_time_since_kernels_wait_for_them():
     copies = [(begin + 40, begin + 60, UVM) for begin, _ in STEPS]
     copies += [(60, 65, UVM | {"memcpy_kind": "UVM_DtoH"})]
-    profile = draw(kernels=[(begin, begin + 100) for begin, _ in STEPS], memcpys=copies)
+    profile = draw(kernels=[(begin, begin + 99) for begin, _ in STEPS], memcpys=copies)
 
     [one] = of_scope(scope_of(profile, STEPS))
 
@@ -82,7 +82,7 @@ def test_pages_that_migrate_are_told_with_their_bytes_and_faults(faults, phrase)
     ]
     of_others = [(45, 46, FAULT | {"device_id": 1, "faults": 99})]
     of_others += [(46, 46, {"processor": "cpu", "device_id": None, "faults": 1})]
-    kernels = [(begin, begin + 100) for begin, _ in STEPS]
+    kernels = [(begin, begin + 99) for begin, _ in STEPS]
     profile = draw(kernels=kernels, memcpys=copies, page_faults=records + of_others)
 
     [one] = of_scope(scope_of(profile, STEPS))
@@ -93,11 +93,28 @@ def test_pages_that_migrate_are_told_with_their_bytes_and_faults(faults, phrase)
 
 def test_migrations_of_unknown_size_are_told_without_bytes():
     copies = [(begin + 40, begin + 60, UVM | {"bytes": None}) for begin, _ in STEPS]
-    profile = draw(kernels=[(begin, begin + 100) for begin, _ in STEPS], memcpys=copies)
+    profile = draw(kernels=[(begin, begin + 99) for begin, _ in STEPS], memcpys=copies)
 
     [one] = of_scope(scope_of(profile, STEPS))
 
     assert one.phrase == "has pages of managed memory migrate, most from the host"
+
+
+@pytest.mark.parametrize(
+    ("kernels", "faulting_ns"),
+    [
+        pytest.param([(0, 400_000)], 40_000 + 199_999, id="in-one-kernel"),
+        pytest.param([(0, 45_000), (46_000, 400_000)], 199_999, id="in-the-second-kernel"),
+    ],
+)
+def test_a_kernel_that_has_faulted_waits_for_the_next_pages(kernels, faulting_ns):
+    """Pages come for 10 us each: 40 us, 0.199999 ms and 0.2 ms after those before."""
+    starts = [5_000, 55_000, 264_999, 474_999]
+    profile = draw(kernels=kernels, memcpys=[(at, at + 10_000, UVM) for at in starts])
+
+    [one] = of_scope(scope_of(profile))
+
+    assert f"{faulting_ns / 1000:.1f} us of kernels that fault between them" in one.phrase
 
 
 def test_a_real_program_with_managed_memory():
@@ -109,7 +126,7 @@ def test_a_real_program_with_managed_memory():
     [one] = of_scope(scope)
 
     assert one.cause == "unified_memory"
-    assert one.cost_ns / scope.step_ns == pytest.approx(0.746, abs=0.001)
+    assert one.cost_ns / scope.step_ns == pytest.approx(0.953, abs=0.001)
 
 
 def test_pauses_in_which_a_processor_touches_one_page_after_another_are_of_the_migrations():

@@ -10,7 +10,7 @@ WAIT = "cudaDeviceSynchronize"
 FLAG = {"memcpy_kind": "DtoH", "src_device_id": 0, "bytes": 4}
 
 
-def looping(*, wait=(3, 9), launched=10, call=WAIT, copy=None, steps=80):
+def looping(*, wait=(3, 9), launched=10, call=WAIT, copy=None, kernel_end=8):
     """Steps of 10 us: a kernel runs from 5 to 8, and the device has nothing to do until 15.
 
     Args:
@@ -18,12 +18,12 @@ def looping(*, wait=(3, 9), launched=10, call=WAIT, copy=None, steps=80):
         launched: When the next kernel is launched.
         call: The name of the call that waits.
         copy: What is copied from 8 to 9 in each step; None for nothing.
-        steps: How many steps.
+        kernel_end: When the kernel ends, in us.
     """
     kernels, calls, copies = [], [], []
-    for step in range(steps):
+    for step in range(80):
         at, row = step * 10 * US, {"correlation_id": step}
-        kernels.append((at + 5 * US, at + 8 * US, row))
+        kernels.append((at + 5 * US, at + kernel_end * US, row))
         begin = at - (10 - launched) * US if step else at
         calls.append((begin, begin + US // 2, row))
         calls.append((at + wait[0] * US, at + wait[1] * US, {"name": call}))
@@ -84,6 +84,30 @@ def test_other_copies_are_no_flag(copy):
     row = rows(looping(wait=(3, 10), copy=copy))["synchronising_call"]
 
     assert "reads" not in row["finding"]
+
+
+PIECE = {"memcpy_kind": "HtoD", "dst_device_id": 0, "bytes": 1 << 14}
+
+
+def test_steps_that_do_little_but_copy_a_piece_to_the_device_are_to_copy_all_at_once():
+    row = rows(looping(wait=(3, 10), copy=PIECE, kernel_end=7))["synchronising_call"]
+
+    assert f"waited in {WAIT}, as it copies 16.384 KB to the device in each step" in row["finding"]
+    assert row["suggestion"].startswith("copy the data of all steps at once")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"copy": PIECE | {"bytes": 1 + (1 << 14)}}, id="more-than-a-piece"),
+        pytest.param({"copy": PIECE, "kernel_end": 8}, id="steps-that-compute"),
+        pytest.param({"copy": PIECE | {"dst_device_id": 1, "device_id": 1}}, id="another-device"),
+    ],
+)
+def test_other_copies_to_a_device_are_no_pieces(change):
+    row = rows(looping(**{"wait": (3, 10), "kernel_end": 7} | change))["synchronising_call"]
+
+    assert "copies" not in row["finding"]
 
 
 def test_a_flag_that_few_steps_read_is_no_part_of_each():

@@ -298,7 +298,11 @@ COPY = (0, 10, {"dst_device_id": 0, "bytes": 8})
 @pytest.mark.parametrize(
     ("tables", "phrase"),
     [
-        ({"memcpys": [COPY] * 3}, "3 copies only"),
+        (
+            {"memcpys": [COPY, *[(0, 4, {"dst_device_id": 0, "bytes": 6})] * 2]},
+            "3 copies only; most host to device 0, 7 B each at 1.111 GB/s",
+        ),
+        ({"memcpys": [COPY, (0, 4, {"dst_device_id": 0})]}, "2 copies only"),
         ({"memcpys": [COPY], "memsets": [(20, 30)]}, "1 copy and 1 memset only"),
     ],
 )
@@ -320,6 +324,28 @@ def test_launches_without_kernels_say_that_their_records_are_lost():
 @pytest.mark.parametrize("tables", [{"kernels": [(0, 10)]}, {"graph_launches": [(0, 10)]}, {}])
 def test_where_kernels_or_nothing_ran_none_is_missed(tables):
     assert found(draw(**tables), "no_kernels") == []
+
+
+@pytest.mark.parametrize(
+    ("pauses_ms", "set_up_ms"),
+    [
+        pytest.param((50, 60, 1), 110, id="two-alike"),
+        pytest.param((50, 60, 55), 0, id="three-alike"),
+        pytest.param((50, 60, 55, 200), 200, id="three-alike-and-another"),
+        pytest.param((50, 100, 200), 350, id="none-alike"),
+    ],
+)
+def test_without_phases_long_pauses_that_recur_are_no_set_up(pauses_ms, set_up_ms):
+    """A program that sleeps between requests, each of which takes 2 ms."""
+    at, kernels, calls = 0, [(0, 2 * MS, {"correlation_id": 0})], [(-1, 0, {"correlation_id": 0})]
+    for number, pause_ms in enumerate(pauses_ms, start=1):
+        launch = {"correlation_id": number}
+        at = kernels[-1][1] + pause_ms * MS
+        kernels.append((at, at + 2 * MS, {"name": f"request {number}"} | launch))
+        calls.append((at - 10 * US, at - 9 * US, launch))
+    profile = draw(kernels=kernels, api_calls=calls)
+
+    assert set_up_of(profile, timeline_of(profile, 0)).length == set_up_ms * MS
 
 
 def real(name):
