@@ -1,7 +1,7 @@
 """What a step goes to, and what moving data costs of it at most: the first sentence of a report."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -10,6 +10,7 @@ from gpuprof.analyses.contract import Analysis, reads
 from gpuprof.analyses.facts.last_ranks import collective_record
 from gpuprof.analyses.facts.timeline import LAYERS
 from gpuprof.analyses.findings.contract import Finding, Scope
+from gpuprof.analyses.findings.costliest_kernels import costliest_kernels
 from gpuprof.analyses.findings.findings import ANALYSIS as FINDINGS
 from gpuprof.analyses.findings.findings import (
     JOB_STATES,
@@ -23,26 +24,19 @@ from gpuprof.analyses.findings.late_ranks import rank_sentences
 from gpuprof.analyses.findings.of_jobs import SCOPES, bottom_lines_of_job
 from gpuprof.analyses.findings.scopes import scopes
 from gpuprof.analyses.findings.set_up import copies_outside, set_up_of
+from gpuprof.analyses.findings.summary_line import summary_line
 from gpuprof.analyses.merge import JobStates, Merge, State
 from gpuprof.analyses.time.ranks import ANALYSIS as RANKS
 from gpuprof.analyses.time.ranks import ranks
 from gpuprof.analyses.time.steps import steps
-from gpuprof.analyses.totals.activity_summary import SUM_READS, activity_sums
-from gpuprof.cuda import is_communication
+from gpuprof.analyses.totals.activity_summary import SUM_READS
 from gpuprof.intervals import covered_within
-from gpuprof.kernel_names import short_names
 from gpuprof.profile import Profile
 from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
-from gpuprof.short_texts import LONGEST_IN_WORDS, shortened_apart
 from gpuprof.units import counted, say_ns, say_share
 
 # From here on compute is the answer, and its kernels are named.
 _MOST: Final = 0.5
-_COSTLIEST: Final = 3
-# A call that takes so much of the time of all calls of a kernel is not one of many.
-_MOST_OF_CALLS: Final = 0.75
-_TWO: Final = 2
-_LEAST_NAMED: Final = 0.01
 # A phase of more devices is what is asked about, unless it is this short beside another one.
 _LITTLE: Final = 0.1
 _LEAST_SHARE: Final = 0.0005
@@ -99,16 +93,23 @@ BOTTOM_LINE: Final = Schema(
 def bottom_line(profile: Profile) -> pa.Table:
     """Say what a step of each device goes to, and what moving data costs of it at most.
 
+    Of a printed summary, which has no timestamps, it says what the time of all GPU activities goes
+    to, summed over devices.
+
     Shares are of the time of all samples together, and add up to 1. Costs are of one step, the
     median over the samples, as in ``findings``.
 
     Args:
-        profile: As for ``findings``.
+        profile: As for ``findings``, or ``activity_summary``.
 
     Returns:
         One row per device and phase, columns as in `BOTTOM_LINE`; first the phase of most devices
-        in which most can be won, and of its devices the one that computes most.
+        in which most can be won, and of its devices the one that computes most. Of a summary one
+        row with all but the sentence null.
     """
+    if profile.has("activity_summary"):
+        line = summary_line(profile)
+        return BOTTOM_LINE.table([{"bottom_line": line}] if line else [])
     rows = [_row(profile, scope) for scope in _ordered(profile)]
     if rows and profile.unrestricted.parts:
         rows[0]["bottom_line"] = ". ".join(
@@ -196,8 +197,8 @@ def _sentence(profile: Profile, scope: Scope, row: dict[str, Any]) -> str:
         subject = f"A step{name} takes {say_ns(scope.step_ns)} on {device} ({usual} {steps})"
     text = f"{subject}: {', '.join(parts)}"
     if why is not None:
-        return text + _kernels(profile)
-    kernels = _kernels(profile) if row["compute_share"] >= _MOST else ""
+        return text + costliest_kernels(profile)
+    kernels = costliest_kernels(profile) if row["compute_share"] >= _MOST else ""
     return f"{text}. {_moving(profile, scope, row)}{kernels}"
 
 
@@ -224,33 +225,13 @@ def _moving_outside(profile: Profile, scope: Scope) -> str:
     return f", but copies before or after the steps take {say_share(share)} of the recording"
 
 
-def _kernels(profile: Profile) -> str:
-    """The costliest kernels with their shares of the time of all."""
-    sums = profile.once(activity_sums).to_pylist()
-    kernels = [row for row in sums if row["activity_kind"] == "kernel"]
-    rows = [row for row in kernels if not is_communication(row["name"])]
-    total = sum(row["total_ns"] for row in kernels)
-    costly = [row for row in rows[:_COSTLIEST] if row["total_ns"] >= _LEAST_NAMED * total]
-    short = short_names(row["name"] for row in costly)
-    names = shortened_apart([short[row["name"]] for row in costly], LONGEST_IN_WORDS)
-    named = [
-        f"{name} {say_share(row['total_ns'] / total)}{_in_one_call(row)}"
-        for name, row in zip(names, costly, strict=True)
-    ]
-    return f". Costliest kernels: {', '.join(named)}" if named else ""
-
-
-def _in_one_call(row: Mapping[str, Any]) -> str:
-    """The call that takes most of the time of several calls of a kernel; empty for none."""
-    if row["calls"] == 1 or row["max_ns"] < _MOST_OF_CALLS * row["total_ns"]:
-        return ""
-    calls = "the other" if row["calls"] == _TWO else f"the other {row['calls'] - 1:,} together"
-    rest_ns = row["total_ns"] - row["max_ns"]
-    return f" (one call of {say_ns(row['max_ns'])}, {calls} {say_ns(rest_ns)})"
+def _scopes(profile: Profile) -> Sequence[Scope]:
+    """The scopes of a trace; a summary has none."""
+    return () if profile.has("activity_summary") else scopes(profile)
 
 
 PHASES_OF_DEVICES: Final = State(
-    SCOPES, lambda profile: SCOPES.table([_figures(profile, scope) for scope in scopes(profile)])
+    SCOPES, lambda profile: SCOPES.table([_figures(profile, scope) for scope in _scopes(profile)])
 )
 
 
@@ -265,6 +246,7 @@ ANALYSIS: Final = Analysis(
     bottom_line,
     reads(FINDINGS.reads, SUM_READS, RANKS.reads),
     FINDINGS.reads_of_small,
+    instead=("activity_summary",),
     merge=Merge(
         (PHASES_OF_DEVICES, *JOB_STATES),
         _of_job,
