@@ -116,9 +116,7 @@ def test_a_summary_leads_with_what_its_time_goes_to():
 def test_a_trace_of_kernels_alone_leads_with_what_takes_most_of_what_is_listed():
     page = recording_page(trace(kernels=[kernel("conv", 0, 30), kernel("gemm", 40, 50)]))
 
-    assert _headline(page) == (
-        "conv takes the most time of the listed activities: 30 ns, 75.0 % of all"
-    )
+    assert _headline(page) == "conv takes the most time of the listed activities: 30 ns"
 
 
 def test_a_recording_without_times_names_no_costliest_activity(tmp_path):
