@@ -13,13 +13,16 @@ import numpy.typing as npt
 
 from gpuprof.analyses.contract import reads
 from gpuprof.analyses.facts.by_number import names_by_number
+from gpuprof.analyses.facts.groups import groups
 from gpuprof.analyses.facts.launches import LAUNCH_READS, Launches, launches
 from gpuprof.cuda import BEGINS_CAPTURE, KERNEL_LAUNCHES
-from gpuprof.facts import KERNELS_RERUN
+from gpuprof.facts import KERNELS_RERUN, UNKNOWN
 from gpuprof.intervals import Int64s
 from gpuprof.profile import Profile
 
-INCOMPLETE_READS: Final = reads(LAUNCH_READS, api_calls="start_ns name process_id correlation_id")
+INCOMPLETE_READS: Final = reads(
+    LAUNCH_READS, api_calls="start_ns name process_id thread_id correlation_id"
+)
 INCOMPLETE, RERUN = "incomplete", "kernels_rerun"
 
 # So many calls tell whether calls are missing.
@@ -55,6 +58,7 @@ class _Calls(NamedTuple):
 
     start_ns: Int64s
     process: Int64s
+    thread: Int64s
     correlation: Int64s
     is_launch: npt.NDArray[np.bool_]
 
@@ -113,21 +117,22 @@ def _lacking(recorded: str) -> Incomplete:
 
 def _first_calls(profile: Profile) -> _Calls:
     if not profile.numbers("api_calls"):
-        sql = f"""SELECT start_ns, coalesce(process_id, -2), coalesce(correlation_id, -2),
+        sql = f"""SELECT start_ns, coalesce(process_id, {UNKNOWN}), coalesce(thread_id, {UNKNOWN}),
+            coalesce(correlation_id, {UNKNOWN}),
             regexp_matches(coalesce(name, ''), '{KERNEL_LAUNCHES.pattern}')::BIGINT
             FROM api_calls LIMIT {_SAMPLE}"""
-        start, process, correlation, is_launch = (
+        start, process, thread, correlation, is_launch = (
             np.array(column.to_numpy(), np.int64) for column in profile.query(sql).columns
         )
-        return _Calls(start, process, correlation, is_launch.astype(bool))
+        return _Calls(start, process, thread, correlation, is_launch.astype(bool))
     launching = names_by_number(profile, "api_calls").values(_is_launch, 0)
-    columns = "start_ns", "process_id", "correlation_id", "name_id"
+    columns = "start_ns", "process_id", "thread_id", "correlation_id", "name_id"
     none = [np.zeros(0, np.int64) for _ in columns]
     parts = [none, *_enough(profile.integers("api_calls", *columns))]
-    start, process, correlation, name = (
+    start, process, thread, correlation, name = (
         np.concatenate(column).astype(np.int64) for column in zip(*parts, strict=True)
     )
-    return _Calls(start, process, correlation, launching.of(name).astype(bool))
+    return _Calls(start, process, thread, correlation, launching.of(name).astype(bool))
 
 
 def _is_launch(name: str) -> bool:
@@ -156,32 +161,40 @@ def _numbered(calls: _Calls) -> Iterator[int]:
 def _without_kernels(profile: Profile, calls: _Calls) -> tuple[int, int]:
     """How many launches of kernels left no record, and how many there are in the same time.
 
-    Launches before the first and after the last that left one were cut off; while a graph is
-    captured, launches leave none.
+    Launches before the first that left one were cut off, and those of the end, see `_ends`. While
+    a graph is captured, launches leave none.
     """
     if not calls.is_launch.any() or _captures(profile):
         return 0, 0
     without = of = 0
-    for process in np.unique(calls.process[calls.is_launch]).tolist():
-        is_here = calls.is_launch & (calls.process == process)
-        start, ids = calls.start_ns[is_here], calls.correlation[is_here]
-        launched = _launching(launches(profile), process, int(start.max()))
-        is_within = (start >= launched.min(initial=_NEVER)) & (start <= launched.max(initial=0))
+    launching = np.flatnonzero(calls.is_launch)
+    for rows in groups(calls.process[launching], calls.thread[launching]):
+        of_thread = launching[rows]
+        start, ids = calls.start_ns[of_thread], calls.correlation[of_thread]
+        thread = int(calls.process[of_thread[0]]), int(calls.thread[of_thread[0]])
+        launched = _launched(launches(profile), thread, int(start.max()))
+        is_within = start >= launched.min(initial=_NEVER)
         # A call of the runtime and that of the driver in it have one number.
-        calls_within = len(np.unique(ids[is_within]))
-        without += calls_within - len(np.unique(ids[is_within & np.isin(start, launched)]))
-        of += calls_within
+        within, first = np.unique(ids[is_within], return_index=True)
+        is_without = ~np.isin(within, ids[is_within & np.isin(start, launched)])[np.argsort(first)]
+        end = _ends(is_without)
+        without += int(np.count_nonzero(is_without[:end]))
+        of += end
     return without, of
 
 
-def _launching(of: Launches, process: int, until_ns: int) -> Int64s:
-    """When the calls of a process began that launched anything, up to an instant."""
-    times = [np.zeros(0, np.int64)]
-    for (number, _), (low, high) in of.bounds.items():
-        if number == process:
-            end = low + int(np.searchsorted(of.launch_ns[low:high], until_ns, side="right"))
-            times.append(of.launch_ns[low:end])
-    return np.concatenate(times)
+def _ends(is_without: npt.NDArray[np.bool_]) -> int:
+    """From which launch on most left no record: one stream may be behind another at the end."""
+    surplus = np.cumsum(np.where(is_without, 1, -1)[::-1])
+    most = int(surplus.max(initial=0))
+    return len(is_without) - (int(surplus.argmax()) + 1 if most > 0 else 0)
+
+
+def _launched(of: Launches, thread: tuple[int, int], until_ns: int) -> Int64s:
+    """When the calls of a thread began that launched anything, up to an instant."""
+    low, high = of.bounds.get(thread, (0, 0))
+    times = of.launch_ns[low:high]
+    return times[: int(np.searchsorted(times, until_ns, side="right"))]
 
 
 def _captures(profile: Profile) -> bool:

@@ -59,6 +59,23 @@ def test_launches_among_others_that_left_no_kernel_are_missing(lost, is_said):
         assert "90 of 100 launches with their kernels" in why.phrase
 
 
+def test_what_one_stream_is_behind_at_the_end_was_cut_off():
+    is_late = [at for at in range(60, 100) if at % 4]
+
+    assert incomplete(launched(100, lost=is_late)) is None
+    assert incomplete(launched(200, lost=is_late)) is not None
+
+
+def test_threads_end_at_times_of_their_own():
+    calls = [
+        (at * 20 * US + 7, at * 20 * US + 9, {"correlation_id": 900 + at, "thread_id": 2})
+        for at in range(60)
+    ]
+
+    # None of the second thread's kernels was recorded: nothing says that it launched any.
+    assert incomplete(launched(100, calls=calls, thread_id=1)) is None
+
+
 def test_fewer_than_one_of_twenty_launches_may_fail():
     assert incomplete(launched(300, lost=range(50, 64))) is None
     assert incomplete(launched(300, lost=range(50, 65))) is not None
