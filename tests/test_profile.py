@@ -117,6 +117,9 @@ def test_what_several_analyses_need_is_computed_once():
     assert asked == [profile]
 
 
+MANY = 1_000_000
+
+
 @pytest.fixture
 def two_cores(monkeypatch):
     """A machine with two cores of our own, whatever this one has."""
@@ -127,7 +130,7 @@ def two_cores(monkeypatch):
 @pytest.mark.usefixtures("two_cores")
 def test_processes_that_share_a_machine_compute_nothing_ahead(monkeypatch):
     monkeypatch.setenv(machine.PROCESSES, "2")
-    profile, computed = Profile(ORIGIN, {"kernels": TWO_KERNELS}), []
+    profile, computed = Profile(ORIGIN, {"kernels": TWO_KERNELS}, stored=MANY), []
 
     profile.compute_ahead([computed.append])
     profile.end_second_thread(is_done=True)
@@ -136,8 +139,19 @@ def test_processes_that_share_a_machine_compute_nothing_ahead(monkeypatch):
 
 
 @pytest.mark.usefixtures("two_cores")
+@pytest.mark.parametrize("stored", [0, MANY])
+def test_only_of_large_recordings_a_second_thread_computes_ahead(stored):
+    profile, computed = Profile(ORIGIN, {"kernels": TWO_KERNELS}, stored=stored), []
+
+    profile.compute_ahead([computed.append])
+    profile.end_second_thread(is_done=True)
+
+    assert len(computed) == (stored > 0)
+
+
+@pytest.mark.usefixtures("two_cores")
 def test_functions_of_two_threads_compute_once_what_both_ask_for():
-    profile = Profile(ORIGIN, {"kernels": TWO_KERNELS})
+    profile = Profile(ORIGIN, {"kernels": TWO_KERNELS}, stored=MANY)
     threads = []
 
     def count(given):
@@ -160,7 +174,7 @@ def test_functions_of_two_threads_compute_once_what_both_ask_for():
 
 @pytest.mark.usefixtures("two_cores")
 def test_what_fails_on_the_second_thread_fails_where_it_is_asked_for():
-    profile = Profile(ORIGIN, {"kernels": TWO_KERNELS})
+    profile = Profile(ORIGIN, {"kernels": TWO_KERNELS}, stored=MANY)
     threads = []
 
     def fail(given):

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from gpuprof.analyses.contract import reads
 from gpuprof.analyses.facts.by_number import names_by_number
 from gpuprof.analyses.facts.groups import groups
+from gpuprof.analyses.facts.growing import read_columns
 from gpuprof.analyses.facts.launches import LAUNCH_READS, Launches, launches
 from gpuprof.cuda import BEGINS_CAPTURE, KERNEL_LAUNCHES
 from gpuprof.facts import KERNELS_RERUN, UNKNOWN
@@ -121,9 +122,7 @@ def _first_calls(profile: Profile) -> _Calls:
             coalesce(correlation_id, {UNKNOWN}),
             regexp_matches(coalesce(name, ''), '{KERNEL_LAUNCHES.pattern}')::BIGINT
             FROM api_calls LIMIT {_SAMPLE}"""
-        start, process, thread, correlation, is_launch = (
-            np.array(column.to_numpy(), np.int64) for column in profile.query(sql).columns
-        )
+        start, process, thread, correlation, is_launch = read_columns(profile, sql, 5)
         return _Calls(start, process, thread, correlation, is_launch.astype(bool))
     launching = names_by_number(profile, "api_calls").values(_is_launch, 0)
     columns = "start_ns", "process_id", "thread_id", "correlation_id", "name_id"

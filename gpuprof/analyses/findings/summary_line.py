@@ -9,11 +9,11 @@ from gpuprof.analyses.totals.totals import totals
 from gpuprof.kernel_names import short_name
 from gpuprof.profile import Profile
 from gpuprof.short_texts import LONGEST_IN_WORDS, cut
-from gpuprof.units import counted, say_ns, say_share
+from gpuprof.units import say_ns, say_share
 
 # Less is no part of a sentence.
-_LEAST_SHARE: Final = 0.0005
-# From here on kernels are the answer, and the costliest are named.
+_LEAST_SHARE: Final = 0.005
+# From here on, and where no copy goes between devices, the costliest kernels are the answer.
 _MOST: Final = 0.5
 _WORDS: Final = {
     "compute": "compute",
@@ -37,14 +37,14 @@ def summary_line(profile: Profile) -> str:
         return ""
     shares = {name: ns / total_ns for name, ns in _times(groups).items() if ns is not None}
     parts = [
-        f"{say_share(shares[name])} {word}"
+        f"{say_share(shares[name])} {word}{_amount(name, groups)}"
         for name, word in _WORDS.items()
         if shares.get(name, 0) >= _LEAST_SHARE
     ]
     text = f"GPU activities take {say_ns(total_ns)}, summed over devices"
     if not parts:
         return f"{text}; {_costliest_listed(profile, total_ns)}"
-    is_compute = shares.get("compute", 0) >= _MOST
+    is_compute = shares.get("compute", 0) >= _MOST and not groups["peer_transfers"]["calls"]
     kernels = costliest_kernels(profile) if is_compute else ""
     is_excerpt = groups["gpu_activities"]["total_ns"] is None
     rest = "; what else there is, the excerpt does not tell" if is_excerpt else ""
@@ -68,17 +68,18 @@ def _difference(all_ns: int | None, part_ns: int | None) -> int | None:
     return None if all_ns is None or part_ns is None else all_ns - part_ns
 
 
+def _amount(name: str, groups: Mapping[str, Row]) -> str:
+    """How long copies between devices take; empty for other parts."""
+    return f" ({say_ns(groups[name]['total_ns'])})" if name == "peer_transfers" else ""
+
+
 def _peers(group: Row) -> str:
-    """How many copies between devices there are; empty where that is unknown."""
+    """What is to be said of copies between devices; empty where it is unknown whether any are."""
     if group["total_ns"] is None:
         return ""
     if not group["calls"]:
         return ". No copy goes between devices"
-    copies = counted(group["calls"], "copy", "copies")
-    return (
-        f". Moving data between devices takes {say_ns(group['total_ns'])} in {copies}; how much of"
-        " that kernels hide, only a trace tells"
-    )
+    return ". How much of the copies kernels hide, only a trace tells"
 
 
 def _costliest_listed(profile: Profile, total_ns: int) -> str:
