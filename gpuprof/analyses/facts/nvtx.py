@@ -249,12 +249,12 @@ class _Labels:
         code += domain.astype(np.int64) * kinds + kind
         codes, number = _distinct(code)
         literals = self._literals.words
-        labels = [self._label(rest, numbers, literals) for rest in codes.tolist()]
+        labels = [self._label(label, numbers, literals) for label in codes.tolist()]
         return np.array(labels, np.int32)[number]
 
     def _label(self, code: int, numbers: Sequence[int], literals: Sequence[str | None]) -> int:
-        rest, kind = divmod(code, len(self._kinds))
-        place, domain = divmod(rest, len(self._domains.names))
+        pair, kind = divmod(code, len(self._kinds))
+        place, domain = divmod(pair, len(self._domains.names))
         text = numbers[place]
         words = (literals[UNKNOWN - text] or "") if text < UNKNOWN else self._string(text)
         label = words, self._domains.names[domain], self._kinds[kind]
