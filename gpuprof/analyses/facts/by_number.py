@@ -36,11 +36,11 @@ def names_by_number(profile: Profile, table: str) -> Names:
     return Names(numbers, [name or UNNAMED for name in names])
 
 
-def kernel_names(profile: Profile) -> list[str]:
-    """The different names of kernels, perhaps with others of the file."""
-    if profile.numbers("kernels"):
-        return [*dict.fromkeys(names_by_number(profile, "kernels").names)]
-    rows = profile.query("SELECT DISTINCT name FROM kernels WHERE name IS NOT NULL")
+def distinct_names(profile: Profile, table: str) -> list[str]:
+    """The different names of kernels or API calls, perhaps with others of the file."""
+    if profile.numbers(table):
+        return [*dict.fromkeys(names_by_number(profile, table).names)]
+    rows = profile.query(f"SELECT DISTINCT name FROM {table} WHERE name IS NOT NULL")
     names: list[str] = rows.column(0).to_pylist()
     return names
 

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from gpuprof.analyses.contract import reads
-from gpuprof.analyses.facts.by_number import kernel_names, names_by_number
+from gpuprof.analyses.facts.by_number import distinct_names, names_by_number
 from gpuprof.analyses.facts.groups import Numbers
 from gpuprof.analyses.facts.growing import columns_of, read_columns
 from gpuprof.cuda import is_communication
@@ -142,7 +142,8 @@ def _communication_kernels(profile: Profile) -> CommunicationKernels:
 def _names(profile: Profile) -> list[str]:
     """The names of all communication kernels."""
     # Among all names of a file are environments: words with zero bytes, which SQL has none of.
-    return sorted(n for n in kernel_names(profile) if is_communication(n) and "\0" not in n)
+    names = distinct_names(profile, "kernels")
+    return sorted(name for name in names if is_communication(name) and "\0" not in name)
 
 
 def _sql(kind_of: Mapping[str, int], *, is_told: bool) -> str:

@@ -41,7 +41,7 @@ def transfer_times(profile: Profile) -> Mapping[Route, Times]:
 def _transfer_times(profile: Profile) -> Mapping[Route, Times]:
     copies = copy_rows(profile)
     copies = copies.take(copies.is_transfer == 1)
-    path = paths(copies.kind, copies.is_staged, copy_words(profile).kind)
+    path = paths(copies, copy_words(profile))
     times: dict[Route, Times] = {}
     for rows in groups(copies.src, copies.dst, path):
         src, dst, way = (int(column[rows[0]]) for column in (copies.src, copies.dst, path))

@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from gpuprof.analyses.facts.by_number import kernel_names
+from gpuprof.analyses.facts.by_number import distinct_names
 from gpuprof.analyses.facts.nvtx import ranges_of
 from gpuprof.profile import Profile
 
@@ -22,7 +22,7 @@ def framework(profile: Profile) -> str:
 
 
 def _framework(profile: Profile) -> str:
-    names = kernel_names(profile) if profile.has("kernels") else []
+    names = distinct_names(profile, "kernels") if profile.has("kernels") else []
     return _of_names(names) or _of_names(_texts(profile))
 
 

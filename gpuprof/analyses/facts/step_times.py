@@ -9,11 +9,12 @@ from gpuprof.intervals import Int64s
 _LEAST_LEFT: Final = 2
 _MOST_WARM_UP: Final = 50
 _MOST_SHARE: Final = 1 / 3
-# A step of the warm-up takes longer than those after it by so many standard deviations (a normal
-# distribution's, from the median absolute deviation), and by such a share of them.
+# Of fewer steps that may be warm-up, none is searched for among slow ones.
 _FEW: Final = 3
 # So much more than the most that a warm-up may have is a level of its own.
 _LONG: Final = 0.2
+# A step of the warm-up takes longer than those after it by so many standard deviations (a normal
+# distribution's, from the median absolute deviation), and by such a share of them.
 _DEVIATIONS: Final = 3 * 1.4826
 _LONGER: Final = 0.02
 _LEVEL: Final = 0.05

@@ -91,10 +91,11 @@ def transfer_rows(profile: Profile) -> TransferRows:
     return profile.once(_transfer_rows)
 
 
-def paths(kind: Numbers, is_staged: Numbers, kinds: Sequence[str | None]) -> Numbers:
-    """How copies went, as numbers of `PATHS`, by their kinds."""
-    path = np.array([UVM if (k or "").startswith(_MIGRATED) else DIRECT for k in kinds], np.int8)
-    return np.where(is_staged == 1, np.int8(STAGED), path[kind])
+def paths(copies: CopyRows, words: CopyWords) -> Numbers:
+    """How copies went, as numbers of `PATHS`."""
+    is_migration = ((kind or "").startswith(_MIGRATED) for kind in words.kind)
+    path = np.array([UVM if is_uvm else DIRECT for is_uvm in is_migration], np.int8)
+    return np.where(copies.is_staged == 1, np.int8(STAGED), path[copies.kind])
 
 
 def sums_of(copies: CopyRows | TransferRows, chosen: Int64s) -> Sums:
@@ -122,7 +123,7 @@ def _direct(copies: CopyRows, words: CopyWords) -> TransferRows:
         copies.kind,
         copies.src_memory,
         copies.dst_memory,
-        paths(copies.kind, copies.is_staged, words.kind),
+        paths(copies, words),
         copies.src,
         copies.dst,
         copies.start_ns,

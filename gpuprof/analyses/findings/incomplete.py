@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuprof.analyses.contract import reads
-from gpuprof.analyses.facts.by_number import names_by_number
+from gpuprof.analyses.facts.by_number import distinct_names, names_by_number
 from gpuprof.analyses.facts.groups import groups
-from gpuprof.analyses.facts.growing import read_columns
+from gpuprof.analyses.facts.growing import columns_of, read_columns
 from gpuprof.analyses.facts.launches import LAUNCH_READS, Launches, launches
 from gpuprof.cuda import BEGINS_CAPTURE, KERNEL_LAUNCHES
 from gpuprof.facts import KERNELS_RERUN, UNKNOWN
@@ -126,10 +126,9 @@ def _first_calls(profile: Profile) -> _Calls:
         return _Calls(start, process, thread, correlation, is_launch.astype(bool))
     launching = names_by_number(profile, "api_calls").values(_is_launch, 0)
     columns = "start_ns", "process_id", "thread_id", "correlation_id", "name_id"
-    none = [np.zeros(0, np.int64) for _ in columns]
-    parts = [none, *_enough(profile.integers("api_calls", *columns))]
+    parts = _enough(profile.integers("api_calls", *columns))
     start, process, thread, correlation, name = (
-        np.concatenate(column).astype(np.int64) for column in zip(*parts, strict=True)
+        column.astype(np.int64) for column in columns_of(parts, len(columns))
     )
     return _Calls(start, process, thread, correlation, launching.of(name).astype(bool))
 
@@ -183,7 +182,7 @@ def _without_kernels(profile: Profile, calls: _Calls) -> tuple[int, int]:
 
 
 def _ends(is_without: npt.NDArray[np.bool_]) -> int:
-    """From which launch on most left no record: one stream may be behind another at the end."""
+    """Where the end begins, at which most left no record: one stream may be behind another."""
     surplus = np.cumsum(np.where(is_without, 1, -1)[::-1])
     most = int(surplus.max(initial=0))
     return len(is_without) - (int(surplus.argmax()) + 1 if most > 0 else 0)
@@ -198,7 +197,4 @@ def _launched(of: Launches, thread: tuple[int, int], until_ns: int) -> Int64s:
 
 def _captures(profile: Profile) -> bool:
     """Whether the program captured work as a graph."""
-    if profile.numbers("api_calls"):
-        return any(map(BEGINS_CAPTURE.match, names_by_number(profile, "api_calls").names))
-    sql = "SELECT DISTINCT name FROM api_calls WHERE name IS NOT NULL"
-    return any(map(BEGINS_CAPTURE.match, profile.query(sql).column(0).to_pylist()))
+    return any(map(BEGINS_CAPTURE.match, distinct_names(profile, "api_calls")))

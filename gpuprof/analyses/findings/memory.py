@@ -154,7 +154,7 @@ def _migrated(scope: Scope) -> str:
 def _migrations(profile: Profile) -> list[Int64s]:
     """Start, bytes (`UNKNOWN` where so), source and destination of each migration."""
     copies = copy_rows(profile)
-    path = paths(copies.kind, copies.is_staged, copy_words(profile).kind)
+    path = paths(copies, copy_words(profile))
     columns = (copies.start_ns, copies.bytes, copies.src, copies.dst)
     return [column[path == UVM].astype(np.int64) for column in columns]
 

@@ -11,6 +11,7 @@ from gpuprof.analyses.facts.by_number import names_by_number
 from gpuprof.analyses.facts.collective_parts import PARTS_READS, part_times
 from gpuprof.analyses.facts.copies import Route, end_name, known_end
 from gpuprof.analyses.facts.copy_rows import copy_rows
+from gpuprof.analyses.facts.groups import groups
 from gpuprof.analyses.facts.kernel_kinds import is_initial, may_initialise
 from gpuprof.analyses.facts.launches import launches
 from gpuprof.analyses.facts.nvtx import RANGE_READS, named_parts
@@ -24,6 +25,7 @@ from gpuprof.analyses.facts.timeline import (
     far_ends,
     timelines,
 )
+from gpuprof.analyses.facts.transfer_rows import sums_of, transfer_rows
 from gpuprof.analyses.findings.contract import Finding, Scope
 from gpuprof.analyses.findings.incomplete import INCOMPLETE_READS, incomplete
 from gpuprof.analyses.findings.set_up import SET_UP_READS, copies_outside, is_loading, set_up_of
@@ -32,10 +34,10 @@ from gpuprof.analyses.time.pauses import pieces_of
 from gpuprof.analyses.totals.activity_summary import SUM_READS, summed_up
 from gpuprof.analyses.transfers.transfers import TRANSFER_READS
 from gpuprof.cuda import LAUNCHING_CALLS
-from gpuprof.facts import HOST, UNKNOWN
+from gpuprof.facts import HOST
 from gpuprof.intervals import NOTHING, Intervals, covered_within, intersection, together
 from gpuprof.profile import Profile
-from gpuprof.units import NS_PER_S, counted, format_bytes, say_ns, say_share
+from gpuprof.units import counted, format_bytes, say_ns, say_share
 
 READS: Final = reads(
     PARTS_READS,
@@ -271,18 +273,14 @@ def _most_copies(profile: Profile) -> str:
     """Where most of the time of transfers goes, their size and speed; empty for a single one."""
     if not profile.has("memcpys"):
         return ""
-    # The second half of a staged copy has time, and no bytes of its own.
-    sql = f"""SELECT coalesce(src, {UNKNOWN}), coalesce(dst, {UNKNOWN}),
-            count(*) FILTER (is_counted), sum(CASE WHEN is_counted THEN bytes END),
-            sum(end_ns - start_ns), count(*) FILTER (bytes IS NULL)
-        FROM memcpys WHERE is_transfer GROUP BY 1, 2 ORDER BY 5 DESC, 1, 2 LIMIT 1"""
-    rows = [[*row.values()] for row in profile.query(sql).to_pylist()]
-    for src, dst, copies, size, total_ns, unknown in rows:
-        if copies > 1 and size and total_ns and not unknown:
-            ends = f"{end_name(known_end(src))} to {end_name(known_end(dst))}"
-            speed = f"{format_bytes(size * NS_PER_S / total_ns)}/s"
-            return f"; most {ends}, {format_bytes(size / copies)} each at {speed}"
-    return ""
+    copies = transfer_rows(profile)
+    routes = ((sums_of(copies, rows), rows[0]) for rows in groups(copies.src, copies.dst))
+    sums, first = max(routes, key=lambda route: route[0].total_ns, default=(None, 0))
+    if sums is None or sums.calls <= 1 or not (sums.bytes and sums.bytes_per_s):
+        return ""
+    src, dst = (end_name(known_end(int(end[first]))) for end in (copies.src, copies.dst))
+    size, speed = format_bytes(sums.bytes / sums.calls), format_bytes(sums.bytes_per_s)
+    return f"; most {src} to {dst}, {size} each at {speed}/s"
 
 
 def _kernels(device: DeviceTimeline) -> tuple[Intervals, Intervals]:
@@ -368,8 +366,8 @@ def _copies_outside(profile: Profile) -> Iterator[Finding]:
         is_here = (copies.src == device.number) | (copies.dst == device.number)
         is_here &= covered_within(outside, copies.start_ns, copies.end_ns) > 0
         size = int(copies.moved_bytes[is_here].sum())
-        to_device = int((copies.end_ns - copies.start_ns)[is_here & (copies.src == HOST)].sum())
-        to_host = int((copies.end_ns - copies.start_ns)[is_here & (copies.dst == HOST)].sum())
+        to_device = int(copies.duration_ns[is_here & (copies.src == HOST)].sum())
+        to_host = int(copies.duration_ns[is_here & (copies.dst == HOST)].sum())
         src, dst = (HOST, device.device_id) if to_device >= to_host else (device.device_id, HOST)
         route = Route(src, dst, "direct")
         memory = memory_of(profile, route)

@@ -11,7 +11,7 @@ from gpuprof.profile import Profile
 from gpuprof.short_texts import LONGEST_IN_WORDS, cut
 from gpuprof.units import say_ns, say_share
 
-# Less is no part of a sentence.
+# Smaller shares are left out.
 _LEAST_SHARE: Final = 0.005
 # From here on, and where no copy goes between devices, the costliest kernels are the answer.
 _MOST: Final = 0.5
@@ -47,8 +47,8 @@ def summary_line(profile: Profile) -> str:
     is_compute = shares.get("compute", 0) >= _MOST and not groups["peer_transfers"]["calls"]
     kernels = costliest_kernels(profile) if is_compute else ""
     is_excerpt = groups["gpu_activities"]["total_ns"] is None
-    rest = "; what else there is, the excerpt does not tell" if is_excerpt else ""
-    return f"{text}: {', '.join(parts)}{rest}{_peers(groups['peer_transfers'])}{kernels}"
+    unlisted = "; what else there is, the excerpt does not tell" if is_excerpt else ""
+    return f"{text}: {', '.join(parts)}{unlisted}{_peers(groups['peer_transfers'])}{kernels}"
 
 
 def _total_ns(everything: Row) -> int | None:

@@ -47,12 +47,12 @@ ACTIVITIES: Final = Schema(
     ACTIVITY_SUMMARY.row,
     {**ACTIVITY_SUMMARY.columns, "short_name": SHORT_NAME},
 )
-# Table -> activity kind, SQL of a row's name, and of its bytes.
+# Table -> activity kind, and SQL of a row's name.
 SOURCES: Final = {
-    "kernels": ("kernel", "name", "NULL"),
-    "memcpys": ("memcpy", "memcpy_kind", "bytes"),
-    "memsets": ("memset", "'memset'", "bytes"),
-    "api_calls": ("api", "name", "NULL"),
+    "kernels": ("kernel", "name"),
+    "memcpys": ("memcpy", "memcpy_kind"),
+    "memsets": ("memset", "'memset'"),
+    "api_calls": ("api", "name"),
 }
 SUM_READS: Final = reads(
     kernels="start_ns end_ns name name_id",

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from gpuprof import cuda, facts
 from gpuprof.analyses.contract import Analysis, reads
+from gpuprof.analyses.facts.by_number import UNNAMED
 from gpuprof.analyses.facts.copies import COPY_READS
 from gpuprof.analyses.facts.copy_rows import copy_rows, copy_words
 from gpuprof.analyses.facts.excerpts import GPU_KINDS, Row, Section, sections
@@ -187,7 +188,7 @@ def _copy_sums(profile: Profile) -> pa.Table:
         first = alike[0]
         kind = kinds[copies.kind[first]]
         movement = facts.movement(
-            kind or "unknown",
+            kind or UNNAMED,
             is_staged=copies.is_staged[first] == 1,
             is_peer=copies.is_peer[first] == 1,
         )

@@ -5,7 +5,6 @@ from operator import itemgetter
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from gpuprof.kernel_names import short_names
 from gpuprof.render.cells import clean
@@ -134,19 +133,25 @@ def breakdown(rows: Sequence[Row], on_left_out: str = "") -> Figure:
     )
 
 
-def _of_devices(table: pa.Table, devices: frozenset[int | None]) -> pa.Table:
+def _of_devices(table: pa.Table, choice: DeviceChoice) -> pa.Table:
+    """The rows of the devices that are drawn."""
+    if not choice.words:  # all of them
+        return table
+    import pyarrow.compute as pc  # noqa: PLC0415 - 0.1 s that pages of few devices do not need
+
+    devices = choice.devices
     return table.filter(pc.is_in(table.column("device_id"), pa.array(devices, pa.int64())))
 
 
 def _timeline(result: Report) -> Figure:
-    devices = _device_choice(result).devices
+    choice = _device_choice(result)
     ranges, of_lanes = (
-        [row for row in rows_of(result, name) if row["device_id"] in devices]
+        [row for row in rows_of(result, name) if row["device_id"] in choice.devices]
         for name in ("lane_ranges", "lane_kernels")
     )
     shown = short_names(row["name"] for row in of_lanes)
     named = [row | {"name": shown[row["name"]]} for row in of_lanes]
-    data = lanes_data(_of_devices(result.tables["lanes"], devices), named, ranges)
+    data = lanes_data(_of_devices(result.tables["lanes"], choice), named, ranges)
     detail = f" What starts within {say_ns(data['slice'])} is one bar." if data["slice"] > 1 else ""
     marks = _MARKS if ranges else ""
     return Figure(
