@@ -23,6 +23,7 @@ from gpuprof.errors import ROOM, CorruptFileError, GpuprofError, InputError
 from gpuprof.selection import Selection
 from gpuprof.views import (
     EVERY_COLUMN,
+    RowSet,
     Select,
     StoredRows,
     StoredWords,
@@ -101,9 +102,9 @@ class Database:
         # all serves the next query as it is.
         self._asked_for: dict[str, set[str]] = {name: set() for name in sources}
         # By table, the columns of integers that were found to be within their bounds.
-        self._checked: dict[str, set[str]] = {name: set() for name in sources}
+        self._checked: dict[tuple[RowSet, str], set[str]] = {}
         # Tables all of whose rows in the reader's file are shown.
-        self._undivided: set[str] = set()
+        self._undivided: set[tuple[RowSet, str]] = set()
         # Threads take turns with the connection.
         self._turn = threading.RLock()
 
@@ -176,61 +177,52 @@ class Database:
         rows = self._sources[table]
         if isinstance(rows, pa.Table) and not rows.num_rows:
             return
-        planned = self._plan(table, names)
+        planned = self._plan(RowSet.TABLE, table, names)
         if planned is None:
             for batch in self.batches(f'SELECT {", ".join(names)} FROM "{table}"'):
                 yield [*map(stored.values, batch.columns)]
             return
-        yield from self._pieces(table, names, *planned)
+        yield from self._pieces(RowSet.TABLE, table, names, *planned)
 
-    def recorded(
-        self,
-        table: str,
-        names: Sequence[str],
-        texts: Mapping[str, Words] = stored.NO_TEXTS,
-        *,
-        are_domains: bool = False,
+    def stored_columns(
+        self, rows: RowSet, table: str, names: Sequence[str], texts: Mapping[str, Words]
     ) -> Iterator[list[stored.Values]] | None:
-        """Columns of integers, and numbers of words, of rows as they were recorded.
+        """Columns of integers, and numbers of words, without a query.
 
-        None where the reader's file does not hold them so; see `views.View.recorded`.
+        None where the reader's file does not have them so; see `views.View`.
 
         Args:
+            rows: Which rows.
             table: The table.
             names: Its columns.
             texts: What numbers the words of those of the columns that hold texts.
-            are_domains: Whether the rows are those that name domains.
         """
-        view = self._views[table]
-        select = view.domains if are_domains else view.recorded
         source = self._sources[table]
         if isinstance(source, pa.Table):
             return None if source.num_rows else iter(())
-        if select is None:
-            return None
-        spec = schema.BY_NAME[table]
-        plan = stored.plan(select, spec, names, self._selection, texts)
-        stored_rows = self._tables.get(plan.rows.table) if plan is not None else None
-        if plan is None or stored_rows is None:
-            return None
-        return self._pieces(
-            f"domains of {table}" if are_domains else table, names, plan, stored_rows
-        )
+        planned = self._plan(rows, table, names, texts)
+        return None if planned is None else self._pieces(rows, table, names, *planned)
 
     def words(self, table: str, column: str) -> Mapping[int, str]:
-        """What the numbers of a column of words mean; nothing for a null column. See `recorded`."""
+        """What the numbers of a column of words mean; nothing for a null column."""
         select = self._views[table].recorded
         words = select.columns.get(column) if select is not None else None
         return words.words if isinstance(words, StoredWords) else {}
 
     def _pieces(
-        self, rows: str, names: Sequence[str], plan: stored.Plan, source: columns.Table
+        self,
+        rows: RowSet,
+        table: str,
+        names: Sequence[str],
+        plan: stored.Plan,
+        source: columns.Table,
     ) -> Iterator[list[stored.Values]]:
-        checked = self._checked.setdefault(rows, set())
+        key = rows, table
+        checked = self._checked.setdefault(key, set())
         # A file that is read anew may have changed.
         plan = plan._replace(
             is_checked=source.is_read_once and plan.columns.keys() <= checked,
-            takes_all=source.is_read_once and rows in self._undivided,
+            takes_all=source.is_read_once and key in self._undivided,
         )
         left_out = 0
         try:
@@ -240,9 +232,9 @@ class Database:
                     left_out += len(batch) - len(part[0].numbers)
                     yield part
             checked.update(plan.columns)
-            self._undivided.update([] if left_out else [rows])
+            self._undivided.update([] if left_out else [key])
         except stored.BeyondBoundsError as error:
-            raise self._impossible(rows) from error
+            raise self._impossible(table) from error
 
     def names(self, table: str) -> pa.Table:
         """The columns ``name_id`` and ``name`` of a table whose names the reader's file numbers.
@@ -279,14 +271,20 @@ class Database:
 
     def needs_query(self, table: str, names: Sequence[str]) -> bool:
         """Whether columns of integers are not as they are in the reader's file."""
-        return self._plan(table, names) is None
+        return self._plan(RowSet.TABLE, table, names) is None
 
-    def _plan(self, table: str, names: Sequence[str]) -> tuple[stored.Plan, columns.Table] | None:
+    def _plan(
+        self,
+        rows: RowSet,
+        table: str,
+        names: Sequence[str],
+        texts: Mapping[str, Words] | None = None,
+    ) -> tuple[stored.Plan, columns.Table] | None:
         """How to take columns from the reader's file without a query; None where it takes one."""
-        view = self._views[table]
-        if len(view.selects) != 1:
+        select = self._views[table].select_of(rows)
+        if select is None:
             return None
-        plan = stored.plan(view.selects[0], schema.BY_NAME[table], names, self._selection)
+        plan = stored.plan(select, schema.BY_NAME[table], names, self._selection, texts)
         source = self._tables.get(plan.rows.table) if plan is not None else None
         return (plan, source) if plan is not None and source is not None else None
 

@@ -22,7 +22,7 @@ from gpuprof.labels import TIMING_ONLY
 from gpuprof.second_thread import SecondThread
 from gpuprof.selection import EVERYTHING, Selection
 from gpuprof.stored import NO_TEXTS, Values
-from gpuprof.views import View, names_of
+from gpuprof.views import RowSet, View, names_of
 from gpuprof.words import Words
 
 if TYPE_CHECKING:
@@ -270,29 +270,30 @@ class Profile:
         """The same with which of them are null."""
         yield from self._database.values(table, names)
 
-    def recorded(
+    def stored_columns(
         self,
         table: str,
         *names: str,
         texts: Mapping[str, Words] = NO_TEXTS,
-        are_domains: bool = False,
+        rows: RowSet = RowSet.TABLE,
     ) -> Iterator[list[Values]] | None:
-        """Columns as `values` has them, of rows as recorded: `copies` may be halves of one copy.
+        """Columns as `values` has them; None where the reader's file does not have them so.
 
-        Of columns of words it gives the numbers that `words` explains. None where the reader's
-        file does not hold the columns so.
+        Of rows as they were recorded, copies may be halves of one copy, and columns of words that
+        the tool numbers come as the numbers that `words` explains.
 
         Args:
             table: The table.
-            names: Its columns; of ``nvtx_ranges`` also ``text_id``, whose texts `numbered_names`
-                has, and ``domain_id``, which stand in place of what is looked up elsewhere.
+            names: Its columns; of recorded ``nvtx_ranges`` also ``text_id``, whose texts
+                `numbered_names` has, and ``domain_id``, which stand in place of what is looked up
+                elsewhere.
             texts: What numbers the words of those of the columns that hold texts.
-            are_domains: Whether the rows are those that name domains, in place of ranges.
+            rows: Which rows of the file.
         """
-        return self._database.recorded(table, names, texts, are_domains=are_domains)
+        return self._database.stored_columns(rows, table, names, texts)
 
     def words(self, table: str, column: str) -> Mapping[int, str]:
-        """What the numbers of `recorded` mean; nothing for a null column."""
+        """What the numbers of `stored_columns` mean; nothing for a null column."""
         return self._database.words(table, column)
 
     def rows_known(self, table: str) -> int:

@@ -12,9 +12,16 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gpuprof.facts import UNKNOWN
-from gpuprof.schema import LONGEST_NS, Column, Schema
+from gpuprof.schema import CLOCK_NS, LONGEST_NS, MOST_BYTES_PER_NS, Column, Schema
 from gpuprof.selection import ENDS, Selection
-from gpuprof.views import Select, StoredColumn, StoredOr, StoredRows, StoredWords
+from gpuprof.views import (
+    CHECKED_WITH,
+    Select,
+    StoredColumn,
+    StoredOr,
+    StoredRows,
+    StoredWords,
+)
 
 if TYPE_CHECKING:
     from gpuprof.words import Words
@@ -22,7 +29,7 @@ if TYPE_CHECKING:
 Integers = npt.NDArray[Any]
 Flags = npt.NDArray[np.bool_]
 
-_START, _END = "start_ns", "end_ns"
+_START, _END, _BYTES = "start_ns", "end_ns", "bytes"
 _TIMES: Final = ("start", "end")
 _ALL_BITS: Final = -1
 NO_TEXTS: Final["Mapping[str, Words]"] = {}
@@ -54,7 +61,7 @@ class Plan(NamedTuple):
         selection: Which of them are chosen.
         columns: What to take each from; None for a column that is null throughout.
         specs: The bounds of each; None for none.
-        texts: What numbers the words of columns of texts, by the column of the reader's table.
+        texts: What numbers the words of those of the columns that hold texts.
         is_checked: Whether all their values were found within these before.
         takes_all: Whether no row was left out before.
     """
@@ -89,10 +96,9 @@ class Plan(NamedTuple):
         Raises:
             BeyondBoundsError: A value is beyond its bounds.
         """
+        words = self._words_of_stored
         stored = {
-            name: Values(self.texts[name].numbers(column), None)
-            if name in self.texts
-            else values(column)
+            name: Values(words[name].numbers(column), None) if name in words else values(column)
             for name, column in zip(self.names, batch.columns, strict=True)
         }
         rows = len(batch)
@@ -104,7 +110,19 @@ class Plan(NamedTuple):
         if _END in columns and not self.is_checked:
             durations = columns[_END].numbers - columns[_START].numbers
             _check(durations, 0, LONGEST_NS)
+            if _BYTES in columns:
+                _check_sizes(columns[_BYTES], durations)
         return [columns[name] for name in needed]
+
+    @property
+    def _words_of_stored(self) -> "dict[str, Words]":
+        """What numbers the words of columns of the reader's table."""
+        columns = {name: self.columns[name] for name in self.texts}
+        return {
+            stored.name: self.texts[name]
+            for name, stored in columns.items()
+            if isinstance(stored, StoredColumn)
+        }
 
     def _row_filter(self, stored: Mapping[str, Values], rows: int) -> Flags | None:
         """Which rows are those of the table; None for all."""
@@ -144,6 +162,8 @@ class Plan(NamedTuple):
     def _read(self, name: str, stored: Mapping[str, Values], rows: int) -> Values:
         """A column of the data model, whatever its values are."""
         column = self.columns[name]
+        if column is None and name in self.texts:
+            return Values(np.full(rows, self.texts[name].place(None), np.int32), None)
         if not isinstance(column, StoredOr):
             return _of_rows(column, stored, rows)
         parts = (column.first, column.kind, column.fallback)
@@ -162,6 +182,11 @@ class Plan(NamedTuple):
     def _column(self, name: str, stored: Mapping[str, Values], rows: int) -> Values:
         spec = self.specs[name]
         numbers, is_null = self._read(name, stored, rows)
+        if name in self.texts:
+            null = self.texts[name].null_place
+            if spec is not None and spec.required and null is not None and (numbers == null).any():
+                raise BeyondBoundsError
+            return Values(numbers, None)
         if name in {_START, _END}:  # whose differences may take more room
             numbers = numbers.astype(np.int64, copy=False)
         if spec is not None and not self.is_checked:
@@ -186,17 +211,19 @@ def plan(
         schema: That table's.
         needed: Columns of integers, also ``name_id``.
         selection: Which of the rows are given.
-        texts: What numbers the words of columns of texts. Where it is given, columns of
-            `StoredWords` are taken, too, as their numbers.
+        texts: What numbers the words of columns of texts. Where it is given, other columns that
+            are `StoredWords` are taken, too, as their numbers.
     """
     rows = select.source
-    names = {*needed, *selection.columns(schema.columns)} | ({_START} if _END in needed else set())
+    names = {*needed, *selection.columns(schema.columns)}
+    checked_with = (CHECKED_WITH.get(name, ()) for name in needed)
+    names.update(name for name in chain.from_iterable(checked_with) if name in schema.columns)
     columns: dict[str, StoredColumn | StoredOr | None] = {}
     for name in sorted(names):
         column = select.columns.get(name, "NULL")
         if isinstance(column, StoredColumn | StoredOr):
             columns[name] = column
-        elif texts is not None and isinstance(column, StoredWords):
+        elif texts is not None and isinstance(column, StoredWords) and name not in texts:
             columns[name] = column.column
         elif column == "NULL":
             columns[name] = None
@@ -204,15 +231,9 @@ def plan(
             return None
     if not isinstance(rows, StoredRows) or rows.joins:
         return None
-    worded = {name for name in names if isinstance(select.columns.get(name), StoredWords)}
-    worded.update(texts or ())
-    specs = {name: None if name in worded else schema.columns.get(name) for name in names}
-    words = {
-        stored.name: of
-        for name, of in (texts or {}).items()
-        if isinstance(stored := columns[name], StoredColumn)
-    }
-    return Plan(rows, selection, columns, specs, words)
+    numbered = {name for name in names if isinstance(select.columns.get(name), StoredWords)}
+    specs = {name: None if name in numbered else schema.columns.get(name) for name in names}
+    return Plan(rows, selection, columns, specs, texts or NO_TEXTS)
 
 
 def within(windows: Sequence[tuple[int, int]], instants: Integers) -> Flags:
@@ -254,6 +275,16 @@ def _check(numbers: Integers, least: float | None, most: float | None) -> None:
     if not len(numbers):
         return
     if (least is not None and numbers.min() < least) or (most is not None and numbers.max() > most):
+        raise BeyondBoundsError
+
+
+def _check_sizes(sizes: Values, durations: Integers) -> None:
+    """See that no copy is faster than any link; what is small is at once."""
+    numbers, is_null = sizes
+    if not len(numbers) or numbers.max() <= CLOCK_NS * MOST_BYTES_PER_NS:
+        return
+    is_too_fast = numbers > (durations.astype(float) + CLOCK_NS) * MOST_BYTES_PER_NS
+    if (is_too_fast if is_null is None else is_too_fast & ~is_null).any():
         raise BeyondBoundsError
 
 

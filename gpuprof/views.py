@@ -8,12 +8,13 @@ import re
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from enum import Enum
 from typing import Final, NamedTuple, Self
 
 from gpuprof import borders, facts, schema
 
 # What a column's bounds are checked against.
-_CHECKED_WITH: Final = {"end_ns": ("start_ns",), "bytes": ("start_ns", "end_ns")}
+CHECKED_WITH: Final = {"end_ns": ("start_ns",), "bytes": ("start_ns", "end_ns")}
 EVERY_COLUMN: Final = frozenset(
     column for spec in schema.BY_NAME.values() for column in spec.columns
 )
@@ -198,6 +199,14 @@ class StoredRows(str):
         return not any(conditions)
 
 
+class RowSet(Enum):
+    """Which rows of the reader's file are asked for: a table's, or further ones of its `View`."""
+
+    TABLE = "table"
+    RECORDED = "recorded"
+    DOMAINS = "domains"
+
+
 class Select(NamedTuple):
     """Rows of a reader's file in the words of the data model.
 
@@ -245,6 +254,12 @@ class View:
         """All columns of the rows."""
         return frozenset(name for select in self.selects for name in select.columns)
 
+    def select_of(self, rows: RowSet) -> Select | None:
+        """Where such rows come from; None where they come from nothing, or from several SELECTs."""
+        if rows is not RowSet.TABLE:
+            return self.recorded if rows is RowSet.RECORDED else self.domains
+        return self.selects[0] if len(self.selects) == 1 else None
+
     @property
     def keeps_order(self) -> bool:
         """Whether two queries see its rows in the same order; DuckDB joins in any."""
@@ -276,7 +291,7 @@ class Table:
         """The columns of the rows that are needed, in the order of the schema."""
         needed = {*self._needed}
         for column in self._needed:
-            needed.update(_CHECKED_WITH.get(column, ()))
+            needed.update(CHECKED_WITH.get(column, ()))
         in_order = (*schema.BY_NAME[self.name].columns, "name_id")
         return [column for column in in_order if column in needed & self.view.columns]
 

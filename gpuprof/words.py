@@ -33,6 +33,11 @@ class Words:
         """All words so far, by their places."""
         return tuple(self._places)
 
+    @property
+    def null_place(self) -> int | None:
+        """The place of null, if that was met."""
+        return self._places.get(None)
+
     def place(self, word: str | None) -> int:
         """The place of a word, which is given one where it has none."""
         return self._places.setdefault(word, len(self._places))

@@ -12,8 +12,10 @@ from gpuprof.readers.common.compact_columns import narrowed
 
 UNNAMED: Final = "unknown"
 
-# Up to so many times as many numbers as names, a table of all of them is faster than a search.
+# Up to so many times as many numbers as names, a table of all of them is faster than a search;
+# up to so many numbers, it is made at once.
 _DENSE: Final = 64
+_FEW: Final = 1 << 18
 
 
 class Names(NamedTuple):
@@ -62,7 +64,7 @@ class ByNumber:
         self._places = order + 1
         self._table: npt.NDArray[Any] | None = None
         least, most = (self._numbers[0], self._numbers[-1]) if len(order) else (0, 0)
-        if least >= 0 and most < _DENSE * (len(order) + 1):
+        if least >= 0 and most < max(_FEW, _DENSE * (len(order) + 1)):
             self._table = np.full(most + 2, self._values[0])
             self._table[self._numbers] = self._values[self._places]
 

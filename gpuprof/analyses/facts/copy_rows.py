@@ -1,6 +1,6 @@
 """The rows of ``memcpys`` as arrays: each copy, and each half of a staged one."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Final, NamedTuple
 
@@ -16,6 +16,7 @@ from gpuprof.facts import DEVICE_COPY_KINDS, FROM_HOST_KINDS, HOST, TO_HOST_KIND
 from gpuprof.intervals import Int64s
 from gpuprof.profile import Profile
 from gpuprof.readers.common.compact_columns import narrowed
+from gpuprof.views import RowSet
 from gpuprof.words import Words
 
 _WORDS: Final = ("memcpy_kind", "src_memory_kind", "dst_memory_kind")
@@ -40,6 +41,7 @@ _NO_WORD: Final = "unknown"
 # Of what staged copies are made, whether or not there are any.
 STAGED_KIND: Final = "PtoP"
 STAGED_MEMORY: Final = "device"
+STAGED_PATH: Final = "staged"
 
 
 class CopyWords(NamedTuple):
@@ -142,7 +144,7 @@ def _read(profile: Profile) -> tuple[CopyRows, CopyWords]:
     if not profile.has("memcpys"):
         rows = CopyRows(*np.empty((len(CopyRows._fields), 0), np.int64))
         return rows, CopyWords((STAGED_KIND,), (STAGED_MEMORY,), (STAGED_MEMORY,))
-    return _as_recorded(profile) or _queried(profile)
+    return _stored(profile) or _as_recorded(profile) or _queried(profile)
 
 
 def _words() -> list[Words]:
@@ -157,14 +159,33 @@ def _queried(profile: Profile) -> tuple[CopyRows, CopyWords]:
         part = [np.from_dlpack(column) for column in batch.columns[:integers]]
         narrow = [narrowed(v) if place in of_call else v for place, v in enumerate(part)]
         pairs = zip(words, batch.columns[integers:], strict=True)
-        parts.append([*narrow, *(narrowed(of.numbers(column)) for of, column in pairs)])
-    rows = CopyRows(*columns_of(parts, len(_COLUMNS)))
-    return rows, CopyWords(*(of.words for of in words))
+        numbers = (narrowed(of.numbers(column)) for of, column in pairs)
+        parts.append([*narrow, *numbers])
+    return _gathered(parts, words)
+
+
+def _stored(profile: Profile) -> tuple[CopyRows, CopyWords] | None:
+    """The rows without a query, of a file that holds the words; None of any other."""
+    words, paths = _words(), Words([None, STAGED_PATH])
+    texts = dict(zip((*_WORDS, "path"), (*words, paths), strict=True))
+    parts = profile.stored_columns("memcpys", *_RECORDED, *texts, texts=texts)
+    if parts is None:
+        return None
+    rows = []
+    for part in parts:
+        *columns, kind, src, dst, path = (values.filled for values in part)
+        is_staged = path == paths.place(STAGED_PATH)
+        rows.append(_with_facts(columns, (kind, src, dst), words[0].words, is_staged))
+    return _gathered(rows, words)
+
+
+def _gathered(parts: Iterable[Sequence[Any]], words: Sequence[Words]) -> tuple[CopyRows, CopyWords]:
+    return CopyRows(*columns_of(parts, len(_COLUMNS))), CopyWords(*(of.words for of in words))
 
 
 def _as_recorded(profile: Profile) -> tuple[CopyRows, CopyWords] | None:
     """The rows without a query; None where they take one, or one may be half of a staged copy."""
-    parts = profile.recorded("memcpys", *_RECORDED, *_WORDS)
+    parts = profile.stored_columns("memcpys", *_RECORDED, *_WORDS, rows=RowSet.RECORDED)
     if parts is None:
         return None
     words, rows = _words(), []
@@ -181,8 +202,8 @@ def _as_recorded(profile: Profile) -> tuple[CopyRows, CopyWords] | None:
             is_half &= _among(number, of.words, {STAGED_MEMORY})
         if is_half.any():
             return None
-        rows.append(_with_facts(columns, numbers, of_kind))
-    return CopyRows(*columns_of(rows, len(_COLUMNS))), CopyWords(*(of.words for of in words))
+        rows.append(_with_facts(columns, numbers, of_kind, np.zeros(len(kind), bool)))
+    return _gathered(rows, words)
 
 
 def _by_number(meanings: Mapping[int, str], words: Words) -> ByNumber:
@@ -203,14 +224,18 @@ def _among(
 
 
 def _with_facts(
-    part: Sequence[Any], numbers: Sequence[Numbers], kinds: Sequence[str | None]
+    part: Sequence[Any],
+    numbers: Sequence[Numbers],
+    kinds: Sequence[str | None],
+    is_staged: npt.NDArray[np.bool_],
 ) -> CopyRows:
-    """Some rows, none of them staged, with the derived columns of `gpuprof.facts`.
+    """Some rows with the derived columns of `gpuprof.facts`.
 
     Args:
         part: The columns of `_RECORDED`.
         numbers: The numbers of `_WORDS`.
         kinds: The memcpy kinds by their numbers.
+        is_staged: Which are halves of peer copies through the host.
     """
     start, end, process, correlation, *devices, size = part
     device, src, dst = (values.astype(np.int16) for values in devices)
@@ -218,9 +243,9 @@ def _with_facts(
     def is_of(some: AbstractSet[str]) -> npt.NDArray[np.bool_]:
         return _among(numbers[0], kinds, some)
 
-    from_host, to_host = is_of(FROM_HOST_KINDS), is_of(TO_HOST_KINDS)
+    from_host, to_host = is_of(FROM_HOST_KINDS) & ~is_staged, is_of(TO_HOST_KINDS) & ~is_staged
     crosses = (src != dst) & (src != UNKNOWN) & (dst != UNKNOWN)
-    is_peer = is_of(PEER_MEMCPY_KINDS) | (is_of(DEVICE_COPY_KINDS) & crosses)
+    is_peer = is_staged | is_of(PEER_MEMCPY_KINDS) | (is_of(DEVICE_COPY_KINDS) & crosses)
     is_transfer = is_peer | is_of(HOST_MEMCPY_KINDS)
     read = np.where(to_host & (src == UNKNOWN), device, src)
     written = np.where(from_host & (dst == UNKNOWN), device, dst)
@@ -236,8 +261,8 @@ def _with_facts(
         np.where(to_host, np.int16(HOST), written),
         size.astype(np.int64, copy=False),
         is_transfer.astype(np.int8),
-        np.ones(len(start), np.int8),
+        (~(is_staged & is_of({"HtoD"}))).astype(np.int8),
         is_peer.astype(np.int8),
-        np.zeros(len(start), np.int8),
-        *numbers,
+        is_staged.astype(np.int8),
+        *map(narrowed, numbers),
     )

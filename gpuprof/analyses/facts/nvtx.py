@@ -33,6 +33,7 @@ from gpuprof.native import arrays
 from gpuprof.profile import Profile
 from gpuprof.readers.common.compact_columns import narrowed
 from gpuprof.schema import OPERATION
+from gpuprof.views import RowSet
 from gpuprof.words import Words, coded
 
 NO_RANGE: Final = -1
@@ -51,9 +52,9 @@ _COUNT: Final = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?![\w.])")
 _MOST_NUMBERED: Final = 10
 
 _START_END: Final = "start_end"
-_EVENT: Final = (
-    "start_ns", "end_ns", "process_id", "thread_id", "range_kind", "text_id", "domain_id",
-)  # fmt: skip
+_TIMED: Final = ("start_ns", "end_ns", "process_id", "thread_id")
+_TEXTS: Final = ("text", "domain", "range_kind")
+_EVENT: Final = (*_TIMED, "range_kind", "text_id", "domain_id")
 # Among the literals of a file, or below it where the file has no column of them.
 _NO_LITERAL: Final = 0
 
@@ -125,7 +126,7 @@ class Ranges:
 
 def ranges_of(profile: Profile) -> Ranges:
     """Every range of the whole recording: a part's work may have been launched before it."""
-    return profile.once(_ranges_of)
+    return profile.unrestricted.once(_ranges_of)
 
 
 def named_parts(profile: Profile) -> Ranges:
@@ -152,7 +153,7 @@ def ranges_like(profile: Profile, pattern: str) -> Ranges:
 
 def _ranges_of(profile: Profile) -> Ranges:
     numbers: dict[Label, int] = {}
-    pieces = _recorded(profile, numbers)
+    pieces = _stored(profile, numbers) or _recorded(profile, numbers)
     if pieces is None:
         pieces = [_read(batch, numbers) for batch in profile.batches(_RANGES)]
     columns = [np.concatenate(column) for column in zip(*pieces, strict=True)]
@@ -177,13 +178,34 @@ def _outer_first(start: Int64s, end: Int64s) -> Int64s | None:
     return order
 
 
+def _stored(profile: Profile, numbers: dict[Label, int]) -> list[list[Numbers]] | None:
+    """The columns of ranges without a query, of a file that holds their texts; None of others."""
+    if not profile.has("nvtx_ranges"):
+        return None
+    texts = {name: Words([None]) for name in _TEXTS}
+    parts = profile.stored_columns("nvtx_ranges", *_TIMED, *texts, texts=texts)
+    if parts is None:
+        return None
+    pieces = []
+    for part in parts:
+        start, end, process, thread, *codes = (values.filled for values in part)
+        words = [*(of.words for of in texts.values())]
+        is_of_process = np.array([word == _START_END for word in words[-1]])[codes[-1]]
+        lane = np.where(is_of_process, ALL_THREADS, thread)
+        label = _labelled([*zip(codes, words, strict=True)], numbers)
+        pieces.append([start.copy(), end.copy(), narrowed(process), narrowed(lane), label])
+    return pieces
+
+
 def _recorded(profile: Profile, numbers: dict[Label, int]) -> list[list[Numbers]] | None:
     """The columns of ranges without a query; None where they take one."""
     if not profile.has("nvtx_ranges"):
         return None
     literals = Words([None])
     texts = {"text": literals}
-    parts = profile.recorded("nvtx_ranges", *_EVENT, "text", texts=texts)
+    parts = profile.stored_columns(
+        "nvtx_ranges", *_EVENT, "text", texts=texts, rows=RowSet.RECORDED
+    )
     if parts is None:
         return None
     kind_words = profile.words("nvtx_ranges", "range_kind")
@@ -268,9 +290,9 @@ class _Domains:
         literals, string = Words([None]), _strings(profile)
         columns = ("process_id", "domain_id", "text_id", "text")
         texts = {"text": literals}
-        parts = profile.recorded("nvtx_ranges", *columns, texts=texts, are_domains=True) or ()
+        parts = profile.stored_columns("nvtx_ranges", *columns, texts=texts, rows=RowSet.DOMAINS)
         names: dict[tuple[int, int], str] = {}
-        for part in parts:
+        for part in parts or ():
             for process, domain, text_id, literal in zip(
                 *(values.filled.tolist() for values in part), strict=True
             ):
@@ -291,9 +313,25 @@ class _Domains:
 
 def _read(batch: pa.RecordBatch, numbers: dict[Label, int]) -> list[Numbers]:
     """The columns of some ranges; labels without a number yet are given one."""
-    words = [coded(column) for column in batch.columns[4:]]
+    times: list[Any] = [np.from_dlpack(column) for column in batch.columns[:4]]
+    return [
+        *(values.copy() for values in times[:2]),
+        *map(narrowed, times[2:]),
+        _labelled([coded(column) for column in batch.columns[4:]], numbers),
+    ]
+
+
+def _labelled(
+    words: Sequence[tuple[Numbers, Sequence[str | None]]], numbers: dict[Label, int]
+) -> Numbers:
+    """The number of the label of each range; labels without one yet are given one.
+
+    Args:
+        words: Text, domain and kind of each range as places among their different ones, and these.
+        numbers: The numbers of labels.
+    """
     texts = [[word or "" for word in different] for _, different in words]
-    code = np.zeros(len(batch), np.int64)
+    code = np.zeros(len(words[0][0]), np.int64)
     for indices, different in words:
         code *= len(different)
         code += indices
@@ -303,12 +341,7 @@ def _read(batch: pa.RecordBatch, numbers: dict[Label, int]) -> list[Numbers]:
         numbers.setdefault((texts[0][text], texts[1][domain], texts[2][kind]), len(numbers))
         for text, domain, kind in zip(*(place.tolist() for place in places), strict=True)
     ]
-    times: list[Any] = [np.from_dlpack(column) for column in batch.columns[:4]]
-    return [
-        *(values.copy() for values in times[:2]),
-        *map(narrowed, times[2:]),
-        np.array(labels, np.int32)[number],
-    ]
+    return np.array(labels, np.int32)[number]
 
 
 def _distinct(code: Int64s) -> tuple[Int64s, Numbers]:

@@ -20,7 +20,7 @@ versions 1 and 2 have one file per table.
 import os
 import re
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any, Final, NamedTuple
@@ -31,6 +31,7 @@ import pyarrow as pa
 
 from gpuprof import borders, json_input, schema
 from gpuprof.columns import Columns, Kinds, Table, Tables
+from gpuprof.database import Source
 from gpuprof.errors import CorruptFileError, GpuprofError, InputError, UnknownFormatError
 from gpuprof.profile import Origin, Profile
 from gpuprof.readers.contract import Reader
@@ -82,6 +83,7 @@ _ZIP_MAGIC: Final = b"PK\x03\x04"
 # A member's header in the archive: so long before its name, and where the lengths are.
 _LOCAL_HEADER_BYTES: Final = 30
 _LENGTHS: Final = slice(26, 30)
+_FEW_ROWS: Final = 1_000
 _HINT: Final = "Make it again from the original with `gpuprof convert`."
 
 
@@ -104,10 +106,7 @@ def read(path: Path) -> Profile:
         named = {name + _NAMES_OF: table.names for name, table in tables.items() if table.names}
         return columns | {name: _columns(names) for name, names in named.items()}
 
-    sources = {
-        name: _view(name, table) if table.row_count else schema.BY_NAME[name].empty()
-        for name, table in tables.items()
-    }
+    sources = {name: _source(path, name, table) for name, table in tables.items()}
     events = sum(
         t.row_count for name, t in tables.items() if "start_ns" in schema.BY_NAME[name].columns
     )
@@ -137,6 +136,31 @@ def _failure(path: Path, error: Exception) -> GpuprofError | None:
     if not isinstance(error, pa.ArrowException | OSError) and not is_of_stream:
         return None
     return CorruptFileError(f"{path}: one of its tables is damaged", _HINT)
+
+
+def _source(path: Path, name: str, table: "_Table") -> Source:
+    """A table for queries; of a few rows without times, such as devices, these."""
+    spec = schema.BY_NAME[name]
+    if not table.row_count:
+        return spec.empty()
+    if table.row_count > _FEW_ROWS or "start_ns" in spec.columns:
+        return _view(name, table)
+    stored = table.rows
+    # Integers need no cast, which loads pyarrow.compute.
+    kinds = {column: kind for column, kind in stored.kinds.items() if kind != pa.int64()}
+    try:
+        rows = [stored.cast] if stored.cast else _read_rows(stored.files, stored.kinds)
+        parts = (borders.cast(f"{path}, table {name}", part, kinds) for part in rows)
+        return spec.table([row for part in parts for row in part.to_pylist()])
+    except (pa.ArrowException, OSError) as error:
+        raise _failure(path, error) or error from error
+
+
+def _read_rows(files: "Sequence[Packed]", kinds: Kinds) -> Iterator[pa.Table]:
+    """The rows of each file."""
+    for file in files:
+        names = [name for name in kinds if name in file.columns.names]
+        yield opened(file.part.again(), (), file.metadata).read(names)
 
 
 def _view(name: str, table: "_Table") -> View:
@@ -299,9 +323,7 @@ def _packed(where: str, part: FilePart, expected: Kinds) -> Packed:
 
 def _cast(where: str, files: Sequence[Packed], kinds: Kinds) -> pa.Table:
     tables, before = [], 0
-    for file in files:
-        names = [name for name in kinds if name in file.columns.names]
-        rows = opened(file.part.again(), (), file.metadata).read(names)
+    for rows in _read_rows(files, kinds):
         tables.append(borders.cast(where, rows, kinds, before))
         before += rows.num_rows
     return pa.concat_tables(tables, promote_options="default")

@@ -13,7 +13,9 @@ from recordings import trace
 from gpuprof import native
 from gpuprof.analyses.facts import copy_rows as rows_of_copies
 from gpuprof.analyses.facts.copy_rows import CopyRows, copy_rows
+from gpuprof.errors import CorruptFileError
 from gpuprof.readers import read_profile
+from gpuprof.readers.gpuprof import write_gpuprof_file
 
 DEVICES = st.sampled_from([None, 0, 1, 2])
 KINDS = st.sampled_from(["HtoD", "DtoH", "DtoD", "PtoP"])
@@ -95,6 +97,48 @@ def test_rows_as_recorded_are_those_of_a_query(copies, absent):
     else:
         assert sorted_rows(*recorded) == sorted_rows(*queried)
         assert "srcKind" in absent or not halves
+
+
+MEMORY = st.sampled_from([None, "device", "pinned"])
+
+
+@given(
+    copies=st.lists(
+        st.tuples(
+            DEVICES, DEVICES, DEVICES, KINDS, MEMORY, MEMORY,
+            st.sampled_from([None, 0, 64]), st.sampled_from([None, None, "staged", "direct"]),
+        ),
+        min_size=1,
+        max_size=8,
+    )
+)  # fmt: skip
+def test_copies_of_a_gpuprof_file_are_those_of_a_query(copies):
+    names = (
+        "device_id", "src_device_id", "dst_device_id", "memcpy_kind", "src_memory_kind",
+        "dst_memory_kind", "bytes", "path",
+    )  # fmt: skip
+    rows = [
+        dict(zip(names, copy, strict=True))
+        | {"start_ns": 10 * i, "end_ns": 10 * i + 5, "correlation_id": i}
+        for i, copy in enumerate(copies)
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "x.gpuprof"
+        write_gpuprof_file.write(trace(memcpys=rows), path)
+        profile = read_profile(path)
+
+        stored = rows_of_copies._stored(profile)  # noqa: SLF001 - compared with the query
+        queried = rows_of_copies._queried(profile)  # noqa: SLF001
+
+    assert stored is not None
+    assert sorted_rows(*stored) == sorted_rows(*queried)
+
+
+def test_a_copy_that_no_link_is_fast_enough_for_is_refused(tmp_path):
+    path = write(tmp_path / "x.sqlite", {MEMCPY: [memcpy(0, 5, HTOD, 10**15)]})
+
+    with pytest.raises(CorruptFileError, match="row 1 moves 1000000000000000 bytes in 5 ns"):
+        copy_rows(read_profile(path))
 
 
 @pytest.mark.skipif(native.library() is None, reason="nothing was compiled here")

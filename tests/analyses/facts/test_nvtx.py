@@ -8,12 +8,15 @@ from drawing import draw
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nsys_export import KERNEL, NVTX, STRINGS, kernel, pid, write
+from recordings import trace
 
 from gpuprof import words
 from gpuprof.analyses.facts import nvtx
 from gpuprof.analyses.facts.launches import launches
 from gpuprof.analyses.facts.nvtx import NO_RANGE, innermost, outermost, ranges_of
 from gpuprof.readers import read_profile
+from gpuprof.readers.gpuprof import write_gpuprof_file
+from gpuprof.selection import Selection
 
 SPANS = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)).map(sorted), max_size=8)
 
@@ -105,13 +108,62 @@ def test_ranges_as_recorded_are_those_of_a_query(rows, absent):
         without = nvtx._recorded(profile, recorded)  # noqa: SLF001 - compared with the query
         by_query = [nvtx._read(b, queried) for b in profile.batches(nvtx._RANGES)]  # noqa: SLF001
 
-    def labelled(pieces, labels):
-        names = [*labels]
-        return sorted(
-            (*row, names[label])
-            for piece in pieces
-            for *row, label in zip(*(column.tolist() for column in piece), strict=True)
-        )
-
     assert without is not None
     assert labelled(without, recorded) == labelled(by_query, queried)
+
+
+def labelled(pieces, labels):
+    names = [*labels]
+    return sorted(
+        (*row, names[label])
+        for piece in pieces
+        for *row, label in zip(*(column.tolist() for column in piece), strict=True)
+    )
+
+
+@given(
+    rows=st.lists(
+        st.fixed_dictionaries(
+            {
+                "start_ns": st.sampled_from([0, 5, 9]),
+                "end_ns": st.sampled_from([9, 12]),
+                "text": st.sampled_from([None, "step", "", "epoch 1"]),
+                "domain": st.sampled_from([None, "", "NCCL"]),
+                "range_kind": st.sampled_from([None, "push_pop", "start_end"]),
+                "process_id": st.sampled_from([None, 8, 9]),
+                "thread_id": st.sampled_from([None, 3]),
+            }
+        ),
+        min_size=1,
+        max_size=8,
+    )
+)
+def test_ranges_of_a_gpuprof_file_are_those_of_a_query(rows):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "x.gpuprof"
+        write_gpuprof_file.write(trace(nvtx_ranges=rows), path)
+        profile = read_profile(path)
+
+        stored, queried = {}, {}
+        without = nvtx._stored(profile, stored)  # noqa: SLF001 - compared with the query
+        by_query = [nvtx._read(b, queried) for b in profile.batches(nvtx._RANGES)]  # noqa: SLF001
+
+    assert without is not None
+    assert labelled(without, stored) == labelled(by_query, queried)
+
+
+@pytest.mark.parametrize("suffix", [".sqlite", ".gpuprof"])
+def test_a_part_of_a_recording_knows_the_ranges_of_all_of_it(tmp_path, suffix):
+    rows = [
+        {"start": 10 * i, "end": 10 * i + 5, "eventType": PUSH_POP, "text": "step",
+         "globalTid": pid(9) | 3}
+        for i in range(8)
+    ]  # fmt: skip
+    path = write(tmp_path / "x.sqlite", {KERNEL: [kernel(0, 5)], NVTX: rows})
+    if suffix == ".gpuprof":
+        export, path = path, tmp_path / "x.gpuprof"
+        write_gpuprof_file.write(read_profile(export), path)
+
+    part = read_profile(path).restricted(Selection(windows=((20, 40),)))
+
+    assert nvtx.ranges_of(part).start_ns.tolist() == [10 * i for i in range(8)]
