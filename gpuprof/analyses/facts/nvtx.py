@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from gpuprof.analyses.contract import reads
 from gpuprof.analyses.facts.by_number import ByNumber
-from gpuprof.analyses.facts.calls import NOT_FOUND, Ids, pair_places
+from gpuprof.analyses.facts.calls import NOT_FOUND, Ids, index_kind, pair_places
 from gpuprof.analyses.facts.groups import Numbers, groups
 from gpuprof.analyses.facts.launches import (
     ALL_THREADS,
@@ -434,7 +434,8 @@ def families(ranges: Ranges, launched: Launches) -> list[tuple[Ranges, Launches]
 
 def launches_within(ranges: Ranges, launched: Launches) -> Spans:
     """The launches that each range holds; both of one family."""
-    first, last = np.zeros(len(ranges), np.int64), np.zeros(len(ranges), np.int64)
+    kind = index_kind(len(launched.order) + 1)
+    first, last = np.zeros(len(ranges), kind), np.zeros(len(ranges), kind)
     for rows, (low, high) in ranges.by_lane(launched):
         times = launched.launch_ns[low:high]
         first[rows] = low + np.searchsorted(times, ranges.start_ns[rows], side="left")

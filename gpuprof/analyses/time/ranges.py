@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis
@@ -21,6 +22,7 @@ from gpuprof.analyses.facts.nvtx import (
     NO_RANGE,
     RANGE_READS,
     Ranges,
+    Spans,
     by_pattern,
     families,
     innermost,
@@ -33,6 +35,7 @@ from gpuprof.analyses.merge import ordered as in_order
 from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import Int64s, Intervals, covered_within, together, unions_by_key
 from gpuprof.profile import Profile
+from gpuprof.readers.common.compact_columns import narrowed
 from gpuprof.schema import INT, OPERATION, TEXT, Column, Schema
 
 RANGES: Final = Schema(
@@ -145,35 +148,48 @@ def _totals(profile: Profile, family: Ranges, ordered: Launches) -> dict[str, In
     }
     merged = merged_by_label(family)
     spans = spans if merged is family else launches_within(merged, ordered)
-    first, last = spans.extent(ordered)
-    times = {"host_ns": merged.end_ns - merged.start_ns, "projected_ns": last - first}
-    totals |= {name: _summed(merged.label, values, labels) for name, values in times.items()}
-    label = np.append(family.label, np.int32(NO_RANGE))[_owners(family, ordered)]
+    totals["host_ns"] = _summed(merged.label, merged.end_ns - merged.start_ns, labels)
+    totals["projected_ns"] = _summed(merged.label, _projected_ns(spans, ordered), labels)
+    label = np.append(narrowed(family.label), np.int8(NO_RANGE))[_owners(family, ordered)]
     work = ordered.activities
     layer = ordered.of(work.layer)
     for number, measured in _measures(profile, work).items():
         is_chosen = layer == number
-        within, chosen = spans.among(is_chosen), np.flatnonzero(is_chosen)
+        within = spans.among(is_chosen)
         for name, values_at in measured.items():
-            before, exclusive = _sums(values_at, ordered.order, chosen, label, labels)
+            before, exclusive = _sums(values_at, ordered.order, is_chosen, label, labels)
             of_ranges = before[within.last] - before[within.first]
             totals[name] = _summed(merged.label, of_ranges, labels)
             if name in _EXCLUSIVE:
                 totals[f"self_{name}"] = exclusive
-        del chosen
+            del before  # makes room for the next
     return totals
 
 
+def _projected_ns(spans: Spans, ordered: Launches) -> Int64s:
+    """From the first start to the last end of what each range launched."""
+    first, last = spans.extent(ordered)
+    return last - first
+
+
 def _sums(
-    values_at: _Measure, order: Numbers, chosen: Int64s, label: Numbers, labels: int
+    values_at: _Measure,
+    order: Numbers,
+    is_chosen: npt.NDArray[np.bool_],
+    label: Numbers,
+    labels: int,
 ) -> tuple[Int64s, Int64s]:
     """The sum of the values of the chosen launches before each one, and that of each label."""
-    before, of_label = np.zeros(len(chosen) + 1, np.int64), np.zeros(labels + 1, np.int64)
-    for rows in pieces(len(chosen)):
-        values = values_at(order[chosen[rows]]).astype(np.int64, copy=False)
-        np.cumsum(values, out=before[1:][rows])
-        before[1:][rows] += before[rows.start]
-        np.add.at(of_label, label[chosen[rows]].astype(np.intp), values)
+    before = np.zeros(np.count_nonzero(is_chosen) + 1, np.int64)
+    of_label, at = np.zeros(labels + 1, np.int64), 0
+    for rows in pieces(len(order)):
+        chosen = is_chosen[rows]
+        values = values_at(order[rows][chosen]).astype(np.int64, copy=False)
+        sums = before[at + 1 : at + 1 + len(values)]
+        np.cumsum(values, out=sums)
+        sums += before[at]
+        at += len(values)
+        np.add.at(of_label, label[rows][chosen].astype(np.intp), values)
     return before, of_label[:-1]  # the last is of `NO_RANGE`
 
 
