@@ -16,6 +16,7 @@ from gpuprof.facts import DEVICE_COPY_KINDS, FROM_HOST_KINDS, HOST, TO_HOST_KIND
 from gpuprof.intervals import Int64s
 from gpuprof.profile import Profile
 from gpuprof.readers.common.compact_columns import narrowed
+from gpuprof.stored import within
 from gpuprof.views import RowSet
 from gpuprof.words import Words
 
@@ -144,6 +145,10 @@ def _read(profile: Profile) -> tuple[CopyRows, CopyWords]:
     if not profile.has("memcpys"):
         rows = CopyRows(*np.empty((len(CopyRows._fields), 0), np.int64))
         return rows, CopyWords((STAGED_KIND,), (STAGED_MEMORY,), (STAGED_MEMORY,))
+    windows = profile.selection.windows
+    if windows is not None and profile.selection.device_id is None:
+        rows, words = profile.unrestricted.once(_read)
+        return rows.take(within(windows, rows.start_ns)), words
     return _stored(profile) or _as_recorded(profile) or _queried(profile)
 
 

@@ -364,10 +364,11 @@ class Spans:
 
     def launched(self, number: int) -> npt.NDArray[np.bool_]:
         """Whether at least one range holds each launch, of so many in all."""
-        borders = np.zeros(number + 1, np.int64)
-        np.add.at(borders, self.first, 1)
-        np.add.at(borders, self.last, -1)
-        is_launched: npt.NDArray[np.bool_] = np.cumsum(borders)[:-1] > 0
+        begun = np.zeros(number + 1, index_kind(len(self.first)))
+        np.add.at(begun, self.first, 1)
+        np.add.at(begun, self.last, -1)
+        np.cumsum(begun, out=begun)
+        is_launched: npt.NDArray[np.bool_] = begun[:-1] > 0
         return is_launched
 
     def among(self, is_chosen: npt.NDArray[np.bool_]) -> "Spans":

@@ -43,17 +43,19 @@ def backward_peer_share(profile: Profile) -> float | None:
 def _share(profile: Profile, backward: Ranges) -> float | None:
     all_launches = launches(profile.unrestricted)
     activities = all_launches.activities
+    copies = len(activities.copies)
+    start, end = activities.start_ns[:copies], activities.end_ns[:copies]
+    is_peer = (activities.copies.peer > 0) & _is_seen(profile, start)
+    peer_ns = int((end - start)[is_peer].sum())
+    if not peer_ns:
+        return None
     is_launched = np.zeros(len(activities), bool)
     for family, ordered in families(backward, all_launches):
         spans = launches_within(family, ordered)
         is_launched[ordered.order[spans.launched(len(ordered.order))]] = True
-    copies = len(activities.copies)
-    is_peer = (activities.copies.peer > 0) & _is_seen(profile, activities.start_ns[:copies])
-    duration = (activities.end_ns - activities.start_ns)[:copies]
-    peer_ns = int(duration[is_peer].sum())
-    if not (is_launched.any() and peer_ns):
+    if not is_launched.any():
         return None
-    return int(duration[is_peer & is_launched[:copies]].sum()) / peer_ns
+    return int((end - start)[is_peer & is_launched[:copies]].sum()) / peer_ns
 
 
 def _is_seen(profile: Profile, start_ns: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:

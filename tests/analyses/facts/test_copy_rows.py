@@ -16,6 +16,7 @@ from gpuprof.analyses.facts.copy_rows import CopyRows, copy_rows
 from gpuprof.errors import CorruptFileError
 from gpuprof.readers import read_profile
 from gpuprof.readers.gpuprof import write_gpuprof_file
+from gpuprof.selection import Selection
 
 DEVICES = st.sampled_from([None, 0, 1, 2])
 KINDS = st.sampled_from(["HtoD", "DtoH", "DtoD", "PtoP"])
@@ -132,6 +133,19 @@ def test_copies_of_a_gpuprof_file_are_those_of_a_query(copies):
 
     assert stored is not None
     assert sorted_rows(*stored) == sorted_rows(*queried)
+
+
+def test_copies_of_a_part_are_those_of_a_query():
+    copies = [
+        {"start_ns": start, "end_ns": start + 5, "memcpy_kind": kind, "device_id": 0}
+        for start, kind in enumerate(["HtoD", "DtoH", "DtoD", "HtoD"] * 3)
+    ]
+    part = trace(memcpys=copies).restricted(Selection(windows=((2, 4), (7, 11))))
+
+    queried = rows_of_copies._queried(part)  # noqa: SLF001 - compared with the query
+
+    assert copy_rows(part).start_ns.tolist() == [2, 3, 7, 8, 9, 10]
+    assert sorted_rows(copy_rows(part), rows_of_copies.copy_words(part)) == sorted_rows(*queried)
 
 
 def test_a_copy_that_no_link_is_fast_enough_for_is_refused(tmp_path):
