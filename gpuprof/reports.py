@@ -14,7 +14,7 @@ from gpuprof.analyses.contract import Analysis, reads
 from gpuprof.analyses.merge import JobStates
 from gpuprof.profile import Origin, Profile
 from gpuprof.readers import READERS, Recording, read_profile, reader_named
-from gpuprof.units import listed, say_ns, say_rate, say_share
+from gpuprof.units import capital, listed, say_ns, say_rate, say_share
 
 FORMAT_VERSION: Final = 1
 # The analyses that people see first.
@@ -164,7 +164,7 @@ def _origin_notes(profile: Profile) -> list[str]:
 
 def _sentence(text: str, tool: str) -> str:
     """What a tool says, from a capital letter, unless it is the tool's name, to a full stop."""
-    begun = text if text.startswith(tool) else text[:1].upper() + text[1:]
+    begun = text if text.startswith(tool) else capital(text)
     return begun if begun.rstrip('"').endswith((".", "!", "?")) else f"{begun}."
 
 
