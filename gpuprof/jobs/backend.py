@@ -38,6 +38,6 @@ class Backend(Protocol):
         """Begin."""
         ...
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_exception: object) -> None:
         """End what still runs."""
         ...

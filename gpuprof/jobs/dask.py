@@ -72,7 +72,7 @@ class DaskCluster:
         """Nothing is to be begun."""
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_exception: object) -> None:
         """Cancel what still waits, and leave the cluster to others."""
         if self._running and self._client.status == "running":
             self._client.cancel([*self._running.values()], force=True)

@@ -73,7 +73,7 @@ class LocalWorkers:
             threading.Thread(target=self._watch, daemon=True).start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_exception: object) -> None:
         """End all workers, whatever they do."""
         self._ended.set()
         for _ in self._threads:
