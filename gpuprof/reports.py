@@ -5,7 +5,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -63,6 +63,11 @@ class Report:
     origin: Origin
     tables: Mapping[str, pa.Table | None]
     notes: tuple[str, ...]
+
+    def rows(self, name: str) -> list[dict[str, Any]]:
+        """The rows of a table; none where the recording lacks what it needs."""
+        table = self.tables.get(name)
+        return [] if table is None else table.to_pylist()
 
 
 def report(recording: Recording, names: Sequence[str] | None = None) -> Report:

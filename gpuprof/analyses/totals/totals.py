@@ -119,7 +119,7 @@ def _table(coverage: "_Coverage", rows: Sequence[Row], copies: Mapping[str, "_Su
     everything = _everything(groups, coverage)
     all_ns = everything["total_ns"] or everything["implied_ns"]
     for group in (*groups, everything):
-        group["share"] = _ratio(group["total_ns"], all_ns)
+        group["share"] = ratio(group["total_ns"], all_ns)
     api = _group("api_calls", None, _of_kind(rows, "api"), is_known=coverage.is_whole("api"))
     api |= {"bytes": None, "implied_ns": coverage.implied_ns(("api",))}
     return TOTALS.table([*groups, everything, api])
@@ -268,11 +268,11 @@ def _group(name: str, part_of: str | None, sums: _Sum, *, is_known: bool) -> Row
     row: Row = {"activity_group": name, "part_of": part_of, "listed_ns": listed}
     if not is_known:
         return row | dict.fromkeys(("calls", "total_ns", "mean_ns", "bytes", "implied_ns"))
-    per_ns = _ratio(sums.bytes, sums.total_ns)
+    per_ns = ratio(sums.bytes, sums.total_ns)
     return row | {
         "calls": sums.calls,
         "total_ns": sums.total_ns,
-        "mean_ns": _ratio(sums.total_ns, sums.calls),
+        "mean_ns": ratio(sums.total_ns, sums.calls),
         "bytes": sums.bytes,
         "bytes_per_s": None if per_ns is None else per_ns * NS_PER_S,
         "implied_ns": None,
@@ -292,7 +292,8 @@ def _everything(groups: list[Row], coverage: _Coverage) -> Row:
     }
 
 
-def _ratio(part: float | None, total: float | None) -> float | None:
+def ratio(part: float | None, total: float | None) -> float | None:
+    """A part of a total; None where either is unknown, or the total is 0."""
     return part / total if part is not None and total else None
 
 

@@ -35,7 +35,7 @@ def report_summary(
     )
     if requested is not None:
         return summary
-    devices = recording_figures.rows_of(result, "breakdown")
+    devices = result.rows("breakdown")
     grid_of = {grid.title: grid for grid in summary.grids}
     bars = [recording_figures.breakdown(devices)] if devices else []
     figures = tuple(_named_first(figure, grid_of.get(figure.title)) for figure in bars)
