@@ -81,8 +81,8 @@ class Figure(NamedTuple):
     name: str
     title: str
     caption: str
-    shown: Any
-    kind: str
+    shown: Any = None
+    kind: str = "sentence"
     table: str = ""
 
 

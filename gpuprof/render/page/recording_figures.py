@@ -210,9 +210,7 @@ def _kernels(result: Report) -> Figure | None:
             "kernels",
             f"Kernels take {say_share(group['share'])} of the GPU time",
             "That is too little to draw.",
-            None,
-            "sentence",
-            "kernel_summary",
+            table="kernel_summary",
         )
     return Figure(
         "kernels",
@@ -255,9 +253,7 @@ def _matrix(result: Report) -> Figure:
             "matrix",
             f"{capital(device)} transfers {say_share(share)} of the time, more than any other",
             "Too little to draw where to, and in which sizes.",
-            None,
-            "sentence",
-            "peer_matrix",
+            table="peer_matrix",
         )
     rows, note = matrix_chart.of_busiest_ends(result.rows("peer_matrix"))
     shown = f" Shown: {note}." if note else ""
