@@ -14,7 +14,7 @@ from gpuprof.analyses.contract import Analysis, reads
 from gpuprof.analyses.merge import JobStates
 from gpuprof.profile import Origin, Profile
 from gpuprof.readers import READERS, Recording, read_profile, reader_named
-from gpuprof.units import capital, listed, say_ns, say_rate, say_share
+from gpuprof.units import capital, format_rate, listed, say_ns, say_share
 
 FORMAT_VERSION: Final = 1
 # The analyses that people see first.
@@ -242,9 +242,9 @@ def _link_notes(profile: Profile, tables: Collection[str]) -> list[str]:
     )
 
     return [
-        f"Copies from {row['src']} to {row['dst']} reached {say_rate(row['bytes_per_s'])}, more"
-        f" than the peak of {row['link']} ({say_rate(row['peak_bytes_per_s'])}): they took another"
-        " link, or a figure of this recording is wrong. Their share of the peak is n/a."
+        f"Copies from {row['src']} to {row['dst']} reached {format_rate(row['bytes_per_s'])}, more"
+        f" than the peak of {row['link']} ({format_rate(row['peak_bytes_per_s'])}): they took"
+        " another link, or a figure of this recording is wrong. Their share of the peak is n/a."
         for row in faster_than_links(profile)
     ]
 
