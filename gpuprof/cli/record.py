@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from gpuprof.cli.options import folder_option, in_order, time_option
+from gpuprof.cli.options import folder_option, in_order, parsed, time_option
 from gpuprof.launch import AUTO, RECORDERS
 from gpuprof.units import counted
 
@@ -31,16 +31,10 @@ class _Command(click.Command):
         return remaining
 
 
-def _epochs(
-    _context: click.Context, _option: click.Parameter, text: str | None
-) -> tuple[int, int] | None:
+def _epochs(text: str) -> tuple[int, int]:
     from gpuprof.launch.run.window import parse_epochs  # noqa: PLC0415 - start-up time of --help
 
-    try:
-        return None if text is None else parse_epochs(text)
-    except ValueError as error:
-        msg = f"{error}; give it as 2:4 for epochs 2 and 3, or as 2"
-        raise click.BadParameter(msg) from error
+    return parse_epochs(text)
 
 
 # Under the names of `CaptureWindow`'s fields.
@@ -56,7 +50,7 @@ _window_options: Final = in_order(
     click.option(
         "--epochs",
         metavar="A:B",
-        callback=_epochs,
+        callback=parsed(_epochs, "give it as 2:4 for epochs 2 and 3, or as 2"),
         help="Record only epochs A to B - 1, as marked by gpuprof.epoch(); 0 is the first.",
     ),
     click.option(
