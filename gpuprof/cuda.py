@@ -58,7 +58,6 @@ _MEMORY_KINDS: Final = frozenset(CUPTI_MEMORY_KINDS.values())
 LOCAL_MEMCPY_KINDS: Final = frozenset({"DtoD", "DtoA", "AtoD", "AtoA", "HtoH"})
 HOST_MEMCPY_KINDS: Final = frozenset({"HtoD", "DtoH", "HtoA", "AtoH", "UVM_HtoD", "UVM_DtoH"})
 PEER_MEMCPY_KINDS: Final = frozenset({"PtoP", "UVM_DtoD"})
-TRANSFER_MEMCPY_KINDS: Final = HOST_MEMCPY_KINDS | PEER_MEMCPY_KINDS
 
 _SHORT: Final = r"(?:HtoD|DtoH|DtoD|PtoP|HtoA|AtoH|AtoA|AtoD|DtoA|HtoH)"
 _LONG: Final = r"(?:Host|Device|Peer|Array)-to-(?:Host|Device|Peer|Array)"

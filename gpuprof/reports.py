@@ -5,7 +5,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -14,7 +14,7 @@ from gpuprof.analyses.contract import Analysis, reads
 from gpuprof.analyses.merge import JobStates
 from gpuprof.profile import Origin, Profile
 from gpuprof.readers import READERS, Recording, read_profile, reader_named
-from gpuprof.units import listed, say_ns, say_rate, say_share
+from gpuprof.units import capital, format_rate, listed, say_ns, say_share
 
 FORMAT_VERSION: Final = 1
 # The analyses that people see first.
@@ -63,6 +63,11 @@ class Report:
     origin: Origin
     tables: Mapping[str, pa.Table | None]
     notes: tuple[str, ...]
+
+    def rows(self, name: str) -> list[dict[str, Any]]:
+        """The rows of a table; none where the recording lacks what it needs."""
+        table = self.tables.get(name)
+        return [] if table is None else table.to_pylist()
 
 
 def report(recording: Recording, names: Sequence[str] | None = None) -> Report:
@@ -164,7 +169,7 @@ def _origin_notes(profile: Profile) -> list[str]:
 
 def _sentence(text: str, tool: str) -> str:
     """What a tool says, from a capital letter, unless it is the tool's name, to a full stop."""
-    begun = text if text.startswith(tool) else text[:1].upper() + text[1:]
+    begun = text if text.startswith(tool) else capital(text)
     return begun if begun.rstrip('"').endswith((".", "!", "?")) else f"{begun}."
 
 
@@ -237,9 +242,9 @@ def _link_notes(profile: Profile, tables: Collection[str]) -> list[str]:
     )
 
     return [
-        f"Copies from {row['src']} to {row['dst']} reached {say_rate(row['bytes_per_s'])}, more"
-        f" than the peak of {row['link']} ({say_rate(row['peak_bytes_per_s'])}): they took another"
-        " link, or a figure of this recording is wrong. Their share of the peak is n/a."
+        f"Copies from {row['src']} to {row['dst']} reached {format_rate(row['bytes_per_s'])}, more"
+        f" than the peak of {row['link']} ({format_rate(row['peak_bytes_per_s'])}): they took"
+        " another link, or a figure of this recording is wrong. Their share of the peak is n/a."
         for row in faster_than_links(profile)
     ]
 

@@ -1,6 +1,7 @@
 """What a process that is gpuprof's alone does first and last."""
 
 import atexit
+import ctypes
 import gc
 import os
 import sys
@@ -9,6 +10,10 @@ from contextlib import suppress
 from typing import Final
 
 _ROWS_BEFORE_COLLECTING: Final = 100_000
+# As in <malloc.h>.
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
+# Larger arrays are given back.
+_LARGEST: Final = 1 << 30
 
 
 def prepare() -> None:
@@ -17,6 +22,27 @@ def prepare() -> None:
     # Rows of tables hold no cycles that the collector would find: it costs a tenth of the time
     # where there are twenty thousand of them.
     gc.set_threshold(_ROWS_BEFORE_COLLECTING)
+
+
+def keep_freed_memory() -> None:
+    """Keep freed memory for the arrays that follow, before NumPy is imported.
+
+    Columns and results are arrays of some megabytes that come and go. By default glibc gives each
+    back to the system, which clears its pages for the next one: on virtual machines that takes
+    longer than to compute what is in them. Nothing happens where the C library is not glibc.
+    """
+    if sys.platform != "linux":
+        return
+    with suppress(OSError, AttributeError):  # musl has no such function
+        mallopt = ctypes.CDLL(None).mallopt
+        for parameter, value in (
+            (_MMAP_THRESHOLD, _LARGEST),
+            (_TRIM_THRESHOLD, _LARGEST),
+            # What one thread frees serves the others, too. Threads that a library starts before
+            # have memory of their own, which others then take turns with.
+            (_ARENA_MAX, 1),
+        ):
+            mallopt(parameter, value)
 
 
 def end(status: object) -> None:

@@ -1,6 +1,7 @@
 """Temporary files and folders, which must not stay behind when the program ends early."""
 
 import atexit
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +19,13 @@ def removed_at_exit(path: Path) -> Iterator[Path]:
     finally:
         remove()
         atexit.unregister(remove)
+
+
+def give_usual_mode(path: Path) -> None:
+    """Give a temporary file or folder, which is its owner's alone, the mode of a new one."""
+    mask = os.umask(0)
+    os.umask(mask)
+    path.chmod((0o777 if path.is_dir() else 0o666) & ~mask)
 
 
 def _remove(path: Path) -> None:

@@ -186,11 +186,6 @@ def say_binary_bytes(value: int) -> str:
     return f"{value / size:,.4g} {unit}"
 
 
-def say_rate(value: float | None) -> str:
-    """Bytes per second in a sentence: ``4.458 GB/s``; ``n/a`` where unknown."""
-    return format_rate(value)
-
-
 def say_share(value: float | None) -> str:
     """A fraction of 0 to 1 in a sentence: ``27.5 %``; ``n/a`` where unknown."""
     return "n/a" if value is None else f"{value * 100:.1f} %"

@@ -32,7 +32,7 @@ LAYERS = (
         "machine",
         "startup",
     ),
-    ("allocator", "second_thread"),
+    ("second_thread",),
     ("xspace", "secrets", "json_input", "json_values", "manifest"),
     ("sweep_cells",),
     ("schema",),

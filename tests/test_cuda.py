@@ -29,10 +29,11 @@ def test_every_spelling_of_a_copy_is_one_kind(label, expected):
 
 
 def test_every_kind_number_has_a_class_or_is_unknown():
-    classed = cuda.LOCAL_MEMCPY_KINDS | cuda.TRANSFER_MEMCPY_KINDS
+    transfers = cuda.HOST_MEMCPY_KINDS | cuda.PEER_MEMCPY_KINDS
+    classed = cuda.LOCAL_MEMCPY_KINDS | transfers
 
     assert set(cuda.MEMCPY_KINDS.values()) - classed == {cuda.UNKNOWN}
-    assert not cuda.LOCAL_MEMCPY_KINDS & cuda.TRANSFER_MEMCPY_KINDS
+    assert not cuda.LOCAL_MEMCPY_KINDS & transfers
 
 
 def test_the_two_tools_number_memory_kinds_differently():

@@ -11,7 +11,6 @@ from typing import Final, NoReturn
 import click
 
 from gpuprof import __version__, signals, startup
-from gpuprof.allocator import keep_freed_memory
 from gpuprof.cli.partial import status_of
 from gpuprof.errors import GpuprofError
 
@@ -111,7 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and leave with its exit status; every error becomes text here."""
     if arguments is None:
         startup.prepare()  # the process is ours alone
-        keep_freed_memory()
+        startup.keep_freed_memory()
     _write_utf8()
     try:
         status = cli.main(args=arguments, prog_name="gpuprof", standalone_mode=False)

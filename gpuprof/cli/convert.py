@@ -40,29 +40,17 @@ def command(
       gpuprof convert run/rank*.sqlite -o job.gpuprof/
     """  # noqa: D301 - click reads the escape
     if output.endswith(_ENDS_OF_FOLDERS) or Path(output).is_dir():
-        _convert_to_folder(files, output, reader, section, is_forced=force)
-    else:
-        _convert_to_file(files, output, reader, section, is_forced=force)
+        from gpuprof.readers.gpuprof.data_set import is_data_set  # noqa: PLC0415 - start-up time
+        from gpuprof.readers.gpuprof.write_data_set import write as write_data_set  # noqa: PLC0415
+        from gpuprof.render.folder_output import prepare_folder  # noqa: PLC0415
 
-
-def _convert_to_file(
-    files: tuple[str, ...], output: str, reader: str | None, section: str | None, *, is_forced: bool
-) -> None:
+        folder = prepare_folder(output, is_data_set, is_forced=force, inputs=files)
+        with reading(files, reader, section) as profile:
+            folder.save(partial(write_data_set, profile))
+        return
     from gpuprof.readers.gpuprof.write_gpuprof_file import write  # noqa: PLC0415 - start-up time
     from gpuprof.render.output import prepare  # noqa: PLC0415
 
-    target = prepare(output, is_forced=is_forced, inputs=files)
+    target = prepare(output, is_forced=force, inputs=files)
     with reading(files, reader, section) as profile:
         target.save(partial(write, profile), "a gpuprof file")
-
-
-def _convert_to_folder(
-    files: tuple[str, ...], output: str, reader: str | None, section: str | None, *, is_forced: bool
-) -> None:
-    from gpuprof.readers.gpuprof.data_set import is_data_set  # noqa: PLC0415 - start-up time
-    from gpuprof.readers.gpuprof.write_data_set import write  # noqa: PLC0415
-    from gpuprof.render.folder_output import prepare_folder  # noqa: PLC0415
-
-    target = prepare_folder(output, is_data_set, is_forced=is_forced, inputs=files)
-    with reading(files, reader, section) as profile:
-        target.save(partial(write, profile))

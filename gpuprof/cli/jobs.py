@@ -189,7 +189,8 @@ def job_result(
     if outcome.partial is None:
         msg = f"none of {counted(len(job.files), 'file', 'files')} can be read"
         raise InputError(msg, outcome.faults[0].reason)
-    check_one_format(place, _formats(outcome.partial[FILES]))
+    rows = outcome.partial[FILES].select(["reader", "source"]).to_pylist()
+    check_one_format(place, {row["reader"]: Path(row["source"]).name for row in rows})
     result = JobResult(outcome, outcome.partial, place)
     note_unread([result], shows_notes=shows_notes)
     return result
@@ -212,9 +213,3 @@ def _with_absent(report: "Report", usual: Sequence[str], facts: "pa.Table") -> "
 
 def _size_bytes(files: Sequence[Path]) -> int:
     return sum(file.stat().st_size for file in files if file.is_file())
-
-
-def _formats(facts: "pa.Table") -> dict[str, str]:
-    """Name of a format -> the name of a file of it."""
-    rows = facts.select(["reader", "source"]).to_pylist()
-    return {row["reader"]: Path(row["source"]).name for row in rows}

@@ -4,7 +4,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable
-from functools import partial, reduce
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -34,19 +34,22 @@ def in_order(*options: _Decorator) -> _Decorator:
     return lambda command: reduce(lambda inner, option: option(inner), options[::-1], command)
 
 
-def time_in_ns(
-    _context: click.Context,
-    _option: click.Parameter,
-    text: str | None,
-    *,
-    parse: Callable[[str], int] = duration_ns,
-) -> int | None:
-    """A time with its unit, in nanoseconds."""
-    try:
-        return None if text is None else parse(text)
-    except ValueError as error:
-        msg = f"{error}; write a time as 10m, 1.5s, 20ms or 300us"
-        raise click.BadParameter(msg) from error
+def parsed(parse: Callable[[str], object], advice: str) -> Callable[..., object]:
+    """A callback for an option's text: what `parse` makes of it; None where it is not given.
+
+    Args:
+        parse: Raises ValueError, which says what is wrong with a text.
+        advice: How to write it instead.
+    """
+
+    def callback(_context: click.Context, _option: click.Parameter, text: str | None) -> object:
+        try:
+            return None if text is None else parse(text)
+        except ValueError as error:
+            msg = f"{error}; {advice}"
+            raise click.BadParameter(msg) from error
+
+    return callback
 
 
 def time_option(
@@ -61,22 +64,11 @@ def time_option(
         name,
         parameter,
         metavar="TIME",
-        callback=partial(time_in_ns, parse=parse),
+        callback=parsed(parse, "write a time as 10m, 1.5s, 20ms or 300us"),
         default=default,
         show_default=default is not None,
         help=described,
     )
-
-
-def size_in_bytes(
-    _context: click.Context, _option: click.Parameter, text: str | None
-) -> int | None:
-    """A size with its unit, in bytes."""
-    try:
-        return None if text is None else parse_decimal_bytes(text)
-    except ValueError as error:
-        msg = f"{error}; write a size as 2GB or 500MB"
-        raise click.BadParameter(msg) from error
 
 
 def pairs(
@@ -245,7 +237,7 @@ job_options: Final = in_order(
         "--memory-limit",
         "limit_bytes",
         metavar="SIZE",
-        callback=size_in_bytes,
+        callback=parsed(parse_decimal_bytes, "write a size as 2GB or 500MB"),
         help="Memory of each worker process: 2GB. A file that needs more is left out.",
     ),
     click.option(

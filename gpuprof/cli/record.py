@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from gpuprof.cli.options import folder_option, time_option
-from gpuprof.cli.window import window_options
+from gpuprof.cli.options import folder_option, in_order, parsed, time_option
 from gpuprof.launch import AUTO, RECORDERS
 from gpuprof.units import counted
 
@@ -30,6 +29,42 @@ class _Command(click.Command):
         before = raw_args[: len(raw_args) - len(words)]
         ctx.params["as_executable"] = bool(words) and before[-1:] == ["--"]
         return remaining
+
+
+def _epochs(text: str) -> tuple[int, int]:
+    from gpuprof.launch.run.window import parse_epochs  # noqa: PLC0415 - start-up time of --help
+
+    return parse_epochs(text)
+
+
+# Under the names of `CaptureWindow`'s fields.
+_window_options: Final = in_order(
+    time_option(
+        *("--delay", "delay_ns"),
+        "Start to record after this time, such as 90s; the program runs from the start.",
+    ),
+    time_option(
+        *("--duration", "duration_ns"),
+        "Record for this time; the program runs to its end.",
+    ),
+    click.option(
+        "--epochs",
+        metavar="A:B",
+        callback=parsed(_epochs, "give it as 2:4 for epochs 2 and 3, or as 2"),
+        help="Record only epochs A to B - 1, as marked by gpuprof.epoch(); 0 is the first.",
+    ),
+    click.option(
+        "--range",
+        "range_name",
+        metavar="NAME",
+        help="Record only the first NVTX range of this name, or NAME@DOMAIN.",
+    ),
+    click.option(
+        "--cuda-profiler",
+        is_flag=True,
+        help="Record only between cudaProfilerStart and cudaProfilerStop.",
+    ),
+)
 
 
 @click.command(
@@ -70,7 +105,7 @@ class _Command(click.Command):
     "Time between two samples of GPUs and host; 0s takes none.",
     default="1s",
 )
-@window_options
+@_window_options
 @click.option(
     "--print-command",
     "is_printed",
@@ -95,7 +130,7 @@ def command(  # noqa: PLR0913 - one per option; click reads the backspace
     as_module: bool,
     as_executable: bool,
     words: tuple[str, ...],
-    **part: Any,  # noqa: ANN401 - those of window_options
+    **part: Any,  # noqa: ANN401 - those of _window_options
 ) -> int:
     """Run a program and record what its devices do.
 

@@ -4,7 +4,7 @@ from typing import Final
 
 from gpuprof.doctor.finding import Finding, in_words, numbers
 from gpuprof.doctor.machine import INJECTIONS, Machine
-from gpuprof.launch.recorders.nsys_compatibility import incompatibility
+from gpuprof.launch.recorders.nsys import incompatibility
 from gpuprof.launch.recorders.nvprof import NEWEST_COMPUTE_CAPABILITY
 
 _OLDEST_FOR_NCU: Final = (7, 0)

@@ -1,7 +1,6 @@
 """What runs tasks: processes of this machine, or a cluster."""
 
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Protocol, Self
 
 from gpuprof.jobs.plan import Task
@@ -39,11 +38,6 @@ class Backend(Protocol):
         """Begin."""
         ...
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_exception: object) -> None:
         """End what still runs."""
         ...

@@ -9,7 +9,6 @@ import queue
 import time
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self
 
 from gpuprof.errors import GpuprofError, MissingToolError
@@ -73,12 +72,7 @@ class DaskCluster:
         """Nothing is to be begun."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_exception: object) -> None:
         """Cancel what still waits, and leave the cluster to others."""
         if self._running and self._client.status == "running":
             self._client.cancel([*self._running.values()], force=True)

@@ -113,7 +113,9 @@ class _Job:
         )
 
     def _keep(self, task: Task, result: TaskResult) -> None:
-        _check_version(result)
+        if result.version != __version__:
+            msg = f"a worker has gpuprof {result.version}, and this is {__version__}"
+            raise GpuprofError(msg, "Install the same version on all machines.")
         self._take(task, result)
         if self._state is not None:
             self._state.save(task, result)
@@ -148,9 +150,3 @@ def _backend(work: Work, settings: Settings, task_count: int) -> Backend:
 
     count = settings.workers or machine.core_count()
     return LocalWorkers(work, min(count, task_count), settings.limit_bytes)
-
-
-def _check_version(result: TaskResult) -> None:
-    if result.version != __version__:
-        msg = f"a worker has gpuprof {result.version}, and this is {__version__}"
-        raise GpuprofError(msg, "Install the same version on all machines.")

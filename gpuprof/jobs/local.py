@@ -9,7 +9,6 @@ import os
 import queue
 import tempfile
 import threading
-from types import TracebackType
 from typing import Final, Self
 
 from gpuprof import machine, spilling
@@ -74,12 +73,7 @@ class LocalWorkers:
             threading.Thread(target=self._watch, daemon=True).start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_exception: object) -> None:
         """End all workers, whatever they do."""
         self._ended.set()
         for _ in self._threads:

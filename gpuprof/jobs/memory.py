@@ -4,25 +4,10 @@ import importlib
 from pathlib import Path
 from typing import Final
 
-from gpuprof.errors import UsageError
-
 _STATUS: Final = "/proc/{}/status"
 # What a process reads through the page cache is not its own.
 _PRIVATE: Final = ("RssAnon:", "RssShmem:")
 _MOST: Final = "VmHWM:"
-
-
-def check_measurable() -> None:
-    """See that the memory of other processes can be measured here.
-
-    Raises:
-        UsageError: It cannot.
-    """
-    try:
-        memory_bytes("self") if Path("/proc/self").exists() else importlib.import_module("psutil")
-    except ImportError as error:
-        msg = "--memory-limit needs the package psutil on this system"
-        raise UsageError(msg, "Install it: pip install psutil") from error
 
 
 def memory_bytes(process_id: int | str) -> int:

@@ -1,13 +1,12 @@
 """The merged partial result of a job -> its report.
 
 Numbers of devices and processes, ranks and the clock are those that
-`gpuprof.readers.merged_ranks` gives the same files when they are read as one recording.
+`gpuprof.readers.job_numbers` gives the same files when they are read as one recording.
 """
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,20 +19,12 @@ from gpuprof.analyses.contract import Analysis
 from gpuprof.analyses.merge import FILE_PLACE, JobStates
 from gpuprof.analyses.transfers.clock_offsets import clock_notes_of_job
 from gpuprof.errors import InputError
+from gpuprof.intervals import Int64s
 from gpuprof.jobs.contract import Partial
 from gpuprof.jobs.partial import FILES, NOTES, SMALL_TABLES, analyses_of, states_of
 from gpuprof.profile import Origin
 from gpuprof.readers import READERS, reader_named
-from gpuprof.readers.job_notes import FileOfJob, job_notes
-from gpuprof.readers.merged_ranks import (
-    NO_CLOCK,
-    SHARED,
-    coincide,
-    device_maps,
-    process_map,
-    processes,
-    ranks_of_names,
-)
+from gpuprof.readers.job_numbers import JobNumbers, Numbers, ranks_of_names
 from gpuprof.reports import OF_COLLECTIVES, Report, missing_notes
 from gpuprof.schema import Kind, Schema
 from gpuprof.units import counted, listed
@@ -41,7 +32,6 @@ from gpuprof.units import counted, listed
 _DEVICE_COLUMNS: Final = ("device_id", "src_device_id", "dst_device_id", "peer_device_id")
 _DEVICE_IN_TEXT: Final = re.compile(r"\bdevice (\d+)\b")
 _NUMBER: Final = re.compile(r"\d[\d,.]*")
-_Numbers = Mapping[int | None, int]
 
 
 def report_of(
@@ -120,15 +110,16 @@ class _File:
     place: int
     name: str
     rank: int | None
+    recorder: str
     host: str | None
     origin_ns: int | None
     end_ns: int
     pids: frozenset[int]
-    devices: frozenset[int]
+    used: frozenset[int]
 
 
-class JobFiles:
-    """The files of a job: what their numbers mean among all of them.
+class JobFiles(JobNumbers[_File]):
+    """The files of a job and what workers made of them.
 
     Args:
         partial: The merged partial result.
@@ -149,6 +140,7 @@ class JobFiles:
                 row[FILE_PLACE],
                 name,
                 rank,
+                _recorder(row),
                 row["host"],
                 row["epoch_ns"],
                 row["end_ns"],
@@ -158,52 +150,7 @@ class JobFiles:
             for row, name, rank in zip(self.facts, names, ranks, strict=True)
         ]
         _refuse_duplicates(files)
-        self.files = sorted(files, key=lambda file: (file.rank is None, file.rank or 0, file.name))
-
-    @cached_property
-    def earliest_ns(self) -> int | None:
-        """When the first file begins; None where they have no common clock."""
-        origins_ns = [file.origin_ns for file in self.files if file.origin_ns is not None]
-        return min(origins_ns) if len(origins_ns) == len(self.files) else None
-
-    @cached_property
-    def _processes(self) -> list[int]:
-        return processes(self.files)
-
-    @cached_property
-    def _shares_devices(self) -> bool:
-        return coincide((set(file.devices) for file in self.files), self._processes)
-
-    @cached_property
-    def _device_maps(self) -> dict[int, _Numbers] | None:
-        """What devices are called, by the place of the file; None where all keep their number."""
-        if not self._shares_devices:
-            return None
-        maps = device_maps([set(file.devices) for file in self.files], self._processes)
-        return {file.place: numbers for file, numbers in zip(self.files, maps, strict=True)}
-
-    @cached_property
-    def _process_maps(self) -> dict[int, _Numbers] | None:
-        """What processes are called, by the place of the file; None where all keep theirs."""
-        pids = [set(file.pids) for file in self.files]
-        if all(pids) and not coincide(pids, self._processes):
-            return None
-        return {
-            file.place: process_map(file.pids, place)
-            for file, place in zip(self.files, self._processes, strict=True)
-        }
-
-    @property
-    def notes(self) -> list[str]:
-        """What a reader must know of the files together."""
-        notes = [SHARED] if self._shares_devices else []
-        notes += [] if self.earliest_ns is not None else [NO_CLOCK]
-        tools = {row[FILE_PLACE]: _recorder(row) for row in self.facts}
-        described = [
-            FileOfJob(file.name, file.rank, tools[file.place], file.origin_ns, process)
-            for file, process in zip(self.files, self._processes, strict=True)
-        ]
-        return [*notes, *job_notes(described)]
+        super().__init__(files)
 
     def origin(self, source: Path) -> Origin:
         """Where the job came from, in the terms of its first file."""
@@ -233,50 +180,28 @@ class JobFiles:
         by_number = {row["device_id"]: row for row in reversed(listed.to_pylist())}
         rows = [
             by_number.get(number, {}) | {"device_id": number, "rank": file.rank}
-            for file in self.files
-            for number in self._numbers_of(file)
+            for file, numbers in zip(self.files, self.device_maps, strict=True)
+            for number in sorted(numbers.values())
         ]
         return schema.DEVICES.table([*{row["device_id"]: row for row in reversed(rows)}.values()])
 
-    def _numbers_of(self, file: _File) -> list[int]:
-        maps = self._device_maps
-        return sorted(file.devices if maps is None else maps[file.place].values())
-
     def _in_job(self, table: pa.Table, spec: Schema, device_texts: Sequence[str] = ()) -> pa.Table:
         """Rows of all files in the order of ranks, with numbers and instants of the job."""
-        table = self._by_rank(table)
-        place = table[FILE_PLACE].to_numpy()
-        for name in spec.columns:
-            if name in _DEVICE_COLUMNS and self._device_maps is not None:
-                table = _with(table, name, _renumbered(table[name], place, self._device_maps))
-            elif name in device_texts and self._device_maps is not None:
-                table = _with(table, name, self._renamed(table[name], place))
-            elif name == "process_id" and self._process_maps is not None:
-                table = _with(table, name, _renumbered(table[name], place, self._process_maps))
-            elif spec.columns[name].kind == Kind.INSTANT and self.earliest_ns is not None:
-                table = _with(table, name, pc.add(table[name], pa.array(self._shifts_ns(place))))
-        return table
-
-    def _by_rank(self, table: pa.Table) -> pa.Table:
         order = {file.place: number for number, file in enumerate(self.files)}
         numbers = np.array([order[place] for place in table[FILE_PLACE].to_pylist()], np.int64)
-        return table.take(pa.array(np.argsort(numbers, kind="stable")))
-
-    def _shifts_ns(self, place: Any) -> Any:  # noqa: ANN401 - arrays of integers
-        shift_ns = {
-            file.place: (file.origin_ns or 0) - (self.earliest_ns or 0) for file in self.files
-        }
-        return np.array([shift_ns[number] for number in place.tolist()], np.int64)
-
-    def _renamed(self, texts: pa.ChunkedArray, place: Any) -> pa.Array:  # noqa: ANN401
-        maps = self._device_maps or {}
-        return pa.array(
-            [
-                None if text is None else _in_words(text, maps[number])
-                for text, number in zip(texts.to_pylist(), place.tolist(), strict=True)
-            ],
-            pa.string(),
-        )
+        by_rank = np.argsort(numbers, kind="stable")
+        table, numbers = table.take(pa.array(by_rank)), numbers[by_rank]
+        for name in spec.columns:
+            if name in _DEVICE_COLUMNS and self.shares_devices:
+                table = _with(table, name, _renumbered(table[name], numbers, self.device_maps))
+            elif name in device_texts and self.shares_devices:
+                table = _with(table, name, _renamed(table[name], numbers, self.device_maps))
+            elif name == "process_id" and self.process_maps is not None:
+                table = _with(table, name, _renumbered(table[name], numbers, self.process_maps))
+            elif spec.columns[name].kind == Kind.INSTANT and self.earliest_ns is not None:
+                shifts_ns = pa.array(np.array(self.shifts_ns, np.int64)[numbers])
+                table = _with(table, name, pc.add(table[name], shifts_ns))
+        return table
 
 
 def _refuse_duplicates(files: Sequence[_File]) -> None:
@@ -285,7 +210,7 @@ def _refuse_duplicates(files: Sequence[_File]) -> None:
     for file in files:
         if file.origin_ns is None:
             continue
-        contents = file.rank, file.origin_ns, file.end_ns, file.pids, file.devices
+        contents = file.rank, file.origin_ns, file.end_ns, file.pids, file.used
         first = earlier.setdefault(contents, file)
         if first is not file:
             msg = f"{first.name} and {file.name} are the same recording"
@@ -297,7 +222,7 @@ def _recorder(row: Mapping[str, Any]) -> str:
     return f"{row['tool']} {version}" if version else row["tool"]
 
 
-def _in_words(text: str, numbers: _Numbers) -> str:
+def _in_words(text: str, numbers: Numbers) -> str:
     """A text with the job's numbers of the devices that it names."""
 
     def number(match: re.Match[str]) -> str:
@@ -306,16 +231,23 @@ def _in_words(text: str, numbers: _Numbers) -> str:
     return _DEVICE_IN_TEXT.sub(number, text)
 
 
-def _renumbered(
-    values: pa.ChunkedArray,
-    place: Any,  # noqa: ANN401 - an array of integers
-    maps: Mapping[int, _Numbers],
-) -> pa.Array:
+def _renamed(texts: pa.ChunkedArray, files: Int64s, maps: Sequence[Numbers]) -> pa.Array:
+    """Texts of files with the job's numbers of devices."""
+    return pa.array(
+        [
+            None if text is None else _in_words(text, maps[file])
+            for text, file in zip(texts.to_pylist(), files.tolist(), strict=True)
+        ],
+        pa.string(),
+    )
+
+
+def _renumbered(values: pa.ChunkedArray, files: Int64s, maps: Sequence[Numbers]) -> pa.Array:
     """Numbers of files as those of the job; a number that a file does not use has none."""
     return pa.array(
         [
-            maps[of_file].get(number)
-            for number, of_file in zip(values.to_pylist(), place.tolist(), strict=True)
+            maps[file].get(number)
+            for number, file in zip(values.to_pylist(), files.tolist(), strict=True)
         ],
         pa.int64(),
     )

@@ -11,7 +11,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from gpuprof import schema
-from gpuprof.analyses import ANALYSES, LONG, analysis_named
+from gpuprof.analyses import LONG, analysis_named
 from gpuprof.analyses.contract import Analysis, reads
 from gpuprof.analyses.merge import FILE_PLACE, State
 from gpuprof.errors import UsageError
@@ -86,11 +86,6 @@ class ReportWork:
 def is_mergeable(name: str) -> bool:
     """Whether an analysis answers for a job whose files are read one by one."""
     return analysis_named(name).merge is not None
-
-
-def mergeable() -> list[str]:
-    """Those of such analyses that people ask for by name."""
-    return [*filter(is_mergeable, ANALYSES)]
 
 
 def analyses_of(names: Iterable[str]) -> list[Analysis]:

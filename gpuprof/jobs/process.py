@@ -66,7 +66,9 @@ class Worker:
             answer: TaskResult | Exception = self._received()
         except (EOFError, OSError, pickle.UnpicklingError):
             self._await_end()
-            return self._loss()
+            if self.is_too_large:
+                return Loss("takes more memory than --memory-limit allows")
+            return Loss(f"was read by a worker that {self.end()}")
         return answer
 
     def kill(self) -> None:
@@ -107,11 +109,6 @@ class Worker:
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_ENDING_S)
         self.kill()
-
-    def _loss(self) -> Loss:
-        if self.is_too_large:
-            return Loss("takes more memory than --memory-limit allows")
-        return Loss(f"was read by a worker that {self.end()}")
 
     def _send(self, request: object) -> None:
         assert self._process.stdin is not None  # noqa: S101 - a pipe

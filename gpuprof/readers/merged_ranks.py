@@ -13,12 +13,11 @@ Each file is read by itself. Columns of integers go through one file after anoth
 them stays; what a query in SQL names is read once and stays, as narrow as it can be.
 """
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import accumulate
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -32,22 +31,13 @@ from gpuprof.profile import Profile, RankRecording
 from gpuprof.readers.alike import Recordings
 from gpuprof.readers.common.compact_columns import arrow, narrow_column
 from gpuprof.readers.common.threads import in_turn
-from gpuprof.readers.job_notes import FileOfJob, job_notes
+from gpuprof.readers.job_numbers import JobNumbers, Numbers, ranks_of_names
 from gpuprof.spilling import BATCH_ROWS
 from gpuprof.views import Select, StoredColumn, StoredRows, View, names_of
 
 _DEVICE_COLUMNS: Final = ("device_id", "src_device_id", "dst_device_id")
 _EXTENT_COLUMNS: Final = ("end_ns", "process_id", *_DEVICE_COLUMNS)
-_RANK_IN_NAME: Final = re.compile(r"(?:rank|worker)[-_.]?(\d+)", re.IGNORECASE)
-_NUMBER: Final = re.compile(r"\d+")
-# A larger number in a file's name is a time or a process.
-_LARGEST_RANK: Final = 1_000_000
 _DEVICES, _LINKS, _RUNS = schema.DEVICES.name, schema.LINKS.name, schema.RUNS.name
-SHARED: Final = (
-    "Several processes number their devices from 0. They are taken for different devices, and"
-    " numbered in the order of ranks."
-)
-NO_CLOCK: Final = "The files have no common clock: each begins at 0."
 _NAME_ID: Final = "name_id"
 _NAMED: Final = (_NAME_ID, "name")
 # Files of more are read one by one, others a few at a time.
@@ -55,28 +45,7 @@ _FEW_EVENTS: Final = 1_000_000
 # The number of a name that is not known.
 _UNNAMED: Final = 0
 
-_Numbers = Mapping[int | None, int]
 _Pieces = Iterator[list[pa.Array | pa.ChunkedArray]]
-
-
-class FileNumbers(Protocol):
-    """What tells whether two files are stretches of one process."""
-
-    @property
-    def rank(self) -> int | None:
-        """Its rank, where known."""
-
-    @property
-    def origin_ns(self) -> int | None:
-        """When its clock began; None where it does not tell."""
-
-    @property
-    def end_ns(self) -> int:
-        """When its last activity ends."""
-
-    @property
-    def pids(self) -> Collection[int]:
-        """The processes of its activities."""
 
 
 class Extent(NamedTuple):
@@ -117,15 +86,10 @@ class File:
         """When its clock began; None where it does not tell."""
         return self.profile.origin.epoch_ns
 
-    def described(self, process: int) -> FileOfJob:
-        """What notes on the job need of it.
-
-        Args:
-            process: What tells its process from others.
-        """
-        return FileOfJob(
-            self.name, self.rank, self.profile.origin.recorder, self.origin_ns, process
-        )
+    @property
+    def recorder(self) -> str:
+        """The tool that recorded it, and its version."""
+        return self.profile.origin.recorder
 
     def source(self, table: str) -> pa.Table | View:
         """Its rows of a table; none where it has no such table."""
@@ -270,8 +234,8 @@ def joined(profiles: Sequence[Profile]) -> Profile:
     return Profile(origin, job.sources, Tables(job.tables), stored=events, parts=parts)
 
 
-class _Job:
-    """The files of a job: what their numbers mean among all of them.
+class _Job(JobNumbers[File]):
+    """The files of a job and their tables.
 
     Raises:
         InputError: Two of them are the same recording.
@@ -280,26 +244,11 @@ class _Job:
     def __init__(self, profiles: Sequence[Profile]) -> None:
         files = _files(profiles)
         _refuse_duplicates(files)
-        self.files = sorted(files, key=lambda file: (file.rank is None, file.rank or 0, file.name))
+        super().__init__(files)
         names = (name for file in self.files for name in file.profile.sources)
         self._tables = [*dict.fromkeys((*names, _RUNS, _DEVICES))]
         self.loaded: dict[str, list[dict[str, spilling.Column]]] = {}
         self._ids_of: dict[str, list[_Ids]] = {}
-
-    @cached_property
-    def earliest_ns(self) -> int | None:
-        """When the first file begins; None where they have no common clock."""
-        origins_ns = [file.origin_ns for file in self.files if file.origin_ns is not None]
-        return min(origins_ns) if len(origins_ns) == len(self.files) else None
-
-    @property
-    def notes(self) -> list[str]:
-        """What a reader must know of the files together."""
-        notes = [SHARED] if self._shares_devices else []
-        notes += [] if self.earliest_ns is not None else [NO_CLOCK]
-        places = self._processes
-        described = [f.described(place) for f, place in zip(self.files, places, strict=True)]
-        return [*notes, *job_notes(described)]
 
     @cached_property
     def sources(self) -> dict[str, pa.Table | View]:
@@ -334,7 +283,7 @@ class _Job:
     ) -> pa.Array | pa.ChunkedArray:
         """A column of the file of this place with times and numbers as among all files."""
         if name in {"start_ns", "end_ns"}:
-            shift_ns = self._shift_ns(number)
+            shift_ns = self.shifts_ns[number]
             return pc.add(values.cast(pa.int64()), shift_ns) if shift_ns else values
         if name == _NAME_ID:
             return self._ids(table)[number].renamed(values)
@@ -342,8 +291,8 @@ class _Job:
             return pc.add(values.cast(pa.int64()).fill_null(0), self._first_runs[number])
         if name == "process_id" and self.process_maps is not None:
             return _renamed(values, self.process_maps[number])
-        if name in _DEVICE_COLUMNS and self._shares_devices:
-            return _renamed(values, self._device_maps[number])
+        if name in _DEVICE_COLUMNS and self.shares_devices:
+            return _renamed(values, self.device_maps[number])
         return values
 
     def look_through(self, table: str, names: Collection[str]) -> None:
@@ -353,7 +302,7 @@ class _Job:
         if "process_id" in names:
             self.process_maps  # noqa: B018 - found once
         if not {*_DEVICE_COLUMNS}.isdisjoint(names):
-            self._device_maps  # noqa: B018 - found once
+            self.device_maps  # noqa: B018 - found once
 
     def names_of(self, table: str) -> list[str]:
         """The columns that depend on the name alone, where all files number names."""
@@ -394,39 +343,6 @@ class _Job:
             self._ids_of[table] = ids
         return self._ids_of[table]
 
-    def _shift_ns(self, number: int) -> int:
-        origin_ns = self.files[number].origin_ns
-        if self.earliest_ns is None or origin_ns is None:
-            return 0
-        return origin_ns - self.earliest_ns
-
-    @cached_property
-    def _processes(self) -> list[int]:
-        """For each file the place of its process: that of the first file of the same process."""
-        return processes(self.files)
-
-    @cached_property
-    def process_maps(self) -> list[_Numbers] | None:
-        """What processes are called; None where their numbers tell them apart."""
-        pids = [file.pids for file in self.files]
-        if all(pids) and not coincide(pids, self._processes):
-            return None
-        return [process_map(ids, place) for ids, place in zip(pids, self._processes, strict=True)]
-
-    @cached_property
-    def _shares_devices(self) -> bool:
-        """Whether two processes use devices of one number."""
-        # Where they coincide, a few files tell.
-        return coincide((file.used for file in self.files), self._processes)
-
-    @cached_property
-    def _device_maps(self) -> list[_Numbers]:
-        """What the devices are called that each file uses."""
-        used = [file.used for file in self.files]
-        if self._shares_devices:
-            return device_maps(used, self._processes)
-        return [{number: number for number in numbers} for numbers in used]
-
     @cached_property
     def _first_runs(self) -> list[int]:
         return [0, *accumulate(file.runs.num_rows for file in self.files)]
@@ -437,13 +353,13 @@ class _Job:
     @cached_property
     def devices(self) -> pa.Table:
         """The devices that were used: files list all of their host."""
-        pairs = zip(self.files, self._device_maps, strict=True)
+        pairs = zip(self.files, self.device_maps, strict=True)
         return _different(_devices(file, numbers) for file, numbers in pairs)
 
     def _links(self) -> pa.Table:
         """The links between devices that were used."""
-        maps = self._device_maps
-        if not self._shares_devices:
+        maps = self.device_maps
+        if not self.shares_devices:
             # Where a number means the same device to all, a link may join those of two processes.
             maps = [{key: new for numbers in maps for key, new in numbers.items()}] * len(maps)
         pairs = zip(self.files, maps, strict=True)
@@ -592,7 +508,7 @@ def _plain(values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     return values.cast(values.type.value_type) if is_coded else values
 
 
-def _renamed(values: pa.Array | pa.ChunkedArray, numbers: _Numbers) -> pa.Array | pa.ChunkedArray:
+def _renamed(values: pa.Array | pa.ChunkedArray, numbers: Numbers) -> pa.Array | pa.ChunkedArray:
     """Other numbers in the place of those of a file; where it has none, what None is called."""
     file_numbers = [number for number in numbers if number is not None]
     new = pa.array([numbers[number] for number in file_numbers], pa.int64())
@@ -631,20 +547,6 @@ def _files(profiles: Sequence[Profile]) -> list[File]:
     return ranked
 
 
-def ranks_of_names(names: Sequence[str]) -> list[int | None]:
-    """``rank3``, ``worker3``, or the one number in which the names differ; else unknown."""
-    matches = [_RANK_IN_NAME.search(name) for name in names]
-    ranks = [int(match[1]) for match in matches if match]
-    if len(set(ranks)) != len(names):
-        numbers = [_NUMBER.findall(name) for name in names]
-        is_alike = len({_NUMBER.sub("#", name) for name in names}) == 1
-        places = zip(*numbers, strict=True) if is_alike else ()
-        differing = [place for place in places if len(set(place)) > 1]
-        ranks = [int(text) for text in differing[0]] if len(differing) == 1 else []
-    is_distinct = len(set(ranks)) == len(names) and max(ranks) <= _LARGEST_RANK
-    return list(ranks) if is_distinct else [None] * len(names)
-
-
 def _refuse_duplicates(files: Sequence[File]) -> None:
     """The same recording twice, as in a plain and a gzip file, would count twice."""
     alike: dict[tuple[int | None, int], list[File]] = {}
@@ -663,61 +565,7 @@ def _contents(file: File) -> tuple[object, ...]:
     return file.runs.num_rows, file.ends, file.pids, file.used
 
 
-def processes(files: Sequence[FileNumbers]) -> list[int]:
-    """For each file the place of its process: that of the first file of the same process."""
-    places: list[int] = []
-    earlier_of_rank: dict[int | None, list[int]] = {}
-    for number, file in enumerate(files):
-        earlier = earlier_of_rank.setdefault(file.rank, [])
-        followed = next((place for place in earlier if _follows(file, files[place])), None)
-        places.append(number if followed is None else places[followed])
-        earlier.append(number)
-    return places
-
-
-def _follows(file: FileNumbers, previous: FileNumbers) -> bool:
-    """Whether it is a later stretch of the same process."""
-    if file.rank != previous.rank or file.origin_ns is None or previous.origin_ns is None:
-        return False
-    is_later = file.origin_ns >= previous.origin_ns + previous.end_ns
-    is_apart = is_later or previous.origin_ns >= file.origin_ns + file.end_ns
-    return is_apart and bool(file.pids) and file.pids == previous.pids
-
-
-def coincide(numbers: Iterable[set[int]], processes: Sequence[int]) -> bool:
-    """Whether two processes have one number; no more is read than tells."""
-    process_of: dict[int, int] = {}
-    return any(
-        process_of.setdefault(number, process) != process
-        for of_file, process in zip(numbers, processes, strict=True)
-        for number in of_file
-    )
-
-
-def process_map(pids: Iterable[int], place: int) -> _Numbers:
-    """What the processes of a file are called, which is of the process of this place."""
-    base = (place + 1) << schema.PROCESS_BITS
-    return {None: base, **{pid: base | pid for pid in pids}}
-
-
-def device_maps(used: Sequence[set[int]], processes: Sequence[int]) -> list[_Numbers]:
-    """What devices are called that several processes number alike, for each file.
-
-    Args:
-        used: The devices of each file.
-        processes: As `processes` gives them.
-    """
-    maps: dict[int, _Numbers] = {}
-    count = 0
-    for place in sorted(set(processes)):
-        id_sets = (ids for ids, process in zip(used, processes, strict=True) if process == place)
-        devices = sorted(set().union(*id_sets))
-        maps[place] = {device: count + number for number, device in enumerate(devices)}
-        count += len(devices)
-    return [maps[process] for process in processes]
-
-
-def _devices(file: File, numbers: _Numbers) -> pa.Table:
+def _devices(file: File, numbers: Numbers) -> pa.Table:
     rows = [
         row | {"device_id": numbers[row["device_id"]], "rank": file.rank}
         for row in file.table(_DEVICES).to_pylist()
@@ -728,7 +576,7 @@ def _devices(file: File, numbers: _Numbers) -> pa.Table:
     return schema.DEVICES.table(rows)
 
 
-def _links(listed: pa.Table, numbers: _Numbers) -> pa.Table:
+def _links(listed: pa.Table, numbers: Numbers) -> pa.Table:
     """The links between devices of these numbers; null is the host."""
     ends = ("device_id", "peer_device_id")
     new = {None: None, **numbers}

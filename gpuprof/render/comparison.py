@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import Final
 
 from gpuprof import units
@@ -168,20 +169,8 @@ def comparison_grids(result: Comparison) -> list[Grid]:
 def grid_with_columns(result: Comparison) -> Grid:
     """The figures with each change in a column of its own, for where spaces do not align."""
     figures = _Figures(result)
-    if len(figures.labels) > SIDE_BY_SIDE:
-        return _below(figures)
-    base, *candidates = figures.labels
-    cells = [
-        (
-            _METRIC_NAMES[name],
-            figures.text(base, name),
-            *(show(x, name) for x in candidates for show in (figures.text, figures.change)),
-        )
-        for name in figures.shown()
-    ]
-    shown = figures.shown_labels
-    heads = (head for label in candidates for head in (shown[label], "Change"))
-    return Grid(_title(result), ("", shown[base], *heads), tuple(cells))
+    many = len(figures.labels) > SIDE_BY_SIDE
+    return _below(figures) if many else _beside(figures, has_columns=True)
 
 
 def short_grid(result: Comparison) -> Grid:
@@ -199,18 +188,17 @@ def _title(result: Comparison) -> str:
     return f"Of one step{of_phase}" if result.unit == "step" else ""
 
 
-def _beside(figures: _Figures) -> Grid:
+def _beside(figures: _Figures, *, has_columns: bool = False) -> Grid:
+    """A row per metric; each change behind its figure, or in a column of its own."""
     base, *candidates = figures.labels
-    cells = [
-        (
-            _METRIC_NAMES[name],
-            figures.text(base, name),
-            *(f"{figures.text(x, name)} {figures.change(x, name):>8}" for x in candidates),
-        )
-        for name in figures.shown()
-    ]
-    header = ("", *(figures.shown_labels[label] for label in figures.labels))
-    return Grid(_title(figures.result), header, tuple(cells))
+    cells = []
+    for name in figures.shown():
+        changed = [(figures.text(x, name), figures.change(x, name)) for x in candidates]
+        columns = chain(*changed) if has_columns else (f"{x} {change:>8}" for x, change in changed)
+        cells.append((_METRIC_NAMES[name], figures.text(base, name), *columns))
+    shown, head = figures.shown_labels, ("Change",) if has_columns else ()
+    heads = (text for label in candidates for text in (shown[label], *head))
+    return Grid(_title(figures.result), ("", shown[base], *heads), tuple(cells))
 
 
 def _below(figures: _Figures) -> Grid:

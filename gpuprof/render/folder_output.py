@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gpuprof.errors import OutputError
 from gpuprof.render.output import check_is_here
-from gpuprof.temporary_files import removed_at_exit
+from gpuprof.temporary_files import give_usual_mode, removed_at_exit
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class FolderOutput:
             draft = Path(tempfile.mkdtemp(prefix=f".{self.path.name}-", dir=self.path.parent))
             with removed_at_exit(draft):
                 write(draft)
-                draft.chmod(_usual_mode())
+                give_usual_mode(draft)
                 self._put(draft)
         except OSError as error:
             msg = f"{self.path} cannot be written: {error.strerror or error}"
@@ -99,10 +99,3 @@ def _check_replaceable(
     if not is_empty and not is_forced:
         msg = f"{target} exists already"
         raise OutputError(msg, "Replace it with --force, or give another name.")
-
-
-def _usual_mode() -> int:
-    """The permissions that a new folder gets; a temporary one is its owner's alone."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o777 & ~mask

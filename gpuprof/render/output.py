@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from gpuprof.errors import OutputError
-from gpuprof.temporary_files import removed_at_exit
+from gpuprof.temporary_files import give_usual_mode, removed_at_exit
 from gpuprof.units import encodable
 
 STDOUT: Final = "-"
@@ -150,15 +150,8 @@ def _save_whole(target: Path, write: Callable[[Path], object]) -> None:
     os.close(handle)
     with removed_at_exit(Path(name)) as temporary:
         write(temporary)
-        temporary.chmod(_usual_mode())
+        give_usual_mode(temporary)
         temporary.replace(target)
-
-
-def _usual_mode() -> int:
-    """The permissions that a new file gets; a temporary file is its owner's alone."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask
 
 
 def write_stdout(text: str) -> None:

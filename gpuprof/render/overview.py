@@ -268,8 +268,7 @@ def _part(row: Row, end: str) -> str:
 
 def _tensor_overview(result: Report) -> tuple[tuple[str, "_Show"], ...]:
     """What the overview shows of a recording of TensorFlow."""
-    per_step = result.tables.get("tensor_transfers_per_step")
-    step = "".join(map(_step, per_step.to_pylist() if per_step is not None else []))
+    step = "".join(map(_step, result.rows("tensor_transfers_per_step")))
     return (
         ("marked_epochs", _epochs_grid),
         ("placement_edges", partial(_edges_grid, step=step)),
@@ -308,10 +307,7 @@ def findings_lines(result: Report, most: int = _FINDINGS, *, has_changes: bool =
     rows_shown = costliest_findings(result, most)
     hidden = {} if has_changes else {"change": None}
     return [
-        *(
-            f"{capital(clean(row['bottom_line']))}."
-            for row in _table_rows(result, "bottom_line")[:1]
-        ),
+        *(f"{capital(clean(row['bottom_line']))}." for row in result.rows("bottom_line")[:1]),
         *(
             f"{number}. {_finding_text(row | hidden, is_short=number > most)}"
             for number, row in enumerate(rows_shown, start=1)
@@ -321,7 +317,7 @@ def findings_lines(result: Report, most: int = _FINDINGS, *, has_changes: bool =
 
 def costliest_findings(result: Report, most: int = _FINDINGS) -> list[Row]:
     """The findings and placement hints to show: the first ones, and those of 5 % of a step."""
-    rows = [*_table_rows(result, "findings"), *_hints(result)]
+    rows = [*result.rows("findings"), *_hints(result)]
     return [
         row for n, row in enumerate(rows) if n < most or (row.get("cost_share") or 0) >= _COSTLY
     ]
@@ -329,7 +325,7 @@ def costliest_findings(result: Report, most: int = _FINDINGS) -> list[Row]:
 
 def _hints(result: Report) -> list[Row]:
     """The worst hint of each cause, with how many more there are."""
-    hints = _table_rows(result, "placement_hints")
+    hints = result.rows("placement_hints")
     count_by_cause = Counter(row["cause"] for row in hints)
     worst = {row["cause"]: row for row in reversed(hints)}
     return [
@@ -337,11 +333,6 @@ def _hints(result: Report) -> list[Row]:
         for row in sorted(worst.values(), key=hints.index)
         for more in [count_by_cause[row["cause"]] - 1]
     ]
-
-
-def _table_rows(result: Report, name: str) -> list[Row]:
-    table = result.tables.get(name)
-    return [] if table is None else table.to_pylist()
 
 
 def _finding_text(row: Row, *, is_short: bool) -> str:

@@ -18,9 +18,9 @@ from gpuprof.units import (
     counted,
     format_bytes,
     format_count,
+    format_rate,
     say_binary_bytes,
     say_ns,
-    say_rate,
     say_share,
 )
 
@@ -227,6 +227,6 @@ def _time_notes(times: TimedProposal) -> Iterator[str]:
         f" {least:.0%} to {most:.0%} of the GPU's peak (single precision, memory bandwidth) and"
         f" take at least {launches[0]:.1f} to {launches[1]:.1f} us each; a"
         f" copy takes {say_ns(link.latency_s * NS_PER_S)} plus its bytes at"
-        f" {say_rate(link.bytes_per_s)}."
+        f" {format_rate(link.bytes_per_s)}."
     )
     yield _PUBLISHED_COPY

@@ -4,11 +4,16 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
-from gpuprof.analyses import analysis_named
+from gpuprof.analyses import ANALYSES, analysis_named
 from gpuprof.jobs.merged import report_of
-from gpuprof.jobs.partial import analyses_of, mergeable, merged, reduced
+from gpuprof.jobs.partial import analyses_of, is_mergeable, merged, reduced
 from gpuprof.profile import Origin, Profile
 from gpuprof.schema import BY_NAME
+
+
+def mergeable():
+    """The analyses that answer for a job whose files are read one by one."""
+    return [*filter(is_mergeable, ANALYSES)]
 
 
 def partial_of(profiles, names=None):

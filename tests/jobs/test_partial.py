@@ -9,11 +9,11 @@ import pytest
 from collective_jobs import Job
 from drawing import draw
 from drawn_jobs import job as stepping_job
-from jobs.joint import alike, exact, job_report, of_rank, partial_of, ranks_of
+from jobs.joint import alike, exact, job_report, mergeable, of_rank, partial_of, ranks_of
 
 from gpuprof.analyses import analysis_named
 from gpuprof.errors import InputError, UsageError
-from gpuprof.jobs.partial import analyses_of, mergeable, merged, reduced
+from gpuprof.jobs.partial import analyses_of, merged, reduced
 from gpuprof.readers.merged_ranks import file_of, joined
 
 JOBS = {

@@ -125,12 +125,8 @@ def _row(copies: Moves, there: str, back: str) -> Row:
         "turns": len(copies),
         "total_ns": int(copies.duration_ns.sum()),
         "bytes": int(copies.bytes.sum()) if (copies.bytes >= 0).all() else None,
-        "suggestion": _suggestion(there, back),
+        "suggestion": f'place "{there}" and "{back}" on one device',
     }
-
-
-def _suggestion(there: str, back: str) -> str:
-    return f'place "{there}" and "{back}" on one device'
 
 
 def _of_tensors(profile: Profile) -> list[Row]:

@@ -8,7 +8,7 @@ import numpy as np
 from gpuprof.cuda import pcie_bytes_per_s
 from gpuprof.errors import UsageError
 from gpuprof.intervals import Int64s
-from gpuprof.units import duration_ns, say_ns, say_rate, to_decimal_bytes
+from gpuprof.units import duration_ns, format_rate, say_ns, to_decimal_bytes
 
 _NS_PER_S: Final = 1_000_000_000
 _GB: Final = to_decimal_bytes("1", "GB")
@@ -96,7 +96,7 @@ def _rates(name: str) -> tuple[float, ...]:
 
 
 def _link(words: str, latency_ns: float, bytes_per_s: float) -> Link:
-    figures = f"{say_ns(latency_ns)} + bytes / {say_rate(bytes_per_s)}"
+    figures = f"{say_ns(latency_ns)} + bytes / {format_rate(bytes_per_s)}"
     return Link(f"{figures} ({words})", latency_ns, bytes_per_s)
 
 

@@ -163,7 +163,7 @@ def _with_bytes(
 ) -> list[Row]:
     """Copies or memsets."""
     return [
-        {"name": name, **of._asdict(), "bytes": _known_sum(size)}
+        {"name": name, **of._asdict(), "bytes": None if (size == UNKNOWN).any() else total(size)}
         for name, durations, size in _WITH_BYTES[table](profile)
         if (of := of_durations(durations)) is not None
     ]
@@ -187,11 +187,6 @@ def _memsets(profile: Profile) -> Iterator[tuple[str, Durations, Durations]]:
 
 # Of activities with bytes: name, durations in ns and bytes of each kind, piece by piece.
 _WITH_BYTES: Final = {"memcpys": _copies_by_kind, "memsets": _memsets}
-
-
-def _known_sum(size: Durations) -> int | None:
-    """The sum of bytes; None where any is unknown."""
-    return None if (size == UNKNOWN).any() else total(size)
 
 
 def _all_calls(profile: Profile) -> list[Row]:

@@ -17,7 +17,7 @@ from gpuprof.analyses.totals.activity_summary import (
     activity_sums,
     sums_of_job,
 )
-from gpuprof.analyses.totals.totals import COPY_SUMS, totals, totals_of_job
+from gpuprof.analyses.totals.totals import COPY_SUMS, ratio, totals, totals_of_job
 from gpuprof.kernel_names import short_name
 from gpuprof.profile import Profile
 from gpuprof.schema import ACTIVITY_SUMMARY, FLOAT, INT, TEXT, Column, Schema
@@ -76,7 +76,7 @@ def _table(sums: list[Row], totals_table: pa.Table) -> pa.Table:
             {name: row[name] for name in TOP_ACTIVITIES.columns if name in row}
             | {
                 "rank": rank,
-                "share": _share(row["total_ns"], gpu_ns),
+                "share": ratio(row["total_ns"], gpu_ns),
                 "short_name": short_name(row["name"]),
             }
             for rank, row in enumerate(ranked, start=1)
@@ -90,10 +90,6 @@ def _whole_ns(totals_table: pa.Table) -> int | None:
     ]
     total_ns: int | None = everything["total_ns"] or everything["implied_ns"]
     return total_ns
-
-
-def _share(part_ns: int | None, total_ns: int | None) -> float | None:
-    return part_ns / total_ns if part_ns is not None and total_ns else None
 
 
 def merged_runs(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

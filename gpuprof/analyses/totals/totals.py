@@ -93,7 +93,7 @@ def totals(profile: Profile) -> pa.Table:
         calls and 0 ns; one that an excerpt does not list, or that was not recorded, has null.
     """
     rows = profile.once(activity_sums).to_pylist()
-    copies = _copies_of_trace(profile) if profile.has("memcpys") else _listed_copies(rows)
+    copies = _by_movement(_copy_sums(profile)) if profile.has("memcpys") else _listed_copies(rows)
     return _table(_Coverage(profile, rows), rows, copies)
 
 
@@ -119,7 +119,7 @@ def _table(coverage: "_Coverage", rows: Sequence[Row], copies: Mapping[str, "_Su
     everything = _everything(groups, coverage)
     all_ns = everything["total_ns"] or everything["implied_ns"]
     for group in (*groups, everything):
-        group["share"] = _ratio(group["total_ns"], all_ns)
+        group["share"] = ratio(group["total_ns"], all_ns)
     api = _group("api_calls", None, _of_kind(rows, "api"), is_known=coverage.is_whole("api"))
     api |= {"bytes": None, "implied_ns": coverage.implied_ns(("api",))}
     return TOTALS.table([*groups, everything, api])
@@ -167,11 +167,6 @@ def _listed_copies(rows: Sequence[Row]) -> dict[str, _Sum]:
         n: [r for r in rows if (r["activity_kind"], r["name"]) == ("memcpy", n)] for n in names
     }
     return {name: _Sum.of(of_name) for name, of_name in listed.items()}
-
-
-def _copies_of_trace(profile: Profile) -> dict[str, _Sum]:
-    """The same with staged and device copies to peers apart."""
-    return _by_movement(_copy_sums(profile))
 
 
 def _by_movement(sums: pa.Table) -> dict[str, _Sum]:
@@ -273,19 +268,15 @@ def _group(name: str, part_of: str | None, sums: _Sum, *, is_known: bool) -> Row
     row: Row = {"activity_group": name, "part_of": part_of, "listed_ns": listed}
     if not is_known:
         return row | dict.fromkeys(("calls", "total_ns", "mean_ns", "bytes", "implied_ns"))
+    per_ns = ratio(sums.bytes, sums.total_ns)
     return row | {
         "calls": sums.calls,
         "total_ns": sums.total_ns,
-        "mean_ns": _ratio(sums.total_ns, sums.calls),
+        "mean_ns": ratio(sums.total_ns, sums.calls),
         "bytes": sums.bytes,
-        "bytes_per_s": _rate(sums),
+        "bytes_per_s": None if per_ns is None else per_ns * NS_PER_S,
         "implied_ns": None,
     }
-
-
-def _rate(sums: _Sum) -> float | None:
-    per_ns = _ratio(sums.bytes, sums.total_ns)
-    return None if per_ns is None else per_ns * NS_PER_S
 
 
 def _everything(groups: list[Row], coverage: _Coverage) -> Row:
@@ -301,7 +292,8 @@ def _everything(groups: list[Row], coverage: _Coverage) -> Row:
     }
 
 
-def _ratio(part: float | None, total: float | None) -> float | None:
+def ratio(part: float | None, total: float | None) -> float | None:
+    """A part of a total; None where either is unknown, or the total is 0."""
     return part / total if part is not None and total else None
 
 

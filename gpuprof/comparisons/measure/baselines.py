@@ -45,9 +45,9 @@ class Baseline(NamedTuple):
         return f"{counted(len(self.runs), 'run', 'runs')}, {format_bytes(total)}"
 
 
-def project_folder(start: Path | None = None) -> Path:
+def project_folder() -> Path:
     """Where baselines of the project are."""
-    here = (start or Path.cwd()).absolute()
+    here = Path.cwd().absolute()
     folders = [here, *here.parents]
     marks = (Path(_FOLDER) / _BASELINES, Path(".git"))
     projects = (folder for mark in marks for folder in folders if (folder / mark).exists())

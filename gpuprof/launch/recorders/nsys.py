@@ -9,6 +9,7 @@ import re
 import shutil
 import signal
 import subprocess
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Final
@@ -16,10 +17,16 @@ from typing import Final
 from gpuprof import nsight
 from gpuprof.errors import MissingToolError, RecordError
 from gpuprof.launch.contract import Ended, LaunchedRun, Program, Recorded, Recorder
-from gpuprof.launch.recorders.nsys_compatibility import incompatibility
 from gpuprof.launch.recorders.nsys_scrub import scrub
 from gpuprof.launch.run import provenance
-from gpuprof.launch.run.gpus import described_gpus, driver_cuda, driver_version, gpus, why_no_gpu
+from gpuprof.launch.run.gpus import (
+    Gpu,
+    described_gpus,
+    driver_cuda,
+    driver_version,
+    gpus,
+    why_no_gpu,
+)
 from gpuprof.launch.run.window import DOMAIN, RANGE, CaptureWindow, in_seconds
 from gpuprof.manifest import MARKS, RECORDER_LOG
 
@@ -39,6 +46,10 @@ _GPU_TABLES: Final = (
 _PUSH_POP, _START_END = 59, 60
 _SIGNAL_BASE: Final = 128
 _FULL: Final = "No space left on device"
+# Sources: "GPU architectures starting with Pascal" and "any driver from 450 on" of the Nsight
+# Systems Installation Guide.
+_OLDEST_CAPABILITY: Final = (6, 0)
+_OLDEST_DRIVER: Final = 450
 
 
 def obstacle(_: Program) -> RecordError | None:
@@ -55,6 +66,27 @@ def obstacle(_: Program) -> RecordError | None:
 def doubt() -> str | None:
     """Why it would record nothing here."""
     return incompatibility(gpus(), driver_version(), driver_cuda(), nsight.newest_cuda())
+
+
+def incompatibility(
+    gpus: Sequence[Gpu],
+    driver: str | None,
+    driver_cuda: tuple[int, int] | None,
+    nsys_cuda: tuple[int, int] | None,
+) -> str | None:
+    """Why this nsys would record nothing, with status 0, in a clause; None where it is compatible.
+
+    An nsys that is older than the driver's CUDA brings no tracer for it (``libcupti.so.*``).
+    """
+    if driver and int(driver.partition(".")[0]) < _OLDEST_DRIVER:
+        return f"nsys needs driver {_OLDEST_DRIVER} or newer; this is {driver}"
+    if nsys_cuda and driver_cuda and nsys_cuda[0] < driver_cuda[0]:
+        newest, runs = ("{}.{}".format(*cuda) for cuda in (nsys_cuda, driver_cuda))
+        return f"this nsys traces CUDA up to {newest}; the driver runs {runs}"
+    old = [gpu for gpu in gpus if gpu.compute_capability < _OLDEST_CAPABILITY]
+    if old:
+        return f"nsys records Pascal and newer GPUs; {old[0].name} is older"
+    return None
 
 
 def command(run: LaunchedRun, arguments: tuple[str, ...]) -> list[str]:

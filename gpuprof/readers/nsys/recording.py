@@ -211,7 +211,8 @@ def _was_on(capture: Mapping[str, list[str]], trace: str) -> bool:
 
 
 def _origin(export: Export, capture: Mapping[str, list[str]], warnings: tuple[str, ...]) -> Origin:
-    versions = _export_versions(export)
+    table = next((table for table in _METADATA if export.has(table, "name", "value")), "")
+    versions = dict(export.select(table, "WHERE name LIKE 'EXPORT_%_VERSION'", name=str, value=str))
     exporter = versions.get("EXPORT_PRODUCT_VERSION")
     epoch, utc = _started(export)
     return Origin(
@@ -249,11 +250,6 @@ def _recorder_version(export: Export, exporter: str | None) -> str | None:
         return None
     is_exporter = exporter is not None and f"{exporter}.".startswith(f"{installed[1]}.")
     return exporter if is_exporter else installed[1]
-
-
-def _export_versions(export: Export) -> dict[str, str]:
-    table = next((table for table in _METADATA if export.has(table, "name", "value")), "")
-    return dict(export.select(table, "WHERE name LIKE 'EXPORT_%_VERSION'", name=str, value=str))
 
 
 def _started(export: Export) -> tuple[int | None, str | None]:

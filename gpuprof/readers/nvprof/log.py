@@ -209,7 +209,9 @@ class Frame:
         if profiling is not None:
             self._start(int(profiling[1]), profiling[2])
         elif line.startswith("Profiling application:"):
-            self._application(process_id, line.partition(":")[2].strip() or None)
+            run_id = self._run_of.get(process_id)
+            if run_id is None or run_id in self._with_result:
+                self._start(process_id, line.partition(":")[2].strip() or None)
         elif line.startswith("Profiling result:"):
             self._result(process_id)
         elif line.startswith("Generated result file:"):
@@ -269,11 +271,6 @@ class Frame:
         self._run_of[process_id] = run_id
         self._spans[run_id] = (self._heard, self._heard)
         return run_id
-
-    def _application(self, process_id: int | None, command: str | None) -> None:
-        run_id = self._run_of.get(process_id)
-        if run_id is None or run_id in self._with_result:
-            self._start(process_id, command)
 
     def _result(self, process_id: int | None) -> None:
         run_id = self._run_of.get(process_id)

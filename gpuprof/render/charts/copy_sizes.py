@@ -14,9 +14,9 @@ from gpuprof.render.contract import RECORDING, Row
 from gpuprof.schema import Schema
 from gpuprof.units import (
     NS_PER_S,
+    format_rate,
     say_binary_bytes,
     say_ns,
-    say_rate,
     say_share,
     tick_ns,
     time_axis,
@@ -162,7 +162,7 @@ def _entry(rows: list[Row]) -> str:
     name, fit = group_name(group_of(rows[0])), rows[0]
     if fit["bandwidth_bytes_per_s"] is None or fit["latency_ns"] is None:
         return name
-    rate = say_rate(fit["bandwidth_bytes_per_s"])
+    rate = format_rate(fit["bandwidth_bytes_per_s"])
     return f"{name}: line of {say_ns(fit['latency_ns'])} + bytes / ({rate})"
 
 

@@ -8,7 +8,7 @@ from gpuprof.labels import label
 from gpuprof.render.charts import canvas
 from gpuprof.render.charts.contract import Chart, Picture, Results
 from gpuprof.render.contract import RECORDING, Row
-from gpuprof.units import format_bytes, format_rate, say_ns, say_rate, say_share, time_axis
+from gpuprof.units import format_bytes, format_rate, say_ns, say_share, time_axis
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,7 +46,7 @@ def _finding(rows: list[Row]) -> str:
     if most["total_ns"] < _MOST * of_way:
         return f"Copies {way} take most time: {_part(of_way, total)}"
     path = "" if most["path"] == "direct" else f" {label(most['path'])}"
-    rate = f", at {say_rate(most['bytes_per_s'])}" if most["bytes_per_s"] else ""
+    rate = f", at {format_rate(most['bytes_per_s'])}" if most["bytes_per_s"] else ""
     return (
         f"Copies from {most['src']} to {most['dst']}{path} take most time:"
         f" {_part(most['total_ns'], total)}{rate}"

@@ -8,7 +8,7 @@ from gpuprof.render.charts import canvas
 from gpuprof.render.charts.contract import Chart, Picture, Results
 from gpuprof.render.charts.placement_layout import GAP, Box, Plan, Point, arranged
 from gpuprof.render.contract import RECORDING, Row
-from gpuprof.units import format_bytes, say_share
+from gpuprof.units import capital, format_bytes, say_share
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,8 +51,7 @@ def picture(results: Results) -> Picture:
 
 def _finding(edges: list[Row], hints: list[Row]) -> str:
     if hints:
-        finding: str = hints[0]["finding"]
-        return finding[:1].upper() + finding[1:]
+        return capital(hints[0]["finding"])
     sizes = [row["bytes_per_step"] for row in edges]
     if not edges:
         return "Nothing is copied between devices in a step"

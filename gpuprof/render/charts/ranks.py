@@ -9,7 +9,7 @@ import pyarrow as pa
 from gpuprof.render.charts import canvas
 from gpuprof.render.charts.contract import Chart, Picture, Results
 from gpuprof.render.contract import RECORDING, Row
-from gpuprof.units import say_ns, say_share
+from gpuprof.units import capital, say_ns, say_share
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -84,7 +84,7 @@ def _finding(devices: list[Row]) -> str:
         )
     part = f", most of it {longest['longer_part']}" if longest["longer_part"] else ""
     return (
-        f"{_name(longest)[:1].upper()}{_name(longest)[1:]} works {say_share(excess)} longer than"
+        f"{capital(_name(longest))} works {say_share(excess)} longer than"
         f" the median device in a step{part}; it is the slowest in"
         f" {say_share(longest['slowest_share'])} of the steps"
     )

@@ -10,7 +10,7 @@ import pyarrow as pa
 from gpuprof.render.charts import canvas
 from gpuprof.render.charts.contract import Chart, Picture, Results
 from gpuprof.render.contract import RECORDING
-from gpuprof.units import counted, listed, say_share, time_axis
+from gpuprof.units import capital, counted, listed, say_share, time_axis
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -54,7 +54,7 @@ def finding(rows: pa.Table) -> str:
         if usual[part] >= _LEAST_SHARE
     ]
     if len(names) == 1:
-        return f"{names[0][:1].upper()}{names[0][1:]} {listed(words)} of the time"
+        return f"{capital(names[0])} {listed(words)} of the time"
     text = f"Of {counted(len(names), 'device', 'devices')} the median {listed(words)} of the time"
     excess, place, part = max(
         (share - usual[part], place, part)

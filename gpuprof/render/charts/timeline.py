@@ -14,7 +14,7 @@ from gpuprof.render.charts.canvas import Look
 from gpuprof.render.charts.contract import Chart, Picture, Results
 from gpuprof.render.charts.device_choice import choose_devices
 from gpuprof.render.contract import RECORDING, Row
-from gpuprof.units import say_ns, time_axis
+from gpuprof.units import capital, say_ns, time_axis
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,18 +47,12 @@ def look(lane: str) -> Look:
     return _LOOKS.get(lane, canvas.PEER)
 
 
-def lane_name(lane: str) -> str:
-    """A lane's name for people."""
-    return label(lane)
-
-
 def picture(results: Results) -> Picture:
     """The rows of `lanes_over_time`, under the worst of the findings."""
     rows = results.table("lanes_over_time")
     findings = results.table("findings").to_pylist()
     if findings:
-        worst: str = findings[0]["finding"]
-        return Picture(worst[:1].upper() + worst[1:], rows)
+        return Picture(capital(findings[0]["finding"]), rows)
     return Picture(_span(rows.to_pylist()), rows)
 
 
@@ -118,7 +112,7 @@ def _labels(places: list[_Place]) -> list[str]:
     last: object = labels  # no device
     for device, lane in places:
         name = "unknown device" if device is None else f"device {device}"
-        labels.append(lane_name(lane) if device == last else f"{name}   {lane_name(lane)}")
+        labels.append(label(lane) if device == last else f"{name}   {label(lane)}")
         last = device
     return labels
 

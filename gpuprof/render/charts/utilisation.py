@@ -7,7 +7,7 @@ from gpuprof.render.charts import canvas
 from gpuprof.render.charts.contract import Chart, Picture, Results
 from gpuprof.render.charts.device_choice import choose_devices
 from gpuprof.render.contract import RECORDING, Row
-from gpuprof.units import say_share, time_axis
+from gpuprof.units import capital, say_share, time_axis
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,8 +31,7 @@ def _finding(rows: list[Row]) -> str:
     busy, waits = (_shares(rows, column) for column in ("kernel_ns", "exposed_transfer_ns"))
     least, most = (choose(busy, key=lambda device: busy[device]) for choose in (min, max))
     low, high = say_share(busy[least]), say_share(busy[most])
-    name = device_name(least)
-    sentence = f"{name[:1].upper()}{name[1:]} runs kernels {low} of the time"
+    sentence = f"{capital(device_name(least))} runs kernels {low} of the time"
     if low == high and len(busy) > 1:
         sentence = f"Each of {len(busy)} devices runs kernels {low} of the time"
     elif low != high:

@@ -25,16 +25,17 @@ def report_summary(
         requested: Names of the tables that were requested; None for the overview.
     """
     origin = result.origin
+    charts = charts_about(RECORDING)
     summary = Summary(
         f"{origin.source}: {origin.recorder}, read as {origin.reader}",
         grids=tuple(report_grids(result, Page(tables=requested))),
         notes=result.notes,
         tables=tuple(available),
-        charts=_charts(available),
+        charts=tuple(chart.name for chart in charts if {*chart.tables} <= {*available}),
     )
     if requested is not None:
         return summary
-    devices = recording_figures.rows_of(result, "breakdown")
+    devices = result.rows("breakdown")
     grid_of = {grid.title: grid for grid in summary.grids}
     bars = [recording_figures.breakdown(devices)] if devices else []
     figures = tuple(_named_first(figure, grid_of.get(figure.title)) for figure in bars)
@@ -73,8 +74,3 @@ def _point(row: Row) -> Point:
     elif win and row.get("win_share"):
         detail += f" Saves {win}."
     return Point(f"{capital(row['finding'])}.", detail, row["table"])
-
-
-def _charts(available: Sequence[str]) -> tuple[str, ...]:
-    charts = charts_about(RECORDING)
-    return tuple(chart.name for chart in charts if {*chart.tables} <= {*available})

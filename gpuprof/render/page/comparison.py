@@ -173,9 +173,7 @@ def _waterfall(
             f"waterfall-{number}",
             f"{title}: no part differs by 1 % of the time of {baseline}",
             "Too little to draw.",
-            None,
-            "sentence",
-            "split",
+            table="split",
         )
     first = waterfall.axis_start(steps)
     cut = f" Bars begin at {say_ns(first)}." if first else ""

@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 
 from gpuprof.labels import label
 from gpuprof.render.cells import clean
-from gpuprof.render.charts.timeline import lane_name
 from gpuprof.render.contract import Row
 from gpuprof.short_texts import cut
 from gpuprof.units import format_bytes, format_ns, format_rate, format_share
@@ -82,8 +81,8 @@ class Figure(NamedTuple):
     name: str
     title: str
     caption: str
-    shown: Any
-    kind: str
+    shown: Any = None
+    kind: str = "sentence"
     table: str = ""
 
 
@@ -175,7 +174,7 @@ def lanes_data(
     unit = max(1, slice_ns // _STEPS_OF_SLICE)
     lanes: dict[tuple[int | None, str], dict[str, Any]] = {}
     for (device, lane, is_exposed), part in _parts(table):
-        head = {"device": device, "lane": lane, "name": lane_name(lane)}
+        head = {"device": device, "lane": lane, "name": label(lane)}
         intervals = lanes.setdefault((device, lane), head | {"exposed": [], "hidden": []})
         intervals["exposed" if is_exposed else "hidden"] = _deltas(part, first, unit)
     names = _Names()

@@ -8,7 +8,7 @@ from gpuprof.profile import Profile
 from gpuprof.render.cells import clean, schema_columns
 from gpuprof.render.overview import findings_lines, for_people
 from gpuprof.render.page.document import Document, html
-from gpuprof.render.page.recording_figures import figures, rows_of
+from gpuprof.render.page.recording_figures import figures
 from gpuprof.render.page.tables import page_table
 from gpuprof.reports import Report, report
 from gpuprof.units import format_bytes, say_ns, say_share
@@ -80,7 +80,7 @@ def report_page(
     """
     result = for_people(report_of_page, has_full_names=has_full_names)
     named = {*names, *_named_tables(result)}
-    has_tensors = bool(rows_of(result, "placement_edges"))
+    has_tensors = bool(result.rows("placement_edges"))
     origin = result.origin
     source = clean(str(origin.source))
     return html(
@@ -124,7 +124,7 @@ def _with_named_tables(profile: Profile, names: Sequence[str]) -> Report:
 
 def _named_tables(result: Report) -> list[str]:
     """The tables that tell more of findings."""
-    return [row["table"] for name in _NAMING for row in rows_of(result, name)]
+    return [row["table"] for name in _NAMING for row in result.rows(name)]
 
 
 def verdict(result: Report) -> tuple[str, ...]:
@@ -132,7 +132,7 @@ def verdict(result: Report) -> tuple[str, ...]:
     lines = findings_lines(result)
     if lines:
         return tuple(lines)
-    top, steps = (rows_of(result, name) for name in ("top_activities", "tensor_transfers_per_step"))
+    top, steps = (result.rows(name) for name in ("top_activities", "tensor_transfers_per_step"))
     if top and top[0]["total_ns"] is not None:
         share = "" if top[0]["share"] is None else f", {say_share(top[0]['share'])} of all"
         name = clean(top[0]["name"])

@@ -68,7 +68,7 @@ def _placement(result: Report) -> Figure | None:
         return None
     shown = placement_chart.CHART.picture(Results(result.tables))
     # The verdict has said a hint.
-    title = placement_chart.CHART.title if rows_of(result, "placement_hints") else shown.finding
+    title = placement_chart.CHART.title if result.rows("placement_hints") else shown.finding
     return Figure(
         "placement",
         title,
@@ -84,7 +84,7 @@ def _device_choice(result: Report) -> DeviceChoice:
     """The devices that a page draws one by one; its tables have all of them."""
     busy = {
         row["device_id"]: 1 - row["idle_ns"] / max(row["span_ns"], 1)
-        for row in rows_of(result, "breakdown")
+        for row in result.rows("breakdown")
     }
     return choose_devices(busy)
 
@@ -100,7 +100,7 @@ def _on_left_out(result: Report) -> str:
 
 def _breakdown(result: Report) -> Figure:
     devices = _device_choice(result).devices
-    rows = [row for row in rows_of(result, "breakdown") if row["device_id"] in devices]
+    rows = [row for row in result.rows("breakdown") if row["device_id"] in devices]
     return breakdown(rows, _on_left_out(result))
 
 
@@ -146,7 +146,7 @@ def _of_devices(table: pa.Table, choice: DeviceChoice) -> pa.Table:
 def _timeline(result: Report) -> Figure:
     choice = _device_choice(result)
     ranges, of_lanes = (
-        [row for row in rows_of(result, name) if row["device_id"] in choice.devices]
+        [row for row in result.rows(name) if row["device_id"] in choice.devices]
         for name in ("lane_ranges", "lane_kernels")
     )
     shown = short_names(row["name"] for row in of_lanes)
@@ -180,7 +180,7 @@ def _ranks_over_time(result: Report) -> Figure | None:
 
 
 def _steps(result: Report) -> Figure | None:
-    rows = rows_of(result, "steps")
+    rows = result.rows("steps")
     if len({row["step"] for row in rows}) < _LEAST_STEPS:
         return None
     shown = steps.CHART.picture(Results(result.tables))
@@ -197,10 +197,10 @@ def _steps(result: Report) -> Figure | None:
 
 def _kernels(result: Report) -> Figure | None:
     """The kernels that take most time; of a summary those that it lists first."""
-    rows = rows_of(result, "kernel_summary") or [
-        row for row in rows_of(result, "top_activities") if row["activity_kind"] == "kernel"
+    rows = result.rows("kernel_summary") or [
+        row for row in result.rows("top_activities") if row["activity_kind"] == "kernel"
     ]
-    groups = {row["activity_group"]: row for row in rows_of(result, "totals")}
+    groups = {row["activity_group"]: row for row in result.rows("totals")}
     group = groups.get("kernels")
     costliest = kernels.top(rows, group["total_ns"] if group else None)
     if not costliest:
@@ -210,9 +210,7 @@ def _kernels(result: Report) -> Figure | None:
             "kernels",
             f"Kernels take {say_share(group['share'])} of the GPU time",
             "That is too little to draw.",
-            None,
-            "sentence",
-            "kernel_summary",
+            table="kernel_summary",
         )
     return Figure(
         "kernels",
@@ -221,7 +219,7 @@ def _kernels(result: Report) -> Figure | None:
         " calls.",
         _kernel_bars(costliest),
         "bars",
-        "kernel_summary" if rows_of(result, "kernel_summary") else "top_activities",
+        "kernel_summary" if result.rows("kernel_summary") else "top_activities",
     )
 
 
@@ -242,7 +240,7 @@ def _transfer_share(result: Report) -> tuple[float, str]:
     """The share of its time for which the device that transfers most does so, and its name."""
     shares = [
         (row["busy_transfer_ns"] / row["span_ns"], device_name(row["device_id"]))
-        for row in rows_of(result, "breakdown")
+        for row in result.rows("breakdown")
         if row["span_ns"]
     ]
     return max(shares, key=itemgetter(0), default=(1.0, ""))
@@ -255,11 +253,9 @@ def _matrix(result: Report) -> Figure:
             "matrix",
             f"{capital(device)} transfers {say_share(share)} of the time, more than any other",
             "Too little to draw where to, and in which sizes.",
-            None,
-            "sentence",
-            "peer_matrix",
+            table="peer_matrix",
         )
-    rows, note = matrix_chart.of_busiest_ends(rows_of(result, "peer_matrix"))
+    rows, note = matrix_chart.of_busiest_ends(result.rows("peer_matrix"))
     shown = f" Shown: {note}." if note else ""
     return Figure(
         "matrix",
@@ -274,7 +270,7 @@ def _matrix(result: Report) -> Figure:
 
 def _utilisation(result: Report) -> Figure:
     devices = _device_choice(result).devices
-    rows = [r for r in rows_of(result, "utilisation_over_time") if r["device_id"] in devices]
+    rows = [r for r in result.rows("utilisation_over_time") if r["device_id"] in devices]
     return Figure(
         "utilisation",
         utilisation.CHART.picture(Results(result.tables)).finding,
@@ -299,9 +295,3 @@ def _copy_sizes(result: Report) -> Figure | None:
         "lines",
         "copy_sizes",
     )
-
-
-def rows_of(result: Report, name: str) -> list[Row]:
-    """The rows of a table; none where the recording cannot tell."""
-    table: pa.Table | None = result.tables.get(name)
-    return [] if table is None else table.to_pylist()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gpuprof.analyses.facts.timeline import timelines
 from gpuprof.analyses.time.breakdown import ANALYSIS, BREAKDOWN, breakdown
-from gpuprof.cuda import TRANSFER_MEMCPY_KINDS, is_communication
+from gpuprof.cuda import HOST_MEMCPY_KINDS, PEER_MEMCPY_KINDS, is_communication
 from gpuprof.selection import Selection
 
 PARTS = (
@@ -184,7 +184,7 @@ def oracle(kernels, memcpys, memsets):
     for start, end, copy in memcpys:
         ends = {copy["device_id"], copy.get("src_device_id"), copy.get("dst_device_id")} - {None}
         crosses = copy.get("src_device_id") != copy.get("dst_device_id")
-        moves = copy["memcpy_kind"] in TRANSFER_MEMCPY_KINDS or crosses
+        moves = copy["memcpy_kind"] in HOST_MEMCPY_KINDS | PEER_MEMCPY_KINDS or crosses
         for device in ends:
             paint(3 if moves else 4, device, start, end)
     for start, end, memset in memsets:
