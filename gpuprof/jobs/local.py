@@ -15,7 +15,7 @@ from gpuprof import machine, spilling
 from gpuprof.errors import GpuprofError
 from gpuprof.jobs.backend import Loss
 from gpuprof.jobs.contract import Work
-from gpuprof.jobs.memory import memory_bytes
+from gpuprof.jobs.memory import check_measurable, memory_bytes
 from gpuprof.jobs.plan import Task
 from gpuprof.jobs.process import Worker
 from gpuprof.jobs.task import TaskResult
@@ -68,8 +68,13 @@ class LocalWorkers:
         return task, result
 
     def __enter__(self) -> Self:
-        """Watch the memory of the workers to come."""
+        """Watch the memory of the workers to come.
+
+        Raises:
+            MissingToolError: It has a limit, and this system does not say what they take.
+        """
         if self._limit_bytes is not None:
+            check_measurable()
             threading.Thread(target=self._watch, daemon=True).start()
         return self
 

@@ -1,13 +1,26 @@
 """How much memory other processes take."""
 
-import importlib
+import importlib.util
 from pathlib import Path
 from typing import Final
+
+from gpuprof.errors import MissingToolError
 
 _STATUS: Final = "/proc/{}/status"
 # What a process reads through the page cache is not its own.
 _PRIVATE: Final = ("RssAnon:", "RssShmem:")
 _MOST: Final = "VmHWM:"
+
+
+def check_measurable() -> None:
+    """See that the memory of other processes can be measured here.
+
+    Raises:
+        MissingToolError: It cannot.
+    """
+    if not _fields("self") and importlib.util.find_spec("psutil") is None:
+        msg = "--memory-limit needs the package psutil on this system"
+        raise MissingToolError(msg, "Install it: pip install psutil")
 
 
 def memory_bytes(process_id: int | str) -> int:

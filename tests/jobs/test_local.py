@@ -10,8 +10,8 @@ import pytest
 from counting import Counting, Failing
 
 from gpuprof import engine, machine
-from gpuprof.errors import GpuprofError
-from gpuprof.jobs import process
+from gpuprof.errors import GpuprofError, MissingToolError
+from gpuprof.jobs import memory, process
 from gpuprof.jobs.engine import run
 from gpuprof.jobs.files import job_files
 from gpuprof.jobs.settings import Settings
@@ -102,6 +102,14 @@ def test_a_file_that_takes_too_much_memory_is_left_out(job_of):
 
     assert shape(result) == "((0 1 3) 4)"
     assert reasons(result, folder) == ["rank02.txt takes more memory than --memory-limit allows"]
+
+
+def test_a_limit_that_cannot_be_watched_is_refused(job_of, monkeypatch):
+    monkeypatch.setattr(memory, "_STATUS", "/nowhere/{}")
+    monkeypatch.setitem(sys.modules, "psutil", None)
+
+    with pytest.raises(MissingToolError, match="--memory-limit needs the package psutil"):
+        outcome(job_of(1), limit_bytes=300_000_000)
 
 
 def test_without_a_limit_the_same_file_is_read(job_of):

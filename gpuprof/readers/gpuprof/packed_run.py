@@ -6,7 +6,6 @@ member.
 """
 
 import hashlib
-import os
 import shutil
 import stat
 import tempfile
@@ -18,6 +17,7 @@ from typing import IO, Any, Final
 from gpuprof import json_input
 from gpuprof.errors import CorruptFileError, InputError, OutputError, UnknownFormatError
 from gpuprof.manifest import MANIFEST, read_manifest
+from gpuprof.temporary_files import give_usual_mode
 
 INDEX: Final = "gpuprof-pack.json"
 VERSION: Final = 1
@@ -165,7 +165,7 @@ def _unpack_whole(
                 msg = f"{file}: {name!r} in it was changed or damaged; nothing was unpacked"
                 raise CorruptFileError(msg, _HINT)
         _check_is_run(file, temporary)
-        temporary.chmod(_usual_folder_mode())
+        give_usual_mode(temporary)
         temporary.replace(folder)
     except zipfile.BadZipFile as error:
         msg = f"{file}: {error}; nothing was unpacked"
@@ -190,10 +190,3 @@ def _check_is_run(file: Path, folder: Path) -> None:
         msg = f"{file}: holds no {MANIFEST}; nothing was unpacked"
         raise CorruptFileError(msg, _HINT)
     read_manifest(folder)
-
-
-def _usual_folder_mode() -> int:
-    """The permissions that a new folder gets; a temporary one is its owner's alone."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o777 & ~mask
