@@ -30,7 +30,7 @@ from gpuprof.comparisons.measure.differences import difference_rows, figure_rows
 from gpuprof.comparisons.measure.kernels import Side, kernel_rows
 from gpuprof.comparisons.measure.matching import matched
 from gpuprof.comparisons.measure.other_kernels import other_kernels_of
-from gpuprof.comparisons.measure.phase_names import phase_names, uncompared_rows
+from gpuprof.comparisons.measure.phase_names import in_quotes, phase_names, uncompared_rows
 from gpuprof.comparisons.measure.runs import (
     Variant,
     known_figures,
@@ -102,7 +102,7 @@ def comparison(
     if (by_calls := _by_call(chosen, seconds, phases[0], compared[0])) is not None:
         return by_calls
     first, *other_phases = sorted(compared, key=lambda phase: -phase.largest_ns)
-    brief = [in_brief(phase.result.phase, phase.cases) for phase in other_phases]
+    brief = [in_brief(phase.result.phase or "", phase.cases) for phase in other_phases]
     return replace(
         first.result,
         verdict=" ".join([first.result.verdict, *brief]),
@@ -165,7 +165,7 @@ def _of_phase(
         for candidate, pair in zip(candidates, pairs, strict=True)
         for row in mismatches(base, candidate, pair.kernels)
     ]
-    place = chosen if phase is None else f"{chosen} in {phase}"
+    place = chosen if phase is None else f"{chosen} in {in_quotes(phase)}"
     result = Comparison(
         chosen,
         unit,

@@ -7,6 +7,7 @@ from gpuprof.analyses.facts.step_windows import DETECTED
 from gpuprof.analyses.findings.incomplete import recorded_calls
 from gpuprof.comparisons.measure.compared_steps import FROM_CALLS, FROM_EPOCHS, STEP, ComparedSteps
 from gpuprof.comparisons.measure.matching import has_shapes
+from gpuprof.comparisons.measure.phase_names import in_quotes
 from gpuprof.comparisons.measure.runs import Variant
 from gpuprof.comparisons.rows import Uncompared
 from gpuprof.kernel_names import short_name
@@ -20,7 +21,7 @@ _NAMED: Final = 3  # Phases of one variant that a sentence names; the table has 
 _TIMES: Final = ("gpu_activity_ns", "kernel_ns", "span_ns")
 _GUESSED: Final = (
     "Compared by step ({counts}). No range marks the steps, so they are inferred from kernels that"
-    " repeat in the same order ({text}). Activity outside steps is left out."
+    ' repeat in the same order ("{text}"). Activity outside steps is left out.'
 )
 
 
@@ -50,7 +51,8 @@ def uncompared_notes(rows: Sequence[Uncompared], variants: int) -> list[str]:
     notes = []
     for label in dict.fromkeys(row.variant for row in rows):
         phases = [
-            f"phase {row.phase}, {counted(row.steps, 'step', 'steps')}, {say_ns(row.step_ns)} each"
+            f"phase {in_quotes(row.phase)}, {counted(row.steps, 'step', 'steps')},"
+            f" {say_ns(row.step_ns)} each"
             for row in rows
             if row.variant == label
         ]

@@ -7,6 +7,7 @@ from gpuprof.comparisons.judge.outcomes import CALLS, COPIES, EPOCHS, IMPLIED, N
 from gpuprof.comparisons.measure.compared_steps import STEP
 from gpuprof.comparisons.measure.difference_parts import EXPOSED, KERNELS, SUMS
 from gpuprof.comparisons.measure.other_kernels import KernelsAlone
+from gpuprof.comparisons.measure.phase_names import in_quotes
 from gpuprof.comparisons.words.cases import (
     PER_STEP,
     Case,
@@ -82,7 +83,7 @@ def headline(baseline: str, cases: Sequence[Case], unit: str) -> str:
     return f"{baseline} and {listed(different or [case.label for case in cases])}"
 
 
-def in_brief(phase: str | None, cases: Sequence[Case]) -> str:
+def in_brief(phase: str, cases: Sequence[Case]) -> str:
     """Another phase than the one that the verdict is of: how much it differs."""
     named = largest(cases)
     clauses = [
@@ -91,7 +92,7 @@ def in_brief(phase: str | None, cases: Sequence[Case]) -> str:
         else f"{case.label} takes {change(case)} per step"
         for case in named
     ]
-    return f"In {phase}, {listed(clauses)}{further_cases(cases, named)}."
+    return f"In {in_quotes(phase)}, {listed(clauses)}{further_cases(cases, named)}."
 
 
 def unequal_work(baseline: str, case: Case, *, of_recordings: bool) -> str:
