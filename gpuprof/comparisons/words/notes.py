@@ -10,6 +10,7 @@ from gpuprof.comparisons.measure.matching import has_shapes
 from gpuprof.comparisons.measure.phase_names import in_quotes
 from gpuprof.comparisons.measure.runs import Variant
 from gpuprof.comparisons.rows import Uncompared
+from gpuprof.facts import KERNELS_RERUN
 from gpuprof.kernel_names import short_name
 from gpuprof.profile import Profile
 from gpuprof.reports import cannot, recording_notes
@@ -77,6 +78,19 @@ def _devices(variants: Mapping[str, Variant]) -> list[str]:
         " exposed times are those of the busiest device of each."
     )
     return [note]
+
+
+def without_idle_times(*variants: Variant) -> str:
+    """Why idle times and sums of some variants tell nothing of their programs; empty where they do.
+
+    Kernels are missing from a recording, or its profiler ran them again.
+    """
+    profiles = {variant.label: variant.median.compared.profile for variant in variants}
+    missing = [label for label, profile in profiles.items() if recorded_calls(profile)]
+    rerun = [label for label, p in profiles.items() if KERNELS_RERUN in p.origin.warnings]
+    clauses = [f"kernels are missing from {listed(missing)}"] if missing else []
+    clauses += [f"the profiler ran kernels of {listed(rerun)} again"] if rerun else []
+    return listed(clauses)
 
 
 def _incomplete(variants: Mapping[str, Variant]) -> list[str]:

@@ -25,6 +25,7 @@ from gpuprof.comparisons.words.reasons import causes, causes_in_kernels, reason,
 from gpuprof.kernel_names import short_names
 from gpuprof.short_texts import LONGEST_IN_WORDS, cut
 from gpuprof.units import (
+    capital,
     format_bytes,
     format_change,
     format_count,
@@ -67,8 +68,9 @@ def headline(baseline: str, cases: Sequence[Case], unit: str) -> str:
         (case,) = largest(judged, 1)
         if basis == CALLS:
             growth = case.outcome.call_percent or 0
+            other = "" if case.lacking else "; the work differs"
             change_text = format_change(growth)
-            return f"Kernel calls change by {change_text} in {case.label}; the work differs"
+            return f"Kernel calls change by {change_text} in {case.label}{other}"
         if basis == COPIES:
             return f"In each step, {_step_copies(case.label, case.candidate)} between devices"
         if basis == EPOCHS:
@@ -176,10 +178,27 @@ def _count(value: float) -> str:
 def _calls(baseline: str, cases: Sequence[Case], _: str) -> str:
     """The time per call, of recordings that hold different amounts of work."""
     named = largest(cases)
-    clauses = [unequal_work(baseline, case, of_recordings=True) for case in named]
+    lacking = [_without_idle_times(baseline, case) for case in named if case.lacking]
+    if len(lacking) == len(named):
+        return " ".join(lacking)
+    named = [case for case in named if not case.lacking]
+    clauses = [*lacking, *(unequal_work(baseline, case, of_recordings=True) for case in named)]
     return (
         f"{' '.join(clauses)} Because the work differs, only the time per call is"
         f" compared{further_cases(cases, named)}{noise(named)}."
+    )
+
+
+def _without_idle_times(baseline: str, case: Case) -> str:
+    """What of a side can be compared that lacks a part of what ran, and that the rest cannot."""
+    first = f"{capital(case.lacking)}, so idle times and sums do not compare"
+    if case.calls is None:
+        return f"{first}; {case.label} and {baseline} have too few kernels in common to compare."
+    growth = case.calls.mean_growth
+    longer = "longer" if growth >= 0 else "less"
+    return (
+        f"{first}. What compares is the time per call: the recorded calls of the kernels that both"
+        f" have take {say_growth(growth)} {longer} on average in {case.label} than in {baseline}."
     )
 
 
@@ -245,6 +264,8 @@ def _same_recording(baseline: str, cases: Sequence[Case], _: str) -> str:
 
 
 def _unknown(baseline: str, cases: Sequence[Case], _: str) -> str:
+    if all(case.lacking for case in cases):
+        return " ".join(_without_idle_times(baseline, case) for case in largest(cases))
     return (
         f"{listed([case.label for case in cases])} cannot be compared with {baseline}: both sides"
         " need GPU time, kernel time, epoch times or copies per step."
