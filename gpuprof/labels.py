@@ -26,6 +26,13 @@ LABELS: Final = {
     "UVM_DtoD": "managed DtoD",
     "local_copies": "local copies",
     "unknown_copies": "copies of unknown kind",
+    # Causes of pauses.
+    "mpi_call": "MPI call",
+    "nccl_call": "NCCL call",
+    "ucx_call": "UCX call",
+    "os_call": "OS call",
+    "cuda_call": "CUDA call",
+    "python_function": "Python function",
 }
 
 

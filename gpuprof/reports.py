@@ -144,9 +144,21 @@ def recording_notes(profile: Profile) -> list[str]:
 
 
 def cannot(profile: Profile) -> str:
-    """The limits of a recording's format, in a sentence or two; empty for none."""
+    """The limits of a recording's format, in a sentence or two; empty for none.
+
+    Without kernels, graphs are no reason where the recorded calls launched none.
+    """
     name = profile.origin.reader
-    return reader_named(name).cannot if name in READERS else ""
+    limits = reader_named(name).cannot if name in READERS else ""
+    if "CUDA graphs" not in limits or profile.has("kernels") or not profile.has("api_calls"):
+        return limits
+    return limits if any("GraphLaunch" in call for call in _calls(profile)) else ""
+
+
+def _calls(profile: Profile) -> list[str]:
+    """The names of the recorded calls, each once."""
+    names = profile.unrestricted.query("SELECT DISTINCT name FROM api_calls WHERE name IS NOT NULL")
+    return [str(name) for name in names.column(0).to_pylist()]
 
 
 def _origin_notes(profile: Profile) -> list[str]:

@@ -1,5 +1,6 @@
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from recordings import DUAL, PUBLISHED_DUAL, SINGLE, copy, kernel, summary, trace
@@ -10,7 +11,8 @@ from gpuprof.analyses import ANALYSES
 from gpuprof.errors import UsageError
 from gpuprof.profile import Origin, Profile
 from gpuprof.readers import read_profile
-from gpuprof.reports import report
+from gpuprof.reports import cannot, report
+from gpuprof.schema import BY_NAME
 
 
 def test_every_analysis_has_a_place_in_every_report():
@@ -173,3 +175,20 @@ def test_the_functions_are_public_even_after_their_modules_were_imported():
     )
 
     assert completed.stdout == "True True\n"
+
+
+@pytest.mark.parametrize(
+    ("calls", "is_said"),
+    [
+        (["cudaLaunchKernel_v7000"], False),
+        (["cudaLaunchKernel_v7000", "cudaGraphLaunch_v10000"], True),
+        (None, True),
+    ],
+)
+def test_graphs_are_named_as_the_reason_only_where_some_were_launched(calls, is_said):
+    rows = [{"start_ns": 0, "end_ns": 1, "name": name} for name in calls or ()]
+    table = BY_NAME["api_calls"].table(rows)
+    origin = Origin(Path("drawn.sqlite"), "nsys-sqlite", "nsys")
+    profile = Profile(origin, {} if calls is None else {"api_calls": table})
+
+    assert ("CUDA graphs" in cannot(profile)) is is_said

@@ -11,8 +11,14 @@ from numbers import Real
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gpuprof.comparisons.judge.certainty import EXACT
-from gpuprof.comparisons.judge.outcomes import CALLS, SAME_RECORDING, outcome, outcome_of_calls
+from gpuprof.comparisons.judge.certainty import EXACT, UNKNOWN
+from gpuprof.comparisons.judge.outcomes import (
+    CALLS,
+    NONE,
+    SAME_RECORDING,
+    outcome,
+    outcome_of_calls,
+)
 from gpuprof.comparisons.judge.step_noise import step_noise
 from gpuprof.comparisons.measure.ahead import before_figures, before_steps
 from gpuprof.comparisons.measure.baselines import baselines
@@ -25,12 +31,12 @@ from gpuprof.comparisons.measure.compared_steps import (
     is_sampled,
     unit_of,
 )
-from gpuprof.comparisons.measure.difference_parts import difference_parts
+from gpuprof.comparisons.measure.difference_parts import EXPOSED, difference_parts
 from gpuprof.comparisons.measure.differences import difference_rows, figure_rows
 from gpuprof.comparisons.measure.kernels import Side, kernel_rows
 from gpuprof.comparisons.measure.matching import matched
 from gpuprof.comparisons.measure.other_kernels import other_kernels_of
-from gpuprof.comparisons.measure.phase_names import phase_names, uncompared_rows
+from gpuprof.comparisons.measure.phase_names import in_quotes, phase_names, uncompared_rows
 from gpuprof.comparisons.measure.runs import (
     Variant,
     known_figures,
@@ -53,7 +59,7 @@ from gpuprof.comparisons.tables import (
     UNCOMPARED,
 )
 from gpuprof.comparisons.words.cases import Case
-from gpuprof.comparisons.words.notes import notes, uncompared_notes
+from gpuprof.comparisons.words.notes import notes, uncompared_notes, without_idle_times
 from gpuprof.comparisons.words.verdicts import headline, in_brief, unequal_work, verdict
 from gpuprof.errors import UsageError
 from gpuprof.profile import Profile
@@ -102,7 +108,7 @@ def comparison(
     if (by_calls := _by_call(chosen, seconds, phases[0], compared[0])) is not None:
         return by_calls
     first, *other_phases = sorted(compared, key=lambda phase: -phase.largest_ns)
-    brief = [in_brief(phase.result.phase, phase.cases) for phase in other_phases]
+    brief = [in_brief(phase.result.phase or "", phase.cases) for phase in other_phases]
     return replace(
         first.result,
         verdict=" ".join([first.result.verdict, *brief]),
@@ -119,7 +125,7 @@ def _by_call(
 
     The calls of another kernel than the costliest may well have stopped in a side's middle.
     """
-    unequal = [case for case in compared.cases if case.outcome.basis == CALLS]
+    unequal = [case for case in compared.cases if case.outcome.basis == CALLS and not case.lacking]
     if not unequal or unequal[0].calls is None:
         return None
     name = unequal[0].calls.name
@@ -165,7 +171,7 @@ def _of_phase(
         for candidate, pair in zip(candidates, pairs, strict=True)
         for row in mismatches(base, candidate, pair.kernels)
     ]
-    place = chosen if phase is None else f"{chosen} in {phase}"
+    place = chosen if phase is None else f"{chosen} in {in_quotes(phase)}"
     result = Comparison(
         chosen,
         unit,
@@ -203,7 +209,13 @@ def _pair(base: Variant, candidate: Variant, unit: str, differences: Sequence[Di
     by_metric = {row.metric: row for row in differences if row.variant == label}
     figures = median_figures(base), median_figures(candidate)
     judged = Outcome(label, SAME_RECORDING, certainty=EXACT)
-    if not is_same(base.median, candidate.median):
+    differ, lacking = not is_same(base.median, candidate.median), ""
+    if differ and EXPOSED in parts and (lacking := without_idle_times(base, candidate)):
+        # What ran in the pauses is unknown, and with it the sums: the kernels of both are compared.
+        parts = {}
+        judged = outcome_of_calls(label, calls) if calls else judged._replace(basis=NONE)
+        judged = judged._replace(certainty=UNKNOWN, phase=base.median.compared.phase)
+    elif differ:
         gpu_ns = figures[0]["gpu_ns"], figures[1]["gpu_ns"]
         judged = outcome(label, by_metric, parts, gpu_ns, unit)
         if calls and calls.are_unequal and unit != STEP and parts:
@@ -226,6 +238,7 @@ def _pair(base: Variant, candidate: Variant, unit: str, differences: Sequence[Di
             base.median.compared.of_step,
             _devices_of_jobs(base, candidate),
             other_kernels_of(kernels),
+            lacking,
         ),
     )
 

@@ -19,6 +19,8 @@ _PIECES: Final = re.compile(r"[^-_/.,:<( ]*(?:\.\.|::|[-_/.,:<( ])?")
 _HYPHENATED: Final = {"communication": ("communi-", "cation")}
 # Columns of keys. CSV, JSON and Parquet have the keys, people read their labels.
 _KEYS: Final = {"activity_group", "part_of", "memcpy_kind", "path", "lane", "part"}
+# Keys that read as words without their underscores.
+_CAUSE: Final = "cause"
 # What steers a terminal, and what turns the direction of the text around it or ends its line.
 CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]+")
 
@@ -37,6 +39,8 @@ def cell(spec: Column, value: Any) -> str:  # noqa: ANN401 - any cell
 
 def cell_of(name: str, spec: Column, value: Any) -> str:  # noqa: ANN401 - any cell
     """A value of a named column as people read it: the label of a key, such as PtoP_staged."""
+    if value is not None and name == _CAUSE:
+        value = label(value).replace("_", " ")
     return cell(spec, label(value) if name in _KEYS and value is not None else value)
 
 

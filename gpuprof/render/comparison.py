@@ -9,6 +9,7 @@ from typing import Final
 from gpuprof import units
 from gpuprof.comparisons import Comparison
 from gpuprof.comparisons.measure.difference_parts import ORDER
+from gpuprof.comparisons.measure.phase_names import in_quotes
 from gpuprof.comparisons.words.cases import NEW, REMOVED
 from gpuprof.labels import label
 from gpuprof.render.cells import cell, clean, percent, signed_ns, without_common_ends
@@ -184,7 +185,7 @@ def short_grid(result: Comparison) -> Grid:
 
 
 def _title(result: Comparison) -> str:
-    of_phase = f" of {clean(result.phase)}" if result.phase else ""
+    of_phase = f" of {in_quotes(clean(result.phase))}" if result.phase else ""
     return f"Of one step{of_phase}" if result.unit == "step" else ""
 
 

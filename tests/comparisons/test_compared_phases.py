@@ -108,7 +108,8 @@ def test_phases_of_one_process_that_differ_in_length_are_compared_apart():
     assert _outcome(result)["difference"] == 10 * US
     (second_phase,) = result.other_phases
     assert _outcome(second_phase)["basis"] == "same"
-    assert f"In {second_phase.phase}, b takes neither more nor less per step." in result.verdict
+    in_quotes = second_phase.phase.replace("step #", '"step #"')
+    assert f"In {in_quotes}, b takes neither more nor less per step." in result.verdict
 
 
 def _with_a_reference():
@@ -125,7 +126,8 @@ def test_a_phase_that_only_one_side_has_is_named_with_its_steps():
     assert (row["variant"], row["phase"], row["devices"]) == ("b", name, 1)
     assert row["steps"] == 29
     assert row["step_ns"] == pytest.approx(3_100 * US, abs=US)
-    assert result.notes[0] == f"Only in b: phase {name}, 29 steps, 3.100 ms each."
+    quoted = '"step #" (1 device, from 12.00 ms on)'
+    assert result.notes[0] == f"Only in b: phase {quoted}, 29 steps, 3.100 ms each."
     assert result.phase == "step # (1 device)"
     assert _outcome(result)["difference"] == pytest.approx(0, abs=US)
 
@@ -160,7 +162,8 @@ def test_a_gate_is_asked_in_every_phase():
     of_all = checks(result, [parse("step_ns > 1.05x")])
 
     assert [check.reason is not None for check in of_all] == [True, False]
-    assert result.phase in of_all[0].reason
+    assert result.phase == "step # (1 device, from 12.00 ms on)"
+    assert of_all[0].reason.endswith(', in "step #" (1 device, from 12.00 ms on)')
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,17 @@ def test_cuts_of_equal_length_are_compared_by_call():
     assert "flash_fwd_kernel" in result.verdict
 
 
+def test_sides_that_lack_kernels_are_compared_by_call():
+    result = compared(
+        "kineto/hta_timeline_analysis__sampled_rank-0.json.gz",
+        "kineto/hta_trace_filter__sampled_rank-1.json.gz",
+    )
+
+    assert result.verdict.startswith("Kernels are missing from before and after, so idle times")
+    assert "per step" not in result.verdict
+    assert result.outcomes.to_pylist()[0]["percent"] == pytest.approx(39.6, rel=0.05)
+
+
 def test_a_recording_against_itself_is_the_same():
     result = compared(f"{JACOBI}sys_report.qdrep", f"{JACOBI}sys_report.qdrep")
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.render.cells import cell, percent, without_common_ends
-from gpuprof.schema import FLOAT, INT, RUNS, Column, Kind
+from gpuprof.render.cells import cell, cell_of, percent, without_common_ends
+from gpuprof.schema import FLOAT, INT, RUNS, TEXT, Column, Kind
 
 
 def test_a_part_of_a_difference_is_no_growth_however_large():
@@ -70,3 +70,16 @@ def test_labels_stay_apart_and_are_never_empty(labels):
     assert len({*shown.values()}) == len(labels)
     assert all(text or not label for label, text in shown.items())
     assert all(text in label for label, text in shown.items())
+
+
+@pytest.mark.parametrize(
+    ("column", "key", "shown"),
+    [
+        ("cause", "waits_for_stream", "waits for stream"),
+        ("cause", "mpi_call", "MPI call"),
+        ("cause", "PtoP_staged", "PtoP through the host"),
+        ("detail", "my_range", "my_range"),
+    ],
+)
+def test_people_read_causes_as_words(column, key, shown):
+    assert cell_of(column, Column(TEXT, "", ""), key) == shown

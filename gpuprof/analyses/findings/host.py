@@ -12,6 +12,7 @@ from gpuprof.analyses.facts.pauses import pauses_of
 from gpuprof.analyses.facts.timeline import SHORT_NS
 from gpuprof.analyses.findings.contract import Finding, Scope
 from gpuprof.analyses.findings.memory import migration_pauses
+from gpuprof.analyses.findings.next_recording import how_to_record_calls, how_to_record_host
 from gpuprof.analyses.findings.set_up import SET_UP_READS, set_up_of
 from gpuprof.analyses.findings.synchronising import (
     SYNCHRONISING_READS,
@@ -23,6 +24,7 @@ from gpuprof.analyses.time.pauses import ANALYSIS as PAUSES
 from gpuprof.analyses.time.pauses import Pieces, pieces_of
 from gpuprof.intervals import (
     Int64s,
+    Intervals,
     covered_within,
     difference,
     intersection,
@@ -31,7 +33,7 @@ from gpuprof.intervals import (
     union,
 )
 from gpuprof.profile import Profile
-from gpuprof.units import say_share
+from gpuprof.units import say_ns, say_share
 
 READS: Final = reads(PAUSES.reads, SET_UP_READS, SYNCHRONISING_READS)
 
@@ -88,12 +90,15 @@ _OF_LABEL: Final = {
     "waits_for_unknown": "waits_for_stream",
     "unknown": "idle",
 }
+# Pauses have a reason that takes this much of them.
+_MOST: Final = 0.5
 # Longer pauses have another reason than how launches are made.
 _LONG_NS: Final = 200_000
 _OTHER_WORK: Final = (
-    "see what the host does in these pauses (--table pauses, a profile of the CPU), and do it on"
-    " another thread or ahead"
+    "see what the host does in these pauses ({how}), and do it on another thread or ahead"
 )
+_NOTHING: Final = "no call or range that was recorded"
+_UNNAMED: Final = "host_late"  # Label of what the host did outside all that was recorded.
 _LATE_IN: Final = {
     r"_MultiProcessingDataLoader": (
         "give the loader more workers (num_workers, prefetch_factor), or less work: decode and"
@@ -125,7 +130,7 @@ def of_scope(scope: Scope) -> Iterator[Finding]:
         pauses = difference(pauses, set_up_of(scope.profile, scope.device))
     pauses = difference(pauses, migration_pauses(scope))
     if not is_known:
-        yield _finding("idle", scope, scope.per_step(longer(pauses, SHORT_NS)), _NOWHERE)
+        yield _idle(scope, longer(pauses, SHORT_NS))
         return
     pieces, causes = pieces_of(scope.profile), _causes(scope.profile.unrestricted)
     steps = intersection(pauses, union(scope.start_ns, scope.end_ns))
@@ -159,10 +164,14 @@ def _causes_of_pieces(profile: Profile) -> Numbers:
     causes = np.array(of_label, np.int64)[pieces.stretches.label]
     order = np.lexsort((pieces.stretches.start_ns, pieces.pause))
     is_first = np.diff(pieces.pause[order], prepend=-1) > 0
-    # Without the call that waited, the host would have launched before the pause.
     synchronised = pieces.pause[order][is_first & (causes[order] == _NAMES.index(_SYNCHRONISING))]
-    is_late = (causes == _NAMES.index(_HOST_LATE)) & np.isin(pieces.pause, synchronised)
-    return np.where(is_late, _NAMES.index(_SYNCHRONISING), causes)
+    is_late = causes == _NAMES.index(_HOST_LATE)
+    lengths = pieces.stretches.end_ns - pieces.stretches.start_ns
+    late_ns = np.bincount(pieces.pause, np.where(is_late, lengths, 0))
+    # Without the call that waited, the host would have launched before the pause; what takes it
+    # longer than launches do is work of its own, with or without the call.
+    is_launching = np.isin(pieces.pause, synchronised) & (late_ns[pieces.pause] <= _LONG_NS)
+    return np.where(is_late & is_launching, _NAMES.index(_SYNCHRONISING), causes)
 
 
 class _Place(NamedTuple):
@@ -172,11 +181,13 @@ class _Place(NamedTuple):
         name: Call, operation, range, stream or device; empty where too little is in one place.
         share: Its share of them.
         mean_ns: How long a pause lasts on average.
+        unnamed_share: Share of them in which the host was in nothing that was recorded.
     """
 
     name: str
     share: float
     mean_ns: float
+    unnamed_share: float = 0.0
 
 
 _NOWHERE: Final = _Place("", 0.0, 0.0)
@@ -187,28 +198,45 @@ def _place(scope: Scope, pieces: Pieces, rows: Int64s, lengths: Int64s) -> _Plac
         return _NOWHERE
     mean_ns = float(lengths.sum() / len(np.unique(pieces.pause[rows])))
     sums = np.bincount(pieces.stretches.label[rows], lengths, len(pieces.labels))
+    is_unnamed = np.array([kind == _UNNAMED for kind, _ in pieces.labels])
+    unnamed_share = float(sums[is_unnamed].sum() / sums.sum())
     for label in np.argsort(-sums, kind="stable").tolist():
         kind, detail = pieces.labels[label]
         share = float(sums[label] / sums.sum())
         if share < _LEAST_PLACE:
             break
         if detail is not None and kind not in _NO_PLACES and not scope.is_mark(detail):
-            return _Place(detail, share, mean_ns)
-    return _NOWHERE._replace(mean_ns=mean_ns)
+            return _Place(detail, share, mean_ns, unnamed_share)
+    return _NOWHERE._replace(mean_ns=mean_ns, unnamed_share=unnamed_share)
 
 
 def _finding(cause: str, scope: Scope, cost_ns: int, place: _Place) -> Finding:
     text = _CAUSES[cause]
     way = "for" if cause.startswith("waits_for") else "in"
     where = f", {say_share(place.share)} of it {way} {place.name}" if place.name else ""
-    suggestion = _late(place) if cause == _HOST_LATE else text.suggestion
+    if not place.name and place.unnamed_share >= _MOST and place.mean_ns >= _LONG_NS:
+        where = f", {say_share(place.unnamed_share)} of it in {_NOTHING}"
+    suggestion = _late(scope, place) if cause == _HOST_LATE else text.suggestion
     # What the host does in longer pauses, and other calls, cost as much without launches.
     is_launching = suggestion == _CAUSES[_HOST_LATE].suggestion
-    table = "pauses" if scope.profile.unrestricted.has("api_calls") else "gaps"
     phrase = text.phrase + where
     return Finding(
-        cause, scope, phrase, cost_ns, cost_ns, text.means, suggestion, table, place.name,
+        cause, scope, phrase, cost_ns, cost_ns, text.means, suggestion, "pauses", place.name,
         () if is_launching else None, is_sure=cause != "idle",
+    )  # fmt: skip
+
+
+def _idle(scope: Scope, pauses: Intervals) -> Finding:
+    """Pauses of a device, in a recording without the calls of its host."""
+    cost_ns = scope.per_step(pauses)
+    longest_ns = int((pauses.end - pauses.start).max(initial=0))
+    # Of steps a single long pause tells nothing.
+    is_one = not scope.has_steps and len(pauses) > 1 and longest_ns >= _MOST * cost_ns
+    once = f", {say_ns(longest_ns)} of it at once" if is_one else ""
+    return Finding(
+        "idle", scope, f"is idle{once}, and no calls of the host were recorded to tell why",
+        cost_ns, cost_ns, _CAUSES["idle"].means,
+        f"record these calls, too ({how_to_record_calls(scope.profile)})", "gaps", is_sure=False,
     )  # fmt: skip
 
 
@@ -220,7 +248,7 @@ def _waiting(scope: Scope, cost_ns: int, place: _Place, of_host: Waited) -> Find
     then = f", {say_share(place.share)} of it in {place.name}" if is_other else ""
     suggestion = of_host.suggestion
     if not of_host.result:
-        long = f"{cause.suggestion}; {_OTHER_WORK}"
+        long = f"{cause.suggestion}; {_other_work(scope, place)}"
         is_short = place.mean_ns < _LONG_NS or place.name == of_host.call
         suggestion = _advice(where) or (suggestion if is_short else long)
     return Finding(
@@ -234,7 +262,16 @@ def _advice(name: str) -> str:
     return next((text for pattern, text in _LATE_IN.items() if re.search(pattern, name)), "")
 
 
-def _late(place: _Place) -> str:
+def _late(scope: Scope, place: _Place) -> str:
     """What to try against a host that launches late, by what it does then."""
-    usual = _CAUSES[_HOST_LATE].suggestion if place.mean_ns < _LONG_NS else _OTHER_WORK
+    is_launching = place.mean_ns < _LONG_NS
+    usual = _CAUSES[_HOST_LATE].suggestion if is_launching else _other_work(scope, place)
     return _advice(place.name) or usual
+
+
+def _other_work(scope: Scope, place: _Place) -> str:
+    """What to try against a host that works between its calls: most of that may be unrecorded."""
+    how = "--table pauses, a profile of the CPU"
+    if place.unnamed_share >= _MOST:
+        how = how_to_record_host(scope.profile)
+    return _OTHER_WORK.format(how=how)

@@ -20,6 +20,7 @@ from difflib import get_close_matches
 from typing import Any, Final, NamedTuple
 
 from gpuprof.comparisons.judge.certainty import BEYOND, WITHIN
+from gpuprof.comparisons.measure.phase_names import in_quotes
 from gpuprof.comparisons.measure.runs import METRICS
 from gpuprof.comparisons.result import Comparison
 from gpuprof.errors import GateError, UsageError
@@ -134,7 +135,7 @@ def _checks(result: Comparison, condition: Condition) -> Iterator[Check]:
         if condition.is_beyond_noise and check.is_known and check.reason is not None:
             check = _beyond_noise(check, _certainty(result, outcome, condition.metric))
         if result.phase is not None and check.reason is not None:
-            check = check._replace(reason=f"{check.reason}, in {result.phase}")
+            check = check._replace(reason=f"{check.reason}, in {in_quotes(result.phase)}")
         yield check
 
 

@@ -1,12 +1,17 @@
 """What the phases of compared recordings are called, and those that only some of them have."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from gpuprof.comparisons.measure.compared_steps import ComparedSteps, StepsByLabel
 from gpuprof.comparisons.rows import Uncompared
 from gpuprof.kernel_names import short_name
 from gpuprof.units import counted, say_ns
+
+# What follows the name of a phase, see `phase_names`.
+_APART: Final = re.compile(r" \((?:[\d,]+ devices?(?:, from [^()]+ on)?|from [^()]+ on)\)$")
 
 
 def phase_names(phases: Sequence[StepsByLabel]) -> list[str]:
@@ -22,6 +27,13 @@ def phase_names(phases: Sequence[StepsByLabel]) -> list[str]:
         suffix = f" ({', '.join(apart)})" if apart else ""
         names.append(f"{short_name(phase.phase or '')}{suffix}")
     return names
+
+
+def in_quotes(phase: str) -> str:
+    """``"Jacobi solve" (2 devices)``: a phase in a sentence, its own name in quotes."""
+    apart = _APART.search(phase)
+    end = len(phase) if apart is None else apart.start()
+    return f'"{phase[:end]}"{phase[end:]}'
 
 
 def uncompared_rows(

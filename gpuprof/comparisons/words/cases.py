@@ -34,6 +34,8 @@ class Case(NamedTuple):
         devices: The devices of baseline and candidate, of jobs that have different numbers of
             them; else None.
         other_kernels: The kernels that each side has alone, where they take most time of one.
+        lacking: Why idle times and sums tell nothing, see `without_idle_times`; empty where they
+            do.
     """
 
     label: str
@@ -45,6 +47,7 @@ class Case(NamedTuple):
     of_step: str = PER_STEP
     devices: tuple[int, int] | None = None
     other_kernels: OtherKernels | None = None
+    lacking: str = ""
 
     @property
     def difference(self) -> float:

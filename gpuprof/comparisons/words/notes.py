@@ -7,8 +7,10 @@ from gpuprof.analyses.facts.step_windows import DETECTED
 from gpuprof.analyses.findings.incomplete import recorded_calls
 from gpuprof.comparisons.measure.compared_steps import FROM_CALLS, FROM_EPOCHS, STEP, ComparedSteps
 from gpuprof.comparisons.measure.matching import has_shapes
+from gpuprof.comparisons.measure.phase_names import in_quotes
 from gpuprof.comparisons.measure.runs import Variant
 from gpuprof.comparisons.rows import Uncompared
+from gpuprof.facts import KERNELS_RERUN
 from gpuprof.kernel_names import short_name
 from gpuprof.profile import Profile
 from gpuprof.reports import cannot, recording_notes
@@ -20,7 +22,7 @@ _NAMED: Final = 3  # Phases of one variant that a sentence names; the table has 
 _TIMES: Final = ("gpu_activity_ns", "kernel_ns", "span_ns")
 _GUESSED: Final = (
     "Compared by step ({counts}). No range marks the steps, so they are inferred from kernels that"
-    " repeat in the same order ({text}). Activity outside steps is left out."
+    ' repeat in the same order ("{text}"). Activity outside steps is left out.'
 )
 
 
@@ -50,7 +52,8 @@ def uncompared_notes(rows: Sequence[Uncompared], variants: int) -> list[str]:
     notes = []
     for label in dict.fromkeys(row.variant for row in rows):
         phases = [
-            f"phase {row.phase}, {counted(row.steps, 'step', 'steps')}, {say_ns(row.step_ns)} each"
+            f"phase {in_quotes(row.phase)}, {counted(row.steps, 'step', 'steps')},"
+            f" {say_ns(row.step_ns)} each"
             for row in rows
             if row.variant == label
         ]
@@ -75,6 +78,19 @@ def _devices(variants: Mapping[str, Variant]) -> list[str]:
         " exposed times are those of the busiest device of each."
     )
     return [note]
+
+
+def without_idle_times(*variants: Variant) -> str:
+    """Why idle times and sums of some variants tell nothing of their programs; empty where they do.
+
+    Kernels are missing from a recording, or its profiler ran them again.
+    """
+    profiles = {variant.label: variant.median.compared.profile for variant in variants}
+    missing = [label for label, profile in profiles.items() if recorded_calls(profile)]
+    rerun = [label for label, p in profiles.items() if KERNELS_RERUN in p.origin.warnings]
+    clauses = [f"kernels are missing from {listed(missing)}"] if missing else []
+    clauses += [f"the profiler ran kernels of {listed(rerun)} again"] if rerun else []
+    return listed(clauses)
 
 
 def _incomplete(variants: Mapping[str, Variant]) -> list[str]:

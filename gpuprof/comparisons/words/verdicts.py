@@ -7,6 +7,7 @@ from gpuprof.comparisons.judge.outcomes import CALLS, COPIES, EPOCHS, IMPLIED, N
 from gpuprof.comparisons.measure.compared_steps import STEP
 from gpuprof.comparisons.measure.difference_parts import EXPOSED, KERNELS, SUMS
 from gpuprof.comparisons.measure.other_kernels import KernelsAlone
+from gpuprof.comparisons.measure.phase_names import in_quotes
 from gpuprof.comparisons.words.cases import (
     PER_STEP,
     Case,
@@ -24,6 +25,7 @@ from gpuprof.comparisons.words.reasons import causes, causes_in_kernels, reason,
 from gpuprof.kernel_names import short_names
 from gpuprof.short_texts import LONGEST_IN_WORDS, cut
 from gpuprof.units import (
+    capital,
     format_bytes,
     format_change,
     format_count,
@@ -66,8 +68,9 @@ def headline(baseline: str, cases: Sequence[Case], unit: str) -> str:
         (case,) = largest(judged, 1)
         if basis == CALLS:
             growth = case.outcome.call_percent or 0
+            other = "" if case.lacking else "; the work differs"
             change_text = format_change(growth)
-            return f"Kernel calls change by {change_text} in {case.label}; the work differs"
+            return f"Kernel calls change by {change_text} in {case.label}{other}"
         if basis == COPIES:
             return f"In each step, {_step_copies(case.label, case.candidate)} between devices"
         if basis == EPOCHS:
@@ -82,7 +85,7 @@ def headline(baseline: str, cases: Sequence[Case], unit: str) -> str:
     return f"{baseline} and {listed(different or [case.label for case in cases])}"
 
 
-def in_brief(phase: str | None, cases: Sequence[Case]) -> str:
+def in_brief(phase: str, cases: Sequence[Case]) -> str:
     """Another phase than the one that the verdict is of: how much it differs."""
     named = largest(cases)
     clauses = [
@@ -91,7 +94,7 @@ def in_brief(phase: str | None, cases: Sequence[Case]) -> str:
         else f"{case.label} takes {change(case)} per step"
         for case in named
     ]
-    return f"In {phase}, {listed(clauses)}{further_cases(cases, named)}."
+    return f"In {in_quotes(phase)}, {listed(clauses)}{further_cases(cases, named)}."
 
 
 def unequal_work(baseline: str, case: Case, *, of_recordings: bool) -> str:
@@ -175,10 +178,27 @@ def _count(value: float) -> str:
 def _calls(baseline: str, cases: Sequence[Case], _: str) -> str:
     """The time per call, of recordings that hold different amounts of work."""
     named = largest(cases)
-    clauses = [unequal_work(baseline, case, of_recordings=True) for case in named]
+    lacking = [_without_idle_times(baseline, case) for case in named if case.lacking]
+    if len(lacking) == len(named):
+        return " ".join(lacking)
+    named = [case for case in named if not case.lacking]
+    clauses = [*lacking, *(unequal_work(baseline, case, of_recordings=True) for case in named)]
     return (
         f"{' '.join(clauses)} Because the work differs, only the time per call is"
         f" compared{further_cases(cases, named)}{noise(named)}."
+    )
+
+
+def _without_idle_times(baseline: str, case: Case) -> str:
+    """What of a side can be compared that lacks a part of what ran, and that the rest cannot."""
+    first = f"{capital(case.lacking)}, so idle times and sums do not compare"
+    if case.calls is None:
+        return f"{first}; {case.label} and {baseline} have too few kernels in common to compare."
+    growth = case.calls.mean_growth
+    longer = "longer" if growth >= 0 else "less"
+    return (
+        f"{first}. What compares is the time per call: the recorded calls of the kernels that both"
+        f" have take {say_growth(growth)} {longer} on average in {case.label} than in {baseline}."
     )
 
 
@@ -244,6 +264,8 @@ def _same_recording(baseline: str, cases: Sequence[Case], _: str) -> str:
 
 
 def _unknown(baseline: str, cases: Sequence[Case], _: str) -> str:
+    if all(case.lacking for case in cases):
+        return " ".join(_without_idle_times(baseline, case) for case in largest(cases))
     return (
         f"{listed([case.label for case in cases])} cannot be compared with {baseline}: both sides"
         " need GPU time, kernel time, epoch times or copies per step."

@@ -240,7 +240,8 @@ def test_without_api_calls_the_cause_of_a_pause_is_not_known():
 
     [row] = rows(profile)
     assert (row["cause"], row["cost_ns"]) == ("idle", 100 * US)
-    assert "does not tell why" in row["finding"]
+    assert "no calls of the host were recorded" in row["finding"]
+    assert "nsys profile --trace=cuda" in row["suggestion"]
 
 
 def test_set_up_is_no_part_of_what_the_rest_pays_and_comes_last():

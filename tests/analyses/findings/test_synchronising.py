@@ -131,3 +131,23 @@ def test_the_advice_is_of_what_the_host_does_after_it_waited():
     assert row["where"] == "cudaMalloc"
     assert f"waited in {WAIT}, 8" in row["finding"]
     assert row["suggestion"].startswith("allocate memory once")
+
+
+@pytest.mark.parametrize(
+    ("own", "cause"), [(100, "synchronising_call"), (190, "synchronising_call"), (900, "host_late")]
+)
+def test_what_the_host_does_for_long_after_a_short_wait_is_its_own_work(own, cause):
+    """Kernels of 3 ms; after each the host returns from its wait and is away for a while."""
+    kernels, calls = [], []
+    at = 0
+    for step in range(12):
+        row = {"correlation_id": step}
+        calls += [(at, at + 5 * US, row), (at + 5 * US, at + 3_020 * US, {"name": WAIT})]
+        kernels.append((at + 10 * US, at + 3_010 * US, row))
+        at += (3_020 + own) * US
+
+    [row] = rows(draw(kernels=kernels, api_calls=calls)).values()
+    assert row["cause"] == cause
+    if cause == "host_late":
+        assert "in no call or range that was recorded" in row["finding"]
+        assert "--sample=process-tree" in row["suggestion"]

@@ -79,7 +79,7 @@ def test_the_title_is_the_worst_finding():
     shown = figure(timeline.CHART, draw(kernels=[(0, 100_000), (200_000, 400_000)]))
 
     assert " ".join(shown.get_suptitle().split()) == (
-        "Device 0 is idle, and the recording does not tell why: 100.0 us (25.0 %)"
+        "Device 0 is idle, and no calls of the host were recorded to tell why: 100.0 us (25.0 %)"
     )
 
 
