@@ -37,9 +37,14 @@ class LocalWorkers:
         work: What they do.
         count: How many there are at most.
         limit_bytes: The memory that each may take; None for any amount.
+
+    Raises:
+        MissingToolError: There is a limit, and this system does not say what they take.
     """
 
     def __init__(self, work: Work, count: int, limit_bytes: int | None) -> None:
+        if limit_bytes is not None:
+            check_measurable()
         self._work, self._count, self._limit_bytes = work, count, limit_bytes
         self._tasks: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
         self._results: queue.SimpleQueue[tuple[Task, _Answer]] = queue.SimpleQueue()
@@ -68,13 +73,8 @@ class LocalWorkers:
         return task, result
 
     def __enter__(self) -> Self:
-        """Watch the memory of the workers to come.
-
-        Raises:
-            MissingToolError: It has a limit, and this system does not say what they take.
-        """
+        """Watch the memory of the workers to come."""
         if self._limit_bytes is not None:
-            check_measurable()
             threading.Thread(target=self._watch, daemon=True).start()
         return self
 
