@@ -89,6 +89,21 @@ def test_two_sets_combine_as_sets_of_instants_do(first, second):
         assert is_canonical(result)
 
 
+@given(
+    st.lists(st.tuples(st.integers(-5, 330), st.integers(0, 200)).map(sorted), max_size=4),
+    st.integers(1, 5),
+)
+def test_few_windows_cut_many_intervals_as_sets_of_instants_do(windows, apart):
+    many = [(start, start + 2) for start in range(0, 320, 2 + apart)] + [(400, 700)]
+    a, b = made(windows), made(many)
+
+    result = intersection(a, b)
+
+    assert instants(listed(result)) == instants(windows) & instants(many)
+    assert is_canonical(result)
+    assert listed(b) == many  # is not changed where the result is a part of it
+
+
 @given(st.lists(PAIRS, min_size=1, max_size=5))
 def test_each_instant_goes_to_the_first_layer_that_covers_it(layers):
     given_to = [instants(listed(one)) for one in attribute([made(pairs) for pairs in layers])]

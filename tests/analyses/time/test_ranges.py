@@ -8,6 +8,7 @@ from drawing import draw
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpuprof.analyses.facts import calls
 from gpuprof.analyses.time.ranges import RANGES, ranges
 from gpuprof.selection import Selection
 
@@ -48,6 +49,25 @@ def test_ranges_that_differ_in_numbers_only_are_one_row():
         "aten::mm, *": (2, 2),
         "layer_*": (11, 11),
     }
+
+
+def test_launches_are_added_up_alike_in_pieces_of_any_size(monkeypatch):
+    numbers = range(9)
+    profile = [
+        draw(
+            nvtx_ranges=[(0, 40, {"text": "first"}), (40, 99, {"text": "second"})],
+            api_calls=[call(10 * n, n) for n in numbers],
+            kernels=[work(10 * n + 5, 11 * n + 7, n) for n in numbers if n % 3],
+            memcpys=[work(10 * n + 5, 12 * n + 7, n, bytes=n + 1) for n in numbers if not n % 3],
+        )
+        for _ in range(2)
+    ]
+    in_one = ranges(profile[0])
+
+    monkeypatch.setattr(calls, "_PIECE_ROWS", 2)
+
+    assert ranges(profile[1]).equals(in_one)
+    assert by_text(profile[0], "kernel_calls") == {"first": (2,), "second": (4,)}
 
 
 def test_the_longest_projected_time_comes_first():
