@@ -59,7 +59,12 @@ from gpuprof.comparisons.tables import (
     UNCOMPARED,
 )
 from gpuprof.comparisons.words.cases import Case
-from gpuprof.comparisons.words.notes import notes, uncompared_notes, without_idle_times
+from gpuprof.comparisons.words.notes import (
+    have_own_steps,
+    notes,
+    uncompared_notes,
+    without_idle_times,
+)
 from gpuprof.comparisons.words.verdicts import headline, in_brief, unequal_work, verdict
 from gpuprof.errors import UsageError
 from gpuprof.profile import Profile
@@ -210,9 +215,9 @@ def _pair(base: Variant, candidate: Variant, unit: str, differences: Sequence[Di
     figures = median_figures(base), median_figures(candidate)
     judged = Outcome(label, SAME_RECORDING, certainty=EXACT)
     differ, lacking = not is_same(base.median, candidate.median), ""
-    if differ and EXPOSED in parts and (lacking := without_idle_times(base, candidate)):
-        # What ran in the pauses is unknown, and with it the sums: the kernels of both are compared.
-        parts = {}
+    if differ and EXPOSED in parts:
+        lacking = without_idle_times(base, candidate)
+    if lacking and not have_own_steps(base, candidate):
         judged = outcome_of_calls(label, calls) if calls else judged._replace(basis=NONE)
         judged = judged._replace(certainty=UNKNOWN, phase=base.median.compared.phase)
     elif differ:
@@ -226,6 +231,9 @@ def _pair(base: Variant, candidate: Variant, unit: str, differences: Sequence[Di
             call_percent=calls and 100 * calls.mean_growth,
             **step_noise(base.median, candidate.median),
         )
+    if lacking:
+        # What ran in the pauses is unknown, and with it the sums.
+        judged, parts = judged._replace(cause=None, cause_ns=None), {}
     return _Pair(
         [row for of_basis in parts.values() for row in of_basis],
         kernels,

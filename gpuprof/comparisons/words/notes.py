@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from gpuprof.analyses.facts.step_windows import DETECTED
+from gpuprof.analyses.facts.step_windows import DETECTED, FROM_RANGES
 from gpuprof.analyses.findings.incomplete import recorded_calls
 from gpuprof.comparisons.measure.compared_steps import FROM_CALLS, FROM_EPOCHS, STEP, ComparedSteps
 from gpuprof.comparisons.measure.matching import has_shapes
@@ -91,6 +91,15 @@ def without_idle_times(*variants: Variant) -> str:
     clauses = [f"kernels are missing from {listed(missing)}"] if missing else []
     clauses += [f"the profiler ran kernels of {listed(rerun)} again"] if rerun else []
     return listed(clauses)
+
+
+def have_own_steps(*variants: Variant) -> bool:
+    """Whether steps are the program's whichever kernels were recorded: marked, and not rerun."""
+    compared = [variant.median.compared for variant in variants]
+    return all(
+        steps.source == FROM_RANGES and KERNELS_RERUN not in steps.profile.origin.warnings
+        for steps in compared
+    )
 
 
 def _incomplete(variants: Mapping[str, Variant]) -> list[str]:

@@ -192,13 +192,17 @@ def _calls(baseline: str, cases: Sequence[Case], _: str) -> str:
 def _without_idle_times(baseline: str, case: Case) -> str:
     """What of a side can be compared that lacks a part of what ran, and that the rest cannot."""
     first = f"{capital(case.lacking)}, so idle times and sums do not compare"
+    has_steps = case.outcome.basis == EXPOSED
     if case.calls is None:
+        if has_steps:
+            return f"{first}."
         return f"{first}; {case.label} and {baseline} have too few kernels in common to compare."
     growth = case.calls.mean_growth
     longer = "longer" if growth >= 0 else "less"
     return (
-        f"{first}. What compares is the time per call: the recorded calls of the kernels that both"
-        f" have take {say_growth(growth)} {longer} on average in {case.label} than in {baseline}."
+        f"{first}. What {'else ' * has_steps}compares is the time per call: the recorded calls of"
+        f" the kernels that both have take {say_growth(growth)} {longer} on average in"
+        f" {case.label} than in {baseline}."
     )
 
 
@@ -206,10 +210,12 @@ def _clock(baseline: str, cases: Sequence[Case], unit: str) -> str:
     """``Against single, dual takes 2 ms (10.0 %) more per step: compute is the same, ...``."""
     named = largest(cases)
     clauses = [_on_the_clock(case, unit) for case in named]
-    unequal = [unequal_work(baseline, case, of_recordings=False) for case in named if unit == STEP]
+    kept = [case for case in named if not case.lacking]
+    unequal = [unequal_work(baseline, case, of_recordings=False) for case in kept if unit == STEP]
     text = f"Against {baseline}, {'; '.join(clauses)}{further_cases(cases, named)}{noise(named)}."
-    after = [
-        of_case(baseline, case, unit) for of_case in (other_kernels, other_sizes) for case in named
+    after = [_without_idle_times(baseline, case) for case in named if case.lacking]
+    after += [
+        of_case(baseline, case, unit) for of_case in (other_kernels, other_sizes) for case in kept
     ]
     return " ".join([*filter(None, unequal), text, *filter(None, after)])
 
