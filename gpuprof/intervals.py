@@ -183,7 +183,7 @@ def intersection(a: Intervals, b: Intervals) -> Intervals:
 
 
 def _cut(some: Intervals, windows: Intervals, first: Int64s, count: Int64s) -> Intervals:
-    """What lies in windows, each of which meets those that follow those of the one before.
+    """What lies in windows that meet neighbouring intervals, one window after another.
 
     Where no interval reaches beyond its window, as mostly, nothing is copied.
     """

@@ -18,9 +18,7 @@ _PIECES: Final = re.compile(r"[^-_/.,:<( ]*(?:\.\.|::|[-_/.,:<( ])?")
 # Long words of labels, with the places where a hyphen may break them.
 _HYPHENATED: Final = {"communication": ("communi-", "cation")}
 # Columns of keys. CSV, JSON and Parquet have the keys, people read their labels.
-_KEYS: Final = {"activity_group", "part_of", "memcpy_kind", "path", "lane", "part"}
-# Keys that read as words without their underscores.
-_CAUSE: Final = "cause"
+_KEYS: Final = {"activity_group", "part_of", "memcpy_kind", "path", "lane", "part", "cause"}
 # What steers a terminal, and what turns the direction of the text around it or ends its line.
 CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]+")
 
@@ -39,9 +37,9 @@ def cell(spec: Column, value: Any) -> str:  # noqa: ANN401 - any cell
 
 def cell_of(name: str, spec: Column, value: Any) -> str:  # noqa: ANN401 - any cell
     """A value of a named column as people read it: the label of a key, such as PtoP_staged."""
-    if value is not None and name == _CAUSE:
-        value = label(value).replace("_", " ")
-    return cell(spec, label(value) if name in _KEYS and value is not None else value)
+    if name not in _KEYS or value is None:
+        return cell(spec, value)
+    return cell(spec, label(value).replace("_", " "))
 
 
 def _process(number: int) -> str:

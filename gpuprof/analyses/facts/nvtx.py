@@ -153,7 +153,9 @@ def ranges_like(profile: Profile, pattern: str) -> Ranges:
 
 def _ranges_of(profile: Profile) -> Ranges:
     numbers: dict[Label, int] = {}
-    pieces = _stored(profile, numbers) or _recorded(profile, numbers)
+    pieces = None
+    if profile.has("nvtx_ranges"):
+        pieces = _stored(profile, numbers) or _recorded(profile, numbers)
     if pieces is None:
         pieces = [_read(batch, numbers) for batch in profile.batches(_RANGES)]
     columns = [np.concatenate(column) for column in zip(*pieces, strict=True)]
@@ -180,8 +182,6 @@ def _outer_first(start: Int64s, end: Int64s) -> Int64s | None:
 
 def _stored(profile: Profile, numbers: dict[Label, int]) -> list[list[Numbers]] | None:
     """The columns of ranges without a query, of a file that holds their texts; None of others."""
-    if not profile.has("nvtx_ranges"):
-        return None
     texts = {name: Words([None]) for name in _TEXTS}
     parts = profile.stored_columns("nvtx_ranges", *_TIMED, *texts, texts=texts)
     if parts is None:
@@ -190,17 +190,14 @@ def _stored(profile: Profile, numbers: dict[Label, int]) -> list[list[Numbers]] 
     for part in parts:
         start, end, process, thread, *codes = (values.filled for values in part)
         words = [*(of.words for of in texts.values())]
-        is_of_process = np.array([word == _START_END for word in words[-1]])[codes[-1]]
-        lane = np.where(is_of_process, ALL_THREADS, thread)
+        lane = _lanes(thread, codes[-1], words[-1])
         label = _labelled([*zip(codes, words, strict=True)], numbers)
-        pieces.append([start.copy(), end.copy(), narrowed(process), narrowed(lane), label])
+        pieces.append([start.copy(), end.copy(), narrowed(process), lane, label])
     return pieces
 
 
 def _recorded(profile: Profile, numbers: dict[Label, int]) -> list[list[Numbers]] | None:
     """The columns of ranges without a query; None where they take one."""
-    if not profile.has("nvtx_ranges"):
-        return None
     literals = Words([None])
     texts = {"text": literals}
     parts = profile.stored_columns(
@@ -210,7 +207,6 @@ def _recorded(profile: Profile, numbers: dict[Label, int]) -> list[list[Numbers]
         return None
     kind_words = profile.words("nvtx_ranges", "range_kind")
     kinds = ByNumber([*kind_words], range(len(kind_words)), 0)
-    of_process = [word == _START_END for word in kind_words.values()]
     domains = _Domains(profile)
     labels = _Labels(literals, domains, [*kind_words.values()], _strings(profile), numbers)
     pieces = []
@@ -220,9 +216,21 @@ def _recorded(profile: Profile, numbers: dict[Label, int]) -> list[list[Numbers]
         text = np.where(literal <= _NO_LITERAL, text_id, UNKNOWN - literal)
         place = kinds.of(kind)
         label = labels.of(text, domains.of(process, domain_id), place)
-        lane = np.where(np.array(of_process)[place], ALL_THREADS, thread)
-        pieces.append([start.copy(), end.copy(), narrowed(process), narrowed(lane), label])
+        lane = _lanes(thread, place, [*kind_words.values()])
+        pieces.append([start.copy(), end.copy(), narrowed(process), lane, label])
     return pieces
+
+
+def _lanes(thread: Numbers, kind: Numbers, kinds: Sequence[str | None]) -> Numbers:
+    """The thread of each range, `ALL_THREADS` for those of a whole process.
+
+    Args:
+        thread: The thread that began it.
+        kind: The place of its kind.
+        kinds: The kinds by their places.
+    """
+    is_of_process = np.array([word == _START_END for word in kinds], bool)[kind]
+    return narrowed(np.where(is_of_process, ALL_THREADS, thread))
 
 
 def _strings(profile: Profile) -> Callable[[int], str]:
@@ -284,7 +292,7 @@ class _Labels:
 
 
 class _Domains:
-    """The domains of ranges: their names, the first one of which is empty for none."""
+    """The domains of ranges: their names; the first is empty, for none."""
 
     def __init__(self, profile: Profile) -> None:
         literals, string = Words([None]), _strings(profile)

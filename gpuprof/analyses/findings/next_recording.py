@@ -1,4 +1,4 @@
-"""What to record next where a recording does not tell what the host did."""
+"""What to record next where a recording lacks the work of the host."""
 
 from typing import Final
 

@@ -44,9 +44,10 @@ def _share(profile: Profile, backward: Ranges) -> float | None:
     all_launches = launches(profile.unrestricted)
     activities = all_launches.activities
     copies = len(activities.copies)
-    start, end = activities.start_ns[:copies], activities.end_ns[:copies]
-    is_peer = (activities.copies.peer > 0) & _is_seen(profile, start)
-    peer_ns = int((end - start)[is_peer].sum())
+    start_ns = activities.start_ns[:copies]
+    duration_ns = activities.end_ns[:copies] - start_ns
+    is_peer = (activities.copies.peer > 0) & _is_seen(profile, start_ns)
+    peer_ns = int(duration_ns[is_peer].sum())
     if not peer_ns:
         return None
     is_launched = np.zeros(len(activities), bool)
@@ -55,7 +56,7 @@ def _share(profile: Profile, backward: Ranges) -> float | None:
         is_launched[ordered.order[spans.launched(len(ordered.order))]] = True
     if not is_launched.any():
         return None
-    return int((end - start)[is_peer & is_launched[:copies]].sum()) / peer_ns
+    return int(duration_ns[is_peer & is_launched[:copies]].sum()) / peer_ns
 
 
 def _is_seen(profile: Profile, start_ns: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:

@@ -68,9 +68,9 @@ def headline(baseline: str, cases: Sequence[Case], unit: str) -> str:
         (case,) = largest(judged, 1)
         if basis == CALLS:
             growth = case.outcome.call_percent or 0
-            other = "" if case.lacking else "; the work differs"
+            unequal = "" if case.lacking else "; the work differs"
             change_text = format_change(growth)
-            return f"Kernel calls change by {change_text} in {case.label}{other}"
+            return f"Kernel calls change by {change_text} in {case.label}{unequal}"
         if basis == COPIES:
             return f"In each step, {_step_copies(case.label, case.candidate)} between devices"
         if basis == EPOCHS:
@@ -181,11 +181,11 @@ def _calls(baseline: str, cases: Sequence[Case], _: str) -> str:
     lacking = [_without_idle_times(baseline, case) for case in named if case.lacking]
     if len(lacking) == len(named):
         return " ".join(lacking)
-    named = [case for case in named if not case.lacking]
-    clauses = [*lacking, *(unequal_work(baseline, case, of_recordings=True) for case in named)]
+    complete = [case for case in named if not case.lacking]
+    clauses = [*lacking, *(unequal_work(baseline, case, of_recordings=True) for case in complete)]
     return (
         f"{' '.join(clauses)} Because the work differs, only the time per call is"
-        f" compared{further_cases(cases, named)}{noise(named)}."
+        f" compared{further_cases(cases, named)}{noise(complete)}."
     )
 
 
@@ -210,12 +210,16 @@ def _clock(baseline: str, cases: Sequence[Case], unit: str) -> str:
     """``Against single, dual takes 2 ms (10.0 %) more per step: compute is the same, ...``."""
     named = largest(cases)
     clauses = [_on_the_clock(case, unit) for case in named]
-    kept = [case for case in named if not case.lacking]
-    unequal = [unequal_work(baseline, case, of_recordings=False) for case in kept if unit == STEP]
+    complete = [case for case in named if not case.lacking]
+    unequal = [
+        unequal_work(baseline, case, of_recordings=False) for case in complete if unit == STEP
+    ]
     text = f"Against {baseline}, {'; '.join(clauses)}{further_cases(cases, named)}{noise(named)}."
     after = [_without_idle_times(baseline, case) for case in named if case.lacking]
     after += [
-        of_case(baseline, case, unit) for of_case in (other_kernels, other_sizes) for case in kept
+        of_case(baseline, case, unit)
+        for of_case in (other_kernels, other_sizes)
+        for case in complete
     ]
     return " ".join([*filter(None, unequal), text, *filter(None, after)])
 

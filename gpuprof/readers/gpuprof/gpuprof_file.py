@@ -83,6 +83,7 @@ _ZIP_MAGIC: Final = b"PK\x03\x04"
 # A member's header in the archive: so long before its name, and where the lengths are.
 _LOCAL_HEADER_BYTES: Final = 30
 _LENGTHS: Final = slice(26, 30)
+# A table without times that has no more is read at once.
 _FEW_ROWS: Final = 1_000
 _HINT: Final = "Make it again from the original with `gpuprof convert`."
 
