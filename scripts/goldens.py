@@ -12,6 +12,7 @@ import hashlib
 import io
 import itertools
 import json
+import math
 import multiprocessing
 import os
 import sys
@@ -25,6 +26,7 @@ COMPARISONS = 60
 WIDTH = "100"  # columns of the terminal
 SHOWN = 8  # differences of one command
 JSON = ("--format", "json")
+_LAST_DIGITS = 1e-12
 _SIDES = ("kept", "now")
 
 
@@ -85,11 +87,18 @@ def differences(kept: Any, now: Any, at: str = "") -> Iterator[str]:  # noqa: AN
     elif isinstance(kept, list) and isinstance(now, list) and len(kept) == len(now):
         for number, pair in enumerate(zip(kept, now, strict=True)):
             yield from differences(*pair, f"{at}[{number}]")
-    elif kept != now or type(kept) is not type(now):
+    elif not are_equal(kept, now):
         yield f"{at or '.'}\n" + "".join(
             f"      {side} {json.dumps(value)[:300]}\n"
             for side, value in zip(_SIDES, (kept, now), strict=True)
         )
+
+
+def are_equal(kept: object, now: object) -> bool:
+    """Whether two values are the same; the last digits of a float depend on the order of a sum."""
+    if isinstance(kept, float) and isinstance(now, float):
+        return math.isclose(kept, now, rel_tol=_LAST_DIGITS)
+    return type(kept) is type(now) and kept == now
 
 
 def parsed(text: str) -> dict[str, Any]:
