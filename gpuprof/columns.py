@@ -34,27 +34,17 @@ Window = tuple[int, int]
 Read = Callable[[Kinds], Mapping[str, spilling.InMemory]]
 
 
-class Table(Protocol):
-    """What `Shown` shows: `Columns`, or what reads its file anew for each query.
+class Pieces(Protocol):
+    """Rows that come in pieces.
 
     Args:
-        kinds: Every column, with the type that queries see: int64, float64, string or bool.
-        columns: The columns whose types are known.
         is_read_once: Whether a column that was read is the same for each query that follows.
     """
 
-    kinds: Kinds
-    columns: Mapping[str, Any]
     is_read_once: bool
 
     def rows_known(self) -> int:
         """How many rows it has at most, as far as is known without reading them; 0 for unknown."""
-
-    def expect(self, names: Collection[str]) -> None:
-        """Note columns that are read together with the first that is needed."""
-
-    def load(self, names: Collection[str], window: Window | None) -> None:
-        """Get ready for a query that reads some columns, of rows that start in a window."""
 
     def pieces(
         self, names: Sequence[str], window: Window | None = None
@@ -63,6 +53,24 @@ class Table(Protocol):
 
         Rows that start outside of the window, which none needs, may be missing.
         """
+
+
+class Table(Pieces, Protocol):
+    """What `Shown` shows: `Columns`, or what reads its file anew for each query.
+
+    Args:
+        kinds: Every column, with the type that queries see: int64, float64, string or bool.
+        columns: The columns whose types are known.
+    """
+
+    kinds: Kinds
+    columns: Mapping[str, Any]
+
+    def expect(self, names: Collection[str]) -> None:
+        """Note columns that are read together with the first that is needed."""
+
+    def load(self, names: Collection[str], window: Window | None) -> None:
+        """Get ready for a query that reads some columns, of rows that start in a window."""
 
 
 class Columns:
@@ -135,6 +143,27 @@ class Columns:
             (name, self.columns[name].type if name in self.columns else pa.null())
             for name in self.kinds
         ])  # fmt: skip
+
+
+class InMemory:
+    """The rows of a table that is in memory, in pieces like those of a file.
+
+    Args:
+        rows: Integers of any width, texts perhaps as a dictionary.
+    """
+
+    is_read_once = True
+
+    def __init__(self, rows: pa.Table) -> None:
+        self._rows = rows
+
+    def rows_known(self) -> int:
+        """How many rows it has."""
+        return int(self._rows.num_rows)
+
+    def pieces(self, names: Sequence[str], _: Window | None = None) -> Iterator[pa.RecordBatch]:
+        """Columns of all rows in pieces."""
+        yield from self._rows.select([*names]).to_batches(BATCH_ROWS)
 
 
 class Streamed:

@@ -16,6 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from gpuprof import borders, columns, facts, schema, sessions, signals, stored
@@ -25,6 +26,7 @@ from gpuprof.views import (
     EVERY_COLUMN,
     RowSet,
     Select,
+    StoredColumn,
     StoredRows,
     StoredWords,
     Table,
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 Source: TypeAlias = pa.Table | View
 
 _BATCH_ROWS: Final = 128 * 1024
+_NAME, _NAME_ID = "name", "name_id"
 # What DuckDB says where it cannot write what does not fit into memory.
 _FULL: Final = "No space left"
 # What DuckDB says where Ctrl-C ended a query, or what hands over its rows.
@@ -85,6 +88,8 @@ class Database:
         prepare: Makes the reader's file visible to views on a fresh connection; returns what
             reads its columns, or None where DuckDB reads them by itself.
         failure: How the failure of a query is reported.
+        words: By table, what numbers the names that the reader's file does not number; each is
+            made when it is first needed, for all selections of the recording.
     """
 
     def __init__(
@@ -93,10 +98,17 @@ class Database:
         selection: Selection,
         prepare: "Callable[[duckdb.DuckDBPyConnection], Loader | None]",
         failure: Failure,
+        words: dict[str, Words],
     ) -> None:
         self._sources, self._selection, self._failure = sources, selection, failure
+        self._words = words
         self._prepare = prepare
         self._tables = prepare.make() if isinstance(prepare, columns.Tables) else {}
+        self._in_memory = {
+            name: columns.InMemory(source)
+            for name, source in sources.items()
+            if isinstance(source, pa.Table) and source.num_rows
+        }
         self._views = {name: _view(name, source) for name, source in sources.items()}
         # By table, the columns of its rows that were asked for or announced: a view that has them
         # all serves the next query as it is.
@@ -172,17 +184,27 @@ class Database:
     def values(self, table: str, names: Sequence[str]) -> Iterator[list[stored.Values]]:
         """Columns of integers in pieces, as arrays of any width.
 
-        They come without a query where the reader's file holds them as they are.
+        They come without a query where the reader's file holds them as they are. Names that it
+        does not number get the numbers of `names`.
         """
         rows = self._sources[table]
         if isinstance(rows, pa.Table) and not rows.num_rows:
             return
-        planned = self._plan(RowSet.TABLE, table, names)
-        if planned is None:
-            for batch in self.batches(f'SELECT {", ".join(names)} FROM "{table}"'):
-                yield [*map(stored.values, batch.columns)]
+        texts: dict[str, Words] = {}
+        if _NAME_ID in names and self._views[table].names is None:
+            texts = {_NAME: self._name_words(table)}
+            names = [_NAME if name == _NAME_ID else name for name in names]
+        planned = self._plan(RowSet.TABLE, table, names, texts or None)
+        if planned is not None:
+            yield from self._pieces(RowSet.TABLE, table, names, *planned)
             return
-        yield from self._pieces(RowSet.TABLE, table, names, *planned)
+        for batch in self.batches(f'SELECT {", ".join(names)} FROM "{table}"'):
+            yield [
+                stored.Values(texts[name].numbers(column), None)
+                if name in texts
+                else stored.values(column)
+                for name, column in zip(names, batch.columns, strict=True)
+            ]
 
     def stored_columns(
         self, rows: RowSet, table: str, names: Sequence[str], texts: Mapping[str, Words]
@@ -198,8 +220,8 @@ class Database:
             texts: What numbers the words of those of the columns that hold texts.
         """
         source = self._sources[table]
-        if isinstance(source, pa.Table):
-            return None if source.num_rows else iter(())
+        if isinstance(source, pa.Table) and not source.num_rows:
+            return iter(())
         planned = self._plan(rows, table, names, texts)
         return None if planned is None else self._pieces(rows, table, names, *planned)
 
@@ -215,7 +237,7 @@ class Database:
         table: str,
         names: Sequence[str],
         plan: stored.Plan,
-        source: columns.Table,
+        source: columns.Pieces,
     ) -> Iterator[list[stored.Values]]:
         key = rows, table
         checked = self._checked.setdefault(key, set())
@@ -237,12 +259,16 @@ class Database:
             raise self._impossible(table) from error
 
     def names(self, table: str) -> pa.Table:
-        """The columns ``name_id`` and ``name`` of a table whose names the reader's file numbers.
+        """The columns ``name_id`` and ``name`` of a table.
 
         Numbers may be of any width, and texts a dictionary.
         """
         view = self._views[table]
-        names, select = ["name_id", "name"], view.names or view.strings
+        names, select = [_NAME_ID, _NAME], view.names or view.strings
+        if select is None:
+            words = self._name_words(table).words
+            numbers = pa.array(np.arange(len(words)))
+            return pa.table([numbers, schema.texts([*words])], names)
         text = None if select is None else select.columns["name"]
         if select is not None and isinstance(text, Trimmed):
             select = select._replace(columns=select.columns | {"name": text.column})
@@ -260,6 +286,23 @@ class Database:
             return rows
         texts = schema.texts([*map(text.trimmed, rows["name"].to_pylist())])
         return rows.set_column(1, "name", texts)
+
+    def _name_words(self, table: str) -> Words:
+        """What numbers the names of a table whose file does not: all names of the recording."""
+        if table not in self._words:
+            names, source = Words(), self._in_memory.get(table)
+            if source is not None:
+                batches = source.pieces([_NAME])
+            elif isinstance(self._sources[table], View):
+                batches = self.batches(f'SELECT DISTINCT {_NAME} FROM unrestricted."{table}"')
+            else:
+                batches = iter(())
+            for batch in batches:
+                names.numbers(batch.column(0))
+            in_order = Words(sorted(names.words, key=lambda name: name or ""))
+            # Of two threads that count at once, the numbers of the first are valid.
+            self._words.setdefault(table, in_order)
+        return self._words[table]
 
     def rows_known(self, table: str) -> int:
         """How many rows the reader's table has at most; 0 for unknown."""
@@ -279,14 +322,25 @@ class Database:
         table: str,
         names: Sequence[str],
         texts: Mapping[str, Words] | None = None,
-    ) -> tuple[stored.Plan, columns.Table] | None:
+    ) -> tuple[stored.Plan, columns.Pieces] | None:
         """How to take columns from the reader's file without a query; None where it takes one."""
-        select = self._views[table].select_of(rows)
+        source = self._sources[table]
+        if isinstance(source, View):
+            select = source.select_of(rows)
+        elif rows is RowSet.TABLE:
+            select = Select({c: StoredColumn(c) for c in source.column_names}, StoredRows(table))
+        else:
+            select = None
         if select is None:
             return None
         plan = stored.plan(select, schema.BY_NAME[table], names, self._selection, texts)
-        source = self._tables.get(plan.rows.table) if plan is not None else None
-        return (plan, source) if plan is not None and source is not None else None
+        if plan is None:
+            return None
+        of: Mapping[str, columns.Pieces] = (
+            self._tables if isinstance(source, View) else self._in_memory
+        )
+        pieces = of.get(plan.rows.table)
+        return None if pieces is None else (plan, pieces)
 
     def expect(self, reads: Mapping[str, Collection[str]]) -> None:
         """Announce columns by table, so that each table of the file is read in one pass."""

@@ -181,6 +181,7 @@ class Profile:
     parts: "tuple[RankRecording, ...]" = field(default=(), repr=False)
     unread: UnreadFiles = _ALL_READ
     _unrestricted: "Profile | None" = field(default=None, repr=False)
+    _name_words: dict[str, Words] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def unrestricted(self) -> "Profile":
@@ -213,7 +214,7 @@ class Profile:
 
     def with_table(self, name: str, table: pa.Table) -> "Profile":
         """The same recording with one more table, or another in its place."""
-        return replace(self, sources={**self.sources, name: table})
+        return replace(self, sources={**self.sources, name: table}, _name_words={})
 
     def restricted(self, selection: Selection) -> "Profile":
         """Some activities of the recording, with only the tables that these have.
@@ -258,7 +259,7 @@ class Profile:
         """Columns of integers of a table, in pieces of arrays that are as narrow as may be.
 
         Nulls are `facts.UNKNOWN`. Beside the columns of the schema there is ``name_id``, see
-        `numbers`.
+        `numbered_names`.
 
         Raises:
             GpuprofError: The reader's file breaks its format's rules.
@@ -304,27 +305,20 @@ class Profile:
         """Whether columns of integers take a query: the reader's file has no such columns."""
         return self._database.needs_query(table, names)
 
-    def numbers(self, table: str) -> bool:
-        """Whether the reader's file numbers the names of a table.
-
-        Then a query may ask for ``name_id`` in place of names, and for the names in
-        ``unrestricted.<table>_names``. Two numbers may mean one name, and a number none.
-        """
-        source = self.sources[table]
-        return isinstance(source, View) and source.names is not None
-
     def numbered_names(self, table: str) -> pa.Table:
         """A table's names by their numbers, in the columns ``name_id`` and ``name``.
 
-        Only where the file numbers them, see `numbers`. Either may be of a narrower type.
+        Two numbers may mean one name, and a number none. There may be names that no row has.
+        Either column may be of a narrower type.
         """
         return self._database.names(table)
 
     def names(self, table: str) -> str:
         """SQL for the names of a table, perhaps with others, in a column ``name``."""
-        if not self.numbers(table):
-            return f'(SELECT DISTINCT name FROM "{table}")'
-        return f"(SELECT name FROM unrestricted.{names_of(table)})"
+        source = self.sources[table]
+        if isinstance(source, View) and source.names is not None:
+            return f"(SELECT name FROM unrestricted.{names_of(table)})"
+        return f'(SELECT DISTINCT name FROM "{table}")'
 
     def once(self, function: "Callable[[Profile], _Result]") -> _Result:
         """What a pure function makes of this recording, computed once for all who ask.
@@ -403,7 +397,7 @@ class Profile:
     @cached_property
     def _database(self) -> Database:
         failure = Failure(self.origin.source, self.failure)
-        return Database(self.sources, self.selection, self.prepare, failure)
+        return Database(self.sources, self.selection, self.prepare, failure, self._name_words)
 
 
 # Where and by whom something was done, not what.

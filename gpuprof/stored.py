@@ -294,7 +294,17 @@ def _take(column: Values, is_row: Flags) -> Values:
 
 
 def values(array: pa.Array) -> Values:
-    """Integers of any width."""
+    """Integers of any width, perhaps as a dictionary."""
+    if pa.types.is_dictionary(array.type):
+        of, is_null = values(array.indices)
+        # What stands in the place of a null is anything.
+        place = of if is_null is None else np.where(is_null, 0, of)
+        different = values(array.dictionary)
+        if different.is_null is not None:
+            of_rows = different.is_null[place]
+            is_null = of_rows if is_null is None else is_null | of_rows
+        numbers = different.numbers[place] if len(different.numbers) else place
+        return Values(numbers, is_null)
     kind = f"i{array.type.bit_width // 8}"
     numbers = np.frombuffer(array.buffers()[1] or b"", kind)
     numbers = numbers[array.offset : array.offset + len(array)]

@@ -32,7 +32,7 @@ class Names(NamedTuple):
 
 
 def names_by_number(profile: Profile, table: str) -> Names:
-    """The names of a table whose names the reader's file numbers; unknown ones are `UNNAMED`."""
+    """The names of a table; unknown ones are `UNNAMED`."""
     rows = profile.numbered_names(table)
     numbers, names = rows["name_id"].to_pylist(), rows["name"].to_pylist()
     return Names(numbers, [name or UNNAMED for name in names])
@@ -40,11 +40,7 @@ def names_by_number(profile: Profile, table: str) -> Names:
 
 def distinct_names(profile: Profile, table: str) -> list[str]:
     """The different names of kernels or API calls, perhaps with others of the file."""
-    if profile.numbers(table):
-        return [*dict.fromkeys(names_by_number(profile, table).names)]
-    rows = profile.query(f"SELECT DISTINCT name FROM {table} WHERE name IS NOT NULL")
-    names: list[str] = rows.column(0).to_pylist()
-    return names
+    return [*dict.fromkeys(names_by_number(profile, table).names)]
 
 
 class ByNumber:

@@ -82,11 +82,6 @@ def collective_of(kernel_name: str) -> tuple[str, str | None]:
 
 _NO_MESSAGE: Final = -1
 _NO_KIND: Final = -1
-_KERNELS: Final = f"""
-    SELECT k.start_ns, k.end_ns, coalesce(k.device_id, {UNKNOWN})::SMALLINT AS device,
-        coalesce(k.stream_id, {UNKNOWN}) AS stream, k.kind::INTEGER AS kind, {{message}} AS message
-    FROM (SELECT start_ns, end_ns, device_id, stream_id, process_id, CASE name {{cases}} END AS kind
-        FROM kernels WHERE is_communication) k {{join}}"""
 # Sizes of one collective and group, numbered alike in both queries.
 _SAME_MESSAGE: Final = "collective, data_type, message_bytes, group_size, process_group"
 _MESSAGES: Final = f"""
@@ -94,7 +89,12 @@ _MESSAGES: Final = f"""
         SELECT start_ns, end_ns, device_id, process_id, collective, data_type, group_size,
             process_group, greatest(bytes_in, bytes_out) AS message_bytes
         FROM unrestricted.collectives)"""
-_JOIN: Final = f"""
+_KERNELS: Final = f"""
+    SELECT k.start_ns, k.end_ns, coalesce(k.device_id, {UNKNOWN})::SMALLINT AS device,
+        coalesce(k.stream_id, {UNKNOWN}) AS stream, k.kind::INTEGER AS kind,
+        coalesce(m.message, {_NO_MESSAGE}) AS message
+    FROM (SELECT start_ns, end_ns, device_id, stream_id, process_id,
+        CASE name {{cases}} END AS kind FROM kernels WHERE is_communication) k
     LEFT JOIN (SELECT DISTINCT ON (start_ns, end_ns, device_id, process_id) * FROM ({_MESSAGES})) m
     ON m.start_ns = k.start_ns AND m.end_ns = k.end_ns
         AND m.device_id IS NOT DISTINCT FROM k.device_id
@@ -115,8 +115,8 @@ def _communication_kernels(profile: Profile) -> CommunicationKernels:
     number = {kind: index for index, kind in enumerate(sorted(set(kinds), key=str))}
     kind_of = {name: number[kind] for name, kind in zip(kernels, kinds, strict=True)}
     is_told = profile.unrestricted.has("collectives")
-    if is_told or not profile.numbers("kernels"):
-        *columns, kind, message = read_columns(profile, _sql(kind_of, is_told=is_told), 6)
+    if is_told:
+        *columns, kind, message = read_columns(profile, _sql(kind_of), 6)
     else:
         *columns, kind = columns_of(_of_kinds(profile, kind_of), 5)
         message = np.full(len(kind), _NO_MESSAGE)
@@ -146,13 +146,12 @@ def _names(profile: Profile) -> list[str]:
     return sorted(name for name in names if is_communication(name) and "\0" not in name)
 
 
-def _sql(kind_of: Mapping[str, int], *, is_told: bool) -> str:
+def _sql(kind_of: Mapping[str, int]) -> str:
     """SQL: start, end, device, stream, kind and message of the kernels of each name."""
     cases = " ".join(
         f"WHEN '{name.replace(chr(39), chr(39) * 2)}' THEN {kind}" for name, kind in kind_of.items()
     )
-    message = f"coalesce(m.message, {_NO_MESSAGE})" if is_told else _NO_MESSAGE
-    return _KERNELS.format(cases=cases, message=message, join=_JOIN if is_told else "")
+    return _KERNELS.format(cases=cases)
 
 
 def _of_kinds(profile: Profile, kind_of: Mapping[str, int]) -> Iterator[list[Any]]:

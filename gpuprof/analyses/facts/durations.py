@@ -52,7 +52,7 @@ def figures_by_name(profile: Profile, table: str) -> Mapping[str, Figures]:
     """Sums and quantiles of the durations of each name that occurs.
 
     Args:
-        profile: The recording; its file numbers the names of the table.
+        profile: The recording.
         table: ``kernels`` or ``api_calls``.
 
     Raises:
@@ -98,28 +98,10 @@ def sums_by_name(profile: Profile, table: str) -> Mapping[str, Sums]:
     }
 
 
-def durations_by_name(
-    profile: Profile, table: str, name: str = "name"
-) -> Iterator[tuple[str, Durations]]:
-    """The durations in ns of each name that occurs.
-
-    Args:
-        profile: The recording.
-        table: A table of activities.
-        name: SQL of the name of a row.
-    """
-    if profile.numbers(table):
-        pairs = zip(*_named_groups(profile, table), strict=False)
-        yield from ((name, durations) for name, durations in pairs if len(durations))
-        return
-    rows = profile.query(
-        f"SELECT coalesce({name}, '{UNNAMED}') AS name, end_ns - start_ns AS duration_ns"
-        f" FROM {table}"
-    )
-    coded = rows["name"].combine_chunks().dictionary_encode()
-    code, durations = coded.indices.to_numpy(), rows["duration_ns"].to_numpy()
-    groups = _by_group([(durations, code)], len(coded.dictionary))
-    yield from zip(coded.dictionary.to_pylist(), groups, strict=False)
+def durations_by_name(profile: Profile, table: str) -> Iterator[tuple[str, Durations]]:
+    """The durations in ns of each name that occurs among kernels or API calls."""
+    pairs = zip(*_named_groups(profile, table), strict=False)
+    yield from ((name, durations) for name, durations in pairs if len(durations))
 
 
 def _named_groups(profile: Profile, table: str) -> tuple[list[str], Iterator[Durations]]:

@@ -12,9 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from gpuprof.analyses.facts.durations import durations_by_name
 from gpuprof.intervals import Int64s
-from gpuprof.profile import Profile
 from gpuprof.schema import FLAG, INT, Column
 
 MOST_VALUES: Final = 1_024
@@ -80,17 +78,6 @@ def histogram_rows(values: npt.NDArray[Any]) -> dict[str, npt.NDArray[Any]]:
         "calls": calls,
         "is_rounded": np.full(len(different), is_rounded),
     }
-
-
-def durations_of_names(profile: Profile, table: str, name: str = "name") -> pa.Table:
-    """Histograms of the durations of each name: ``name`` and the columns of `HISTOGRAM`.
-
-    Args:
-        profile: The recording.
-        table: A table of activities.
-        name: SQL of the name of a row.
-    """
-    return histogram_table("name", durations_by_name(profile, table, name))
 
 
 def histogram_table(key: str, groups: Iterable[tuple[str, npt.NDArray[Any]]]) -> pa.Table:

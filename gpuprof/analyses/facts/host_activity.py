@@ -18,8 +18,6 @@ from gpuprof.profile import Profile
 # Activities that start before the call that launched them, beyond which clocks disagree.
 _TOLERATED: Final = 0.01
 
-
-_CALLS: Final = "SELECT start_ns, end_ns, coalesce(is_waiting, false)::TINYINT FROM api_calls"
 HOST_READS: Final = reads(LAUNCH_READS, api_calls="start_ns end_ns name_id is_waiting")
 
 
@@ -54,7 +52,7 @@ def host_calls(profile: Profile) -> HostCalls:
 
 
 def waiting_calls(profile: Profile) -> ByNumber:
-    """Whether the API calls of a name wait, by its number; the reader's file numbers the names."""
+    """Whether the API calls of a name wait, by its number."""
     names = names_by_number(profile, "api_calls")
     return names.values(is_waiting, 0)
 
@@ -66,9 +64,6 @@ def _host_calls(profile: Profile) -> HostCalls:
 
 def _calls(profile: Profile) -> Iterator[Sequence[Any]]:
     """Start and end of all API calls, and whether they wait, in pieces."""
-    if not profile.numbers("api_calls"):
-        yield from profile.arrays(_CALLS)
-        return
     waits = waiting_calls(profile)
     for *times, name_id in profile.integers("api_calls", "start_ns", "end_ns", "name_id"):
         yield *times, waits.of(name_id)

@@ -22,8 +22,6 @@ import numpy as np
 from gpuprof.analyses.contract import reads
 from gpuprof.analyses.facts.busy import busy_by_device
 from gpuprof.analyses.facts.by_number import names_by_number
-from gpuprof.engine import literal
-from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import Intervals
 from gpuprof.profile import Profile
 
@@ -111,8 +109,7 @@ def kernels_of_kinds(profile: Profile) -> Mapping[int | None, Mapping[str, Inter
 def _kernels_of_kinds(profile: Profile) -> Mapping[int | None, Mapping[str, Intervals]]:
     if not profile.has("kernels"):
         return {}
-    is_numbered = profile.numbers("kernels")
-    names, parts = (_numbered if is_numbered else _queried)(profile)
+    names, parts = _of_kinds(profile)
     by_device = busy_by_device(parts, len(names)) if names else {}
     return {
         device: {names[place]: times for place, times in busy.kinds.items()}
@@ -120,7 +117,7 @@ def _kernels_of_kinds(profile: Profile) -> Mapping[int | None, Mapping[str, Inte
     }
 
 
-def _numbered(profile: Profile) -> tuple[list[str], _Parts]:
+def _of_kinds(profile: Profile) -> tuple[list[str], _Parts]:
     """Names of a kind; start, end, device and place of the name of their kernels, in pieces."""
     numbered = names_by_number(profile, "kernels")
     names = [name for name in dict.fromkeys(numbered.names) if kind_of(name)]
@@ -136,14 +133,3 @@ def _numbered(profile: Profile) -> tuple[list[str], _Parts]:
                 yield start[rows], end[rows], device[rows], index[rows]
 
     return names, parts()
-
-
-def _queried(profile: Profile) -> tuple[list[str], _Parts]:
-    """The same of a recording that does not number its names."""
-    rows = profile.query("SELECT DISTINCT name FROM kernels WHERE name IS NOT NULL ORDER BY name")
-    names = [name for name in rows.column(0).to_pylist() if kind_of(name)]
-    chosen = ", ".join(map(literal, names))
-    return names, profile.arrays(
-        f"SELECT start_ns, end_ns, coalesce(device_id, {UNKNOWN})::SMALLINT,"
-        f" (list_position([{chosen}], name) - 1)::INTEGER FROM kernels WHERE name IN ({chosen})"
-    )

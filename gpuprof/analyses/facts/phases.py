@@ -34,7 +34,6 @@ from gpuprof.analyses.facts.timeline import (
     timelines,
 )
 from gpuprof.errors import UsageError
-from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import Int64s, Intervals, covered_within, union
 from gpuprof.profile import Profile
 
@@ -289,12 +288,7 @@ def _named_kernels(profile: Profile, stride: int) -> Iterator[Sequence[Any]]:
     """Start, device and a number of the name of every so many-th kernel, in pieces."""
     if not profile.has("kernels"):
         return
-    if profile.numbers("kernels"):
-        parts = profile.integers("kernels", "start_ns", "device_id", "name_id")
-    else:
-        columns = f"coalesce(device_id, {UNKNOWN})::SMALLINT, coalesce(name_hash, 0)"
-        parts = profile.arrays(f"SELECT start_ns, {columns} FROM kernels")
-    for part in parts:
+    for part in profile.integers("kernels", "start_ns", "device_id", "name_id"):
         yield [column[::stride].copy() for column in part]
 
 

@@ -99,23 +99,15 @@ def _of_device(
 
 
 def _waits(profile: Profile) -> _Waits:
-    if profile.numbers("api_calls"):
-        start, end, name_id = columns_of(_numbered(profile), 3)
-        texts = dict(zip(*names_by_number(profile, "api_calls"), strict=True))
-        numbers, name = np.unique(np.asarray(name_id, np.int64), return_inverse=True)
-        names = tuple(texts[number] for number in numbers.tolist())
-    else:
-        sql = "SELECT start_ns, end_ns, name FROM api_calls WHERE is_waiting"
-        table = profile.query(sql)
-        words = table.column("name").combine_chunks().dictionary_encode()
-        start, end = (table.column(column).to_numpy() for column in ("start_ns", "end_ns"))
-        name = np.asarray(np.from_dlpack(words.indices), np.int64)
-        names = tuple(words.dictionary.to_pylist())
+    start, end, name_id = columns_of(_waiting(profile), 3)
+    texts = dict(zip(*names_by_number(profile, "api_calls"), strict=True))
+    numbers, name = np.unique(np.asarray(name_id, np.int64), return_inverse=True)
+    names = tuple(texts[number] for number in numbers.tolist())
     order = np.argsort(end, kind="stable")
     return _Waits(start[order], end[order], name[order], names)
 
 
-def _numbered(profile: Profile) -> Iterator[Sequence[Any]]:
+def _waiting(profile: Profile) -> Iterator[Sequence[Any]]:
     """Start, end and number of the name of the calls that wait, in pieces."""
     waits = waiting_calls(profile)
     for *place, name_id in profile.integers("api_calls", "start_ns", "end_ns", "name_id"):

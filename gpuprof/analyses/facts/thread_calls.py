@@ -90,7 +90,7 @@ def _rows(
     profile: Profile, table: str, label: Callable[[str], int], where: str
 ) -> Iterator[list[Any]]:
     """Start, end, process, thread and label of all calls, in pieces."""
-    if not where and profile.numbers(table):
+    if not where:
         names = names_by_number(profile, table)
         labels = names.values(label, label("unknown"))
         for *place, number in profile.integers(table, *_PLACE, "name_id"):

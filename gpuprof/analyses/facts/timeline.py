@@ -52,10 +52,6 @@ TIMELINE_READS: Final = reads(
 # Tables whose activities are all of one layer.
 _OF_ONE_LAYER: Final = {"graph_launches": COMPUTE, "memsets": LOCAL_COPY}
 _TABLES: Final = ("kernels", "memcpys", *_OF_ONE_LAYER)
-_KERNELS: Final = f"""
-    SELECT start_ns, end_ns, coalesce(device_id, {UNKNOWN}),
-        coalesce(is_communication, false)::TINYINT
-    FROM kernels"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,10 +223,7 @@ def layer_of_copies(copies: CopyRows) -> Numbers:
 
 
 def _kernels(profile: Profile) -> Iterator[Sequence[Any]]:
-    """The same of kernels, whose names are looked at once each where the file numbers them."""
-    if not profile.numbers("kernels"):
-        yield from profile.arrays(_KERNELS)
-        return
+    """The same of kernels, whose names are looked at once each."""
     layers = names_by_number(profile, "kernels").values(is_communication, COMPUTE)
     for *part, name_id in profile.integers("kernels", *_PLACE, "name_id"):
         yield *part, layers.of(name_id)

@@ -14,10 +14,10 @@ import numpy.typing as npt
 from gpuprof.analyses.contract import reads
 from gpuprof.analyses.facts.by_number import distinct_names, names_by_number
 from gpuprof.analyses.facts.groups import groups
-from gpuprof.analyses.facts.growing import columns_of, read_columns
+from gpuprof.analyses.facts.growing import columns_of
 from gpuprof.analyses.facts.launches import LAUNCH_READS, Launches, launches
 from gpuprof.cuda import BEGINS_CAPTURE, KERNEL_LAUNCHES
-from gpuprof.facts import KERNELS_RERUN, UNKNOWN
+from gpuprof.facts import KERNELS_RERUN
 from gpuprof.intervals import Int64s
 from gpuprof.profile import Profile
 
@@ -117,13 +117,6 @@ def _lacking(recorded: str) -> Incomplete:
 
 
 def _first_calls(profile: Profile) -> _Calls:
-    if not profile.numbers("api_calls"):
-        sql = f"""SELECT start_ns, coalesce(process_id, {UNKNOWN}), coalesce(thread_id, {UNKNOWN}),
-            coalesce(correlation_id, {UNKNOWN}),
-            regexp_matches(coalesce(name, ''), '{KERNEL_LAUNCHES.pattern}')::BIGINT
-            FROM api_calls LIMIT {_SAMPLE}"""
-        start, process, thread, correlation, is_launch = read_columns(profile, sql, 5)
-        return _Calls(start, process, thread, correlation, is_launch.astype(bool))
     launching = names_by_number(profile, "api_calls").values(_is_launch, 0)
     columns = "start_ns", "process_id", "thread_id", "correlation_id", "name_id"
     parts = _enough(profile.integers("api_calls", *columns))

@@ -166,16 +166,12 @@ def _is_launching(name: str) -> bool:
 
 def _launching_calls(profile: Profile, after_ns: int) -> int:
     """How many calls that put work onto a device begin after an instant."""
-    if profile.numbers("api_calls"):
-        launching = names_by_number(profile, "api_calls").values(_is_launching, 0)
-        return sum(
-            int(np.count_nonzero(launching.of(number[start > after_ns])))
-            for start, number in profile.integers("api_calls", "start_ns", "name_id")
-            if start.max(initial=_FIRST) > after_ns
-        )
-    sql = f"SELECT name, count(*) AS calls FROM api_calls WHERE start_ns > {after_ns} GROUP BY name"
-    rows = profile.query(sql).to_pylist()
-    return sum(row["calls"] for row in rows if _is_launching(row["name"] or ""))
+    launching = names_by_number(profile, "api_calls").values(_is_launching, 0)
+    return sum(
+        int(np.count_nonzero(launching.of(number[start > after_ns])))
+        for start, number in profile.integers("api_calls", "start_ns", "name_id")
+        if start.max(initial=_FIRST) > after_ns
+    )
 
 
 def _recorded_steps(profile: Profile) -> str:
@@ -193,12 +189,8 @@ def _recorded_steps(profile: Profile) -> str:
 
 def _works(profile: Profile) -> bool:
     """Whether a kernel does more than fill memory with initial values."""
-    if profile.numbers("kernels"):
-        may = names_by_number(profile, "kernels").values(may_initialise, 0)
-        return not all(
-            may.of(name_id).all() for (name_id,) in profile.integers("kernels", "name_id")
-        )
-    return not all(may_initialise(row["name"] or "") for row in summed_up(profile, "kernels"))
+    may = names_by_number(profile, "kernels").values(may_initialise, 0)
+    return not all(may.of(name_id).all() for (name_id,) in profile.integers("kernels", "name_id"))
 
 
 def _no_training(profile: Profile) -> Iterator[Finding]:

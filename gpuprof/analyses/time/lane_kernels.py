@@ -145,7 +145,7 @@ def _table(profile: Profile, devices: Int64s, rows: _Rows) -> pa.Table:
         devices: Numbers of the devices, which have a lane of each kind.
         rows: With the places of lanes and names.
     """
-    names = _texts(_names(profile))
+    names = _texts(names_by_number(profile, "kernels"))
     device = devices[rows.lane // len(_LANES)]
     columns: dict[str, Any] = {
         "device_id": pa.array(device, pa.int64(), mask=device == UNKNOWN),
@@ -158,22 +158,6 @@ def _table(profile: Profile, devices: Int64s, rows: _Rows) -> pa.Table:
     return LANE_KERNELS.conform(pa.table(columns))
 
 
-def _names(profile: Profile) -> Names:
-    """The names of kernels by the file's numbers, or by their hashes."""
-    return profile.once(_read_names)
-
-
-def _read_names(profile: Profile) -> Names:
-    if profile.numbers("kernels"):
-        return names_by_number(profile, "kernels")
-    rows = profile.query(
-        "SELECT DISTINCT coalesce(name_hash, 0) AS number, name FROM kernels"
-        " QUALIFY row_number() OVER (PARTITION BY number) = 1"
-    )
-    names = rows["name"].to_pylist()
-    return Names(rows["number"].to_pylist(), [name or UNNAMED for name in names])
-
-
 def _texts(names: Names) -> list[str]:
     """Each name once; the last one stands for all that have none."""
     return [*sorted({*names.names})[: (1 << _NAME_BITS) - 1], UNNAMED]
@@ -182,14 +166,14 @@ def _texts(names: Names) -> list[str]:
 def _kernels(profile: Profile, devices: Int64s, ends: tuple[int, int]) -> Iterator[_Part]:
     """The kernels of some devices and a part of the time in pieces, cut at its ends."""
     first, last = ends
-    names = _names(profile)
+    names = names_by_number(profile, "kernels")
     all_texts = _texts(names)
     place = {text: number for number, text in enumerate(all_texts)}
     unnamed = len(all_texts) - 1
     places = names.values(lambda name: place.get(name, unnamed), unnamed)
     communicates = names.values(is_communication, 0)
     lanes = ByNumber(devices.tolist(), range(len(devices)), _ABSENT)
-    for part in _numbered(profile):
+    for part in profile.integers("kernels", "start_ns", "end_ns", "device_id", "name_id"):
         start, end, device, number = part
         # A kernel of no length may begin or end a device's time.
         is_inside = ((end > first) & (start < last)) | (
@@ -205,16 +189,6 @@ def _kernels(profile: Profile, devices: Int64s, ends: tuple[int, int]) -> Iterat
             np.minimum(end, last),
             places.of(number).astype(np.int64),
         )
-
-
-def _numbered(profile: Profile) -> Iterator[_Part]:
-    if profile.numbers("kernels"):
-        yield from profile.integers("kernels", "start_ns", "end_ns", "device_id", "name_id")
-        return
-    yield from profile.arrays(
-        f"SELECT start_ns, end_ns, coalesce(device_id, {UNKNOWN})::SMALLINT,"
-        " coalesce(name_hash, 0) FROM kernels"
-    )
 
 
 ANALYSIS: Final = Analysis(

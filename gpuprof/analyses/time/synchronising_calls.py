@@ -35,11 +35,6 @@ SYNCHRONISING_CALLS: Final = Schema(
 
 _FIGURES: Final = ("calls", "total_ns", "mean_ns", "max_ns")
 _COLUMNS: Final = ("start_ns", "end_ns", "process_id", "name_id")
-_SUMS: Final = """
-    SELECT name, process_id, count(*) AS calls, CAST(sum(end_ns - start_ns) AS BIGINT) AS total_ns,
-        avg(end_ns - start_ns) AS mean_ns, max(end_ns - start_ns) AS max_ns
-    FROM api_calls WHERE is_waiting GROUP BY name, process_id
-    ORDER BY total_ns DESC, name, process_id"""
 
 
 def synchronising_calls(profile: Profile) -> pa.Table:
@@ -52,8 +47,6 @@ def synchronising_calls(profile: Profile) -> pa.Table:
         One row per function and process, the longest total first, columns as in
         `SYNCHRONISING_CALLS`. It is host time, not to be added to the time of devices.
     """
-    if not profile.numbers("api_calls"):
-        return SYNCHRONISING_CALLS.conform(profile.query(_SUMS))
     name_id, process, duration_ns = columns_of(_waits(profile), 3)
     text = dict(zip(*names_by_number(profile, "api_calls"), strict=True))
     of_name: dict[tuple[str, int | None], list[Int64s]] = defaultdict(list)

@@ -13,6 +13,7 @@ from gpuprof.analyses.facts.durations import (
     Durations,
     Figures,
     Sums,
+    durations_by_name,
     figures,
     figures_by_name,
     sums,
@@ -26,7 +27,6 @@ from gpuprof.analyses.facts.histograms import (
     MOST_VALUES,
     ROUNDING,
     combined,
-    durations_of_names,
     histogram_table,
     histograms,
 )
@@ -47,12 +47,12 @@ ACTIVITIES: Final = Schema(
     ACTIVITY_SUMMARY.row,
     {**ACTIVITY_SUMMARY.columns, "short_name": SHORT_NAME},
 )
-# Table -> activity kind, and SQL of a row's name.
+# Table -> activity kind.
 SOURCES: Final = {
-    "kernels": ("kernel", "name"),
-    "memcpys": ("memcpy", "memcpy_kind"),
-    "memsets": ("memset", "'memset'"),
-    "api_calls": ("api", "name"),
+    "kernels": "kernel",
+    "memcpys": "memcpy",
+    "memsets": "memset",
+    "api_calls": "api",
 }
 SUM_READS: Final = reads(
     kernels="start_ns end_ns name name_id",
@@ -64,19 +64,6 @@ TABLES: Final = ("activity_summary", *SOURCES)
 
 # Read once for all that need them.
 _FIGURES_OF: Final = {t: partial(figures_by_name, table=t) for t in ("kernels", "api_calls")}
-_DURATION: Final = "(end_ns - start_ns)"
-_SQL_OF_SUMS: Final = {
-    "calls": "count(*)",
-    "total_ns": f"CAST(sum({_DURATION}) AS BIGINT)",
-    "min_ns": f"min({_DURATION})",
-    "max_ns": f"max({_DURATION})",
-    "mean_ns": f"avg({_DURATION})",
-}
-_SQL_OF_FIGURES: Final = {
-    **_SQL_OF_SUMS,
-    "median_ns": f"CAST(median({_DURATION}) AS DOUBLE)",
-    "stddev_ns": f"stddev_samp({_DURATION})",
-}
 _MEMSET: Final = "memset"
 Row = dict[str, Any]
 
@@ -120,42 +107,27 @@ def _sums(profile: Profile, table: str) -> list[Row]:
     """The same of one table."""
     if table in _WITH_BYTES:
         return _rows(profile, table, lambda: _with_bytes(profile, table, sums))
-    return _rows(profile, table, lambda: _named(profile, table, sums_by_name, _SQL_OF_SUMS))
+    return _rows(profile, table, lambda: _named(sums_by_name(profile, table)))
 
 
 def summed_up(profile: Profile, table: str) -> list[Row]:
     """The activities of a trace table by name, the costliest first; none where it is absent."""
     if table in _WITH_BYTES:
         return _rows(profile, table, lambda: _with_bytes(profile, table, figures))
-    return _rows(profile, table, lambda: _named(profile, table, _figures, _SQL_OF_FIGURES))
-
-
-def _figures(profile: Profile, table: str) -> Mapping[str, Figures]:
-    return profile.once(_FIGURES_OF[table])
+    return _rows(profile, table, lambda: _named(profile.once(_FIGURES_OF[table])))
 
 
 def _rows(profile: Profile, table: str, of_table: Callable[[], list[Row]]) -> list[Row]:
     """Rows of a table that is there, the costliest first."""
-    kind = SOURCES[table][0]
+    kind = SOURCES[table]
     rows = of_table() if profile.has(table) else []
     rows.sort(key=lambda row: (-row["total_ns"], row["name"]))
     return [row | {"activity_kind": kind, "section": kind} for row in rows]
 
 
-def _named(
-    profile: Profile,
-    table: str,
-    by_name: Callable[[Profile, str], Mapping[str, Sums | Figures]],
-    sql: Mapping[str, str],
-) -> list[Row]:
-    """Kernels or calls: by name where the file numbers names, else as SQL of each figure."""
-    if profile.numbers(table):
-        return [{"name": name} | of._asdict() for name, of in by_name(profile, table).items()]
-    summed = ", ".join(f"{of} AS {column}" for column, of in sql.items())
-    rows: list[Row] = profile.query(
-        f"SELECT name, {summed} FROM {table} GROUP BY ALL HAVING count(*) > 0"
-    ).to_pylist()
-    return rows
+def _named(by_name: Mapping[str, Sums | Figures]) -> list[Row]:
+    """Kernels or calls."""
+    return [{"name": name} | of._asdict() for name, of in by_name.items()]
 
 
 def _with_bytes(
@@ -257,7 +229,10 @@ def _durations(table: str) -> State:
     def of_file(profile: Profile) -> pa.Table:
         if not profile.has(table) or profile.has("activity_summary"):
             return histogram_table("name", ())
-        return durations_of_names(profile, table, SOURCES[table][1])
+        if table in _WITH_BYTES:
+            rows = _WITH_BYTES[table](profile)
+            return histogram_table("name", ((name, durations) for name, durations, _ in rows))
+        return histogram_table("name", durations_by_name(profile, table))
 
     return State(schema, of_file, lambda rows: combined(rows, ["name"]))
 
@@ -295,7 +270,7 @@ def summed_up_of_job(job: JobStates, table: str) -> list[Row]:
 
 
 def _of_kind(sums: pa.Table, table: str) -> list[Row]:
-    kind = SOURCES[table][0]
+    kind = SOURCES[table]
     rows = [
         dict.fromkeys(ACTIVITY_SUMMARY.columns) | row | {"mean_ns": row["total_ns"] / row["calls"]}
         for row in sums.to_pylist()

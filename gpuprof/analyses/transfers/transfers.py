@@ -71,9 +71,6 @@ TRANSFER_READS: Final = reads(
 )
 _PAGEABLE: Final = "pageable"
 _ASYNC: Final = "Async"
-_ASYNC_CALLS: Final = f"""
-    SELECT coalesce(process_id, {UNKNOWN}), correlation_id FROM api_calls
-    WHERE is_async AND correlation_id IS NOT NULL"""
 
 
 def transfers(profile: Profile) -> pa.Table:
@@ -142,9 +139,6 @@ def _is_async(profile: Profile, copies: TransferRows, words: CopyWords) -> npt.N
 
 def _async_calls(profile: Profile) -> Iterator[tuple[Numbers, Numbers]]:
     """Process and correlation id of the calls that say that they do not wait, in pieces."""
-    if not profile.numbers("api_calls"):
-        yield from ((process, number) for process, number in profile.arrays(_ASYNC_CALLS))
-        return
     is_async = names_by_number(profile, "api_calls").values(lambda name: _ASYNC in name, 0)
     columns = ("process_id", "correlation_id", "name_id")
     for process, number, name_id in profile.integers("api_calls", *columns):

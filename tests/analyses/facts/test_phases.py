@@ -277,8 +277,9 @@ def test_devices_whose_steps_do_not_match_have_phases_of_their_own():
 def test_steps_are_inferred_from_the_busiest_stream():
     program, dice = Program(), np.random.default_rng(1)
     program.steps([400] * 20, ["a", "b", "c", "d"], text=None)
-    # Beside it another stream runs short kernels at any time, in an order that varies.
-    for number, at in enumerate(dice.integers(1000, program.at, 90).tolist()):
+    # Beside it another stream runs a short kernel at any time of a step, in an order that varies.
+    for number in range(20):
+        at = 1000 + 400 * number + int(dice.integers(390))
         name = {"name": f"side{dice.integers(4)}", "stream_id": 9, "correlation_id": -number - 1}
         program.tables["kernels"].append((at, at + 3, name))
 
