@@ -197,21 +197,15 @@ class Database:
         planned = self._plan(RowSet.TABLE, table, names, texts or None)
         if planned is not None:
             yield from self._pieces(RowSet.TABLE, table, names, *planned)
-            return
-        for batch in self.batches(f'SELECT {", ".join(names)} FROM "{table}"'):
-            yield [
-                stored.Values(texts[name].numbers(column), None)
-                if name in texts
-                else stored.values(column)
-                for name, column in zip(names, batch.columns, strict=True)
-            ]
+        else:
+            yield from self._queried(table, names, texts)
 
     def stored_columns(
         self, rows: RowSet, table: str, names: Sequence[str], texts: Mapping[str, Words]
     ) -> Iterator[list[stored.Values]] | None:
-        """Columns of integers, and numbers of words, without a query.
+        """Columns of integers, and numbers of words, without a query where the file has them so.
 
-        None where the reader's file does not have them so; see `views.View`.
+        None for further rows of a file that does not; see `views.View`.
 
         Args:
             rows: Which rows.
@@ -223,7 +217,21 @@ class Database:
         if isinstance(source, pa.Table) and not source.num_rows:
             return iter(())
         planned = self._plan(rows, table, names, texts)
-        return None if planned is None else self._pieces(rows, table, names, *planned)
+        if planned is not None:
+            return self._pieces(rows, table, names, *planned)
+        return self._queried(table, names, texts) if rows is RowSet.TABLE else None
+
+    def _queried(
+        self, table: str, names: Sequence[str], texts: Mapping[str, Words]
+    ) -> Iterator[list[stored.Values]]:
+        """The same columns by a query."""
+        for batch in self.batches(f'SELECT {", ".join(names)} FROM "{table}"'):
+            yield [
+                stored.Values(texts[name].numbers(column), None)
+                if name in texts
+                else stored.values(column)
+                for name, column in zip(names, batch.columns, strict=True)
+            ]
 
     def words(self, table: str, column: str) -> Mapping[int, str]:
         """What the numbers of a column of words mean; nothing for a null column."""

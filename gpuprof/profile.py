@@ -278,9 +278,10 @@ class Profile:
         texts: Mapping[str, Words] = NO_TEXTS,
         rows: RowSet = RowSet.TABLE,
     ) -> Iterator[list[Values]] | None:
-        """Columns as `values` has them; None where the reader's file does not have them so.
+        """Columns as `values` has them, and columns of words as numbers.
 
-        Of rows as they were recorded, copies may be halves of one copy, and columns of words that
+        None for rows as they were recorded, where the reader's file does not have them so. Of
+        these, copies may be halves of one copy, and columns of words that
         the tool numbers come as the numbers that `words` explains.
 
         Args:

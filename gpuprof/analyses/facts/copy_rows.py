@@ -21,18 +21,6 @@ from gpuprof.views import RowSet
 from gpuprof.words import Words
 
 _WORDS: Final = ("memcpy_kind", "src_memory_kind", "dst_memory_kind")
-_COLUMNS: Final = (
-    "start_ns",
-    "end_ns",
-    f"coalesce(process_id, {UNKNOWN})",
-    f"coalesce(correlation_id, {UNKNOWN})",
-    *(f"coalesce({name}, {UNKNOWN})::SMALLINT" for name in (
-        "device_id", "src_device_id", "dst_device_id", "src", "dst"
-    )),
-    f"coalesce(bytes, {UNKNOWN})",
-    *(f"{name}::TINYINT" for name in ("is_transfer", "is_counted", "is_peer", "is_staged")),
-    *_WORDS,
-)  # fmt: skip
 _RECORDED: Final = (
     "start_ns", "end_ns", "process_id", "correlation_id",
     "device_id", "src_device_id", "dst_device_id", "bytes",
@@ -149,35 +137,19 @@ def _read(profile: Profile) -> tuple[CopyRows, CopyWords]:
     if windows is not None and profile.selection.device_id is None:
         rows, words = profile.unrestricted.once(_read)
         return rows.take(within(windows, rows.start_ns)), words
-    return _stored(profile) or _as_recorded(profile) or _queried(profile)
+    return _as_recorded(profile) or _joined(profile)
 
 
 def _words() -> list[Words]:
     return [Words([first]) for first in (STAGED_KIND, STAGED_MEMORY, STAGED_MEMORY)]
 
 
-def _queried(profile: Profile) -> tuple[CopyRows, CopyWords]:
-    words, parts = _words(), []
-    integers = len(_COLUMNS) - len(_WORDS)
-    of_call = CopyRows._fields.index("process"), CopyRows._fields.index("correlation")
-    for batch in profile.batches(f"SELECT {', '.join(_COLUMNS)} FROM memcpys"):
-        part = [np.from_dlpack(column) for column in batch.columns[:integers]]
-        narrow = [narrowed(v) if place in of_call else v for place, v in enumerate(part)]
-        pairs = zip(words, batch.columns[integers:], strict=True)
-        numbers = (narrowed(of.numbers(column)) for of, column in pairs)
-        parts.append([*narrow, *numbers])
-    return _gathered(parts, words)
-
-
-def _stored(profile: Profile) -> tuple[CopyRows, CopyWords] | None:
-    """The rows without a query, of a file that holds the words; None of any other."""
+def _joined(profile: Profile) -> tuple[CopyRows, CopyWords]:
+    """The rows of the data model, in which halves of staged copies are told."""
     words, paths = _words(), Words([None, STAGED_PATH])
     texts = dict(zip((*_WORDS, "path"), (*words, paths), strict=True))
-    parts = profile.stored_columns("memcpys", *_RECORDED, *texts, texts=texts)
-    if parts is None:
-        return None
     rows = []
-    for part in parts:
+    for part in profile.stored_columns("memcpys", *_RECORDED, *texts, texts=texts) or ():
         *columns, kind, src, dst, path = (values.filled for values in part)
         is_staged = path == paths.place(STAGED_PATH)
         rows.append(_with_facts(columns, (kind, src, dst), words[0].words, is_staged))
@@ -185,7 +157,9 @@ def _stored(profile: Profile) -> tuple[CopyRows, CopyWords] | None:
 
 
 def _gathered(parts: Iterable[Sequence[Any]], words: Sequence[Words]) -> tuple[CopyRows, CopyWords]:
-    return CopyRows(*columns_of(parts, len(_COLUMNS))), CopyWords(*(of.words for of in words))
+    return CopyRows(*columns_of(parts, len(CopyRows._fields))), CopyWords(
+        *(of.words for of in words)
+    )
 
 
 def _as_recorded(profile: Profile) -> tuple[CopyRows, CopyWords] | None:

@@ -14,7 +14,6 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from gpuprof.analyses.contract import reads
 from gpuprof.analyses.facts.by_number import ByNumber
@@ -34,7 +33,7 @@ from gpuprof.profile import Profile
 from gpuprof.readers.common.compact_columns import narrowed
 from gpuprof.schema import OPERATION
 from gpuprof.views import RowSet
-from gpuprof.words import Words, coded
+from gpuprof.words import Words
 
 NO_RANGE: Final = -1
 # Text, domain and kind.
@@ -62,13 +61,6 @@ RANGE_READS: Final = reads(
     LAUNCH_READS,
     nvtx_ranges="start_ns end_ns text domain range_kind process_id thread_id",
 )
-_RANGES: Final = f"""
-    SELECT start_ns, end_ns, coalesce(process_id, {UNKNOWN}) AS process,
-        CASE WHEN range_kind = '{_START_END}' THEN {ALL_THREADS}
-            ELSE coalesce(thread_id, {UNKNOWN}) END AS thread,
-        coalesce(text, '') AS text, coalesce(domain, '') AS domain,
-        coalesce(range_kind, '') AS range_kind
-    FROM unrestricted.nvtx_ranges"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,11 +145,9 @@ def ranges_like(profile: Profile, pattern: str) -> Ranges:
 
 def _ranges_of(profile: Profile) -> Ranges:
     numbers: dict[Label, int] = {}
-    pieces = None
-    if profile.has("nvtx_ranges"):
-        pieces = _stored(profile, numbers) or _recorded(profile, numbers)
+    pieces = _recorded(profile, numbers) if profile.has("nvtx_ranges") else []
     if pieces is None:
-        pieces = [_read(batch, numbers) for batch in profile.batches(_RANGES)]
+        pieces = _joined(profile, numbers)
     columns = [np.concatenate(column) for column in zip(*pieces, strict=True)]
     start, end, process, thread, label = columns or [np.empty(0, np.int64)] * 5
     labels = tuple(sorted(numbers))
@@ -180,14 +170,11 @@ def _outer_first(start: Int64s, end: Int64s) -> Int64s | None:
     return order
 
 
-def _stored(profile: Profile, numbers: dict[Label, int]) -> list[list[Numbers]] | None:
-    """The columns of ranges without a query, of a file that holds their texts; None of others."""
+def _joined(profile: Profile, numbers: dict[Label, int]) -> list[list[Numbers]]:
+    """The columns of ranges with the texts of the data model."""
     texts = {name: Words([None]) for name in _TEXTS}
-    parts = profile.stored_columns("nvtx_ranges", *_TIMED, *texts, texts=texts)
-    if parts is None:
-        return None
     pieces = []
-    for part in parts:
+    for part in profile.stored_columns("nvtx_ranges", *_TIMED, *texts, texts=texts) or ():
         start, end, process, thread, *codes = (values.filled for values in part)
         words = [*(of.words for of in texts.values())]
         lane = _lanes(thread, codes[-1], words[-1])
@@ -317,16 +304,6 @@ class _Domains:
             return np.zeros(len(process), np.int8)
         places: Numbers = pair_places(self._pairs, process, number) + 1
         return places
-
-
-def _read(batch: pa.RecordBatch, numbers: dict[Label, int]) -> list[Numbers]:
-    """The columns of some ranges; labels without a number yet are given one."""
-    times: list[Any] = [np.from_dlpack(column) for column in batch.columns[:4]]
-    return [
-        *(values.copy() for values in times[:2]),
-        *map(narrowed, times[2:]),
-        _labelled([coded(column) for column in batch.columns[4:]], numbers),
-    ]
 
 
 def _labelled(

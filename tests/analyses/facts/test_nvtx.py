@@ -12,8 +12,9 @@ from recordings import trace
 
 from gpuprof import words
 from gpuprof.analyses.facts import nvtx
-from gpuprof.analyses.facts.launches import launches
+from gpuprof.analyses.facts.launches import ALL_THREADS, launches
 from gpuprof.analyses.facts.nvtx import NO_RANGE, innermost, outermost, ranges_of
+from gpuprof.facts import UNKNOWN
 from gpuprof.readers import read_profile
 from gpuprof.readers.gpuprof import write_gpuprof_file
 from gpuprof.selection import Selection
@@ -104,21 +105,25 @@ def test_ranges_as_recorded_are_those_of_a_query(rows, absent):
         tables = {KERNEL: [kernel(0, 5)], NVTX: [first, *rows], STRINGS: strings}
         profile = read_profile(write(Path(folder) / "x.sqlite", tables, drop=absent))
 
-        recorded, queried = {}, {}
-        without = nvtx._recorded(profile, recorded)  # noqa: SLF001 - compared with the query
-        by_query = [nvtx._read(b, queried) for b in profile.batches(nvtx._RANGES)]  # noqa: SLF001
-
-    assert without is not None
-    assert labelled(without, recorded) == labelled(by_query, queried)
+        assert nvtx._recorded(profile, {}) is not None  # noqa: SLF001 - which takes no query
+        assert labelled(nvtx.ranges_of(profile)) == queried_ranges(profile)
 
 
-def labelled(pieces, labels):
-    names = [*labels]
-    return sorted(
-        (*row, names[label])
-        for piece in pieces
-        for *row, label in zip(*(column.tolist() for column in piece), strict=True)
-    )
+def labelled(ranges):
+    columns = (ranges.start_ns, ranges.end_ns, ranges.process, ranges.thread, ranges.label)
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    return sorted((*row, *ranges.labels[label]) for *row, label in rows)
+
+
+def queried_ranges(profile):
+    rows = profile.query(f"""
+        SELECT start_ns, end_ns, coalesce(process_id, {UNKNOWN}) AS process,
+            CASE WHEN range_kind = 'start_end' THEN {ALL_THREADS}
+                ELSE coalesce(thread_id, {UNKNOWN}) END AS thread,
+            coalesce(text, '') AS text, coalesce(domain, '') AS domain,
+            coalesce(range_kind, '') AS range_kind
+        FROM unrestricted.nvtx_ranges""")
+    return sorted(tuple(row.values()) for row in rows.to_pylist())
 
 
 @given(
@@ -144,12 +149,7 @@ def test_ranges_of_a_gpuprof_file_are_those_of_a_query(rows):
         write_gpuprof_file.write(trace(nvtx_ranges=rows), path)
         profile = read_profile(path)
 
-        stored, queried = {}, {}
-        without = nvtx._stored(profile, stored)  # noqa: SLF001 - compared with the query
-        by_query = [nvtx._read(b, queried) for b in profile.batches(nvtx._RANGES)]  # noqa: SLF001
-
-    assert without is not None
-    assert labelled(without, stored) == labelled(by_query, queried)
+        assert labelled(nvtx.ranges_of(profile)) == queried_ranges(profile)
 
 
 @pytest.mark.parametrize("suffix", [".sqlite", ".gpuprof"])
