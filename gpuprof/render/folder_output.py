@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gpuprof.errors import OutputError
 from gpuprof.render.output import check_is_here
-from gpuprof.temporary_files import give_usual_mode, removed_at_exit
+from gpuprof.temporary_files import give_usual_mode, put, removed_at_exit
 
 
 @dataclass(frozen=True)
@@ -44,12 +44,12 @@ class FolderOutput:
     def _put(self, draft: Path) -> None:
         """Rename a draft to the output, and what was there before out of its way."""
         if not self.path.exists():
-            draft.replace(self.path)
+            put(draft, self.path)
             return
         before = draft.with_name(f"{draft.name}-before")
         self.path.replace(before)
         try:
-            draft.replace(self.path)
+            put(draft, self.path)
         except OSError:
             before.replace(self.path)
             raise

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from gpuprof.errors import OutputError
-from gpuprof.temporary_files import give_usual_mode, removed_at_exit
+from gpuprof.temporary_files import give_usual_mode, put, removed_at_exit
 from gpuprof.units import encodable
 
 STDOUT: Final = "-"
@@ -151,7 +151,7 @@ def _save_whole(target: Path, write: Callable[[Path], object]) -> None:
     with removed_at_exit(Path(name)) as temporary:
         write(temporary)
         give_usual_mode(temporary)
-        temporary.replace(target)
+        put(temporary, target)
 
 
 def write_stdout(text: str) -> None:

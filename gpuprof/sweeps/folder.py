@@ -22,6 +22,7 @@ from gpuprof.manifest import MANIFEST, PROGRAM_LOG, is_run, read_manifest
 from gpuprof.sweep_cells import FORMAT, PLAN, is_sweep, read_plan
 from gpuprof.sweeps.grid import SweepRun
 from gpuprof.sweeps.plan import Plan
+from gpuprof.temporary_files import put
 
 DEFAULT_PARENT: Final = "gpuprof-sweeps"
 # Runs can be added to a sweep only where these are the same.
@@ -98,10 +99,10 @@ def _begin(folder: Path, plan: Plan) -> int:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a file so that a kill leaves the old one or the new one."""
+    """Write a file so that a kill or a crash leaves the old one or the new one."""
     temporary = path.with_name(f".{path.name}.unfinished")
     temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
+    put(temporary, path)
 
 
 @contextmanager

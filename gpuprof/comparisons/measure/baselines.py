@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from gpuprof.errors import InputError, OutputError, UsageError
 from gpuprof.profile import Profile
-from gpuprof.temporary_files import removed_at_exit
+from gpuprof.temporary_files import put, removed_at_exit
 from gpuprof.units import counted, format_bytes
 
 _FOLDER: Final = ".gpuprof"
@@ -134,10 +134,10 @@ def save_baseline(
             if folder.exists():
                 old = Path(mkdtemp(prefix=f".{name}-old-", dir=place))
                 folder.rename(old / name)
-                temporary.rename(folder)
+                put(temporary, folder)
                 shutil.rmtree(old, ignore_errors=True)
             else:
-                temporary.rename(folder)
+                put(temporary, folder)
     except OSError as error:
         msg = f"{folder} cannot be written: {error.strerror or error}"
         raise OutputError(msg, "Choose the user's folder with --user.") from error

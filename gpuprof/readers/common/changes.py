@@ -32,3 +32,17 @@ def changed(path: Path) -> InputError:
         f"{path} changed while it was read",
         "Is it still being written or copied? Wait for that, then try again.",
     )
+
+
+def check(path: Path, before: Stamp) -> None:
+    """Check that a file is still the one that was read from.
+
+    Raises:
+        InputError: It is another one, or in another state, or gone.
+    """
+    try:
+        is_same = stamp(path.stat()) == before
+    except OSError as error:
+        raise changed(path) from error
+    if not is_same:
+        raise changed(path)

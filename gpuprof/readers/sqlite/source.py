@@ -22,7 +22,7 @@ import pyarrow as pa
 from gpuprof.columns import Columns, Tables
 from gpuprof.engine import quoted
 from gpuprof.errors import ROOM, CorruptFileError, GpuprofError, InputError
-from gpuprof.readers.common.changes import Stamp, changed, stamp
+from gpuprof.readers.common.changes import Stamp, changed, check, stamp
 from gpuprof.readers.sqlite import table as sqlite_table
 from gpuprof.readers.sqlite.table import Declared, NotReadError, readable
 
@@ -248,17 +248,9 @@ class SqliteFile:
     @contextmanager
     def _unchanged(self) -> Iterator[None]:
         """One pass over the file, which is checked before and after it."""
-        self._check()
+        check(self._file, self.stamp)
         yield
-        self._check()
-
-    def _check(self) -> None:
-        try:
-            is_same = stamp(self._file.stat()) == self.stamp
-        except OSError as error:
-            raise changed(self.path) from error
-        if not is_same:
-            raise changed(self.path)
+        check(self._file, self.stamp)
 
     def _allowed_steps(self) -> "_Steps":
         return _Steps(_FEW_STEPS + _STEPS_PER_BYTE * self.size_bytes)
@@ -284,7 +276,7 @@ class SqliteFile:
         Raises:
             InputError: The file has changed, which explains what was found in it.
         """
-        self._check()
+        check(self._file, self.stamp)
         where, why = f"{self.path}", "it cannot be opened"
         for table in self.columns:
             steps = self._allowed_steps()
