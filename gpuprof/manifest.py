@@ -34,6 +34,7 @@ RUN_DIR_VARIABLE: Final = "GPUPROF_RUN_DIR"
 # Names the epochs to record, such as 2:4 for epochs 2 and 3, so that gpuprof.epoch() can mark them.
 EPOCHS_VARIABLE: Final = "GPUPROF_EPOCHS"
 _REPEAT: Final = re.compile(r"run-([0-9]+)")
+_RESERVED_BYTES: Final = 64 * 1024
 _GIVE_ONE: Final = "Give one that `gpuprof record` made."
 
 
@@ -212,7 +213,8 @@ def begin_manifest(folder: Path, manifest: Manifest) -> None:
     Raises:
         OSError: The file cannot be written.
     """
-    _write(folder / UNFINISHED, manifest)
+    # The last manifest takes the place of these blanks, also on a disk that has filled up.
+    _write(folder / UNFINISHED, manifest, " " * _RESERVED_BYTES)
 
 
 def finish_manifest(folder: Path, manifest: Manifest) -> None:
@@ -225,8 +227,8 @@ def finish_manifest(folder: Path, manifest: Manifest) -> None:
     (folder / UNFINISHED).replace(folder / MANIFEST)
 
 
-def _write(path: Path, manifest: Manifest) -> None:
+def _write(path: Path, manifest: Manifest, more: str = "") -> None:
     with path.open("w", encoding="utf-8") as file:
-        file.write(manifest.to_json())
+        file.write(manifest.to_json() + more)
         file.flush()
         os.fsync(file.fileno())

@@ -1,6 +1,5 @@
 """Record one run: check everything first, run the program, then save the recording."""
 
-import errno
 import os
 import platform
 import shutil
@@ -84,8 +83,7 @@ def record(program: Program, options: Options, say: Callable[[str], None]) -> Ou
     Raises:
         UsageError: There is no such recorder, or it cannot record this part of a run.
         RecordError: It cannot record here.
-        OutputError: The folder cannot be created, exists already, or cannot be written; an
-            incomplete run is removed.
+        OutputError: The folder cannot be created, exists already, or cannot be written.
     """
     check_system()
     recorder, reason = chosen(options.recorder, program, all_recorders())
@@ -94,16 +92,16 @@ def record(program: Program, options: Options, say: Callable[[str], None]) -> Ou
     check_folder(folder, force=options.force)
     manifest = _first_manifest(recorder, program, options.variant or folder.resolve().name)
     make_folder(folder, force=options.force)
-    with claimed(folder) as claim, _removed_on_failure(folder, claim):
-        begin_manifest(folder, manifest)
-        say(f"Recording with {recorder.name} ({reason}) into {folder}")
-        run = LaunchedRun(program, folder.resolve(), manifest.variant, options.window)
-        with monitoring(run.folder, options.monitor_ns):
-            ended = _run(run, recorder, options)
-        with handling(_Patience(say).handle):
+    with claimed(folder) as claim:
+        with _removed_on_failure(folder, claim):
+            begin_manifest(folder, manifest)
+            say(f"Recording with {recorder.name} ({reason}) into {folder}")
+            run = LaunchedRun(program, folder.resolve(), manifest.variant, options.window)
+            with monitoring(run.folder, options.monitor_ns):
+                ended = _run(run, recorder, options)
+        with handling(_Patience(say).handle), _saving(folder, claim):
             claim.check()
             recorded = recorder.finish(run, ended)
-            _check_space(run.folder)
             manifest = _last_manifest(manifest, run, ended, recorded)
             if options.recorder == AUTO and recorded.nothing_recorded and manifest.epochs:
                 # The user asked for no recorder, and the epochs are worth a report.
@@ -112,12 +110,6 @@ def record(program: Program, options: Options, say: Callable[[str], None]) -> Ou
             claim.check()
             finish_manifest(run.folder, manifest)
     return Outcome(folder, manifest)
-
-
-def _check_space(folder: Path) -> None:
-    """Fail where the disk is full: a tool may have left half a file without an error."""
-    if shutil.disk_usage(folder).free < _BLOCK_BYTES:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 class _Patience:
@@ -137,7 +129,7 @@ class _Patience:
 
 @contextmanager
 def _removed_on_failure(folder: Path, claim: Claim) -> Iterator[None]:
-    """Remove a run that cannot be completed, so that it is not mistaken for a complete one."""
+    """Remove a run that could not be started."""
     try:
         yield
     except OSError as error:
@@ -146,6 +138,21 @@ def _removed_on_failure(folder: Path, claim: Claim) -> Iterator[None]:
         msg = f"{folder} cannot be written: {error.strerror}; the incomplete run was removed"
         raise OutputError(msg) from error
     except BaseException:
+        if claim.is_there():
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+@contextmanager
+def _saving(folder: Path, claim: Claim) -> Iterator[None]:
+    """Keep what was recorded where the run cannot be finished, unless it is to be discarded."""
+    try:
+        yield
+    except OSError as error:
+        claim.check()
+        msg = f"{folder} cannot be finished: {error.strerror or error}"
+        raise OutputError(msg, "What was recorded until then is kept in it.") from error
+    except KeyboardInterrupt:
         if claim.is_there():
             shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -174,9 +181,8 @@ def _run_once(run: LaunchedRun, recorder: Recorder, options: Options) -> Ended:
         )
         seconds = None if options.timeout_ns is None else options.timeout_ns / NS_PER_S
         ended = run_program(run.program.arguments, environment, output, wrapping, seconds)
-    if output.log_error is not None:
-        raise output.log_error
-    return ended
+    error = output.log_error
+    return ended if error is None else replace(ended, log_error=error.strerror or str(error))
 
 
 def _first_manifest(recorder: Recorder, program: Program, variant: str) -> Manifest:
@@ -204,6 +210,11 @@ def _last_manifest(
     epochs, processes, doubts = marked(run.folder)
     status = ended.exit_status if recorded.exit_status is None else recorded.exit_status
     warnings = [*recorded.warnings, *doubts]
+    if ended.log_error is not None:
+        warnings.append(f"{PROGRAM_LOG} is cut short: {ended.log_error}.")
+    if shutil.disk_usage(run.folder).free < _BLOCK_BYTES:
+        # A tool may have left half a file without an error.
+        warnings.append("The disk was full at the end: what was recorded last may be missing.")
     if run.window.options_set:
         warnings.insert(0, f"Only a part of the run was recorded: {run.window.described()}.")
     if ended.timed_out:
