@@ -3,6 +3,8 @@
 import os
 import platform
 import shutil
+import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -10,7 +12,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 from gpuprof import __version__
 from gpuprof.errors import OutputError
@@ -25,6 +27,7 @@ from gpuprof.launch.run.output import Output
 from gpuprof.launch.run.process import Wrapping, run_program
 from gpuprof.launch.run.program import environment_of
 from gpuprof.launch.run.provenance import driver_versions, git_state, packages
+from gpuprof.launch.run.signals import SAVING_SECONDS, kill_processes_of
 from gpuprof.launch.run.window import WHOLE_RUN, CaptureWindow, check_window
 from gpuprof.manifest import (
     PROGRAM_LOG,
@@ -98,8 +101,12 @@ def record(program: Program, options: Options, say: Callable[[str], None]) -> Ou
             say(f"Recording with {recorder.name} ({reason}) into {folder}")
             run = LaunchedRun(program, folder.resolve(), manifest.variant, options.window)
             with monitoring(run.folder, options.monitor_ns):
-                ended = _run(run, recorder, options)
-        with handling(_Patience(say).handle), _saving(folder, claim):
+                ended = _run(run, recorder, options, say)
+        with (
+            _Patience(run.folder, options.timeout_ns, say) as patience,
+            handling(patience.handle),
+            _saving(folder, claim),
+        ):
             claim.check()
             recorded = recorder.finish(run, ended)
             manifest = _last_manifest(manifest, run, ended, recorded)
@@ -113,18 +120,45 @@ def record(program: Program, options: Options, say: Callable[[str], None]) -> Ou
 
 
 class _Patience:
-    """Ignores the first Ctrl-C while a recording is saved, and stops at the second."""
+    """Ignores the first Ctrl-C while a recording is saved, and stops at the second.
 
-    def __init__(self, say: Callable[[str], None]) -> None:
-        self._say = say
+    Saving gets as long as the program where that has a limit; after SIGTERM, which managers of
+    jobs send once, a minute. Then the tools that save are killed, and what is there is kept.
+
+    Args:
+        folder: Of the run.
+        timeout_ns: The limit of the program; None for none.
+        say: Takes a line for the person who waits.
+    """
+
+    def __init__(self, folder: Path, timeout_ns: int | None, say: Callable[[str], None]) -> None:
+        self._folder, self._say = folder, say
         self._asked = False
+        self._limits: list[threading.Timer] = []
+        if timeout_ns is not None:
+            self._limit(max(timeout_ns / NS_PER_S, SAVING_SECONDS))
 
-    def handle(self, _number: int, _frame: FrameType | None) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for limit in self._limits:
+            limit.cancel()
+
+    def handle(self, number: int, _frame: FrameType | None) -> None:
         """Take a signal."""
         if self._asked:
             raise KeyboardInterrupt
         self._asked = True
         self._say("Saving the recording; stop again to discard it")
+        if number != signal.SIGINT:
+            self._limit(SAVING_SECONDS)
+
+    def _limit(self, seconds: float) -> None:
+        limit = threading.Timer(seconds, kill_processes_of, [str(self._folder)])
+        limit.daemon = True
+        limit.start()
+        self._limits.append(limit)
 
 
 @contextmanager
@@ -158,15 +192,19 @@ def _saving(folder: Path, claim: Claim) -> Iterator[None]:
         raise
 
 
-def _run(run: LaunchedRun, recorder: Recorder, options: Options) -> Ended:
+def _run(
+    run: LaunchedRun, recorder: Recorder, options: Options, say: Callable[[str], None]
+) -> Ended:
     for attempt in range(1, _ATTEMPTS + 1):
-        ended = _run_once(run, recorder, options)
+        ended = _run_once(run, recorder, options, say)
         if attempt == _ATTEMPTS or not recorder.retry(run, ended):
             break
     return ended
 
 
-def _run_once(run: LaunchedRun, recorder: Recorder, options: Options) -> Ended:
+def _run_once(
+    run: LaunchedRun, recorder: Recorder, options: Options, say: Callable[[str], None]
+) -> Ended:
     environment = environment_of({**recorder.environment(run), RUN_DIR_VARIABLE: str(run.folder)})
     # Unbuffered, so that the log of a run that is killed is whole.
     with (
@@ -177,7 +215,7 @@ def _run_once(run: LaunchedRun, recorder: Recorder, options: Options) -> Ended:
         command = recorder.command
         leaves = run.window.duration_ns is not None
         wrapping = (
-            None if command is None else Wrapping(partial(command, run), recorder_log, leaves)
+            None if command is None else Wrapping(partial(command, run), recorder_log, leaves, say)
         )
         seconds = None if options.timeout_ns is None else options.timeout_ns / NS_PER_S
         ended = run_program(run.program.arguments, environment, output, wrapping, seconds)

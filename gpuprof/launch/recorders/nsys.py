@@ -5,6 +5,7 @@ https://docs.nvidia.com/nsight-systems/UserGuide/index.html, "CLI Profile Comman
 """
 
 import errno
+import os
 import re
 import shutil
 import signal
@@ -28,7 +29,7 @@ from gpuprof.launch.run.gpus import (
     why_no_gpu,
 )
 from gpuprof.launch.run.window import DOMAIN, RANGE, CaptureWindow, in_seconds
-from gpuprof.manifest import MARKS, RECORDER_LOG
+from gpuprof.manifest import MARKS, RECORDER_LOG, RUN_DIR_VARIABLE
 
 REPORT: Final = "nsys.nsys-rep"
 RAW: Final = "nsys.qdstrm"
@@ -186,7 +187,9 @@ def _import(folder: Path) -> bool:
     if not raw.is_file() or importer is None:
         return False
     words = [importer, f"--input-file={raw}", f"--output-file={folder / REPORT}"]
-    subprocess.run(words, capture_output=True, start_new_session=True, check=False)  # noqa: S603
+    subprocess.run(  # noqa: S603 - its words are ours
+        words, capture_output=True, start_new_session=True, check=False, env=_of_run(folder)
+    )
     if not (folder / REPORT).is_file():
         return False
     raw.unlink()
@@ -208,6 +211,7 @@ def _export(folder: Path) -> bool:
         stderr=subprocess.STDOUT,
         start_new_session=True,
         check=False,
+        env=_of_run(folder),
     )
     is_full = b"disk is full" in export_process.stdout
     if is_full:
@@ -221,6 +225,11 @@ def _export(folder: Path) -> bool:
         return True
     export.unlink(missing_ok=True)
     return False
+
+
+def _of_run(folder: Path) -> dict[str, str]:
+    """The environment of a process of the run, by which it is known where it must be ended."""
+    return {**os.environ, RUN_DIR_VARIABLE: str(folder)}
 
 
 def _rows(export: Path) -> tuple[int, int]:
