@@ -21,7 +21,6 @@ from gpuprof.manifest import RUN_DIR_VARIABLE, read_manifest
 pytestmark = pytest.mark.usefixtures("in_an_empty_folder")
 
 GPUPROF = [sys.executable, str(Path(__file__).parents[1].joinpath("plain_gpuprof.py"))]
-TRAINING = str(Path(__file__).parents[1] / "programs" / "training.py")
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
 PATIENCE_S = 60
 
@@ -67,6 +66,10 @@ def run(folder, program, profiler, say=lambda _: None, **options):
         return process.run_program(words, environment, Output(log), wrapping, **options)
 
 
+IGNORES = (
+    "import signal, time; [signal.signal(n, signal.SIG_IGN) for n in (2, 15)]; "
+    "print('trains', flush=True); time.sleep(600)"
+)
 HANGS = "open('hangs', 'w').close(); time.sleep(600)"
 
 
@@ -109,8 +112,7 @@ def test_a_profiler_that_hangs_does_not_outlive_the_timeout(folder):
 
 def test_a_profiler_outlives_its_program_that_is_stopped_by_force(folder, monkeypatch):
     monkeypatch.setattr(process, "_GRACE_SECONDS", 0.2)
-    program = "import signal, time; [signal.signal(n, 1) for n in (2, 15)]; time.sleep(600)"
-    ended = run(folder, program, "open('report', 'w').close()", timeout_seconds=1)
+    ended = run(folder, IGNORES, "open('report', 'w').close()", timeout_seconds=1)
 
     assert ended.timed_out
     assert Path("report").exists()
@@ -176,7 +178,8 @@ def test_an_export_that_hangs_is_ended(folder, timeout_ns):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
 def test_nsys_keeps_its_report_of_a_program_that_ignores_all_signals(tmp_path, number):
     run_folder = str(tmp_path / "run")
-    words = ["record", "--recorder", "nsys", "-o", "run", TRAINING, "ignores-everything"]
+    Path("train.py").write_text(IGNORES)
+    words = ["record", "--recorder", "nsys", "-o", "run", "train.py"]
     child = subprocess.Popen(
         [*GPUPROF, *words],
         stdout=subprocess.PIPE,
@@ -190,7 +193,7 @@ def test_nsys_keeps_its_report_of_a_program_that_ignores_all_signals(tmp_path, n
         time.sleep(0.3)
         return not any(map(is_program, signals.processes_of(run_folder)))
 
-    assert child.stdout.readline() == b"trained\n"
+    assert child.stdout.readline() == b"trains\n"
     until(program_has_ended)
     child.communicate(timeout=PATIENCE_S)
 
@@ -203,5 +206,5 @@ def test_nsys_keeps_its_report_of_a_program_that_ignores_all_signals(tmp_path, n
 def is_program(process_id):
     with contextlib.suppress(OSError):
         words = Path(f"/proc/{process_id}/cmdline").read_bytes().split(b"\0")
-        return words[1:2] == [TRAINING.encode()]
+        return words[1:2] == [b"train.py"]
     return False
