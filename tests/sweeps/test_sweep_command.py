@@ -177,6 +177,15 @@ def test_force_removes_a_sweep_and_nothing_else(here):
     sweep(here, "--grid", "batch=64", "--grid", "devices=1")
     assert sweep(here, "--force", *GRID, words=(*WORDS, "--more")).returncode == 0
 
+    for place in ("notes.txt", "runs/batch=64,devices=1/1/notes.txt"):
+        (here / "out" / place).touch()
+        completed = sweep(here, "--force", *GRID, words=(*WORDS, "--more"))
+        assert completed.returncode == 1
+        assert completed.stderr.splitlines()[0] == (
+            f"Error: out holds files that gpuprof did not make: {place}"
+        )
+        (here / "out" / place).unlink()
+
     (here / "mine").mkdir()
     (here / "mine" / "thesis.txt").touch()
     completed = gpuprof("sweep", "--force", *GRID, "-o", "mine", *WORDS, cwd=here)

@@ -13,12 +13,12 @@ import pytest
 
 from gpuprof import read_profile
 from gpuprof.errors import OutputError
-from gpuprof.launch import recording
+from gpuprof.launch import RECORDERS, recording
 from gpuprof.launch.contract import Program
 from gpuprof.launch.recorders import timing_only
 from gpuprof.launch.recording import Options
 from gpuprof.launch.recording import record as start
-from gpuprof.manifest import read_manifest
+from gpuprof.manifest import foreign_files, read_manifest
 
 GPUPROF = [sys.executable, str(Path(__file__).parents[1].joinpath("plain_gpuprof.py"))]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
@@ -115,7 +115,7 @@ def test_hint_for_an_executable_without_dashes_is_the_whole_command():
 
 def test_force_replaces_a_run_and_nothing_of_the_old_one_stays():
     record("-o", "run", "script.py")
-    Path("run/old").touch()
+    Path("run/nsys.sqlite").touch()
 
     refused = record("-o", "run", "script.py")
     forced = record("-o", "run", "--force", "script.py")
@@ -126,7 +126,7 @@ def test_force_replaces_a_run_and_nothing_of_the_old_one_stays():
         "Hint: Choose another folder with -o, or replace it with --force.",
     ]
     assert forced.returncode == 0
-    assert not Path("run/old").exists()
+    assert not Path("run/nsys.sqlite").exists()
     assert Path("run/manifest.json").exists()
 
 
@@ -135,6 +135,39 @@ def test_force_replaces_a_run_that_did_not_finish():
     Path("run/manifest.json.unfinished").touch()
 
     assert record("-o", "run", "--force", "script.py").returncode == 0
+
+
+@pytest.mark.parametrize("is_repeat", [False, True])
+def test_force_never_removes_what_others_put_into_the_folder(is_repeat):
+    options = ("--repeat", "1") if is_repeat else ()
+    place = Path("run/run-1") if is_repeat else Path("run")
+    record("-o", "run", *options, "script.py")
+    (place / "thesis.txt").write_text("mine")
+    (place / "nsys.nsys-rep").touch()
+
+    forced = record("-o", "run", "--force", "script.py")
+
+    name = (place / "thesis.txt").relative_to("run")
+    assert forced.returncode == 1
+    assert forced.stderr.splitlines() == [
+        f"Error: run holds files that gpuprof did not make: {name}",
+        "Hint: Move them away first, or choose another folder.",
+    ]
+    assert (place / "manifest.json").exists()
+    (place / "thesis.txt").unlink()
+    assert record("-o", "run", "--force", "script.py").returncode == 0
+    assert not (place / "nsys.nsys-rep").exists()
+
+
+def test_every_recorder_has_its_files_known_by_their_beginning(tmp_path):
+    (tmp_path / "script.py").unlink()
+    for name in RECORDERS.keys() - {"none"}:
+        ends = (".nsys-rep", ".sqlite", ".qdstrm") if name == "nsys" else ("-42.json", "-rank1-42")
+        for end in ends:
+            (tmp_path / f"{name}{end}").touch()
+    (tmp_path / "manifest.json.unfinished").touch()
+
+    assert foreign_files(tmp_path) == []
 
 
 def test_force_with_a_wrong_script_keeps_the_old_run():
