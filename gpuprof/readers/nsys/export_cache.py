@@ -24,6 +24,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final
 
+from gpuprof import json_input
 from gpuprof.errors import InputError, OutputError
 from gpuprof.readers.common.changes import changed, check, stamp
 from gpuprof.temporary_files import put, removed_at_exit
@@ -150,7 +151,7 @@ def _sum(path: Path) -> int:
 def _is_whole(entry: Path) -> bool:
     """Whether an entry holds what was written into it, and nothing else."""
     try:
-        sums = json.loads((entry / _SUMS).read_text(encoding="utf-8"))
+        sums = json_input.loads((entry / _SUMS).read_text(encoding="utf-8"))
         return bool({name: s for name, s in _sums(entry).items() if name != _SUMS} == sums)
     except (OSError, ValueError):
         return False

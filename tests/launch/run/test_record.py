@@ -314,7 +314,7 @@ def test_ctrl_c_before_the_program_is_there_reaches_it_then(monkeypatch):
 def test_ctrl_c_while_the_profiler_finishes_loses_nothing(monkeypatch):
     monkeypatch.setitem(ENVIRONMENT, "PROFILER_SLEEPS", "2")
     process = start("wrapped", script("pass"))
-    while not Path("run/said").exists():
+    while not Path("run/recorder.said").exists():
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=30)
