@@ -1,6 +1,7 @@
 """Every deliberate error: what went wrong, what to do about it, and the exit status."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import ClassVar, Final
 
 
@@ -36,6 +37,23 @@ def one_of(title: str, name: str, choices: Sequence[str], most: int | None = Non
     shown = choices[:most]
     more = f" and {len(choices) - len(shown):,} more" if len(choices) > len(shown) else ""
     return f"{title}: {', '.join(shown)}{more}."
+
+
+def check_no_foreign_files(folder: Path, foreign: Sequence[Path]) -> None:
+    """Refuse to replace a folder with more in it than what gpuprof has made.
+
+    Args:
+        folder: It was to be replaced.
+        foreign: What else lies in it.
+
+    Raises:
+        OutputError: There is something.
+    """
+    if foreign:
+        names = ", ".join(str(path.relative_to(folder)) for path in foreign[:3])
+        more = f" and {len(foreign) - 3:,} more" if len(foreign) > 3 else ""  # noqa: PLR2004
+        msg = f"{folder} holds files that gpuprof did not make: {names}{more}"
+        raise OutputError(msg, "Move them away first, or choose another folder.")
 
 
 class UsageError(GpuprofError):

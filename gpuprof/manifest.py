@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from gpuprof import json_input
-from gpuprof.errors import CorruptFileError, InputError
+from gpuprof.errors import CorruptFileError, GpuprofError, InputError
 from gpuprof.json_values import integer, mapping, mappings, number, text, texts, words
 
 MANIFEST: Final = "manifest.json"
@@ -34,6 +34,12 @@ RUN_DIR_VARIABLE: Final = "GPUPROF_RUN_DIR"
 # Names the epochs to record, such as 2:4 for epochs 2 and 3, so that gpuprof.epoch() can mark them.
 EPOCHS_VARIABLE: Final = "GPUPROF_EPOCHS"
 _REPEAT: Final = re.compile(r"run-([0-9]+)")
+# How the names of files begin that gpuprof and its recorders make, and of what `unpack` made.
+_MADE: Final = (
+    *(MANIFEST, PROGRAM_LOG, "recorder.", MARKS, MONITOR, "python-started", "original"),
+    *("nsys.", "nvprof-", "cupti-", "tensorflow-", "torch-", "jax-"),
+)
+_RESERVED_BYTES: Final = 64 * 1024
 _GIVE_ONE: Final = "Give one that `gpuprof record` made."
 
 
@@ -177,6 +183,28 @@ def repeats(folder: Path) -> tuple[Path, ...]:
     return tuple(runs[number] for number in sorted(runs))
 
 
+def foreign_files(folder: Path) -> list[Path]:
+    """What neither gpuprof nor a recorder has put into a run's folder, or into one of repeats.
+
+    Raises:
+        OSError: The folder cannot be read.
+    """
+    if not is_run(folder):
+        runs = [entry for entry in folder.iterdir() if is_run(entry)]
+        others = [entry for entry in folder.iterdir() if entry not in runs]
+        return sorted([*others, *(file for run in runs for file in foreign_files(run))])
+    try:
+        recordings = read_manifest(folder).recordings
+    except GpuprofError:
+        recordings = ()
+    made = {name.partition("/")[0] for name in recordings}
+    return sorted(
+        entry
+        for entry in folder.iterdir()
+        if entry.name not in made and not entry.name.startswith(_MADE)
+    )
+
+
 def is_run(folder: Path) -> bool:
     """Whether a folder is a run, finished or not."""
     return (folder / MANIFEST).is_file() or (folder / UNFINISHED).is_file()
@@ -212,7 +240,8 @@ def begin_manifest(folder: Path, manifest: Manifest) -> None:
     Raises:
         OSError: The file cannot be written.
     """
-    _write(folder / UNFINISHED, manifest)
+    # The last manifest takes the place of these blanks, also on a disk that has filled up.
+    _write(folder / UNFINISHED, manifest, " " * _RESERVED_BYTES)
 
 
 def finish_manifest(folder: Path, manifest: Manifest) -> None:
@@ -225,8 +254,8 @@ def finish_manifest(folder: Path, manifest: Manifest) -> None:
     (folder / UNFINISHED).replace(folder / MANIFEST)
 
 
-def _write(path: Path, manifest: Manifest) -> None:
+def _write(path: Path, manifest: Manifest, more: str = "") -> None:
     with path.open("w", encoding="utf-8") as file:
-        file.write(manifest.to_json())
+        file.write(manifest.to_json() + more)
         file.flush()
         os.fsync(file.fileno())

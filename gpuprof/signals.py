@@ -6,6 +6,7 @@ and else ends the process, after what was registered with ``atexit`` has been re
 """
 
 import atexit
+import ctypes
 import os
 import signal
 import sys
@@ -97,6 +98,24 @@ def interruptible(before_message: Callable[[], object]) -> Iterator[None]:
         os.close(reading)
 
 
+def remove_before_end() -> None:
+    """Let SIGTERM and SIGHUP end the process as they do, after what is temporary is removed.
+
+    Handlers that are there, and signals that are ignored, stay.
+    """
+    for number in ENDING:
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _leave)
+
+
+def _leave(number: int, _frame: FrameType | None) -> None:
+    _remove_in_time()
+    # By the signal itself, as whoever waits for this process expects. Python sets handlers in its
+    # main thread alone, which may be busy.
+    ctypes.CDLL(None).signal(number, 0)
+    os.kill(os.getpid(), number)
+
+
 def was_pressed() -> bool:
     """Whether Ctrl-C met long work, whose threads may still go on."""
     return _pressed.is_set()
@@ -113,9 +132,7 @@ def end(before_message: Callable[[], object] = lambda: None) -> NoReturn:
 
 def leave(status: int) -> NoReturn:
     """Remove what is temporary, and end without waiting for any thread."""
-    removal = threading.Thread(target=_remove, daemon=True)
-    removal.start()
-    removal.join(_REMOVAL_S)
+    _remove_in_time()
     os._exit(status)
 
 
@@ -131,11 +148,19 @@ def _is_default() -> bool:
 
 def _wait(reading: int, ended: threading.Event, before_message: Callable[[], object]) -> None:
     while number := os.read(reading, 1):
+        if signal.getsignal(number[0]) is _leave:
+            _leave(number[0], None)
         if number[0] == signal.SIGINT:
             _pressed.set()
             if not ended.wait(_ORDERLY_S):
                 end(before_message)
             return
+
+
+def _remove_in_time() -> None:
+    removal = threading.Thread(target=_remove, daemon=True)
+    removal.start()
+    removal.join(_REMOVAL_S)
 
 
 def _remove() -> None:

@@ -111,6 +111,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     if arguments is None:
         startup.prepare()  # the process is ours alone
         startup.keep_freed_memory()
+        signals.remove_before_end()
     _write_utf8()
     try:
         status = cli.main(args=arguments, prog_name="gpuprof", standalone_mode=False)

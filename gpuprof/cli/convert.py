@@ -13,8 +13,10 @@ from gpuprof.cli.options import (
     recording_output_options,
 )
 from gpuprof.cli.progress import reading
+from gpuprof.errors import check_no_foreign_files
 
 _ENDS_OF_FOLDERS: Final = ("/", os.sep)
+_SUFFIXES_OF_DATA_SETS: Final = (".json", ".parquet")
 
 
 @click.command(name="convert", no_args_is_help=True)
@@ -45,6 +47,9 @@ def command(
         from gpuprof.render.folder_output import prepare_folder  # noqa: PLC0415
 
         folder = prepare_folder(output, is_data_set, is_forced=force, inputs=files)
+        others = [p for p in sorted(folder.path.rglob("*")) if p.is_file()]
+        others = [p for p in others if p.suffix not in _SUFFIXES_OF_DATA_SETS]
+        check_no_foreign_files(folder.path, others)
         with reading(files, reader, section) as profile:
             folder.save(partial(write_data_set, profile))
         return

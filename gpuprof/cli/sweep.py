@@ -13,6 +13,8 @@ from gpuprof.units import counted
 _Pairs = tuple[tuple[str, str], ...]
 _pairs: Final = partial(pairs, may_be_empty=True)
 _say: Final = partial(click.echo, err=True)
+# The exit status where cells failed: the results hold the others.
+_FAILED: Final = 5
 
 
 @click.command(name="sweep", no_args_is_help=True)
@@ -59,13 +61,13 @@ def command(  # noqa: PLR0913 - one per option
     form: str,
     words: tuple[str, ...],
     **options: str | int | None,
-) -> None:
+) -> int:
     """Run a program over a grid of options.
 
     Each cell runs under `gpuprof record`, one run at a time, in a shuffled order. The same
     command continues a sweep that was stopped, and repeats no finished run. A cell that fails
-    becomes a row with its reason. The folder of the sweep gets the recordings, results as CSV and
-    Parquet, and charts.
+    becomes a row with its reason, and the exit status is 5 then. The folder of the sweep gets the
+    recordings, results as CSV and Parquet, and charts.
 
     \b
     Example:
@@ -81,7 +83,7 @@ def command(  # noqa: PLR0913 - one per option
     from gpuprof.sweeps.command_line import planned  # noqa: PLC0415
     from gpuprof.sweeps.execution import commands  # noqa: PLC0415
     from gpuprof.sweeps.folder import DEFAULT_PARENT  # noqa: PLC0415
-    from gpuprof.sweeps.results import cells_to_compare  # noqa: PLC0415
+    from gpuprof.sweeps.results import cells_to_compare, failed_cells  # noqa: PLC0415
     from gpuprof.sweeps.run import run_sweep  # noqa: PLC0415
 
     plan = planned(words, grid, baseline=dict(baseline), figures=dict(figures), **options)
@@ -92,11 +94,16 @@ def command(  # noqa: PLR0913 - one per option
         click.echo("\n".join(lines))
         order = "in random order" if plan.seed is None else "in this order"
         _say(f"{counted(len(lines), 'run', 'runs')}, {order}; nothing was run")
-        return
+        return 0
     check_system()
     outcome = run_sweep(plan, target, _say, force=force, retry_failed=retry_failed)
     _say(f"In {target}: {', '.join(save(outcome, target))}")
+    failed = failed_cells(outcome)
+    if failed:
+        of_all = f"{failed} of {counted(len(outcome.cells), 'cell', 'cells')}"
+        _say(f"{of_all} failed or cannot be read; add --retry-failed to run failed cells again")
     pair = cells_to_compare(outcome)
     if plan.recorder != TIMING_ONLY and pair is not None:
         _say("Next: " + shlex.join(["gpuprof", "compare", *(f"{target / cell}" for cell in pair)]))
     write_stdout(sweep_text(outcome, form, room("-", is_wide=wide)))
+    return _FAILED if failed else 0

@@ -42,6 +42,7 @@ class Ended:
         output_bytes: What the program printed, both streams.
         interrupted: Whether a signal was passed on to it (Ctrl-C and the like).
         timed_out: Whether it was stopped because its time was over.
+        log_error: Why what it printed was not kept to its end; None where it was.
     """
 
     exit_status: int
@@ -49,6 +50,7 @@ class Ended:
     output_bytes: int
     interrupted: bool = False
     timed_out: bool = False
+    log_error: str | None = None
 
 
 @dataclass(frozen=True)

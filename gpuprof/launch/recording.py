@@ -1,9 +1,10 @@
 """Record one run: check everything first, run the program, then save the recording."""
 
-import errno
 import os
 import platform
 import shutil
+import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -11,7 +12,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 from gpuprof import __version__
 from gpuprof.errors import OutputError
@@ -26,6 +27,7 @@ from gpuprof.launch.run.output import Output
 from gpuprof.launch.run.process import Wrapping, run_program
 from gpuprof.launch.run.program import environment_of
 from gpuprof.launch.run.provenance import driver_versions, git_state, packages
+from gpuprof.launch.run.signals import SAVING_SECONDS, kill_processes_of
 from gpuprof.launch.run.window import WHOLE_RUN, CaptureWindow, check_window
 from gpuprof.manifest import (
     PROGRAM_LOG,
@@ -84,8 +86,7 @@ def record(program: Program, options: Options, say: Callable[[str], None]) -> Ou
     Raises:
         UsageError: There is no such recorder, or it cannot record this part of a run.
         RecordError: It cannot record here.
-        OutputError: The folder cannot be created, exists already, or cannot be written; an
-            incomplete run is removed.
+        OutputError: The folder cannot be created, exists already, or cannot be written.
     """
     check_system()
     recorder, reason = chosen(options.recorder, program, all_recorders())
@@ -94,16 +95,20 @@ def record(program: Program, options: Options, say: Callable[[str], None]) -> Ou
     check_folder(folder, force=options.force)
     manifest = _first_manifest(recorder, program, options.variant or folder.resolve().name)
     make_folder(folder, force=options.force)
-    with claimed(folder) as claim, _removed_on_failure(folder, claim):
-        begin_manifest(folder, manifest)
-        say(f"Recording with {recorder.name} ({reason}) into {folder}")
-        run = LaunchedRun(program, folder.resolve(), manifest.variant, options.window)
-        with monitoring(run.folder, options.monitor_ns):
-            ended = _run(run, recorder, options)
-        with handling(_Patience(say).handle):
+    with claimed(folder) as claim:
+        with _removed_on_failure(folder, claim):
+            begin_manifest(folder, manifest)
+            say(f"Recording with {recorder.name} ({reason}) into {folder}")
+            run = LaunchedRun(program, folder.resolve(), manifest.variant, options.window)
+            with monitoring(run.folder, options.monitor_ns):
+                ended = _run(run, recorder, options, say)
+        with (
+            _Patience(run.folder, options.timeout_ns, say) as patience,
+            handling(patience.handle),
+            _saving(folder, claim),
+        ):
             claim.check()
             recorded = recorder.finish(run, ended)
-            _check_space(run.folder)
             manifest = _last_manifest(manifest, run, ended, recorded)
             if options.recorder == AUTO and recorded.nothing_recorded and manifest.epochs:
                 # The user asked for no recorder, and the epochs are worth a report.
@@ -114,30 +119,51 @@ def record(program: Program, options: Options, say: Callable[[str], None]) -> Ou
     return Outcome(folder, manifest)
 
 
-def _check_space(folder: Path) -> None:
-    """Fail where the disk is full: a tool may have left half a file without an error."""
-    if shutil.disk_usage(folder).free < _BLOCK_BYTES:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
 class _Patience:
-    """Ignores the first Ctrl-C while a recording is saved, and stops at the second."""
+    """Ignores the first Ctrl-C while a recording is saved, and stops at the second.
 
-    def __init__(self, say: Callable[[str], None]) -> None:
-        self._say = say
+    Saving gets as long as the program where that has a limit; after SIGTERM, which managers of
+    jobs send once, a minute. Then the tools that save are killed, and what is there is kept.
+
+    Args:
+        folder: Of the run.
+        timeout_ns: The limit of the program; None for none.
+        say: Takes a line for the person who waits.
+    """
+
+    def __init__(self, folder: Path, timeout_ns: int | None, say: Callable[[str], None]) -> None:
+        self._folder, self._say = folder, say
         self._asked = False
+        self._limits: list[threading.Timer] = []
+        if timeout_ns is not None:
+            self._limit(max(timeout_ns / NS_PER_S, SAVING_SECONDS))
 
-    def handle(self, _number: int, _frame: FrameType | None) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for limit in self._limits:
+            limit.cancel()
+
+    def handle(self, number: int, _frame: FrameType | None) -> None:
         """Take a signal."""
         if self._asked:
             raise KeyboardInterrupt
         self._asked = True
         self._say("Saving the recording; stop again to discard it")
+        if number != signal.SIGINT:
+            self._limit(SAVING_SECONDS)
+
+    def _limit(self, seconds: float) -> None:
+        limit = threading.Timer(seconds, kill_processes_of, [str(self._folder)])
+        limit.daemon = True
+        limit.start()
+        self._limits.append(limit)
 
 
 @contextmanager
 def _removed_on_failure(folder: Path, claim: Claim) -> Iterator[None]:
-    """Remove a run that cannot be completed, so that it is not mistaken for a complete one."""
+    """Remove a run that could not be started."""
     try:
         yield
     except OSError as error:
@@ -151,15 +177,34 @@ def _removed_on_failure(folder: Path, claim: Claim) -> Iterator[None]:
         raise
 
 
-def _run(run: LaunchedRun, recorder: Recorder, options: Options) -> Ended:
+@contextmanager
+def _saving(folder: Path, claim: Claim) -> Iterator[None]:
+    """Keep what was recorded where the run cannot be finished, unless it is to be discarded."""
+    try:
+        yield
+    except OSError as error:
+        claim.check()
+        msg = f"{folder} cannot be finished: {error.strerror or error}"
+        raise OutputError(msg, "What was recorded until then is kept in it.") from error
+    except KeyboardInterrupt:
+        if claim.is_there():
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def _run(
+    run: LaunchedRun, recorder: Recorder, options: Options, say: Callable[[str], None]
+) -> Ended:
     for attempt in range(1, _ATTEMPTS + 1):
-        ended = _run_once(run, recorder, options)
+        ended = _run_once(run, recorder, options, say)
         if attempt == _ATTEMPTS or not recorder.retry(run, ended):
             break
     return ended
 
 
-def _run_once(run: LaunchedRun, recorder: Recorder, options: Options) -> Ended:
+def _run_once(
+    run: LaunchedRun, recorder: Recorder, options: Options, say: Callable[[str], None]
+) -> Ended:
     environment = environment_of({**recorder.environment(run), RUN_DIR_VARIABLE: str(run.folder)})
     # Unbuffered, so that the log of a run that is killed is whole.
     with (
@@ -170,13 +215,12 @@ def _run_once(run: LaunchedRun, recorder: Recorder, options: Options) -> Ended:
         command = recorder.command
         leaves = run.window.duration_ns is not None
         wrapping = (
-            None if command is None else Wrapping(partial(command, run), recorder_log, leaves)
+            None if command is None else Wrapping(partial(command, run), recorder_log, leaves, say)
         )
         seconds = None if options.timeout_ns is None else options.timeout_ns / NS_PER_S
         ended = run_program(run.program.arguments, environment, output, wrapping, seconds)
-    if output.log_error is not None:
-        raise output.log_error
-    return ended
+    error = output.log_error
+    return ended if error is None else replace(ended, log_error=error.strerror or str(error))
 
 
 def _first_manifest(recorder: Recorder, program: Program, variant: str) -> Manifest:
@@ -204,6 +248,11 @@ def _last_manifest(
     epochs, processes, doubts = marked(run.folder)
     status = ended.exit_status if recorded.exit_status is None else recorded.exit_status
     warnings = [*recorded.warnings, *doubts]
+    if ended.log_error is not None:
+        warnings.append(f"{PROGRAM_LOG} is cut short: {ended.log_error}.")
+    if shutil.disk_usage(run.folder).free < _BLOCK_BYTES:
+        # A tool may have left half a file without an error.
+        warnings.append("The disk was full at the end: what was recorded last may be missing.")
     if run.window.options_set:
         warnings.insert(0, f"Only a part of the run was recorded: {run.window.described()}.")
     if ended.timed_out:

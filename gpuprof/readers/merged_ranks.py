@@ -29,6 +29,7 @@ from gpuprof.cuda import UNKNOWN
 from gpuprof.errors import InputError
 from gpuprof.profile import Profile, RankRecording
 from gpuprof.readers.alike import Recordings
+from gpuprof.readers.common.changes import changed
 from gpuprof.readers.common.compact_columns import arrow, narrow_column
 from gpuprof.readers.common.threads import in_turn
 from gpuprof.readers.job_numbers import JobNumbers, Numbers, ranks_of_names
@@ -429,8 +430,7 @@ class _Rows(Streamed):
                 rows = _gathered(file.pieces(self._table, missing), missing, self.kinds)
                 loaded.update(spilling.within_budget(rows))
             if len({len(column) for column in loaded.values()}) > 1:
-                msg = f"{file.profile.origin.source} changed while it was read"
-                raise InputError(msg, "Is it still being written? Wait for that, then try again.")
+                raise changed(file.profile.origin.source)
         if "process_id" in self._names:
             self._job.process_maps  # noqa: B018 - asks the files, which no stream can
 

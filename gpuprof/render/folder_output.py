@@ -2,14 +2,13 @@
 
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from gpuprof.errors import OutputError
 from gpuprof.render.output import check_is_here
-from gpuprof.temporary_files import give_usual_mode, removed_at_exit
+from gpuprof.temporary_files import give_usual_mode, put, unfinished
 
 
 @dataclass(frozen=True)
@@ -32,8 +31,7 @@ class FolderOutput:
             OutputError: It cannot be written; no partial folder is left behind.
         """
         try:
-            draft = Path(tempfile.mkdtemp(prefix=f".{self.path.name}-", dir=self.path.parent))
-            with removed_at_exit(draft):
+            with unfinished(self.path, is_folder=True) as draft:
                 write(draft)
                 give_usual_mode(draft)
                 self._put(draft)
@@ -44,12 +42,13 @@ class FolderOutput:
     def _put(self, draft: Path) -> None:
         """Rename a draft to the output, and what was there before out of its way."""
         if not self.path.exists():
-            draft.replace(self.path)
+            put(draft, self.path)
             return
-        before = draft.with_name(f"{draft.name}-before")
+        # Of another name than drafts, which are removed when they are left behind.
+        before = draft.with_name(draft.name.replace(".unfinished-", ".before-"))
         self.path.replace(before)
         try:
-            draft.replace(self.path)
+            put(draft, self.path)
         except OSError:
             before.replace(self.path)
             raise

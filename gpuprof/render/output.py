@@ -4,14 +4,13 @@ import contextlib
 import glob
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from gpuprof.errors import OutputError
-from gpuprof.temporary_files import give_usual_mode, removed_at_exit
+from gpuprof.temporary_files import give_usual_mode, put, unfinished
 from gpuprof.units import encodable
 
 STDOUT: Final = "-"
@@ -144,14 +143,10 @@ def _save_whole(target: Path, write: Callable[[Path], object]) -> None:
     if target.exists() and not target.is_file():
         write(target)  # A device or a pipe: nothing to rename.
         return
-    handle, name = tempfile.mkstemp(
-        prefix=f".{target.stem}-", suffix=target.suffix, dir=target.parent
-    )
-    os.close(handle)
-    with removed_at_exit(Path(name)) as temporary:
+    with unfinished(target) as temporary:
         write(temporary)
         give_usual_mode(temporary)
-        temporary.replace(target)
+        put(temporary, target)
 
 
 def write_stdout(text: str) -> None:

@@ -9,6 +9,7 @@ results.csv    a row per cell; runs.csv a row per run; both as .parquet too
 import json
 import os
 import random
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,17 +18,24 @@ from pathlib import Path
 from typing import IO, Final, NamedTuple
 
 from gpuprof import json_input
-from gpuprof.errors import OutputError
-from gpuprof.manifest import MANIFEST, PROGRAM_LOG, is_run, read_manifest
-from gpuprof.sweep_cells import FORMAT, PLAN, is_sweep, read_plan
+from gpuprof.errors import OutputError, check_no_foreign_files
+from gpuprof.manifest import MANIFEST, PROGRAM_LOG, foreign_files, is_run, read_manifest
+from gpuprof.sweep_cells import FORMAT, PLAN, RUNS, is_sweep, read_plan
 from gpuprof.sweeps.grid import SweepRun
 from gpuprof.sweeps.plan import Plan
+from gpuprof.temporary_files import put
 
 DEFAULT_PARENT: Final = "gpuprof-sweeps"
 # Runs can be added to a sweep only where these are the same.
 _COMPARABLE: Final = ("command", "skipped_epochs", "recorder")
 # Exit statuses of programs that were stopped: 128 + SIGINT and 128 + SIGTERM.
 _STOPPED: Final = (130, 143)
+# Of the files beside the runs, with those that a kill left half written; and of failures.
+_MADE: Final = re.compile(
+    r"\.?(sweep\.json|(results|runs)\.(csv|parquet)|(break-even|scaling)\.svg)(\.unfinished)?"
+    r"|\.(results|runs|break-even|scaling)\.unfinished-\w+\.(csv|parquet|svg)|\.(sweep|run)\.lock"
+)
+_FAILED: Final = re.compile(r"\.?[\w-]+\.failed\.txt(\.unfinished)?")
 _LONGEST_REASON: Final = 200
 
 
@@ -79,10 +87,24 @@ def remove_sweep(folder: Path) -> None:
         msg = f"{folder} does not contain a sweep, and --force replaces only sweeps"
         raise OutputError(msg, "Choose another folder with -o.")
     try:
+        check_no_foreign_files(folder, [*_foreign_files(folder)])
         shutil.rmtree(folder)
     except OSError as error:
         msg = f"{folder} cannot be removed: {error.strerror}"
         raise OutputError(msg) from error
+
+
+def _foreign_files(folder: Path) -> Iterator[Path]:
+    """What neither a sweep nor its runs have put into its folder."""
+    for entry in folder.iterdir():
+        if entry.name != RUNS and not _MADE.fullmatch(entry.name):
+            yield entry
+    for cell in (folder / RUNS).iterdir() if (folder / RUNS).is_dir() else ():
+        for run in cell.iterdir() if cell.is_dir() else [cell]:
+            if is_run(run):
+                yield from foreign_files(run)
+            elif not _FAILED.fullmatch(run.name) and (run.is_file() or any(run.iterdir())):
+                yield run
 
 
 def _begin(folder: Path, plan: Plan) -> int:
@@ -98,10 +120,10 @@ def _begin(folder: Path, plan: Plan) -> int:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a file so that a kill leaves the old one or the new one."""
+    """Write a file so that a kill or a crash leaves the old one or the new one."""
     temporary = path.with_name(f".{path.name}.unfinished")
     temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
+    put(temporary, path)
 
 
 @contextmanager
@@ -167,10 +189,15 @@ def note_failure(folder: Path, run: SweepRun, reason: str) -> None:
 
 
 def forget(folder: Path, run: SweepRun) -> None:
-    """Remove the files of a run, so that it runs again."""
+    """Remove the files of a run, so that it runs again.
+
+    Raises:
+        OutputError: Others lie there, too.
+    """
     where = folder / run.folder
     _failure_file(where).unlink(missing_ok=True)
     if where.is_dir() and (is_run(where) or not os.listdir(where)):  # noqa: PTH208 - emptiness
+        check_no_foreign_files(where, foreign_files(where) if is_run(where) else [])
         shutil.rmtree(where)
 
 

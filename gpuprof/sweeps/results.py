@@ -274,6 +274,13 @@ def _with_speed_up(row: _CellRow, baseline: _CellRow | None) -> _CellRow:
     )
 
 
+def failed_cells(results: Results) -> int:
+    """How many cells have a run that failed, or whose recording cannot be read."""
+    axes = [*results.plan.axes]
+    rows = results.runs.to_pylist()
+    return len({tuple(r[a] for a in axes) for r in rows if r["status"] in {FAILED, UNREADABLE}})
+
+
 def cells_to_compare(results: Results) -> tuple[str, str] | None:
     """Two cells whose comparison says most, as folders in the sweep's own.
 

@@ -11,9 +11,9 @@ from gpuprof.launch.contract import Recorded, Recorder
 
 PROFILER = """
 echo "profiler: starting"; echo "profiler: warming up" >&2
-touch "$FOLDER/starting"; sleep "${PROFILER_STARTS:-0}"
+touch "$FOLDER/recorder.starting"; sleep "${PROFILER_STARTS:-0}"
 "$@"
-echo "profiler: program ended with $?" > "$FOLDER/said"
+echo "profiler: program ended with $?" > "$FOLDER/recorder.said"
 echo "profiler: 100 %"; sleep "${PROFILER_SLEEPS:-0}"
 exit 9
 """
@@ -35,13 +35,13 @@ def _finish(run, _ended):
 
 
 def _finish_wrapped(run, ended):
-    said = run.folder / "said"
+    said = run.folder / "recorder.said"
     status = int(said.read_text().split()[-1]) if said.exists() else None
     return Recorded(_finish(run, ended).recordings, status)
 
 
 def _finish_slowly(run, ended):
-    (run.folder / "finishing").touch()
+    (run.folder / "recorder.finishing").touch()
     time.sleep(2)
     return _finish(run, ended)
 
@@ -51,7 +51,7 @@ def _finish_with_nothing(_run, _ended):
 
 
 def _fails_the_first_time(run, words):
-    tried = run.folder / "tried"
+    tried = run.folder / "recorder.tried"
     return [*words] if tried.exists() else ["touch", str(tried)]
 
 

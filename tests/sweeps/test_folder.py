@@ -1,11 +1,13 @@
 """A sweep's folder goes on with the plan that it was made for, and refuses what is none."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
 from gpuprof.errors import CorruptFileError, OutputError
-from gpuprof.sweeps.folder import PLAN, open_sweep
+from gpuprof.sweeps.folder import PLAN, open_sweep, working_in
 from gpuprof.sweeps.plan import Plan
 
 SWEEP = Plan(command=("train.py", "{batch}"), axes={"batch": ("64", "128")}, seed=5)
@@ -74,3 +76,39 @@ def test_a_seed_that_is_a_text_is_read(tmp_path, document):
     (tmp_path / PLAN).write_text(json.dumps(document | {"seed": "5"}), encoding="utf-8")
 
     assert open_sweep(tmp_path, SWEEP) == 5
+
+
+def test_a_sweep_waits_until_the_run_of_a_killed_sweep_has_ended(tmp_path):
+    """As the process of a run does, this one holds the lock until it ends."""
+    code = """
+import fcntl, sys
+lock = open(sys.argv[1], "wb")
+fcntl.flock(lock, fcntl.LOCK_EX)
+print(flush=True)
+sys.stdin.read()
+open(sys.argv[2], "w").close()
+"""
+    ended = tmp_path / "ended"
+    words = [sys.executable, "-c", code, str(tmp_path / ".run.lock"), str(ended)]
+    said = []
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as run:
+        run.stdout.readline()
+
+        def say(line):
+            said.append((line, ended.exists()))
+            run.stdin.close()  # now it may end
+
+        with working_in(tmp_path, say):
+            assert ended.exists()
+
+    waits = "A run of an interrupted sweep is still active; waiting until it ends ..."
+    assert said == [(waits, False)]
+
+
+def test_a_second_sweep_in_a_folder_is_refused(tmp_path):
+    with (
+        working_in(tmp_path, print),
+        pytest.raises(OutputError, match="another sweep is running in"),
+        working_in(tmp_path, print),
+    ):
+        pass

@@ -93,7 +93,10 @@ def test_parquet_holds_the_same_rows_with_their_types(here):
 def test_a_failing_cell_is_a_row_with_its_reason_and_runs_only_once(here):
     completed = sweep(here, "--grid", "batch=64", "--grid", "devices=1,3", "--repeat", "2")
 
-    assert completed.returncode == 0, completed.stderr
+    assert completed.returncode == 5, completed.stderr
+    assert completed.stderr.splitlines()[-1] == (
+        "1 of 2 cells failed or cannot be read; add --retry-failed to run failed cells again"
+    )
     assert [(row["status"], row["reason"]) for row in rows(here)] == [
         ("ok", ""),
         ("failed", "exit status 1: 3 devices are asked for, 2 are here"),
@@ -106,7 +109,7 @@ def test_a_failing_cell_is_a_row_with_its_reason_and_runs_only_once(here):
 def test_a_program_that_is_not_there_is_every_cells_reason(here):
     completed = sweep(here, "--grid", "n=1", words=("--", "absent.py", "{n}"))
 
-    assert completed.returncode == 0
+    assert completed.returncode == 5
     assert rows(here)[0]["reason"] == "absent.py: no such script"
 
 
@@ -118,6 +121,26 @@ def test_the_same_command_repeats_nothing_that_has_ended(here):
     assert log(here) == before
     assert again.stdout == first.stdout
     assert again.stderr.startswith("4 of 4 runs are already complete\n")
+
+
+def test_every_later_call_says_that_cells_failed_until_they_run_again(here):
+    grid = ("--grid", "batch=64", "--grid", "devices=1,3")
+    statuses = [sweep(here, *grid).returncode, sweep(here, *grid).returncode]
+    (here / "train.py").write_text(PROGRAM.replace("devices == 3", "devices == 4"))
+    again = sweep(here, *grid, "--retry-failed")
+
+    assert (statuses, again.returncode) == ([5, 5], 0)
+    assert "--retry-failed" not in again.stderr
+
+
+def test_a_cell_that_is_killed_is_said_to_need_another_try(here):
+    code = "import os, signal; os.kill(os.getppid(), signal.SIGKILL)"
+    (here / "train.py").write_text(code)
+    completed = sweep(here, "--grid", "n=1", words=("--", "train.py", "{n}"))
+
+    assert completed.returncode == 5
+    assert rows(here)[0]["reason"] == "gpuprof record ended with exit status -9"
+    assert "1 of 1 cell failed" in completed.stderr.splitlines()[-1]
 
 
 def test_progress_says_what_runs_how_long_it_took_and_how_long_is_left(here):
@@ -153,6 +176,15 @@ def test_another_command_in_the_same_folder_is_refused(here):
 def test_force_removes_a_sweep_and_nothing_else(here):
     sweep(here, "--grid", "batch=64", "--grid", "devices=1")
     assert sweep(here, "--force", *GRID, words=(*WORDS, "--more")).returncode == 0
+
+    for place in ("notes.txt", "runs/batch=64,devices=1/1/notes.txt"):
+        (here / "out" / place).touch()
+        completed = sweep(here, "--force", *GRID, words=(*WORDS, "--more"))
+        assert completed.returncode == 1
+        assert completed.stderr.splitlines()[0] == (
+            f"Error: out holds files that gpuprof did not make: {place}"
+        )
+        (here / "out" / place).unlink()
 
     (here / "mine").mkdir()
     (here / "mine" / "thesis.txt").touch()

@@ -14,9 +14,9 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Final, NamedTuple
 
-from gpuprof.errors import InputError, OutputError, UsageError
+from gpuprof.errors import InputError, OutputError, UsageError, check_no_foreign_files
 from gpuprof.profile import Profile
-from gpuprof.temporary_files import removed_at_exit
+from gpuprof.temporary_files import put, removed_at_exit
 from gpuprof.units import counted, format_bytes
 
 _FOLDER: Final = ".gpuprof"
@@ -125,6 +125,9 @@ def save_baseline(
     if folder.exists() and not is_forced:
         msg = f"baseline {name} exists already, in {folder}"
         raise OutputError(msg, "Replace it with --force, or give another name.")
+    if folder.is_dir():
+        others = sorted(entry for entry in folder.iterdir() if not _RUN.fullmatch(entry.name))
+        check_no_foreign_files(folder, others)
     try:
         place.mkdir(parents=True, exist_ok=True)
         with removed_at_exit(Path(mkdtemp(prefix=f".{name}-", dir=place))) as temporary:
@@ -134,10 +137,10 @@ def save_baseline(
             if folder.exists():
                 old = Path(mkdtemp(prefix=f".{name}-old-", dir=place))
                 folder.rename(old / name)
-                temporary.rename(folder)
+                put(temporary, folder)
                 shutil.rmtree(old, ignore_errors=True)
             else:
-                temporary.rename(folder)
+                put(temporary, folder)
     except OSError as error:
         msg = f"{folder} cannot be written: {error.strerror or error}"
         raise OutputError(msg, "Choose the user's folder with --user.") from error

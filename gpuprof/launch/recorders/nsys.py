@@ -5,12 +5,13 @@ https://docs.nvidia.com/nsight-systems/UserGuide/index.html, "CLI Profile Comman
 """
 
 import errno
+import os
 import re
 import shutil
 import signal
 import subprocess
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final
 
@@ -28,7 +29,7 @@ from gpuprof.launch.run.gpus import (
     why_no_gpu,
 )
 from gpuprof.launch.run.window import DOMAIN, RANGE, CaptureWindow, in_seconds
-from gpuprof.manifest import MARKS, RECORDER_LOG
+from gpuprof.manifest import MARKS, RECORDER_LOG, RUN_DIR_VARIABLE
 
 REPORT: Final = "nsys.nsys-rep"
 RAW: Final = "nsys.qdstrm"
@@ -126,8 +127,10 @@ def _environment(run: LaunchedRun) -> dict[str, str]:
 def finish(run: LaunchedRun, ended: Ended) -> Recorded:
     """Export the report, and see whether it holds any GPU work.
 
+    A report whose export has no room is kept, and read as it is.
+
     Raises:
-        OSError: The disk is full.
+        OSError: The disk is full, and there is no report.
     """
     if not (run.folder / REPORT).is_file() and not _import(run.folder):
         if _FULL in _log(run):
@@ -136,12 +139,22 @@ def finish(run: LaunchedRun, ended: Ended) -> Recorded:
             reason = f"the part to record never came: {run.window.described()}"
             return Recorded(nothing_recorded=reason)
         return Recorded(nothing_recorded=_failure("nsys wrote no report", run))
-    if not _export(run.folder):
+    interrupted = ("The run was stopped before its end.",) if ended.interrupted else ()
+    try:
+        is_exported = _export(run.folder)
+    except OSError as error:
+        (run.folder / EXPORT).unlink(missing_ok=True)
+        missing = f"{EXPORT} is missing ({error.strerror}); gpuprof reads {REPORT} through nsys."
+        return Recorded(
+            recordings=(REPORT,),
+            warnings=(missing, *interrupted, *_lost(ended)),
+            devices=described_gpus(),
+        )
+    if not is_exported:
         reason = _failure("nsys could not export its report", run)
         return Recorded(nothing_recorded=f"{reason}; {REPORT} is kept")
     activities, ranges = _rows(run.folder / EXPORT)
     nothing = None if activities else f"nsys recorded no GPU work: {why_no_gpu()}"
-    interrupted = ("The run was stopped before its end.",) if ended.interrupted else ()
     return Recorded(
         recordings=(EXPORT,),
         nothing_recorded=nothing,
@@ -174,7 +187,9 @@ def _import(folder: Path) -> bool:
     if not raw.is_file() or importer is None:
         return False
     words = [importer, f"--input-file={raw}", f"--output-file={folder / REPORT}"]
-    subprocess.run(words, capture_output=True, start_new_session=True, check=False)  # noqa: S603
+    subprocess.run(  # noqa: S603 - its words are ours
+        words, capture_output=True, start_new_session=True, check=False, env=_of_run(folder)
+    )
     if not (folder / REPORT).is_file():
         return False
     raw.unlink()
@@ -196,16 +211,25 @@ def _export(folder: Path) -> bool:
         stderr=subprocess.STDOUT,
         start_new_session=True,
         check=False,
+        env=_of_run(folder),
     )
-    with (folder / RECORDER_LOG).open("ab") as log:
+    is_full = b"disk is full" in export_process.stdout
+    if is_full:
+        export.unlink(missing_ok=True)
+    with suppress(OSError), (folder / RECORDER_LOG).open("ab") as log:
         log.write(export_process.stdout)
-    if b"disk is full" in export_process.stdout:
+    if is_full:
         raise OSError(errno.ENOSPC, _FULL)
     if export_process.returncode == 0 and export.is_file() and export.stat().st_size:
         scrub(export)
         return True
     export.unlink(missing_ok=True)
     return False
+
+
+def _of_run(folder: Path) -> dict[str, str]:
+    """The environment of a process of the run, by which it is known where it must be ended."""
+    return {**os.environ, RUN_DIR_VARIABLE: str(folder)}
 
 
 def _rows(export: Path) -> tuple[int, int]:

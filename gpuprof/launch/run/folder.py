@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from gpuprof.errors import OutputError
+from gpuprof.errors import OutputError, check_no_foreign_files
 from gpuprof.launch.contract import Program
-from gpuprof.manifest import is_run, repeats
+from gpuprof.manifest import foreign_files, is_run, repeats
 
 DEFAULT_PARENT: Final = "gpuprof-runs"
 
@@ -34,7 +34,7 @@ def check_folder(folder: Path, *, force: bool) -> None:
 
     Raises:
         OutputError: It is a file, or a folder and ``force`` is not given, or a folder that no
-            recording made, or that one is writing into.
+            recording made, or that one is writing into, or that holds files of others.
     """
     if not folder.exists() and not folder.is_symlink():
         return
@@ -47,6 +47,7 @@ def check_folder(folder: Path, *, force: bool) -> None:
     if not (is_run(folder) or repeats(folder)) and any(folder.iterdir()):
         msg = f"{folder} does not contain a recording, and --force replaces only recordings"
         raise OutputError(msg, "Choose another folder with -o.")
+    check_no_foreign_files(folder, foreign_files(folder))
     with claimed(folder):
         pass  # no other recording writes into it
 

@@ -14,12 +14,14 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO, Final
 
 from gpuprof.errors import RecordError
 from gpuprof.launch.contract import Ended
 from gpuprof.launch.run.output import STDERR, STDOUT, Output
-from gpuprof.launch.run.signals import Signals
+from gpuprof.launch.run.signals import SAVING_SECONDS, Signals, wait_for
+from gpuprof.manifest import RUN_DIR_VARIABLE
 from gpuprof.signals import handling
 
 # Signals are reported as shells do.
@@ -31,6 +33,8 @@ _LINGER_SECONDS: Final = 1.0
 _MOST_LINGERING_BYTES: Final = 4 * _CHUNK_BYTES
 # Between Ctrl-C, SIGTERM and SIGKILL to a program that has used up its time.
 _GRACE_SECONDS: Final = 10.0
+# For a profiler that goes on after the program's end.
+_SILENT_SECONDS: Final = 2.0
 _SHELL: Final = 'exec >{out} 2>{err}; echo $$ >{id}; exec "$@"'
 # A profiler that leaves before its program takes the exit status with it: the shell stays for it.
 _SHELL_THAT_STAYS: Final = (
@@ -46,11 +50,13 @@ class Wrapping:
         command: Puts it before the program's arguments.
         log: Takes what it prints itself.
         leaves: Whether it may end while the program runs on.
+        say: Takes a line for the person who waits for it.
     """
 
     command: Callable[[tuple[str, ...]], list[str]]
     log: IO[bytes]
     leaves: bool = False
+    say: Callable[[str], None] = lambda _: None
 
 
 def run_program(
@@ -73,7 +79,8 @@ def run_program(
         RecordError: It cannot be started.
     """
     pipes = _Pipes()
-    signals = Signals()
+    say = (lambda _: None) if wrapping is None else wrapping.say
+    signals = Signals(environment.get(RUN_DIR_VARIABLE, ""), say)
     alarm = _Alarm(signals, timeout_seconds)
     started = time.perf_counter()
     try:
@@ -83,7 +90,7 @@ def run_program(
             if wrapping is None:
                 pipes.hand_over()
                 signals.running(process.pid)
-            returncode = _Relay(pipes, signals, output, alarm).until_end(process)
+            returncode = _Relay(pipes, signals, output, alarm, say).until_end(process)
     finally:
         pipes.close()
     seconds = time.perf_counter() - started
@@ -179,6 +186,7 @@ class _Alarm:
 
     def __init__(self, signals: Signals, seconds: float | None) -> None:
         self._signals = signals
+        self._seconds = seconds or 0
         self._next = None if seconds is None else time.monotonic() + seconds
         self.has_rung = False
 
@@ -187,8 +195,13 @@ class _Alarm:
         return None if self._next is None else max(0, self._next - time.monotonic())
 
     def ring_if_due(self) -> None:
-        """Stop the program if its time is over."""
-        if self.seconds_left() == 0:
+        """Stop the program if its time is over; its profiler gets as much again to save."""
+        if self.seconds_left() != 0:
+            return
+        if self._signals.is_saving():
+            self._next = None
+            self._signals.limit(max(self._seconds, SAVING_SECONDS))
+        else:
             self.has_rung = True
             self._next = time.monotonic() + _GRACE_SECONDS
             self._signals.handle(signal.SIGINT)
@@ -197,14 +210,23 @@ class _Alarm:
 class _Relay:
     """Passes on output until the process has ended and its streams are drained."""
 
-    def __init__(self, pipes: _Pipes, signals: Signals, output: Output, alarm: _Alarm) -> None:
+    def __init__(
+        self,
+        pipes: _Pipes,
+        signals: Signals,
+        output: Output,
+        alarm: _Alarm,
+        say: Callable[[str], None],
+    ) -> None:
         self._pipes = pipes
+        self._say = say
         self._signals = signals
         self._output = output
         self._alarm = alarm
         self._selector = selectors.DefaultSelector()
         self._deadline: float | None = None
         self._lingering_bytes = 0
+        self._has_ended = threading.Event()
 
     def until_end(self, process: subprocess.Popen[bytes]) -> int:
         """The return code of the process, once all that it printed is passed on."""
@@ -243,7 +265,8 @@ class _Relay:
         # A profiler that has seen enough may leave before its program.
         program = self._signals.program
         if program is not None and program != pid:
-            _wait_for(program)
+            wait_for(program)
+        self._has_ended.set()
         os.write(self._pipes.wake[1], b"!")
 
     def _read(self, descriptor: int) -> None:
@@ -262,6 +285,21 @@ class _Relay:
         self._pipes.hand_over()
         if word:
             self._signals.running(int(word))
+            watching = threading.Thread(target=self._tell_who_is_awaited, args=(int(word),))
+            watching.daemon = True
+            watching.start()
+
+    def _tell_who_is_awaited(self, program: int) -> None:
+        """Say why a profiler goes on after the program's end."""
+        wait_for(program)
+        if self._has_ended.wait(_SILENT_SECONDS):
+            return
+        names = [f"{process} ({_name(process)})" for process in self._signals.left_behind()]
+        if names:
+            self._say(
+                "The program has ended, and its profiler waits for what it has left running: "
+                f"{', '.join(names)}; Ctrl-C stops it"
+            )
 
     def _end(self, descriptor: int) -> None:
         self._selector.unregister(descriptor)
@@ -269,13 +307,8 @@ class _Relay:
         self._deadline = time.monotonic() + _LINGER_SECONDS
 
 
-def _wait_for(process: int) -> None:
-    """Wait for the end of a process, which need not be a child of this one."""
+def _name(process: int) -> str:
     try:
-        descriptor = os.pidfd_open(process)
+        return Path(f"/proc/{process}/comm").read_text(errors="replace").strip()
     except OSError:
-        return  # it has ended
-    with selectors.DefaultSelector() as selector:
-        selector.register(descriptor, selectors.EVENT_READ)
-        selector.select()
-    os.close(descriptor)
+        return "ended"

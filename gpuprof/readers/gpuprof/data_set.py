@@ -32,6 +32,7 @@ from gpuprof import borders, json_input, schema
 from gpuprof.columns import Kinds, Table, Tables
 from gpuprof.errors import CorruptFileError, GpuprofError, InputError, UnknownFormatError
 from gpuprof.profile import Origin, Profile
+from gpuprof.readers.common.changes import changed, stamp
 from gpuprof.readers.contract import Reader
 from gpuprof.readers.gpuprof.gpuprof_file import OriginFields
 from gpuprof.readers.gpuprof.parquet_columns import (
@@ -332,7 +333,8 @@ def _packed(file: Path, stored: StoredTable, name: str) -> Packed:
     """
     kinds = columns_of(name)
     try:
-        part = FilePart(file, 0, file.stat().st_size)
+        about = file.stat()
+        part = FilePart(file, 0, about.st_size, stamp(about))
         parquet = opened(part, [n for n, kind in kinds.items() if kind == pa.string()])
     except (pa.ArrowException, OSError, ValueError) as error:
         raise _damaged(file, error) from error
@@ -354,7 +356,7 @@ def _packed(file: Path, stored: StoredTable, name: str) -> Packed:
 
 def _damaged(file: Path, error: Exception) -> GpuprofError:
     if CHANGED in str(error):
-        return InputError(f"{file} changed while it was read", "Is it being made? Then try again.")
+        return changed(file)
     return CorruptFileError(f"{file}: it is damaged ({str(error).splitlines()[0]})", _HINT)
 
 

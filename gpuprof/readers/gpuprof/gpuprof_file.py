@@ -34,6 +34,7 @@ from gpuprof.columns import Columns, Kinds, Table, Tables
 from gpuprof.database import Source
 from gpuprof.errors import CorruptFileError, GpuprofError, InputError, UnknownFormatError
 from gpuprof.profile import Origin, Profile
+from gpuprof.readers.common.changes import changed, stamp
 from gpuprof.readers.contract import Reader
 from gpuprof.readers.gpuprof.parquet_columns import (
     CHANGED,
@@ -132,7 +133,7 @@ _STREAM_FAILED: Final = ("arrow_scan", "reading the stream registered")
 def _failure(path: Path, error: Exception) -> GpuprofError | None:
     """What a failed query says about the file: each page of it carries a checksum."""
     if CHANGED in str(error):
-        return InputError(f"{path} changed while it was read", "Is it being made? Then try again.")
+        return changed(path)
     is_of_stream = any(sign in str(error) for sign in _STREAM_FAILED)
     if not isinstance(error, pa.ArrowException | OSError) and not is_of_stream:
         return None
@@ -189,7 +190,8 @@ def _members(path: Path) -> Mapping[str, FilePart]:
 
 
 def _member(path: Path, file: IO[bytes], info: zipfile.ZipInfo) -> FilePart:
-    size = os.fstat(file.fileno()).st_size
+    about = os.fstat(file.fileno())
+    size = about.st_size
     begin = info.header_offset + _LOCAL_HEADER_BYTES
     if info.header_offset >= 0 and begin <= size:
         file.seek(info.header_offset)
@@ -201,7 +203,7 @@ def _member(path: Path, file: IO[bytes], info: zipfile.ZipInfo) -> FilePart:
     if info.compress_type != zipfile.ZIP_STORED:
         msg = f"{path}: {info.filename} in it was packed by another program"
         raise CorruptFileError(msg, _HINT)
-    return FilePart(path, begin, info.file_size)
+    return FilePart(path, begin, info.file_size, stamp(about))
 
 
 def _origin(path: Path, members: Mapping[str, FilePart]) -> Origin:

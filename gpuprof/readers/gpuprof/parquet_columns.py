@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pyarrow as pa
 
 from gpuprof.columns import Columns, Kinds, Streamed, Window, as_type
+from gpuprof.readers.common.changes import Stamp, stamp
 from gpuprof.readers.common.threads import in_turn
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ _TIME: Final = "start_ns"
 _TIMES: Final = (_TIME, "end_ns")
 # What the error says where another program replaces or writes the file.
 CHANGED: Final = "it changed while it was read"
-State = tuple[int, int, int]
 
 
 class FilePart(io.RawIOBase):
@@ -38,16 +38,16 @@ class FilePart(io.RawIOBase):
         path: The file.
         begin: Where in it the part begins, in bytes.
         size: How long it is, in bytes.
-        state: What tells the file from one that replaces it; None for how it is now.
+        before: The file's stamp when the part was found in it.
     """
 
-    def __init__(self, path: Path, begin: int, size: int, state: "State | None" = None) -> None:
+    def __init__(self, path: Path, begin: int, size: int, before: Stamp) -> None:
         self.path, self.begin, self.size, self._place = path, begin, size, 0
-        self._state = state or _state(path.stat())
+        self._before = before
 
     def again(self) -> "FilePart":
         """The same part, with a place of its own."""
-        return FilePart(self.path, self.begin, self.size, self._state)
+        return FilePart(self.path, self.begin, self.size, self._before)
 
     def readable(self) -> bool:
         """As Python's protocol of files has it."""
@@ -76,16 +76,12 @@ class FilePart(io.RawIOBase):
         """
         part = memoryview(buffer)[: max(self.size - self._place, 0)]
         with self.path.open("rb", buffering=0) as file:
-            if _state(os.fstat(file.fileno())) != self._state:
+            if stamp(os.fstat(file.fileno())) != self._before:
                 raise OSError(errno.ESTALE, CHANGED)
             file.seek(self.begin + self._place)
             count = file.readinto(part)
         self._place += count
         return count
-
-
-def _state(about: os.stat_result) -> State:
-    return about.st_ino, about.st_size, about.st_mtime_ns
 
 
 def opened(part: FilePart, texts: Collection[str], metadata: Any = None) -> Any:  # noqa: ANN401 - pyarrow has no types

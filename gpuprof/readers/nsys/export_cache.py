@@ -1,16 +1,22 @@
 """A cache of exports and pages outside the user's folder: bounded, all or nothing.
 
+An entry is checked by the sums of its files at each use, and made again where they differ. Where
+the folder of the cache cannot be used, an export is made for this process alone.
+
 An export that a process reads is held by a shared lock until that process ends (on systems
 with ``flock``), and is neither cleared nor pushed out meanwhile.
 """
 
+import atexit
 import contextlib
 import hashlib
+import json
 import os
 import shutil
 import sys
 import tempfile
 import time
+import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
@@ -18,14 +24,19 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final
 
+from gpuprof import json_input
 from gpuprof.errors import InputError, OutputError
-from gpuprof.temporary_files import removed_at_exit
+from gpuprof.readers.common.changes import changed, check, stamp
+from gpuprof.temporary_files import put, removed_at_exit
 
 LIMIT_BYTES: Final = 8 * 2**30
 _DAY_S: Final = 24 * 3600
 _PARTIAL: Final = "partial-"
 # The file that was exported, for people; beside the export's own files.
 _SOURCE: Final = "source.txt"
+# Sums of all other files, by their names in the entry.
+_SUMS: Final = "sums.json"
+_CHUNK_BYTES: Final = 1 << 20
 _ROOM: Final = "Name a folder with room for it in the environment variable GPUPROF_CACHE."
 
 
@@ -56,13 +67,25 @@ def cached(path: Path, kind: str, make: Callable[[Path], None]) -> Path:
         make: Fills the empty folder that it is given; raises where it cannot.
 
     Raises:
-        InputError: The file cannot be read, or there is no room for its export.
+        InputError: The file cannot be read, changes meanwhile, or there is no room for its export.
     """
+
+    def make_checked(into: Path) -> None:
+        make(into)
+        check(path, before)
+        if _digest(path) != digest:
+            raise changed(path)
+
     try:
-        return _entry_of(f"{kind}-{_digest(path)}", str(path.absolute()), make)
+        before, digest = stamp(path.stat()), _digest(path)
+        name, source = f"{kind}-{digest}", str(path.absolute())
+        try:
+            return _entry_of(location(), name, source, make_checked)
+        except (OSError, RuntimeError):  # the latter where there is no home
+            return _entry_of(_folder_of_this_process(), name, source, make_checked)
     except OSError as error:
-        msg = f"{path} cannot be exported to the cache: {error.strerror}"
-        raise InputError(msg, _ROOM) from error
+        msg = f"{path} cannot be exported: {error.strerror}"
+        raise InputError(msg, "Set TMPDIR or GPUPROF_CACHE to a folder with more room.") from error
 
 
 def cached_page(text: str, name: str, source: str) -> Path:
@@ -82,29 +105,74 @@ def cached_page(text: str, name: str, source: str) -> Path:
 
     digest = hashlib.sha256(f"{name}\0{text}".encode()).hexdigest()[:32]
     try:
-        return _entry_of(f"page-{digest}", f"page of {source}", make) / name
+        return _entry_of(location(), f"page-{digest}", f"page of {source}", make) / name
     except OSError as error:
         msg = f"the page of {source} cannot be kept in the cache: {error.strerror}"
         raise OutputError(msg, _ROOM) from error
 
 
-def _entry_of(name: str, source: str, make: Callable[[Path], None]) -> Path:
-    """The folder of this name, locked; `make` fills it first where it is not there."""
-    folder = location()
+def _entry_of(folder: Path, name: str, source: str, make: Callable[[Path], None]) -> Path:
+    """The entry of this name, locked; `make` fills it first where it is not there, or damaged."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     entry = folder / name
     if _hold(entry):
-        os.utime(entry)  # the entry that was used longest ago is the first to go
-        return entry
+        inode = entry.stat().st_ino
+        if _is_whole(entry):
+            with contextlib.suppress(OSError):  # of a cache that others fill
+                os.utime(entry)  # the entry that was used longest ago is the first to go
+            return entry
+        _drop(entry, inode)
     try:
         with removed_at_exit(Path(tempfile.mkdtemp(prefix=_PARTIAL, dir=folder))) as partial:
             make(partial)
             (partial / _SOURCE).write_text(source, encoding="utf-8")
+            (partial / _SUMS).write_text(json.dumps(_sums(partial)), encoding="utf-8")
             _publish(partial, entry)
             _hold(entry)
             return entry
     finally:
         _shrink(folder, entry)
+
+
+def _sums(entry: Path) -> dict[str, int]:
+    """The CRC-32 of each file of an entry, by its name in it."""
+    files = (file for file in sorted(entry.rglob("*")) if file.is_file())
+    return {file.relative_to(entry).as_posix(): _sum(file) for file in files}
+
+
+def _sum(path: Path) -> int:
+    total = 0
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            total = zlib.crc32(chunk, total)
+    return total
+
+
+def _is_whole(entry: Path) -> bool:
+    """Whether an entry holds what was written into it, and nothing else."""
+    try:
+        sums = json_input.loads((entry / _SUMS).read_text(encoding="utf-8"))
+        return bool({name: s for name, s in _sums(entry).items() if name != _SUMS} == sums)
+    except (OSError, ValueError):
+        return False
+
+
+def _drop(entry: Path, inode: int) -> None:
+    """Take a damaged entry away, unless another process was first and has made it anew."""
+    with (
+        contextlib.suppress(OSError),
+        removed_at_exit(Path(tempfile.mkdtemp(prefix=_PARTIAL, dir=entry.parent))) as aside,
+    ):
+        if entry.stat().st_ino == inode:
+            entry.rename(aside / entry.name)
+
+
+@cache
+def _folder_of_this_process() -> Path:
+    """For exports where the cache cannot be used; removed at the end of the process."""
+    folder = Path(tempfile.mkdtemp(prefix="gpuprof-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def location() -> Path:
@@ -227,7 +295,7 @@ def _remove(entry: Path) -> bool:
 
 def _publish(partial: Path, entry: Path) -> None:
     try:
-        partial.rename(entry)
+        put(partial, entry)
     except OSError:
         if not entry.is_dir():  # else another process was first with the same content
             raise

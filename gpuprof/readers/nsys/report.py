@@ -21,6 +21,7 @@ import pyarrow as pa
 from gpuprof import nsight
 from gpuprof.errors import CorruptFileError, GpuprofError, InputError, MissingToolError
 from gpuprof.profile import Profile
+from gpuprof.readers.common.changes import check, stamp
 from gpuprof.readers.contract import Reader
 from gpuprof.readers.nsys import database, diagnostics, messages, recording
 from gpuprof.readers.nsys import parquet as nsys_parquet
@@ -68,14 +69,17 @@ def read(path: Path) -> Profile:
         msg = f"{path} can only be opened by nsys, which is not installed"
         raise MissingToolError(msg, f"Install Nsight Systems, or {_ELSEWHERE}")
     key = f"{NAME}-{_LAYOUT}-{nsight.version('nsys') or 'unknown'}"
+    before = stamp(path.stat())
     folder = cached(path, key, lambda into: _export(path, into))
+    version = _recorder_version(path)
+    check(path, before)
     opened = (
         database.export_of(folder / _SQLITE, path, NAME)
         if (folder / _SQLITE).exists()
         else nullcontext(nsys_parquet.export_in(folder, path, NAME))
     )
     with opened as export:
-        return recording.profile(replace(export, recorder_version=_recorder_version(path)))
+        return recording.profile(replace(export, recorder_version=version))
 
 
 def _recorder_version(path: Path) -> str | None:
@@ -184,8 +188,7 @@ def _run(command: list[str], report: Path, output: Path, path: Path) -> None:
     is_file_made = output.exists() and output.stat().st_size > 0
     is_made = any(output.iterdir()) if output.is_dir() else is_file_made
     if not is_made and shutil.disk_usage(output.parent).free < _LEAST_FREE_BYTES:
-        msg = f"{path} cannot be exported to {output.parent}: {os.strerror(errno.ENOSPC)}"
-        raise InputError(msg, "Set TMPDIR or GPUPROF_CACHE to a folder with more room.")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     if completed.returncode or not is_made:
         output_text = f"{completed.stderr}\n{completed.stdout}"
         raise _refusal(path, output_text, messages.reason(output_text, completed.returncode))

@@ -20,8 +20,9 @@ from typing import Any, Final
 import pyarrow as pa
 
 from gpuprof.columns import Columns, Tables
-from gpuprof.engine import literal, quoted
+from gpuprof.engine import quoted
 from gpuprof.errors import ROOM, CorruptFileError, GpuprofError, InputError
+from gpuprof.readers.common.changes import Stamp, changed, check, stamp
 from gpuprof.readers.sqlite import table as sqlite_table
 from gpuprof.readers.sqlite.table import Declared, NotReadError, readable
 
@@ -50,6 +51,7 @@ _FEW_ROWS: Final = 10_000
 _LEAST_BYTES_OF_A_ROW: Final = 6
 # No text or blob that is read is longer, or is made so by a view.
 _LONGEST_VALUE: Final = 1 << 28
+_HEADER_BYTES: Final = 100
 _ENCODING: Final = slice(56, 60)
 _UTF_8: Final = 1
 # What a file that breaks raises, row by row or in a small query; a damaged size asks for too much.
@@ -57,8 +59,6 @@ _BREAKS: Final = (sqlite3.Error, UnicodeDecodeError, MemoryError)
 
 # All rows of a small query.
 Rows = Callable[[str], list[tuple[Any, ...]]]
-# Length, time, and SQLite's own counter of changes.
-_State = tuple[int, int, bytes]
 _Kinds = Mapping[str, Mapping[str, pa.DataType]]
 _ANY: Final[_Kinds] = {}
 
@@ -67,23 +67,28 @@ _ANY: Final[_Kinds] = {}
 class SqliteFile:
     """A SQLite file that is opened anew for each use, and only for reading.
 
+    Every use raises `InputError` where the file is no longer what it was when it was opened first:
+    what was read before and what would be read now are of two recordings.
+
     Args:
         path: The user's file, as messages name it.
         uri: How SQLite opens it: the file itself, or a copy where SQLite would write.
+        stamp: Of the file that is opened, before anything of it was read.
+        is_utf_8: Whether its texts are in UTF-8.
         columns: Table (or view) name to its columns' names and Arrow types.
         filled: Table name to the columns that are declared to hold no null.
         declared: Table name to its columns' declarations, where its rows have ids.
-        state: What changes with the file, as it was before that was read.
         readable: Tables that queries can read.
         keep: Holds a temporary copy while this object lives.
     """
 
     path: Path
     uri: str
-    columns: Mapping[str, Mapping[str, pa.DataType]] = field(repr=False)
+    stamp: Stamp
+    is_utf_8: bool
+    columns: Mapping[str, Mapping[str, pa.DataType]] = field(default_factory=dict, repr=False)
     filled: Mapping[str, frozenset[str]] = field(default_factory=dict, repr=False)
     declared: Mapping[str, list[Declared]] = field(default_factory=dict, repr=False)
-    state: _State | None = None
     readable: frozenset[str] = frozenset()
     keep: "_Copy | None" = field(default=None, repr=False)
 
@@ -165,6 +170,7 @@ class SqliteFile:
         driver = adbc_driver_sqlite._driver_path()  # noqa: SLF001 - its other ways import pandas
         try:
             with (
+                self._unchanged(),
                 adbc.AdbcDatabase(driver=driver, uri=self.uri) as database,
                 adbc.AdbcConnection(database) as connection,
                 adbc.AdbcStatement(connection) as statement,
@@ -192,12 +198,12 @@ class SqliteFile:
                     raise _endless(self.path)
 
     @contextmanager
-    def locked(self) -> Iterator[tuple[int, sqlite3.Connection]]:
-        """A descriptor of the file, and a connection; nobody changes the file meanwhile.
+    def locked(self) -> Iterator[int]:
+        """A descriptor of the file; SQLite's lock keeps writers out meanwhile.
 
         Raises:
             CorruptFileError: The file is damaged.
-            InputError: Another program writes the file, or has written it meanwhile.
+            InputError: Another program writes the file, or has changed it.
         """
         with self._connected() as connection:
             connection.execute("BEGIN")
@@ -206,27 +212,11 @@ class SqliteFile:
             # The lock goes with the first descriptor of the file that is closed: this one.
             descriptor = os.open(self._file, os.O_RDONLY)
             try:
-                before = _state(descriptor)
-                yield descriptor, connection
-                if _state(descriptor) != before:
-                    raise _changed(self.path)
+                yield descriptor
+                if stamp(os.fstat(descriptor)) != self.stamp:
+                    raise changed(self.path)
             finally:
                 os.close(descriptor)
-
-    def declarations(
-        self, table: str, descriptor: int, connection: sqlite3.Connection
-    ) -> list[Declared]:
-        """The declarations of a table's columns, read anew only where it has changed."""
-        if _state(descriptor) == self.state:
-            return self.declared.get(table, [])
-        rows = connection.execute(f"{_COLUMNS} AND m.name = {literal(table)}").fetchall()
-        return _declared(rows).get(table, [])
-
-    @property
-    def is_utf_8(self) -> bool:
-        """Whether its texts are in UTF-8."""
-        with self._file.open("rb") as file:
-            return int.from_bytes(file.read(100)[_ENCODING], "big") == _UTF_8
 
     def failure(self, error: Exception) -> GpuprofError | None:
         """What a failed query says about the file; None where the file is not at fault."""
@@ -245,15 +235,22 @@ class SqliteFile:
     def _connected(self) -> Iterator[sqlite3.Connection]:
         """A connection that cannot write, nor work longer than the file's size allows.
 
-        What breaks in its use is told as a fault of the file.
+        What breaks in its use is told as a fault of the file, or as its change.
         """
         steps = self._allowed_steps()
         try:
-            with closing(self._connect(steps)) as connection:
+            with self._unchanged(), closing(self._connect(steps)) as connection:
                 yield connection
         except _BREAKS as error:
             steps.pass_on_ctrl_c(error)
             raise self.failure(error) or self._damage() from error
+
+    @contextmanager
+    def _unchanged(self) -> Iterator[None]:
+        """One pass over the file, which is checked before and after it."""
+        check(self._file, self.stamp)
+        yield
+        check(self._file, self.stamp)
 
     def _allowed_steps(self) -> "_Steps":
         return _Steps(_FEW_STEPS + _STEPS_PER_BYTE * self.size_bytes)
@@ -271,10 +268,15 @@ class SqliteFile:
     def size_bytes(self) -> int:
         """How large the file is, with what waits to be written into it."""
         wal = self._file.with_name(f"{self._file.name}-wal")
-        return self._file.stat().st_size + (wal.stat().st_size if wal.exists() else 0)
+        return self.stamp.size_bytes + (wal.stat().st_size if wal.exists() else 0)
 
     def _damage(self) -> GpuprofError:
-        """The first table that cannot be read to its end."""
+        """The first table that cannot be read to its end.
+
+        Raises:
+            InputError: The file has changed, which explains what was found in it.
+        """
+        check(self._file, self.stamp)
         where, why = f"{self.path}", "it cannot be opened"
         for table in self.columns:
             steps = self._allowed_steps()
@@ -324,22 +326,27 @@ def tables_in(path: Path) -> frozenset[str]:
 
 def _unseen(path: Path) -> SqliteFile:
     """A file whose tables are not known yet."""
-    _check_length(path)
+    try:
+        with path.open("rb") as opened:
+            about, head = os.fstat(opened.fileno()), opened.read(_HEADER_BYTES)
+    except OSError as error:
+        msg = f"{path} cannot be read: {error.strerror}"
+        raise InputError(msg) from error
+    _check_length(path, head, about.st_size)
+    is_utf_8 = int.from_bytes(head[_ENCODING], "big") == _UTF_8
     wal = path.with_name(path.name + "-wal")
     if wal.exists() and wal.stat().st_size:
         # SQLite would make a -shm file beside the user's to read what waits in the -wal.
-        copy = _Copy(path, wal)
-        return SqliteFile(path, copy.path.as_uri() + "?mode=ro", {}, keep=copy)
+        copy = _Copy(path, wal, stamp(about))
+        uri = copy.path.as_uri() + "?mode=ro"
+        return SqliteFile(path, uri, stamp(copy.path.stat()), is_utf_8, keep=copy)
     # In WAL mode SQLite makes files beside the database unless told that nobody writes it.
-    still = _in_wal_mode(path)
-    uri = path.absolute().as_uri() + "?mode=ro" + ("&immutable=1" if still else "")
-    return SqliteFile(path, uri, {})
+    still = "&immutable=1" if head[18:20] == b"\x02\x02" else ""
+    return SqliteFile(path, f"{path.absolute().as_uri()}?mode=ro{still}", stamp(about), is_utf_8)
 
 
 def _with_columns(file: SqliteFile, kinds: _Kinds) -> SqliteFile:
     """The file with its tables and their columns."""
-    with file.path.open("rb") as opened:
-        state = _state(opened.fileno())
     columns: dict[str, dict[str, pa.DataType]] = {}
     filled: dict[str, set[str]] = {}
     rows = file.rows(_COLUMNS)
@@ -354,7 +361,6 @@ def _with_columns(file: SqliteFile, kinds: _Kinds) -> SqliteFile:
         columns=columns,
         filled=filled_of,
         declared=_declared(rows),
-        state=state,
         readable=frozenset(kinds),
     )
 
@@ -380,27 +386,15 @@ def _affinity(declared: str) -> pa.DataType | None:
     return None
 
 
-def _check_length(path: Path) -> None:
+def _check_length(path: Path, head: bytes, size: int) -> None:
     """Compare the length that the header tells (where it was kept up) with the file's."""
-    try:
-        with path.open("rb") as file:
-            head = file.read(100)
-        size = path.stat().st_size
-    except OSError as error:
-        msg = f"{path} cannot be read: {error.strerror}"
-        raise InputError(msg) from error
     page = int.from_bytes(head[16:18], "big")
     expected = int.from_bytes(head[28:32], "big") * (65_536 if page == 1 else page)
     kept_up = head[24:28] == head[92:96]
-    if len(head) < 100 or (kept_up and size < expected):  # noqa: PLR2004 - SQLite's header
-        total = f" of {expected:,}" if len(head) == 100 else ""  # noqa: PLR2004
+    if len(head) < _HEADER_BYTES or (kept_up and size < expected):
+        total = f" of {expected:,}" if len(head) == _HEADER_BYTES else ""
         msg = f"{path} is cut short: it ends after {size:,}{total} bytes"
         raise CorruptFileError(msg, "Copy it again from where it was recorded.")
-
-
-def _in_wal_mode(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(20)[18:] == b"\x02\x02"
 
 
 def _endless(path: Path) -> CorruptFileError:
@@ -418,28 +412,18 @@ def _locked(path: Path) -> InputError:
     )
 
 
-def _state(descriptor: int) -> _State:
-    """What changes with a file: its length, its time, and SQLite's own counter of changes."""
-    about = os.fstat(descriptor)
-    return about.st_size, about.st_mtime_ns, os.pread(descriptor, 4, 24)
-
-
-def _changed(path: Path) -> InputError:
-    return InputError(
-        f"{path} changed while it was read",
-        "Is it still being exported? Wait for that, then try again.",
-    )
-
-
 class _Copy:
     """A database and its -wal in a temporary folder, for as long as this object lives."""
 
-    def __init__(self, path: Path, wal: Path) -> None:
+    def __init__(self, path: Path, wal: Path, before: Stamp) -> None:
         folder = Path(tempfile.mkdtemp(prefix="gpuprof-"))
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         try:
+            stamps = before, stamp(wal.stat())
             for file in (path, wal):
                 shutil.copy2(file, folder)
+            if (stamp(path.stat()), stamp(wal.stat())) != stamps:
+                raise changed(path)
         except OSError as error:
             msg = f"{path} and its -wal cannot be copied to {folder}: {error.strerror}"
             raise InputError(msg, ROOM) from error

@@ -94,15 +94,15 @@ def from_pages(file: "SqliteFile", table: str, kinds: Kinds) -> dict[str, InMemo
     """
     if file.keep is not None:
         raise NotReadError  # some of its rows wait in a file beside it
-    with file.locked() as (descriptor, connection):
-        columns = file.declarations(table, descriptor, connection)
-        if not columns or any(column.hidden for column in columns):
-            raise NotReadError  # a view, or rows without ids, or values that no row holds
-        declared = {column.name: column for column in columns}
-        keys = sum(column.key > 0 for column in columns)
-        fields = [_field(declared[name], keys, kind) for name, kind in kinds.items()]
-        if any(field.is_text for field in fields) and not file.is_utf_8:
-            raise NotReadError
+    columns = file.declared.get(table, [])
+    if not columns or any(column.hidden for column in columns):
+        raise NotReadError  # a view, or rows without ids, or values that no row holds
+    declared = {column.name: column for column in columns}
+    keys = sum(column.key > 0 for column in columns)
+    fields = [_field(declared[name], keys, kind) for name, kind in kinds.items()]
+    if any(field.is_text for field in fields) and not file.is_utf_8:
+        raise NotReadError
+    with file.locked() as descriptor:
         try:
             decoded = pages.decode(descriptor, columns[0].root, fields)
         except MemoryError as error:

@@ -232,6 +232,29 @@ class TestAnotherProfiler:
         ]
 
 
+@pytest.mark.parametrize("is_child", [False, True])
+def test_only_the_process_that_records_ends_the_recording(monkeypatch, tmp_path, is_child):
+    """A child that was forked has the parent's recording in memory, and must not touch it."""
+    monkeypatch.syspath_prepend(str(INJECT))
+    recording = importlib.import_module("gpuprof_cupti").Recording(tmp_path / "cupti-42")
+    if is_child:
+        recording.pid = os.getpid() + 1
+    events = []
+    recording.is_on = True
+    recording.cupti = types.SimpleNamespace(
+        activity_flush_all=lambda _: events.append("flushed"),
+        activity_disable=lambda _: events.append("off"),
+    )
+    monkeypatch.setattr(recording, "drain", lambda: events.append("drained"))
+
+    recording.end()
+    recording.end()
+
+    assert recording.ending.is_set() == (not is_child)
+    expected = [] if is_child else ["flushed", *["off"] * 8, "drained"]
+    assert events == expected
+
+
 def injected(folder, **variables):
     return subprocess.run(
         [sys.executable, "-c", "print('ran')"],

@@ -302,7 +302,7 @@ def test_ctrl_c_before_the_program_is_there_reaches_it_then(monkeypatch):
     monkeypatch.setitem(ENVIRONMENT, "PROFILER_STARTS", "1")
     # Not a Python program: one that is interrupted while it starts ends in ways of its own.
     process = start("wrapped", ["--", "sleep", "60"])
-    while not Path("run/starting").exists():
+    while not Path("run/recorder.starting").exists():
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=30)
@@ -314,7 +314,7 @@ def test_ctrl_c_before_the_program_is_there_reaches_it_then(monkeypatch):
 def test_ctrl_c_while_the_profiler_finishes_loses_nothing(monkeypatch):
     monkeypatch.setitem(ENVIRONMENT, "PROFILER_SLEEPS", "2")
     process = start("wrapped", script("pass"))
-    while not Path("run/said").exists():
+    while not Path("run/recorder.said").exists():
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=30)
@@ -326,7 +326,7 @@ def test_ctrl_c_while_the_profiler_finishes_loses_nothing(monkeypatch):
 @pytest.mark.parametrize("times", [1, 2])
 def test_recording_that_is_brought_home_takes_two_ctrl_c_to_drop(times):
     process = start("slow", script(""))
-    while not Path("run/finishing").exists():
+    while not Path("run/recorder.finishing").exists():
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
     message = [process.stderr.readline() for _ in range(2)][1]
@@ -392,8 +392,8 @@ def test_table_of_what_is_kept():
         "plain.txt",
         "program.log",
         "recorder.log",
-        "said",
-        "starting",
+        "recorder.said",
+        "recorder.starting",
     ]
     saved_manifest = manifest()
     assert {

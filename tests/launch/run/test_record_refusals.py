@@ -1,5 +1,6 @@
 """What can be wrong is found before the program starts, and nothing is written."""
 
+import errno
 import os
 import resource
 import shutil
@@ -10,10 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from gpuprof import read_profile
+from gpuprof.errors import OutputError
+from gpuprof.launch import RECORDERS, recording
 from gpuprof.launch.contract import Program
 from gpuprof.launch.recorders import timing_only
 from gpuprof.launch.recording import Options
 from gpuprof.launch.recording import record as start
+from gpuprof.manifest import foreign_files, read_manifest
 
 GPUPROF = [sys.executable, str(Path(__file__).parents[1].joinpath("plain_gpuprof.py"))]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
@@ -110,7 +115,7 @@ def test_hint_for_an_executable_without_dashes_is_the_whole_command():
 
 def test_force_replaces_a_run_and_nothing_of_the_old_one_stays():
     record("-o", "run", "script.py")
-    Path("run/old").touch()
+    Path("run/nsys.sqlite").touch()
 
     refused = record("-o", "run", "script.py")
     forced = record("-o", "run", "--force", "script.py")
@@ -121,7 +126,7 @@ def test_force_replaces_a_run_and_nothing_of_the_old_one_stays():
         "Hint: Choose another folder with -o, or replace it with --force.",
     ]
     assert forced.returncode == 0
-    assert not Path("run/old").exists()
+    assert not Path("run/nsys.sqlite").exists()
     assert Path("run/manifest.json").exists()
 
 
@@ -132,6 +137,39 @@ def test_force_replaces_a_run_that_did_not_finish():
     assert record("-o", "run", "--force", "script.py").returncode == 0
 
 
+@pytest.mark.parametrize("is_repeat", [False, True])
+def test_force_never_removes_what_others_put_into_the_folder(is_repeat):
+    options = ("--repeat", "1") if is_repeat else ()
+    place = Path("run/run-1") if is_repeat else Path("run")
+    record("-o", "run", *options, "script.py")
+    (place / "thesis.txt").write_text("mine")
+    (place / "nsys.nsys-rep").touch()
+
+    forced = record("-o", "run", "--force", "script.py")
+
+    name = (place / "thesis.txt").relative_to("run")
+    assert forced.returncode == 1
+    assert forced.stderr.splitlines() == [
+        f"Error: run holds files that gpuprof did not make: {name}",
+        "Hint: Move them away first, or choose another folder.",
+    ]
+    assert (place / "manifest.json").exists()
+    (place / "thesis.txt").unlink()
+    assert record("-o", "run", "--force", "script.py").returncode == 0
+    assert not (place / "nsys.nsys-rep").exists()
+
+
+def test_every_recorder_has_its_files_known_by_their_beginning(tmp_path):
+    (tmp_path / "script.py").unlink()
+    for name in RECORDERS.keys() - {"none"}:
+        ends = (".nsys-rep", ".sqlite", ".qdstrm") if name == "nsys" else ("-42.json", "-rank1-42")
+        for end in ends:
+            (tmp_path / f"{name}{end}").touch()
+    (tmp_path / "manifest.json.unfinished").touch()
+
+    assert foreign_files(tmp_path) == []
+
+
 def test_force_with_a_wrong_script_keeps_the_old_run():
     record("-o", "run", "script.py")
 
@@ -139,9 +177,11 @@ def test_force_with_a_wrong_script_keeps_the_old_run():
     assert Path("run/manifest.json").exists()
 
 
-def test_disk_that_fills_up_leaves_nothing_that_looks_like_a_run():
+def test_a_run_whose_output_finds_no_room_is_kept_with_a_word_and_the_programs_status():
     # A limit on the size of files fails in write() as a full disk does.
-    Path("script.py").write_text("for _ in range(100): print('x' * 100_000)\nprint('end')")
+    Path("script.py").write_text(
+        "for _ in range(100): print('x' * 100_000)\nprint('end'); raise SystemExit(7)"
+    )
     limit = (1_000_000, 1_000_000)
     completed = record(
         "-o",
@@ -151,11 +191,10 @@ def test_disk_that_fills_up_leaves_nothing_that_looks_like_a_run():
     )
 
     assert completed.stdout.endswith("end\n")
-    assert completed.returncode == 1
-    assert completed.stderr.splitlines()[-1] == (
-        "Error: run cannot be written: File too large; the incomplete run was removed"
-    )
-    assert not Path("run").exists()
+    assert completed.returncode == 7
+    assert "Warning: program.log is cut short: File too large." in completed.stderr.splitlines()
+    assert read_manifest(Path("run")).exit_status == 7
+    assert Path("run/program.log").stat().st_size == 1_000_000
 
 
 @pytest.fixture
@@ -170,29 +209,48 @@ def tiny_disk(tmp_path):
     subprocess.run(["umount", str(disk)], check=True)
 
 
-def test_full_disk_leaves_nothing(tiny_disk):
-    Path("script.py").write_text("print('x' * 1_000_000)")
-    completed = record("-o", f"{tiny_disk}/run", "script.py")
+def test_a_full_disk_leaves_what_was_recorded(tiny_disk):
+    Path("script.py").write_text("print('x' * 1_000_000); raise SystemExit(7)")
+    completed = record("-o", f"{tiny_disk}/run", "script.py", recorder="none")
 
-    assert completed.returncode == 1
+    assert completed.returncode == 7
     assert completed.stdout == "x" * 1_000_000 + "\n"
-    assert completed.stderr.splitlines()[-1] == (
-        f"Error: {tiny_disk}/run cannot be written: No space left on device; "
-        "the incomplete run was removed"
+    assert read_manifest(tiny_disk / "run").warnings == (
+        "program.log is cut short: No space left on device.",
+        "The disk was full at the end: what was recorded last may be missing.",
     )
-    assert list(tiny_disk.iterdir()) == []
+
+
+def test_a_run_that_cannot_be_finished_is_kept(monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(recording, "finish_manifest", full)
+    with pytest.raises(OutputError) as caught:
+        start(Program((sys.executable, "script.py")), Options("none", folder=Path("run")), print)
+
+    assert caught.value.message == "run cannot be finished: No space left on device"
+    assert caught.value.hint == "What was recorded until then is kept in it."
+    assert Path("run/program.log").exists()
+    assert Path("run/manifest.json.unfinished").exists()
 
 
 @pytest.mark.profilers
-def test_full_disk_under_nsys_leaves_nothing(tiny_disk):
+def test_a_report_of_nsys_whose_export_has_no_room_is_kept(tiny_disk):
     if shutil.which("nsys") is None:
         pytest.skip("nsys is not installed")
     # The report fits and its export does not; nsys itself ends with 0.
+    Path("script.py").write_text("raise SystemExit(7)")
     completed = record("-o", f"{tiny_disk}/run", "script.py", recorder="nsys")
 
-    assert completed.returncode == 1
-    assert "No space left on device; the incomplete run was removed" in completed.stderr
-    assert list(tiny_disk.iterdir()) == []
+    said = "nsys.sqlite is missing (No space left on device); "
+    said += "gpuprof reads nsys.nsys-rep through nsys."
+    assert completed.returncode == 7
+    assert f"Warning: {said}" in completed.stderr.splitlines()
+    assert said in read_manifest(tiny_disk / "run").warnings
+    assert (tiny_disk / "run" / "nsys.nsys-rep").exists()
+    assert not (tiny_disk / "run" / "nsys.sqlite").exists()
+    assert read_profile(tiny_disk / "run").origin.recorder.startswith("nsys ")
 
 
 def test_ctrl_c_before_the_program_starts_leaves_no_folder(monkeypatch):

@@ -1,6 +1,7 @@
 import json
 import math
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -619,11 +620,14 @@ def test_a_value_of_another_type_is_named_with_its_place_in_the_whole_table(in_p
     assert caught.value.message == f"{path}, table kernels: {holds}"
 
 
-def test_a_file_that_is_replaced_while_it_is_read_is_told(tmp_path):
+@pytest.mark.parametrize("keeps_time", [False, True])
+def test_a_file_that_is_replaced_while_it_is_read_is_told(tmp_path, keeps_time):
     path = written(tmp_path)
     profile = read_profile(path)
     path.rename(tmp_path / "before")
     written(tmp_path)
+    if keeps_time:
+        shutil.copystat(tmp_path / "before", path)
 
     with pytest.raises(InputError) as caught:
         profile.table("kernels")

@@ -1,6 +1,8 @@
+import errno
 import os
 import shutil
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from gpuprof.readers.nsys.export_cache import cached
 def folder(tmp_path, monkeypatch):
     folder = tmp_path / "cache"
     monkeypatch.setenv("GPUPROF_CACHE", str(folder))
+    export_cache._folder_of_this_process.cache_clear()  # noqa: SLF001 - of another test
     return folder
 
 
@@ -103,14 +106,129 @@ def test_two_processes_may_make_the_same_export_at_once(tmp_path):
     assert [cached(path, "kind", make)] == others
 
 
-def test_a_cache_that_cannot_be_written_says_how_to_move_it(tmp_path, monkeypatch):
-    monkeypatch.setenv("GPUPROF_CACHE", str(file(tmp_path, "not-a-folder") / "cache"))
+@pytest.mark.parametrize("change", ["replaced", "overwritten", "overwritten and restored"])
+def test_a_file_that_changes_while_it_is_exported_is_not_kept(tmp_path, folder, change):
+    path, other = file(tmp_path, "a"), file(tmp_path, "b")
+
+    def make(into):
+        before = path.read_text()
+        if change == "replaced":
+            other.rename(path)
+        else:
+            path.write_text(other.read_text())
+        (into / "table").write_bytes(path.read_bytes())
+        if change == "overwritten and restored":
+            path.write_text(before)
+
+    with pytest.raises(InputError) as caught:
+        cached(path, "kind", make)
+
+    assert caught.value.message == f"{path} changed while it was read"
+    kept = cached(path, "kind", lambda into: shutil.copy(path, into / "table"))
+    assert (kept / "table").read_bytes() == path.read_bytes()
+    assert [entry for entry in folder.iterdir() if entry != kept] == []
+
+
+def emptied(entry):
+    (entry / "table").write_bytes(b"")
+
+
+def cut_short(entry):
+    os.truncate(entry / "table", 50)
+
+
+def with_another_byte(entry):
+    (entry / "table").write_bytes(bytes(99) + b"1")
+
+
+def without_a_table(entry):
+    (entry / "table").unlink()
+
+
+def with_a_foreign_table(entry):
+    fill(1)(entry / "deeper")
+
+
+def without_sums(entry):
+    (entry / "sums.json").write_text("{")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [emptied, cut_short, with_another_byte, without_a_table, with_a_foreign_table, without_sums],
+)
+def test_a_damaged_entry_is_made_again(tmp_path, folder, damage):
+    path = file(tmp_path, "a")
+    entry = cached(path, "kind", fill(100))
+    (entry / "deeper").mkdir()
+    damage(entry)
+
+    assert cached(path, "kind", fill(100)) == entry
+    assert (entry / "table").read_bytes() == bytes(100)
+    assert sorted(f.name for f in entry.iterdir()) == ["source.txt", "sums.json", "table"]
+    assert list(folder.iterdir()) == [entry]
+
+
+def test_an_entry_is_on_the_disk_before_it_has_its_name(tmp_path, folder, monkeypatch):
+    events = []
+    fsync, replace = os.fsync, Path.replace
+
+    def flushed(descriptor):
+        events.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+        fsync(descriptor)
+
+    def renamed(path, target):
+        events.append("renamed")
+        return replace(path, target)
+
+    monkeypatch.setattr(os, "fsync", flushed)
+    monkeypatch.setattr(Path, "replace", renamed)
+    cached(file(tmp_path, "a"), "kind", fill(1))
+
+    before = events[: events.index("renamed")]
+    assert {"table", "source.txt", "sums.json"} < set(before)
+    assert before[-1].startswith("partial-")
+    assert events[-2:] == ["renamed", folder.name]
+
+
+def full(into):
+    if into.is_relative_to(os.environ["GPUPROF_CACHE"]):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    fill(1)(into)
+
+
+@pytest.mark.parametrize("reason", ["a file", "full", "no home"])
+def test_without_a_cache_an_export_is_made_for_this_process_alone(tmp_path, monkeypatch, reason):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    make = full if reason == "full" else fill(1)
+    if reason == "a file":
+        monkeypatch.setenv("GPUPROF_CACHE", str(file(tmp_path, "not-a-folder") / "cache"))
+    if reason == "no home":
+        monkeypatch.delenv("GPUPROF_CACHE")
+        monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+        monkeypatch.setattr(Path, "home", raises(RuntimeError("no home")))
+    path = file(tmp_path, "a")
+
+    entry = cached(path, "kind", make)
+
+    assert entry.parent.parent == tmp_path
+    assert entry.parent.name.startswith("gpuprof-")
+    assert (entry / "table").exists()
+    assert cached(path, "kind", make) == entry
+
+
+def raises(error):
+    def fail(*_):
+        raise error
+
+    return fail
+
+
+def test_an_export_that_has_room_nowhere_says_how_to_move_it(tmp_path):
     path = file(tmp_path, "a")
 
     with pytest.raises(InputError) as caught:
-        cached(path, "kind", fill(1))
+        cached(path, "kind", raises(OSError(errno.ENOSPC, "No space left on device")))
 
-    assert caught.value.message == f"{path} cannot be exported to the cache: Not a directory"
-    assert caught.value.hint == (
-        "Name a folder with room for it in the environment variable GPUPROF_CACHE."
-    )
+    assert caught.value.message == f"{path} cannot be exported: No space left on device"
+    assert caught.value.hint == "Set TMPDIR or GPUPROF_CACHE to a folder with more room."

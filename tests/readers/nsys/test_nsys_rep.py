@@ -432,3 +432,42 @@ class TestRealReports:
         read_profile(path).table("kernels")
 
         assert [file.name for file in path.parent.iterdir()] == ["run.qdrep"]
+
+
+@pytest.fixture
+def install_before_nsys(tmp_path, monkeypatch):
+    """Put a line of a shell before each export of the real nsys."""
+
+    def install(line):
+        folder = tmp_path / "before"
+        folder.mkdir()
+        export = f'case "$*" in *"export --type"*) {line};; esac; exec {shutil.which("nsys")} "$@"'
+        (folder / "nsys").write_text(f"#!/bin/sh\n{export}\n")
+        (folder / "nsys").chmod(0o755)
+        monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+
+    return install
+
+
+@pytest.mark.parametrize(
+    "change", ["cp other new; mv new run.nsys-rep", "cp other run.nsys-rep"], ids=["mv", "cp"]
+)
+@pytest.mark.profilers
+@pytest.mark.skipif(shutil.which("nsys") is None, reason="nsys is not installed")
+@pytest.mark.skipif(not JACOBI.exists(), reason="the recordings are not on this machine")
+def test_a_report_that_is_replaced_while_nsys_exports_it_is_not_kept_as_the_old_one(
+    tmp_path, install_before_nsys, change
+):
+    report, other = tmp_path / "run.nsys-rep", tmp_path / "other"
+    shutil.copyfile(JACOBI, report)
+    shutil.copyfile(JACOBI_STAGED, other)
+    expected = read_profile(report).origin.command, read_profile(other).origin.command
+    shutil.rmtree(os.environ["GPUPROF_CACHE"])
+    install_before_nsys(f"cd {tmp_path}; test -e other && {change}; rm -f other")
+
+    with pytest.raises(InputError, match="changed while it was read"):
+        read_profile(report)
+
+    commands = [read_profile(report).origin.command]
+    shutil.copyfile(JACOBI, report)
+    assert (read_profile(report).origin.command, *commands) == expected

@@ -1,5 +1,7 @@
 """Columns of SQLite tables are equal from the pages, through ADBC and row by row."""
 
+import os
+import shutil
 import sqlite3
 import tempfile
 from contextlib import closing
@@ -331,20 +333,84 @@ def test_a_default_of_a_column_that_was_added_later_is_read(tmp_path):
     assert plain(columns) == {"a": [1], "b": [7]}
 
 
-@compiled
-def test_a_table_that_was_made_anew_since_the_file_was_opened_is_read_as_it_is_now(tmp_path):
-    path = tmp_path / "anew.sqlite"
+def replaced(path, other):
+    other.rename(path)
+
+
+def overwritten(path, other):
+    path.write_bytes(other.read_bytes())
+
+
+def overwritten_with_its_time(path, other):
+    before = path.stat()
+    path.write_bytes(other.read_bytes())
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def moved_away_and_back(path, _):
+    path.rename(path.with_suffix(".away"))
+    path.with_suffix(".away").rename(path)
+
+
+def removed(path, _):
+    path.unlink()
+
+
+@pytest.mark.parametrize("way", [way.__name__ for way in sqlite_table.WAYS])
+@pytest.mark.parametrize(
+    "change",
+    [replaced, overwritten, overwritten_with_its_time, moved_away_and_back, removed],
+)
+def test_a_file_that_changes_between_two_passes_is_refused(tmp_path, way, change):
+    path = tmp_path / "x.sqlite"
     file = numbered(path, 10)
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("DROP TABLE t")
-        connection.execute("CREATE TABLE before (a INTEGER)")
-        connection.execute("CREATE TABLE t (b TEXT, c INTEGER, a INTEGER)")
-        connection.execute("INSERT INTO t VALUES ('x', 5, 7)")
-        connection.commit()
+    numbered(tmp_path / "other.sqlite", 10)
+    assert file.rows("SELECT count(*) FROM t") == [(10,)]
 
-    columns = sqlite_table.from_pages(file, "t", {"a": pa.int64(), "b": pa.string()})
+    change(path, tmp_path / "other.sqlite")
 
-    assert plain(columns) == {"a": [7], "b": ["x"]}
+    with pytest.raises(InputError, match="changed while it was read"):
+        getattr(sqlite_table, way)(file, "t", {"a": pa.int64()})
+    with pytest.raises(InputError, match="changed while it was read"):
+        file.rows("SELECT count(*) FROM t")
+
+
+def test_a_file_that_is_replaced_during_small_queries_is_refused(tmp_path):
+    file = numbered(tmp_path / "x.sqlite", 10)
+    numbered(tmp_path / "other.sqlite", 20)
+
+    def counts():
+        with file.query_session() as rows:
+            replaced(file.path, tmp_path / "other.sqlite")
+            return rows("SELECT count(*) FROM t")
+
+    with pytest.raises(InputError, match="changed while it was read"):
+        counts()
+
+
+def test_what_a_change_breaks_is_told_as_the_change(tmp_path):
+    path = tmp_path / "x.sqlite"
+    file = numbered(path, 1000)
+    path.write_bytes(path.read_bytes()[:600] + bytes(path.stat().st_size - 600))
+
+    with pytest.raises(InputError, match="changed while it was read"):
+        file.rows("SELECT sum(a) FROM t")
+
+
+def test_a_database_that_changes_while_it_is_copied_with_its_wal_is_refused(tmp_path, monkeypatch):
+    path = tmp_path / "x.sqlite"
+    numbered(path, 10)
+    path.with_name("x.sqlite-wal").write_bytes(b"waits")
+    copy = shutil.copy2
+
+    def copied(file, folder):
+        copy(file, folder)
+        path.with_name("x.sqlite-wal").write_bytes(b"is longer")
+
+    monkeypatch.setattr(shutil, "copy2", copied)
+
+    with pytest.raises(InputError, match="changed while it was read"):
+        open_sqlite(path)
 
 
 @compiled
