@@ -6,8 +6,11 @@ What counts as a secret: the value of an option, variable, key or header whose n
 is masked: a masked setting costs less than a leaked password.
 """
 
+import contextlib
 import re
+import stat
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Final
 
 from gpuprof.secret_shapes import MASK, without_shapes
@@ -139,6 +142,14 @@ def masked_text(text: str) -> str:
     return "".join(_without_named(without_shapes(text)))
 
 
+def make_private(path: Path) -> None:
+    """Leave a file, or a folder with all that is in it, to its owner alone."""
+    for file in (path, *path.rglob("*")):
+        with contextlib.suppress(OSError):  # it is gone, or another user's
+            if not file.is_symlink():
+                file.chmod(stat.S_IMODE(file.stat().st_mode) & stat.S_IRWXU)
+
+
 def _without_named(text: str) -> Iterator[str]:
     """The pieces of a text, the values of named secrets masked word by word."""
     end = position = 0
@@ -168,9 +179,7 @@ def _patterns(text: str, assigned: re.Match[str]) -> tuple[re.Pattern[str], ...]
     name, start = assigned["name"], assigned.start()
     before = text[max(start - _LONGEST_BEFORE, 0) : start]
     if assigned["next"]:
-        is_bare = name.lower() in {"password", "passwd"} or _SETTER.search(before) is not None
-        is_value = not _OPTION.match(text, assigned.end())
-        return _next_word(assigned) if is_value and (is_bare or name[0] == "-") else ()
+        return _next_word(text, assigned, before)
     if assigned["listed"] and not (name[0] == "-" or name.isupper()):
         return ()
     is_word = "\0" in text and _SCRIPT.search(before) is None
@@ -184,13 +193,19 @@ def _patterns(text: str, assigned: re.Match[str]) -> tuple[re.Pattern[str], ...]
     return (_QUOTED, _BRACKETS, _WORD if is_apart else _BARE if is_word else _BARE_WORD)
 
 
-def _next_word(assigned: re.Match[str]) -> tuple[re.Pattern[str], ...]:
-    is_word, is_plural = "\0" in assigned["next"], assigned["name"].endswith("s")
-    if is_word:
-        return (_WORDS_AFTER if is_plural else _REST,)
-    if _SENTENCE.search(assigned["name"]):
+def _next_word(text: str, assigned: re.Match[str], before: str) -> tuple[re.Pattern[str], ...]:
+    """What a value that is the next word may look like; an option is none."""
+    name = assigned["name"]
+    is_bare = name.lower() in {"password", "passwd"} or _SETTER.search(before) is not None
+    following = _ASSIGNED.match(text, assigned.end())
+    option = "" if following is None or following["name"][0] != "-" else following["name"]
+    if _is_secret(option) or _OPTION.match(text, assigned.end()) or not (is_bare or name[0] == "-"):
+        return ()
+    if "\0" in assigned["next"]:
+        return (_WORDS_AFTER if name.endswith("s") else _REST,)
+    if _SENTENCE.search(name):
         return (_QUOTED, _BARE_SENTENCE)
-    return (_QUOTED, _WORDS_IN_TEXT if is_plural else _WORD)
+    return (_QUOTED, _WORDS_IN_TEXT if name.endswith("s") else _WORD)
 
 
 def _is_secret(name: str) -> bool:

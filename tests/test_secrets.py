@@ -25,6 +25,7 @@ JWT = "eyJhbGciOiJI." + "eyJzdWIiOiIx" + ".c2lnbmF0dXJl"
         ("train.py --api_key abc x", "train.py --api_key *** x"),
         ("train.py --apiKey=abc", "train.py --apiKey=***"),
         ("train.py -password abc", "train.py -password ***"),
+        ("train.py --no-secret -password abc", "train.py --no-secret -password ***"),
         ("env HF_TOKEN=abc WANDB_API_KEY=d t.py", "env HF_TOKEN=*** WANDB_API_KEY=*** t.py"),
         ("t.py wandb.api_key=abc lr=0.1", "t.py wandb.api_key=*** lr=0.1"),
         ("t.py https://me:pw@host/x?a=1", "t.py https://***@host/x?a=1"),
