@@ -1,6 +1,7 @@
 """The forms in which commands carry secrets, each around a drawn one; and words that hold none."""
 
 import json
+import random
 import string
 
 from hypothesis import strategies as st
@@ -102,7 +103,6 @@ FORMS = {
     "pem": (
         TEXTS, lambda s: [f"-----BEGIN RSA PRIVATE KEY-----\n{s}\n-----END RSA PRIVATE KEY-----"]
     ),
-    "pem-cut": (TEXTS, lambda s: [f"-----BEGIN OPENSSH PRIVATE KEY-----\\n{s}"]),
     "jwt": (WORDS, lambda s: [f"x=eyJhbGciOiJI.eyJzdWIiOiIx.{s}"]),
     "base64": (WORDS, lambda s: [("a1B" * 7 + s)[-40:] + "=="]),
     **{
@@ -123,6 +123,8 @@ FORMS = {
     "shape-unknown": (
         st.text(LETTERS, min_size=34, max_size=60), lambda s: [f"unknown_aB3{s}"]
     ),
+    # The last: nothing ends it in a text.
+    "pem-cut": (TEXTS, lambda s: [f"-----BEGIN OPENSSH PRIVATE KEY-----\\n{s}"]),
 }  # fmt: skip
 
 
@@ -131,6 +133,33 @@ def pieces_left(secret, outputs, around):
     form = " ".join([*around("q"), "train.py", "--lr"])
     pieces = {secret[i : i + 6] for i in range(len(secret) - 5)}
     return [p for p in pieces for text in outputs if p in text and p not in form]
+
+
+def forms_left(secrets, data):
+    """The forms of whose secrets eight characters stand in bytes."""
+    parts = {
+        form: {secret[i : i + 8].encode() for i in range(len(secret) - 7)}
+        for form, secret in secrets.items()
+    }
+    return [form for form, pieces in parts.items() if any(piece in data for piece in pieces)]
+
+
+DIGITS = {"shell-login": "0123456789abcdef", "shape-AKIA": string.ascii_uppercase + "234567"}
+NEXT_FORM = "--next-form"
+
+
+@st.composite
+def commands(draw):
+    """A command with a secret in each form, and the secrets."""
+    dice = random.Random(draw(st.integers(0, 2**64)))  # noqa: S311 - nobody's secrets
+    words, secrets = [], {}
+    for form, (_, around) in FORMS.items():
+        # Short ones are told by their names alone.
+        is_long = (form.startswith("shape") and form != "shape-AKIA") or form == "shell-login"
+        letters = DIGITS.get(form, string.ascii_letters + string.digits)
+        secrets[form] = "".join(dice.choices(letters, k=40 if is_long else 16))
+        words += [*around(secrets[form]), NEXT_FORM]
+    return words, secrets
 
 
 HARMLESS = [

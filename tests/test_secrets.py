@@ -6,7 +6,17 @@ import time
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from secret_forms import FORMS, HARMLESS, MARKED_WORDS, TEXTS, WORDS, pieces_left
+from secret_forms import (
+    FORMS,
+    HARMLESS,
+    MARKED_WORDS,
+    NEXT_FORM,
+    TEXTS,
+    WORDS,
+    commands,
+    forms_left,
+    pieces_left,
+)
 
 from gpuprof.secrets import ALLOWED, allowed_variables, masked_text, masked_words
 
@@ -66,6 +76,16 @@ def test_no_form_of_a_secret_is_left_in_a_command_in_one_piece(form, data):
     secret = data.draw(WORDS if drawn in (TEXTS, MARKED_WORDS) else drawn)
 
     assert pieces_left(secret, [masked_text(" ".join(around(secret)))], around) == []
+
+
+@settings(max_examples=25, deadline=None)
+@given(commands())
+def test_a_secret_beside_others_is_masked_and_what_stands_between_them_is_not(command):
+    words, secrets = command
+    as_text, as_words = masked_text(" ".join(words)), masked_words(words)
+
+    assert forms_left(secrets, f"{as_text} {as_words}".encode()) == []
+    assert as_words.count(NEXT_FORM) == as_text.count(NEXT_FORM) + 1 == len(FORMS)
 
 
 @given(st.lists(st.text(st.characters(codec="utf-8") | st.sampled_from("-=:\"',;@/\0 token"))))

@@ -110,6 +110,7 @@ def record(program: Program, options: Options, say: Callable[[str], None]) -> Ou
                 say(f"Warning: {recorded.nothing_recorded}")
                 manifest = replace(manifest, recorder=TIMING_ONLY)
             claim.check()
+            _mask_log(run.folder / RECORDER_LOG)
             make_private(run.folder)
             finish_manifest(run.folder, manifest)
     return Outcome(folder, manifest)
@@ -119,6 +120,12 @@ def _check_space(folder: Path) -> None:
     """Fail where the disk is full: a tool may have left half a file without an error."""
     if shutil.disk_usage(folder).free < _BLOCK_BYTES:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def _mask_log(log: Path) -> None:
+    """Mask secrets in what the profiler printed: nvprof prints the command."""
+    text = log.read_bytes().decode(errors="surrogateescape")
+    log.write_bytes(masked_text(text).encode(errors="surrogateescape"))
 
 
 class _Patience:

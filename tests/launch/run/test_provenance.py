@@ -2,9 +2,7 @@
 
 import json
 import os
-import random
 import shutil
-import string
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -12,8 +10,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
-from secret_forms import FORMS
+from secret_forms import FORMS, NEXT_FORM, commands, forms_left
 
 from gpuprof.launch.contract import Program
 from gpuprof.launch.recorders.nsys import REPORT
@@ -33,24 +30,8 @@ ENVIRONMENT = {
     "MY_SETTING": "planted-variable-7f3a",
     "XLA_FLAGS": "--xla_token=planted-variable-91bc",
 }
-DIGITS = {"shell-login": "0123456789abcdef", "shape-AKIA": string.ascii_uppercase + "234567"}
-OPTION = "--next-form"
 # The tools' own; the documentation says so.
 OWN = {"train.py", "sweeps.py", REPORT}
-
-
-@st.composite
-def commands(draw):
-    """A command with a secret in each form, and the secrets."""
-    dice = random.Random(draw(st.integers(0, 2**64)))  # noqa: S311 - nobody's secrets
-    words, secrets = [], {}
-    for form, (_, around) in FORMS.items():
-        # Short ones are told by their names alone.
-        is_long = (form.startswith("shape") and form != "shape-AKIA") or form == "shell-login"
-        letters = DIGITS.get(form, string.ascii_letters + string.digits)
-        secrets[form] = "".join(dice.choices(letters, k=40 if is_long else 16))
-        words += [*around(secrets[form]), OPTION]
-    return words, secrets
 
 
 TENSORFLOW = """
@@ -76,13 +57,8 @@ def gpuprof(*words):
 
 
 def leaks(data, secrets):
-    """The forms of whose secrets eight characters stand in bytes, and the variables that do."""
-    parts = {
-        form: {secret[i : i + 8].encode() for i in range(len(secret) - 7)}
-        for form, secret in secrets.items()
-    }
-    found = [form for form, pieces in parts.items() if any(piece in data for piece in pieces)]
-    return found + ["variable"] * (b"planted-variable" in data)
+    """The forms of whose secrets a piece stands in bytes, and the variables that do."""
+    return [*forms_left(secrets, data), *["variable"] * (b"planted-variable" in data)]
 
 
 def skip_without(package):
@@ -92,7 +68,7 @@ def skip_without(package):
 @pytest.mark.parametrize(
     ("recorder", "code"),
     [
-        ("plain", PLAIN),
+        ("wrapped", PLAIN),
         pytest.param(
             "tensorflow",
             TENSORFLOW,
@@ -139,9 +115,10 @@ def test_no_form_of_a_secret_is_in_anything_that_gpuprof_writes(recorder, code, 
     assert (recorder == "nsys") == any(p.name == "StringIds.parquet" for p in files)
     assert {str(p): left for p in files if (left := leaks(p.read_bytes(), secrets))} == {}
     assert [p for p in Path("run").rglob("*") if p.stat().st_mode & 0o077] == []
+    assert recorder != "wrapped" or b"starting" in Path("run/recorder.log").read_bytes()
     masked = json.loads(Path("run/manifest.json").read_text())["command"]
     assert (len(masked), masked[1]) == (len(words) + 2, "train.py")
-    assert masked.count(OPTION) == len(FORMS)
+    assert masked.count(NEXT_FORM) == len(FORMS)
 
 
 @settings(
