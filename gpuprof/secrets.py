@@ -95,7 +95,7 @@ def _brackets(depth: int) -> str:
 
 # A list, or what wraps a text: SecretStr("X").
 _BRACKETS: Final = re.compile(rf"(?P<value>(?:\w{{1,64}}(?=\([\"']))?{_brackets(2)})")
-_REST: Final = re.compile(r"(?P<value>[^\0]+)")
+_ALL: Final = re.compile(r"(?P<value>[^\0]+)")
 _WORDS_AFTER: Final = re.compile(r"(?P<value>[^\0]+(?:\0(?!-)[^\0]+)*)")
 # Without quotes a value ends where the next name begins; in a text also at a space.
 _CLOSING: Final = r"""["'`)\]}]{0,8}"""
@@ -185,10 +185,10 @@ def _patterns(text: str, assigned: re.Match[str]) -> tuple[re.Pattern[str], ...]
     is_word = "\0" in text and _SCRIPT.search(before) is None
     if _SENTENCE.search(name):
         is_quoted = before[-1:] in _UP_TO and text[assigned.end("name")] not in "\"'\\"
-        unquoted = _REST if is_word else _BARE_SENTENCE
+        unquoted = _ALL if is_word else _BARE_SENTENCE
         return (_UP_TO[before[-1]],) if is_quoted else (_QUOTED, unquoted)
     if is_word and _WORD_START.search(before):
-        return (_REST,)
+        return (_ALL,)
     is_apart = before[-1:] in {"", "\0"} or before[-1].isspace()
     return (_QUOTED, _BRACKETS, _WORD if is_apart else _BARE if is_word else _BARE_WORD)
 
@@ -202,7 +202,7 @@ def _next_word(text: str, assigned: re.Match[str], before: str) -> tuple[re.Patt
     if _is_secret(option) or _OPTION.match(text, assigned.end()) or not (is_bare or name[0] == "-"):
         return ()
     if "\0" in assigned["next"]:
-        return (_WORDS_AFTER if name.endswith("s") else _REST,)
+        return (_WORDS_AFTER if name.endswith("s") else _ALL,)
     if _SENTENCE.search(name):
         return (_QUOTED, _BARE_SENTENCE)
     return (_QUOTED, _WORDS_IN_TEXT if name.endswith("s") else _WORD)

@@ -113,9 +113,11 @@ FORMS = {
         for prefix in (
             "hf_", "ghp_", "gho_", "github_pat_", "glpat-", "npm_", "nvapi-", "gsk_", "pypi-",
             "dckr_pat_", "sk-", "sk-ant-api03-", "sk_live_", "xoxb-", "xoxp-", "xapp-", "AIza",
-            "r8_", "hvs.", "xai-", "pplx-", "tskey-", "whsec_", "wandb_v1_", "rpa_",
+            "r8_", "hvs.", "dop_v1_", "figd_", "ATATT3x", "shpat_", "lsv2_pt_", "xai-", "pplx-",
+            "tskey-", "whsec_", "wandb_v1_", "rpa_",
         )
     },
+    "shape-dapi": (HEXADECIMAL, lambda s: [f"dapi{s}"]),
     "shape-AKIA": (
         st.text(string.ascii_uppercase + string.digits, min_size=16, max_size=16),
         lambda s: [f"AKIA{s}"],
@@ -144,7 +146,11 @@ def forms_left(secrets, data):
     return [form for form, pieces in parts.items() if any(piece in data for piece in pieces)]
 
 
-DIGITS = {"shell-login": "0123456789abcdef", "shape-AKIA": string.ascii_uppercase + "234567"}
+DIGITS = {
+    "shape-dapi": "0123456789abcdef",
+    "shell-login": "0123456789abcdef",
+    "shape-AKIA": string.ascii_uppercase + "234567",
+}
 NEXT_FORM = "--next-form"
 
 
@@ -171,7 +177,7 @@ HARMLESS = [
     "train.py --bypass x --compass n --num-pass 3 --passes inline --pattern *.py --path /data",
     "train.py -p 8080 -p8080 -p0.5 -u train -parallel -profile -pthread -p fp16",
     "docker run -u 1000:1000 --user 0:0 -v /a:/b -p 80:8080 nvcr.io/nvidia/pytorch:24.05-py3",
-    "python -u train.py -b 32 -b=64 --batch-size=32",
+    "python -u train.py -b 32 -b=64 -bs=32 -backend=nccl -precision=FP16 -pretrained=True",
     "train.py https://host/data?epochs=5 gs://bucket/model@v2 http://localhost:8080/x",
     "train.py docker://nvcr.io/nvidia/pytorch@sha256:0f9c2b7e4d1a6c3b8f5e0d9c2b7e4d1a6c3b8f5e",
     "train.py --commit 0f9c2b7e4d1a6c3b8f5e0d9c2b7e4d1a6c3b8f5e --id 1b4e28ba-2fa1-11d2-883f",
@@ -179,6 +185,11 @@ HARMLESS = [
     "train.py --model meta-llama/Llama-3.1-8B-Instruct --lora hf_model_dir --x sk-learn-like-model",
     "train.py --model DeepSeek-R1-Distill-Qwen-32B --name BertForSequenceClassification2",
     "train.py --token --verbose",
+    "train.py --master_addr 10.0.0.1 --master_port 29500 --rdzv_endpoint=host:29400 --tf32 on",
+    "pretrain.py --tokenizer-type GPT2BPETokenizer --vocab-file v --keypoints 17 --sig 0.05",
+    "vllm serve --max-num-batched-tokens 8192 --kv-cache-dtype fp8 --tensor-parallel-size 2",
+    "srun -p gpu --gres=gpu:a100:2 --mem=64G --time=01:00:00 python train.py --passes 3",
+    "ssh -p 22 me@host rsync -e ssh me@host:/data . && nsys profile -t cuda,nvtx -o r%p t.py",
     "python -c 'import x; print(x.tokens)'",
     "torchrun --nproc-per-node 8 --rdzv-endpoint host:29400 --rdzv-id job1 train.py",
     "mpirun -np 4 -x LD_LIBRARY_PATH -x NCCL_DEBUG=INFO ./a.out --mode basic --epochs 5",

@@ -48,11 +48,11 @@ def test_no_form_of_a_secret_is_left_in_the_words_of_any_process(tmp_path_factor
         for process, word in enumerate(row[number] for row in words)
     ]
     path = tmp_path_factory.mktemp("export") / "nsys.sqlite"
-    left = scrubbed(path, rows)["META_DATA_CAPTURE"]
+    texts = scrubbed(path, rows)["META_DATA_CAPTURE"]
 
-    assert [pieces_left(secret, left, around) for secret in secrets] == [[], []]
-    assert left[-2:] == ["-v", "-v"]
-    assert left.count("--lr") == left.count("0.1") == 2
+    assert [pieces_left(secret, texts, around) for secret in secrets] == [[], []]
+    assert texts[-2:] == ["-v", "-v"]
+    assert texts.count("--lr") == texts.count("0.1") == 2
 
 
 def test_variables_hosts_and_output_are_removed_and_names_stay(tmp_path):

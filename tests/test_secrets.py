@@ -54,7 +54,7 @@ def test_secrets_are_masked(line, masked):
 
 
 @pytest.mark.parametrize("form", FORMS)
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(st.data())
 def test_no_form_of_a_secret_is_left(form, data):
     drawn, around = FORMS[form]

@@ -128,9 +128,9 @@ def _scrub_strings(into: Path) -> None:
         is_output = pc.is_in(strings["id"].cast("int64"), value_set=ids.cast("int64"))
         texts = strings["value"]
         variables = pc.and_(pc.match_substring(texts, "\0"), pc.match_substring(texts, "="))
-        kept = pc.if_else(pc.or_(is_output, variables), REMOVED, texts)
+        scrubbed = pc.if_else(pc.or_(is_output, variables), REMOVED, texts)
         place = strings.schema.get_field_index("value")
-        parquet.write_table(strings.set_column(place, strings.schema.field(place), kept), file)
+        parquet.write_table(strings.set_column(place, strings.schema.field(place), scrubbed), file)
     outputs.unlink(missing_ok=True)
 
 

@@ -31,7 +31,7 @@ ENVIRONMENT = {
     "XLA_FLAGS": "--xla_token=planted-variable-91bc",
 }
 # The tools' own; the documentation says so.
-OWN = {"train.py", "sweeps.py", REPORT}
+TOOLS_OWN = {"train.py", "sweeps.py", REPORT}
 
 
 TENSORFLOW = """
@@ -107,13 +107,13 @@ def test_no_form_of_a_secret_is_in_anything_that_gpuprof_writes(recorder, code, 
     if recorder == "nsys":
         outputs += [gpuprof("report", f"run/{REPORT}", "--format", "json")]
 
-    assert {form for done in outputs for form in leaks(done.stdout + done.stderr, secrets)} == set()
-    files = [p for p in Path().rglob("*") if p.is_file() and p.name not in OWN]
+    assert {form for run in outputs for form in leaks(run.stdout + run.stderr, secrets)} == set()
+    files = [p for p in Path().rglob("*") if p.is_file() and p.name not in TOOLS_OWN]
     assert {Path("run.zip"), Path("run/manifest.json")} <= {*files}
     # Without a GPU nsys records nothing that a page could show.
     assert recorder == "nsys" or Path("page.html") in files
     assert (recorder == "nsys") == any(p.name == "StringIds.parquet" for p in files)
-    assert {str(p): left for p in files if (left := leaks(p.read_bytes(), secrets))} == {}
+    assert {str(p): forms for p in files if (forms := leaks(p.read_bytes(), secrets))} == {}
     assert [p for p in Path("run").rglob("*") if p.stat().st_mode & 0o077] == []
     assert recorder != "wrapped" or b"starting" in Path("run/recorder.log").read_bytes()
     masked = json.loads(Path("run/manifest.json").read_text())["command"]
@@ -133,15 +133,15 @@ def test_no_form_of_a_secret_is_in_the_folder_of_a_sweep(command):
     Path("train.py").write_text("import sys\nsys.exit(f'password: {sys.argv[3]}')")
     braced = [word.replace("{", "{{").replace("}", "}}") for word in words]
     sweep = ["sweep", "--grid", "batch=1,2", "--recorder", "none", "--repeat", "1", "-o", "sweep"]
-    done = gpuprof(*sweep, "--force", "--", "train.py", "{batch}", *braced)
+    first = gpuprof(*sweep, "--force", "--", "train.py", "{batch}", *braced)
     again = gpuprof(*sweep, "--", "train.py", "{batch}", *braced)
 
     # What the program itself prints is passed on, and kept in a log of its owner's alone.
     assert b"another" not in again.stderr
     files = [p for p in Path("sweep").rglob("*") if p.is_file() and p.name != "program.log"]
-    assert {str(p): left for p in files if (left := leaks(p.read_bytes(), secrets))} == {}
+    assert {str(p): forms for p in files if (forms := leaks(p.read_bytes(), secrets))} == {}
     assert Path("sweep/sweep.json").stat().st_mode & 0o077 == 0
-    assert done.returncode == again.returncode
+    assert first.returncode == again.returncode
 
 
 def test_manifest_tells_commit_packages_settings_and_seconds_per_step(monkeypatch):
