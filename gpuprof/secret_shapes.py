@@ -5,8 +5,8 @@ secret scanning, gitleaks 8, detect-secrets 1.5). Lengths are the least that tel
 not those that are issued: a key that is cut is still a secret. Hexadecimal numbers are left, since
 commits, digests and identifiers look the same.
 
-detect-secrets itself is no dependency: it brings requests and PyYAML (8 MB, 0.15 s at import), marks
-lines for a person to judge, and misses short passwords beside a name.
+detect-secrets itself is no dependency: it brings requests and PyYAML (8 MB, 0.15 s at import),
+marks lines for a person to judge, and finds half of the forms that commands carry.
 """
 
 import re
