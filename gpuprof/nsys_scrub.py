@@ -8,6 +8,7 @@ Names of kernels, calls and ranges stay as the program gave them.
 
 import errno
 import sqlite3
+from collections.abc import Iterable
 from contextlib import closing
 from itertools import groupby
 from pathlib import Path
@@ -52,19 +53,19 @@ def _remove(connection: sqlite3.Connection) -> None:
         connection.execute(f"UPDATE {table} SET value = ? WHERE {_REMOVED[table]}", (REMOVED,))
     if {"StringIds", OUTPUTS} <= tables:
         connection.execute(_PRINTED, (REMOVED,))
+    # A command may hold what is no UTF-8.
+    connection.text_factory = lambda value: value.decode(errors="replace")
     if "META_DATA_CAPTURE" in tables:
-        _mask_arguments(connection)
-    connection.create_function("masked", 1, masked_text, deterministic=True)
+        arguments = connection.execute(_ARGUMENTS).fetchall()
+        for _, rows in groupby(arguments, key=lambda row: row[0]):
+            _, numbers, words = zip(*rows, strict=True)
+            masked = masked_words(map(str, words))
+            _replace(connection, "META_DATA_CAPTURE", zip(masked, numbers, strict=True))
     for table in tables.intersection(("META_DATA_CAPTURE", "TARGET_INFO_SYSTEM_ENV")):
-        is_text = "typeof(value) = 'text' AND value != ?"
-        connection.execute(f"UPDATE {table} SET value = masked(value) WHERE {is_text}", (REMOVED,))
+        texts = f"SELECT rowid, value FROM {table} WHERE typeof(value) = 'text'"
+        values = connection.execute(texts).fetchall()
+        _replace(connection, table, [(masked_text(value), row) for row, value in values])
 
 
-def _mask_arguments(connection: sqlite3.Connection) -> None:
-    rows = connection.execute(_ARGUMENTS).fetchall()
-    for _, arguments in groupby(rows, key=lambda row: row[0]):
-        numbers, words = zip(*((row, str(value)) for _, row, value in arguments), strict=True)
-        connection.executemany(
-            "UPDATE META_DATA_CAPTURE SET value = ? WHERE rowid = ?",
-            zip(masked_words(words), numbers, strict=True),
-        )
+def _replace(connection: sqlite3.Connection, table: str, rows: Iterable[tuple[str, int]]) -> None:
+    connection.executemany(f"UPDATE {table} SET value = ? WHERE rowid = ?", rows)

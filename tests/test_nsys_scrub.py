@@ -35,7 +35,7 @@ def scrubbed(path, arguments=(), strings=(), outputs=(), system=()):
         }
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.data())
 def test_no_form_of_a_secret_is_left_in_the_words_of_any_process(tmp_path_factory, data):
     drawn, around = FORMS[data.draw(st.sampled_from(sorted(FORMS)))]
@@ -86,3 +86,17 @@ def test_tables_that_an_export_lacks_are_no_fault(tmp_path):
     with closing(sqlite3.connect(path)) as export, export:
         export.execute("CREATE TABLE ProcessStreams (contentId INTEGER)")
     scrub(path)
+
+
+def test_a_command_that_is_no_utf_8_is_masked(tmp_path):
+    path = tmp_path / "nsys.sqlite"
+    with closing(sqlite3.connect(path)) as export, export:
+        export.execute("CREATE TABLE META_DATA_CAPTURE (name TEXT, value TEXT)")
+        for number, word in enumerate((b"caf\xe9", b"--token", PLANTED.encode())):
+            row = f"PROCESS_0:ARGUMENT_{number}", word
+            export.execute("INSERT INTO META_DATA_CAPTURE VALUES (?, CAST(? AS TEXT))", row)
+    scrub(path)
+    with closing(sqlite3.connect(path)) as export:
+        values = [value for (value,) in export.execute("SELECT value FROM META_DATA_CAPTURE")]
+
+    assert values == ["caf\ufffd", "--token", "***"]
