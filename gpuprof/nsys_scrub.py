@@ -23,7 +23,10 @@ _REMOVED: Final = {
     "TARGET_INFO_SYSTEM_ENV": "name = 'Hostname' OR name LIKE '%Environment%'",
     "StringIds": "instr(CAST(value AS BLOB), x'00') > 0 AND instr(value, '=') > 0",
 }
-_PRINTED: Final = f"UPDATE StringIds SET value = ? WHERE id IN (SELECT contentId FROM {OUTPUTS})"
+# Who printed nothing has the empty text, which may be that of a range, too.
+_PRINTED: Final = f"""
+    UPDATE StringIds SET value = ? WHERE value != '' AND id IN (SELECT contentId FROM {OUTPUTS})
+"""
 _ARGUMENTS: Final = """
     SELECT substr(name, 1, instr(name, 'ARGUMENT_')) AS process, rowid, value
     FROM META_DATA_CAPTURE WHERE name LIKE '%:ARGUMENT_%'

@@ -68,15 +68,15 @@ def test_variables_hosts_and_output_are_removed_and_names_stay(tmp_path):
             ("PROCESS_0:WORKING_DIR", f"https://me:{PLANTED}@host/x"),
             ("PROCESS_0:COMMAND", "/usr/bin/python"),
         ],
-        [*names, f"A=1\0HF_TOKEN={PLANTED}", f"printed {PLANTED}"],
-        [(3,)],
+        [*names, f"A=1\0HF_TOKEN={PLANTED}", f"printed {PLANTED}", ""],
+        [(3,), (4,)],
         [("Hostname", PLANTED), ("DeviceEnvironment", f"A={PLANTED}"), ("CpuCores", "28")],
     )
 
     assert texts == {
         "META_DATA_CAPTURE": [REMOVED, REMOVED, "https://***@host/x", "/usr/bin/python"],
         "TARGET_INFO_SYSTEM_ENV": [REMOVED, REMOVED, "28"],
-        "StringIds": [*names, REMOVED, REMOVED],
+        "StringIds": [*names, REMOVED, REMOVED, ""],
     }
     assert PLANTED.encode() not in (tmp_path / "nsys.sqlite").read_bytes()
 

@@ -127,6 +127,7 @@ def _scrub_strings(into: Path) -> None:
         )
         is_output = pc.is_in(strings["id"].cast("int64"), value_set=ids.cast("int64"))
         texts = strings["value"]
+        is_output = pc.and_(is_output, pc.not_equal(texts, ""))
         variables = pc.and_(pc.match_substring(texts, "\0"), pc.match_substring(texts, "="))
         scrubbed = pc.if_else(pc.or_(is_output, variables), REMOVED, texts)
         place = strings.schema.get_field_index("value")
