@@ -48,7 +48,7 @@ def pack(folder: Path, output: Output, *, with_original: bool = False) -> None:
             msg = f"{folder} cannot be converted in {name}: {error.strerror or error}"
             raise OutputError(msg, ROOM) from error
         members = converted | (_originals(folder) if with_original else {})
-        output.save(lambda temporary: _write(temporary, members))
+        output.save(lambda temporary: _write(temporary, members), is_private=with_original)
 
 
 def _converted(folder: Path, manifest: Manifest, into: Path) -> dict[str, Path]:

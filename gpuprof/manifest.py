@@ -19,6 +19,7 @@ from typing import Any, Final, Self
 from gpuprof import json_input
 from gpuprof.errors import CorruptFileError, GpuprofError, InputError
 from gpuprof.json_values import integer, mapping, mappings, number, text, texts, words
+from gpuprof.secrets import masked_words
 
 MANIFEST: Final = "manifest.json"
 UNFINISHED: Final = "manifest.json.unfinished"
@@ -131,6 +132,12 @@ def _sentences(value: object) -> tuple[str, ...] | None:
     return tuple(s for s in value if isinstance(s, str)) if isinstance(value, list) else None
 
 
+def _command(value: object) -> tuple[str, ...] | None:
+    """The command; an older gpuprof left more in it than this one."""
+    command = texts(value)
+    return None if command is None else masked_words(command)
+
+
 def _epochs(value: object) -> tuple[dict[str, Any], ...] | None:
     epochs = mappings(value)
     if epochs is None:
@@ -154,7 +161,7 @@ _EPOCH: Final[Mapping[str, Callable[[object], Any]]] = {
 _READ: Final[Mapping[str, Callable[[object], Any]]] = {
     "recorder": text,
     "variant": text,
-    "command": texts,
+    "command": _command,
     "started_at": text,
     "wall_seconds": number,
     "exit_status": integer,

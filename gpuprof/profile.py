@@ -20,6 +20,7 @@ from gpuprof.database import Database, Failure, Loader, Source, corrupt
 from gpuprof.errors import GpuprofError, MissingTableError
 from gpuprof.labels import TIMING_ONLY
 from gpuprof.second_thread import SecondThread
+from gpuprof.secrets import masked_text
 from gpuprof.selection import EVERYTHING, Selection
 from gpuprof.stored import NO_TEXTS, Values
 from gpuprof.views import RowSet, View, names_of
@@ -62,6 +63,11 @@ class Origin:
     warnings: tuple[str, ...] = ()
     exporter_version: str | None = None
     host: str | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        """Mask secrets in the command, whichever file it came from."""
+        if isinstance(self.command, str):
+            object.__setattr__(self, "command", masked_text(self.command))
 
     def shown(self) -> dict[str, Any]:
         """Its fields by name, without the host."""

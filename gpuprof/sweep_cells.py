@@ -11,8 +11,9 @@ from typing import Any, Final, NamedTuple
 
 from gpuprof import json_input
 from gpuprof.errors import CorruptFileError
-from gpuprof.json_values import integer, mapping
+from gpuprof.json_values import integer, mapping, texts
 from gpuprof.manifest import MANIFEST, is_run, read_manifest
+from gpuprof.secrets import masked_words
 
 PLAN: Final = "sweep.json"
 FORMAT: Final = "gpuprof-sweep"
@@ -26,7 +27,8 @@ class StoredPlan(NamedTuple):
 
     Args:
         seed: Of the order of its runs.
-        command: As in `sweeps.plan.Plan`, like all that follow.
+        command: As in `sweeps.plan.Plan`, like all that follow; secrets masked, empty where the
+            file has none.
         skipped_epochs: Null where the file has none, like the recorder.
         recorder: Name.
         axes: Axis to its values.
@@ -34,7 +36,7 @@ class StoredPlan(NamedTuple):
     """
 
     seed: int
-    command: Any
+    command: list[str]
     skipped_epochs: Any
     recorder: Any
     axes: Mapping[str, Any]
@@ -64,7 +66,8 @@ def read_plan(path: Path) -> StoredPlan:
         raise CorruptFileError(msg, "Was the file edited? --force starts a new sweep.")
     return StoredPlan(
         seed,
-        *(plan.get("command"), plan.get("skipped_epochs"), plan.get("recorder")),
+        [*masked_words(texts(plan.get("command")) or ())],
+        *(plan.get("skipped_epochs"), plan.get("recorder")),
         axes=mapping(plan.get("axes")) or {},
         baseline=mapping(plan.get("baseline")) or {},
     )

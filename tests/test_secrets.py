@@ -1,8 +1,22 @@
 """What is a secret in a command line, and what only looks like one."""
 
 import shlex
+import time
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from secret_forms import (
+    FORMS,
+    HARMLESS,
+    MARKED_WORDS,
+    NEXT_FORM,
+    TEXTS,
+    WORDS,
+    commands,
+    forms_left,
+    pieces_left,
+)
 
 from gpuprof.secrets import ALLOWED, allowed_variables, masked_text, masked_words
 
@@ -21,6 +35,7 @@ JWT = "eyJhbGciOiJI." + "eyJzdWIiOiIx" + ".c2lnbmF0dXJl"
         ("train.py --api_key abc x", "train.py --api_key *** x"),
         ("train.py --apiKey=abc", "train.py --apiKey=***"),
         ("train.py -password abc", "train.py -password ***"),
+        ("train.py --no-secret -password abc", "train.py --no-secret -password ***"),
         ("env HF_TOKEN=abc WANDB_API_KEY=d t.py", "env HF_TOKEN=*** WANDB_API_KEY=*** t.py"),
         ("t.py wandb.api_key=abc lr=0.1", "t.py wandb.api_key=*** lr=0.1"),
         ("t.py https://me:pw@host/x?a=1", "t.py https://***@host/x?a=1"),
@@ -38,18 +53,47 @@ def test_secrets_are_masked(line, masked):
     assert masked_words(shlex.split(line)) == tuple(shlex.split(masked))
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "train.py --tokenizer bert --max-tokens 512 --num_tokens=9",
-        "train.py --sort-key name --key-dim 64 --author me",
-        "train.py https://host/data?epochs=5 gs://bucket/model@v2",
-        "train.py --commit 0f9c2b7e4d1a6c3b8f5e0d9c2b7e4d1a6c3b8f5e",
-        "train.py runs/deepconn/batch-128/run-1.sqlite data/Books5/part-00001-of-00008.tfrecord",
-        "train.py --token --verbose",
-        "python -c 'import x; print(x.tokens)'",
-    ],
-)
+@pytest.mark.parametrize("form", FORMS)
+@settings(max_examples=12)
+@given(st.data())
+def test_no_form_of_a_secret_is_left(form, data):
+    drawn, around = FORMS[form]
+    secret = data.draw(drawn)
+    words = ["train.py", *around(secret), "--lr", "0.1"]
+    masked = masked_words(words)
+
+    assert pieces_left(secret, masked, around) == []
+    assert (len(masked), masked[0], masked[-2:]) == (len(words), "train.py", ("--lr", "0.1"))
+    assert masked_words(masked) == masked
+
+
+@pytest.mark.parametrize("form", FORMS)
+@settings(max_examples=5)
+@given(st.data())
+def test_no_form_of_a_secret_is_left_in_a_command_in_one_piece(form, data):
+    drawn, around = FORMS[form]
+    # Without the quotes of a shell a space ends the value.
+    secret = data.draw(WORDS if drawn in (TEXTS, MARKED_WORDS) else drawn)
+
+    assert pieces_left(secret, [masked_text(" ".join(around(secret)))], around) == []
+
+
+@settings(max_examples=25, deadline=None)
+@given(commands())
+def test_a_secret_beside_others_is_masked_and_what_stands_between_them_is_not(command):
+    words, secrets = command
+    as_text, as_words = masked_text(" ".join(words)), masked_words(words)
+
+    assert forms_left(secrets, f"{as_text} {as_words}".encode()) == []
+    assert as_words.count(NEXT_FORM) == as_text.count(NEXT_FORM) + 1 == len(FORMS)
+
+
+@given(st.lists(st.text(st.characters(codec="utf-8") | st.sampled_from("-=:\"',;@/\0 token"))))
+def test_masked_words_are_as_many_as_before(words):
+    assert len(masked_words(words)) == len(words)
+
+
+@pytest.mark.parametrize("line", HARMLESS)
 def test_what_is_no_secret_stays(line):
     assert masked_words(shlex.split(line)) == tuple(shlex.split(line))
 
@@ -78,3 +122,20 @@ def test_of_the_environment_only_what_says_how_a_training_runs_is_kept():
 @pytest.mark.parametrize("name", ALLOWED)
 def test_no_name_of_a_secret_is_on_the_list(name):
     assert masked_words([f"{name}=value"]) == (f"{name}=value",)
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "a", "a.", "aB1+", "_", "-", " ", "\\", '"', "://a:b", "token=", "token=(", "token=)",
+        "login ", "--tokens a ", "token='\\'", "-u a:", "://hook/", "eyJaaaaaaaa.",
+        "-----BEGIN PRIVATE KEY-----",
+    ],
+)  # fmt: skip
+def test_the_time_grows_with_the_length_of_a_text(piece):
+    """A pattern that looks ahead from each place would take minutes."""
+    text = piece * (200_000 // len(piece))
+    started = time.perf_counter()
+    masked_text(text)
+
+    assert time.perf_counter() - started < 10

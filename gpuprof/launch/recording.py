@@ -37,7 +37,7 @@ from gpuprof.manifest import (
     begin_manifest,
     finish_manifest,
 )
-from gpuprof.secrets import allowed_variables, masked_words
+from gpuprof.secrets import allowed_variables, make_private, masked_text, masked_words
 from gpuprof.signals import handling
 from gpuprof.units import NS_PER_S
 
@@ -115,8 +115,16 @@ def record(program: Program, options: Options, say: Callable[[str], None]) -> Ou
                 say(f"Warning: {recorded.nothing_recorded}")
                 manifest = replace(manifest, recorder=TIMING_ONLY)
             claim.check()
+            _mask_log(run.folder / RECORDER_LOG)
+            make_private(run.folder)
             finish_manifest(run.folder, manifest)
     return Outcome(folder, manifest)
+
+
+def _mask_log(log: Path) -> None:
+    """Mask secrets in what the profiler printed: nvprof prints the command."""
+    text = log.read_bytes().decode(errors="surrogateescape")
+    log.write_bytes(masked_text(text).encode(errors="surrogateescape"))
 
 
 class _Patience:
@@ -257,16 +265,18 @@ def _last_manifest(
         warnings.insert(0, f"Only a part of the run was recorded: {run.window.described()}.")
     if ended.timed_out:
         warnings.insert(0, "The program was stopped: it ran for longer than --timeout.")
+    nothing = recorded.nothing_recorded
     return replace(
         manifest,
         wall_seconds=round(ended.wall_seconds, 3),
         exit_status=status,
         recordings=recorded.recordings,
-        nothing_recorded=recorded.nothing_recorded,
+        # Tools and programs quote commands in their errors.
+        nothing_recorded=None if nothing is None else masked_text(nothing),
         devices=recorded.devices,
         epochs=epochs,
         processes=processes,
         seconds_per_epoch=mean_seconds(epochs),
         seconds_per_step=seconds_per_step(epochs),
-        warnings=tuple(warnings),
+        warnings=tuple(map(masked_text, warnings)),
     )

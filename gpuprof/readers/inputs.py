@@ -20,7 +20,8 @@ AnyPath = str | os.PathLike[str]
 # A letter and a colon alone are a drive of Windows.
 _SCHEME: Final = re.compile(r"[A-Za-z][\w+.-]+:(?://|:)")
 _LOCAL_SCHEME: Final = "file://"
-_PASSWORD: Final = re.compile(r"//[^/@]*@")
+# A password may hold @ and /; a number before a / is a port.
+_PASSWORD: Final = re.compile(r"//(?:[^/?#@]*:(?!\d{1,5}/).*|[^/@]*)@")
 # A question mark of an address begins its parameters.
 _PATTERN: Final = re.compile(r"[*\[]")
 _LocalPath: Any = type(Path())

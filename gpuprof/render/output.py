@@ -38,12 +38,19 @@ class Output:
         else:
             self.save(lambda file: file.write_text(encodable(text), encoding="utf-8"))
 
-    def save(self, write: Callable[[Path], object], content: str = "a picture") -> None:
+    def save(
+        self,
+        write: Callable[[Path], object],
+        content: str = "a picture",
+        *,
+        is_private: bool = False,
+    ) -> None:
         """Let a function write a file, and give it the output's name when it is whole.
 
         Args:
             write: Writes the file.
             content: What the file holds, for error messages.
+            is_private: Whether only its owner may read it.
 
         Raises:
             OutputError: It cannot be written; no partial file is left behind.
@@ -52,7 +59,7 @@ class Output:
             msg = f"{content} cannot go to standard output"
             raise OutputError(msg, "Give a file name with -o.")
         try:
-            _save_whole(self.path, write)
+            _save_whole(self.path, write, is_private=is_private)
         except OSError as error:
             msg = f"{self.path} cannot be written: {error.strerror or error}"
             raise OutputError(msg) from error
@@ -139,13 +146,14 @@ def _names(source: str, target: Path) -> bool:
     return any(Path(name).is_file() and target.samefile(name) for name in sources)
 
 
-def _save_whole(target: Path, write: Callable[[Path], object]) -> None:
+def _save_whole(target: Path, write: Callable[[Path], object], *, is_private: bool) -> None:
     if target.exists() and not target.is_file():
         write(target)  # A device or a pipe: nothing to rename.
         return
     with unfinished(target) as temporary:
         write(temporary)
-        give_usual_mode(temporary)
+        if not is_private:
+            give_usual_mode(temporary)
         put(temporary, target)
 
 

@@ -15,11 +15,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import IO, Final, NamedTuple
+from typing import IO, Any, Final, NamedTuple
 
 from gpuprof import json_input
 from gpuprof.errors import OutputError, check_no_foreign_files
 from gpuprof.manifest import MANIFEST, PROGRAM_LOG, foreign_files, is_run, read_manifest
+from gpuprof.secrets import masked_text, masked_words
 from gpuprof.sweep_cells import FORMAT, PLAN, RUNS, is_sweep, read_plan
 from gpuprof.sweeps.grid import SweepRun
 from gpuprof.sweeps.plan import Plan
@@ -65,7 +66,7 @@ def open_sweep(folder: Path, plan: Plan) -> int:
             raise OutputError(msg, "Choose another folder with -o.")
         return _begin(folder, plan)
     before = read_plan(path)
-    requested = json_input.loads(json.dumps(asdict(plan)))
+    requested = json_input.loads(json.dumps(_stored(plan)))
     differing = [key for key in _COMPARABLE if getattr(before, key) != requested[key]]
     if [*before.axes] != [*plan.axes]:
         differing.append("axes")
@@ -109,7 +110,7 @@ def _foreign_files(folder: Path) -> Iterator[Path]:
 
 def _begin(folder: Path, plan: Plan) -> int:
     seed = random.SystemRandom().randrange(10**6) if plan.seed is None else plan.seed
-    head = {"format": FORMAT, "format_version": 1, "seed": seed, "plan": asdict(plan)}
+    head = {"format": FORMAT, "format_version": 1, "seed": seed, "plan": _stored(plan)}
     try:
         folder.mkdir(parents=True, exist_ok=True)
         write_whole(folder / PLAN, json.dumps(head, indent=1) + "\n")
@@ -119,9 +120,14 @@ def _begin(folder: Path, plan: Plan) -> int:
     return seed
 
 
+def _stored(plan: Plan) -> dict[str, Any]:
+    return asdict(plan) | {"command": masked_words(plan.command)}
+
+
 def write_whole(path: Path, text: str) -> None:
-    """Write a file so that a kill or a crash leaves the old one or the new one."""
+    """Write a file of the owner alone so that a kill or crash leaves the old one or the new one."""
     temporary = path.with_name(f".{path.name}.unfinished")
+    temporary.touch(mode=0o600)
     temporary.write_text(text, encoding="utf-8")
     put(temporary, path)
 
@@ -178,14 +184,14 @@ def failure(folder: Path, run: SweepRun) -> Failure | None:
         return None
     lines = (where / PROGRAM_LOG).read_text(encoding="utf-8", errors="replace").splitlines()
     last = next((line.strip() for line in reversed(lines) if line.strip()), "it printed nothing")
-    return Failure(f"exit status {status}: {last[:_LONGEST_REASON]}", status)
+    return Failure(f"exit status {status}: {masked_text(last)[:_LONGEST_REASON]}", status)
 
 
 def note_failure(folder: Path, run: SweepRun, reason: str) -> None:
     """Write down why a run left no recording."""
     path = _failure_file(folder / run.folder)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, reason + "\n")
+    write_whole(path, masked_text(reason) + "\n")
 
 
 def forget(folder: Path, run: SweepRun) -> None:

@@ -26,7 +26,7 @@ def program(tmp_path, monkeypatch):
 
 def test_a_grid_becomes_tables_charts_and_a_comparison():
     result = gpuprof.sweep(
-        *("train.py", "{batch}", "{is_dual}"),
+        *("train.py", "{batch}", "{is_dual}", "--token", "planted-7f3a"),
         grid={"batch": [1, 2], "is_dual": [False, True]},
         baseline={"is_dual": False},
         figures={"loss": r"loss (\S+)"},
@@ -49,6 +49,8 @@ def test_a_grid_becomes_tables_charts_and_a_comparison():
     assert "Cells" in result._repr_html_()
     assert "Sweep in swept" in repr(result)
     assert "4 of 4 cells ran" in result.to_html()
+    assert "--token ***" in result.to_html()
+    assert "planted-7f3a" not in result.to_html()
 
 
 def test_the_same_call_continues_and_repeats_nothing(capfd):

@@ -10,7 +10,7 @@ from gpuprof import launch
 from gpuprof.launch.contract import Recorded, Recorder
 
 PROFILER = """
-echo "profiler: starting"; echo "profiler: warming up" >&2
+echo "profiler: starting $*"; echo "profiler: warming up" >&2
 touch "$FOLDER/recorder.starting"; sleep "${PROFILER_STARTS:-0}"
 "$@"
 echo "profiler: program ended with $?" > "$FOLDER/recorder.said"

@@ -322,6 +322,8 @@ def test_copies_are_gone_when_the_program_ends(ranks, tmp_path):
     [
         ("s3://bucket/run/rank0.sqlite", "s3://bucket/run/rank0.sqlite"),
         ("https://user:secret@host/a.json", "https://host/a.json"),
+        ("https://user:se@cr/et@host/a.json", "https://host/a.json"),
+        ("http://host:8080/a@2.json", "http://host:8080/a@2.json"),
         ("https://host/a.json?X-Amz-Signature=secret", "https://host/a.json"),
         ("s3://bucket/what?.json", "s3://bucket/what?.json"),
     ],

@@ -18,7 +18,6 @@ from typing import Final
 from gpuprof import nsight
 from gpuprof.errors import MissingToolError, RecordError
 from gpuprof.launch.contract import Ended, LaunchedRun, Program, Recorded, Recorder
-from gpuprof.launch.recorders.nsys_scrub import scrub
 from gpuprof.launch.run import provenance
 from gpuprof.launch.run.gpus import (
     Gpu,
@@ -30,6 +29,7 @@ from gpuprof.launch.run.gpus import (
 )
 from gpuprof.launch.run.window import DOMAIN, RANGE, CaptureWindow, in_seconds
 from gpuprof.manifest import MARKS, RECORDER_LOG, RUN_DIR_VARIABLE
+from gpuprof.nsys_scrub import scrub
 
 REPORT: Final = "nsys.nsys-rep"
 RAW: Final = "nsys.qdstrm"

@@ -36,7 +36,7 @@ from typing import Any, Final, NamedTuple
 
 from gpuprof import json_input
 from gpuprof.launch.recorders.tensorflow_events import Execution, ProfilerWindow, Sent, read_window
-from gpuprof.secrets import masked_words
+from gpuprof.secrets import masked_text, masked_words
 from gpuprof.xspace import WireError, space
 
 FORMAT: Final = "gpuprof-tensorflow"
@@ -155,7 +155,7 @@ def digest(folder: Path) -> Row:
             for run in complete
             if run.graph
         ],
-        "notes": list(_notes(folder, complete, totals, windows)),
+        "notes": [masked_text(note) for note in _notes(folder, complete, totals, windows)],
     }
 
 

@@ -53,7 +53,7 @@ def check_folder(folder: Path, *, force: bool) -> None:
 
 
 def make_folder(folder: Path, *, force: bool) -> None:
-    """An empty folder in place of whatever `check_folder` has let pass.
+    """An empty folder in place of whatever `check_folder` has let pass, its owner's alone.
 
     Raises:
         OutputError: It cannot be made, or another recording has just made it.
@@ -63,7 +63,7 @@ def make_folder(folder: Path, *, force: bool) -> None:
         place = folder.resolve()
         if force and place.exists():
             shutil.rmtree(place)
-        place.mkdir(parents=True)
+        place.mkdir(parents=True, mode=0o700)
     except OSError as error:
         msg = f"{folder} cannot be created: {error.strerror}"
         raise OutputError(msg, "Choose another folder with -o.") from error

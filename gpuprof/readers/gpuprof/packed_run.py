@@ -17,7 +17,7 @@ from typing import IO, Any, Final
 from gpuprof import json_input
 from gpuprof.errors import CorruptFileError, InputError, OutputError, UnknownFormatError
 from gpuprof.manifest import MANIFEST, read_manifest
-from gpuprof.temporary_files import give_usual_mode
+from gpuprof.secrets import make_private
 
 INDEX: Final = "gpuprof-pack.json"
 VERSION: Final = 1
@@ -165,7 +165,7 @@ def _unpack_whole(
                 msg = f"{file}: {name!r} in it was changed or damaged; nothing was unpacked"
                 raise CorruptFileError(msg, _HINT)
         _check_is_run(file, temporary)
-        give_usual_mode(temporary)
+        make_private(temporary)
         temporary.replace(folder)
     except zipfile.BadZipFile as error:
         msg = f"{file}: {error}; nothing was unpacked"

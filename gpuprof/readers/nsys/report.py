@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from gpuprof import nsight
 from gpuprof.errors import CorruptFileError, GpuprofError, InputError, MissingToolError
+from gpuprof.nsys_scrub import OUTPUTS, scrub
 from gpuprof.profile import Profile
 from gpuprof.readers.common.changes import check, stamp
 from gpuprof.readers.contract import Reader
@@ -28,6 +29,7 @@ from gpuprof.readers.nsys import parquet as nsys_parquet
 from gpuprof.readers.nsys import tables as nsys_tables
 from gpuprof.readers.nsys.export_cache import cached
 from gpuprof.readers.nsys.recording import CANNOT, GIVES
+from gpuprof.secrets import REMOVED
 
 NAME: Final = "nsys-rep"
 # A disk with less is full.
@@ -52,7 +54,7 @@ _NEWER: Final = re.compile(
 _ELSEWHERE: Final = "export the report where it was recorded: nsys export --type sqlite FILE."
 _SQLITE: Final = "report.sqlite"
 # Changes with what is exported, so that an older cache is not taken for complete.
-_LAYOUT: Final = "4"
+_LAYOUT: Final = "5"
 _MOST_BYTES_AS_JSON: Final = 8 * 2**20
 
 
@@ -97,20 +99,44 @@ def _export(path: Path, into: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="gpuprof-") as scratch:
         report = _imported(path, Path(scratch)) if _is_stream(path) else path
         help_text = nsight.printed("nsys", "export", "--help")
-        patterns = ",".join(f"^{table}$" for table in nsys_tables.USED)
+        patterns = ",".join(f"^{table}$" for table in (*nsys_tables.USED, OUTPUTS))
         tables = [f"--tables={patterns}"] if "--tables" in help_text else []
         sqlite = ["nsys", "export", "--type=sqlite"]
         if "parquetdir" not in help_text:
             _run([*sqlite, *tables], report, into / _SQLITE, path)
+            scrub(into / _SQLITE)
             return
         _run(["nsys", "export", "--type=parquetdir", *tables], report, into, path)
+        _scrub_strings(into)
         settings = Path(scratch) / "settings.sqlite"
         _run([*sqlite, "--tables=META_DATA_CAPTURE"], report, settings, path)
+        scrub(settings)
         _add_settings(settings, into)
         if _lacks_diagnostics(report, into):
             events = Path(scratch) / "events.json"
             _run(["nsys", "export", "--type=json"], report, events, path)
             _add_diagnostics(events, into)
+
+
+def _scrub_strings(into: Path) -> None:
+    """Take variables and the program's output out of the texts, as `scrub` does."""
+    import pyarrow.compute as pc  # noqa: PLC0415 - 0.1 s that only a new export needs
+    from pyarrow import parquet  # noqa: PLC0415 - as in the reader of Parquet
+
+    file, outputs = (into / f"{table}.parquet" for table in (nsys_tables.STRINGS, OUTPUTS))
+    if file.exists():
+        strings = parquet.read_table(file)
+        ids = (
+            parquet.read_table(outputs)["contentId"] if outputs.exists() else pa.array([], "int64")
+        )
+        is_output = pc.is_in(strings["id"].cast("int64"), value_set=ids.cast("int64"))
+        texts = strings["value"]
+        is_output = pc.and_(is_output, pc.not_equal(texts, ""))
+        variables = pc.and_(pc.match_substring(texts, "\0"), pc.match_substring(texts, "="))
+        scrubbed = pc.if_else(pc.or_(is_output, variables), REMOVED, texts)
+        place = strings.schema.get_field_index("value")
+        parquet.write_table(strings.set_column(place, strings.schema.field(place), scrubbed), file)
+    outputs.unlink(missing_ok=True)
 
 
 def _add_settings(settings: Path, into: Path) -> None:

@@ -6,6 +6,7 @@ from gpuprof.render.cells import clean
 from gpuprof.render.page.document import Document, html
 from gpuprof.render.page.tables import grid_table
 from gpuprof.render.sweep import headline, notes, sweep_grids
+from gpuprof.secrets import masked_words
 from gpuprof.sweeps.results import Results
 
 
@@ -25,7 +26,7 @@ def sweep_page(results: Results, folder: Path) -> str:
             notes=tuple(notes(results)),
             provenance=(
                 ("Folder", name),
-                ("Command", clean(" ".join(results.plan.command))),
+                ("Command", clean(" ".join(masked_words(results.plan.command)))),
                 ("Recorder", results.plan.recorder),
             ),
         )

@@ -9,6 +9,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from secret_forms import FORMS, NEXT_FORM, commands, forms_left
 
 from gpuprof.launch.contract import Program
 from gpuprof.launch.recorders.nsys import REPORT
@@ -18,25 +20,20 @@ pytestmark = pytest.mark.usefixtures("in_an_empty_folder")
 
 GPUPROF = [sys.executable, str(Path(__file__).parents[1].joinpath("plain_gpuprof.py"))]
 ROOT = Path(__file__).parents[3]
-# Nobody's: put together here, each to be found again in whatever is written.
-SECRETS = {
-    "TOKEN": "planted-option-7f3a",
-    "USER": "planteduser:planted-url-91bc",
-    "HF_TOKEN": "hf_" + "plantedAbC1" * 3,
-    "AWS_SECRET_ACCESS_KEY": "Planted/7" + "aB3+" * 7 + "xyz",
-    "MY_SETTING": "planted-variable-55aa",
-}
-ARGUMENTS = [
-    "--api-key", SECRETS["TOKEN"], f"https://{SECRETS['USER']}@host/x", SECRETS["HF_TOKEN"],
-    f"--aws={SECRETS['AWS_SECRET_ACCESS_KEY']}",
-]  # fmt: skip
+# Nobody's: drawn here, each to be found again in whatever is written.
 ENVIRONMENT = {
     **os.environ,
     "PYTHONPATH": str(ROOT),
     "TF_CPP_MIN_LOG_LEVEL": "3",
-    **{name: SECRETS[name] for name in ("HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "MY_SETTING")},
-    "XLA_FLAGS": f"--xla_token={SECRETS['TOKEN']}",
+    "GPUPROF_CACHE": "cache",
+    "HF_TOKEN": "planted-variable-55aa",
+    "MY_SETTING": "planted-variable-7f3a",
+    "XLA_FLAGS": "--xla_token=planted-variable-91bc",
 }
+# The tools' own; the documentation says so.
+TOOLS_OWN = {"train.py", "sweeps.py", REPORT}
+
+
 TENSORFLOW = """
 import gpuprof, tensorflow as tf
 cpu = tf.config.list_physical_devices("CPU")[0]
@@ -59,9 +56,9 @@ def gpuprof(*words):
     return completed
 
 
-def planted_in(data):
-    parts = [part for secret in SECRETS.values() for part in secret.split(":")]
-    return [part for part in parts if part.encode() in data]
+def leaks(data, secrets):
+    """The forms of whose secrets a piece stands in bytes, and the variables that do."""
+    return [*forms_left(secrets, data), *["variable"] * (b"planted-variable" in data)]
 
 
 def skip_without(package):
@@ -71,7 +68,7 @@ def skip_without(package):
 @pytest.mark.parametrize(
     ("recorder", "code"),
     [
-        ("plain", PLAIN),
+        ("wrapped", PLAIN),
         pytest.param(
             "tensorflow",
             TENSORFLOW,
@@ -87,28 +84,64 @@ def skip_without(package):
         ),
     ],
 )
-def test_no_planted_secret_is_in_anything_that_gpuprof_writes(recorder, code):
+@settings(
+    max_examples=1,
+    deadline=None,
+    phases=[Phase.generate],
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(command=commands())
+def test_no_form_of_a_secret_is_in_anything_that_gpuprof_writes(recorder, code, command):
+    words, secrets = command
     Path("train.py").write_text(code)
-    outputs = [gpuprof("record", "--recorder", recorder, "-o", "run", "train.py", *ARGUMENTS)]
-    outputs += [
-        gpuprof("report", "run", "--all", "--format", form)
-        for form in ("terminal", "markdown", "csv", "json")
+    outputs = [
+        gpuprof("record", "--force", "--recorder", recorder, "-o", "run", "train.py", *words),
+        gpuprof("report", "run", "--all", "--force", "--html", "page.html"),
+        *(gpuprof("report", "run", "--format", form) for form in ("markdown", "csv", "json")),
+        *(gpuprof("compare", "run", "run", "--format", form) for form in ("markdown", "json")),
+        gpuprof("convert", "run", "--force", "-o", "run.gpuprof"),
+        gpuprof("export", "run", "--to", "csv", "--force", "-o", "tables"),
+        gpuprof("pack", "run", "--force", "-o", "run.zip"),
+        gpuprof("doctor", "--format", "json"),
     ]
-    outputs += [gpuprof("compare", "run", "run", "--format", form) for form in ("markdown", "json")]
-    outputs += [
-        gpuprof("convert", "run", "-o", "run.gpuprof"),
-        gpuprof("pack", "run", "-o", "run.zip"),
-    ]
-    outputs += [gpuprof("doctor", "--format", "json")]
+    if recorder == "nsys":
+        outputs += [gpuprof("report", f"run/{REPORT}", "--format", "json")]
 
-    for completed in outputs:
-        assert planted_in(completed.stdout + completed.stderr) == []
-    # The report of nsys is its own; the README tells people so.
-    files = [p for p in Path().rglob("*") if p.is_file() and p.name not in ("train.py", REPORT)]
-    assert Path("run.zip") in files
-    assert {str(p): found for p in files if (found := planted_in(p.read_bytes()))} == {}
-    command = json.loads(Path("run/manifest.json").read_text())["command"]
-    assert command[1:] == ["train.py", "--api-key", "***", "https://***@host/x", "***", "--aws=***"]
+    assert {form for run in outputs for form in leaks(run.stdout + run.stderr, secrets)} == set()
+    files = [p for p in Path().rglob("*") if p.is_file() and p.name not in TOOLS_OWN]
+    assert {Path("run.zip"), Path("run/manifest.json")} <= {*files}
+    # Without a GPU nsys records nothing that a page could show.
+    assert recorder == "nsys" or Path("page.html") in files
+    assert (recorder == "nsys") == any(p.name == "StringIds.parquet" for p in files)
+    assert {str(p): forms for p in files if (forms := leaks(p.read_bytes(), secrets))} == {}
+    assert [p for p in Path("run").rglob("*") if p.stat().st_mode & 0o077] == []
+    assert recorder != "wrapped" or b"starting" in Path("run/recorder.log").read_bytes()
+    masked = json.loads(Path("run/manifest.json").read_text())["command"]
+    assert (len(masked), masked[1]) == (len(words) + 2, "train.py")
+    assert masked.count(NEXT_FORM) == len(FORMS)
+
+
+@settings(
+    max_examples=1,
+    deadline=None,
+    phases=[Phase.generate],
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(command=commands())
+def test_no_form_of_a_secret_is_in_the_folder_of_a_sweep(command):
+    words, secrets = command
+    Path("train.py").write_text("import sys\nsys.exit(f'password: {sys.argv[3]}')")
+    braced = [word.replace("{", "{{").replace("}", "}}") for word in words]
+    sweep = ["sweep", "--grid", "batch=1,2", "--recorder", "none", "--repeat", "1", "-o", "sweep"]
+    first = gpuprof(*sweep, "--force", "--", "train.py", "{batch}", *braced)
+    again = gpuprof(*sweep, "--", "train.py", "{batch}", *braced)
+
+    # What the program itself prints is passed on, and kept in a log of its owner's alone.
+    assert b"another" not in again.stderr
+    files = [p for p in Path("sweep").rglob("*") if p.is_file() and p.name != "program.log"]
+    assert {str(p): forms for p in files if (forms := leaks(p.read_bytes(), secrets))} == {}
+    assert Path("sweep/sweep.json").stat().st_mode & 0o077 == 0
+    assert first.returncode == again.returncode
 
 
 def test_manifest_tells_commit_packages_settings_and_seconds_per_step(monkeypatch):

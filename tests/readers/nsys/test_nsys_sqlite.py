@@ -794,7 +794,7 @@ def test_the_command_is_told_without_its_environment(tmp_path):
 
     profile = read_profile(write(tmp_path / "x.sqlite", tables))
 
-    assert profile.origin.command == "bash -c API_TOKEN=... python train.py"
+    assert profile.origin.command == "bash -c API_TOKEN=*** python train.py"
 
 
 def test_devices_are_numbered_as_the_process_numbers_them(tmp_path):
