@@ -287,9 +287,7 @@ def _command(capture: Mapping[str, list[str]]) -> str | None:
     return _ASSIGNMENT.sub(r"\1=...", " ".join(masked_words(words)))
 
 
-def _warnings(
-    sources: Mapping[str, pa.Table | View], fault: str | None, untimed: int
-) -> list[str]:
+def _warnings(sources: Mapping[str, pa.Table | View], fault: str | None, untimed: int) -> list[str]:
     warnings = []
     if isinstance(sources.get("graph_launches"), View):
         warnings.append(
