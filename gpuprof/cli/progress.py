@@ -9,7 +9,6 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from gpuprof.render.cells import clean
 from gpuprof.short_texts import cut, shortened
 from gpuprof.signals import interruptible
 from gpuprof.units import counted, format_bytes, format_count
@@ -173,6 +172,8 @@ def _columns() -> int:
 
 def _fitted(work: str, bar: str, details: Sequence[str], columns: int) -> str:
     """A line in which the bar yields first, then names, then the last of the details."""
+    from gpuprof.render.cells import clean  # noqa: PLC0415 - start-up time of --help
+
     ends = [f"{drawn} {', '.join(details)}" for drawn in (bar, "")]
     end = ends[len(ends[0]) + min(len(work), _LEAST_NAME) > columns]
     # Letters of Chinese and its kin take two columns.
