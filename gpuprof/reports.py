@@ -252,7 +252,8 @@ def _counts_bytes(name: str) -> bool:
 
 def copy_notes(profile: Profile) -> Iterator[str]:
     """The copies that no memory is fast enough for, in a sentence."""
-    from gpuprof.analyses.facts.copies import copy_rows, too_fast  # noqa: PLC0415 - start-up time
+    from gpuprof.analyses.facts.copies import too_fast  # noqa: PLC0415 - start-up time
+    from gpuprof.analyses.facts.copy_rows import copy_rows  # noqa: PLC0415
 
     rows = too_fast(profile)
     if rows.size:
@@ -283,7 +284,7 @@ def _link_notes(profile: Profile, tables: Collection[str]) -> list[str]:
 
 def _step_notes(profile: Profile, tables: Collection[str]) -> list[str]:
     """What figures per step leave out, and how reliable they are."""
-    if not any(name in tables for name in _OF_STEPS):
+    if not any(name in tables for name in _OF_STEPS) or not profile.has("kernels"):
         return []
     from gpuprof.analyses.facts.step_notes import step_notes  # noqa: PLC0415 - start-up time
 
