@@ -100,8 +100,8 @@ def _profile(file: SqliteFile, counts: dict[str, _Counts]) -> Profile:
     names = _names(file)
     views = nvprof_tables.views(database)
     # nvprof makes all tables, also those of what it did not record.
-    unknown = () if _has_rows(counts, GPU_WORK) else _OF_GPUS
-    unknown += () if _has_rows(counts, CALLS.values()) else ("api_calls",)
+    unknown = [] if _has_rows(counts, GPU_WORK) else [*_OF_GPUS]
+    unknown += [] if _has_rows(counts, CALLS.values()) else ["api_calls"]
     sources: dict[str, pa.Table | View] = {n: v for n, v in views.items() if n not in unknown}
     if MARKER in file.columns:
         sources["nvtx_ranges"] = _ranges(file, origin_ns)
