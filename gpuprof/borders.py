@@ -20,13 +20,10 @@ import pyarrow as pa
 from gpuprof.engine import literal
 from gpuprof.errors import CorruptFileError
 from gpuprof.schema import (
-    BY_NAME,
-    CLOCK_NS,
     FLAG,
     FLOAT,
     INT,
     LONGEST_NS,
-    MOST_BYTES_PER_NS,
     TEXT,
     Column,
 )
@@ -64,11 +61,11 @@ def checked(table: str, column: str, spec: Column, kind: str) -> str:
     """
     sql_type = SQL_TYPES[spec.dtype]
     value = f"CAST({column} AS {sql_type})"
-    conditions = _conditions(table, column, spec, value)
+    conditions = _conditions(column, spec, value)
     if kind not in _FITTING[spec.dtype]:
         value = f"TRY_CAST({column} AS {sql_type})"
         conditions = [
-            *_conditions(table, column, spec, value), f"({value} IS NULL AND {column} IS NOT NULL)"
+            *_conditions(column, spec, value), f"({value} IS NULL AND {column} IS NOT NULL)"
         ]  # fmt: skip
     # Bare, so that a window picks the parts of the file that it needs; its end is checked for it.
     if column == "start_ns" or not conditions:
@@ -85,7 +82,7 @@ def refused_by(error: Exception) -> str | None:
     return match[1] if match else None
 
 
-def _conditions(table: str, column: str, spec: Column, value: str) -> list[str]:
+def _conditions(column: str, spec: Column, value: str) -> list[str]:
     """SQL: how a value can be one that no recording holds; NaN is larger than all numbers."""
     conditions = [f"{value} IS NULL"] if spec.required else []
     if spec.least is not None:
@@ -100,9 +97,6 @@ def _conditions(table: str, column: str, spec: Column, value: str) -> list[str]:
         start = "TRY_CAST(start_ns AS BIGINT)"
         conditions += [f"{start} IS NULL", f"{start} < {spec.least}", f"{value} < {start}"]
         conditions.append(f"CAST({value} AS DOUBLE) - {start} > {LONGEST_NS}")
-    if column == "bytes" and "start_ns" in BY_NAME[table].columns:
-        duration = "(CAST(end_ns AS DOUBLE) - CAST(start_ns AS DOUBLE))"
-        conditions.append(f"{value} > ({duration} + {CLOCK_NS}) * {MOST_BYTES_PER_NS}")
     return conditions
 
 

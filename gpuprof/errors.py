@@ -56,6 +56,28 @@ def check_no_foreign_files(folder: Path, foreign: Sequence[Path]) -> None:
         raise OutputError(msg, "Move them away first, or choose another folder.")
 
 
+def install(extra: str) -> str:
+    """The hint for a missing extra: pip with the packages that it names.
+
+    The distribution need not be on an index, and where it was installed from may be gone.
+    """
+    import shlex  # noqa: PLC0415 - start-up time
+    from importlib import metadata  # noqa: PLC0415 - start-up time
+
+    try:
+        lines = metadata.requires("gpuprof-toolkit") or []
+    except metadata.PackageNotFoundError:
+        lines = []
+    of_extra = [line.partition(";") for line in lines]
+    names = [
+        name.strip()
+        for name, _, mark in of_extra
+        if f"extra == '{extra}'" in mark.replace('"', "'")
+    ]
+    # Of a checkout that is used without being installed.
+    return f"pip install {' '.join(map(shlex.quote, names or [f'.[{extra}]']))}"
+
+
 class UsageError(GpuprofError):
     """The words of the command do not fit together."""
 

@@ -14,7 +14,7 @@ from gpuprof.analyses.contract import Analysis, reads
 from gpuprof.analyses.merge import JobStates
 from gpuprof.profile import Origin, Profile
 from gpuprof.readers import READERS, Recording, read_profile, reader_named
-from gpuprof.units import capital, format_rate, listed, say_ns, say_share
+from gpuprof.units import capital, counted, format_bytes, format_rate, listed, say_ns, say_share
 
 FORMAT_VERSION: Final = 1
 # The analyses that people see first.
@@ -112,6 +112,7 @@ def notes_of(profile: Profile, names: Collection[str]) -> list[str]:
         *recording_notes(profile),
         *_clock_notes(profile, names),
         *_span_notes(profile, names),
+        *(copy_notes(profile) if any(map(_counts_bytes, names)) else ()),
         *_link_notes(profile, names),
         *_step_notes(profile, names),
         *_rank_notes(profile, names),
@@ -245,6 +246,26 @@ def _span_notes(profile: Profile, tables: Collection[str]) -> Iterator[str]:
         )
 
 
+def _counts_bytes(name: str) -> bool:
+    return "bytes" in analysis_named(name).reads.get("memcpys", ())
+
+
+def copy_notes(profile: Profile) -> Iterator[str]:
+    """The copies that no memory is fast enough for, in a sentence."""
+    from gpuprof.analyses.facts.copies import too_fast  # noqa: PLC0415 - start-up time
+    from gpuprof.analyses.facts.copy_rows import copy_rows  # noqa: PLC0415
+
+    rows = too_fast(profile)
+    if rows.size:
+        copies, first = copy_rows(profile.unrestricted), rows[0]
+        more = f"; {counted(rows.size - 1, 'more is', 'more are')} like it" if rows.size > 1 else ""
+        yield (
+            f"Copy {first + 1:,} of the recording moves {format_bytes(int(copies.bytes[first]))} in"
+            f" {say_ns(int(copies.duration_ns[first]))}, faster than any memory{more}: its size or"
+            " its times are wrong, and totals and throughputs include them."
+        )
+
+
 def _link_notes(profile: Profile, tables: Collection[str]) -> list[str]:
     """The copies that are too fast for the link that the recording names."""
     if "peer_matrix" not in tables:
@@ -263,7 +284,7 @@ def _link_notes(profile: Profile, tables: Collection[str]) -> list[str]:
 
 def _step_notes(profile: Profile, tables: Collection[str]) -> list[str]:
     """What figures per step leave out, and how reliable they are."""
-    if not any(name in tables for name in _OF_STEPS):
+    if not any(name in tables for name in _OF_STEPS) or not profile.has("kernels"):
         return []
     from gpuprof.analyses.facts.step_notes import step_notes  # noqa: PLC0415 - start-up time
 

@@ -25,9 +25,6 @@ _MOST: Final = 1 << 63
 # No activity lasts 13 days, and no copy moves 10**15 bytes: thousands of them add up in 64 bits.
 LONGEST_NS: Final = 1 << 50
 MOST_BYTES: Final = 1 << 50
-# No memory moves 100 TB/s. Times are good to some microseconds in the formats that round most.
-MOST_BYTES_PER_NS: Final = 100_000
-CLOCK_NS: Final = 10_000
 _CHECKED_ROWS: Final = 1 << 16
 # Of a value that is shown in a message.
 _LONGEST_SHOWN: Final = 40
@@ -222,15 +219,7 @@ def _fault_of_times(table: pa.Table, before: int) -> str | None:
         return f"row {before + int((end_ns < start_ns).argmax()) + 1:,} ends before it starts"
     if durations.max() > LONGEST_NS:
         return f"row {before + int(durations.argmax()) + 1:,} lasts more than 13 days"
-    if "bytes" not in table.column_names:
-        return None
-    sizes = table.column("bytes").to_numpy().astype(float)
-    is_too_fast = sizes > (durations + CLOCK_NS) * MOST_BYTES_PER_NS
-    if not is_too_fast.any():
-        return None
-    row = int(is_too_fast.argmax())
-    took_ns = table.column("end_ns")[row].as_py() - table.column("start_ns")[row].as_py()
-    return f"row {before + row + 1:,} moves {table['bytes'][row]} bytes in {took_ns} ns"
+    return None
 
 
 def _first_beyond(values: pa.ChunkedArray, spec: Column) -> int | None:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gpuprof.facts import UNKNOWN
-from gpuprof.schema import CLOCK_NS, LONGEST_NS, MOST_BYTES_PER_NS, Column, Schema
+from gpuprof.schema import LONGEST_NS, Column, Schema
 from gpuprof.selection import ENDS, Selection
 from gpuprof.views import (
     CHECKED_WITH,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Integers = npt.NDArray[Any]
 Flags = npt.NDArray[np.bool_]
 
-_START, _END, _BYTES = "start_ns", "end_ns", "bytes"
+_START, _END = "start_ns", "end_ns"
 _TIMES: Final = ("start", "end")
 _ALL_BITS: Final = -1
 NO_TEXTS: Final["Mapping[str, Words]"] = {}
@@ -108,10 +108,7 @@ class Plan(NamedTuple):
             rows = int(is_row.sum())
         columns = {name: self._column(name, stored, rows) for name in self.columns}
         if _END in columns and not self.is_checked:
-            durations = columns[_END].numbers - columns[_START].numbers
-            _check(durations, 0, LONGEST_NS)
-            if _BYTES in columns:
-                _check_sizes(columns[_BYTES], durations)
+            _check(columns[_END].numbers - columns[_START].numbers, 0, LONGEST_NS)
         return [columns[name] for name in needed]
 
     @property
@@ -275,16 +272,6 @@ def _check(numbers: Integers, least: float | None, most: float | None) -> None:
     if not len(numbers):
         return
     if (least is not None and numbers.min() < least) or (most is not None and numbers.max() > most):
-        raise BeyondBoundsError
-
-
-def _check_sizes(sizes: Values, durations: Integers) -> None:
-    """See that no copy is faster than any link; what is small is at once."""
-    numbers, is_null = sizes
-    if not len(numbers) or numbers.max() <= CLOCK_NS * MOST_BYTES_PER_NS:
-        return
-    is_too_fast = numbers > (durations.astype(float) + CLOCK_NS) * MOST_BYTES_PER_NS
-    if (is_too_fast if is_null is None else is_too_fast & ~is_null).any():
         raise BeyondBoundsError
 
 

@@ -210,7 +210,7 @@ def time_axis(largest_ns: float) -> tuple[float, str]:
 def tick_ns(value: float) -> str:
     """Nanoseconds at a tick of an axis, as short as can be: ``10 us``."""
     factor, unit = _axis(value, _TIME_UNITS)
-    return f"{value / factor:g} {unit}"
+    return f"{value / factor:.12g} {unit}"
 
 
 def bytes_axis(largest_bytes: float) -> tuple[float, str]:

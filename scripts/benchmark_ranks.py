@@ -75,7 +75,7 @@ def _dask_address(workers: int) -> str | None:
     assert cluster.stdout is not None  # noqa: S101 - a pipe
     if address := cluster.stdout.readline().strip():
         return address
-    print("Dask is left out, since it does not start: pip install 'gpuprof-toolkit[scale]'.")
+    print("Dask is left out, since it does not start: pip install '.[scale]'.")
     return None
 
 

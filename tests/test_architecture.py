@@ -89,7 +89,7 @@ APART = {
         "launch",
         "annotate",
     },
-    "doctor": {"native", "units", "nsight", "launch", "doctor"},
+    "doctor": {"errors", "native", "units", "nsight", "launch", "doctor"},
     "annotate": {"errors", "manifest", "launch", "annotate"},
     "towers": {"errors", "towers"},
 }

@@ -1,4 +1,6 @@
-from gpuprof.errors import one_of
+import importlib.metadata
+
+from gpuprof.errors import install, one_of
 
 
 def test_near_names_are_meant():
@@ -10,3 +12,12 @@ def test_of_many_choices_the_first_are_named_and_others_counted():
 
     assert one_of("Ranges", "x", names, 2) == "Ranges: layer_0, layer_1 and 1,198 more."
     assert one_of("Ranges", "x", names[:2], 2) == "Ranges: layer_0, layer_1."
+
+
+def test_packages_of_an_extra_are_named_since_the_distribution_is_on_no_index(monkeypatch):
+    lines = ["numpy>=1", "psutil>=5.9; extra == 'monitor'", 's3fs; extra == "storage"']
+    monkeypatch.setattr(importlib.metadata, "requires", lambda _: lines)
+
+    assert install("monitor") == "pip install 'psutil>=5.9'"
+    assert install("storage") == "pip install s3fs"
+    assert install("other") == "pip install '.[other]'"

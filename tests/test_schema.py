@@ -126,17 +126,6 @@ def _as(form, table):
     return table
 
 
-@pytest.mark.parametrize(("size", "is_refused"), [(10**9, False), (10**9 + 10**6, True)])
-def test_a_copy_of_no_time_may_have_what_its_clock_hides(size, is_refused):
-    table = schema.MEMCPYS.table([
-        {"start_ns": 5, "end_ns": 5, "memcpy_kind": "HtoD", "bytes": size},
-        {"start_ns": 5, "end_ns": 5, "memcpy_kind": "HtoD"},
-    ])  # fmt: skip
-
-    fault = f"row 1 moves {size} bytes in 0 ns" if is_refused else None
-    assert schema.MEMCPYS.fault(table) == fault
-
-
 def test_what_lasts_longer_than_any_activity_is_named():
     rows = [{"start_ns": 0, "end_ns": end, "name": "k"} for end in (1 << 50, (1 << 50) + 1)]
 

@@ -40,7 +40,7 @@ class Analysis:
             answers take from one table of a file is read in one pass.
         reads_of_small: What it asks for beside that where a recording is not large.
         needs_any_of: Tables beside the needs; any one is enough. Empty for none.
-        instead: Tables that answer it in place of the needs. Empty for none.
+        instead: Tables of which any one answers it in place of the needs. Empty for none.
         merge: How it answers for a job whose files are analysed one by one; None where it needs
             single activities of all of them at once.
     """
@@ -62,7 +62,7 @@ class Analysis:
 
     def missing(self, profile: Profile | JobStates) -> str:
         """What the recording lacks to answer it, in words; empty where it can be answered."""
-        if self.instead and all(profile.has(name) for name in self.instead):
+        if any(profile.has(name) for name in self.instead):
             return ""
         absent = [name for name in self.needs if not profile.has(name)]
         if absent:

@@ -12,7 +12,7 @@ from gpuprof.cli.options import (
     labelled_files,
     output_options,
     page_option,
-    pairs,
+    pair,
     room,
     skip_steps_option,
     tables_format_option,
@@ -23,7 +23,7 @@ from gpuprof.cli.progress import watched
 def _seconds(
     context: click.Context, option: click.Parameter, texts: tuple[str, ...]
 ) -> dict[str, float]:
-    by_label = pairs(context, option, texts)
+    by_label = (pair(text, text.rfind("=")) for text in texts)
     return {label: click.FLOAT(text, option, context) for label, text in by_label}
 
 

@@ -23,14 +23,14 @@ def command(*, interval_ns: int, count: int | None, form: str) -> None:
       gpuprof monitor
       gpuprof monitor --count 1 --format json
     """  # noqa: D301 - click reads the escape
-    from gpuprof.errors import MissingToolError  # noqa: PLC0415 - start-up time of --help
+    from gpuprof.errors import MissingToolError, install  # noqa: PLC0415 - start-up time of --help
     from gpuprof.launch.run.monitor import samples, sources  # noqa: PLC0415
     from gpuprof.render.monitor import show  # noqa: PLC0415
 
     of = sources()
     if not of:
         msg = "neither nvidia-ml-py nor psutil is installed here"
-        raise MissingToolError(msg, "pip install 'gpuprof-toolkit[monitor]'")
+        raise MissingToolError(msg, install("monitor"))
     try:
         show(samples(of, interval_ns, count), form)
     except KeyboardInterrupt:

@@ -78,13 +78,34 @@ def pairs(
     *,
     may_be_empty: bool = False,
 ) -> tuple[tuple[str, str], ...]:
-    """Each ``NAME=VALUE`` as a name and a value."""
-    parts = [text.partition("=") for text in texts]
-    for text, (name, equals, value) in zip(texts, parts, strict=True):
-        if not (name and equals and (value or may_be_empty)):
-            msg = f"{text} is not of the form NAME=VALUE"
-            raise click.BadParameter(msg)
-    return tuple((name, value) for name, _, value in parts)
+    """Each ``NAME=VALUE`` as a name and a value, split at the first sign."""
+    return tuple(pair(text, text.find("="), may_be_empty=may_be_empty) for text in texts)
+
+
+def pair(text: str, place: int, *, may_be_empty: bool = False) -> tuple[str, str]:
+    """What stands before and after the sign at a place."""
+    name, value = text[: max(place, 0)], text[place + 1 :]
+    if not name or not (value or may_be_empty):
+        msg = f"{text} is not of the form NAME=VALUE"
+        raise click.BadParameter(msg)
+    return name, value
+
+
+def _labels(
+    _context: click.Context, _option: click.Parameter, texts: tuple[str, ...]
+) -> tuple[tuple[str, str], ...]:
+    """Each ``LABEL=FILE``; either may hold the sign, as in ``lr=0.1=run.sqlite``."""
+    return tuple(pair(text, _end_of_label(text)) for text in texts)
+
+
+def _end_of_label(text: str) -> int:
+    """The first sign that a file's name follows, else the last one before a folder's name."""
+    places = [place for place, sign in enumerate(text) if sign == "="]
+    folder = text.find("/") if "/" in text else len(text)
+    last = max((place for place in places if place < folder), default=text.find("="))
+    # Without an error for a name that is too long.
+    is_file = os.path.exists
+    return next((place for place in places if is_file(text[place + 1 :])), last)
 
 
 def format_option(described: str, *formats: str) -> _Decorator:
@@ -202,7 +223,7 @@ label_option: Final = click.option(
     "--label",
     "labels",
     multiple=True,
-    callback=pairs,
+    callback=_labels,
     metavar="NAME=FILE",
     help="A recording and its label. Recordings under one label are runs of one variant, which "
     "show how much of a difference is noise.",

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from gpuprof.short_texts import cut, shortened
 from gpuprof.signals import interruptible
 from gpuprof.units import counted, format_bytes, format_count
 
@@ -24,6 +25,10 @@ _BAR: Final = 20
 # What Linux counts of this process, from files in the page cache, too.
 _COUNTERS: Final = Path("/proc/self/io")
 _CLEARED: Final = "\r\x1b[K"
+# Of a terminal that does not tell.
+_COLUMNS: Final = 80
+# So much of a name tells which file it is.
+_LEAST_NAME: Final = 24
 
 
 class Progress:
@@ -44,10 +49,10 @@ class Progress:
         self._events = profile.events
         return profile
 
-    def line(self) -> str:
-        """How far it has come; what is read again fills the bar again."""
+    def line(self, columns: int = _COLUMNS) -> str:
+        """How far it has come, in so many columns; each pass over the files fills the bar."""
         if (fetch := _fetch()) is not None:
-            return _fetching(fetch)
+            return cut(_fetching(fetch), columns)
         details = [f"{time.monotonic() - self._began:.0f} s"]
         if self._events:
             details.insert(0, f"{format_count(self._events)} events")
@@ -57,10 +62,9 @@ class Progress:
             passes, pass_bytes = divmod(read, self._size)
             filled = _BAR * pass_bytes // self._size
             bar = _drawn(filled)
-            again = f", after {passes} times all of it" if passes > 1 else ""
-            again = ", after all of it" if passes == 1 else again
-            details.insert(0, f"{format_bytes(pass_bytes)} of {format_bytes(self._size)}{again}")
-        return f"{self._work}{bar} {', '.join(details)}"
+            number = f", pass {passes + 1}" if passes else ""
+            details.insert(0, f"{format_bytes(pass_bytes)} of {format_bytes(self._size)}{number}")
+        return _fitted(self._work, bar, details, columns)
 
 
 class JobProgress:
@@ -75,8 +79,8 @@ class JobProgress:
         """Show this from now on."""
         self._first, self._latest = self._first or standing, standing
 
-    def line(self) -> str:
-        """How far it has come, and how long the rest takes at the same rate."""
+    def line(self, columns: int = _COLUMNS) -> str:
+        """How far it has come, and how long the rest takes, in so many columns."""
         elapsed_s, first, latest = time.monotonic() - self._began, self._first, self._latest
         if first is None or latest is None:
             return f"Reading files {elapsed_s:.0f} s"
@@ -90,7 +94,7 @@ class JobProgress:
         if latest.waiting_count < first.waiting_count:
             rest_s = elapsed_s * latest.waiting_count / (first.waiting_count - latest.waiting_count)
             details.append(f"about {rest_s:.0f} s to go")
-        return f"Reading files [{'#' * filled}{' ' * (_BAR - filled)}] {', '.join(details)}"
+        return _fitted("Reading files", _drawn(filled), details, columns)
 
 
 _Drawn = TypeVar("_Drawn", Progress, JobProgress)
@@ -153,8 +157,28 @@ def _draw(progress: Progress | JobProgress, stopped: threading.Event) -> None:
     if stopped.wait(_PATIENCE_S):
         return
     while not stopped.wait(_PAUSE_S):
-        _say(f"{_CLEARED}{progress.line()}")
+        _say(f"{_CLEARED}{progress.line(_columns())}")
     _say(_CLEARED)
+
+
+def _columns() -> int:
+    """How long a line may be: a terminal breaks a longer one, and only its end is cleared."""
+    try:
+        columns = os.get_terminal_size(sys.stderr.fileno()).columns
+    except (OSError, ValueError):
+        return _COLUMNS
+    return columns - 1 if columns > 1 else _COLUMNS
+
+
+def _fitted(work: str, bar: str, details: Sequence[str], columns: int) -> str:
+    """A line in which the bar yields first, then names, then the last of the details."""
+    from gpuprof.render.cells import clean  # noqa: PLC0415 - start-up time of --help
+
+    ends = [f"{drawn} {', '.join(details)}" for drawn in (bar, "")]
+    end = ends[len(ends[0]) + min(len(work), _LEAST_NAME) > columns]
+    # Letters of Chinese and its kin take two columns.
+    room = max(columns - len(end), _LEAST_NAME) // (1 if work.isascii() else 2)
+    return cut(f"{shortened(clean(work), room)}{end}", columns)
 
 
 def _drawn(filled: int) -> str:

@@ -4,6 +4,7 @@ from typing import Final
 
 from gpuprof.doctor.finding import Finding, numbers
 from gpuprof.doctor.machine import FRAMEWORKS, Machine
+from gpuprof.errors import install
 
 # From this version on, nsys 2023.4 keeps no range of the package.
 _NVTX_TOO_NEW: Final = (0, 2, 12)
@@ -25,7 +26,7 @@ def nvtx(machine: Machine) -> Finding:
     version, nsys = machine.packages.get("nvtx"), machine.tools.get("nsys")
     if version is None:
         text = "nvtx is not installed, so nsys does not record marked epochs and steps"
-        return Finding("nvtx", "limited", text, "pip install 'gpuprof-toolkit[nvtx]'")
+        return Finding("nvtx", "limited", text, install("nvtx"))
     too_new = numbers(version) >= _NVTX_TOO_NEW
     if nsys is not None and too_new and numbers(nsys)[:2] <= _NSYS_WITHOUT_RANGES:
         text = f"nvtx {version} is too new for nsys {nsys}, which would record no ranges"
@@ -50,5 +51,5 @@ def distribution(machine: Machine) -> Finding:
         f"PyPI's gpuprof {machine.other_gpuprof}, another project, is also installed and replaces "
         "this command and package"
     )
-    fix = "pip uninstall gpuprof && pip install --force-reinstall gpuprof-toolkit"
+    fix = "pip uninstall gpuprof, then install gpuprof-toolkit again from where you have it."
     return Finding("distribution", "problem", text, fix)

@@ -4,6 +4,7 @@ from typing import Final
 
 from gpuprof.doctor.finding import Finding, in_words, numbers
 from gpuprof.doctor.machine import INJECTIONS, Machine
+from gpuprof.errors import install
 from gpuprof.launch.recorders.nsys import incompatibility
 from gpuprof.launch.recorders.nvprof import NEWEST_COMPUTE_CAPABILITY
 
@@ -57,7 +58,7 @@ def cupti(machine: Machine) -> Finding:
     """The package for recording in the process, against the driver's CUDA."""
     version = machine.packages.get("cupti-python")
     if version is None:
-        fix = "If nsys cannot be installed: pip install 'gpuprof-toolkit[cupti]'."
+        fix = f"If nsys cannot be installed: {install('cupti')}"
         return Finding("cupti", "limited", "cupti-python is not installed", fix)
     major, driver = numbers(version)[0], machine.driver_cuda
     if driver and driver[0] < major:
@@ -78,7 +79,7 @@ def monitor(machine: Machine) -> Finding:
     if not lacking:
         return Finding("monitor", "ok", ", ".join(installed))
     text = f"{' and '.join(lacking)} not sampled during a run"
-    return Finding("monitor", "limited", text, "pip install 'gpuprof-toolkit[monitor]'")
+    return Finding("monitor", "limited", text, install("monitor"))
 
 
 def other_profiler(machine: Machine) -> Finding:
@@ -104,5 +105,5 @@ def recorders(machine: Machine) -> Finding:
     reasons = "; ".join(obstacle for obstacle in machine.obstacles.values() if obstacle)
     if able:
         reasons = "; ".join(filter(None, (f"{', '.join(able)} would record no GPU", reasons)))
-    fix = "Install a framework that has a profiler: pip install 'gpuprof-toolkit[tensorflow]'."
+    fix = f"Install a framework that has a profiler: {install('tensorflow')}"
     return Finding("recorders", "problem", f"no recorder works here: {reasons}", fix)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Self
 
-from gpuprof.errors import GpuprofError, MissingToolError
+from gpuprof.errors import GpuprofError, MissingToolError, install
 from gpuprof.jobs.backend import Loss
 from gpuprof.jobs.contract import Work
 from gpuprof.jobs.plan import Task
@@ -116,7 +116,7 @@ def _distributed() -> Any:  # noqa: ANN401 - as above
         distributed = importlib.import_module("distributed")
     except ImportError as error:
         msg = "--scheduler needs Dask, which is not installed"
-        raise MissingToolError(msg, "Install it: pip install 'gpuprof-toolkit[scale]'") from error
+        raise MissingToolError(msg, f"Install it: {install('scale')}") from error
     # It logs every lost connection at length; errors say what matters.
     for handler in logging.getLogger("distributed").handlers:
         handler.setLevel(logging.CRITICAL)

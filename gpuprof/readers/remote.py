@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
-from gpuprof.errors import ROOM, GpuprofError, InputError, MissingToolError
+from gpuprof.errors import ROOM, GpuprofError, InputError, MissingToolError, install
 from gpuprof.readers import inputs
 from gpuprof.readers.inputs import Address
 from gpuprof.units import counted, format_bytes
@@ -23,7 +23,6 @@ _SPARE_BYTES: Final = 1 << 28
 # To list a folder takes as long as to ask for a few files.
 _MANY: Final = 4
 _Result = TypeVar("_Result")
-_INSTALL: Final = "Install it: pip install 'gpuprof-toolkit[storage]'"
 _CREDENTIALS: Final = (
     "Check the credentials: AWS_ACCESS_KEY_ID or ~/.aws for s3; public data: FSSPEC_S3_ANON=true"
 )
@@ -194,7 +193,7 @@ def _system(address: Address) -> tuple[Any, str]:
         from fsspec.core import url_to_fs  # noqa: PLC0415 - few recordings need it
     except ImportError as error:
         msg = f"{address}: the package fsspec is not installed"
-        raise MissingToolError(msg, _INSTALL) from error
+        raise MissingToolError(msg, f"Install it: {install('storage')}") from error
     scheme = address.full_text.partition(":")[0]
     try:
         system, name = url_to_fs(address.full_text)

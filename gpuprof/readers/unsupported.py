@@ -20,7 +20,29 @@ class Unsupported:
     marks: re.Pattern[bytes]
 
 
+_EXPORT: Final = "Export the report as SQLite: `nsys export --type sqlite FILE.nsys-rep`."
+
 UNSUPPORTED: Final = (
+    Unsupported(
+        "a report of nsys as JSON, which holds no tables",
+        _EXPORT,
+        re.compile(rb'\A\s*\{(?:"data":\["|"Type":\d+,|\s*"VmSystemInformation":)'),
+    ),
+    Unsupported(
+        "a report of nsys as text, which holds no tables",
+        _EXPORT,
+        re.compile(rb'\A(?:data: "[^\n]*\n){2}'),
+    ),
+    Unsupported(
+        "an HDF5 file; of what nsys exports, SQLite and Parquet are read",
+        _EXPORT,
+        re.compile(rb"\A\x89HDF\r\n\x1a\n"),
+    ),
+    Unsupported(
+        "an Arrow file; of what nsys exports, SQLite and folders of Arrow or Parquet are read",
+        _EXPORT,
+        re.compile(rb"\A(?:ARROW1|\xff\xff\xff\xff.{2}\x00\x00\x10\x00\x00\x00)", re.DOTALL),
+    ),
     Unsupported(
         "a Git LFS pointer, not the file itself",
         "Fetch it with `git lfs pull`.",

@@ -34,7 +34,8 @@ class Grid:
         sentences: Positions of those names that are sentences, which need a line of their own.
         named: Positions of the rows that sentences above the table name; these are never cut.
         keys: Positions of the columns that tell rows apart as names do.
-        rank: Position of the column that numbers the rows; None for none.
+        table: Name of the table that it is an overview of; empty for none.
+        lines: Its rows as sentences, for a page that has no room for all columns; empty for none.
     """
 
     title: str
@@ -45,7 +46,8 @@ class Grid:
     sentences: tuple[int, ...] = ()
     named: frozenset[int] = frozenset()
     keys: tuple[int, ...] = ()
-    rank: int | None = None
+    table: str = ""
+    lines: tuple[str, ...] = ()
 
     def cut(self, surplus: int) -> "Grid":
         """The table with fewer rows, but with those that it needs; its title gives the counts."""
@@ -70,14 +72,15 @@ _GROUP_NAMES: Final = {
     **{kind: label(kind) for kind in (PEER_STAGED, PEER_DEVICE_COPY)},
 }
 _TOP_GROUPS: Final = ("Kernels", "Transfers", "Local copies", "Memsets")
-_SENTENCES: Final = {"bottom_line", "finding", "suggestion", "win", "assumptions", "command"}
+_SENTENCES: Final = {"bottom_line", "suggestion"}
+_IN_SENTENCES: Final = {"findings", "placement_hints"}
 _KEYS: Final = {"rank", "device_id"}
 _NOTHING: Final = (None, "")
 _TENSORS: Final = 10
 _EDGES: Final = 3
 # What an overview keeps of the tensors that move most.
 _LEAST_TENSORS: Final = 3
-_FINDINGS: Final = 3
+_FINDINGS: Final = 5
 _COSTLY: Final = 0.05  # Of a step: findings that cost more are always shown.
 # A change that names many kernels is in the table of findings alone.
 _LONGEST_CHANGE: Final = 40
@@ -184,9 +187,8 @@ def table_grid(title: str, name: str, table: pa.Table) -> Grid:
     names = tuple(i for i, c in enumerate(columns_shown) if columns[c].kind == Kind.TEXT)
     sentences = tuple(i for i in names if columns_shown[i] in _SENTENCES)
     keys = tuple(i for i, c in enumerate(columns_shown) if c in _KEYS)
-    rank = columns_shown.index("rank") if "rank" in columns_shown else None
     header = headings(columns, columns_shown)
-    return Grid(title, header, tuple(cells), names, sentences=sentences, keys=keys, rank=rank)
+    return Grid(title, header, tuple(cells), names, sentences=sentences, keys=keys)
 
 
 def _breakdown_grid(table: pa.Table) -> Grid:
@@ -295,32 +297,32 @@ _GPU_OVERVIEW: Final[tuple[tuple[str, _Show], ...]] = (
 )
 
 
-def findings_lines(result: Report, most: int = _FINDINGS, *, has_changes: bool = True) -> list[str]:
-    """The bottom line, then the costliest findings with suggestions, as numbered sentences.
-
-    Args:
-        result: The tables of a recording.
-        most: Findings to show with suggestions; further ones of at least 5 % of a step are
-            shown in short.
-        has_changes: Whether to show how `gpuprof predict` replays them.
-    """
-    rows_shown = costliest_findings(result, most)
-    hidden = {} if has_changes else {"change": None}
+def findings_lines(result: Report) -> list[str]:
+    """The bottom line, the first findings as numbered sentences, and how many more there are."""
+    rows = all_findings(result)
+    shown = [
+        row
+        for n, row in enumerate(rows)
+        if n < _FINDINGS or (row.get("cost_share") or 0) >= _COSTLY
+    ]
+    hidden = len(rows) - len(shown)
+    table = "findings" if result.rows("findings") else "placement_hints"
+    more = f"{units.counted(hidden, 'more finding', 'more findings')}: --table {table}."
     return [
         *(f"{capital(clean(row['bottom_line']))}." for row in result.rows("bottom_line")[:1]),
-        *(
-            f"{number}. {_finding_text(row | hidden, is_short=number > most)}"
-            for number, row in enumerate(rows_shown, start=1)
-        ),
+        *numbered(shown),
+        *([more] if hidden else []),
     ]
 
 
-def costliest_findings(result: Report, most: int = _FINDINGS) -> list[Row]:
-    """The findings and placement hints to show: the first ones, and those of 5 % of a step."""
-    rows = [*result.rows("findings"), *_hints(result)]
-    return [
-        row for n, row in enumerate(rows) if n < most or (row.get("cost_share") or 0) >= _COSTLY
-    ]
+def numbered(findings: Sequence[Row]) -> list[str]:
+    """Findings or placement hints as sentences: what it is, what to try, and what that saves."""
+    return [f"{number}. {_finding_text(row)}" for number, row in enumerate(findings, start=1)]
+
+
+def all_findings(result: Report) -> list[Row]:
+    """The findings, and the worst hint of each cause."""
+    return [*result.rows("findings"), *_hints(result)]
 
 
 def _hints(result: Report) -> list[Row]:
@@ -335,11 +337,9 @@ def _hints(result: Report) -> list[Row]:
     ]
 
 
-def _finding_text(row: Row, *, is_short: bool) -> str:
-    finding, table = capital(clean(row["finding"])), f"--table {row['table']}"
-    if is_short:
-        return f"{finding} ({table})."
-    text = f"{finding}. {capital(clean(row['suggestion']))}"
+def _finding_text(row: Row) -> str:
+    table = f"--table {row['table']}"
+    text = f"{capital(clean(row['finding']))}. {capital(clean(row['suggestion']))}"
     win, change = clean(row.get("win") or ""), clean(row.get("change") or "")
     replay = f"gpuprof predict --what {shlex.quote(change)}; " if change else ""
     replay = replay if len(change) <= _LONGEST_CHANGE else ""
@@ -371,7 +371,11 @@ def report_grids(report: Report, page: Page) -> list[Grid]:
         sentences = " ".join(findings_lines(result))
         return [replace(grid, named=grid.named | _rows_named(grid, sentences)) for grid in grids]
     return [
-        table_grid(analysis_named(name).title, name, table)
+        replace(
+            table_grid(analysis_named(name).title, name, table),
+            table=name,
+            lines=tuple(numbered(table.to_pylist())) if name in _IN_SENTENCES else (),
+        )
         for name in page.tables
         if (table := result.tables[name]) is not None
     ]
@@ -391,5 +395,8 @@ def _rows_named(grid: Grid, sentences: str) -> frozenset[int]:
 
 
 def _grids(result: Report, overview: Sequence[tuple[str, _Show]]) -> list[Grid]:
-    tables = [(show, result.tables.get(name)) for name, show in overview]
-    return [show(table) for show, table in tables if table is not None and table.num_rows]
+    return [
+        replace(show(table), table=name)
+        for name, show in overview
+        if (table := result.tables.get(name)) is not None and table.num_rows
+    ]

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 _GAP: Final = 2
 _SCREEN: Final = 48
-_FINDINGS: Final = 3
 _MORE: Final = "More: --table NAME (--list), --all, --per-step, --range, --device, --from, --to."
 _KERNELS: Final = 20  # Of each candidate; csv and json have all.
 _LEAST: Final = 12  # No name is cut shorter than this,
@@ -45,39 +44,44 @@ _COMMAND_LINES: Final = 2
 def report(result: Report, page: Page) -> str:
     """Where the recording comes from, what its time went to, and its notes.
 
-    The overview fits a screen: tables that name how many rows they need at least are cut to
-    what there is room for, the last one first.
+    Findings are whole, and tables yield to them: as many are shown as a screen has room for with
+    the rows that they need at least. Of these, the last one is cut first.
     """
     grids = report_grids(result, page)
-    text = _report(result, grids, page)
     if page.tables is not None:
-        return text
-    for place in reversed(range(len(grids))):
-        surplus = text.count("\n") - _SCREEN
-        if surplus <= 0:
-            break
-        grids[place] = grids[place].cut(surplus)
-        text = _report(result, grids, page)
-    for findings in (_FINDINGS, 2, 1):
-        if text.count("\n") > _SCREEN:
-            text = _report(result, grids, page, findings, has_changes=False)
-    return text
+        return _report(result, grids, page)
+    # Notes stand below, and push out no table.
+    alone = replace(result, notes=())
+    least = [grid.cut(_SCREEN) for grid in grids]
+    surpluses = [_surplus(_report(alone, [grid], page)) for grid in least]
+    chosen: list[int] = []
+    for place in sorted(range(len(grids)), key=lambda place: (place > 0, surpluses[place])):
+        places = sorted([*chosen, place])
+        if not chosen or _surplus(_report(alone, [least[p] for p in places], page)) <= 0:
+            chosen = places
+    shown = [grids[place] for place in chosen]
+    left_out = [grid for place, grid in enumerate(grids) if place not in chosen]
+    for place in reversed(range(len(shown))):
+        surplus = _surplus(_report(result, shown, page, left_out))
+        if surplus > 0:
+            shown[place] = shown[place].cut(surplus)
+    return _report(result, shown, page, left_out)
+
+
+def _surplus(text: str) -> int:
+    """The lines that are more than a screen has."""
+    return text.count("\n") - _SCREEN
 
 
 def _report(
-    result: Report,
-    grids: Sequence[Grid],
-    page: Page,
-    findings: int = _FINDINGS,
-    *,
-    has_changes: bool = True,
+    result: Report, grids: Sequence[Grid], page: Page, left_out: Sequence[Grid] = ()
 ) -> str:
     console = _console(page)
     origin = result.origin
     _say(console, f"{origin.source}: {origin.recorder}, read as {origin.reader}", "bold")
     if origin.command:
         _say(console, cut(f"Command: {clean(origin.command)}", _COMMAND_LINES * page.width))
-    if page.tables is None and (lines := findings_lines(result, findings, has_changes=has_changes)):
+    if page.tables is None and (lines := findings_lines(result)):
         console.print()
         for line in lines:
             _say(console, line, "bold")
@@ -86,6 +90,9 @@ def _report(
     _notes(console, result.notes)
     if page.tables is None:
         console.print()
+        if left_out:
+            names = " ".join(f"--table {grid.table}" for grid in left_out)
+            _say(console, f"Without room here: {names}.", "dim")
         _say(console, _MORE, "dim")
     return _text(console)
 
@@ -174,6 +181,9 @@ def _show(console: Console, grid: Grid, page: Page) -> None:
     if not grid.rows:
         _say(console, "none")
         return
+    if grid.lines and not page.is_wide:
+        _say(console, "\n".join(grid.lines))
+        return
     # Without what names would do to a terminal.
     rows = tuple(tuple(map(clean, row)) for row in grid.rows)
     grid = replace(grid, header=tuple(map(clean, grid.header)), rows=rows)
@@ -226,8 +236,7 @@ def _wrapped(text: str, width: int) -> str:
 
 def _apart(grid: Grid) -> tuple[Grid, dict[str, list[int]]]:
     """A table with numbers for its sentences, and the rows that each sentence is about."""
-    # The numbers of ranked rows are their ranks.
-    shown = [c for c in range(len(grid.header)) if c not in {*grid.sentences, grid.rank}]
+    shown = [c for c in range(len(grid.header)) if c not in grid.sentences]
     numbers_of: dict[str, list[int]] = {}
     for number, row in enumerate(grid.rows, start=1):
         sentences = "; ".join(row[c] for c in grid.sentences if row[c])

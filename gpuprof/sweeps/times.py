@@ -13,8 +13,9 @@ from typing import Final
 import pyarrow as pa
 
 from gpuprof import json_input
-from gpuprof.errors import CorruptFileError, InputError
+from gpuprof.errors import CorruptFileError, GpuprofError, InputError, UnknownFormatError
 from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
+from gpuprof.short_texts import cut
 
 TIMES: Final = Schema(
     "times",
@@ -29,6 +30,8 @@ TIMES: Final = Schema(
         "runs": Column(INT, "1", "Runs that this is the median over; null for one."),
     },
 )
+# Of what a library says of a file.
+_LONGEST: Final = 100
 _HINT: Final = f"Columns: {', '.join(TIMES.columns)}."
 # Columns of a sweep's results; the axes stand before the first.
 _CELL: Final = "cell"
@@ -49,6 +52,7 @@ def read_times(path: Path) -> pa.Table:
 
     Raises:
         InputError: It cannot be read.
+        UnknownFormatError: It is a recording.
         CorruptFileError: A column is missing, or has values of another kind.
     """
     file = _results_in(path) if path.is_dir() else path
@@ -58,15 +62,35 @@ def read_times(path: Path) -> pa.Table:
         msg = f"{file} cannot be read: {error.strerror or error}"
         raise InputError(msg) from error
     except (pa.ArrowInvalid, ValueError, KeyError, TypeError) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        msg = f"{file} is not a table: {reason}"
+        _refuse_recording(file)
+        # Arrow quotes the row, whatever is in it.
+        reason = (str(error).splitlines() or [""])[0]
+        words = f": {cut(reason, _LONGEST)}" if reason and reason.isprintable() else ""
+        msg = f"{file} is not a table{words}"
         raise CorruptFileError(msg, "Give CSV with a header, or Parquet.") from error
     return _times(file, table)
+
+
+def _refuse_recording(path: Path) -> None:
+    """Say of a recording what it is, where a table of times is expected.
+
+    Raises:
+        UnknownFormatError: It is one.
+    """
+    from gpuprof.readers import find_reader  # noqa: PLC0415 - few errors need it
+
+    try:
+        reader = find_reader(path)
+    except GpuprofError:
+        return
+    msg = f"{path} is a recording (read as {reader.name}), not a table of measured times"
+    raise UnknownFormatError(msg, "`gpuprof plot --list` lists the charts of a recording.")
 
 
 def _results_in(folder: Path) -> Path:
     results = next((folder / name for name in _RESULTS if (folder / name).is_file()), None)
     if results is None:
+        _refuse_recording(folder)
         msg = f"{folder} has no results of a sweep"
         raise InputError(msg, "Give a table of times, or the folder of `gpuprof sweep`.")
     return results
@@ -88,6 +112,7 @@ def _times(path: Path, table: pa.Table) -> pa.Table:
         names = ["seconds_per_epoch" if n == "seconds" else n for n in table.column_names]
         table = table.rename_columns(names)
     if "seconds_per_epoch" not in table.column_names:
+        _refuse_recording(path)
         msg = f"{path} has no column seconds_per_epoch"
         raise CorruptFileError(msg, _HINT)
     try:

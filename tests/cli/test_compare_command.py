@@ -1,4 +1,5 @@
 import json
+import shutil
 
 import pytest
 from commands import CORPUS, DUAL, EXAGGERATED, SINGLE, gpuprof
@@ -110,6 +111,27 @@ def test_the_first_file_is_the_baseline_and_an_option_names_another():
 
     assert _compared(*labels)["baseline"] == "one"
     assert _compared(*labels, "--baseline", "two")["baseline"] == "two"
+
+
+def test_a_label_and_a_file_may_hold_the_sign_between_them(tmp_path):
+    folder = tmp_path / "lr=0.1"
+    folder.mkdir()
+    shutil.copy(SINGLE, folder / "single.txt")
+
+    result = _compared(
+        *("--label", f"lr=0.001={DUAL}", "--label", f"b={folder}/single.txt"),
+        *("--epoch-seconds", "lr=0.001=2.5"),
+    )
+
+    assert [*result["variants"]] == ["lr=0.001", "b"]
+    assert result["variants"]["lr=0.001"]["seconds_per_epoch"] == 2.5
+
+
+def test_a_file_that_is_not_there_is_named_without_its_label(tmp_path):
+    missing = f"{tmp_path}/lr=0.1/x.txt"
+    for text, name in (("lr=0.001=none.txt", "none.txt"), (f"b={missing}", missing)):
+        completed = gpuprof("compare", SINGLE, "--label", text)
+        assert (completed.returncode, completed.stderr) == (1, f"Error: {name}: no such file\n")
 
 
 def test_one_file_may_have_two_labels():

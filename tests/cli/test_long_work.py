@@ -1,12 +1,15 @@
 """A real process on a terminal: how far it has come, and that Ctrl-C ends it."""
 
+import fcntl
 import os
 import pty
 import select
 import signal
 import sqlite3
+import struct
 import subprocess
 import sys
+import termios
 import time
 from contextlib import closing
 
@@ -20,9 +23,10 @@ from gpuprof.cli import main, progress
 _PATIENCE_S = 30
 
 
-def interrupted(*arguments, is_compiled=True):
+def interrupted(*arguments, is_compiled=True, columns=200):
     """Exit status and output of a command on a terminal, with Ctrl-C once it says that it works."""
     screen, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
     process = subprocess.Popen(
         [sys.executable, "-m", "gpuprof", *map(str, arguments)],
         stdout=terminal,
@@ -83,6 +87,45 @@ def test_ctrl_c_ends_a_query_and_a_terminal_shows_how_far_it_came(endless):
     assert status == 130, output
     assert f"Reading {endless} [" in output
     assert output.endswith("\x1b[KError: stopped by Ctrl-C\n")
+
+
+@pytest.mark.parametrize("columns", [80, 40])
+def test_progress_is_one_line_of_the_terminal(endless, columns):
+    status, output = interrupted("report", endless, "--table", "kernel_summary", columns=columns)
+
+    drawn = [line for line in output.split("\r\x1b[K")[1:-1] if line]
+    assert status == 130, output
+    assert drawn
+    assert all(line.startswith("Reading ") and len(line) < columns for line in drawn)
+    assert all("\n" not in line for line in drawn)
+
+
+@pytest.mark.parametrize(
+    ("read", "columns", "line"),
+    [
+        (25_000, 80, "Reading x.sqlite [#####               ] 25.000 KB of 100.0 KB, 0 s"),
+        (325_000, 80, "Reading x.sqlite [#####               ] 25.000 KB of 100.0 KB, pass 4, 0 s"),
+        (325_000, 60, "Reading x.sqlite 25.000 KB of 100.0 KB, pass 4, 0 s"),
+        (325_000, 40, "Reading x.sqlite 25.000 KB of 100.0 KB.."),
+    ],
+)
+def test_progress_says_which_pass_over_the_files_it_is(monkeypatch, read, columns, line):
+    monkeypatch.setattr(progress, "_bytes_read", iter((0, read)).__next__)
+    work = progress.Progress("Reading x.sqlite", [])
+    monkeypatch.setattr(work, "_size", 100_000)
+
+    assert work.line(columns) == line
+
+
+def test_progress_keeps_both_ends_of_a_long_name(monkeypatch):
+    monkeypatch.setattr(progress, "_bytes_read", lambda: 0)
+    name = f"/data/{'long/' * 40}train.sqlite"
+
+    line = progress.Progress(f"Reading {name}", []).line(60)
+
+    assert line.startswith("Reading /data/long/")
+    assert line.endswith("train.sqlite 0 s")
+    assert len(line) <= 60
 
 
 @pytest.mark.parametrize(("terminal", "is_drawn"), [("xterm", True), ("dumb", False)])

@@ -122,7 +122,7 @@ def test_without_dask_the_message_says_what_to_install(job_of, monkeypatch):
         outcome(job_of(1), scheduler="tcp://127.0.0.1:1")
 
     assert caught.value.message == "--scheduler needs Dask, which is not installed"
-    assert caught.value.hint == "Install it: pip install 'gpuprof-toolkit[scale]'"
+    assert caught.value.hint == "Install it: pip install 'distributed>=2024.1'"
 
 
 def test_limits_of_local_processes_are_not_those_of_a_cluster(job_of):

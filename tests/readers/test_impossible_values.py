@@ -9,7 +9,7 @@ from dataclasses import replace
 import own_files
 import pyarrow as pa
 import pytest
-from nsys_export import HTOD, KERNEL, MEMCPY, RUNTIME, kernel, memcpy, write
+from nsys_export import HTOD, KERNEL, MEMCPY, MEMSET, RUNTIME, kernel, memcpy, write
 from nvprof_database import at
 from nvprof_database import write as write_nvprof
 from recordings import copy, row, trace
@@ -122,15 +122,31 @@ def test_sums_that_cannot_be_are_refused(tmp_path, column, value, holds):
 
 
 @pytest.mark.parametrize("write_recording", [nsys, nvprof, kineto, gpuprof_file])
-def test_a_copy_that_is_faster_than_any_memory_is_refused(tmp_path, write_recording):
-    path = write_recording(tmp_path, bytes=2**49)
+def test_a_copy_that_is_faster_than_any_memory_is_read_and_doubted(tmp_path, write_recording):
+    recording = report(write_recording(tmp_path, bytes=2**49), ["totals"])
 
-    with pytest.raises(CorruptFileError) as caught:
-        read_profile(path).query("SELECT sum(bytes) FROM memcpys")
+    (transfers,) = [r for r in recording.rows("totals") if r["activity_group"] == "transfers"]
+    assert transfers["bytes"] > 2**49
+    took = "1.000 us" if write_recording is kineto else "1 ns"
+    assert recording.notes[-1] == (
+        f"Copy 2 of the recording moves 562.9 TB in {took}, faster than any memory: its size or"
+        " its times are wrong, and totals and throughputs include them."
+    )
 
-    took_ns = 1000 if write_recording is kineto else 1
-    message = f"{path}, table memcpys: row 2 moves {2**49} bytes in {took_ns} ns"
-    assert caught.value.message == message
+
+@pytest.mark.parametrize("engine_rows", [None, 0])
+def test_a_memset_may_write_one_value_at_any_speed(tmp_path, monkeypatch, engine_rows):
+    if engine_rows is not None:
+        monkeypatch.setattr(nsys_recording, "FIRST_ROWS", engine_rows)
+    memset = {"start": 1, "end": 1121, "bytes": 4_000_000_000, "deviceId": 0}
+    path = write(tmp_path / "x.sqlite", {KERNEL: [kernel(0, 9)], MEMSET: [memset]})
+
+    recording = report(path, ["totals"])
+
+    assert [r["bytes"] for r in recording.rows("totals") if r["activity_group"] == "memsets"] == [
+        4_000_000_000
+    ]
+    assert recording.notes == ()
 
 
 def test_what_ends_before_it_starts_is_refused_where_it_was_not_counted(tmp_path, monkeypatch):

@@ -281,7 +281,7 @@ def test_fsspec_is_asked_for_where_it_is_not_installed(monkeypatch):
         read_profile("s3://bucket/rank0.sqlite")
 
     assert caught.value.message == "s3://bucket/rank0.sqlite: the package fsspec is not installed"
-    assert caught.value.hint == "Install it: pip install 'gpuprof-toolkit[storage]'"
+    assert caught.value.hint == "Install it: pip install 'fsspec>=2024.2' 's3fs>=2024.2'"
 
 
 def test_the_package_of_a_protocol_is_asked_for(monkeypatch):

@@ -5,6 +5,9 @@ import pytest
 import gpuprof
 from gpuprof.errors import UnknownFormatError
 
+EXPORT = "Export the report as SQLite: `nsys export --type sqlite FILE.nsys-rep`."
+READ = "of what nsys exports, SQLite"
+
 
 @pytest.mark.parametrize(
     ("content", "what", "hint"),
@@ -39,6 +42,25 @@ from gpuprof.errors import UnknownFormatError
             "a web page, not a recording",
             "Download the file itself.",
             id="web-page",
+        ),
+        *(
+            pytest.param(content, what, EXPORT, id=what)
+            for content, what in (
+                (
+                    b'{"data":["GpuMetrics","mm_',
+                    "a report of nsys as JSON, which holds no tables",
+                ),
+                (b'{"Type":7,"Cuda', "a report of nsys as JSON, which holds no tables"),
+                (
+                    b'data: "GpuMetrics"\ndata: "mm_"\n',
+                    "a report of nsys as text, which holds no tables",
+                ),
+                (b"\x89HDF\r\n\x1a\n\0\0", f"an HDF5 file; {READ} and Parquet are read"),
+                (
+                    b"\xff\xff\xff\xff\xc0\x01\0\0\x10\0\0\0\0\0\x0a\0",
+                    f"an Arrow file; {READ} and folders of Arrow or Parquet are read",
+                ),
+            )
         ),
         pytest.param(
             b"ranks/".ljust(257, b"\0") + b"ustar\x0000",

@@ -5,7 +5,11 @@ from pathlib import Path
 import pytest
 
 from gpuprof.analyses.findings.findings import FINDINGS
+from gpuprof.analyses.time.breakdown import BREAKDOWN
+from gpuprof.analyses.transfers.peer_matrix import PEER_MATRIX
 from gpuprof.profile import Origin
+from gpuprof.render import terminal
+from gpuprof.render.contract import Page
 from gpuprof.render.overview import findings_lines
 from gpuprof.reports import Report
 
@@ -50,10 +54,30 @@ def test_what_can_be_won_stands_after_what_to_try(columns, end):
     assert line == f"1. Device 0 copies. Copy less{'.' if end.startswith('Can') else ''} {end}"
 
 
-def test_where_there_is_no_room_changes_are_left_out():
-    row = ROW | {"predicted_win_ns": 9, "win": "9 ns without them", "change": "balance"}
+def test_findings_are_whole_and_a_line_says_how_many_more_there_are():
+    rows = [ROW | {"rank": n, "cost_share": 0.06 if n == 7 else 0.01} for n in range(1, 9)]
     origin = Origin(Path("t.sqlite"), "drawn", "by hand")
-    result = Report(origin, {"findings": FINDINGS.table([row])}, ())
+    result = Report(origin, {"findings": FINDINGS.table(rows)}, ())
 
-    [line] = findings_lines(result, has_changes=False)
-    assert line.endswith("Can save 9 ns without them (--table breakdown).")
+    *lines, more = findings_lines(result)
+
+    assert [line.split(". ", 1)[0] for line in lines] == ["1", "2", "3", "4", "5", "6"]
+    assert all(
+        line.endswith("Device 0 copies. Copy less (saves at most 20.0 %; --table breakdown).")
+        for line in lines
+    )
+    assert more == "2 more findings: --table findings."
+
+
+def test_tables_yield_to_findings_and_say_how_to_see_them():
+    rows = [ROW | {"rank": n, "suggestion": "copy less, " * 40} for n in range(1, 6)]
+    origin = Origin(Path("t.sqlite"), "drawn", "by hand")
+    breakdown, peers = BREAKDOWN.table([{"span_ns": 5}]), PEER_MATRIX.table([{"src": "host"}])
+    tables = {"findings": FINDINGS.table(rows), "breakdown": breakdown, "peer_matrix": peers}
+
+    text = terminal.report(Report(origin, tables, ()), Page())
+
+    assert "\n5. Device 0 copies." in text
+    assert "Where each device's time went" in text
+    assert "Transfers by source" not in text
+    assert "\nWithout room here: --table peer_matrix.\n" in text

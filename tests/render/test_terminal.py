@@ -15,6 +15,7 @@ from gpuprof.analyses.findings.findings import FINDINGS
 from gpuprof.analyses.time.gaps import GAPS
 from gpuprof.analyses.time.ranges import RANGES
 from gpuprof.analyses.totals.totals import TOTALS
+from gpuprof.analyses.transfers.ping_pong import PING_PONG
 from gpuprof.analyses.transfers.repeated_transfers import REPEATED_TRANSFERS
 from gpuprof.analyses.transfers.transfers import TRANSFERS
 from gpuprof.render import terminal
@@ -36,30 +37,47 @@ def shown(schema, rows, width):
     return text
 
 
-def finding(rank, suggestion=SENTENCE):
-    row = {"rank": rank, "device_id": rank, "cost_ns": 10**9, "cost_share": 0.5}
-    return row | {"finding": "it waits", "suggestion": suggestion, "table": "gaps"}
+def pair(device, suggestion=SENTENCE):
+    row = {"src": "host", "dst": f"device {device}", "pairs": 2, "total_ns": 10**9}
+    return row | {"suggestion": suggestion}
 
 
 def test_sentences_that_do_not_fit_beside_the_figures_stand_whole_below_them():
-    rows = [finding(1), finding(2), finding(3, "nothing"), finding(4)]
+    rows = [pair(1), pair(2), pair(3, "nothing"), pair(4)]
 
-    assert shown(FINDINGS, rows, 80).splitlines()[-8:] == [
-        "#      id     Cost    share  Table",
-        "1       1  1.000 s  50.00 %  gaps",
-        "2       2  1.000 s  50.00 %  gaps",
-        "3       3  1.000 s  50.00 %  gaps",
-        "4       4  1.000 s  50.00 %  gaps",
-        "1-2, 4: it waits; overlap the copies with kernels, or place what works on the",
-        "  same data together",
-        "3: it waits; nothing",
+    assert shown(PING_PONG, rows, 80).splitlines()[-8:] == [
+        "#  Src   Dst       Pairs    Total",
+        "1  host  device 1      2  1.000 s",
+        "2  host  device 2      2  1.000 s",
+        "3  host  device 3      2  1.000 s",
+        "4  host  device 4      2  1.000 s",
+        "1-2, 4: overlap the copies with kernels, or place what works on the same data",
+        "  together",
+        "3: nothing",
     ]
 
 
 def test_sentences_that_fit_beside_the_figures_stand_there():
-    text = shown(FINDINGS, [finding(1)], 200)
+    text = shown(PING_PONG, [pair(1)], 200)
 
-    assert text.splitlines()[-1] == (f"   1       1  1.000 s  50.00 %  it waits  {SENTENCE}  gaps")
+    assert text.splitlines()[-1] == f"host  device 1      2  1.000 s  {SENTENCE}"
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_findings_are_sentences_and_columns_on_a_wide_page(width):
+    row = {"rank": 1, "device_id": 1, "cost_ns": 10**9, "cost_share": 0.5, "win": "5 ms"}
+    row |= {"finding": "it waits", "suggestion": SENTENCE, "table": "gaps", "win_share": 0.1}
+
+    text = shown(FINDINGS, [row, row | {"finding": "it runs"}], width)
+    wide = report(
+        Report(draw().origin, {"findings": FINDINGS.table([row])}, ()),
+        Page(width, is_wide=True, tables=("findings",)),
+    )
+
+    sentence = f"It waits. Overlap{SENTENCE[7:]} (saves 5 ms; --table gaps)."
+    _, lines = text.split("What costs most\n")
+    assert " ".join(lines.split()) == f"1. {sentence} 2. {sentence.replace('waits', 'runs')}"
+    assert "50.00 %" in wide
 
 
 def test_every_figure_is_whole_and_is_shown_once():
@@ -177,16 +195,6 @@ def test_short_texts_are_not_broken():
 
     assert "cudaMemcpyAsync" in text
     assert "cudaMalloc [v2]" in text
-
-
-def test_empty_sentences_leave_no_marks():
-    rows = [finding(1) | {"win": "5 ms", "assumptions": "at best", "command": "do"}, finding(2)]
-
-    lines = shown(FINDINGS, rows, 60).splitlines()
-
-    assert [line for line in lines if line.startswith("2: ")] == [
-        "2: it waits; overlap the copies with kernels, or place what"
-    ]
 
 
 TEMPLATE = (

@@ -1,7 +1,9 @@
 import pytest
+from nsys_export import KERNEL, kernel
+from nsys_export import write as write_export
 from pyarrow import parquet
 
-from gpuprof.errors import CorruptFileError, InputError
+from gpuprof.errors import CorruptFileError, InputError, UnknownFormatError
 from gpuprof.sweeps.measured import batch_speed_ups, scaling
 from gpuprof.sweeps.times import TIMES, read_times
 
@@ -125,6 +127,24 @@ def test_what_is_no_table_of_times_is_said(tmp_path, text, message):
 
     assert message in error.value.message
     assert "\n" not in error.value.message
+
+
+@pytest.mark.parametrize("name", ["run.sqlite", "run.csv"])
+def test_a_recording_is_no_table_of_times(tmp_path, name):
+    path = tmp_path / name
+    if name == "run.csv":
+        path.write_text('"Time(%)","Time","Calls","Avg","Min","Max","Name"\n')
+        path.write_text(f"==7== Profiling result:\n{path.read_text()}%,s,,s,s,s,\n")
+    else:
+        write_export(path, {KERNEL: [kernel(0, 9)]})
+
+    with pytest.raises(UnknownFormatError) as error:
+        read_times(path)
+
+    reader = "nsys-sqlite" if name == "run.sqlite" else "nvprof-csv"
+    assert error.value.message == (
+        f"{path} is a recording (read as {reader}), not a table of measured times"
+    )
 
 
 def test_a_table_that_is_not_there(tmp_path):

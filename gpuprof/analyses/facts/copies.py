@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+import numpy as np
+
 from gpuprof.analyses.contract import reads
 from gpuprof.analyses.facts.copy_rows import copy_rows, copy_words
 from gpuprof.analyses.facts.groups import Numbers, groups
@@ -49,6 +51,17 @@ def _transfer_times(profile: Profile) -> Mapping[Route, Times]:
         of_route = Times._make(column[rows] for column in columns)
         times[Route(known_end(src), known_end(dst), PATHS[way])] = of_route
     return times
+
+
+def too_fast(profile: Profile) -> Int64s:
+    """The places of the copies that no memory is fast enough for, in the order of the file.
+
+    A memset has no such limit: it may write one value into compressed memory.
+    """
+    copies = copy_rows(profile.unrestricted)
+    # Nothing moves 100 TB/s; times are good to 10 us in the formats that round most.
+    most_bytes = (copies.duration_ns.astype(float) + 10_000) * 100_000
+    return np.flatnonzero(copies.bytes > most_bytes)
 
 
 def known_end(end: int) -> int | None:

@@ -25,6 +25,7 @@ from gpuprof.analyses.findings.of_jobs import SCOPES, bottom_lines_of_job
 from gpuprof.analyses.findings.scopes import scopes
 from gpuprof.analyses.findings.set_up import copies_outside, set_up_of
 from gpuprof.analyses.findings.summary_line import summary_line
+from gpuprof.analyses.findings.tensor_line import tensor_line
 from gpuprof.analyses.merge import JobStates, Merge, State
 from gpuprof.analyses.time.ranks import ANALYSIS as RANKS
 from gpuprof.analyses.time.ranks import ranks
@@ -89,27 +90,31 @@ BOTTOM_LINE: Final = Schema(
     },
 )
 
+# What is said of recordings that are no traces.
+_INSTEAD: Final = {"activity_summary": summary_line, "tensor_copies": tensor_line}
+
 
 def bottom_line(profile: Profile) -> pa.Table:
     """Say what a step of each device goes to, and what moving data costs of it at most.
 
     Of a printed summary, which has no timestamps, it says what the time of all GPU activities goes
-    to, summed over devices.
+    to, summed over devices; of a recording of TensorFlow, what a step copies between devices.
 
     Shares are of the time of all samples together, and add up to 1. Costs are of one step, the
     median over the samples, as in ``findings``.
 
     Args:
-        profile: As for ``findings``, or ``activity_summary``.
+        profile: As for ``findings``, or ``activity_summary``, or ``tensor_copies``.
 
     Returns:
         One row per device and phase, columns as in `BOTTOM_LINE`; first the phase of most devices
-        in which most can be won, and of its devices the one that computes most. Of a summary one
-        row with all but the sentence null.
+        in which most can be won, and of its devices the one that computes most. Of a summary, and
+        of TensorFlow, one row with all but the sentence null.
     """
-    if profile.has("activity_summary"):
-        line = summary_line(profile)
-        return BOTTOM_LINE.table([{"bottom_line": line}] if line else [])
+    if not _is_trace(profile):
+        lines = [line_of(profile) for table, line_of in _INSTEAD.items() if profile.has(table)]
+        text = ". ".join(filter(None, lines))
+        return BOTTOM_LINE.table([{"bottom_line": text}] if text else [])
     rows = [_row(profile, scope) for scope in _ordered(profile)]
     if rows and profile.unrestricted.parts:
         rows[0]["bottom_line"] = ". ".join(
@@ -225,9 +230,14 @@ def _moving_outside(profile: Profile, scope: Scope) -> str:
     return f", but copies before or after the steps take {say_share(share)} of the recording"
 
 
+def _is_trace(profile: Profile) -> bool:
+    """Whether it shows when devices worked."""
+    return not profile.has("activity_summary") and profile.has(*FINDINGS.needs)
+
+
 def _scopes(profile: Profile) -> Sequence[Scope]:
-    """The scopes of a trace; a summary has none."""
-    return () if profile.has("activity_summary") else scopes(profile)
+    """The scopes of a trace; others have none."""
+    return scopes(profile) if _is_trace(profile) else ()
 
 
 PHASES_OF_DEVICES: Final = State(
@@ -246,7 +256,7 @@ ANALYSIS: Final = Analysis(
     bottom_line,
     reads(FINDINGS.reads, SUM_READS, RANKS.reads),
     FINDINGS.reads_of_small,
-    instead=("activity_summary",),
+    instead=(*_INSTEAD,),
     merge=Merge(
         (PHASES_OF_DEVICES, *JOB_STATES),
         _of_job,

@@ -55,7 +55,7 @@ RANKS_OVER_TIME: Final = Schema(
         "rank": Column(INT, "1", "Rank that uses the device, where known."),
         "device_id": Column(INT, "", "CUDA device ordinal.", required=True),
         "host": Column(TEXT, "", "Host of the device, where those of several hosts are known."),
-        "start_ns": Column(INT, "ns", "Start, since the first slice of any device.", required=True),
+        "start_ns": Column(INT, "ns", "Start, since the recording's origin.", required=True),
         "end_ns": Column(INT, "ns", "Its end.", required=True),
         **_OF_SLICE,
         "idle_ns": Column(INT, "ns", "The rest of recorded_ns: nothing runs.", required=True),
@@ -144,7 +144,6 @@ def _table(rows: pa.Table, offsets: Iterable[ClockOffset], names: DeviceNames) -
             number[device == offset.device] -= _rounded(offset.offset_ns, exponent)
     coarser = _exponent(int(number.min()), int(number.max()), _MOST)
     number >>= coarser
-    number -= number.min()
     times = rows.select(_TIMES)
     keys = pa.table({"device": device, "slice": number})
     for name in _TIMES:
@@ -153,7 +152,7 @@ def _table(rows: pa.Table, offsets: Iterable[ClockOffset], names: DeviceNames) -
         summed(keys, ("device", "slice"), _TIMES),
         [("device", "ascending"), ("slice", "ascending")],
     )
-    return _rows(sums, exponent + coarser, names)
+    return _rows(sums, exponent + coarser, _origin_ns(rows), names)
 
 
 def _on_one_clock(rows: pa.Table) -> tuple[Int64s, int]:
@@ -168,14 +167,20 @@ def _on_one_clock(rows: pa.Table) -> tuple[Int64s, int]:
     return number >> (exponent - exponents), exponent
 
 
+def _origin_ns(rows: pa.Table) -> int:
+    """When the clock of the first file began; 0 where not all files know that of theirs."""
+    epochs = rows["epoch_ns"]
+    return 0 if epochs.null_count else min(epochs.to_pylist())
+
+
 def _rounded(offset_ns: int, exponent: int) -> int:
     """The nearest number of slices."""
     return (offset_ns + (1 << exponent >> 1)) >> exponent
 
 
-def _rows(sums: pa.Table, exponent: int, names: DeviceNames) -> pa.Table:
+def _rows(sums: pa.Table, exponent: int, origin_ns: int, names: DeviceNames) -> pa.Table:
     device = sums["device"].to_pylist()
-    start = sums["slice"].to_numpy() << exponent
+    start = (sums["slice"].to_numpy() << exponent) - origin_ns
     recorded, *parts = (sums[name].to_numpy() for name in _TIMES)
     columns: dict[str, Any] = {
         "rank": pa.array([*map(names.ranks.get, device)], pa.int64()),

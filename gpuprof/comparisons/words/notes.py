@@ -13,7 +13,7 @@ from gpuprof.comparisons.rows import Uncompared
 from gpuprof.facts import KERNELS_RERUN
 from gpuprof.kernel_names import short_name
 from gpuprof.profile import Profile
-from gpuprof.reports import cannot, recording_notes
+from gpuprof.reports import cannot, copy_notes, recording_notes
 from gpuprof.statistics import LEVEL, coverage
 from gpuprof.units import counted, listed, say_ns, say_share
 
@@ -30,7 +30,8 @@ def notes(variants: Mapping[str, Variant], unit: str) -> tuple[str, ...]:
     """Each recording's notes under its label, and what the recordings do not show."""
     labels_of: dict[str, list[str]] = {}
     for label, variant in variants.items():
-        for note in recording_notes(variant.median.compared.profile):
+        profile = variant.median.compared.profile
+        for note in (*recording_notes(profile), *copy_notes(profile)):
             labels_of.setdefault(note, []).append(label)
     shared = [note for note, labels in labels_of.items() if len(labels) == len(variants)]
     return (

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gpuprof import json_input
-from gpuprof.errors import MissingToolError, RecordError
+from gpuprof.errors import MissingToolError, RecordError, install
 from gpuprof.json_values import mapping
 from gpuprof.launch.contract import LaunchedRun, Program, Recorded
 from gpuprof.launch.run.gpus import described_gpus, why_no_gpu
@@ -48,7 +48,7 @@ def obstacle(program: Program, recorder: str, title: str) -> RecordError | None:
     # Another interpreter has packages of its own, which only running it would show.
     if str(interpreter) == sys.executable and find_spec(recorder) is None:
         msg = f"{title} is not installed"
-        return MissingToolError(msg, f"pip install 'gpuprof-toolkit[{recorder}]'")
+        return MissingToolError(msg, install(recorder))
     return None
 
 

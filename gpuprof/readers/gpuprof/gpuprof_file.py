@@ -217,7 +217,7 @@ def _origin(path: Path, members: Mapping[str, FilePart]) -> Origin:
         msg = f"{path}: {HEADER} in it is missing or broken{why}"
         raise CorruptFileError(msg, _HINT) from error
     msg = f"{path} is a gpuprof file of version {version!r}; this gpuprof reads 1 to {VERSION}"
-    raise UnknownFormatError(msg, "Install the newest gpuprof: pip install -U gpuprof-toolkit")
+    raise UnknownFormatError(msg, "Read it with the gpuprof that wrote it, or a newer one.")
 
 
 class _Rows(NamedTuple):

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 CUDA_TABLES: Final = ("kernels", "memcpys", "memsets", "api_calls", "synchronizations")
 _GPU_TABLES: Final = ("kernels", "memcpys", "memsets", "graph_launches")
+# Begins the names of the tables of what CUDA did, on the host or on a device.
+_CUPTI: Final = "CUPTI_ACTIVITY_KIND_"
 GIVES: Final = (
     *CUDA_TABLES, "cuda_events", "host_calls", "page_faults", "nvtx_ranges", "graph_launches",
     "overheads", "devices", "runs",
@@ -121,11 +123,13 @@ def profile(export: Export) -> Profile:
     diagnoses = _diagnoses(export)
     numbers = devices.machine_numbers(_device_numbers(export))
     views = devices.renumbered(nsys_tables.views(tables), numbers)
-    fault = None if views.keys() & {*_GPU_TABLES} else _fault(export, diagnoses)
+    if not _has_cuda_records(export):
+        views = {n: view for n, view in views.items() if n not in {*CUDA_TABLES, *_GPU_TABLES}}
+    fault = None if views.keys() & {*_GPU_TABLES} else _fault(export, capture, diagnoses)
     sources = _sources(export, views, capture, fault)
     warnings = (
         *(f'nsys reported: "{line}"' for line in diagnoses),
-        *_warnings(export, sources, fault, sum(untimed.values())),
+        *_warnings(sources, fault, sum(untimed.values())),
         *_device_warnings(export, numbers),
     )
     return Profile(
@@ -147,10 +151,25 @@ def _check_columns(export: Export) -> None:
         borders.check_keys(export.path, nsys_tables.STRINGS, "id", export.rows)
 
 
-def _fault(export: Export, diagnoses: Sequence[str]) -> str | None:
-    """Why GPU work may have been done though none is in the file."""
+def _has_cuda_records(export: Export) -> bool:
+    """Whether a call, a wait or GPU work was recorded."""
+    tables = [table for table in export.columns if table.startswith(_CUPTI)]
+    return any(export.rows(f"SELECT 1 FROM {table} LIMIT 1") for table in tables)
+
+
+def _fault(
+    export: Export, capture: Mapping[str, list[str]], diagnoses: Sequence[str]
+) -> str | None:
+    """Why GPU work may have been done though none is in the file.
+
+    Where CUDA was traced and not one call is in the file, the trace may have failed: an export
+    does not always hold what nsys says of it, and a program may also have called nothing.
+    """
     if faults := diagnostics.faults(diagnoses):
         return f'nsys could not collect it ("{faults[0]}")'
+    if not _has_cuda_records(export):
+        is_off = "COLLECT_CUDA_TRACE" in capture and not _was_on(capture, "CUDA")
+        return "CUDA was not traced" if is_off else "no CUDA call was recorded"
     runtime, strings = nsys_tables.RUNTIME, nsys_tables.STRINGS
     if not (export.has(runtime, "nameId") and export.has(strings, "id", "value")):
         return None
@@ -174,9 +193,8 @@ def _sources(
 ) -> dict[str, pa.Table | View]:
     """The views, and an empty table where something was traced and nothing happened."""
     sources: dict[str, pa.Table | View] = dict(views)
-    # nsys leaves a table without rows out of the file.
-    is_traced = any(name.startswith("CUPTI_") for name in export.columns)
-    if (is_traced or _was_on(capture, "CUDA")) and fault is None:
+    if fault is None:
+        # nsys leaves a table without rows out of the file.
         empty = (*CUDA_TABLES, "graph_launches")
         sources = {name: schema.BY_NAME[name].empty() for name in empty} | sources
     if _was_on(capture, "NVTX"):
@@ -189,12 +207,10 @@ def _sources(
 def _nothing(
     path: Path, capture: Mapping[str, list[str]], fault: str | None
 ) -> EmptyRecordingError:
-    if fault is not None:
+    if _was_on(capture, "CUDA"):
         msg = f"{path}: nothing to report, what GPUs did is unknown: {fault}"
         return EmptyRecordingError(msg, "See `gpuprof doctor`, then record again.")
-    is_off = "COLLECT_CUDA_TRACE" in capture and not _was_on(capture, "CUDA")
-    off = "CUDA was not traced" if is_off else "no CUDA call was recorded"
-    msg = f"{path}: nothing to report, {off}"
+    msg = f"{path}: nothing to report, {fault}"
     return EmptyRecordingError(msg, "Record with `gpuprof record`, or nsys --trace=cuda,nvtx.")
 
 
@@ -271,9 +287,7 @@ def _command(capture: Mapping[str, list[str]]) -> str | None:
     return _ASSIGNMENT.sub(r"\1=...", " ".join(masked_words(words)))
 
 
-def _warnings(
-    export: Export, sources: Mapping[str, pa.Table | View], fault: str | None, untimed: int
-) -> list[str]:
+def _warnings(sources: Mapping[str, pa.Table | View], fault: str | None, untimed: int) -> list[str]:
     warnings = []
     if isinstance(sources.get("graph_launches"), View):
         warnings.append(
@@ -287,8 +301,7 @@ def _warnings(
     if fault is not None:
         warnings.append(f"What GPUs did is unknown: {fault}")
     elif not any(isinstance(sources.get(n), View) for n in ("kernels", "memcpys", "memsets")):
-        calls = "CUDA calls were recorded, but " if nsys_tables.RUNTIME in export.columns else ""
-        warnings.append(f"{calls}no GPU work was recorded")
+        warnings.append("CUDA calls were recorded, but no GPU work was recorded")
     return warnings
 
 

@@ -4,7 +4,7 @@ Version 8 to 22 of the file's own ``Version`` table (CUDA 7.5 to 12).
 Source: https://docs.nvidia.com/cuda/profiler-users-guide/, "Export/Import".
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 NAME: Final = "nvprof-sqlite"
 # CUPTI's CUpti_ActivityFlag and CUpti_ActivityObjectKind.
 _OPENS, _CLOSES, _PROCESS = 2, 4, 1
+_OF_GPUS: Final = ("kernels", "memcpys", "memsets", "page_faults")
 # A clock that shows less counts from the start of the machine, not from 1970.
 _SOME_UNIX_TIME_NS: Final = 1_000_000_000 * NS_PER_S
 
@@ -77,10 +78,7 @@ def read(path: Path) -> Profile:
         for table in NEEDED
         if "start" in NEEDED[table] and table in file.columns
     }
-    worked = any(
-        counts[table].rows > counts[table].untimed for table in GPU_WORK if table in counts
-    )
-    if not worked and not _rows_in(file, MARKER):
+    if not _has_rows(counts, GPU_WORK) and not _rows_in(file, MARKER):
         msg = f"{path}: nvprof recorded no kernels and no copies"
         hint = "Did the program use a GPU? nvprof sees none of compute capability 8 and up."
         raise EmptyRecordingError(msg, hint)
@@ -100,7 +98,11 @@ def _profile(file: SqliteFile, counts: dict[str, _Counts]) -> Profile:
         Tables(columns, memory_kinds=CUPTI_MEMORY_KINDS), origin_ns, process_id
     )
     names = _names(file)
-    sources: dict[str, pa.Table | View] = dict(nvprof_tables.views(database))
+    views = nvprof_tables.views(database)
+    # nvprof makes all tables, also those of what it did not record.
+    unknown = [] if _has_rows(counts, GPU_WORK) else [*_OF_GPUS]
+    unknown += [] if _has_rows(counts, CALLS.values()) else ["api_calls"]
+    sources: dict[str, pa.Table | View] = {n: v for n, v in views.items() if n not in unknown}
     if MARKER in file.columns:
         sources["nvtx_ranges"] = _ranges(file, origin_ns)
     if {*OVERHEAD_COLUMNS} <= file.columns.get(OVERHEAD, {}).keys():
@@ -128,6 +130,11 @@ def _profile(file: SqliteFile, counts: dict[str, _Counts]) -> Profile:
         warnings=_warnings(file, counts, names["value"].to_pylist()),
     )
     return Profile(origin, sources, prepare, file.failure)
+
+
+def _has_rows(counts: Mapping[str, _Counts], tables: Iterable[str]) -> bool:
+    """Whether one of the tables has a row that says when it was."""
+    return any(counts[table].rows > counts[table].untimed for table in tables if table in counts)
 
 
 def _check_columns(file: SqliteFile) -> None:
@@ -294,8 +301,9 @@ def _warnings(
     if any(map(is_mangled, names)):
         mangled = "Some kernel names are as the compiler mangled them: nothing here reads them."
         warnings.append(mangled)
-    if not any(counts[table].rows for table in GPU_WORK if table in counts):
-        warnings.append("no GPU work was recorded")
+    if not _has_rows(counts, GPU_WORK):
+        reason = "no kernel and no copy" if _has_rows(counts, CALLS.values()) else "no CUDA call"
+        warnings.append(f"What GPUs did is unknown: {reason} was recorded")
     return tuple(warnings)
 
 

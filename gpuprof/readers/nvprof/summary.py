@@ -26,7 +26,16 @@ _TELLING: Final = re.compile(
     r"cuda driver|permission|invalid records|not recorded|received signal|non-zero code|No profile"
 )
 _NOTHING: Final = frozenset({"nothing", "head of GPU rows"})
-_OTHER_KINDS: Final = {"CPU": "a CPU profile", "Metric": "metrics", "Event": "events"}
+_OTHER_KINDS: Final = {
+    "CPU": "a CPU profile",
+    "Metric": "metrics",
+    "Event": "events",
+    "Kernel": "metrics or events",
+}
+# The head of a table of counters; nvprof says what they are above it, or in its columns alone.
+_COUNTERS: Final = re.compile(
+    r"(?P<kind>Metric|Event) Name|Context\"?[,\s]+\"?Stream\"?[,\s]+\"?(?P<each>Kernel)\b"
+)
 _RERECORD: Final = (
     "Run nvprof without --metrics, --events, --cpu-profiling and --print-api-summary for times."
 )
@@ -98,6 +107,8 @@ class Summary:
             if text == "Profiling result:":
                 self.run_id, _ = self.frame.hear(f"======== {text}") or (None, "")
             self._heading(text)
+        elif (counters := _COUNTERS.search(text)) is not None:
+            self._signs.add(counters["kind"] or counters["each"])
         else:
             return False
         return True

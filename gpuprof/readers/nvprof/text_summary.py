@@ -24,6 +24,8 @@ _ANCHORS: Final = (
     re.compile(rb"Profiling result:"),
     re.compile(rb"API calls:"),
     re.compile(rb"No (?:kernels|events/metrics) were profiled\."),
+    re.compile(rb"(?:Metric|Event) Name"),
+    re.compile(rb'Context"?[, \t]+"?Stream"?[, \t]+"?Kernel'),
     re.compile(rb" To (?:Host|Device)"),
     re.compile(rb'Device "'),
     re.compile(rb"\(device: [0-9]+, name: "),

@@ -23,6 +23,8 @@ SUFFIXES: Final = (".png", ".svg", ".pdf")
 WIDTH: Final = 10.0
 _LABEL_WIDTH: Final = 24
 DARK: Final = "#333333"
+# Of an axis whose times can be given to --from and --to.
+SINCE_ORIGIN: Final = "time since the recording's origin"
 _TITLE_POINTS: Final = 0.97 * 72 * WIDTH
 _TITLE_SIZE: Final = 12
 _TITLE_LENGTH: Final = 336
@@ -168,6 +170,12 @@ def explain(figure: "Figure", axes: "Sequence[Axes]", order: Iterable[str] = ())
             frameon=False,
             fontsize=9,
         )
+
+
+def show_instants(axes: "Axes", first: float, last: float) -> None:
+    """Let an axis of time reach from one instant to another, each tick with all its digits."""
+    axes.set_xlim(first, last)
+    axes.ticklabel_format(axis="x", style="plain", useOffset=False)
 
 
 def annotate(axes: "Axes", text: str, end: tuple[float, float]) -> None:

@@ -100,19 +100,19 @@ def _name(row: dict[str, Any], *, has_many: bool) -> str:
     return f"rank {row['rank']}{f', {device}' if has_many else ''}{host}"
 
 
-def shares_of_slices(rows: pa.Table, part: str, slices: int) -> list[float | None]:
+def shares_of_slices(rows: pa.Table, part: str, starts: range) -> list[float | None]:
     """What share of each slice a part takes on one device; None where it was not recorded."""
-    names = ("start_ns", "end_ns", "recorded_ns", part)
-    shares: list[float | None] = [None] * slices
-    for start, end, recorded, spent in zip(*(rows[n].to_pylist() for n in names), strict=True):
-        shares[start // (end - start)] = spent / recorded
+    names = ("start_ns", "recorded_ns", part)
+    shares: list[float | None] = [None] * len(starts)
+    for start, recorded, spent in zip(*(rows[n].to_pylist() for n in names), strict=True):
+        shares[starts.index(start)] = spent / recorded
     return shares
 
 
-def slice_count(rows: pa.Table) -> tuple[int, int]:
-    """How many slices there are, and the length of each in ns."""
-    start, end = rows["start_ns"][0].as_py(), rows["end_ns"][0].as_py()
-    return max(rows["end_ns"].to_pylist()) // (end - start), end - start
+def slice_starts(rows: pa.Table) -> range:
+    """When the slices of all devices start in ns; as long as each is the step of the range."""
+    starts, ends = (rows[name].to_pylist() for name in ("start_ns", "end_ns"))
+    return range(min(starts), max(ends), ends[0] - starts[0])
 
 
 def shown_parts(rows: pa.Table) -> Sequence[str]:
@@ -125,15 +125,15 @@ def draw(shown: Picture) -> "Figure":
     """A panel per part: the brighter, the more of the slice it takes."""
     from matplotlib import colormaps  # noqa: PLC0415 - half a second that only charts need
 
-    devices, (slices, slice_ns) = device_rows(shown.rows), slice_count(shown.rows)
+    devices, starts = device_rows(shown.rows), slice_starts(shown.rows)
     parts = shown_parts(shown.rows)
     height = min(max(_ROW_INCHES * len(devices), _LEAST_INCHES), _MOST_INCHES)
     figure = canvas.new_figure(1.2 + len(parts) * (height + 0.4))
     panels = figure.subplots(len(parts), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
-    factor, unit = time_axis(slices * slice_ns)
+    factor, unit = time_axis(starts.stop)
     stride = -(-len(devices) // _MOST_LABELS)
     for part, axes in zip(parts, panels, strict=True):
-        shares = [shares_of_slices(rows, part, slices) for _, rows in devices]
+        shares = [shares_of_slices(rows, part, starts) for _, rows in devices]
         image = axes.imshow(
             [[float("nan") if s is None else _PERCENT * s for s in of_row] for of_row in shares],
             cmap=colormaps[_COLOURS],
@@ -141,14 +141,15 @@ def draw(shown: Picture) -> "Figure":
             vmax=_PERCENT,
             aspect="auto",
             interpolation="nearest",
-            extent=(0, slices * slice_ns / factor, len(devices) - 0.5, -0.5),
+            extent=(starts.start / factor, starts.stop / factor, len(devices) - 0.5, -0.5),
         )
         axes.set_title(PARTS[part][0], loc="left", fontsize=9)
         labels = [canvas.label(name, lines=1) for name, _ in devices[::stride]]
         axes.set_yticks(range(0, len(devices), stride), labels)
         axes.tick_params(length=0)
         axes.spines[:].set_visible(False)
-    panels[-1].set_xlabel(f"time since the first activity [{unit}]")
+    canvas.show_instants(panels[-1], starts.start / factor, starts.stop / factor)
+    panels[-1].set_xlabel(f"{canvas.SINCE_ORIGIN} [{unit}]")
     bar = figure.colorbar(image, ax=[*panels], label="share of the time [%]", pad=0.01)
     bar.outline.set_visible(False)
     canvas.state(figure, shown.finding)

@@ -72,15 +72,15 @@ def draw(shown: Picture) -> "Figure":
     floors = _floors(list(lanes))
     first = min(row["start_ns"] for rows in lanes.values() for row in rows)
     last = max(row["end_ns"] for rows in lanes.values() for row in rows)
-    factor, unit = time_axis(last - first)
+    factor, unit = time_axis(last)
     figure = canvas.new_figure(1.7 + _LANE_INCHES * max(floors.values()))
     axes = figure.subplots()
     for place, rows in lanes.items():
-        _draw_lane(axes, rows, floors[place], (first, factor))
+        _draw_lane(axes, rows, floors[place], factor)
     axes.set_yticks([floor - _HEIGHT / 2 for floor in floors.values()], _labels(list(lanes)))
     axes.set_ylim(max(floors.values()) + 0.1, 0)
-    axes.set_xlim(0, (last - first) / factor)
-    scale = f"time since the first activity [{unit}]; height: share of it that is busy"
+    canvas.show_instants(axes, first / factor, last / factor)
+    scale = f"{canvas.SINCE_ORIGIN} [{unit}]; height: share of it that is busy"
     axes.set_xlabel(f"{scale}\n{choice.words}".strip())
     axes.tick_params(axis="y", length=0, labelsize=8.5)
     axes.spines["left"].set_visible(False)
@@ -117,9 +117,8 @@ def _labels(places: list[_Place]) -> list[str]:
     return labels
 
 
-def _draw_lane(axes: "Axes", rows: list[Row], floor: float, scale: tuple[int, float]) -> None:
+def _draw_lane(axes: "Axes", rows: list[Row], floor: float, factor: float) -> None:
     """Exposed parts stand on the lane's floor, hidden ones on these."""
-    first, factor = scale
     start, end, exposed, hidden = (
         np.array([row[name] for row in rows])
         for name in ("start_ns", "end_ns", "exposed_ns", "hidden_ns")
@@ -134,7 +133,7 @@ def _draw_lane(axes: "Axes", rows: list[Row], floor: float, scale: tuple[int, fl
         if (top > bottom).any():
             axes.stairs(
                 floor - _HEIGHT * top,
-                (edges - first) / factor,
+                edges / factor,
                 baseline=floor - _HEIGHT * bottom,
                 fill=True,
                 color=look(rows[0]["lane"]).colour,

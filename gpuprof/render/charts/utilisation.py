@@ -68,23 +68,23 @@ def draw(shown: Picture) -> "Figure":
         if device in choice.devices
     }
     first, last = min(r["start_ns"] for r in rows), max(r["end_ns"] for r in rows)
-    factor, unit = time_axis(last - first)
+    factor, unit = time_axis(last)
     figure = canvas.new_figure(1.6 + _PANEL_INCHES * len(devices))
     panels = figure.subplots(len(devices), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
     for (device, device_rows), axes in zip(devices.items(), panels, strict=True):
-        _draw_device(axes, device_rows, first, factor)
+        _draw_device(axes, device_rows, factor)
         axes.set_ylabel(f"{device_name(device)}\n[%]", rotation=0, ha="right", va="center")
     panels[0].set_ylim(0, _PERCENT)
-    panels[0].set_xlim(0, (last - first) / factor)
-    panels[-1].set_xlabel(f"time since the first activity [{unit}]\n{choice.words}".strip())
+    canvas.show_instants(panels[-1], first / factor, last / factor)
+    panels[-1].set_xlabel(f"{canvas.SINCE_ORIGIN} [{unit}]\n{choice.words}".strip())
     canvas.state(figure, shown.finding)
     canvas.explain(figure, list(panels))
     return figure
 
 
-def _draw_device(axes: "Axes", rows: list[Row], first: int, factor: float) -> None:
-    edges = [(row["start_ns"] - first) / factor for row in rows]
-    edges.append((rows[-1]["end_ns"] - first) / factor)
+def _draw_device(axes: "Axes", rows: list[Row], factor: float) -> None:
+    edges = [row["start_ns"] / factor for row in rows]
+    edges.append(rows[-1]["end_ns"] / factor)
     kernels, waits = (
         [_PERCENT * row[column] / (row["end_ns"] - row["start_ns"]) for row in rows]
         for column in ("kernel_ns", "exposed_transfer_ns")

@@ -23,7 +23,7 @@ from typing import IO, Any, Final, NamedTuple
 import numpy as np
 
 from gpuprof.analyses.facts.copies import end_name
-from gpuprof.errors import MissingToolError
+from gpuprof.errors import MissingToolError, install
 from gpuprof.profile import Profile
 from gpuprof.render.cells import clean
 from gpuprof.render.exporters.contract import Parts
@@ -184,7 +184,7 @@ class _Trace:
             proto = import_module("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
         except ImportError as error:
             msg = "the package perfetto is not installed"
-            raise MissingToolError(msg, "pip install 'gpuprof-toolkit[perfetto]'") from error
+            raise MissingToolError(msg, install("perfetto")) from error
         self._file, self._proto, self._trace = file, proto, proto.Trace()
         self._shift_ns = shift_ns
         self._tracks: dict[tuple[Any, ...], int] = {}

@@ -7,7 +7,7 @@ import pyarrow as pa
 from gpuprof.render.charts import charts_about
 from gpuprof.render.contract import RECORDING, Page, Row
 from gpuprof.render.notebook.summary import Point, Summary
-from gpuprof.render.overview import Grid, costliest_findings, report_grids
+from gpuprof.render.overview import Grid, all_findings, report_grids
 from gpuprof.render.page import recording, recording_figures
 from gpuprof.render.page.figures import Figure
 from gpuprof.reports import Report
@@ -39,7 +39,7 @@ def report_summary(
     grid_of = {grid.title: grid for grid in summary.grids}
     bars = [recording_figures.breakdown(devices)] if devices else []
     figures = tuple(_named_first(figure, grid_of.get(figure.title)) for figure in bars)
-    points = tuple(map(_point, costliest_findings(result)))
+    points = tuple(map(_point, all_findings(result)))
     first = bottom_line(result.tables.get("bottom_line"))
     drawn = {figure.title for figure in figures}
     return summary._replace(

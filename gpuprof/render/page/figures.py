@@ -156,7 +156,8 @@ def lanes_data(
 
     Each lane has its exposed and its hidden intervals as one flat list of three whole numbers
     per interval: the pause since the last one's end, the length, and how much of it is idle.
-    They are in units of ``unit`` ns: a part of a slice too small to be seen.
+    They are in units of ``unit`` ns, a part of a slice too small to be seen, from ``first`` on,
+    in ns since the recording's origin.
 
     Kernels and marks (steps and ranges) are flat lists, too, of three or four numbers: the time
     since the last one's start, the length, the place of the name in ``names``, and how many
@@ -189,7 +190,7 @@ def lanes_data(
         marks.setdefault(device, []).append(head | {"marks": marked})
     by_device = groupby(lanes.values(), key=itemgetter("device"))
     lists = [lane for device, of in by_device for lane in (*marks.get(device, ()), *of)]
-    times = {"length": last - first, "slice": slice_ns, "unit": unit}
+    times = {"first": first, "length": last - first, "slice": slice_ns, "unit": unit}
     return times | {"names": names.listed, "lanes": lists}
 
 

@@ -11,7 +11,7 @@ from gpuprof.render.charts.ranks_over_time import (
     device_rows,
     shares_of_slices,
     shown_parts,
-    slice_count,
+    slice_starts,
 )
 from gpuprof.short_texts import shortened
 from gpuprof.units import say_share, tick_ns
@@ -76,30 +76,38 @@ class HeatMaps(NamedTuple):
 
 def heat_maps(rows: pa.Table) -> HeatMaps:
     """The heat maps of `ranks_over_time`, which has rows."""
-    devices, (slices, slice_ns) = device_rows(rows), slice_count(rows)
+    devices, starts = device_rows(rows), slice_starts(rows)
     row_height = min(_ROW, _MOST_HEIGHT / len(devices))
-    joined = -(-slices * len(devices) // _MOST_CELLS)
+    joined = -(-len(starts) * len(devices) // _MOST_CELLS)
     panels, top = [], 0.0
     for part in shown_parts(rows):
-        panels.append(_panel(part, devices, slices, (top, row_height, joined)))
+        panels.append(_panel(part, devices, starts, (top, row_height, joined)))
         top += _TITLE_HEIGHT + row_height * len(devices)
     room = WIDTH - _NAMES_WIDTH
     ticks = tuple(
         Label(
-            _NAMES_WIDTH + room * place / _TICKS,
+            _NAMES_WIDTH + room * (tick - starts.start) / (starts.stop - starts.start),
             top + _AXIS_HEIGHT - 4,
-            tick_ns(float(f"{slices * slice_ns * place / _TICKS:.3g}")),
+            tick_ns(tick),
         )
-        for place in range(_TICKS + 1)
+        for tick in _ticks(starts)
     )
-    scale = room * joined / slices
+    scale = room * joined / len(starts)
     return HeatMaps(tuple(panels), ticks, top + _AXIS_HEIGHT, _NAMES_WIDTH, scale, row_height)
+
+
+def _ticks(starts: range) -> range:
+    """Round times within the slices, at least `_TICKS` of them."""
+    most_ns = max((starts.stop - starts.start) // _TICKS, 1)
+    power = 10 ** (len(str(most_ns)) - 1)
+    step = max(power * n for n in (1, 2, 5) if power * n <= most_ns)
+    return range(-(-starts.start // step) * step, starts.stop + 1, step)
 
 
 def _panel(
     part: str,
     devices: Sequence[tuple[str, pa.Table]],
-    slices: int,
+    starts: range,
     layout: tuple[float, float, int],
 ) -> Panel:
     """A panel.
@@ -107,7 +115,7 @@ def _panel(
     Args:
         part: The column that it shows.
         devices: Names and rows of the devices.
-        slices: How many there are.
+        starts: When the slices start.
         layout: Its top, the height of a row, and how many slices are one cell.
     """
     top, row_height, joined = layout
@@ -116,7 +124,7 @@ def _panel(
     named, heat_rows = [], []
     for place, (name, rows) in enumerate(devices):
         y = top + place * row_height
-        shares = shares_of_slices(rows, part, slices)
+        shares = shares_of_slices(rows, part, starts)
         mean = sum(rows[part].to_pylist()) / sum(rows["recorded_ns"].to_pylist())
         words = f"{clean(name)}: {PARTS[part][0]} {say_share(mean)}"
         heat_rows.append(HeatRow(y, words, tuple(_paths(_cells(shares, joined)))))

@@ -5,6 +5,7 @@ from statistics import median
 from typing import Any, Final
 
 from gpuprof.render.cells import clean
+from gpuprof.render.charts.canvas import SINCE_ORIGIN
 from gpuprof.render.charts.copy_sizes import fitted_curve, group_name, group_of
 from gpuprof.render.charts.steps import PARTS, bar_name, is_set_aside, phase_names, phase_of
 from gpuprof.render.charts.utilisation import device_name
@@ -25,7 +26,7 @@ def utilisation_lines(rows: list[Row]) -> dict[str, Any]:
     The last slice ends with its own value.
     """
     starts = sorted({row["start_ns"] for row in rows})
-    first, last = starts[0], max(row["end_ns"] for row in rows)
+    last = max(row["end_ns"] for row in rows)
     shares = {(row["device_id"], row["start_ns"]): row["kernel_share"] for row in rows}
     lines = {
         device: [shares.get((device, start)) for start in starts]
@@ -33,10 +34,10 @@ def utilisation_lines(rows: list[Row]) -> dict[str, Any]:
     }
     return {
         "x": {
-            "label": "time since the first activity",
+            "label": SINCE_ORIGIN,
             "unit": "ns",
             "log": False,
-            "values": [start - first for start in (*starts, last)],
+            "values": [*starts, last],
         },
         "y": {"label": "runs kernels", "unit": "share", "log": False, "range": [0, 1]},
         "stepped": True,

@@ -11,7 +11,7 @@ from gpuprof.render.page.document import Document, html
 from gpuprof.render.page.recording_figures import figures
 from gpuprof.render.page.tables import page_table
 from gpuprof.reports import Report, report
-from gpuprof.units import format_bytes, say_ns, say_share
+from gpuprof.units import say_ns, say_share
 
 # What a page shows of a recording, beside what was asked for: what does not take much longer than
 # the report itself. (Steps and the causes of idle time read all API calls.)
@@ -132,12 +132,10 @@ def verdict(result: Report) -> tuple[str, ...]:
     lines = findings_lines(result)
     if lines:
         return tuple(lines)
-    top, steps = (result.rows(name) for name in ("top_activities", "tensor_transfers_per_step"))
+    top = result.rows("top_activities")
     if top and top[0]["total_ns"] is not None:
         share = "" if top[0]["share"] is None else f", {say_share(top[0]['share'])} of all"
         name = clean(top[0]["name"])
         time = say_ns(top[0]["total_ns"])
         return (f"{name} takes the most time of the listed activities: {time}{share}",)
-    if steps and steps[0]["bytes_per_step"] is not None:
-        return (f"A step copies {format_bytes(steps[0]['bytes_per_step'])} between devices",)
     return ("Overview of this recording",)

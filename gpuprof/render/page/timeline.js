@@ -16,28 +16,28 @@ const LEAST_NAMED = 28;
 const MOST_NAMED = 3;
 
 // Pauses, lengths and idle times become starts, ends and busy times.
-const decoded = (flat, unit) => {
+const decoded = (flat, unit, first) => {
   const count = flat.length / 3;
   const [start, end, busy] = [0, 1, 2].map(() => new Float64Array(count));
   for (let i = 0, at = 0; i < count; i += 1) {
     const begin = at + flat[3 * i];
     at = begin + flat[3 * i + 1];
-    start[i] = begin * unit;
-    end[i] = at * unit;
+    start[i] = first + begin * unit;
+    end[i] = first + at * unit;
     busy[i] = (flat[3 * i + 1] - flat[3 * i + 2]) * unit;
   }
   return { start, end, busy };
 };
 
 // Gaps between starts, lengths and places of names become starts, ends and names; times may overlap.
-const decodedNamed = (flat, width, unit, names) => {
+const decodedNamed = (flat, width, unit, names, first) => {
   const count = flat.length / width;
   const [start, end, reach] = [0, 1, 2].map(() => new Float64Array(count));
   const [name, kernels] = [new Array(count), new Array(count)];
   for (let i = 0, at = 0, last = -Infinity; i < count; i += 1) {
     at += flat[width * i];
-    start[i] = at * unit;
-    end[i] = (at + flat[width * i + 1]) * unit;
+    start[i] = first + at * unit;
+    end[i] = first + (at + flat[width * i + 1]) * unit;
     last = Math.max(last, end[i]);
     // The latest end so far.
     reach[i] = last;
@@ -149,10 +149,10 @@ const drawTimeline = (chart, data) => {
   const readout = chart.querySelector(".readout");
   const lanes = data.lanes.map((lane) => ({
     ...lane,
-    exposed: decoded(lane.exposed || [], data.unit),
-    hidden: decoded(lane.hidden || [], data.unit),
-    kernels: decodedNamed(lane.kernels || [], 4, data.unit, data.names),
-    marks: lane.marks && decodedNamed(lane.marks, 3, data.unit, data.names),
+    exposed: decoded(lane.exposed || [], data.unit, data.first),
+    hidden: decoded(lane.hidden || [], data.unit, data.first),
+    kernels: decodedNamed(lane.kernels || [], 4, data.unit, data.names, data.first),
+    marks: lane.marks && decodedNamed(lane.marks, 3, data.unit, data.names, data.first),
     owner: lane.device === null ? "unknown device" : `device ${lane.device}`,
   }));
   const isFirst = (place_) => place_ === 0 || lanes[place_].owner !== lanes[place_ - 1].owner;
@@ -161,7 +161,7 @@ const drawTimeline = (chart, data) => {
     // Levels of ranges below the first one.
     return lane.marks && lanes[place_ - 1].name === lane.name ? "" : lane.name;
   };
-  const whole = [0, Math.max(1, data.length)];
+  const whole = [data.first, data.first + Math.max(1, data.length)];
 
   const paint = (plot) => {
     const { ctx, bbox } = plot;
@@ -244,7 +244,7 @@ const drawTimeline = (chart, data) => {
     cursor: { y: false, points: { show: false }, drag: { x: true, y: false } },
     scales: { x: { time: false, range: (_, min, max) => [min, max] }, y: { range: [0, lanes.length] } },
     axes: [
-      { ...lowerAxisLook(), values: (_, ticks, axis, space, step) => instants(ticks, step), label: "time since the first activity" },
+      { ...lowerAxisLook(), values: (_, ticks, axis, space, step) => instants(ticks, step), label: "time since the recording's origin" },
       {
         ...axisLook(), size: gutter(), grid: { show: false }, ticks: { show: false },
         splits: () => lanes.map((_, number) => lanes.length - number - 0.5),

@@ -71,6 +71,16 @@ def test_slices_are_of_one_length_and_as_many_as_can_be_drawn():
         )
 
 
+def test_slices_begin_where_a_part_is_chosen_by():
+    files = job_files([EPOCH_NS - 7_919 * rank for rank in range(6)])
+    joint = joined(files)
+    (first_ns,) = joint.query("SELECT min(start_ns) AS ns FROM kernels").column(0).to_pylist()
+
+    begun, ended = min((row["start_ns"], row["end_ns"]) for row in rows_of(files))
+
+    assert begun <= first_ns < ended
+
+
 def test_clocks_that_are_apart_are_set_right():
     late_ns = 5_000 * US
     kernels = [[], []]

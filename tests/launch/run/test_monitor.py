@@ -82,7 +82,7 @@ def test_without_either_package_nothing_is_sampled_and_the_command_says_so(tmp_p
     assert (completed.returncode, completed.stdout) == (1, "")
     assert completed.stderr == (
         "Error: neither nvidia-ml-py nor psutil is installed here\n"
-        "Hint: pip install 'gpuprof-toolkit[monitor]'\n"
+        "Hint: pip install 'nvidia-ml-py>=12' 'psutil>=5.9'\n"
     )
 
 

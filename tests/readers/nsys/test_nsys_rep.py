@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 from nsys_export import KERNEL, MEMCPY, NVTX, PTOP, export, kernel, memcpy, pid, write
 
-from gpuprof.errors import CorruptFileError, GpuprofError, InputError, MissingToolError
+from gpuprof.errors import (
+    CorruptFileError,
+    EmptyRecordingError,
+    GpuprofError,
+    InputError,
+    MissingToolError,
+    UnknownFormatError,
+)
 from gpuprof.readers import find_reader, read_profile
 
 CORPUS = Path(__file__).parents[4] / "shared" / "corpus" / "nsys-rep"
@@ -471,3 +478,44 @@ def test_a_report_that_is_replaced_while_nsys_exports_it_is_not_kept_as_the_old_
     commands = [read_profile(report).origin.command]
     shutil.copyfile(JACOBI, report)
     assert (read_profile(report).origin.command, *commands) == expected
+
+
+@pytest.mark.profilers
+@pytest.mark.skipif(shutil.which("nsys") is None, reason="nsys is not installed")
+@pytest.mark.skipif(Path("/dev/nvidiactl").exists(), reason="CUDA can be traced here")
+@pytest.mark.parametrize("traced", ["cuda,nvtx", "nvtx", "cuda"])
+def test_a_program_that_called_no_cuda_leaves_gpus_unknown_in_every_export(tmp_path, traced):
+    command = ["nsys", "profile", "--sample=none", f"--trace={traced}", "--export=sqlite"]
+    program = [sys.executable, "-c", "pass"]
+    subprocess.run([*command, "-o", "run", *program], cwd=tmp_path, check=True, capture_output=True)
+
+    for path in (tmp_path / "run.nsys-rep", tmp_path / "run.sqlite"):
+        if traced == "cuda":
+            with pytest.raises(EmptyRecordingError, match="what GPUs did is unknown: "):
+                read_profile(path)
+        else:
+            profile = read_profile(path)
+            assert not any(map(profile.has, ("kernels", "memcpys", "api_calls")))
+            assert profile.origin.warnings[-1].startswith("What GPUs did is unknown: ")
+
+
+@pytest.mark.profilers
+@pytest.mark.skipif(shutil.which("nsys") is None, reason="nsys is not installed")
+@pytest.mark.parametrize("kind", ["json", "text", "info", "hdf", "arrow"])
+def test_other_exports_of_nsys_are_named_and_sqlite_is_suggested(tmp_path, kind):
+    output = tmp_path / "run.nsys-rep"
+    record = ["nsys", "profile", "--sample=none", "--trace=nvtx", "-o", str(output)]
+    subprocess.run([*record, sys.executable, "-c", "pass"], check=True, capture_output=True)
+    exported = tmp_path / f"run.{kind}"
+    subprocess.run(
+        ["nsys", "export", f"--type={kind}", "-o", str(exported), str(output)],
+        check=True,
+        capture_output=True,
+    )
+
+    with pytest.raises(UnknownFormatError) as caught:
+        read_profile(exported)
+
+    assert caught.value.hint == (
+        "Export the report as SQLite: `nsys export --type sqlite FILE.nsys-rep`."
+    )

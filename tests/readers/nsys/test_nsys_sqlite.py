@@ -30,10 +30,11 @@ from gpuprof import compare, native, report
 from gpuprof.analyses.totals.activity_summary import activity_summary, activity_sums
 from gpuprof.analyses.totals.kernel_summary import kernel_summary
 from gpuprof.analyses.totals.totals import totals
-from gpuprof.errors import CorruptFileError, EmptyRecordingError, InputError
+from gpuprof.errors import CorruptFileError, EmptyRecordingError, GateError, InputError
 from gpuprof.facts import UNKNOWN
 from gpuprof.readers import find_reader, read_profile
 from gpuprof.readers.nsys import database as nsys_sqlite
+from gpuprof.readers.nsys.recording import CUDA_TABLES
 from gpuprof.readers.sqlite import source as sqlite_source
 from gpuprof.secrets import REMOVED
 
@@ -65,16 +66,49 @@ def test_an_export_whose_trace_was_off_says_so(tmp_path):
 
 
 def test_a_traced_run_without_gpu_work_has_empty_tables_and_a_note(tmp_path):
-    on = [{"name": "PROCESS_0:COLLECT_CUDA_TRACE", "value": "true"}]
-    profile = read_profile(write(tmp_path / "idle.sqlite", {"META_DATA_CAPTURE": on}))
+    tables = {STRINGS: [{"id": 1, "value": "cudaGetDeviceCount"}], RUNTIME: [call(0, 9, 1)]}
+    profile = read_profile(write(tmp_path / "idle.sqlite", tables))
 
     assert {n: profile.table(n).num_rows for n in ("kernels", "memcpys", "api_calls")} == {
         "kernels": 0,
         "memcpys": 0,
-        "api_calls": 0,
+        "api_calls": 1,
     }
     assert not profile.has("nvtx_ranges")
-    assert profile.origin.warnings == ("no GPU work was recorded",)
+    assert profile.origin.warnings == ("CUDA calls were recorded, but no GPU work was recorded",)
+
+
+@pytest.mark.parametrize(
+    ("cuda", "has_table", "fault"),
+    [
+        pytest.param("true", False, "no CUDA call was recorded", id="traced"),
+        pytest.param("true", True, "no CUDA call was recorded", id="empty-table"),
+        pytest.param("false", False, "CUDA was not traced", id="not-traced"),
+    ],
+)
+def test_without_one_cuda_call_what_gpus_did_is_unknown(tmp_path, cuda, has_table, fault):
+    settings = [
+        {"name": "PROCESS_0:COLLECT_CUDA_TRACE", "value": cuda},
+        {"name": "PROCESS_0:COLLECT_NVTX_TRACE", "value": "true"},
+    ]
+    path = write(tmp_path / "x.sqlite", {"META_DATA_CAPTURE": settings, KERNEL: [kernel(0, 9)]})
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute(f"DELETE FROM {KERNEL}" if has_table else f"DROP TABLE {KERNEL}")
+
+    profile = read_profile(path)
+
+    assert not any(map(profile.has, (*CUDA_TABLES, "graph_launches")))
+    assert profile.origin.warnings == (f"What GPUs did is unknown: {fault}",)
+
+
+def test_a_gate_on_a_recording_without_one_cuda_call_fails(tmp_path):
+    work = write(tmp_path / "work.sqlite", {KERNEL: [kernel(0, 9)]})
+    failed = write(tmp_path / "failed.sqlite", {"META_DATA_CAPTURE": TRACED})
+
+    compared = compare([("work", work), ("failed", failed)])
+
+    with pytest.raises(GateError, match="gpu_activity_ns of failed is not known"):
+        compared.fail_if("gpu_activity_ns > 1.05x")
 
 
 def test_missing_memsets_are_empty_and_keep_the_copies(tmp_path):
@@ -509,10 +543,10 @@ NOT_COLLECTED = [
     "CUDA tracing is not supported on NVIDIA Crypto Mining Processors (CMP).",
     "A client is already subscribed to CUPTI. CUPTI does not support multiple subscriber.",
     "Not all CUDA events might have been collected.",
-]
-COLLECTED = [
     "No CUDA events collected. Does the process use CUDA?",
     "Zero CUDA events were collected. Does the application use CUDA?",
+]
+COLLECTED = [
     "CUDA device 0: Unified Memory trace is not supported on this device.",
     (
         "CUDA hardware tracing is not supported on this system. A legacy (software instrumented) "

@@ -585,3 +585,43 @@ def test_deepconn_logs_give_the_known_seconds(variant, seconds):
 
     assert {kind: round(s, 4 if kind == "PtoP" else 3) for kind, s in found.items()} == seconds
     assert profile.table("devices")["name"].to_pylist() == ["Tesla K80", "Tesla K80"]
+
+
+TRACED = '"Device","Context","Stream","Kernel","Correlation_ID","achieved_occupancy"\n'
+
+
+@pytest.mark.parametrize(
+    ("result", "content"),
+    [
+        pytest.param(f'{TRACED}"K20 (0)",1,7,"k",88,0.9\n', "metrics or events", id="trace"),
+        pytest.param(
+            "   Device  Context  Stream  Kernel  achieved_occupancy\n K20 (0)  1  7  k  0.9\n",
+            "metrics or events",
+            id="trace-as-text",
+        ),
+        pytest.param(
+            "   Invocations  Avg  Min  Max  Event Name\nDevice 0\n\tKernel: k\n 3 9 9 9 inst\n",
+            "events",
+            id="of-cuda-5",
+        ),
+        pytest.param(
+            "Metric result:\nInvocations  Metric Name  Metric Description  Min  Max  Avg\n"
+            '"K20 (0)"\n  Kernel: k\n  3  ipc  Executed IPC  1.0  1.0  1.0\n',
+            "metrics",
+            id="process-ids-cut-away",
+        ),
+        pytest.param(
+            '"Device","Kernel","Invocations","Metric Name","Metric Description","Min","Max","Avg"\n'
+            '"K20 (0)","k",3,"ipc","Executed IPC",1,1,1\n',
+            "metrics",
+            id="csv-without-heading",
+        ),
+    ],
+)
+def test_counters_without_times_are_no_log_of_a_killed_program(tmp_path, result, content):
+    with pytest.raises(EmptyRecordingError) as caught:
+        _read(tmp_path, f"{START}{RESULT}{result}")
+
+    assert caught.value.message == (
+        f"{tmp_path}/run.log has only {content}, no times of kernels or copies"
+    )

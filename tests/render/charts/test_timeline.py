@@ -4,7 +4,7 @@ from drawing import draw
 from pictures import figure
 
 from gpuprof.errors import EmptyRecordingError
-from gpuprof.render.charts import timeline
+from gpuprof.render.charts import timeline, utilisation
 
 _ONE_TO_ZERO = {"memcpy_kind": "PtoP", "src_device_id": 1, "dst_device_id": 0}
 
@@ -40,7 +40,17 @@ def test_lanes_stand_by_device_and_kind():
         "device 1   communication",
         "PtoP",
     ]
-    assert axes.get_xlabel().startswith("time since the first activity [us]")
+    assert axes.get_xlabel().startswith("time since the recording's origin [us]")
+
+
+def test_times_are_those_that_a_part_is_chosen_by():
+    profile = draw(kernels=[(5_000_000_100, 5_000_000_400)])
+
+    for axes in (figure(c, profile).axes[0] for c in (timeline.CHART, utilisation.CHART)):
+        assert axes.get_xlim() == (5.0000001, 5.0000004)
+        assert "[s]" in axes.get_xlabel()
+        axes.figure.canvas.draw()
+        assert axes.xaxis.get_major_formatter().get_offset() == ""
 
 
 def test_ways_between_devices_are_named_for_people():

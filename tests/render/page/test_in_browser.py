@@ -3,6 +3,7 @@
 import hostile
 import pytest
 from commands import ROOT
+from drawing import draw
 from drawn_jobs import job
 from recordings import row, summary
 
@@ -150,6 +151,18 @@ def test_pointing_at_the_timeline_says_what_runs_there(opened):
     assert readout.startswith("device 0, compute at ")
     assert "exposed for 60 ns" in readout
     assert readout.endswith("; true<0> (60 ns)")
+
+
+def test_the_timeline_counts_from_the_recording_s_origin(browser, tmp_path):
+    path = tmp_path / "late.html"
+    path.write_text(recording_page(draw(kernels=[(5_000_000_100, 5_000_000_400)])))
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    page.goto(path.as_uri())
+
+    page.locator("[data-chart=timeline] .u-over").hover(position={"x": 0, "y": 5})
+
+    readout = page.text_content("[data-chart=timeline] .readout")
+    assert readout.startswith("device 0, compute at 5.000000100 s: exposed for 300 ns")
 
 
 def test_pointing_at_steps_and_ranges_says_their_names(browser, tmp_path):

@@ -89,7 +89,7 @@ def test_data_of_charts_are_json(page):
     data = [t for _, a, t in _Elements(page).scripts if a.get("type") == "application/json"]
 
     assert [sorted(json.loads(text)) for text in data] == [
-        ["lanes", "length", "names", "slice", "unit"],
+        ["first", "lanes", "length", "names", "slice", "unit"],
         ["series", "stepped", "x", "y"],
         ["points", "series", "x", "y"] if "points" in json.loads(data[2]) else ["series", "x", "y"],
     ]
@@ -124,7 +124,10 @@ def test_a_recording_without_times_names_no_costliest_activity(tmp_path):
 
     page = recording_page(read_profile(written(tmp_path, document(moved))))
 
-    assert _headline(page) == "A step copies 2.000 MB between devices"
+    assert _headline(page) == (
+        "A step copies 2.000 MB between devices in 1 copy (10 steps), 100.0 % of it for gradients."
+        " The largest part goes from CPU:1 to CPU:0: 100.0 % of the bytes."
+    )
 
 
 def test_what_the_placement_costs_comes_first():
@@ -320,6 +323,7 @@ def _lanes(*times, slice_ns):
 
 def test_lanes_are_packed_without_loss():
     assert _lanes((1_000, 1_010, 10), (1_064, 1_100, 20), slice_ns=64) == {
+        "first": 1_000,
         "length": 100,
         "slice": 64,
         "unit": 1,
