@@ -369,11 +369,12 @@ def _calls_within(profile: Profile, changed: Changed, text: str) -> Flags:
     if not (profile.unrestricted.has("nvtx_ranges") and len(calls)):
         return is_within
     ranges = ranges_like(profile.unrestricted, text)
-    start, end = calls.start_ns - calls.shift_ns, calls.end_ns - calls.shift_ns
     for low, high in runs(calls.thread):
         rows = (ranges.process == calls.process[low]) & (ranges.thread == calls.thread_id[low])
-        first = np.searchsorted(start[low:high], ranges.start_ns[rows], side="left")
-        last = np.searchsorted(end[low:high], ranges.end_ns[rows], side="right")
+        shift_ns = calls.clock.of(int(calls.process[low]))
+        opens, closes = ranges.start_ns[rows] + shift_ns, ranges.end_ns[rows] + shift_ns
+        first = np.searchsorted(calls.start_ns[low:high], opens, side="left")
+        last = np.searchsorted(calls.end_ns[low:high], closes, side="right")
         opened, closed = (
             np.bincount(places, minlength=high - low + 1)
             for places in (first, np.maximum(last, first))
@@ -570,7 +571,7 @@ def _before_messages(profile: Profile, graph: Graph) -> Flags:
     process, thread, since = read_columns(profile.unrestricted, _MESSAGES, 3)
     for low, high in runs(calls.thread):
         on = (process == calls.process[low]) & (thread == calls.thread_id[low])
-        when = since[on] + calls.shift_ns
+        when = since[on] + calls.clock.of(int(calls.process[low]))
         place = np.searchsorted(calls.start_ns[low:high], when, side="right")
         is_before[low + place[place > 0] - 1] = True
     return is_before

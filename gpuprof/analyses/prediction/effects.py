@@ -94,6 +94,8 @@ def unexplained(before: Measured) -> float:
 def doubt(before: Measured) -> str:
     """Why there is no prediction, as a sentence; empty where there is one."""
     graph, share = before.graph, unexplained(before)
+    if not graph.calls.clock.is_known:
+        return "the clocks of GPU and host disagree, and no constant sets them right"
     for kind, most in _MOST_AGAINST.items():
         against = graph.doubts.get(f"{KINDS[kind].name}: back in time", 0)
         edges = int((graph.edges.kind == kind).sum())
@@ -173,7 +175,8 @@ def _borders(graph: Graph, steps: Steps, device: int, changed: Changed | None) -
     if steps.times is None:
         places = np.stack([graph.starts[on], graph.ends[on]])
         return _Borders(places, np.zeros_like(places))
-    starts, ends = steps.times
+    # Steps are on the clock of the device.
+    starts, ends = (times + o.shifts_ns.get(device, 0) for times in steps.times)
     if changed is not None and changed.moved is not None and not changed.moved[on].all():
         on = on[~changed.moved[on]]
     since = np.stack([starts, ends]) - graph.origin_ns

@@ -101,7 +101,8 @@ class Waits:
             return nothing, nothing
         columns = read_columns(profile, _SYNCHRONISATIONS, len(_Synchronisations._fields))
         syncs = _Synchronisations(*(column.astype(np.int64) for column in columns))
-        syncs = syncs._replace(start=syncs.start + self._maker.calls.shift_ns)
+        clock = self._maker.calls.clock
+        syncs = syncs._replace(start=clock.on_devices(syncs.start, syncs.process))
         syncs = syncs._replace(since=np.minimum(syncs.start, self._recorded_at(syncs)))
         has_source = syncs.src_stream != UNKNOWN
         is_wait = syncs.is_wait == 1
