@@ -127,10 +127,10 @@ def doubt(before: Measured) -> str:
 class StepTime:
     """The time of a step in a replay: the median over a phase, or the time of the recording.
 
-    The recording lasts from the start of its first operation to the end of the last one. A step
-    border moves with the instant before it on the busiest stream of each device; operations that
-    a change moves to another place in time move no border. The last device counts, or the mean
-    over devices where no rank waits for another.
+    The recording lasts from the start of its first operation to the end of the last one that is
+    not removed. A step border moves with the instant before it on the busiest stream of each
+    device; operations that a change moves to another place in time, or removes, move no border. The
+    last device counts, or the mean over devices where no rank waits for another.
 
     Args:
         graph: The graph as recorded.
@@ -172,6 +172,8 @@ def _borders(graph: Graph, steps: Steps, device: int, changed: Changed | None) -
     o = graph.operations
     on = np.flatnonzero(o.device == device)
     on = on if len(on) else np.arange(len(o))
+    if changed is not None and changed.gone is not None and not changed.gone[on].all():
+        on = on[~changed.gone[on]]
     if steps.times is None:
         places = np.stack([graph.starts[on], graph.ends[on]])
         return _Borders(places, np.zeros_like(places))

@@ -159,20 +159,15 @@ class Waits:
     def _by_name(self, is_blocked: Flags) -> tuple[Int64s, Int64s]:
         """Calls that wait by their name, where the recording has no synchronisation for them.
 
-        They wait for the last operation to end before they return, among those launched before.
+        They wait for the last operation of each stream, among those launched before, that ended
+        before they returned.
         """
         o, c = self._maker.operations, self._maker.calls
         called = np.flatnonzero(c.is_waiting & ~is_blocked)
         u = np.full(len(called), UNKNOWN)
         rows, chosen = self.last_before(c.start_ns[called], c.process[called], u, u)
         fits = o.end_ns[chosen] <= c.end_ns[called[rows]]
-        rows, chosen = rows[fits], chosen[fits]
-        # Later values overwrite earlier ones: the last operation to end remains.
-        order = np.argsort(o.end_ns[chosen], kind="stable")
-        last = np.full(len(called), NOT_FOUND)
-        last[rows[order]] = chosen[order]
-        has_one = last != NOT_FOUND
-        return called[has_one], last[has_one]
+        return called[rows[fits]], chosen[fits]
 
     def _copies(self) -> tuple[Int64s, Int64s]:
         """Copies of pageable memory, and copies whose call is synchronous."""
