@@ -79,7 +79,9 @@ def effect(profile: Profile, changes: Sequence[str], steps: Steps) -> Effect:
     predicted = StepTime(before.graph, steps, changed).of_steps(
         replay(after.graph, after.with_lags).time_ns
     )
-    took = StepTime(before.graph, steps).of_steps(before.graph.time_ns)[0]
+    # What precedes the first operation that is left is no gain of a recording.
+    is_left = changed if changed.gone is not None and not changed.is_balanced else None
+    took = StepTime(before.graph, steps, is_left).of_steps(before.graph.time_ns)[0]
     won_ns = np.rint(took - predicted.mean(axis=0)).astype(np.int64)
     return Effect(won_ns, "; ".join(changed.assumptions))
 

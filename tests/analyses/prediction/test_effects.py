@@ -132,6 +132,9 @@ def test_removed_operations_do_not_begin_a_recording():
     row = predict(profile, ["drop=^HtoD"]).tables["prediction"].to_pylist()[0]
 
     assert (row["measured_ns"], row["predicted_ns"]) == (605 * US, 100 * US)
+    assert "; the recording begins 505.0 us later, with the first one that" in row["assumptions"]
+    # The host takes as long as before: nothing is won.
+    assert effect(profile, ["drop=^HtoD"], Steps((0,), None)).won_ns.tolist() == [0]
 
 
 def test_a_call_that_synchronises_by_its_name_waits_for_each_stream():
