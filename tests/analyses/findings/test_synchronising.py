@@ -139,6 +139,8 @@ def test_the_advice_is_of_what_the_host_does_after_it_waited():
     ("away", "costs"),
     [
         pytest.param(5, {"synchronising_call": 25}, id="launches-at-once"),
+        pytest.param(20, {"synchronising_call": 40}, id="launches-soon"),
+        pytest.param(21, {"host_late": 21, "synchronising_call": 20}, id="launches-later"),
         pytest.param(100, {"host_late": 100, "synchronising_call": 20}, id="is-away"),
         pytest.param(900, {"host_late": 900, "synchronising_call": 20}, id="is-long-away"),
     ],
