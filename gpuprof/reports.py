@@ -27,7 +27,7 @@ OVERVIEW: Final = (
 _OF_FEW: Final = {"tensor_copies", "operations", "epochs"}
 _WORDS: Final = {"gpu_activities": "GPU activities", "api_calls": "API calls"}
 # Analyses that combine the times of the host and of the devices.
-_OF_THE_HOST: Final = ("utilisation", "gaps", "launch_latency")
+_OF_THE_HOST: Final = ("utilisation", "gaps", "launch_latency", "pauses", "findings")
 # Analyses that give the share of its time for which a device is busy.
 _OF_THE_SPAN: Final = ("findings", "breakdown", "utilisation")
 # Analyses of steps that are samples.
@@ -201,25 +201,20 @@ def _excerpt_notes(profile: Profile) -> list[str]:
 
 
 def _clock_notes(profile: Profile, tables: Collection[str]) -> list[str]:
-    """Why the activity of the host is n/a although its calls were recorded."""
+    """How the times of the host were set right, or why its activity is n/a."""
     recording = profile.unrestricted
     names = [name for name in _OF_THE_HOST if name in tables]
     if not names or not recording.has("api_calls"):
         return []
-    from gpuprof.analyses.facts.host_activity import (  # noqa: PLC0415 - start-up time
-        clocks_agree,
-        early_starts,
+    from gpuprof.analyses.facts.host_clock import (  # noqa: PLC0415 - start-up time
+        host_clock,
+        unknown_clock_note,
     )
 
-    if clocks_agree(recording):
-        return []
-    calls, early, ns = early_starts(recording)
-    note = (
-        f"{early:,} of {calls:,} kernels and copies start before the call that launched them, by"
-        f" {say_ns(ns)} in the median: the clocks of GPU and host disagree in this recording. Host"
-        f" activity is n/a in {', '.join(names)}; all other figures are valid."
-    )
-    return [note]
+    if unknown := unknown_clock_note(recording):
+        na = f"Host activity is n/a in {', '.join(names)}; all other figures are valid."
+        return [f"{unknown} {na}"]
+    return [note] if (note := host_clock(recording).note()) else []
 
 
 def _span_notes(profile: Profile, tables: Collection[str]) -> Iterator[str]:

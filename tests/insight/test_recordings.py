@@ -92,7 +92,7 @@ FIRST = {
         Insight(2, "unified_memory", "with pauses of 7.259 ms"),
     ],
     "nvprof-sqlite/trxe__SyNeRFgine__bonsai.nvvp": [
-        Insight(1, "host_late", "97.2 % of it in no call or range that was recorded", 0.076)
+        Insight(1, "host_late", "97.4 % of it in no call or range that was recorded", 0.076)
     ],
     "nvprof-trace/stego_gpu_trace_256.txt": [Insight(1, "idle", "116.4 ms of it at once", 0.999)],
     "nsys-sqlite/Qcompiler__MIXQ__report1.sqlite": [Insight(1, "setup", "99.9", 0.99)],

@@ -29,8 +29,8 @@ from gpuprof.analyses.facts.rank_matching import (
     ClockOffset,
     Clocks,
     Communicator,
-    are_apart,
     clock_offsets,
+    clock_shifts,
     ended_together,
     matched,
 )
@@ -240,11 +240,10 @@ def parts_of(
 
 
 def _shifts(kernels: CommunicationKernels, offsets: Sequence[ClockOffset]) -> Int64s:
-    """What sets the clocks right that are apart; those that agree stay as they are."""
+    """What is added to the times of each kernel."""
     shift_ns = np.zeros(len(kernels), np.int64)
-    for offset in offsets:
-        if are_apart(offset):
-            shift_ns[kernels.device == offset.device] = -offset.offset_ns
+    for device, added_ns in clock_shifts(offsets).items():
+        shift_ns[kernels.device == device] = added_ns
     return shift_ns
 
 

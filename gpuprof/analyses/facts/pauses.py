@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuprof.analyses.contract import reads
+from gpuprof.analyses.facts.host_clock import launched_ns
 from gpuprof.analyses.facts.launches import LAUNCH_READS, Activities, Launches, launches
 from gpuprof.analyses.facts.timeline import TIMELINE_READS, timelines
 from gpuprof.intervals import Int64s, pairs
@@ -26,7 +27,8 @@ class Pauses:
         start_ns: Where its last activity ended.
         end_ns: Where the next one began.
         launch: Place among the launches of an activity that began there, or `NOT_LAUNCHED`.
-        launch_ns: Start of the call that launched it; 0 where that is unknown.
+        launch_ns: Start of the call that launched it, on the clock of the devices; 0 where that
+            is unknown.
     """
 
     device: Int64s
@@ -74,7 +76,7 @@ def _pauses_of(profile: Profile) -> Pauses:
     all_launches = launches(profile)
     launch = launch_at(all_launches, device, end)
     launch_ns, is_launched = np.zeros_like(launch), launch != NOT_LAUNCHED
-    launch_ns[is_launched] = all_launches.launch_ns[launch[is_launched]]
+    launch_ns[is_launched] = launched_ns(profile, launch[is_launched])
     return Pauses(device, start, end, launch, launch_ns)
 
 

@@ -262,6 +262,11 @@ def are_apart(offset: ClockOffset) -> bool:
     return is_steady and abs(offset.offset_ns) > max(_APART_NS, _SURE * offset.error_ns)
 
 
+def clock_shifts(offsets: Sequence[ClockOffset]) -> dict[int, int]:
+    """What sets the times of devices right whose clocks are apart; those that agree stay."""
+    return {offset.device: -offset.offset_ns for offset in offsets if are_apart(offset)}
+
+
 def _pairs(end_ns: Int64s, communicator: Communicator) -> Iterator[Clocks]:
     """The first device of a communicator beside each other one."""
     rows, devices = communicator.rows, communicator.devices

@@ -12,7 +12,8 @@ import numpy as np
 from gpuprof.analyses.contract import reads
 from gpuprof.analyses.facts.by_number import names_by_number
 from gpuprof.analyses.facts.growing import columns_of
-from gpuprof.analyses.facts.host_activity import HOST_READS, clocks_agree, waiting_calls
+from gpuprof.analyses.facts.host_activity import HOST_READS, waiting_calls
+from gpuprof.analyses.facts.host_clock import host_clock, launched_ns
 from gpuprof.analyses.facts.launches import launches
 from gpuprof.analyses.facts.pauses import NOT_LAUNCHED, PAUSE_READS, launch_at
 from gpuprof.analyses.facts.timeline import DeviceTimeline, timelines
@@ -21,6 +22,7 @@ from gpuprof.profile import Profile
 
 SHORT_WAIT_READS: Final = reads(PAUSE_READS, HOST_READS, api_calls="start_ns end_ns name name_id")
 
+_PLACE: Final = ("start_ns", "end_ns", "process_id")
 # Short gaps that are less of a device's span are not looked into.
 _LEAST_SHARE: Final = 0.02
 
@@ -40,7 +42,7 @@ class ShortWaits(NamedTuple):
 
 
 class _Waits(NamedTuple):
-    """Calls that wait, by their ends."""
+    """Calls that wait, by their ends; times are on the clock of the devices."""
 
     start_ns: Int64s
     end_ns: Int64s
@@ -64,7 +66,7 @@ def short_waits(profile: Profile, device: DeviceTimeline) -> ShortWaits:
 
 def _by_device(profile: Profile) -> Mapping[int | None, ShortWaits]:
     worth = [device for device in timelines(profile) if _is_worth(device)]
-    if not worth or not clocks_agree(profile):
+    if not worth or not host_clock(profile).is_known:
         return {}
     waits = _waits(profile)
     return {
@@ -93,23 +95,25 @@ def _of_device(
     launch = launch_at(all_launches, np.full(len(rows), device.number), short.end[rows])
     is_launched = launch != NOT_LAUNCHED
     rows, place, launch = rows[is_launched], place[is_launched], launch[is_launched]
-    is_after = all_launches.launch_ns[launch] >= waits.end_ns[place]
+    is_after = launched_ns(profile, launch) >= waits.end_ns[place]
     rows, place = rows[is_after], place[is_after]
     return ShortWaits(Intervals(short.start[rows], short.end[rows]), waits.name[place], waits.names)
 
 
 def _waits(profile: Profile) -> _Waits:
-    start, end, name_id = columns_of(_waiting(profile), 3)
+    start, end, process, name_id = columns_of(_waiting(profile), 4)
     texts = dict(zip(*names_by_number(profile, "api_calls"), strict=True))
     numbers, name = np.unique(np.asarray(name_id, np.int64), return_inverse=True)
     names = tuple(texts[number] for number in numbers.tolist())
+    clock = host_clock(profile)
+    start, end = (clock.on_devices(times, process) for times in (start, end))
     order = np.argsort(end, kind="stable")
     return _Waits(start[order], end[order], name[order], names)
 
 
 def _waiting(profile: Profile) -> Iterator[Sequence[Any]]:
-    """Start, end and number of the name of the calls that wait, in pieces."""
+    """Start, end, process and number of the name of the calls that wait, in pieces."""
     waits = waiting_calls(profile)
-    for *place, name_id in profile.integers("api_calls", "start_ns", "end_ns", "name_id"):
+    for *place, name_id in profile.integers("api_calls", *_PLACE, "name_id"):
         rows = np.flatnonzero(waits.of(name_id))
         yield [column[rows] for column in (*place, name_id)]

@@ -8,6 +8,7 @@ import numpy as np
 
 from gpuprof.analyses.facts.by_number import names_by_number
 from gpuprof.analyses.facts.groups import Numbers, groups
+from gpuprof.analyses.facts.host_clock import host_clock
 from gpuprof.analyses.facts.nvtx import NO_RANGE, Ranges, open_at
 from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import Int64s, Intervals, meeting
@@ -66,17 +67,19 @@ def calls_within(
     label: Callable[[str], int],
     where: str = "",
 ) -> dict[Thread, Stretches]:
-    """The calls of each thread that cover any of some instants, in any order.
+    """The calls of each thread that cover any of some instants of devices, in any order.
 
     Args:
         profile: The whole recording is read.
         table: A table of calls.
-        instants: The instants.
+        instants: The instants, on the clock of the devices, as are the calls' times.
         label: What calls of a name are, by number.
         where: SQL: which calls; empty for all.
     """
     parts = [[np.empty(0, np.int64)] * 5]
-    for *place, names in _rows(profile.unrestricted, table, label, where):
+    clock = host_clock(profile)
+    for *times, process, thread, names in _rows(profile.unrestricted, table, label, where):
+        place = [*(clock.on_devices(column, process) for column in times), process, thread]
         covering = meeting(Intervals(*place[:2]), instants)
         parts.append([column[covering] for column in (*place, names)])
     start, end, process, thread, labels = (

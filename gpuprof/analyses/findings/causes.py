@@ -25,8 +25,9 @@ CAUSES: Final = {
     "same_stream": "Collectives run on a stream that also computes, so that nothing hides them.",
     "host_late": "The work that ended a pause was launched within it: the host was late.",
     "synchronising_call": (
-        "The host was late because it had waited in a synchronising call, perhaps for a number"
-        " that each step reads back."
+        "The host was late because it had waited in a synchronising call until a device had"
+        " nothing left to do, perhaps for a number that each step reads back: the time in this"
+        " call, and in the launch after it."
     ),
     "mpi": "The host was late because it was in MPI.",
     "small_kernels": "Kernels are so short that the device waits for the launch of the next one.",
@@ -40,9 +41,14 @@ CAUSES: Final = {
     "unbalanced_devices": "Devices compute for different times in a step.",
     "setup": (
         "Idle time outside steps: before, between and after phases; without steps, in one-time"
-        " calls, where code is loaded, and in pauses longer than all work."
+        " calls, where code is loaded, and in pauses longer than all work. Nowhere where the next"
+        " work was launched before."
     ),
     "copies_outside_steps": "Copies outside steps: before, between and after phases.",
+    "waits_outside_steps": (
+        "Pauses outside steps whose next work was launched before: the device waited, perhaps for"
+        " work that the recording does not hold."
+    ),
     "incomplete": "Calls and kernels are missing among those that were recorded.",
     "kernels_rerun": (
         "The profiler ran kernels one at a time, and again, to count their metrics: pauses are its"

@@ -101,6 +101,7 @@ _ORDER: Final = {
     "truncated": 1,
     "setup": 2,
     "copies_outside_steps": 2,
+    "waits_outside_steps": 2,
 }
 # What copies cost is known without kernels; what a device does in pauses is not.
 _COPIES: Final = {"exposed_peer_copies", "staged_copies", "exposed_host_copies", "pageable_memory"}

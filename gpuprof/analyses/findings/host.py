@@ -7,13 +7,14 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from gpuprof.analyses.contract import reads
+from gpuprof.analyses.facts.awaited import NEAR_NS
 from gpuprof.analyses.facts.groups import Numbers
 from gpuprof.analyses.facts.pauses import pauses_of
 from gpuprof.analyses.facts.timeline import SHORT_NS
 from gpuprof.analyses.findings.contract import Finding, Scope
 from gpuprof.analyses.findings.memory import migration_pauses
 from gpuprof.analyses.findings.next_recording import how_to_record_calls, how_to_record_host
-from gpuprof.analyses.findings.set_up import SET_UP_READS, set_up_of
+from gpuprof.analyses.findings.set_up import SET_UP_READS, is_loading, set_up_of
 from gpuprof.analyses.findings.synchronising import (
     SYNCHRONISING_READS,
     Waited,
@@ -58,7 +59,7 @@ _CAUSES: Final = {
     _SYNCHRONISING: _Cause(
         "has no work because the host waited in",
         "launching ahead",
-        "launch what follows before the host waits",
+        "",  # by what was read, see `synchronising.waited`
     ),
     "mpi": _Cause(
         "has no work while the host is in MPI",
@@ -143,14 +144,12 @@ def of_scope(scope: Scope) -> Iterator[Finding]:
         rows = chosen[causes[chosen] == cause]
         stretches = pieces.stretches.take(rows)
         waits = intersection(union(stretches.start_ns, stretches.end_ns), pauses)
-        place = _place(scope, pieces, rows, lengths[rows])
         if _NAMES[cause] != _SYNCHRONISING:
+            place = _place(scope, pieces, rows, lengths[rows])
             yield _finding(_NAMES[cause], scope, scope.per_step(waits), place)
             continue
         cost_ns = scope.per_step(together([waits, gaps]))
-        if 2 * scope.per_step(gaps) > cost_ns:
-            place = _NOWHERE  # what fills gaps of some microseconds is not looked into
-        yield _waiting(scope, cost_ns, place, waited(scope, pieces, rows, lengths[rows]))
+        yield _waiting(scope, cost_ns, waited(scope, pieces, rows, lengths[rows]))
 
 
 def _causes(profile: Profile) -> Numbers:
@@ -162,16 +161,26 @@ def _causes_of_pieces(profile: Profile) -> Numbers:
     pieces = pieces_of(profile)
     of_label = [_NAMES.index(_OF_LABEL.get(kind, _HOST_LATE)) for kind, _ in pieces.labels]
     causes = np.array(of_label, np.int64)[pieces.stretches.label]
-    order = np.lexsort((pieces.stretches.start_ns, pieces.pause))
-    is_first = np.diff(pieces.pause[order], prepend=-1) > 0
-    synchronised = pieces.pause[order][is_first & (causes[order] == _NAMES.index(_SYNCHRONISING))]
-    is_late = causes == _NAMES.index(_HOST_LATE)
-    lengths = pieces.stretches.end_ns - pieces.stretches.start_ns
-    late_ns = np.bincount(pieces.pause, np.where(is_late, lengths, 0))
-    # Without the call that waited, the host would have launched before the pause; what takes it
-    # longer than launches do is work of its own, with or without the call.
-    is_launching = np.isin(pieces.pause, synchronised) & (late_ns[pieces.pause] <= _LONG_NS)
-    return np.where(is_late & is_launching, _NAMES.index(_SYNCHRONISING), causes)
+    # A call that waits drained a device only where it covers the end of its last work; one that
+    # begins later is slow by itself.
+    drained = np.sort(pauses_of(profile).start_ns)
+    start, end = pieces.stretches.start_ns, pieces.stretches.end_ns
+    is_draining = np.searchsorted(drained, start) < np.searchsorted(drained, end, side="right")
+    is_draining &= causes == _NAMES.index(_SYNCHRONISING)
+    causes[(causes == _NAMES.index(_SYNCHRONISING)) & ~is_draining] = _NAMES.index(_HOST_LATE)
+    is_late, of_launch = (
+        causes == _NAMES.index(_HOST_LATE),
+        [k == "launch" for k, _ in pieces.labels],
+    )
+    is_launch = np.array(of_launch, bool)[pieces.stretches.label]
+    between_ns = np.bincount(pieces.pause, np.where(is_late & ~is_launch, end - start, 0))
+    # Programs that launch at once after a call spend 14 to 17 us between the two, Python more than
+    # 40: what takes the host longer is work of its own.
+    is_of_launch = (is_launch & ~is_loading(pieces)) | (between_ns[pieces.pause] <= NEAR_NS)
+    returned_ns = np.full(len(between_ns), np.iinfo(np.int64).max)
+    np.minimum.at(returned_ns, pieces.pause[is_draining], end[is_draining])
+    is_of_launch &= start >= returned_ns[pieces.pause]
+    return np.where(is_late & is_of_launch, _NAMES.index(_SYNCHRONISING), causes)
 
 
 class _Place(NamedTuple):
@@ -240,20 +249,15 @@ def _idle(scope: Scope, pauses: Intervals) -> Finding:
     )  # fmt: skip
 
 
-def _waiting(scope: Scope, cost_ns: int, place: _Place, of_host: Waited) -> Finding:
-    """A host that waited for results, with the call, what it read, and what it did then."""
-    cause, where = _CAUSES[_SYNCHRONISING], place.name or of_host.call
-    call = of_host.call or "a synchronising call"
-    is_other = bool(place.name) and place.name != of_host.call
-    then = f", {say_share(place.share)} of it in {place.name}" if is_other else ""
+def _waiting(scope: Scope, cost_ns: int, of_host: Waited) -> Finding:
+    """A host that waited for results, with the call and what it read."""
+    cause, call = _CAUSES[_SYNCHRONISING], of_host.call or "a synchronising call"
     suggestion = of_host.suggestion
     if not of_host.result:
-        long = f"{cause.suggestion}; {_other_work(scope, place)}"
-        is_short = place.mean_ns < _LONG_NS or place.name == of_host.call
-        suggestion = _advice(where) or (suggestion if is_short else long)
+        suggestion = _advice(of_host.call) or suggestion
     return Finding(
-        _SYNCHRONISING, scope, f"{cause.phrase} {call}{of_host.result}{then}", cost_ns, cost_ns,
-        cause.means, suggestion, "pauses", where,
+        _SYNCHRONISING, scope, f"{cause.phrase} {call}{of_host.result}", cost_ns, cost_ns,
+        cause.means, suggestion, "pauses", of_host.call,
     )  # fmt: skip
 
 

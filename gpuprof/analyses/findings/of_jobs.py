@@ -37,7 +37,13 @@ _MOST_NAMED: Final = 3
 _LEAST_PLACES: Final = 3
 # Devices that pay so many times the median are named.
 _MUCH_MORE: Final = 1.1
-_ORDER: Final = {"no_training": -1, "truncated": 1, "setup": 2, "copies_outside_steps": 2}
+_ORDER: Final = {
+    "no_training": -1,
+    "truncated": 1,
+    "setup": 2,
+    "copies_outside_steps": 2,
+    "waits_outside_steps": 2,
+}
 _WAITING, _TRANSFER = "collective_waiting", "collective_transfer"
 _SAMPLES: Final = ("sample", "outlier")
 SHARES: Final = (

@@ -28,7 +28,13 @@ from gpuprof.analyses.facts.timeline import (
 from gpuprof.analyses.facts.transfer_rows import sums_of, transfer_rows
 from gpuprof.analyses.findings.contract import Finding, Scope
 from gpuprof.analyses.findings.incomplete import INCOMPLETE_READS, incomplete
-from gpuprof.analyses.findings.set_up import SET_UP_READS, copies_outside, is_loading, set_up_of
+from gpuprof.analyses.findings.set_up import (
+    SET_UP_READS,
+    copies_outside,
+    is_loading,
+    set_up_of,
+    waits_outside,
+)
 from gpuprof.analyses.findings.transfers import memory_of
 from gpuprof.analyses.time.pauses import pieces_of
 from gpuprof.analyses.totals.activity_summary import SUM_READS, summed_up
@@ -102,6 +108,7 @@ def of_recording(profile: Profile, scopes: Sequence[Scope]) -> Iterator[Finding]
     yield from _unbalanced(scopes)
     yield from _set_up(profile, has_steps=any(scope.has_steps for scope in scopes))
     yield from _copies_outside(profile)
+    yield from _waits_outside(profile)
 
 
 def _all_of(profile: Profile, device: DeviceTimeline) -> Scope:
@@ -376,6 +383,26 @@ def _copies_outside(profile: Profile) -> Iterator[Finding]:
             "transfers",
             f"{end_name(route.src)} to {end_name(route.dst)}",
         )
+
+
+def _waits_outside(profile: Profile) -> Iterator[Finding]:
+    """Pauses outside the steps of each device whose next work had been launched before them."""
+    if not profile.unrestricted.has("api_calls"):
+        return
+    for device in _devices(profile):
+        waits = waits_outside(profile, device)
+        if waits.length:
+            yield Finding(
+                "waits_outside_steps",
+                _all_of(profile, device),
+                "waits before or after its steps although its next work is launched",
+                waits.length,
+                waits.length,
+                "overlap",
+                "see what its stream depends on: work that the recording does not hold, another"
+                " stream's event, a rank, a callback of the host",
+                "pauses",
+            )
 
 
 def _first_collectives(profile: Profile, device: DeviceTimeline) -> Intervals:

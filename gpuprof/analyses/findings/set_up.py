@@ -1,4 +1,7 @@
-"""Which idle time of a device is set-up, paid once: outside of phases, and in calls made once."""
+"""Which idle time of a device is set-up, paid once: outside of phases, and in calls made once.
+
+A pause whose next work was launched before it is none: the device waited.
+"""
 
 import re
 from collections.abc import Mapping
@@ -8,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuprof.analyses.contract import reads
+from gpuprof.analyses.facts.host_clock import host_clock
 from gpuprof.analyses.facts.launches import launches
-from gpuprof.analyses.facts.pauses import pauses_of
+from gpuprof.analyses.facts.pauses import NOT_LAUNCHED, pauses_of
 from gpuprof.analyses.facts.phases import PHASE_READS, phases
 from gpuprof.analyses.facts.step_times import SIMILAR
 from gpuprof.analyses.facts.timeline import (
@@ -28,6 +32,7 @@ from gpuprof.intervals import (
     covered_before,
     covered_within,
     difference,
+    intersection,
     union,
 )
 from gpuprof.profile import Profile
@@ -66,7 +71,8 @@ def set_up_of(profile: Profile, device: DeviceTimeline) -> Intervals:
     Where phases hold most of its kernels' work: all idle time outside of them. Otherwise the one
     pause that the program starts with, those that calls take which are made once, and those that
     are longer than all that the device does, unless there are three or more of about the same
-    length: no work is done again and again beside them.
+    length: no work is done again and again beside them. Pauses whose next work was launched
+    before them are left out, except where a launch loads code.
 
     Args:
         profile: The whole recording is read.
@@ -90,6 +96,27 @@ def copies_outside(profile: Profile, device: DeviceTimeline) -> Intervals:
     return NOTHING if spans is None else difference(device.exposed[TRANSFER], spans)
 
 
+def waits_outside(profile: Profile, device: DeviceTimeline) -> Intervals:
+    """When a device waits outside of its phases although its next work is launched.
+
+    Args:
+        profile: The whole recording is read.
+        device: As in `set_up_of`.
+    """
+    spans = _holding_most(profile, device)
+    return NOTHING if spans is None else difference(_waits(profile, device), spans)
+
+
+def _waits(profile: Profile, device: DeviceTimeline) -> Intervals:
+    """The pauses of a device whose next work was launched before, by a call that loads no code."""
+    recorded = pauses_of(profile)
+    is_waiting = (recorded.device == device.number) & (recorded.launch != NOT_LAUNCHED)
+    is_waiting &= (recorded.launch_ns <= recorded.start_ns) & host_clock(profile).is_known
+    pauses = Intervals(recorded.start_ns[is_waiting], recorded.end_ns[is_waiting])
+    is_once = _is_once(profile, device, pauses)
+    return intersection(Intervals(pauses.start[~is_once], pauses.end[~is_once]), device.span)
+
+
 def _holding_most(profile: Profile, device: DeviceTimeline) -> Intervals | None:
     """The phases of a device where they hold most of its kernels' work."""
     spans = _phases(profile, device)
@@ -100,9 +127,10 @@ def _holding_most(profile: Profile, device: DeviceTimeline) -> Intervals | None:
 
 def _of_device(profile: Profile, device: DeviceTimeline) -> Intervals:
     spans = _holding_most(profile, device)
+    waits = _waits(profile, device) if profile.unrestricted.has("api_calls") else NOTHING
     if spans is not None:
-        return device.idle_within(difference(device.span, spans))
-    pauses = device.idle
+        return difference(device.idle_within(difference(device.span, spans)), waits)
+    pauses = difference(device.idle, waits)
     length = pauses.end - pauses.start
     is_set_up = _is_start(device, pauses) | _is_once(profile, device, pauses)
     if profile.unrestricted.has("api_calls") and len(launches(profile.unrestricted).order):

@@ -45,6 +45,7 @@ class Changed:
         assumptions: A sentence for each change.
         is_balanced: Whether no rank waits for another.
         moved: Operations that come at other places in time than those around them; None for none.
+        gone: Operations that are removed; None for none.
     """
 
     measured: Measured
@@ -54,6 +55,7 @@ class Changed:
     assumptions: tuple[str, ...] = ()
     is_balanced: bool = False
     moved: Flags | None = None
+    gone: Flags | None = None
 
     def with_edges(self, rows: Flags | Int64s, times: Int64s | int, words: str = "") -> "Changed":
         """The same with other times for some edges, and a sentence about them."""
@@ -351,6 +353,9 @@ def _drop(profile: Profile, changed: Changed, text: str) -> Changed:
     words = (
         f"operations of {text} ({chosen.sum():,}) and their calls ({is_gone.sum():,}) are removed"
     )
+    left = o.start_ns[~chosen]
+    if len(left) and (later_ns := int(left.min() - o.start_ns.min())):
+        words += f"; the recording begins {say_ns(later_ns)} later, with the first one that is left"
     return changed.saying(f"{words}; operations that use their results take as long as before")
 
 
@@ -369,11 +374,12 @@ def _calls_within(profile: Profile, changed: Changed, text: str) -> Flags:
     if not (profile.unrestricted.has("nvtx_ranges") and len(calls)):
         return is_within
     ranges = ranges_like(profile.unrestricted, text)
-    start, end = calls.start_ns - calls.shift_ns, calls.end_ns - calls.shift_ns
     for low, high in runs(calls.thread):
         rows = (ranges.process == calls.process[low]) & (ranges.thread == calls.thread_id[low])
-        first = np.searchsorted(start[low:high], ranges.start_ns[rows], side="left")
-        last = np.searchsorted(end[low:high], ranges.end_ns[rows], side="right")
+        shift_ns = calls.clock.of(int(calls.process[low]))
+        opens, closes = ranges.start_ns[rows] + shift_ns, ranges.end_ns[rows] + shift_ns
+        first = np.searchsorted(calls.start_ns[low:high], opens, side="left")
+        last = np.searchsorted(calls.end_ns[low:high], closes, side="right")
         opened, closed = (
             np.bincount(places, minlength=high - low + 1)
             for places in (first, np.maximum(last, first))
@@ -390,9 +396,9 @@ def _without(changed: Changed, chosen: Flags, is_gone: Flags) -> Changed:
     gone = np.concatenate([is_gone, chosen, np.zeros(_items(graph) - calls - len(chosen), bool)])
     in_stream = np.isin(edges.kind, (kinds.STREAM, kinds.OVERLAP, kinds.DURATION))
     is_operation = (target >= calls) & gone[target]
-    # A wait for a stream then waits for the operation before; a wait for the copy or kernel itself
-    # is removed.
-    for_gone = np.isin(edges.kind, (kinds.DEFAULT_STREAMS, kinds.AWAITED)) & gone[source]
+    # A wait for a stream, also one that is inferred, then waits for the operation before; a wait
+    # for the copy itself is removed.
+    for_gone = (edges.kind == kinds.DEFAULT_STREAMS) & gone[source]
     in_thread = np.isin(edges.kind, (kinds.HOST_WORK, kinds.CALL, kinds.OTHER_THREAD))
     is_call = (target < calls) & gone[target]
     within = (edges.kind == kinds.CALL) | ((edges.kind == kinds.HOST_WORK) & gone[source])
@@ -404,6 +410,8 @@ def _without(changed: Changed, chosen: Flags, is_gone: Flags) -> Changed:
     never = (is_operation & ~in_stream & ~is_kept) | (is_call & ~in_thread) | for_gone
     places = np.concatenate([np.flatnonzero(is_gone), calls + np.flatnonzero(chosen)])
     changed = changed.with_edges(zero, 0).with_edges(never, NEVER)
+    earlier = np.zeros(len(chosen), bool) if changed.gone is None else changed.gone
+    changed = replace(changed.moving(chosen), gone=earlier | chosen)
     return changed.without_lag(graph.place[2 * places], graph.place[2 * places + 1])
 
 
@@ -428,7 +436,7 @@ def _hide(_: Profile, changed: Changed, text: str) -> Changed:
         changed = changed.adding(kinds.STREAM, source, target)
         # Copies that overlap still wait for the same.
         chained[rows[1:]] = source < target
-    changed = _bypassed(changed, chosen)
+    changed = _bypassed(changed, chosen, kinds.AWAITED)
     target, source = (graph.item[e] - len(graph.calls) for e in (edges.target, edges.source))
     to_early = _holds(is_early & chained, target) & (edges.kind != kinds.DURATION)
     from_late = _holds(chosen & ~is_early, source) & _holds(np.ones(len(o), bool), target)
@@ -466,14 +474,15 @@ def _routes(o: Operations, chosen: Flags) -> list[Int64s]:
     return np.split(rows, borders)
 
 
-def _bypassed(changed: Changed, chosen: Flags) -> Changed:
+def _bypassed(changed: Changed, chosen: Flags, *more_kinds: int) -> Changed:
     """Edges past some operations: from the one before them on their stream to what follows."""
     graph = changed.measured.graph
     o, edges = graph.operations, graph.edges
     before = np.where(chosen, NOT_FOUND, np.arange(len(o)))
     for low, high in runs(o.stream):
         before[low:high] = np.maximum.accumulate(before[low:high])
-    for kind in (kinds.STREAM, kinds.SYNCHRONISATION, kinds.SYNCHRONISATION_BY_NAME):
+    bypassed = (kinds.STREAM, kinds.SYNCHRONISATION, kinds.SYNCHRONISATION_BY_NAME)
+    for kind in (*bypassed, *more_kinds):
         past = _of(changed, kind, chosen, is_source=True)
         from_ = before[_operation(changed, past, is_source=True)]
         is_some = (from_ != NOT_FOUND) & ~_holds(chosen, _operation(changed, past))
@@ -570,7 +579,7 @@ def _before_messages(profile: Profile, graph: Graph) -> Flags:
     process, thread, since = read_columns(profile.unrestricted, _MESSAGES, 3)
     for low, high in runs(calls.thread):
         on = (process == calls.process[low]) & (thread == calls.thread_id[low])
-        when = since[on] + calls.shift_ns
+        when = since[on] + calls.clock.of(int(calls.process[low]))
         place = np.searchsorted(calls.start_ns[low:high], when, side="right")
         is_before[low + place[place > 0] - 1] = True
     return is_before

@@ -79,7 +79,9 @@ def effect(profile: Profile, changes: Sequence[str], steps: Steps) -> Effect:
     predicted = StepTime(before.graph, steps, changed).of_steps(
         replay(after.graph, after.with_lags).time_ns
     )
-    took = StepTime(before.graph, steps).of_steps(before.graph.time_ns)[0]
+    # What precedes the first operation that is left is no gain of a recording.
+    is_left = changed if changed.gone is not None and not changed.is_balanced else None
+    took = StepTime(before.graph, steps, is_left).of_steps(before.graph.time_ns)[0]
     won_ns = np.rint(took - predicted.mean(axis=0)).astype(np.int64)
     return Effect(won_ns, "; ".join(changed.assumptions))
 
@@ -94,6 +96,8 @@ def unexplained(before: Measured) -> float:
 def doubt(before: Measured) -> str:
     """Why there is no prediction, as a sentence; empty where there is one."""
     graph, share = before.graph, unexplained(before)
+    if not graph.calls.clock.is_known:
+        return "the clocks of GPU and host disagree, and no constant sets them right"
     for kind, most in _MOST_AGAINST.items():
         against = graph.doubts.get(f"{KINDS[kind].name}: back in time", 0)
         edges = int((graph.edges.kind == kind).sum())
@@ -125,10 +129,10 @@ def doubt(before: Measured) -> str:
 class StepTime:
     """The time of a step in a replay: the median over a phase, or the time of the recording.
 
-    The recording lasts from the start of its first operation to the end of the last one. A step
-    border moves with the instant before it on the busiest stream of each device; operations that
-    a change moves to another place in time move no border. The last device counts, or the mean
-    over devices where no rank waits for another.
+    The recording lasts from the start of its first operation to the end of the last one that is
+    not removed. A step border moves with the instant before it on the busiest stream of each
+    device; operations that a change moves to another place in time, or removes, move no border. The
+    last device counts, or the mean over devices where no rank waits for another.
 
     Args:
         graph: The graph as recorded.
@@ -170,10 +174,13 @@ def _borders(graph: Graph, steps: Steps, device: int, changed: Changed | None) -
     o = graph.operations
     on = np.flatnonzero(o.device == device)
     on = on if len(on) else np.arange(len(o))
+    if changed is not None and changed.gone is not None and not changed.gone[on].all():
+        on = on[~changed.gone[on]]
     if steps.times is None:
         places = np.stack([graph.starts[on], graph.ends[on]])
         return _Borders(places, np.zeros_like(places))
-    starts, ends = steps.times
+    # Steps are on the clock of the device.
+    starts, ends = (times + o.shifts_ns.get(device, 0) for times in steps.times)
     if changed is not None and changed.moved is not None and not changed.moved[on].all():
         on = on[~changed.moved[on]]
     since = np.stack([starts, ends]) - graph.origin_ns

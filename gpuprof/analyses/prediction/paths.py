@@ -120,13 +120,13 @@ def _ranges(profile: Profile, graph: Graph, items: Int64s) -> tuple[Int64s, list
     shown = [masked(text) for text, _, _ in ranges.labels]
     texts += sorted({*shown} - {""})
     of_label = np.array([texts.index(text) for text in shown], np.int64)
-    started = calls.start_ns - calls.shift_ns
     rows = np.flatnonzero(items < len(calls))
     called = items[rows]
     for (process, thread), its in ranges.lanes.items():
         on = (calls.process[called] == process) & (calls.thread_id[called] == thread)
         begun = rows[on][np.argsort(calls.start_ns[called[on]], kind="stable")]
-        opened = open_at(ranges.take(its), started[items[begun]], is_outermost=False)
+        started = calls.start_ns[items[begun]] - calls.clock.of(process)
+        opened = open_at(ranges.take(its), started, is_outermost=False)
         inside = opened >= 0
         number[begun[inside]] = of_label[ranges.label[its[opened[inside]]]]
     return number, texts

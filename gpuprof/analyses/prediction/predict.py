@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from gpuprof.analyses.facts.host_clock import host_clock
 from gpuprof.analyses.facts.phases import Phase, phases
 from gpuprof.analyses.prediction.changes import FAST, SLOW, USUAL, Changed, apply, replayable
 from gpuprof.analyses.prediction.effects import (
@@ -22,12 +23,13 @@ from gpuprof.analyses.prediction.graph import KINDS, PROVENANCES, Graph
 from gpuprof.analyses.prediction.paths import Path, PathPart, named, path, times
 from gpuprof.analyses.prediction.recorded import Flags
 from gpuprof.analyses.prediction.replay import Measured, Replay, replay
+from gpuprof.analyses.transfers.clock_offsets import clock_notes
 from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import Int64s
 from gpuprof.kernel_names import short_names
 from gpuprof.profile import Profile
 from gpuprof.schema import FLOAT, INT, TEXT, Column, Kind, Schema
-from gpuprof.units import format_signed, say_ns, say_share, say_signed_ns
+from gpuprof.units import format_signed, say_ns, say_share
 
 PREDICTION: Final = Schema(
     "prediction",
@@ -183,7 +185,7 @@ def predict(profile: Profile, changes: Sequence[str]) -> Prediction:
         tuple(changes),
         _headline(rows[chosen], reason, is_changed=bool(changes)),
         tables,
-        tuple(_notes(replays, share, paths, reason)),
+        tuple(_notes(profile, replays, share, paths, reason)),
     )
 
 
@@ -366,7 +368,7 @@ def _short(name: str) -> str:
 
 
 def _notes(
-    replays: _Replays, share: float, paths: Sequence[dict[str, Any]], reason: str
+    profile: Profile, replays: _Replays, share: float, paths: Sequence[dict[str, Any]], reason: str
 ) -> Iterator[str]:
     yield (
         f"Replayed with usual latencies only, the span differs by"
@@ -380,10 +382,8 @@ def _notes(
             f"Next bottleneck: {top['kind']} {_short(top['name'])},"
             f" {say_ns(top['after_ns'])} of {say_ns(total_ns)} on the critical path."
         )
-    if shift := replays.measured.graph.calls.shift_ns:
-        yield (
-            f"The clocks of GPU and host disagree: {say_signed_ns(shift)} was added to all host"
-            " times, so that the fastest launch takes 5 us."
-        )
+    if note := host_clock(profile).note():
+        yield note
+    yield from clock_notes(profile) if replays.measured.graph.operations.shifts_ns else ()
     for text, count in replays.measured.graph.doubts.items():
         yield f"{text}: {count:,}; edges that do not fit are left out."

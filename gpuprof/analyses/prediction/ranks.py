@@ -25,7 +25,8 @@ def meetings(profile: Profile, o: Operations) -> tuple[Int64s, Int64s, Int64s, I
         return nothing, nothing, nothing, nothing, o.took_ns
     parts = collective_parts(profile)
     kernels = parts.kernels
-    places = np.stack([kernels.start_ns, kernels.end_ns, kernels.device])
+    times = (kernels.start_ns + parts.shift_ns, kernels.end_ns + parts.shift_ns)
+    places = np.stack([*times, kernels.device])
     keys = np.stack([o.start_ns, o.end_ns, o.device])[:, rows]
     code = np.unique(np.concatenate([places, keys], axis=1), axis=1, return_inverse=True)[1]
     of_code = np.full(int(code.max()) + 1, NOT_FOUND)

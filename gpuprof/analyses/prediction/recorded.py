@@ -12,8 +12,12 @@ import pyarrow as pa
 
 from gpuprof.analyses.contract import reads
 from gpuprof.analyses.facts.calls import NOT_FOUND, pair_places
+from gpuprof.analyses.facts.collective_parts import PARTS_READS, collective_parts
 from gpuprof.analyses.facts.groups import Numbers, numbered
 from gpuprof.analyses.facts.growing import columns_of
+from gpuprof.analyses.facts.host_activity import HOST_READS
+from gpuprof.analyses.facts.host_clock import HostClock, host_clock
+from gpuprof.analyses.facts.rank_matching import clock_shifts
 from gpuprof.cuda import is_communication, is_waiting
 from gpuprof.facts import HOST, UNKNOWN
 from gpuprof.intervals import Int64s
@@ -23,6 +27,8 @@ Flags = npt.NDArray[np.bool_]
 
 _PLACED: Final = "start_ns end_ns process_id device_id context_id stream_id correlation_id"
 RECORDED_READS: Final = reads(
+    HOST_READS,
+    PARTS_READS,
     kernels=f"{_PLACED} name",
     memcpys=f"{_PLACED} memcpy_kind src_memory_kind dst_memory_kind path src_device_id"
     " dst_device_id bytes",
@@ -32,14 +38,6 @@ RECORDED_READS: Final = reads(
 )
 # cudaMemcpy_v3020 is cudaMemcpy.
 _VERSION: Final = re.compile(r"(_v\d+)?(_ptsz|_ptds)?$")
-# Clocks disagree where more than this share of work starts before its launch; or where none starts
-# so soon after it, and more than this share of calls return before the work they wait for ends.
-_MOST_EARLY: Final = 0.05
-_SOON_NS: Final = 1_000_000
-_MOST_RETURNED: Final = 0.5
-_LEAST_LAUNCHES: Final = 100
-# The time of the fastest launches.
-_LAUNCH_NS: Final = 5_000
 # Kinds of operations.
 KERNEL, COLLECTIVE, COPY, MEMSET = range(4)
 
@@ -71,15 +69,15 @@ class Calls:
     """Outermost CUDA calls, by process, thread and start; one element each.
 
     Args:
-        start_ns: Start on the host.
-        end_ns: End on the host.
+        start_ns: Start, on the clock of the operations.
+        end_ns: End, on the same clock.
         process: Its process.
         thread_id: Its thread.
         thread: A number for its process and thread.
         is_waiting: Whether it is synchronous by its name.
         label: Index into ``labels``.
         labels: Names of calls.
-        shift_ns: Added to their times, where the clocks of host and devices disagree.
+        clock: What sets other times of their hosts on the same clock.
     """
 
     start_ns: Int64s
@@ -90,7 +88,7 @@ class Calls:
     is_waiting: Flags
     label: Numbers
     labels: Sequence[str]
-    shift_ns: int = 0
+    clock: HostClock
 
     def __len__(self) -> int:
         """How many there are."""
@@ -119,6 +117,7 @@ class Operations:
         is_pageable: Whether it is a copy of pageable memory.
         call: Index of the call that launched it; `NOT_FOUND` where unknown.
         correlation: Its correlation id.
+        shifts_ns: Device to what was added to its times, where the clocks of ranks are apart.
     """
 
     start_ns: Int64s
@@ -138,6 +137,7 @@ class Operations:
     is_pageable: Flags
     call: Int64s
     correlation: Int64s
+    shifts_ns: Mapping[int, int]
 
     def __len__(self) -> int:
         """How many there are."""
@@ -208,35 +208,29 @@ def _recorded(profile: Profile) -> Recorded:
         is_pageable=pageable[order] == 1,
         call=_looked_up(ids, outer, process[order], correlation[order]),
         correlation=correlation[order],
+        shifts_ns={},
     )
-    shift = _shift_ns(operations, calls)
-    if shift:
-        start, end = calls.start_ns + shift, calls.end_ns + shift
-        calls = replace(calls, start_ns=start, end_ns=end, shift_ns=shift)
+    operations, clock = _on_one_clock(profile, operations)
+    start, end = (clock.on_devices(ns, calls.process) for ns in (calls.start_ns, calls.end_ns))
+    calls = replace(calls, start_ns=start, end_ns=end, clock=clock)
     return Recorded(operations, calls, ids, outer)
 
 
-def _shift_ns(operations: Operations, calls: Calls) -> int:
-    """How far the host's clock is behind that of the devices; 0 where they agree.
-
-    They disagree where work starts before its launch, or where none starts soon after its launch
-    although calls that wait for work return before it ends. Then the least time from a launch to
-    its work is set to the usual one. Recordings of several processes are left as they are.
-    """
-    launched = np.flatnonzero(operations.call != NOT_FOUND)
-    if len(launched) < _LEAST_LAUNCHES or len(np.unique(operations.process)) > 1:
-        return 0
-    call = operations.call[launched]
-    late = operations.start_ns[launched] - calls.start_ns[call]
-    is_off = (late < 0).mean() > _MOST_EARLY
-    if not is_off and late.min() > _SOON_NS:
-        order = np.argsort(calls.start_ns[call], kind="stable")
-        waiting = np.flatnonzero(calls.is_waiting)
-        at = np.searchsorted(calls.start_ns[call[order]], calls.start_ns[waiting]) - 1
-        ends = operations.end_ns[launched[order[np.maximum(at, 0)]]]
-        is_early = (ends > calls.end_ns[waiting])[at >= 0]
-        is_off = len(is_early) > 0 and is_early.mean() > _MOST_RETURNED
-    return int(late.min()) - _LAUNCH_NS if is_off else 0
+def _on_one_clock(profile: Profile, o: Operations) -> tuple[Operations, HostClock]:
+    """Operations on the clock of the first rank, and what sets the times of hosts on it."""
+    clock, shifts = host_clock(profile), dict[int, int]()
+    if (o.kind == COLLECTIVE).any() and (o.device != o.device[0]).any():
+        shifts = clock_shifts(collective_parts(profile).offsets)
+    if not shifts:
+        return o, clock
+    added, of_processes = np.zeros(len(o), np.int64), dict(clock.shifts_ns)
+    for device, shift_ns in shifts.items():
+        added[o.device == device] = shift_ns
+        for process in np.unique(o.process[o.device == device]).tolist():
+            of_host = clock.shifts_ns.get(process, 0)
+            of_processes[process] = None if of_host is None else of_host + shift_ns
+    start, end = o.start_ns + added, o.end_ns + added
+    return replace(o, start_ns=start, end_ns=end, shifts_ns=shifts), HostClock(of_processes)
 
 
 def _read_operations(profile: Profile, table: str, labels: "_Labels") -> list[Any]:
@@ -275,7 +269,7 @@ def _read_calls(profile: Profile) -> tuple[Calls, Int64s, Int64s]:
     """The outermost calls; sorted process and correlation ids, and the outermost call of each."""
     if not profile.has("api_calls"):
         none = np.empty(0, np.int64)
-        calls = Calls(none, none, none, none, none, none.astype(bool), none, [])
+        calls = Calls(none, none, none, none, none, none.astype(bool), none, [], HostClock())
         return calls, np.empty((2, 0), np.int64), none
     names = _Labels()
     name, start, end, process, thread, correlation = names.read(
@@ -303,6 +297,7 @@ def _read_calls(profile: Profile) -> tuple[Calls, Int64s, Int64s]:
         is_waiting=np.array([*map(is_waiting, labels)], bool)[label],
         label=label,
         labels=labels,
+        clock=HostClock(),
     )
     with_id = np.flatnonzero(correlation[order] >= 0)
     ids = np.stack([process[order], correlation[order]])[:, with_id]

@@ -101,7 +101,8 @@ class Waits:
             return nothing, nothing
         columns = read_columns(profile, _SYNCHRONISATIONS, len(_Synchronisations._fields))
         syncs = _Synchronisations(*(column.astype(np.int64) for column in columns))
-        syncs = syncs._replace(start=syncs.start + self._maker.calls.shift_ns)
+        clock = self._maker.calls.clock
+        syncs = syncs._replace(start=clock.on_devices(syncs.start, syncs.process))
         syncs = syncs._replace(since=np.minimum(syncs.start, self._recorded_at(syncs)))
         has_source = syncs.src_stream != UNKNOWN
         is_wait = syncs.is_wait == 1
@@ -158,20 +159,15 @@ class Waits:
     def _by_name(self, is_blocked: Flags) -> tuple[Int64s, Int64s]:
         """Calls that wait by their name, where the recording has no synchronisation for them.
 
-        They wait for the last operation to end before they return, among those launched before.
+        They wait for the last operation of each stream, among those launched before, that ended
+        before they returned.
         """
         o, c = self._maker.operations, self._maker.calls
         called = np.flatnonzero(c.is_waiting & ~is_blocked)
         u = np.full(len(called), UNKNOWN)
         rows, chosen = self.last_before(c.start_ns[called], c.process[called], u, u)
         fits = o.end_ns[chosen] <= c.end_ns[called[rows]]
-        rows, chosen = rows[fits], chosen[fits]
-        # Later values overwrite earlier ones: the last operation to end remains.
-        order = np.argsort(o.end_ns[chosen], kind="stable")
-        last = np.full(len(called), NOT_FOUND)
-        last[rows[order]] = chosen[order]
-        has_one = last != NOT_FOUND
-        return called[has_one], last[has_one]
+        return called[rows[fits]], chosen[fits]
 
     def _copies(self) -> tuple[Int64s, Int64s]:
         """Copies of pageable memory, and copies whose call is synchronous."""

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis, reads
-from gpuprof.analyses.facts.host_activity import clocks_agree
+from gpuprof.analyses.facts.host_clock import host_clock
 from gpuprof.analyses.facts.nvtx import RANGE_READS
 from gpuprof.analyses.facts.timeline import TIMELINE_READS, DeviceTimeline, timelines
 from gpuprof.analyses.merge import JobStates, Merge, State, ordered
@@ -169,7 +169,7 @@ def _ended(profile: Profile, gap_rows: list[dict[str, Any]]) -> list[dict[str, A
         for rank, (table, (name, where)) in enumerate(_ENDERS.items())
         if profile.has(table)
     ]
-    tells_host = profile.has("api_calls") and clocks_agree(profile)
+    tells_host = profile.has("api_calls") and host_clock(profile).is_known
     rows: list[dict[str, Any]] = profile.query(f"""
         WITH gaps AS ({_values(columns, values)}),
         enders AS (
@@ -191,6 +191,12 @@ def _host(profile: Profile, ended: list[dict[str, Any]]) -> list[dict[str, Any]]
     columns = ("number", "start_ns", "end_ns", "process_id", "launch_ns", "thread_id")
     if not ended or "launch_ns" not in ended[0]:
         return []
+    # Pauses are looked for on the clock of the host, and its times then set on the devices'.
+    shifts = {row["number"]: host_clock(profile).of(row["process_id"]) for row in ended}
+    ended = [
+        row | {name: row[name] - shifts[row["number"]] for name in ("start_ns", "end_ns")}
+        for row in ended
+    ]
     # Of millions of calls and ranges, few are near: the others need not be joined.
     during = _near((row["start_ns"], row["end_ns"]) for row in ended)
     around = _near((ns, ns + 1) for row in ended if (ns := row["launch_ns"]) is not None)
@@ -208,6 +214,9 @@ def _host(profile: Profile, ended: list[dict[str, Any]]) -> list[dict[str, Any]]
         FROM launched l LEFT JOIN calls c ON c.number = l.number
             LEFT JOIN ranges r ON r.number = l.number
             LEFT JOIN filling f ON f.number = l.number""").to_pylist()
+    for row in rows:
+        if row["launch_ns"] is not None:
+            row["launch_ns"] += shifts[row["number"]]
     return rows
 
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis
 from gpuprof.analyses.facts.groups import Numbers, groups
-from gpuprof.analyses.facts.host_activity import clocks_agree
+from gpuprof.analyses.facts.host_clock import host_clock, launched_ns
 from gpuprof.analyses.facts.launches import LAUNCH_READS, launches
 from gpuprof.analyses.merge import of_files
 from gpuprof.facts import UNKNOWN
@@ -51,8 +51,9 @@ def launch_latency(profile: Profile) -> pa.Table:
     """
     all_launches = launches(profile)
     activities = all_launches.activities
-    waited = all_launches.of(activities.start_ns) - all_launches.launch_ns
-    agree = clocks_agree(profile)
+    places = np.arange(len(all_launches.order))
+    waited = all_launches.of(activities.start_ns) - launched_ns(profile, places)
+    agree = host_clock(profile).is_known
     rows = []
     for table, kind in _KINDS.items():
         low, high = activities.tables.get(table, (0, 0))

@@ -8,7 +8,7 @@ stream or device that ended just before, where there is such work; else for the 
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -18,7 +18,7 @@ from gpuprof.analyses.contract import Analysis, reads
 from gpuprof.analyses.facts.awaited import AWAITED_READS, NEAR_NS, awaited, streams_of
 from gpuprof.analyses.facts.calls import NOT_FOUND
 from gpuprof.analyses.facts.groups import Numbers, groups
-from gpuprof.analyses.facts.host_activity import clocks_agree
+from gpuprof.analyses.facts.host_clock import host_clock
 from gpuprof.analyses.facts.launches import ALL_THREADS, launches
 from gpuprof.analyses.facts.nvtx import OF_ONE_CALL, RANGE_READS, STEP_MARK, patterns, ranges_of
 from gpuprof.analyses.facts.pauses import NOT_LAUNCHED, PAUSE_READS, Pauses, pauses_of
@@ -207,7 +207,7 @@ def pieces_of(profile: Profile) -> Pieces:
 
 def _pieces(profile: Profile) -> Pieces:
     all_pauses, labels = pauses_of(profile), _Labels()
-    is_launched = (all_pauses.launch != NOT_LAUNCHED) & clocks_agree(profile)
+    is_launched = (all_pauses.launch != NOT_LAUNCHED) & host_clock(profile).is_known
     # Such a device works for another process, whose calls are not in this recording.
     is_launched &= ~np.isin(all_pauses.device, far_ends(profile))
     unknown = np.flatnonzero(~is_launched)
@@ -301,7 +301,9 @@ def _ranges(profile: Profile, hull: Intervals, labels: _Labels) -> _Layers:
     """NCCL's calls, the operations that the program called, the nearest names that people gave."""
     if not profile.has("nvtx_ranges"):
         return [{}]
-    nvtx = ranges_of(profile)
+    nvtx, clock = ranges_of(profile), host_clock(profile)
+    start, end = (clock.on_devices(ns, nvtx.process) for ns in (nvtx.start_ns, nvtx.end_ns))
+    nvtx = replace(nvtx, start_ns=start, end_ns=end)
     nccl, operations, ranges = {}, {}, {}
     details = [text.removesuffix(", *") for text in patterns([t for t, _, _ in nvtx.labels])]
     for number, ((text, domain, kind), detail) in enumerate(zip(nvtx.labels, details, strict=True)):

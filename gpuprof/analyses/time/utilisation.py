@@ -1,11 +1,13 @@
 """How much of its span each device runs kernels, and why it does not run more."""
 
+from dataclasses import replace
 from typing import Any, Final
 
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis, reads
-from gpuprof.analyses.facts.host_activity import HOST_READS, clocks_agree, host_calls
+from gpuprof.analyses.facts.host_activity import HOST_READS, host_calls
+from gpuprof.analyses.facts.host_clock import host_clock
 from gpuprof.analyses.facts.timeline import (
     LOCAL_COPY,
     TIMELINE_READS,
@@ -74,9 +76,11 @@ def utilisation(profile: Profile) -> pa.Table:
 
 def _host(profile: Profile) -> tuple[Intervals, Intervals] | None:
     recording = profile.unrestricted
-    if not recording.has("api_calls") or not clocks_agree(recording):
+    if not recording.has("api_calls") or not (clock := host_clock(recording)).is_known:
         return None
     calls = host_calls(recording)
+    start, end = (clock.on_devices(ns, calls.process) for ns in (calls.start_ns, calls.end_ns))
+    calls = replace(calls, start_ns=start, end_ns=end)
     return calls.waiting, calls.any
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from gpuprof.analyses.facts.calls import NOT_FOUND
 from gpuprof.analyses.facts.collective_parts import collective_parts
 from gpuprof.analyses.facts.communication import collective_of
+from gpuprof.analyses.facts.host_clock import host_clock
 from gpuprof.analyses.facts.rank_matching import NO_CALL
 from gpuprof.analyses.prediction.build import graph_of
 from gpuprof.analyses.prediction.graph import Graph
@@ -27,7 +28,7 @@ from gpuprof.facts import HOST, UNKNOWN
 from gpuprof.profile import Profile
 from gpuprof.render.cells import clean
 from gpuprof.render.exporters.contract import Parts
-from gpuprof.units import encodable, say_signed_ns
+from gpuprof.units import encodable
 from gpuprof.xspace import encoded
 
 NEEDS: Final = ()
@@ -110,11 +111,8 @@ class _Trace:
     def notes(self) -> Iterator[str]:
         """What the files do not say."""
         graph, ranks = self._graph, self.ranks
-        if graph.calls.shift_ns:
-            yield (
-                "The clocks of GPU and host disagree:"
-                f" {say_signed_ns(graph.calls.shift_ns)} was added to all host times."
-            )
+        if note := host_clock(self._profile).note():
+            yield note
         for doubt, count in graph.doubts.items():
             yield f"{doubt}: {count:,}; edges that do not fit are left out."
         if ranks.left_out:
@@ -215,7 +213,9 @@ class _Trace:
     def _collective(self, row: int) -> tuple[bytes, bool]:
         """A communication kernel, and whether a simulator knows all of it."""
         o = self._graph.operations
-        place = int(o.start_ns[row]), int(o.end_ns[row]), int(o.device[row])
+        device = int(o.device[row])
+        shift_ns = o.shifts_ns.get(device, 0)
+        place = int(o.start_ns[row]) - shift_ns, int(o.end_ns[row]) - shift_ns, device
         message = self._messages.get(place, {})
         name = message.get("collective") or collective_of(o.labels[int(o.label[row])])[0]
         node_type = {"send": _SEND, "recv": _RECEIVE}.get(name.lower(), _COLLECTIVE)

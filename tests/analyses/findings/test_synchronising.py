@@ -119,35 +119,77 @@ def test_a_flag_that_few_steps_read_is_no_part_of_each():
 
 
 def test_the_advice_is_of_what_the_host_does_after_it_waited():
-    """It waits for 3 us of a pause of 37, and then frees and allocates memory for 30."""
+    """It waits for 1 us of a pause of 37, and then frees and allocates memory for 30."""
     kernels, calls = [], []
     for step in range(20):
         at, row = step * 40 * US, {"correlation_id": step}
         kernels.append((at + 5 * US, at + 8 * US, row))
         calls += [(at, at + US, row), (at + 3 * US, at + 9 * US, {"name": WAIT})]
         calls.append((at + 9 * US, at + 39 * US, {"name": "cudaMalloc"}))
-    row = rows(draw(kernels=kernels, api_calls=calls))["synchronising_call"]
+    by_cause = rows(draw(kernels=kernels, api_calls=calls))
 
-    assert row["where"] == "cudaMalloc"
-    assert f"waited in {WAIT}, 8" in row["finding"]
-    assert row["suggestion"].startswith("allocate memory once")
+    late, waited = (by_cause[cause] for cause in ("host_late", "synchronising_call"))
+    assert (late["where"], late["cost_ns"]) == ("cudaMalloc", 31 * US)
+    assert late["suggestion"].startswith("allocate memory once")
+    # The end of the call, and the launch after it.
+    assert (waited["where"], waited["cost_ns"]) == (WAIT, US + 5 * US)
 
 
 @pytest.mark.parametrize(
-    ("own", "cause"), [(100, "synchronising_call"), (190, "synchronising_call"), (900, "host_late")]
+    ("away", "costs"),
+    [
+        pytest.param(5, {"synchronising_call": 25}, id="launches-at-once"),
+        pytest.param(20, {"synchronising_call": 40}, id="launches-soon"),
+        pytest.param(21, {"host_late": 21, "synchronising_call": 20}, id="launches-later"),
+        pytest.param(100, {"host_late": 100, "synchronising_call": 20}, id="is-away"),
+        pytest.param(900, {"host_late": 900, "synchronising_call": 20}, id="is-long-away"),
+    ],
 )
-def test_what_the_host_does_for_long_after_a_short_wait_is_its_own_work(own, cause):
-    """Kernels of 3 ms; after each the host returns from its wait and is away for a while."""
-    kernels, calls = [], []
-    at = 0
-    for step in range(12):
-        row = {"correlation_id": step}
-        calls += [(at, at + 5 * US, row), (at + 5 * US, at + 3_020 * US, {"name": WAIT})]
-        kernels.append((at + 10 * US, at + 3_010 * US, row))
-        at += (3_020 + own) * US
+def test_a_call_that_waits_costs_what_is_left_of_it_and_the_launch_after_it(away, costs):
+    """Kernels of 300 us; after each the host returns from its wait and is away for a while."""
+    profile = returning(away)
 
-    [row] = rows(draw(kernels=kernels, api_calls=calls)).values()
-    assert row["cause"] == cause
-    if cause == "host_late":
-        assert "in no call or range that was recorded" in row["finding"]
-        assert "--sample=process-tree" in row["suggestion"]
+    cost_ns = {row["cause"]: row["cost_ns"] for row in rows(profile).values()}
+    assert cost_ns == {cause: us * US for cause, us in costs.items()}
+    if "host_late" in costs:
+        finding = rows(profile)["host_late"]["finding"]
+        assert ("in no call or range that was recorded" in finding) == (away >= 200)
+
+
+def returning(away, *, wait=(5, 320), other=None, steps=12):
+    """Kernels of 300 us on device 0, after each of which the host does something.
+
+    Args:
+        away: How long the host is away at the end of each step, in us.
+        wait: When a call waits in each step, in us.
+        other: When a kernel ends on device 1 in each step; None for no such device.
+        steps: How many steps.
+    """
+    kernels, calls, at = [], [], 0
+    for step in range(steps):
+        row = {"correlation_id": step}
+        calls += [(at, at + 5 * US, row), (at + wait[0] * US, at + wait[1] * US, {"name": WAIT})]
+        kernels.append((at + 10 * US, at + 310 * US, row))
+        if other is not None:
+            beside = {"correlation_id": 1000 + step}
+            calls.insert(-1, (at + US, at + 2 * US, beside))
+            kernels.append((at + 300 * US, at + other * US, beside | {"device_id": 1}))
+        at += (max(wait[1], 320) + away) * US
+    return draw(kernels=kernels, api_calls=calls)
+
+
+def test_a_call_that_waits_for_nothing_is_slow_by_itself():
+    """It begins 10 us after the device has drained, and lasts for 60."""
+    by_cause = rows(returning(0, wait=(320, 380)))
+
+    assert "synchronising_call" not in by_cause
+    assert by_cause["host_late"]["where"] == WAIT
+    assert f"launches late, 75.0 % of it in {WAIT}" in by_cause["host_late"]["finding"]
+
+
+def test_a_call_that_waits_for_another_device_has_waited():
+    row = rows(returning(0, wait=(320, 380), other=375))["synchronising_call"]
+
+    assert (row["device_id"], row["where"]) == (0, WAIT)
+    # 60 us in it, and 10 us of the launch after it.
+    assert row["cost_ns"] == 70 * US

@@ -8,6 +8,7 @@ from drawing import draw
 from measured import scope_of
 
 from gpuprof.analyses.facts.timeline import timeline_of, timelines
+from gpuprof.analyses.findings.findings import findings
 from gpuprof.analyses.findings.recording import of_recording
 from gpuprof.analyses.findings.scopes import scopes
 from gpuprof.analyses.findings.set_up import set_up_of
@@ -189,6 +190,42 @@ def test_without_phases_the_pause_that_a_program_starts_with_is_set_up(pauses, s
     found_set_up = set_up_of(profile, timeline_of(profile, 0))
 
     assert (found_set_up.end - found_set_up.start).tolist() == set_up
+
+
+@pytest.mark.parametrize(
+    ("launch", "is_set_up"),
+    [(-300 * US, False), (20 * US, False), (21 * US, True), (9_000 * US, True)],
+)
+def test_without_phases_a_pause_whose_next_work_was_launched_before_is_a_wait(launch, is_set_up):
+    """It is the first and by far the longest one."""
+    kernels, calls = [(0, 20 * US, {"correlation_id": 1})], [(-10 * US, -8 * US)]
+    for number in range(5):
+        at = 10 * MS + number * 150 * US
+        row = {"correlation_id": 2 + number, "name": f"kernel {number}"}
+        kernels.append((at, at + 100 * US, row))
+        calls.append((at - 20 * US, at - 18 * US) if number else (launch, launch + 2 * US))
+    rows = [(*times, {"correlation_id": 1 + number}) for number, times in enumerate(calls)]
+    profile = draw(kernels=kernels, api_calls=rows)
+
+    assert set_up_of(profile, timeline_of(profile, 0)).length == is_set_up * 9_980 * US
+    of_device = {row["cause"]: row for row in findings(profile).to_pylist()}
+    assert ("setup" in of_device) == is_set_up
+    if not is_set_up:
+        assert of_device["waits_for_stream"]["cost_ns"] == 9_980 * US
+
+
+@pytest.mark.parametrize("launch", [-US, 2 * MS])
+def test_outside_of_phases_a_pause_whose_next_work_was_launched_before_is_a_wait(launch):
+    tables, copy = steps(10, begin=100 * MS), {"correlation_id": 1}
+    begun = [(launch, launch + US, tables["api_calls"][0][2]), *tables["api_calls"][1:]]
+    calls = [(-US, 0, copy | {"name": "cudaMemcpyAsync"}), *begun]
+    profile = draw(**tables | {"api_calls": calls}, memcpys=[(0, MS, copy)])
+
+    cost_ns = {one.cause: one.cost_ns for one in of_recording(profile, scopes(profile))}
+    causes = {launch < MS: "waits_outside_steps", launch > MS: "setup"}
+    assert {cause: cost_ns.get(cause) for cause in ("setup", "waits_outside_steps")} == {
+        "setup": None, "waits_outside_steps": None, causes[True]: 99_100_000,
+    }  # fmt: skip
 
 
 def test_without_phases_calls_that_are_made_once_are_set_up():

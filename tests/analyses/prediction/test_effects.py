@@ -20,7 +20,7 @@ def marked(step_us, *events, count=6):
     Args:
         step_us: The length of a step.
         events: Name of a call, its start and end in us within the step, and None or name (or kind
-            of a copy), start and end of what it launches.
+            of a copy), start and end of what it launches, and its stream if it is not 7.
         count: How many steps.
     """
     tables = {"kernels": [], "memcpys": [], "api_calls": [], "nvtx_ranges": []}
@@ -33,8 +33,9 @@ def marked(step_us, *events, count=6):
             tables["api_calls"].append(call(name, at + start * US, at + end * US, number))
             its = {"correlation_id": number, "stream_id": 7} | PLACE
             if work is not None:
-                label, *times = work
-                since, until = (at + time * US for time in times)
+                label, begin, finish, *stream = work
+                since, until = at + begin * US, at + finish * US
+                its["stream_id"] = stream[0] if stream else 7
                 if label in {"HtoD", "DtoH"}:
                     tables["memcpys"].append(copy(label, since, until, **its, **ENDS))
                 else:
@@ -101,3 +102,62 @@ def test_what_a_change_wins_is_told_for_each_step():
     won = won_us(profile, "drop=^HtoD")
     assert len(won) > 1
     assert np.median(won) == pytest.approx(150, abs=12)
+
+
+def test_dropped_copies_move_no_border_of_a_step():
+    """Copies keep their stream busiest; a kernel and the host wait for each of them."""
+    profile = marked(
+        430,
+        ("cudaMemcpyAsync", 0, 4, ("HtoD", 10, 310, 8)),
+        ("cudaLaunchKernel", 5, 5 + LAUNCH_US, ("k", 312, 312 + KERNEL_US)),
+        ("cudaDeviceSynchronize", 10, 415, None),
+        count=8,
+    )
+
+    assert np.median(won_us(profile, "drop=^HtoD")) == pytest.approx(300, abs=12)
+    row = predict(profile, ["drop=^HtoD"]).tables["prediction"].to_pylist()[-1]
+    assert row["predicted_ns"] == pytest.approx(130 * US, abs=12 * US)
+
+
+def test_removed_operations_do_not_begin_a_recording():
+    its = {"stream_id": 7} | PLACE
+    profile = trace(
+        memcpys=[copy("HtoD", 0, 100 * US, correlation_id=1, **its, **ENDS)],
+        kernels=[kernel("k", 505 * US, 605 * US, correlation_id=2, **its)],
+        api_calls=[
+            call("cudaMemcpyAsync", -10 * US, -5 * US, 1),
+            call("cudaLaunchKernel", 500 * US, 504 * US, 2),
+        ],
+    )
+    row = predict(profile, ["drop=^HtoD"]).tables["prediction"].to_pylist()[0]
+
+    assert (row["measured_ns"], row["predicted_ns"]) == (605 * US, 100 * US)
+    assert "; the recording begins 505.0 us later, with the first one that" in row["assumptions"]
+    # The host takes as long as before: nothing is won.
+    assert effect(profile, ["drop=^HtoD"], Steps((0,), None)).won_ns.tolist() == [0]
+
+
+def test_a_call_that_synchronises_by_its_name_waits_for_each_stream():
+    profile = marked(
+        330,
+        ("cudaLaunchKernel", 0, LAUNCH_US, ("a", 10, 310)),
+        ("cudaLaunchKernel", 5, 5 + LAUNCH_US, ("b", 12, 292, 8)),
+        ("cudaDeviceSynchronize", 10, 315, None),
+    )
+
+    # Then b ends last, 18 us before a did.
+    assert np.median(won_us(profile, "scale=a:0.5")) == pytest.approx(18, abs=4)
+
+
+@pytest.mark.parametrize(("kind", "change"), [("HtoD", "drop=^HtoD"), ("DtoH", "hide=DtoH")])
+def test_an_inferred_wait_for_what_is_gone_is_for_the_work_before_it(kind, change):
+    """A kernel on another stream starts when the copy after p has ended."""
+    profile = marked(
+        400,
+        ("cudaLaunchKernel", 0, LAUNCH_US, ("p", 10, 200, 8)),
+        ("cudaMemcpyAsync", 5, 9, (kind, 200, 250, 8)),
+        ("cudaLaunchKernel", 10, 10 + LAUNCH_US, ("k", 252, 252 + KERNEL_US)),
+        ("cudaStreamSynchronize", 15, 355, None),
+    )
+
+    assert np.median(won_us(profile, change)) == pytest.approx(50, abs=12)
