@@ -117,16 +117,14 @@ def bottom_line(profile: Profile) -> pa.Table:
         return BOTTOM_LINE.table([{"bottom_line": text}] if text else [])
     rows = [_row(profile, scope) for scope in _ordered(profile)]
     if rows and profile.unrestricted.parts:
-        rows[0]["bottom_line"] = ". ".join(
-            [rows[0]["bottom_line"], *_of_ranks(profile, rows[0]["phase"])]
-        )
+        rows[0]["bottom_line"] = ". ".join([rows[0]["bottom_line"], *_of_ranks(profile)])
     return BOTTOM_LINE.table(rows)
 
 
-def _of_ranks(profile: Profile, phase: str | None) -> Iterator[str]:
+def _of_ranks(profile: Profile) -> Iterator[str]:
     """Of a job of several files, which ranks make the others wait or are slow."""
     record = collective_record(profile)
-    return rank_sentences(record, profile.once(steps), profile.once(ranks), phase)
+    return rank_sentences(record, profile.once(steps), profile.once(ranks))
 
 
 def _ordered(profile: Profile) -> list[Scope]:

@@ -21,7 +21,7 @@ from gpuprof.analyses.findings import (
 )
 from gpuprof.analyses.findings.contract import Finding, Scope
 from gpuprof.analyses.findings.incomplete import INCOMPLETE, RERUN, incomplete
-from gpuprof.analyses.findings.of_jobs import COSTS, findings_of_job
+from gpuprof.analyses.findings.of_jobs import COSTS, STEPS_OF_DEVICES, findings_of_job
 from gpuprof.analyses.findings.scopes import SCOPE_READS, scopes
 from gpuprof.analyses.findings.wins import with_win
 from gpuprof.analyses.merge import JobStates, Merge, State
@@ -389,6 +389,7 @@ OF_DEVICES: Final = (
 JOB_STATES: Final = (
     COLLECTIVE_CALLS,
     DEVICE_KERNELS,
+    STEPS_OF_DEVICES,
     *RANKS_MERGE.states,
 )
 

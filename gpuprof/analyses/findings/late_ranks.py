@@ -1,6 +1,6 @@
 """Which ranks of a job make the others wait, and which are slow themselves, in sentences."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -19,20 +19,20 @@ _LEAST_PLACES: Final = 3
 Row = dict[str, Any]
 
 
-def rank_sentences(
-    record: CollectiveRecord, steps: pa.Table, ranks: pa.Table, phase: str | None
-) -> Iterator[str]:
+def rank_sentences(record: CollectiveRecord, steps: pa.Table, ranks: pa.Table) -> Iterator[str]:
     """Who makes the others wait, why and when, and who is slow without collectives.
 
     Args:
         record: The collectives of all ranks.
         steps: The rows of ``steps``.
         ranks: The rows of ``ranks``.
-        phase: The phase of the steps that are spoken of.
     """
     yield from _of_last(record, steps)
-    slow = [row for row in ranks.to_pylist() if row["is_slow"] and row["phase"] in {None, phase}]
-    yield from _of_slow(slow, record.names)
+    phases = dict.fromkeys(
+        zip(steps["phase"].to_pylist(), steps["source"].to_pylist(), strict=True)
+    )
+    inferred = {phase for phase, source in phases if source != FROM_RANGES}
+    yield from _of_slow(ranks.to_pylist(), record.names, inferred)
 
 
 def _of_last(record: CollectiveRecord, steps: pa.Table) -> Iterator[str]:
@@ -74,20 +74,31 @@ def _when(steps: pa.Table, last: LastRank) -> str:
     return ""
 
 
-def _of_slow(slow: Iterable[Row], names: DeviceNames) -> Iterator[str]:
-    """The devices whose own time is an outlier, three at most."""
-    slowest: dict[str, Row] = {}
-    for row in sorted(slow, key=lambda row: -(row["own_ratio"] or 0)):
-        slowest.setdefault(names.in_words([row["device_id"]]), row)
+def _of_slow(ranks: Sequence[Row], names: DeviceNames, inferred: Collection[str]) -> Iterator[str]:
+    """The devices that are slow beside the others, three at most."""
+    has_phases = len({row["phase"] for row in ranks}) > 1
+    slowest: dict[str, str] = {}
+    for row in sorted((row for row in ranks if row["is_slow"]), key=lambda row: -row["slow_ratio"]):
+        phase = f' of "{row["phase"]}"' if has_phases else ""
+        step = "inferred step" if row["phase"] in inferred else "step"
+        longer = f" ({row['longer_part']} {say_ns(row['longer_ns'])} longer)"
+        slowest.setdefault(
+            names.in_words([row["device_id"]]),
+            f"takes {format_ratio(row['slow_ratio'])} times the median of the others{phase}"
+            f"{_stretch(row['slow_from_step'], row['slow_to_step'], step)}{longer}",
+        )
     if not slowest:
         return
-    words = [
-        f"{name} takes {format_ratio(row['own_ratio'])} times the median"
-        + (f" ({row['longer_part']} {say_ns(row['longer_ns'])} longer)" if row["longer_ns"] else "")
-        for name, row in [*slowest.items()][:_MOST_NAMED]
-    ]
+    words = [f"{name} {text}" for name, text in [*slowest.items()][:_MOST_NAMED]]
     more = f", and {len(slowest) - _MOST_NAMED} more" if len(slowest) > _MOST_NAMED else ""
     yield f"Slow without collectives: {listed(words)}{more} (--table ranks)"
+
+
+def _stretch(first: int | None, last: int | None, step: str) -> str:
+    """In which steps: `` from step 20 on``; empty for all."""
+    if first is None:
+        return "" if last is None else f" up to {step} {last}"
+    return f" from {step} {first} {'on' if last is None else f'to {last}'}"
 
 
 def _capitalised(text: str) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from gpuprof.analyses.facts.collective_parts import RANKS
@@ -18,15 +19,18 @@ from gpuprof.analyses.facts.job_collectives import (
     collective_record_of_job,
 )
 from gpuprof.analyses.facts.last_ranks import LastRank, last_ranks_of
+from gpuprof.analyses.findings.collectives import LITTLE, words_of_transfer
 from gpuprof.analyses.findings.contract import usual_of
 from gpuprof.analyses.findings.late_ranks import rank_sentences
-from gpuprof.analyses.merge import JobStates
+from gpuprof.analyses.findings.scopes import scopes
+from gpuprof.analyses.merge import JobStates, State
 from gpuprof.analyses.time.ranks import ranks_of_job
 from gpuprof.analyses.time.steps import STEPS_OF_FILE
 from gpuprof.analyses.transfers.collective_waits import say_delay
 from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import Int64s
-from gpuprof.schema import FLAG, FLOAT, INT, TEXT, Column, Schema
+from gpuprof.profile import Profile, absent_ranks
+from gpuprof.schema import FLAG, FLOAT, INT, TEXT, Column, Schema, instant_column
 from gpuprof.units import counted, say_ns, say_share
 
 # What of a step is not worth a sentence.
@@ -45,7 +49,6 @@ _ORDER: Final = {
     "waits_outside_steps": 2,
 }
 _WAITING, _TRANSFER = "collective_waiting", "collective_transfer"
-_SAMPLES: Final = ("sample", "outlier")
 SHARES: Final = (
     "compute_share",
     "exposed_communication_share",
@@ -86,6 +89,34 @@ SCOPES: Final = Schema(
     },
 )
 
+
+def _steps(profile: Profile) -> pa.Table:
+    return MEASURED.table(
+        [
+            {
+                "device_id": scope.device.device_id,
+                "phase": scope.phase,
+                "start_ns": at,
+                "end_ns": to,
+            }
+            for scope in scopes(profile)
+            if scope.has_steps
+            for at, to in zip(scope.start_ns.tolist(), scope.end_ns.tolist(), strict=True)
+        ]
+    )
+
+
+MEASURED: Final = Schema(
+    "measured_steps",
+    "one step that is a sample, on one device",
+    {
+        **{name: COSTS.columns[name] for name in ("device_id", "phase")},
+        "start_ns": instant_column("Start of the step on the devices.", required=True),
+        "end_ns": instant_column("Its end.", required=True),
+    },
+)
+STEPS_OF_DEVICES: Final = State(MEASURED, _steps)
+
 Row = dict[str, Any]
 
 
@@ -94,10 +125,12 @@ class Waiting(NamedTuple):
 
     Args:
         cost_ns: Of a step, else in all.
+        is_known: Whether all ranks of its collectives are known.
         last: The rank for which its communicator waits longest; None where it is unknown.
     """
 
     cost_ns: int
+    is_known: bool
     last: LastRank | None
 
 
@@ -108,15 +141,24 @@ def findings_of_job(job: JobStates, costs: pa.Table) -> list[Row]:
         job: The states of all files.
         costs: What costs the devices of each file, as in `COSTS`.
     """
-    devices = _device_count(job)
-    by_cause: dict[tuple[str, str | None], list[Row]] = {}
-    for row in _with_waiting(job, costs.to_pylist()):
-        by_cause.setdefault((row["cause"], row["phase"]), []).append(row)
-    groups = [sorted(rows, key=lambda row: -row["cost_ns"]) for rows in by_cause.values()]
-    groups = [rows for rows in groups if _is_worth(rows)]
-    groups.sort(key=lambda rows: (_ORDER.get(rows[0]["cause"], 0), -_weight(rows)))
-    names = names_of_job(job)
-    return [_finding(number, rows, devices, names) for number, rows in enumerate(groups, start=1)]
+    by_cause: dict[str, dict[str | None, list[Row]]] = {}
+    rows = sorted(_with_waiting(job, costs.to_pylist()), key=lambda row: -row["cost_ns"])
+    for row in rows:
+        by_cause.setdefault(row["cause"], {}).setdefault(row["phase"], []).append(row)
+    groups = [[*filter(_is_worth, phases.values())] for phases in by_cause.values()]
+    groups = [sorted(phases, key=lambda rows: -_weight(rows)) for phases in groups if phases]
+    groups.sort(
+        key=lambda phases: (_ORDER.get(phases[0][0]["cause"], 0), -sum(map(_weight, phases)))
+    )
+    names, is_named = names_of_job(job), len({row["phase"] for row in rows}) > 1
+    return [
+        _finding(phases[0], names)
+        | {
+            "rank": number,
+            "finding": _sentence(phases, _device_count(job), names, is_named=is_named),
+        }
+        for number, phases in enumerate(groups, start=1)
+    ]
 
 
 def _device_count(job: JobStates) -> int:
@@ -145,29 +187,24 @@ def _with_waiting(job: JobStates, rows: Sequence[Row]) -> Iterator[Row]:
         # What a file alone takes for either is their sum.
         costlier = exposed.setdefault(place, row | {"cost_ns": 0})
         costlier["cost_ns"] += row["cost_ns"]
+    absent = absent_ranks(rank for rank, _ in job.hosts)
     for place, row in exposed.items():
-        yield from _split(row, waiting[place])
+        yield from _split(row, waiting[place], absent)
 
 
-def _split(row: Row, waiting: Waiting) -> Iterator[Row]:
+def _split(row: Row, waiting: Waiting, absent: Sequence[int]) -> Iterator[Row]:
     waits_ns = min(waiting.cost_ns, row["cost_ns"])
     steps = row["steps"] or 1
+    phrase, suggestion = words_of_transfer(is_known=waiting.is_known, absent=absent)
+    moves = {"phrase": phrase, "means": "overlap", "suggestion": suggestion, "where": None}
     shared = {"is_sure": True, "table": "collective_waits"}
     for cause, cost_ns, words in (
         (_WAITING, waits_ns, _words_of_waiting(waiting.last)),
-        (_TRANSFER, row["cost_ns"] - waits_ns, _WORDS_OF_TRANSFER),
+        (_TRANSFER, row["cost_ns"] - waits_ns, moves),
     ):
         costs = {"cost_ns": cost_ns, "win_ns": cost_ns, "total_win_ns": cost_ns * steps}
         if cost_ns:
             yield row | shared | words | costs | {"cause": cause}
-
-
-_WORDS_OF_TRANSFER: Final = {
-    "phrase": "moves data in collectives that no compute hides",
-    "means": "overlap",
-    "suggestion": "overlap collectives with compute, or send fewer bytes",
-    "where": None,
-}
 
 
 def _words_of_waiting(last: LastRank | None) -> Row:
@@ -186,13 +223,13 @@ def _words_of_waiting(last: LastRank | None) -> Row:
     }
 
 
-def _finding(number: int, rows: Sequence[Row], devices: int, names: DeviceNames) -> Row:
+def _finding(rows: Sequence[Row], names: DeviceNames) -> Row:
+    """A finding without its place and sentence: of the phase in which most can be won."""
     worst = rows[0]
     cost_ns, win_ns = (int(np.median([row[n] for row in rows])) for n in ("cost_ns", "win_ns"))
     step_ns = int(np.median([row["step_ns"] or 0 for row in rows]))
     win_share = win_ns / step_ns if step_ns else 0.0
     return {
-        "rank": number,
         "cause": worst["cause"],
         "where": worst["where"] or _named(_outstanding(rows) or rows, names, has_hosts=False),
         "device_id": worst["device_id"],
@@ -206,28 +243,43 @@ def _finding(number: int, rows: Sequence[Row], devices: int, names: DeviceNames)
         "win": f"at most {say_share(win_share)}" if win_ns else "nothing by itself",
         "means": worst["means"],
         "total_win_ns": sum(row["total_win_ns"] for row in rows),
-        "finding": _sentence(rows, devices, names),
         "suggestion": worst["suggestion"],
         "table": worst["table"],
     }
 
 
-def _sentence(rows: Sequence[Row], devices: int, names: DeviceNames) -> str:
-    """How many devices pay it, what it costs them, and which pay much more than the others."""
-    middle = rows[len(rows) // 2]
-    cost_ns = int(np.median([row["cost_ns"] for row in rows]))
-    step_ns = float(np.median([row["step_ns"] or 0 for row in rows]))
-    share = f" ({say_share(cost_ns / step_ns)})" if step_ns else ""
-    cost = f"{say_ns(cost_ns)}{' of a step' if middle['steps'] else ''}{share}"
+def _sentence(
+    phases: Sequence[Sequence[Row]], devices: int, names: DeviceNames, *, is_named: bool
+) -> str:
+    """How many devices pay it, what it costs them, and which pay much more than the others.
+
+    Args:
+        phases: Those that pay it in each phase; first the phase in which most can be won.
+        devices: How many devices the job has.
+        names: What people know them by.
+        is_named: Whether phases are named.
+    """
+    rows = phases[0]
+    costs = [_cost(of_phase, is_named=is_named) for of_phase in phases]
     if len(rows) == 1:
-        return f"{_named(rows, names)} {middle['phrase']}: {cost}"
+        return "; ".join([f"{_named(rows, names)} {rows[0]['phrase']}: {costs[0]}", *costs[1:]])
+    middle = rows[len(rows) // 2]
     text = (
         f"{len(rows):,} of {counted(devices, 'device', 'devices')}: each {middle['phrase']}:"
-        f" {cost} in the median"
+        f" {costs[0]} in the median"
     )
-    if not (most := _outstanding(rows)):
-        return text
-    return f"{text}; most on {_named(most, names)} ({say_ns(most[0]['cost_ns'])})"
+    if most := _outstanding(rows):
+        text = f"{text}; most on {_named(most, names)} ({say_ns(most[0]['cost_ns'])})"
+    return "; ".join([text, *costs[1:]])
+
+
+def _cost(rows: Sequence[Row], *, is_named: bool) -> str:
+    """What it costs the devices in the median, in one phase."""
+    cost_ns = int(np.median([row["cost_ns"] for row in rows]))
+    step_ns = float(np.median([row["step_ns"] or 0 for row in rows]))
+    phase = f' of "{rows[0]["phase"]}"' if is_named and rows[0]["phase"] else ""
+    share = f" ({say_share(cost_ns / step_ns)})" if step_ns else ""
+    return f"{say_ns(cost_ns)}{f' of a step{phase}' if rows[0]['steps'] else ''}{share}"
 
 
 def _outstanding(rows: Sequence[Row]) -> list[Row]:
@@ -253,21 +305,26 @@ def waiting_by_device(job: JobStates) -> Mapping[tuple[int | None, str | None], 
     exposed_ns = _exposed(job, matched)
     for number in np.unique(kernels.device[matched]).tolist():
         here = kernels.device[matched] == number
-        device = None if number == UNKNOWN else number
+        device, last = None if number == UNKNOWN else number, last_of.get(number)
         start, waits = kernels.start_ns[matched[here]], exposed_ns[here]
+        is_complete = parts.is_complete[matched[here]]
         last_kept = int(start.max()) if here.sum() >= MOST_CALLS else None
-        of_phases = steps.get(device, {})
-        waiting[device, None] = Waiting(int(waits.sum()), last_of.get(number))
-        for phase, (step_start, span) in of_phases.items():
+        waiting[device, None] = Waiting(int(waits.sum()), _are_known(is_complete), last)
+        for phase, (step_start, step_end) in steps.get(device, {}).items():
             place = np.searchsorted(step_start, start, side="right") - 1
-            inside = (place >= 0) & (start < (step_start + span)[place])
+            inside = (place >= 0) & (start < step_end[place])
             per_step = np.bincount(place[inside], waits[inside], len(step_start))
             if last_kept is not None:
-                per_step = per_step[step_start + span <= last_kept]
+                per_step = per_step[step_end <= last_kept]
             if len(per_step):
                 cost_ns = usual_of(per_step.astype(np.int64))
-                waiting[device, phase] = Waiting(cost_ns, last_of.get(number))
+                waiting[device, phase] = Waiting(cost_ns, _are_known(is_complete[inside]), last)
     return waiting
+
+
+def _are_known(is_complete: npt.NDArray[np.bool_]) -> bool:
+    """Whether all ranks of nearly all of some calls are known."""
+    return bool((~is_complete).sum() <= LITTLE * len(is_complete))
 
 
 def _exposed(job: JobStates, rows: Int64s) -> Int64s:
@@ -283,16 +340,13 @@ def _exposed(job: JobStates, rows: Int64s) -> Int64s:
 
 def _steps_of_devices(
     job: JobStates,
-) -> Mapping[int | None, Mapping[str | None, tuple[Int64s, Int64s]]]:
-    """Start and length of the steps of each device and phase that are samples."""
-    table = job.rows(STEPS_OF_FILE)
-    rows: dict[int | None, dict[str | None, list[tuple[int, int]]]] = {}
-    columns = ("device_id", "phase", "status", "start_ns", "span_ns")
-    for device, phase, status, start, span in zip(
-        *(table[name].to_pylist() for name in columns), strict=True
-    ):
-        if status in _SAMPLES:
-            rows.setdefault(device, {}).setdefault(phase, []).append((start, span))
+) -> Mapping[int | None, Mapping[str, tuple[Int64s, Int64s]]]:
+    """Start and end of the steps of each device and phase that were measured."""
+    table = job.rows(STEPS_OF_DEVICES)
+    rows: dict[int | None, dict[str, list[tuple[int, int]]]] = {}
+    columns = (table[name].to_pylist() for name in MEASURED.columns)
+    for device, phase, start, end in zip(*columns, strict=True):
+        rows.setdefault(device, {}).setdefault(phase, []).append((start, end))
     return {
         device: {
             phase: tuple(np.array(sorted(of_phase), np.int64).T)
@@ -313,14 +367,19 @@ def bottom_lines_of_job(job: JobStates, scopes: pa.Table) -> list[Row]:
     for row in scopes.to_pylist():
         phases.setdefault(row["phase"], []).append(row)
     ordered = sorted(phases.values(), key=lambda rows: (-len(rows), -_time(rows)))
-    return [_bottom_line(job, rows, is_named=len(phases) > 1) for rows in ordered]
+    lines = [_bottom_line(rows, is_named=len(phases) > 1) for rows in ordered]
+    if lines:
+        record, steps = job.once(collective_record_of_job), job.rows(STEPS_OF_FILE)
+        of_ranks = rank_sentences(record, steps, job.once(ranks_of_job))
+        lines[0]["bottom_line"] = ". ".join([lines[0]["bottom_line"], *of_ranks])
+    return lines
 
 
 def _time(rows: Sequence[Row]) -> int:
     return sum((row["steps"] or 1) * row["step_ns"] for row in rows)
 
 
-def _bottom_line(job: JobStates, rows: Sequence[Row], *, is_named: bool) -> Row:
+def _bottom_line(rows: Sequence[Row], *, is_named: bool) -> Row:
     medians = {
         name: float(np.median([row[name] for row in rows]))
         for name in ("step_ns", "between_devices_ns", "with_host_ns")
@@ -334,10 +393,7 @@ def _bottom_line(job: JobStates, rows: Sequence[Row], *, is_named: bool) -> Row:
         # Means, so that shares add up to 1.
         **{name: float(np.mean([row[name] for row in rows])) for name in SHARES},
     }
-    record, steps = job.once(collective_record_of_job), job.rows(STEPS_OF_FILE)
-    of_ranks = rank_sentences(record, steps, job.once(ranks_of_job), first["phase"])
-    parts = [_spread(rows, row, is_named=is_named), _moving(row), *of_ranks]
-    return row | {"bottom_line": ". ".join(parts)}
+    return row | {"bottom_line": f"{_spread(rows, row, is_named=is_named)}. {_moving(row)}"}
 
 
 def _spread(rows: Sequence[Row], row: Row, *, is_named: bool) -> str:
@@ -349,7 +405,7 @@ def _spread(rows: Sequence[Row], row: Row, *, is_named: bool) -> str:
         if row[name] >= _LEAST_SHARE / 2
     ]
     low, high = np.quantile([scope["step_ns"] for scope in rows], [0.1, 0.9])
-    name = f" of {row['phase']}" if is_named and row["phase"] else ""
+    name = f' of "{row["phase"]}"' if is_named and row["phase"] else ""
     subject = f"A step{name} takes" if row["steps"] else "A device's recording spans"
     return (
         f"{subject} {say_ns(row['step_ns'])} (median of"

@@ -55,7 +55,7 @@ def _avoidable(profile: Profile) -> list[Avoidable]:
 
 def not_sought(profile: Profile) -> str:
     """What is not looked for in a large recording, in a sentence; empty for a small one."""
-    if profile.events <= _MOST_EVENTS or not profile.has("memcpys", "kernels"):
+    if profile.events <= _MOST_EVENTS:
         return ""
     return (
         f"The recording has more than {_MOST_EVENTS:,} events, so findings leave out repeated"

@@ -10,6 +10,7 @@ from tensorflow_runs import copy, document, graphs, operation, taken, written
 
 from gpuprof.analyses.placement.alternation import alternation
 from gpuprof.analyses.placement.dataflow import dataflow
+from gpuprof.analyses.placement.misplacements import misplacements
 from gpuprof.analyses.placement.placement import placement
 from gpuprof.analyses.placement.placement_hints import placement_hints
 from gpuprof.analyses.search.from_flow import step_of
@@ -402,6 +403,62 @@ def test_towers_side_by_side_do_not_take_turns(tmp_path):
     ]
 
     assert placement_hints(made(tmp_path, operations, inputs)).num_rows == 0
+
+
+def causes(folder, operations, inputs):
+    """What could be moved, whatever it saves."""
+    return [row.cause for row in misplacements(dataflow(made(folder, operations, inputs)))]
+
+
+@pytest.mark.parametrize(
+    ("places", "is_apart"),
+    [
+        pytest.param(("CPU:1", "CPU:1"), True, id="one-device"),
+        pytest.param(("CPU:1", "CPU:2"), False, id="two-devices"),
+        pytest.param(("CPU:0", "CPU:1"), False, id="its-own-too"),
+        pytest.param(("CPU:0", "CPU:0"), False, id="its-own"),
+    ],
+)
+def test_weights_are_apart_where_one_other_device_alone_takes_them(tmp_path, places, is_apart):
+    operations, inputs = [], []
+    for number, at in enumerate(places):
+        read, layer = f"ReadVariableOp_{number}", f"{'ab'[number]}/dense/MatMul"
+        operations += [
+            operation(read, operation_type="ReadVariableOp"),
+            operation(layer, at),
+            operation(f"gradient_tape/{layer}", at),
+        ]
+        inputs += [
+            taken("weights:0", read, is_variable=True),
+            taken(f"{read}:0", layer, at, size=400),
+            taken(f"{layer}:0", f"gradient_tape/{layer}", at, at, size=8),
+        ]
+
+    assert ("weights_apart" in causes(tmp_path, operations, inputs)) == is_apart
+
+
+@pytest.mark.parametrize(
+    ("layers", "are_in_turn"),
+    [
+        # A tower takes turns that comes back; a model of several that comes back and goes again.
+        pytest.param(("a/x", "a/y"), False, id="a-tower-goes"),
+        pytest.param(("a/x", "a/y", "a/z"), True, id="a-tower-comes-back"),
+        pytest.param(("a/x", "b/x", "c/x"), False, id="towers-come-back"),
+        pytest.param(("a/x", "b/x", "c/x", "d/x"), True, id="towers-go-again"),
+    ],
+)
+def test_layers_take_turns_from_so_many_crossings_on(tmp_path, layers, are_in_turn):
+    names = [f"{layer}/MatMul" for layer in layers]
+    devices = [f"CPU:{place % 2}" for place in range(len(names))]
+    ends = [*names, f"gradient_tape/{names[-1]}"]
+    places = [*devices, devices[-1]]
+    inputs = [
+        taken(f"{ends[n]}:0", ends[n + 1], places[n + 1], places[n], 8) for n in range(len(names))
+    ]
+
+    assert (
+        "alternating_layers" in causes(tmp_path, [*map(operation, ends, places)], inputs)
+    ) == are_in_turn
 
 
 def test_a_size_that_is_unknown_makes_the_figures_unknown(tmp_path):
