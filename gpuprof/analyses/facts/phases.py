@@ -35,7 +35,7 @@ from gpuprof.analyses.facts.timeline import (
 )
 from gpuprof.errors import UsageError
 from gpuprof.facts import UNKNOWN
-from gpuprof.intervals import Int64s, Intervals, covered_within, union
+from gpuprof.intervals import NOTHING, Int64s, Intervals, covered_within, union
 from gpuprof.profile import Profile
 
 PHASE_READS: Final = reads(
@@ -46,6 +46,10 @@ PHASE_READS: Final = reads(
 SAMPLE, WARM_UP, CUT, UNUSUAL = range(4)
 LEAST_STEPS: Final = 3
 
+# Marks that cover less of the time from the first step to the last leave a part of steps out.
+_COVERED: Final = 0.95
+# Pauses after steps that cover the rest are a part of them if they are this short.
+_CLOSE: Final = 0.1
 # Steps of two devices are the same ones where so many of them match.
 _MATCHING: Final = 0.8
 # Of the kernels that either of two steps has, those that both have, in steps of one kind.
@@ -93,6 +97,8 @@ class Phase:
         warm_up_ns: Time of the steps at its beginning that are set aside.
         warm_up_steps: How many these are.
         cut_steps: Steps that the recording's ends cut off.
+        between: When the host is between the marks of its steps, where that is a part of them: a
+            step is the period from the start of one to that of the next.
     """
 
     name: str
@@ -105,6 +111,7 @@ class Phase:
     warm_up_ns: int
     warm_up_steps: int
     cut_steps: int
+    between: Intervals = NOTHING
 
     @property
     def step_ns(self) -> int:
@@ -307,10 +314,11 @@ def _phases_of(
     step_devices = [devices[device] for device in series.devices]
     names, name, section = _names(series, profile)
     busy = np.stack([_times(series, _kernels(device)) for device in step_devices])
+    series = _by_period(series)
     is_cut = _cut(series, busy.sum(axis=0), [device.span for device in step_devices])
     works = (busy > 0).astype(np.int8)
     kind, is_unusual = _kinds(groups(name, _mixes(counts), *works), is_cut)
-    if series.source == DETECTED:
+    if _ends_with_next(series):
         is_unusual |= _before_pauses(series, kind, section)
     status = np.where(is_cut, CUT, np.where(is_unusual, UNUSUAL, SAMPLE)).astype(np.int8)
     phase, status = _by_level(kind, section, status, series, profile.skip_steps)
@@ -320,6 +328,26 @@ def _phases_of(
         chosen = samples if len(samples) else rows
         if series.source != DETECTED or _is_regular(busy.sum(axis=0)[samples]):
             yield _steps_of(series, names[name[chosen[0]]], rows, status, runs)
+
+
+def _by_period(series: StepWindows) -> StepWindows:
+    """Marked steps with the time between them that is a part of them.
+
+    Where the marks cover too little, a step is the period from its start to that of the next; else
+    short pauses belong to the step before them, and ``between`` is empty.
+    """
+    period = np.diff(series.start_ns)
+    marked = (series.end_ns - series.start_ns)[:-1]
+    is_covered = bool(marked.sum() >= _COVERED * period.sum())
+    is_part = (period - marked <= _CLOSE * marked) | (not is_covered)
+    end = series.end_ns.copy()
+    end[:-1] = np.where(is_part, series.start_ns[1:], end[:-1])
+    return replace(series, end_ns=end, between=NOTHING if is_covered else series.between)
+
+
+def _ends_with_next(series: StepWindows) -> bool:
+    """Whether each step ends where the next one starts, so that one may end with a pause."""
+    return series.source == DETECTED or bool(len(series.between))
 
 
 def _is_sweep(series: StepWindows) -> bool:
@@ -354,7 +382,7 @@ def _steps_of(
     """Some steps as a phase; ``runs`` has a row per device."""
     start, end, status = series.start_ns[rows], series.end_ns[rows], status[rows]
     is_sample = status == SAMPLE
-    if series.source == DETECTED and is_sample.any():
+    if _ends_with_next(series) and is_sample.any():
         usual = int(np.median((end - start)[is_sample]))
         end = np.where(status == UNUSUAL, np.minimum(end, start + usual), end)
     is_often = runs[:, rows].mean(axis=1) > 1 / 2
@@ -366,6 +394,7 @@ def _steps_of(
         tuple(sorted(working or series.devices)),
         series.source,
         *(nothing, nothing, (0, 0), 0, 0, 0),
+        series.between,
     )
     return _summed(PhaseSteps(phase, series.text, rows, start, end, status))
 

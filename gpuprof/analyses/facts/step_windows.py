@@ -22,7 +22,7 @@ from gpuprof.analyses.facts.nvtx import (
 )
 from gpuprof.analyses.facts.range_windows import launched_nothing, ranges_meant
 from gpuprof.facts import UNKNOWN
-from gpuprof.intervals import Int64s, union
+from gpuprof.intervals import NOTHING, Int64s, Intervals, difference, union
 from gpuprof.profile import Profile
 
 STEP_READS: Final = reads(
@@ -61,6 +61,7 @@ class StepWindows:
         source: `FROM_RANGES` or `DETECTED`.
         start_ns: Start of each step on the devices.
         end_ns: End of each; at most the start of the next.
+        between: When the host is between their marks; empty where nothing marks them.
     """
 
     process_id: int | None
@@ -69,6 +70,7 @@ class StepWindows:
     source: str
     start_ns: Int64s
     end_ns: Int64s
+    between: Intervals = NOTHING
 
 
 def step_windows(profile: Profile) -> tuple[StepWindows, ...]:
@@ -153,8 +155,11 @@ def _windows(
     end[:-1] = np.where(is_close, start[1:], np.minimum(end[:-1], start[1:]))
     process = int(outer.process[0])
     devices = distinct(launched.activities.device[launched.of_process(process)]).tolist()
+    hull = union(outer.start_ns[:1], outer.end_ns.max(keepdims=True))
     windows = StepWindows(
-        None if process == UNKNOWN else process, tuple(devices), text, FROM_RANGES, start, end
+        None if process == UNKNOWN else process,
+        *(tuple(devices), text, FROM_RANGES, start, end),
+        difference(hull, union(outer.start_ns, outer.end_ns)),
     )
     return union(spans.first, spans.last).length, windows
 

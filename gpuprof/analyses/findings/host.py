@@ -48,6 +48,7 @@ class _Cause(NamedTuple):
 
 _HOST_LATE: Final = "host_late"
 _SYNCHRONISING: Final = "synchronising_call"
+_BETWEEN_STEPS: Final = "between_steps"
 _CAUSES: Final = {
     _HOST_LATE: _Cause(
         "has no work because the host launches late",
@@ -64,6 +65,11 @@ _CAUSES: Final = {
         "has no work while the host is in MPI",
         "overlap with compute",
         "start messages without blocking and compute meanwhile, send fewer, or balance the ranks",
+    ),
+    _BETWEEN_STEPS: _Cause(
+        "has no work while the host is between two marked steps",
+        "launching ahead",
+        "",  # what the host does there tells
     ),
     "waits_for_stream": _Cause(
         "waits for a stream although its next work is launched",
@@ -82,6 +88,8 @@ _CAUSES: Final = {
     ),
 }
 _NAMES: Final = (*_CAUSES,)
+# Causes of pauses in which the host had not launched yet what ended them.
+_LATE: Final = [_NAMES.index(cause) for cause in (_HOST_LATE, _SYNCHRONISING, "mpi")]
 _OF_LABEL: Final = {
     "mpi_call": "mpi",
     "synchronising_call": _SYNCHRONISING,
@@ -134,15 +142,22 @@ def of_scope(scope: Scope) -> Iterator[Finding]:
         return
     pieces, causes = pieces_of(scope.profile), _causes(scope.profile.unrestricted)
     steps = intersection(pauses, union(scope.start_ns, scope.end_ns))
-    lengths = covered_within(steps, pieces.stretches.start_ns, pieces.stretches.end_ns)
+    of_late = difference(steps, scope.between)
     is_of_device = pauses_of(scope.profile).device[pieces.pause] == scope.device.number
+    late = np.flatnonzero(is_of_device & np.isin(causes, _LATE))
+    lengths = covered_within(steps, pieces.stretches.start_ns, pieces.stretches.end_ns)
+    if len(scope.between):
+        yield _between_steps(scope, pieces, late, intersection(steps, scope.between))
+        stretches = pieces.stretches.take(late)
+        lengths[late] = covered_within(of_late, stretches.start_ns, stretches.end_ns)
     chosen = np.flatnonzero(is_of_device & (lengths > 0))
     gaps = intersection(synchronised_gaps(scope), pauses)
     numbers = {*np.unique(causes[chosen]).tolist()}
     for cause in sorted(numbers | ({_NAMES.index(_SYNCHRONISING)} if len(gaps) else set())):
         rows = chosen[causes[chosen] == cause]
         stretches = pieces.stretches.take(rows)
-        waits = intersection(union(stretches.start_ns, stretches.end_ns), pauses)
+        waits = union(stretches.start_ns, stretches.end_ns)
+        waits = intersection(waits, of_late if cause in _LATE else steps)
         place = _place(scope, pieces, rows, lengths[rows])
         if _NAMES[cause] != _SYNCHRONISING:
             yield _finding(_NAMES[cause], scope, scope.per_step(waits), place)
@@ -151,6 +166,16 @@ def of_scope(scope: Scope) -> Iterator[Finding]:
         if 2 * scope.per_step(gaps) > cost_ns:
             place = _NOWHERE  # what fills gaps of some microseconds is not looked into
         yield _waiting(scope, cost_ns, place, waited(scope, pieces, rows, lengths[rows]))
+
+
+def _between_steps(scope: Scope, pieces: Pieces, late: Int64s, between: Intervals) -> Finding:
+    """The time of late launches in which the host is between marks; the device is idle then."""
+    stretches = pieces.stretches.take(late)
+    lengths = covered_within(between, stretches.start_ns, stretches.end_ns)
+    rows, lengths = late[lengths > 0], lengths[lengths > 0]
+    waits = intersection(union(stretches.start_ns, stretches.end_ns), between)
+    place = _place(scope, pieces, rows, lengths)
+    return _finding(_BETWEEN_STEPS, scope, scope.per_step(waits), place)
 
 
 def _causes(profile: Profile) -> Numbers:
@@ -217,6 +242,7 @@ def _finding(cause: str, scope: Scope, cost_ns: int, place: _Place) -> Finding:
     if not place.name and place.unnamed_share >= _MOST and place.mean_ns >= _LONG_NS:
         where = f", {say_share(place.unnamed_share)} of it in {_NOTHING}"
     suggestion = _late(scope, place) if cause == _HOST_LATE else text.suggestion
+    suggestion = suggestion or _advice(place.name) or _other_work(scope, place)
     # What the host does in longer pauses, and other calls, cost as much without launches.
     is_launching = suggestion == _CAUSES[_HOST_LATE].suggestion
     phrase = text.phrase + where
