@@ -48,8 +48,6 @@ LEAST_STEPS: Final = 3
 
 # Marks that cover less of the time from the first step to the last leave a part of steps out.
 _COVERED: Final = 0.95
-# Pauses after steps that cover the rest are a part of them if they are this short.
-_CLOSE: Final = 0.1
 # Steps of two devices are the same ones where so many of them match.
 _MATCHING: Final = 0.8
 # Of the kernels that either of two steps has, those that both have, in steps of one kind.
@@ -159,6 +157,12 @@ class PhaseSteps:
         is_far = length > max(high + _FAR * (high - low), _LONGER * middle)
         far: Int64s = samples[is_far]
         return far[np.argsort(-length[is_far], kind="stable")]
+
+    def by_period(self) -> "PhaseSteps":
+        """The same, each step up to the start of the next where that is of this phase, too."""
+        follows = np.diff(self.number) == 1
+        end = np.where(follows, self.start_ns[1:], self.end_ns[:-1])
+        return _summed(replace(self, end_ns=np.append(end, self.end_ns[-1:])))
 
     def take(self, rows: Int64s) -> "PhaseSteps":
         """Some of the steps, at least one, with a phase of these alone."""
@@ -331,18 +335,14 @@ def _phases_of(
 
 
 def _by_period(series: StepWindows) -> StepWindows:
-    """Marked steps with the time between them that is a part of them.
+    """Marked steps with the time between them where the marks leave much of it out.
 
-    Where the marks cover too little, a step is the period from its start to that of the next; else
-    short pauses belong to the step before them, and ``between`` is empty.
+    A step is then the period from its start to that of the next; else ``between`` is empty.
     """
     period = np.diff(series.start_ns)
-    marked = (series.end_ns - series.start_ns)[:-1]
-    is_covered = bool(marked.sum() >= _COVERED * period.sum())
-    is_part = (period - marked <= _CLOSE * marked) | (not is_covered)
-    end = series.end_ns.copy()
-    end[:-1] = np.where(is_part, series.start_ns[1:], end[:-1])
-    return replace(series, end_ns=end, between=NOTHING if is_covered else series.between)
+    if (series.end_ns - series.start_ns)[:-1].sum() >= _COVERED * period.sum():
+        return replace(series, between=NOTHING)
+    return replace(series, end_ns=np.append(series.start_ns[1:], series.end_ns[-1:]))
 
 
 def _ends_with_next(series: StepWindows) -> bool:

@@ -211,6 +211,12 @@ def _compared_steps(compared_by_label: Mapping[str, ComparedSteps]) -> str:
         )
     if FROM_EPOCHS in sources:
         return f"Compared by step ({counts}), as counted by the script, including the warm-up."
+    apart = [label for label, compared in compared_by_label.items() if compared.has_periods]
+    if apart:
+        return (
+            f"Compared by step ({counts}), each from its start to that of the next: marks leave out"
+            f" much of the time between the steps of {listed(apart)}."
+        )
     return f"Compared by step ({counts}); activity outside steps is left out."
 
 

@@ -109,16 +109,16 @@ def apart(lengths, kernels=2):
     return program
 
 
-def test_steps_with_pauses_are_all_whole():
-    assert told(apart([100] * 6).profile()) == [("step #", (0,), 6, 100, 0, 0)]
+def test_the_last_of_steps_with_pauses_is_cut_off_as_nothing_ends_its_pause():
+    assert told(apart([100] * 6).profile()) == [("step #", (0,), 5, 1100, 0, 1)]
 
 
-@pytest.mark.parametrize("place", [0, -1])
-def test_a_step_with_a_part_of_its_kernel_time_at_the_recordings_ends_is_cut_off(place):
+@pytest.mark.parametrize(("place", "cut"), [(0, 2), (-1, 1)])
+def test_a_step_with_a_part_of_its_kernel_time_at_the_recordings_ends_is_cut_off(place, cut):
     lengths = [100] * 7
     lengths[place] = 30
 
-    assert told(apart(lengths).profile()) == [("step #", (0,), 6, 100, 0, 1)]
+    assert told(apart(lengths).profile()) == [("step #", (0,), 7 - cut, 1100, 0, cut)]
 
 
 @pytest.mark.parametrize("place", [1, 3, -2])
@@ -126,13 +126,12 @@ def test_a_short_step_elsewhere_is_whole(place):
     lengths = [100] * 7
     lengths[place] = 60
 
-    assert told(apart(lengths).profile()) == [("step #", (0,), 7, 100, 0, 0)]
+    assert told(apart(lengths).profile()) == [("step #", (0,), 6, 1100, 0, 1)]
 
 
-@pytest.mark.parametrize("place", [0, -1])
-def test_a_short_step_is_whole_where_the_recording_goes_on(place):
-    program, lengths = Program(), [100] * 7
-    lengths[place] = 30
+def test_a_short_first_step_is_whole_where_the_recording_began_before():
+    program = Program()
+    lengths = [30] + [100] * 6
     program.kernel(5, "init")
     program.at += 5000
     for ns in lengths:
@@ -141,7 +140,7 @@ def test_a_short_step_is_whole_where_the_recording_goes_on(place):
     program.at += 5000
     program.kernel(5, "evaluate")
 
-    assert told(program.profile()) == [("step #", (0,), 7, 100, 0, 0)]
+    assert told(program.profile()) == [("step #", (0,), 6, 1100, 0, 1)]
 
 
 def test_steps_on_other_devices_are_another_phase():
@@ -349,7 +348,7 @@ def test_instants_are_counted_in_each_sample():
 def test_few_steps_are_told_as_they_are(number):
     profile = apart([100] * number).profile()
 
-    assert [row[2] for row in told(profile)] == ([number] if number > 1 else [])
+    assert [row[2] for row in told(profile)] == ([number - 1] if number > 1 else [])
 
 
 def test_the_solve_on_two_gpus_is_a_phase_of_its_own():

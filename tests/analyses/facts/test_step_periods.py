@@ -22,7 +22,9 @@ def trained(load_ns, steps=12, range_text="load"):
         tables["nvtx_ranges"].append((at, at + TRAIN, {"text": f"step {number}"}))
         for half in range(2):
             launched = {"correlation_id": 2 * number + half}
-            tables["api_calls"].append((at + half * TRAIN // 2, at + half * TRAIN // 2 + 1000, launched))
+            tables["api_calls"].append(
+                (at + half * TRAIN // 2, at + half * TRAIN // 2 + 1000, launched)
+            )
             start = at + half * TRAIN // 2 + 2000
             tables["kernels"].append((start, start + TRAIN // 2 - 2000, launched))
         at += TRAIN
