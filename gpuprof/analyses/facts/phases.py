@@ -327,9 +327,12 @@ def _phases_of(
     status = np.where(is_cut, CUT, np.where(is_unusual, UNUSUAL, SAMPLE)).astype(np.int8)
     phase, status = _by_level(kind, section, status, series, profile.skip_steps)
     runs = np.stack([_times(series, device.busy) > 0 for device in step_devices])
+    length = series.end_ns - series.start_ns
     for rows in groups(phase):
         samples = rows[status[rows] == SAMPLE]
         chosen = samples if len(samples) else rows
+        if len(samples) and not np.median(length[samples]):
+            continue  # their work begins at once, so that nothing tells how long one takes
         if series.source != DETECTED or _is_regular(busy.sum(axis=0)[samples]):
             yield _steps_of(series, names[name[chosen[0]]], rows, status, runs)
 

@@ -16,6 +16,7 @@ from gpuprof.analyses.facts.phases import (
     phases,
     steps_by_phase,
 )
+from gpuprof.analyses.findings.bottom_line import bottom_line
 from gpuprof.errors import UsageError
 from gpuprof.intervals import union
 from gpuprof.readers import read_profile
@@ -383,6 +384,23 @@ def test_steps_that_a_recording_cuts_off_are_not_in_its_medians():
     assert (bucket.cut_steps, none.cut_steps) == (1, 1)
     assert bucket.step_ns / base.step_ns - 1 == pytest.approx(-0.019, abs=0.001)
     assert none.step_ns / base.step_ns - 1 == pytest.approx(-0.015, abs=0.001)
+
+
+@pytest.mark.parametrize("is_marked", [False, True])
+def test_work_that_begins_at_once_is_no_row_of_steps(is_marked):
+    """Eight equal kernels run at once: the starts are no time apart, and no step takes 0 ns."""
+    marks = [(10 * n, 10 * n + 6, {"text": f"step {n}"}) for n in range(8 * is_marked)]
+    profile = draw(
+        kernels=[(100, 1_000_100, {"correlation_id": n}) for n in range(8)],
+        api_calls=[(10 * n, 10 * n + 5, {"correlation_id": n}) for n in range(8)],
+        nvtx_ranges=marks,
+    )
+
+    assert phases(profile) == ()
+    assert bottom_line(profile)["bottom_line"].to_pylist() == [
+        "The recording of device 0 spans 1.000 ms: 100.0 % compute. Moving data costs next to"
+        " nothing. Costliest kernels: matmul 100.0 %"
+    ]
 
 
 def test_steps_of_kernels_without_length_are_no_error():
