@@ -45,10 +45,9 @@ def _periods(steps: Sequence[PhaseSteps]) -> list[str]:
     names = dict.fromkeys(_name(phase.name) for phase in phases if len(phase.between))
     if not names:
         return []
-    return [
-        f"The marks of {_listed([*names], 'phases')} leave out much of the time: a step is the"
-        " period from its start to that of the next, with what the program does between marks."
-    ]
+    note = f"The marks of {_listed([*names], 'phases')} leave out much of the time"
+    period = "the period from its start to that of the next, with what the program does between"
+    return [f"{note}: a step is {period} marks."]
 
 
 def _warm_up(profile: Profile, steps: Sequence[PhaseSteps]) -> list[str]:

@@ -89,7 +89,7 @@ _CAUSES: Final = {
 }
 _NAMES: Final = (*_CAUSES,)
 # Causes of pauses in which the host had not launched yet what ended them.
-_LATE: Final = [_NAMES.index(cause) for cause in (_HOST_LATE, _SYNCHRONISING, "mpi")]
+_LATE: Final = (_HOST_LATE, _SYNCHRONISING, "mpi")
 _OF_LABEL: Final = {
     "mpi_call": "mpi",
     "synchronising_call": _SYNCHRONISING,
@@ -140,42 +140,46 @@ def of_scope(scope: Scope) -> Iterator[Finding]:
     if not is_known:
         yield _idle(scope, longer(pauses, SHORT_NS))
         return
-    pieces, causes = pieces_of(scope.profile), _causes(scope.profile.unrestricted)
-    steps = intersection(pauses, union(scope.start_ns, scope.end_ns))
-    of_late = difference(steps, scope.between)
-    is_of_device = pauses_of(scope.profile).device[pieces.pause] == scope.device.number
-    late = np.flatnonzero(is_of_device & np.isin(causes, _LATE))
-    lengths = covered_within(steps, pieces.stretches.start_ns, pieces.stretches.end_ns)
-    if len(scope.between):
-        yield _between_steps(scope, pieces, late, intersection(steps, scope.between))
-        stretches = pieces.stretches.take(late)
-        lengths[late] = covered_within(of_late, stretches.start_ns, stretches.end_ns)
-    chosen = np.flatnonzero(is_of_device & (lengths > 0))
+    pieces = pieces_of(scope.profile)
     gaps = intersection(synchronised_gaps(scope), pauses)
-    numbers = {*np.unique(causes[chosen]).tolist()}
-    for cause in sorted(numbers | ({_NAMES.index(_SYNCHRONISING)} if len(gaps) else set())):
-        rows = chosen[causes[chosen] == cause]
-        stretches = pieces.stretches.take(rows)
-        waits = union(stretches.start_ns, stretches.end_ns)
-        waits = intersection(waits, of_late if cause in _LATE else steps)
-        place = _place(scope, pieces, rows, lengths[rows])
-        if _NAMES[cause] != _SYNCHRONISING:
-            yield _finding(_NAMES[cause], scope, scope.per_step(waits), place)
+    steps = intersection(pauses, union(scope.start_ns, scope.end_ns))
+    for cause, rows, lengths, waits in _by_cause(scope, pieces, steps):
+        if not len(rows) and not len(gaps):
+            continue
+        place = _place(scope, pieces, rows, lengths)
+        if cause != _SYNCHRONISING:
+            yield _finding(cause, scope, scope.per_step(waits), place)
             continue
         cost_ns = scope.per_step(together([waits, gaps]))
         if 2 * scope.per_step(gaps) > cost_ns:
             place = _NOWHERE  # what fills gaps of some microseconds is not looked into
-        yield _waiting(scope, cost_ns, place, waited(scope, pieces, rows, lengths[rows]))
+        yield _waiting(scope, cost_ns, place, waited(scope, pieces, rows, lengths))
 
 
-def _between_steps(scope: Scope, pieces: Pieces, late: Int64s, between: Intervals) -> Finding:
-    """The time of late launches in which the host is between marks; the device is idle then."""
-    stretches = pieces.stretches.take(late)
-    lengths = covered_within(between, stretches.start_ns, stretches.end_ns)
-    rows, lengths = late[lengths > 0], lengths[lengths > 0]
-    waits = intersection(union(stretches.start_ns, stretches.end_ns), between)
-    place = _place(scope, pieces, rows, lengths)
-    return _finding(_BETWEEN_STEPS, scope, scope.per_step(waits), place)
+def _by_cause(
+    scope: Scope, pieces: Pieces, pauses: Intervals
+) -> Iterator[tuple[str, Int64s, Int64s, Intervals]]:
+    """Each cause of some pauses: the pieces that are of it, how long each is in them, and when.
+
+    What is late while the host is between marks is a cause of its own, whatever the host does.
+    """
+    causes = _causes(scope.profile.unrestricted)
+    is_of_device = pauses_of(scope.profile).device[pieces.pause] == scope.device.number
+    between = intersection(pauses, scope.between)
+    within_marks = difference(pauses, scope.between)
+    for number, cause in enumerate(_NAMES):
+        is_meant = is_of_device & (causes == number)
+        instants = within_marks if cause in _LATE else pauses
+        if cause == _BETWEEN_STEPS:
+            is_meant = is_of_device & np.isin(causes, [_NAMES.index(late) for late in _LATE])
+            instants = between
+        rows = np.flatnonzero(is_meant)
+        stretches = pieces.stretches.take(rows)
+        lengths = covered_within(instants, stretches.start_ns, stretches.end_ns)
+        rows, lengths = rows[lengths > 0], lengths[lengths > 0]
+        if len(rows) or cause == _SYNCHRONISING:
+            waits = union(stretches.start_ns, stretches.end_ns)
+            yield cause, rows, lengths, intersection(waits, instants)
 
 
 def _causes(profile: Profile) -> Numbers:

