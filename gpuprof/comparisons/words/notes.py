@@ -18,7 +18,9 @@ from gpuprof.kernel_names import short_name
 from gpuprof.profile import Profile
 from gpuprof.reports import cannot, recording_notes
 from gpuprof.statistics import LEVEL, coverage
-from gpuprof.units import counted, listed, say_ns, say_share
+from gpuprof.sweep_cells import skipped_epochs_of
+from gpuprof.units import NS_PER_S, counted, listed, say_ns, say_share
+from gpuprof.variant_figures import time_of_epochs
 
 _PAIR: Final = 2
 _NAMED: Final = 3  # Phases of one variant that a sentence names; the table has all.
@@ -129,17 +131,25 @@ def _shapes(variants: Mapping[str, Variant]) -> list[str]:
 
 
 def _epochs(variants: Mapping[str, Variant]) -> list[str]:
-    """Marked epochs that have no time, so that their mean would be none."""
-    notes = []
+    """Marked epochs that have no time, so that their median would be none, and the warm-up."""
+    notes, set_aside = [], []
     for label, variant in variants.items():
         recording = variant.median.compared.profile.unrestricted
-        epochs = recording.table("epochs").column("seconds") if recording.has("epochs") else []
-        if unknown := sum(not seconds.is_valid for seconds in epochs):
+        if not recording.has("epochs"):
+            continue
+        epochs = recording.table("epochs").column("seconds").to_pylist()
+        usual, first = time_of_epochs(epochs, skipped_epochs_of(recording.origin.source))
+        if unknown := epochs[first:].count(None):
             have = "has" if unknown == 1 else "have"
             notes.append(
                 f"{label}: {unknown} of {counted(len(epochs), 'epoch', 'epochs')} {have} no time,"
-                " so the mean is unknown."
+                " so the seconds per epoch are unknown."
             )
+        elif first and usual == variant.median.metrics.get("seconds_per_epoch"):
+            taken = ", ".join(say_ns(seconds * NS_PER_S) for seconds in epochs[:first] if seconds)
+            set_aside.append(f"{counted(first, 'epoch', 'epochs')} of {label} ({taken})")
+    if set_aside:
+        notes.append(f"Seconds per epoch leave out, as warm-up: {listed(set_aside)}.")
     return notes
 
 
