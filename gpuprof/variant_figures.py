@@ -130,6 +130,15 @@ EXTENSIVE: Final = frozenset(
     name for name, column in VARIANTS.columns.items() if column.dtype == INT
 ) - {"runs", "devices", "epochs", "steps"}
 
+# What times of one run are shares of others.
+SHARES: Final = (
+    "peer_share",
+    "backward_peer_share",
+    "transfer_share",
+    "transfer_to_kernel_ratio",
+    "exposed_transfer_share",
+)
+
 # Metric -> activity group of `totals` and its column.
 _FROM_TOTALS: Final = {
     "gpu_activity_ns": ("gpu_activities", "total_ns"),

@@ -200,6 +200,32 @@ def test_mean_and_median_stand_side_by_side_where_they_are_apart():
     )
 
 
+def test_times_beside_a_step_are_those_of_the_step_that_stands_for_all():
+    """Two of twelve steps take ten times as long, most of it kernels: the mean kernel time is more
+    than the median step."""
+
+    def sides(train_ns):
+        tables = {name: [] for name in ("kernels", "api_calls", "nvtx_ranges")}
+        at = 0
+        for step in range(12):
+            ns = train_ns * (10 if step in {4, 8} else 1)
+            launched = {"correlation_id": step}
+            tables["nvtx_ranges"].append((at, at + ns, {"text": f"step {step}"}))
+            tables["api_calls"].append((at, at + 10, launched))
+            tables["kernels"].append((at, at + ns - 100, launched))
+            at += ns
+        return draw(**tables)
+
+    result = comparison({"a": sides(10_000), "b": sides(12_000)})
+
+    figures = {(r["variant"], r["metric"]): r["median"] for r in result.figures.to_pylist()}
+    for label, step_ns in (("a", 10_000), ("b", 12_000)):
+        assert figures[label, "step_ns"] == step_ns
+        assert figures[label, "kernel_ns"] == step_ns - 100
+        assert figures[label, "compute_ns"] + figures[label, "idle_ns"] == step_ns
+        assert figures[label, "kernel_calls"] == 1
+
+
 def test_the_parts_of_a_step_add_up_to_it_and_none_exceeds_it():
     """The mean of the kernels and the medians of the parts are more than the median step."""
     for row in phases_table(trained(load_ns=3, longer=(2, MS), steps=14)).to_pylist():
