@@ -246,12 +246,11 @@ def time_of_epochs(seconds: Sequence[float | None], skipped: int) -> tuple[float
         The median of the others in seconds, None where one of them is unknown or none is left,
         and how many are set aside. See `warm_up_steps`: of two epochs none is.
     """
-    known = [of_epoch for of_epoch in seconds if of_epoch is not None]
-    if not skipped and len(known) == len(seconds):
-        skipped = warm_up_steps(np.rint(np.array(known) * NS_PER_S).astype(np.int64))
-    others = [of_epoch for of_epoch in seconds[skipped:] if of_epoch is not None]
-    is_known = others and len(others) == len(seconds[skipped:])
-    return (float(median(others)) if is_known else None), skipped
+    if not skipped and None not in seconds:
+        skipped = warm_up_steps((np.array(seconds) * NS_PER_S).astype(np.int64))
+    counted = [of_epoch for of_epoch in seconds[skipped:] if of_epoch is not None]
+    is_whole = counted and len(counted) == len(seconds[skipped:])
+    return (float(median(counted)) if is_whole else None), skipped
 
 
 def _steps(profile: Profile) -> Metrics:

@@ -36,7 +36,7 @@ RUNS: Final[Mapping[str, Column]] = {
     "exit_status": Column(INT, "1", "Of the program."),
     "wall_seconds": Column(FLOAT, "s", "From the start of the process to its end."),
     "seconds_per_epoch": Column(
-        FLOAT, "s", "Median of the epochs marked, without those to skip: see skipped_epochs."
+        FLOAT, "s", "Median of the epochs marked, past the warm-up or without those to skip."
     ),
 }
 CELLS: Final[Mapping[str, Column]] = {

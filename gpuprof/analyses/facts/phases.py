@@ -332,7 +332,7 @@ def _phases_of(
         samples = rows[status[rows] == SAMPLE]
         chosen = samples if len(samples) else rows
         if len(samples) and not np.median(length[samples]):
-            continue  # their work begins at once, so that nothing tells how long one takes
+            continue  # their work begins at once: no time passes from one to the next
         if series.source != DETECTED or _is_regular(busy.sum(axis=0)[samples]):
             yield _steps_of(series, names[name[chosen[0]]], rows, status, runs)
 

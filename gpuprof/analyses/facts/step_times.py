@@ -24,9 +24,7 @@ _LEVEL: Final = 0.05
 SIMILAR: Final = 1.25
 # The mean of steps stands beside their median where they differ by more.
 _APART: Final = 0.05
-# Of the steps nearest to the median so many tell what it goes to.
 _LEAST_TYPICAL: Final = 3
-_TYPICAL: Final = 1 / 3
 
 
 def warm_up_steps(lengths: Int64s) -> int:
@@ -60,12 +58,20 @@ def warm_up_steps(lengths: Int64s) -> int:
     return warm_up_steps(lengths[:change])
 
 
+def typical_steps(lengths: Int64s) -> Int64s:
+    """Indices of the third of some steps that is nearest to the median in length, at least three.
+
+    What they go to is what the median goes to: a mean over all steps would be that of outliers,
+    and medians of single parts may exceed that of the steps.
+    """
+    nearest = np.argsort(np.abs(lengths - np.median(lengths)), kind="stable")
+    return nearest[: max(_LEAST_TYPICAL, len(lengths) // 3)]
+
+
 def parts_of_median(lengths: Int64s, parts: Sequence[Int64s]) -> list[int]:
     """What the median step goes to: each part, then what none of them covers.
 
-    The parts are those of the third of the steps that is nearest to the median in length, at least
-    three, in the ratio that adds up to the median: a mean over all steps would be that of outliers,
-    and medians of the parts may exceed that of the steps.
+    The parts are those of `typical_steps`, in the ratio that adds up to the median.
 
     Args:
         lengths: Times of steps in ns, at least one.
@@ -74,9 +80,7 @@ def parts_of_median(lengths: Int64s, parts: Sequence[Int64s]) -> list[int]:
     Returns:
         Whole ns that add up to the median, rounded down.
     """
-    median = int(np.median(lengths))
-    nearest = np.argsort(np.abs(lengths - median), kind="stable")
-    typical = nearest[: max(_LEAST_TYPICAL, int(len(lengths) * _TYPICAL))]
+    median, typical = int(np.median(lengths)), typical_steps(lengths)
     usual_ns = lengths[typical].mean()
     until = np.cumsum([0, *(values[typical].mean() for values in parts)])
     scale = median / usual_ns if usual_ns else 1
@@ -85,7 +89,7 @@ def parts_of_median(lengths: Int64s, parts: Sequence[Int64s]) -> list[int]:
 
 
 def mean_beside(lengths: Int64s) -> str:
-    """``; mean 2.5 ms``, to follow the median of steps that tells too little; else empty."""
+    """``; mean 2.5 ms``, to follow a median of steps that is far from it; else empty."""
     median, mean = np.median(lengths), lengths.mean()
     is_apart = abs(mean - median) > _APART * median
     return f"; mean {say_ns(mean)}" if is_apart else ""

@@ -6,6 +6,7 @@ from typing import Final
 
 import numpy as np
 
+from gpuprof.analyses.facts.step_times import typical_steps
 from gpuprof.comparisons.measure.compared_steps import ComparedSteps, restricted
 from gpuprof.comparisons.measure.device_time import (
     COMMUNICATING,
@@ -108,7 +109,7 @@ def _of_step(compared: ComparedSteps, device: BusiestDevice) -> Metrics:
     typical = tuple(
         replace(s, start_ns=s.start_ns[rows], end_ns=s.end_ns[rows])
         for s in compared.series
-        for rows in [np.sort(BusiestDevice(device.timeline, s).typical)]
+        for rows in [np.sort(typical_steps(s.end_ns - s.start_ns))]
     )
     part = restricted(replace(compared, series=typical))
     figures = metrics(part.profile)

@@ -148,6 +148,8 @@ def _epochs(variants: Mapping[str, Variant]) -> list[str]:
         elif first and usual == variant.median.metrics.get("seconds_per_epoch"):
             taken = ", ".join(say_ns(seconds * NS_PER_S) for seconds in epochs[:first] if seconds)
             set_aside.append(f"{counted(first, 'epoch', 'epochs')} of {label} ({taken})")
+        elif len(epochs) == _PAIR and epochs[0] > epochs[1]:
+            notes.append(f"{label}: two epochs are too few to set a warm-up aside: both count.")
     if set_aside:
         notes.append(f"Seconds per epoch leave out, as warm-up: {listed(set_aside)}.")
     return notes
@@ -243,12 +245,12 @@ def _means(variants: Mapping[str, Variant]) -> list[str]:
     steps = {label: d.steps_ns for label, d in devices.items() if d is not None and len(d.steps_ns)}
     if not any(map(mean_beside, steps.values())):
         return []
-    both = [
+    clauses = [
         f"{label} {say_ns(float(np.median(of_label)))} and {say_ns(float(of_label.mean()))}"
         for label, of_label in steps.items()
     ]
     note = "Medians are compared. Median and mean of the steps are apart:"
-    return [f"{note} {listed(both)}."]
+    return [f"{note} {listed(clauses)}."]
 
 
 def _set_aside(compared_by_label: Mapping[str, ComparedSteps]) -> list[str]:
