@@ -69,7 +69,7 @@ _CAUSES: Final = {
     _BETWEEN_STEPS: _Cause(
         "has no work while the host is between two marked steps",
         "launching ahead",
-        "",  # what the host does there tells
+        "do this on another thread or ahead, while the device computes",
     ),
     "waits_for_stream": _Cause(
         "waits for a stream although its next work is launched",
@@ -246,7 +246,9 @@ def _finding(cause: str, scope: Scope, cost_ns: int, place: _Place) -> Finding:
     if not place.name and place.unnamed_share >= _MOST and place.mean_ns >= _LONG_NS:
         where = f", {say_share(place.unnamed_share)} of it in {_NOTHING}"
     suggestion = _late(scope, place) if cause == _HOST_LATE else text.suggestion
-    suggestion = suggestion or _advice(place.name) or _other_work(scope, place)
+    if cause == _BETWEEN_STEPS:
+        suggestion = suggestion if place.name else _other_work(scope, place)
+        suggestion = _advice(place.name) or suggestion
     # What the host does in longer pauses, and other calls, cost as much without launches.
     is_launching = suggestion == _CAUSES[_HOST_LATE].suggestion
     phrase = text.phrase + where

@@ -68,6 +68,7 @@ def test_the_time_between_marks_is_a_finding_with_what_the_host_did():
         "device 0 has no work while the host is between two marked steps, 100.0 % of it in load:"
         " 24.00 ms of a step (80.0 %)"
     )
+    assert row["suggestion"] == "do this on another thread or ahead, while the device computes"
 
 
 def test_what_no_range_names_between_marks_is_said_to_be_unrecorded():
@@ -75,6 +76,13 @@ def test_what_no_range_names_between_marks_is_said_to_be_unrecorded():
 
     assert (row["cause"], row["where"]) == ("between_steps", None)
     assert "100.0 % of it in no call or range that was recorded" in row["finding"]
+    assert row["suggestion"].startswith("see what the host does in these pauses (nsys profile")
+
+
+def test_a_loader_between_marks_is_told_to_load_ahead():
+    (row,) = findings(trained(load_ns=24 * MS, range_text="DataLoader.next")).to_pylist()
+
+    assert row["suggestion"].startswith("load and prepare input ahead: DataLoader(")
 
 
 def test_what_the_host_does_within_marks_is_no_time_between_them():
