@@ -23,6 +23,7 @@ from gpuprof.analyses.facts.step_windows import (
     DETECTED,
     STEP_READS,
     StepWindows,
+    by_period,
     masked,
     step_windows,
 )
@@ -46,8 +47,6 @@ PHASE_READS: Final = reads(
 SAMPLE, WARM_UP, CUT, UNUSUAL = range(4)
 LEAST_STEPS: Final = 3
 
-# Marks that cover less of the time from the first step to the last leave a part of steps out.
-_COVERED: Final = 0.95
 # Steps of two devices are the same ones where so many of them match.
 _MATCHING: Final = 0.8
 # Of the kernels that either of two steps has, those that both have, in steps of one kind.
@@ -318,7 +317,7 @@ def _phases_of(
     step_devices = [devices[device] for device in series.devices]
     names, name, section = _names(series, profile)
     busy = np.stack([_times(series, _kernels(device)) for device in step_devices])
-    series = _by_period(series)
+    series = by_period(series)
     is_cut = _cut(series, busy.sum(axis=0), [device.span for device in step_devices])
     works = (busy > 0).astype(np.int8)
     kind, is_unusual = _kinds(groups(name, _mixes(counts), *works), is_cut)
@@ -335,17 +334,6 @@ def _phases_of(
             continue  # their work begins at once: no time passes from one to the next
         if series.source != DETECTED or _is_regular(busy.sum(axis=0)[samples]):
             yield _steps_of(series, names[name[chosen[0]]], rows, status, runs)
-
-
-def _by_period(series: StepWindows) -> StepWindows:
-    """Marked steps with the time between them where the marks leave much of it out.
-
-    A step is then the period from its start to that of the next; else ``between`` is empty.
-    """
-    period = np.diff(series.start_ns)
-    if (series.end_ns - series.start_ns)[:-1].sum() >= _COVERED * period.sum():
-        return replace(series, between=NOTHING)
-    return replace(series, end_ns=np.append(series.start_ns[1:], series.end_ns[-1:]))
 
 
 def _ends_with_next(series: StepWindows) -> bool:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -41,6 +41,8 @@ _STEP: Final = re.compile(
 _DIGITS: Final = re.compile(r"\d+")
 _LEAST_STEPS: Final = 2
 _LEAST_DETECTED: Final = 3
+# Marks that cover less of the time from the first step to the last leave a part of steps out.
+_COVERED: Final = 0.95
 # Steps whose ranges follow one another this closely own the time between them, too.
 _CLOSE: Final = 0.1
 # A pattern must repeat this well, and one this much better is preferred to a shorter one.
@@ -86,6 +88,17 @@ def _step_windows(profile: Profile) -> tuple[StepWindows, ...]:
         else ()
     )
     return named or tuple(_detected(recording))
+
+
+def by_period(series: StepWindows) -> StepWindows:
+    """Marked steps with the time between them where the marks leave much of it out.
+
+    A step is then the period from its start to that of the next; else ``between`` is empty.
+    """
+    period = np.diff(series.start_ns)
+    if (series.end_ns - series.start_ns)[:-1].sum() >= _COVERED * period.sum():
+        return replace(series, between=NOTHING)
+    return replace(series, end_ns=np.append(series.start_ns[1:], series.end_ns[-1:]))
 
 
 def windows_of_range(profile: Profile, pattern: str) -> tuple[StepWindows, ...]:

@@ -8,6 +8,7 @@ from gpuprof.analyses.facts.step_notes import step_notes
 from gpuprof.analyses.findings.bottom_line import bottom_line
 from gpuprof.analyses.findings.findings import findings
 from gpuprof.analyses.time.phases import phases_table
+from gpuprof.analyses.transfers.repeated_transfers import repeated_transfers
 from gpuprof.comparisons import comparison
 from gpuprof.comparisons.judge.gate import checks, parse
 
@@ -258,3 +259,23 @@ def test_the_parts_of_a_step_add_up_to_it_and_none_exceeds_it():
 
     assert row["step_ns"] == 10_000
     assert sum(row[name] for name in PARTS) == 10_000
+
+
+def test_copies_between_marks_are_copies_of_every_step():
+    """1 MB goes to the device after each of 12 marks; what the last step copies is not whole."""
+    profile = trained(load_ns=24 * MS)
+    tables = {
+        name: profile.table(name).to_pylist() for name in ("kernels", "api_calls", "nvtx_ranges")
+    }
+    starts = [30 * MS * step + 7 * MS for step in range(11)]
+    ids = [{"correlation_id": 100 + step} for step in range(11)]
+    copies = [
+        (at + 1000, at + MS, row | {"bytes": 1 << 20, "dst_device_id": 0})
+        for at, row in zip(starts, ids, strict=True)
+    ]
+    call = {"name": "cudaMemcpyAsync"}
+    tables["api_calls"] += [(at, at + 500, row | call) for at, row in zip(starts, ids, strict=True)]
+
+    (row,) = repeated_transfers(draw(**tables, memcpys=copies)).to_pylist()
+
+    assert (row["steps"], row["calls_per_step"]) == (11, 1)
