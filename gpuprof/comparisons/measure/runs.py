@@ -109,6 +109,7 @@ def _of_step(compared: ComparedSteps, device: BusiestDevice) -> Metrics:
     typical = tuple(
         replace(s, start_ns=s.start_ns[rows], end_ns=s.end_ns[rows])
         for s in compared.series
+        if len(s.start_ns)
         for rows in [np.sort(typical_steps(s.end_ns - s.start_ns))]
     )
     part = restricted(replace(compared, series=typical))
