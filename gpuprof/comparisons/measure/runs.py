@@ -25,6 +25,8 @@ METRICS: Final = tuple(
     for name, column in VARIANTS.columns.items()
     if column.dtype in {INT, FLOAT} and name != "runs"
 )
+# Of a call, so that it is not of one step.
+_MEAN: Final = "peer_transfer_mean_ns"
 # The first of these that all runs of a variant know orders them.
 _ORDERING: Final = ("step_ns", "span_ns", "gpu_activity_ns", "seconds_per_epoch")
 
@@ -116,13 +118,15 @@ def _of_step(compared: ComparedSteps, device: BusiestDevice) -> Metrics:
     figures = metrics(part.profile)
     median_ns = float(np.median(device.steps_ns))
     usual_ns = float(device.steps_ns[device.typical].mean())
-    scale = median_ns / usual_ns / (part.steps or 1) if usual_ns else 0.0
+    scale = median_ns / usual_ns if usual_ns else 0.0
     times = {
-        name: value and value * scale
+        name: value and value * scale / (part.steps or 1)
         for name, value in figures.items()
         if name in EXTENSIVE and VARIANTS.columns[name].unit == "ns"
     }
     exposed = exposed_unit(compared, device, frozenset())
+    if figures.get(_MEAN):
+        times[_MEAN] = figures[_MEAN] * scale
     return {
         **times,
         **{name: figures[name] for name in SHARES if name in figures},
