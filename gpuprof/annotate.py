@@ -104,9 +104,10 @@ def epoch(number: SupportsIndex | None = None) -> Iterator[None]:
 
     Example:
         >>> with gpuprof.epoch():
-        ...     for batch in batches:
+        ...     loader = iter(batches)
+        ...     for _ in range(len(batches)):
         ...         with gpuprof.step():
-        ...             train(batch)
+        ...             train(next(loader))
     """
     number = _Counters.epochs if number is None else _integer(number)
     _Counters.epochs = number + 1
@@ -134,7 +135,7 @@ def epoch(number: SupportsIndex | None = None) -> Iterator[None]:
 
 @contextmanager
 def step(number: SupportsIndex | None = None) -> Iterator[None]:
-    """Mark one step of training; it counts for the epoch around it.
+    """Mark one step of training, the loading of its batch included; it counts for its epoch.
 
     Args:
         number: 0 for the first of the epoch; by default they are counted.

@@ -18,6 +18,8 @@ from gpuprof.secrets import masked_words
 PLAN: Final = "sweep.json"
 FORMAT: Final = "gpuprof-sweep"
 RUNS: Final = "runs"
+# A run, its cell, `RUNS` and the folder of the sweep.
+_DEPTH: Final = 3
 _NUMBER: Final = re.compile(r"[1-9][0-9]*")
 _DIGITS: Final = re.compile(r"([0-9]+)")
 
@@ -71,6 +73,18 @@ def read_plan(path: Path) -> StoredPlan:
         axes=mapping(plan.get("axes")) or {},
         baseline=mapping(plan.get("baseline")) or {},
     )
+
+
+def skipped_epochs_of(run: Path) -> int:
+    """How many epochs at the start of a run its sweep leaves out; 0 for a run of no sweep.
+
+    Raises:
+        CorruptFileError: The plan of the sweep cannot be read.
+    """
+    places = run.absolute().parents
+    if len(places) < _DEPTH or places[1].name != RUNS or not is_sweep(places[2]):
+        return 0
+    return integer(read_plan(places[2] / PLAN).skipped_epochs) or 0
 
 
 def cell_runs(cell: Path) -> tuple[Path, ...]:

@@ -1,11 +1,15 @@
 """The figures of one variant that comparisons set side by side."""
 
 from collections import Counter
+from collections.abc import Sequence
 from functools import partial
+from statistics import median
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
+from gpuprof.analyses.facts.step_times import warm_up_steps
 from gpuprof.analyses.time import breakdown
 from gpuprof.analyses.totals.activity_summary import TABLES
 from gpuprof.analyses.totals.totals import totals
@@ -13,6 +17,8 @@ from gpuprof.analyses.transfers import tensor_transfers
 from gpuprof.analyses.transfers.backward import backward_peer_share
 from gpuprof.profile import Profile
 from gpuprof.schema import FLAG, FLOAT, INT, TEXT, Column, Kind, Schema
+from gpuprof.sweep_cells import skipped_epochs_of
+from gpuprof.units import NS_PER_S
 
 _GPU: Final = "summed over devices; null where not recorded or where rows may be missing"
 _BUSIEST: Final = "on the device that is busy longest; null for summaries"
@@ -90,7 +96,11 @@ VARIANTS: Final = Schema(
             f"A communication kernel runs, and no compute kernel, {_BUSIEST}."
         ),
         "idle_ns": _time(f"Nothing runs, {_BUSIEST}."),
-        "seconds_per_epoch": Column(FLOAT, "s", "Mean wall time of an epoch, as marked or given."),
+        "seconds_per_epoch": Column(
+            FLOAT,
+            "s",
+            "Wall time of an epoch: as given, or median of those marked, past the warm-up.",
+        ),
         "epochs": Column(INT, "1", "Epochs that the script marked."),
         "steps": Column(INT, "1", "Training steps that were recorded, or those compared."),
         "peer_transfer_calls_per_step": Column(
@@ -119,6 +129,15 @@ COMPONENTS: Final = (
 EXTENSIVE: Final = frozenset(
     name for name, column in VARIANTS.columns.items() if column.dtype == INT
 ) - {"runs", "devices", "epochs", "steps"}
+
+# What times of one run are shares of others.
+SHARES: Final = (
+    "peer_share",
+    "backward_peer_share",
+    "transfer_share",
+    "transfer_to_kernel_ratio",
+    "exposed_transfer_share",
+)
 
 # Metric -> activity group of `totals` and its column.
 _FROM_TOTALS: Final = {
@@ -203,18 +222,35 @@ def _devices(profile: Profile) -> Metrics:
 
 
 def _epochs(profile: Profile) -> Metrics:
-    """Epochs as the script marked them; their mean time where all of them have one."""
+    """Epochs as the script marked them, and their time."""
     profile = profile.unrestricted
     if not profile.has("epochs"):
         return {}
     epochs = profile.table("epochs").to_pylist()
     seconds, steps = ([epoch[name] for epoch in epochs] for name in ("seconds", "steps"))
-    mean = sum(seconds) / len(seconds) if seconds and None not in seconds else None
     return {
         "epochs": len(epochs),
-        "seconds_per_epoch": mean,
+        "seconds_per_epoch": time_of_epochs(seconds, skipped_epochs_of(profile.origin.source))[0],
         "steps": sum(steps) if steps and None not in steps else None,
     }
+
+
+def time_of_epochs(seconds: Sequence[float | None], skipped: int) -> tuple[float | None, int]:
+    """What an epoch of a run takes: the one figure of comparisons and sweeps.
+
+    Args:
+        seconds: Wall time of each epoch; None where it is unknown.
+        skipped: How many at the start do not count; 0 for the warm-up that is found.
+
+    Returns:
+        The median of the others in seconds, None where one of them is unknown or none is left,
+        and how many are set aside. See `warm_up_steps`: of two epochs none is.
+    """
+    if not skipped and None not in seconds:
+        skipped = warm_up_steps((np.array(seconds) * NS_PER_S).astype(np.int64))
+    counted = [of_epoch for of_epoch in seconds[skipped:] if of_epoch is not None]
+    is_whole = counted and len(counted) == len(seconds[skipped:])
+    return (float(median(counted)) if is_whole else None), skipped
 
 
 def _steps(profile: Profile) -> Metrics:

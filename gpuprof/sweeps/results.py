@@ -20,7 +20,7 @@ from gpuprof.sweep_cells import RUNS as SWEPT
 from gpuprof.sweeps.folder import failure, has_ended
 from gpuprof.sweeps.grid import Cell, SweepRun, cells, runs_of
 from gpuprof.sweeps.plan import Number, Plan, as_number
-from gpuprof.variant_figures import VARIANTS, metrics
+from gpuprof.variant_figures import VARIANTS, metrics, time_of_epochs
 
 OK: Final = "ok"
 FAILED: Final = "failed"
@@ -35,7 +35,9 @@ RUNS: Final[Mapping[str, Column]] = {
     "folder": Column(TEXT, "", "The recording, in the sweep's folder.", required=True),
     "exit_status": Column(INT, "1", "Of the program."),
     "wall_seconds": Column(FLOAT, "s", "From the start of the process to its end."),
-    "seconds_per_epoch": Column(FLOAT, "s", "Median of the epochs marked, without those to skip."),
+    "seconds_per_epoch": Column(
+        FLOAT, "s", "Median of the epochs marked, past the warm-up or without those to skip."
+    ),
 }
 CELLS: Final[Mapping[str, Column]] = {
     "cell": Column(TEXT, "", "Name of the cell, and of its folder under runs.", required=True),
@@ -193,14 +195,14 @@ def _run_row(plan: Plan, folder: Path, run: SweepRun) -> _RunRow:
         return row._replace(status=FAILED, reason=failed.reason, exit_status=failed.exit_status)
     run_folder = folder / run.folder
     manifest = read_manifest(run_folder)
-    epochs = [epoch["seconds"] for epoch in manifest.epochs[plan.skipped_epochs :]]
+    epochs = [epoch["seconds"] for epoch in manifest.epochs]
     log = (run_folder / PROGRAM_LOG).read_text(encoding="utf-8", errors="replace")
     printed = {name: _figure(pattern, log) for name, pattern in plan.figures.items()}
     row = row._replace(
         status=OK,
         exit_status=0,
         wall_seconds=manifest.wall_seconds,
-        seconds_per_epoch=float(median(epochs)) if epochs and None not in epochs else None,
+        seconds_per_epoch=time_of_epochs(epochs, plan.skipped_epochs)[0],
         figures=printed,
     )
     if plan.recorder == TIMING_ONLY:

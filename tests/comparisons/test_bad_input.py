@@ -137,7 +137,7 @@ def test_an_epoch_without_a_time_is_in_no_mean():
     result = comparison({"a": marked, "b": summary(row("conv", 1, 12, 1.0))})
 
     assert result.variants.to_pylist()[0]["seconds_per_epoch"] is None
-    assert "a: 1 of 2 epochs has no time, so the mean is unknown." in result.notes
+    assert "a: 1 of 2 epochs has no time, so the seconds per epoch are unknown." in result.notes
 
 
 def test_a_nan_in_the_manifest_of_a_run_is_said(tmp_path):
@@ -158,7 +158,8 @@ def test_a_nan_in_the_manifest_of_a_run_is_said(tmp_path):
     assert "NaN" not in completed.stdout
     document = json.loads(completed.stdout)
     assert document["variants"]["other"]["seconds_per_epoch"] is None
-    assert "other: 1 of 1 epoch has no time, so the mean is unknown." in document["notes"]
+    note = "other: 1 of 1 epoch has no time, so the seconds per epoch are unknown."
+    assert note in document["notes"]
 
 
 def test_an_empty_recording_has_nothing_to_compare():

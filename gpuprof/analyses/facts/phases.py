@@ -23,6 +23,7 @@ from gpuprof.analyses.facts.step_windows import (
     DETECTED,
     STEP_READS,
     StepWindows,
+    by_period,
     masked,
     step_windows,
 )
@@ -34,7 +35,7 @@ from gpuprof.analyses.facts.timeline import (
     timelines,
 )
 from gpuprof.errors import UsageError
-from gpuprof.intervals import Int64s, Intervals, covered_within, union
+from gpuprof.intervals import NOTHING, Int64s, Intervals, covered_within, union
 from gpuprof.profile import Profile
 
 PHASE_READS: Final = reads(
@@ -92,6 +93,8 @@ class Phase:
         warm_up_ns: Time of the steps at its beginning that are set aside.
         warm_up_steps: How many these are.
         cut_steps: Steps that the recording's ends cut off.
+        between: When the host is between the marks of its steps, where that is a part of them: a
+            step is the period from the start of one to that of the next.
     """
 
     name: str
@@ -104,6 +107,7 @@ class Phase:
     warm_up_ns: int
     warm_up_steps: int
     cut_steps: int
+    between: Intervals = NOTHING
 
     @property
     def step_ns(self) -> int:
@@ -151,6 +155,12 @@ class PhaseSteps:
         is_far = length > max(high + _FAR * (high - low), _LONGER * middle)
         far: Int64s = samples[is_far]
         return far[np.argsort(-length[is_far], kind="stable")]
+
+    def by_period(self) -> "PhaseSteps":
+        """The same, each step up to the start of the next where that is of this phase, too."""
+        follows = np.diff(self.number) == 1
+        end = np.where(follows, self.start_ns[1:], self.end_ns[:-1])
+        return _summed(replace(self, end_ns=np.append(end, self.end_ns[-1:])))
 
     def take(self, rows: Int64s) -> "PhaseSteps":
         """Some of the steps, at least one, with a phase of these alone."""
@@ -301,19 +311,28 @@ def _phases_of(
     step_devices = [devices[device] for device in series.devices]
     names, name, section = _names(series, profile)
     busy = np.stack([_times(series, _kernels(device)) for device in step_devices])
+    series = by_period(series)
     is_cut = _cut(series, busy.sum(axis=0), [device.span for device in step_devices])
     works = (busy > 0).astype(np.int8)
     kind, is_unusual = _kinds(groups(name, _mixes(counts), *works), is_cut)
-    if series.source == DETECTED:
+    if _ends_with_next(series):
         is_unusual |= _before_pauses(series, kind, section)
     status = np.where(is_cut, CUT, np.where(is_unusual, UNUSUAL, SAMPLE)).astype(np.int8)
     phase, status = _by_level(kind, section, status, series, profile.skip_steps)
     runs = np.stack([_times(series, device.busy) > 0 for device in step_devices])
+    length = series.end_ns - series.start_ns
     for rows in groups(phase):
         samples = rows[status[rows] == SAMPLE]
         chosen = samples if len(samples) else rows
+        if len(samples) and not np.median(length[samples]):
+            continue  # their work begins at once: no time passes from one to the next
         if series.source != DETECTED or _is_regular(busy.sum(axis=0)[samples]):
             yield _steps_of(series, names[name[chosen[0]]], rows, status, runs)
+
+
+def _ends_with_next(series: StepWindows) -> bool:
+    """Whether each step ends where the next one starts, so that one may end with a pause."""
+    return series.source == DETECTED or bool(len(series.between))
 
 
 def _is_sweep(series: StepWindows) -> bool:
@@ -348,7 +367,7 @@ def _steps_of(
     """Some steps as a phase; ``runs`` has a row per device."""
     start, end, status = series.start_ns[rows], series.end_ns[rows], status[rows]
     is_sample = status == SAMPLE
-    if series.source == DETECTED and is_sample.any():
+    if _ends_with_next(series) and is_sample.any():
         usual = int(np.median((end - start)[is_sample]))
         end = np.where(status == UNUSUAL, np.minimum(end, start + usual), end)
     is_often = runs[:, rows].mean(axis=1) > 1 / 2
@@ -360,6 +379,7 @@ def _steps_of(
         tuple(sorted(working or series.devices)),
         series.source,
         *(nothing, nothing, (0, 0), 0, 0, 0),
+        series.between,
     )
     return _summed(PhaseSteps(phase, series.text, rows, start, end, status))
 

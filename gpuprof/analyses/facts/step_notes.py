@@ -24,13 +24,30 @@ def step_notes(profile: Profile) -> list[str]:
         UsageError: As in `phases.phases`.
     """
     steps = steps_in_part(profile)
-    return [*_inferred(steps), *_warm_up(profile, steps), *_outliers(steps), *_few(steps)]
+    return [
+        *_inferred(steps),
+        *_periods(steps),
+        *_warm_up(profile, steps),
+        *_outliers(steps),
+        *_few(steps),
+    ]
 
 
 def _inferred(steps: Sequence[PhaseSteps]) -> list[str]:
     if not any(phase_steps.phase.source == DETECTED for phase_steps in steps):
         return []
     return [_INFERRED]
+
+
+def _periods(steps: Sequence[PhaseSteps]) -> list[str]:
+    """That steps are measured from start to start, as marks leave out much of the time."""
+    phases = (phase_steps.phase for phase_steps in steps)
+    names = dict.fromkeys(_name(phase.name) for phase in phases if len(phase.between))
+    if not names:
+        return []
+    note = f"The marks of {_listed([*names], 'phases')} leave out much of the time"
+    period = "the period from its start to that of the next, with what the program does between"
+    return [f"{note}: a step is {period} marks."]
 
 
 def _warm_up(profile: Profile, steps: Sequence[PhaseSteps]) -> list[str]:

@@ -1,10 +1,12 @@
-"""Where the time of steps changes: the end of a warm-up, and levels that last."""
+"""What steps take: where their time changes, and what the usual one goes to."""
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 
 from gpuprof.intervals import Int64s
+from gpuprof.units import say_ns
 
 _LEAST_LEFT: Final = 2
 _MOST_WARM_UP: Final = 50
@@ -20,6 +22,9 @@ _LONGER: Final = 0.02
 _LEVEL: Final = 0.05
 # Usual times of one level differ less than by this factor.
 SIMILAR: Final = 1.25
+# The mean of steps stands beside their median where they differ by more.
+_APART: Final = 0.05
+_LEAST_TYPICAL: Final = 3
 
 
 def warm_up_steps(lengths: Int64s) -> int:
@@ -51,6 +56,43 @@ def warm_up_steps(lengths: Int64s) -> int:
     if most < _FEW or change - most < _LONG * most:
         return int(surplus[:most].argmax()) + 1 if surplus[:most].max() > 0 else 0
     return warm_up_steps(lengths[:change])
+
+
+def typical_steps(lengths: Int64s) -> Int64s:
+    """Indices of the third of some steps that is nearest to the median in length, at least three.
+
+    What they go to is what the median goes to: a mean over all steps would be that of outliers,
+    and medians of single parts may exceed that of the steps.
+    """
+    nearest = np.argsort(np.abs(lengths - np.median(lengths)), kind="stable")
+    return nearest[: max(_LEAST_TYPICAL, len(lengths) // 3)]
+
+
+def parts_of_median(lengths: Int64s, parts: Sequence[Int64s]) -> list[int]:
+    """What the median step goes to: each part, then what none of them covers.
+
+    The parts are those of `typical_steps`, in the ratio that adds up to the median.
+
+    Args:
+        lengths: Times of steps in ns, at least one.
+        parts: For each part how much of each step it takes, together at most all of it.
+
+    Returns:
+        Whole ns that add up to the median, rounded down.
+    """
+    median, typical = int(np.median(lengths)), typical_steps(lengths)
+    usual_ns = lengths[typical].mean()
+    until = np.cumsum([0, *(values[typical].mean() for values in parts)])
+    scale = median / usual_ns if usual_ns else 1
+    borders = np.append(np.minimum(np.rint(until * scale), median), median)
+    return [int(ns) for ns in np.diff(borders)]
+
+
+def mean_beside(lengths: Int64s) -> str:
+    """``; mean 2.5 ms``, to follow a median of steps that is far from it; else empty."""
+    median, mean = np.median(lengths), lengths.mean()
+    is_apart = abs(mean - median) > _APART * median
+    return f"; mean {say_ns(mean)}" if is_apart else ""
 
 
 def levels(lengths: Int64s) -> list[slice]:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -22,7 +22,7 @@ from gpuprof.analyses.facts.nvtx import (
 )
 from gpuprof.analyses.facts.range_windows import launched_nothing, ranges_meant
 from gpuprof.facts import UNKNOWN
-from gpuprof.intervals import Int64s, union
+from gpuprof.intervals import NOTHING, Int64s, Intervals, difference, union
 from gpuprof.profile import Profile
 
 STEP_READS: Final = reads(
@@ -41,6 +41,8 @@ _STEP: Final = re.compile(
 _DIGITS: Final = re.compile(r"\d+")
 _LEAST_STEPS: Final = 2
 _LEAST_DETECTED: Final = 3
+# Marks that cover less of the time from the first step to the last leave a part of steps out.
+_COVERED: Final = 0.95
 # Steps whose ranges follow one another this closely own the time between them, too.
 _CLOSE: Final = 0.1
 # A pattern must repeat this well, and one this much better is preferred to a shorter one.
@@ -61,6 +63,7 @@ class StepWindows:
         source: `FROM_RANGES` or `DETECTED`.
         start_ns: Start of each step on the devices.
         end_ns: End of each; at most the start of the next.
+        between: When the host is between their marks; empty where nothing marks them.
     """
 
     process_id: int | None
@@ -69,6 +72,7 @@ class StepWindows:
     source: str
     start_ns: Int64s
     end_ns: Int64s
+    between: Intervals = NOTHING
 
 
 def step_windows(profile: Profile) -> tuple[StepWindows, ...]:
@@ -84,6 +88,17 @@ def _step_windows(profile: Profile) -> tuple[StepWindows, ...]:
         else ()
     )
     return named or tuple(_detected(recording))
+
+
+def by_period(series: StepWindows) -> StepWindows:
+    """Marked steps with the time between them where the marks leave much of it out.
+
+    A step is then the period from its start to that of the next; else ``between`` is empty.
+    """
+    period = np.diff(series.start_ns)
+    if (series.end_ns - series.start_ns)[:-1].sum() >= _COVERED * period.sum():
+        return replace(series, between=NOTHING)
+    return replace(series, end_ns=np.append(series.start_ns[1:], series.end_ns[-1:]))
 
 
 def windows_of_range(profile: Profile, pattern: str) -> tuple[StepWindows, ...]:
@@ -153,8 +168,11 @@ def _windows(
     end[:-1] = np.where(is_close, start[1:], np.minimum(end[:-1], start[1:]))
     process = int(outer.process[0])
     devices = distinct(launched.activities.device[launched.of_process(process)]).tolist()
+    hull = union(outer.start_ns[:1], outer.end_ns.max(keepdims=True))
     windows = StepWindows(
-        None if process == UNKNOWN else process, tuple(devices), text, FROM_RANGES, start, end
+        None if process == UNKNOWN else process,
+        *(tuple(devices), text, FROM_RANGES, start, end),
+        difference(hull, union(outer.start_ns, outer.end_ns)),
     )
     return union(spans.first, spans.last).length, windows
 

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis, reads
 from gpuprof.analyses.facts.last_ranks import collective_record
+from gpuprof.analyses.facts.step_times import mean_beside
 from gpuprof.analyses.facts.timeline import LAYERS
 from gpuprof.analyses.findings.contract import Finding, Scope
 from gpuprof.analyses.findings.costliest_kernels import costliest_kernels
@@ -69,10 +70,9 @@ BOTTOM_LINE: Final = Schema(
         "phase": Column(TEXT, "", "Marks of the steps; null where the recording has no steps."),
         "device_id": Column(INT, "", "CUDA device ordinal; null where none was recorded."),
         "steps": Column(INT, "1", "Steps that were measured; null where there are none."),
-        "step_ns": Column(
-            INT,
-            "ns",
-            "Median length of a step, the mean where that is a tenth more; else the device's span.",
+        "step_ns": Column(INT, "ns", "Median length of a step; without steps the device's span."),
+        "mean_step_ns": Column(
+            INT, "ns", "Mean length of a step, which the shares are of; null without steps."
         ),
         "compute_share": Column(FLOAT, "1", "Share of the steps with a compute kernel."),
         "exposed_communication_share": Column(FLOAT, "1", "Only communication kernels."),
@@ -100,8 +100,8 @@ def bottom_line(profile: Profile) -> pa.Table:
     Of a printed summary, which has no timestamps, it says what the time of all GPU activities goes
     to, summed over devices; of a recording of TensorFlow, what a step copies between devices.
 
-    Shares are of the time of all samples together, and add up to 1. Costs are of one step, the
-    median over the samples, as in ``findings``.
+    Shares are of the time of all samples together, and add up to 1. Costs are of one step, as in
+    ``findings``.
 
     Args:
         profile: As for ``findings``, or ``activity_summary``, or ``tensor_copies``.
@@ -166,7 +166,8 @@ def _figures(profile: Profile, scope: Scope) -> dict[str, Any]:
         "phase": scope.phase or None,
         "device_id": scope.device.device_id,
         "steps": len(scope.start_ns) if scope.has_steps else None,
-        "step_ns": scope.step_ns,
+        "step_ns": scope.median_ns,
+        "mean_step_ns": total // len(scope.start_ns) if scope.has_steps else None,
         **dict(zip(_SHARES, shares, strict=True)),
         "idle_share": 1 - sum(shares) - set_up_share,
         "set_up_share": set_up_share,
@@ -194,10 +195,8 @@ def _sentence(profile: Profile, scope: Scope, row: dict[str, Any]) -> str:
         steps = counted(len(scope.start_ns), "step", "steps")
         steps += ", inferred from its kernels" if scope.is_inferred else ""
         name = f' of "{scope.phase}"' if len(phases) > 1 else ""
-        usual = "median of"
-        if scope.step_ns != scope.median_ns:
-            usual = f"median {say_ns(scope.median_ns)}, mean of"
-        subject = f"A step{name} takes {say_ns(scope.step_ns)} on {device} ({usual} {steps})"
+        steps += mean_beside(scope.end_ns - scope.start_ns)
+        subject = f"A step{name} takes {say_ns(scope.median_ns)} on {device} (median of {steps})"
     text = f"{subject}: {', '.join(parts)}"
     if why is not None:
         return text + costliest_kernels(profile)
@@ -239,7 +238,11 @@ def _scopes(profile: Profile) -> Sequence[Scope]:
 
 
 PHASES_OF_DEVICES: Final = State(
-    SCOPES, lambda profile: SCOPES.table([_figures(profile, scope) for scope in _scopes(profile)])
+    SCOPES,
+    lambda profile: SCOPES.table(
+        # What the costs of a job are shares of.
+        [_figures(profile, scope) | {"step_ns": scope.step_ns} for scope in _scopes(profile)]
+    ),
 )
 
 

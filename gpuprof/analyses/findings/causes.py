@@ -24,6 +24,9 @@ CAUSES: Final = {
     ),
     "same_stream": "Collectives run on a stream that also computes, so that nothing hides them.",
     "host_late": "The work that ended a pause was launched within it: the host was late.",
+    "between_steps": (
+        "The host was late, and between the marks of two steps: it loaded a batch, for example."
+    ),
     "synchronising_call": (
         "The host was late because it had waited in a synchronising call until a device had"
         " nothing left to do, perhaps for a number that each step reads back: the time in this"

@@ -8,7 +8,7 @@ import numpy as np
 
 from gpuprof.analyses.facts.step_windows import masked
 from gpuprof.analyses.facts.timeline import COMPUTE, DeviceTimeline
-from gpuprof.intervals import Int64s, Intervals, covered_within
+from gpuprof.intervals import NOTHING, Int64s, Intervals, covered_within
 from gpuprof.profile import Profile
 
 # Steps differ so much that the median tells nothing of their mean, which costs are then shares of.
@@ -28,6 +28,7 @@ class Scope:
         steps: How many steps the phase has, those that are no samples included; 1 for none.
         is_inferred: Whether no range marks the steps.
         devices: The devices of the phase, as operations name them; empty where no steps are known.
+        between: When the host is between the marks of the steps, as in `Phase`.
     """
 
     profile: Profile
@@ -38,6 +39,7 @@ class Scope:
     steps: int
     is_inferred: bool = False
     devices: tuple[int, ...] = ()
+    between: Intervals = NOTHING
 
     @property
     def has_steps(self) -> bool:

@@ -49,6 +49,7 @@ class _Cause(NamedTuple):
 
 _HOST_LATE: Final = "host_late"
 _SYNCHRONISING: Final = "synchronising_call"
+_BETWEEN_STEPS: Final = "between_steps"
 _CAUSES: Final = {
     _HOST_LATE: _Cause(
         "has no work because the host launches late",
@@ -65,6 +66,11 @@ _CAUSES: Final = {
         "has no work while the host is in MPI",
         "overlap with compute",
         "start messages without blocking and compute meanwhile, send fewer, or balance the ranks",
+    ),
+    _BETWEEN_STEPS: _Cause(
+        "has no work while the host is between two marked steps",
+        "launching ahead",
+        "do this on another thread or ahead, while the device computes",
     ),
     "waits_for_stream": _Cause(
         "waits for a stream although its next work is launched",
@@ -83,6 +89,8 @@ _CAUSES: Final = {
     ),
 }
 _NAMES: Final = (*_CAUSES,)
+# Causes of pauses in which the host had not launched yet what ended them.
+_LATE: Final = (_HOST_LATE, _SYNCHRONISING, "mpi")
 _OF_LABEL: Final = {
     "mpi_call": "mpi",
     "synchronising_call": _SYNCHRONISING,
@@ -133,23 +141,44 @@ def of_scope(scope: Scope) -> Iterator[Finding]:
     if not is_known:
         yield _idle(scope, longer(pauses, SHORT_NS))
         return
-    pieces, causes = pieces_of(scope.profile), _causes(scope.profile.unrestricted)
-    steps = intersection(pauses, union(scope.start_ns, scope.end_ns))
-    lengths = covered_within(steps, pieces.stretches.start_ns, pieces.stretches.end_ns)
-    is_of_device = pauses_of(scope.profile).device[pieces.pause] == scope.device.number
-    chosen = np.flatnonzero(is_of_device & (lengths > 0))
+    pieces = pieces_of(scope.profile)
     gaps = intersection(synchronised_gaps(scope), pauses)
-    numbers = {*np.unique(causes[chosen]).tolist()}
-    for cause in sorted(numbers | ({_NAMES.index(_SYNCHRONISING)} if len(gaps) else set())):
-        rows = chosen[causes[chosen] == cause]
-        stretches = pieces.stretches.take(rows)
-        waits = intersection(union(stretches.start_ns, stretches.end_ns), pauses)
-        if _NAMES[cause] != _SYNCHRONISING:
-            place = _place(scope, pieces, rows, lengths[rows])
-            yield _finding(_NAMES[cause], scope, scope.per_step(waits), place)
+    steps = intersection(pauses, union(scope.start_ns, scope.end_ns))
+    for cause, rows, lengths, waits in _by_cause(scope, pieces, steps):
+        if not len(rows) and not len(gaps):
+            continue
+        if cause != _SYNCHRONISING:
+            place = _place(scope, pieces, rows, lengths)
+            yield _finding(cause, scope, scope.per_step(waits), place)
             continue
         cost_ns = scope.per_step(together([waits, gaps]))
-        yield _waiting(scope, cost_ns, waited(scope, pieces, rows, lengths[rows]))
+        yield _waiting(scope, cost_ns, waited(scope, pieces, rows, lengths))
+
+
+def _by_cause(
+    scope: Scope, pieces: Pieces, pauses: Intervals
+) -> Iterator[tuple[str, Int64s, Int64s, Intervals]]:
+    """Each cause of some pauses: the pieces that are of it, how long each is in them, and when.
+
+    What is late while the host is between marks is a cause of its own, whatever the host does.
+    """
+    causes = _causes(scope.profile.unrestricted)
+    is_of_device = pauses_of(scope.profile).device[pieces.pause] == scope.device.number
+    between = intersection(pauses, scope.between)
+    within_marks = difference(pauses, scope.between)
+    for number, cause in enumerate(_NAMES):
+        is_meant = is_of_device & (causes == number)
+        instants = within_marks if cause in _LATE else pauses
+        if cause == _BETWEEN_STEPS:
+            is_meant = is_of_device & np.isin(causes, [_NAMES.index(late) for late in _LATE])
+            instants = between
+        rows = np.flatnonzero(is_meant)
+        stretches = pieces.stretches.take(rows)
+        lengths = covered_within(instants, stretches.start_ns, stretches.end_ns)
+        rows, lengths = rows[lengths > 0], lengths[lengths > 0]
+        if len(rows) or cause == _SYNCHRONISING:
+            waits = union(stretches.start_ns, stretches.end_ns)
+            yield cause, rows, lengths, intersection(waits, instants)
 
 
 def _causes(profile: Profile) -> Numbers:
@@ -226,6 +255,9 @@ def _finding(cause: str, scope: Scope, cost_ns: int, place: _Place) -> Finding:
     if not place.name and place.unnamed_share >= _MOST and place.mean_ns >= _LONG_NS:
         where = f", {say_share(place.unnamed_share)} of it in {_NOTHING}"
     suggestion = _late(scope, place) if cause == _HOST_LATE else text.suggestion
+    if cause == _BETWEEN_STEPS:
+        suggestion = suggestion if place.name else _other_work(scope, place)
+        suggestion = _advice(place.name) or suggestion
     # What the host does in longer pauses, and other calls, cost as much without launches.
     is_launching = suggestion == _CAUSES[_HOST_LATE].suggestion
     phrase = text.phrase + where

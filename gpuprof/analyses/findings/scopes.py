@@ -93,4 +93,6 @@ def _of_phase(profile: Profile, device: DeviceTimeline, name: str, phase: Phase)
         return None
     steps = len(start) + phase.warm_up_steps + phase.cut_steps
     is_inferred = phase.source == DETECTED
-    return Scope(profile, device, name, start, end, steps, is_inferred, phase.devices)
+    return Scope(
+        *(profile, device, name, start, end, steps, is_inferred, phase.devices), phase.between
+    )

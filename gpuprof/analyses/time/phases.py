@@ -2,11 +2,11 @@
 
 from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis, reads
 from gpuprof.analyses.facts.phases import PHASE_READS, PhaseSteps, per_step, steps_in_part
+from gpuprof.analyses.facts.step_times import parts_of_median
 from gpuprof.analyses.facts.timeline import TIMELINE_READS, DeviceTimeline, timelines
 from gpuprof.analyses.merge import JobStates, Merge, State
 from gpuprof.analyses.time.steps import INFERRED
@@ -23,11 +23,11 @@ _PARTS: Final = (
     "idle_ns",
 )
 _DOCS: Final = (
-    "Median per step of the time in which a kernel other than communication runs.",
-    "Median per step of the time in which communication kernels run, and no other.",
-    "Median per step of the time in which transfers run, and no kernel.",
-    "Median per step of the time in which local copies or memsets run, and nothing else.",
-    "Median per step of the time in which nothing runs on the device.",
+    "In the median step, the time in which a kernel other than communication runs.",
+    "In the median step, the time in which communication kernels run, and no other.",
+    "In the median step, the time in which transfers run, and no kernel.",
+    "In the median step, the time in which local copies or memsets run, and nothing else.",
+    "In the median step, the time in which nothing runs on the device.",
 )
 
 PHASES: Final = Schema(
@@ -62,7 +62,10 @@ PHASES: Final = Schema(
         ),
         "start_ns": instant_column("Start of its first step.", required=True),
         "span_ns": Column(INT, "ns", "From there to the end of its last step.", required=True),
-        "step_ns": Column(INT, "ns", "Median time of a step; null for no whole one."),
+        "step_ns": Column(
+            INT, "ns", "Median time of a step, the sum of its parts; null for no whole one."
+        ),
+        "mean_step_ns": Column(INT, "ns", "Mean time of a step; null for no whole one."),
         "step_low_ns": Column(
             INT, "ns", "Lower end of the 95 % interval of that; null for fewer than three steps."
         ),
@@ -80,9 +83,9 @@ PHASES: Final = Schema(
 def phases_table(profile: Profile) -> pa.Table:
     """Say what a step of each phase takes on each of its devices.
 
-    Each figure is the median over the phase's whole steps past the warm-up, so that the parts
-    need not add up to ``step_ns``. The interval is drawn from these steps: it says what this run
-    allows, and nothing of other runs.
+    The time of a step is the median over the phase's whole steps past the warm-up; its parts are
+    those of the steps nearest to it, and add up to it: see `parts_of_median`. The interval is drawn
+    from these steps: it says what this run allows, and nothing of other runs.
 
     Args:
         profile: Needs ``kernels`` and ``memcpys``; ``nvtx_ranges`` and ``api_calls`` for steps
@@ -126,6 +129,7 @@ def _summary(steps: PhaseSteps) -> dict[str, Any]:
     low, high = step_interval(length) or (None, None)
     return row | {
         "step_ns": phase.step_ns,
+        "mean_step_ns": int(length.mean()),
         "step_low_ns": None if low is None else round(low),
         "step_high_ns": None if high is None else round(high),
         "longest_step": int(steps.number[steps.is_sample][longest]),
@@ -138,10 +142,8 @@ def _parts(steps: PhaseSteps, device: DeviceTimeline) -> dict[str, int]:
     if not len(phase.start_ns):
         return {}
     times = [per_step(layer, phase) for layer in device.exposed]
-    idle = phase.end_ns - phase.start_ns - np.sum(times, axis=0)
-    return {
-        name: int(np.median(values)) for name, values in zip(_PARTS, [*times, idle], strict=True)
-    }
+    parts = parts_of_median(phase.end_ns - phase.start_ns, times)
+    return dict(zip(_PARTS, parts, strict=True))
 
 
 PHASES_OF_FILE: Final = State(PHASES, phases_table)

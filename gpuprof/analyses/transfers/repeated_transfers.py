@@ -10,7 +10,12 @@ from gpuprof.analyses.contract import Analysis, reads
 from gpuprof.analyses.facts.copies import end_name
 from gpuprof.analyses.facts.groups import groups
 from gpuprof.analyses.facts.moves import Moves, moves
-from gpuprof.analyses.facts.step_windows import STEP_READS, StepWindows, step_windows
+from gpuprof.analyses.facts.step_windows import (
+    STEP_READS,
+    StepWindows,
+    by_period,
+    step_windows,
+)
 from gpuprof.analyses.facts.timeline import TIMELINE_READS, timeline_of
 from gpuprof.analyses.time.steps import in_part
 from gpuprof.facts import HOST
@@ -109,7 +114,7 @@ def _copied_again(profile: Profile) -> list[tuple[Moves, Row]]:
         return []
     repeated = [
         copies_and_row
-        for series in step_windows(profile)
+        for series in map(by_period, step_windows(profile))
         for copies_and_row in _of_series(profile, series, all_copies)
     ]
     return sorted(repeated, key=lambda copies_and_row: _cost(copies_and_row[1]))
@@ -117,6 +122,8 @@ def _copied_again(profile: Profile) -> list[tuple[Moves, Row]]:
 
 def _of_series(profile: Profile, series: StepWindows, all_copies: Moves) -> list[tuple[Moves, Row]]:
     steps = in_part(series, profile)
+    if len(series.between):
+        steps = steps[steps < len(series.start_ns) - 1]  # the last one's period is not known
     if len(steps) < _LEAST_STEPS:
         return []
     start, end = series.start_ns[steps], series.end_ns[steps]

@@ -84,6 +84,11 @@ class ComparedSteps:
         return len({device for windows in self.series for device in windows.devices})
 
     @property
+    def has_periods(self) -> bool:
+        """Whether its marks leave out so much that a step is the period up to the next one."""
+        return any(len(windows.between) for windows in self.series)
+
+    @property
     def start_ns(self) -> int:
         """When its first step starts; 0 where that is not known."""
         return min((int(windows.start_ns[0]) for windows in self.series), default=0)
@@ -138,13 +143,15 @@ def compared_steps(
         UsageError: Steps are asked for, and a recording knows none or too few.
         MissingTableError: Ranges are asked for, and a recording has none.
     """
-    for profile in chain.from_iterable(variants.values()):
-        profile.expect(_READS)
     labels = [label for label, runs in variants.items() for _ in runs]
+    profiles = [*chain.from_iterable(variants.values())]
+    for profile in profiles:
+        profile.expect(_READS)
+    # A step with the time between marks is compared with none without it.
+    is_by_period = range_text is None and any(map(_has_periods, profiles))
     phases = [
-        _phases(label, profile, range_text, skip_steps)
-        for label, runs in variants.items()
-        for profile in runs
+        _phases(label, profile, range_text, skip_steps, is_by_period=is_by_period)
+        for label, profile in zip(labels, profiles, strict=True)
     ]
     matched = _matched(phases) if all(phases) else []
     compared = {id(phase) for of_runs in matched for phase in of_runs}
@@ -158,7 +165,6 @@ def compared_steps(
         )
     if not matched:
         # What marks a step is kept, for the note that says why steps are not compared.
-        profiles = chain.from_iterable(variants.values())
         matched = [
             [
                 ComparedSteps(profile, source=of_run[0].source if of_run else None)
@@ -202,8 +208,20 @@ def unit_of(compared: StepsByLabel) -> str:
     return STEP if all(phase.steps is not None for phase in runs) else RECORDING
 
 
+def _has_periods(profile: Profile) -> bool:
+    """Whether marks leave out so much that steps are periods."""
+    return profile.has("kernels", "memcpys") and any(
+        len(steps.phase.between) for steps in steps_by_phase(profile)
+    )
+
+
 def _phases(
-    label: str, profile: Profile, range_text: str | None, skip_steps: int | None
+    label: str,
+    profile: Profile,
+    range_text: str | None,
+    skip_steps: int | None,
+    *,
+    is_by_period: bool,
 ) -> list[ComparedSteps]:
     """A recording's phases with their steps, the longest first: ranges, else by number, else found.
 
@@ -213,7 +231,8 @@ def _phases(
     if range_text is not None:
         phases = [ComparedSteps(profile, None, windows_of_range(profile, range_text), FROM_RANGES)]
     else:
-        phases = _by_phase(profile, has_warm_up=skip_steps is not None)
+        statuses = (SAMPLE,) if skip_steps is None else (SAMPLE, WARM_UP)
+        phases = _by_phase(profile, statuses, is_by_period=is_by_period)
         counted = _counted(profile)
         if counted is not None and (not phases or phases[0].source == DETECTED):
             phases = [ComparedSteps(profile, counted, (), FROM_EPOCHS)]
@@ -231,16 +250,18 @@ def _phases(
     return remaining
 
 
-def _by_phase(profile: Profile, *, has_warm_up: bool) -> list[ComparedSteps]:
+def _by_phase(
+    profile: Profile, statuses: Sequence[int], *, is_by_period: bool
+) -> list[ComparedSteps]:
     """The phases of all processes; those of one name are one in each process."""
     if not profile.has("kernels", "memcpys"):
         return []
-    statuses = (SAMPLE, WARM_UP) if has_warm_up else (SAMPLE,)
     together: dict[tuple[str, int], list[PhaseSteps]] = {}
     count: Counter[tuple[str, int | None]] = Counter()
-    for steps in steps_by_phase(profile):
-        if not np.isin(steps.status, statuses).any():
+    for recorded in steps_by_phase(profile):
+        if not np.isin(recorded.status, statuses).any():
             continue
+        steps = recorded.by_period() if is_by_period else recorded
         name, process = steps.phase.name, steps.phase.process_id
         together.setdefault((name, count[name, process]), []).append(steps)
         count[name, process] += 1
@@ -255,7 +276,8 @@ def _work(
     for steps, phase in zip(processes, phases, strict=True):
         rows = np.flatnonzero(np.isin(steps.status, statuses))
         times = steps.start_ns[rows], steps.end_ns[rows]
-        series.append(StepWindows(phase.process_id, phase.devices, name, phase.source, *times))
+        marked = phase.process_id, phase.devices, name, phase.source
+        series.append(StepWindows(*marked, *times, phase.between))
     has_warm_up = WARM_UP in statuses
     return ComparedSteps(
         profile,

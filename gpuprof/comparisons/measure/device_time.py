@@ -16,6 +16,7 @@ import numpy as np
 
 from gpuprof import cuda
 from gpuprof.analyses.facts.busy import busy_by_device
+from gpuprof.analyses.facts.step_times import typical_steps
 from gpuprof.analyses.facts.step_windows import StepWindows
 from gpuprof.analyses.facts.timeline import COMMUNICATION, COMPUTE, DeviceTimeline, timelines
 from gpuprof.comparisons.measure.compared_steps import ComparedSteps
@@ -57,9 +58,6 @@ PARTS: Final = (
 )
 
 
-_LEAST_TYPICAL: Final = 3
-
-
 @dataclass(frozen=True)
 class BusiestDevice:
     """The busiest device of a run.
@@ -88,9 +86,8 @@ class BusiestDevice:
 
     @cached_property
     def typical(self) -> Int64s:
-        """The third of its steps that are nearest to the median in length, at least three."""
-        apart = np.abs(self.steps_ns - np.median(self.steps_ns))
-        return np.argsort(apart, kind="stable")[: max(_LEAST_TYPICAL, len(apart) // 3)]
+        """Those of its steps that are nearest to the median in length."""
+        return typical_steps(self.steps_ns)
 
     def within(self, covered: Intervals) -> int:
         """How many ns of some instants are compared."""

@@ -1,28 +1,32 @@
 """The figures of every run, and the run that stands for its variant: the median one."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
-from gpuprof.comparisons.measure.compared_steps import ComparedSteps
+from gpuprof.analyses.facts.step_times import typical_steps
+from gpuprof.comparisons.measure.compared_steps import ComparedSteps, restricted
 from gpuprof.comparisons.measure.device_time import (
     COMMUNICATING,
     IDLE,
     BusiestDevice,
     busiest_device,
     exposed_times,
+    exposed_unit,
 )
 from gpuprof.schema import FLOAT, INT
 from gpuprof.units import encodable
-from gpuprof.variant_figures import EXTENSIVE, VARIANTS, Metrics, metrics
+from gpuprof.variant_figures import EXTENSIVE, SHARES, VARIANTS, Metrics, metrics
 
 METRICS: Final = tuple(
     name
     for name, column in VARIANTS.columns.items()
     if column.dtype in {INT, FLOAT} and name != "runs"
 )
+# Of a call, so that it is not of one step.
+_MEAN: Final = "peer_transfer_mean_ns"
 # The first of these that all runs of a variant know orders them.
 _ORDERING: Final = ("step_ns", "span_ns", "gpu_activity_ns", "seconds_per_epoch")
 
@@ -35,11 +39,13 @@ class MeasuredRun:
         compared: What of it is compared.
         device: Its busiest device; None where it has no times.
         metrics: Its metrics by name, of all that is compared; absent or None where unknown.
+        of_step: The times of its median step, and shares of these; empty where no step is timed.
     """
 
     compared: ComparedSteps
     device: BusiestDevice | None
     metrics: Metrics
+    of_step: Metrics
 
     @property
     def knows_steps(self) -> bool:
@@ -47,8 +53,11 @@ class MeasuredRun:
         return self.compared.source is not None
 
     def figure(self, metric: str) -> float | None:
-        """A metric, of one step where steps are compared."""
+        """A metric; where steps are compared, times of the median one, and the mean of counts."""
+        of_step: float | None = self.of_step.get(metric)
         value: float | None = self.metrics.get(metric)
+        if of_step is not None:
+            return of_step
         if value is None or self.compared.steps is None or metric not in EXTENSIVE:
             return value
         return value / self.compared.steps
@@ -90,7 +99,49 @@ def _run(compared: ComparedSteps, measured: Metrics) -> MeasuredRun:
         figures["steps"] = compared.steps
     if device is not None:
         figures |= _of_device(compared, device)
-    return MeasuredRun(compared, device, figures | measured)
+    of_step = {} if device is None or device.steps is None else _of_step(compared, device)
+    return MeasuredRun(compared, device, figures | measured, of_step)
+
+
+def _of_step(compared: ComparedSteps, device: BusiestDevice) -> Metrics:
+    """What the median step goes to: the times of typical steps, scaled to it, and their shares.
+
+    Means over all steps would be those of outliers, and kernels could take longer than a step.
+    """
+    typical = tuple(
+        replace(s, start_ns=s.start_ns[rows], end_ns=s.end_ns[rows])
+        for s in compared.series
+        if len(s.start_ns)
+        for rows in [np.sort(typical_steps(s.end_ns - s.start_ns))]
+    )
+    part = restricted(replace(compared, series=typical))
+    figures = metrics(part.profile)
+    median_ns = float(np.median(device.steps_ns))
+    usual_ns = float(device.steps_ns[device.typical].mean())
+    scale = median_ns / usual_ns if usual_ns else 0.0
+    times = {
+        name: value and value * scale / (part.steps or 1)
+        for name, value in figures.items()
+        if name in EXTENSIVE and VARIANTS.columns[name].unit == "ns"
+    }
+    exposed = exposed_unit(compared, device, frozenset())
+    if figures.get(_MEAN):
+        times[_MEAN] = figures[_MEAN] * scale
+    return {
+        **times,
+        **{name: figures[name] for name in SHARES if name in figures},
+        "span_ns": median_ns,
+        **_exposed(exposed),
+    }
+
+
+def _exposed(times: Mapping[str, int]) -> Metrics:
+    """Times of the busiest device by the names of `VARIANTS`."""
+    return {
+        "compute_ns": sum(times[part] for part in ("kernels_common", "graphs")),
+        "exposed_communication_ns": times[COMMUNICATING],
+        "idle_ns": times[IDLE],
+    }
 
 
 def _of_device(compared: ComparedSteps, device: BusiestDevice) -> Metrics:
@@ -99,9 +150,7 @@ def _of_device(compared: ComparedSteps, device: BusiestDevice) -> Metrics:
     return {
         "span_ns": device.total_ns,
         "step_ns": float(np.median(device.steps_ns)) if device.steps else step_ns,
-        "compute_ns": sum(times[part] for part in ("kernels_common", "graphs")),
-        "exposed_communication_ns": times[COMMUNICATING],
-        "idle_ns": times[IDLE],
+        **_exposed(times),
     }
 
 

@@ -3,6 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+import numpy as np
+
+from gpuprof.analyses.facts.step_times import mean_beside
 from gpuprof.analyses.facts.step_windows import DETECTED, FROM_RANGES
 from gpuprof.analyses.findings.incomplete import recorded_calls
 from gpuprof.comparisons.measure.compared_steps import FROM_CALLS, FROM_EPOCHS, STEP, ComparedSteps
@@ -15,7 +18,9 @@ from gpuprof.kernel_names import short_name
 from gpuprof.profile import Profile
 from gpuprof.reports import cannot, copy_notes, recording_notes
 from gpuprof.statistics import LEVEL, coverage
-from gpuprof.units import counted, listed, say_ns, say_share
+from gpuprof.sweep_cells import skipped_epochs_of
+from gpuprof.units import NS_PER_S, counted, listed, say_ns, say_share
+from gpuprof.variant_figures import time_of_epochs
 
 _PAIR: Final = 2
 _NAMED: Final = 3  # Phases of one variant that a sentence names; the table has all.
@@ -127,17 +132,27 @@ def _shapes(variants: Mapping[str, Variant]) -> list[str]:
 
 
 def _epochs(variants: Mapping[str, Variant]) -> list[str]:
-    """Marked epochs that have no time, so that their mean would be none."""
-    notes = []
+    """Marked epochs that have no time, so that their median would be none, and the warm-up."""
+    notes, set_aside = [], []
     for label, variant in variants.items():
         recording = variant.median.compared.profile.unrestricted
-        epochs = recording.table("epochs").column("seconds") if recording.has("epochs") else []
-        if unknown := sum(not seconds.is_valid for seconds in epochs):
+        if not recording.has("epochs"):
+            continue
+        epochs = recording.table("epochs").column("seconds").to_pylist()
+        usual, first = time_of_epochs(epochs, skipped_epochs_of(recording.origin.source))
+        if unknown := epochs[first:].count(None):
             have = "has" if unknown == 1 else "have"
             notes.append(
                 f"{label}: {unknown} of {counted(len(epochs), 'epoch', 'epochs')} {have} no time,"
-                " so the mean is unknown."
+                " so the seconds per epoch are unknown."
             )
+        elif first and usual == variant.median.metrics.get("seconds_per_epoch"):
+            taken = ", ".join(say_ns(seconds * NS_PER_S) for seconds in epochs[:first] if seconds)
+            set_aside.append(f"{counted(first, 'epoch', 'epochs')} of {label} ({taken})")
+        elif len(epochs) == _PAIR and epochs[0] > epochs[1]:
+            notes.append(f"{label}: two epochs are too few to set a warm-up aside: both count.")
+    if set_aside:
+        notes.append(f"Seconds per epoch leave out, as warm-up: {listed(set_aside)}.")
     return notes
 
 
@@ -195,7 +210,11 @@ def _steps(variants: Mapping[str, Variant], unit: str) -> list[str]:
             return ["No recording marks its steps, so whole recordings are compared."]
         has = "has" if len(unmarked) == 1 else "have"
         return [f"{listed(unmarked)} {has} no known steps, so whole recordings are compared."]
-    return [_compared_steps(compared_by_label), *_set_aside(compared_by_label)]
+    return [
+        _compared_steps(compared_by_label),
+        *_means(variants),
+        *_set_aside(compared_by_label),
+    ]
 
 
 def _compared_steps(compared_by_label: Mapping[str, ComparedSteps]) -> str:
@@ -212,7 +231,27 @@ def _compared_steps(compared_by_label: Mapping[str, ComparedSteps]) -> str:
         )
     if FROM_EPOCHS in sources:
         return f"Compared by step ({counts}), as counted by the script, including the warm-up."
+    apart = [label for label, compared in compared_by_label.items() if compared.has_periods]
+    if apart:
+        return (
+            f"Compared by step ({counts}), each from its start to that of the next: marks leave out"
+            f" much of the time between the steps of {listed(apart)}."
+        )
     return f"Compared by step ({counts}); activity outside steps is left out."
+
+
+def _means(variants: Mapping[str, Variant]) -> list[str]:
+    """The means of steps beside their medians, where these are apart."""
+    devices = {label: variant.median.device for label, variant in variants.items()}
+    steps = {label: d.steps_ns for label, d in devices.items() if d is not None and len(d.steps_ns)}
+    if not any(map(mean_beside, steps.values())):
+        return []
+    clauses = [
+        f"{label} {say_ns(float(np.median(of_label)))} and {say_ns(float(of_label.mean()))}"
+        for label, of_label in steps.items()
+    ]
+    note = "Medians are compared. Median and mean of the steps are apart:"
+    return [f"{note} {listed(clauses)}."]
 
 
 def _set_aside(compared_by_label: Mapping[str, ComparedSteps]) -> list[str]:

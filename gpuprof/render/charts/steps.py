@@ -6,6 +6,9 @@ from itertools import groupby
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
+from gpuprof.analyses.facts.step_times import mean_beside
 from gpuprof.analyses.time.steps import STEPS
 from gpuprof.render.cells import clean
 from gpuprof.render.charts import canvas
@@ -87,7 +90,8 @@ def finding(rows: Sequence[Row]) -> str:
     of_phase_words = f' of "{clean(phase)}"' if len(time_ns) > 1 else ""
     sentence = (
         f"{capital(device_name(rows[0]['device_id']))}: a step{of_phase_words} takes"
-        f" {say_ns(usual_ns)} (median of {counted(len(samples), 'step', 'steps')})"
+        f" {say_ns(usual_ns)} (median of {counted(len(samples), 'step', 'steps')}"
+        f"{mean_beside(np.array([row['span_ns'] for row in samples]))})"
     )
     if longest["span_ns"] == usual_ns:
         return sentence

@@ -16,6 +16,7 @@ from gpuprof.analyses.facts.phases import (
     phases,
     steps_by_phase,
 )
+from gpuprof.analyses.findings.bottom_line import bottom_line
 from gpuprof.errors import UsageError
 from gpuprof.intervals import union
 from gpuprof.readers import read_profile
@@ -109,16 +110,16 @@ def apart(lengths, kernels=2):
     return program
 
 
-def test_steps_with_pauses_are_all_whole():
-    assert told(apart([100] * 6).profile()) == [("step #", (0,), 6, 100, 0, 0)]
+def test_the_last_of_steps_with_pauses_is_cut_off_as_nothing_ends_its_pause():
+    assert told(apart([100] * 6).profile()) == [("step #", (0,), 5, 1100, 0, 1)]
 
 
-@pytest.mark.parametrize("place", [0, -1])
-def test_a_step_with_a_part_of_its_kernel_time_at_the_recordings_ends_is_cut_off(place):
+@pytest.mark.parametrize(("place", "cut"), [(0, 2), (-1, 1)])
+def test_a_step_with_a_part_of_its_kernel_time_at_the_recordings_ends_is_cut_off(place, cut):
     lengths = [100] * 7
     lengths[place] = 30
 
-    assert told(apart(lengths).profile()) == [("step #", (0,), 6, 100, 0, 1)]
+    assert told(apart(lengths).profile()) == [("step #", (0,), 7 - cut, 1100, 0, cut)]
 
 
 @pytest.mark.parametrize("place", [1, 3, -2])
@@ -126,13 +127,12 @@ def test_a_short_step_elsewhere_is_whole(place):
     lengths = [100] * 7
     lengths[place] = 60
 
-    assert told(apart(lengths).profile()) == [("step #", (0,), 7, 100, 0, 0)]
+    assert told(apart(lengths).profile()) == [("step #", (0,), 6, 1100, 0, 1)]
 
 
-@pytest.mark.parametrize("place", [0, -1])
-def test_a_short_step_is_whole_where_the_recording_goes_on(place):
-    program, lengths = Program(), [100] * 7
-    lengths[place] = 30
+def test_a_short_first_step_is_whole_where_the_recording_began_before():
+    program = Program()
+    lengths = [30] + [100] * 6
     program.kernel(5, "init")
     program.at += 5000
     for ns in lengths:
@@ -141,7 +141,7 @@ def test_a_short_step_is_whole_where_the_recording_goes_on(place):
     program.at += 5000
     program.kernel(5, "evaluate")
 
-    assert told(program.profile()) == [("step #", (0,), 7, 100, 0, 0)]
+    assert told(program.profile()) == [("step #", (0,), 6, 1100, 0, 1)]
 
 
 def test_steps_on_other_devices_are_another_phase():
@@ -350,7 +350,7 @@ def test_instants_are_counted_in_each_sample():
 def test_few_steps_are_told_as_they_are(number):
     profile = apart([100] * number).profile()
 
-    assert [row[2] for row in told(profile)] == ([number] if number > 1 else [])
+    assert [row[2] for row in told(profile)] == ([number - 1] if number > 1 else [])
 
 
 def test_the_solve_on_two_gpus_is_a_phase_of_its_own():
@@ -385,6 +385,23 @@ def test_steps_that_a_recording_cuts_off_are_not_in_its_medians():
     assert (bucket.cut_steps, none.cut_steps) == (1, 1)
     assert bucket.step_ns / base.step_ns - 1 == pytest.approx(-0.019, abs=0.001)
     assert none.step_ns / base.step_ns - 1 == pytest.approx(-0.015, abs=0.001)
+
+
+@pytest.mark.parametrize("is_marked", [False, True])
+def test_work_that_begins_at_once_is_no_row_of_steps(is_marked):
+    """Eight equal kernels run at once: the starts are no time apart, and no step takes 0 ns."""
+    marks = [(10 * n, 10 * n + 6, {"text": f"step {n}"}) for n in range(8 * is_marked)]
+    profile = draw(
+        kernels=[(100, 1_000_100, {"correlation_id": n}) for n in range(8)],
+        api_calls=[(10 * n, 10 * n + 5, {"correlation_id": n}) for n in range(8)],
+        nvtx_ranges=marks,
+    )
+
+    assert phases(profile) == ()
+    (row,) = bottom_line(profile).to_pylist()
+    assert row["bottom_line"].startswith(
+        "The recording of device 0 spans 1.000 ms: 100.0 % compute."
+    )
 
 
 def test_steps_of_kernels_without_length_are_no_error():

@@ -7,7 +7,6 @@ from strategies import MOVES, ends_of, instants, is_transfer
 from strategies import rows as rows_of
 
 from gpuprof.analyses.facts.phases import steps_by_phase
-from gpuprof.analyses.facts.step_windows import step_windows
 from gpuprof.analyses.placement.placement_estimate import PLACEMENT_ESTIMATE, placement_estimate
 from gpuprof.selection import Selection
 
@@ -193,8 +192,16 @@ def test_estimates_of_steps_are_those_of_the_instants_in_them(steps, memcpys):
         api_calls=[(n * STEP, n * STEP, {"correlation_id": n}) for n in range(len(steps))],
         nvtx_ranges=[(n * STEP, n * STEP + 10, {"text": f"step {n}"}) for n in range(len(steps))],
     )
-    [series] = step_windows(profile)
-    windows = list(zip(series.start_ns.tolist(), series.end_ns.tolist(), strict=True))
+    # Where they are is what other tests show: up to the next step, where marks are apart.
+    windows = dict(
+        window
+        for of_phase in steps_by_phase(profile)
+        for window in zip(
+            of_phase.number.tolist(),
+            zip(of_phase.start_ns.tolist(), of_phase.end_ns.tolist(), strict=True),
+            strict=True,
+        )
+    )
     found = placement_estimate(profile).to_pylist()
     # A device that only copies in a phase waits for nothing there.
     devices = {
@@ -204,7 +211,8 @@ def test_estimates_of_steps_are_those_of_the_instants_in_them(steps, memcpys):
     }
 
     assert [row["step"] for row in found] == list(range(len(steps)))
-    for row, (start, end) in zip(found, windows, strict=True):
+    for row in found:
+        start, end = windows[row["step"]]
         inside = set(range(start, end))
         each = {
             device: tuple(part & inside for part in waits(device, kernels, memcpys))

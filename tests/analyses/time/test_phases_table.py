@@ -48,6 +48,7 @@ def test_each_figure_is_the_median_of_the_samples():
         "start_ns": 1000,
         "span_ns": sum(LENGTHS) - 10,
         "step_ns": 100,
+        "mean_step_ns": 113,
         "step_low_ns": 100,
         "step_high_ns": 100,
         "compute_ns": 80,

@@ -70,10 +70,27 @@ def test_adjacent_ranges_give_steps_that_follow_one_another(texts):
     ]
 
 
-def test_time_between_ranges_that_are_apart_belongs_to_no_step():
+def test_time_between_ranges_that_are_apart_belongs_to_the_step_before():
     profile = draw(**loop(["step 0", "step 1"], pause=500))
 
-    assert rows(profile, "start_ns", "span_ns", "idle_ns") == [(60, 40, 0), (660, 40, 0)]
+    assert rows(profile, "start_ns", "span_ns", "idle_ns", "status") == [
+        (60, 600, 560, "sample"),
+        (660, 40, 0, "cut"),
+    ]
+
+
+def test_a_pause_that_is_little_of_all_time_belongs_to_no_step():
+    """Of 40 steps of 100 ns 39 follow one another; a pause of 100 ns is under 5 % of 4 us."""
+    drawn = loop([f"step {n}" for n in range(40)])
+    late = {"nvtx_ranges": 4, "api_calls": 8, "kernels": 4, "memcpys": 4}
+    for table, first in late.items():
+        moved = [
+            (start + 100, end + 100, rest)
+            for start, end, rest in ((*row, {})[:3] for row in drawn[table][first:])
+        ]
+        drawn[table] = drawn[table][:first] + moved
+
+    assert rows(draw(**drawn), "span_ns")[2:5] == [(100,), (40,), (100,)]
 
 
 @pytest.mark.parametrize("text", ["stepwise", "footsteps", "epoch", "batchnorm", "forward"])

@@ -1,0 +1,74 @@
+"""A cell has one figure per epoch, in the sweep's results and in a comparison of its runs."""
+
+from dataclasses import replace
+
+import pytest
+
+from gpuprof.comparisons import comparison
+from gpuprof.comparisons.measure.variants import labelled
+from gpuprof.manifest import PROGRAM_LOG, Manifest, finish_manifest
+from gpuprof.sweeps.folder import open_sweep
+from gpuprof.sweeps.grid import cells, runs_of
+from gpuprof.sweeps.plan import Plan
+from gpuprof.sweeps.results import results
+from gpuprof.variant_figures import time_of_epochs
+
+PLAN = Plan(("train.py", "{mode}"), {"mode": ("one", "two")}, recorder="none")
+# Tracing takes the first epoch of the first cell half a second.
+EPOCHS = {"one": (0.503, 0.040, 0.041, 0.039, 0.040), "two": (0.060, 0.030, 0.030, 0.030, 0.031)}
+
+
+@pytest.mark.parametrize(
+    ("skipped", "seconds", "set_aside"),
+    [(0, {"one": 0.04, "two": 0.03}, 1), (3, {"one": 0.0395, "two": 0.0305}, 3)],
+)
+def test_a_sweep_and_a_comparison_say_the_same_of_a_cell(tmp_path, skipped, seconds, set_aside):
+    plan = replace(PLAN, skipped_epochs=skipped)
+    open_sweep(tmp_path / "swept", plan)
+    for cell in cells(plan):
+        for run in runs_of(plan, cell):
+            _write(tmp_path / "swept" / run.folder, cell.values["mode"])
+
+    swept = results(plan, tmp_path / "swept").cells.to_pylist()
+    compared = comparison(labelled([tmp_path / "swept"]))
+
+    assert {row["mode"]: row["seconds"] for row in swept} == pytest.approx(seconds)
+    assert {
+        row["variant"].removeprefix("mode="): row["median"]
+        for row in compared.figures.to_pylist()
+        if row["metric"] == "seconds_per_epoch"
+    } == pytest.approx(seconds)
+    (note,) = [note for note in compared.notes if note.startswith("Seconds per epoch")]
+    assert f"{set_aside} epoch{'s' * (set_aside > 1)} of mode=one (503.0 ms" in note
+
+
+def _write(place, mode):
+    place.mkdir(parents=True)
+    (place / PROGRAM_LOG).write_text("")
+    epochs = tuple(
+        {"epoch": number, "seconds": seconds, "steps": None}
+        for number, seconds in enumerate(EPOCHS[mode])
+    )
+    manifest = Manifest(
+        *("none", f"mode={mode}", ("train.py",), "2026-01-01"),
+        epochs=epochs, wall_seconds=1.0, exit_status=0,
+    )  # fmt: skip
+    finish_manifest(place, manifest)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [
+        ([], (None, 0)),
+        ([2.0], (2.0, 0)),
+        ([3.0, 2.0], (2.5, 0)),
+        ([3.0, None], (None, 0)),
+        ([9.0, 2.0, 2.1, 2.0], (2.0, 1)),
+    ],
+)
+def test_of_few_epochs_none_is_set_aside_and_unknown_stays_unknown(seconds, expected):
+    assert time_of_epochs(seconds, 0) == expected
+
+
+def test_an_unknown_first_epoch_that_is_skipped_is_no_matter():
+    assert time_of_epochs([None, 2.0, 2.0], 1) == (2.0, 1)
