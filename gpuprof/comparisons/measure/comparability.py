@@ -166,7 +166,8 @@ def _reshaped(
         return None
     warning = (
         f"Kernels that take {say_share(share)} of {baseline.label}'s kernel time run with other"
-        f" launch shapes in {candidate.label}. The batch size may differ, or the work may be split."
+        f" launch shapes in {candidate.label}, so their calls do not compare. The batch size may"
+        " differ, or the work may be split."
     )
     return Mismatch(candidate.label, _SHAPES, None, None, is_known=True, warning=warning)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from gpuprof.comparisons.measure.matching import Kernel, Kernels, Key
+from gpuprof.comparisons.measure.matching import Kernel, Kernels, Key, has_shapes
 from gpuprof.comparisons.measure.runs import MeasuredRun, Variant
 from gpuprof.comparisons.rows import KernelPair
 from gpuprof.kernel_names import short_name
@@ -81,7 +81,11 @@ def kernel_rows(base: Side, candidate: Side) -> list[KernelPair]:
     """
     keys = list(dict.fromkeys((*base.median, *candidate.median)))
     names = {key.name for key in base.median} & {key.name for key in candidate.median}
-    rows = [_pair(key, base, candidate, is_named=key.name in names) for key in keys]
+    runs = (run for side in (base, candidate) for run in side.variant.runs)
+    is_shaped = all(has_shapes(run.compared.profile) for run in runs)
+    alone = base.median.keys() ^ candidate.median.keys()
+    reshaped = {key for key in keys if (key.name in names if key in alone else not key.grid)}
+    rows = [_pair(key, base, candidate, is_reshaped=is_shaped and key in reshaped) for key in keys]
     if p_values := _p_values(keys, base, candidate):
         rows = [
             row._replace(p_value=p, adjusted_p_value=adjusted_p)
@@ -97,15 +101,8 @@ def kernel_rows(base: Side, candidate: Side) -> list[KernelPair]:
     )
 
 
-def _pair(key: Key, base: Side, candidate: Side, *, is_named: bool) -> KernelPair:
-    """One kernel of either side.
-
-    Args:
-        key: The kernel.
-        base: The baseline.
-        candidate: The candidate.
-        is_named: Whether both sides have a kernel of its name, in whatever shape.
-    """
+def _pair(key: Key, base: Side, candidate: Side, *, is_reshaped: bool) -> KernelPair:
+    """One kernel of either side."""
     kernels = base.median.get(key), candidate.median.get(key)
     calls, time = base.figures.get(key, base.absent)
     other_calls, other_time = candidate.figures.get(key, candidate.absent)
@@ -118,14 +115,14 @@ def _pair(key: Key, base: Side, candidate: Side, *, is_named: bool) -> KernelPai
         None if side_kernel is None else side_kernel.mean_ns for side_kernel in kernels
     )
     status = _status(kernels, time, other_time)
-    flags = kernel.is_communication, is_named and None in kernels
     named = candidate.variant.label, kernel.name, short_name(kernel.name)
     return KernelPair(
         *named,
         key.grid,
         key.block,
         status,
-        *flags,
+        kernel.is_communication,
+        is_reshaped,
         calls,
         other_calls,
         mean,

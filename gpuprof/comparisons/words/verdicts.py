@@ -40,6 +40,8 @@ from gpuprof.variant_figures import Metrics
 _TIMES: Final = {SUMS: "GPU time", KERNELS: "kernel time"}
 # Copies whose number or bytes differ by no more than this share are the same.
 _SAME_COPIES: Final = 0.02
+# Of the kernel time of a side.
+_MOST: Final = 0.5
 
 
 def verdict(baseline: str, cases: Sequence[Case], unit: str) -> str:
@@ -122,7 +124,7 @@ def unequal_work(baseline: str, case: Case, *, of_recordings: bool) -> str:
 
 
 def other_kernels(baseline: str, case: Case, unit: str) -> str:
-    """That most of a side's kernel time is of kernels that the other lacks; else empty."""
+    """That much of a side's kernel time is of kernels that the other lacks; else empty."""
     if case.other_kernels is None or case.of_step != PER_STEP:
         return ""
     labels, per = (baseline, case.label), " per step" if unit == STEP else ""
@@ -132,9 +134,11 @@ def other_kernels(baseline: str, case: Case, unit: str) -> str:
         for label, lacking, kernels in zip(labels, labels[::-1], case.other_kernels, strict=True)
         if kernels.alone_ns
     ]
-    have_none = all(kernels.share == 1 for kernels in case.other_kernels)
-    first = "No kernel runs on both sides" if have_none else "Most kernels differ"
-    return f"{first}: {listed(alone)}."
+    shares = [kernels.share for kernels in case.other_kernels]
+    first = f"{'Most' if max(shares) >= _MOST else 'Many'} kernels differ"
+    if min(shares) == 1:
+        first = "No kernel runs on both sides"
+    return f"{first}, so totals are compared, not calls: {listed(alone)}."
 
 
 def _named(kernels: KernelsAlone) -> str:

@@ -95,8 +95,8 @@ def test_the_same_is_not_mentioned():
             _recording(),
             _recording(grid=2),
             "shapes",
-            "Kernels that take 94.7 % of a's kernel time run with other launch shapes in b. The"
-            " batch size may differ, or the work may be split.",
+            "Kernels that take 94.7 % of a's kernel time run with other launch shapes in b, so"
+            " their calls do not compare. The batch size may differ, or the work may be split.",
             id="shapes",
         ),
     ],
