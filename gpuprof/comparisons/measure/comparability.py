@@ -159,7 +159,7 @@ def _reshaped(
     baseline: Variant, candidate: Variant, kernels: Sequence[KernelPair]
 ) -> Mismatch | None:
     """A warning where much of the same kernels runs in other launch shapes."""
-    kernel_ns = baseline.median.figure("kernel_ns")
+    kernel_ns = baseline.median_figure("kernel_ns")
     gone_ns = sum(kernel.baseline_ns or 0 for kernel in kernels if kernel.is_reshaped)
     share = gone_ns / kernel_ns if kernel_ns else 0
     if share < _MUCH:

@@ -154,9 +154,7 @@ def exposed_unit(
     typical = {part: device.within_typical(covered) for part, covered in exposed.items()}
     typical_ns = float(device.steps_ns[device.typical].mean())
     typical[IDLE] = typical_ns - sum(typical.values())
-    median_ns = float(np.median(device.steps_ns))
-    scale = median_ns / typical_ns if typical_ns else 1.0
-    return _rounded({part: ns * scale for part, ns in typical.items()}, round(median_ns))
+    return scaled(typical, round(float(np.median(device.steps_ns))))
 
 
 def _exposed(
@@ -218,16 +216,18 @@ def per_step(times: Mapping[str, int], steps: int | None) -> dict[str, int]:
     """The parts of the mean step in whole ns, which add up to the rounded whole of one step."""
     if steps is None:
         return dict(times)
-    total_ns = round(sum(times.values()) / steps)
-    return _rounded({part: Fraction(ns, steps) for part, ns in times.items()}, total_ns)
+    return scaled(times, round(sum(times.values()) / steps))
 
 
-def _rounded(times: Mapping[str, float | Fraction], total_ns: int) -> dict[str, int]:
-    """Parts in whole ns that add up to a total.
+def scaled(times: Mapping[str, float], total_ns: int) -> dict[str, int]:
+    """Parts in whole ns in the ratio that adds up to a total; as they are where all are 0.
 
     What rounding down leaves goes to the parts that lost most by it, at most 1 ns each.
     """
-    floors_ns = {part: floor(ns) for part, ns in times.items()}
-    lost_ns = total_ns - sum(floors_ns.values())
-    by_loss = sorted(times, key=lambda part: floors_ns[part] - times[part])
+    exact = {part: Fraction(ns) for part, ns in times.items()}
+    ratio = Fraction(total_ns) / (sum(exact.values()) or 1)
+    exact = {part: ns * ratio for part, ns in exact.items()}
+    floors_ns = {part: floor(ns) for part, ns in exact.items()}
+    lost_ns = floor(sum(exact.values())) - sum(floors_ns.values())
+    by_loss = sorted(exact, key=lambda part: floors_ns[part] - exact[part])
     return floors_ns | {part: floors_ns[part] + 1 for part in by_loss[:lost_ns]}

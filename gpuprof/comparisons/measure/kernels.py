@@ -1,7 +1,8 @@
 """Every kernel of a candidate beside the baseline's: slower, faster, new or removed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Final
 
@@ -19,7 +20,8 @@ REMOVED: Final = "removed"
 UNLISTED: Final = "unlisted"  # The side that lacks it lists only a part of its kernels.
 COMMON: Final = "common"  # A time is unknown, so that neither is faster.
 
-Figures = tuple[float | None, int | None]
+# Calls and time of one step, and the mean of a call.
+Figures = tuple[float | None, int | None, float | None]
 
 
 @dataclass(frozen=True)
@@ -34,56 +36,65 @@ class Side:
     variant: Variant
     kernels: Sequence[Kernels]
 
-    @property
-    def run(self) -> MeasuredRun:
-        """The run that stands for the variant."""
-        return self.variant.median
-
     @cached_property
     def pairs(self) -> Sequence[tuple[MeasuredRun, Kernels]]:
         """Every run with its kernels."""
         return [*zip(self.variant.runs, self.kernels, strict=True)]
 
     @cached_property
-    def median(self) -> Kernels:
-        """The kernels of the run that stands for the variant."""
-        return next(kernels for run, kernels in self.pairs if run is self.run)
+    def keys(self) -> frozenset[Key]:
+        """The kernels that any of its runs has."""
+        return frozenset().union(*self.kernels)
 
     @cached_property
     def is_whole(self) -> bool:
         """Whether a kernel that is not listed did not run."""
-        return self.run.figure("kernel_ns") is not None
+        return all(run.figure("kernel_ns") is not None for run in self.variant.runs)
 
     @cached_property
-    def figures(self) -> Mapping[Key, Figures]:
-        """Calls and time of one step of each kernel; None where they are unknown."""
-        steps = self.run.compared.steps or 1
-        return {
-            key: (
-                None if kernel.calls is None else kernel.calls / steps,
-                None if kernel.total_ns is None else round(kernel.total_ns / steps),
-            )
-            for key, kernel in self.median.items()
-        }
+    def middle(self) -> Sequence[tuple[MeasuredRun, Kernels]]:
+        """The runs that stand for the variant, with their kernels."""
+        return [pair for pair in self.pairs if any(pair[0] is run for run in self.variant.middle)]
 
-    @cached_property
-    def absent(self) -> Figures:
-        """Those of a kernel that is not listed: 0 where it did not run, None where it may have."""
-        return (0, 0) if self.is_whole else (None, None)
+    def figures(self, key: Key) -> Figures:
+        """Calls and time of a kernel in one step, and the mean of a call.
+
+        Of the median run, or the mean of both in the middle. None where unknown, 0 calls and 0 ns
+        where it did not run.
+        """
+        absent = Kernel("", 0, 0) if self.is_whole else Kernel("", None, None)
+        of_runs = [
+            (kernels.get(key, absent), run.compared.steps or 1) for run, kernels in self.middle
+        ]
+        calls = _mean([kernel.calls for kernel, _ in of_runs], [steps for _, steps in of_runs])
+        time = _mean([kernel.total_ns for kernel, _ in of_runs], [steps for _, steps in of_runs])
+        return (
+            None if calls is None else float(calls),
+            None if time is None else round(time),
+            float(time / calls) if calls and time is not None else None,
+        )
+
+
+def _mean(values: Sequence[int | None], steps: Sequence[int]) -> Fraction | None:
+    """The mean over runs of what a step has; None where one is unknown."""
+    known = [Fraction(v, n) for v, n in zip(values, steps, strict=True) if v is not None]
+    return sum(known, Fraction()) / len(known) if len(known) == len(values) else None
 
 
 def kernel_rows(base: Side, candidate: Side) -> list[KernelPair]:
     """The outer join of two variants' kernels, the largest difference first.
 
     Returns:
-        Rows as in `KERNELS`. Times and calls are those of the median runs, of one step where
-        steps are compared; the rank test is over all runs.
+        Rows as in `KERNELS`. Times and calls are those of the runs in the middle, of one step
+        where steps are compared; the rank test is over all runs.
     """
-    keys = list(dict.fromkeys((*base.median, *candidate.median)))
-    names = {key.name for key in base.median} & {key.name for key in candidate.median}
-    runs = (run for side in (base, candidate) for run in side.variant.runs)
-    is_shaped = all(has_shapes(run.compared.profile) for run in runs)
-    alone = base.median.keys() ^ candidate.median.keys()
+    sides = base, candidate
+    keys = list(
+        dict.fromkeys(key for side in sides for _, kernels in side.middle for key in kernels)
+    )
+    names = {key.name for key in base.keys} & {key.name for key in candidate.keys}
+    is_shaped = all(has_shapes(run.compared.profile) for side in sides for run, _ in side.pairs)
+    alone = base.keys ^ candidate.keys
     reshaped = {key for key in keys if (key.name in names if key in alone else not key.grid)}
     rows = [_pair(key, base, candidate, is_reshaped=is_shaped and key in reshaped) for key in keys]
     if p_values := _p_values(keys, base, candidate):
@@ -103,24 +114,19 @@ def kernel_rows(base: Side, candidate: Side) -> list[KernelPair]:
 
 def _pair(key: Key, base: Side, candidate: Side, *, is_reshaped: bool) -> KernelPair:
     """One kernel of either side."""
-    kernels = base.median.get(key), candidate.median.get(key)
-    calls, time = base.figures.get(key, base.absent)
-    other_calls, other_time = candidate.figures.get(key, candidate.absent)
+    calls, time, mean = base.figures(key)
+    other_calls, other_time, other_mean = candidate.figures(key)
     difference = None if time is None or other_time is None else other_time - time
-    total = base.run.figure("kernel_ns")
+    total = base.variant.median_figure("kernel_ns")
     contribution = difference / total if total and difference is not None else None
-    kernel = kernels[0] or kernels[1]
-    assert kernel is not None  # noqa: S101 - the key is of one of the sides
-    mean, other_mean = (
-        None if side_kernel is None else side_kernel.mean_ns for side_kernel in kernels
-    )
-    status = _status(kernels, time, other_time)
-    named = candidate.variant.label, kernel.name, short_name(kernel.name)
+    kernel = next(of_run[key] for of_run in (*base.kernels, *candidate.kernels) if key in of_run)
     return KernelPair(
-        *named,
+        candidate.variant.label,
+        kernel.name,
+        short_name(kernel.name),
         key.grid,
         key.block,
-        status,
+        _status((key in base.keys, key in candidate.keys), (mean, other_mean), (time, other_time)),
         kernel.is_communication,
         is_reshaped,
         calls,
@@ -135,17 +141,14 @@ def _pair(key: Key, base: Side, candidate: Side, *, is_reshaped: bool) -> Kernel
 
 
 def _status(
-    kernels: tuple[Kernel | None, Kernel | None], before: int | None, after: int | None
+    is_listed: tuple[bool, bool], means: tuple[float | None, ...], times: tuple[int | None, ...]
 ) -> str:
-    is_on_both = None not in kernels
-    if before is None or after is None:
-        return COMMON if is_on_both else UNLISTED
-    if not is_on_both:
-        return NEW if kernels[0] is None else REMOVED
-    mean, other_mean = (kernel.mean_ns for kernel in kernels if kernel is not None)
-    if mean is None or other_mean is None:
-        mean, other_mean = before, after
-    return SLOWER if other_mean > mean else FASTER if other_mean < mean else SAME_TIME
+    if None in times:
+        return COMMON if all(is_listed) else UNLISTED
+    if not all(is_listed):
+        return REMOVED if is_listed[0] else NEW
+    before, after = times if None in means else means
+    return SLOWER if after > before else FASTER if after < before else SAME_TIME
 
 
 def _p_values(

@@ -29,8 +29,8 @@ def test_kernels_of_one_side_that_take_most_time_are_named():
 
     assert verdict(before, after).endswith(
         " Most kernels differ, so totals are compared, not calls: in a, kernels such as forward"
-        " that b lacks take 3.000 ms (37.5 % of its kernel time) and in b, kernels such as fused that a"
-        " lacks take 6.000 ms (54.5 % of its kernel time)."
+        " that b lacks take 3.000 ms (37.5 % of its kernel time) and in b, kernels such as fused"
+        " that a lacks take 6.000 ms (54.5 % of its kernel time)."
     )
 
 
