@@ -6,10 +6,8 @@ others wait for. Spans of devices are never added up, since they run at the same
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from itertools import chain
-from math import floor
 from typing import Final
 
 import numpy as np
@@ -23,6 +21,7 @@ from gpuprof.comparisons.measure.matching import SHAPED_KEY
 from gpuprof.facts import PEER_DEVICE_COPY, PEER_STAGED, UNKNOWN
 from gpuprof.intervals import NOTHING, Int64s, Intervals, attribute, covered_within, together
 from gpuprof.profile import Profile
+from gpuprof.statistics import scaled
 
 COMMON: Final = "kernels_common"
 UNMATCHED: Final = "kernels_unmatched"
@@ -217,17 +216,3 @@ def per_step(times: Mapping[str, int], steps: int | None) -> dict[str, int]:
     if steps is None:
         return dict(times)
     return scaled(times, round(sum(times.values()) / steps))
-
-
-def scaled(times: Mapping[str, float], total_ns: int) -> dict[str, int]:
-    """Parts in whole ns in the ratio that adds up to a total; as they are where all are 0.
-
-    What rounding down leaves goes to the parts that lost most by it, at most 1 ns each.
-    """
-    exact = {part: Fraction(ns) for part, ns in times.items()}
-    ratio = Fraction(total_ns) / (sum(exact.values()) or 1)
-    exact = {part: ns * ratio for part, ns in exact.items()}
-    floors_ns = {part: floor(ns) for part, ns in exact.items()}
-    lost_ns = floor(sum(exact.values())) - sum(floors_ns.values())
-    by_loss = sorted(exact, key=lambda part: floors_ns[part] - exact[part])
-    return floors_ns | {part: floors_ns[part] + 1 for part in by_loss[:lost_ns]}

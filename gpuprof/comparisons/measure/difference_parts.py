@@ -21,13 +21,12 @@ from gpuprof.comparisons.measure.device_time import (
     UNMATCHED,
     exposed_unit,
     per_step,
-    scaled,
 )
 from gpuprof.comparisons.measure.kernels import Side
 from gpuprof.comparisons.measure.matching import Kernels, Key
 from gpuprof.comparisons.measure.runs import MeasuredRun
 from gpuprof.comparisons.rows import DifferencePart
-from gpuprof.statistics import difference_interval
+from gpuprof.statistics import difference_interval, scaled
 from gpuprof.variant_figures import COMPONENTS
 
 EXPOSED: Final = "exposed"

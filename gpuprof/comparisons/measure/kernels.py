@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Final
+from typing import Final, NamedTuple
 
 from gpuprof.comparisons.measure.matching import Kernel, Kernels, Key, has_shapes
 from gpuprof.comparisons.measure.runs import MeasuredRun, Variant
@@ -20,8 +20,13 @@ REMOVED: Final = "removed"
 UNLISTED: Final = "unlisted"  # The side that lacks it lists only a part of its kernels.
 COMMON: Final = "common"  # A time is unknown, so that neither is faster.
 
-# Calls and time of one step, and the mean of a call.
-Figures = tuple[float | None, int | None, float | None]
+
+class Figures(NamedTuple):
+    """A kernel of one side: calls and time of one step, and the mean of a call; None unknown."""
+
+    calls: float | None
+    time_ns: int | None
+    mean_ns: float | None
 
 
 @dataclass(frozen=True)
@@ -68,7 +73,7 @@ class Side:
         ]
         calls = _mean([kernel.calls for kernel, _ in of_runs], [steps for _, steps in of_runs])
         time = _mean([kernel.total_ns for kernel, _ in of_runs], [steps for _, steps in of_runs])
-        return (
+        return Figures(
             None if calls is None else float(calls),
             None if time is None else round(time),
             float(time / calls) if calls and time is not None else None,
@@ -114,9 +119,10 @@ def kernel_rows(base: Side, candidate: Side) -> list[KernelPair]:
 
 def _pair(key: Key, base: Side, candidate: Side, *, is_reshaped: bool) -> KernelPair:
     """One kernel of either side."""
-    calls, time, mean = base.figures(key)
-    other_calls, other_time, other_mean = candidate.figures(key)
-    difference = None if time is None or other_time is None else other_time - time
+    before, after = base.figures(key), candidate.figures(key)
+    difference = None
+    if before.time_ns is not None and after.time_ns is not None:
+        difference = after.time_ns - before.time_ns
     total = base.variant.median_figure("kernel_ns")
     contribution = difference / total if total and difference is not None else None
     kernel = next(of_run[key] for of_run in (*base.kernels, *candidate.kernels) if key in of_run)
@@ -126,29 +132,29 @@ def _pair(key: Key, base: Side, candidate: Side, *, is_reshaped: bool) -> Kernel
         short_name(kernel.name),
         key.grid,
         key.block,
-        _status((key in base.keys, key in candidate.keys), (mean, other_mean), (time, other_time)),
+        _status((key in base.keys, key in candidate.keys), before, after),
         kernel.is_communication,
         is_reshaped,
-        calls,
-        other_calls,
-        mean,
-        other_mean,
-        time,
-        other_time,
+        before.calls,
+        after.calls,
+        before.mean_ns,
+        after.mean_ns,
+        before.time_ns,
+        after.time_ns,
         difference,
         contribution,
     )
 
 
-def _status(
-    is_listed: tuple[bool, bool], means: tuple[float | None, ...], times: tuple[int | None, ...]
-) -> str:
-    if None in times:
+def _status(is_listed: tuple[bool, bool], before: Figures, after: Figures) -> str:
+    if before.time_ns is None or after.time_ns is None:
         return COMMON if all(is_listed) else UNLISTED
     if not all(is_listed):
         return REMOVED if is_listed[0] else NEW
-    before, after = times if None in means else means
-    return SLOWER if after > before else FASTER if after < before else SAME_TIME
+    more: float = after.time_ns - before.time_ns
+    if before.mean_ns is not None and after.mean_ns is not None:
+        more = after.mean_ns - before.mean_ns
+    return SLOWER if more > 0 else FASTER if more < 0 else SAME_TIME
 
 
 def _p_values(
