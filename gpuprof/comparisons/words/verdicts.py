@@ -67,7 +67,7 @@ def headline(baseline: str, cases: Sequence[Case], unit: str) -> str:
         judged = [case for case in cases if case.outcome.basis == basis]
         if not judged:
             continue
-        (case,) = largest(judged, 1)
+        (case,) = largest([case for case in judged if not case.is_noise] or judged, 1)
         if basis == CALLS:
             growth = case.outcome.call_percent or 0
             unequal = "" if case.lacking else "; the work differs"
@@ -75,14 +75,17 @@ def headline(baseline: str, cases: Sequence[Case], unit: str) -> str:
             return f"Kernel calls change by {change_text} in {case.label}{unequal}"
         if basis == COPIES:
             return f"In each step, {_step_copies(case.label, case.candidate)} between devices"
-        if basis == EPOCHS:
-            return f"{case.label} takes {change(case)} per epoch than {baseline}"
         if basis == IMPLIED:
             text = f"{case.label} takes {change(case)} GPU time than {baseline}"
             return f"{text}, as implied by printed shares"
         time = f" {_TIMES[basis]}" if basis in _TIMES else ""
         per = f" {case.of_step}" if unit == STEP else ""
-        return f"{case.label} takes {change(case)}{time}{per} than {baseline}{reason(case)}"
+        per = " per epoch" if basis == EPOCHS else per
+        if case.is_noise:
+            same = f"the same{time or ' time'}{per} as {baseline} within noise"
+            return f"{case.label} takes {same} ({_noise(case)})"
+        why = "" if basis == EPOCHS else reason(case)
+        return f"{case.label} takes {change(case)}{time}{per} than {baseline}{why}"
     different = [case.label for case in cases if case.outcome.basis != SAME_RECORDING]
     return f"{baseline} and {listed(different or [case.label for case in cases])}"
 

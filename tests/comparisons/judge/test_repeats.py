@@ -162,6 +162,17 @@ def test_a_difference_within_noise_is_called_so_and_has_no_cause():
     assert "PtoP" not in result.verdict
 
 
+def test_the_headline_says_what_the_verdict_says_within_noise():
+    first = _runs(20 * S, 0, S, 2 * S, 3 * S)
+    second = _runs(20 * S, S, 0, 3 * S, 2 * S + 5)
+    slower = _runs(20 * S, *(n * S + 40 * S for n in range(4)))
+
+    alone = comparison({"a": first, "b": second})
+    assert alone.headline.startswith("b takes the same GPU time as a within noise (0.0 %, interval")
+    beside = comparison({"a": first, "b": second, "c": slower})
+    assert beside.headline.startswith("c takes 40.00 s (")
+
+
 def test_a_decrease_within_noise_and_its_interval_have_their_signs():
     result = comparison({"a": _runs(20 * S, S, 0, 3 * S), "b": _runs(20 * S, 0, S, 2 * S)})
 

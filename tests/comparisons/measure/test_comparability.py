@@ -39,6 +39,13 @@ def test_the_same_is_not_mentioned():
     assert _rows(recording, recording) == {}
 
 
+def test_a_maker_before_the_model_is_the_same_gpu():
+    first, second = "A100-SXM4-40GB", "NVIDIA A100-SXM4-40GB"
+
+    assert "gpu" not in _rows(_recording(gpu=first), _recording(gpu=second))
+    assert "gpu" in _rows(_recording(gpu=first), _recording(gpu="NVIDIA A100-SXM4-80GB"))
+
+
 @pytest.mark.parametrize(
     ("first", "second", "aspect", "warning"),
     [
