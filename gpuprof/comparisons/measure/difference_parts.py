@@ -114,10 +114,10 @@ def _typical(side: Side, basis: str, runs: Sequence[Times]) -> Times:
     in_order = sorted(runs, key=lambda times: sum(times.values()))
     first, last = in_order[(len(runs) - 1) // 2], in_order[len(runs) // 2]
     names = dict.fromkeys((*first, *last))
-    known = (side.variant.median_figure(metric) for metric in _METRICS[basis])
-    total_ns = next(figure for figure in known if figure is not None)
-    both = {name: first.get(name, 0) + last.get(name, 0) for name in names}
-    return scaled(both, round(total_ns))
+    totals_ns = (side.variant.median_figure(metric) for metric in _METRICS[basis])
+    total_ns = next(total_ns for total_ns in totals_ns if total_ns is not None)
+    sums_ns = {name: first.get(name, 0) + last.get(name, 0) for name in names}
+    return scaled(sums_ns, round(total_ns))
 
 
 def _unmatched(kernels: Kernels, other_keys: frozenset[Key]) -> frozenset[int]:

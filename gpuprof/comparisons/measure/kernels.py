@@ -82,8 +82,8 @@ class Side:
 
 def _mean(values: Sequence[int | None], steps: Sequence[int]) -> Fraction | None:
     """The mean over runs of what a step has; None where one is unknown."""
-    known = [Fraction(v, n) for v, n in zip(values, steps, strict=True) if v is not None]
-    return sum(known, Fraction()) / len(known) if len(known) == len(values) else None
+    of_steps = [Fraction(v, n) for v, n in zip(values, steps, strict=True) if v is not None]
+    return sum(of_steps, Fraction()) / len(of_steps) if len(of_steps) == len(values) else None
 
 
 def kernel_rows(base: Side, candidate: Side) -> list[KernelPair]:

@@ -107,10 +107,10 @@ def _matched_by(less: Callable[[Key], Key], sides: list[list[Kernels]]) -> list[
     """Kernels that only one side has under one key, where the other has some of this key alone."""
     first, second = (set().union(*of_side) for of_side in sides)
     lesser = {key: less(key) for key in first ^ second}
-    both = {lesser[key] for key in first - second} & {lesser[key] for key in second - first}
+    shared = {lesser[key] for key in first - second} & {lesser[key] for key in second - first}
 
     def moved(key: Key, kernel: Kernel) -> tuple[Key, Kernel]:
-        if (new := lesser.get(key)) not in both or new is None:
+        if (new := lesser.get(key)) not in shared or new is None:
             return key, kernel
         return new, kernel if new.name == key.name else kernel._replace(name=new.name)
 

@@ -82,8 +82,8 @@ def headline(baseline: str, cases: Sequence[Case], unit: str) -> str:
         per = f" {case.of_step}" if unit == STEP else ""
         per = " per epoch" if basis == EPOCHS else per
         if case.is_noise:
-            same = f"the same{time or ' time'}{per} as {baseline} within noise"
-            return f"{case.label} takes {same} ({_noise(case)})"
+            equal_time = f"the same{time or ' time'}{per} as {baseline} within noise"
+            return f"{case.label} takes {equal_time} ({_noise(case)})"
         why = "" if basis == EPOCHS else reason(case)
         return f"{case.label} takes {change(case)}{time}{per} than {baseline}{why}"
     different = [case.label for case in cases if case.outcome.basis != SAME_RECORDING]

@@ -132,7 +132,19 @@ def test_kernels_alone_on_both_sides_are_matched_without_lines_and_arguments(
         assert (name, status, grid) == (expected, "slower", "8x1x1")
 
 
-@settings(max_examples=30)
+def test_kernels_of_other_shapes_keep_their_names():
+    def run(grid):
+        names = GEMM.format(4), GEMM.format(8)
+        rows = [(n, n + 1, SHAPE | {"name": name, "grid_x": grid}) for n, name in enumerate(names)]
+        return draw(kernels=rows)
+
+    rows = comparison({"a": run(1), "b": run(2)}).kernels.to_pylist()
+
+    assert {row["name"] for row in rows} == {GEMM.format(4), GEMM.format(8)}
+    assert {(row["grid"], row["is_reshaped"]) for row in rows} == {(None, True)}
+
+
+@settings(max_examples=12)
 @given(*[st.sets(st.tuples(st.sampled_from([4, 8]), st.integers(1, 3)), min_size=1)] * 2)
 def test_no_kernel_is_new_on_one_side_and_removed_on_the_other(before, after):
     runs = [

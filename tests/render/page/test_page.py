@@ -475,7 +475,7 @@ def test_the_time_by_the_clock_is_that_of_the_verdict():
             ],
         )
 
-    result = comparison({"even": steps(*[1_000] * 9), "uneven": steps(*[800] * 8, 3_000)})
+    result = comparison({"even": steps(*[1_000] * 9), "uneven": steps(*[800, 800, 800, 1_200] * 5)})
     page = comparison_page(result)
 
     clock = page[page.index('id="clock"') : page.index('id="waterfall-0"')]
