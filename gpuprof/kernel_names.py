@@ -29,6 +29,13 @@ _TYPE: Final = re.compile(r"T\d*|bool|char|short|int|long|float|double|[aA]rray|
 _MOST_WORDS: Final = 4
 # Functions of libraries that many of their kernels share: the argument, or the namespace, tells.
 _OF_SCOPE: Final = re.compile(r"\b(\w+)::((?:device_)?kernel\d?)<(?:\w+::)*(\w+)", re.IGNORECASE)
+# The line of a region in names that compilers make of directives: main_41_gpu of OpenACC, perhaps
+# with __red of its reduction; nvkernel_main_F1L115_7 of nvc; __omp_offloading_31_18a8104_main_l45
+# of Clang, where the numbers of device and file come first.
+# Sources: `-Minfo` of NVIDIA's HPC compilers; getTargetRegionEntryFnName of LLVM's OMPIRBuilder.
+_OF_LINE: Final = re.compile(
+    r"(.+)_\d+(_gpu(?:__red)?)|(.+)_F\d+L\d+(?:_\d+)?|__omp_offloading_[\da-f]+_[\da-f]+_(.+)_l\d+"
+)
 
 
 def short_name(name: str) -> str:
@@ -59,6 +66,21 @@ def short_name(name: str) -> str:
         elif mark == ")" and not _GOES_ON.match(text, place + 1):
             break
     return _function(text[start:end]) or around or text
+
+
+def family(name: str) -> str:
+    """What versions and instances of one kernel share: its short name without lines of the source.
+
+    Compilers write such lines into the kernels that they make of directives. Of kernels that share
+    their function's name, as those of CUTLASS do, the argument that names them is kept.
+
+    Args:
+        name: As for `short_name`.
+    """
+    base, words = _base(name)
+    if match := _OF_LINE.fullmatch(base):
+        base = "".join(filter(None, match.groups()))
+    return f"{base}<{', '.join(words)}>" if words else base
 
 
 def _outermost(text: str) -> Iterator[re.Match[str]]:

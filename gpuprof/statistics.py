@@ -3,9 +3,10 @@
 SciPy is imported when it is needed: most comparisons are of single runs.
 """
 
-from collections.abc import Sequence
-from math import comb
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Hashable, Mapping, Sequence
+from fractions import Fraction
+from math import comb, floor
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,6 +22,7 @@ _ROUNDING: Final = 1e-9
 _SEED: Final = 20180418  # The same runs give the same interval.
 
 Interval = tuple[float, float]
+_Part = TypeVar("_Part", bound=Hashable)
 
 
 def coverage(runs: int) -> float:
@@ -163,3 +165,17 @@ def adjusted(p_values: "npt.NDArray[np.float64]") -> "npt.NDArray[np.float64]":
 
     adjusted_p_values: npt.NDArray[np.float64] = stats.false_discovery_control(p_values)
     return adjusted_p_values
+
+
+def scaled(parts_ns: Mapping[_Part, float], total_ns: int) -> dict[_Part, int]:
+    """Parts in whole ns in the ratio that adds up to a total; as they are where all are 0.
+
+    What rounding down leaves goes to the parts that lost most by it, at most 1 ns each.
+    """
+    exact = {part: Fraction(ns) for part, ns in parts_ns.items()}
+    ratio = Fraction(total_ns) / (sum(exact.values()) or 1)
+    exact = {part: ns * ratio for part, ns in exact.items()}
+    floors_ns = {part: floor(ns) for part, ns in exact.items()}
+    lost_ns = floor(sum(exact.values())) - sum(floors_ns.values())
+    by_loss = sorted(exact, key=lambda part: floors_ns[part] - exact[part])
+    return floors_ns | {part: floors_ns[part] + 1 for part in by_loss[:lost_ns]}

@@ -170,15 +170,19 @@ _FROM_KINDS: Final = {
 Metrics = dict[str, Any]
 
 
-def of_one_step(variants: pa.Table) -> pa.Table:
-    """`VARIANTS` with what grows with the steps taken of one, where steps are compared."""
-    rows: list[Metrics] = variants.to_pylist()
-    if any(row["step_ns"] is None for row in rows):
-        return variants
-    taken = [
-        {n: round(row[n] / row["steps"]) for n in EXTENSIVE if row[n] is not None} for row in rows
-    ]
-    return VARIANTS.table([row | one_step for row, one_step in zip(rows, taken, strict=True)])
+def of_medians(variants: pa.Table, figures: pa.Table) -> pa.Table:
+    """`VARIANTS` with the medians over the runs in place of one run's figures.
+
+    Args:
+        variants: One row per variant.
+        figures: Rows of a comparison's `FIGURES`, of one step where steps are compared.
+    """
+    medians: dict[str, Metrics] = {}
+    for row in figures.to_pylist():
+        is_whole = VARIANTS.columns[row["metric"]].dtype == INT
+        value = round(row["median"]) if is_whole else row["median"]
+        medians.setdefault(row["variant"], {})[row["metric"]] = value
+    return VARIANTS.table([row | medians.get(row["variant"], {}) for row in variants.to_pylist()])
 
 
 def metrics(profile: Profile) -> Metrics:

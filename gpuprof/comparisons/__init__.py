@@ -261,8 +261,8 @@ def _devices_of_jobs(base: Variant, candidate: Variant) -> tuple[int, int] | Non
 
 def _sides(*variants: Variant) -> list[Side]:
     """Both variants with their kernels, matched in the way that all of their runs allow."""
-    kernels = iter(matched([run.compared.profile for variant in variants for run in variant.runs]))
-    return [Side(variant, [next(kernels) for _ in variant.runs]) for variant in variants]
+    kernels = matched([[run.compared.profile for run in variant.runs] for variant in variants])
+    return [*map(Side, variants, kernels)]
 
 
 def _baseline(variants: Mapping[str, Any], baseline: str | None) -> str:

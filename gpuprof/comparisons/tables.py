@@ -11,6 +11,8 @@ from gpuprof.variant_figures import VARIANTS
 AS_THE_METRIC: Final = "as the metric"
 _MEDIAN: Final = "median over its runs; of one step where steps are compared"
 _LEVEL: Final = "95 % interval by resampling the runs; null from fewer than two runs"
+_MIDDLE: Final = "scaled to its median over the runs: the run in the middle, or the mean of two"
+_NO_SHAPE: Final = "null where a side has no launch shapes, or only others"
 
 _text = partial(Column, TEXT, "", required=True)
 _figure = partial(Column, FLOAT, AS_THE_METRIC)
@@ -21,7 +23,9 @@ RUNS: Final = Schema(
     {
         "variant": _text("Label."),
         "run": Column(INT, "1", "1 for the first that was given.", required=True),
-        "is_median": Column(FLAG, "", "Whether it stands for its variant.", required=True),
+        "is_median": Column(
+            FLAG, "", "Whether it is in the middle; of an even number two are.", required=True
+        ),
         **{name: column for name, column in VARIANTS.columns.items() if name != "variant"},
     },
 )
@@ -79,8 +83,8 @@ SPLIT: Final = Schema(
             " local_copies, unknown_copies, memsets, or idle (of exposed alone)."
         ),
         "part_group": _text("kernels, communication, transfers, local_copies, memsets or idle."),
-        "baseline_ns": Column(INT, "ns", "Of the baseline's median run.", required=True),
-        "candidate_ns": Column(INT, "ns", "Of the candidate's median run.", required=True),
+        "baseline_ns": Column(INT, "ns", f"Of the baseline, {_MIDDLE}.", required=True),
+        "candidate_ns": Column(INT, "ns", f"Of the candidate, {_MIDDLE}.", required=True),
         "difference_ns": Column(INT, "ns", "candidate_ns - baseline_ns.", required=True),
         "share": Column(
             FLOAT, "1", "Of the whole difference; null where parts of both signs cancel out."
@@ -94,19 +98,22 @@ KERNELS: Final = Schema(
     "one kernel in one launch shape of the baseline or a candidate; the largest difference first",
     {
         "variant": _text("The candidate."),
-        "name": _text("Demangled name."),
-        "short_name": SHORT_NAME,
-        "grid": Column(TEXT, "", "Blocks as 128x1x1; null where a side has no launch shapes."),
-        "block": Column(
-            TEXT, "", "Threads of a block as 128x1x1; null where a side has no launch shapes."
+        "name": _text(
+            "Demangled name; the short one, without lines of the source, where both sides have the"
+            " kernel under different names alone."
         ),
+        "short_name": SHORT_NAME,
+        "grid": Column(TEXT, "", f"Blocks as 128x1x1; {_NO_SHAPE}."),
+        "block": Column(TEXT, "", f"Threads of a block as 128x1x1; {_NO_SHAPE}."),
         "status": _text(
             "slower, faster or same by the mean of a call; new or removed where one side lacks it;"
             " unlisted where that side lists only a part; common where a time is unknown."
         ),
         "is_communication": Column(FLAG, "", "Whether it moves data between devices."),
         "is_reshaped": Column(
-            FLAG, "", "Whether a new or removed one is on the other side in another launch shape."
+            FLAG,
+            "",
+            "Whether the other side has it in another launch shape, or has others as well.",
         ),
         "baseline_calls": Column(
             FLOAT, "1", "Of a step where steps are compared.", kind=Kind.COUNT

@@ -228,7 +228,7 @@ def split_grids(result: Comparison) -> list[Grid]:
     rows = [r for r in result.split.to_pylist() if r["basis"] == outcomes[r["variant"]]["basis"]]
     shown = shown_labels(result)
     unit = " of one step" if result.unit == "step" else ""
-    median_runs = ", of the median runs" * (result.runs.num_rows > len(result.variants))
+    over_runs = ", median over the runs" * (result.runs.num_rows > len(result.variants))
     grids = []
     for basis in dict.fromkeys(row["basis"] for row in rows):
         basis_rows = [row for row in rows if row["basis"] == basis]
@@ -236,7 +236,7 @@ def split_grids(result: Comparison) -> list[Grid]:
         grid = _split_of_many(variants, basis_rows, shown)
         if len(variants) == 1:
             grid = _split_of_one(shown[result.baseline], shown[variants[0]], basis_rows)
-        title = f"Where the difference lies: {_BASES[basis]}{unit}{median_runs}"
+        title = f"Where the difference lies: {_BASES[basis]}{unit}{over_runs}"
         grids.append(replace(grid, title=title))
     return grids
 

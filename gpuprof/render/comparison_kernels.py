@@ -28,7 +28,7 @@ def kernel_grids(
         kernels = result.kernels.slice(first, count)
         title = f"Kernels of {clean(label)} against {clean(result.baseline)}"
         # One side has no launch shapes.
-        if kernels.column("grid").null_count == count:
+        if not any(kernels.column("grid").to_pylist() + kernels.column("is_reshaped").to_pylist()):
             title += ", by name alone"
         title += ", calls x mean"
         shown = kernels.slice(0, most)
@@ -42,7 +42,7 @@ def kernel_grids(
 def _kernels(title: str, table: pa.Table) -> Grid:
     rows = table.to_pylist()
     has_p = any(row["adjusted_p_value"] is not None for row in rows)
-    has_shape = any(row["grid"] for row in rows)
+    has_shape = any(row["grid"] or row["is_reshaped"] for row in rows)
     cells = [
         (
             signed_ns(row["difference_ns"]),
@@ -52,7 +52,7 @@ def _kernels(title: str, table: pa.Table) -> Grid:
             _of_side(row, "candidate"),
             *([_p_value(row["adjusted_p_value"])] if has_p else []),
             clean(row["name"]),
-            *([f"{_plain(row['grid'])}, {_plain(row['block'])}"] if has_shape else []),
+            *([_shape(row)] if has_shape else []),
         )
         for row in rows
     ]
@@ -76,6 +76,12 @@ def _of_side(row: Row, side: str) -> str:
         return units.format_ns(row[f"{side}_ns"])
     shown = f"{calls:,.1f}" if calls % 1 else units.format_count(calls)
     return f"{shown} x {units.format_ns(mean)}"
+
+
+def _shape(row: Row) -> str:
+    """How a kernel is launched, where it is launched alike on both sides."""
+    is_alike = row["grid"] and row["block"]
+    return f"{_plain(row['grid'])}, {_plain(row['block'])}" if is_alike else "other shapes"
 
 
 def _plain(shape: str) -> str:

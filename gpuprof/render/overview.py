@@ -171,7 +171,7 @@ def _top_grid(table: pa.Table) -> Grid:
     kinds = [row["activity_kind"] for row in activities]
     named = {*range(min(_LEAST_ACTIVITIES, len(rows))), *map(kinds.index, {*kinds} - {"memset"})}
     least = len(named)
-    title = "Costliest activities"
+    title = "Costliest activities" + ", share of all GPU time" * ("share" in names)
     return Grid(title, header, tuple(rows), (len(names),), least, named=frozenset(named))
 
 

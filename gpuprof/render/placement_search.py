@@ -160,7 +160,7 @@ def _cells(copies: Copies) -> tuple[str, str]:
 def _notes(proposal: Proposal) -> Iterator[str]:
     yield (
         "Bytes follow from the graph and the devices only: a tensor is sent once to each device"
-        " that takes it, constants never."
+        " that takes it, constants only as recorded."
     )
     graph = proposal.graph
     if graph.looped:

@@ -129,7 +129,7 @@ def _path_grid(table: pa.Table, page: Page) -> Grid:
         cells += (("", name, *shown_sums, signed_ns(total["difference_ns"])),)
     phase = table.column("phase")[0].as_py() if table.num_rows else None
     title = f'Critical path of a step of "{phase}"' if phase else "Critical path"
-    title += ", mean over its steps" if phase else ""
+    title += ", scaled to the median" if phase else ""
     return Grid(
         title, headings(SCHEMAS["critical_path"].columns, columns), cells, name_columns=(0, 1)
     )

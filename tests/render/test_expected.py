@@ -216,7 +216,7 @@ def test_an_overview_fits_a_screen():
 
     assert text.partition("\nNote: ")[0].count("\n") <= 48
     # What is cut says so, and the worst findings stand on top.
-    assert re.search(r"Costliest activities \(\d+ of 10\)", text)
+    assert re.search(r"Costliest activities, share of all GPU time \(\d+ of 10\)", text)
     assert text.splitlines()[2].startswith("The recording of device 0 spans")
     assert text.splitlines()[4].startswith("1. Device ")
 

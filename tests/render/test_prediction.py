@@ -86,6 +86,26 @@ def test_both_paths_become_a_picture(profile, tmp_path):
     }
 
 
+def test_paths_take_as_long_as_the_answer_says():
+    """Steps of 40, 41, ... us in which a kernel takes all but 20 us; one takes 1 ms."""
+    kernels, ranges, start = [], [], 0
+    for n in range(9):
+        end = start + (1_000_000 if n == 4 else 40_000 + n * 1_000)
+        kernels.append(kernel("gemm(float*)", start + 10_000, end - 10_000, **PLACE))
+        ranges.append({"text": f"step {n}", "start_ns": start, "end_ns": end, "process_id": 1})
+        start = end
+    columns = {"domain": "", "range_kind": "push_pop", "thread_id": 1}
+    profile = trace(kernels=kernels, memcpys=[], nvtx_ranges=[columns | row for row in ranges])
+
+    tables = predict(profile, ["scale=gemm:0.5"]).tables
+
+    step = next(row for row in tables["prediction"].to_pylist() if row["phase"])
+    stretches, parts = tables["stretches"].to_pylist(), tables["critical_path"].to_pylist()
+    for name, figure in (("before", "measured_ns"), ("after", "predicted_ns")):
+        assert max(row["end_ns"] for row in stretches if row["path"] == name) == step[figure]
+        assert sum(row[f"{name}_ns"] for row in parts) == step[figure]
+
+
 @given(st.lists(st.tuples(st.sampled_from(["kernel", "host"]), st.integers(1, 500)), min_size=1))
 def test_slots_of_a_picture_keep_the_time_of_every_kind(drawn):
     rows, at = [], 0

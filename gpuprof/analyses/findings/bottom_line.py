@@ -9,7 +9,7 @@ import pyarrow as pa
 from gpuprof.analyses.contract import Analysis, reads
 from gpuprof.analyses.facts.last_ranks import collective_record
 from gpuprof.analyses.facts.step_times import mean_beside
-from gpuprof.analyses.facts.timeline import LAYERS
+from gpuprof.analyses.facts.timeline import COMMUNICATION, LAYERS
 from gpuprof.analyses.findings.contract import Finding, Scope
 from gpuprof.analyses.findings.costliest_kernels import costliest_kernels
 from gpuprof.analyses.findings.findings import ANALYSIS as FINDINGS
@@ -160,6 +160,8 @@ def _figures(profile: Profile, scope: Scope) -> dict[str, Any]:
     shares = [time / total if total else 0.0 for time in times]
     costs = findings_of_scopes(profile).get(scope, ())
     between, with_host = (_sum(costs, causes) for causes in (BETWEEN_DEVICES, WITH_HOST))
+    # Costs are medians, and shares means: collectives cost no less than the share that is said.
+    between = max(between, round(shares[COMMUNICATION] * scope.step_ns))
     set_up_ns = 0 if scope.has_steps else set_up_of(profile, scope.device).length
     set_up_share = min(set_up_ns / total, 1 - sum(shares)) if total else 0.0
     return {

@@ -31,7 +31,7 @@ def costliest_kernels(profile: Profile) -> str:
         f"{name} {say_share(row['total_ns'] / total)}{_in_one_call(row)}"
         for name, row in zip(names, costly, strict=True)
     ]
-    return f". Costliest kernels: {', '.join(named)}" if named else ""
+    return f". Costliest kernels (of all kernel time): {', '.join(named)}" if named else ""
 
 
 def _in_one_call(row: Mapping[str, Any]) -> str:

@@ -248,7 +248,7 @@ def _of_kind(scope: Scope, kind: str, words: _Kind) -> Iterator[Finding]:
         yield Finding(
             words.cause,
             scope,
-            f"{words.phrase} ({parts})",
+            f"{words.phrase} ({parts} of {'a step' if scope.has_steps else 'the span'})",
             cost_ns,
             cost_ns // words.divisor,
             words.means,

@@ -29,6 +29,7 @@ from gpuprof.intervals import Int64s
 from gpuprof.kernel_names import short_names
 from gpuprof.profile import Profile
 from gpuprof.schema import FLOAT, INT, TEXT, Column, Kind, Schema
+from gpuprof.statistics import scaled
 from gpuprof.units import format_signed, say_ns, say_share
 
 PREDICTION: Final = Schema(
@@ -70,8 +71,15 @@ CRITICAL_PATH: Final = Schema(
             "Kernel, call, range or dependency; of a copy its kind and route.",
             required=True,
         ),
-        "before_ns": Column(INT, "ns", "Mean time per step on the path as recorded."),
-        "after_ns": Column(INT, "ns", "With the changes; null where there is no prediction."),
+        "before_ns": Column(
+            INT,
+            "ns",
+            "Time on the path as recorded: the mean over the steps, scaled so that all parts add up"
+            " to the measured time of a step.",
+        ),
+        "after_ns": Column(
+            INT, "ns", "The same with the changes; null where there is no prediction."
+        ),
         "difference_ns": Column(INT, "ns", "after_ns minus before_ns; null where after_ns is."),
     },
 )
@@ -135,6 +143,10 @@ class _Step(NamedTuple):
         return Steps((*devices,), times, is_of_all=self.device is None)
 
 
+# Name -> graph, critical path, and what a step takes that its parts in a step are scaled to.
+_Along = dict[str, tuple[Graph, Path, int]]
+
+
 class _Replays(NamedTuple):
     """A recording as measured, and its replays with changes.
 
@@ -172,14 +184,16 @@ def predict(profile: Profile, changes: Sequence[str]) -> Prediction:
     chosen = _most_changed(rows, steps)
     before_path = path(graph, replay(graph, before.with_lags))
     after_path = None if reason else path(replays.graph, replays.predicted)
-    paths = _paths(profile, replays, before_path, after_path, steps[chosen])
+    totals = rows[chosen]["measured_ns"], rows[chosen].get("predicted_ns")
+    along = {"before": (graph, before_path, totals[0])}
+    if after_path is not None:
+        along["after"] = (replays.graph, after_path, totals[1])
+    paths = _paths(profile, along, steps[chosen])
     tables = {
         "prediction": PREDICTION.table(rows),
         "critical_path": CRITICAL_PATH.table(paths),
         "dependencies": DEPENDENCIES.table([*_dependencies(before, before_path)]),
-        "stretches": _STRETCHES.table(
-            [*_stretches(profile, replays, before_path, after_path, steps[chosen])]
-        ),
+        "stretches": _STRETCHES.table([*_stretches(profile, along, steps[chosen])]),
     }
     return Prediction(
         tuple(changes),
@@ -265,23 +279,18 @@ def _most_changed(rows: Sequence[dict[str, Any]], steps: Sequence[_Step]) -> int
     return max(of_phases, key=worth)
 
 
-def _paths(
-    profile: Profile, replays: _Replays, before: Path, after: Path | None, step: _Step
-) -> list[dict[str, Any]]:
+def _paths(profile: Profile, along: _Along, step: _Step) -> list[dict[str, Any]]:
     """The parts of both paths within the chosen steps, longest first."""
-    graph = replays.measured.graph
     shares = []
-    for its, along in ((graph, before), (replays.graph, after)):
-        if along is not None:
-            inside = _is_inside(its, along, step.start_ns, step.end_ns)
-            shares.append(times(named(profile, its, along), along, inside))
+    for graph, its, total_ns in along.values():
+        inside = _is_inside(graph, its, step.start_ns, step.end_ns)
+        shares.append(Counter(scaled(times(named(profile, graph, its), its, inside), total_ns)))
     first, second = shares[0], shares[1] if len(shares) > 1 else None
-    count = len(step.start_ns)
     rows = []
     for part in sorted(
         {*first, *(second or ())}, key=lambda p: (-max(_of(first, p), _of(second, p)), p)
     ):
-        was, now = (None if c is None else round(c[part] / count) for c in (first, second))
+        was, now = first[part], None if second is None else second[part]
         if was or now:
             rows.append(
                 {
@@ -307,28 +316,26 @@ def _is_inside(graph: Graph, along: Path, start_ns: Int64s, end_ns: Int64s) -> F
     return np.asarray((step >= 0) & (when <= end_ns[np.maximum(step, 0)]))
 
 
-def _stretches(
-    profile: Profile, replays: _Replays, before: Path, after: Path | None, step: _Step
-) -> Iterator[dict[str, Any]]:
-    """Both paths over the middle step, for the plot."""
-    place = len(step.start_ns) // 2
+def _stretches(profile: Profile, along: _Along, step: _Step) -> Iterator[dict[str, Any]]:
+    """Both paths over the step nearest to the median, scaled to the times of the headline."""
+    lengths = step.end_ns - step.start_ns
+    place = int(np.argmin(np.abs(lengths - np.median(lengths))))
     start, end = step.start_ns[place : place + 1], step.end_ns[place : place + 1]
-    for name, its, along in (
-        ("before", replays.measured.graph, before), ("after", replays.graph, after),
-    ):  # fmt: skip
-        if along is None:
-            continue
-        rows = np.flatnonzero(_is_inside(its, along, start, end))[::-1]
-        some = Path(*(column[rows] for column in along))
-        origin = int(some.since_ns[0]) if len(rows) else 0
-        stretches = named(profile, its, some)
-        for number, since, until in zip(
-            *(c.tolist() for c in (stretches.number, some.since_ns, some.until_ns)), strict=True
+    for name, (graph, its, total_ns) in along.items():
+        rows = np.flatnonzero(_is_inside(graph, its, start, end))[::-1]
+        some = Path(*(column[rows] for column in its))
+        stretches = named(profile, graph, some)
+        ends = np.cumsum(some.until_ns - some.since_ns)
+        ends = np.rint(ends * (total_ns / max(ends[-1:].sum(), 1))).astype(np.int64)
+        starts = np.concatenate([np.zeros(1, np.int64), ends[:-1]])
+        for number, since_ns, until_ns in zip(
+            *(column.tolist() for column in (stretches.number, starts[: len(ends)], ends)),
+            strict=True,
         ):
             part = stretches.parts[number]
             yield {
                 "path": name, "kind": part.kind, "name": part.name,
-                "start_ns": since - origin, "end_ns": until - origin,
+                "start_ns": since_ns, "end_ns": until_ns,
             }  # fmt: skip
 
 

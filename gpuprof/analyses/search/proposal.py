@@ -79,7 +79,7 @@ def proposal_of(
     placements = freedoms(graph, flow, pinned)
     best = chosen(graph, placements)
     return Proposal(
-        graph, graph.copies(), best, tuple(placements), tuple(scopes(graph, best.place))
+        graph, graph.recorded_copies, best, tuple(placements), tuple(scopes(graph, best.place))
     )
 
 

@@ -1,6 +1,6 @@
 """The graph of one training step, for any framework, and its copies between devices."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -118,26 +118,39 @@ class StepGraph:
         """The tensors that may cross devices: constants are created where they are taken."""
         return tuple(t for t in self.tensors if self.operations[t.maker].role != CONSTANT)
 
+    @property
+    def recorded_copies(self) -> Copies:
+        """The copies of a step as recorded: constants, too, where they were not made twice."""
+        return _copies(_crossings(self.tensors, self.place))
+
     def copies(self, place: Int64s | None = None) -> Copies:
         """The copies of a step with each operation on the device of this number.
 
         A tensor is sent once to each device that takes it.
         """
-        known_bytes = unknown = calls = 0.0
-        for tensor, _ in self.crossings(self.place if place is None else place):
-            known_bytes += (tensor.bytes or 0) * tensor.calls
-            unknown += tensor.calls * (tensor.bytes is None)
-            calls += tensor.calls
-        return Copies(known_bytes, unknown, calls)
+        return _copies(self.crossings(self.place if place is None else place))
 
     def crossings(self, place: Int64s) -> Iterator[tuple[Tensor, int]]:
         """Each tensor that is sent, with the device that it is sent to."""
-        for tensor in self.sent:
-            home = place[tensor.maker]
-            for device in {place[taker] for taker in tensor.takers} - {home}:
-                yield tensor, int(device)
+        return _crossings(self.sent, place)
 
     def named(self, roles: Sequence[str]) -> Int64s:
         """The numbers of the operations of some roles."""
         members = [n for n, operation in enumerate(self.operations) if operation.role in roles]
         return np.array(members, np.int64)
+
+
+def _crossings(tensors: Iterable[Tensor], place: Int64s) -> Iterator[tuple[Tensor, int]]:
+    for tensor in tensors:
+        home = place[tensor.maker]
+        for device in {place[taker] for taker in tensor.takers} - {home}:
+            yield tensor, int(device)
+
+
+def _copies(crossings: Iterable[tuple[Tensor, int]]) -> Copies:
+    known_bytes = unknown = calls = 0.0
+    for tensor, _ in crossings:
+        known_bytes += (tensor.bytes or 0) * tensor.calls
+        unknown += tensor.calls * (tensor.bytes is None)
+        calls += tensor.calls
+    return Copies(known_bytes, unknown, calls)

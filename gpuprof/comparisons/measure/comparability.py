@@ -27,6 +27,7 @@ _PROGRAMS: Final = re.compile(r"^(?:python[0-9.]*|env|torchrun|mpirun|srun|nsys|
 _SCRIPT: Final = re.compile(r"\.(?:py|ipynb|jl|sh)$")
 _NO_NAME: Final = re.compile(r"^(?:-.*|\w+=.*|[0-9.:,]+)$")
 _MUCH: Final = 0.1
+_MAKER: Final = "NVIDIA "
 
 
 class Aspect(NamedTuple):
@@ -105,6 +106,11 @@ def _is_same_tool(before: str, after: str) -> bool:
     return all(part == same_part for part, same_part in parts)
 
 
+def _is_same_gpu(before: str, after: str) -> bool:
+    """Whether GPUs are of the same models: drivers since 470 name them with their maker."""
+    return before.replace(_MAKER, "") == after.replace(_MAKER, "")
+
+
 ASPECTS: Final = (
     Aspect("script", "scripts", script),
     Aspect("batch", "batch sizes", batch),
@@ -112,7 +118,12 @@ ASPECTS: Final = (
     Aspect(
         "work", "what counts as a step", lambda variant: variant.median.compared.text, "differs"
     ),
-    Aspect("gpu", "GPU models", lambda variant: variant.median.metrics.get("device_names")),
+    Aspect(
+        "gpu",
+        "GPU models",
+        lambda variant: variant.median.metrics.get("device_names"),
+        is_same=_is_same_gpu,
+    ),
     Aspect("clock", "maximum clocks", _clock),
     Aspect("tool", "profilers", _tool, is_same=_is_same_tool),
 )
@@ -159,14 +170,15 @@ def _reshaped(
     baseline: Variant, candidate: Variant, kernels: Sequence[KernelPair]
 ) -> Mismatch | None:
     """A warning where much of the same kernels runs in other launch shapes."""
-    kernel_ns = baseline.median.figure("kernel_ns")
+    kernel_ns = baseline.median_figure("kernel_ns")
     gone_ns = sum(kernel.baseline_ns or 0 for kernel in kernels if kernel.is_reshaped)
     share = gone_ns / kernel_ns if kernel_ns else 0
     if share < _MUCH:
         return None
     warning = (
         f"Kernels that take {say_share(share)} of {baseline.label}'s kernel time run with other"
-        f" launch shapes in {candidate.label}. The batch size may differ, or the work may be split."
+        f" launch shapes in {candidate.label}, so their calls do not compare. The batch size may"
+        " differ, or the work may be split."
     )
     return Mismatch(candidate.label, _SHAPES, None, None, is_known=True, warning=warning)
 

@@ -6,10 +6,8 @@ others wait for. Spans of devices are never added up, since they run at the same
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from itertools import chain
-from math import floor
 from typing import Final
 
 import numpy as np
@@ -24,6 +22,7 @@ from gpuprof.comparisons.measure.matching import SHAPED_KEY
 from gpuprof.facts import PEER_DEVICE_COPY, PEER_STAGED, UNKNOWN
 from gpuprof.intervals import NOTHING, Int64s, Intervals, attribute, covered_within, together
 from gpuprof.profile import Profile
+from gpuprof.statistics import scaled
 
 COMMON: Final = "kernels_common"
 UNMATCHED: Final = "kernels_unmatched"
@@ -151,9 +150,7 @@ def exposed_unit(
     typical = {part: device.within_typical(covered) for part, covered in exposed.items()}
     typical_ns = float(device.steps_ns[device.typical].mean())
     typical[IDLE] = typical_ns - sum(typical.values())
-    median_ns = float(np.median(device.steps_ns))
-    scale = median_ns / typical_ns if typical_ns else 1.0
-    return _rounded({part: ns * scale for part, ns in typical.items()}, round(median_ns))
+    return scaled(typical, round(float(np.median(device.steps_ns))))
 
 
 def _exposed(
@@ -215,16 +212,4 @@ def per_step(times: Mapping[str, int], steps: int | None) -> dict[str, int]:
     """The parts of the mean step in whole ns, which add up to the rounded whole of one step."""
     if steps is None:
         return dict(times)
-    total_ns = round(sum(times.values()) / steps)
-    return _rounded({part: Fraction(ns, steps) for part, ns in times.items()}, total_ns)
-
-
-def _rounded(times: Mapping[str, float | Fraction], total_ns: int) -> dict[str, int]:
-    """Parts in whole ns that add up to a total.
-
-    What rounding down leaves goes to the parts that lost most by it, at most 1 ns each.
-    """
-    floors_ns = {part: floor(ns) for part, ns in times.items()}
-    lost_ns = total_ns - sum(floors_ns.values())
-    by_loss = sorted(times, key=lambda part: floors_ns[part] - times[part])
-    return floors_ns | {part: floors_ns[part] + 1 for part in by_loss[:lost_ns]}
+    return scaled(times, round(sum(times.values()) / steps))

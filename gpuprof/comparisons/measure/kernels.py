@@ -1,11 +1,12 @@
 """Every kernel of a candidate beside the baseline's: slower, faster, new or removed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
-from typing import Final
+from typing import Final, NamedTuple
 
-from gpuprof.comparisons.measure.matching import Kernel, Kernels, Key
+from gpuprof.comparisons.measure.matching import Kernel, Kernels, Key, has_shapes
 from gpuprof.comparisons.measure.runs import MeasuredRun, Variant
 from gpuprof.comparisons.rows import KernelPair
 from gpuprof.kernel_names import short_name
@@ -19,7 +20,13 @@ REMOVED: Final = "removed"
 UNLISTED: Final = "unlisted"  # The side that lacks it lists only a part of its kernels.
 COMMON: Final = "common"  # A time is unknown, so that neither is faster.
 
-Figures = tuple[float | None, int | None]
+
+class Figures(NamedTuple):
+    """A kernel of one side: calls and time of one step, and the mean of a call; None unknown."""
+
+    calls: float | None
+    time_ns: int | None
+    mean_ns: float | None
 
 
 @dataclass(frozen=True)
@@ -34,54 +41,67 @@ class Side:
     variant: Variant
     kernels: Sequence[Kernels]
 
-    @property
-    def run(self) -> MeasuredRun:
-        """The run that stands for the variant."""
-        return self.variant.median
-
     @cached_property
     def pairs(self) -> Sequence[tuple[MeasuredRun, Kernels]]:
         """Every run with its kernels."""
         return [*zip(self.variant.runs, self.kernels, strict=True)]
 
     @cached_property
-    def median(self) -> Kernels:
-        """The kernels of the run that stands for the variant."""
-        return next(kernels for run, kernels in self.pairs if run is self.run)
+    def keys(self) -> frozenset[Key]:
+        """The kernels that any of its runs has."""
+        return frozenset().union(*self.kernels)
 
     @cached_property
     def is_whole(self) -> bool:
         """Whether a kernel that is not listed did not run."""
-        return self.run.figure("kernel_ns") is not None
+        return all(run.figure("kernel_ns") is not None for run in self.variant.runs)
 
     @cached_property
-    def figures(self) -> Mapping[Key, Figures]:
-        """Calls and time of one step of each kernel; None where they are unknown."""
-        steps = self.run.compared.steps or 1
-        return {
-            key: (
-                None if kernel.calls is None else kernel.calls / steps,
-                None if kernel.total_ns is None else round(kernel.total_ns / steps),
-            )
-            for key, kernel in self.median.items()
-        }
+    def middle(self) -> Sequence[tuple[MeasuredRun, Kernels]]:
+        """The runs that stand for the variant, with their kernels."""
+        return [pair for pair in self.pairs if any(pair[0] is run for run in self.variant.middle)]
 
-    @cached_property
-    def absent(self) -> Figures:
-        """Those of a kernel that is not listed: 0 where it did not run, None where it may have."""
-        return (0, 0) if self.is_whole else (None, None)
+    def figures(self, key: Key) -> Figures:
+        """Calls and time of a kernel in one step, and the mean of a call.
+
+        Of the median run, or the mean of both in the middle. None where unknown, 0 calls and 0 ns
+        where it did not run.
+        """
+        absent = Kernel("", 0, 0) if self.is_whole else Kernel("", None, None)
+        of_runs = [
+            (kernels.get(key, absent), run.compared.steps or 1) for run, kernels in self.middle
+        ]
+        calls = _mean([kernel.calls for kernel, _ in of_runs], [steps for _, steps in of_runs])
+        time = _mean([kernel.total_ns for kernel, _ in of_runs], [steps for _, steps in of_runs])
+        return Figures(
+            None if calls is None else float(calls),
+            None if time is None else round(time),
+            float(time / calls) if calls and time is not None else None,
+        )
+
+
+def _mean(values: Sequence[int | None], steps: Sequence[int]) -> Fraction | None:
+    """The mean over runs of what a step has; None where one is unknown."""
+    of_steps = [Fraction(v, n) for v, n in zip(values, steps, strict=True) if v is not None]
+    return sum(of_steps, Fraction()) / len(of_steps) if len(of_steps) == len(values) else None
 
 
 def kernel_rows(base: Side, candidate: Side) -> list[KernelPair]:
     """The outer join of two variants' kernels, the largest difference first.
 
     Returns:
-        Rows as in `KERNELS`. Times and calls are those of the median runs, of one step where
-        steps are compared; the rank test is over all runs.
+        Rows as in `KERNELS`. Times and calls are those of the runs in the middle, of one step
+        where steps are compared; the rank test is over all runs.
     """
-    keys = list(dict.fromkeys((*base.median, *candidate.median)))
-    names = {key.name for key in base.median} & {key.name for key in candidate.median}
-    rows = [_pair(key, base, candidate, is_named=key.name in names) for key in keys]
+    sides = base, candidate
+    keys = list(
+        dict.fromkeys(key for side in sides for _, kernels in side.middle for key in kernels)
+    )
+    names = {key.name for key in base.keys} & {key.name for key in candidate.keys}
+    is_shaped = all(has_shapes(run.compared.profile) for side in sides for run, _ in side.pairs)
+    alone = base.keys ^ candidate.keys
+    reshaped = {key for key in keys if (key.name in names if key in alone else not key.grid)}
+    rows = [_pair(key, base, candidate, is_reshaped=is_shaped and key in reshaped) for key in keys]
     if p_values := _p_values(keys, base, candidate):
         rows = [
             row._replace(p_value=p, adjusted_p_value=adjusted_p)
@@ -97,58 +117,44 @@ def kernel_rows(base: Side, candidate: Side) -> list[KernelPair]:
     )
 
 
-def _pair(key: Key, base: Side, candidate: Side, *, is_named: bool) -> KernelPair:
-    """One kernel of either side.
-
-    Args:
-        key: The kernel.
-        base: The baseline.
-        candidate: The candidate.
-        is_named: Whether both sides have a kernel of its name, in whatever shape.
-    """
-    kernels = base.median.get(key), candidate.median.get(key)
-    calls, time = base.figures.get(key, base.absent)
-    other_calls, other_time = candidate.figures.get(key, candidate.absent)
-    difference = None if time is None or other_time is None else other_time - time
-    total = base.run.figure("kernel_ns")
+def _pair(key: Key, base: Side, candidate: Side, *, is_reshaped: bool) -> KernelPair:
+    """One kernel of either side."""
+    before, after = base.figures(key), candidate.figures(key)
+    difference = None
+    if before.time_ns is not None and after.time_ns is not None:
+        difference = after.time_ns - before.time_ns
+    total = base.variant.median_figure("kernel_ns")
     contribution = difference / total if total and difference is not None else None
-    kernel = kernels[0] or kernels[1]
-    assert kernel is not None  # noqa: S101 - the key is of one of the sides
-    mean, other_mean = (
-        None if side_kernel is None else side_kernel.mean_ns for side_kernel in kernels
-    )
-    status = _status(kernels, time, other_time)
-    flags = kernel.is_communication, is_named and None in kernels
-    named = candidate.variant.label, kernel.name, short_name(kernel.name)
+    kernel = next(of_run[key] for of_run in (*base.kernels, *candidate.kernels) if key in of_run)
     return KernelPair(
-        *named,
+        candidate.variant.label,
+        kernel.name,
+        short_name(kernel.name),
         key.grid,
         key.block,
-        status,
-        *flags,
-        calls,
-        other_calls,
-        mean,
-        other_mean,
-        time,
-        other_time,
+        _status((key in base.keys, key in candidate.keys), before, after),
+        kernel.is_communication,
+        is_reshaped,
+        before.calls,
+        after.calls,
+        before.mean_ns,
+        after.mean_ns,
+        before.time_ns,
+        after.time_ns,
         difference,
         contribution,
     )
 
 
-def _status(
-    kernels: tuple[Kernel | None, Kernel | None], before: int | None, after: int | None
-) -> str:
-    is_on_both = None not in kernels
-    if before is None or after is None:
-        return COMMON if is_on_both else UNLISTED
-    if not is_on_both:
-        return NEW if kernels[0] is None else REMOVED
-    mean, other_mean = (kernel.mean_ns for kernel in kernels if kernel is not None)
-    if mean is None or other_mean is None:
-        mean, other_mean = before, after
-    return SLOWER if other_mean > mean else FASTER if other_mean < mean else SAME_TIME
+def _status(is_listed: tuple[bool, bool], before: Figures, after: Figures) -> str:
+    if before.time_ns is None or after.time_ns is None:
+        return COMMON if all(is_listed) else UNLISTED
+    if not all(is_listed):
+        return REMOVED if is_listed[0] else NEW
+    more: float = after.time_ns - before.time_ns
+    if before.mean_ns is not None and after.mean_ns is not None:
+        more = after.mean_ns - before.mean_ns
+    return SLOWER if more > 0 else FASTER if more < 0 else SAME_TIME
 
 
 def _p_values(

@@ -1,15 +1,17 @@
-"""Kernels of two recordings as an outer join: by demangled name and launch shape.
+"""Kernels of two sides as an outer join: by demangled name and launch shape.
 
 Where one side is a summary, which has no launch shapes, they are matched by name alone. Names
-that not all recordings have as they stand are matched by what every tool writes of them.
+that not all recordings have as they stand are matched by what every tool writes of them, and what
+is then alone on both sides by less, see `matched`.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from gpuprof import cuda
 from gpuprof.facts import OF_NAMES
+from gpuprof.kernel_names import family
 from gpuprof.profile import Profile
 from gpuprof.readers.common.demangle import demangled
 
@@ -68,21 +70,60 @@ class Kernel(NamedTuple):
 Kernels = Mapping[Key, Kernel]
 
 
-def matched(profiles: Sequence[Profile]) -> list[Kernels]:
-    """The kernels of recordings by what they are matched by."""
-    is_shaped = all(has_shapes(profile) for profile in profiles)
-    kernels = [_kernels_of(profile, is_shaped=is_shaped) for profile in profiles]
-    names = [{key.name for key in of_profile} for of_profile in kernels]
+def matched(sides: Sequence[Sequence[Profile]]) -> list[list[Kernels]]:
+    """The kernels of every recording of both sides by what they are matched by.
+
+    Those that only one side has are matched by less than name and launch shape where the other
+    side has such ones as well: by the `family` of the name and the shape, by the name alone, and
+    by its family alone. So the same kernel is never new on one side and removed on the other.
+
+    Returns:
+        As many as the recordings. Keys of kernels that are matched by less have no shape where
+        theirs differ, and the family in place of the name where names differ.
+    """
+    is_shaped = all(has_shapes(profile) for side in sides for profile in side)
+    kernels = [[_kernels_of(p, is_shaped=is_shaped) for p in side] for side in sides]
+    names = [{key.name for key in of_profile} for side in kernels for of_profile in side]
     odd = set().union(*names).difference(names[0].intersection(*names))
-    if not odd or not all(names):
-        return kernels
-    plain = {name: plain_name(name) for name in odd}
-    return [
-        _together(
-            (key._replace(name=plain[key.name]) if key.name in plain else key, kernel)
-            for key, kernel in of_profile.items()
+    if odd and all(names):
+        plain = {name: plain_name(name) for name in odd}
+        kernels = _moved(
+            kernels, lambda k, kernel: (k._replace(name=plain.get(k.name, k.name)), kernel)
         )
-        for of_profile in kernels
+    for less in (_by_family, _by_name, lambda key: _by_name(_by_family(key))):
+        kernels = _matched_by(less, kernels)
+    return kernels
+
+
+def _by_family(key: Key) -> Key:
+    return key._replace(name=family(key.name))
+
+
+def _by_name(key: Key) -> Key:
+    return Key(key.name, None, None)
+
+
+def _matched_by(less: Callable[[Key], Key], sides: list[list[Kernels]]) -> list[list[Kernels]]:
+    """Kernels that only one side has under one key, where the other has some of this key alone."""
+    first, second = (set().union(*of_side) for of_side in sides)
+    lesser = {key: less(key) for key in first ^ second}
+    shared = {lesser[key] for key in first - second} & {lesser[key] for key in second - first}
+
+    def moved(key: Key, kernel: Kernel) -> tuple[Key, Kernel]:
+        if (new := lesser.get(key)) not in shared or new is None:
+            return key, kernel
+        return new, kernel if new.name == key.name else kernel._replace(name=new.name)
+
+    return _moved(sides, moved)
+
+
+def _moved(
+    sides: list[list[Kernels]], moved: Callable[[Key, Kernel], tuple[Key, Kernel]]
+) -> list[list[Kernels]]:
+    """The kernels of each recording under other keys."""
+    return [
+        [_together(moved(key, kernel) for key, kernel in kernels.items()) for kernels in of_side]
+        for of_side in sides
     ]
 
 

@@ -1,16 +1,14 @@
-"""Kernels that one side has alone, where they take most of its kernels' time: another program.
+"""Kernels that one side has alone, where they take much of its kernels' time: another program.
 
 Fused kernels, another library or data type, a backward pass: what both sides share then tells
 little of the difference.
 """
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
+from gpuprof.comparisons.measure.calls import LEAST_COMMON
 from gpuprof.comparisons.rows import KernelPair
-
-# Kernels of one side alone are worth a sentence where they take so much of its kernels' time.
-_MOST: Final = 0.5
 
 
 class KernelsAlone(NamedTuple):
@@ -48,8 +46,8 @@ def other_kernels_of(kernels: Sequence[KernelPair]) -> OtherKernels | None:
         kernels: The rows of one candidate.
 
     Returns:
-        None where they take less than half of the kernels' time on both sides, where a side has no
-        kernels, or where times are unknown.
+        None where those of both take 80 % of the kernels' time or more on both sides, where a side
+        has no kernels, or where times are unknown.
     """
     computing = [row for row in kernels if not row.is_communication]
     sides = [
@@ -59,9 +57,8 @@ def other_kernels_of(kernels: Sequence[KernelPair]) -> OtherKernels | None:
     baseline, candidate = (_alone(side) for side in sides)
     if not (baseline.total_ns and candidate.total_ns):
         return None
-    return (
-        OtherKernels(baseline, candidate) if max(baseline.share, candidate.share) >= _MOST else None
-    )
+    are_few = max(baseline.share, candidate.share) <= 1 - LEAST_COMMON
+    return None if are_few else OtherKernels(baseline, candidate)
 
 
 def _alone(rows: Sequence[tuple[KernelPair, int | None, int | None]]) -> KernelsAlone:

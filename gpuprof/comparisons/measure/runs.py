@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import median
 from typing import Final
 
 import numpy as np
@@ -65,11 +66,27 @@ class MeasuredRun:
 
 @dataclass(frozen=True)
 class Variant:
-    """A variant: its runs, the median one of them, and every figure that is known of each."""
+    """A variant: its runs, and every figure that is known of each.
+
+    Args:
+        label: Its label.
+        runs: Its runs.
+        middle: The one in the middle, or of an even number both, the faster one first.
+    """
 
     label: str
     runs: tuple[MeasuredRun, ...]
-    median: MeasuredRun
+    middle: tuple[MeasuredRun, ...]
+
+    @property
+    def median(self) -> MeasuredRun:
+        """The run whose recording stands for the variant: of an even number the faster one."""
+        return self.middle[0]
+
+    def median_figure(self, metric: str) -> float | None:
+        """The median of a metric over the runs that know it; None where none does."""
+        values = self.figures(metric)
+        return median(values) if values else None
 
     def figures(self, metric: str) -> list[float]:
         """A metric of every run that knows it."""
@@ -89,7 +106,7 @@ def variant_of(
     """
     measured = {} if epoch_seconds is None else {"seconds_per_epoch": epoch_seconds}
     runs = tuple(_run(compared, measured) for compared in compared_runs)
-    return Variant(label, runs, _median(runs))
+    return Variant(label, runs, _middle(runs))
 
 
 def _run(compared: ComparedSteps, measured: Metrics) -> MeasuredRun:
@@ -154,18 +171,20 @@ def _of_device(compared: ComparedSteps, device: BusiestDevice) -> Metrics:
     }
 
 
-def _median(runs: Sequence[MeasuredRun]) -> MeasuredRun:
-    """The run in the middle; of an even number the faster one of the two."""
+def _middle(runs: Sequence[MeasuredRun]) -> tuple[MeasuredRun, ...]:
+    """The run in the middle, or both of an even number; the first one where none can be told."""
     metrics = (m for m in _ORDERING if all(run.figure(m) is not None for run in runs))
     if (metric := next(metrics, None)) is None:
-        return runs[0]
-    return sorted(runs, key=lambda run: run.figure(metric) or 0)[(len(runs) - 1) // 2]
+        return (runs[0],)
+    in_order = sorted(runs, key=lambda run: run.figure(metric) or 0)
+    return tuple(in_order[(len(runs) - 1) // 2 : len(runs) // 2 + 1])
 
 
 def run_rows(variant: Variant) -> list[Metrics]:
     """Its runs as rows of `RUNS`."""
     return [
-        variant_row(variant, run) | {"run": number, "is_median": run is variant.median}
+        variant_row(variant, run)
+        | {"run": number, "is_median": any(run is middle for middle in variant.middle)}
         for number, run in enumerate(variant.runs, start=1)
     ]
 
@@ -178,13 +197,12 @@ def variant_row(variant: Variant, run: MeasuredRun) -> Metrics:
 
 
 def median_figures(variant: Variant) -> Metrics:
-    """The median run's figures for sentences, of one step where steps are compared.
+    """The medians over the runs for sentences, of one step where steps are compared.
 
     ``gpu_ns`` is its GPU time as recorded, or else as printed shares imply it; ``runs`` how many
     there are.
     """
-    run = variant.median
-    figures = run.metrics | {metric: run.figure(metric) for metric in METRICS}
+    figures = variant.median.metrics | {metric: variant.median_figure(metric) for metric in METRICS}
     recorded, implied = figures["gpu_activity_ns"], figures["implied_gpu_activity_ns"]
     gpu_ns = implied if recorded is None else recorded
     return figures | {"runs": len(variant.runs), "gpu_ns": gpu_ns}

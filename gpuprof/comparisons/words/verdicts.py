@@ -40,6 +40,8 @@ from gpuprof.variant_figures import Metrics
 _TIMES: Final = {SUMS: "GPU time", KERNELS: "kernel time"}
 # Copies whose number or bytes differ by no more than this share are the same.
 _SAME_COPIES: Final = 0.02
+# Of the kernel time of a side.
+_MOST: Final = 0.5
 
 
 def verdict(baseline: str, cases: Sequence[Case], unit: str) -> str:
@@ -65,7 +67,7 @@ def headline(baseline: str, cases: Sequence[Case], unit: str) -> str:
         judged = [case for case in cases if case.outcome.basis == basis]
         if not judged:
             continue
-        (case,) = largest(judged, 1)
+        (case,) = largest([case for case in judged if not case.is_noise] or judged, 1)
         if basis == CALLS:
             growth = case.outcome.call_percent or 0
             unequal = "" if case.lacking else "; the work differs"
@@ -73,14 +75,17 @@ def headline(baseline: str, cases: Sequence[Case], unit: str) -> str:
             return f"Kernel calls change by {change_text} in {case.label}{unequal}"
         if basis == COPIES:
             return f"In each step, {_step_copies(case.label, case.candidate)} between devices"
-        if basis == EPOCHS:
-            return f"{case.label} takes {change(case)} per epoch than {baseline}"
         if basis == IMPLIED:
             text = f"{case.label} takes {change(case)} GPU time than {baseline}"
             return f"{text}, as implied by printed shares"
         time = f" {_TIMES[basis]}" if basis in _TIMES else ""
         per = f" {case.of_step}" if unit == STEP else ""
-        return f"{case.label} takes {change(case)}{time}{per} than {baseline}{reason(case)}"
+        per = " per epoch" if basis == EPOCHS else per
+        if case.is_noise:
+            equal_time = f"the same{time or ' time'}{per} as {baseline} within noise"
+            return f"{case.label} takes {equal_time} ({_noise(case)})"
+        why = "" if basis == EPOCHS else reason(case)
+        return f"{case.label} takes {change(case)}{time}{per} than {baseline}{why}"
     different = [case.label for case in cases if case.outcome.basis != SAME_RECORDING]
     return f"{baseline} and {listed(different or [case.label for case in cases])}"
 
@@ -122,7 +127,7 @@ def unequal_work(baseline: str, case: Case, *, of_recordings: bool) -> str:
 
 
 def other_kernels(baseline: str, case: Case, unit: str) -> str:
-    """That most of a side's kernel time is of kernels that the other lacks; else empty."""
+    """That much of a side's kernel time is of kernels that the other lacks; else empty."""
     if case.other_kernels is None or case.of_step != PER_STEP:
         return ""
     labels, per = (baseline, case.label), " per step" if unit == STEP else ""
@@ -132,9 +137,11 @@ def other_kernels(baseline: str, case: Case, unit: str) -> str:
         for label, lacking, kernels in zip(labels, labels[::-1], case.other_kernels, strict=True)
         if kernels.alone_ns
     ]
-    have_none = all(kernels.share == 1 for kernels in case.other_kernels)
-    first = "No kernel runs on both sides" if have_none else "Most kernels differ"
-    return f"{first}: {listed(alone)}."
+    shares = [kernels.share for kernels in case.other_kernels]
+    first = f"{'Most' if max(shares) >= _MOST else 'Many'} kernels differ"
+    if min(shares) == 1:
+        first = "No kernel runs on both sides"
+    return f"{first}, so totals are compared, not calls: {listed(alone)}."
 
 
 def _named(kernels: KernelsAlone) -> str:

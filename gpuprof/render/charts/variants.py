@@ -13,7 +13,8 @@ from gpuprof.render.charts import canvas
 from gpuprof.render.charts.canvas import Look
 from gpuprof.render.charts.contract import Chart, Picture, Results
 from gpuprof.render.contract import COMPARISON, Row
-from gpuprof.variant_figures import of_one_step
+from gpuprof.statistics import scaled
+from gpuprof.variant_figures import VARIANTS, of_medians
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,12 +39,12 @@ BYTE_LAYERS: Final = {
     "gradient_bytes_per_step": replace(canvas.PEER, name="for gradients"),
     "forward_bytes_per_step": replace(canvas.KERNELS, name="for the forward pass"),
 }
-_KERNELS: Final = ("kernel_ns", "communication_kernel_ns")
+_COMPUTE: Final = pa.field("compute_kernel_ns", pa.int64())
 _TOTALS: Final = ("gpu_activity_ns", "implied_gpu_activity_ns")
 _SHOWN: Final = (
     "variant",
     "step_ns",
-    "span_ns",
+    "clock_ns",
     *_TOTALS,
     "kernel_ns",
     *TIME_LAYERS,
@@ -56,28 +57,37 @@ _SHOWN: Final = (
 def picture(results: Results) -> Picture:
     """The parts of each variant's GPU time, its time by the clock and its bytes per step.
 
-    The time by the clock is null where the finding is of GPU time or bytes.
+    Medians over the runs; the time by the clock is null where the finding is of GPU time or bytes.
     """
-    rows = layered(results.table("variants")).select(_SHOWN)
-    if EXPOSED in results.table("outcomes").column("basis").to_pylist():
-        return Picture(f"By the clock, {results.headline}", rows)
-    place = rows.column_names.index("span_ns")
-    return Picture(
-        results.headline, rows.set_column(place, "span_ns", pa.nulls(len(rows), "int64"))
-    )
+    rows = layered(results.table("variants"), results.table("figures"))
+    is_timed = EXPOSED in results.table("outcomes").column("basis").to_pylist()
+    clock = [clock_ns(row) if is_timed else None for row in rows]
+    drawn = pa.Table.from_pylist(rows, VARIANTS.table([]).schema.append(_COMPUTE))
+    drawn = drawn.append_column("clock_ns", pa.array(clock, pa.int64())).select(_SHOWN)
+    return Picture(f"By the clock, {results.headline}" if is_timed else results.headline, drawn)
 
 
-def layered(variants: pa.Table) -> pa.Table:
-    """The figures of `VARIANTS`, of one step where steps are compared, with compute kernels apart.
+def clock_ns(row: Row) -> int | None:
+    """The time by the clock: the median step, or the span where steps are not compared."""
+    time_ns = row["span_ns"] if row["step_ns"] is None else row["step_ns"]
+    return None if time_ns is None else round(time_ns)
 
-    Where it is not known which kernels communicate, all kernels count as compute kernels.
+
+def layered(variants: pa.Table, figures: pa.Table) -> list[Row]:
+    """Rows of `VARIANTS` with what the tables of a comparison show, and compute kernels apart.
+
+    The parts of the GPU time are scaled to its median over the runs, which medians of parts need
+    not add up to. Where it is not known which kernels communicate, all count as compute kernels.
     """
-    rows = of_one_step(variants)
-    times = zip(*(rows.column(n).to_pylist() for n in _KERNELS), strict=True)
-    compute_ns = [
-        None if kernel is None else kernel - (collective or 0) for kernel, collective in times
-    ]
-    return rows.append_column("compute_kernel_ns", pa.array(compute_ns, pa.int64()))
+    rows: list[Row] = of_medians(variants, figures).to_pylist()
+    for row in rows:
+        kernel_ns, collective_ns = row["kernel_ns"], row["communication_kernel_ns"]
+        row["compute_kernel_ns"] = None if kernel_ns is None else kernel_ns - (collective_ns or 0)
+        parts = {name: row[name] for name in TIME_LAYERS if row[name] is not None}
+        total_ns = next((row[name] for name in _TOTALS if row[name] is not None), None)
+        if total_ns is not None:
+            row.update(scaled(parts, total_ns))
+    return rows
 
 
 def draw(shown: Picture) -> "Figure":
@@ -105,7 +115,7 @@ def _panels(rows: Sequence[Row]) -> "list[Callable[[Axes, Sequence[Row]], None]]
     panels: list[Callable[[Axes, Sequence[Row]], None]] = []
     if any(row[metric] for row in rows for metric in TIME_LAYERS):
         panels.append(_draw_times)
-    if any(row["span_ns"] is not None for row in rows):
+    if any(row["clock_ns"] is not None for row in rows):
         panels.append(_draw_clock)
     if any(row["peer_transfer_bytes_per_step"] is not None for row in rows):
         panels.append(_draw_bytes)
@@ -133,10 +143,10 @@ def _draw_bytes(axes: "Axes", rows: Sequence[Row]) -> None:
 
 
 def _draw_clock(axes: "Axes", rows: Sequence[Row]) -> None:
-    spans = [row["span_ns"] for row in rows]
-    factor, unit = units.time_axis(max(span or 0 for span in spans))
-    _plain(axes, spans, factor, units.format_ns)
-    measured = "a step on" if rows[0]["step_ns"] is not None else "span of"
+    times = [row["clock_ns"] for row in rows]
+    factor, unit = units.time_axis(max(time_ns or 0 for time_ns in times))
+    _plain(axes, times, factor, units.format_ns)
+    measured = "median step on" if rows[0]["step_ns"] is not None else "span of"
     axes.set_xlabel(f"by the clock: {measured}\nthe busiest device [{unit}]")
 
 
@@ -190,7 +200,7 @@ CHART: Final = Chart(
     "variants",
     "Where each variant's GPU time goes, beside its time by the clock and per epoch",
     COMPARISON,
-    ("variants", "outcomes"),
+    ("variants", "figures", "outcomes"),
     picture,
     draw,
 )

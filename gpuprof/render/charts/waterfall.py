@@ -35,6 +35,7 @@ _CUT_FROM: Final = 4
 MOST: Final = 6
 _ROOM: Final = 0.5
 _STEP_INCHES: Final = 0.34
+_MARGIN: Final = 0.14  # For the figures behind the bars.
 
 
 class Step(NamedTuple):
@@ -106,15 +107,19 @@ def steps(rows: Sequence[Row], baseline: str, candidate: str) -> list[Step]:
     return [*bars, Step(candidate, TOTAL, 0, at)]
 
 
-def axis_start(bars: Sequence[Step]) -> float:
-    """Where an axis begins: at 0, or nearer where the totals would dwarf the differences."""
-    ends = [step.end_ns for step in bars]
-    low, high = min(ends), max(ends)
-    return low - _ROOM * (high - low) if low > _CUT_FROM * (high - low) > 0 else 0.0
+def axis(panels: Sequence[Sequence[Step]]) -> tuple[float, float]:
+    """Where the axis of all panels begins and ends.
+
+    It begins at 0, or nearer where the totals would dwarf the differences of all panels.
+    """
+    ends = [step.end_ns for bars in panels for step in bars]
+    low, high = min(ends, default=0), max(ends, default=0)
+    is_cut = low > _CUT_FROM * (high - low) > 0
+    return (low - _ROOM * (high - low) if is_cut else 0.0), high
 
 
 def draw(shown: Picture) -> "Figure":
-    """A panel per candidate."""
+    """A panel per candidate, on one axis."""
     panels = [list(rows) for _, rows in groupby(shown.rows.to_pylist(), key=lambda r: r["variant"])]
     labels = without_common_ends(
         [panels[0][0]["baseline"], *(rows[0]["variant"] for rows in panels)]
@@ -124,15 +129,15 @@ def draw(shown: Picture) -> "Figure":
     heights = [len(of_panel) + 1 for of_panel in bars]
     axes = figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights)[:, 0]
     for panel_axes, rows, of_panel in zip(axes, panels, bars, strict=True):
-        _draw_steps(panel_axes, of_panel, rows[0]["basis"])
+        _draw_steps(panel_axes, of_panel, axis(bars), rows[0]["basis"])
     canvas.state(figure, shown.finding)
     canvas.explain(figure, list(axes), LEGEND.values())
     return figure
 
 
-def _draw_steps(axes: "Axes", bars: Sequence[Step], basis: str) -> None:
-    first = axis_start(bars)
-    factor, unit = time_axis(max(step.end_ns for step in bars))
+def _draw_steps(axes: "Axes", bars: Sequence[Step], ends: tuple[float, float], basis: str) -> None:
+    first, last = ends
+    factor, unit = time_axis(last)
     for place, step in enumerate(bars):
         low, high = sorted((max(step.start_ns, first), step.end_ns))
         axes.barh(
@@ -148,8 +153,7 @@ def _draw_steps(axes: "Axes", bars: Sequence[Step], basis: str) -> None:
     axes.set_yticks(range(len(bars)), names, fontsize=9)
     axes.set_ylim(len(bars) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
-    axes.margins(x=0.14)
-    axes.set_xlim(left=first / factor)
+    axes.set_xlim(first / factor, (last + _MARGIN * (last - first)) / factor)
     if first:
         _mark_cuts(axes, bars)
     quantity, _, remark = basis_words(basis).partition("; ")

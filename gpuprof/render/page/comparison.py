@@ -1,16 +1,17 @@
 """The page of a comparison: the verdict first, then charts, tables and provenance."""
 
-from collections.abc import Callable, Iterable, Mapping
-from itertools import groupby
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import compress, groupby
 from typing import Final
 
 from gpuprof.comparisons import Comparison
+from gpuprof.comparisons.measure.compared_steps import STEP
 from gpuprof.comparisons.measure.difference_parts import EXPOSED
 from gpuprof.comparisons.tables import TABLES
 from gpuprof.render.cells import clean, with_one_name
 from gpuprof.render.charts import waterfall
-from gpuprof.render.charts.canvas import Look
-from gpuprof.render.charts.variants import BYTE_LAYERS, TIME_LAYERS, layered
+from gpuprof.render.charts.canvas import PEER, UNKNOWN, Look
+from gpuprof.render.charts.variants import BYTE_LAYERS, TIME_LAYERS, clock_ns, layered
 from gpuprof.render.comparison import grid_with_columns, shown_labels
 from gpuprof.render.contract import Row
 from gpuprof.render.page.document import Document, html
@@ -25,7 +26,10 @@ _CLOCK_PARTS: Final = {
     "communication": "exposed communication",
     "peer": "exposed copies and memsets",
     "idle": "idle",
+    UNKNOWN.kind: "of unknown parts",
 }
+# Groups of the parts of a difference; all others are copies and memsets.
+_KINDS: Final = {"kernels": "compute", "communication": "communication", "idle": "idle"}
 _TITLES: Final = {
     "kernels": "Difference by kernel",
     "split": "Parts of the difference",
@@ -80,45 +84,49 @@ def comparison_page(result: Comparison, *, has_full_names: bool = False) -> str:
 def figures(result: Comparison) -> list[Figure]:
     """The charts whose figures the comparison has."""
     labels = shown_labels(result)
-    shown = [
-        row | {"variant": labels[row["variant"]]} for row in layered(result.variants).to_pylist()
-    ]
+    rows = layered(result.variants, result.figures)
     by_clock = EXPOSED in result.outcomes.column("basis").to_pylist()
-    clock = [_clock(shown)] if by_clock else []
-    split = waterfall.by_candidate_basis(result.split).to_pylist()
-    candidates = [list(rows) for _, rows in groupby(split, key=lambda row: row["variant"])]
-    waterfalls = [
-        _waterfall(result, number, rows, labels) for number, rows in enumerate(candidates)
-    ]
+    clock = [_clock(result, rows, labels)] if by_clock else []
+    shown = [row | {"variant": labels[row["variant"]]} for row in rows]
     work = [_times(shown)] if any(row[m] for row in shown for m in TIME_LAYERS) else []
     sizes = [_bytes(shown)] if any(row[m] for row in shown for m in BYTE_LAYERS) else []
-    return [*clock, *waterfalls, *work, *sizes]
+    return [*clock, *_waterfalls(result, labels), *work, *sizes]
 
 
-def _clock(variants: list[Row]) -> Figure:
+def _clock(result: Comparison, variants: list[Row], labels: Mapping[str, str]) -> Figure:
     """What each variant's busiest device does in the time that the verdict is of."""
-    measured = "The whole time" if variants[0]["step_ns"] is None else "A step"
-    bars = stacked(
-        [(row["variant"], _parts_of_span(row), row["span_ns"]) for row in variants],
-        _CLOCK_PARTS,
-    )
+    measured = "A step" if result.unit == STEP else "The whole time"
+    parts = _parts_by_variant(result)
+    bars = [
+        (
+            labels[row["variant"]],
+            [*parts.get(row["variant"], {UNKNOWN.kind: clock_ns(row)}).items()],
+            clock_ns(row),
+        )
+        for row in variants
+    ]
     return Figure(
         "clock",
         f"{measured} by the clock, on each variant's busiest device",
         "Where activities overlap, time counts as compute first, then as communication, then as"
         " copies. The rest is idle.",
-        bars,
+        stacked(bars, _CLOCK_PARTS),
         "bars",
     )
 
 
-def _parts_of_span(row: Row) -> list[tuple[str, float | None]]:
-    part_times = [row["compute_ns"], row["exposed_communication_ns"], row["idle_ns"]]
-    if row["span_ns"] is None or None in part_times:
-        return [("idle", row["span_ns"])]
-    compute, communication, idle = part_times
-    copies = row["span_ns"] - sum(part_times)
-    return list(zip(_CLOCK_PARTS, (compute, communication, copies, idle), strict=True))
+def _parts_by_variant(result: Comparison) -> dict[str, dict[str, int]]:
+    """The parts of each variant's time as in the split; none where they are unknown."""
+    rows = [row for row in result.split.to_pylist() if row["basis"] == EXPOSED]
+    parts: dict[str, dict[str, int]] = {}
+    for row in rows:
+        sides = {row["variant"]: row["candidate_ns"]}
+        if row["variant"] == rows[0]["variant"]:
+            sides[result.baseline] = row["baseline_ns"]
+        for label, part_ns in sides.items():
+            of_variant = parts.setdefault(label, dict.fromkeys(_CLOCK_PARTS, 0))
+            of_variant[_KINDS.get(row["part_group"], PEER.kind)] += part_ns
+    return parts
 
 
 def _times(variants: list[Row]) -> Figure:
@@ -160,42 +168,45 @@ def _bytes(variants: list[Row]) -> Figure:
     )
 
 
-def _waterfall(
-    result: Comparison, number: int, rows: list[Row], labels: Mapping[str, str]
-) -> Figure:
-    """From the baseline to a candidate, a bar per part of the difference."""
-    baseline, candidate = labels[result.baseline], labels[rows[0]["variant"]]
-    title = f"From {baseline} to {candidate}"
-    steps = waterfall.steps(rows, baseline, candidate)
-    largest_ns = max(abs(row["difference_ns"]) for row in rows)
-    if largest_ns < _LEAST_SHARE * steps[0].end_ns:
-        return Figure(
-            f"waterfall-{number}",
-            f"{title}: no part differs by 1 % of the time of {baseline}",
-            "Too little to draw.",
-            table="split",
-        )
-    first = waterfall.axis_start(steps)
-    cut = f" Bars begin at {say_ns(first)}." if first else ""
+def _waterfalls(result: Comparison, labels: Mapping[str, str]) -> Iterator[Figure]:
+    """From the baseline to each candidate, a bar per part of the difference, on one axis."""
+    split = waterfall.by_candidate_basis(result.split).to_pylist()
+    panels = [list(rows) for _, rows in groupby(split, key=lambda row: row["variant"])]
+    baseline = labels[result.baseline]
+    bars = [waterfall.steps(rows, baseline, labels[rows[0]["variant"]]) for rows in panels]
+    drawn = [
+        max(abs(row["difference_ns"]) for row in rows) >= _LEAST_SHARE * of_panel[0].end_ns
+        for rows, of_panel in zip(panels, bars, strict=True)
+    ]
+    axis = waterfall.axis([*compress(bars, drawn)])
     count = result.outcomes.num_rows
     few = f" One of the {waterfall.MOST} that differ most of {count}." * (count > waterfall.MOST)
-    return Figure(
-        f"waterfall-{number}",
-        title,
-        f"Per {result.unit}: {waterfall.basis_words(rows[0]['basis'])}.{cut}{few}",
-        _steps(steps, first),
-        "bars",
-        "split",
-    )
+    for number, (rows, of_panel, is_drawn) in enumerate(zip(panels, bars, drawn, strict=True)):
+        title = f"From {baseline} to {labels[rows[0]['variant']]}"
+        measured = f"Per {result.unit}: {waterfall.basis_words(rows[0]['basis'])}.{few}"
+        yield Figure(
+            f"waterfall-{number}",
+            title if is_drawn else f"{title}: no part differs by 1 % of the time of {baseline}",
+            f"{measured}{_cut_words(axis[0])}" if is_drawn else "Too little to draw.",
+            _steps(of_panel, axis) if is_drawn else None,
+            "bars" if is_drawn else "sentence",
+            "split",
+        )
 
 
-def _steps(steps: list[waterfall.Step], first: float) -> Bars:
-    scale = 100 / ((max(step.end_ns for step in steps) - first) or 1)
+def _cut_words(first: float) -> str:
+    return f" Totals are cut at the strokes: bars begin at {say_ns(first)}." if first else ""
+
+
+def _steps(steps: list[waterfall.Step], axis: tuple[float, float]) -> Bars:
+    first, last = axis
+    scale = 100 / ((last - first) or 1)
     bars = []
     for step in steps:
         low, high = sorted((max(step.start_ns, first), step.end_ns))
         words = clean(f"{step.name}: {step.figure}")
         segment = Segment(step.kind, (low - first) * scale, (high - low) * scale, words)
-        bars.append(Bar(clean(step.name), step.figure, (segment,)))
+        is_cut = bool(first) and step.kind == waterfall.TOTAL
+        bars.append(Bar(clean(step.name), step.figure, (segment,), is_cut))
     used = {step.kind for step in steps}
     return Bars(tuple(bars), {k: name for k, name in waterfall.LEGEND.items() if k in used})

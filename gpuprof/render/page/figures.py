@@ -30,11 +30,12 @@ class Segment(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """A bar: its name, the figure beside it, and its parts."""
+    """A bar: its name, the figure beside it, its parts, and whether its beginning is cut off."""
 
     name: str
     figure: str
     segments: tuple[Segment, ...]
+    is_cut: bool = False
 
 
 class Bars(NamedTuple):

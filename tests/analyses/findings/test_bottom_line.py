@@ -47,12 +47,27 @@ def test_copies_between_devices_of_less_than_half_a_thousandth_cost_next_to_noth
     assert f"Moving data {'between devices ' * ('%' in words)}costs {words}" in line
 
 
+def test_collectives_cost_no_less_than_the_share_that_is_said():
+    """Of 8 steps of 100 us, collectives take 2 us of most and 20 us of two."""
+    kernels, ranges = [], []
+    for n, collective_us in enumerate((2, 2, 20, 2, 2, 2, 20, 2, 2)):
+        start, middle = 100 * US * n, 100 * US * n + (90 - collective_us) * US
+        nccl = {"name": "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgs)"}
+        kernels += [(start, middle), (middle, middle + collective_us * US, nccl)]
+        ranges.append((start, start + 100 * US, {"text": f"step {n}"}))
+    row = first(draw(kernels=kernels, memcpys=[], nvtx_ranges=ranges))
+
+    assert "6.5 % collectives" in row["bottom_line"]
+    assert row["between_devices_ns"] >= row["exposed_communication_share"] * row["step_ns"] - 1
+    assert "Moving data between devices costs at most 6.5 % of it" in row["bottom_line"]
+
+
 def test_where_compute_is_the_answer_its_costliest_kernels_are_named():
     row = first(draw(kernels=[(0, 90, {"name": "void ns::gemm<float>(int)"}), (90, 100)]))
 
     assert row["bottom_line"] == (
         "The recording of device 0 spans 100 ns: 100.0 % compute. Moving data costs next to"
-        " nothing. Costliest kernels: gemm 90.0 %, matmul 10.0 %"
+        " nothing. Costliest kernels (of all kernel time): gemm 90.0 %, matmul 10.0 %"
     )
 
 
@@ -61,7 +76,7 @@ def test_names_of_up_to_80_characters_are_whole_and_longer_ones_are_cut_at_their
     kernels = [(50 * n, 50 * n + 50, {"name": name}) for n, name in enumerate(names)]
     line = first(draw(kernels=kernels))["bottom_line"]
 
-    assert f"Costliest kernels: {'a' * 80} 50.0 %, {'b' * 78}.. 50.0 %" in line
+    assert f"Costliest kernels (of all kernel time): {'a' * 80} 50.0 %, {'b' * 78}.. 50.0 %" in line
 
 
 def test_names_that_differ_behind_the_cut_stay_apart():

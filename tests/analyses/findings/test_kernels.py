@@ -143,7 +143,7 @@ def test_layouts_are_what_their_kernels_take_of_a_step():
     [one] = of_scope(scope_of(profile, STEPS))
 
     assert (one.cause, one.cost_ns, one.win_ns) == ("layout_conversions", 26, 26)
-    assert "(nchwToNhwcKernel 20.0 %, nhwcToNchwKernel 5.0 %)" in one.phrase
+    assert "(nchwToNhwcKernel 20.0 %, nhwcToNchwKernel 5.0 % of a step)" in one.phrase
     assert one.where == "nchwToNhwcKernel"
 
 
@@ -157,7 +157,7 @@ def test_what_is_little_of_a_cost_is_not_named():
 
     [one] = of_scope(scope_of(profile, STEPS))
 
-    assert one.phrase.endswith("(nchwToNhwcKernel 95.0 %)")
+    assert one.phrase.endswith("(nchwToNhwcKernel 95.0 % of a step)")
 
 
 def test_of_copies_by_kernels_half_is_counted_on():
@@ -286,7 +286,7 @@ def test_a_training_in_another_layout_than_that_of_its_library():
     [layout] = found(scope, "layout_conversions")
     [plain] = found(scope, "no_tensor_cores")
 
-    assert "(nchwToNhwcKernel 11.1 %, nhwcToNchwKernel 2.4 %)" in layout.phrase
+    assert "(nchwToNhwcKernel 11.1 %, nhwcToNchwKernel 2.4 % of a step)" in layout.phrase
     assert "convolveNd_dgrad_float_engine 13.2 %" in plain.phrase
     assert plain.win_ns < layout.win_ns
 

@@ -29,7 +29,10 @@ def test_one_device_copies_nothing_to_another():
     line = summary_line(summary(*SINGLE))
 
     assert "92.5 % compute" in line
-    assert ". No copy goes between devices. Costliest kernels: conv 100.0 %" in line
+    assert (
+        ". No copy goes between devices. Costliest kernels (of all kernel time): conv 100.0 %"
+        in line
+    )
 
 
 def test_of_an_excerpt_only_what_it_lists_is_told():

@@ -12,6 +12,7 @@ from scipy.sparse.csgraph import maximum_flow
 from step_graphs import graphs, step
 
 from gpuprof.analyses.search.cut import fewest_bytes
+from gpuprof.analyses.search.proposal import proposal_of
 from gpuprof.analyses.search.step_graph import CONSTANT, GRADIENT
 
 
@@ -44,8 +45,13 @@ class TestFewestBytes:
 
         assert graph.copies() == (200, 0, 2)
 
-    def test_a_constant_is_never_sent(self):
-        assert step([0, 1], [(0, (1,), 8)], op0={"role": CONSTANT}).copies() == (0, 0, 0)
+    def test_a_constant_is_sent_only_where_it_was_recorded(self):
+        graph = step([0, 1], [(0, (1,), 8)], op0={"role": CONSTANT})
+
+        assert graph.copies() == (0, 0, 0)
+        # A recording has them all the same, and `gpuprof report` counts them.
+        assert graph.recorded_copies == (8, 0, 1)
+        assert proposal_of(graph).today == graph.recorded_copies
 
     def test_what_may_move_goes_where_it_copies_least(self):
         graph = step([1, 0, 1], [(0, (1,), 100), (1, (2,), 10)])

@@ -6,6 +6,8 @@ import re
 import pytest
 from commands import DUAL, PUBLISHED, SINGLE, gpuprof
 from drawing import draw
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from recordings import row, summary
 
 from gpuprof.comparisons import comparison, labelled
@@ -86,14 +88,60 @@ def test_each_part_of_a_difference_carries_its_interval():
     assert re.search(r"Difference +at least +at most +Share\n", shown)
 
 
-def test_of_an_even_number_the_parts_add_up_to_the_runs_that_they_are_of():
+def test_of_two_runs_verdict_table_and_parts_have_one_statistic():
     result = comparison({"a": _runs(10 * S, S, 2 * S), "b": _runs(10 * S, 3 * S, 6 * S)})
 
     shown = renderer_named("terminal").comparison(result, Page())
 
     assert result.outcomes.to_pylist()[0]["difference"] == 3 * S
-    assert "Where the difference lies: GPU time, summed over devices, of the median runs" in shown
-    assert re.search(r"Total +11\.000 s +13\.000 s +\+2\.000 s", shown)
+    assert "almost all of the difference is PtoP: 3.000 s of 3.000 s in b" in result.verdict
+    assert "Where the difference lies: GPU time, summed over devices, median over" in shown
+    assert re.search(r"GPU activities +11\.500 s +14\.500 s", shown)
+    assert re.search(r"PtoP +1\.500 s +4\.500 s +\+3\.000 s", shown)
+    assert re.search(r"Total +11\.500 s +14\.500 s +\+3\.000 s", shown)
+
+
+@given(*[st.lists(st.tuples(st.integers(1, 99), st.integers(0, 99)), min_size=1, max_size=5)] * 2)
+@settings(max_examples=10)
+def test_parts_of_any_number_of_runs_add_up_to_the_median(before, after):
+    sides = {
+        label: [
+            draw(kernels=[(0, kernel)], memcpys=[(kernel, kernel + copy)], memsets=[])
+            for kernel, copy in side
+        ]
+        for label, side in (("a", before), ("b", after))
+    }
+
+    result = comparison(sides)
+
+    rows = result.split.to_pylist()
+    assert {row["basis"] for row in rows} == {"exposed", "sums"}
+    for basis, metric in (("exposed", "span_ns"), ("sums", "gpu_activity_ns")):
+        for side, label in (("baseline", "a"), ("candidate", "b")):
+            total = sum(row[f"{side}_ns"] for row in rows if row["basis"] == basis)
+            assert total == round(_figure(result, label, metric)["median"])
+
+
+def test_kernels_of_two_runs_are_the_mean_of_both():
+    def run(ns, calls):
+        return draw(kernels=[(n * 1_000, n * 1_000 + ns, {"name": "conv"}) for n in range(calls)])
+
+    result = comparison({"a": [run(100, 2), run(400, 3)], "b": run(500, 2)})
+
+    (row,) = result.kernels.to_pylist()
+    assert (row["baseline_calls"], row["baseline_ns"], row["baseline_mean_ns"]) == (2.5, 700, 280)
+    assert _figure(result, "a", "kernel_ns")["median"] == 700
+    assert [r["is_median"] for r in result.runs.to_pylist()] == [True, True, True]
+
+
+def test_a_kernel_that_any_run_of_the_baseline_has_is_not_new():
+    def run(*names):
+        return draw(kernels=[(n, n + 1, {"name": name}) for n, name in enumerate(names)])
+
+    runs = [run("conv"), run("conv", "conv"), run("conv", "conv", "rare")]
+    rows = comparison({"a": runs, "b": run("conv", "rare")}).kernels.to_pylist()
+
+    assert "new" not in {row["status"] for row in rows}
 
 
 def test_parts_of_single_runs_have_no_interval():
@@ -112,6 +160,18 @@ def test_a_difference_within_noise_is_called_so_and_has_no_cause():
     assert result.outcomes.to_pylist()[0]["certainty"] == "within noise"
     assert result.verdict.startswith("Against a, b takes the same GPU time within noise (0.0 %, ")
     assert "PtoP" not in result.verdict
+
+
+def test_the_headline_says_what_the_verdict_says_within_noise():
+    first = _runs(20 * S, 0, S, 2 * S, 3 * S)
+    second = _runs(20 * S, S, 0, 3 * S, 2 * S + 5)
+    noisy = _runs(20 * S, 0, 90 * S, 0, 90 * S)
+    slower = _runs(20 * S, *(n * S + 40 * S for n in range(4)))
+
+    alone = comparison({"a": first, "b": second})
+    assert alone.headline.startswith("b takes the same GPU time as a within noise (0.0 %, interval")
+    beside = comparison({"a": first, "b": noisy, "c": slower})
+    assert beside.headline.startswith("c takes 40.00 s (")
 
 
 def test_a_decrease_within_noise_and_its_interval_have_their_signs():

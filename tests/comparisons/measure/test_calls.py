@@ -54,6 +54,27 @@ def test_too_few_calls_are_compared_by_their_means():
     assert "only the time per call is compared" in result.verdict
 
 
+def test_recordings_that_share_less_than_80_percent_of_the_time_are_compared_by_totals():
+    def cut(calls, attention_us, other, other_us):
+        kernels, start = [], 0
+        for n in range(calls):
+            middle, end = start + attention_us * US, start + (attention_us + other_us) * US
+            kernels.append((start, middle, {"name": "attention"}))
+            kernels.append((middle, end, {"name": f"{other} {n}"}))
+            start = end + (10 + n % 2) * US
+        return draw(kernels=kernels)
+
+    result, row = _compared(cut(34, 60, "old", 40), cut(30, 66, "new", 30))
+
+    # Calls of attention take 10 % longer, and all that runs takes 12.9 % less.
+    assert (row["basis"], row["call_percent"]) == ("exposed", None)
+    assert result.verdict.startswith("Against a, b takes 562.0 us (15.0 %) less on its busiest")
+    assert result.headline.startswith("b takes 562.0 us (15.0 %) less than a")
+    assert "Many kernels differ, so totals are compared, not calls: in a, kernels such as old" in (
+        result.verdict
+    )
+
+
 def test_a_kernel_is_judged_by_its_mean_where_calls_differ():
     result, _ = _compared(_cut(34, 100), _cut(30, 110))
 

@@ -39,6 +39,13 @@ def test_the_same_is_not_mentioned():
     assert _rows(recording, recording) == {}
 
 
+def test_a_maker_before_the_model_is_the_same_gpu():
+    first, second = "A100-SXM4-40GB", "NVIDIA A100-SXM4-40GB"
+
+    assert "gpu" not in _rows(_recording(gpu=first), _recording(gpu=second))
+    assert "gpu" in _rows(_recording(gpu=first), _recording(gpu="NVIDIA A100-SXM4-80GB"))
+
+
 @pytest.mark.parametrize(
     ("first", "second", "aspect", "warning"),
     [
@@ -95,8 +102,8 @@ def test_the_same_is_not_mentioned():
             _recording(),
             _recording(grid=2),
             "shapes",
-            "Kernels that take 94.7 % of a's kernel time run with other launch shapes in b. The"
-            " batch size may differ, or the work may be split.",
+            "Kernels that take 94.7 % of a's kernel time run with other launch shapes in b, so"
+            " their calls do not compare. The batch size may differ, or the work may be split.",
             id="shapes",
         ),
     ],

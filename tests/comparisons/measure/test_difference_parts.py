@@ -167,7 +167,7 @@ def test_an_instant_of_two_kernels_belongs_to_the_one_that_both_sides_have():
     assert rows["kernels_new"]["candidate_ns"] == 5
 
 
-def test_a_kernel_in_another_launch_shape_is_another_kernel():
+def test_a_kernel_in_another_launch_shape_is_the_same_kernel():
     base, candidate = (
         draw(kernels=[_memcpy("conv", 0, 10)]),
         draw(kernels=[_memcpy("conv", 0, 6, grid_x=2)]),
@@ -176,7 +176,22 @@ def test_a_kernel_in_another_launch_shape_is_another_kernel():
     result = comparison({"a": base, "b": candidate})
 
     rows = {(r["grid"], r["status"], r["is_reshaped"]) for r in result.kernels.to_pylist()}
-    assert rows == {("1x1x1", "removed", True), ("2x1x1", "new", True)}
+    assert rows == {(None, "faster", True)}
+    assert {r["part"] for r in result.split.to_pylist()} == {"kernels_common"}
+    shown = renderer_named("terminal").comparison(result, Page(tables=("kernels",)))
+    assert "other shapes" in shown
+
+
+def test_a_further_launch_shape_is_new_and_none_is_removed():
+    base, candidate = (
+        draw(kernels=[_memcpy("conv", 0, 10)]),
+        draw(kernels=[_memcpy("conv", 0, 10), _memcpy("conv", 10, 16, grid_x=2)]),
+    )
+
+    rows = comparison({"a": base, "b": candidate}).kernels.to_pylist()
+
+    shown = {(r["grid"], r["status"], r["is_reshaped"]) for r in rows}
+    assert shown == {("1x1x1", "same", False), ("2x1x1", "new", True)}
 
 
 def test_kernels_are_matched_by_name_where_a_summary_tells_no_shape():

@@ -5,6 +5,8 @@ from dataclasses import replace
 import pytest
 from commands import CORPUS
 from drawing import draw
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from recordings import row, summary
 
 from gpuprof.comparisons import comparison
@@ -55,9 +57,11 @@ def test_names_are_alike_where_they_mean_one_kernel(names, is_one):
     assert len({plain_name(name) for name in names}) == (1 if is_one else len(names))
 
 
+SHAPE = dict.fromkeys(("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z"), 1)
+
+
 def _traced(reader, name, grid, ns):
-    shape = dict.fromkeys(("grid_y", "grid_z", "block_x", "block_y", "block_z"), 1)
-    profile = draw(kernels=[(0, ns, {**shape, "name": name, "grid_x": grid})])
+    profile = draw(kernels=[(0, ns, {**SHAPE, "name": name, "grid_x": grid})])
     return replace(profile, origin=replace(profile.origin, reader=reader))
 
 
@@ -91,6 +95,70 @@ def test_names_that_all_have_as_they_stand_are_not_taken_for_each_other():
     rows = comparison(dict(zip("ab", summaries, strict=True))).kernels.to_pylist()
 
     assert sorted(r["name"] for r in rows) == sorted(times)
+
+
+GEMM = "void gemm<float, {}>(float*)"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        pytest.param("main_41_gpu", "main_43_gpu", "main_gpu", id="openacc"),
+        pytest.param("main_41_gpu__red", "main_43_gpu__red", "main_gpu__red", id="reduction"),
+        pytest.param("nvkernel_main_F1L41_2", "nvkernel_main_F1L43_2", "nvkernel_main", id="nvc"),
+        pytest.param(
+            "__omp_offloading_31_18a8104_main_l41", "__omp_offloading_fd02_7_main_l43", "main",
+            id="openmp",
+        ),
+        pytest.param(GEMM.format(4), GEMM.format(8), "gemm", id="template-arguments"),
+        pytest.param("volta_sgemm_32x128_tn", "volta_sgemm_128x128_tn", None, id="libraries"),
+        pytest.param(
+            "void cutlass::Kernel<sgemm_32>(int)", "void cutlass::Kernel<dgemm_32>(int)", None,
+            id="cutlass",
+        ),
+    ],
+)  # fmt: skip
+def test_kernels_alone_on_both_sides_are_matched_without_lines_and_arguments(
+    before, after, expected
+):
+    sides = _traced("nsys-sqlite", before, 8, 10), _traced("nsys-sqlite", after, 8, 12)
+
+    rows = comparison(dict(zip("ab", sides, strict=True))).kernels.to_pylist()
+
+    if expected is None:
+        assert sorted(row["status"] for row in rows) == ["new", "removed"]
+    else:
+        ((name, status, grid),) = {(row["name"], row["status"], row["grid"]) for row in rows}
+        assert (name, status, grid) == (expected, "slower", "8x1x1")
+
+
+def test_kernels_of_other_shapes_keep_their_names():
+    def run(grid):
+        names = GEMM.format(4), GEMM.format(8)
+        rows = [(n, n + 1, SHAPE | {"name": name, "grid_x": grid}) for n, name in enumerate(names)]
+        return draw(kernels=rows)
+
+    rows = comparison({"a": run(1), "b": run(2)}).kernels.to_pylist()
+
+    assert {row["name"] for row in rows} == {GEMM.format(4), GEMM.format(8)}
+    assert {(row["grid"], row["is_reshaped"]) for row in rows} == {(None, True)}
+
+
+@settings(max_examples=12)
+@given(*[st.sets(st.tuples(st.sampled_from([4, 8]), st.integers(1, 3)), min_size=1)] * 2)
+def test_no_kernel_is_new_on_one_side_and_removed_on_the_other(before, after):
+    runs = [
+        draw(kernels=[(n, n + 1, SHAPE | {"name": GEMM.format(argument), "grid_x": grid})
+                      for n, (argument, grid) in enumerate(sorted(side))])
+        for side in (before, after)
+    ]  # fmt: skip
+
+    result = comparison(dict(zip("ab", runs, strict=True)))
+
+    rows = result.kernels.to_pylist()
+    assert not {"new", "removed"} <= {row["status"] for row in rows}
+    for side, kernels in (("baseline", before), ("candidate", after)):
+        assert sum(row[f"{side}_calls"] for row in rows) == len(kernels)
 
 
 @pytest.mark.parametrize(

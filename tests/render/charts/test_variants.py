@@ -1,4 +1,4 @@
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import pytest
 from drawing import draw
@@ -77,6 +77,60 @@ def test_bars_are_of_one_step_where_steps_are_compared():
     span_axes = _drawn({"few": _steps(4, 60), "one": draw(kernels=[(0, 10)])}).axes[0]
     assert _layers(span_axes) == {"compute kernels": [240, 10]}
     assert span_axes.get_xlabel() == "GPU time, summed over devices [ns]"
+
+
+def _steps_of(*lengths_ns):
+    """Steps of these lengths that a range names, one kernel in each but for its last 10 ns."""
+    ends = list(accumulate(lengths_ns))
+    starts = [0, *ends[:-1]]
+    return draw(
+        kernels=[
+            (s, e - 10, {"correlation_id": n})
+            for n, (s, e) in enumerate(zip(starts, ends, strict=True))
+        ],
+        memcpys=[],
+        memsets=[],
+        api_calls=[(s, s + 1, {"correlation_id": n}) for n, s in enumerate(starts)],
+        nvtx_ranges=[
+            (s, e, {"text": f"step {n}"}) for n, (s, e) in enumerate(zip(starts, ends, strict=True))
+        ],
+    )
+
+
+def test_the_bars_are_the_figures_of_the_title():
+    # By the mean, "uneven" takes longer.
+    figure = _drawn(
+        {"even": _steps_of(*[1_000] * 9), "uneven": _steps_of(*[900, 900, 900, 1_400] * 5)}
+    )
+
+    assert figure.get_suptitle().startswith("By the clock, uneven takes 100 ns (10.0 %) less per")
+    assert [text.get_text() for text in figure.axes[1].texts] == ["1.000 us", "900 ns"]
+    assert figure.axes[1].get_xlabel() == "by the clock: median step on\nthe busiest device [us]"
+
+
+def test_of_two_runs_the_bars_are_the_figures_of_the_title():
+    runs = [_steps_of(*[ns] * 9) for ns in (1_000, 2_000)]
+    result = comparison({"a": runs, "b": _steps_of(*[500] * 9)})
+    figure = figure_of(variants.CHART, picture_of(variants.CHART, of_comparison(result)))
+
+    assert figure.get_suptitle().startswith("By the clock, b takes 1.000 us (66.7 %) less per")
+    work, clock = figure.axes
+    assert [text.get_text() for text in clock.texts] == ["1.500 us", "500 ns"]
+    assert [text.get_text() for text in work.texts] == ["1.490 us", "490 ns"]
+    assert _layers(work) == {"compute kernels": [1.49, 0.49]}
+
+
+def test_layers_of_several_runs_end_at_the_total():
+    """Three runs whose medians of kernels and copies add up to less than the median total."""
+    runs = [
+        draw(kernels=[(0, kernel)], memcpys=[(0, copy)], memsets=[])
+        for kernel, copy in ((10, 90), (50, 60), (95, 10))
+    ]
+    result = comparison({"a": runs, "b": draw(kernels=[(0, 100)], memcpys=[], memsets=[])})
+    rows = picture_of(variants.CHART, of_comparison(result)).rows.to_pylist()
+
+    assert rows[0]["gpu_activity_ns"] == 105
+    assert sum(rows[0][name] or 0 for name in TIME_LAYERS) == 105
 
 
 def test_an_unknown_total_stands_behind_what_is_known():

@@ -65,6 +65,20 @@ def test_totals_that_would_dwarf_the_difference_are_cut_and_say_so():
     assert [text.get_text() for text in axes.texts if text.get_color() == "white"] == ["//"] * 2
 
 
+def test_all_panels_have_one_axis():
+    baseline = draw(kernels=[(0, 100_000)])
+    runs = {
+        label: draw(kernels=[(0, 100_000)], memcpys=[(100_000, 100_000 + ns, _PEER)])
+        for label, ns in (("little", 1_500), ("more", 9_000))
+    }
+
+    little, more = _figure(one=baseline, **runs).axes
+
+    assert little.get_xlim() == more.get_xlim()
+    (added,) = [bar for bar in little.patches if bar.get_width() == pytest.approx(1.5)]
+    assert added.get_width() / (little.get_xlim()[1] - little.get_xlim()[0]) < 0.15
+
+
 def test_the_legend_has_one_order():
     baseline = draw(kernels=[(0, 1_000)], memcpys=[(1_000, 1_500)])
     two = draw(kernels=[(0, 1_000)], memcpys=[(1_000, 1_100, _PEER)])

@@ -5,22 +5,26 @@ import re
 import resource
 import subprocess
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
+from itertools import accumulate
 
 import hostile
+import pyarrow.compute as pc
 import pytest
 from commands import DUAL, ROOT, SINGLE, gpuprof
 from drawing import draw
 from drawn_jobs import job
 from recordings import DUAL as DUAL_ROWS
-from recordings import kernel, summary, trace
+from recordings import kernel, row, summary, trace
 from tensorflow_runs import copy as tensor_copy
 from tensorflow_runs import document, written
 
 from gpuprof.analyses.time.lanes import LANES
 from gpuprof.comparisons import comparison
 from gpuprof.readers import read_profile
-from gpuprof.render.page.comparison import comparison_page
+from gpuprof.render.notebook.comparison import comparison_summary
+from gpuprof.render.page.comparison import comparison_page, figures
 from gpuprof.render.page.figures import lanes_data
 from gpuprof.render.page.recording import recording_page
 
@@ -456,6 +460,83 @@ def test_the_time_by_the_clock_comes_first_and_adds_up(compared):
         "two: compute 2.000 us (66.67 %)",
         "two: exposed copies and memsets 1.000 us (33.33 %)",
     ]
+
+
+def test_the_time_by_the_clock_is_that_of_the_verdict():
+    """The steps of one side are uneven: their mean is longer than their median."""
+
+    def steps(*lengths):
+        ends = list(accumulate(lengths))
+        starts = [0, *ends[:-1]]
+        called = [{"correlation_id": n} for n in range(len(ends))]
+        return draw(
+            kernels=[(s, e - 100, c) for s, e, c in zip(starts, ends, called, strict=True)],
+            memcpys=[(e - 100, e - 50, {}) for e in ends],
+            api_calls=[(s, s + 1, c) for s, c in zip(starts, called, strict=True)],
+            nvtx_ranges=[
+                (s, e, {"text": f"step {n}"})
+                for n, (s, e) in enumerate(zip(starts, ends, strict=True))
+            ],
+        )
+
+    result = comparison({"even": steps(*[1_000] * 9), "uneven": steps(*[800, 800, 800, 1_200] * 5)})
+    page = comparison_page(result)
+
+    clock = page[page.index('id="clock"') : page.index('id="waterfall-0"')]
+    assert "uneven takes 200 ns (20.0 %) less per step" in result.verdict
+    assert re.findall(r'<span class="bar-figure">(.*?)</span>', clock) == ["1.000 us", "800 ns"]
+    parts = {
+        (row["part"], side): row[f"{side}_ns"]
+        for row in result.split.to_pylist()
+        for side in ("baseline", "candidate")
+        if row["basis"] == "exposed"
+    }
+    assert re.findall(r"<li>uneven: (.*?) ns", clock) == [
+        f"compute {parts['kernels_common', 'candidate']}",
+        f"exposed copies and memsets {parts['HtoD', 'candidate']}",
+        f"idle {parts['idle', 'candidate']}",
+    ]
+    summary = comparison_summary(result)
+    assert [bar.figure for bar in summary.figures[0].shown.bars] == ["1.000 us", "800 ns"]
+
+
+def test_a_variant_without_parts_has_no_idle_time():
+    """A summary beside traces has no clock; a trace that lacks kernels has no parts."""
+    one, two = (draw(kernels=[(0, ns)], memcpys=[]) for ns in (1_000, 1_500))
+    result = comparison({"one": one, "two": two, "log": summary(row("conv", 1, 500, 1.0))})
+
+    (clock, *_) = figures(result)
+
+    assert [(bar.figure, len(bar.segments)) for bar in clock.shown.bars] == [
+        ("1.000 us", 1),
+        ("1.500 us", 1),
+        ("n/a", 0),
+    ]
+    split = result.split.filter(pc.not_equal(result.split["variant"], "two"))
+    (clock, *_) = figures(replace(result, split=split))
+    assert [[part.kind for part in bar.segments] for bar in clock.shown.bars] == [
+        ["unknown"],
+        ["unknown"],
+        [],
+    ]
+    assert clock.shown.legend == {"unknown": "of unknown parts"}
+
+
+def test_waterfalls_of_a_page_have_one_axis_and_show_where_it_is_broken():
+    baseline = draw(kernels=[(0, 100_000)])
+    runs = {
+        label: draw(kernels=[(0, 100_000)], memcpys=[(100_000, 100_000 + ns)])
+        for label, ns in (("little", 1_500), ("more", 9_000))
+    }
+    result = comparison({"one": baseline, **runs})
+    first, second = [figure for figure in figures(result) if figure.name.startswith("waterfall")]
+
+    assert first.shown.bars[0] == second.shown.bars[0]
+    assert [bar.is_cut for bar in first.shown.bars] == [True, False, True]
+    assert " Totals are cut at the strokes: bars begin at 95.50 us." in first.caption
+    assert comparison_page(result).count('class="cut"') == 4
+    fast = comparison({"one": baseline, "fast": draw(kernels=[(0, 10_000)])})
+    assert 'class="cut"' not in comparison_page(fast)
 
 
 def test_changes_stand_in_a_column_of_their_own(compared):
