@@ -6,6 +6,7 @@ others wait for. Spans of devices are never added up, since they run at the same
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from itertools import chain
 from typing import Final
@@ -212,4 +213,5 @@ def per_step(times: Mapping[str, int], steps: int | None) -> dict[str, int]:
     """The parts of the mean step in whole ns, which add up to the rounded whole of one step."""
     if steps is None:
         return dict(times)
-    return scaled(times, round(sum(times.values()) / steps))
+    total_ns = round(sum(times.values()) / steps)
+    return scaled({part: Fraction(ns, steps) for part, ns in times.items()}, total_ns)
