@@ -38,7 +38,7 @@ OF_COLLECTIVES: Final = frozenset({"bottom_line", "findings", "collective_waits"
 # Analyses that compare the steps of ranks.
 OF_RANKS: Final = frozenset({"bottom_line", "findings", "ranks"})
 # Columns whose texts name devices by their numbers in the job.
-_DEVICE_TEXTS: Final = frozenset({"bottom_line", "finding", "suggestion", "where", "src", "dst"})
+_DEVICE_TEXTS: Final = frozenset({"bottom_line", "finding", "suggestion", "where"})
 _HOLDERS: Final = {"profiler": "{} itself", "cuda": "CUDA itself"}
 # A smaller share is within the variation from run to run.
 _MUCH: Final = 0.01
@@ -111,13 +111,13 @@ def report(recording: Recording, names: Sequence[str] | None = None) -> Report:
         *missing_notes(profile, missing, cannot(profile)),
     )
     names_of_devices = names_of(profile)
-    return Report(profile.origin, named(tables, names_of_devices), notes, names_of_devices)
+    return Report(profile.origin, _named_devices(tables, names_of_devices), notes, names_of_devices)
 
 
-def named(
+def _named_devices(
     tables: Mapping[str, pa.Table | None], names: DeviceNames
 ) -> Mapping[str, pa.Table | None]:
-    """Tables whose texts say what devices are called in their own files."""
+    """Tables whose sentences say what devices are called in their own files."""
     if not names.own:
         return tables
     return {name: None if table is None else _named(table, names) for name, table in tables.items()}

@@ -27,13 +27,12 @@ from gpuprof.jobs.partial import FILES, NOTES, SMALL_TABLES, analyses_of, states
 from gpuprof.profile import Origin
 from gpuprof.readers import READERS, reader_named
 from gpuprof.readers.job_numbers import JobNumbers, Numbers, ranks_of_names
-from gpuprof.reports import OF_COLLECTIVES, OF_RANKS, Report, missing_notes, named
+from gpuprof.reports import OF_COLLECTIVES, OF_RANKS, Report, missing_notes
 from gpuprof.schema import Kind, Schema
 from gpuprof.units import counted, listed
 
 _DEVICE_COLUMNS: Final = ("device_id", "src_device_id", "dst_device_id", "peer_device_id")
 _DEVICE_IN_TEXT: Final = re.compile(r"\bdevice (\d+)\b")
-_SENTENCES: Final = ("bottom_line", "findings")
 _NUMBER: Final = re.compile(r"\d[\d,.]*")
 
 
@@ -72,15 +71,8 @@ def report_of(
         *missing_notes(states, missing, limits),
         *_accuracies(analyses, tables),
     )
-    device_names = names_of_job(states)
     # Sentences of a job name ranks, and devices as each file does.
-    sentences = {name: table for name, table in tables.items() if name in _SENTENCES}
-    return Report(
-        origin,
-        {**named(tables, device_names), **sentences},
-        tuple(dict.fromkeys(all_notes)),
-        device_names,
-    )
+    return Report(origin, tables, tuple(dict.fromkeys(all_notes)), names_of_job(states))
 
 
 def _of_files(table: pa.Table, file_count: int) -> list[str]:
