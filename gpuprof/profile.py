@@ -6,7 +6,7 @@ file only the columns it needs, and never knows which format it reads.
 """
 
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -129,6 +129,16 @@ class RankRecording(NamedTuple):
 
     rank: int | None
     profile: "Profile"
+
+
+def absent_ranks(ranks: Iterable[int | None]) -> list[int]:
+    """Ranks between those of a job that are known.
+
+    None where most are absent: numbers in names of files may be no ranks.
+    """
+    known = {rank for rank in ranks if rank is not None}
+    absent = sorted({*range(min(known, default=0), max(known, default=0))} - known)
+    return absent if len(absent) < len(known) else []
 
 
 class UnreadFiles(NamedTuple):

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from gpuprof.analyses import ANALYSES, analysis_named
 from gpuprof.analyses.contract import Analysis, reads
+from gpuprof.analyses.facts.hosts import NO_NAMES, DeviceNames, names_of
 from gpuprof.analyses.merge import JobStates
 from gpuprof.profile import Origin, Profile
 from gpuprof.readers import READERS, Recording, read_profile, reader_named
@@ -34,6 +35,10 @@ _OF_THE_SPAN: Final = ("findings", "breakdown", "utilisation")
 _OF_STEPS: Final = ("bottom_line", "findings", "phases", "steps")
 # Analyses that compare the collectives of ranks.
 OF_COLLECTIVES: Final = frozenset({"bottom_line", "findings", "collective_waits"})
+# Analyses that compare the steps of ranks.
+OF_RANKS: Final = frozenset({"bottom_line", "findings", "ranks"})
+# Columns whose texts name devices by their numbers in the job.
+_DEVICE_TEXTS: Final = frozenset({"bottom_line", "finding", "suggestion", "where"})
 _HOLDERS: Final = {"profiler": "{} itself", "cuda": "CUDA itself"}
 # A smaller share is within the variation from run to run.
 _MUCH: Final = 0.01
@@ -58,11 +63,13 @@ class Report:
             recording lacks what the analysis needs, with the reason in the notes.
         notes: What a reader must know to trust the tables, one sentence each: the tool's own
             warnings, what is missing from the recording, what is unknown and why.
+        device_names: What people know the devices by.
     """
 
     origin: Origin
     tables: Mapping[str, pa.Table | None]
     notes: tuple[str, ...]
+    device_names: DeviceNames = NO_NAMES
 
     def rows(self, name: str) -> list[dict[str, Any]]:
         """The rows of a table; none where the recording lacks what it needs."""
@@ -103,7 +110,25 @@ def report(recording: Recording, names: Sequence[str] | None = None) -> Report:
         *([left_out] if left_out else []),
         *missing_notes(profile, missing, cannot(profile)),
     )
-    return Report(profile.origin, tables, notes)
+    names_of_devices = names_of(profile)
+    return Report(profile.origin, _named_devices(tables, names_of_devices), notes, names_of_devices)
+
+
+def _named_devices(
+    tables: Mapping[str, pa.Table | None], names: DeviceNames
+) -> Mapping[str, pa.Table | None]:
+    """Tables whose sentences say what devices are called in their own files."""
+    if not names.own:
+        return tables
+    return {name: None if table is None else _named(table, names) for name, table in tables.items()}
+
+
+def _named(table: pa.Table, names: DeviceNames) -> pa.Table:
+    for place, name in enumerate(table.column_names):
+        if name in _DEVICE_TEXTS:
+            texts = [None if t is None else names.in_text(t) for t in table[name].to_pylist()]
+            table = table.set_column(place, table.field(place), pa.array(texts, pa.string()))
+    return table
 
 
 def notes_of(profile: Profile, names: Collection[str]) -> list[str]:
@@ -271,12 +296,14 @@ def _step_notes(profile: Profile, tables: Collection[str]) -> list[str]:
 
 
 def _rank_notes(profile: Profile, tables: Collection[str]) -> list[str]:
-    """That clocks of ranks were set right."""
-    if OF_COLLECTIVES.isdisjoint(tables) or not profile.has("kernels"):
+    """That clocks of ranks were set right, and whose recordings end early."""
+    if not profile.has("kernels"):
         return []
+    from gpuprof.analyses.time.ranks import early_ends  # noqa: PLC0415 - start-up time
     from gpuprof.analyses.transfers.clock_offsets import clock_notes  # noqa: PLC0415
 
-    return clock_notes(profile)
+    clocks = [] if OF_COLLECTIVES.isdisjoint(tables) else clock_notes(profile)
+    return clocks if OF_RANKS.isdisjoint(tables) else [*clocks, *early_ends(profile)]
 
 
 def missing_notes(

@@ -491,6 +491,9 @@ DEVICES: Final = Schema(
         "clock_hz": _amount(INT, "Hz", "Highest clock of its multiprocessors."),
         "bus_id": Column(TEXT, "", "PCI bus id."),
         "rank": Column(INT, "1", "Rank that uses it, where several are read as one."),
+        "own_device_id": Column(
+            INT, "", "Its ordinal in its own file, where ranks number theirs alike; else null."
+        ),
     },
 )
 LINKS: Final = Schema(

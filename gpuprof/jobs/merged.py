@@ -16,7 +16,9 @@ import pyarrow.compute as pc
 
 from gpuprof import schema
 from gpuprof.analyses.contract import Analysis
+from gpuprof.analyses.facts.hosts import names_of_job
 from gpuprof.analyses.merge import FILE_PLACE, JobStates
+from gpuprof.analyses.time.ranks import early_ends_of_job
 from gpuprof.analyses.transfers.clock_offsets import clock_notes_of_job
 from gpuprof.errors import InputError
 from gpuprof.intervals import Int64s
@@ -25,7 +27,7 @@ from gpuprof.jobs.partial import FILES, NOTES, SMALL_TABLES, analyses_of, states
 from gpuprof.profile import Origin
 from gpuprof.readers import READERS, reader_named
 from gpuprof.readers.job_numbers import JobNumbers, Numbers, ranks_of_names
-from gpuprof.reports import OF_COLLECTIVES, Report, missing_notes
+from gpuprof.reports import OF_COLLECTIVES, OF_RANKS, Report, missing_notes
 from gpuprof.schema import Kind, Schema
 from gpuprof.units import counted, listed
 
@@ -69,7 +71,8 @@ def report_of(
         *missing_notes(states, missing, limits),
         *_accuracies(analyses, tables),
     )
-    return Report(origin, tables, tuple(dict.fromkeys(all_notes)))
+    # Sentences of a job name ranks, and devices as each file does.
+    return Report(origin, tables, tuple(dict.fromkeys(all_notes)), names_of_job(states))
 
 
 def _of_files(table: pa.Table, file_count: int) -> list[str]:
@@ -89,9 +92,10 @@ def _together(texts: Sequence[str], file_count: int) -> str:
 
 
 def _of_ranks(states: JobStates, tables: Mapping[str, pa.Table | None]) -> list[str]:
-    """What was done to compare ranks."""
+    """What was done to compare ranks, and whose recordings end early."""
     asked_for = {name for name, table in tables.items() if table is not None}
-    return [] if OF_COLLECTIVES.isdisjoint(asked_for) else clock_notes_of_job(states)
+    clocks = [] if OF_COLLECTIVES.isdisjoint(asked_for) else clock_notes_of_job(states)
+    return clocks if OF_RANKS.isdisjoint(asked_for) else [*clocks, *early_ends_of_job(states)]
 
 
 def _accuracies(analyses: Sequence[Analysis], tables: Mapping[str, pa.Table | None]) -> list[str]:
@@ -179,9 +183,11 @@ class JobFiles(JobNumbers[_File]):
         """The devices that were used, with their ranks: files list all of their host."""
         by_number = {row["device_id"]: row for row in reversed(listed.to_pylist())}
         rows = [
-            by_number.get(number, {}) | {"device_id": number, "rank": file.rank}
+            by_number.get(number, {})
+            | {"device_id": number, "rank": file.rank}
+            | ({"own_device_id": own} if self.shares_devices else {})
             for file, numbers in zip(self.files, self.device_maps, strict=True)
-            for number in sorted(numbers.values())
+            for own, number in sorted(numbers.items())
         ]
         return schema.DEVICES.table([*{row["device_id"]: row for row in reversed(rows)}.values()])
 

@@ -5,6 +5,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from gpuprof.profile import absent_ranks
 from gpuprof.units import counted, listed
 
 # Of files with one reason, or of ranks with several files, so many are named.
@@ -57,11 +58,10 @@ def job_notes(files: Sequence[FileOfJob]) -> list[str]:
 
 
 def _missing_ranks(files: Sequence[FileOfJob]) -> str:
-    """Numbers in names may be no ranks: where most between them are missing, nothing is said."""
-    ranks = {file.rank for file in files if file.rank is not None}
-    missing = sorted({*range(min(ranks, default=0), max(ranks, default=0))} - ranks)
-    if not missing or len(missing) >= len(ranks):
+    missing = absent_ranks(file.rank for file in files)
+    if not missing:
         return ""
+    ranks = [file.rank for file in files if file.rank is not None]
     words = "rank" if len(missing) == 1 else "ranks"
     return f"No file has {words} {_spans(missing)}; the job has ranks up to {max(ranks)}."
 

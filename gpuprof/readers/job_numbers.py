@@ -123,9 +123,15 @@ class JobNumbers(Generic[_File]):
 
 
 def ranks_of_names(names: Sequence[str]) -> list[int | None]:
-    """``rank3``, ``worker3``, or the one number in which the names differ; else unknown."""
+    """``rank3``, ``worker3``, or the one number in which the names differ; else unknown.
+
+    Some ranks may have several files, as those that were recorded anew; where most have, the
+    numbers may be those of the ranks of a host.
+    """
     matches = [_RANK_IN_NAME.search(name) for name in names]
     ranks = [int(match[1]) for match in matches if match]
+    if len(ranks) == len(names) and 2 * len({*ranks}) > len(names) and max(ranks) <= _LARGEST_RANK:
+        return list(ranks)
     if len(set(ranks)) != len(names):
         numbers = [_NUMBER.findall(name) for name in names]
         is_alike = len({_NUMBER.sub("#", name) for name in names}) == 1

@@ -354,7 +354,8 @@ class _Job(JobNumbers[File]):
     def devices(self) -> pa.Table:
         """The devices that were used: files list all of their host."""
         pairs = zip(self.files, self.device_maps, strict=True)
-        return _different(_devices(file, numbers) for file, numbers in pairs)
+        is_new = self.shares_devices
+        return _different(_devices(file, numbers, is_new=is_new) for file, numbers in pairs)
 
     def _links(self) -> pa.Table:
         """The links between devices that were used."""
@@ -565,14 +566,17 @@ def _contents(file: File) -> tuple[object, ...]:
     return file.runs.num_rows, file.ends, file.pids, file.used
 
 
-def _devices(file: File, numbers: Numbers) -> pa.Table:
+def _devices(file: File, numbers: Numbers, *, is_new: bool) -> pa.Table:
+    """The devices that a file used, with their numbers in the job, which may be new ones."""
+    listed = [row for row in file.table(_DEVICES).to_pylist() if row["device_id"] in numbers]
+    is_listed = {row["device_id"] for row in listed}
+    others = [number for number in numbers if number not in is_listed]
     rows = [
-        row | {"device_id": numbers[row["device_id"]], "rank": file.rank}
-        for row in file.table(_DEVICES).to_pylist()
-        if row["device_id"] in numbers
+        row
+        | {"device_id": numbers[own := row["device_id"]], "rank": file.rank}
+        | {"own_device_id": own if is_new else None}
+        for row in (*listed, *({"device_id": number} for number in others))
     ]
-    listed = {row["device_id"] for row in rows}
-    rows += [{"device_id": n, "rank": file.rank} for n in numbers.values() if n not in listed]
     return schema.DEVICES.table(rows)
 
 

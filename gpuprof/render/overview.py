@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from gpuprof import units
 from gpuprof.analyses import analysis_named
+from gpuprof.analyses.facts.hosts import DeviceNames
 from gpuprof.facts import PEER_DEVICE_COPY, PEER_STAGED
 from gpuprof.labels import label
 from gpuprof.render.cells import cell, cell_of, clean, headings, schema_columns, with_one_name
@@ -368,6 +369,7 @@ def report_grids(report: Report, page: Page) -> list[Grid]:
         has_tensors = result.tables.get("tensor_transfers") is not None
         overview = _tensor_overview(result) if has_tensors else _GPU_OVERVIEW
         grids = _grids(result, overview) or _grids(result, (("marked_epochs", _epochs_grid),))
+        grids = [_with_names(grid, result.device_names) for grid in grids]
         sentences = " ".join(findings_lines(result))
         return [replace(grid, named=grid.named | _rows_named(grid, sentences)) for grid in grids]
     return [
@@ -375,6 +377,11 @@ def report_grids(report: Report, page: Page) -> list[Grid]:
         for name in page.tables
         if (table := result.tables[name]) is not None
     ]
+
+
+def _with_names(grid: Grid, names: DeviceNames) -> Grid:
+    """A table whose first column says what devices are called in their own files."""
+    return replace(grid, rows=tuple((names.in_text(row[0]), *row[1:]) for row in grid.rows))
 
 
 def _rows_named(grid: Grid, sentences: str) -> frozenset[int]:

@@ -7,7 +7,6 @@ from collective_jobs import REDUCE, US, Job
 from drawing import draw
 from jobs.joint import job_report, of_rank, ranks_of
 
-from gpuprof.analyses import analysis_named
 from gpuprof.readers.merged_ranks import joined
 from gpuprof.reports import report
 from gpuprof.schema import BY_NAME
@@ -32,8 +31,8 @@ def late_job(apart_ns=(0, 0, 0, *[SOUTH_AHEAD_NS] * 3)):
 
 def answers(files, name):
     """The rows of a table of the joined recording, which are those of the job read in parts."""
-    rows = analysis_named(name).run(joined(files)).to_pylist()
-    assert job_report(files, [name]).tables[name].to_pylist() == rows
+    rows = report(joined(files), [name]).rows(name)
+    assert job_report(files, [name]).rows(name) == rows
     return rows
 
 

@@ -5,6 +5,7 @@ shortest kernel is that of the last rank: it waited for none, so that it tells t
 others waited for so long as they lasted longer. With one rank alone the calls of one message are
 compared, those at the same place of each step where their durations repeat: what one lasts longer
 than the shortest tenth of them can be waiting. Waiting that is the same in every call stays unseen.
+Where some ranks of a call are not known, its shortest kernel may have waited for one of these.
 """
 
 from collections import Counter
@@ -30,6 +31,7 @@ from gpuprof.analyses.facts.rank_matching import (
     Clocks,
     Communicator,
     are_apart,
+    by_known_ranks,
     clock_offsets,
     ended_together,
     matched,
@@ -37,7 +39,7 @@ from gpuprof.analyses.facts.rank_matching import (
 from gpuprof.analyses.facts.timeline import TIMELINE_READS
 from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import Int64s, Intervals, union
-from gpuprof.profile import Profile
+from gpuprof.profile import Profile, absent_ranks
 
 PARTS_READS: Final = reads(TIMELINE_READS, COMMUNICATION_READS)
 
@@ -77,8 +79,9 @@ class CollectiveParts:
         kernels: The kernels.
         basis: One of `BASES`, by its place.
         waiting_ns: Of `RANKS` the time that it waited; of `SPREAD` the most that it can have
-            waited; else 0.
-        transfer_ns: What is left of it; 0 for `NONE` and `SETUP`.
+            waited; else 0. For ranks that are not known it may have waited longer.
+        transfer_ns: What is left of it; 0 for `NONE` and `SETUP`, and where it may have waited.
+        is_complete: Whether all ranks of its call are known, as far as the recording tells.
         instance: A number for each call, the same on all its ranks; `NO_INSTANCE` where only one
             rank is known.
         lag_ns: How much later than the first rank it began; 0 without an instance.
@@ -86,6 +89,7 @@ class CollectiveParts:
         is_same_stream: Whether its stream also runs kernels that compute: these cannot hide it;
             False where the stream is unknown.
         communicators: The streams that belong together, with all their calls.
+        groups: The calls of these by the devices whose kernels are known.
         clocks: Devices whose clocks disagree, so that their kernels have no parts: their
             calls do not suffice to set them right.
         offsets: How far the clock of each device is from that of the first one with which it has
@@ -98,21 +102,23 @@ class CollectiveParts:
     basis: npt.NDArray[np.int8]
     waiting_ns: Int64s
     transfer_ns: Int64s
+    is_complete: npt.NDArray[np.bool_]
     instance: Int64s
     lag_ns: Int64s
     is_last: npt.NDArray[np.bool_]
     is_same_stream: npt.NDArray[np.bool_]
     communicators: tuple[Communicator, ...]
+    groups: tuple[Communicator, ...]
     clocks: tuple[Clocks, ...]
     offsets: tuple[ClockOffset, ...]
     shift_ns: Int64s
 
     @cached_property
-    def communicator_of(self) -> Int64s:
-        """The place of the communicator of each kernel; -1 where other ranks are not known."""
+    def group_of(self) -> Int64s:
+        """The place of each kernel's group in `groups`; -1 where other ranks are not known."""
         place = np.full(len(self.kernels), -1)
-        for number, communicator in enumerate(self.communicators):
-            place[communicator.rows[communicator.rows != NO_CALL]] = number
+        for number, group in enumerate(self.groups):
+            place[group.rows] = number
         return place
 
     @cached_property
@@ -127,10 +133,10 @@ class PartTimes(NamedTuple):
     """When communication kernels of one device ran, by what they did: together all of them.
 
     Args:
-        transfer: Data moved; also of `SPREAD`, where it lasted so long at least.
+        transfer: Data moved.
         waiting: They waited for the last rank.
-        waiting_at_most: They can have waited.
-        unknown: No part is known.
+        waiting_at_most: They can have waited, as others of the same message took less.
+        unknown: Data moved, or they waited for ranks that are not known.
         setup: First calls that were set-up.
     """
 
@@ -159,12 +165,13 @@ def _part_times(profile: Profile) -> Mapping[int | None, PartTimes]:
     for device in np.unique(kernels.device).tolist():
         is_here = kernels.device == device
         ranks, spread = is_here & (basis == RANKS), is_here & (basis == SPREAD)
-        unknown, setup = is_here & (basis == NONE), is_here & (basis == SETUP)
+        setup = is_here & (basis == SETUP)
+        moves, unknown = ranks & parts.is_complete, is_here & ~setup & ~parts.is_complete
         times[None if device == UNKNOWN else device] = PartTimes(
-            union(middle[ranks | spread], kernels.end_ns[ranks | spread]),
+            union(middle[moves], kernels.end_ns[moves]),
             union(kernels.start_ns[ranks], middle[ranks]),
             union(kernels.start_ns[spread], middle[spread]),
-            union(kernels.start_ns[unknown], kernels.end_ns[unknown]),
+            union(middle[unknown], kernels.end_ns[unknown]),
             union(kernels.start_ns[setup], kernels.end_ns[setup]),
         )
     return times
@@ -184,21 +191,25 @@ class _Calls(NamedTuple):
     call: Int64s
     lag_ns: Int64s
     is_last: npt.NDArray[np.bool_]
+    is_complete: npt.NDArray[np.bool_]
 
 
 def _collective_parts(profile: Profile) -> CollectiveParts:
     kernels = communication_kernels(profile)
-    return parts_of(kernels, on_compute_streams(profile, kernels))
+    lacks_ranks = bool(absent_ranks(part.rank for part in profile.parts))
+    return parts_of(kernels, on_compute_streams(profile, kernels), lacks_ranks=lacks_ranks)
 
 
 def parts_of(
-    recorded: CommunicationKernels, is_same_stream: npt.NDArray[np.bool_]
+    recorded: CommunicationKernels, is_same_stream: npt.NDArray[np.bool_], *, lacks_ranks: bool
 ) -> CollectiveParts:
     """The parts of communication kernels.
 
     Args:
         recorded: All of them, on the clocks of their devices.
         is_same_stream: As in `CollectiveParts`.
+        lacks_ranks: Whether the job has ranks without a file, which are of every group whose
+            number of ranks is not told.
     """
     kernels, all_channels = recorded, [*channels(recorded)]
     communicators, clocks = matched(all_channels)
@@ -211,7 +222,16 @@ def parts_of(
         all_channels = [*channels(kernels)]
         communicators, clocks = matched(all_channels)
     doubted = {device for pair in clocks for device in pair[:2]}
-    of_ranks = [_by_ranks(kernels, communicator) for communicator in communicators]
+    known = [
+        group
+        for communicator in communicators
+        for group in by_known_ranks(
+            communicator,
+            _group_size(kernels, communicator)
+            or (len(communicator.devices) + 1 if lacks_ranks else 0),
+        )
+    ]
+    of_ranks = [_by_ranks(kernels, group) for group in known]
     is_joined = np.zeros(len(kernels), bool)
     for communicator in communicators:
         is_joined[communicator.rows[communicator.rows != NO_CALL]] = True
@@ -223,20 +243,28 @@ def parts_of(
     number = len(kernels)
     basis, instance = np.full(number, NONE, np.int8), np.full(number, NO_INSTANCE)
     waiting, lag = np.zeros((2, number), np.int64)
-    is_last = np.zeros(number, bool)
+    is_last, is_complete = np.zeros((2, number), bool)
     instances = 0
     for calls in (*of_ranks, *alone):
         basis[calls.rows], waiting[calls.rows] = calls.basis, calls.waiting_ns
         instance[calls.rows] = np.where(calls.call < 0, NO_INSTANCE, calls.call + instances)
         lag[calls.rows], is_last[calls.rows] = calls.lag_ns, calls.is_last
+        is_complete[calls.rows] = calls.is_complete
         instances += int(calls.call.max(initial=NO_INSTANCE)) + 1
     has_parts = (basis == RANKS) | (basis == SPREAD)
     waiting[~has_parts] = 0
-    transfer = np.where(has_parts, kernels.end_ns - kernels.start_ns - waiting, 0)
+    has_transfer = is_complete | (basis == SPREAD)
+    transfer = np.where(has_transfer, kernels.end_ns - kernels.start_ns - waiting, 0)
     return CollectiveParts(
-        recorded, basis, waiting, transfer, instance, lag, is_last, is_same_stream,
-        tuple(communicators), tuple(clocks), tuple(offsets), shift_ns,
+        recorded, basis, waiting, transfer, is_complete, instance, lag, is_last, is_same_stream,
+        tuple(communicators), tuple(known), tuple(clocks), tuple(offsets), shift_ns,
     )  # fmt: skip
+
+
+def _group_size(kernels: CommunicationKernels, communicator: Communicator) -> int:
+    """How many ranks a communicator has, as its calls tell; 0 where they do not."""
+    kinds = np.unique(kernels.kind[communicator.rows[communicator.rows != NO_CALL]])
+    return max(kernels.collectives[kind].group_size or 0 for kind in kinds.tolist())
 
 
 def _shifts(kernels: CommunicationKernels, offsets: Sequence[ClockOffset]) -> Int64s:
@@ -248,9 +276,9 @@ def _shifts(kernels: CommunicationKernels, offsets: Sequence[ClockOffset]) -> In
     return shift_ns
 
 
-def _by_ranks(kernels: CommunicationKernels, communicator: Communicator) -> _Calls:
-    """The calls whose kernels are known of all ranks and ended together."""
-    rows = communicator.rows[(communicator.rows != NO_CALL).all(axis=1)]
+def _by_ranks(kernels: CommunicationKernels, group: Communicator) -> _Calls:
+    """The calls whose kernels are known of some ranks and ended together."""
+    rows = group.rows
     rows = rows[ended_together(kernels.start_ns[rows], kernels.end_ns[rows])]
     start = kernels.start_ns[rows]
     took = kernels.end_ns[rows] - start
@@ -266,6 +294,7 @@ def _by_ranks(kernels: CommunicationKernels, communicator: Communicator) -> _Cal
         np.repeat(np.arange(len(rows)), ranks),
         (start - start.min(axis=1, keepdims=True)).ravel(),
         is_last.ravel(),
+        np.repeat(~is_setup & group.is_complete, ranks),
     )
 
 
@@ -284,7 +313,7 @@ def _by_spread(kernels: CommunicationKernels, channel: Channel) -> _Calls:
                 basis[calls], waiting[calls] = SPREAD, _beyond_transfer(took[calls])
     return _Calls(
         channel.rows, basis, waiting, np.full(number, NO_INSTANCE),
-        np.zeros(number, np.int64), np.zeros(number, bool),
+        np.zeros(number, np.int64), *np.zeros((2, number), bool),
     )  # fmt: skip
 
 

@@ -3,12 +3,17 @@
 Hosts are named only where recordings of several hosts are read together.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+import pyarrow as pa
 
 from gpuprof.analyses.merge import JobStates
 from gpuprof.profile import Profile
-from gpuprof.units import listed
+from gpuprof.units import capital, listed
+
+_DEVICE: Final = re.compile(r"\b([Dd])evice (\d+)\b")
 
 
 class DeviceNames(NamedTuple):
@@ -17,10 +22,22 @@ class DeviceNames(NamedTuple):
     Args:
         ranks: The rank of each device that has one.
         hosts: The host of each device, where those of several hosts are known.
+        own: What each device is called that has another number in its own file:
+            ``rank 3's device 0``.
     """
 
     ranks: Mapping[int | None, int]
     hosts: Mapping[int | None, str]
+    own: Mapping[int, str]
+
+    def in_text(self, text: str) -> str:
+        """A text with what devices are called in place of their numbers in the job."""
+
+        def called(match: re.Match[str]) -> str:
+            name = self.own.get(int(match[2]), match[0])
+            return capital(name) if match[1] == "D" else name
+
+        return _DEVICE.sub(called, text)
 
     def in_words(
         self, devices: Sequence[int | None], most: int = 1, *, has_hosts: bool = True
@@ -46,6 +63,9 @@ class DeviceNames(NamedTuple):
         return f"{noun} {listed([f'{number}{_on(host)}' for number, host in pairs])}"
 
 
+NO_NAMES: Final = DeviceNames({}, {}, {})
+
+
 def _on(host: str | None) -> str:
     return "" if host is None else f" on {host}"
 
@@ -57,17 +77,25 @@ def names_of(profile: Profile) -> DeviceNames:
 
 def _names_of(profile: Profile) -> DeviceNames:
     if not profile.has("devices"):
-        return DeviceNames({}, {})
-    rows = profile.table("devices").to_pylist()
-    ranks = {row["device_id"]: row["rank"] for row in rows if row["rank"] is not None}
+        return NO_NAMES
     files = ((part.rank, part.profile.origin.host) for part in profile.parts)
-    return DeviceNames(ranks, _hosts(ranks, files))
+    return _of_devices(profile.table("devices"), files)
 
 
 def names_of_job(job: JobStates) -> DeviceNames:
     """What people know the devices of a job by."""
-    ranks = job.device_ranks()
-    return DeviceNames(ranks, _hosts(ranks, job.hosts))
+    return _of_devices(job.sources["devices"], job.hosts)
+
+
+def _of_devices(devices: pa.Table, files: Iterable[tuple[int | None, str | None]]) -> DeviceNames:
+    rows = devices.to_pylist()
+    ranks = {row["device_id"]: row["rank"] for row in rows if row["rank"] is not None}
+    own = {
+        row["device_id"]: f"rank {row['rank']}'s device {row['own_device_id']}"
+        for row in rows
+        if None not in (row["rank"], row["own_device_id"])
+    }
+    return DeviceNames(ranks, _hosts(ranks, files), own)
 
 
 def _hosts(

@@ -14,7 +14,7 @@ from gpuprof.analyses.facts.collective_parts import (
     collective_parts,
 )
 from gpuprof.analyses.facts.hosts import DeviceNames, names_of
-from gpuprof.analyses.facts.rank_matching import NO_CALL, Communicator
+from gpuprof.analyses.facts.rank_matching import Communicator
 from gpuprof.analyses.facts.timeline import (
     COMMUNICATION,
     COMPUTE,
@@ -66,8 +66,8 @@ class LastRank(NamedTuple):
     Args:
         device_id: Its device.
         name: What people call it: ``rank 2 on node01``, ``device 2``.
-        devices: All devices of the communicator.
-        calls: Calls whose kernels of all ranks are known, without set-up.
+        devices: The devices of the communicator, those whose kernels are known.
+        calls: Calls whose kernels of these devices are known, without set-up.
         share: In what share of them it was the last to arrive.
         median_lag_ns: How much later than the median of the others it came to those.
         waiting_ns: How long all others together waited for it.
@@ -175,12 +175,13 @@ def delay_before(record: CollectiveRecord, device: int, rows: Int64s) -> Delay |
     Args:
         record: The collectives.
         device: The device.
-        rows: Its communication kernels of these calls, of one communicator.
+        rows: Its communication kernels of these calls, of one communicator; where not all have the
+            same ranks, those that most have count.
     """
-    places = record.parts.communicator_of[rows]
+    places = record.parts.group_of[rows]
     if not len(places) or places[0] < 0:
         return None
-    communicator = record.parts.communicators[int(places[0])]
+    communicator = record.parts.groups[int(np.bincount(places).argmax())]
     column = communicator.devices.index(device)
     calls = np.flatnonzero(np.isin(communicator.rows[:, column], rows))
     return _delay_before(record, communicator, column, calls)
@@ -191,9 +192,8 @@ def last_ranks_of(record: CollectiveRecord) -> tuple[LastRank, ...]:
     parts = record.parts
     arrived_ns = parts.kernels.start_ns + parts.shift_ns
     ranks = []
-    for communicator in parts.communicators:
-        calls = np.flatnonzero((communicator.rows != NO_CALL).all(axis=1))
-        calls = calls[parts.basis[communicator.rows[calls, 0]] == RANKS]
+    for communicator in parts.groups:
+        calls = np.flatnonzero(parts.basis[communicator.rows[:, 0]] == RANKS)
         if not len(calls):
             continue
         rows = communicator.rows[calls]
@@ -235,7 +235,6 @@ def _delay_before(
     """What delayed a rank before some calls, by the time since the call before each."""
     parts = record.parts
     calls = calls[calls > 0]
-    calls = calls[(communicator.rows[calls - 1] != NO_CALL).all(axis=1)]
     if not len(calls):
         return None
     rows = communicator.rows[calls]

@@ -58,10 +58,12 @@ class Communicator(NamedTuple):
         devices: The devices, ascending.
         rows: One row per call and one column per device: which kernels of the recording they
             are, or `NO_CALL` where the recording lacks one.
+        is_complete: Whether these are all ranks of the group, as far as the recording tells.
     """
 
     devices: tuple[int, ...]
     rows: Int64s
+    is_complete: bool = True
 
 
 class Clocks(NamedTuple):
@@ -163,6 +165,31 @@ def _communicator(members: Sequence[tuple[Channel, int]]) -> Communicator:
     for column, (channel, shift) in enumerate(members):
         rows[shift - first : shift - first + len(channel.rows), column] = channel.rows
     return Communicator(tuple(channel.device for channel, _ in members), rows)
+
+
+def by_known_ranks(communicator: Communicator, ranks: int) -> Iterator[Communicator]:
+    """The calls of a communicator by the devices whose kernels are known, those of most first.
+
+    A rank whose recording ends early, or is absent, lacks in all later calls; two devices of which
+    one goes on where the other ends, as the files of a rank that began anew, never lack together.
+
+    Args:
+        communicator: As `matched` gives it.
+        ranks: How many ranks the group has at least; 0 where nothing tells.
+    """
+    known = communicator.rows != NO_CALL
+    most = max(ranks, int(known.sum(axis=1).max()))
+    patterns, number = np.unique(known, axis=0, return_inverse=True)
+    for place in np.argsort(-patterns.sum(axis=1), kind="stable").tolist():
+        is_known = patterns[place]
+        if (count := int(is_known.sum())) > 1:
+            devices = (
+                device
+                for device, is_so in zip(communicator.devices, is_known, strict=True)
+                if is_so
+            )
+            rows = communicator.rows[number.reshape(-1) == place][:, is_known]
+            yield Communicator((*devices,), rows, count == most)
 
 
 def _fit(first: Channel, second: Channel) -> _Fit:

@@ -1,6 +1,6 @@
 """What a device waits in collectives: for other ranks, or for data that no compute hides."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -17,6 +17,7 @@ from gpuprof.analyses.facts.timeline import COMMUNICATION
 from gpuprof.analyses.findings.contract import Finding, Scope
 from gpuprof.analyses.transfers.collective_waits import say_delay
 from gpuprof.intervals import Intervals, difference, intersection, together
+from gpuprof.profile import absent_ranks
 from gpuprof.units import counted, say_ns, say_share
 
 READS: Final = reads(PARTS_READS, LAST_READS)
@@ -24,6 +25,9 @@ READS: Final = reads(PARTS_READS, LAST_READS)
 _MANY: Final = 50
 _SHORT_NS: Final = 50_000
 _MOST: Final = 0.5
+# Collectives of which so much is of unknown ranks, as a few calls at a recording's ends are, are
+# known.
+LITTLE: Final = 0.1
 # What the change that mends a cause names.
 _NAMES: Final[Mapping[str, tuple[str, ...]]] = {"same_stream": ("nccl",), "collective_waiting": ()}
 
@@ -80,7 +84,8 @@ def _perhaps_waiting(scope: Scope, at_most: Intervals) -> Finding:
 
 def _transfer(scope: Scope, exposed: Intervals, times: PartTimes) -> Finding:
     """The exposed time in which data moves, or may move."""
-    is_known = not len(intersection(exposed, times.unknown))
+    unknown_ns = scope.per_step(intersection(exposed, times.unknown))
+    is_known = unknown_ns <= LITTLE * scope.per_step(exposed)
     calls, median_ns, on_compute_stream = _calls(scope)
     if on_compute_stream > _MOST:
         return _finding(
@@ -90,9 +95,9 @@ def _transfer(scope: Scope, exposed: Intervals, times: PartTimes) -> Finding:
             exposed,
             ("overlap", "run collectives on a stream of their own", ""),
         )
-    verb = "moves data in" if is_known else "is in"
-    phrase = f"{verb} collectives that no compute hides"
-    suggestion = "overlap collectives with compute, or send fewer bytes"
+    phrase, suggestion = words_of_transfer(
+        is_known=is_known, absent=absent_ranks(part.rank for part in scope.profile.parts)
+    )
     if calls > _MANY and median_ns < _SHORT_NS:
         number = counted(round(calls), "call", "calls")
         phrase += f" ({number} a step, {say_ns(median_ns)} each)"
@@ -100,6 +105,25 @@ def _transfer(scope: Scope, exposed: Intervals, times: PartTimes) -> Finding:
     if _clocks_disagree(scope):
         phrase += "; as the clocks of ranks disagree, waiting cannot be told from transfer"
     return _finding("collective_transfer", scope, phrase, exposed, ("overlap", suggestion, ""))
+
+
+def words_of_transfer(*, is_known: bool, absent: Sequence[int]) -> tuple[str, str]:
+    """What a device does in collectives beside waiting for ranks that are known, and what to do.
+
+    Args:
+        is_known: Whether all ranks of the collectives are known, so that data moves then.
+        absent: Ranks without a recording, as far as they are known.
+    """
+    if is_known:
+        return (
+            "moves data in collectives that no compute hides",
+            "overlap collectives with compute, or send fewer bytes",
+        )
+    who = f"add the recording of rank {absent[0]}" if len(absent) == 1 else "record all ranks"
+    return (
+        "is in collectives that no compute hides",
+        f"{who}, which tells whether data moves or they wait; overlap collectives with compute",
+    )
 
 
 def _clocks_disagree(scope: Scope) -> bool:

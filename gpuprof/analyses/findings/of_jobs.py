@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from gpuprof.analyses.facts.collective_parts import RANKS
@@ -18,6 +19,7 @@ from gpuprof.analyses.facts.job_collectives import (
     collective_record_of_job,
 )
 from gpuprof.analyses.facts.last_ranks import LastRank, last_ranks_of
+from gpuprof.analyses.findings.collectives import LITTLE, words_of_transfer
 from gpuprof.analyses.findings.contract import usual_of
 from gpuprof.analyses.findings.late_ranks import rank_sentences
 from gpuprof.analyses.findings.scopes import scopes
@@ -27,7 +29,7 @@ from gpuprof.analyses.time.steps import STEPS_OF_FILE
 from gpuprof.analyses.transfers.collective_waits import say_delay
 from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import Int64s
-from gpuprof.profile import Profile
+from gpuprof.profile import Profile, absent_ranks
 from gpuprof.schema import FLAG, FLOAT, INT, TEXT, Column, Schema, instant_column
 from gpuprof.units import counted, say_ns, say_share
 
@@ -117,10 +119,12 @@ class Waiting(NamedTuple):
 
     Args:
         cost_ns: Of a step, else in all.
+        is_known: Whether all ranks of its collectives are known.
         last: The rank for which its communicator waits longest; None where it is unknown.
     """
 
     cost_ns: int
+    is_known: bool
     last: LastRank | None
 
 
@@ -177,29 +181,24 @@ def _with_waiting(job: JobStates, rows: Sequence[Row]) -> Iterator[Row]:
         # What a file alone takes for either is their sum.
         costlier = exposed.setdefault(place, row | {"cost_ns": 0})
         costlier["cost_ns"] += row["cost_ns"]
+    absent = absent_ranks(rank for rank, _ in job.hosts)
     for place, row in exposed.items():
-        yield from _split(row, waiting[place])
+        yield from _split(row, waiting[place], absent)
 
 
-def _split(row: Row, waiting: Waiting) -> Iterator[Row]:
+def _split(row: Row, waiting: Waiting, absent: Sequence[int]) -> Iterator[Row]:
     waits_ns = min(waiting.cost_ns, row["cost_ns"])
     steps = row["steps"] or 1
+    phrase, suggestion = words_of_transfer(is_known=waiting.is_known, absent=absent)
+    moves = {"phrase": phrase, "means": "overlap", "suggestion": suggestion, "where": None}
     shared = {"is_sure": True, "table": "collective_waits"}
     for cause, cost_ns, words in (
         (_WAITING, waits_ns, _words_of_waiting(waiting.last)),
-        (_TRANSFER, row["cost_ns"] - waits_ns, _WORDS_OF_TRANSFER),
+        (_TRANSFER, row["cost_ns"] - waits_ns, moves),
     ):
         costs = {"cost_ns": cost_ns, "win_ns": cost_ns, "total_win_ns": cost_ns * steps}
         if cost_ns:
             yield row | shared | words | costs | {"cause": cause}
-
-
-_WORDS_OF_TRANSFER: Final = {
-    "phrase": "moves data in collectives that no compute hides",
-    "means": "overlap",
-    "suggestion": "overlap collectives with compute, or send fewer bytes",
-    "where": None,
-}
 
 
 def _words_of_waiting(last: LastRank | None) -> Row:
@@ -300,10 +299,11 @@ def waiting_by_device(job: JobStates) -> Mapping[tuple[int | None, str | None], 
     exposed_ns = _exposed(job, matched)
     for number in np.unique(kernels.device[matched]).tolist():
         here = kernels.device[matched] == number
-        device = None if number == UNKNOWN else number
+        device, last = None if number == UNKNOWN else number, last_of.get(number)
         start, waits = kernels.start_ns[matched[here]], exposed_ns[here]
+        is_complete = parts.is_complete[matched[here]]
         last_kept = int(start.max()) if here.sum() >= MOST_CALLS else None
-        waiting[device, None] = Waiting(int(waits.sum()), last_of.get(number))
+        waiting[device, None] = Waiting(int(waits.sum()), _are_known(is_complete), last)
         for phase, (step_start, step_end) in steps.get(device, {}).items():
             place = np.searchsorted(step_start, start, side="right") - 1
             inside = (place >= 0) & (start < step_end[place])
@@ -312,8 +312,13 @@ def waiting_by_device(job: JobStates) -> Mapping[tuple[int | None, str | None], 
                 per_step = per_step[step_end <= last_kept]
             if len(per_step):
                 cost_ns = usual_of(per_step.astype(np.int64))
-                waiting[device, phase] = Waiting(cost_ns, last_of.get(number))
+                waiting[device, phase] = Waiting(cost_ns, _are_known(is_complete[inside]), last)
     return waiting
+
+
+def _are_known(is_complete: npt.NDArray[np.bool_]) -> bool:
+    """Whether all ranks of nearly all of some calls are known."""
+    return bool((~is_complete).sum() <= LITTLE * len(is_complete))
 
 
 def _exposed(job: JobStates, rows: Int64s) -> Int64s:

@@ -26,6 +26,7 @@ from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import Int64s
 from gpuprof.profile import Profile
 from gpuprof.schema import FLAG, FLOAT, INT, TEXT, Column, Kind, Schema
+from gpuprof.units import number_ranges, say_ns
 
 # The parts of a device's own time, and what people call them.
 _PARTS: Final = {
@@ -36,6 +37,8 @@ _PARTS: Final = {
 }
 _COLLECTIVES: Final = "exposed_communication_ns"
 _SAMPLES: Final = ("sample", "outlier")
+# A recording ends early that lacks so much of what those of most ranks hold.
+_EARLY: Final = 0.1
 
 RANKS: Final = Schema(
     "ranks",
@@ -152,6 +155,38 @@ def _table(step_rows: pa.Table, breakdown_rows: pa.Table, names: DeviceNames) ->
     phases = [*_phases(step_rows, names)] or [*_recordings(breakdown_rows)]
     phases.sort(key=lambda phase: -float(np.nansum(phase.times_ns["span_ns"])))
     return RANKS.table([row for phase in phases for row in _rows(phase, names)])
+
+
+def early_ends(profile: Profile) -> list[str]:
+    """A note on ranks of a job whose recordings end before those of the others."""
+    return _early_ends(profile.once(steps), names_of(profile)) if profile.parts else []
+
+
+def early_ends_of_job(job: JobStates) -> list[str]:
+    """As `early_ends`, of a job."""
+    return _early_ends(job.rows(STEPS_MERGE.states[0]), names_of_job(job))
+
+
+def _early_ends(step_rows: pa.Table, names: DeviceNames) -> list[str]:
+    device, start = _integers(step_rows, "device_id"), _integers(step_rows, "start_ns")
+    end = start + _integers(step_rows, "span_ns")
+    last: dict[int, int] = {}
+    for number, end_ns in zip(device.tolist(), end.tolist(), strict=True):
+        rank = names.ranks.get(number)
+        if rank is not None:
+            last[rank] = max(last.get(rank, end_ns), end_ns)
+    usual_ns = int(np.median([*last.values()])) if last else 0
+    lacking_ns = {rank: usual_ns - end_ns for rank, end_ns in last.items()}
+    least_ns = _EARLY * (usual_ns - int(start.min(initial=usual_ns)))
+    early = sorted(rank for rank, ns in lacking_ns.items() if ns > least_ns)
+    if not early:
+        return []
+    words = "recording of rank {} ends" if len(early) == 1 else "recordings of ranks {} end"
+    note = (
+        f"The {words.format(number_ranges(early))} before those of the others, by up to"
+        f" {say_ns(max(lacking_ns.values()))}: what is said of later steps is of the other ranks."
+    )
+    return [note]
 
 
 def by_phase(table: pa.Table) -> dict[str | None, list[dict[str, Any]]]:

@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis, reads
 from gpuprof.analyses.facts.collective_parts import (
-    NONE,
     RANKS,
     SETUP,
     SPREAD,
@@ -74,9 +73,17 @@ COLLECTIVE_WAITS: Final = Schema(
             INT, "ns", "Time that moving data took; of spread at least. Null where not known."
         ),
         "waiting_ns": Column(
-            INT, "ns", "Waiting for the last rank; of spread at most. Null where not known."
+            INT,
+            "ns",
+            "Waiting for the last rank; of spread at most, of ranks at least, where some of them"
+            " have no recording. Null where not known.",
         ),
-        "unknown_ns": Column(INT, "ns", "Time of calls whose transfer and waiting are not known."),
+        "unknown_ns": Column(
+            INT,
+            "ns",
+            "Time of calls whose transfer and waiting are not known: data moved, or it waited for"
+            " ranks without a recording.",
+        ),
         "exposed_transfer_ns": Column(INT, "ns", "Transfer while no compute kernel runs."),
         "exposed_waiting_ns": Column(INT, "ns", "Waiting while no compute kernel runs."),
         "median_lag_ns": Column(
@@ -156,6 +163,8 @@ def _row(record: CollectiveRecord, rows: Int64s) -> dict[str, Any]:
     device, stream = int(kernels.device[rows[0]]), int(kernels.stream[rows[0]])
     took, basis = (kernels.end_ns - kernels.start_ns)[rows], parts.basis[rows]
     is_split, is_setup = (basis == RANKS) | (basis == SPREAD), basis == SETUP
+    is_whole = parts.is_complete[rows] | (basis == SPREAD)
+    is_unknown = ~is_whole & ~is_setup
     row = {
         "device_id": None if device == UNKNOWN else device,
         "rank": record.names.ranks.get(device),
@@ -164,15 +173,17 @@ def _row(record: CollectiveRecord, rows: Int64s) -> dict[str, Any]:
         "basis": _basis(parts, device, basis),
         "calls": len(rows),
         "first_call_ns": int(took[is_setup].sum()) if is_setup.any() else None,
-        "unknown_ns": int(took[basis == NONE].sum()),
+        "unknown_ns": int((took - parts.waiting_ns[rows])[is_unknown].sum()),
         "is_same_stream": None if stream == UNKNOWN else bool(parts.is_same_stream[rows[0]]),
     }
     if is_split.any():
-        row |= _parts(record, rows[is_split], device)
+        row |= _waiting(record, rows[is_split], device)
+    if is_whole.any():
+        row |= _transfer(record, rows[is_whole], device)
         row |= {
             name: value
             for name, value in bandwidths(
-                collective, int(is_split.sum()), row["transfer_ns"]
+                collective, int(is_whole.sum()), row["transfer_ns"]
             ).items()
             if name in COLLECTIVE_WAITS.columns
         }
@@ -188,23 +199,22 @@ def _basis(parts: CollectiveParts, device: int, basis: npt.NDArray[np.int8]) -> 
     return "clocks" if any(device in pair[:2] for pair in parts.clocks) else "none"
 
 
-def _parts(record: CollectiveRecord, rows: Int64s, device: int) -> dict[str, int]:
-    """Transfer and waiting of some kernels of a device, and how much of each nothing hides."""
-    parts = record.parts
-    transfer, waiting = int(parts.transfer_ns[rows].sum()), int(parts.waiting_ns[rows].sum())
-    hidden_transfer, hidden_waiting = record.hidden(rows, device)
-    return {
-        "transfer_ns": transfer,
-        "waiting_ns": waiting,
-        "exposed_transfer_ns": transfer - hidden_transfer,
-        "exposed_waiting_ns": waiting - hidden_waiting,
-    }
+def _waiting(record: CollectiveRecord, rows: Int64s, device: int) -> dict[str, int]:
+    """How long some kernels of a device waited, and how much of that nothing hides."""
+    waiting = int(record.parts.waiting_ns[rows].sum())
+    return {"waiting_ns": waiting, "exposed_waiting_ns": waiting - record.hidden(rows, device)[1]}
+
+
+def _transfer(record: CollectiveRecord, rows: Int64s, device: int) -> dict[str, int]:
+    """How long some kernels of a device moved data, and how much of that nothing hides."""
+    moving = int(record.parts.transfer_ns[rows].sum())
+    return {"transfer_ns": moving, "exposed_transfer_ns": moving - record.hidden(rows, device)[0]}
 
 
 def _lateness(record: CollectiveRecord, rows: Int64s, device: int) -> dict[str, Any]:
     """How late a device came to calls whose ranks are known, and what delayed it."""
     parts = record.parts
-    devices = parts.communicators[int(parts.communicator_of[rows[0]])].devices
+    devices = parts.groups[int(parts.group_of[rows[0]])].devices
     is_late = parts.is_last[rows]
     caused = parts.waiting_by_instance[parts.instance[rows]]
     # A rank for which others wait as long as for any other is not what keeps them.

@@ -56,7 +56,7 @@ def _cells(steps: pa.Table, phase: str | None, devices: list[Row]) -> pa.Table:
     keys = [
         (step, device)
         for step, device in sorted(own_ns, key=lambda key: (key[0], key[1] or 0))
-        if len(by_step[step]) == len(rank_of) and usual[step]
+        if len(by_step[step]) > 1 and usual[step]
     ]
     return pa.table(
         {

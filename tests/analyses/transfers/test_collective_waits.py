@@ -10,7 +10,7 @@ from collective_jobs import GATHER, GEMM, REDUCE, US, Job
 from drawing import draw
 
 import gpuprof
-from gpuprof.analyses.facts.collective_parts import collective_parts, part_times
+from gpuprof.analyses.facts.collective_parts import NO_INSTANCE, collective_parts, part_times
 from gpuprof.analyses.facts.last_ranks import last_ranks
 from gpuprof.analyses.transfers.collective_waits import collective_waits
 from gpuprof.selection import Selection
@@ -56,23 +56,55 @@ def test_parts_of_all_kernels_add_up_to_their_time_and_do_not_overlap():
 
 
 def test_calls_lost_at_the_ends_of_a_recording_move_no_other_call():
+    """Of a call whose rank is lost, what is longer than the shortest known kernel waited."""
     job = Job(3, 16, seed=6)
     cut = {(1, 0), (1, 1), (2, 15)}
     rows = collective_waits(job.drawn(cut=cut)).to_pylist()
 
-    whole = [call for number, call in enumerate(job.calls) if number not in (0, 1, 15)]
-    shortest = sum(
-        min(end - start for start, end in zip(starts, ends, strict=True))
-        for _, starts, ends in whole
-    )
+    took = [
+        [end - start for start, end in zip(starts, ends, strict=True)]
+        for _, starts, ends in job.calls
+    ]
+    shortest = [
+        min(took[number][rank] for rank in range(3) if (rank, number) not in cut)
+        for number in range(16)
+    ]
     for rank in range(3):
         mine = [row for row in rows if row["device_id"] == rank]
-        lost = {number for other, number in cut if other == rank}
-        unknown = {0, 1, 15} - lost
-        assert sum(row["transfer_ns"] for row in mine) == shortest
-        assert sum(row["unknown_ns"] for row in mine) == sum(
-            job.calls[n][2][rank] - job.calls[n][1][rank] for n in unknown
-        )
+        known = [number for number in range(16) if (rank, number) not in cut]
+        lost = {0, 1, 15}
+        for name, expected in (
+            ("transfer_ns", (shortest[n] for n in known if n not in lost)),
+            ("unknown_ns", (shortest[n] for n in known if n in lost)),
+            ("waiting_ns", (took[n][rank] - shortest[n] for n in known)),
+        ):
+            assert sum(row[name] for row in mine) == sum(expected)
+
+
+def test_each_call_has_a_number_that_is_the_same_on_its_ranks_alone():
+    one, two = Job(2, 12, seed=7, names=(REDUCE,)), Job(2, 9, seed=8, names=(REDUCE,))
+    later = [(s, e, by | {"device_id": by["device_id"] + 2}) for s, e, by in two.executions()]
+    alone = [(s, e, by | {"device_id": 4}) for s, e, by in one_rank([100 * US] * 7)]
+    parts = collective_parts(draw(kernels=[*one.executions(), *later, *alone]))
+
+    numbers, waited = {}, {}
+    for row, (start, device) in enumerate(
+        zip(parts.kernels.start_ns.tolist(), parts.kernels.device.tolist(), strict=True)
+    ):
+        job, first = (one, 0) if device < 2 else (two, 2)
+        if device == 4:
+            assert parts.instance[row] == NO_INSTANCE
+            continue
+        (call,) = [
+            n for n, (_, starts, _) in enumerate(job.calls) if starts[device - first] == start
+        ]
+        numbers.setdefault((first, call), set()).add(int(parts.instance[row]))
+        _, starts, ends = job.calls[call]
+        took = [end - start for start, end in zip(starts, ends, strict=True)]
+        waited[int(parts.instance[row])] = sum(took) - 2 * min(took)
+    assert all(len(of_call) == 1 for of_call in numbers.values())
+    assert len(set().union(*numbers.values())) == len(numbers) == 21
+    assert {n: int(parts.waiting_by_instance[n]) for n in waited} == waited
 
 
 def test_ranks_of_two_groups_wait_within_theirs_alone():

@@ -1,9 +1,11 @@
+import numpy as np
 import pytest
-from drawn_jobs import job
+from drawn_jobs import STEP_NS, job
 from pictures import figure
 
 from gpuprof.errors import EmptyRecordingError
 from gpuprof.render.charts import ranks
+from gpuprof.schema import KERNELS
 
 
 def test_a_row_per_device_and_a_column_per_step_show_who_works_longer():
@@ -24,6 +26,20 @@ def test_a_row_per_device_and_a_column_per_step_show_who_works_longer():
         "Rank 10, device 2 works 13.3 % longer than the median device in a step, most of it"
         " compute; it is the slowest in 100.0 % of the steps"
     )
+
+
+def test_a_device_whose_recording_ends_early_leaves_the_others_their_columns():
+    whole = job([300, 300, 400, 300])
+    rows = whole.table("kernels").to_pylist()
+    kept = [row for row in rows if row["device_id"] or row["start_ns"] < 4 * STEP_NS]
+
+    shown, early = (
+        figure(ranks.CHART, profile).axes[0].images[0].get_array()
+        for profile in (whole, whole.with_table("kernels", KERNELS.table(kept)))
+    )
+
+    assert early[1:].tolist() == shown[1:].tolist()
+    assert np.ma.count_masked(early[0]) == 3
 
 
 def test_devices_that_work_as_long_are_said_together():
