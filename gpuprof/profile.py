@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from gpuprof import machine, schema
 from gpuprof.database import Database, Failure, Loader, Source, corrupt
-from gpuprof.errors import GpuprofError, MissingTableError
+from gpuprof.errors import GpuprofError, MissingTableError, excerpt
 from gpuprof.labels import TIMING_ONLY
 from gpuprof.second_thread import SecondThread
 from gpuprof.secrets import masked_text
@@ -89,9 +89,9 @@ class Origin:
         faults = [(name, value) for name, value in texts if not isinstance(value, str | None)]
         faults += [("warnings", text) for text in self.warnings if not isinstance(text, str)]
         epoch_ns = 0 if self.epoch_ns is None else self.epoch_ns
-        if not isinstance(epoch_ns, int) or abs(epoch_ns) > schema.LARGEST:
+        if not isinstance(epoch_ns, int) or not 0 <= epoch_ns <= schema.LARGEST:
             faults.append(("epoch_ns", epoch_ns))
-        return f"{faults[0][0]} is {repr(faults[0][1])[:40]}" if faults else None
+        return f"{faults[0][0]} is {excerpt(faults[0][1])}" if faults else None
 
 
 _TEXTS = (
@@ -267,8 +267,14 @@ class Profile:
         yield from self._database.batches(sql)
 
     def arrays(self, sql: str) -> Iterator[list[Any]]:
-        """The columns of a query piece by piece as arrays; all are numbers and never null."""
+        """The columns of a query piece by piece as arrays; all are numbers and never null.
+
+        Raises:
+            CorruptFileError: The reader's file has no value where each row has one.
+        """
         for batch in self.batches(sql):
+            if any(column.null_count for column in batch.columns):
+                raise corrupt(self.origin.source, "a row has no value where every row has one")
             yield [np.from_dlpack(column) for column in batch.columns]
 
     def integers(self, table: str, *names: str) -> Iterator[list[Any]]:

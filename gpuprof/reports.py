@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from gpuprof import schema
 from gpuprof.analyses import ANALYSES, analysis_named
 from gpuprof.analyses.contract import Analysis, reads
 from gpuprof.analyses.facts.hosts import NO_NAMES, DeviceNames, names_of
@@ -44,6 +45,8 @@ _HOLDERS: Final = {"profiler": "{} itself", "cuda": "CUDA itself"}
 _MUCH: Final = 0.01
 # Tables of larger recordings are computed on two threads; of others, the threads would wait for
 # each other.
+# Of more, to decode the columns of launches takes longer than a start of the program.
+_FEW_ROWS: Final = 100_000
 _LARGE: Final = 1_000_000
 # The first table asks for it.
 _FINDINGS: Final = "findings"
@@ -105,6 +108,7 @@ def report(recording: Recording, names: Sequence[str] | None = None) -> Report:
         tables = {a.name: profile.once(a.run) if a in runnable else None for a in chosen}
     finally:
         profile.end_second_thread()
+    _check_unread(profile)
     notes = (
         *notes_of(profile, [name for name, table in tables.items() if table is not None]),
         *([left_out] if left_out else []),
@@ -129,6 +133,19 @@ def _named(table: pa.Table, names: DeviceNames) -> pa.Table:
             texts = [None if t is None else names.in_text(t) for t in table[name].to_pylist()]
             table = table.set_column(place, table.field(place), pa.array(texts, pa.string()))
     return table
+
+
+def _check_unread(profile: Profile) -> None:
+    """See that launches, which no analysis reads, are possible, where that takes no time.
+
+    Raises:
+        CorruptFileError: One is not.
+    """
+    name, columns = schema.KERNELS.name, schema.LAUNCH_COLUMNS
+    if profile.has(name) and 0 < profile.rows_known(name) <= _FEW_ROWS:
+        # Each piece is checked when it is made.
+        for _ in profile.stored_columns(name, *columns) or ():
+            pass
 
 
 def notes_of(profile: Profile, names: Collection[str]) -> list[str]:

@@ -29,7 +29,9 @@ _COLUMNS: Final = ", ".join(
     )
 )  # fmt: skip
 _SYNCHRONISATIONS: Final = f"""
-    SELECT start_ns, start_ns, {_COLUMNS}, (sync_kind = 'stream_wait')::INT FROM synchronizations"""
+    SELECT start_ns, start_ns, {_COLUMNS},
+        coalesce(sync_kind = 'stream_wait', false)::INT
+    FROM synchronizations"""
 _EVENTS: Final = f"""
     SELECT coalesce(process_id, {UNKNOWN}), coalesce(correlation_id, {UNKNOWN}), event_id
     FROM cuda_events"""
