@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, Final
 
-from gpuprof.short_texts import shortened
-
 # Of a message, whatever it quotes: a few lines of a terminal, and most of a long path.
 LONGEST_MESSAGE: Final = 1_000
 _LONGEST_QUOTED: Final = 40
@@ -29,7 +27,10 @@ class GpuprofError(Exception):
     exit_status: ClassVar[int] = 1
 
     def __init__(self, message: str, hint: str | None = None) -> None:
-        self.message = shortened(message, LONGEST_MESSAGE)
+        if len(message) > LONGEST_MESSAGE:
+            half = LONGEST_MESSAGE // 2 - 1
+            message = f"{message[:half]}..{message[-half:]}"
+        self.message = message
         super().__init__(self.message)
         self.hint = hint
         if hint:
