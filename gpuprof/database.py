@@ -16,7 +16,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
-import numpy as np
 import pyarrow as pa
 
 from gpuprof import borders, columns, facts, schema, sessions, signals, stored
@@ -275,8 +274,8 @@ class Database:
         names, select = [_NAME_ID, _NAME], view.names or view.strings
         if select is None:
             words = self._name_words(table).words
-            numbers = pa.array(np.arange(len(words)))
-            return pa.table([numbers, schema.texts([*words])], names)
+            columns_of = [schema.integers([*range(len(words))]), schema.texts([*words])]
+            return pa.Table.from_arrays(columns_of, names)
         text = None if select is None else select.columns["name"]
         if select is not None and isinstance(text, Trimmed):
             select = select._replace(columns=select.columns | {"name": text.column})

@@ -330,7 +330,7 @@ def _step_notes(profile: Profile, tables: Collection[str]) -> list[str]:
 
 def _rank_notes(profile: Profile, tables: Collection[str]) -> list[str]:
     """That clocks of ranks were set right, and whose recordings end early."""
-    if not profile.has("kernels"):
+    if OF_COLLECTIVES.union(OF_RANKS).isdisjoint(tables) or not profile.has("kernels"):
         return []
     from gpuprof.analyses.time.ranks import early_ends  # noqa: PLC0415 - start-up time
     from gpuprof.analyses.transfers.clock_offsets import clock_notes  # noqa: PLC0415

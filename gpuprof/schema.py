@@ -284,6 +284,11 @@ def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
     )
 
 
+def integers(values: list[int | None]) -> pa.Array:
+    """Integers as Arrow data, without importing pandas."""
+    return _array(values, pa.int64())
+
+
 def texts(values: list[str | None]) -> pa.Array:
     """Texts as Arrow data, without importing pandas."""
     return _array(values, pa.string())

@@ -431,7 +431,11 @@ def test_names_are_told_by_their_numbers(tmp_path):
     profile = read_profile(numbered(tmp_path))
 
     assert profile.table("kernels")["name"].to_pylist() == ["two", "one"]
-    assert profile.numbers("kernels")
+    names = profile.numbered_names("kernels")
+    assert {*zip(names["name_id"].to_pylist(), names["name"].to_pylist(), strict=True)} == {
+        (1, "one"),
+        (2, "two"),
+    }
 
 
 @pytest.mark.parametrize(
