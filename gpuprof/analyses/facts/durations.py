@@ -107,7 +107,7 @@ def durations_by_name(profile: Profile, table: str) -> Iterator[tuple[str, Durat
 def _named_groups(profile: Profile, table: str) -> tuple[list[str], Iterator[Durations]]:
     """All names of a table, and the durations of each in their order."""
     names, parts = _named_parts(profile, table)
-    return names, _by_group([*parts], len(names))
+    return names, by_group([*parts], len(names))
 
 
 def _named_parts(
@@ -123,7 +123,7 @@ def _named_parts(
     return names.distinct, parts
 
 
-def _by_group(parts: list[tuple[Durations, Durations]], groups: int) -> Iterator[Durations]:
+def by_group(parts: list[tuple[Durations, Durations]], groups: int) -> Iterator[Durations]:
     """The durations of each group."""
     if not parts:
         return
