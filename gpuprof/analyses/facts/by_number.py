@@ -51,7 +51,7 @@ def names_by_number(profile: Profile, table: str) -> Names:
 
 def distinct_names(profile: Profile, table: str) -> list[str]:
     """The different names of kernels or API calls, perhaps with others of the file."""
-    return [*dict.fromkeys(names_by_number(profile, table).names)]
+    return names_by_number(profile, table).distinct
 
 
 class ByNumber:

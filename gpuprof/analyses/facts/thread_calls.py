@@ -1,6 +1,6 @@
 """What threads were in at some instants: calls and ranges of a thread as disjoint stretches."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -61,40 +61,18 @@ def _disjoint(ordered: Stretches, *, is_outermost: bool) -> Stretches:
 NO_STRETCHES: Final = Stretches(*(np.empty(0, np.int64) for _ in range(3)))
 
 
-def api_calls_within(
-    profile: Profile, instants: Intervals, label: Callable[[str], int]
-) -> dict[Thread, Stretches]:
-    """The API calls of each thread that cover any of some instants of devices, in any order.
-
-    Args:
-        profile: The whole recording is read.
-        instants: The instants, on the clock of the devices, as are the calls' times.
-        label: What calls of a name are, by number.
-    """
-    recording, names = profile.unrestricted, names_by_number(profile.unrestricted, "api_calls")
+def api_calls(profile: Profile, label: Callable[[str], int]) -> Iterator[list[Any]]:
+    """Start, end, process, thread and, by its name, the label of each API call, in pieces."""
+    names = names_by_number(profile, "api_calls")
     labels = names.values(label, label(UNNAMED))
-    parts = (
-        [*place, labels.of(number)]
-        for *place, number in recording.integers("api_calls", *_PLACE, "name_id")
-    )
-    return _by_thread(profile, parts, instants)
+    for *place, number in profile.integers("api_calls", *_PLACE, "name_id"):
+        yield [*place, labels.of(number)]
 
 
-def host_calls_within(
-    profile: Profile, instants: Intervals, labels: Mapping[str, Callable[[str], int]]
-) -> dict[Thread, Stretches]:
-    """The same of ``host_calls``, by library what its calls of a name are; the others are left out.
-
-    None where no such calls were recorded.
-    """
-    recording = profile.unrestricted
-    return _by_thread(profile, _host_calls(recording, labels), instants)
-
-
-def _host_calls(
+def library_calls(
     profile: Profile, labels: Mapping[str, Callable[[str], int]]
 ) -> Iterator[list[Any]]:
-    """Start, end, process, thread and label of the calls of some libraries, in pieces."""
+    """The same of ``host_calls``: the label of a name by library; those of others are left out."""
     if not profile.has("host_calls"):
         return
     texts, pairs, numbers = {"library": Words(labels), "name": Words()}, Pairs(), list[int]()
@@ -108,10 +86,16 @@ def _host_calls(
         yield [*(column[rows] for column in place), np.array(numbers, np.int64)[number]]
 
 
-def _by_thread(
-    profile: Profile, calls: Iterator[list[Any]], instants: Intervals
+def calls_within(
+    profile: Profile, instants: Intervals, calls: Iterable[Sequence[Any]]
 ) -> dict[Thread, Stretches]:
-    """Those that cover any of the instants, of start, end, process, thread and label of calls."""
+    """The calls of each thread that cover any of some instants of devices, in any order.
+
+    Args:
+        profile: The whole recording.
+        instants: The instants, on the clock of the devices, as are the times that are returned.
+        calls: As from `api_calls` or `library_calls`.
+    """
     parts, clock = [[np.empty(0, np.int64)] * 5], host_clock(profile)
     for *times, process, thread, labels in calls:
         place = [*(clock.on_devices(column, process) for column in times), process, thread]
@@ -120,10 +104,9 @@ def _by_thread(
     start, end, process, thread, label = (
         np.concatenate(column) for column in zip(*parts, strict=True)
     )
-    stretches = Stretches(start, end, label)
+    within = Stretches(start, end, label)
     return {
-        (int(process[rows[0]]), int(thread[rows[0]])): stretches.take(rows)
-        for rows in groups(process, thread)
+        (int(process[r[0]]), int(thread[r[0]])): within.take(r) for r in groups(process, thread)
     }
 
 

@@ -44,7 +44,7 @@ SHORT_NS: Final = 10_000
 
 TIMELINE_READS: Final = reads(
     COPY_READS,
-    kernels="start_ns end_ns device_id name_id is_communication",
+    kernels="start_ns end_ns device_id name name_id",
     graph_launches="start_ns end_ns device_id",
     memsets="start_ns end_ns device_id",
 )

@@ -27,9 +27,10 @@ from gpuprof.analyses.facts.thread_calls import (
     NO_STRETCHES,
     Stretches,
     Thread,
-    api_calls_within,
-    host_calls_within,
+    api_calls,
+    calls_within,
     labelled,
+    library_calls,
     ranges_within,
 )
 from gpuprof.analyses.facts.timeline import DeviceTimeline, far_ends, timelines
@@ -219,7 +220,8 @@ def _pieces(profile: Profile) -> Pieces:
     launched = np.flatnonzero(is_launched)
     if len(launched):
         hull = union(all_pauses.start_ns[launched], all_pauses.end_ns[launched])
-        cuda = api_calls_within(profile, hull, lambda name: labels.of(*_cuda(name)))
+        cuda_calls = api_calls(profile, lambda name: labels.of(*_cuda(name)))
+        cuda = calls_within(profile, hull, cuda_calls)
         layers = _layers(profile, hull, cuda, labels)
         lane, threads = _lanes(profile, all_pauses.launch[launched])
 
@@ -252,7 +254,7 @@ def _layers(
     Libraries call CUDA, and CUDA the operating system: the outer call says what the host did.
     """
     of_libraries = {name: partial(labels.of, cause) for name, cause in _HOST_CAUSES.items()}
-    calls = host_calls_within(profile, hull, of_libraries)
+    calls = calls_within(profile, hull, library_calls(profile, of_libraries))
     mpi, ucx, os_calls = (
         labelled(calls, [number for (of, _), number in labels.items() if of == cause])
         for cause in _HOST_CAUSES.values()
@@ -281,7 +283,7 @@ def _python(profile: Profile, hull: Intervals, labels: _Labels) -> _Layers:
             of_program.add(number)
         return number
 
-    calls = host_calls_within(profile, hull, {"python": label})
+    calls = calls_within(profile, hull, library_calls(profile, {"python": label}))
     return [
         {thread: of_thread.innermost() for thread, of_thread in some.items()}
         for some in (labelled(calls, [*of_program]), calls)
