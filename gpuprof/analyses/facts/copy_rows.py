@@ -176,9 +176,9 @@ def _as_recorded(profile: Profile) -> tuple[CopyRows, CopyWords] | None:
     for part in parts:
         *columns, kind, src, dst = (values.filled for values in part)
         numbers = [kinds.of(kind), *(of.of(v) for of, v in zip(memory, (src, dst), strict=True))]
-        is_half = _among(numbers[0], of_kind, {"HtoD", "DtoH"})
+        is_half = among(numbers[0], of_kind, {"HtoD", "DtoH"})
         for of, number in zip(of_memory, numbers[1:], strict=True):
-            is_half &= _among(number, of.words, {STAGED_MEMORY})
+            is_half &= among(number, of.words, {STAGED_MEMORY})
         if is_half.any():
             return None
         rows.append(_with_facts(columns, numbers, of_kind, np.zeros(len(kind), bool)))
@@ -194,7 +194,7 @@ def _by_number(meanings: Mapping[int, str], words: Words) -> ByNumber:
     return ByNumber([*places], [*places.values()], words.place(_NO_WORD))
 
 
-def _among(
+def among(
     numbers: Numbers, words: Sequence[str | None], some: AbstractSet[str]
 ) -> npt.NDArray[np.bool_]:
     """Whether the word of each number is one of some."""
@@ -220,7 +220,7 @@ def _with_facts(
     device, src, dst = (values.astype(np.int16) for values in devices)
 
     def is_of(some: AbstractSet[str]) -> npt.NDArray[np.bool_]:
-        return _among(numbers[0], kinds, some)
+        return among(numbers[0], kinds, some)
 
     from_host, to_host = is_of(FROM_HOST_KINDS) & ~is_staged, is_of(TO_HOST_KINDS) & ~is_staged
     crosses = (src != dst) & (src != UNKNOWN) & (dst != UNKNOWN)
