@@ -15,6 +15,7 @@ import numpy as np
 
 from gpuprof import cuda
 from gpuprof.analyses.facts.busy import busy_by_device
+from gpuprof.analyses.facts.copy_rows import copy_rows, copy_words, movements
 from gpuprof.analyses.facts.step_times import typical_steps
 from gpuprof.analyses.facts.step_windows import StepWindows
 from gpuprof.analyses.facts.timeline import COMMUNICATION, COMPUTE, DeviceTimeline, timelines
@@ -192,20 +193,21 @@ def _kernel_layers(
 def copy_layers(recording: Profile) -> Mapping[int | None, Mapping[str, Intervals]]:
     """When each kind of copy and memsets ran, by device."""
     names = [*TRANSFERS, LOCAL_COPIES, UNKNOWN_COPIES, MEMSETS]
-    local = ", ".join(f"'{kind}'" for kind in sorted(cuda.LOCAL_MEMCPY_KINDS))
-    kind = (
-        f"coalesce(list_position({list(TRANSFERS)}, movement) - 1, CASE WHEN movement IN ({local})"
-        f" THEN {names.index(LOCAL_COPIES)} ELSE {names.index(UNKNOWN_COPIES)} END)"
+    number = {name: place for place, name in enumerate(names)}
+    number |= dict.fromkeys(cuda.LOCAL_MEMCPY_KINDS, number[LOCAL_COPIES])
+    kinds, unknown = copy_words(recording).kind, number[UNKNOWN_COPIES]
+    copies = (
+        (c.start_ns, c.end_ns, c.device, movements(c, kinds, lambda m: number.get(m, unknown)))
+        for c in copy_rows(recording).by_device()
     )
-    sql = f"""
-        SELECT start_ns, end_ns, busy_device_id, {kind} FROM copies_by_device"""
-    if recording.has("memsets"):
-        sql += f""" UNION ALL
-        SELECT start_ns, end_ns, coalesce(device_id, {UNKNOWN}), {names.index(MEMSETS)}
-        FROM memsets"""
+    times = ("start_ns", "end_ns", "device_id")
+    memsets = (
+        (*part, np.full(len(part[0]), number[MEMSETS], np.int8))
+        for part in (recording.integers("memsets", *times) if recording.has("memsets") else ())
+    )
     return {
         device: {names[kind]: covered for kind, covered in busy.kinds.items()}
-        for device, busy in busy_by_device(recording.arrays(sql), len(names)).items()
+        for device, busy in busy_by_device(chain(copies, memsets), len(names)).items()
     }
 
 
