@@ -1,6 +1,6 @@
 """The rows of ``memcpys`` as arrays: each copy, and each half of a staged one."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Final, NamedTuple
 
@@ -12,7 +12,7 @@ from gpuprof.analyses.facts.calls import pieces
 from gpuprof.analyses.facts.groups import Numbers
 from gpuprof.analyses.facts.growing import columns_of
 from gpuprof.cuda import HOST_MEMCPY_KINDS, PEER_MEMCPY_KINDS
-from gpuprof.facts import DEVICE_COPY_KINDS, FROM_HOST_KINDS, HOST, TO_HOST_KINDS, UNKNOWN
+from gpuprof.facts import DEVICE_COPY_KINDS, FROM_HOST_KINDS, HOST, TO_HOST_KINDS, UNKNOWN, movement
 from gpuprof.intervals import Int64s
 from gpuprof.profile import Profile
 from gpuprof.readers.common.compact_columns import narrowed
@@ -127,6 +127,24 @@ def copy_rows(profile: Profile) -> CopyRows:
 def copy_words(profile: Profile) -> CopyWords:
     """What the numbers in `copy_rows` mean."""
     return profile.once(_read)[1]
+
+
+def movements(copies: CopyRows, kinds: Sequence[str | None], of: Callable[[str], int]) -> Numbers:
+    """The number of the movement of each copy, see `facts.movement`.
+
+    Args:
+        copies: The copies.
+        kinds: Their kinds by number, see `CopyWords`.
+        of: The number of a movement.
+    """
+    numbers = [
+        of(movement(kind or _NO_WORD, is_staged=is_staged, is_peer=is_peer))
+        for kind in kinds
+        for is_staged in (False, True)
+        for is_peer in (False, True)
+    ]
+    of_kinds = np.array(numbers, np.int8).reshape(-1, 2, 2)
+    return of_kinds[copies.kind, copies.is_staged, copies.is_peer]
 
 
 def _read(profile: Profile) -> tuple[CopyRows, CopyWords]:

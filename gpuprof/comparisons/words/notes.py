@@ -5,6 +5,7 @@ from typing import Final
 
 import numpy as np
 
+from gpuprof.analyses.facts.copy_rows import copy_rows
 from gpuprof.analyses.facts.step_times import mean_beside
 from gpuprof.analyses.facts.step_windows import DETECTED, FROM_RANGES
 from gpuprof.analyses.findings.incomplete import recorded_calls
@@ -15,7 +16,6 @@ from gpuprof.comparisons.measure.runs import Variant
 from gpuprof.comparisons.rows import Uncompared
 from gpuprof.facts import KERNELS_RERUN
 from gpuprof.kernel_names import short_name
-from gpuprof.profile import Profile
 from gpuprof.reports import cannot, copy_notes, recording_notes
 from gpuprof.statistics import LEVEL, coverage
 from gpuprof.sweep_cells import skipped_epochs_of
@@ -179,16 +179,15 @@ def _staged(variants: Mapping[str, Variant]) -> list[str]:
         and variant.median.metrics.get("htod_ns")
         and variant.median.metrics.get("dtoh_ns")
     ]
-    staged = [label for label, profile in profiles.items() if without and _has_staged(profile)]
+    staged = [
+        label
+        for label, profile in profiles.items()
+        if without and copy_rows(profile).is_staged.any()
+    ]
     if not staged:
         return []
     note = f"Copies between devices through the host are HtoD and DtoH in {listed(without)}, but"
     return [f"{note} copies between devices in {listed(staged)}."]
-
-
-def _has_staged(profile: Profile) -> bool:
-    sql = "SELECT 1 AS staged FROM memcpys WHERE is_staged LIMIT 1"
-    return profile.has("memcpys") and bool(profile.query(sql).num_rows)
 
 
 def _steps(variants: Mapping[str, Variant], unit: str) -> list[str]:
