@@ -153,13 +153,10 @@ def _rows(profile: Profile, name: str, columns: set[str]) -> pa.Table:
 def _fill(
     connection: "duckdb.DuckDBPyConnection", name: str, spec: schema.Schema, rows: pa.Table
 ) -> None:
-    """Put rows in the place of a table; a column that they lack ends a query that reads it."""
+    """Put rows in the place of a table; columns that no plan reads are there, without values."""
     connection.register(f"rows of {name}", rows)
-    given = rows.column_names
-    # Of a constant DuckDB would make its error before it reads a row.
-    unread = f"error(concat('a column of {name} was not read', left(\"{given[0]}\"::VARCHAR, 0)))"
     columns = ", ".join(
-        f"{engine.quoted(c) if c in given else unread}::{SQL_TYPES[s.dtype]} AS {engine.quoted(c)}"
+        f'{engine.quoted(c) if c in rows.column_names else "NULL"}::{SQL_TYPES[s.dtype]} AS "{c}"'
         for c, s in spec.columns.items()
     )
     connection.execute(f'DROP TABLE recorded."{name}"')

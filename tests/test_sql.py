@@ -50,6 +50,17 @@ def test_a_query_answers_as_the_tables_say():
             "SELECT a.start_ns FROM kernels a JOIN memcpys b ON a.start_ns < b.end_ns AND"
             " b.bytes = 7 ORDER BY 1", [(0,), (2,)], id="join",
         ),
+        pytest.param(
+            "SELECT * EXCLUDE (start_ns, end_ns, name_hash) FROM (SELECT * FROM kernels ORDER BY 1 DESC)"
+            " LIMIT 1",
+            [(0, None, None, None, None, "add", *[None] * 10, False)],
+            id="exclude",
+        ),
+        pytest.param(
+            "SELECT count(DISTINCT hash(columns('^name$|device'))) FROM kernels",
+            [(2, 2)],
+            id="columns",
+        ),
         pytest.param("WITH kernels AS (SELECT 1 AS a) SELECT a FROM kernels", [(1,)], id="with"),
         pytest.param("SELECT name FROM Kernels WHERE Start_NS = 10", [("add",)], id="any-case"),
         pytest.param(
