@@ -3,7 +3,6 @@
 DuckDB gets the columns that the statement reads, and neither files, network nor settings.
 """
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from gpuprof import engine, facts, schema, signals
+from gpuprof import engine, facts, json_input, schema, signals
 from gpuprof.analyses import ANALYSES, LONG, analysis_named
 from gpuprof.borders import SQL_TYPES
 from gpuprof.database import INTERRUPTED
@@ -128,7 +127,7 @@ def _reads(connection: "duckdb.DuckDBPyConnection", sql: str) -> dict[str, set[s
     ((_, plan),) = connection.execute(f"EXPLAIN (FORMAT json) {sql}").fetchall()
     connection.execute(f"SET disabled_optimizers = {engine.literal(before)}")
     reads: dict[str, set[str]] = {}
-    nodes = json.loads(plan)
+    nodes = json_input.loads(plan)
     while nodes:
         node = nodes.pop()
         nodes += node["children"]
