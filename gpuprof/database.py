@@ -45,7 +45,7 @@ _NAME, _NAME_ID = "name", "name_id"
 # What DuckDB says where it cannot write what does not fit into memory.
 _FULL: Final = "No space left"
 # What DuckDB says where Ctrl-C ended a query, or what hands over its rows.
-_INTERRUPTED: Final = ("Query interrupted", "INTERRUPT Error", "KeyboardInterrupt")
+INTERRUPTED: Final = ("Query interrupted", "INTERRUPT Error", "KeyboardInterrupt")
 _WORD: Final = re.compile(r"\w+")
 _TEXT: Final = re.compile(r"'(?:[^']|'')*'")
 # SQL that takes columns without naming them.
@@ -434,7 +434,7 @@ class Database:
         except GpuprofError:
             raise
         except Exception as error:  # DuckDB raises what its extensions raise
-            if any(sign in str(error) for sign in _INTERRUPTED):
+            if any(sign in str(error) for sign in INTERRUPTED):
                 raise KeyboardInterrupt from error
             cause = self._cause(error)
             fault = self._refusal(cause) or self._failure.of_file(cause) or self._excess(cause)

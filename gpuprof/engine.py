@@ -1,6 +1,8 @@
 """DuckDB, which answers every query."""
 
+from collections.abc import Mapping
 from contextlib import suppress
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from gpuprof import machine
@@ -10,14 +12,19 @@ if TYPE_CHECKING:
 
 # DuckDB draws it among the results on stdout when a query takes long, terminal or not.
 NO_BAR: Final = "SET enable_progress_bar = false"
+_OPEN: Final[Mapping[str, str | bool]] = MappingProxyType({})
 
 
-def connect() -> "duckdb.DuckDBPyConnection":
-    """A connection of its own, which asks nobody else for anything."""
+def connect(settings: Mapping[str, str | bool] = _OPEN) -> "duckdb.DuckDBPyConnection":
+    """A connection of its own, which asks nobody else for anything.
+
+    Args:
+        settings: DuckDB's, beside those of all connections.
+    """
     import duckdb  # noqa: PLC0415 - 0.1 s that a summary of a text file does not need
 
     names = ("autoinstall_known_extensions", "autoload_known_extensions")
-    connection = duckdb.connect(config=dict.fromkeys(names, False))
+    connection = duckdb.connect(config={**dict.fromkeys(names, False), **settings})
     # A notebook without ipywidgets has no bar, and refuses to have it turned off.
     with suppress(duckdb.InvalidInputException):
         connection.execute(NO_BAR)

@@ -494,6 +494,7 @@ DEVICES: Final = Schema(
         "memory_bandwidth_bytes_per_s": _amount(INT, "B/s", "Peak of its memory."),
         "compute_capability": Column(TEXT, "", "Such as 8.0."),
         "clock_hz": _amount(INT, "Hz", "Highest clock of its multiprocessors."),
+        "multiprocessors": _amount(INT, "1", "How many multiprocessors (SMs) it has."),
         "bus_id": Column(TEXT, "", "PCI bus id."),
         "rank": _number("Rank that uses it, where several are read as one."),
         "own_device_id": _device(

@@ -47,7 +47,7 @@ LAYERS = (
     ("readers",),
     ("statistics",),
     ("analyses",),
-    ("reports",),
+    ("reports", "sql"),
     ("jobs",),
     ("variant_figures",),
     ("comparisons",),

@@ -51,6 +51,7 @@ ANALYSES: Final = {
     "tensor_transfers": "transfers.tensor_transfers",
     "activity_summary": "totals.activity_summary",
     "kernel_summary": "totals.kernel_summary",
+    "kernel_occupancy": "totals.kernel_occupancy",
     "size_summary": "totals.size_summary",
 }
 # Made for pictures: too long to be read.

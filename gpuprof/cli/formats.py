@@ -1,5 +1,7 @@
 """``gpuprof formats``: what can be read."""
 
+from dataclasses import replace
+
 import click
 
 from gpuprof.cli.options import format_option
@@ -26,8 +28,10 @@ def command(*, form: str, is_schema: bool) -> None:
     from gpuprof.variant_figures import VARIANTS  # noqa: PLC0415
 
     if is_schema:
-        schemas = (*TABLES, *(analysis.schema for analysis in all_analyses()), VARIANTS)
+        answers = [analysis.schema for analysis in all_analyses()]
         # Some recordings hold the answers of an analysis.
-        write_stdout(schemas_text([*{schema.name: schema for schema in schemas}.values()]))
+        names = {schema.name for schema in answers}
+        tables = [replace(t, name=f"recorded.{t.name}") if t.name in names else t for t in TABLES]
+        write_stdout(schemas_text([*tables, *answers, VARIANTS]))
     else:
         write_stdout((formats_table if form == "markdown" else formats_text)(all_readers()))

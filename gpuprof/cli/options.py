@@ -160,7 +160,7 @@ full_names_option: Final = click.option(
     help="Show kernels with namespaces, template arguments and parameters.",
 )
 force_option: Final = click.option("--force", is_flag=True, help="Overwrite existing outputs.")
-output_options: Final = in_order(
+result_options: Final = in_order(
     click.option(
         "-o",
         "--output",
@@ -170,8 +170,8 @@ output_options: Final = in_order(
     ),
     force_option,
     wide_option,
-    full_names_option,
 )
+output_options: Final = in_order(result_options, full_names_option)
 recording_output_options: Final = in_order(
     click.option(
         "-o",

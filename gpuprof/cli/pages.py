@@ -35,6 +35,7 @@ TOPICS: Final = (
     "place",
     "sweep",
     "show",
+    "query",
     "experiments",
     "formats",
     "json",

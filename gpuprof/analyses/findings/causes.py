@@ -41,6 +41,12 @@ CAUSES: Final = {
     "layout_conversions": "Kernels convert the layout of tensors.",
     "copy_kernels": "Kernels copy or cast tensors.",
     "no_tensor_cores": "Matrix products and convolutions leave Tensor Cores unused.",
+    "low_occupancy": (
+        "Kernels of the program's own, other than products of matrices and their kin, leave room"
+        " for more warps, which may hide how long memory takes: what they use most of (registers,"
+        " shared memory or threads of a block) allows no more than a quarter of them."
+    ),
+    "small_grids": "Kernels have blocks for less than half of the multiprocessors, and run alone.",
     "unbalanced_devices": "Devices compute for different times in a step.",
     "setup": (
         "Idle time outside steps: before, between and after phases; without steps, in one-time"

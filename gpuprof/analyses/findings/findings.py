@@ -16,6 +16,7 @@ from gpuprof.analyses.findings import (
     host,
     kernels,
     memory,
+    occupancy,
     recording,
     transfers,
 )
@@ -88,16 +89,17 @@ FINDINGS: Final = Schema(
 
 # What a device waits for others is won where these are mended.
 _OF_OTHERS: Final = {"collective_waiting", "waits_for_device", "unbalanced_devices"}
-_FAMILIES: Final = (transfers, host, collectives, kernels, memory)
+_FAMILIES: Final = (transfers, host, collectives, kernels, memory, occupancy)
 # What `scopes` has computed ahead for the last of these takes longest.
-_AS_COMPUTED: Final = (host, kernels, memory, collectives, transfers)
+_AS_COMPUTED: Final = (host, kernels, memory, occupancy, collectives, transfers)
 # What a recording lacks comes first where its pauses tell nothing without that; what steps do not
-# pay comes after what they do.
+# pay comes after what they do, and what may win nothing at all after what wins something.
 _ORDER: Final = {
     INCOMPLETE: -1,
     RERUN: -1,
     "no_training": -1,
     "no_kernels": -1,
+    "low_occupancy": 1,
     "truncated": 1,
     "setup": 2,
     "copies_outside_steps": 2,
@@ -404,7 +406,7 @@ ANALYSIS: Final = Analysis(
     ("kernels", "memcpys"),
     findings,
     reads(SCOPE_READS, recording.READS, *(family.READS for family in _FAMILIES)),
-    reads(transfers.READS_OF_SMALL, PREDICT_READS),
+    reads(transfers.READS_OF_SMALL, occupancy.READS_OF_SMALL, PREDICT_READS),
     merge=Merge(
         (COSTS_OF_DEVICES, *JOB_STATES),
         _of_job,

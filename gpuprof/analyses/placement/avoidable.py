@@ -59,7 +59,8 @@ def not_sought(profile: Profile) -> str:
         return ""
     return (
         f"The recording has more than {_MOST_EVENTS:,} events, so findings leave out repeated"
-        " copies and alternation; see --table repeated_transfers and --table alternation."
+        " copies, alternation and the occupancy of kernels; see --table repeated_transfers,"
+        " --table alternation and --table kernel_occupancy."
     )
 
 

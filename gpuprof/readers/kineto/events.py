@@ -69,6 +69,7 @@ class Device(msgspec.Struct, rename="camel"):
     total_global_mem: Scalar = None
     compute_major: Scalar = None
     compute_minor: Scalar = None
+    num_sms: Scalar = None
 
 
 class Span(msgspec.Struct, gc=False):

@@ -312,6 +312,7 @@ def _devices(devices: Sequence[Device]) -> list[dict[str, Any]]:
             "name": text(device.name),
             "total_memory_bytes": integer(device.total_global_mem),
             "compute_capability": _compute_capability(device),
+            "multiprocessors": integer(device.num_sms) or None,
         }
         for device in devices
         if integer(device.id) is not None

@@ -94,7 +94,8 @@ _NUMBERS: Final = (
     "dstKind", "memKind", "srcDeviceId", "dstDeviceId", "syncType", "domainId", "textId", "cudaId",
     "pid", "processId", "gpuId", "totalMemory", "globalMemorySize", "memoryBandwidth",
     "globalMemoryBandwidth", "clockRate", "computeMajor", "computeMinor", "smMajor", "smMinor",
-    "computeCapabilityMajor", "computeCapabilityMinor", "severity", "utcEpochNs",
+    "computeCapabilityMajor", "computeCapabilityMinor", "smCount", "numMultiprocessors", "severity",
+    "utcEpochNs",
     "eventClass", "returnValue", "eventId", "numberOfPageFaults",
 )  # fmt: skip
 _OF_ACTIVITIES: Final = dict.fromkeys(_NUMBERS, pa.int64()) | {"text": pa.string()}
@@ -503,6 +504,7 @@ def _device_rows(tables: Tables, table: str, place: tuple[str, str], join: str =
         ),
         "compute_capability": f"{major} || '.' || {minor}",
         "clock_hz": f"nullif({pick('clockRate')}, 0)",
+        "multiprocessors": f"nullif({pick('smCount', 'numMultiprocessors')}, 0)",
         "bus_id": f"nullif({pick('busLocation', 'pciBusId')}, '')",
     }
     return Select(columns, f"FROM raw.{table} t {join}")

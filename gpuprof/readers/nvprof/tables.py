@@ -62,7 +62,7 @@ _NUMBERS: Final = (
     "threadId", "gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ", "registersPerThread",
     "staticSharedMemory", "dynamicSharedMemory", "graphNodeId", "objectKind", "isCudaVisible",
     "globalMemorySize", "globalMemoryBandwidth", "computeCapabilityMajor", "coreClockRate",
-    "computeCapabilityMinor", "eventId", "cudaEventId",
+    "computeCapabilityMinor", "numMultiprocessors", "eventId", "cudaEventId",
 )  # fmt: skip
 KINDS: Final = {
     **{table: dict.fromkeys(_NUMBERS, pa.int64()) for table in (*NEEDED, DEVICE, CONTEXT, STREAM)},
@@ -323,5 +323,6 @@ def _devices(database: Database, table: str) -> Select:
         ),
         "compute_capability": f"{major} || '.' || {minor}",
         "clock_hz": f"nullif({pick('coreClockRate')}, 0) * {_HZ_PER_KHZ}",
+        "multiprocessors": f"nullif({pick('numMultiprocessors')}, 0)",
     }
     return Select(columns, f"FROM raw.{table} t {join} WHERE coalesce({visible}, 1) <> 0")

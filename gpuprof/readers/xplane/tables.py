@@ -173,4 +173,5 @@ def _device(plane: Plane) -> dict[str, Any]:
         "total_memory_bytes": numbers.get("memory_size"),
         "memory_bandwidth_bytes_per_s": numbers.get("memory_bandwidth"),
         "compute_capability": None if major is None else f"{major}.{minor or 0}",
+        "multiprocessors": numbers.get("core_count") or None,
     }

@@ -193,8 +193,9 @@ def test_of_a_large_recording_ranges_are_not_looked_for_and_a_note_says_so(monke
     assert found(turns()) == []
     assert report(turns(), ["findings"]).notes == (
         (
-            "The recording has more than 15 events, so findings leave out repeated copies and"
-            " alternation; see --table repeated_transfers and --table alternation."
+            "The recording has more than 15 events, so findings leave out repeated copies,"
+            " alternation and the occupancy of kernels; see --table repeated_transfers,"
+            " --table alternation and --table kernel_occupancy."
         ),
     )
     assert not report(turns(), ["breakdown"]).notes

@@ -1,0 +1,218 @@
+"""A user's question in SQL: one SELECT over the documented tables, to which all else is closed.
+
+DuckDB gets the columns that the statement reads, and neither files, network nor settings.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from gpuprof import engine, facts, json_input, schema, signals
+from gpuprof.analyses import ANALYSES, LONG, analysis_named
+from gpuprof.borders import SQL_TYPES
+from gpuprof.database import INTERRUPTED
+from gpuprof.errors import InputError, MissingTableError, UsageError, one_of
+from gpuprof.profile import Profile
+
+if TYPE_CHECKING:
+    import duckdb
+
+# https://duckdb.org/docs/stable/operations_manual/securing_duckdb/overview
+_CLOSED: Final[Mapping[str, str | bool]] = {
+    "enable_external_access": False,
+    "python_enable_replacements": False,
+    "temp_directory": "",
+}
+_WORD: Final = re.compile(r"\w+")
+# DuckDB's words for names that it does not know.
+_NO_TABLE: Final = re.compile(r"Table with name \"?(.+?)\"? does not exist")
+_NO_COLUMN: Final = re.compile(r"(?:Referenced column|a column named) \"(.+?)\"")
+_KIND: Final = re.compile(r"^[\w ]+ Error: ")
+# Before the name of an analysis: some recorded tables have the same.
+_ANSWER: Final = "answer of "
+_MOST_NAMES: Final = 12
+
+
+def query(profile: Profile, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """What a SELECT in DuckDB's dialect answers about a recording.
+
+    It can name the tables and columns that ``gpuprof formats --schema`` lists: those that were
+    recorded, in ns and bytes, what is derived from them, and the answers of analyses. What was
+    recorded is also ``recorded.NAME``, as an analysis may have its name. Recorded rows come by
+    start where the statement orders nothing.
+
+    Args:
+        profile: The recording.
+        sql: One SELECT.
+
+    Returns:
+        The names of the columns, and the rows as Python values; None for null.
+
+    Raises:
+        UsageError: It is no single SELECT, names what there is not, or reads a file.
+        MissingTableError: It names a table that was not recorded, or an analysis that needs one.
+        GpuprofError: The recording is damaged, or the memory too small.
+    """
+    _check(sql)
+    connection = engine.connect(_CLOSED)
+    tables = _tables(profile, {*_WORD.findall(sql.lower())})
+    with _errors(profile, tables, sql), signals.interrupting(connection):
+        _create(connection, tables)
+        for name, columns in _reads(connection, sql).items():
+            _fill(connection, name, tables[name], _rows(profile, name, columns))
+        connection.execute("SET lock_configuration = true")
+        result = connection.execute(sql)
+        names = [column[0] for column in result.description]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            msg = f"two columns of the result are called {twice}"
+            raise UsageError(msg, f"Name one of them, as in {twice} AS other.")
+        return names, result.fetchall()
+
+
+def _check(sql: str) -> None:
+    """See that it is one SELECT, before anything is read."""
+    import duckdb  # noqa: PLC0415 - start-up time
+
+    try:
+        statements = duckdb.extract_statements(sql)
+    except duckdb.Error as error:
+        raise UsageError(_first_line(error)) from error
+    kinds = [statement.type.name for statement in statements]
+    if kinds != ["SELECT"]:
+        given = " and ".join(kinds) or "nothing"
+        msg = f"a query is one SELECT, not {given}"
+        raise UsageError(msg, "It reads the recording's tables, and changes nothing.")
+
+
+def _tables(profile: Profile, words: set[str]) -> dict[str, schema.Schema]:
+    """The recorded tables, and under `_ANSWER` those of the analyses that a statement names."""
+    analyses = [analysis_named(name) for name in (ANALYSES | LONG).keys() & words]
+    answers = {f"{_ANSWER}{a.name}": a.schema for a in analyses if not a.missing(profile)}
+    return {name: schema.BY_NAME[name] for name in profile.sources} | answers
+
+
+def _create(connection: "duckdb.DuckDBPyConnection", tables: Mapping[str, schema.Schema]) -> None:
+    """Make all tables without rows, and the columns and tables that are derived from them."""
+    connection.execute("CREATE SCHEMA recorded")
+    for name, spec in tables.items():
+        columns = ", ".join(f'"{c}" {SQL_TYPES[s.dtype]}' for c, s in spec.columns.items())
+        connection.execute(f'CREATE TABLE recorded."{name}" ({columns})')
+        further = "".join(f", {fact.sql} AS {column}" for column, fact in _derived(name).items())
+        view = f'SELECT *{further} FROM recorded."{name}"'
+        connection.execute(f'CREATE OR REPLACE VIEW main."{spec.name}" AS {view}')
+    for name, relation in facts.RELATIONS.items():
+        if relation.of in tables:
+            connection.execute(f'CREATE VIEW main."{name}" AS {relation.sql}')
+
+
+def _derived(name: str) -> dict[str, facts.Fact]:
+    """What a table has beside its recorded columns."""
+    return {**facts.OF_NAMES.get(name, {}), **facts.OF_ROWS.get(name, {})}
+
+
+def _reads(connection: "duckdb.DuckDBPyConnection", sql: str) -> dict[str, set[str]]:
+    """The columns that a statement reads, by table, as DuckDB plans it.
+
+    Of its optimisers only the one that leaves out columns runs: others leave out empty tables,
+    and keep apart what conditions read.
+    """
+    ((before,),) = connection.execute("SELECT current_setting('disabled_optimizers')").fetchall()
+    others = connection.execute("FROM duckdb_optimizers() WHERE name <> 'unused_columns'")
+    names = ",".join(name for (name,) in others.fetchall())
+    connection.execute(f"SET disabled_optimizers = {engine.literal(names)}")
+    ((_, plan),) = connection.execute(f"EXPLAIN (FORMAT json) {sql}").fetchall()
+    connection.execute(f"SET disabled_optimizers = {engine.literal(before)}")
+    reads: dict[str, set[str]] = {}
+    nodes = json_input.loads(plan)
+    while nodes:
+        node = nodes.pop()
+        nodes += node["children"]
+        details = node["extra_info"]
+        if "Table" in details:
+            columns = details.get("Projections") or []
+            columns = [columns] if isinstance(columns, str) else columns
+            reads.setdefault(details["Table"].rpartition(".")[2].strip('"'), set()).update(columns)
+    return reads
+
+
+def _rows(profile: Profile, name: str, columns: set[str]) -> pa.Table:
+    """Some columns of a table, one at least, so that rows can be counted."""
+    if name.startswith(_ANSWER):
+        return profile.once(analysis_named(name.removeprefix(_ANSWER)).run)
+    spec = schema.BY_NAME[name].columns
+    chosen = [column for column in spec if column in columns] or [*spec][:1]
+    order = " ORDER BY start_ns" if "start_ns" in spec else ""
+    return profile.query(f'SELECT {", ".join(chosen)} FROM "{name}"{order}')
+
+
+def _fill(
+    connection: "duckdb.DuckDBPyConnection", name: str, spec: schema.Schema, rows: pa.Table
+) -> None:
+    """Put rows in the place of a table; columns that no plan reads are there, without values."""
+    connection.register(f"rows of {name}", rows)
+    columns = ", ".join(
+        f'{engine.quoted(c) if c in rows.column_names else "NULL"}::{SQL_TYPES[s.dtype]} AS "{c}"'
+        for c, s in spec.columns.items()
+    )
+    connection.execute(f'DROP TABLE recorded."{name}"')
+    connection.execute(f'CREATE VIEW recorded."{name}" AS SELECT {columns} FROM "rows of {name}"')
+
+
+@contextmanager
+def _errors(profile: Profile, tables: Mapping[str, schema.Schema], sql: str) -> Iterator[None]:
+    """Raise what DuckDB says about a statement in one line, with the nearest names."""
+    import duckdb  # noqa: PLC0415 - loaded by now
+
+    try:
+        yield
+    except (duckdb.InterruptException, RuntimeError) as error:
+        if any(sign in str(error) for sign in INTERRUPTED):
+            raise KeyboardInterrupt from error
+        raise
+    except duckdb.OutOfMemoryException as error:
+        msg = f"the query needs more memory ({_first_line(error)})"
+        raise InputError(msg, "Ask for fewer columns or rows.") from error
+    except duckdb.PermissionException as error:
+        msg = "a query reads the tables of the recording alone, no files and addresses"
+        raise UsageError(msg, "Name tables as `gpuprof formats --schema` lists them.") from error
+    except duckdb.Error as error:
+        text = str(error)
+        if match := _NO_TABLE.search(text):
+            raise _no_table(profile, match[1]) from error
+        if match := _NO_COLUMN.search(text):
+            words = {*_WORD.findall(sql.lower())}
+            named = [spec for spec in tables.values() if spec.name in words]
+            columns = [c for spec in named for c in (*spec.columns, *_derived(spec.name))]
+            columns += [c for n, r in facts.RELATIONS.items() if n in words for c in r.columns]
+            msg = f"there is no column {match[1]}"
+            raise UsageError(msg, _nearest("Columns", match[1], columns)) from error
+        raise UsageError(_first_line(error)) from error
+
+
+def _no_table(profile: Profile, name: str) -> MissingTableError | UsageError:
+    """What is wrong with the name of a table."""
+    known = name.lower()
+    if known in schema.BY_NAME or known in facts.RELATIONS:
+        lacking = facts.RELATIONS[known].of if known in facts.RELATIONS else known
+    else:
+        lacking = analysis_named(known).missing(profile) if known in ANALYSES | LONG else ""
+    if not lacking:
+        names = [*profile.sources, *facts.RELATIONS, *ANALYSES]
+        return UsageError(f"there is no table {name}", _nearest("Tables", name, names))
+    needed = "" if lacking == known else f", which {name} needs"
+    msg = f"{profile.origin.source} has no {lacking} table{needed}"
+    return MissingTableError(msg, f"It has {', '.join(profile.sources)}.")
+
+
+def _nearest(title: str, name: str, names: Sequence[str]) -> str:
+    return one_of(title, name.lower(), [*dict.fromkeys(names)], _MOST_NAMES)
+
+
+def _first_line(error: Exception) -> str:
+    """What DuckDB says, without the kind of error before it and the place in the query after it."""
+    line = str(error).partition("\n")[0]
+    return f"the query fails: {_KIND.sub('', line)}"

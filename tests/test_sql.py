@@ -1,0 +1,232 @@
+"""What a query can ask of a recording, and what it cannot."""
+
+import re
+
+import pytest
+from commands import CORPUS, ROOT, gpuprof
+from recordings import copy, kernel, trace
+
+from gpuprof import schema
+from gpuprof.errors import GpuprofError, MissingTableError, UsageError
+from gpuprof.readers import read_profile
+from gpuprof.sql import query
+
+STAGED = ROOT / "gpuprof" / "docs" / "recordings" / "staged.gpuprof"
+RECORDING = trace(
+    kernels=[
+        kernel("add", 10, 14, device_id=0),
+        kernel("ncclKernel_AllReduce", 0, 8, device_id=1),
+        kernel("add", 2, 3, device_id=1),
+    ],
+    memcpys=[copy("PtoP", 3, 5, bytes=7, src_device_id=0, dst_device_id=1), copy("HtoD", 0, 1)],
+    memsets=[],
+)
+
+
+def test_a_query_answers_as_the_tables_say():
+    names, rows = query(
+        RECORDING,
+        "SELECT name, count(*) AS calls, sum(end_ns - start_ns) AS total_ns FROM kernels"
+        " WHERE device_id = 1 GROUP BY name ORDER BY total_ns DESC",
+    )
+
+    assert names == ["name", "calls", "total_ns"]
+    assert rows == [("ncclKernel_AllReduce", 1, 8), ("add", 1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("sql", "answer"),
+    [
+        pytest.param("SELECT start_ns FROM kernels", [(0,), (2,), (10,)], id="rows-by-start"),
+        pytest.param("SELECT count(*) FROM kernels", [(3,)], id="no-column"),
+        pytest.param("SELECT bytes FROM memcpys", [(None,), (7,)], id="unknown-is-null"),
+        pytest.param("SELECT count(*) FROM memsets", [(0,)], id="recorded-and-empty"),
+        pytest.param("SELECT sum(bytes) FROM memcpys WHERE is_peer", [(7,)], id="derived-column"),
+        pytest.param("SELECT count(*) FROM kernels WHERE is_communication", [(1,)], id="of-names"),
+        pytest.param("SELECT sum(duration_ns) FROM copies", [(3,)], id="derived-table"),
+        pytest.param("SELECT max(calls) FROM kernel_summary", [(2,)], id="analysis"),
+        pytest.param("SELECT count(DISTINCT k) FROM kernels k", [(3,)], id="whole-rows"),
+        pytest.param(
+            "SELECT a.start_ns FROM kernels a JOIN memcpys b ON a.start_ns < b.end_ns AND"
+            " b.bytes = 7 ORDER BY 1", [(0,), (2,)], id="join",
+        ),
+        pytest.param(
+            "SELECT * EXCLUDE (start_ns, end_ns, name_hash) FROM"
+            " (SELECT * FROM kernels ORDER BY 1 DESC) LIMIT 1",
+            [(0, None, None, None, None, "add", *[None] * 10, False)],
+            id="exclude",
+        ),
+        pytest.param(
+            "SELECT count(DISTINCT hash(columns('^name$|device'))) FROM kernels",
+            [(2, 2)],
+            id="columns",
+        ),
+        pytest.param("WITH kernels AS (SELECT 1 AS a) SELECT a FROM kernels", [(1,)], id="with"),
+        pytest.param("SELECT name FROM Kernels WHERE Start_NS = 10", [("add",)], id="any-case"),
+        pytest.param(
+            "SHOW TABLES",
+            [("copies",), ("copies_by_device",), ("kernels",), ("memcpys",), ("memsets",)],
+            id="show",
+        ),
+    ],
+)  # fmt: skip
+def test_a_statement_may_read_any_part_of_a_recording(sql, answer):
+    assert query(RECORDING, sql)[1] == answer
+
+
+def test_only_columns_that_a_statement_reads_are_read(monkeypatch):
+    asked = []
+    original = type(RECORDING).query
+    monkeypatch.setattr(
+        type(RECORDING), "query", lambda self, sql: asked.append(sql) or original(self, sql)
+    )
+
+    query(RECORDING, "SELECT max(end_ns) FROM kernels WHERE name = 'add'")
+
+    assert asked == ['SELECT end_ns, name FROM "kernels" ORDER BY start_ns']
+
+
+def test_every_documented_table_and_column_can_be_named():
+    listed = gpuprof("formats", "--schema").stdout.split("\n\n")
+    recording = trace(**{name: [] for name in schema.BY_NAME})
+    tables = {
+        table.partition(":")[0]: re.findall(r"^  (\w+)", table, re.MULTILINE) for table in listed
+    }
+    of_comparisons = {"variants"}
+
+    assert len(tables) > 60
+    for name in tables.keys() - of_comparisons:
+        columns = ", ".join(f'"{column}"' for column in tables[name])
+        described = [
+            row[0] for row in query(recording, f"DESCRIBE SELECT {columns} FROM {name}")[1]
+        ]
+        assert described == tables[name]
+
+
+@pytest.mark.parametrize(
+    ("sql", "message", "hint"),
+    [
+        ("SELECT * FROM kernel", "there is no table kernel", "Did you mean kernels"),
+        ("SELECT strat_ns FROM kernels", "there is no column strat_ns", "Did you mean start_ns?"),
+        ("SELECT k.nam FROM kernels k", "there is no column nam", "Did you mean name?"),
+        ("SELECT is_per FROM memcpys", "there is no column is_per", "Did you mean is_peer"),
+        ("SELECT name, name FROM kernels", "two columns of the result are called name", "AS other"),
+        ("SELEC 1", 'the query fails: syntax error at or near "SELEC"', None),
+        ("SELECT name::INT FROM kernels", "the query fails: Could not convert string", None),
+        ("", "a query is one SELECT, not nothing", "changes nothing"),
+        ("SELECT 1; SELECT 2", "a query is one SELECT, not SELECT and SELECT", "changes nothing"),
+    ],
+)
+def test_an_error_is_one_line_with_the_nearest_names(sql, message, hint):
+    with pytest.raises(UsageError) as caught:
+        query(RECORDING, sql)
+
+    assert caught.value.message.startswith(message)
+    assert "\n" not in caught.value.message
+    assert (caught.value.hint or "").find(hint or "") >= 0
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT * FROM read_csv('{0}')",
+        "SELECT * FROM read_text('{0}')",
+        "SELECT * FROM '{0}'",
+        "SELECT * FROM glob('{0}')",
+        "SELECT * FROM read_parquet('s3://bucket/file')",
+        "SELECT * FROM 'https://example.com/file.csv'",
+        "COPY kernels TO '{0}'",
+        "COPY kernels FROM '{0}'",
+        "EXPORT DATABASE '{0}'",
+        "ATTACH '{0}'",
+        "INSTALL httpfs",
+        "LOAD httpfs",
+        "SET threads = 1",
+        "SET enable_external_access = true",
+        "RESET threads",
+        "PRAGMA database_size",
+        "CREATE TABLE copy AS SELECT * FROM kernels",
+        "INSERT INTO kernels (name) VALUES ('add')",
+        "UPDATE kernels SET name = 'add'",
+        "DELETE FROM kernels",
+        "DROP TABLE kernels",
+        "CALL pragma_version()",
+        "SELECT * FROM query('COPY kernels TO ''{0}''')",
+        "SELECT * FROM RECORDING",
+    ],
+)
+def test_all_but_the_recording_is_closed(sql, tmp_path):
+    secret = tmp_path / "secret.csv"
+    secret.write_text("password\n")
+
+    with pytest.raises(UsageError) as caught:
+        query(RECORDING, sql.format(secret))
+
+    assert "\n" not in caught.value.message
+    assert "Traceback" not in caught.value.message
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["password\n"]
+
+
+def test_a_table_that_was_not_recorded_is_not_an_empty_one():
+    with pytest.raises(MissingTableError) as caught:
+        query(RECORDING, "SELECT * FROM api_calls")
+    assert caught.value.message == "trace.sqlite has no api_calls table"
+    assert caught.value.hint == "It has kernels, memcpys, memsets."
+
+    with pytest.raises(GpuprofError) as caught:
+        query(RECORDING, "SELECT * FROM launch_latency")
+    assert caught.value.message == (
+        "trace.sqlite has no api_calls table, which launch_latency needs"
+    )
+
+
+def test_the_command_shows_an_answer_in_every_format():
+    sql = "SELECT name, count(*) AS calls FROM kernels GROUP BY name ORDER BY calls, name LIMIT 2"
+    shown = {
+        form: gpuprof("query", STAGED, sql, "--format", form).stdout
+        for form in ("terminal", "markdown", "csv", "json")
+    }
+
+    assert shown["csv"] == "name,calls\nupdate_kernel,80\nbackward_kernel,480\n"
+    assert re.search(r"^backward_kernel +480$", shown["terminal"], re.MULTILINE)
+    assert "| update\\_kernel | 80 |" in shown["markdown"]
+    assert '"rows": [\n    {\n      "name": "update_kernel",\n      "calls": 80' in shown["json"]
+
+
+def test_the_command_fails_in_two_lines(tmp_path):
+    done = gpuprof("query", STAGED, "SELECT strat_ns FROM kernels", "-o", tmp_path / "out.txt")
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "Error: there is no column strat_ns\nHint: Did you mean start_ns?\n"
+    assert not (tmp_path / "out.txt").exists()
+
+
+def test_files_of_a_job_are_one_recording():
+    sql = "SELECT count(*) AS kernels FROM kernels"
+    single = int(gpuprof("query", STAGED, sql, "--format", "csv").stdout.split()[1])
+    files = [str(STAGED.with_name(f"{name}.gpuprof")) for name in ("staged", "direct")]
+
+    both = gpuprof("query", *files, sql, "--format", "csv").stdout.split()
+
+    assert both == ["kernels", str(2 * single)]
+
+
+@pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus of real recordings is not here")
+@pytest.mark.parametrize(
+    "name",
+    [
+        "nsys-sqlite/GindaChen__nsys-ai__mfu_2gpu_before.sqlite",
+        "kineto/hta_trace_diff__test__test.json.gz",
+    ],
+)
+def test_sums_of_a_real_recording_are_those_of_the_kernel_summary(name):
+    profile = read_profile(CORPUS / name)
+
+    _, rows = query(
+        profile,
+        "SELECT k.n - s.calls, k.t - s.total_ns FROM (SELECT name, count(*) AS n,"
+        " sum(end_ns - start_ns) AS t FROM kernels GROUP BY name) k"
+        " FULL JOIN kernel_summary s USING (name)",
+    )
+
+    assert {*rows} == {(0, 0)}
