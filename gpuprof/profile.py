@@ -215,6 +215,11 @@ class Profile:
         """Whether all these tables were recorded."""
         return all(name in self.sources for name in names)
 
+    def all_have(self, *names: str) -> bool:
+        """Whether all these tables were recorded in every file that the recording joins."""
+        files = [part.profile for part in self.unrestricted.parts]
+        return self.has(*names) and all(file.has(*names) for file in files)
+
     def require(self, *names: str) -> None:
         """Check that these tables were recorded.
 

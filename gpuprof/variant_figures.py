@@ -209,7 +209,7 @@ def _from_totals(profile: Profile) -> Metrics:
 
 
 def _exposed(profile: Profile) -> Metrics:
-    if breakdown.ANALYSIS.missing(profile):
+    if not profile.all_have(*breakdown.ANALYSIS.needs):
         return {}
     rows = breakdown.breakdown(profile).to_pylist()
     # A peer copy is exposed on both its ends: the devices' times must not be added up.

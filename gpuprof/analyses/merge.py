@@ -53,17 +53,23 @@ class JobStates:
         tables: By the name of the state.
         sources: The small tables of the data model by name: devices, links and runs.
         recorded: The tables of the data model that some file recorded.
+        recorded_by_all: Those that every file recorded.
         hosts: The rank and the host of each file; None where it does not tell.
     """
 
     tables: Mapping[str, pa.Table]
     sources: Mapping[str, pa.Table]
     recorded: frozenset[str]
+    recorded_by_all: frozenset[str]
     hosts: tuple[tuple[int | None, str | None], ...] = ()
 
     def has(self, *names: str) -> bool:
         """Whether all these tables of the data model were recorded."""
         return self.recorded.issuperset(names)
+
+    def all_have(self, *names: str) -> bool:
+        """Whether all these tables were recorded in every file."""
+        return self.recorded_by_all.issuperset(names)
 
     def rows(self, state: State) -> pa.Table:
         """A state of all files; no rows where no file has any."""

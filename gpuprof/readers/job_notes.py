@@ -1,5 +1,6 @@
 """What a reader must know of many files that are read as one job, in one line each."""
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -10,6 +11,7 @@ from gpuprof.units import counted, listed
 
 # Of files with one reason, or of ranks with several files, so many are named.
 _MOST_NAMED: Final = 3
+_NUMBER: Final = re.compile(r"\d[\d,.]*")
 # Processes of one job start within minutes, and clocks of hosts agree to seconds.
 _HOUR_NS: Final = 3_600 * 10**9
 
@@ -49,6 +51,28 @@ def left_out(faults: Iterable[tuple[Path, str]]) -> list[str]:
             names = _first(file.name for file, _ in alike)
             notes.append(f"Left out: {len(alike):,} files ({names}): each {reason}.")
     return notes
+
+
+def notes_of_files(texts: Iterable[tuple[str, str]], file_count: int) -> list[str]:
+    """Notes on single files; those that differ in numbers alone are one, in the words of the first.
+
+    Args:
+        texts: The name of a file, and a note on it.
+        file_count: How many files the job has.
+    """
+    alike: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    for name, text in texts:
+        alike[_NUMBER.sub("#", text)].append((name, text))
+    return [_together(notes, file_count) for notes in alike.values()]
+
+
+def _together(notes: Sequence[tuple[str, str]], file_count: int) -> str:
+    (names, texts), first = map(dict.fromkeys, zip(*notes, strict=True)), notes[0][1]
+    if len(names) == file_count and len(texts) == 1:
+        return first
+    differing = "" if len(texts) == 1 else ", with other numbers"
+    of = f"{len(names):,} of {counted(file_count, 'file', 'files')}"
+    return f"{first.removesuffix('.')} (in {of}{differing}: {_first(names)})."
 
 
 def job_notes(files: Sequence[FileOfJob]) -> list[str]:

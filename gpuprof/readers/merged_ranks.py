@@ -32,6 +32,7 @@ from gpuprof.readers.alike import Recordings
 from gpuprof.readers.common.changes import changed
 from gpuprof.readers.common.compact_columns import arrow, narrow_column
 from gpuprof.readers.common.threads import in_turn
+from gpuprof.readers.job_notes import notes_of_files
 from gpuprof.readers.job_numbers import JobNumbers, Numbers, ranks_of_names
 from gpuprof.spilling import BATCH_ROWS
 from gpuprof.views import Select, StoredColumn, StoredRows, View, names_of
@@ -226,8 +227,8 @@ def joined(profiles: Sequence[Profile]) -> Profile:
         InputError: Two of them are the same recording.
     """
     job = _Job(profiles)
-    texts = [*job.notes, *(text for profile in profiles for text in profile.origin.warnings)]
-    warnings = tuple(dict.fromkeys(texts))
+    texts = [(file.name, text) for file in job.files for text in file.profile.origin.warnings]
+    warnings = (*job.notes, *notes_of_files(texts, len(profiles)))
     first = profiles[0].origin
     origin = replace(first, epoch_ns=job.earliest_ns, warnings=warnings, host=None)
     events = sum(profile.events for profile in profiles)

@@ -164,7 +164,10 @@ def _exposed(variants: Mapping[str, Variant]) -> list[str]:
     }
     if not unknown:
         return []
-    reasons = {cannot(variant.median.compared.profile) for variant in unknown.values()} - {""}
+    profiles = [variant.median.compared.profile for variant in unknown.values()]
+    # Else a file of a job lacks what its format can hold.
+    of_format = (p for p in profiles if p.all_have("kernels") or not p.has("kernels"))
+    reasons = {*map(cannot, of_format)} - {""}
     labels = "" if len(unknown) == len(variants) else f" for {', '.join(unknown)}"
     return [f"Exposed transfer time is unknown{labels}. {' '.join(sorted(reasons))}".strip()]
 
