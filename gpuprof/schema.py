@@ -494,6 +494,7 @@ DEVICES: Final = Schema(
         "own_device_id": _device(
             "Its ordinal in its own file, where ranks number theirs alike; else null."
         ),
+        "file": Column(TEXT, "", "Name of that file, where no rank is known; else null."),
     },
 )
 LINKS: Final = Schema(

@@ -178,8 +178,10 @@ class JobFiles(JobNumbers[_File]):
         rows = [
             by_number.get(number, {})
             | {"device_id": number, "rank": file.rank}
-            | ({"own_device_id": own} if self.shares_devices else {})
-            for file, numbers in zip(self.files, self.device_maps, strict=True)
+            | ({"own_device_id": own, "file": name} if self.shares_devices else {})
+            for file, numbers, name in zip(
+                self.files, self.device_maps, self.names_of_files, strict=True
+            )
             for own, number in sorted(numbers.items())
         ]
         return schema.DEVICES.table([*{row["device_id"]: row for row in reversed(rows)}.values()])

@@ -114,6 +114,14 @@ class JobNumbers(Generic[_File]):
     def notes(self) -> list[str]:
         """What a reader must know of the files together."""
         notes = [_SHARED] if self.shares_devices else []
+    @property
+    def names_of_files(self) -> list[str | None]:
+        """What people know each file's devices by where it has no rank: its process' first file."""
+        return [
+            self.files[place].name if file.rank is None else None
+            for file, place in zip(self.files, self._processes, strict=True)
+        ]
+
         notes += [] if self.earliest_ns is not None else [_NO_CLOCK]
         described = [
             FileOfJob(file.name, file.rank, file.recorder, file.origin_ns, process)

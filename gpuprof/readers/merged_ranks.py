@@ -355,9 +355,8 @@ class _Job(JobNumbers[File]):
     @cached_property
     def devices(self) -> pa.Table:
         """The devices that were used: files list all of their host."""
-        pairs = zip(self.files, self.device_maps, strict=True)
-        is_new = self.shares_devices
-        return _different(_devices(file, numbers, is_new=is_new) for file, numbers in pairs)
+        pairs = zip(self.files, self.device_maps, self.names_of_files, strict=True)
+        return _different(_devices(*of_file, is_new=self.shares_devices) for of_file in pairs)
 
     def _links(self) -> pa.Table:
         """The links between devices that were used."""
@@ -567,7 +566,7 @@ def _contents(file: File) -> tuple[object, ...]:
     return file.runs.num_rows, file.ends, file.pids, file.used
 
 
-def _devices(file: File, numbers: Numbers, *, is_new: bool) -> pa.Table:
+def _devices(file: File, numbers: Numbers, name: str | None, *, is_new: bool) -> pa.Table:
     """The devices that a file used, with their numbers in the job, which may be new ones."""
     listed = [row for row in file.table(_DEVICES).to_pylist() if row["device_id"] in numbers]
     is_listed = {row["device_id"] for row in listed}
@@ -575,7 +574,7 @@ def _devices(file: File, numbers: Numbers, *, is_new: bool) -> pa.Table:
     rows = [
         row
         | {"device_id": numbers[own := row["device_id"]], "rank": file.rank}
-        | {"own_device_id": own if is_new else None}
+        | ({"own_device_id": own, "file": name} if is_new else {})
         for row in (*listed, *({"device_id": number} for number in others))
     ]
     return schema.DEVICES.table(rows)
