@@ -516,6 +516,7 @@ RUNS: Final = Schema(
         "process_id": process_column("Operating-system process."),
         "command": Column(TEXT, "", "As the tool printed it; secrets masked."),
         "rank": _number("Rank in the job, where known."),
+        "world_size": _amount(INT, "1", "Ranks of the job, where known."),
     },
 )
 ACTIVITY_SUMMARY: Final = Schema(

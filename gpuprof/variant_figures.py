@@ -253,8 +253,8 @@ def time_of_epochs(
         and how many are set aside. See `warm_up_steps`: of two epochs none is.
     """
     if skipped is None:
-        times_ns = [] if None in seconds else np.array(seconds) * NS_PER_S
-        skipped = warm_up_steps(np.array(times_ns, np.int64))
+        times_ns = np.array([s and s * NS_PER_S for s in seconds], np.float64)
+        skipped = 0 if None in seconds else warm_up_steps(times_ns.astype(np.int64))
     counted = [of_epoch for of_epoch in seconds[skipped:] if of_epoch is not None]
     is_whole = counted and len(counted) == len(seconds[skipped:])
     return (float(median(counted)) if is_whole else None), skipped

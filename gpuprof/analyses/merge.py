@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
-from gpuprof.profile import Profile
+from gpuprof.profile import Profile, absent_ranks
 from gpuprof.schema import Schema
 
 _Result = TypeVar("_Result")
@@ -66,6 +66,12 @@ class JobStates:
     def has(self, *names: str) -> bool:
         """Whether all these tables of the data model were recorded."""
         return self.recorded.issuperset(names)
+
+    @property
+    def absent_ranks(self) -> list[int]:
+        """Ranks of the job without a file, as far as they are known."""
+        sizes = self.sources["runs"]["world_size"].to_pylist()
+        return absent_ranks((rank for rank, _ in self.hosts), sizes)
 
     def all_have(self, *names: str) -> bool:
         """Whether all these tables were recorded in every file."""

@@ -98,6 +98,7 @@ class _File:
     place: int
     name: str
     rank: int | None
+    world_size: int | None
     recorder: str
     host: str | None
     origin_ns: int | None
@@ -123,11 +124,14 @@ class JobFiles(JobNumbers[_File]):
         names = [Path(row["source"]).name for row in self.facts]
         if None in ranks:
             ranks = ranks_of_names(names)
+        runs = partial[schema.RUNS.name].to_pylist()
+        sizes = {row[FILE_PLACE]: row["world_size"] for row in runs}
         files = [
             _File(
                 row[FILE_PLACE],
                 name,
                 rank,
+                sizes.get(row[FILE_PLACE]),
                 _recorder(row),
                 row["host"],
                 row["epoch_ns"],

@@ -22,6 +22,7 @@ class FileOfJob(NamedTuple):
     Args:
         name: Its name, for people.
         rank: Its rank; None where unknown.
+        world_size: How many ranks the job has; None where it does not tell.
         tool: What recorded it, with the version.
         epoch_ns: When its clock began, in ns since 1970; None where unknown.
         process: What is equal for the files of one process, such as two stretches of it.
@@ -29,6 +30,7 @@ class FileOfJob(NamedTuple):
 
     name: str
     rank: int | None
+    world_size: int | None
     tool: str
     epoch_ns: int | None
     process: Hashable
@@ -82,12 +84,15 @@ def job_notes(files: Sequence[FileOfJob]) -> list[str]:
 
 
 def _missing_ranks(files: Sequence[FileOfJob]) -> str:
-    missing = absent_ranks(file.rank for file in files)
+    sizes = [file.world_size for file in files if file.world_size is not None]
+    missing = absent_ranks((file.rank for file in files), sizes)
     if not missing:
         return ""
     ranks = [file.rank for file in files if file.rank is not None]
     words = "rank" if len(missing) == 1 else "ranks"
-    return f"No file has {words} {_spans(missing)}; the job has ranks up to {max(ranks)}."
+    last, size = max(ranks), max(sizes, default=0)
+    has = f"ranks up to {last}" if last >= size else f"{size:,} ranks"
+    return f"No file has {words} {_spans(missing)}; the job has {has}."
 
 
 def _doubled_ranks(files: Sequence[FileOfJob]) -> str:

@@ -89,6 +89,11 @@ class File:
         return self.profile.origin.epoch_ns
 
     @property
+    def world_size(self) -> int | None:
+        """How many ranks the job has; None where it does not tell."""
+        return pc.max(self.runs["world_size"]).as_py()  # type: ignore[no-any-return]
+
+    @property
     def recorder(self) -> str:
         """The tool that recorded it, and its version."""
         return self.profile.origin.recorder
