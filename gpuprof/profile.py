@@ -137,12 +137,19 @@ class RankRecording(NamedTuple):
     profile: "Profile"
 
 
-def absent_ranks(ranks: Iterable[int | None]) -> list[int]:
-    """Ranks between those of a job that are known.
+def absent_ranks(ranks: Iterable[int | None], world_sizes: Iterable[int | None]) -> list[int]:
+    """Ranks of a job without a recording: those between its ranks where its size is unknown.
 
-    None where most are absent: numbers in names of files may be no ranks.
+    None where its size is unknown and most are absent: numbers in names of files may be no ranks.
+
+    Args:
+        ranks: Those of the recordings; None where unknown.
+        world_sizes: How many ranks the job has, as each recording tells it; None where it does not.
     """
     known = {rank for rank in ranks if rank is not None}
+    size = max((size for size in world_sizes if size is not None), default=0)
+    if known and max(known) < size:
+        return sorted({*range(size)} - known)
     absent = sorted({*range(min(known, default=0), max(known, default=0))} - known)
     return absent if len(absent) < len(known) else []
 
@@ -214,6 +221,19 @@ class Profile:
     def has(self, *names: str) -> bool:
         """Whether all these tables were recorded."""
         return all(name in self.sources for name in names)
+
+    @property
+    def absent_ranks(self) -> list[int]:
+        """Ranks of the job that it joins without a recording, as far as they are known."""
+        if not self.parts:
+            return []
+        sizes = self.table("runs")["world_size"].to_pylist()
+        return absent_ranks((part.rank for part in self.parts), sizes)
+
+    def all_have(self, *names: str) -> bool:
+        """Whether all these tables were recorded in every file that the recording joins."""
+        files = [part.profile for part in self.unrestricted.parts]
+        return self.has(*names) and all(file.has(*names) for file in files)
 
     def require(self, *names: str) -> None:
         """Check that these tables were recorded.

@@ -114,8 +114,9 @@ def report(recording: Recording, names: Sequence[str] | None = None) -> Report:
         *([left_out] if left_out else []),
         *missing_notes(profile, missing, cannot(profile)),
     )
-    names_of_devices = names_of(profile)
-    return Report(profile.origin, _named_devices(tables, names_of_devices), notes, names_of_devices)
+    called = names_of(profile)
+    notes = (*map(called.in_text, notes),)
+    return Report(profile.origin, _named_devices(tables, called), notes, called)
 
 
 def _named_devices(

@@ -500,6 +500,7 @@ DEVICES: Final = Schema(
         "own_device_id": _device(
             "Its ordinal in its own file, where ranks number theirs alike; else null."
         ),
+        "file": Column(TEXT, "", "Name of that file, where no rank is known; else null."),
     },
 )
 LINKS: Final = Schema(
@@ -521,6 +522,7 @@ RUNS: Final = Schema(
         "process_id": process_column("Operating-system process."),
         "command": Column(TEXT, "", "As the tool printed it; secrets masked."),
         "rank": _number("Rank in the job, where known."),
+        "world_size": _amount(INT, "1", "Ranks of the job, where known."),
     },
 )
 ACTIVITY_SUMMARY: Final = Schema(

@@ -42,7 +42,7 @@ from gpuprof.analyses.facts.timeline import COMPUTE, timelines
 from gpuprof.analyses.merge import JobStates, State
 from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import Int64s, covered_within
-from gpuprof.profile import Profile, absent_ranks
+from gpuprof.profile import Profile
 from gpuprof.schema import FLAG, INT, TEXT, Column, Schema, instant_column
 
 # Of each stream of a file.
@@ -161,7 +161,7 @@ def collective_record_of_job(job: JobStates) -> CollectiveRecord:
     parts = parts_of(
         _communication(table),
         table["is_same_stream"].to_numpy(),
-        lacks_ranks=bool(absent_ranks(rank for rank, _ in job.hosts)),
+        lacks_ranks=bool(job.absent_ranks),
     )
     before = {cause: table[column].to_numpy() for cause, column in _CAUSES.items()}
     hidden_ns = table["hidden_ns"].to_numpy()

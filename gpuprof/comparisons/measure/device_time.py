@@ -107,7 +107,7 @@ class BusiestDevice:
 def busiest_device(compared: ComparedSteps) -> BusiestDevice | None:
     """The device that is busy longest, per step where steps are compared; None for no device."""
     recording = compared.profile.unrestricted
-    if not recording.has("kernels", "memcpys"):
+    if not recording.all_have("kernels", "memcpys"):
         return None
     devices = []
     for timeline in timelines(recording):

@@ -139,7 +139,8 @@ def _epochs(variants: Mapping[str, Variant]) -> list[str]:
         if not recording.has("epochs"):
             continue
         epochs = recording.table("epochs").column("seconds").to_pylist()
-        usual, first = time_of_epochs(epochs, skipped_epochs_of(recording.origin.source))
+        skipped = skipped_epochs_of(recording.origin.source)
+        usual, first = time_of_epochs(epochs, skipped)
         if unknown := epochs[first:].count(None):
             have = "has" if unknown == 1 else "have"
             notes.append(
@@ -149,7 +150,7 @@ def _epochs(variants: Mapping[str, Variant]) -> list[str]:
         elif first and usual == variant.median.metrics.get("seconds_per_epoch"):
             taken = ", ".join(say_ns(seconds * NS_PER_S) for seconds in epochs[:first] if seconds)
             set_aside.append(f"{counted(first, 'epoch', 'epochs')} of {label} ({taken})")
-        elif len(epochs) == _PAIR and epochs[0] > epochs[1]:
+        elif skipped is None and len(epochs) == _PAIR and epochs[0] > epochs[1]:
             notes.append(f"{label}: two epochs are too few to set a warm-up aside: both count.")
     if set_aside:
         notes.append(f"Seconds per epoch leave out, as warm-up: {listed(set_aside)}.")
@@ -164,7 +165,10 @@ def _exposed(variants: Mapping[str, Variant]) -> list[str]:
     }
     if not unknown:
         return []
-    reasons = {cannot(variant.median.compared.profile) for variant in unknown.values()} - {""}
+    profiles = [variant.median.compared.profile for variant in unknown.values()]
+    # Else a file of a job lacks what its format can hold.
+    of_format = (p for p in profiles if p.all_have("kernels") or not p.has("kernels"))
+    reasons = {*map(cannot, of_format)} - {""}
     labels = "" if len(unknown) == len(variants) else f" for {', '.join(unknown)}"
     return [f"Exposed transfer time is unknown{labels}. {' '.join(sorted(reasons))}".strip()]
 
