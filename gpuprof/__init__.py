@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from gpuprof.api.record import RecordedRun, record
     from gpuprof.api.report import ReportResult, report
     from gpuprof.api.sweep import SweepResult, sweep
-    from gpuprof.errors import GpuprofError
-    from gpuprof.profile import Origin, Profile
+    from gpuprof.base.errors import GpuprofError
+    from gpuprof.model.profile import Origin, Profile
     from gpuprof.readers import read_profile
 
 __version__ = "0.1.0"
 
 _HOME = {
     "ComparisonResult": "gpuprof.api.compare",
-    "GpuprofError": "gpuprof.errors",
+    "GpuprofError": "gpuprof.base.errors",
     "KerasCallback": "gpuprof.annotate",
-    "Origin": "gpuprof.profile",
-    "Profile": "gpuprof.profile",
+    "Origin": "gpuprof.model.profile",
+    "Profile": "gpuprof.model.profile",
     "RecordedRun": "gpuprof.api.record",
     "ReportResult": "gpuprof.api.report",
     "SweepResult": "gpuprof.api.sweep",

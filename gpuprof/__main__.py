@@ -10,12 +10,12 @@ def run() -> None:
 
         main()
     except SystemExit as ending:
-        from gpuprof import startup  # noqa: PLC0415 - as above
+        from gpuprof.base import startup  # noqa: PLC0415 - as above
 
         startup.end(ending.code)
         raise
     except KeyboardInterrupt:
-        from gpuprof import signals  # noqa: PLC0415 - as above
+        from gpuprof.base import signals  # noqa: PLC0415 - as above
 
         signals.say_stopped()
         sys.exit(signals.STATUS)

@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, SupportsIndex
 
-from gpuprof.manifest import EPOCHS_VARIABLE, MARKS, RUN_DIR_VARIABLE
+from gpuprof.base.manifest import EPOCHS_VARIABLE, MARKS, RUN_DIR_VARIABLE
 
 # Set by Nsight Systems and by nvprof for the programs that they run.
 _LISTENERS = ("NVTX_INJECTION64_PATH", "CUDA_INJECTION64_PATH", RUN_DIR_VARIABLE)

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from gpuprof import engine, facts, json_input, schema, signals
 from gpuprof.analyses import ANALYSES, LONG, analysis_named
-from gpuprof.borders import SQL_TYPES
-from gpuprof.database import INTERRUPTED
-from gpuprof.errors import InputError, MissingTableError, UsageError, one_of
-from gpuprof.profile import Profile
+from gpuprof.base import json_input, signals
+from gpuprof.base.errors import InputError, MissingTableError, UsageError, one_of
+from gpuprof.model import engine, facts, schema
+from gpuprof.model.borders import SQL_TYPES
+from gpuprof.model.database import INTERRUPTED
+from gpuprof.model.profile import Profile
 
 if TYPE_CHECKING:
     import duckdb

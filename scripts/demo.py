@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any, Final
 
-from gpuprof.units import format_bytes, format_share
+from gpuprof.base.units import format_bytes, format_share
 
 ROOT: Final = Path(__file__).parent.parent
 RUNS: Final = Path("demo-runs")

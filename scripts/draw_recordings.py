@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from gpuprof import schema
-from gpuprof.profile import Origin, Profile
+from gpuprof.model import schema
+from gpuprof.model.profile import Origin, Profile
 from gpuprof.readers.gpuprof.write_gpuprof_file import write
 
 FOLDER: Final = Path(__file__).parent.parent / "gpuprof" / "docs" / "recordings"

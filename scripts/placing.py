@@ -9,7 +9,7 @@ from arguments import Parser
 from gpuprof.analyses.search.machines import machine
 from gpuprof.analyses.search.proposal import proposal_of, timed_proposal
 from gpuprof.analyses.search.step_graph import StepGraph
-from gpuprof.errors import GpuprofError
+from gpuprof.base.errors import GpuprofError
 from gpuprof.render.contract import Page
 from gpuprof.render.placement_search import as_text
 

@@ -17,12 +17,12 @@ import numpy as np
 import pyarrow as pa
 
 from gpuprof.analyses.merge import FILE_PLACE
+from gpuprof.analyses.reports import OVERVIEW
+from gpuprof.base.units import say_binary_bytes
 from gpuprof.jobs.contract import FAN_IN, Partial
 from gpuprof.jobs.merged import report_of
 from gpuprof.jobs.partial import FILES, analyses_of, merged, reduced
 from gpuprof.readers import read_profile
-from gpuprof.reports import OVERVIEW
-from gpuprof.units import say_binary_bytes
 
 # What the first screen of a job shows, and what compares ranks.
 NAMES = (

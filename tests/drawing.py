@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from gpuprof.profile import Origin, Profile
-from gpuprof.schema import BY_NAME
+from gpuprof.model.profile import Origin, Profile
+from gpuprof.model.schema import BY_NAME
 
 _USUAL = {"device_id": 0, "context_id": 1, "stream_id": 7, "process_id": 100}
 USUAL = {

@@ -3,8 +3,8 @@
 from itertools import count
 from pathlib import Path
 
-from gpuprof import schema
-from gpuprof.profile import Origin, Profile
+from gpuprof.model import schema
+from gpuprof.model.profile import Origin, Profile
 
 _NUMBERS = count()
 

@@ -13,8 +13,8 @@ import pytest
 
 import gpuprof
 from gpuprof import annotate
+from gpuprof.base.manifest import MARKS, RUN_DIR_VARIABLE
 from gpuprof.launch.run.marks import marked, mean_seconds
-from gpuprof.manifest import MARKS, RUN_DIR_VARIABLE
 
 
 @pytest.fixture(autouse=True)

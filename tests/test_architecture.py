@@ -1,10 +1,11 @@
-"""Imports point one way: errors < ... < analyses < report < compare < render < api < cli."""
+"""Imports point one way: base < model < readers < analyses < compare < render < api < cli."""
 
 import ast
 import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -18,15 +19,20 @@ from gpuprof.readers import READERS, all_readers
 from gpuprof.render import RENDERERS, renderer_named
 
 PACKAGE = Path(__file__).parent.parent / "gpuprof"
+ROOT = {"__init__.py", "__main__.py", "annotate.py", "sql.py"}
+# Rooms whose modules import from themselves alone and from what stands before them.
+ROOMS = {"base", "model"}
 LAYERS = (
     ("errors",),
     ("native",),
+    ("demangle",),
     (
         "units",
         "labels",
         "short_texts",
         "temporary_files",
         "cuda",
+        "kernel_names",
         "nsight",
         "signals",
         "machine",
@@ -41,20 +47,19 @@ LAYERS = (
     ("facts", "selection"),
     ("borders", "columns"),
     ("views",),
+    ("stored", "words"),
     ("sessions",),
     ("database",),
     ("profile",),
     ("readers",),
     ("statistics",),
     ("analyses",),
-    ("reports", "sql"),
+    ("sql",),
     ("jobs",),
-    ("variant_figures",),
     ("comparisons",),
     ("sweeps",),
     ("render",),
     ("api",),
-    ("archive",),
     ("cli",),
 )
 # Of folders with folders within: each imports from itself and from those before it. Modules that
@@ -99,11 +104,15 @@ def _imports(path: Path) -> set[str]:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     names = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module == "gpuprof":
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("gpuprof."):
-            names.add(node.module.split(".")[1])
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "gpuprof":
+            of_names = [f"{node.module}.{alias.name}" for alias in node.names]
+            names |= {_part(name.split(".")[1:]) for name in of_names}
     return names & (RANK.keys() | APART.keys())
+
+
+def _part(names: Sequence[str]) -> str:
+    """The module or folder that an import, or a path in the package, names."""
+    return names[1] if names[0] in ROOMS and len(names) > 1 else names[0]
 
 
 MODULES = sorted(PACKAGE.rglob("*.py"))
@@ -111,7 +120,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 @pytest.mark.parametrize("path", MODULES, ids=[str(p.relative_to(PACKAGE)) for p in MODULES])
 def test_imports_point_down(path):
-    part = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    part = _part([name.removesuffix(".py") for name in path.relative_to(PACKAGE).parts])
     if part in APART:
         assert _imports(path) <= APART[part]
     elif part in RANK and part != "cli":
@@ -119,6 +128,12 @@ def test_imports_point_down(path):
         allowed = {"launch"} if part == "api" else set()
         higher = {n for n in _imports(path) - allowed if n in APART or RANK[n] > RANK[part]}
         assert higher == set()
+
+
+def test_the_root_holds_what_users_import_and_no_other_module():
+    assert {path.name for path in PACKAGE.glob("*.py")} <= ROOT
+    of_rooms = {path.stem for room in ROOMS for path in (PACKAGE / room).glob("[!_]*.py")}
+    assert of_rooms <= RANK.keys()
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
@@ -168,7 +183,7 @@ def test_json_is_decoded_in_one_module_alone(path):
         r"|from (json|msgspec\.json|orjson|ujson) import .*"
     )
 
-    is_allowed = path == PACKAGE / "json_input.py"
+    is_allowed = path == PACKAGE / "base" / "json_input.py"
     assert is_allowed or not [text for text in used if decoders.fullmatch(text)]
 
 

@@ -11,15 +11,15 @@ import pytest
 from commands import DUAL, ROOT, gpuprof
 
 from gpuprof import read_profile
-from gpuprof.archive import RECORDING, pack
-from gpuprof.errors import (
+from gpuprof.base.errors import (
     CorruptFileError,
     EmptyRecordingError,
     GpuprofError,
     UnknownFormatError,
 )
-from gpuprof.manifest import Manifest, finish_manifest, read_manifest
+from gpuprof.base.manifest import Manifest, finish_manifest, read_manifest
 from gpuprof.readers.gpuprof.packed_run import INDEX, unpack
+from gpuprof.render.archive import RECORDING, pack
 from gpuprof.render.output import prepare
 
 TRACE = ROOT / "sample_logs" / "nsys" / "2023.4.4" / "synthetic-two-gpus-trace.csv"

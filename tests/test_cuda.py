@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from gpuprof import cuda
+from gpuprof.base import cuda
 
 
 @pytest.mark.parametrize(

@@ -21,9 +21,9 @@ from gpuprof.api.metrics import METRICS, PREFIX
 from gpuprof.cli import COMMANDS, PAGES, cli
 from gpuprof.cli.pages import TOPICS
 from gpuprof.comparisons.tables import TABLES
+from gpuprof.comparisons.variant_figures import VARIANTS
 from gpuprof.readers import all_readers, read_profile
 from gpuprof.render.listing import formats_table, unit_of
-from gpuprof.variant_figures import VARIANTS
 
 README = ROOT / "README.md"
 DOCS = ROOT / "gpuprof" / "docs"

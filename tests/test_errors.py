@@ -1,6 +1,6 @@
 import importlib.metadata
 
-from gpuprof.errors import install, one_of
+from gpuprof.base.errors import install, one_of
 
 
 def test_near_names_are_meant():

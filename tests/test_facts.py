@@ -3,7 +3,7 @@
 import pytest
 from recordings import trace
 
-from gpuprof import facts
+from gpuprof.model import facts
 
 STAGED = {"path": "staged", "process_id": 9, "correlation_id": 4}
 PROFILE = trace(

@@ -10,10 +10,10 @@ import duckdb
 import pytest
 from commands import ROOT, SINGLE
 
-from gpuprof.database import Database
-from gpuprof.errors import InputError
-from gpuprof.manifest import Manifest, finish_manifest
-from gpuprof.profile import Origin, Profile
+from gpuprof.base.errors import InputError
+from gpuprof.base.manifest import Manifest, finish_manifest
+from gpuprof.model.database import Database
+from gpuprof.model.profile import Origin, Profile
 from gpuprof.readers.nsys import report as nsys_rep
 from gpuprof.readers.sqlite import source as sqlite_source
 

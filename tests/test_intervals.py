@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.intervals import (
+from gpuprof.model.intervals import (
     NOTHING,
     Intervals,
     attribute,

@@ -5,8 +5,8 @@ import json
 import msgspec
 import pytest
 
-from gpuprof import json_input, json_values
-from gpuprof.json_input import JsonError, ShapeError
+from gpuprof.base import json_input, json_values
+from gpuprof.base.json_input import JsonError, ShapeError
 
 DEEP = "[" * 100_000 + "]" * 100_000
 # Below Python's own limit, so that a decoder makes objects of it.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpuprof import json_values
+from gpuprof.base import json_values
 
 
 @pytest.mark.parametrize(

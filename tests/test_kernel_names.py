@@ -8,7 +8,7 @@ from commands import CORPUS
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.kernel_names import short_name, short_names
+from gpuprof.base.kernel_names import short_name, short_names
 
 FILL = "void at::native::vectorized_elementwise_kernel<(int)4, at::native::FillFunctor<{}>>(int)"
 ABS = "void at::native::vectorized_elementwise_kernel<(int)4, at::native::AbsFunctor<float>>(int)"

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from gpuprof.errors import CorruptFileError, InputError
-from gpuprof.manifest import (
+from gpuprof.base.errors import CorruptFileError, InputError
+from gpuprof.base.manifest import (
     MANIFEST,
     UNFINISHED,
     Manifest,
@@ -120,7 +120,7 @@ def test_manifest_that_cannot_be_written_leaves_no_run(tmp_path, monkeypatch):
     def full(_descriptor):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("gpuprof.manifest.os.fsync", full)
+    monkeypatch.setattr("gpuprof.base.manifest.os.fsync", full)
     with pytest.raises(OSError, match="No space left"):
         finish_manifest(tmp_path, RUN)
     assert not (tmp_path / MANIFEST).exists()

@@ -1,6 +1,6 @@
 import pytest
 
-from gpuprof import nsight
+from gpuprof.base import nsight
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from secret_forms import FORMS, pieces_left
 
-from gpuprof.nsys_scrub import scrub
-from gpuprof.secrets import REMOVED
+from gpuprof.base.nsys_scrub import scrub
+from gpuprof.base.secrets import REMOVED
 
 PLANTED = "planted-text-7f3a"
 

@@ -7,14 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from recordings import kernel, trace
 
-from gpuprof import machine, schema
-from gpuprof.columns import Columns, Streamed, Tables
-from gpuprof.database import Database
-from gpuprof.errors import CorruptFileError, MissingTableError
-from gpuprof.labels import TIMING_ONLY
-from gpuprof.profile import Origin, Profile
-from gpuprof.selection import Selection
-from gpuprof.views import Select, StoredColumn, StoredRows, View
+from gpuprof.base import machine
+from gpuprof.base.errors import CorruptFileError, MissingTableError
+from gpuprof.base.labels import TIMING_ONLY
+from gpuprof.model import schema
+from gpuprof.model.columns import Columns, Streamed, Tables
+from gpuprof.model.database import Database
+from gpuprof.model.profile import Origin, Profile
+from gpuprof.model.selection import Selection
+from gpuprof.model.views import Select, StoredColumn, StoredRows, View
 
 ORIGIN = Origin(source=Path("train.txt"), reader="nvprof-text", tool="nvprof")
 TWO_KERNELS = schema.KERNELS.table(

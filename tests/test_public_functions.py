@@ -9,7 +9,7 @@ import pytest
 from commands import ROOT
 
 import gpuprof
-from gpuprof.manifest import MARKS, RUN_DIR_VARIABLE
+from gpuprof.base.manifest import MARKS, RUN_DIR_VARIABLE
 
 SINGLE = ROOT / "sample_logs" / "nvprof" / "published" / "single.txt"
 DUAL_LOG = SINGLE.with_name("dual.txt")

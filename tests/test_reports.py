@@ -8,11 +8,11 @@ from tensorflow_runs import copy as tensor_copy
 from tensorflow_runs import document, written
 
 from gpuprof.analyses import ANALYSES
-from gpuprof.errors import UsageError
-from gpuprof.profile import Origin, Profile
+from gpuprof.analyses.reports import cannot, report
+from gpuprof.base.errors import UsageError
+from gpuprof.model.profile import Origin, Profile
+from gpuprof.model.schema import BY_NAME
 from gpuprof.readers import read_profile
-from gpuprof.reports import cannot, report
-from gpuprof.schema import BY_NAME
 
 
 def test_every_analysis_has_a_place_in_every_report():
@@ -167,7 +167,8 @@ def test_a_recording_of_tensors_answers_with_them(tmp_path):
 
 def test_the_functions_are_public_even_after_their_modules_were_imported():
     code = (
-        "import gpuprof.comparisons, gpuprof.reports, gpuprof.cli.compare, gpuprof.cli.report;"
+        "import gpuprof.comparisons, gpuprof.analyses.reports, gpuprof.cli.compare;"
+        "import gpuprof.cli.report;"
         "print(callable(gpuprof.compare), callable(gpuprof.report))"
     )
     completed = subprocess.run(

@@ -2,7 +2,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from gpuprof import schema
+from gpuprof.model import schema
 
 
 def test_an_empty_table_has_all_columns():

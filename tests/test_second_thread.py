@@ -2,7 +2,7 @@
 
 import threading
 
-from gpuprof.second_thread import SecondThread
+from gpuprof.model.second_thread import SecondThread
 
 
 def test_tasks_are_done_in_their_order_and_urgent_ones_first():

@@ -18,7 +18,7 @@ from secret_forms import (
     pieces_left,
 )
 
-from gpuprof.secrets import ALLOWED, allowed_variables, masked_text, masked_words
+from gpuprof.base.secrets import ALLOWED, allowed_variables, masked_text, masked_words
 
 # Put together here, so that nobody's scanner takes them for real ones.
 HF = "hf_" + "aB3" * 11

@@ -5,9 +5,9 @@ import gc
 import pyarrow as pa
 import pytest
 
-from gpuprof import columns, engine, schema, sessions
-from gpuprof.profile import Origin, Profile
-from gpuprof.views import Select, StoredRows, View
+from gpuprof.model import columns, engine, schema, sessions
+from gpuprof.model.profile import Origin, Profile
+from gpuprof.model.views import Select, StoredRows, View
 
 KINDS = {"start": pa.int64(), "end": pa.int64(), "kind": pa.string()}
 

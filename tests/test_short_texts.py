@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.short_texts import shortened, shortened_apart
+from gpuprof.base.short_texts import shortened, shortened_apart
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import threading
 import duckdb
 import pytest
 
-from gpuprof.signals import handling, interrupting
+from gpuprof.base.signals import handling, interrupting
 
 
 def test_signals_are_taken_for_a_while_but_for_those_that_are_ignored():

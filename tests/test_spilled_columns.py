@@ -12,12 +12,12 @@ import pyarrow as pa
 import pytest
 from commands import ROOT, gpuprof
 
-from gpuprof import spilling
-from gpuprof.columns import Columns, Tables
-from gpuprof.errors import InputError, UsageError
-from gpuprof.profile import Profile
-from gpuprof.spilling import BUDGET, Spilled
-from gpuprof.views import Select, StoredColumn, StoredRows, View
+from gpuprof.base.errors import InputError, UsageError
+from gpuprof.model import spilling
+from gpuprof.model.columns import Columns, Tables
+from gpuprof.model.profile import Profile
+from gpuprof.model.spilling import BUDGET, Spilled
+from gpuprof.model.views import Select, StoredColumn, StoredRows, View
 from tests.test_profile import ORIGIN
 
 ROWS = 2 * spilling.BATCH_ROWS + 3
@@ -51,7 +51,7 @@ KINDS["share"] = pa.float64()
 STOPPED = """
 import os, tempfile
 from tests.test_spilled_columns import columns
-from gpuprof import signals
+from gpuprof.base import signals
 table = columns()
 table.load(["start", "end"])
 print(*os.listdir(tempfile.gettempdir()), flush=True)

@@ -10,7 +10,7 @@ import duckdb
 import pytest
 from commands import ROOT
 
-from gpuprof.profile import Origin, Profile
+from gpuprof.model.profile import Origin, Profile
 
 ORIGIN = Origin(source=Path("train.txt"), reader="nvprof-text", tool="nvprof")
 SORTED = "SELECT i, 2 * i AS j FROM range(5_000_000) t(i) ORDER BY hash(i)"
@@ -18,7 +18,7 @@ SORTED = "SELECT i, 2 * i AS j FROM range(5_000_000) t(i) ORDER BY hash(i)"
 STOPPED = """
 import os, tempfile
 from tests.test_spilling import SORTED, spilling
-from gpuprof import signals
+from gpuprof.base import signals
 rows = spilling().batches(SORTED)
 next(rows)
 print(*os.listdir(tempfile.gettempdir()), flush=True)

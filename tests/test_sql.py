@@ -6,8 +6,8 @@ import pytest
 from commands import CORPUS, ROOT, gpuprof
 from recordings import copy, kernel, trace
 
-from gpuprof import schema
-from gpuprof.errors import GpuprofError, MissingTableError, UsageError
+from gpuprof.base.errors import GpuprofError, MissingTableError, UsageError
+from gpuprof.model import schema
 from gpuprof.readers import read_profile
 from gpuprof.sql import query
 

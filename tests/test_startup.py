@@ -6,12 +6,12 @@ import sys
 import pytest
 from commands import ROOT
 
-from gpuprof import startup
 from gpuprof.__main__ import run
+from gpuprof.base import startup
 
 PROGRAM = """
 import atexit, sys, threading, time
-from gpuprof import startup
+from gpuprof.base import startup
 
 class Object:
     def __del__(self):

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from gpuprof.statistics import (
+from gpuprof.base.statistics import (
     adjusted,
     coverage,
     difference_interval,

@@ -16,8 +16,8 @@ from gpuprof.render.output import Output
 HOLDS = """
 import sys, time
 from pathlib import Path
-from gpuprof import signals
-from gpuprof.temporary_files import unfinished
+from gpuprof.base import signals
+from gpuprof.base.temporary_files import unfinished
 
 signals.remove_before_end()
 with unfinished(Path(sys.argv[1]), is_folder=sys.argv[2] == "folder") as draft:

@@ -1,6 +1,6 @@
 import pytest
 
-from gpuprof import units
+from gpuprof.base import units
 
 
 @pytest.mark.parametrize(

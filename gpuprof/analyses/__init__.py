@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Final
 
 from gpuprof.analyses.contract import Analysis
-from gpuprof.errors import UsageError, one_of
+from gpuprof.base.errors import UsageError, one_of
 
 # Name of an analysis -> its module here, which is imported when the analysis is asked for.
 ANALYSES: Final = {

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from gpuprof.analyses.merge import JobStates, Merge
-from gpuprof.profile import Profile
-from gpuprof.schema import Schema
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import Schema
 
-# Table -> names of columns, among them those of `gpuprof.facts`.
+# Table -> names of columns, among them those of `gpuprof.model.facts`.
 Reads = Mapping[str, frozenset[str]]
 
 

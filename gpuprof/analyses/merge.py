@@ -12,8 +12,8 @@ from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
-from gpuprof.profile import Profile, absent_ranks
-from gpuprof.schema import Schema
+from gpuprof.model.profile import Profile, absent_ranks
+from gpuprof.model.schema import Schema
 
 _Result = TypeVar("_Result")
 

@@ -9,12 +9,12 @@ from operator import index
 from typing import Any, Protocol, runtime_checkable
 
 from gpuprof.analyses.facts.parts import RecordingPart, part_of
+from gpuprof.base.errors import UsageError
+from gpuprof.base.units import duration_ns, instant_ns
 from gpuprof.comparisons import Recording as LabelledRecording
-from gpuprof.errors import UsageError
-from gpuprof.profile import Profile
+from gpuprof.model.profile import Profile
 from gpuprof.readers import read_profile
 from gpuprof.readers.inputs import AnyPath, is_path
-from gpuprof.units import duration_ns, instant_ns
 
 
 @runtime_checkable

@@ -7,10 +7,10 @@ from typing import Any, Final
 from gpuprof.analyses.facts.parts import RecordingPart
 from gpuprof.analyses.findings.bottom_line import ANALYSIS, BOTTOM_LINE
 from gpuprof.api.arguments import Recording, read
-from gpuprof.profile import Profile
-from gpuprof.schema import FLOAT, INT, Column
-from gpuprof.variant_figures import VARIANTS
-from gpuprof.variant_figures import metrics as recording_figures
+from gpuprof.comparisons.variant_figures import VARIANTS
+from gpuprof.comparisons.variant_figures import metrics as recording_figures
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import FLOAT, INT, Column
 
 # Before each key, so that trackers show them in a section of their own.
 PREFIX: Final = "gpuprof/"

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpuprof.api.arguments import Recording, Time, Variants, part, read
 from gpuprof.api.compare import ComparisonResult, compare
-from gpuprof.errors import UsageError
+from gpuprof.base.errors import UsageError
+from gpuprof.base.units import listed
 from gpuprof.readers.inputs import AnyPath, checked_path
 from gpuprof.render.charts import chart_named, drawn
 from gpuprof.render.charts.contract import Chart
 from gpuprof.render.charts.results import of_recording, of_times
 from gpuprof.render.contract import COMPARISON, RECORDING, SWEEP
-from gpuprof.units import listed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,7 +8,9 @@ from typing import Any, Final
 from gpuprof.api.arguments import Time, program_words, say, time_ns
 from gpuprof.api.report import ReportResult, report
 from gpuprof.api.result import Shown
-from gpuprof.errors import RecordError, StoppedError, UsageError
+from gpuprof.base.errors import RecordError, StoppedError, UsageError
+from gpuprof.base.manifest import PROGRAM_LOG, Manifest, repeats
+from gpuprof.base.signals import STATUS as STOPPED
 from gpuprof.launch import AUTO
 from gpuprof.launch.contract import Program
 from gpuprof.launch.recording import Options, Outcome
@@ -16,11 +18,9 @@ from gpuprof.launch.recording import record as record_once
 from gpuprof.launch.repeating import Repeats, record_repeatedly
 from gpuprof.launch.run.program import executable, module, script
 from gpuprof.launch.run.window import CaptureWindow, parse_epochs
-from gpuprof.manifest import PROGRAM_LOG, Manifest, repeats
 from gpuprof.readers.inputs import AnyPath
 from gpuprof.render.notebook.run import run_summary
 from gpuprof.render.notebook.summary import Summary
-from gpuprof.signals import STATUS as STOPPED
 
 _PROGRAMS: Final = {"-m": module, "--": executable}
 

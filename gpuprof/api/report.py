@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from gpuprof import reports
-from gpuprof.analyses import all_analyses, analysis_named
+from gpuprof.analyses import all_analyses, analysis_named, reports
 from gpuprof.api.arguments import Recording, Time, part, read
 from gpuprof.api.result import Result
 from gpuprof.api.tables import Tables
-from gpuprof.errors import UsageError
-from gpuprof.profile import Origin, Profile, to_frame
+from gpuprof.base.errors import UsageError
+from gpuprof.model.profile import Origin, Profile, to_frame
 from gpuprof.render.contract import RECORDING
 from gpuprof.render.notebook.report import bottom_line, report_summary
 from gpuprof.render.notebook.summary import Summary

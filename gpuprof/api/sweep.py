@@ -12,7 +12,7 @@ import pyarrow as pa
 from gpuprof.api.arguments import program_words, say
 from gpuprof.api.result import Result
 from gpuprof.api.tables import Tables
-from gpuprof.errors import StoppedError, UsageError, one_of
+from gpuprof.base.errors import StoppedError, UsageError, one_of
 from gpuprof.launch import check_recorder, check_system
 from gpuprof.readers.inputs import AnyPath
 from gpuprof.render.notebook.summary import Summary

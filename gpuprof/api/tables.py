@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from gpuprof.errors import TableNameError, one_of
-from gpuprof.profile import to_frame
+from gpuprof.base.errors import TableNameError, one_of
+from gpuprof.model.profile import to_frame
 
 if TYPE_CHECKING:
     import pandas as pd

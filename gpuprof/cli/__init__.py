@@ -10,9 +10,10 @@ from typing import Final, NoReturn
 
 import click
 
-from gpuprof import __version__, signals, startup
+from gpuprof import __version__
+from gpuprof.base import signals, startup
+from gpuprof.base.errors import GpuprofError
 from gpuprof.cli.partial import status_of
-from gpuprof.errors import GpuprofError
 
 # Command name -> "module:function"; imported when the command runs, so that --help stays fast.
 COMMANDS: Final[dict[str, str]] = {

@@ -54,7 +54,7 @@ def table_names(_context: click.Context, _option: click.Parameter, start: str) -
 
 def data_table_names(_context: click.Context, _option: click.Parameter, start: str) -> list[str]:
     """Names of a recording's own tables that begin so."""
-    from gpuprof.schema import BY_NAME  # noqa: PLC0415 - start-up time of --help
+    from gpuprof.model.schema import BY_NAME  # noqa: PLC0415 - start-up time of --help
 
     return _beginning(start, BY_NAME)
 

@@ -7,13 +7,13 @@ from typing import Final
 
 import click
 
+from gpuprof.base.errors import check_no_foreign_files
 from gpuprof.cli.options import (
     reading_options,
     recording_argument,
     recording_output_options,
 )
 from gpuprof.cli.progress import reading
-from gpuprof.errors import check_no_foreign_files
 
 _ENDS_OF_FOLDERS: Final = ("/", os.sep)
 _SUFFIXES_OF_DATA_SETS: Final = (".json", ".parquet")

@@ -5,16 +5,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from gpuprof.errors import InputError, UsageError
+from gpuprof.base.errors import InputError, UsageError
+from gpuprof.base.units import counted, listed
 from gpuprof.jobs.settings import Settings
-from gpuprof.units import counted, listed
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from gpuprof.analyses.reports import Report
     from gpuprof.jobs.contract import Outcome, Partial
-    from gpuprof.profile import UnreadFiles
-    from gpuprof.reports import Report
+    from gpuprof.model.profile import UnreadFiles
 
 # So few files are read as fast by one process, which keeps all columns and answers all questions.
 MOST_JOINED: Final = 16
@@ -133,7 +133,7 @@ class JobResult:
     @property
     def unread(self) -> "UnreadFiles":
         """The files that could not be read."""
-        from gpuprof.profile import UnreadFiles  # noqa: PLC0415 - start-up time
+        from gpuprof.model.profile import UnreadFiles  # noqa: PLC0415 - start-up time
 
         faults = (fault for fault in self.outcome.faults if not fault.is_empty)
         failures = tuple((fault.path, fault.reason) for fault in faults)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from gpuprof.base.errors import UsageError
+from gpuprof.base.units import duration_ns, instant_ns, parse_decimal_bytes
 from gpuprof.cli.completion import named_charts, recordings
-from gpuprof.errors import UsageError
-from gpuprof.units import duration_ns, instant_ns, parse_decimal_bytes
 
 if TYPE_CHECKING:
     from gpuprof.render.contract import Page

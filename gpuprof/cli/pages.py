@@ -15,8 +15,8 @@ from rich.table import Table
 from rich.text import Text
 from rich.theme import Theme
 
+from gpuprof.base.errors import UsageError, one_of
 from gpuprof.cli import PAGES
-from gpuprof.errors import UsageError, one_of
 
 if TYPE_CHECKING:
     from gpuprof.render.contract import Page

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import click
 
-from gpuprof.units import counted
+from gpuprof.base.units import counted
 
 if TYPE_CHECKING:
-    from gpuprof.profile import UnreadFiles
+    from gpuprof.model.profile import UnreadFiles
 
 PARTIAL: Final = 4
 # What the contexts of a command share: the files that are missing from its result.

@@ -9,13 +9,13 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from gpuprof.short_texts import cut, shortened
-from gpuprof.signals import interruptible
-from gpuprof.units import counted, format_bytes, format_count
+from gpuprof.base.short_texts import cut, shortened
+from gpuprof.base.signals import interruptible
+from gpuprof.base.units import counted, format_bytes, format_count
 
 if TYPE_CHECKING:
     from gpuprof.jobs.engine import Standing
-    from gpuprof.profile import Profile
+    from gpuprof.model.profile import Profile
     from gpuprof.readers.remote import Fetch
 
 # Work that is done sooner needs no word.

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from gpuprof.base.units import counted
 from gpuprof.cli.options import folder_option, in_order, parsed, time_option
 from gpuprof.launch import AUTO, RECORDERS
-from gpuprof.units import counted
 
 if TYPE_CHECKING:
     from gpuprof.launch.recording import Outcome
@@ -178,7 +178,7 @@ def _tell(outcome: "Outcome", first: str = "") -> int:
         outcome: What was recorded.
         first: Of several runs in its folder, the one to look at.
     """
-    from gpuprof.labels import TIMING_ONLY  # noqa: PLC0415 - start-up time of --help
+    from gpuprof.base.labels import TIMING_ONLY  # noqa: PLC0415 - start-up time of --help
 
     folder, manifest = outcome
     for warning in manifest.warnings:

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from gpuprof.base.units import counted
 from gpuprof.cli.completion import recordings, table_names
 from gpuprof.cli.jobs import apart_of, job_of, job_result
 from gpuprof.cli.options import (
@@ -21,7 +22,6 @@ from gpuprof.cli.options import (
 )
 from gpuprof.cli.progress import reading, watched
 from gpuprof.jobs.settings import Settings
-from gpuprof.units import counted
 
 
 @click.command(name="report", no_args_is_help=True)
@@ -96,11 +96,11 @@ def command(  # noqa: PLR0913, PLR0915 - one parameter per option, and what each
     """  # noqa: D301 - click reads the escape
     from gpuprof.analyses import ANALYSES, all_analyses  # noqa: PLC0415 - start-up time of --help
     from gpuprof.analyses.facts.parts import RecordingPart, part_of  # noqa: PLC0415
+    from gpuprof.analyses.reports import OVERVIEW, report  # noqa: PLC0415
     from gpuprof.render import renderer_named  # noqa: PLC0415
     from gpuprof.render.contract import RECORDING  # noqa: PLC0415
     from gpuprof.render.further_outputs import further_outputs  # noqa: PLC0415
     from gpuprof.render.output import prepare  # noqa: PLC0415
-    from gpuprof.reports import OVERVIEW, report  # noqa: PLC0415
 
     chosen_part = RecordingPart(**part)
     target = prepare(output, is_forced=force, inputs=files)

@@ -7,8 +7,8 @@ from typing import Final
 
 import click
 
+from gpuprof.base.units import counted
 from gpuprof.cli.options import folder_option, pairs, room, tables_format_option, wide_option
-from gpuprof.units import counted
 
 _Pairs = tuple[tuple[str, str], ...]
 _pairs: Final = partial(pairs, may_be_empty=True)
@@ -79,7 +79,7 @@ def command(  # noqa: PLR0913 - one per option
         --baseline placement=single -- \\
         train.py --placement {placement} --batch {batch}
     """  # noqa: D301 - click reads the escape
-    from gpuprof.labels import TIMING_ONLY  # noqa: PLC0415
+    from gpuprof.base.labels import TIMING_ONLY  # noqa: PLC0415
     from gpuprof.launch import check_recorder, check_system  # noqa: PLC0415 - start-up time of --help
     from gpuprof.render.output import write_stdout  # noqa: PLC0415
     from gpuprof.render.sweep import save, sweep_text  # noqa: PLC0415

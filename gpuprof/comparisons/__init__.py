@@ -11,6 +11,7 @@ from numbers import Real
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from gpuprof.base.errors import UsageError
 from gpuprof.comparisons.judge.certainty import EXACT, UNKNOWN
 from gpuprof.comparisons.judge.outcomes import (
     CALLS,
@@ -58,6 +59,7 @@ from gpuprof.comparisons.tables import (
     SPLIT,
     UNCOMPARED,
 )
+from gpuprof.comparisons.variant_figures import VARIANTS
 from gpuprof.comparisons.words.cases import Case
 from gpuprof.comparisons.words.notes import (
     have_own_steps,
@@ -66,9 +68,7 @@ from gpuprof.comparisons.words.notes import (
     without_idle_times,
 )
 from gpuprof.comparisons.words.verdicts import headline, in_brief, unequal_work, verdict
-from gpuprof.errors import UsageError
-from gpuprof.profile import Profile
-from gpuprof.variant_figures import VARIANTS
+from gpuprof.model.profile import Profile
 
 __all__ = ["Comparison", "Recording", "comparison", "labelled"]
 

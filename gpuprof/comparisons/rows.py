@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from gpuprof.schema import Schema
+from gpuprof.model.schema import Schema
 
 
 class Difference(NamedTuple):

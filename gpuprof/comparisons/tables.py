@@ -4,8 +4,8 @@ from functools import partial
 from typing import Final
 
 from gpuprof.analyses.totals.activity_summary import SHORT_NAME
-from gpuprof.schema import FLAG, FLOAT, INT, TEXT, Column, Kind, Schema
-from gpuprof.variant_figures import VARIANTS
+from gpuprof.comparisons.variant_figures import VARIANTS
+from gpuprof.model.schema import FLAG, FLOAT, INT, TEXT, Column, Kind, Schema
 
 # The unit of figures of any metric: that of the metric in the same row.
 AS_THE_METRIC: Final = "as the metric"

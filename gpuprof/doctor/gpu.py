@@ -1,8 +1,8 @@
 """Checks of the GPUs, their driver, the links between them and access to their counters."""
 
+from gpuprof.base.units import format_bytes
 from gpuprof.doctor.finding import Finding, in_words
 from gpuprof.doctor.machine import VISIBLE, Machine
-from gpuprof.units import format_bytes
 
 
 def driver(machine: Machine) -> Finding:

@@ -10,7 +10,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Final
 
-from gpuprof import native, nsight
+from gpuprof import native
+from gpuprof.base import nsight
 from gpuprof.doctor.machine import INJECTIONS, PACKAGES, VISIBLE, Machine
 from gpuprof.launch import all_recorders
 from gpuprof.launch.contract import Program

@@ -2,9 +2,9 @@
 
 from typing import Final
 
+from gpuprof.base.units import format_bytes
 from gpuprof.doctor.finding import Finding
 from gpuprof.doctor.machine import Machine
-from gpuprof.units import format_bytes
 
 _HIGHEST_PARANOID: Final = 2
 _TOO_LITTLE_BYTES: Final = 1_000_000_000

@@ -2,9 +2,9 @@
 
 from typing import Final
 
+from gpuprof.base.errors import install
 from gpuprof.doctor.finding import Finding, numbers
 from gpuprof.doctor.machine import FRAMEWORKS, Machine
-from gpuprof.errors import install
 
 # From this version on, nsys 2023.4 keeps no range of the package.
 _NVTX_TOO_NEW: Final = (0, 2, 12)

@@ -2,9 +2,9 @@
 
 from typing import Final
 
+from gpuprof.base.errors import install
 from gpuprof.doctor.finding import Finding, in_words, numbers
 from gpuprof.doctor.machine import INJECTIONS, Machine
-from gpuprof.errors import install
 from gpuprof.launch.recorders.nsys import incompatibility
 from gpuprof.launch.recorders.nvprof import NEWEST_COMPUTE_CAPABILITY
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Self
 
-from gpuprof.errors import GpuprofError, MissingToolError, install
+from gpuprof.base.errors import GpuprofError, MissingToolError, install
 from gpuprof.jobs.backend import Loss
 from gpuprof.jobs.contract import Work
 from gpuprof.jobs.plan import Task

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from gpuprof import __version__, machine
-from gpuprof.errors import GpuprofError, UsageError
+from gpuprof import __version__
+from gpuprof.base import machine
+from gpuprof.base.errors import GpuprofError, UsageError
 from gpuprof.jobs.backend import Backend, Loss
 from gpuprof.jobs.contract import Fault, JobFile, Outcome, Work
 from gpuprof.jobs.packing import unpack

@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from gpuprof.errors import GpuprofError, InputError
+from gpuprof.base.errors import GpuprofError, InputError
 from gpuprof.jobs.contract import JobFile
 from gpuprof.readers import inputs, lists, read_profile, recording_files
 from gpuprof.readers.gpuprof import data_set, run_folder

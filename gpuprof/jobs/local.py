@@ -11,14 +11,15 @@ import tempfile
 import threading
 from typing import Final, Self
 
-from gpuprof import machine, spilling
-from gpuprof.errors import GpuprofError
+from gpuprof.base import machine
+from gpuprof.base.errors import GpuprofError
 from gpuprof.jobs.backend import Loss
 from gpuprof.jobs.contract import Work
 from gpuprof.jobs.memory import check_measurable, memory_bytes
 from gpuprof.jobs.plan import Task
 from gpuprof.jobs.process import Worker
 from gpuprof.jobs.task import TaskResult
+from gpuprof.model import spilling
 
 _WATCH_S: Final = 0.05
 # Columns may take as much of the limit as of a machine's memory.

@@ -4,7 +4,7 @@ import importlib.util
 from pathlib import Path
 from typing import Final
 
-from gpuprof.errors import MissingToolError
+from gpuprof.base.errors import MissingToolError
 
 _STATUS: Final = "/proc/{}/status"
 # What a process reads through the page cache is not its own.

@@ -14,23 +14,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gpuprof import schema
 from gpuprof.analyses.contract import Analysis
 from gpuprof.analyses.facts.hosts import names_of_job
 from gpuprof.analyses.merge import FILE_PLACE, JobStates
+from gpuprof.analyses.reports import OF_COLLECTIVES, OF_RANKS, Report, missing_notes
 from gpuprof.analyses.time.ranks import early_ends_of_job
 from gpuprof.analyses.transfers.clock_offsets import clock_notes_of_job
-from gpuprof.errors import InputError
-from gpuprof.intervals import Int64s
+from gpuprof.base.errors import InputError
+from gpuprof.base.units import listed
 from gpuprof.jobs.contract import Partial
 from gpuprof.jobs.partial import FILES, NOTES, SMALL_TABLES, analyses_of, states_of
-from gpuprof.profile import Origin
+from gpuprof.model import schema
+from gpuprof.model.intervals import Int64s
+from gpuprof.model.profile import Origin
+from gpuprof.model.schema import Kind, Schema
 from gpuprof.readers import READERS, reader_named
 from gpuprof.readers.job_notes import notes_of_files
 from gpuprof.readers.job_numbers import JobNumbers, Numbers, ranks_of_names
-from gpuprof.reports import OF_COLLECTIVES, OF_RANKS, Report, missing_notes
-from gpuprof.schema import Kind, Schema
-from gpuprof.units import listed
 
 _DEVICE_COLUMNS: Final = ("device_id", "src_device_id", "dst_device_id", "peer_device_id")
 _DEVICE_IN_TEXT: Final = re.compile(r"\bdevice (\d+)\b")

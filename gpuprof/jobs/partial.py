@@ -10,17 +10,17 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from gpuprof import schema
 from gpuprof.analyses import LONG, analysis_named
 from gpuprof.analyses.contract import Analysis, reads
 from gpuprof.analyses.merge import FILE_PLACE, State
-from gpuprof.errors import UsageError
+from gpuprof.analyses.reports import notes_of
+from gpuprof.base.errors import UsageError
 from gpuprof.jobs.contract import JobFile, Partial
-from gpuprof.profile import Profile
+from gpuprof.model import schema
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import Schema
 from gpuprof.readers import read_profile
 from gpuprof.readers.merged_ranks import file_of
-from gpuprof.reports import notes_of
-from gpuprof.schema import Schema
 
 # Table of each file, and tables of the data model that are small and stay those of their files.
 FILES: Final = "files"
@@ -56,7 +56,7 @@ class ReportWork:
 
     Args:
         names: The tables that are asked for, as ``--table`` takes them.
-        skip_steps: As `gpuprof.profile.Profile` has it.
+        skip_steps: As `gpuprof.model.profile.Profile` has it.
         reader: Name of the format; None where it is to be found.
     """
 

@@ -15,12 +15,12 @@ from typing import Final
 import pyarrow as pa
 
 from gpuprof import __version__
-from gpuprof.errors import OutputError
+from gpuprof.base.errors import OutputError
+from gpuprof.base.temporary_files import removed_at_exit
 from gpuprof.jobs.contract import Fault
 from gpuprof.jobs.packing import pack, unpack
 from gpuprof.jobs.plan import Task
 from gpuprof.jobs.task import TaskResult
-from gpuprof.temporary_files import removed_at_exit
 
 _SUFFIX: Final = ".partial"
 _CHECKSUM_BYTES: Final = hashlib.sha256().digest_size

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from gpuprof import __version__, sessions
-from gpuprof.errors import (
+from gpuprof import __version__
+from gpuprof.base.errors import (
     CorruptFileError,
     EmptyRecordingError,
     GpuprofError,
@@ -18,6 +18,7 @@ from gpuprof.jobs.files import has_changed
 from gpuprof.jobs.memory import peak_bytes
 from gpuprof.jobs.packing import pack
 from gpuprof.jobs.plan import Node, Task, Tree
+from gpuprof.model import sessions
 from gpuprof.readers import inputs
 
 # Faults of the content: the same file has them every time.

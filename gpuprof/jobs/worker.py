@@ -11,7 +11,7 @@ import sys
 import threading
 from typing import IO, Any, Final
 
-from gpuprof import signals, startup
+from gpuprof.base import signals, startup
 from gpuprof.jobs.task import run_task
 
 # The first answer, before any task.

@@ -7,7 +7,7 @@ import platform
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-from gpuprof.errors import RecordError, UsageError, one_of
+from gpuprof.base.errors import RecordError, UsageError, one_of
 
 if TYPE_CHECKING:
     from gpuprof.launch.contract import Recorder

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from gpuprof.errors import MissingToolError, UsageError
+from gpuprof.base.errors import MissingToolError, UsageError
 from gpuprof.launch import AUTO
 from gpuprof.launch.contract import Program, Recorder
 from gpuprof.launch.run.gpus import gpus, why_no_gpu

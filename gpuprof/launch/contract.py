@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gpuprof.errors import RecordError
+from gpuprof.base.errors import RecordError
 from gpuprof.launch.run.window import WHOLE_RUN, CaptureWindow
 
 

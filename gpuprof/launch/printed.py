@@ -4,7 +4,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from gpuprof.errors import UsageError
+from gpuprof.base.errors import UsageError
 from gpuprof.launch import AUTO, all_recorders
 from gpuprof.launch.choice import named
 from gpuprof.launch.contract import LaunchedRun, Program

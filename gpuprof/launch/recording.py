@@ -15,8 +15,19 @@ from types import FrameType
 from typing import Final, NamedTuple, Self
 
 from gpuprof import __version__
-from gpuprof.errors import OutputError
-from gpuprof.labels import TIMING_ONLY
+from gpuprof.base.errors import OutputError
+from gpuprof.base.labels import TIMING_ONLY
+from gpuprof.base.manifest import (
+    PROGRAM_LOG,
+    RECORDER_LOG,
+    RUN_DIR_VARIABLE,
+    Manifest,
+    begin_manifest,
+    finish_manifest,
+)
+from gpuprof.base.secrets import allowed_variables, make_private, masked_text, masked_words
+from gpuprof.base.signals import handling
+from gpuprof.base.units import NS_PER_S
 from gpuprof.launch import AUTO, all_recorders, check_system
 from gpuprof.launch.choice import chosen
 from gpuprof.launch.contract import Ended, LaunchedRun, Program, Recorded, Recorder
@@ -29,17 +40,6 @@ from gpuprof.launch.run.program import environment_of
 from gpuprof.launch.run.provenance import driver_versions, git_state, packages
 from gpuprof.launch.run.signals import SAVING_SECONDS, kill_processes_of
 from gpuprof.launch.run.window import WHOLE_RUN, CaptureWindow, check_window
-from gpuprof.manifest import (
-    PROGRAM_LOG,
-    RECORDER_LOG,
-    RUN_DIR_VARIABLE,
-    Manifest,
-    begin_manifest,
-    finish_manifest,
-)
-from gpuprof.secrets import allowed_variables, make_private, masked_text, masked_words
-from gpuprof.signals import handling
-from gpuprof.units import NS_PER_S
 
 _ATTEMPTS: Final = 2
 _BLOCK_BYTES: Final = 4096

@@ -13,14 +13,14 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-from gpuprof.labels import TIMING_ONLY
+from gpuprof.base.labels import TIMING_ONLY
+from gpuprof.base.manifest import Manifest, finish_manifest, read_manifest
 from gpuprof.launch import all_recorders
 from gpuprof.launch.choice import chosen
 from gpuprof.launch.contract import Program, Recorder
 from gpuprof.launch.recording import Options, Outcome, record
 from gpuprof.launch.run.folder import check_folder, claimed, default_folder, make_folder
 from gpuprof.launch.run.window import WHOLE_RUN
-from gpuprof.manifest import Manifest, finish_manifest, read_manifest
 
 RECORDED: Final = "run"
 PLAIN: Final = "plain"

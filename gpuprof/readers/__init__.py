@@ -11,8 +11,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from gpuprof import borders, schema
-from gpuprof.errors import (
+from gpuprof.base.errors import (
     CorruptFileError,
     EmptyRecordingError,
     GpuprofError,
@@ -21,13 +20,14 @@ from gpuprof.errors import (
     UsageError,
     one_of,
 )
-from gpuprof.profile import Profile, UnreadFiles
+from gpuprof.base.units import counted
+from gpuprof.model import borders, schema
+from gpuprof.model.profile import Profile, UnreadFiles
 from gpuprof.readers import inputs, lists, sections
 from gpuprof.readers.contract import HEAD_BYTES, Reader
 from gpuprof.readers.inputs import Address, AnyPath
 from gpuprof.readers.job_notes import left_out
 from gpuprof.readers.sqlite.source import MAGIC
-from gpuprof.units import counted
 
 # Name of a format -> its module here, which is imported when a file may be of it.
 READERS: Final = {
@@ -77,7 +77,7 @@ def read_profile(
             its number (from 1), its process, or a part of its name; ``all`` adds them up.
 
     Returns:
-        The recording. Its ``tables`` are DataFrames by name (see `gpuprof.schema`), times in
+        The recording. Its ``tables`` are DataFrames by name (see `gpuprof.model.schema`), times in
         integer nanoseconds, sizes in bytes, NA where unknown.
 
     Raises:
@@ -355,8 +355,8 @@ def find_reader(path: Path) -> Reader:
 
 
 def _nothing_in(place: Path) -> UnknownFormatError:
-    from gpuprof.manifest import repeats  # noqa: PLC0415 - start-up time
-    from gpuprof.sweep_cells import cell_runs, cells_of, is_sweep  # noqa: PLC0415
+    from gpuprof.base.manifest import repeats  # noqa: PLC0415 - start-up time
+    from gpuprof.base.sweep_cells import cell_runs, cells_of, is_sweep  # noqa: PLC0415
 
     if is_sweep(place):
         msg = f"{place} is a sweep of {counted(len(cells_of(place)), 'cell', 'cells')}"

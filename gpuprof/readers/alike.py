@@ -11,10 +11,10 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from gpuprof.columns import Kinds, Streamed, Table, Tables, Window
-from gpuprof.profile import Profile
-from gpuprof.spilling import BATCH_ROWS
-from gpuprof.views import View
+from gpuprof.model.columns import Kinds, Streamed, Table, Tables, Window
+from gpuprof.model.profile import Profile
+from gpuprof.model.spilling import BATCH_ROWS
+from gpuprof.model.views import View
 
 
 class Recordings:

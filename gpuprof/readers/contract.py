@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from gpuprof.profile import Profile
+from gpuprof.model.profile import Profile
 
 HEAD_BYTES: Final = 64 * 1024
 

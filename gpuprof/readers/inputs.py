@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import IO, Any, Final, TypeGuard
 
-from gpuprof.errors import ROOM, InputError
+from gpuprof.base.errors import ROOM, InputError
 
 STDIN: Final = "-"
 

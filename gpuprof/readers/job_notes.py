@@ -6,8 +6,8 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from gpuprof.profile import absent_ranks
-from gpuprof.units import counted, listed
+from gpuprof.base.units import counted, listed
+from gpuprof.model.profile import absent_ranks
 
 # Of files with one reason, or of ranks with several files, so many are named.
 _MOST_NAMED: Final = 3

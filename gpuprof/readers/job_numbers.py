@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Final, Generic, Protocol, TypeVar
 
-from gpuprof import schema
+from gpuprof.model import schema
 from gpuprof.readers.job_notes import FileOfJob, job_notes
 
 _RANK_IN_NAME: Final = re.compile(r"(?:rank|worker)[-_.]?(\d+)", re.IGNORECASE)

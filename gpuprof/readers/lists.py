@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from gpuprof.errors import InputError
+from gpuprof.base.errors import InputError
 from gpuprof.readers import inputs
 
 _MARK: Final = "@"

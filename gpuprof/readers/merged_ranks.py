@@ -23,19 +23,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gpuprof import schema, spilling
-from gpuprof.columns import Columns, Kinds, Streamed, Table, Tables, Window
-from gpuprof.cuda import UNKNOWN
-from gpuprof.errors import InputError
-from gpuprof.profile import Profile, RankRecording
+from gpuprof.base.cuda import UNKNOWN
+from gpuprof.base.errors import InputError
+from gpuprof.model import schema, spilling
+from gpuprof.model.columns import Columns, Kinds, Streamed, Table, Tables, Window
+from gpuprof.model.profile import Profile, RankRecording
+from gpuprof.model.spilling import BATCH_ROWS
+from gpuprof.model.views import Select, StoredColumn, StoredRows, View, names_of
 from gpuprof.readers.alike import Recordings
 from gpuprof.readers.common.changes import changed
 from gpuprof.readers.common.compact_columns import arrow, narrow_column
 from gpuprof.readers.common.threads import in_turn
 from gpuprof.readers.job_notes import notes_of_files
 from gpuprof.readers.job_numbers import JobNumbers, Numbers, ranks_of_names
-from gpuprof.spilling import BATCH_ROWS
-from gpuprof.views import Select, StoredColumn, StoredRows, View, names_of
 
 _DEVICE_COLUMNS: Final = ("device_id", "src_device_id", "dst_device_id")
 _EXTENT_COLUMNS: Final = ("end_ns", "process_id", *_DEVICE_COLUMNS)

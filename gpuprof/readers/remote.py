@@ -13,10 +13,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
-from gpuprof.errors import ROOM, GpuprofError, InputError, MissingToolError, install
+from gpuprof.base.errors import ROOM, GpuprofError, InputError, MissingToolError, install
+from gpuprof.base.units import counted, format_bytes
 from gpuprof.readers import inputs
 from gpuprof.readers.inputs import Address
-from gpuprof.units import counted, format_bytes
 
 # Must stay free on the drive of the copies.
 _SPARE_BYTES: Final = 1 << 28

@@ -7,9 +7,9 @@ same time, are one recording.
 from dataclasses import replace
 from typing import Final
 
-from gpuprof.errors import InputError, UsageError
-from gpuprof.profile import Profile, Section
-from gpuprof.units import counted, say_ns
+from gpuprof.base.errors import InputError, UsageError
+from gpuprof.base.units import counted, say_ns
+from gpuprof.model.profile import Profile, Section
 
 ALL: Final = "all"
 _TRACES: Final = ("kernels", "memcpys", "memsets", "api_calls")

@@ -15,13 +15,14 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from gpuprof import cuda, schema
-from gpuprof.errors import CorruptFileError, EmptyRecordingError
-from gpuprof.json_values import Scalar, integer, text
-from gpuprof.profile import Origin, Profile
+from gpuprof.base import cuda
+from gpuprof.base.errors import CorruptFileError, EmptyRecordingError
+from gpuprof.base.json_values import Scalar, integer, text
+from gpuprof.base.units import NS_PER_US
+from gpuprof.model import schema
+from gpuprof.model.profile import Origin, Profile
 from gpuprof.readers.common import gunzip, json_events
 from gpuprof.readers.contract import Reader
-from gpuprof.units import NS_PER_US
 
 _LANE: Final = re.compile(r"/device:GPU:(\d{1,4})/(memcpy|stream:(\d{1,18})) Compute$")
 _MEMCPY: Final = re.compile(r"^MEMCPY(\w+)$")

@@ -8,12 +8,12 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from gpuprof import units
 from gpuprof.analyses import analysis_named
 from gpuprof.analyses.facts.hosts import NO_NAMES, DeviceNames
-from gpuprof.kernel_names import short_names
-from gpuprof.labels import label
-from gpuprof.schema import PROCESS_BITS, TEXT, Column, Kind, texts
+from gpuprof.base import units
+from gpuprof.base.kernel_names import short_names
+from gpuprof.base.labels import label
+from gpuprof.model.schema import PROCESS_BITS, TEXT, Column, Kind, texts
 
 _PIECES: Final = re.compile(r"[^-_/.,:<( ]*(?:\.\.|::|[-_/.,:<( ])?")
 # Long words of labels, with the places where a hyphen may break them.

@@ -6,18 +6,18 @@ from functools import cached_property
 from itertools import chain
 from typing import Final
 
-from gpuprof import units
+from gpuprof.base import units
+from gpuprof.base.labels import label
+from gpuprof.base.units import capital
 from gpuprof.comparisons import Comparison
 from gpuprof.comparisons.measure.difference_parts import ORDER
 from gpuprof.comparisons.measure.phase_names import in_quotes
+from gpuprof.comparisons.variant_figures import VARIANTS
 from gpuprof.comparisons.words.cases import NEW, REMOVED
-from gpuprof.labels import label
+from gpuprof.model.schema import Kind
 from gpuprof.render.cells import cell, clean, percent, signed_ns, without_common_ends
 from gpuprof.render.contract import Row
 from gpuprof.render.overview import Grid
-from gpuprof.schema import Kind
-from gpuprof.units import capital
-from gpuprof.variant_figures import VARIANTS
 
 # Metric -> its name for people; these are the rows of a comparison.
 _METRIC_NAMES: Final = {

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pyarrow as pa
 
-from gpuprof import units
+from gpuprof.base import units
 from gpuprof.comparisons import Comparison
 from gpuprof.render.cells import clean, percent, signed_ns, with_one_name
 from gpuprof.render.contract import Row

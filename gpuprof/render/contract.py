@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
+    from gpuprof.analyses.reports import Report
     from gpuprof.comparisons import Comparison
-    from gpuprof.reports import Report
 
 Row = dict[str, Any]
 # What a chart is about: one recording, a comparison of several, or a table of measured times.

@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from gpuprof.analyses.reports import Report
 from gpuprof.render.cells import clean
 from gpuprof.render.contract import Page, Renderer
-from gpuprof.reports import Report
 
 if TYPE_CHECKING:
     from gpuprof.comparisons import Comparison

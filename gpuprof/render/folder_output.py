@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpuprof.errors import OutputError
+from gpuprof.base.errors import OutputError
+from gpuprof.base.temporary_files import give_usual_mode, put, unfinished
 from gpuprof.render.output import check_is_here
-from gpuprof.temporary_files import give_usual_mode, put, unfinished
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from gpuprof.render.output import Output, check_apart, prepare
 
 if TYPE_CHECKING:
+    from gpuprof.analyses.reports import Report
     from gpuprof.comparisons import Comparison
-    from gpuprof.profile import Profile
+    from gpuprof.model.profile import Profile
     from gpuprof.render.charts.drawing import Drawing
-    from gpuprof.reports import Report
 
 
 class FurtherOutputs(NamedTuple):

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from gpuprof.analyses.reports import FORMAT_VERSION, Report
+from gpuprof.model.schema import INT
 from gpuprof.render.cells import CONTROL
 from gpuprof.render.contract import Page, Renderer
-from gpuprof.reports import FORMAT_VERSION, Report
-from gpuprof.schema import INT
 
 if TYPE_CHECKING:
     from gpuprof.comparisons import Comparison
@@ -85,7 +85,7 @@ def _by_metric(table: pa.Table) -> dict[str, dict[str, dict[str, Any]]]:
 
 
 def _as_integer(metric: str, name: str, value: float | None) -> float | None:
-    from gpuprof.variant_figures import VARIANTS  # noqa: PLC0415 - of comparisons alone
+    from gpuprof.comparisons.variant_figures import VARIANTS  # noqa: PLC0415 - of comparisons alone
 
     is_whole = VARIANTS.columns[metric].dtype == INT and name not in _NEVER_WHOLE
     return int(value) if value is not None and is_whole and value == int(value) else value

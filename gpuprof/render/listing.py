@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from gpuprof import facts
 from gpuprof.analyses.contract import Analysis
+from gpuprof.base.units import counted, format_bytes
+from gpuprof.model import facts
+from gpuprof.model.schema import Column, Kind, Schema
 from gpuprof.readers.contract import Reader
 from gpuprof.readers.nsys.export_cache import LIMIT_BYTES, Entry, location
 from gpuprof.render.charts.contract import Chart
-from gpuprof.schema import Column, Kind, Schema
-from gpuprof.units import counted, format_bytes
 
 
 def formats_text(readers: Sequence[Reader]) -> str:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from gpuprof.analyses.reports import Report
 from gpuprof.render.cells import clean
 from gpuprof.render.contract import Page, Renderer
 from gpuprof.render.overview import Grid, findings_lines, report_grids
-from gpuprof.reports import Report
 
 if TYPE_CHECKING:
     from gpuprof.comparisons import Comparison

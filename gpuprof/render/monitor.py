@@ -8,8 +8,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from gpuprof.base.units import format_bytes, format_clock, format_rate, format_share
 from gpuprof.render.output import write_stdout
-from gpuprof.units import format_bytes, format_clock, format_rate, format_share
 
 Sample = Mapping[str, Any]
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from gpuprof.errors import OutputError
-from gpuprof.temporary_files import give_usual_mode, put, unfinished
-from gpuprof.units import encodable
+from gpuprof.base.errors import OutputError
+from gpuprof.base.temporary_files import give_usual_mode, put, unfinished
+from gpuprof.base.units import encodable
 
 STDOUT: Final = "-"
 _STDIN_LIST: Final = "@-"

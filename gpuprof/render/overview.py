@@ -10,16 +10,16 @@ from typing import Final
 
 import pyarrow as pa
 
-from gpuprof import units
 from gpuprof.analyses import analysis_named
 from gpuprof.analyses.facts.hosts import NO_NAMES, DeviceNames
-from gpuprof.facts import PEER_DEVICE_COPY, PEER_STAGED
-from gpuprof.labels import label
+from gpuprof.analyses.reports import Report
+from gpuprof.base import units
+from gpuprof.base.labels import label
+from gpuprof.base.units import capital
+from gpuprof.model.facts import PEER_DEVICE_COPY, PEER_STAGED
+from gpuprof.model.schema import Kind
 from gpuprof.render.cells import cell, cell_of, clean, headings, schema_columns, with_one_name
 from gpuprof.render.contract import Page, Row
-from gpuprof.reports import Report
-from gpuprof.schema import Kind
-from gpuprof.units import capital
 
 
 @dataclass(frozen=True)

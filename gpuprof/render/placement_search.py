@@ -8,11 +8,7 @@ from gpuprof.analyses.search.schedules import EFFICIENCIES, Timed
 from gpuprof.analyses.search.scopes import Scope, document
 from gpuprof.analyses.search.simulate import launch_s
 from gpuprof.analyses.search.step_graph import Copies
-from gpuprof.render.contract import Page
-from gpuprof.render.json import document_text
-from gpuprof.render.overview import Grid
-from gpuprof.render.terminal import grids_text
-from gpuprof.units import (
+from gpuprof.base.units import (
     NS_PER_S,
     NS_PER_US,
     counted,
@@ -23,6 +19,10 @@ from gpuprof.units import (
     say_ns,
     say_share,
 )
+from gpuprof.render.contract import Page
+from gpuprof.render.json import document_text
+from gpuprof.render.overview import Grid
+from gpuprof.render.terminal import grids_text
 
 _SHOWN_SCOPES: Final = 12
 # The same formula for a published log.

@@ -7,9 +7,9 @@ from gpuprof.analyses.search.proposal import Proposal, TimedProposal
 from gpuprof.analyses.search.schedules import Timed
 from gpuprof.analyses.search.simulate import Span
 from gpuprof.analyses.search.step_graph import FORWARD, GRADIENT, UPDATE
+from gpuprof.base.units import NS_PER_S, time_axis
 from gpuprof.render.charts import canvas
 from gpuprof.render.charts.canvas import Look
-from gpuprof.units import NS_PER_S, time_axis
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

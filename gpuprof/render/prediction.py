@@ -7,17 +7,17 @@ import pyarrow as pa
 
 from gpuprof.analyses.prediction.paths import CALL, HOST, LATENCY
 from gpuprof.analyses.prediction.predict import SCHEMAS, Prediction
-from gpuprof.kernel_names import short_names
-from gpuprof.profile import Origin
+from gpuprof.analyses.reports import FORMAT_VERSION
+from gpuprof.base.kernel_names import short_names
+from gpuprof.base.short_texts import cut
+from gpuprof.base.units import counted, say_ns, time_axis
+from gpuprof.model.profile import Origin
 from gpuprof.render import csv, json, markdown, terminal
 from gpuprof.render.cells import cell, headings, signed_ns
 from gpuprof.render.charts import canvas
 from gpuprof.render.contract import Page, Row
 from gpuprof.render.output import Output
 from gpuprof.render.overview import Grid
-from gpuprof.reports import FORMAT_VERSION
-from gpuprof.short_texts import cut
-from gpuprof.units import counted, say_ns, time_axis
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any, Final
 
-from gpuprof.profile import Origin
+from gpuprof.analyses.reports import FORMAT_VERSION
+from gpuprof.base.units import counted
+from gpuprof.model.profile import Origin
 from gpuprof.render import csv, json, markdown, terminal
 from gpuprof.render.contract import Page
 from gpuprof.render.overview import Grid
-from gpuprof.reports import FORMAT_VERSION
-from gpuprof.units import counted
 
 _PLAIN: Final = (bool, int, float, str, type(None))
 

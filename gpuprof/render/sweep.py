@@ -7,7 +7,8 @@ from typing import Final
 
 import pyarrow as pa
 
-from gpuprof import units
+from gpuprof.base import units
+from gpuprof.base.units import counted
 from gpuprof.render import csv, markdown, terminal
 from gpuprof.render.cells import cell, clean
 from gpuprof.render.contract import Page, Row
@@ -15,7 +16,6 @@ from gpuprof.render.output import Output
 from gpuprof.render.overview import Grid
 from gpuprof.sweeps.break_even import BreakEven, break_even_rows, break_evens
 from gpuprof.sweeps.results import CELLS, FIGURE, RECORDED, Results
-from gpuprof.units import counted
 
 FORMAT_VERSION: Final = 1
 _RECORDED_SHOWN: Final = {

@@ -5,11 +5,11 @@ from functools import partial
 from itertools import cycle
 from typing import TYPE_CHECKING, Any, Final
 
+from gpuprof.base.units import format_seconds
 from gpuprof.render.charts import canvas, curves
 from gpuprof.sweeps.break_even import break_even_rows, crossing, lines, numeric_axes
 from gpuprof.sweeps.plan import Number, Plan
 from gpuprof.sweeps.results import Results
-from gpuprof.units import format_seconds
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,12 +13,12 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
+from gpuprof.analyses.reports import Report
+from gpuprof.base.short_texts import cut, shortened, shortened_apart
+from gpuprof.base.units import bound
 from gpuprof.render.cells import clean, folded
 from gpuprof.render.contract import Page, Renderer
 from gpuprof.render.overview import Grid, findings_lines, report_grids
-from gpuprof.reports import Report
-from gpuprof.short_texts import cut, shortened, shortened_apart
-from gpuprof.units import bound
 
 if TYPE_CHECKING:
     from gpuprof.comparisons import Comparison

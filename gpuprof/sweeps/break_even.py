@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
-from gpuprof.schema import FLOAT, TEXT, Column, Schema
+from gpuprof.model.schema import FLOAT, TEXT, Column, Schema
 from gpuprof.sweeps.plan import Number, Plan
 from gpuprof.sweeps.results import Results, axis_column, axis_values
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gpuprof.errors import UsageError
+from gpuprof.base.errors import UsageError
 from gpuprof.sweeps.plan import Plan
 from gpuprof.sweeps.sweep_file import read_sweep_file
 

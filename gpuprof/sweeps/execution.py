@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Final
 
-from gpuprof.signals import handling
+from gpuprof.base.signals import handling
+from gpuprof.base.units import format_seconds
 from gpuprof.sweeps.folder import Failure, failure, forget, has_ended, note_failure, working_in
 from gpuprof.sweeps.grid import SweepRun, ordered_runs, runs_of
 from gpuprof.sweeps.plan import Plan
-from gpuprof.units import format_seconds
 
 _MINUTE: Final = 60
 _HOUR: Final = 3600

@@ -17,14 +17,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple
 
-from gpuprof import json_input
-from gpuprof.errors import OutputError, check_no_foreign_files
-from gpuprof.manifest import MANIFEST, PROGRAM_LOG, foreign_files, is_run, read_manifest
-from gpuprof.secrets import masked_text, masked_words
-from gpuprof.sweep_cells import FORMAT, PLAN, RUNS, is_sweep, read_plan
+from gpuprof.base import json_input
+from gpuprof.base.errors import OutputError, check_no_foreign_files
+from gpuprof.base.manifest import MANIFEST, PROGRAM_LOG, foreign_files, is_run, read_manifest
+from gpuprof.base.secrets import masked_text, masked_words
+from gpuprof.base.sweep_cells import FORMAT, PLAN, RUNS, is_sweep, read_plan
+from gpuprof.base.temporary_files import put
 from gpuprof.sweeps.grid import SweepRun
 from gpuprof.sweeps.plan import Plan
-from gpuprof.temporary_files import put
 
 DEFAULT_PARENT: Final = "gpuprof-sweeps"
 # Runs can be added to a sweep only where these are the same.

@@ -7,7 +7,7 @@ from itertools import product
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from gpuprof.sweep_cells import RUNS
+from gpuprof.base.sweep_cells import RUNS
 from gpuprof.sweeps.plan import Plan
 
 # Characters that some file system or shell does not allow in a folder's name.

@@ -7,10 +7,10 @@ from typing import Final, NamedTuple, TypeVar
 
 import pyarrow as pa
 
-from gpuprof.schema import FLOAT, INT, TEXT, Column, Kind, Schema
+from gpuprof.base.units import counted
+from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Kind, Schema
 from gpuprof.sweeps.break_even import crossing
 from gpuprof.sweeps.times import TIMES
-from gpuprof.units import counted
 
 _SERIES: Final = Column(
     TEXT, "", "Name of its line: the label, with devices or batch size where these vary."

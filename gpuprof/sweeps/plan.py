@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from gpuprof.errors import UsageError
+from gpuprof.base.errors import UsageError
 
 Number = int | float
 _AXIS_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -11,16 +11,16 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from gpuprof.errors import EmptyRecordingError, GpuprofError
-from gpuprof.labels import TIMING_ONLY
-from gpuprof.manifest import PROGRAM_LOG, read_manifest
+from gpuprof.base.errors import EmptyRecordingError, GpuprofError
+from gpuprof.base.labels import TIMING_ONLY
+from gpuprof.base.manifest import PROGRAM_LOG, read_manifest
+from gpuprof.base.sweep_cells import RUNS as SWEPT
+from gpuprof.comparisons.variant_figures import VARIANTS, metrics, time_of_epochs
+from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Kind, Schema
 from gpuprof.readers import read_profile
-from gpuprof.schema import FLOAT, INT, TEXT, Column, Kind, Schema
-from gpuprof.sweep_cells import RUNS as SWEPT
 from gpuprof.sweeps.folder import failure, has_ended
 from gpuprof.sweeps.grid import Cell, SweepRun, cells, runs_of
 from gpuprof.sweeps.plan import Number, Plan, as_number
-from gpuprof.variant_figures import VARIANTS, metrics, time_of_epochs
 
 OK: Final = "ok"
 FAILED: Final = "failed"

@@ -23,7 +23,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from gpuprof.errors import InputError, UsageError
+from gpuprof.base.errors import InputError, UsageError
 from gpuprof.readers.inputs import check_ends
 from gpuprof.sweeps.plan import Plan, near
 

@@ -12,10 +12,10 @@ from typing import Final
 
 import pyarrow as pa
 
-from gpuprof import json_input
-from gpuprof.errors import CorruptFileError, GpuprofError, InputError, UnknownFormatError
-from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
-from gpuprof.short_texts import cut
+from gpuprof.base import json_input
+from gpuprof.base.errors import CorruptFileError, GpuprofError, InputError, UnknownFormatError
+from gpuprof.base.short_texts import cut
+from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema
 
 TIMES: Final = Schema(
     "times",

@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
-from gpuprof.errors import InputError, UsageError
+from gpuprof.base.errors import InputError, UsageError
 
 _TABLE: Final = "towers"
 

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, Self
 import keras
 import tensorflow as tf
 
-from gpuprof.errors import UsageError
+from gpuprof.base.errors import UsageError
 
 _MEAN: Final = "sum_over_batch_size"
 

@@ -6,13 +6,13 @@ import nsys_export
 import pytest
 from nsys_export import DTOH, HTOD, KERNEL, MEMCPY, MEMSET, NVTX, PAGEABLE, PTOP, RUNTIME, STRINGS
 
-from gpuprof import facts
 from gpuprof.analyses import all_analyses
 from gpuprof.analyses.contract import reads
-from gpuprof.database import Database
+from gpuprof.analyses.reports import OVERVIEW, report
+from gpuprof.model import facts
+from gpuprof.model.database import Database
 from gpuprof.readers import read_profile
 from gpuprof.readers.sqlite import table as sqlite_table
-from gpuprof.reports import OVERVIEW, report
 
 NAMES = ("gemm", "ncclDevKernel_AllReduce", "cudaLaunchKernel", "cudaMemcpyAsync", "step", "relu")
 EVENTS = ("kernels", "memcpys", "memsets", "api_calls", "nvtx_ranges", "graph_launches")

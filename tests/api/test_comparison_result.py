@@ -5,7 +5,7 @@ import pytest
 from commands import DUAL, ROOT, SINGLE
 
 import gpuprof
-from gpuprof.errors import GateError, TableNameError, UsageError
+from gpuprof.base.errors import GateError, TableNameError, UsageError
 
 DIRECT, STAGED = (
     ROOT / "gpuprof" / "docs" / "recordings" / f"{name}.gpuprof" for name in ("direct", "staged")

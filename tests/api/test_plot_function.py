@@ -4,7 +4,7 @@ import pytest
 from commands import DUAL, ROOT, SINGLE
 
 import gpuprof
-from gpuprof.errors import InputError, UsageError
+from gpuprof.base.errors import InputError, UsageError
 
 DIRECT, STAGED = (
     ROOT / "gpuprof" / "docs" / "recordings" / f"{name}.gpuprof" for name in ("direct", "staged")

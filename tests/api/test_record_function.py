@@ -9,7 +9,7 @@ import pytest
 from commands import ROOT
 
 import gpuprof
-from gpuprof.errors import RecordError, StoppedError, UsageError
+from gpuprof.base.errors import RecordError, StoppedError, UsageError
 
 PROGRAM = """
 import sys, time, gpuprof

@@ -8,8 +8,8 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
 import gpuprof
-from gpuprof import reports
-from gpuprof.errors import TableNameError, UsageError
+from gpuprof.analyses import reports
+from gpuprof.base.errors import TableNameError, UsageError
 
 STAGED = ROOT / "gpuprof" / "docs" / "recordings" / "staged.gpuprof"
 PRINTED = ROOT / "sample_logs" / "nvprof" / "published" / "dual.txt"

@@ -6,7 +6,7 @@ import pytest
 from commands import ROOT
 
 import gpuprof
-from gpuprof.errors import StoppedError, UsageError
+from gpuprof.base.errors import StoppedError, UsageError
 from gpuprof.sweeps import execution
 
 PROGRAM = """

@@ -16,7 +16,8 @@ from contextlib import closing
 import pytest
 from commands import DUAL, ROOT
 
-from gpuprof import native, reports
+from gpuprof import native
+from gpuprof.analyses import reports
 from gpuprof.cli import main, progress
 
 # Long beside what Ctrl-C takes, short beside the work that it ends.

@@ -7,9 +7,9 @@ from click.testing import CliRunner
 from drawing import draw
 
 from gpuprof import readers
+from gpuprof.base.errors import UsageError
 from gpuprof.cli import cli
-from gpuprof.errors import UsageError
-from gpuprof.profile import Profile
+from gpuprof.model.profile import Profile
 
 TWO_STEPS = draw(
     kernels=[(0, 40, {"correlation_id": 1}), (100, 150, {"correlation_id": 2, "device_id": 1})],

@@ -12,9 +12,9 @@ from commands import DUAL, ROOT, SINGLE, gpuprof
 from drawing import draw
 from recordings import row, summary
 
+from gpuprof.base.errors import UsageError
+from gpuprof.base.manifest import MANIFEST, Manifest
 from gpuprof.comparisons import comparison, labelled
-from gpuprof.errors import UsageError
-from gpuprof.manifest import MANIFEST, Manifest
 from gpuprof.render import renderer_named
 from gpuprof.render.contract import Page
 

@@ -8,9 +8,9 @@ import pytest
 from commands import CORPUS
 from drawing import draw
 
+from gpuprof.base.errors import UsageError
 from gpuprof.comparisons import comparison
 from gpuprof.comparisons.judge.gate import checks, parse
-from gpuprof.errors import UsageError
 from gpuprof.readers import read_profile
 from gpuprof.render import csv as render_csv
 from gpuprof.render import json as render_json

@@ -7,10 +7,10 @@ from tensorflow_runs import copy as tensor_copy
 from tensorflow_runs import document, written
 
 import gpuprof
+from gpuprof.base.errors import UsageError
 from gpuprof.comparisons import comparison, labelled
 from gpuprof.comparisons.measure.compared_steps import compared_steps
-from gpuprof.errors import UsageError
-from gpuprof.variant_figures import COMPONENTS
+from gpuprof.comparisons.variant_figures import COMPONENTS
 
 
 def _compared(**profiles):

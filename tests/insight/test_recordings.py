@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import pytest
 
+from gpuprof.analyses.reports import report
 from gpuprof.readers import read_profile
-from gpuprof.reports import report
 
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
 

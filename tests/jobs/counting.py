@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from gpuprof.errors import CorruptFileError, EmptyRecordingError, InputError
+from gpuprof.base.errors import CorruptFileError, EmptyRecordingError, InputError
 
 
 @dataclass(frozen=True)

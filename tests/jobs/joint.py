@@ -7,8 +7,8 @@ from pathlib import Path
 from gpuprof.analyses import ANALYSES, analysis_named
 from gpuprof.jobs.merged import report_of
 from gpuprof.jobs.partial import analyses_of, is_mergeable, merged, reduced
-from gpuprof.profile import Origin, Profile
-from gpuprof.schema import BY_NAME
+from gpuprof.model.profile import Origin, Profile
+from gpuprof.model.schema import BY_NAME
 
 
 def mergeable():

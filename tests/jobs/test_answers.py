@@ -10,9 +10,9 @@ from jobs.joint import job_report, of_rank, ranks_of
 
 from gpuprof.analyses import analysis_named
 from gpuprof.analyses.findings.bottom_line import bottom_line
+from gpuprof.analyses.reports import report
+from gpuprof.base.units import say_ns
 from gpuprof.readers.merged_ranks import joined
-from gpuprof.reports import report
-from gpuprof.units import say_ns
 
 # What compute hides in part is not known to the ns; all else is.
 _ESTIMATED = {"exposed_transfer_ns", "exposed_waiting_ns"}

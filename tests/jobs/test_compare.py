@@ -7,10 +7,10 @@ from readers.nsys.test_nsys_sqlite import TRACED
 from readers.nsys_export import HTOD, KERNEL, MEMCPY, NVTX, kernel, memcpy, pid, write
 
 import gpuprof
-from gpuprof.errors import GateError
+from gpuprof.analyses.reports import report
+from gpuprof.base.errors import GateError
 from gpuprof.readers import read_profile
 from gpuprof.readers.merged_ranks import joined
-from gpuprof.reports import report
 
 
 def test_jobs_of_different_numbers_of_ranks_are_compared_by_step():

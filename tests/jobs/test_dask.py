@@ -9,7 +9,7 @@ import threading
 import pytest
 from counting import Counting
 
-from gpuprof.errors import GpuprofError, UsageError
+from gpuprof.base.errors import GpuprofError, UsageError
 from gpuprof.jobs import dask
 from gpuprof.jobs.engine import run
 from gpuprof.jobs.files import job_files

@@ -9,6 +9,7 @@ from drawn_jobs import job as stepping_job
 from jobs.joint import job_report, ranks_of
 from matplotlib.text import Text
 
+from gpuprof.analyses.reports import report
 from gpuprof.jobs.partial import is_mergeable
 from gpuprof.readers.merged_ranks import joined
 from gpuprof.render import renderer_named
@@ -16,7 +17,6 @@ from gpuprof.render.charts import chart_named, drawn
 from gpuprof.render.charts.results import of_recording, of_report
 from gpuprof.render.contract import Page
 from gpuprof.render.page.recording import TABLES_OF_JOB, recording_page, report_page
-from gpuprof.reports import report
 
 # No file of these jobs has a device 1.
 _RENUMBERED = re.compile(r"[Dd]evice [1-9]")

@@ -7,9 +7,9 @@ from collective_jobs import REDUCE, US, Job
 from drawing import draw
 from jobs.joint import job_report, of_rank, ranks_of
 
+from gpuprof.analyses.reports import report
+from gpuprof.model.schema import BY_NAME
 from gpuprof.readers.merged_ranks import joined
-from gpuprof.reports import report
-from gpuprof.schema import BY_NAME
 
 SIZE = 1_000_000
 HOSTS = ("north", "north", "north", "South", "South", "South")

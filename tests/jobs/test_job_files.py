@@ -5,9 +5,9 @@ from commands import gpuprof
 from drawn_jobs import job as drawn_job
 from jobs.joint import of_rank
 
-from gpuprof.errors import InputError
+from gpuprof.base.errors import InputError
+from gpuprof.base.manifest import Manifest, finish_manifest
 from gpuprof.jobs.files import file_of_rank, job_files
-from gpuprof.manifest import Manifest, finish_manifest
 from gpuprof.readers import recording_files
 from gpuprof.readers.gpuprof.write_data_set import write as write_data_set
 from gpuprof.readers.gpuprof.write_gpuprof_file import write

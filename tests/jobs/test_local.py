@@ -9,14 +9,15 @@ from pathlib import Path
 import pytest
 from counting import Counting, Failing
 
-from gpuprof import engine, machine
-from gpuprof.errors import GpuprofError, MissingToolError
+from gpuprof.base import machine
+from gpuprof.base.errors import GpuprofError, MissingToolError
+from gpuprof.base.units import parse_decimal_bytes
 from gpuprof.jobs import memory, process
 from gpuprof.jobs.engine import run
 from gpuprof.jobs.files import job_files
 from gpuprof.jobs.settings import Settings
+from gpuprof.model import engine
 from gpuprof.readers import recording_files
-from gpuprof.units import parse_decimal_bytes
 
 GOOD = "(((0 1 2 3) (4 5 6 7) (8 9 10 11) (12 13 14 15)) (16 17))"
 

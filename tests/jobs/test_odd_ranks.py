@@ -8,12 +8,12 @@ from collective_jobs import US
 from jobs.joint import job_report, of_rank, ranks_of
 from jobs.test_answers import stepping_job
 
+from gpuprof.analyses.reports import report
+from gpuprof.model.schema import BY_NAME, KERNELS
 from gpuprof.readers.job_numbers import ranks_of_names
 from gpuprof.readers.merged_ranks import joined
 from gpuprof.render.contract import Page
 from gpuprof.render.overview import report_grids
-from gpuprof.reports import report
-from gpuprof.schema import BY_NAME, KERNELS
 
 RANKS, STEPS, SLOW_FROM = 6, 24, 14
 

@@ -12,7 +12,7 @@ from drawn_jobs import job as stepping_job
 from jobs.joint import alike, exact, job_report, mergeable, of_rank, partial_of, ranks_of
 
 from gpuprof.analyses import analysis_named
-from gpuprof.errors import InputError, UsageError
+from gpuprof.base.errors import InputError, UsageError
 from gpuprof.jobs.partial import analyses_of, merged, reduced
 from gpuprof.readers.merged_ranks import file_of, joined
 

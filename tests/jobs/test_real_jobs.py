@@ -7,9 +7,9 @@ from commands import CORPUS
 from jobs.joint import alike, exact, job_report
 
 from gpuprof.analyses import analysis_named
+from gpuprof.analyses.reports import report
 from gpuprof.readers import read_profile
 from gpuprof.readers.merged_ranks import joined
-from gpuprof.reports import report
 
 ARCHIVE = CORPUS / "kineto" / "param_dlrm_8rank_kineto.tar.gz"
 

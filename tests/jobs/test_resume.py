@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from counting import Counting
 
-from gpuprof.errors import OutputError
+from gpuprof.base.errors import OutputError
 from gpuprof.jobs.engine import run
 from gpuprof.jobs.files import job_files
 from gpuprof.jobs.settings import Settings

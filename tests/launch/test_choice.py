@@ -14,7 +14,7 @@ import pytest
 from commands import gpuprof
 
 from gpuprof import read_profile
-from gpuprof.errors import EmptyRecordingError, MissingToolError, UsageError
+from gpuprof.base.errors import EmptyRecordingError, MissingToolError, UsageError
 from gpuprof.launch import choice, recording
 from gpuprof.launch.choice import chosen
 from gpuprof.launch.contract import Program, Recorded, Recorder

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from commands import DUAL, SINGLE, gpuprof
 
+from gpuprof.base.manifest import Manifest, repeats
 from gpuprof.comparisons.measure.variants import runs_of
 from gpuprof.launch.repeating import overhead
-from gpuprof.manifest import Manifest, repeats
 
 GPUPROF = [sys.executable, str(Path(__file__).parents[0].joinpath("plain_gpuprof.py"))]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof import intervals, native
+from gpuprof import native
+from gpuprof.model import intervals
 from gpuprof.native import arrays
 
 pytestmark = pytest.mark.skipif(native.library() is None, reason="nothing was compiled here")

@@ -28,7 +28,7 @@ from contract import ROOT, TOOL_NEEDED, corpus_files, sample_recordings  # noqa:
 from nsys_export import KERNEL, MEMCPY, kernel, memcpy, write  # noqa: E402 - as above
 
 import gpuprof  # noqa: E402 - as above
-from gpuprof.errors import GpuprofError  # noqa: E402 - as above
+from gpuprof.base.errors import GpuprofError  # noqa: E402 - as above
 
 LARGEST = 300_000
 SECONDS_PER_INPUT = 20

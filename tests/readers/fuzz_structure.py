@@ -28,11 +28,12 @@ from nsys_export import KERNEL, MEMCPY, export, kernel, memcpy
 
 import gpuprof
 from recordings import copy, trace
-from gpuprof import reports, schema
+from gpuprof.analyses import reports
+from gpuprof.model import schema
 from gpuprof.analyses import ANALYSES, LONG, analysis_named
-from gpuprof.archive import pack
-from gpuprof.errors import GpuprofError
-from gpuprof.manifest import MONITOR, Manifest, finish_manifest
+from gpuprof.render.archive import pack
+from gpuprof.base.errors import GpuprofError
+from gpuprof.base.manifest import MONITOR, Manifest, finish_manifest
 from gpuprof.readers import inputs
 from gpuprof.readers.gpuprof import write_data_set
 from gpuprof.readers.gpuprof.write_gpuprof_file import write

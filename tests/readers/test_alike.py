@@ -4,8 +4,8 @@ import nsys_export
 import pytest
 from nsys_export import KERNEL, RUNTIME, STRINGS
 
-from gpuprof import engine
-from gpuprof.errors import CorruptFileError
+from gpuprof.base.errors import CorruptFileError
+from gpuprof.model import engine
 from gpuprof.readers import merged_ranks, read_profile
 from gpuprof.readers.alike import Recordings
 

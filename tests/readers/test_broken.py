@@ -15,7 +15,7 @@ import nsys_export
 import nvprof_database
 import pytest
 
-from gpuprof.errors import CorruptFileError, GpuprofError, InputError
+from gpuprof.base.errors import CorruptFileError, GpuprofError, InputError
 from gpuprof.readers import all_readers, read_profile
 from gpuprof.readers.sqlite import source as sqlite_source
 

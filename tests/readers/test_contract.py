@@ -20,8 +20,9 @@ from contract import (
 )
 
 import gpuprof
-from gpuprof import cuda, schema
-from gpuprof.errors import GpuprofError
+from gpuprof.base import cuda
+from gpuprof.base.errors import GpuprofError
+from gpuprof.model import schema
 from gpuprof.readers import READERS, all_readers, find_reader, read_head
 
 EXPECTATIONS = ROOT / "tests/readers/corpus_expectations.tsv"

@@ -10,9 +10,9 @@ from contract import CORPUS, TOOL_NEEDED, corpus_files
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuprof import schema
-from gpuprof.errors import GpuprofError
-from gpuprof.profile import Origin, Profile
+from gpuprof.base.errors import GpuprofError
+from gpuprof.model import schema
+from gpuprof.model.profile import Origin, Profile
 from gpuprof.readers import read_profile
 from gpuprof.readers.gpuprof.write_gpuprof_file import write
 

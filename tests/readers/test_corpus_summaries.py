@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from contract import CORPUS, TOOL_NEEDED, corpus_files
 
-from gpuprof import schema
 from gpuprof.analyses.totals.activity_summary import TABLES, activity_summary
-from gpuprof.errors import GpuprofError
+from gpuprof.base.errors import GpuprofError
+from gpuprof.model import schema
 from gpuprof.readers import find_reader, read_profile
 
 EXPECTATIONS = Path(__file__).parent / "expectations"

@@ -13,8 +13,10 @@ from nsys_export import HTOD, KERNEL, MEMCPY, STRINGS, export, kernel, memcpy, w
 from recordings import copy, trace
 from test_fuzz import SEEDS
 
-from gpuprof import errors, reports, schema
-from gpuprof.errors import CorruptFileError, GpuprofError, InputError, UnknownFormatError
+from gpuprof.analyses import reports
+from gpuprof.base import errors
+from gpuprof.base.errors import CorruptFileError, GpuprofError, InputError, UnknownFormatError
+from gpuprof.model import schema
 from gpuprof.readers import inputs, read_profile
 from gpuprof.readers.gpuprof import write_data_set
 from gpuprof.readers.gpuprof.write_gpuprof_file import write as write_own

@@ -16,12 +16,13 @@ from recordings import copy, row, trace
 from test_kineto import WHERE, event
 from test_kineto import written as write_kineto
 
-from gpuprof import readers, schema
-from gpuprof.errors import CorruptFileError
+from gpuprof import readers
+from gpuprof.analyses.reports import report
+from gpuprof.base.errors import CorruptFileError
+from gpuprof.model import schema
 from gpuprof.readers import read_profile
 from gpuprof.readers.gpuprof.write_gpuprof_file import write as write_own
 from gpuprof.readers.nsys import recording as nsys_recording
-from gpuprof.reports import report
 
 HINT = "Was it edited, or damaged on its way? Export or record it again."
 

@@ -17,8 +17,8 @@ from contract import CORPUS, SAMPLES
 from tensorflow_runs import copy as tensor_copy
 from tensorflow_runs import document
 
-from gpuprof.errors import GpuprofError
-from gpuprof.manifest import MANIFEST, MONITOR, finish_manifest
+from gpuprof.base.errors import GpuprofError
+from gpuprof.base.manifest import MANIFEST, MONITOR, finish_manifest
 from gpuprof.readers import read_profile
 
 OTHERS = (None, True, 7, "text", [1], {"a": 1})

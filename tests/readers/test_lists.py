@@ -7,7 +7,7 @@ import pytest
 from commands import gpuprof
 from test_merged_ranks import rank_file, rows
 
-from gpuprof.errors import InputError, OutputError, UnknownFormatError
+from gpuprof.base.errors import InputError, OutputError, UnknownFormatError
 from gpuprof.readers import read_profile, recording_files
 from gpuprof.render.output import prepare
 

@@ -11,11 +11,16 @@ from types import SimpleNamespace
 import pytest
 
 from gpuprof.analyses.facts import launches as launching
-from gpuprof.errors import CorruptFileError, EmptyRecordingError, InputError, UnknownFormatError
-from gpuprof.profile import Origin, Profile
+from gpuprof.base.errors import (
+    CorruptFileError,
+    EmptyRecordingError,
+    InputError,
+    UnknownFormatError,
+)
+from gpuprof.model.profile import Origin, Profile
+from gpuprof.model.schema import KERNELS, LINKS
 from gpuprof.readers import read_profile
 from gpuprof.readers.merged_ranks import joined
-from gpuprof.schema import KERNELS, LINKS
 
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus" / "kineto"
 UNIX_US = 1_700_000_000_000_000

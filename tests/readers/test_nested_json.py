@@ -10,10 +10,10 @@ import test_run_folder
 import test_tf1_timeline
 from tensorflow_runs import document
 
-from gpuprof.errors import GpuprofError, InputError
+from gpuprof.base.errors import GpuprofError, InputError
+from gpuprof.base.manifest import MANIFEST, MARKS, MONITOR, finish_manifest
 from gpuprof.launch.recorders import in_process, tensorflow_digest
 from gpuprof.launch.run import marks
-from gpuprof.manifest import MANIFEST, MARKS, MONITOR, finish_manifest
 from gpuprof.readers import find_reader, read_profile
 from gpuprof.readers.gpuprof.cupti import PROCESS
 from gpuprof.readers.gpuprof.gpuprof_file import HEADER

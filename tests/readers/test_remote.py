@@ -15,13 +15,13 @@ import pytest
 from commands import gpuprof
 from test_merged_ranks import rank_file, rows
 
-from gpuprof.cli.progress import Progress
-from gpuprof.errors import (
+from gpuprof.base.errors import (
     InputError,
     MissingToolError,
     OutputError,
     UnknownFormatError,
 )
+from gpuprof.cli.progress import Progress
 from gpuprof.readers import inputs, read_profile, recording_files, remote
 from gpuprof.readers.gpuprof.write_data_set import write
 from gpuprof.readers.inputs import Address, path_of

@@ -9,8 +9,8 @@ from contextlib import closing
 import pytest
 from contract import CORPUS, TOOL_NEEDED, corpus_files
 
-from gpuprof import reports
-from gpuprof.errors import GpuprofError
+from gpuprof.analyses import reports
+from gpuprof.base.errors import GpuprofError
 from gpuprof.readers import read_profile
 from gpuprof.render import RENDERERS, renderer_named
 from gpuprof.render.contract import Page

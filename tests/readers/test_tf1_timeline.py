@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuprof.errors import CorruptFileError, EmptyRecordingError
+from gpuprof.base.errors import CorruptFileError, EmptyRecordingError
 from gpuprof.readers import find_reader, read_profile
 
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus" / "other"

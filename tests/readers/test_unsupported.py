@@ -3,7 +3,7 @@
 import pytest
 
 import gpuprof
-from gpuprof.errors import UnknownFormatError
+from gpuprof.base.errors import UnknownFormatError
 
 EXPORT = "Export the report as SQLite: `nsys export --type sqlite FILE.nsys-rep`."
 READ = "of what nsys exports, SQLite"

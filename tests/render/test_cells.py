@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpuprof.model.schema import FLOAT, INT, RUNS, TEXT, Column, Kind
 from gpuprof.render.cells import cell, cell_of, percent, without_common_ends
-from gpuprof.schema import FLOAT, INT, RUNS, TEXT, Column, Kind
 
 
 def test_a_part_of_a_difference_is_no_growth_however_large():

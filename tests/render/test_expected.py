@@ -19,13 +19,13 @@ from recordings import (
 from tensorflow_runs import copy as tensor_copy
 from tensorflow_runs import document, written
 
+from gpuprof.analyses.reports import report
 from gpuprof.comparisons import comparison
 from gpuprof.readers import read_profile
 from gpuprof.render import RENDERERS, renderer_named
 from gpuprof.render.contract import Page
 from gpuprof.render.overview import Grid
 from gpuprof.render.terminal import grids_text
-from gpuprof.reports import report
 
 SUFFIX = {"terminal": "txt", "markdown": "md", "csv": "csv", "json": "json"}
 # Named, so that a new analysis does not change these files.

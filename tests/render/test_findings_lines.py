@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from gpuprof.analyses.findings.findings import FINDINGS
+from gpuprof.analyses.reports import Report
 from gpuprof.analyses.time.breakdown import BREAKDOWN
 from gpuprof.analyses.transfers.peer_matrix import PEER_MATRIX
-from gpuprof.profile import Origin
+from gpuprof.model.profile import Origin
 from gpuprof.render import terminal
 from gpuprof.render.contract import Page
 from gpuprof.render.overview import findings_lines
-from gpuprof.reports import Report
 
 ROW = {
     "rank": 1, "cause": "local_copies", "cost_ns": 20, "cost_share": 0.2, "win_ns": 20,

@@ -18,14 +18,14 @@ from pathlib import Path
 import pytest
 from recordings import trace
 
+from gpuprof.analyses.reports import report
 from gpuprof.comparisons import comparison
-from gpuprof.profile import Origin
+from gpuprof.model.profile import Origin
 from gpuprof.render import renderer_named
 from gpuprof.render.cells import clean
 from gpuprof.render.contract import Page
 from gpuprof.render.csv import rows_text
 from gpuprof.render.page.recording import recording_page
-from gpuprof.reports import report
 
 NAMES = {
     "formula": '=HYPERLINK("http://x";"y")',

@@ -1,7 +1,7 @@
 import re
 
+from gpuprof.model.schema import ACTIVITY_SUMMARY, RUNS
 from gpuprof.render.listing import schemas_text
-from gpuprof.schema import ACTIVITY_SUMMARY, RUNS
 
 
 def test_a_number_without_a_unit_is_listed_as_what_it_is():

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuprof.errors import OutputError
+from gpuprof.base.errors import OutputError
 from gpuprof.render.output import prepare
 
 

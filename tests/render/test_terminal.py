@@ -12,6 +12,7 @@ from drawing import draw
 from gpuprof.analyses import all_analyses
 from gpuprof.analyses.findings.bottom_line import BOTTOM_LINE
 from gpuprof.analyses.findings.findings import FINDINGS
+from gpuprof.analyses.reports import Report
 from gpuprof.analyses.time.gaps import GAPS
 from gpuprof.analyses.time.ranges import RANGES
 from gpuprof.analyses.totals.totals import TOTALS
@@ -22,7 +23,6 @@ from gpuprof.render import terminal
 from gpuprof.render.contract import Page
 from gpuprof.render.overview import Grid
 from gpuprof.render.terminal import grids_text, report
-from gpuprof.reports import Report
 
 _TEXTS_OF_GAPS = ("host_call", "host_range", "nvtx_range", "operation")
 SENTENCE = "overlap the copies with kernels, or place what works on the same data together"

@@ -6,7 +6,7 @@ from pyarrow import parquet
 from tensorflow_recording import ROOT, manifest, needs_tensorflow, recorded, run
 
 from gpuprof.analyses.transfers.tensor_transfers import per_step
-from gpuprof.manifest import PROGRAM_LOG
+from gpuprof.base.manifest import PROGRAM_LOG
 from gpuprof.readers import read_profile
 
 SCRIPT = ROOT / "scripts" / "towers.py"

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
+from gpuprof.base.manifest import PROGRAM_LOG, Manifest, finish_manifest
 from gpuprof.comparisons import comparison
 from gpuprof.comparisons.measure.variants import labelled
-from gpuprof.manifest import PROGRAM_LOG, Manifest, finish_manifest
+from gpuprof.comparisons.variant_figures import time_of_epochs
 from gpuprof.sweeps.folder import open_sweep
 from gpuprof.sweeps.grid import cells, runs_of
 from gpuprof.sweeps.plan import Plan
 from gpuprof.sweeps.results import results
-from gpuprof.variant_figures import time_of_epochs
 
 PLAN = Plan(("train.py", "{mode}"), {"mode": ("one", "two")}, recorder="none")
 # Tracing takes the first epoch of the first cell half a second.

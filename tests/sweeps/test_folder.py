@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from gpuprof.errors import CorruptFileError, OutputError
+from gpuprof.base.errors import CorruptFileError, OutputError
 from gpuprof.sweeps.folder import PLAN, open_sweep, working_in
 from gpuprof.sweeps.plan import Plan
 

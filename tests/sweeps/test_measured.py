@@ -3,7 +3,7 @@ from nsys_export import KERNEL, kernel
 from nsys_export import write as write_export
 from pyarrow import parquet
 
-from gpuprof.errors import CorruptFileError, InputError, UnknownFormatError
+from gpuprof.base.errors import CorruptFileError, InputError, UnknownFormatError
 from gpuprof.sweeps.measured import batch_speed_ups, scaling
 from gpuprof.sweeps.times import TIMES, read_times
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpuprof.errors import InputError, UsageError
+from gpuprof.base.errors import InputError, UsageError
 from gpuprof.sweeps.grid import Cell, cells, ordered_runs, runs_of
 from gpuprof.sweeps.plan import Plan
 from gpuprof.sweeps.sweep_file import read_sweep_file

@@ -8,18 +8,18 @@ import pytest
 from commands import gpuprof
 
 import gpuprof as library
-from gpuprof.errors import CorruptFileError, EmptyRecordingError, InputError, UsageError
-from gpuprof.manifest import MANIFEST
+from gpuprof.base.errors import CorruptFileError, EmptyRecordingError, InputError, UsageError
+from gpuprof.base.manifest import MANIFEST
+from gpuprof.base.sweep_cells import PLAN, cell_runs, cells_of
 from gpuprof.render.charts import batch, picture_of
 from gpuprof.render.charts.results import of_times
-from gpuprof.sweep_cells import PLAN, cell_runs, cells_of
 from gpuprof.sweeps.times import read_times
 
 # Faster with more devices and larger batches; two placements; a cell that fails.
 PROGRAM = """
 import json, os, sys
 import gpuprof
-from gpuprof.manifest import MARKS, RUN_DIR_VARIABLE
+from gpuprof.base.manifest import MARKS, RUN_DIR_VARIABLE
 placement, devices, batch = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 if (placement, devices, batch) == ("dual", 2, 32):
     sys.exit("out of memory")

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from gpuprof.manifest import PROGRAM_LOG, Manifest, finish_manifest
+from gpuprof.base.manifest import PROGRAM_LOG, Manifest, finish_manifest
 from gpuprof.render.contract import Page
 from gpuprof.render.sweep import sweep_text
 from gpuprof.sweeps.folder import note_failure

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from gpuprof.errors import UsageError
+from gpuprof.base.errors import UsageError
 from gpuprof.towers import Towers
 
 cpu = tf.config.list_physical_devices("CPU")[0]

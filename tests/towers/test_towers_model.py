@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tensorflow_recording import needs_tensorflow, run
 
-from gpuprof.errors import GpuprofError
+from gpuprof.base.errors import GpuprofError
 from gpuprof.towers import TowersConfig, read_config
 
 

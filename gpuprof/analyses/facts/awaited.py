@@ -11,10 +11,10 @@ from gpuprof.analyses.facts.groups import Numbers, groups
 from gpuprof.analyses.facts.growing import read_columns
 from gpuprof.analyses.facts.launches import LAUNCH_READS, Launches, launches
 from gpuprof.analyses.facts.pauses import places_of_launches
-from gpuprof.facts import UNKNOWN
-from gpuprof.intervals import Int64s, Intervals, meeting, pairs, union
-from gpuprof.profile import Profile
-from gpuprof.words import Words
+from gpuprof.model.facts import UNKNOWN
+from gpuprof.model.intervals import Int64s, Intervals, meeting, pairs, union
+from gpuprof.model.profile import Profile
+from gpuprof.model.words import Words
 
 # So long before work begins, at most, ends what it waited for; and so long, at most, launched work
 # takes to begin that waits for nothing.

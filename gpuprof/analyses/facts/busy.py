@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from gpuprof.facts import UNKNOWN
-from gpuprof.intervals import Int64s, Intervals, together, unions_by_key
+from gpuprof.model.facts import UNKNOWN
+from gpuprof.model.intervals import Int64s, Intervals, together, unions_by_key
 
 
 @dataclass

@@ -6,8 +6,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gpuprof.intervals import Int64s
-from gpuprof.profile import Profile
+from gpuprof.model.intervals import Int64s
+from gpuprof.model.profile import Profile
 from gpuprof.readers.common.compact_columns import narrowed
 
 UNNAMED: Final = "unknown"

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from gpuprof.analyses.facts.groups import Numbers, groups
-from gpuprof.intervals import Int64s, pairs
+from gpuprof.model.intervals import Int64s, pairs
 from gpuprof.native import arrays
 from gpuprof.readers.common.compact_columns import narrowed
 

@@ -37,9 +37,9 @@ from gpuprof.analyses.facts.rank_matching import (
     matched,
 )
 from gpuprof.analyses.facts.timeline import TIMELINE_READS
-from gpuprof.facts import UNKNOWN
-from gpuprof.intervals import Int64s, Intervals, union
-from gpuprof.profile import Profile
+from gpuprof.model.facts import UNKNOWN
+from gpuprof.model.intervals import Int64s, Intervals, union
+from gpuprof.model.profile import Profile
 
 PARTS_READS: Final = reads(TIMELINE_READS, COMMUNICATION_READS)
 

@@ -11,11 +11,11 @@ from gpuprof.analyses.contract import reads
 from gpuprof.analyses.facts.by_number import ByNumber, Names, names_by_number
 from gpuprof.analyses.facts.groups import Numbers, first_of, groups
 from gpuprof.analyses.facts.growing import columns_of, read_columns
-from gpuprof.cuda import is_communication
-from gpuprof.facts import UNKNOWN
-from gpuprof.intervals import Int64s
-from gpuprof.profile import Profile
-from gpuprof.words import Words
+from gpuprof.base.cuda import is_communication
+from gpuprof.model.facts import UNKNOWN
+from gpuprof.model.intervals import Int64s
+from gpuprof.model.profile import Profile
+from gpuprof.model.words import Words
 
 COMMUNICATION_READS: Final = reads(
     kernels="start_ns end_ns device_id stream_id process_id name name_id"

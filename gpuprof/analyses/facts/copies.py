@@ -9,9 +9,9 @@ from gpuprof.analyses.contract import reads
 from gpuprof.analyses.facts.copy_rows import copy_rows, copy_words
 from gpuprof.analyses.facts.groups import Numbers, groups
 from gpuprof.analyses.facts.transfer_rows import PATHS, paths
-from gpuprof.facts import HOST, UNKNOWN
-from gpuprof.intervals import Int64s
-from gpuprof.profile import Profile
+from gpuprof.model.facts import HOST, UNKNOWN
+from gpuprof.model.intervals import Int64s
+from gpuprof.model.profile import Profile
 
 COPY_READS: Final = reads(
     memcpys="memcpy_kind src_memory_kind dst_memory_kind path src_device_id dst_device_id start_ns"

@@ -11,14 +11,21 @@ from gpuprof.analyses.facts.by_number import ByNumber
 from gpuprof.analyses.facts.calls import pieces
 from gpuprof.analyses.facts.groups import Numbers
 from gpuprof.analyses.facts.growing import columns_of
-from gpuprof.cuda import HOST_MEMCPY_KINDS, PEER_MEMCPY_KINDS
-from gpuprof.facts import DEVICE_COPY_KINDS, FROM_HOST_KINDS, HOST, TO_HOST_KINDS, UNKNOWN, movement
-from gpuprof.intervals import Int64s
-from gpuprof.profile import Profile
+from gpuprof.base.cuda import HOST_MEMCPY_KINDS, PEER_MEMCPY_KINDS
+from gpuprof.model.facts import (
+    DEVICE_COPY_KINDS,
+    FROM_HOST_KINDS,
+    HOST,
+    TO_HOST_KINDS,
+    UNKNOWN,
+    movement,
+)
+from gpuprof.model.intervals import Int64s
+from gpuprof.model.profile import Profile
+from gpuprof.model.stored import within
+from gpuprof.model.views import RowSet
+from gpuprof.model.words import Words
 from gpuprof.readers.common.compact_columns import narrowed
-from gpuprof.stored import within
-from gpuprof.views import RowSet
-from gpuprof.words import Words
 
 _WORDS: Final = ("memcpy_kind", "src_memory_kind", "dst_memory_kind")
 _RECORDED: Final = (
@@ -102,7 +109,8 @@ class CopyRows(NamedTuple):
     def by_device(self) -> Iterator["CopyRows"]:
         """The rows in pieces, ``device`` being each on which a copy takes time.
 
-        A copy between two devices is there for each; see ``copies_by_device`` in `gpuprof.facts`.
+        A copy between two devices is there for each; see ``copies_by_device`` in
+        `gpuprof.model.facts`.
         """
         for part in map(self.take, pieces(len(self.start_ns))):
             src, dst, is_whole = part.src_device, part.dst_device, part.is_staged == 0
@@ -226,7 +234,7 @@ def _with_facts(
     kinds: Sequence[str | None],
     is_staged: npt.NDArray[np.bool_],
 ) -> CopyRows:
-    """Some rows with the derived columns of `gpuprof.facts`.
+    """Some rows with the derived columns of `gpuprof.model.facts`.
 
     Args:
         part: The columns of `_RECORDED`.

@@ -9,10 +9,10 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gpuprof import machine
 from gpuprof.analyses.facts.by_number import names_by_number
+from gpuprof.base import machine
+from gpuprof.model.profile import Profile
 from gpuprof.native import arrays
-from gpuprof.profile import Profile
 from gpuprof.readers.common.compact_columns import narrowed
 
 _MOST: Final = 1 << 63

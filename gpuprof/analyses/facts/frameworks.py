@@ -5,7 +5,7 @@ from typing import Final
 
 from gpuprof.analyses.facts.by_number import distinct_names
 from gpuprof.analyses.facts.nvtx import ranges_of
-from gpuprof.profile import Profile
+from gpuprof.model.profile import Profile
 
 PYTORCH, TENSORFLOW, JAX = "PyTorch", "TensorFlow", "JAX"
 # Names of kernels, operations and modules.

@@ -5,7 +5,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from gpuprof.intervals import Int64s
+from gpuprof.model.intervals import Int64s
 
 # Integers of any width.
 Numbers = npt.NDArray[np.integer[Any]]

@@ -6,9 +6,9 @@ from typing import Any, Final
 import numpy as np
 
 from gpuprof.analyses.facts.groups import Numbers
-from gpuprof.profile import Profile
-from gpuprof.stored import NO_TEXTS
-from gpuprof.words import Words
+from gpuprof.model.profile import Profile
+from gpuprof.model.stored import NO_TEXTS
+from gpuprof.model.words import Words
 
 _MOST_EXPECTED: Final = 1 << 28
 

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from gpuprof.intervals import Int64s
-from gpuprof.schema import FLAG, INT, Column
+from gpuprof.model.intervals import Int64s
+from gpuprof.model.schema import FLAG, INT, Column
 
 MOST_VALUES: Final = 1_024
 SIGNIFICANT_BITS: Final = 9

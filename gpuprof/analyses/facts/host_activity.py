@@ -12,9 +12,9 @@ from gpuprof.analyses.facts.by_number import ByNumber, names_by_number
 from gpuprof.analyses.facts.groups import Numbers
 from gpuprof.analyses.facts.growing import columns_of
 from gpuprof.analyses.facts.launches import LAUNCH_READS
-from gpuprof.cuda import is_waiting
-from gpuprof.intervals import Int64s, Intervals, union
-from gpuprof.profile import Profile
+from gpuprof.base.cuda import is_waiting
+from gpuprof.model.intervals import Int64s, Intervals, union
+from gpuprof.model.profile import Profile
 
 _PLACE: Final = ("start_ns", "end_ns", "process_id")
 HOST_READS: Final = reads(LAUNCH_READS, api_calls="start_ns end_ns name name_id")

@@ -16,9 +16,9 @@ from gpuprof.analyses.facts.calls import pieces
 from gpuprof.analyses.facts.groups import Numbers
 from gpuprof.analyses.facts.host_activity import host_calls
 from gpuprof.analyses.facts.launches import Launches, by_time, launches
-from gpuprof.intervals import Int64s
-from gpuprof.profile import Profile
-from gpuprof.units import NS_PER_S, counted, say_ns, say_signed_ns
+from gpuprof.base.units import NS_PER_S, counted, say_ns, say_signed_ns
+from gpuprof.model.intervals import Int64s
+from gpuprof.model.profile import Profile
 
 # More than this share of work that starts before its launch is no inaccuracy of single times.
 _TOLERATED: Final = 0.01

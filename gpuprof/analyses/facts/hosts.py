@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 
 from gpuprof.analyses.merge import JobStates
-from gpuprof.profile import Profile
-from gpuprof.units import capital, listed
+from gpuprof.base.units import capital, listed
+from gpuprof.model.profile import Profile
 
 # A device by its number in the job, with the rank that some put before it; not what `own` says.
 _DEVICE: Final = re.compile(r"(?<!'s )\b(?:[Rr]ank \d+, )?([Dd])evice (\d+)\b(?! of )")

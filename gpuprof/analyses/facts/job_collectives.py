@@ -40,10 +40,10 @@ from gpuprof.analyses.facts.last_ranks import (
 from gpuprof.analyses.facts.rank_matching import Communicator
 from gpuprof.analyses.facts.timeline import COMPUTE, timelines
 from gpuprof.analyses.merge import JobStates, State
-from gpuprof.facts import UNKNOWN
-from gpuprof.intervals import Int64s, covered_within
-from gpuprof.profile import Profile
-from gpuprof.schema import FLAG, INT, TEXT, Column, Schema, instant_column
+from gpuprof.model.facts import UNKNOWN
+from gpuprof.model.intervals import Int64s, covered_within
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import FLAG, INT, TEXT, Column, Schema, instant_column
 
 # Of each stream of a file.
 MOST_CALLS: Final = 2_048

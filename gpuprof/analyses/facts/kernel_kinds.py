@@ -22,8 +22,8 @@ import numpy as np
 from gpuprof.analyses.contract import reads
 from gpuprof.analyses.facts.busy import busy_by_device
 from gpuprof.analyses.facts.by_number import names_by_number
-from gpuprof.intervals import Intervals
-from gpuprof.profile import Profile
+from gpuprof.model.intervals import Intervals
+from gpuprof.model.profile import Profile
 
 KIND_READS: Final = reads(kernels="start_ns end_ns device_id name name_id")
 

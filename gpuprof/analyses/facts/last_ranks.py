@@ -27,10 +27,10 @@ from gpuprof.analyses.facts.timeline import (
     DeviceTimeline,
     timelines,
 )
-from gpuprof.cuda import is_communication
-from gpuprof.facts import UNKNOWN
-from gpuprof.intervals import NOTHING, Int64s, Intervals, covered_within, together
-from gpuprof.profile import Profile
+from gpuprof.base.cuda import is_communication
+from gpuprof.model.facts import UNKNOWN
+from gpuprof.model.intervals import NOTHING, Int64s, Intervals, covered_within, together
+from gpuprof.model.profile import Profile
 from gpuprof.readers.common.compact_columns import narrowed
 
 LAST_READS: Final = reads(PARTS_READS, TIMELINE_READS, kernels="name")

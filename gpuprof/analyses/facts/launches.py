@@ -18,9 +18,9 @@ from gpuprof.analyses.facts.copy_rows import copy_rows
 from gpuprof.analyses.facts.groups import Numbers
 from gpuprof.analyses.facts.growing import Growing, columns_of
 from gpuprof.analyses.facts.timeline import COMPUTE, LOCAL_COPY, layer_of_copies
-from gpuprof.facts import UNKNOWN
-from gpuprof.intervals import Int64s
-from gpuprof.profile import Profile
+from gpuprof.model.facts import UNKNOWN
+from gpuprof.model.intervals import Int64s
+from gpuprof.model.profile import Profile
 from gpuprof.readers.common.compact_columns import narrowed
 
 _PLACED: Final = "start_ns end_ns device_id process_id correlation_id"

@@ -16,9 +16,9 @@ lead to which other device depends on the machine.
 import re
 from typing import Final, NamedTuple
 
-from gpuprof.cuda import pcie_bytes_per_s
-from gpuprof.facts import HOST
-from gpuprof.profile import Profile
+from gpuprof.base.cuda import pcie_bytes_per_s
+from gpuprof.model.facts import HOST
+from gpuprof.model.profile import Profile
 
 # First compute capability of an architecture -> the generation of PCIe that it came with.
 _PCIE_GENERATIONS: Final = {9.0: 5, 8.0: 4, 6.0: 3}

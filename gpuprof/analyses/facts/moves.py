@@ -10,9 +10,9 @@ from gpuprof.analyses.facts.groups import Numbers, groups
 from gpuprof.analyses.facts.nvtx import origins, parts_around
 from gpuprof.analyses.facts.timeline import timeline_of
 from gpuprof.analyses.facts.transfer_rows import UVM, transfer_rows
-from gpuprof.facts import UNKNOWN
-from gpuprof.intervals import Int64s
-from gpuprof.profile import Profile
+from gpuprof.model.facts import UNKNOWN
+from gpuprof.model.intervals import Int64s
+from gpuprof.model.profile import Profile
 
 
 @dataclass(frozen=True, eq=False)

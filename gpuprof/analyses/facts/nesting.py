@@ -7,7 +7,7 @@ import numpy as np
 
 from gpuprof.analyses.facts.groups import Numbers, numbered
 from gpuprof.analyses.facts.nvtx import Ranges
-from gpuprof.intervals import Int64s
+from gpuprof.model.intervals import Int64s
 
 
 def merged_by_label(ranges: Ranges) -> Ranges:

@@ -26,14 +26,14 @@ from gpuprof.analyses.facts.launches import (
     by_time,
     launches,
 )
-from gpuprof.facts import UNKNOWN
-from gpuprof.intervals import Int64s
+from gpuprof.model.facts import UNKNOWN
+from gpuprof.model.intervals import Int64s
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import OPERATION
+from gpuprof.model.views import RowSet
+from gpuprof.model.words import Words
 from gpuprof.native import arrays
-from gpuprof.profile import Profile
 from gpuprof.readers.common.compact_columns import narrowed
-from gpuprof.schema import OPERATION
-from gpuprof.views import RowSet
-from gpuprof.words import Words
 
 NO_RANGE: Final = -1
 # Text, domain and kind.

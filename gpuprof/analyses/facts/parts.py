@@ -6,13 +6,13 @@ from typing import Final
 
 import numpy as np
 
-from gpuprof.errors import EmptyRecordingError, MissingTableError, UsageError
-from gpuprof.facts import UNKNOWN
-from gpuprof.intervals import intersection, single
-from gpuprof.profile import Profile
-from gpuprof.schema import BY_NAME, NVTX_RANGES
-from gpuprof.selection import ENDS, Selection
-from gpuprof.units import format_ns
+from gpuprof.base.errors import EmptyRecordingError, MissingTableError, UsageError
+from gpuprof.base.units import format_ns
+from gpuprof.model.facts import UNKNOWN
+from gpuprof.model.intervals import intersection, single
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import BY_NAME, NVTX_RANGES
+from gpuprof.model.selection import ENDS, Selection
 
 _FIRST: Final = -(2**62)
 _LAST: Final = 2**62

@@ -10,8 +10,8 @@ from gpuprof.analyses.contract import reads
 from gpuprof.analyses.facts.host_clock import launched_ns
 from gpuprof.analyses.facts.launches import LAUNCH_READS, Activities, Launches, launches
 from gpuprof.analyses.facts.timeline import TIMELINE_READS, timelines
-from gpuprof.intervals import Int64s, pairs
-from gpuprof.profile import Profile
+from gpuprof.model.intervals import Int64s, pairs
+from gpuprof.model.profile import Profile
 
 NOT_LAUNCHED: Final = -1
 

@@ -34,9 +34,9 @@ from gpuprof.analyses.facts.timeline import (
     DeviceTimeline,
     timelines,
 )
-from gpuprof.errors import UsageError
-from gpuprof.intervals import NOTHING, Int64s, Intervals, covered_within, union
-from gpuprof.profile import Profile
+from gpuprof.base.errors import UsageError
+from gpuprof.model.intervals import NOTHING, Int64s, Intervals, covered_within, union
+from gpuprof.model.profile import Profile
 
 PHASE_READS: Final = reads(STEP_READS, TIMELINE_READS, kernels="start_ns device_id name_id")
 # What a step is to its phase. `UNUSUAL` are those of another kind, too few for a phase of their

@@ -12,11 +12,11 @@ from gpuprof.analyses.facts.nvtx import (
     named_parts,
     ranges_like,
 )
-from gpuprof.errors import GpuprofError, MissingTableError, UsageError, one_of
-from gpuprof.intervals import Intervals, union
-from gpuprof.profile import Profile
-from gpuprof.schema import NVTX_RANGES
-from gpuprof.units import counted
+from gpuprof.base.errors import GpuprofError, MissingTableError, UsageError, one_of
+from gpuprof.base.units import counted
+from gpuprof.model.intervals import Intervals, union
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import NVTX_RANGES
 
 _MOST_NAMED: Final = 10
 

@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gpuprof.facts import UNKNOWN
-from gpuprof.intervals import Int64s
+from gpuprof.model.facts import UNKNOWN
+from gpuprof.model.intervals import Int64s
 
 NO_CALL: Final = -1
 # The kernels of a call end within so long of one another, or within its shortest kernel.

@@ -17,8 +17,8 @@ from gpuprof.analyses.facts.host_clock import host_clock, launched_ns
 from gpuprof.analyses.facts.launches import launches
 from gpuprof.analyses.facts.pauses import NOT_LAUNCHED, PAUSE_READS, launch_at
 from gpuprof.analyses.facts.timeline import DeviceTimeline, timelines
-from gpuprof.intervals import NOTHING, Int64s, Intervals
-from gpuprof.profile import Profile
+from gpuprof.model.intervals import NOTHING, Int64s, Intervals
+from gpuprof.model.profile import Profile
 
 SHORT_WAIT_READS: Final = reads(PAUSE_READS, HOST_READS, api_calls="start_ns end_ns name name_id")
 

@@ -6,8 +6,8 @@ from typing import Final
 
 from gpuprof.analyses.facts.phases import LEAST_STEPS, PhaseSteps, steps_in_part
 from gpuprof.analyses.facts.step_windows import DETECTED
-from gpuprof.profile import Profile
-from gpuprof.units import counted, say_ns
+from gpuprof.base.units import counted, say_ns
+from gpuprof.model.profile import Profile
 
 _MOST_NAMED: Final = 3
 _MOST_LETTERS: Final = 60

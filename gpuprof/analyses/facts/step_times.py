@@ -5,8 +5,8 @@ from typing import Final
 
 import numpy as np
 
-from gpuprof.intervals import Int64s
-from gpuprof.units import say_ns
+from gpuprof.base.units import say_ns
+from gpuprof.model.intervals import Int64s
 
 _LEAST_LEFT: Final = 2
 _MOST_WARM_UP: Final = 50

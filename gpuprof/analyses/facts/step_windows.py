@@ -22,10 +22,10 @@ from gpuprof.analyses.facts.nvtx import (
     named_parts,
 )
 from gpuprof.analyses.facts.range_windows import launched_nothing, ranges_meant
-from gpuprof.cuda import is_communication
-from gpuprof.facts import UNKNOWN
-from gpuprof.intervals import NOTHING, Int64s, Intervals, difference, union
-from gpuprof.profile import Profile
+from gpuprof.base.cuda import is_communication
+from gpuprof.model.facts import UNKNOWN
+from gpuprof.model.intervals import NOTHING, Int64s, Intervals, difference, union
+from gpuprof.model.profile import Profile
 
 STEP_READS: Final = reads(RANGE_READS, kernels="start_ns end_ns device_id stream_id name name_id")
 FROM_RANGES: Final = "ranges"

@@ -11,9 +11,9 @@ from gpuprof.analyses.facts.calls import Pairs
 from gpuprof.analyses.facts.groups import Numbers, groups
 from gpuprof.analyses.facts.host_clock import host_clock
 from gpuprof.analyses.facts.nvtx import NO_RANGE, Ranges, open_at
-from gpuprof.intervals import Int64s, Intervals, meeting
-from gpuprof.profile import Profile
-from gpuprof.words import Words
+from gpuprof.model.intervals import Int64s, Intervals, meeting
+from gpuprof.model.profile import Profile
+from gpuprof.model.words import Words
 
 Thread = tuple[int, int]
 _PLACE: Final = ("start_ns", "end_ns", "process_id", "thread_id")

@@ -19,9 +19,9 @@ from gpuprof.analyses.facts.by_number import names_by_number
 from gpuprof.analyses.facts.copies import COPY_READS
 from gpuprof.analyses.facts.copy_rows import CopyRows, copy_rows
 from gpuprof.analyses.facts.groups import Numbers
-from gpuprof.cuda import is_communication
-from gpuprof.facts import UNKNOWN
-from gpuprof.intervals import (
+from gpuprof.base.cuda import is_communication
+from gpuprof.model.facts import UNKNOWN
+from gpuprof.model.intervals import (
     NOTHING,
     Int64s,
     Intervals,
@@ -34,7 +34,7 @@ from gpuprof.intervals import (
     together,
     union,
 )
-from gpuprof.profile import Profile
+from gpuprof.model.profile import Profile
 
 # In the order in which they claim an instant: the first that runs has it.
 COMPUTE, COMMUNICATION, TRANSFER, LOCAL_COPY = LAYERS = range(4)

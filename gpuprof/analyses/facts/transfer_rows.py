@@ -16,10 +16,10 @@ from gpuprof.analyses.facts.copy_rows import (
 )
 from gpuprof.analyses.facts.durations import total
 from gpuprof.analyses.facts.groups import Numbers, first_of
-from gpuprof.facts import HOST, UNKNOWN
-from gpuprof.intervals import Int64s
-from gpuprof.profile import Profile
-from gpuprof.units import NS_PER_S
+from gpuprof.base.units import NS_PER_S
+from gpuprof.model.facts import HOST, UNKNOWN
+from gpuprof.model.intervals import Int64s
+from gpuprof.model.profile import Profile
 
 # How a copy went, by the numbers of the column ``path``.
 PATHS: Final = ("direct", "staged", "uvm")

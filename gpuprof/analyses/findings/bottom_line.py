@@ -33,11 +33,11 @@ from gpuprof.analyses.time.ranks import ANALYSIS as RANKS
 from gpuprof.analyses.time.ranks import ranks
 from gpuprof.analyses.time.steps import steps
 from gpuprof.analyses.totals.activity_summary import SUM_READS
-from gpuprof.facts import HOST
-from gpuprof.intervals import covered_within, together
-from gpuprof.profile import Profile
-from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
-from gpuprof.units import counted, say_ns, say_share
+from gpuprof.base.units import counted, say_ns, say_share
+from gpuprof.model.facts import HOST
+from gpuprof.model.intervals import covered_within, together
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema
 
 # From here on compute is the answer, and its kernels are named.
 _MOST: Final = 0.5

@@ -16,8 +16,8 @@ from gpuprof.analyses.facts.last_ranks import LAST_READS, LastRank, last_ranks
 from gpuprof.analyses.facts.timeline import COMMUNICATION
 from gpuprof.analyses.findings.contract import Finding, Scope
 from gpuprof.analyses.transfers.collective_waits import say_delay
-from gpuprof.intervals import Intervals, difference, intersection, together
-from gpuprof.units import counted, say_ns, say_share
+from gpuprof.base.units import counted, say_ns, say_share
+from gpuprof.model.intervals import Intervals, difference, intersection, together
 
 READS: Final = reads(PARTS_READS, LAST_READS)
 # More collectives in a step that take less each are worth joining.

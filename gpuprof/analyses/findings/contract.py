@@ -8,8 +8,8 @@ import numpy as np
 
 from gpuprof.analyses.facts.step_windows import masked
 from gpuprof.analyses.facts.timeline import COMPUTE, DeviceTimeline
-from gpuprof.intervals import NOTHING, Int64s, Intervals, covered_within
-from gpuprof.profile import Profile
+from gpuprof.model.intervals import NOTHING, Int64s, Intervals, covered_within
+from gpuprof.model.profile import Profile
 
 # Steps differ so much that the median tells nothing of their mean, which costs are then shares of.
 _UNEVEN: Final = 1.1

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from gpuprof.analyses.totals.activity_summary import activity_sums
-from gpuprof.cuda import is_communication
-from gpuprof.kernel_names import short_names
-from gpuprof.profile import Profile
-from gpuprof.short_texts import LONGEST_IN_WORDS, shortened_apart
-from gpuprof.units import say_ns, say_share
+from gpuprof.base.cuda import is_communication
+from gpuprof.base.kernel_names import short_names
+from gpuprof.base.short_texts import LONGEST_IN_WORDS, shortened_apart
+from gpuprof.base.units import say_ns, say_share
+from gpuprof.model.profile import Profile
 
 # Of so many, those that take so much of the time of all kernels.
 _COSTLIEST: Final = 3

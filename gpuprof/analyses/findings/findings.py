@@ -28,9 +28,9 @@ from gpuprof.analyses.findings.wins import with_win
 from gpuprof.analyses.merge import JobStates, Merge, State
 from gpuprof.analyses.prediction.effects import PREDICT_READS
 from gpuprof.analyses.time.ranks import MERGE as RANKS_MERGE
-from gpuprof.profile import Profile
-from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
-from gpuprof.units import counted, say_ns, say_share
+from gpuprof.base.units import counted, say_ns, say_share
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema
 
 # Less of a step is not worth a sentence.
 _LEAST_SHARE: Final = 0.01

@@ -23,7 +23,8 @@ from gpuprof.analyses.findings.synchronising import (
 )
 from gpuprof.analyses.time.pauses import ANALYSIS as PAUSES
 from gpuprof.analyses.time.pauses import Pieces, pieces_of
-from gpuprof.intervals import (
+from gpuprof.base.units import say_ns, say_share
+from gpuprof.model.intervals import (
     Int64s,
     Intervals,
     covered_within,
@@ -33,8 +34,7 @@ from gpuprof.intervals import (
     together,
     union,
 )
-from gpuprof.profile import Profile
-from gpuprof.units import say_ns, say_share
+from gpuprof.model.profile import Profile
 
 READS: Final = reads(PAUSES.reads, SET_UP_READS, SYNCHRONISING_READS)
 

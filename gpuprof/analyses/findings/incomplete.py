@@ -16,10 +16,10 @@ from gpuprof.analyses.facts.by_number import distinct_names, names_by_number
 from gpuprof.analyses.facts.groups import groups
 from gpuprof.analyses.facts.growing import columns_of
 from gpuprof.analyses.facts.launches import LAUNCH_READS, Launches, launches
-from gpuprof.cuda import BEGINS_CAPTURE, KERNEL_LAUNCHES
-from gpuprof.facts import KERNELS_RERUN
-from gpuprof.intervals import Int64s
-from gpuprof.profile import Profile
+from gpuprof.base.cuda import BEGINS_CAPTURE, KERNEL_LAUNCHES
+from gpuprof.model.facts import KERNELS_RERUN
+from gpuprof.model.intervals import Int64s
+from gpuprof.model.profile import Profile
 
 INCOMPLETE_READS: Final = reads(
     LAUNCH_READS, api_calls="start_ns name process_id thread_id correlation_id"

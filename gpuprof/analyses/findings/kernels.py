@@ -27,9 +27,17 @@ from gpuprof.analyses.facts.timeline import LOCAL_COPY
 from gpuprof.analyses.findings.contract import Finding, Scope, usual_of
 from gpuprof.analyses.time.pauses import ANALYSIS as PAUSES
 from gpuprof.analyses.time.pauses import pieces_of
-from gpuprof.intervals import Int64s, Intervals, covered_within, intersection, runs, together, union
-from gpuprof.profile import Profile
-from gpuprof.units import format_bytes, say_ns, say_share
+from gpuprof.base.units import format_bytes, say_ns, say_share
+from gpuprof.model.intervals import (
+    Int64s,
+    Intervals,
+    covered_within,
+    intersection,
+    runs,
+    together,
+    union,
+)
+from gpuprof.model.profile import Profile
 
 READS: Final = reads(
     KIND_READS,

@@ -10,7 +10,7 @@ from gpuprof.analyses.facts.hosts import DeviceNames
 from gpuprof.analyses.facts.last_ranks import CollectiveRecord, LastRank, last_ranks_of
 from gpuprof.analyses.facts.step_windows import FROM_RANGES
 from gpuprof.analyses.transfers.collective_waits import say_delay
-from gpuprof.units import format_ratio, listed, say_ns, say_share
+from gpuprof.base.units import format_ratio, listed, say_ns, say_share
 
 _MOST_NAMED: Final = 3
 # Of fewer steps or calls one is always most of all.

@@ -15,11 +15,11 @@ from gpuprof.analyses.facts.transfer_rows import PATHS, UVM, paths, transfer_row
 from gpuprof.analyses.findings.contract import Finding, Scope
 from gpuprof.analyses.transfers.peer_matrix import running_on
 from gpuprof.analyses.transfers.transfers import TRANSFER_READS, transfers
-from gpuprof.facts import HOST
-from gpuprof.intervals import NOTHING, Int64s, Intervals, intersection, together
-from gpuprof.profile import Profile
-from gpuprof.units import counted, format_bytes, listed, say_ns
-from gpuprof.words import Words
+from gpuprof.base.units import counted, format_bytes, listed, say_ns
+from gpuprof.model.facts import HOST
+from gpuprof.model.intervals import NOTHING, Int64s, Intervals, intersection, together
+from gpuprof.model.profile import Profile
+from gpuprof.model.words import Words
 
 READS: Final = reads(TRANSFER_READS, COPY_READS, page_faults="start_ns processor device_id faults")
 # What a processor does between two faults takes less; longer pauses have other reasons.

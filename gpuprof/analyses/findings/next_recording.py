@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from gpuprof.profile import Profile
+from gpuprof.model.profile import Profile
 
 _PYTORCH, _TENSORFLOW = "kineto", "xplane"
 _CALLS: Final = {

@@ -19,12 +19,12 @@ from gpuprof.analyses.findings.contract import Finding, Scope
 from gpuprof.analyses.placement.avoidable import not_sought
 from gpuprof.analyses.totals import kernel_occupancy
 from gpuprof.analyses.totals.kernel_occupancy import BLOCK_SIZE, BLOCKS, REGISTERS, SHARED_MEMORY
-from gpuprof.cuda import is_communication
-from gpuprof.intervals import NOTHING, Intervals, difference, intersection, together
-from gpuprof.kernel_names import short_names
-from gpuprof.profile import Profile
-from gpuprof.short_texts import LONGEST_IN_WORDS, shortened
-from gpuprof.units import counted, say_share
+from gpuprof.base.cuda import is_communication
+from gpuprof.base.kernel_names import short_names
+from gpuprof.base.short_texts import LONGEST_IN_WORDS, shortened
+from gpuprof.base.units import counted, say_share
+from gpuprof.model.intervals import NOTHING, Intervals, difference, intersection, together
+from gpuprof.model.profile import Profile
 
 READS: Final = reads(kernels="start_ns end_ns device_id name name_id")
 READS_OF_SMALL: Final = kernel_occupancy.READS

@@ -27,11 +27,11 @@ from gpuprof.analyses.merge import JobStates, State
 from gpuprof.analyses.time.ranks import ranks_of_job
 from gpuprof.analyses.time.steps import STEPS_OF_FILE
 from gpuprof.analyses.transfers.collective_waits import say_delay
-from gpuprof.facts import UNKNOWN
-from gpuprof.intervals import Int64s
-from gpuprof.profile import Profile
-from gpuprof.schema import FLAG, FLOAT, INT, TEXT, Column, Schema, instant_column
-from gpuprof.units import counted, say_ns, say_share
+from gpuprof.base.units import counted, say_ns, say_share
+from gpuprof.model.facts import UNKNOWN
+from gpuprof.model.intervals import Int64s
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import FLAG, FLOAT, INT, TEXT, Column, Schema, instant_column
 
 # What of a step is not worth a sentence.
 _LEAST_SHARE: Final = 0.01

@@ -39,11 +39,11 @@ from gpuprof.analyses.findings.transfers import memory_of
 from gpuprof.analyses.time.pauses import pieces_of
 from gpuprof.analyses.totals.activity_summary import SUM_READS, summed_up
 from gpuprof.analyses.transfers.transfers import TRANSFER_READS
-from gpuprof.cuda import LAUNCHING_CALLS
-from gpuprof.facts import HOST
-from gpuprof.intervals import NOTHING, Intervals, covered_within, intersection, together
-from gpuprof.profile import Profile
-from gpuprof.units import counted, format_bytes, say_ns, say_share
+from gpuprof.base.cuda import LAUNCHING_CALLS
+from gpuprof.base.units import counted, format_bytes, say_ns, say_share
+from gpuprof.model.facts import HOST
+from gpuprof.model.intervals import NOTHING, Intervals, covered_within, intersection, together
+from gpuprof.model.profile import Profile
 
 READS: Final = reads(
     PARTS_READS,

@@ -19,9 +19,9 @@ from gpuprof.analyses.findings.contract import Scope
 from gpuprof.analyses.placement.avoidable import avoidable
 from gpuprof.analyses.time.pauses import pieces_of
 from gpuprof.analyses.transfers.transfers import transfers
-from gpuprof.intervals import covered_within, union
-from gpuprof.kernel_names import short_names
-from gpuprof.profile import Profile
+from gpuprof.base.kernel_names import short_names
+from gpuprof.model.intervals import covered_within, union
+from gpuprof.model.profile import Profile
 
 SCOPE_READS: Final = reads(PHASE_READS, TIMELINE_READS)
 # Phases that hold less of what a device does leave too much of it out.

@@ -25,7 +25,7 @@ from gpuprof.analyses.facts.timeline import (
 )
 from gpuprof.analyses.time.pauses import ANALYSIS as PAUSES
 from gpuprof.analyses.time.pauses import Pieces, pieces_of
-from gpuprof.intervals import (
+from gpuprof.model.intervals import (
     NOTHING,
     Int64s,
     Intervals,
@@ -35,7 +35,7 @@ from gpuprof.intervals import (
     intersection,
     union,
 )
-from gpuprof.profile import Profile
+from gpuprof.model.profile import Profile
 
 SET_UP_READS: Final = reads(PHASE_READS, PAUSES.reads)
 

@@ -6,10 +6,10 @@ from typing import Any, Final
 from gpuprof.analyses.findings.costliest_kernels import costliest_kernels
 from gpuprof.analyses.totals.activity_summary import activity_sums
 from gpuprof.analyses.totals.totals import totals
-from gpuprof.kernel_names import short_name
-from gpuprof.profile import Profile
-from gpuprof.short_texts import LONGEST_IN_WORDS, cut
-from gpuprof.units import say_ns, say_share
+from gpuprof.base.kernel_names import short_name
+from gpuprof.base.short_texts import LONGEST_IN_WORDS, cut
+from gpuprof.base.units import say_ns, say_share
+from gpuprof.model.profile import Profile
 
 # Smaller shares are left out.
 _LEAST_SHARE: Final = 0.005

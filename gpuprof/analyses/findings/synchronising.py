@@ -13,9 +13,9 @@ from gpuprof.analyses.facts.pauses import PAUSE_READS
 from gpuprof.analyses.facts.short_waits import SHORT_WAIT_READS, short_waits
 from gpuprof.analyses.findings.contract import Scope
 from gpuprof.analyses.time.pauses import Pieces
-from gpuprof.facts import HOST
-from gpuprof.intervals import Int64s, Intervals, covered_within
-from gpuprof.units import format_bytes
+from gpuprof.base.units import format_bytes
+from gpuprof.model.facts import HOST
+from gpuprof.model.intervals import Int64s, Intervals, covered_within
 
 SYNCHRONISING_READS: Final = reads(
     PAUSE_READS,

@@ -4,8 +4,8 @@ from collections import Counter
 from typing import Any
 
 from gpuprof.analyses.transfers.tensor_transfers import per_step, tensor_transfers
-from gpuprof.profile import Profile
-from gpuprof.units import counted, format_bytes, say_share
+from gpuprof.base.units import counted, format_bytes, say_share
+from gpuprof.model.profile import Profile
 
 
 def tensor_line(profile: Profile) -> str:

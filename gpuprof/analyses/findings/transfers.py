@@ -16,10 +16,10 @@ from gpuprof.analyses.placement.avoidable import Avoidable, avoidable, not_sough
 from gpuprof.analyses.prediction.links import NAMES
 from gpuprof.analyses.transfers.peer_matrix import running_on
 from gpuprof.analyses.transfers.transfers import TRANSFER_READS, transfers
-from gpuprof.facts import HOST
-from gpuprof.intervals import Intervals, covered_within, intersection, together, union
-from gpuprof.profile import Profile
-from gpuprof.units import NS_PER_S, format_bytes, say_share
+from gpuprof.base.units import NS_PER_S, format_bytes, say_share
+from gpuprof.model.facts import HOST
+from gpuprof.model.intervals import Intervals, covered_within, intersection, together, union
+from gpuprof.model.profile import Profile
 
 READS: Final = reads(TRANSFER_READS, links="device_id peer_device_id link")
 READS_OF_SMALL: Final = RANGE_READS

@@ -18,8 +18,8 @@ from gpuprof.analyses.prediction.effects import (
     effect,
     measured_of,
 )
-from gpuprof.errors import UsageError
-from gpuprof.profile import Profile
+from gpuprof.base.errors import UsageError
+from gpuprof.model.profile import Profile
 
 # A replay of so many kernels and copies, with their calls, takes about 0.2 s.
 MOST_OPERATIONS: Final = 30_000

@@ -15,9 +15,9 @@ from gpuprof.analyses.facts.timeline import TIMELINE_READS
 from gpuprof.analyses.placement.dataflow import Node, dataflow
 from gpuprof.analyses.placement.misplacements import ALL, turning
 from gpuprof.analyses.transfers.tensor_transfers import copied_in_every_step, names_of
-from gpuprof.facts import HOST
-from gpuprof.profile import Profile
-from gpuprof.schema import INT, TEXT, Column, Schema
+from gpuprof.model.facts import HOST
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import INT, TEXT, Column, Schema
 
 ALTERNATION: Final = Schema(
     "alternation",

@@ -13,10 +13,10 @@ from gpuprof.analyses.facts.moves import Moves, moves, works_between
 from gpuprof.analyses.placement.alternation import turns
 from gpuprof.analyses.transfers.ping_pong import Pairs, repeated_pairs, suggestion
 from gpuprof.analyses.transfers.repeated_transfers import copied_again
-from gpuprof.facts import HOST
-from gpuprof.intervals import Int64s, Intervals, together, union
-from gpuprof.profile import Profile
-from gpuprof.units import counted, format_bytes
+from gpuprof.base.units import counted, format_bytes
+from gpuprof.model.facts import HOST
+from gpuprof.model.intervals import Int64s, Intervals, together, union
+from gpuprof.model.profile import Profile
 
 # Steps and ranges of more events take longer than all else that a report says first.
 _MOST_EVENTS: Final = 1_000_000

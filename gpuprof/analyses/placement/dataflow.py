@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from gpuprof.analyses.facts.model_parts import ModelPart
 from gpuprof.analyses.transfers.tensor_transfers import names_of, step_executions
-from gpuprof.profile import Profile
+from gpuprof.model.profile import Profile
 
 # What a graph holds beside what computes: its place tells nothing.
 NO_WORK: Final = ("Const", "NoOp", "Identity")

@@ -11,9 +11,9 @@ from gpuprof.analyses.facts.copies import COPY_READS, transfer_times
 from gpuprof.analyses.facts.groups import groups
 from gpuprof.analyses.facts.links import links
 from gpuprof.analyses.merge import JobStates, Merge, State, ordered
-from gpuprof.facts import HOST, UNKNOWN
-from gpuprof.profile import Profile
-from gpuprof.schema import INT, TEXT, Column, Schema, process_column
+from gpuprof.model.facts import HOST, UNKNOWN
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import INT, TEXT, Column, Schema, process_column
 
 DEVICE_MAP: Final = Schema(
     "device_map",

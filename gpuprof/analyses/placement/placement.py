@@ -9,8 +9,8 @@ from gpuprof.analyses.contract import Analysis, reads
 from gpuprof.analyses.facts.model_parts import ModelPart
 from gpuprof.analyses.placement.dataflow import NO_WORK
 from gpuprof.analyses.transfers.tensor_transfers import names_of, step_executions
-from gpuprof.profile import Profile
-from gpuprof.schema import FLAG, FLOAT, INT, TEXT, Column, Kind, Schema
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import FLAG, FLOAT, INT, TEXT, Column, Kind, Schema
 
 PLACEMENT: Final = Schema(
     "placement",

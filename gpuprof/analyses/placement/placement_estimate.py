@@ -15,12 +15,12 @@ from gpuprof.analyses.contract import Analysis
 from gpuprof.analyses.facts.copies import transfer_times
 from gpuprof.analyses.facts.phases import PHASE_READS, PhaseSteps, steps_by_phase
 from gpuprof.analyses.facts.timeline import DeviceTimeline, timelines
-from gpuprof.facts import HOST
-from gpuprof.intervals import Int64s, Intervals, covered_within, difference, together, union
-from gpuprof.profile import Profile
-from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema, process_column
-from gpuprof.selection import Selection
-from gpuprof.stored import within
+from gpuprof.model.facts import HOST
+from gpuprof.model.intervals import Int64s, Intervals, covered_within, difference, together, union
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema, process_column
+from gpuprof.model.selection import Selection
+from gpuprof.model.stored import within
 
 PLACEMENT_ESTIMATE: Final = Schema(
     "placement_estimate",

@@ -10,9 +10,9 @@ from gpuprof.analyses.contract import Analysis, reads
 from gpuprof.analyses.placement.dataflow import Copied, Dataflow, Moves, Node, dataflow
 from gpuprof.analyses.placement.misplacements import Misplacement, misplacements
 from gpuprof.analyses.placement.placement import placement
-from gpuprof.profile import Profile
-from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
-from gpuprof.units import counted, format_bytes, say_share
+from gpuprof.base.units import counted, format_bytes, say_share
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema
 
 # What one of them alone saves may be lost to another one.
 _JOINT: Final = ("gradients_outside", "weights_apart", "optimiser_slots", "update_outside")

@@ -12,9 +12,9 @@ from gpuprof.analyses.prediction.host import add_calls
 from gpuprof.analyses.prediction.ranks import add_collectives, meetings
 from gpuprof.analyses.prediction.recorded import RECORDED_READS, recorded
 from gpuprof.analyses.prediction.streams import add_awaited, add_copies, add_streams
-from gpuprof.errors import MissingTableError
-from gpuprof.intervals import Int64s
-from gpuprof.profile import Profile
+from gpuprof.base.errors import MissingTableError
+from gpuprof.model.intervals import Int64s
+from gpuprof.model.profile import Profile
 
 GRAPH_READS: Final = reads(
     RECORDED_READS,

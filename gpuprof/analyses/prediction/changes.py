@@ -15,12 +15,12 @@ from gpuprof.analyses.prediction.graph import Edges, Graph, by_target, together
 from gpuprof.analyses.prediction.links import Link, fitted, links_named
 from gpuprof.analyses.prediction.recorded import COLLECTIVE, COPY, Flags, Operations, runs
 from gpuprof.analyses.prediction.replay import NEVER, Measured, Weights
-from gpuprof.errors import UsageError
-from gpuprof.facts import HOST
-from gpuprof.intervals import Int64s
-from gpuprof.profile import Profile
-from gpuprof.units import say_ns
-from gpuprof.words import Words
+from gpuprof.base.errors import UsageError
+from gpuprof.base.units import say_ns
+from gpuprof.model.facts import HOST
+from gpuprof.model.intervals import Int64s
+from gpuprof.model.profile import Profile
+from gpuprof.model.words import Words
 
 # A link at its usual, lowest or highest bandwidth.
 USUAL, SLOW, FAST = range(3)

@@ -12,9 +12,9 @@ from gpuprof.analyses.prediction.build import GRAPH_READS, graph_of
 from gpuprof.analyses.prediction.changes import USUAL, Changed, apply, replayable
 from gpuprof.analyses.prediction.graph import KINDS, Graph
 from gpuprof.analyses.prediction.replay import Measured, measured, replay
-from gpuprof.intervals import Int64s
-from gpuprof.profile import Profile
-from gpuprof.units import say_ns, say_share
+from gpuprof.base.units import say_ns, say_share
+from gpuprof.model.intervals import Int64s
+from gpuprof.model.profile import Profile
 
 PREDICT_READS: Final = reads(
     GRAPH_READS, PHASE_READS, host_calls="start_ns library process_id thread_id"

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuprof.analyses.prediction.recorded import Calls, Flags, Operations, Recorded
-from gpuprof.intervals import Int64s
+from gpuprof.model.intervals import Int64s
 from gpuprof.native import arrays
 
 RECORDED, RULE, INFERRED = range(3)

@@ -16,8 +16,8 @@ from gpuprof.analyses.prediction.graph import (
 )
 from gpuprof.analyses.prediction.recorded import COLLECTIVE, Calls, Flags, Recorded, runs
 from gpuprof.analyses.prediction.waits import Waits
-from gpuprof.intervals import Int64s
-from gpuprof.profile import Profile
+from gpuprof.model.intervals import Int64s
+from gpuprof.model.profile import Profile
 
 # A longer launch met a full queue; a longer pause between two calls can be a wait.
 _LONG_NS: Final = 100_000

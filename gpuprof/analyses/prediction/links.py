@@ -5,10 +5,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from gpuprof.cuda import pcie_bytes_per_s
-from gpuprof.errors import UsageError
-from gpuprof.intervals import Int64s
-from gpuprof.units import duration_ns, format_rate, say_ns, to_decimal_bytes
+from gpuprof.base.cuda import pcie_bytes_per_s
+from gpuprof.base.errors import UsageError
+from gpuprof.base.units import duration_ns, format_rate, say_ns, to_decimal_bytes
+from gpuprof.model.intervals import Int64s
 
 _NS_PER_S: Final = 1_000_000_000
 _GB: Final = to_decimal_bytes("1", "GB")

@@ -15,7 +15,7 @@ from gpuprof.analyses.facts.calls import NOT_FOUND
 from gpuprof.analyses.prediction import graph as kinds
 from gpuprof.analyses.prediction.graph import Graph
 from gpuprof.analyses.prediction.recorded import COPY, Flags, runs
-from gpuprof.intervals import Int64s
+from gpuprof.model.intervals import Int64s
 
 # Kinds of nodes, in the order of those of one call.
 WORK, CALL, WAIT, OPERATION = range(4)

@@ -11,8 +11,8 @@ from gpuprof.analyses.prediction import graph as kinds
 from gpuprof.analyses.prediction.graph import Graph
 from gpuprof.analyses.prediction.recorded import COLLECTIVE, COPY, KERNEL, MEMSET, Flags
 from gpuprof.analyses.prediction.replay import Replay
-from gpuprof.intervals import Int64s
-from gpuprof.profile import Profile
+from gpuprof.model.intervals import Int64s
+from gpuprof.model.profile import Profile
 
 _OF_OPERATIONS: Final = {
     KERNEL: "kernel",

@@ -23,13 +23,13 @@ from gpuprof.analyses.prediction.graph import KINDS, PROVENANCES, Graph
 from gpuprof.analyses.prediction.paths import Path, PathPart, named, path, times
 from gpuprof.analyses.prediction.recorded import Flags
 from gpuprof.analyses.prediction.replay import Measured, Replay, replay
-from gpuprof.facts import UNKNOWN
-from gpuprof.intervals import Int64s
-from gpuprof.kernel_names import short_names
-from gpuprof.profile import Profile
-from gpuprof.schema import FLOAT, INT, TEXT, Column, Kind, Schema
-from gpuprof.statistics import scaled
-from gpuprof.units import counted, format_signed, say_ns, say_share
+from gpuprof.base.kernel_names import short_names
+from gpuprof.base.statistics import scaled
+from gpuprof.base.units import counted, format_signed, say_ns, say_share
+from gpuprof.model.facts import UNKNOWN
+from gpuprof.model.intervals import Int64s
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Kind, Schema
 
 PREDICTION: Final = Schema(
     "prediction",

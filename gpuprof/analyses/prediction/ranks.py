@@ -6,8 +6,8 @@ from gpuprof.analyses.facts.calls import NOT_FOUND
 from gpuprof.analyses.facts.collective_parts import NO_INSTANCE, RANKS, SPREAD, collective_parts
 from gpuprof.analyses.prediction.graph import ARRIVAL, DURATION, TRANSFER, Maker
 from gpuprof.analyses.prediction.recorded import COLLECTIVE, Operations
-from gpuprof.intervals import Int64s
-from gpuprof.profile import Profile
+from gpuprof.model.intervals import Int64s
+from gpuprof.model.profile import Profile
 
 
 def meetings(profile: Profile, o: Operations) -> tuple[Int64s, Int64s, Int64s, Int64s, Int64s]:

@@ -20,11 +20,11 @@ from gpuprof.analyses.facts.growing import columns_of, read_columns
 from gpuprof.analyses.facts.host_activity import HOST_READS
 from gpuprof.analyses.facts.host_clock import HostClock, host_clock
 from gpuprof.analyses.facts.rank_matching import clock_shifts
-from gpuprof.cuda import is_communication, is_waiting
-from gpuprof.facts import HOST, UNKNOWN, movement
-from gpuprof.intervals import Int64s
-from gpuprof.profile import Profile
-from gpuprof.words import Words
+from gpuprof.base.cuda import is_communication, is_waiting
+from gpuprof.model.facts import HOST, UNKNOWN, movement
+from gpuprof.model.intervals import Int64s
+from gpuprof.model.profile import Profile
+from gpuprof.model.words import Words
 
 Flags = npt.NDArray[np.bool_]
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from gpuprof.analyses.prediction.graph import AWAITED_NS, IS_FIXED, Graph
 from gpuprof.analyses.prediction.recorded import Flags
-from gpuprof.intervals import Int64s
+from gpuprof.model.intervals import Int64s
 from gpuprof.native import arrays
 
 # As the time of an edge: the target does not wait for the source.

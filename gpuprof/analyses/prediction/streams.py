@@ -18,7 +18,7 @@ from gpuprof.analyses.prediction.graph import (
     Maker,
 )
 from gpuprof.analyses.prediction.recorded import COLLECTIVE, Operations, runs
-from gpuprof.intervals import Int64s
+from gpuprof.model.intervals import Int64s
 
 # Streams are not the default streams where more than this share of copies contradicts it.
 _DISPROVED: Final = 0.02

@@ -16,10 +16,10 @@ from gpuprof.analyses.prediction.graph import (
     Maker,
 )
 from gpuprof.analyses.prediction.recorded import Flags, Recorded, runs
-from gpuprof.facts import UNKNOWN
-from gpuprof.intervals import Int64s
-from gpuprof.profile import Profile
-from gpuprof.words import Words
+from gpuprof.model.facts import UNKNOWN
+from gpuprof.model.intervals import Int64s
+from gpuprof.model.profile import Profile
+from gpuprof.model.words import Words
 
 _LATEST: Final = np.iinfo(np.int64).max
 _SYNCHRONISATIONS: Final = (

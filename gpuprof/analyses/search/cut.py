@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuprof.analyses.search.step_graph import FORWARD, GRADIENT, StepGraph, Tensor
-from gpuprof.intervals import Int64s
+from gpuprof.model.intervals import Int64s
 
 # Among placements of equal bytes fewer copies win: all copies together count less than a byte.
 _COPY: Final = 0.5

@@ -18,7 +18,7 @@ from gpuprof.analyses.search.step_graph import (
     Copies,
     StepGraph,
 )
-from gpuprof.intervals import Int64s
+from gpuprof.model.intervals import Int64s
 
 # More freedom must save at least this share of today's bytes.
 _LEAST_SHARE: Final = 0.01

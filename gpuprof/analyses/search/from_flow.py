@@ -15,8 +15,8 @@ from gpuprof.analyses.search.step_graph import (
     StepGraph,
     Tensor,
 )
-from gpuprof.errors import MissingTableError
-from gpuprof.profile import Profile
+from gpuprof.base.errors import MissingTableError
+from gpuprof.model.profile import Profile
 
 
 def step_of(profile: Profile) -> tuple[StepGraph, Dataflow]:

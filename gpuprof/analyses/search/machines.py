@@ -8,8 +8,8 @@ Links are those of `gpuprof.analyses.prediction.links`; ``staged`` is PCIe 3 thr
 from typing import Final, NamedTuple
 
 from gpuprof.analyses.prediction.links import NAMES, links_named
-from gpuprof.errors import UsageError, one_of
-from gpuprof.units import NS_PER_S
+from gpuprof.base.errors import UsageError, one_of
+from gpuprof.base.units import NS_PER_S
 
 _GIB: Final = 1 << 30
 _MOST_GPUS: Final = 16

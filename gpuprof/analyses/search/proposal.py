@@ -10,9 +10,9 @@ from gpuprof.analyses.search.machines import Machine
 from gpuprof.analyses.search.schedules import Search, Timed, fastest
 from gpuprof.analyses.search.scopes import Scope, scopes
 from gpuprof.analyses.search.step_graph import CONSTANT, INPUT, VARIABLE, Copies, StepGraph
-from gpuprof.errors import MissingTableError
-from gpuprof.intervals import Int64s
-from gpuprof.profile import Profile
+from gpuprof.base.errors import MissingTableError
+from gpuprof.model.intervals import Int64s
+from gpuprof.model.profile import Profile
 
 
 class Proposal(NamedTuple):

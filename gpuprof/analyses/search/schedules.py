@@ -15,7 +15,7 @@ import numpy as np
 from gpuprof.analyses.search.machines import Machine
 from gpuprof.analyses.search.simulate import Run, Work, simulate
 from gpuprof.analyses.search.step_graph import CONSTANT, INPUT, Copies, StepGraph
-from gpuprof.intervals import Int64s
+from gpuprof.model.intervals import Int64s
 
 # The share of its peak that a GPU reaches: least, the one that placements are made for, most.
 EFFICIENCIES: Final = (0.3, 0.5, 0.7)

@@ -8,8 +8,8 @@ import numpy as np
 
 from gpuprof.analyses.placement.dataflow import NO_WORK
 from gpuprof.analyses.search.step_graph import FORWARD, GRADIENT, UPDATE, VARIABLE, StepGraph
-from gpuprof.intervals import Int64s
-from gpuprof.units import counted
+from gpuprof.base.units import counted
+from gpuprof.model.intervals import Int64s
 
 FORMAT: Final = "gpuprof-placement"
 FORMAT_VERSION: Final = 1

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from gpuprof.analyses.search.machines import Machine
 from gpuprof.analyses.search.step_graph import CONSTANT, INPUT, VARIABLE, StepGraph
-from gpuprof.intervals import Int64s
+from gpuprof.model.intervals import Int64s
 
 # From one launch of a small kernel to the next, as in the findings about small kernels.
 LAUNCH_S: Final = 5e-6

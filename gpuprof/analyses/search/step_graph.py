@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from gpuprof.intervals import Int64s
+from gpuprof.model.intervals import Int64s
 
 FORWARD: Final = "forward"
 GRADIENT: Final = "gradient"

@@ -16,9 +16,9 @@ from gpuprof.analyses.facts.timeline import (
     timelines,
 )
 from gpuprof.analyses.merge import of_files
-from gpuprof.intervals import intersection, together
-from gpuprof.profile import Profile
-from gpuprof.schema import FLOAT, INT, Column, Schema
+from gpuprof.model.intervals import intersection, together
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import FLOAT, INT, Column, Schema
 
 # Layers beside compute, as columns name them.
 LAYER_NAMES: Final = {

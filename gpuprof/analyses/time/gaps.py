@@ -15,10 +15,10 @@ from gpuprof.analyses.facts.launches import ALL_THREADS, launches
 from gpuprof.analyses.facts.nvtx import RANGE_READS, Ranges, ranges_of
 from gpuprof.analyses.facts.timeline import TIMELINE_READS, DeviceTimeline, timelines
 from gpuprof.analyses.merge import JobStates, Merge, State, ordered
-from gpuprof.facts import UNKNOWN
-from gpuprof.intervals import Int64s, Intervals, meeting, union, unions_by_key
-from gpuprof.profile import Profile
-from gpuprof.schema import INT, OPERATION, TEXT, Column, Schema, instant_column
+from gpuprof.model.facts import UNKNOWN
+from gpuprof.model.intervals import Int64s, Intervals, meeting, union, unions_by_key
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import INT, OPERATION, TEXT, Column, Schema, instant_column
 
 _ROWS: Final = 20
 

@@ -13,11 +13,11 @@ from gpuprof.analyses.facts.by_number import UNNAMED, ByNumber, Names, names_by_
 from gpuprof.analyses.facts.growing import columns_of
 from gpuprof.analyses.facts.timeline import TIMELINE_READS, timelines
 from gpuprof.analyses.time.lanes import LANES
-from gpuprof.cuda import is_communication
-from gpuprof.facts import UNKNOWN
-from gpuprof.intervals import Int64s
-from gpuprof.profile import Profile
-from gpuprof.schema import INT, TEXT, Column, Schema, instant_column, texts
+from gpuprof.base.cuda import is_communication
+from gpuprof.model.facts import UNKNOWN
+from gpuprof.model.intervals import Int64s
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import INT, TEXT, Column, Schema, instant_column, texts
 
 LANE_KERNELS: Final = Schema(
     "lane_kernels",

@@ -22,9 +22,9 @@ from gpuprof.analyses.facts.phases import PHASE_READS, PhaseSteps, steps_in_part
 from gpuprof.analyses.facts.step_windows import masked
 from gpuprof.analyses.facts.timeline import TIMELINE_READS, timelines
 from gpuprof.analyses.time.lanes import LANES
-from gpuprof.intervals import Int64s
-from gpuprof.profile import Profile
-from gpuprof.schema import INT, TEXT, Column, Schema, instant_column
+from gpuprof.model.intervals import Int64s
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import INT, TEXT, Column, Schema, instant_column
 
 LANE_RANGES: Final = Schema(
     "lane_ranges",

@@ -7,7 +7,6 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from gpuprof import facts
 from gpuprof.analyses.contract import Analysis
 from gpuprof.analyses.facts.busy import busy_by_device
 from gpuprof.analyses.facts.copy_rows import copy_rows, copy_words, movements
@@ -21,7 +20,8 @@ from gpuprof.analyses.facts.timeline import (
     slice_borders,
     timelines,
 )
-from gpuprof.intervals import (
+from gpuprof.model import facts
+from gpuprof.model.intervals import (
     NOTHING,
     Int64s,
     Intervals,
@@ -29,8 +29,8 @@ from gpuprof.intervals import (
     difference,
     intersection,
 )
-from gpuprof.profile import Profile
-from gpuprof.schema import FLAG, INT, TEXT, Column, Schema, instant_column
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import FLAG, INT, TEXT, Column, Schema, instant_column
 
 LANES: Final = Schema(
     "lanes",

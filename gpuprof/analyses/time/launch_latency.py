@@ -10,9 +10,9 @@ from gpuprof.analyses.facts.groups import Numbers, groups
 from gpuprof.analyses.facts.host_clock import host_clock, launched_ns
 from gpuprof.analyses.facts.launches import LAUNCH_READS, launches
 from gpuprof.analyses.merge import of_files
-from gpuprof.facts import UNKNOWN
-from gpuprof.profile import Profile
-from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
+from gpuprof.model.facts import UNKNOWN
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema
 
 LAUNCH_LATENCY: Final = Schema(
     "launch_latency",

@@ -5,9 +5,9 @@ from typing import Final
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis, reads
-from gpuprof.profile import Profile
-from gpuprof.schema import INT, Column, Schema
-from gpuprof.units import NS_PER_S
+from gpuprof.base.units import NS_PER_S
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import INT, Column, Schema
 
 MARKED_EPOCHS: Final = Schema(
     "marked_epochs",

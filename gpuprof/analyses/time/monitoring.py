@@ -5,8 +5,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis, reads
-from gpuprof.profile import Profile
-from gpuprof.schema import FLOAT, INT, Column, Schema
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import FLOAT, INT, Column, Schema
 
 MONITORING: Final = Schema(
     "monitoring",

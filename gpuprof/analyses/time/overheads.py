@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from gpuprof.intervals import intersection, single, union
-from gpuprof.profile import Profile
+from gpuprof.model.intervals import intersection, single, union
+from gpuprof.model.profile import Profile
 
 _WORK = ("kernels", "memcpys", "memsets", "graph_launches")
 

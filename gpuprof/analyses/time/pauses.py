@@ -35,9 +35,9 @@ from gpuprof.analyses.facts.thread_calls import (
 )
 from gpuprof.analyses.facts.timeline import DeviceTimeline, far_ends, timelines
 from gpuprof.analyses.merge import of_files
-from gpuprof.cuda import is_waiting
-from gpuprof.facts import UNKNOWN
-from gpuprof.intervals import (
+from gpuprof.base.cuda import is_waiting
+from gpuprof.model.facts import UNKNOWN
+from gpuprof.model.intervals import (
     Int64s,
     Intervals,
     covered_within,
@@ -46,8 +46,8 @@ from gpuprof.intervals import (
     pairs,
     union,
 )
-from gpuprof.profile import Profile
-from gpuprof.schema import FLOAT, INT, OPERATION, TEXT, Column, Schema, instant_column
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import FLOAT, INT, OPERATION, TEXT, Column, Schema, instant_column
 
 PAUSES: Final = Schema(
     "pauses",

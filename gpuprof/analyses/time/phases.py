@@ -10,10 +10,10 @@ from gpuprof.analyses.facts.step_times import parts_of_median
 from gpuprof.analyses.facts.timeline import TIMELINE_READS, DeviceTimeline, timelines
 from gpuprof.analyses.merge import JobStates, Merge, State
 from gpuprof.analyses.time.steps import INFERRED
-from gpuprof.facts import UNKNOWN
-from gpuprof.profile import Profile
-from gpuprof.schema import INT, TEXT, Column, Schema, instant_column, process_column
-from gpuprof.statistics import step_interval
+from gpuprof.base.statistics import step_interval
+from gpuprof.model.facts import UNKNOWN
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import INT, TEXT, Column, Schema, instant_column, process_column
 
 _PARTS: Final = (
     "compute_ns",

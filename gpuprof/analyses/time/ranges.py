@@ -32,11 +32,11 @@ from gpuprof.analyses.facts.nvtx import (
 from gpuprof.analyses.facts.timeline import COMPUTE, TRANSFER
 from gpuprof.analyses.merge import JobStates, Merge, State, summed
 from gpuprof.analyses.merge import ordered as in_order
-from gpuprof.facts import UNKNOWN
-from gpuprof.intervals import Int64s, Intervals, covered_within, together, unions_by_key
-from gpuprof.profile import Profile
+from gpuprof.model.facts import UNKNOWN
+from gpuprof.model.intervals import Int64s, Intervals, covered_within, together, unions_by_key
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import INT, OPERATION, TEXT, Column, Schema
 from gpuprof.readers.common.compact_columns import narrowed
-from gpuprof.schema import INT, OPERATION, TEXT, Column, Schema
 
 RANGES: Final = Schema(
     "ranges",

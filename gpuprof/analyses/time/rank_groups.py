@@ -12,9 +12,9 @@ from gpuprof.analyses.merge import JobStates, Merge
 from gpuprof.analyses.time.ranks import ANALYSIS as RANKS_ANALYSIS
 from gpuprof.analyses.time.ranks import MERGE as RANKS_MERGE
 from gpuprof.analyses.time.ranks import by_phase, ranks
-from gpuprof.profile import Profile
-from gpuprof.schema import INT, TEXT, Column, Schema
-from gpuprof.units import number_ranges
+from gpuprof.base.units import number_ranges
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import INT, TEXT, Column, Schema
 
 # Devices of a group differ in each part of a step by no more than this share of the median step.
 _ALIKE: Final = 0.05

@@ -11,8 +11,8 @@ from gpuprof.analyses.merge import JobStates, Merge
 from gpuprof.analyses.time.ranks import ANALYSIS as RANKS_ANALYSIS
 from gpuprof.analyses.time.ranks import MERGE as RANKS_MERGE
 from gpuprof.analyses.time.ranks import by_phase, ranks
-from gpuprof.profile import Profile
-from gpuprof.schema import INT, TEXT, Column, Schema
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import INT, TEXT, Column, Schema
 
 _FIGURES: Final = (
     "step_ns",

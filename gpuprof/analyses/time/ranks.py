@@ -22,11 +22,11 @@ from gpuprof.analyses.time.breakdown import breakdown
 from gpuprof.analyses.time.steps import ANALYSIS as STEPS_ANALYSIS
 from gpuprof.analyses.time.steps import MERGE as STEPS_MERGE
 from gpuprof.analyses.time.steps import steps
-from gpuprof.facts import UNKNOWN
-from gpuprof.intervals import Int64s
-from gpuprof.profile import Profile
-from gpuprof.schema import FLAG, FLOAT, INT, TEXT, Column, Kind, Schema
-from gpuprof.units import number_ranges, say_ns
+from gpuprof.base.units import number_ranges, say_ns
+from gpuprof.model.facts import UNKNOWN
+from gpuprof.model.intervals import Int64s
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import FLAG, FLOAT, INT, TEXT, Column, Kind, Schema
 
 # The parts of a device's own time, and what people call them.
 _PARTS: Final = {

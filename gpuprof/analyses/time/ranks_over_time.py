@@ -29,9 +29,9 @@ from gpuprof.analyses.facts.timeline import (
     timelines,
 )
 from gpuprof.analyses.merge import JobStates, Merge, State, ordered, summed
-from gpuprof.intervals import Int64s, covered_within
-from gpuprof.profile import Profile
-from gpuprof.schema import INT, TEXT, Column, Schema
+from gpuprof.model.intervals import Int64s, covered_within
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import INT, TEXT, Column, Schema
 
 # Of a device; twice as many as are shown, so that clocks can be set right by half a slice.
 _MOST_OF_DEVICE: Final = 800

@@ -21,10 +21,10 @@ from gpuprof.analyses.facts.step_windows import StepWindows
 from gpuprof.analyses.facts.timeline import TIMELINE_READS, DeviceTimeline, timelines
 from gpuprof.analyses.merge import of_files
 from gpuprof.analyses.time.breakdown import BREAKDOWN, LAYER_NAMES
-from gpuprof.facts import UNKNOWN
-from gpuprof.intervals import Int64s, covered_within
-from gpuprof.profile import Profile
-from gpuprof.schema import INT, TEXT, Column, Schema, instant_column, process_column
+from gpuprof.model.facts import UNKNOWN
+from gpuprof.model.intervals import Int64s, covered_within
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import INT, TEXT, Column, Schema, instant_column, process_column
 
 _PARTS: Final = (
     "compute_ns",

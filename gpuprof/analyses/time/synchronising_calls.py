@@ -15,10 +15,10 @@ from gpuprof.analyses.facts.groups import groups
 from gpuprof.analyses.facts.growing import columns_of
 from gpuprof.analyses.facts.host_activity import waiting_calls
 from gpuprof.analyses.merge import of_files
-from gpuprof.facts import UNKNOWN
-from gpuprof.intervals import Int64s
-from gpuprof.profile import Profile
-from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema, process_column
+from gpuprof.model.facts import UNKNOWN
+from gpuprof.model.intervals import Int64s
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema, process_column
 
 SYNCHRONISING_CALLS: Final = Schema(
     "synchronising_calls",

@@ -16,9 +16,9 @@ from gpuprof.analyses.facts.timeline import (
     timelines,
 )
 from gpuprof.analyses.merge import of_files
-from gpuprof.intervals import Intervals, difference, intersection
-from gpuprof.profile import Profile
-from gpuprof.schema import FLAG, FLOAT, INT, TEXT, Column, Schema
+from gpuprof.model.intervals import Intervals, difference, intersection
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import FLAG, FLOAT, INT, TEXT, Column, Schema
 
 # Below this, a second device is likely to idle as much: use one better first.
 ENOUGH: Final = 0.9

@@ -6,9 +6,9 @@ import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis
 from gpuprof.analyses.facts.timeline import TIMELINE_READS, TRANSFER, slice_borders, timelines
-from gpuprof.intervals import covered_within
-from gpuprof.profile import Profile
-from gpuprof.schema import FLOAT, INT, Column, Schema, instant_column
+from gpuprof.model.intervals import covered_within
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import FLOAT, INT, Column, Schema, instant_column
 
 _SLICES: Final = 20
 

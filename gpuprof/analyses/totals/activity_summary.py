@@ -31,10 +31,10 @@ from gpuprof.analyses.facts.histograms import (
     histograms,
 )
 from gpuprof.analyses.merge import JobStates, Merge, State, summed
-from gpuprof.facts import UNKNOWN
-from gpuprof.kernel_names import short_name
-from gpuprof.profile import Profile
-from gpuprof.schema import ACTIVITY_SUMMARY, TEXT, Column, Schema
+from gpuprof.base.kernel_names import short_name
+from gpuprof.model.facts import UNKNOWN
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import ACTIVITY_SUMMARY, TEXT, Column, Schema
 
 SHORT_NAME: Final = Column(
     TEXT,

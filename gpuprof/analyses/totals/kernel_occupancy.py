@@ -18,11 +18,11 @@ import pyarrow as pa
 from gpuprof.analyses.contract import Analysis, reads
 from gpuprof.analyses.facts.by_number import UNNAMED, names_by_number
 from gpuprof.analyses.merge import Merge, State, ordered, summed
-from gpuprof.facts import UNKNOWN
-from gpuprof.intervals import Int64s
-from gpuprof.kernel_names import short_name
-from gpuprof.profile import Profile
-from gpuprof.schema import FLOAT, INT, KERNELS, TEXT, Column, Schema
+from gpuprof.base.kernel_names import short_name
+from gpuprof.model.facts import UNKNOWN
+from gpuprof.model.intervals import Int64s
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import FLOAT, INT, KERNELS, TEXT, Column, Schema
 
 _WARP: Final = 32
 _REGISTERS_AT_A_TIME: Final = 256

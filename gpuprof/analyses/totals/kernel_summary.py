@@ -16,9 +16,9 @@ from gpuprof.analyses.totals.activity_summary import (
     summed_up,
     summed_up_of_job,
 )
-from gpuprof.kernel_names import short_name
-from gpuprof.profile import Profile
-from gpuprof.schema import ACTIVITY_SUMMARY, TEXT, Column, Schema
+from gpuprof.base.kernel_names import short_name
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import ACTIVITY_SUMMARY, TEXT, Column, Schema
 
 _FIGURES: Final = ("calls", "total_ns", "mean_ns", "median_ns", "min_ns", "max_ns", "stddev_ns")
 KERNEL_SUMMARY: Final = Schema(

@@ -17,10 +17,10 @@ from gpuprof.analyses.facts.histograms import (
 )
 from gpuprof.analyses.merge import JobStates, Merge, State, summed
 from gpuprof.analyses.totals.activity_summary import WITH_BYTES
-from gpuprof.facts import UNKNOWN
-from gpuprof.intervals import Int64s
-from gpuprof.profile import Profile
-from gpuprof.schema import ACTIVITY_SUMMARY, FLOAT, INT, TEXT, Column, Schema
+from gpuprof.model.facts import UNKNOWN
+from gpuprof.model.intervals import Int64s
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import ACTIVITY_SUMMARY, FLOAT, INT, TEXT, Column, Schema
 
 SIZE_SUMMARY: Final = Schema(
     "size_summary",

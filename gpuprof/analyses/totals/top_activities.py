@@ -18,9 +18,9 @@ from gpuprof.analyses.totals.activity_summary import (
     sums_of_job,
 )
 from gpuprof.analyses.totals.totals import COPY_SUMS, ratio, totals, totals_of_job
-from gpuprof.kernel_names import short_name
-from gpuprof.profile import Profile
-from gpuprof.schema import ACTIVITY_SUMMARY, FLOAT, INT, TEXT, Column, Schema
+from gpuprof.base.kernel_names import short_name
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import ACTIVITY_SUMMARY, FLOAT, INT, TEXT, Column, Schema
 
 _ROWS: Final = 10
 

@@ -10,7 +10,6 @@ from typing import Final
 
 import pyarrow as pa
 
-from gpuprof import cuda, facts
 from gpuprof.analyses.contract import Analysis, reads
 from gpuprof.analyses.facts.by_number import UNNAMED
 from gpuprof.analyses.facts.copies import COPY_READS
@@ -26,9 +25,11 @@ from gpuprof.analyses.totals.activity_summary import (
     activity_sums,
     sums_of_job,
 )
-from gpuprof.profile import Profile
-from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
-from gpuprof.units import NS_PER_S
+from gpuprof.base import cuda
+from gpuprof.base.units import NS_PER_S
+from gpuprof.model import facts
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema
 
 TOTALS: Final = Schema(
     "totals",

@@ -8,8 +8,8 @@ import numpy.typing as npt
 
 from gpuprof.analyses.facts.launches import launches
 from gpuprof.analyses.facts.nvtx import Ranges, families, launches_within, ranges_of
-from gpuprof.profile import Profile
-from gpuprof.stored import within
+from gpuprof.model.profile import Profile
+from gpuprof.model.stored import within
 
 # Scripts write "backward"; PyTorch's operations and emit_nvtx
 # "autograd::engine::evaluate_function: MmBackward0" and "MmBackward0, seq = 12", traces before

@@ -20,9 +20,9 @@ from gpuprof.analyses.facts.job_collectives import (
 )
 from gpuprof.analyses.facts.rank_matching import TOGETHER_NS, ClockOffset, are_apart
 from gpuprof.analyses.merge import JobStates, Merge
-from gpuprof.profile import Profile
-from gpuprof.schema import FLAG, INT, TEXT, Column, Schema
-from gpuprof.units import listed, number_ranges, say_ns
+from gpuprof.base.units import listed, number_ranges, say_ns
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import FLAG, INT, TEXT, Column, Schema
 
 # Ranks of one host share a clock: where theirs differ by more, files were timed by themselves.
 _ONE_CLOCK_NS: Final = TOGETHER_NS

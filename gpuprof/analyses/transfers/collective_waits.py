@@ -35,11 +35,11 @@ from gpuprof.analyses.facts.last_ranks import (
 )
 from gpuprof.analyses.merge import JobStates, Merge
 from gpuprof.analyses.transfers.collectives import bandwidths
-from gpuprof.facts import UNKNOWN
-from gpuprof.intervals import Int64s
-from gpuprof.profile import Profile
-from gpuprof.schema import FLAG, FLOAT, INT, TEXT, Column, Schema
-from gpuprof.units import format_ratio, say_ns
+from gpuprof.base.units import format_ratio, say_ns
+from gpuprof.model.facts import UNKNOWN
+from gpuprof.model.intervals import Int64s
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import FLAG, FLOAT, INT, TEXT, Column, Schema
 
 COLLECTIVE_WAITS: Final = Schema(
     "collective_waits",

@@ -17,10 +17,10 @@ from gpuprof.analyses.facts.communication import (
 )
 from gpuprof.analyses.facts.timeline import COMPUTE, TIMELINE_READS, timelines
 from gpuprof.analyses.merge import of_files
-from gpuprof.intervals import difference, union
-from gpuprof.profile import Profile
-from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
-from gpuprof.units import NS_PER_S
+from gpuprof.base.units import NS_PER_S
+from gpuprof.model.intervals import difference, union
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema
 
 COLLECTIVES: Final = Schema(
     "collectives",

@@ -17,9 +17,9 @@ from gpuprof.analyses.transfers.copy_speeds import (
     sizes_by_link,
     sizes_by_link_of_job,
 )
-from gpuprof.profile import Profile
-from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
-from gpuprof.units import NS_PER_S
+from gpuprof.base.units import NS_PER_S
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema
 
 COPY_SIZES: Final = Schema(
     "copy_sizes",

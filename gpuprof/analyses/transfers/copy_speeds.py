@@ -14,11 +14,11 @@ from gpuprof.analyses.facts.copy_rows import copy_words
 from gpuprof.analyses.facts.groups import groups
 from gpuprof.analyses.facts.transfer_rows import PATHS, transfer_rows
 from gpuprof.analyses.merge import JobStates, Merge, State
-from gpuprof.facts import HOST, UNKNOWN
-from gpuprof.intervals import Int64s
-from gpuprof.profile import Profile
-from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
-from gpuprof.units import NS_PER_S
+from gpuprof.base.units import NS_PER_S
+from gpuprof.model.facts import HOST, UNKNOWN
+from gpuprof.model.intervals import Int64s
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema
 
 COPY_SPEEDS: Final = Schema(
     "copy_speeds",

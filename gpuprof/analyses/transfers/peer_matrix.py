@@ -19,11 +19,11 @@ from gpuprof.analyses.facts.links import link_between
 from gpuprof.analyses.facts.timeline import TIMELINE_READS, timeline_of
 from gpuprof.analyses.facts.transfer_rows import PATHS, sums_of, transfer_rows
 from gpuprof.analyses.merge import JobStates, Merge, State, ordered, summed
-from gpuprof.facts import HOST
-from gpuprof.intervals import Intervals, union
-from gpuprof.profile import Profile
-from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
-from gpuprof.units import NS_PER_S
+from gpuprof.base.units import NS_PER_S
+from gpuprof.model.facts import HOST
+from gpuprof.model.intervals import Intervals, union
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema
 
 PEER_MATRIX: Final = Schema(
     "peer_matrix",

@@ -12,10 +12,10 @@ from gpuprof.analyses.facts.copies import end_name
 from gpuprof.analyses.facts.groups import groups
 from gpuprof.analyses.facts.moves import Moves, followers, moves
 from gpuprof.analyses.facts.nvtx import RANGE_READS, usual
-from gpuprof.facts import HOST
-from gpuprof.intervals import Int64s
-from gpuprof.profile import Profile
-from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
+from gpuprof.model.facts import HOST
+from gpuprof.model.intervals import Int64s
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema
 
 PING_PONG: Final = Schema(
     "ping_pong",

@@ -21,11 +21,11 @@ from gpuprof.analyses.facts.step_windows import (
 from gpuprof.analyses.facts.timeline import TIMELINE_READS, timeline_of
 from gpuprof.analyses.time.steps import in_part
 from gpuprof.analyses.transfers.tensor_transfers import copied_in_every_step
-from gpuprof.facts import HOST
-from gpuprof.intervals import Int64s, covered_within
-from gpuprof.profile import Profile
-from gpuprof.schema import FLAG, FLOAT, INT, TEXT, Column, Kind, Schema, process_column
-from gpuprof.units import NS_PER_S
+from gpuprof.base.units import NS_PER_S
+from gpuprof.model.facts import HOST
+from gpuprof.model.intervals import Int64s, covered_within
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import FLAG, FLOAT, INT, TEXT, Column, Kind, Schema, process_column
 
 REPEATED_TRANSFERS: Final = Schema(
     "repeated_transfers",

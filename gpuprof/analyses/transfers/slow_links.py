@@ -12,9 +12,9 @@ from gpuprof.analyses.merge import JobStates, Merge
 from gpuprof.analyses.transfers.peer_matrix import ANALYSIS as MATRIX_ANALYSIS
 from gpuprof.analyses.transfers.peer_matrix import MERGE as MATRIX_MERGE
 from gpuprof.analyses.transfers.peer_matrix import peer_matrix
-from gpuprof.facts import UNKNOWN
-from gpuprof.profile import Profile
-from gpuprof.schema import FLOAT, INT, TEXT, Column, Kind, Schema
+from gpuprof.model.facts import UNKNOWN
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Kind, Schema
 
 # Of fewer routes none is an outlier.
 _LEAST_ROUTES: Final = 4

@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis, reads
 from gpuprof.analyses.facts.model_parts import Names
-from gpuprof.profile import Profile
-from gpuprof.schema import FLAG, FLOAT, INT, TEXT, Column, Kind, Schema
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import FLAG, FLOAT, INT, TEXT, Column, Kind, Schema
 
 TENSOR_TRANSFERS: Final = Schema(
     "tensor_transfers",

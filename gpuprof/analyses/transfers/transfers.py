@@ -29,11 +29,11 @@ from gpuprof.analyses.facts.transfer_rows import (
     transfer_rows,
 )
 from gpuprof.analyses.merge import JobStates, Merge, State, ordered, summed
-from gpuprof.facts import UNKNOWN
-from gpuprof.intervals import Int64s
-from gpuprof.profile import Profile
-from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
-from gpuprof.units import NS_PER_S
+from gpuprof.base.units import NS_PER_S
+from gpuprof.model.facts import UNKNOWN
+from gpuprof.model.intervals import Int64s
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema
 
 TRANSFERS: Final = Schema(
     "transfers",

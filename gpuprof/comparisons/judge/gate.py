@@ -19,14 +19,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Final, NamedTuple
 
+from gpuprof.base.errors import GateError, UsageError
+from gpuprof.base.units import BASE_UNITS, format_base, format_share
 from gpuprof.comparisons.judge.certainty import BEYOND, WITHIN
 from gpuprof.comparisons.measure.phase_names import in_quotes
 from gpuprof.comparisons.measure.runs import METRICS
 from gpuprof.comparisons.result import Comparison
-from gpuprof.errors import GateError, UsageError
-from gpuprof.schema import Kind
-from gpuprof.units import BASE_UNITS, format_base, format_share
-from gpuprof.variant_figures import VARIANTS
+from gpuprof.comparisons.variant_figures import VARIANTS
+from gpuprof.model.schema import Kind
 
 _OPERATORS: Final[Mapping[str, Callable[[float, float], bool]]] = {
     ">": operator.gt,

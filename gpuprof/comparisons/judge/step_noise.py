@@ -2,9 +2,9 @@
 
 from typing import Any, Final
 
+from gpuprof.base.statistics import Interval, step_interval
 from gpuprof.comparisons.judge.certainty import BEYOND, WITHIN
 from gpuprof.comparisons.measure.runs import MeasuredRun
-from gpuprof.statistics import Interval, step_interval
 
 LEAST_STEPS: Final = 3
 

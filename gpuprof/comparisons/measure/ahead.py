@@ -7,7 +7,7 @@ from gpuprof.analyses.facts.launches import launches
 from gpuprof.analyses.facts.nvtx import ranges_of
 from gpuprof.comparisons.measure.device_time import copy_layers
 from gpuprof.comparisons.measure.matching import kernel_groups
-from gpuprof.profile import Profile
+from gpuprof.model.profile import Profile
 
 # Of smaller recordings the threads would mostly wait for each other.
 _LARGE: Final = 2_000_000

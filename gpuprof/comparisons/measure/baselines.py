@@ -14,10 +14,10 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Final, NamedTuple
 
-from gpuprof.errors import InputError, OutputError, UsageError, check_no_foreign_files
-from gpuprof.profile import Profile
-from gpuprof.temporary_files import put, removed_at_exit
-from gpuprof.units import counted, format_bytes
+from gpuprof.base.errors import InputError, OutputError, UsageError, check_no_foreign_files
+from gpuprof.base.temporary_files import put, removed_at_exit
+from gpuprof.base.units import counted, format_bytes
+from gpuprof.model.profile import Profile
 
 _FOLDER: Final = ".gpuprof"
 _BASELINES: Final = "baselines"

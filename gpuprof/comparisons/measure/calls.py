@@ -19,8 +19,8 @@ from gpuprof.analyses.facts.step_windows import StepWindows
 from gpuprof.comparisons.measure.compared_steps import FROM_CALLS, ComparedSteps, restricted
 from gpuprof.comparisons.measure.matching import plain_name
 from gpuprof.comparisons.rows import KernelPair
-from gpuprof.intervals import Int64s
-from gpuprof.profile import Profile
+from gpuprof.model.intervals import Int64s
+from gpuprof.model.profile import Profile
 
 # Calls that differ by more than this share of the work are other work.
 _SAME_WORK: Final = 0.02

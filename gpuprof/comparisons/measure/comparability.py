@@ -11,11 +11,11 @@ from operator import eq
 from pathlib import PurePath
 from typing import Final, NamedTuple
 
+from gpuprof.base.units import capital, format_clock, listed, say_share
 from gpuprof.comparisons.measure.compared_steps import STEP, is_sampled, marked_steps
 from gpuprof.comparisons.measure.runs import Variant
 from gpuprof.comparisons.rows import KernelPair, Mismatch
-from gpuprof.profile import Profile
-from gpuprof.units import capital, format_clock, listed, say_share
+from gpuprof.model.profile import Profile
 
 # --batch-size 64, -b 64, batch_size=64, and those of Hugging Face and Megatron.
 _BATCH: Final = re.compile(

@@ -23,13 +23,13 @@ from gpuprof.analyses.facts.step_windows import (
     windows_of_range,
 )
 from gpuprof.analyses.totals.activity_summary import SUM_READS
+from gpuprof.base.errors import UsageError
+from gpuprof.base.kernel_names import short_name
+from gpuprof.base.units import counted as counted_noun
 from gpuprof.comparisons.measure.matching import SHAPE
-from gpuprof.errors import UsageError
-from gpuprof.intervals import Int64s, union
-from gpuprof.kernel_names import short_name
-from gpuprof.profile import Profile
-from gpuprof.selection import Selection
-from gpuprof.units import counted as counted_noun
+from gpuprof.model.intervals import Int64s, union
+from gpuprof.model.profile import Profile
+from gpuprof.model.selection import Selection
 
 FROM_EPOCHS: Final = "epochs"
 FROM_CALLS: Final = "calls"

@@ -13,19 +13,27 @@ from typing import Final
 
 import numpy as np
 
-from gpuprof import cuda
 from gpuprof.analyses.facts.busy import busy_by_device
 from gpuprof.analyses.facts.copy_rows import copy_rows, copy_words, movements
 from gpuprof.analyses.facts.growing import columns_of
 from gpuprof.analyses.facts.step_times import typical_steps
 from gpuprof.analyses.facts.step_windows import StepWindows
 from gpuprof.analyses.facts.timeline import COMMUNICATION, COMPUTE, DeviceTimeline, timelines
+from gpuprof.base import cuda
+from gpuprof.base.statistics import scaled
 from gpuprof.comparisons.measure.compared_steps import ComparedSteps
 from gpuprof.comparisons.measure.matching import KernelShapes, Shaped
-from gpuprof.facts import PEER_DEVICE_COPY, PEER_STAGED
-from gpuprof.intervals import NOTHING, Int64s, Intervals, attribute, covered_within, together, union
-from gpuprof.profile import Profile
-from gpuprof.statistics import scaled
+from gpuprof.model.facts import PEER_DEVICE_COPY, PEER_STAGED
+from gpuprof.model.intervals import (
+    NOTHING,
+    Int64s,
+    Intervals,
+    attribute,
+    covered_within,
+    together,
+    union,
+)
+from gpuprof.model.profile import Profile
 
 COMMON: Final = "kernels_common"
 UNMATCHED: Final = "kernels_unmatched"

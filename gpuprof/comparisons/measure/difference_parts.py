@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from gpuprof.analyses.totals.totals import totals
+from gpuprof.base.statistics import difference_interval, scaled
 from gpuprof.comparisons.measure.causes import cancel
 from gpuprof.comparisons.measure.device_time import (
     COMMON,
@@ -26,8 +27,7 @@ from gpuprof.comparisons.measure.kernels import Side
 from gpuprof.comparisons.measure.matching import Kernels, Key, Shaped
 from gpuprof.comparisons.measure.runs import MeasuredRun
 from gpuprof.comparisons.rows import DifferencePart
-from gpuprof.statistics import difference_interval, scaled
-from gpuprof.variant_figures import COMPONENTS
+from gpuprof.comparisons.variant_figures import COMPONENTS
 
 EXPOSED: Final = "exposed"
 SUMS: Final = "sums"

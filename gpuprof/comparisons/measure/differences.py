@@ -4,8 +4,8 @@ from collections.abc import Collection, Mapping, Sequence
 from statistics import median
 from typing import Any, Final
 
+from gpuprof.base.statistics import difference_interval, is_beyond_noise, median_interval, rank_test
 from gpuprof.comparisons.rows import Difference
-from gpuprof.statistics import difference_interval, is_beyond_noise, median_interval, rank_test
 
 # What is counted in the steps that were recorded.
 _COUNTED: Final = (

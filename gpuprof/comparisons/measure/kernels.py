@@ -6,11 +6,11 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Final, NamedTuple
 
+from gpuprof.base.kernel_names import short_name
+from gpuprof.base.statistics import LEAST_RUNS, adjusted, rank_tests
 from gpuprof.comparisons.measure.matching import Kernel, Kernels, Key, has_shapes
 from gpuprof.comparisons.measure.runs import MeasuredRun, Variant
 from gpuprof.comparisons.rows import KernelPair
-from gpuprof.kernel_names import short_name
-from gpuprof.statistics import LEAST_RUNS, adjusted, rank_tests
 
 SLOWER: Final = "slower"
 FASTER: Final = "faster"

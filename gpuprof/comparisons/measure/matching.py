@@ -11,16 +11,16 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from gpuprof import cuda
 from gpuprof.analyses.facts.by_number import UNNAMED, names_by_number
 from gpuprof.analyses.facts.calls import Pairs
 from gpuprof.analyses.facts.groups import Numbers
 from gpuprof.analyses.facts.growing import columns_of
-from gpuprof.facts import UNKNOWN
-from gpuprof.kernel_names import family
-from gpuprof.profile import Profile
+from gpuprof.base import cuda
+from gpuprof.base.demangle import demangled
+from gpuprof.base.kernel_names import family
+from gpuprof.model.facts import UNKNOWN
+from gpuprof.model.profile import Profile
 from gpuprof.readers.common.compact_columns import narrowed
-from gpuprof.readers.common.demangle import demangled
 
 SHAPE: Final = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
 # Name of a kernel, and its launch shape as in `SHAPE`; `UNKNOWN` where not recorded.

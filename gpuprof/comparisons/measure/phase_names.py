@@ -5,10 +5,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from gpuprof.base.kernel_names import short_name
+from gpuprof.base.units import counted, say_ns
 from gpuprof.comparisons.measure.compared_steps import ComparedSteps, StepsByLabel
 from gpuprof.comparisons.rows import Uncompared
-from gpuprof.kernel_names import short_name
-from gpuprof.units import counted, say_ns
 
 # What follows the name of a phase, see `phase_names`.
 _APART: Final = re.compile(r" \((?:[\d,]+ devices?(?:, from [^()]+ on)?|from [^()]+ on)\)$")

@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from gpuprof.analyses.facts.step_times import typical_steps
+from gpuprof.base.units import encodable
 from gpuprof.comparisons.measure.compared_steps import ComparedSteps, restricted
 from gpuprof.comparisons.measure.device_time import (
     COMMUNICATING,
@@ -17,9 +18,8 @@ from gpuprof.comparisons.measure.device_time import (
     exposed_times,
     exposed_unit,
 )
-from gpuprof.schema import FLOAT, INT
-from gpuprof.units import encodable
-from gpuprof.variant_figures import EXTENSIVE, SHARES, VARIANTS, Metrics, metrics
+from gpuprof.comparisons.variant_figures import EXTENSIVE, SHARES, VARIANTS, Metrics, metrics
+from gpuprof.model.schema import FLOAT, INT
 
 METRICS: Final = tuple(
     name

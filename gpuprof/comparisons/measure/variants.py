@@ -6,15 +6,15 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from gpuprof.analyses.totals.activity_summary import TABLES, activity_summary
+from gpuprof.base.errors import EmptyRecordingError, InputError, UsageError
+from gpuprof.base.manifest import repeats
+from gpuprof.base.sweep_cells import cell_runs, cells_of, is_sweep
+from gpuprof.base.units import encodable
 from gpuprof.comparisons.measure.baselines import baseline_named, baselines
 from gpuprof.comparisons.measure.runs import MeasuredRun
-from gpuprof.errors import EmptyRecordingError, InputError, UsageError
-from gpuprof.manifest import repeats
-from gpuprof.profile import Profile
+from gpuprof.model.profile import Profile
 from gpuprof.readers import inputs, lists, read_profile
 from gpuprof.readers.inputs import AnyPath, is_path
-from gpuprof.sweep_cells import cell_runs, cells_of, is_sweep
-from gpuprof.units import encodable
 
 _Unlabelled = AnyPath | Profile
 Recording = _Unlabelled | tuple[str, _Unlabelled]

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from gpuprof.base.units import NS_PER_S, counted, format_change, listed, say_growth, say_ns
 from gpuprof.comparisons.judge.certainty import UNKNOWN, WITHIN
 from gpuprof.comparisons.judge.outcomes import EPOCHS
 from gpuprof.comparisons.judge.step_noise import LEAST_STEPS
 from gpuprof.comparisons.measure.calls import Calls
 from gpuprof.comparisons.measure.other_kernels import OtherKernels
 from gpuprof.comparisons.rows import DifferencePart, Outcome
-from gpuprof.units import NS_PER_S, counted, format_change, listed, say_growth, say_ns
-from gpuprof.variant_figures import Metrics
+from gpuprof.comparisons.variant_figures import Metrics
 
 _NAMED: Final = 3  # Candidates that a sentence names; the table has all.
 SAME_WITHIN: Final = 0.05  # Kernel times closer than this are called the same, with the figure.

@@ -9,18 +9,18 @@ from gpuprof.analyses.facts.copy_rows import copy_rows
 from gpuprof.analyses.facts.step_times import mean_beside
 from gpuprof.analyses.facts.step_windows import DETECTED, FROM_RANGES
 from gpuprof.analyses.findings.incomplete import recorded_calls
+from gpuprof.analyses.reports import cannot, copy_notes, recording_notes
+from gpuprof.base.kernel_names import short_name
+from gpuprof.base.statistics import LEVEL, coverage
+from gpuprof.base.sweep_cells import skipped_epochs_of
+from gpuprof.base.units import NS_PER_S, counted, listed, say_ns, say_share
 from gpuprof.comparisons.measure.compared_steps import FROM_CALLS, FROM_EPOCHS, STEP, ComparedSteps
 from gpuprof.comparisons.measure.matching import has_shapes
 from gpuprof.comparisons.measure.phase_names import in_quotes
 from gpuprof.comparisons.measure.runs import Variant
 from gpuprof.comparisons.rows import Uncompared
-from gpuprof.facts import KERNELS_RERUN
-from gpuprof.kernel_names import short_name
-from gpuprof.reports import cannot, copy_notes, recording_notes
-from gpuprof.statistics import LEVEL, coverage
-from gpuprof.sweep_cells import skipped_epochs_of
-from gpuprof.units import NS_PER_S, counted, listed, say_ns, say_share
-from gpuprof.variant_figures import time_of_epochs
+from gpuprof.comparisons.variant_figures import time_of_epochs
+from gpuprof.model.facts import KERNELS_RERUN
 
 _PAIR: Final = 2
 _NAMED: Final = 3  # Phases of one variant that a sentence names; the table has all.

@@ -3,6 +3,16 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from gpuprof.base.labels import LABELS
+from gpuprof.base.units import (
+    MANYFOLD,
+    capital,
+    listed,
+    say_growth,
+    say_ns,
+    say_share,
+    say_signed_ns,
+)
 from gpuprof.comparisons.measure.causes import (
     COMPUTE,
     Parts,
@@ -13,9 +23,7 @@ from gpuprof.comparisons.measure.causes import (
 )
 from gpuprof.comparisons.measure.difference_parts import KERNELS, SUMS
 from gpuprof.comparisons.words.cases import NEW, NOTHING, REMOVED, SAME_WITHIN, Case
-from gpuprof.facts import PEER_DEVICE_COPY, PEER_STAGED
-from gpuprof.labels import LABELS
-from gpuprof.units import MANYFOLD, capital, listed, say_growth, say_ns, say_share, say_signed_ns
+from gpuprof.model.facts import PEER_DEVICE_COPY, PEER_STAGED
 
 _PART_NAMES: Final = {**LABELS, "idle": "idle time"}
 # Beside communication, and on the clock, kernels are what computes.

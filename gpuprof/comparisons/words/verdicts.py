@@ -3,11 +3,24 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from gpuprof.base.kernel_names import short_names
+from gpuprof.base.short_texts import LONGEST_IN_WORDS, cut
+from gpuprof.base.units import (
+    capital,
+    format_bytes,
+    format_change,
+    format_count,
+    listed,
+    say_growth,
+    say_ns,
+    say_share,
+)
 from gpuprof.comparisons.judge.outcomes import CALLS, COPIES, EPOCHS, IMPLIED, NONE, SAME_RECORDING
 from gpuprof.comparisons.measure.compared_steps import STEP
 from gpuprof.comparisons.measure.difference_parts import EXPOSED, KERNELS, SUMS
 from gpuprof.comparisons.measure.other_kernels import KernelsAlone
 from gpuprof.comparisons.measure.phase_names import in_quotes
+from gpuprof.comparisons.variant_figures import Metrics
 from gpuprof.comparisons.words.cases import (
     PER_STEP,
     Case,
@@ -22,19 +35,6 @@ from gpuprof.comparisons.words.cases import (
     signed_interval,
 )
 from gpuprof.comparisons.words.reasons import causes, causes_in_kernels, reason, reasons
-from gpuprof.kernel_names import short_names
-from gpuprof.short_texts import LONGEST_IN_WORDS, cut
-from gpuprof.units import (
-    capital,
-    format_bytes,
-    format_change,
-    format_count,
-    listed,
-    say_growth,
-    say_ns,
-    say_share,
-)
-from gpuprof.variant_figures import Metrics
 
 # What is summed up, by basis.
 _TIMES: Final = {SUMS: "GPU time", KERNELS: "kernel time"}

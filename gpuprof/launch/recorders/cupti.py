@@ -9,8 +9,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-from gpuprof import json_input
-from gpuprof.errors import RecordError
+from gpuprof.base import json_input
+from gpuprof.base.errors import RecordError
 from gpuprof.launch.contract import Ended, LaunchedRun, Program, Recorded, Recorder
 from gpuprof.launch.recorders import in_process
 from gpuprof.launch.run.gpus import described_gpus, driver_cuda, why_no_gpu

@@ -12,14 +12,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-from gpuprof import json_input
-from gpuprof.errors import MissingToolError, RecordError, install
-from gpuprof.json_values import mapping
+from gpuprof.base import json_input
+from gpuprof.base.errors import MissingToolError, RecordError, install
+from gpuprof.base.json_values import mapping
+from gpuprof.base.manifest import RUN_DIR_VARIABLE
 from gpuprof.launch.contract import LaunchedRun, Program, Recorded
 from gpuprof.launch.run.gpus import described_gpus, why_no_gpu
 from gpuprof.launch.run.marks import marked
 from gpuprof.launch.run.window import in_seconds
-from gpuprof.manifest import RUN_DIR_VARIABLE
 
 INJECT: Final = Path(__file__).parent.parent / "inject"
 PYTHON_STARTED: Final = "python-started"

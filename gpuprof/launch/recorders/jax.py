@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from gpuprof.base.xspace import WireError, space
 from gpuprof.launch.contract import Ended, LaunchedRun, Recorded, Recorder
 from gpuprof.launch.recorders import in_process
 from gpuprof.launch.run.provenance import versions
-from gpuprof.xspace import WireError, space
 
 NAME: Final = "jax"
 _GPU_PLANE: Final = "/device:GPU"

@@ -15,8 +15,10 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final
 
-from gpuprof import nsight
-from gpuprof.errors import MissingToolError, RecordError
+from gpuprof.base import nsight
+from gpuprof.base.errors import MissingToolError, RecordError
+from gpuprof.base.manifest import MARKS, RECORDER_LOG, RUN_DIR_VARIABLE
+from gpuprof.base.nsys_scrub import scrub
 from gpuprof.launch.contract import Ended, LaunchedRun, Program, Recorded, Recorder
 from gpuprof.launch.run import provenance
 from gpuprof.launch.run.gpus import (
@@ -28,8 +30,6 @@ from gpuprof.launch.run.gpus import (
     why_no_gpu,
 )
 from gpuprof.launch.run.window import DOMAIN, RANGE, CaptureWindow, in_seconds
-from gpuprof.manifest import MARKS, RECORDER_LOG, RUN_DIR_VARIABLE
-from gpuprof.nsys_scrub import scrub
 
 REPORT: Final = "nsys.nsys-rep"
 RAW: Final = "nsys.qdstrm"

@@ -10,8 +10,8 @@ import shutil
 import subprocess
 from typing import Final
 
-from gpuprof import nsight
-from gpuprof.errors import MissingToolError, RecordError
+from gpuprof.base import nsight
+from gpuprof.base.errors import MissingToolError, RecordError
 from gpuprof.launch.contract import Ended, LaunchedRun, Program, Recorded, Recorder
 from gpuprof.launch.run.gpus import described_gpus, gpus, why_no_gpu
 

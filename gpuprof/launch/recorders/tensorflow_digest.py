@@ -34,10 +34,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from gpuprof import json_input
+from gpuprof.base import json_input
+from gpuprof.base.secrets import masked_text, masked_words
+from gpuprof.base.xspace import WireError, space
 from gpuprof.launch.recorders.tensorflow_events import Execution, ProfilerWindow, Sent, read_window
-from gpuprof.secrets import masked_text, masked_words
-from gpuprof.xspace import WireError, space
 
 FORMAT: Final = "gpuprof-tensorflow"
 FORMAT_VERSION: Final = 1

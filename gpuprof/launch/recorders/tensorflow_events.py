@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from gpuprof.xspace import PS_PER_NS, Event, EventMetadata, Line, Plane, Stat
+from gpuprof.base.xspace import PS_PER_NS, Event, EventMetadata, Line, Plane, Stat
 
 _FUNCTION: Final = "EagerLocalExecute: "
 _FUNCTION_RUN: Final = "FunctionRun"

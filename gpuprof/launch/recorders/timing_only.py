@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from gpuprof.labels import TIMING_ONLY
+from gpuprof.base.labels import TIMING_ONLY
 from gpuprof.launch.contract import Recorded, Recorder
 
 RECORDER: Final = Recorder(

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from gpuprof.errors import OutputError, check_no_foreign_files
+from gpuprof.base.errors import OutputError, check_no_foreign_files
+from gpuprof.base.manifest import foreign_files, is_run, repeats
 from gpuprof.launch.contract import Program
-from gpuprof.manifest import foreign_files, is_run, repeats
 
 DEFAULT_PARENT: Final = "gpuprof-runs"
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gpuprof import json_input
-from gpuprof.manifest import MARKS
+from gpuprof.base import json_input
+from gpuprof.base.manifest import MARKS
 
 _FIELDS = ("epoch", "seconds", "steps", "started_at_unix_ns")
 

@@ -14,8 +14,8 @@ from itertools import repeat
 from pathlib import Path
 from typing import Any, Final
 
-from gpuprof.manifest import MONITOR
-from gpuprof.units import NS_PER_S
+from gpuprof.base.manifest import MONITOR
+from gpuprof.base.units import NS_PER_S
 
 Sample = dict[str, float | int | None]
 Source = Callable[[], list[Sample]]

@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
 
-from gpuprof.errors import RecordError
+from gpuprof.base.errors import RecordError
+from gpuprof.base.manifest import RUN_DIR_VARIABLE
+from gpuprof.base.signals import handling
 from gpuprof.launch.contract import Ended
 from gpuprof.launch.run.output import STDERR, STDOUT, Output
 from gpuprof.launch.run.signals import SAVING_SECONDS, Signals, wait_for
-from gpuprof.manifest import RUN_DIR_VARIABLE
-from gpuprof.signals import handling
 
 # Signals are reported as shells do.
 _SIGNAL_BASE: Final = 128

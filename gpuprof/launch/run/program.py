@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from gpuprof.errors import InputError
+from gpuprof.base.errors import InputError
 from gpuprof.launch.contract import Program
 
 _MOST_FILES: Final = 200

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Final
 
-from gpuprof.manifest import RUN_DIR_VARIABLE
+from gpuprof.base.manifest import RUN_DIR_VARIABLE
 
 # A profiler that was told to stop, or has used up the program's time, gets this to save. Managers
 # of jobs that send SIGTERM kill after 10 to 90 s.

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Final
 
-from gpuprof.errors import UsageError
-from gpuprof.manifest import EPOCHS_VARIABLE
-from gpuprof.units import NS_PER_S, say_ns
+from gpuprof.base.errors import UsageError
+from gpuprof.base.manifest import EPOCHS_VARIABLE
+from gpuprof.base.units import NS_PER_S, say_ns
 
 # As `gpuprof.annotate` names the range around the epochs that are to be recorded.
 RANGE: Final = "gpuprof window"

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from gpuprof.errors import InputError
+from gpuprof.base.errors import InputError
 
 
 class Stamp(NamedTuple):

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from gpuprof.schema import Schema
+from gpuprof.model.schema import Schema
 
 # Of 64 bits where they are computed, of fewer where they are kept.
 Integers = npt.NDArray[Any]

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Final, cast
 
-from gpuprof.errors import CorruptFileError, InputError
-from gpuprof.json_input import LARGEST_TRACE_BYTES
+from gpuprof.base.errors import CorruptFileError, InputError
+from gpuprof.base.json_input import LARGEST_TRACE_BYTES
 
 MAGIC: Final = b"\x1f\x8b"
 # Of a packed file nobody sees how much memory it takes: six times this at most (see `json_input`).

@@ -16,9 +16,9 @@ from typing import Any, Final, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from gpuprof import json_input
-from gpuprof.errors import CorruptFileError
-from gpuprof.units import NS_PER_US
+from gpuprof.base import json_input
+from gpuprof.base.errors import CorruptFileError
+from gpuprof.base.units import NS_PER_US
 
 EDITED: Final = "Was the file edited, or cut by another tool?"
 _LIMIT: Final = "No profiler writes such a trace: was the file made or changed by another tool?"

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from gpuprof import schema
-from gpuprof.json_values import integer, number, text
+from gpuprof.base.json_values import integer, number, text
+from gpuprof.model import schema
 
 Row = dict[str, Any]
 

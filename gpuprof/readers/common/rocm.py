@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Sequence
 
-from gpuprof.units import counted
+from gpuprof.base.units import counted
 
 
 def notes(local_ids: Sequence[int], directed_ids: Collection[int], devices: int) -> Iterator[str]:

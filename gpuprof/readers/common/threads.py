@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final, TypeVar
 
-from gpuprof import machine
+from gpuprof.base import machine
 
 # Beyond four, threads wait for memory.
 _MOST_THREADS: Final = 4

@@ -14,12 +14,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from gpuprof import borders, cuda, json_input, schema
-from gpuprof.errors import CorruptFileError, EmptyRecordingError
-from gpuprof.profile import Origin, Profile
-from gpuprof.readers.common.demangle import demangled
+from gpuprof.base import cuda, json_input
+from gpuprof.base.demangle import demangled
+from gpuprof.base.errors import CorruptFileError, EmptyRecordingError
+from gpuprof.base.units import counted
+from gpuprof.model import borders, schema
+from gpuprof.model.profile import Origin, Profile
 from gpuprof.readers.contract import Reader
-from gpuprof.units import counted
 
 PROCESS: Final = "process.json"
 FORMAT: Final = "gpuprof-cupti"

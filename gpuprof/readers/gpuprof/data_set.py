@@ -10,10 +10,10 @@ DuckDB, Polars, pandas and Spark read its tables as they are::
       kernels/rank=1/part-0.parquet
       memcpys/rank=0/part-0.parquet
 
-Each file has all columns of its table in `gpuprof.schema`, of the same types in each rank, but for
-``rank``, which is that of its folder; where that is not known the folder is that of null, as Hive
-calls it. Times are on the clock of the job, rows in the order of their start. A table without rows
-has no file. A rank with several recordings has ``part-1.parquet`` and so on.
+Each file has all columns of its table in `gpuprof.model.schema`, of the same types in each rank,
+but for ``rank``, which is that of its folder; where that is not known the folder is that of null,
+as Hive calls it. Times are on the clock of the job, rows in the order of their start. A table
+without rows has no file. A rank with several recordings has ``part-1.parquet`` and so on.
 
 The folder is read as one recording of all ranks, a file in ``recordings`` as that rank alone.
 """
@@ -28,10 +28,12 @@ from typing import Annotated, Final, TypeVar
 import msgspec
 import pyarrow as pa
 
-from gpuprof import borders, json_input, schema
-from gpuprof.columns import Kinds, Table, Tables
-from gpuprof.errors import CorruptFileError, GpuprofError, InputError, UnknownFormatError
-from gpuprof.profile import Origin, Profile
+from gpuprof.base import json_input
+from gpuprof.base.errors import CorruptFileError, GpuprofError, InputError, UnknownFormatError
+from gpuprof.model import borders, schema
+from gpuprof.model.columns import Kinds, Table, Tables
+from gpuprof.model.profile import Origin, Profile
+from gpuprof.model.views import Select, StoredColumn, StoredRows, View
 from gpuprof.readers.common.changes import changed, stamp
 from gpuprof.readers.contract import Reader
 from gpuprof.readers.gpuprof.gpuprof_file import OriginFields
@@ -42,7 +44,6 @@ from gpuprof.readers.gpuprof.parquet_columns import (
     ParquetColumns,
     opened,
 )
-from gpuprof.views import Select, StoredColumn, StoredRows, View
 
 VERSION: Final = 1
 HEADER: Final = "gpuprof.json"

@@ -5,9 +5,9 @@ not compressed again, of
 
 - ``gpuprof.json``, its first member: ``gpuprof_file``, the version of the format; ``written_by``;
   ``converted_from``, a name without its folder; ``origin``, the fields of `OriginFields`.
-- ``<table>.parquet`` for each recorded table: the columns of `gpuprof.schema` that hold anything,
-  integers in as many bits as they need, rows by their start. Groups of rows say which times they
-  hold, and each page carries a checksum. Further rows of a large table are in
+- ``<table>.parquet`` for each recorded table: the columns of `gpuprof.model.schema` that hold
+  anything, integers in as many bits as they need, rows by their start. Groups of rows say which
+  times they hold, and each page carries a checksum. Further rows of a large table are in
   ``<table>.1.parquet`` and so on, each with the columns and types that its own rows need.
 - ``<table>.names.parquet`` for each table of which every row has a name: a row for each
   ``name_id``, which the table has in the place of ``name`` and whatever depends on it alone.
@@ -29,11 +29,13 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from gpuprof import borders, json_input, schema
-from gpuprof.columns import Columns, Kinds, Table, Tables
-from gpuprof.database import Source
-from gpuprof.errors import CorruptFileError, GpuprofError, InputError, UnknownFormatError
-from gpuprof.profile import Origin, Profile
+from gpuprof.base import json_input
+from gpuprof.base.errors import CorruptFileError, GpuprofError, InputError, UnknownFormatError
+from gpuprof.model import borders, schema
+from gpuprof.model.columns import Columns, Kinds, Table, Tables
+from gpuprof.model.database import Source
+from gpuprof.model.profile import Origin, Profile
+from gpuprof.model.views import Select, StoredColumn, StoredRows, View
 from gpuprof.readers.common.changes import changed, stamp
 from gpuprof.readers.contract import Reader
 from gpuprof.readers.gpuprof.parquet_columns import (
@@ -43,7 +45,6 @@ from gpuprof.readers.gpuprof.parquet_columns import (
     ParquetColumns,
     opened,
 )
-from gpuprof.views import Select, StoredColumn, StoredRows, View
 
 if TYPE_CHECKING:
     import duckdb
@@ -61,7 +62,7 @@ def member_name(table: str, part: int = 0) -> str:
 
 
 class OriginFields(msgspec.Struct):
-    """The origin of the recording in the header, as `gpuprof.profile.Origin` holds it."""
+    """The origin of the recording in the header, as `gpuprof.model.profile.Origin` holds it."""
 
     reader: str
     tool: str

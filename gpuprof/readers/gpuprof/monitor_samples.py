@@ -6,11 +6,12 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from gpuprof import json_input, schema
-from gpuprof.json_values import integer
-from gpuprof.manifest import MONITOR
+from gpuprof.base import json_input
+from gpuprof.base.json_values import integer
+from gpuprof.base.manifest import MONITOR
+from gpuprof.base.units import NS_PER_S
+from gpuprof.model import schema
 from gpuprof.readers.common.json_rows import Row, typed
-from gpuprof.units import NS_PER_S
 
 # Any other number is not nanoseconds since 1970.
 _TIMES_NS: Final = range(1 << 62)

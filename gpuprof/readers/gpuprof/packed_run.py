@@ -14,10 +14,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import IO, Any, Final
 
-from gpuprof import json_input
-from gpuprof.errors import CorruptFileError, InputError, OutputError, UnknownFormatError
-from gpuprof.manifest import MANIFEST, read_manifest
-from gpuprof.secrets import make_private
+from gpuprof.base import json_input
+from gpuprof.base.errors import CorruptFileError, InputError, OutputError, UnknownFormatError
+from gpuprof.base.manifest import MANIFEST, read_manifest
+from gpuprof.base.secrets import make_private
 
 INDEX: Final = "gpuprof-pack.json"
 VERSION: Final = 1

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from gpuprof.columns import Columns, Kinds, Streamed, Window, as_type
+from gpuprof.model.columns import Columns, Kinds, Streamed, Window, as_type
 from gpuprof.readers.common.changes import Stamp, stamp
 from gpuprof.readers.common.threads import in_turn
 

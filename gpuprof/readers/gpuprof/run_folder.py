@@ -17,17 +17,17 @@ from typing import Final
 
 import pyarrow as pa
 
-from gpuprof import schema
-from gpuprof.errors import CorruptFileError, EmptyRecordingError, GpuprofError, InputError
-from gpuprof.labels import TIMING_ONLY
-from gpuprof.manifest import (
+from gpuprof.base.errors import CorruptFileError, EmptyRecordingError, GpuprofError, InputError
+from gpuprof.base.labels import TIMING_ONLY
+from gpuprof.base.manifest import (
     MANIFEST,
     PROGRAM_LOG,
     Manifest,
     is_run,
     read_manifest,
 )
-from gpuprof.profile import Origin, Profile
+from gpuprof.model import schema
+from gpuprof.model.profile import Origin, Profile
 from gpuprof.readers.contract import Reader
 from gpuprof.readers.gpuprof.monitor_samples import samples
 from gpuprof.readers.gpuprof.packed_run import is_packed_run, unpack

@@ -11,13 +11,13 @@ from typing import Final
 
 import pyarrow as pa
 
-from gpuprof import json_input
-from gpuprof.errors import CorruptFileError, InputError
-from gpuprof.json_values import integer, text
-from gpuprof.profile import Origin, Profile
-from gpuprof.readers.common.json_rows import Row, typed
-from gpuprof.readers.contract import Reader
-from gpuprof.schema import (
+from gpuprof.base import json_input
+from gpuprof.base.errors import CorruptFileError, InputError
+from gpuprof.base.json_values import integer, text
+from gpuprof.base.secrets import masked_words
+from gpuprof.base.units import counted
+from gpuprof.model.profile import Origin, Profile
+from gpuprof.model.schema import (
     ACTIVITY_SUMMARY,
     BY_NAME,
     FUNCTIONS,
@@ -27,8 +27,8 @@ from gpuprof.schema import (
     VARIABLES,
     Schema,
 )
-from gpuprof.secrets import masked_words
-from gpuprof.units import counted
+from gpuprof.readers.common.json_rows import Row, typed
+from gpuprof.readers.contract import Reader
 
 FORMAT: Final = "gpuprof-tensorflow"
 FORMAT_VERSION: Final = 1

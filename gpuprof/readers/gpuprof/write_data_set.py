@@ -12,9 +12,11 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from gpuprof import __version__, schema
-from gpuprof.columns import Kinds
-from gpuprof.profile import Origin, Profile, RankRecording
+from gpuprof import __version__
+from gpuprof.base.units import encodable
+from gpuprof.model import schema
+from gpuprof.model.columns import Kinds
+from gpuprof.model.profile import Origin, Profile, RankRecording
 from gpuprof.readers.common.threads import in_turn
 from gpuprof.readers.gpuprof.data_set import (
     HEADER,
@@ -30,7 +32,6 @@ from gpuprof.readers.gpuprof.data_set import (
 )
 from gpuprof.readers.gpuprof.gpuprof_file import TOOL_FIELDS, OriginFields
 from gpuprof.readers.gpuprof.write_gpuprof_file import Written, alone, batches_by_start
-from gpuprof.units import encodable
 
 _FEW_EVENTS: Final = 1_000_000
 # What mostly grows from row to row packs best as differences.

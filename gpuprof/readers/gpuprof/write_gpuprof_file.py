@@ -10,9 +10,12 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from gpuprof import __version__, schema
-from gpuprof.database import Source
-from gpuprof.profile import Profile
+from gpuprof import __version__
+from gpuprof.base.units import encodable
+from gpuprof.model import schema
+from gpuprof.model.database import Source
+from gpuprof.model.profile import Profile
+from gpuprof.model.views import View, names_of
 from gpuprof.readers.common.compact_columns import arrow
 from gpuprof.readers.common.threads import in_turn
 from gpuprof.readers.gpuprof.gpuprof_file import (
@@ -23,8 +26,6 @@ from gpuprof.readers.gpuprof.gpuprof_file import (
     VERSION,
     member_name,
 )
-from gpuprof.units import encodable
-from gpuprof.views import View, names_of
 
 # A window of time is read by whole groups.
 _ROW_GROUP_ROWS: Final = 128 * 1024

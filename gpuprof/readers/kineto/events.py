@@ -8,8 +8,8 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from gpuprof import schema
-from gpuprof.json_values import Scalar, integer, text
+from gpuprof.base.json_values import Scalar, integer, text
+from gpuprof.model import schema
 from gpuprof.readers.common.json_events import Integers, check_length
 
 _NO_TIME: Final = msgspec.Raw(b"null")

@@ -17,17 +17,17 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from gpuprof import schema
-from gpuprof.columns import Columns, Kinds, Tables, Window
-from gpuprof.errors import CorruptFileError, EmptyRecordingError
-from gpuprof.json_values import Scalar, integer, text
-from gpuprof.profile import Origin, Profile
+from gpuprof.base.errors import CorruptFileError, EmptyRecordingError
+from gpuprof.base.json_values import Scalar, integer, text
+from gpuprof.base.units import NS_PER_US, counted
+from gpuprof.model import schema
+from gpuprof.model.columns import Columns, Kinds, Tables, Window
+from gpuprof.model.profile import Origin, Profile
+from gpuprof.model.views import Select, View
 from gpuprof.readers.common import gunzip, json_events
 from gpuprof.readers.contract import Reader
 from gpuprof.readers.kineto import rocm, tables
 from gpuprof.readers.kineto.events import Alike, Device, Event, Kind, Span, Timed
-from gpuprof.units import NS_PER_US, counted
-from gpuprof.views import Select, View
 
 # Category (capitalised until 2022) -> what its events are. The GPU's copy of an annotation
 # (gpu_user_annotation) is left out: it is the host's one seen again.

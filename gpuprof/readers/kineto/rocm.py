@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 import numpy as np
 from msgspec.structs import replace as changed
 
-from gpuprof import cuda
-from gpuprof.json_values import integer
+from gpuprof.base import cuda
+from gpuprof.base.json_values import integer
 from gpuprof.readers.common import rocm
 from gpuprof.readers.kineto.events import NOTHING, Event, Kind, Timed, different_events
 from gpuprof.readers.kineto.tables import device_id, memcpy_kind

@@ -12,8 +12,9 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from gpuprof import cuda, schema
-from gpuprof.json_values import Scalar, integer, text
+from gpuprof.base import cuda
+from gpuprof.base.json_values import Scalar, integer, text
+from gpuprof.model import schema
 from gpuprof.readers.common.compact_columns import column, narrowed
 from gpuprof.readers.kineto.events import (
     NOTHING,

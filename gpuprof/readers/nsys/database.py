@@ -13,17 +13,17 @@ from typing import Final
 
 import pyarrow as pa
 
-from gpuprof import schema
+from gpuprof.model import schema
+from gpuprof.model.profile import Profile
+from gpuprof.model.spilling import batches
+from gpuprof.model.stored import Values, values
+from gpuprof.model.views import View
 from gpuprof.native.pages import NotDecodedError
-from gpuprof.profile import Profile
 from gpuprof.readers.contract import Reader
 from gpuprof.readers.nsys import recording, tables
 from gpuprof.readers.nsys.recording import CANNOT, GIVES, Export
 from gpuprof.readers.sqlite import table as sqlite_table
 from gpuprof.readers.sqlite.source import MAGIC, SqliteFile, is_sqlite, open_sqlite, tables_in
-from gpuprof.spilling import batches
-from gpuprof.stored import Values, values
-from gpuprof.views import View
 
 NAME: Final = "nsys-sqlite"
 # Every export has this table.

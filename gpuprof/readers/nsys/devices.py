@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from gpuprof.schema import BY_NAME
-from gpuprof.views import Select, View
+from gpuprof.model.schema import BY_NAME
+from gpuprof.model.views import Select, View
 
 # Process and ordinal -> the GPU's number in the machine.
 Numbers = Mapping[tuple[int, int], int]

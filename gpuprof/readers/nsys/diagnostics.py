@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from gpuprof import json_input
+from gpuprof.base import json_input
 
 TABLE: Final = "DIAGNOSTIC_EVENT"
 WARNING: Final = 2

@@ -24,10 +24,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final
 
-from gpuprof import json_input
-from gpuprof.errors import InputError, OutputError
+from gpuprof.base import json_input
+from gpuprof.base.errors import InputError, OutputError
+from gpuprof.base.temporary_files import put, removed_at_exit
 from gpuprof.readers.common.changes import changed, check, stamp
-from gpuprof.temporary_files import put, removed_at_exit
 
 LIMIT_BYTES: Final = 8 * 2**30
 _DAY_S: Final = 24 * 3600

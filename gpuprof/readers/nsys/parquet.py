@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from gpuprof import borders, engine
-from gpuprof.errors import CorruptFileError, GpuprofError, InputError
-from gpuprof.profile import Profile
+from gpuprof.base.errors import CorruptFileError, GpuprofError, InputError
+from gpuprof.model import borders, engine
+from gpuprof.model.profile import Profile
 from gpuprof.readers.contract import Reader
 from gpuprof.readers.nsys import recording, tables
 from gpuprof.readers.nsys.recording import CANNOT, GIVES, Export

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
-from gpuprof import borders, schema
-from gpuprof.cuda import MEMCPY_KINDS, NSYS_MEMORY_KINDS, UNKNOWN
-from gpuprof.database import Loader
-from gpuprof.errors import CorruptFileError, EmptyRecordingError, GpuprofError
-from gpuprof.profile import Origin, Profile
+from gpuprof.base.cuda import MEMCPY_KINDS, NSYS_MEMORY_KINDS, UNKNOWN
+from gpuprof.base.errors import CorruptFileError, EmptyRecordingError, GpuprofError
+from gpuprof.base.secrets import REMOVED, masked_words
+from gpuprof.base.units import counted
+from gpuprof.model import borders, schema
+from gpuprof.model.database import Loader
+from gpuprof.model.profile import Origin, Profile
+from gpuprof.model.stored import Values
+from gpuprof.model.views import View
 from gpuprof.readers.nsys import devices, diagnostics
 from gpuprof.readers.nsys import tables as nsys_tables
 from gpuprof.readers.nsys.tables import Tables
-from gpuprof.secrets import REMOVED, masked_words
-from gpuprof.stored import Values
-from gpuprof.units import counted
-from gpuprof.views import View
 
 if TYPE_CHECKING:
     import duckdb

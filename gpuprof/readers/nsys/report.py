@@ -18,10 +18,11 @@ from typing import Final
 
 import pyarrow as pa
 
-from gpuprof import nsight
-from gpuprof.errors import CorruptFileError, GpuprofError, InputError, MissingToolError
-from gpuprof.nsys_scrub import OUTPUTS, scrub
-from gpuprof.profile import Profile
+from gpuprof.base import nsight
+from gpuprof.base.errors import CorruptFileError, GpuprofError, InputError, MissingToolError
+from gpuprof.base.nsys_scrub import OUTPUTS, scrub
+from gpuprof.base.secrets import REMOVED
+from gpuprof.model.profile import Profile
 from gpuprof.readers.common.changes import check, stamp
 from gpuprof.readers.contract import Reader
 from gpuprof.readers.nsys import database, diagnostics, messages, recording
@@ -29,7 +30,6 @@ from gpuprof.readers.nsys import parquet as nsys_parquet
 from gpuprof.readers.nsys import tables as nsys_tables
 from gpuprof.readers.nsys.export_cache import cached
 from gpuprof.readers.nsys.recording import CANNOT, GIVES
-from gpuprof.secrets import REMOVED
 
 NAME: Final = "nsys-rep"
 # A disk with less is full.

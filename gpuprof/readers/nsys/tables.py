@@ -12,8 +12,8 @@ from typing import Final
 
 import pyarrow as pa
 
-from gpuprof.cuda import MEMCPY_KINDS, NSYS_MEMORY_KINDS
-from gpuprof.views import (
+from gpuprof.base.cuda import MEMCPY_KINDS, NSYS_MEMORY_KINDS
+from gpuprof.model.views import (
     NO_TIME,
     Select,
     StoredColumn,

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from gpuprof import cuda, json_input
+from gpuprof.base import cuda, json_input
 from gpuprof.readers.nsys_stats.blocks import Block, Cells, FaultError, is_heading
 from gpuprof.readers.nsys_stats.text_tables import columns, text
 

@@ -13,7 +13,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gpuprof import units
+from gpuprof.base import units
 from gpuprof.readers.nsys_stats.blocks import Block, Column
 
 # Wide enough for 2**63 ns, with the nine digits of a second in ns.

@@ -10,8 +10,8 @@ import codecs
 from pathlib import Path
 from typing import Final
 
-from gpuprof.errors import CorruptFileError
-from gpuprof.profile import Profile
+from gpuprof.base.errors import CorruptFileError
+from gpuprof.model.profile import Profile
 from gpuprof.readers.common import gunzip
 from gpuprof.readers.contract import Reader
 from gpuprof.readers.nsys_stats import scan

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from gpuprof import cuda
+from gpuprof.base import cuda
 from gpuprof.readers.common.compact_columns import listed
 from gpuprof.readers.nsys_stats import numerals
 from gpuprof.readers.nsys_stats.blocks import Block, Column, FaultError

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from gpuprof import cuda
+from gpuprof.base import cuda
 from gpuprof.readers.nsys_stats.blocks import Block
 from gpuprof.readers.nsys_stats.numerals import Style
 

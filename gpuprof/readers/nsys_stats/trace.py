@@ -8,12 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gpuprof import cuda, schema
+from gpuprof.base import cuda
+from gpuprof.base.units import NS_PER_S
+from gpuprof.model import schema
 from gpuprof.readers.nsys_stats.blocks import Column, FaultError
 from gpuprof.readers.nsys_stats.numerals import Style, durations, sizes, times
 from gpuprof.readers.nsys_stats.rows import Numbers, Row, counted
 from gpuprof.readers.nsys_stats.runs import PrintedTable
-from gpuprof.units import NS_PER_S
 
 _DEVICE: Final = re.compile(r"\(([0-9]{1,18})\)$")
 _COUNTS: Final = {

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from gpuprof import units
-from gpuprof.profile import Profile
+from gpuprof.base import units
+from gpuprof.model.profile import Profile
 from gpuprof.readers.contract import Reader
 from gpuprof.readers.nvprof import log
 from gpuprof.readers.nvprof.summary import (

@@ -13,13 +13,16 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from gpuprof import borders, schema
-from gpuprof.cuda import CUPTI_MEMORY_KINDS
-from gpuprof.database import Loader
-from gpuprof.errors import CorruptFileError, EmptyRecordingError
-from gpuprof.facts import KERNELS_RERUN
-from gpuprof.profile import Origin, Profile
-from gpuprof.readers.common.demangle import demangled, is_mangled
+from gpuprof.base.cuda import CUPTI_MEMORY_KINDS
+from gpuprof.base.demangle import demangled, is_mangled
+from gpuprof.base.errors import CorruptFileError, EmptyRecordingError
+from gpuprof.base.secrets import masked_text
+from gpuprof.base.units import NS_PER_S, counted
+from gpuprof.model import borders, schema
+from gpuprof.model.database import Loader
+from gpuprof.model.facts import KERNELS_RERUN
+from gpuprof.model.profile import Origin, Profile
+from gpuprof.model.views import View
 from gpuprof.readers.contract import Reader
 from gpuprof.readers.nsys.tables import Tables
 from gpuprof.readers.nvprof import tables as nvprof_tables
@@ -39,9 +42,6 @@ from gpuprof.readers.nvprof.tables import (
 )
 from gpuprof.readers.sqlite.source import MAGIC, SqliteFile, is_sqlite, open_sqlite, tables_in
 from gpuprof.readers.sqlite.table import mismatch
-from gpuprof.secrets import masked_text
-from gpuprof.units import NS_PER_S, counted
-from gpuprof.views import View
 
 if TYPE_CHECKING:
     import duckdb

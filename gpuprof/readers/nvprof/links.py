@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from gpuprof import borders, schema
-from gpuprof.cuda import pcie_bytes_per_s
+from gpuprof.base.cuda import pcie_bytes_per_s
+from gpuprof.model import borders, schema
 from gpuprof.readers.nvprof.tables import DEVICE, PREFIX
 from gpuprof.readers.sqlite.source import SqliteFile
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from gpuprof.base.secrets import masked_text
 from gpuprof.readers.common import gunzip
-from gpuprof.secrets import masked_text
 
 _BLOCK_BYTES: Final = 1 << 18
 # A line without an end is a program's progress bar; a name is some thousand bytes at most.

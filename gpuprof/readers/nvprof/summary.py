@@ -9,9 +9,10 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from gpuprof import cuda, schema
-from gpuprof.errors import CorruptFileError, EmptyRecordingError, GpuprofError
-from gpuprof.profile import Origin, Profile, Section
+from gpuprof.base import cuda
+from gpuprof.base.errors import CorruptFileError, EmptyRecordingError, GpuprofError
+from gpuprof.model import schema
+from gpuprof.model.profile import Origin, Profile, Section
 from gpuprof.readers.nvprof.log import Frame, Job, Line
 
 LABELS: Final = {"GPU activities": "gpu", "API calls": "api"}

@@ -12,9 +12,9 @@ from typing import Final
 
 import pyarrow as pa
 
-from gpuprof.cuda import CUPTI_MEMORY_KINDS, MEMCPY_KINDS
+from gpuprof.base.cuda import CUPTI_MEMORY_KINDS, MEMCPY_KINDS
+from gpuprof.model.views import Select, View
 from gpuprof.readers.nsys.tables import KERNEL_COLUMNS, Tables, staged, words
-from gpuprof.views import Select, View
 
 PREFIX: Final = "CUPTI_ACTIVITY_KIND_"
 MEMCPY: Final = f"{PREFIX}MEMCPY"

@@ -9,9 +9,9 @@ import re
 from pathlib import Path
 from typing import Final
 
-from gpuprof import units
-from gpuprof.errors import CorruptFileError
-from gpuprof.profile import Profile
+from gpuprof.base import units
+from gpuprof.base.errors import CorruptFileError
+from gpuprof.model.profile import Profile
 from gpuprof.readers.contract import HEAD_BYTES, Reader
 from gpuprof.readers.nvprof import log
 from gpuprof.readers.nvprof.summary import CANNOT, GIVES, SKIPPED, Summary, share

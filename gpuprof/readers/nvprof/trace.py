@@ -12,8 +12,9 @@ from typing import Final
 
 import numpy as np
 
-from gpuprof import cuda, schema
-from gpuprof.profile import Profile
+from gpuprof.base import cuda
+from gpuprof.model import schema
+from gpuprof.model.profile import Profile
 from gpuprof.readers.common.compact_columns import Rows
 from gpuprof.readers.contract import Reader
 from gpuprof.readers.nvprof import log, trace_bulk, trace_rows

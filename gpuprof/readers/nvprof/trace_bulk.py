@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from gpuprof import units
+from gpuprof.base import units
 from gpuprof.readers.common.compact_columns import Integers, Timed
 from gpuprof.readers.nvprof.trace_rows import TIME_UNITS, Layout
 

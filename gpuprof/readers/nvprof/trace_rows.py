@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gpuprof import cuda, units
+from gpuprof.base import cuda, units
 from gpuprof.readers.nvprof import log
 from gpuprof.readers.nvprof.summary import DEVICE
 

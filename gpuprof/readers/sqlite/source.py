@@ -19,9 +19,9 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from gpuprof.columns import Columns, Tables
-from gpuprof.engine import quoted
-from gpuprof.errors import ROOM, CorruptFileError, GpuprofError, InputError
+from gpuprof.base.errors import ROOM, CorruptFileError, GpuprofError, InputError
+from gpuprof.model.columns import Columns, Tables
+from gpuprof.model.engine import quoted
 from gpuprof.readers.common.changes import Stamp, changed, check, stamp
 from gpuprof.readers.sqlite import table as sqlite_table
 from gpuprof.readers.sqlite.table import Declared, NotReadError, readable

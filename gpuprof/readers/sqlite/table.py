@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from gpuprof.engine import quoted
-from gpuprof.errors import ROOM, CorruptFileError, InputError, excerpt
+from gpuprof.base.errors import ROOM, CorruptFileError, InputError, excerpt
+from gpuprof.model.engine import quoted
+from gpuprof.model.spilling import InMemory, Packed
 from gpuprof.native import pages
 from gpuprof.readers.common.compact_columns import Flags, Integers, arrow, arrow_texts, narrowed
-from gpuprof.spilling import InMemory, Packed
 
 if TYPE_CHECKING:
     from gpuprof.readers.sqlite.source import SqliteFile

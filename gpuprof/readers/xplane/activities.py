@@ -14,7 +14,8 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from gpuprof import cuda
+from gpuprof.base import cuda
+from gpuprof.base.xspace import Plane
 from gpuprof.readers.common.compact_columns import (
     Coded,
     Flags,
@@ -28,7 +29,6 @@ from gpuprof.readers.common.compact_columns import (
 from gpuprof.readers.xplane import rocm
 from gpuprof.readers.xplane.details import axis, context_id, memory_kind, number
 from gpuprof.readers.xplane.events import Batch, batches
-from gpuprof.xspace import Plane
 
 MEMCPY_KINDS: Final = {
     "MemcpyH2D": "HtoD",

@@ -6,7 +6,7 @@ Source: https://github.com/openxla/xla, xla/backends/profiler/gpu/cupti_buffer_e
 import re
 from typing import Final
 
-from gpuprof import cuda
+from gpuprof.base import cuda
 
 _DETAIL: Final = re.compile(r"(\w+):(\S+)")
 _CONTEXT: Final = re.compile(r"\$\$(\d+)")

@@ -13,9 +13,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from gpuprof import xspace
+from gpuprof.base import xspace
+from gpuprof.base.xspace import PS_PER_NS, Line, Plane, WireError
 from gpuprof.readers.common.compact_columns import Flags, Integers, Lexicon
-from gpuprof.xspace import PS_PER_NS, Line, Plane, WireError
 
 _Octets = npt.NDArray[np.uint8]
 

@@ -11,13 +11,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from gpuprof.errors import CorruptFileError, EmptyRecordingError, InputError, UnknownFormatError
-from gpuprof.profile import Origin, Profile
+from gpuprof.base.errors import (
+    CorruptFileError,
+    EmptyRecordingError,
+    InputError,
+    UnknownFormatError,
+)
+from gpuprof.base.xspace import Plane, Space, WireError, space
+from gpuprof.model.profile import Origin, Profile
 from gpuprof.readers.common.gunzip import MAGIC as GZIP_MAGIC
 from gpuprof.readers.contract import Reader
 from gpuprof.readers.xplane import activities
 from gpuprof.readers.xplane import tables as xplane_tables
-from gpuprof.xspace import Plane, Space, WireError, space
 
 _HOST: Final = "/host:"
 _TPU: Final = "/device:TPU"

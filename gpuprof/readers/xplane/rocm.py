@@ -12,9 +12,9 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from gpuprof import cuda
+from gpuprof.base import cuda
+from gpuprof.base.xspace import Plane
 from gpuprof.readers.common.compact_columns import Coded, Flags, Integers, coded, listed
-from gpuprof.xspace import Plane
 
 # The plane of HIP calls. In versions with roctracer, launching calls have the names of their
 # kernels, so the name of the call is unknown.

@@ -9,8 +9,10 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from gpuprof import cuda, schema
-from gpuprof.json_values import integer
+from gpuprof.base import cuda
+from gpuprof.base.json_values import integer
+from gpuprof.base.xspace import Plane
+from gpuprof.model import schema
 from gpuprof.readers.common import rocm
 from gpuprof.readers.common.compact_columns import (
     Flags,
@@ -23,7 +25,6 @@ from gpuprof.readers.common.compact_columns import (
 from gpuprof.readers.xplane import rocm as xplane_rocm
 from gpuprof.readers.xplane.activities import Activities, Chosen, device_id, numbers
 from gpuprof.readers.xplane.events import batches
-from gpuprof.xspace import Plane
 
 _API_CALL: Final = re.compile(rb"\x12.(?:cu(?:da)?[A-Z]|(?:__)?hip[A-Z])", re.DOTALL)
 _STEP: Final = "step_num"

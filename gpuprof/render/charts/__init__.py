@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Final
 
-from gpuprof.errors import EmptyRecordingError, MissingTableError, UsageError, one_of
+from gpuprof.base.errors import EmptyRecordingError, MissingTableError, UsageError, one_of
 from gpuprof.render.charts import (
     batch,
     copy_sizes,

@@ -3,7 +3,7 @@
 from itertools import cycle, groupby
 from typing import TYPE_CHECKING, Final
 
-from gpuprof.errors import EmptyRecordingError
+from gpuprof.base.errors import EmptyRecordingError
 from gpuprof.render.charts import canvas, curves
 from gpuprof.render.charts.contract import Chart, Picture, Results
 from gpuprof.render.contract import SWEEP, Row

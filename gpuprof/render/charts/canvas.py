@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from gpuprof.errors import UsageError
+from gpuprof.base.errors import UsageError
+from gpuprof.base.short_texts import cut, shortened
+from gpuprof.base.units import bound
 from gpuprof.render.cells import clean, folded
 from gpuprof.render.output import Output
-from gpuprof.short_texts import cut, shortened
-from gpuprof.units import bound
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

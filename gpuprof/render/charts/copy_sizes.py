@@ -7,12 +7,8 @@ import numpy as np
 
 from gpuprof.analyses.transfers.copy_sizes import COPY_SIZES
 from gpuprof.analyses.transfers.copy_speeds import COPY_SPEEDS
-from gpuprof.labels import label
-from gpuprof.render.charts import canvas
-from gpuprof.render.charts.contract import Chart, Picture, Results
-from gpuprof.render.contract import RECORDING, Row
-from gpuprof.schema import Schema
-from gpuprof.units import (
+from gpuprof.base.labels import label
+from gpuprof.base.units import (
     NS_PER_S,
     format_rate,
     say_binary_bytes,
@@ -21,6 +17,10 @@ from gpuprof.units import (
     tick_ns,
     time_axis,
 )
+from gpuprof.model.schema import Schema
+from gpuprof.render.charts import canvas
+from gpuprof.render.charts.contract import Chart, Picture, Results
+from gpuprof.render.contract import RECORDING, Row
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from gpuprof.analyses.reports import FORMAT_VERSION
 from gpuprof.render.charts import (
     CHARTS,
     chart_about,
@@ -16,7 +17,6 @@ from gpuprof.render.charts.contract import Chart, Picture, Results
 from gpuprof.render.csv import rows_text
 from gpuprof.render.json import document_text
 from gpuprof.render.output import Output, prepare
-from gpuprof.reports import FORMAT_VERSION
 
 
 class Drawing(NamedTuple):

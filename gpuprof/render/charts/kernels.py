@@ -3,15 +3,15 @@
 from typing import TYPE_CHECKING, Final
 
 from gpuprof.analyses.totals.top_activities import merged_runs
-from gpuprof.cuda import is_communication
-from gpuprof.kernel_names import short_names
+from gpuprof.base.cuda import is_communication
+from gpuprof.base.kernel_names import short_names
+from gpuprof.base.short_texts import cut, shortened_apart
+from gpuprof.base.units import counted, format_ns, format_share, say_share, time_axis
+from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema
 from gpuprof.render.cells import clean, folded
 from gpuprof.render.charts import canvas
 from gpuprof.render.charts.contract import Chart, Picture, Results
 from gpuprof.render.contract import RECORDING, Row
-from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
-from gpuprof.short_texts import cut, shortened_apart
-from gpuprof.units import counted, format_ns, format_share, say_share, time_axis
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -4,11 +4,11 @@ from collections import Counter
 from math import nan
 from typing import TYPE_CHECKING, Final
 
-from gpuprof.labels import label
+from gpuprof.base.labels import label
+from gpuprof.base.units import format_bytes, format_rate, say_ns, say_share, time_axis
 from gpuprof.render.charts import canvas
 from gpuprof.render.charts.contract import Chart, Picture, Results
 from gpuprof.render.contract import RECORDING, Row
-from gpuprof.units import format_bytes, format_rate, say_ns, say_share, time_axis
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
+from gpuprof.base.units import capital, format_bytes, say_share
 from gpuprof.render.charts import canvas
 from gpuprof.render.charts.contract import Chart, Picture, Results
 from gpuprof.render.charts.placement_layout import GAP, Box, Plan, Point, arranged
 from gpuprof.render.contract import RECORDING, Row
-from gpuprof.units import capital, format_bytes, say_share
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

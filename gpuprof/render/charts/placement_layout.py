@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from gpuprof.base.short_texts import shortened
 from gpuprof.render.cells import clean
 from gpuprof.render.contract import Row
-from gpuprof.short_texts import shortened
 
 # Widths in the units of the picture, whose heights are rows of text.
 CELL: Final = 9.0

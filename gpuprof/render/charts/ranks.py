@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
+from gpuprof.base.units import capital, say_ns, say_share
 from gpuprof.render.charts import canvas
 from gpuprof.render.charts.contract import Chart, Picture, Results
 from gpuprof.render.contract import RECORDING, Row
-from gpuprof.units import capital, say_ns, say_share
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from gpuprof.analyses.facts.hosts import NO_NAMES, DeviceNames
+from gpuprof.base.units import capital, counted, listed, say_share, time_axis
 from gpuprof.render.charts import canvas
 from gpuprof.render.charts.contract import Chart, Picture, Results
 from gpuprof.render.contract import RECORDING
-from gpuprof.units import capital, counted, listed, say_share, time_axis
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

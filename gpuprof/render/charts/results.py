@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from gpuprof.analyses.reports import Report, report
 from gpuprof.comparisons import Comparison
-from gpuprof.profile import Profile
+from gpuprof.model.profile import Profile
 from gpuprof.render.charts.contract import Chart, Results
-from gpuprof.reports import Report, report
 from gpuprof.sweeps.measured import batch_speed_ups, scaling
 from gpuprof.sweeps.times import read_times
 

@@ -3,11 +3,11 @@
 from itertools import cycle, groupby
 from typing import TYPE_CHECKING, Any, Final
 
-from gpuprof.errors import EmptyRecordingError
+from gpuprof.base.errors import EmptyRecordingError
+from gpuprof.base.units import say_share
 from gpuprof.render.charts import canvas, curves
 from gpuprof.render.charts.contract import Chart, Picture, Results
 from gpuprof.render.contract import SWEEP, Row
-from gpuprof.units import say_share
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

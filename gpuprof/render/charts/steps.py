@@ -10,13 +10,13 @@ import numpy as np
 
 from gpuprof.analyses.facts.step_times import mean_beside
 from gpuprof.analyses.time.steps import STEPS
+from gpuprof.base.units import capital, counted, say_ns, time_axis
+from gpuprof.model.schema import FLOAT, INT, Column, Schema
 from gpuprof.render.cells import clean
 from gpuprof.render.charts import canvas
 from gpuprof.render.charts.contract import Chart, Picture, Results
 from gpuprof.render.charts.utilisation import device_name
 from gpuprof.render.contract import RECORDING, Row
-from gpuprof.schema import FLOAT, INT, Column, Schema
-from gpuprof.units import capital, counted, say_ns, time_axis
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from gpuprof.analyses.facts.hosts import DeviceNames
-from gpuprof.labels import label
+from gpuprof.base.labels import label
+from gpuprof.base.units import capital, say_ns, time_axis
 from gpuprof.render.charts import canvas
 from gpuprof.render.charts.canvas import Look
 from gpuprof.render.charts.contract import Chart, Picture, Results
 from gpuprof.render.charts.device_choice import choose_devices
 from gpuprof.render.contract import RECORDING, Row
-from gpuprof.units import capital, say_ns, time_axis
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -3,11 +3,11 @@
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
+from gpuprof.base.units import capital, say_share, time_axis
 from gpuprof.render.charts import canvas
 from gpuprof.render.charts.contract import Chart, Picture, Results
 from gpuprof.render.charts.device_choice import choose_devices
 from gpuprof.render.contract import RECORDING, Row
-from gpuprof.units import capital, say_share, time_axis
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

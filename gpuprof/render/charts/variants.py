@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from gpuprof import units
+from gpuprof.base import units
+from gpuprof.base.statistics import scaled
 from gpuprof.comparisons.measure.difference_parts import EXPOSED
+from gpuprof.comparisons.variant_figures import VARIANTS, of_medians
 from gpuprof.render.cells import without_common_ends
 from gpuprof.render.charts import canvas
 from gpuprof.render.charts.canvas import Look
 from gpuprof.render.charts.contract import Chart, Picture, Results
 from gpuprof.render.contract import COMPARISON, Row
-from gpuprof.statistics import scaled
-from gpuprof.variant_figures import VARIANTS, of_medians
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
 
-from gpuprof.labels import label
+from gpuprof.base.labels import label
+from gpuprof.base.units import format_ns, say_ns, time_axis
 from gpuprof.render.cells import signed_ns, without_common_ends
 from gpuprof.render.charts import canvas
 from gpuprof.render.charts.contract import Chart, Picture, Results
 from gpuprof.render.contract import COMPARISON, Row
-from gpuprof.units import format_ns, say_ns, time_axis
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from gpuprof.errors import OutputError, UsageError
-from gpuprof.profile import Profile
+from gpuprof.base.errors import OutputError, UsageError
+from gpuprof.model.profile import Profile
 from gpuprof.render.exporters import chakra, csv, parquet, perfetto
 from gpuprof.render.exporters.contract import Parts, Writer
 from gpuprof.render.exporters.table_target import TableTarget

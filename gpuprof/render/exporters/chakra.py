@@ -24,12 +24,12 @@ from gpuprof.analyses.prediction.build import graph_of
 from gpuprof.analyses.prediction.graph import Graph
 from gpuprof.analyses.prediction.nodes import OPERATION, WAIT, WORK, Ranks, ranks_of
 from gpuprof.analyses.prediction.recorded import COLLECTIVE, COPY
-from gpuprof.facts import HOST, UNKNOWN
-from gpuprof.profile import Profile
+from gpuprof.base.units import encodable
+from gpuprof.base.xspace import encoded
+from gpuprof.model.facts import HOST, UNKNOWN
+from gpuprof.model.profile import Profile
 from gpuprof.render.cells import clean
 from gpuprof.render.exporters.contract import Parts
-from gpuprof.units import encodable
-from gpuprof.xspace import encoded
 
 NEEDS: Final = ()
 EXAMPLE: Final = "trace.et"

@@ -23,8 +23,8 @@ from typing import IO, Any, Final, NamedTuple
 import numpy as np
 
 from gpuprof.analyses.facts.copies import end_name
-from gpuprof.errors import MissingToolError, install
-from gpuprof.profile import Profile
+from gpuprof.base.errors import MissingToolError, install
+from gpuprof.model.profile import Profile
 from gpuprof.render.cells import clean
 from gpuprof.render.exporters.contract import Parts
 

@@ -5,8 +5,9 @@ from typing import Final
 
 import pyarrow as pa
 
-from gpuprof import __version__, schema
-from gpuprof.profile import Profile
+from gpuprof import __version__
+from gpuprof.model import schema
+from gpuprof.model.profile import Profile
 from gpuprof.readers.gpuprof.write_gpuprof_file import alone, batches_by_start, row_select
 
 # As queries show a number that has no name.

@@ -5,9 +5,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gpuprof import schema
-from gpuprof.errors import UsageError, one_of
-from gpuprof.profile import Profile
+from gpuprof.base.errors import UsageError, one_of
+from gpuprof.model import schema
+from gpuprof.model.profile import Profile
 from gpuprof.render.exporters.table_rows import described, table_rows
 from gpuprof.render.folder_output import prepare_folder
 from gpuprof.render.output import prepare

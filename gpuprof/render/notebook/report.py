@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from gpuprof.analyses.reports import Report
+from gpuprof.base.units import capital
 from gpuprof.render.charts import charts_about
 from gpuprof.render.contract import RECORDING, Page, Row
 from gpuprof.render.notebook.summary import Point, Summary
 from gpuprof.render.overview import Grid, all_findings, report_grids
 from gpuprof.render.page import recording, recording_figures
 from gpuprof.render.page.figures import Figure
-from gpuprof.reports import Report
-from gpuprof.units import capital
 
 
 def report_summary(

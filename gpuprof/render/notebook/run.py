@@ -4,10 +4,10 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
-from gpuprof.labels import TIMING_ONLY
-from gpuprof.manifest import Manifest
+from gpuprof.base.labels import TIMING_ONLY
+from gpuprof.base.manifest import Manifest
+from gpuprof.base.units import capital, counted, format_seconds
 from gpuprof.render.notebook.summary import Summary
-from gpuprof.units import capital, counted, format_seconds
 
 
 def run_summary(folder: Path, manifest: Manifest, runs: int = 1) -> Summary:

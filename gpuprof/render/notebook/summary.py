@@ -5,10 +5,10 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from gpuprof.base.units import bound
 from gpuprof.render.cells import clean
 from gpuprof.render.overview import Grid
 from gpuprof.render.page.figures import Figure
-from gpuprof.units import bound
 
 if TYPE_CHECKING:
     import jinja2

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import compress, groupby
 from typing import Final
 
+from gpuprof.base.units import format_bytes, format_ns, say_ns
 from gpuprof.comparisons import Comparison
 from gpuprof.comparisons.measure.compared_steps import STEP
 from gpuprof.comparisons.measure.difference_parts import EXPOSED
@@ -17,7 +18,6 @@ from gpuprof.render.contract import Row
 from gpuprof.render.page.document import Document, html
 from gpuprof.render.page.figures import Bar, Bars, Figure, Segment, stacked
 from gpuprof.render.page.tables import grid_table, page_table
-from gpuprof.units import format_bytes, format_ns, say_ns
 
 # Of the baseline's time: smaller differences have no chart.
 _LEAST_SHARE: Final = 0.01

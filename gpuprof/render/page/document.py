@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpuprof import __version__
+from gpuprof.base.short_texts import shortened
+from gpuprof.base.units import bound
 from gpuprof.render.cells import pieces
 from gpuprof.render.page.figures import Figure
 from gpuprof.render.page.tables import PageTable
-from gpuprof.short_texts import shortened
-from gpuprof.units import bound
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

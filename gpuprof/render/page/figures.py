@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gpuprof.analyses.facts.hosts import NO_NAMES, DeviceNames
-from gpuprof.labels import label
+from gpuprof.base.labels import label
+from gpuprof.base.short_texts import cut
+from gpuprof.base.units import format_bytes, format_ns, format_rate, format_share
 from gpuprof.render.cells import clean
 from gpuprof.render.contract import Row
-from gpuprof.short_texts import cut
-from gpuprof.units import format_bytes, format_ns, format_rate, format_share
 
 _LEVELS: Final = 9
 _STEPS_OF_SLICE: Final = 128

@@ -6,6 +6,8 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 
 from gpuprof.analyses.facts.hosts import NO_NAMES, DeviceNames
+from gpuprof.base.short_texts import shortened
+from gpuprof.base.units import say_share, tick_ns
 from gpuprof.render.cells import clean
 from gpuprof.render.charts.ranks_over_time import (
     PARTS,
@@ -14,8 +16,6 @@ from gpuprof.render.charts.ranks_over_time import (
     shown_parts,
     slice_starts,
 )
-from gpuprof.short_texts import shortened
-from gpuprof.units import say_share, tick_ns
 
 WIDTH: Final = 1000
 _NAMES_WIDTH: Final = 170

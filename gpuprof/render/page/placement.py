@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from gpuprof.base.units import counted, format_bytes
 from gpuprof.render.cells import clean
 from gpuprof.render.charts.placement import (
     FALLBACK,
@@ -16,7 +17,6 @@ from gpuprof.render.charts.placement import (
 )
 from gpuprof.render.charts.placement_layout import GAP, Box, Plan, Point, arranged
 from gpuprof.render.contract import Row
-from gpuprof.units import counted, format_bytes
 
 # Pixels of a unit of the layout's width, and of a row of text.
 _ACROSS: Final = 14.0

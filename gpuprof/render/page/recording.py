@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from typing import Final
 
 from gpuprof.analyses import analysis_named
-from gpuprof.profile import Profile
+from gpuprof.analyses.reports import Report, report
+from gpuprof.base.units import say_ns, say_share
+from gpuprof.model.profile import Profile
 from gpuprof.render.cells import clean, schema_columns
 from gpuprof.render.overview import findings_lines, for_people
 from gpuprof.render.page.document import Document, html
 from gpuprof.render.page.recording_figures import figures
 from gpuprof.render.page.tables import page_table
-from gpuprof.reports import Report, report
-from gpuprof.units import say_ns, say_share
 
 # What a page shows of a recording, beside what was asked for: what does not take much longer than
 # the report itself. (Steps and the causes of idle time read all API calls.)

@@ -7,7 +7,10 @@ from typing import Final
 import pyarrow as pa
 
 from gpuprof.analyses.facts.hosts import NO_NAMES, DeviceNames
-from gpuprof.kernel_names import short_names
+from gpuprof.analyses.reports import Report
+from gpuprof.base.kernel_names import short_names
+from gpuprof.base.short_texts import shortened_apart
+from gpuprof.base.units import capital, say_ns, say_share
 from gpuprof.render.cells import clean
 from gpuprof.render.charts import copy_sizes, kernels, ranks_over_time, steps, utilisation
 from gpuprof.render.charts import matrix as matrix_chart
@@ -20,9 +23,6 @@ from gpuprof.render.page.figures import Bar, Bars, Figure, Segment, lanes_data, 
 from gpuprof.render.page.heat_maps import heat_maps
 from gpuprof.render.page.lines import copy_size_lines, step_columns, utilisation_lines
 from gpuprof.render.page.placement import placement
-from gpuprof.reports import Report
-from gpuprof.short_texts import shortened_apart
-from gpuprof.units import capital, say_ns, say_share
 
 # What takes less has no chart.
 _LEAST_SHARE: Final = 0.01

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
+from gpuprof.base.secrets import masked_words
 from gpuprof.render.cells import clean
 from gpuprof.render.page.document import Document, html
 from gpuprof.render.page.tables import grid_table
 from gpuprof.render.sweep import headline, notes, sweep_grids
-from gpuprof.secrets import masked_words
 from gpuprof.sweeps.results import Results
 
 

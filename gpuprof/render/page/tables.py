@@ -8,10 +8,10 @@ import pyarrow as pa
 
 from gpuprof.analyses.facts.hosts import NO_NAMES, DeviceNames
 from gpuprof.comparisons.tables import AS_THE_METRIC
+from gpuprof.comparisons.variant_figures import VARIANTS
+from gpuprof.model.schema import FLOAT, INT, Column
 from gpuprof.render.cells import cell, cell_of
 from gpuprof.render.overview import Grid
-from gpuprof.schema import FLOAT, INT, Column
-from gpuprof.variant_figures import VARIANTS
 
 # More rows are neither read nor searched with pleasure; `--format csv` has them all.
 _MOST_ROWS: Final = 400

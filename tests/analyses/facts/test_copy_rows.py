@@ -13,10 +13,10 @@ from recordings import trace
 from gpuprof import native
 from gpuprof.analyses.facts import copy_rows as rows_of_copies
 from gpuprof.analyses.facts.copy_rows import CopyRows, copy_rows
-from gpuprof.facts import UNKNOWN
+from gpuprof.model.facts import UNKNOWN
+from gpuprof.model.selection import Selection
 from gpuprof.readers import read_profile
 from gpuprof.readers.gpuprof import write_gpuprof_file
-from gpuprof.selection import Selection
 
 DEVICES = st.sampled_from([None, 0, 1, 2])
 KINDS = st.sampled_from(["HtoD", "DtoH", "DtoD", "PtoP"])
@@ -54,7 +54,7 @@ def test_a_copy_takes_time_on_the_devices_that_a_query_names(copies):
 
 
 def queried_rows(profile):
-    """The columns of `CopyRows` by a query, whose derived ones are those of `gpuprof.facts`."""
+    """The columns of `CopyRows` by a query, whose derived ones are those of `model.facts`."""
     integers = (
         "start_ns", "end_ns", "process_id", "correlation_id", "device_id", "src_device_id",
         "dst_device_id", "src", "dst", "bytes",

@@ -7,10 +7,10 @@ from nsys_export import KERNEL, STRINGS, kernel, write
 
 from gpuprof import native
 from gpuprof.analyses.facts.durations import figures_by_name
-from gpuprof.errors import CorruptFileError
+from gpuprof.analyses.reports import report
+from gpuprof.base.errors import CorruptFileError
+from gpuprof.model.schema import LONGEST_NS
 from gpuprof.readers import read_profile
-from gpuprof.reports import report
-from gpuprof.schema import LONGEST_NS
 
 NAMES = {1: "gemm", 2: "relu", 3: "gemm"}
 durations = st.integers(0, 20) | st.integers(0, LONGEST_NS)

@@ -7,12 +7,12 @@ from drawing import draw
 
 from gpuprof.analyses.facts.host_clock import host_clock
 from gpuprof.analyses.prediction.predict import predict
+from gpuprof.analyses.reports import report
 from gpuprof.analyses.time.gaps import gaps
 from gpuprof.analyses.time.launch_latency import launch_latency
 from gpuprof.analyses.time.pauses import pauses
 from gpuprof.analyses.time.utilisation import utilisation
 from gpuprof.readers import read_profile
-from gpuprof.reports import report
 
 CORPUS = Path(__file__).parents[4] / "shared" / "corpus"
 US, MS, S = 1_000, 1_000_000, 1_000_000_000

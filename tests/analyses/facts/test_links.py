@@ -4,9 +4,9 @@ import pytest
 from drawing import draw
 
 from gpuprof.analyses.placement.device_map import device_map
+from gpuprof.analyses.reports import report
 from gpuprof.analyses.transfers.peer_matrix import peer_matrix
-from gpuprof.reports import report
-from gpuprof.selection import Selection
+from gpuprof.model.selection import Selection
 
 NVLINK = {
     "device_id": 1,

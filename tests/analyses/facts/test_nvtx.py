@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from nsys_export import KERNEL, NVTX, STRINGS, kernel, pid, write
 from recordings import trace
 
-from gpuprof import words
 from gpuprof.analyses.facts import nvtx
 from gpuprof.analyses.facts.launches import ALL_THREADS, launches
 from gpuprof.analyses.facts.nvtx import NO_RANGE, innermost, outermost, ranges_of
-from gpuprof.facts import UNKNOWN
+from gpuprof.model import words
+from gpuprof.model.facts import UNKNOWN
+from gpuprof.model.selection import Selection
 from gpuprof.readers import read_profile
 from gpuprof.readers.gpuprof import write_gpuprof_file
-from gpuprof.selection import Selection
 
 SPANS = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)).map(sorted), max_size=8)
 

@@ -7,11 +7,11 @@ import pytest
 from drawing import draw
 
 from gpuprof.analyses.facts.parts import RecordingPart, part_of
+from gpuprof.analyses.reports import report
 from gpuprof.analyses.time.breakdown import breakdown
-from gpuprof.errors import EmptyRecordingError, MissingTableError, UsageError
-from gpuprof.profile import Origin, Profile
-from gpuprof.reports import report
-from gpuprof.schema import ACTIVITY_SUMMARY
+from gpuprof.base.errors import EmptyRecordingError, MissingTableError, UsageError
+from gpuprof.model.profile import Origin, Profile
+from gpuprof.model.schema import ACTIVITY_SUMMARY
 
 RANGED = draw(
     nvtx_ranges=[

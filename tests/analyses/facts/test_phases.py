@@ -17,10 +17,10 @@ from gpuprof.analyses.facts.phases import (
     steps_by_phase,
 )
 from gpuprof.analyses.findings.bottom_line import bottom_line
-from gpuprof.errors import UsageError
-from gpuprof.intervals import union
+from gpuprof.base.errors import UsageError
+from gpuprof.model.intervals import union
+from gpuprof.model.selection import Selection
 from gpuprof.readers import read_profile
-from gpuprof.selection import Selection
 
 CORPUS = Path(__file__).parents[4] / "shared" / "corpus"
 JACOBI = "nsys-rep/openhackathons__gpubootcamp__{}.qdrep"

@@ -9,8 +9,8 @@ from gpuprof.analyses.facts.copies import transfer_times
 from gpuprof.analyses.facts.copy_rows import copy_words
 from gpuprof.analyses.facts.moves import moves
 from gpuprof.analyses.facts.transfer_rows import PATHS, sums_of, transfer_rows
-from gpuprof.facts import UNKNOWN
-from gpuprof.selection import Selection
+from gpuprof.model.facts import UNKNOWN
+from gpuprof.model.selection import Selection
 
 DEVICES = st.sampled_from([None, 0, 1])
 MEMORY = st.sampled_from([None, "pinned", "pageable", "device"])

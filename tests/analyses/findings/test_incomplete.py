@@ -9,7 +9,7 @@ from drawing import draw
 from gpuprof.analyses.findings.bottom_line import bottom_line
 from gpuprof.analyses.findings.findings import findings
 from gpuprof.analyses.findings.incomplete import INCOMPLETE, RERUN, incomplete
-from gpuprof.facts import KERNELS_RERUN
+from gpuprof.model.facts import KERNELS_RERUN
 from gpuprof.readers import read_profile
 
 CORPUS = Path(__file__).parents[4] / "shared" / "corpus"

@@ -7,7 +7,7 @@ from drawing import draw
 from gpuprof.analyses.facts.timeline import timelines
 from gpuprof.analyses.findings.contract import Scope
 from gpuprof.analyses.findings.scopes import scopes
-from gpuprof.intervals import union
+from gpuprof.model.intervals import union
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from recordings import SINGLE, row, summary
 
 from gpuprof.analyses.findings.bottom_line import ANALYSIS
 from gpuprof.analyses.findings.summary_line import summary_line
-from gpuprof.reports import report
+from gpuprof.analyses.reports import report
 
 COMPUTE = row("conv", 400, 6_000_000_000, 0.6)
 ALL_REDUCE = row("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 10, 1_000_000_000, 0.1)

@@ -3,8 +3,8 @@
 import pytest
 from tensorflow_runs import copy, document, operation, written
 
+from gpuprof.analyses.reports import report
 from gpuprof.readers import read_profile
-from gpuprof.reports import report
 
 
 def said(folder, *copies, **changes):

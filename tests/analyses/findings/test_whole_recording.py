@@ -12,7 +12,7 @@ from gpuprof.analyses.findings.findings import findings
 from gpuprof.analyses.findings.recording import of_recording
 from gpuprof.analyses.findings.scopes import scopes
 from gpuprof.analyses.findings.set_up import set_up_of
-from gpuprof.facts import UNKNOWN
+from gpuprof.model.facts import UNKNOWN
 from gpuprof.readers import read_profile
 
 CORPUS = Path(__file__).parents[4] / "shared" / "corpus"

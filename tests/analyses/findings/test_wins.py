@@ -9,7 +9,7 @@ from test_findings import BUSY, US, kernel, steps
 from gpuprof.analyses.findings import wins
 from gpuprof.analyses.findings.causes import CAUSES, MENDS
 from gpuprof.analyses.findings.findings import findings
-from gpuprof.selection import Selection
+from gpuprof.model.selection import Selection
 
 HTOD = {"memcpy_kind": "HtoD", "dst_device_id": 0, "src_memory_kind": "pinned", "bytes": 8}
 DTOD = {"memcpy_kind": "DtoD", "bytes": 8}

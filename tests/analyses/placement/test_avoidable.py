@@ -5,7 +5,7 @@ from drawing import draw
 
 from gpuprof.analyses.findings.findings import findings
 from gpuprof.analyses.placement import avoidable
-from gpuprof.reports import report
+from gpuprof.analyses.reports import report
 
 MB = 1_000_000
 PEER = {"memcpy_kind": "PtoP", "path": "direct", "bytes": MB}

@@ -8,7 +8,7 @@ from strategies import rows as rows_of
 
 from gpuprof.analyses.facts.phases import steps_by_phase
 from gpuprof.analyses.placement.placement_estimate import PLACEMENT_ESTIMATE, placement_estimate
-from gpuprof.selection import Selection
+from gpuprof.model.selection import Selection
 
 PUSHED = {"memcpy_kind": "PtoP", "src_device_id": 0, "dst_device_id": 1, "path": "direct"}
 ON_1 = {"device_id": 1}

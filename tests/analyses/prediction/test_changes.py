@@ -9,7 +9,7 @@ from test_replay import PLACE, SMALL, call
 
 from gpuprof.analyses.prediction.links import fitted, links_named
 from gpuprof.analyses.prediction.predict import predict
-from gpuprof.errors import MissingTableError, UsageError
+from gpuprof.base.errors import MissingTableError, UsageError
 
 
 def peers():

@@ -9,7 +9,7 @@ from gpuprof.analyses.search.machines import Gpu, Link, Machine, machine
 from gpuprof.analyses.search.proposal import candidates
 from gpuprof.analyses.search.schedules import Search, fastest
 from gpuprof.analyses.search.simulate import LAUNCH_S
-from gpuprof.errors import UsageError
+from gpuprof.base.errors import UsageError
 
 # At half its peak a second for 1e9 operations, and for 1e9 bytes.
 SLOW = Gpu("slow", 2e9, 2e9, 10**12)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from gpuprof.analyses.facts.timeline import timelines
 from gpuprof.analyses.time.breakdown import ANALYSIS, BREAKDOWN, breakdown
-from gpuprof.cuda import HOST_MEMCPY_KINDS, PEER_MEMCPY_KINDS, is_communication
-from gpuprof.selection import Selection
+from gpuprof.base.cuda import HOST_MEMCPY_KINDS, PEER_MEMCPY_KINDS, is_communication
+from gpuprof.model.selection import Selection
 
 PARTS = (
     "span_ns",

@@ -8,7 +8,7 @@ from gpuprof.analyses.time.launch_latency import launch_latency
 from gpuprof.analyses.time.synchronising_calls import synchronising_calls
 from gpuprof.analyses.time.utilisation import utilisation
 from gpuprof.analyses.time.utilisation_over_time import utilisation_over_time
-from gpuprof.selection import Selection
+from gpuprof.model.selection import Selection
 
 ON_1 = {"device_id": 1}
 

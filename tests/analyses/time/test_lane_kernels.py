@@ -2,7 +2,7 @@ import pytest
 from drawing import draw
 
 from gpuprof.analyses.time.lane_kernels import LANE_KERNELS, lane_kernels
-from gpuprof.selection import Selection
+from gpuprof.model.selection import Selection
 
 NCCL = {"name": "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgs)"}
 

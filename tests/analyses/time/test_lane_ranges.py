@@ -2,7 +2,7 @@ from drawing import draw
 from drawn_jobs import job
 
 from gpuprof.analyses.time.lane_ranges import LANE_RANGES, lane_ranges
-from gpuprof.selection import Selection
+from gpuprof.model.selection import Selection
 
 
 def _rows(profile, level=None):

@@ -4,7 +4,7 @@ from drawing import draw
 
 from gpuprof.analyses.facts.timeline import timelines
 from gpuprof.analyses.time.lanes import lanes, lanes_over_time
-from gpuprof.selection import Selection
+from gpuprof.model.selection import Selection
 
 _ONE_TO_ZERO = {"memcpy_kind": "PtoP", "src_device_id": 1, "dst_device_id": 0}
 

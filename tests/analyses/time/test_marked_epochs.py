@@ -4,10 +4,10 @@ from pathlib import Path
 
 from commands import gpuprof
 
-from gpuprof import schema
 from gpuprof.analyses.time.marked_epochs import ANALYSIS, marked_epochs
-from gpuprof.manifest import Manifest, finish_manifest
-from gpuprof.profile import Origin, Profile
+from gpuprof.base.manifest import Manifest, finish_manifest
+from gpuprof.model import schema
+from gpuprof.model.profile import Origin, Profile
 
 EPOCHS = (
     {"epoch": 1, "seconds": 2.000000001, "steps": 4},

@@ -4,8 +4,8 @@ import pytest
 from drawing import draw
 
 import gpuprof
+from gpuprof.analyses.reports import report
 from gpuprof.analyses.time.overheads import Overhead, overheads
-from gpuprof.reports import report
 
 CORPUS = Path(__file__).parents[4] / "shared" / "corpus" / "nsys-sqlite"
 FLUSH = {"source": "profiler", "name": "CUPTI Buffer flush"}

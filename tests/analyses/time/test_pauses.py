@@ -8,8 +8,8 @@ from drawing import draw
 
 from gpuprof.analyses.time.breakdown import breakdown
 from gpuprof.analyses.time.pauses import pauses
+from gpuprof.model.selection import Selection
 from gpuprof.readers import read_profile
-from gpuprof.selection import Selection
 
 CORPUS = Path(__file__).parents[4] / "shared" / "corpus"
 US = 1_000

@@ -10,10 +10,10 @@ from commands import gpuprof
 from drawing import draw
 from nsys_export import KERNEL, NVTX, RUNTIME, STRINGS, kernel, pid, write
 
+from gpuprof.analyses.reports import report
 from gpuprof.analyses.time.phases import PHASES, phases_table
 from gpuprof.analyses.time.steps import steps
-from gpuprof.reports import report
-from gpuprof.selection import Selection
+from gpuprof.model.selection import Selection
 
 LENGTHS = (500, *[100] * 7, 250, *[100] * 4)
 

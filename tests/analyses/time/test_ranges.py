@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gpuprof.analyses.facts import calls
 from gpuprof.analyses.time.ranges import RANGES, ranges
-from gpuprof.selection import Selection
+from gpuprof.model.selection import Selection
 
 LETTERS = str.maketrans("0123456789", "abcdefghij")
 PUSHED = {"memcpy_kind": "PtoP", "src_device_id": 0, "dst_device_id": 1, "path": "direct"}

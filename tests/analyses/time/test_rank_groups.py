@@ -5,7 +5,7 @@ from drawn_jobs import job
 
 from gpuprof.analyses.time.rank_groups import rank_groups
 from gpuprof.analyses.time.rank_quantiles import rank_quantiles
-from gpuprof.units import number_ranges
+from gpuprof.base.units import number_ranges
 
 
 def test_ranks_of_one_behaviour_are_one_group():

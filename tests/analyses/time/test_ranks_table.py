@@ -5,7 +5,7 @@ from drawing import draw
 from drawn_jobs import ALL_REDUCE, STEP_NS, job
 
 from gpuprof.analyses.time.ranks import RANKS, ranks
-from gpuprof.schema import KERNELS
+from gpuprof.model.schema import KERNELS
 
 
 def test_the_device_that_computes_longest_comes_first():

@@ -10,7 +10,7 @@ from drawing import draw
 
 from gpuprof.analyses.facts.step_windows import opening_kernels
 from gpuprof.analyses.time.steps import STEPS, steps
-from gpuprof.selection import Selection
+from gpuprof.model.selection import Selection
 
 PARTS = ("compute_ns", "exposed_transfer_ns", "idle_ns")
 

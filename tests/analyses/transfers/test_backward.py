@@ -2,8 +2,8 @@ import pytest
 from drawing import draw
 
 from gpuprof.analyses.transfers.backward import backward_peer_share
-from gpuprof.schema import NVTX_RANGES
-from gpuprof.selection import Selection
+from gpuprof.model.schema import NVTX_RANGES
+from gpuprof.model.selection import Selection
 
 _PEER = {"memcpy_kind": "PtoP", "src_device_id": 0, "dst_device_id": 1}
 

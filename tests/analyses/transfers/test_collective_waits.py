@@ -13,7 +13,7 @@ import gpuprof
 from gpuprof.analyses.facts.collective_parts import NO_INSTANCE, collective_parts, part_times
 from gpuprof.analyses.facts.last_ranks import last_ranks
 from gpuprof.analyses.transfers.collective_waits import collective_waits
-from gpuprof.selection import Selection
+from gpuprof.model.selection import Selection
 
 CORPUS = Path(__file__).parents[4] / "shared" / "corpus"
 PER_RANK = ("transfer_ns", "waiting_ns", "last_share", "basis")

@@ -5,7 +5,7 @@ from drawing import draw
 
 from gpuprof.analyses.transfers.peer_matrix import PEER_MATRIX, peer_matrix
 from gpuprof.analyses.transfers.transfers import transfers
-from gpuprof.selection import Selection
+from gpuprof.model.selection import Selection
 
 PUSHED = {
     "memcpy_kind": "PtoP",

@@ -8,7 +8,7 @@ import pytest
 from drawing import draw
 
 from gpuprof.analyses.transfers.repeated_transfers import REPEATED_TRANSFERS, repeated_transfers
-from gpuprof.selection import Selection
+from gpuprof.model.selection import Selection
 
 STEP = 100
 

@@ -11,9 +11,9 @@ from commands import gpuprof
 from drawing import draw
 from recordings import DUAL, SINGLE, summary
 
+from gpuprof.base.errors import GateError, UsageError
 from gpuprof.comparisons import comparison
 from gpuprof.comparisons.judge.gate import checks, fail, parse
-from gpuprof.errors import GateError, UsageError
 from gpuprof.render.junit import junit
 
 EXAMPLE = (

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from recordings import row, summary
 
+from gpuprof.base.manifest import MANIFEST, Manifest, repeats
 from gpuprof.comparisons import comparison, labelled
-from gpuprof.manifest import MANIFEST, Manifest, repeats
 from gpuprof.render import renderer_named
 from gpuprof.render.contract import Page
 

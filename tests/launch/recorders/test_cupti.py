@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from gpuprof import read_profile
-from gpuprof.errors import CorruptFileError, EmptyRecordingError
+from gpuprof.base.errors import CorruptFileError, EmptyRecordingError
 from gpuprof.launch.contract import Ended, LaunchedRun, Program
 from gpuprof.launch.recorders.cupti import RECORDER
 from gpuprof.launch.recorders.in_process import INJECT

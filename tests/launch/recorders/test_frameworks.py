@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gpuprof import read_profile
-from gpuprof.errors import EmptyRecordingError
+from gpuprof.base.errors import EmptyRecordingError
 from gpuprof.launch.contract import Ended, LaunchedRun, Program
 from gpuprof.launch.recorders import in_process, jax, torch
 from gpuprof.launch.run.gpus import gpus

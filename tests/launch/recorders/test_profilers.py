@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from gpuprof import nsight, read_profile
-from gpuprof.errors import EmptyRecordingError
+from gpuprof import read_profile
+from gpuprof.base import nsight
+from gpuprof.base.errors import EmptyRecordingError
 from gpuprof.launch.contract import Ended, LaunchedRun, Program
 from gpuprof.launch.recorders import nsys, nvprof
 from gpuprof.launch.run.gpus import Gpu, gpus

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from gpuprof import read_profile
-from gpuprof.errors import InputError
+from gpuprof.base.errors import InputError
 from gpuprof.launch.run import process
 from gpuprof.launch.run.signals import tree
 

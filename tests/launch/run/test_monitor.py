@@ -16,9 +16,9 @@ from gpuprof import read_profile
 from gpuprof.analyses.time.monitoring import monitoring as summed
 from gpuprof.launch.run import monitor
 from gpuprof.launch.run.gpus import gpus
-from gpuprof.profile import Origin, Profile
+from gpuprof.model.profile import Origin, Profile
+from gpuprof.model.schema import MONITOR
 from gpuprof.readers.gpuprof.monitor_samples import samples
-from gpuprof.schema import MONITOR
 
 ROOT = Path(__file__).parents[3]
 GPUPROF = [sys.executable, str(Path(__file__).parents[1].joinpath("plain_gpuprof.py"))]

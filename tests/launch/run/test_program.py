@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuprof.errors import InputError
+from gpuprof.base.errors import InputError
 from gpuprof.launch.run.program import environment_of, executable, imports, module, script
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from gpuprof import read_profile
-from gpuprof.errors import EmptyRecordingError
+from gpuprof.base.errors import EmptyRecordingError
 
 GPUPROF = [sys.executable, str(Path(__file__).parents[1].joinpath("plain_gpuprof.py"))]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}

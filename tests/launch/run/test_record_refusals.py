@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from gpuprof import read_profile
-from gpuprof.errors import OutputError
+from gpuprof.base.errors import OutputError
+from gpuprof.base.manifest import foreign_files, read_manifest
 from gpuprof.launch import RECORDERS, recording
 from gpuprof.launch.contract import Program
 from gpuprof.launch.recorders import timing_only
 from gpuprof.launch.recording import Options
 from gpuprof.launch.recording import record as start
-from gpuprof.manifest import foreign_files, read_manifest
 
 GPUPROF = [sys.executable, str(Path(__file__).parents[1].joinpath("plain_gpuprof.py"))]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from tensorflow_recording import manifest, needs_tensorflow, record, recorded
 
-from gpuprof.errors import UsageError
+from gpuprof.base.errors import UsageError
 from gpuprof.launch.contract import LaunchedRun, Program
 from gpuprof.launch.recorders import nsys, nvprof, tensorflow
 from gpuprof.launch.run.window import CaptureWindow, check_window, parse_epochs

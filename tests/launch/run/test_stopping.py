@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from gpuprof.base.manifest import RUN_DIR_VARIABLE, read_manifest
 from gpuprof.launch import recording
 from gpuprof.launch.recorders import nsys
 from gpuprof.launch.run import process, signals
 from gpuprof.launch.run.output import Output
-from gpuprof.manifest import RUN_DIR_VARIABLE, read_manifest
 
 pytestmark = pytest.mark.usefixtures("in_an_empty_folder")
 

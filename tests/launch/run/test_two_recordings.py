@@ -8,9 +8,9 @@ import time
 import pytest
 from commands import ROOT, gpuprof
 
-from gpuprof.errors import OutputError
+from gpuprof.base.errors import OutputError
+from gpuprof.base.manifest import UNFINISHED, is_run, read_manifest
 from gpuprof.launch.run.folder import check_folder, claimed, make_folder
-from gpuprof.manifest import UNFINISHED, is_run, read_manifest
 
 PROGRAM = "import pathlib, time\nwhile not pathlib.Path('go').exists(): time.sleep(0.01)\n"
 COMMAND = [sys.executable, "-m", "gpuprof", "record", "--recorder", "none", "-o", "run"]

@@ -8,7 +8,7 @@ import pytest
 import test_kineto
 import test_nsys_stats
 
-from gpuprof.errors import CorruptFileError, InputError
+from gpuprof.base.errors import CorruptFileError, InputError
 from gpuprof.readers import read_profile
 from gpuprof.readers.common import gunzip
 

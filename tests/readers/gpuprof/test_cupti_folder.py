@@ -4,7 +4,7 @@ import pytest
 from cupti_folder import COLUMNS, EPOCH_NS, at, replace, write
 
 from gpuprof import read_profile
-from gpuprof.errors import CorruptFileError, EmptyRecordingError
+from gpuprof.base.errors import CorruptFileError, EmptyRecordingError
 from gpuprof.readers.gpuprof import cupti
 
 

@@ -17,12 +17,12 @@ from pyarrow import parquet
 from test_merged_ranks import rank_file
 
 from gpuprof.analyses.facts.parts import RecordingPart, part_of
-from gpuprof.errors import CorruptFileError, OutputError, UnknownFormatError
+from gpuprof.analyses.reports import report
+from gpuprof.base.errors import CorruptFileError, OutputError, UnknownFormatError
 from gpuprof.readers import find_reader, read_profile, recording_files
 from gpuprof.readers.gpuprof.data_set import is_data_set
 from gpuprof.readers.gpuprof.write_data_set import write
 from gpuprof.render.folder_output import prepare_folder
-from gpuprof.reports import report
 
 
 def copying_rank(folder, name, **about):

@@ -17,15 +17,15 @@ import pytest
 from pyarrow import parquet
 from recordings import copy, kernel, trace
 
-from gpuprof import schema
-from gpuprof.errors import CorruptFileError, GpuprofError, InputError, UnknownFormatError
-from gpuprof.facts import UNKNOWN
-from gpuprof.profile import Origin
+from gpuprof.base.errors import CorruptFileError, GpuprofError, InputError, UnknownFormatError
+from gpuprof.model import schema
+from gpuprof.model.facts import UNKNOWN
+from gpuprof.model.profile import Origin
+from gpuprof.model.selection import Selection
 from gpuprof.readers import find_reader, read_profile
 from gpuprof.readers.gpuprof import parquet_columns, write_gpuprof_file
 from gpuprof.readers.gpuprof.gpuprof_file import HEADER
 from gpuprof.readers.gpuprof.write_gpuprof_file import write
-from gpuprof.selection import Selection
 
 CORPUS = Path(__file__).parents[4] / "shared" / "corpus"
 ORIGIN = Origin(

@@ -5,11 +5,16 @@ from dataclasses import replace
 import pytest
 
 from gpuprof import read_profile
-from gpuprof.errors import CorruptFileError, EmptyRecordingError, InputError, UnknownFormatError
-from gpuprof.manifest import Manifest, begin_manifest, finish_manifest, read_manifest
-from gpuprof.profile import Origin, Profile
+from gpuprof.base.errors import (
+    CorruptFileError,
+    EmptyRecordingError,
+    InputError,
+    UnknownFormatError,
+)
+from gpuprof.base.manifest import Manifest, begin_manifest, finish_manifest, read_manifest
+from gpuprof.model.profile import Origin, Profile
+from gpuprof.model.schema import DEVICES, KERNELS, LINKS, RUNS
 from gpuprof.readers.gpuprof import run_folder
-from gpuprof.schema import DEVICES, KERNELS, LINKS, RUNS
 
 LOG = """==7== NVPROF is profiling process 7, command: ./a
 ==7== Profiling result:

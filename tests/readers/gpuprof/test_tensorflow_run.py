@@ -3,7 +3,7 @@ import json
 import pytest
 from tensorflow_runs import copy, document, graphs, taken, written
 
-from gpuprof.errors import CorruptFileError
+from gpuprof.base.errors import CorruptFileError
 from gpuprof.readers import find_reader, read_profile
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuprof.errors import CorruptFileError, EmptyRecordingError, InputError
+from gpuprof.base.errors import CorruptFileError, EmptyRecordingError, InputError
 from gpuprof.readers import find_reader, read_profile
 
 CORPUS = Path(__file__).parents[4] / "shared" / "corpus" / "kineto"

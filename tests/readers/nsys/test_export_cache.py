@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuprof.errors import InputError
+from gpuprof.base.errors import InputError
 from gpuprof.readers.nsys import export_cache
 from gpuprof.readers.nsys.export_cache import cached
 

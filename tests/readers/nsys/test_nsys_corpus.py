@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuprof.errors import EmptyRecordingError
+from gpuprof.base.errors import EmptyRecordingError
 from gpuprof.readers import read_profile
 from gpuprof.readers.sqlite import table as sqlite_table
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from nsys_export import HTOD, KERNEL, MEMCPY, export, kernel, memcpy, stored
 
-from gpuprof.errors import CorruptFileError, EmptyRecordingError
+from gpuprof.base.errors import CorruptFileError, EmptyRecordingError
 from gpuprof.readers import find_reader, read_profile
 from gpuprof.readers.gpuprof.write_gpuprof_file import write
 

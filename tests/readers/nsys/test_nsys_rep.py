@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from nsys_export import KERNEL, MEMCPY, NVTX, PTOP, export, kernel, memcpy, pid, write
 
-from gpuprof.errors import (
+from gpuprof.base.errors import (
     CorruptFileError,
     EmptyRecordingError,
     GpuprofError,

@@ -30,13 +30,13 @@ from gpuprof import compare, native, report
 from gpuprof.analyses.totals.activity_summary import activity_summary, activity_sums
 from gpuprof.analyses.totals.kernel_summary import kernel_summary
 from gpuprof.analyses.totals.totals import totals
-from gpuprof.errors import CorruptFileError, EmptyRecordingError, GateError, InputError
-from gpuprof.facts import UNKNOWN
+from gpuprof.base.errors import CorruptFileError, EmptyRecordingError, GateError, InputError
+from gpuprof.base.secrets import REMOVED
+from gpuprof.model.facts import UNKNOWN
 from gpuprof.readers import find_reader, read_profile
 from gpuprof.readers.nsys import database as nsys_sqlite
 from gpuprof.readers.nsys.recording import CUDA_TABLES
 from gpuprof.readers.sqlite import source as sqlite_source
-from gpuprof.secrets import REMOVED
 
 # Every test here must hold for both ways into a file.
 pytestmark = pytest.mark.usefixtures("engine")

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from gpuprof import cuda
+from gpuprof.base import cuda
+from gpuprof.base.errors import GpuprofError
 from gpuprof.cli import cli
-from gpuprof.errors import GpuprofError
 from gpuprof.readers import find_reader
 
 CORPUS = Path(__file__).parents[4] / "shared" / "corpus"

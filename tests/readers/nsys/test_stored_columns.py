@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from nsys_export import GRAPH_TRACE, KERNEL, MEMSET, RUNTIME, kernel, pid, write
 
-from gpuprof.database import Database
-from gpuprof.errors import CorruptFileError
-from gpuprof.facts import UNKNOWN
+from gpuprof.base.errors import CorruptFileError
+from gpuprof.model.database import Database
+from gpuprof.model.facts import UNKNOWN
+from gpuprof.model.schema import LARGEST, LONGEST_NS
+from gpuprof.model.selection import Selection
 from gpuprof.readers import read_profile
 from gpuprof.readers.gpuprof.write_gpuprof_file import write as write_gpuprof_file
-from gpuprof.schema import LARGEST, LONGEST_NS
-from gpuprof.selection import Selection
 
 CORPUS = Path(__file__).parents[4] / "shared" / "corpus" / "nsys-sqlite"
 PLACE = ("start_ns", "end_ns", "device_id", "stream_id", "process_id", "correlation_id")

@@ -12,7 +12,7 @@ import pytest
 
 import gpuprof
 from gpuprof.analyses.totals.totals import totals
-from gpuprof.errors import (
+from gpuprof.base.errors import (
     CorruptFileError,
     EmptyRecordingError,
     GpuprofError,

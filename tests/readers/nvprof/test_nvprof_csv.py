@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import gpuprof
-from gpuprof.errors import CorruptFileError, EmptyRecordingError
+from gpuprof.base.errors import CorruptFileError, EmptyRecordingError
 from gpuprof.readers import find_reader
 from gpuprof.readers.nvprof import csv_summary as nvprof_csv
 

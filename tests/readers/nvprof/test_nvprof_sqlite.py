@@ -8,9 +8,9 @@ import pytest
 from nvprof_database import EPOCH_NS, PID, PREFIX, at, thread, write
 
 import gpuprof
-from gpuprof.errors import CorruptFileError, EmptyRecordingError
+from gpuprof.base import demangle
+from gpuprof.base.errors import CorruptFileError, EmptyRecordingError
 from gpuprof.readers import find_reader
-from gpuprof.readers.common import demangle
 from gpuprof.readers.nvprof import database as nvprof_sqlite
 
 CORPUS = Path(__file__).parents[4] / "shared/corpus/nvprof-sqlite"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import gpuprof
-from gpuprof.errors import CorruptFileError, EmptyRecordingError, InputError, UsageError
+from gpuprof.base.errors import CorruptFileError, EmptyRecordingError, InputError, UsageError
 from gpuprof.readers import find_reader, read_head
 from gpuprof.readers.nvprof import text_summary as nvprof_text
 

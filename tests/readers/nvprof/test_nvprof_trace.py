@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import gpuprof
-from gpuprof.errors import CorruptFileError, EmptyRecordingError, InputError, UsageError
+from gpuprof.base.errors import CorruptFileError, EmptyRecordingError, InputError, UsageError
 from gpuprof.readers import find_reader
 from gpuprof.readers.nvprof import log as nvprof_log
 from gpuprof.readers.nvprof import trace as nvprof_trace

@@ -7,7 +7,7 @@ import nvprof_database
 import pytest
 from nsys_export import HTOD, KERNEL, MEMCPY, STRINGS, kernel, memcpy, write
 
-from gpuprof.errors import CorruptFileError
+from gpuprof.base.errors import CorruptFileError
 from gpuprof.readers import read_profile
 from gpuprof.readers.nvprof import tables as nvprof_tables
 from gpuprof.readers.sqlite import source as sqlite_source

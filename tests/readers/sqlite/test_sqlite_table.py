@@ -16,13 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuprof import native
-from gpuprof.errors import CorruptFileError, InputError
+from gpuprof.base.errors import CorruptFileError, InputError
+from gpuprof.model.spilling import Packed, Spilled, batches
 from gpuprof.native import pages
 from gpuprof.readers.nsys import tables as nsys_tables
 from gpuprof.readers.nvprof import tables as nvprof_tables
 from gpuprof.readers.sqlite import table as sqlite_table
 from gpuprof.readers.sqlite.source import is_sqlite, open_sqlite
-from gpuprof.spilling import Packed, Spilled, batches
 
 PAGE_SIZES = [512, 1024, 4096, 65_536]
 compiled = pytest.mark.skipif(native.library() is None, reason="nothing was compiled here")

@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 import xspaces
 
-from gpuprof import xspace
-from gpuprof.errors import CorruptFileError, EmptyRecordingError, UnknownFormatError
+from gpuprof.base import xspace
+from gpuprof.base.errors import CorruptFileError, EmptyRecordingError, UnknownFormatError
 from gpuprof.readers import find_reader, read_profile
 from gpuprof.readers.xplane import events as xplane_events
 

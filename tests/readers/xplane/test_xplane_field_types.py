@@ -7,7 +7,7 @@ import pytest
 import xspaces
 from test_xplane import Plane, written
 
-from gpuprof.errors import CorruptFileError
+from gpuprof.base.errors import CorruptFileError
 from gpuprof.readers import read_profile
 
 COPY = "kind_src:pinned kind_dst:device size:64 dest:1 async:1"

@@ -2,7 +2,7 @@ import pytest
 from drawing import draw
 from pictures import figure
 
-from gpuprof.errors import EmptyRecordingError
+from gpuprof.base.errors import EmptyRecordingError
 from gpuprof.render.charts import copy_sizes
 
 _SIZES = (1_024, 4_096, 65_536, 1_048_576)

@@ -3,7 +3,7 @@ from drawing import draw
 from pictures import figure
 from recordings import DUAL, summary
 
-from gpuprof.errors import EmptyRecordingError
+from gpuprof.base.errors import EmptyRecordingError
 from gpuprof.render.charts import kernels, picture_of
 from gpuprof.render.charts.results import of_recording
 

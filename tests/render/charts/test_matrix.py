@@ -3,7 +3,7 @@ import pytest
 from drawing import draw
 from pictures import figure
 
-from gpuprof.errors import EmptyRecordingError, MissingTableError
+from gpuprof.base.errors import EmptyRecordingError, MissingTableError
 from gpuprof.render.charts import matrix
 
 _ONE_TO_ZERO = {"memcpy_kind": "PtoP", "src_device_id": 1, "dst_device_id": 0, "bytes": 3_000}

@@ -3,9 +3,9 @@ import pytest
 from drawn_jobs import STEP_NS, job
 from pictures import figure
 
-from gpuprof.errors import EmptyRecordingError
+from gpuprof.base.errors import EmptyRecordingError
+from gpuprof.model.schema import KERNELS
 from gpuprof.render.charts import ranks
-from gpuprof.schema import KERNELS
 
 
 def test_a_row_per_device_and_a_column_per_step_show_who_works_longer():

@@ -6,7 +6,7 @@ from drawn_jobs import job
 from pictures import figure
 
 from gpuprof.analyses.time.steps import STEPS
-from gpuprof.errors import EmptyRecordingError
+from gpuprof.base.errors import EmptyRecordingError
 from gpuprof.render.charts import picture_of, steps
 from gpuprof.render.charts.contract import Results
 from gpuprof.render.charts.results import of_recording

@@ -1,6 +1,6 @@
 import pytest
 
-from gpuprof.errors import EmptyRecordingError
+from gpuprof.base.errors import EmptyRecordingError
 from gpuprof.render.charts import batch, figure_of, picture_of, scaling
 from gpuprof.render.charts.results import of_times
 

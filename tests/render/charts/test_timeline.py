@@ -3,7 +3,7 @@ import pytest
 from drawing import draw
 from pictures import figure
 
-from gpuprof.errors import EmptyRecordingError
+from gpuprof.base.errors import EmptyRecordingError
 from gpuprof.render.charts import timeline, utilisation
 
 _ONE_TO_ZERO = {"memcpy_kind": "PtoP", "src_device_id": 1, "dst_device_id": 0}

@@ -9,11 +9,11 @@ from commands import CORPUS, ROOT, gpuprof
 from drawing import draw
 from pyarrow import csv, parquet
 
+from gpuprof.base.errors import MissingTableError, OutputError, UsageError
 from gpuprof.cli.export import command
-from gpuprof.errors import MissingTableError, OutputError, UsageError
+from gpuprof.model.schema import BY_NAME
 from gpuprof.readers import read_profile
 from gpuprof.render.exporters import EXPORTERS, TABLES, target
-from gpuprof.schema import BY_NAME
 
 TRACE = ROOT / "sample_logs" / "nsys" / "2023.4.4" / "synthetic-two-gpus-trace.csv"
 READERS = {"parquet": parquet.read_table, "csv": csv.read_csv}

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from drawing import draw
 
-from gpuprof.profile import Origin, Profile
+from gpuprof.model.profile import Origin, Profile
 
 SCRIPT = "</script><script>window.hacked = true</script>"
 IMAGE = "<img src=x onerror='window.hacked = true'>"

@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
 import pyarrow as pa
 
-from gpuprof import borders, columns, facts, schema, sessions, signals, stored
-from gpuprof.errors import ROOM, CorruptFileError, GpuprofError, InputError
-from gpuprof.selection import Selection
-from gpuprof.views import (
+from gpuprof.base import signals
+from gpuprof.base.errors import ROOM, CorruptFileError, GpuprofError, InputError
+from gpuprof.model import borders, columns, facts, schema, sessions, stored
+from gpuprof.model.selection import Selection
+from gpuprof.model.views import (
     EVERY_COLUMN,
     RowSet,
     Select,
@@ -33,7 +34,7 @@ from gpuprof.views import (
     View,
     names_of,
 )
-from gpuprof.words import Words
+from gpuprof.model.words import Words
 
 if TYPE_CHECKING:
     import duckdb

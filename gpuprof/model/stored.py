@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from gpuprof.facts import UNKNOWN
-from gpuprof.schema import LONGEST_NS, Column, Schema
-from gpuprof.selection import ENDS, Selection
-from gpuprof.views import (
+from gpuprof.model.facts import UNKNOWN
+from gpuprof.model.schema import LONGEST_NS, Column, Schema
+from gpuprof.model.selection import ENDS, Selection
+from gpuprof.model.views import (
     CHECKED_WITH,
     Select,
     StoredColumn,
@@ -24,7 +24,7 @@ from gpuprof.views import (
 )
 
 if TYPE_CHECKING:
-    from gpuprof.words import Words
+    from gpuprof.model.words import Words
 
 Integers = npt.NDArray[Any]
 Flags = npt.NDArray[np.bool_]

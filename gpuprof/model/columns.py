@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pyarrow as pa
 
-from gpuprof import spilling
-from gpuprof.engine import quoted
-from gpuprof.spilling import BATCH_ROWS
+from gpuprof.model import spilling
+from gpuprof.model.engine import quoted
+from gpuprof.model.spilling import BATCH_ROWS
 
 if TYPE_CHECKING:
     import duckdb

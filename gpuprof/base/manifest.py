@@ -16,10 +16,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self
 
-from gpuprof import json_input
-from gpuprof.errors import CorruptFileError, GpuprofError, InputError
-from gpuprof.json_values import integer, mapping, mappings, number, text, texts, words
-from gpuprof.secrets import masked_words
+from gpuprof.base import json_input
+from gpuprof.base.errors import CorruptFileError, GpuprofError, InputError
+from gpuprof.base.json_values import integer, mapping, mappings, number, text, texts, words
+from gpuprof.base.secrets import masked_words
 
 MANIFEST: Final = "manifest.json"
 UNFINISHED: Final = "manifest.json.unfinished"

@@ -13,8 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from gpuprof.errors import ROOM, OutputError
-from gpuprof.manifest import MANIFEST, MARKS, Manifest, read_manifest
+from gpuprof.base.errors import ROOM, OutputError
+from gpuprof.base.manifest import MANIFEST, MARKS, Manifest, read_manifest
 from gpuprof.readers import read_profile
 from gpuprof.readers.gpuprof.packed_run import CHUNK_BYTES, INDEX, VERSION
 from gpuprof.readers.gpuprof.write_gpuprof_file import write

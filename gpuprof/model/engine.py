@@ -5,7 +5,7 @@ from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from gpuprof import machine
+from gpuprof.base import machine
 
 if TYPE_CHECKING:
     import duckdb

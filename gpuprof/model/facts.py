@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from gpuprof.cuda import (
+from gpuprof.base.cuda import (
     COMMUNICATION_PATTERN,
     HOST_MEMCPY_KINDS,
     LOCAL_MEMCPY_KINDS,

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from gpuprof import json_input
-from gpuprof.errors import CorruptFileError
-from gpuprof.json_values import integer, mapping, texts
-from gpuprof.manifest import MANIFEST, is_run, read_manifest
-from gpuprof.secrets import masked_words
+from gpuprof.base import json_input
+from gpuprof.base.errors import CorruptFileError
+from gpuprof.base.json_values import integer, mapping, texts
+from gpuprof.base.manifest import MANIFEST, is_run, read_manifest
+from gpuprof.base.secrets import masked_words
 
 PLAN: Final = "sweep.json"
 FORMAT: Final = "gpuprof-sweep"

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from gpuprof.secret_shapes import MASK, without_shapes
+from gpuprof.base.secret_shapes import MASK, without_shapes
 
 # What stands in the place of what gpuprof takes out of files of other tools.
 REMOVED: Final = "removed by gpuprof"

@@ -15,10 +15,10 @@ from gpuprof.analyses.totals.activity_summary import TABLES
 from gpuprof.analyses.totals.totals import totals
 from gpuprof.analyses.transfers import tensor_transfers
 from gpuprof.analyses.transfers.backward import backward_peer_share
-from gpuprof.profile import Profile
-from gpuprof.schema import FLAG, FLOAT, INT, TEXT, Column, Kind, Schema
-from gpuprof.sweep_cells import skipped_epochs_of
-from gpuprof.units import NS_PER_S
+from gpuprof.base.sweep_cells import skipped_epochs_of
+from gpuprof.base.units import NS_PER_S
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import FLAG, FLOAT, INT, TEXT, Column, Kind, Schema
 
 _GPU: Final = "summed over devices; null where not recorded or where rows may be missing"
 _BUSIEST: Final = "on the device that is busy longest; null for summaries"

@@ -15,16 +15,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from gpuprof import machine, schema
-from gpuprof.database import Database, Failure, Loader, Source, corrupt
-from gpuprof.errors import GpuprofError, MissingTableError, excerpt
-from gpuprof.labels import TIMING_ONLY
-from gpuprof.second_thread import SecondThread
-from gpuprof.secrets import masked_text
-from gpuprof.selection import EVERYTHING, Selection
-from gpuprof.stored import NO_TEXTS, Values
-from gpuprof.views import RowSet, View
-from gpuprof.words import Words
+from gpuprof.base import machine
+from gpuprof.base.errors import GpuprofError, MissingTableError, excerpt
+from gpuprof.base.labels import TIMING_ONLY
+from gpuprof.base.secrets import masked_text
+from gpuprof.model import schema
+from gpuprof.model.database import Database, Failure, Loader, Source, corrupt
+from gpuprof.model.second_thread import SecondThread
+from gpuprof.model.selection import EVERYTHING, Selection
+from gpuprof.model.stored import NO_TEXTS, Values
+from gpuprof.model.views import RowSet, View
+from gpuprof.model.words import Words
 
 if TYPE_CHECKING:
     import duckdb
@@ -272,7 +273,7 @@ class Profile:
     def query(self, sql: str) -> pa.Table:
         """The result of a SQL query (DuckDB's dialect) over the tables, by their names.
 
-        Beside the columns of the schema they have those of `gpuprof.facts`.
+        Beside the columns of the schema they have those of `gpuprof.model.facts`.
 
         Raises:
             GpuprofError: The reader's file breaks its format's rules where the query reads it.

@@ -14,7 +14,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final
 
-from gpuprof.secrets import REMOVED, masked_text, masked_words
+from gpuprof.base.secrets import REMOVED, masked_text, masked_words
 
 # Which texts of StringIds a program printed: ``contentId``.
 OUTPUTS: Final = "ProcessStreams"

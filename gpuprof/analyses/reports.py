@@ -9,14 +9,22 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from gpuprof import schema
 from gpuprof.analyses import ANALYSES, analysis_named
 from gpuprof.analyses.contract import Analysis, reads
 from gpuprof.analyses.facts.hosts import NO_NAMES, DeviceNames, names_of
 from gpuprof.analyses.merge import JobStates
-from gpuprof.profile import Origin, Profile
+from gpuprof.base.units import (
+    capital,
+    counted,
+    format_bytes,
+    format_rate,
+    listed,
+    say_ns,
+    say_share,
+)
+from gpuprof.model import schema
+from gpuprof.model.profile import Origin, Profile
 from gpuprof.readers import READERS, Recording, read_profile, reader_named
-from gpuprof.units import capital, counted, format_bytes, format_rate, listed, say_ns, say_share
 
 FORMAT_VERSION: Final = 1
 # The analyses that people see first.

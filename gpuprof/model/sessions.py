@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
-from gpuprof import engine
-from gpuprof.columns import Shown, Table
+from gpuprof.model import engine
+from gpuprof.model.columns import Shown, Table
 
 if TYPE_CHECKING:
     import duckdb

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from gpuprof.errors import excerpt
+from gpuprof.base.errors import excerpt
 
 INT: Final = "int64"
 FLOAT: Final = "float64"

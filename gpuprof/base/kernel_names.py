@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from itertools import chain, count, takewhile
 from typing import Final
 
-from gpuprof.readers.common.demangle import demangled
+from gpuprof.base.demangle import demangled
 
 _SIGNATURE: Final = re.compile(r"[<(]")
 _TOKEN: Final = re.compile(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple, Self
 
-from gpuprof import borders, facts, schema
+from gpuprof.model import borders, facts, schema
 
 # What a column's bounds are checked against.
 CHECKED_WITH: Final = {"end_ns": ("start_ns",), "bytes": ("start_ns", "end_ns")}

@@ -17,9 +17,9 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from gpuprof.engine import literal
-from gpuprof.errors import CorruptFileError, excerpt
-from gpuprof.schema import (
+from gpuprof.base.errors import CorruptFileError, excerpt
+from gpuprof.model.engine import literal
+from gpuprof.model.schema import (
     FLAG,
     FLOAT,
     INT,

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from gpuprof.stored import values
+from gpuprof.model.stored import values
 
 Numbers = npt.NDArray[np.integer[Any]]
 

@@ -17,10 +17,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from gpuprof import machine
-from gpuprof.errors import ROOM, InputError, UsageError
+from gpuprof.base import machine
+from gpuprof.base.errors import ROOM, InputError, UsageError
+from gpuprof.base.units import parse_decimal_bytes
 from gpuprof.native import pages
-from gpuprof.units import parse_decimal_bytes
 
 # Names the budget, as ``300MB``.
 BUDGET: Final = "GPUPROF_MEMORY"
