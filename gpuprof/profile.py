@@ -23,7 +23,7 @@ from gpuprof.second_thread import SecondThread
 from gpuprof.secrets import masked_text
 from gpuprof.selection import EVERYTHING, Selection
 from gpuprof.stored import NO_TEXTS, Values
-from gpuprof.views import RowSet, View, names_of
+from gpuprof.views import RowSet, View
 from gpuprof.words import Words
 
 if TYPE_CHECKING:
@@ -335,13 +335,6 @@ class Profile:
         Either column may be of a narrower type.
         """
         return self._database.names(table)
-
-    def names(self, table: str) -> str:
-        """SQL for the names of a table, perhaps with others, in a column ``name``."""
-        source = self.sources[table]
-        if isinstance(source, View) and source.names is not None:
-            return f"(SELECT name FROM unrestricted.{names_of(table)})"
-        return f'(SELECT DISTINCT name FROM "{table}")'
 
     def once(self, function: "Callable[[Profile], _Result]") -> _Result:
         """What a pure function makes of this recording, computed once for all who ask.
