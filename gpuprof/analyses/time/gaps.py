@@ -253,6 +253,6 @@ ANALYSIS: Final = Analysis(
     GAPS,
     ("kernels", "memcpys"),
     gaps,
-    reads(RANGE_READS, TIMELINE_READS, kernels="name", api_calls="end_ns name"),
+    reads(RANGE_READS, TIMELINE_READS, api_calls="end_ns name_id"),
     merge=Merge((GAPS_OF_FILE,), _of_job),
 )

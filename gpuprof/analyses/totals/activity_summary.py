@@ -55,10 +55,10 @@ SOURCES: Final = {
     "api_calls": "api",
 }
 SUM_READS: Final = reads(
-    kernels="start_ns end_ns name name_id",
+    kernels="start_ns end_ns name_id",
     memcpys="start_ns end_ns memcpy_kind bytes",
     memsets="start_ns end_ns bytes",
-    api_calls="start_ns end_ns name name_id",
+    api_calls="start_ns end_ns name_id",
 )
 TABLES: Final = ("activity_summary", *SOURCES)
 

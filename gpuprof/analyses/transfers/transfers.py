@@ -65,9 +65,7 @@ TRANSFERS: Final = Schema(
     },
 )
 
-TRANSFER_READS: Final = reads(
-    COPY_READS, api_calls="process_id correlation_id name name_id is_async"
-)
+TRANSFER_READS: Final = reads(COPY_READS, api_calls="process_id correlation_id name_id")
 _PAGEABLE: Final = "pageable"
 _ASYNC: Final = "Async"
 
