@@ -124,21 +124,29 @@ def findings(profile: Profile) -> pa.Table:
             and ``synchronizations`` tell why a device idles, and where copies come from.
 
     Returns:
-        One row per cause and place that costs at least 1 % of a step, columns as in `FINDINGS`;
-        what can win most time comes first. No rows where nothing costs that much.
+        One row per cause that costs at least 1 % of a step, columns as in `FINDINGS`: of the phase
+        in which most can be won; its sentence names others. What can win most time comes first. No
+        rows where nothing costs that much.
     """
+    has_phases = len({scope.phase for scope in scopes(profile)}) > 1
     groups = profile.once(_ranked)
-    return FINDINGS.table([_row(rank, of_cause) for rank, of_cause in enumerate(groups, start=1)])
+    return FINDINGS.table(
+        [
+            _row(phases[0][0])
+            | {"rank": number, "finding": _sentence(phases, has_phases=has_phases)}
+            for number, phases in enumerate(groups, start=1)
+        ]
+    )
 
 
 def worst_finding(profile: Profile) -> Finding | None:
     """The first one; None where nothing is worth a sentence."""
     groups = profile.once(_ranked)
-    return groups[0][0] if groups else None
+    return groups[0][0][0] if groups else None
 
 
-def _ranked(profile: Profile) -> list[list[Finding]]:
-    """What is worth a sentence, by cause and phase: that first which can win most."""
+def _ranked(profile: Profile) -> list[list[list[Finding]]]:
+    """What is worth a sentence, by cause, phase and device: that first which can win most."""
     of_steps = [cost for costs in findings_of_scopes(profile).values() for cost in costs]
     of_recording = [*recording.of_recording(profile, scopes(profile))]
     if any(finding.cause == "no_training" for finding in of_recording):
@@ -153,10 +161,15 @@ def _ranked(profile: Profile) -> list[list[Finding]]:
         for finding in (*of_recording, *of_steps)
         if _share(finding.cost_ns, finding) >= _LEAST_SHARE or finding.cause in _WITHOUT_COST
     ]
-    groups = [[with_win(of_cause[0]), *of_cause[1:]] for of_cause in _by_cause(worth)]
+    groups: dict[str, list[list[Finding]]] = {}
+    for first, *on_others in _by_phase(worth):
+        groups.setdefault(first.cause, []).append([with_win(first), *on_others])
+    ordered = [
+        sorted(phases, key=lambda devices: -_weight(devices[0])) for phases in groups.values()
+    ]
     has_steps = any(scope.has_steps for scope in scopes(profile))
-    has_kernels = all(of_cause[0].cause != "no_kernels" for of_cause in groups)
-    return sorted(groups, key=partial(_place, has_steps=has_steps, has_kernels=has_kernels))
+    has_kernels = "no_kernels" not in groups
+    return sorted(ordered, key=partial(_place, has_steps=has_steps, has_kernels=has_kernels))
 
 
 def _works(profile: Profile) -> bool:
@@ -165,20 +178,20 @@ def _works(profile: Profile) -> bool:
 
 
 def _place(
-    of_cause: Sequence[Finding], *, has_steps: bool, has_kernels: bool
+    phases: Sequence[Sequence[Finding]], *, has_steps: bool, has_kernels: bool
 ) -> tuple[int, float, int]:
     """By what it is sorted: what the steady state pays by what can be won, set-up after it.
 
     A recording that is all set-up says so first, and one without steps if most of it is. What takes
     most of the time with copies is true without kernels, too.
     """
-    first = of_cause[0]
+    first = phases[0][0]
     order = _ORDER.get(first.cause, 0)
     if not has_kernels and first.cause in _COPIES and _share(first.cost_ns, first) >= _MOST:
         order = _ORDER["no_kernels"]
     if first.cause == "setup" and _share(first.cost_ns, first) >= (_ALL if has_steps else _MOST):
         order = 0
-    return order, -_weight(first), -first.cost_ns
+    return order, -sum(_weight(devices[0]) for devices in phases), -first.cost_ns
 
 
 def _weight(finding: Finding) -> float:
@@ -257,7 +270,7 @@ def _together(first: Finding, second: Finding) -> Finding:
     return costlier._replace(cost_ns=cost_ns, win_ns=win_ns)
 
 
-def _by_cause(costs: Sequence[Finding]) -> list[list[Finding]]:
+def _by_phase(costs: Sequence[Finding]) -> list[list[Finding]]:
     """The findings of one cause in one phase, that of the device that can win most first."""
     ordered = sorted(costs, key=_alike)
     groups = [list(of_cause) for _, of_cause in groupby(ordered, key=_alike)]
@@ -272,11 +285,10 @@ def _share(ns: int, finding: Finding) -> float:
     return ns / finding.scope.step_ns if finding.scope.step_ns else 0.0
 
 
-def _row(rank: int, of_cause: Sequence[Finding]) -> dict[str, Any]:
-    first = of_cause[0]
+def _row(first: Finding) -> dict[str, Any]:
+    """A finding without its place and sentence."""
     scope = first.scope
     return {
-        "rank": rank,
         "cause": first.cause,
         "where": first.where or None,
         "device_id": scope.device.device_id,
@@ -290,7 +302,6 @@ def _row(rank: int, of_cause: Sequence[Finding]) -> dict[str, Any]:
         **_win(first),
         "means": first.means,
         "total_win_ns": first.win_ns * scope.steps,
-        "finding": _sentence(of_cause),
         "suggestion": first.suggestion,
         "table": first.table,
     }
@@ -324,8 +335,14 @@ def _win(finding: Finding) -> dict[str, Any]:
     return row | {"win": won if won_ns == finding.win_ns else f"{won}; {at_most}"}
 
 
-def _sentence(of_cause: Sequence[Finding]) -> str:
-    first, *on_others = of_cause
+def _sentence(phases: Sequence[Sequence[Finding]], *, has_phases: bool) -> str:
+    """What a device pays in the phase in which most can be won, other devices, and other phases.
+
+    Args:
+        phases: The findings of a cause by phase and device.
+        has_phases: Whether the recording has several phases, so that they are named.
+    """
+    first, *on_others = phases[0]
     text = f"{device_name(first.scope)} {first.phrase}"
     if first.cause in _WITHOUT_COST:
         return text
@@ -336,16 +353,21 @@ def _sentence(of_cause: Sequence[Finding]) -> str:
     ]
     if more := len(also) - len(shares):
         shares.append(f"{more} more {'device' if more == 1 else 'devices'}")
-    return "; ".join([f"{text}: {_cost(first)}", *shares])
+    for other, *_ in phases[1:]:
+        is_same = other.scope.device.device_id == first.scope.device.device_id and not shares
+        device = "" if is_same else f"{device_name(other.scope)} "
+        shares.append(f"{device}{_cost(other, has_phases=has_phases)}")
+    return "; ".join([f"{text}: {_cost(first, has_phases=has_phases)}", *shares])
 
 
-def _cost(finding: Finding) -> str:
+def _cost(finding: Finding, *, has_phases: bool) -> str:
     time, share = say_ns(finding.cost_ns), say_share(_share(finding.cost_ns, finding))
     if not finding.scope.has_steps:
         return f"{time} ({share})"
     steps = len(finding.scope.start_ns)
     few = f"; {counted(steps, 'step', 'steps')} only" if steps < _FEW else ""
-    return f"{time} of a step ({share}{few})"
+    phase = f' of "{finding.scope.phase}"' if has_phases and finding.scope.phase else ""
+    return f"{time} of a step{phase} ({share}{few})"
 
 
 def device_name(scope: Scope) -> str:

@@ -2,6 +2,7 @@
 
 import pytest
 from drawing import draw
+from jobs.joint import job_report, of_rank
 
 from gpuprof.analyses.findings.causes import CAUSES
 from gpuprof.analyses.findings.findings import findings
@@ -370,3 +371,43 @@ def test_without_steps_most_of_the_time_comes_first_though_it_is_set_up(pause_us
     assert causes(profile)[0] == first
     [row] = [row for row in rows(profile) if row["cause"] == "setup"]
     assert row["suggestion"].startswith("record more than the start") == (first == "setup")
+
+
+def test_a_cause_in_two_phases_is_one_finding_that_names_them():
+    """Long steps wait 30 us for a copy, and short ones 10 us; device 1 waits less."""
+    tables = {"kernels": [], "memcpys": []}
+    for first_us, step_us, kernel_us, copy_us in ((0, 200, 40, 30), (20_000, 100, 25, 10)):
+        for number in range(40):
+            at = (first_us + number * step_us) * US
+            for device, shorter_us in ((0, 0), (1, 2)):
+                on = {"device_id": device}
+                for place, name in enumerate(("relax", "norm", "norm")):
+                    start = at + kernel_us * place * US
+                    end = start + (kernel_us - 1) * US
+                    tables["kernels"].append((start, end, on | {"name": name}))
+                end = at + (3 * kernel_us + copy_us - shorter_us) * US
+                tables["memcpys"].append((at + 3 * kernel_us * US, end, on | {"bytes": 8}))
+    alone = [
+        draw(
+            **{
+                name: [row for row in of_table if row[2].get("device_id", number) == number]
+                for name, of_table in tables.items()
+            }
+        )
+        for number in range(2)
+    ]
+
+    of_joint = [r for r in rows(draw(**tables)) if r["cause"] == "exposed_host_copies"]
+    of_job = [
+        row
+        for row in job_report([*map(of_rank, alone, range(2))], ["findings"]).rows("findings")
+        if row["cause"] == "exposed_host_copies"
+    ]
+
+    (row,) = of_joint
+    assert (row["phase"], row["cost_ns"]) == ("relax (1)", 30 * US)
+    assert '30.00 us of a step of "relax (1)" (15.0 %); device 1 14.0 %' in row["finding"]
+    assert row["finding"].endswith('; device 0 10.00 us of a step of "relax (2)" (10.0 %)')
+    assert len(of_job) == 1
+    for phase in ("relax (1)", "relax (2)"):
+        assert f'of a step of "{phase}"' in of_job[0]["finding"]
