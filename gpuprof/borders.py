@@ -18,7 +18,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from gpuprof.engine import literal
-from gpuprof.errors import CorruptFileError
+from gpuprof.errors import CorruptFileError, excerpt
 from gpuprof.schema import (
     FLAG,
     FLOAT,
@@ -39,8 +39,9 @@ _FITTING: Final = {
     TEXT: {"VARCHAR"},
     FLAG: {"BOOLEAN"},
 }
+# What Arrow raises at a file that is damaged; ValueError and KeyError at names of its columns.
+DAMAGE: Final = (pa.ArrowException, OSError, ValueError, KeyError)
 _MARK: Final = re.compile(r"impossible value in table (\w+)")
-_LONGEST_SHOWN: Final = 40
 # Real tables have less than one row per byte; equal values by the million are packed into a few.
 _MOST_ROWS_PER_BYTE: Final = 20
 _FEW_ROWS: Final = 1_000_000
@@ -121,7 +122,7 @@ def check_names(where: str, schema: pa.Schema) -> None:
 def check_keys(
     path: Path, table: str, column: str, rows: Callable[[str], list[tuple[Any, ...]]]
 ) -> None:
-    """See that no two rows of a table have one key: what is joined to it would count twice.
+    """See that each row of a table has a key of its own: what is joined to it would count twice.
 
     Args:
         path: What messages name.
@@ -130,9 +131,13 @@ def check_keys(
         rows: Runs a small query on the file.
 
     Raises:
-        CorruptFileError: Two have.
+        CorruptFileError: Two have one, or one has none.
     """
-    ((keys, different),) = rows(f"SELECT count({column}), count(DISTINCT {column}) FROM {table}")
+    counts = f"count(*), count({column}), count(DISTINCT {column})"
+    ((all_rows, keys, different),) = rows(f"SELECT {counts} FROM {table}")
+    if keys < all_rows:
+        msg = f"{path}, table {table}: {all_rows - keys:,} of {all_rows:,} rows have no {column}"
+        raise CorruptFileError(msg, HINT)
     if different < keys:
         msg = f"{path}, table {table}: {keys - different:,} rows repeat the {column} of another row"
         raise CorruptFileError(msg, HINT)
@@ -191,7 +196,7 @@ def cast(
             table = table.set_column(place, name, values.cast(kinds[name]))
         except pa.ArrowException as error:
             row = _first_that_fails(values, kinds[name])
-            shown = repr(values[row].as_py())[:_LONGEST_SHOWN] if len(values) else "nothing"
+            shown = excerpt(values[row].as_py()) if len(values) else "nothing"
             msg = (
                 f"{where}: column {name} holds {shown} ({values.type}) in row {before + row + 1:,}"
             )

@@ -172,9 +172,13 @@ class Streamed:
     Args:
         kinds: Every column, with the type that queries see.
         columns: The type that each has in the stream.
+
+    Attributes:
+        error: What ended the stream that was read last; DuckDB tells only its text.
     """
 
     is_read_once = False
+    error: Exception | None = None
 
     def __init__(self, kinds: Kinds, columns: Kinds) -> None:
         self.kinds, self.columns = kinds, columns
@@ -209,17 +213,21 @@ class Streamed:
         return self.pieces(names)
 
     def _with_nulls(self) -> Iterator[pa.RecordBatch]:
-        schema, names = self._schema(), self._names
+        schema, names, self.error = self._schema(), self._names, None
         nulls = {n: pa.nulls(BATCH_ROWS, k) for n, k in self.columns.items() if n not in names}
-        for batch in self._loaded(names):
-            stored = dict(zip(names, batch.columns, strict=True))
-            columns = [
-                nulls[name].slice(0, batch.num_rows)
-                if name in nulls
-                else as_type(stored[name], kind)
-                for name, kind in self.columns.items()
-            ]
-            yield pa.RecordBatch.from_arrays(columns, schema=schema)
+        try:
+            for batch in self._loaded(names):
+                stored = dict(zip(names, batch.columns, strict=True))
+                columns = [
+                    nulls[name].slice(0, batch.num_rows)
+                    if name in nulls
+                    else as_type(stored[name], kind)
+                    for name, kind in self.columns.items()
+                ]
+                yield pa.RecordBatch.from_arrays(columns, schema=schema)
+        except Exception as error:
+            self.error = error
+            raise
 
     def _schema(self) -> pa.Schema:
         return pa.schema([*self.columns.items()])

@@ -16,7 +16,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
-import numpy as np
 import pyarrow as pa
 
 from gpuprof import borders, columns, facts, schema, sessions, signals, stored
@@ -275,8 +274,8 @@ class Database:
         names, select = [_NAME_ID, _NAME], view.names or view.strings
         if select is None:
             words = self._name_words(table).words
-            numbers = pa.array(np.arange(len(words)))
-            return pa.table([numbers, schema.texts([*words])], names)
+            columns_of = [schema.integers([*range(len(words))]), schema.texts([*words])]
+            return pa.Table.from_arrays(columns_of, names)
         text = None if select is None else select.columns["name"]
         if select is not None and isinstance(text, Trimmed):
             select = select._replace(columns=select.columns | {"name": text.column})
@@ -437,13 +436,22 @@ class Database:
         except Exception as error:  # DuckDB raises what its extensions raise
             if any(sign in str(error) for sign in INTERRUPTED):
                 raise KeyboardInterrupt from error
-            fault = self._refusal(error) or self._failure.of_file(error) or self._excess(error)
+            cause = self._cause(error)
+            fault = self._refusal(cause) or self._failure.of_file(cause) or self._excess(cause)
             if fault is None:
                 raise
             raise fault from error
 
+    def _cause(self, error: Exception) -> Exception:
+        """What ended a stream that a query read, of which DuckDB tells only the text."""
+        streams = (t for t in self._tables.values() if isinstance(t, columns.Streamed))
+        causes = (stream.error for stream in streams if stream.error is not None)
+        return next((cause for cause in causes if str(cause) in str(error)), error)
+
     def _refusal(self, error: Exception) -> GpuprofError | None:
-        """Which value ended a query, where the bounds of a table did."""
+        """Which value ended a query, if the bounds of a table, or a part, did."""
+        if isinstance(error, GpuprofError):
+            return error
         name = borders.refused_by(error)
         return None if name is None else self._impossible(name)
 
@@ -481,14 +489,13 @@ class Database:
         """What a query says that failed at a value, or at the machine, and not at its words."""
         import duckdb  # noqa: PLC0415 - a query has run, so that it is loaded
 
-        first = str(error).split("\n")[0]
-        if isinstance(error, duckdb.OutOfMemoryException | MemoryError) or _FULL in first:
-            msg = f"{self._failure.source} needs more memory, or room beside it ({first})"
+        if isinstance(error, duckdb.OutOfMemoryException | MemoryError) or _FULL in str(error):
+            msg = f"{self._failure.source} needs more memory, or more room for temporary files"
             return InputError(msg, ROOM)
         of_values = (duckdb.ConversionException, duckdb.OutOfRangeException)
         if not isinstance(error, of_values):
             return None
-        return corrupt(self._failure.source, f"a number is too large, or none ({first})")
+        return corrupt(self._failure.source, "a number is too large, or none")
 
 
 def _view(name: str, source: Source) -> View:

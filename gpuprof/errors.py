@@ -4,12 +4,22 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, Final
 
+# Of a message, whatever it quotes: a few lines of a terminal, and most of a long path.
+LONGEST_MESSAGE: Final = 1_000
+_LONGEST_QUOTED: Final = 40
+
+
+def excerpt(value: object) -> str:
+    """What a file holds, as messages show it: the beginning of its ``repr``."""
+    return repr(value)[:_LONGEST_QUOTED]
+
 
 class GpuprofError(Exception):
     """A problem that the user can understand and mend.
 
     Args:
-        message: What is wrong and where, in one line: ``run.log, line 4: ...``.
+        message: What is wrong and where, in one line: ``run.log, line 4: ...``; cut in its middle
+            where it is longer than `LONGEST_MESSAGE`.
         hint: What to do about it, in one line; None where nothing can be done. A traceback shows
             it as a note.
     """
@@ -17,8 +27,11 @@ class GpuprofError(Exception):
     exit_status: ClassVar[int] = 1
 
     def __init__(self, message: str, hint: str | None = None) -> None:
-        super().__init__(message)
+        if len(message) > LONGEST_MESSAGE:
+            half = LONGEST_MESSAGE // 2 - 1
+            message = f"{message[:half]}..{message[-half:]}"
         self.message = message
+        super().__init__(self.message)
         self.hint = hint
         if hint:
             self.add_note(hint)

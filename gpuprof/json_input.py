@@ -16,6 +16,10 @@ from typing import Any, Final, TypeVar, get_args, get_origin
 LARGEST_TRACE_BYTES: Final = 4 << 30
 # Manifests, headers and recordings of TensorFlow take some megabytes at most.
 LARGEST_DOCUMENT_BYTES: Final = 256 << 20
+# A value that is decoded takes some hundred bytes, however short its text. In a large text no
+# profiler writes objects that take fewer bytes on average, or lists of smaller values.
+_LARGE_BYTES: Final = 16 << 20
+_LEAST_BYTES: Final = {b"{": 20, b",": 8}
 # Profilers nest some ten levels, plans of queries fifty. Python's own limit differs by version.
 DEEPEST: Final = 200
 
@@ -128,6 +132,7 @@ def decode(data: bytes, expected: type[Decoded]) -> Decoded:
     if len(data) > LARGEST_TRACE_BYTES:
         msg = f"larger than {LARGEST_TRACE_BYTES >> 30} GiB"
         raise LimitError(msg)
+    _check_density(data, b"{")
     try:
         return _decode(data, expected)
     except msgspec.ValidationError as error:
@@ -137,6 +142,20 @@ def decode(data: bytes, expected: type[Decoded]) -> Decoded:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         msg = f"cut short or damaged ({error}; {len(data)} bytes)"
         raise JsonError(msg) from error
+
+
+def _check_density(data: bytes, mark: bytes) -> None:
+    """See that a large text does not take many times its size of memory.
+
+    Raises:
+        LimitError: There is more of a mark than in any text of its size.
+    """
+    if len(data) <= _LARGE_BYTES:
+        return
+    parts = bytes(data).count(mark)  # msgspec's raw part of a text counts nothing
+    if parts * _LEAST_BYTES[mark] > len(data):
+        msg = f"made of {parts:,} parts in {len(data):,} bytes, unlike any recording"
+        raise LimitError(msg)
 
 
 def _decode(data: bytes, expected: type[Decoded]) -> Decoded:
@@ -170,6 +189,7 @@ def lenient(data: bytes, expected: type[Decoded]) -> Decoded:
 def _salvaged(data: bytes, expected: Any, error: ShapeError) -> Any:  # noqa: ANN401 - any type
     import msgspec  # noqa: PLC0415 - most commands read no trace
 
+    _check_density(data, b",")
     if get_origin(expected) is list:
         (element,) = get_args(expected)
         return [lenient(raw, element) for raw in decode(data, list[msgspec.Raw])]

@@ -17,13 +17,13 @@ import pyarrow as pa
 
 from gpuprof import machine, schema
 from gpuprof.database import Database, Failure, Loader, Source, corrupt
-from gpuprof.errors import GpuprofError, MissingTableError
+from gpuprof.errors import GpuprofError, MissingTableError, excerpt
 from gpuprof.labels import TIMING_ONLY
 from gpuprof.second_thread import SecondThread
 from gpuprof.secrets import masked_text
 from gpuprof.selection import EVERYTHING, Selection
 from gpuprof.stored import NO_TEXTS, Values
-from gpuprof.views import RowSet, View, names_of
+from gpuprof.views import RowSet, View
 from gpuprof.words import Words
 
 if TYPE_CHECKING:
@@ -89,9 +89,9 @@ class Origin:
         faults = [(name, value) for name, value in texts if not isinstance(value, str | None)]
         faults += [("warnings", text) for text in self.warnings if not isinstance(text, str)]
         epoch_ns = 0 if self.epoch_ns is None else self.epoch_ns
-        if not isinstance(epoch_ns, int) or abs(epoch_ns) > schema.LARGEST:
+        if not isinstance(epoch_ns, int) or not 0 <= epoch_ns <= schema.LARGEST:
             faults.append(("epoch_ns", epoch_ns))
-        return f"{faults[0][0]} is {repr(faults[0][1])[:40]}" if faults else None
+        return f"{faults[0][0]} is {excerpt(faults[0][1])}" if faults else None
 
 
 _TEXTS = (
@@ -137,12 +137,19 @@ class RankRecording(NamedTuple):
     profile: "Profile"
 
 
-def absent_ranks(ranks: Iterable[int | None]) -> list[int]:
-    """Ranks between those of a job that are known.
+def absent_ranks(ranks: Iterable[int | None], world_sizes: Iterable[int | None]) -> list[int]:
+    """Ranks of a job without a recording: those between its ranks where its size is unknown.
 
-    None where most are absent: numbers in names of files may be no ranks.
+    None where its size is unknown and most are absent: numbers in names of files may be no ranks.
+
+    Args:
+        ranks: Those of the recordings; None where unknown.
+        world_sizes: How many ranks the job has, as each recording tells it; None where it does not.
     """
     known = {rank for rank in ranks if rank is not None}
+    size = max((size for size in world_sizes if size is not None), default=0)
+    if known and max(known) < size:
+        return sorted({*range(size)} - known)
     absent = sorted({*range(min(known, default=0), max(known, default=0))} - known)
     return absent if len(absent) < len(known) else []
 
@@ -215,6 +222,19 @@ class Profile:
         """Whether all these tables were recorded."""
         return all(name in self.sources for name in names)
 
+    @property
+    def absent_ranks(self) -> list[int]:
+        """Ranks of the job that it joins without a recording, as far as they are known."""
+        if not self.parts:
+            return []
+        sizes = self.table("runs")["world_size"].to_pylist()
+        return absent_ranks((part.rank for part in self.parts), sizes)
+
+    def all_have(self, *names: str) -> bool:
+        """Whether all these tables were recorded in every file that the recording joins."""
+        files = [part.profile for part in self.unrestricted.parts]
+        return self.has(*names) and all(file.has(*names) for file in files)
+
     def require(self, *names: str) -> None:
         """Check that these tables were recorded.
 
@@ -267,8 +287,14 @@ class Profile:
         yield from self._database.batches(sql)
 
     def arrays(self, sql: str) -> Iterator[list[Any]]:
-        """The columns of a query piece by piece as arrays; all are numbers and never null."""
+        """The columns of a query piece by piece as arrays; all are numbers and never null.
+
+        Raises:
+            CorruptFileError: The reader's file has no value where each row has one.
+        """
         for batch in self.batches(sql):
+            if any(column.null_count for column in batch.columns):
+                raise corrupt(self.origin.source, "a row has no value where every row has one")
             yield [np.from_dlpack(column) for column in batch.columns]
 
     def integers(self, table: str, *names: str) -> Iterator[list[Any]]:
@@ -329,13 +355,6 @@ class Profile:
         Either column may be of a narrower type.
         """
         return self._database.names(table)
-
-    def names(self, table: str) -> str:
-        """SQL for the names of a table, perhaps with others, in a column ``name``."""
-        source = self.sources[table]
-        if isinstance(source, View) and source.names is not None:
-            return f"(SELECT name FROM unrestricted.{names_of(table)})"
-        return f'(SELECT DISTINCT name FROM "{table}")'
 
     def once(self, function: "Callable[[Profile], _Result]") -> _Result:
         """What a pure function makes of this recording, computed once for all who ask.

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from gpuprof import schema
 from gpuprof.analyses import ANALYSES, analysis_named
 from gpuprof.analyses.contract import Analysis, reads
 from gpuprof.analyses.facts.hosts import NO_NAMES, DeviceNames, names_of
@@ -38,12 +39,14 @@ OF_COLLECTIVES: Final = frozenset({"bottom_line", "findings", "collective_waits"
 # Analyses that compare the steps of ranks.
 OF_RANKS: Final = frozenset({"bottom_line", "findings", "ranks"})
 # Columns whose texts name devices by their numbers in the job.
-_DEVICE_TEXTS: Final = frozenset({"bottom_line", "finding", "suggestion", "where", "src", "dst"})
+_DEVICE_TEXTS: Final = frozenset({"bottom_line", "finding", "suggestion", "where"})
 _HOLDERS: Final = {"profiler": "{} itself", "cuda": "CUDA itself"}
 # A smaller share is within the variation from run to run.
 _MUCH: Final = 0.01
 # Tables of larger recordings are computed on two threads; of others, the threads would wait for
 # each other.
+# Of more, to decode the columns of launches takes longer than a start of the program.
+_FEW_ROWS: Final = 100_000
 _LARGE: Final = 1_000_000
 # The first table asks for it.
 _FINDINGS: Final = "findings"
@@ -105,19 +108,21 @@ def report(recording: Recording, names: Sequence[str] | None = None) -> Report:
         tables = {a.name: profile.once(a.run) if a in runnable else None for a in chosen}
     finally:
         profile.end_second_thread()
+    _check_unread(profile)
     notes = (
         *notes_of(profile, [name for name, table in tables.items() if table is not None]),
         *([left_out] if left_out else []),
         *missing_notes(profile, missing, cannot(profile)),
     )
-    names_of_devices = names_of(profile)
-    return Report(profile.origin, named(tables, names_of_devices), notes, names_of_devices)
+    called = names_of(profile)
+    notes = (*map(called.in_text, notes),)
+    return Report(profile.origin, _named_devices(tables, called), notes, called)
 
 
-def named(
+def _named_devices(
     tables: Mapping[str, pa.Table | None], names: DeviceNames
 ) -> Mapping[str, pa.Table | None]:
-    """Tables whose texts say what devices are called in their own files."""
+    """Tables whose sentences say what devices are called in their own files."""
     if not names.own:
         return tables
     return {name: None if table is None else _named(table, names) for name, table in tables.items()}
@@ -129,6 +134,19 @@ def _named(table: pa.Table, names: DeviceNames) -> pa.Table:
             texts = [None if t is None else names.in_text(t) for t in table[name].to_pylist()]
             table = table.set_column(place, table.field(place), pa.array(texts, pa.string()))
     return table
+
+
+def _check_unread(profile: Profile) -> None:
+    """See that launches, which no analysis reads, are possible, where that takes no time.
+
+    Raises:
+        CorruptFileError: One is not.
+    """
+    name, columns = schema.KERNELS.name, schema.LAUNCH_COLUMNS
+    if profile.has(name) and 0 < profile.rows_known(name) <= _FEW_ROWS:
+        # Each piece is checked when it is made.
+        for _ in profile.stored_columns(name, *columns) or ():
+            pass
 
 
 def notes_of(profile: Profile, names: Collection[str]) -> list[str]:
@@ -313,7 +331,7 @@ def _step_notes(profile: Profile, tables: Collection[str]) -> list[str]:
 
 def _rank_notes(profile: Profile, tables: Collection[str]) -> list[str]:
     """That clocks of ranks were set right, and whose recordings end early."""
-    if not profile.has("kernels"):
+    if OF_COLLECTIVES.union(OF_RANKS).isdisjoint(tables) or not profile.has("kernels"):
         return []
     from gpuprof.analyses.time.ranks import early_ends  # noqa: PLC0415 - start-up time
     from gpuprof.analyses.transfers.clock_offsets import clock_notes  # noqa: PLC0415

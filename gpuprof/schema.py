@@ -15,6 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from gpuprof.errors import excerpt
+
 INT: Final = "int64"
 FLOAT: Final = "float64"
 TEXT: Final = "string"
@@ -26,8 +28,6 @@ _MOST: Final = 1 << 63
 LONGEST_NS: Final = 1 << 50
 MOST_BYTES: Final = 1 << 50
 _CHECKED_ROWS: Final = 1 << 16
-# Of a value that is shown in a message.
-_LONGEST_SHOWN: Final = 40
 
 
 class Kind(StrEnum):
@@ -176,7 +176,7 @@ class Schema:
             row = _first_beyond(table.column(name), self.columns[name])
             if row is not None:
                 value = table.column(name)[row].as_py()
-                holds = "no value" if value is None else repr(value)[:_LONGEST_SHOWN]
+                holds = "no value" if value is None else excerpt(value)
                 return f"column {name} holds {holds} in row {before + row + 1:,}"
         if {"start_ns", "end_ns"} <= {*table.column_names} and table.num_rows:
             # Some rows at a time: of all of them the durations alone could outweigh the file.
@@ -284,6 +284,11 @@ def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
     )
 
 
+def integers(values: list[int | None]) -> pa.Array:
+    """Integers as Arrow data, without importing pandas."""
+    return _array(values, pa.int64())
+
+
 def texts(values: list[str | None]) -> pa.Array:
     """Texts as Arrow data, without importing pandas."""
     return _array(values, pa.string())
@@ -298,7 +303,11 @@ _amount = partial(Column, least=0, most=LARGEST)
 _size = partial(_amount, INT, "B", most=MOST_BYTES)
 _share = partial(Column, FLOAT, "1", least=0, most=1)
 # Queries hold the numbers of devices in 16 bits.
-_device = partial(Column, INT, "", least=-(1 << 15), most=(1 << 15) - 1)
+_device = partial(Column, INT, "", least=0, most=(1 << 15) - 1)
+# CUpti_ActivityKernel has grids, blocks and shared memory in 32 bits, registers in 16.
+_launch = partial(_amount, INT, most=(1 << 31) - 1)
+_registers = partial(_amount, INT, "1", most=(1 << 16) - 1)
+_number = partial(Column, INT, "1", least=0, most=LARGEST)
 process_column = partial(Column, INT, "", kind=Kind.PROCESS)
 instant_column = partial(Column, INT, "ns", kind=Kind.INSTANT)
 _time = partial(instant_column, required=True, least=-LARGEST, most=LARGEST)
@@ -325,18 +334,23 @@ KERNELS: Final = Schema(
         **_TIMES,
         **_PLACE,
         "name": Column(TEXT, "", "Demangled name.", required=True),
-        "grid_x": _amount(INT, "1", "Blocks in x."),
-        "grid_y": _amount(INT, "1", "Blocks in y."),
-        "grid_z": _amount(INT, "1", "Blocks in z."),
-        "block_x": _amount(INT, "1", "Threads in x."),
-        "block_y": _amount(INT, "1", "Threads in y."),
-        "block_z": _amount(INT, "1", "Threads in z."),
-        "registers_per_thread": _amount(INT, "1", "Registers of one thread."),
-        "static_shared_memory_bytes": _amount(INT, "B", "Per block."),
-        "dynamic_shared_memory_bytes": _amount(INT, "B", "Per block."),
+        "grid_x": _launch("1", "Blocks in x."),
+        "grid_y": _launch("1", "Blocks in y."),
+        "grid_z": _launch("1", "Blocks in z."),
+        "block_x": _launch("1", "Threads in x."),
+        "block_y": _launch("1", "Threads in y."),
+        "block_z": _launch("1", "Threads in z."),
+        "registers_per_thread": _registers("Registers of one thread."),
+        "static_shared_memory_bytes": _launch("B", "Per block."),
+        "dynamic_shared_memory_bytes": _launch("B", "Per block."),
         "graph_node_id": Column(INT, "", "Node of a CUDA graph; null outside graphs."),
     },
 )
+# How kernels were launched.
+LAUNCH_COLUMNS: Final = (
+    *(f"{size}_{axis}" for size in ("grid", "block") for axis in "xyz"),
+    "registers_per_thread", "static_shared_memory_bytes", "dynamic_shared_memory_bytes",
+)  # fmt: skip
 MEMCPYS: Final = Schema(
     "memcpys",
     "one copy; a staged peer copy's two halves are two rows of one correlation id",
@@ -446,7 +460,9 @@ OVERHEADS: Final = Schema(
     "one stretch in which the profiler or CUDA itself held up a thread",
     {
         **_TIMES,
-        "source": Column(TEXT, "", "profiler, or cuda.", required=True),
+        "source": Column(
+            TEXT, "", "profiler, or cuda.", required=True, words=frozenset({"profiler", "cuda"})
+        ),
         "name": Column(TEXT, "", "CUPTI Buffer flush, Command Buffer Full, ..."),
         "process_id": process_column("Operating-system process."),
         "thread_id": Column(INT, "", "Operating-system thread."),
@@ -480,10 +496,11 @@ DEVICES: Final = Schema(
         "clock_hz": _amount(INT, "Hz", "Highest clock of its multiprocessors."),
         "multiprocessors": _amount(INT, "1", "How many multiprocessors (SMs) it has."),
         "bus_id": Column(TEXT, "", "PCI bus id."),
-        "rank": Column(INT, "1", "Rank that uses it, where several are read as one."),
-        "own_device_id": Column(
-            INT, "", "Its ordinal in its own file, where ranks number theirs alike; else null."
+        "rank": _number("Rank that uses it, where several are read as one."),
+        "own_device_id": _device(
+            "Its ordinal in its own file, where ranks number theirs alike; else null."
         ),
+        "file": Column(TEXT, "", "Name of that file, where no rank is known; else null."),
     },
 )
 LINKS: Final = Schema(
@@ -504,7 +521,8 @@ RUNS: Final = Schema(
         "run_id": _amount(INT, "", "0 for the first in the file.", required=True),
         "process_id": process_column("Operating-system process."),
         "command": Column(TEXT, "", "As the tool printed it; secrets masked."),
-        "rank": Column(INT, "1", "Rank in the job, where known."),
+        "rank": _number("Rank in the job, where known."),
+        "world_size": _amount(INT, "1", "Ranks of the job, where known."),
     },
 )
 ACTIVITY_SUMMARY: Final = Schema(
@@ -542,7 +560,7 @@ EPOCHS: Final = Schema(
     "epochs",
     "one epoch as the script marked it",
     {
-        "epoch": Column(INT, "1", "0 for the first.", required=True),
+        "epoch": _number("0 for the first.", required=True),
         "seconds": _amount(FLOAT, "s", "Wall time; null where it is unknown."),
         "steps": _amount(INT, "1", "Steps marked within it; null where none were marked."),
     },
@@ -552,8 +570,8 @@ MONITOR: Final = Schema(
     "one sample of one device, or of the host, beside the program",
     {
         "time_ns": _time("Since the recording's origin."),
-        "epoch": Column(INT, "1", "Marked epoch that it falls into; null outside."),
-        "device_id": Column(INT, "", "As NVML numbers GPUs; null for the host."),
+        "epoch": _number("Marked epoch that it falls into; null outside."),
+        "device_id": _device("As NVML numbers GPUs; null for the host."),
         "gpu_utilisation": _share("Share of the last moments with a kernel."),
         "memory_utilisation": _share("Share of them with memory read or written."),
         "cpu_utilisation": _share("Of all cores since the last sample."),

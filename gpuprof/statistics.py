@@ -167,15 +167,16 @@ def adjusted(p_values: "npt.NDArray[np.float64]") -> "npt.NDArray[np.float64]":
     return adjusted_p_values
 
 
-def scaled(parts_ns: Mapping[_Part, float], total_ns: int) -> dict[_Part, int]:
+def scaled(parts_ns: Mapping[_Part, float | Fraction], total_ns: int) -> dict[_Part, int]:
     """Parts in whole ns in the ratio that adds up to a total; as they are where all are 0.
 
     What rounding down leaves goes to the parts that lost most by it, at most 1 ns each.
     """
     exact = {part: Fraction(ns) for part, ns in parts_ns.items()}
-    ratio = Fraction(total_ns) / (sum(exact.values()) or 1)
-    exact = {part: ns * ratio for part, ns in exact.items()}
+    sum_ns = sum(exact.values())
+    if sum_ns and round(sum_ns) != total_ns:
+        exact = {part: ns * total_ns / sum_ns for part, ns in exact.items()}
     floors_ns = {part: floor(ns) for part, ns in exact.items()}
-    lost_ns = floor(sum(exact.values())) - sum(floors_ns.values())
+    lost_ns = round(sum(exact.values())) - sum(floors_ns.values())
     by_loss = sorted(exact, key=lambda part: floors_ns[part] - exact[part])
     return floors_ns | {part: floors_ns[part] + 1 for part in by_loss[:lost_ns]}

@@ -75,16 +75,18 @@ def read_plan(path: Path) -> StoredPlan:
     )
 
 
-def skipped_epochs_of(run: Path) -> int:
-    """How many epochs at the start of a run its sweep leaves out; 0 for a run of no sweep.
+def skipped_epochs_of(run: Path) -> int | None:
+    """How many epochs at the start of a run its sweep leaves out.
+
+    None where these are the warm-up that is found, as for a run of no sweep.
 
     Raises:
         CorruptFileError: The plan of the sweep cannot be read.
     """
     places = run.absolute().parents
     if len(places) < _DEPTH or places[1].name != RUNS or not is_sweep(places[2]):
-        return 0
-    return integer(read_plan(places[2] / PLAN).skipped_epochs) or 0
+        return None
+    return integer(read_plan(places[2] / PLAN).skipped_epochs)
 
 
 def cell_runs(cell: Path) -> tuple[Path, ...]:

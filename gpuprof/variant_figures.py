@@ -209,7 +209,7 @@ def _from_totals(profile: Profile) -> Metrics:
 
 
 def _exposed(profile: Profile) -> Metrics:
-    if breakdown.ANALYSIS.missing(profile):
+    if not profile.all_have(*breakdown.ANALYSIS.needs):
         return {}
     rows = breakdown.breakdown(profile).to_pylist()
     # A peer copy is exposed on both its ends: the devices' times must not be added up.
@@ -239,19 +239,22 @@ def _epochs(profile: Profile) -> Metrics:
     }
 
 
-def time_of_epochs(seconds: Sequence[float | None], skipped: int) -> tuple[float | None, int]:
+def time_of_epochs(
+    seconds: Sequence[float | None], skipped: int | None
+) -> tuple[float | None, int]:
     """What an epoch of a run takes: the one figure of comparisons and sweeps.
 
     Args:
         seconds: Wall time of each epoch; None where it is unknown.
-        skipped: How many at the start do not count; 0 for the warm-up that is found.
+        skipped: How many at the start do not count; None for the warm-up that is found.
 
     Returns:
         The median of the others in seconds, None where one of them is unknown or none is left,
         and how many are set aside. See `warm_up_steps`: of two epochs none is.
     """
-    if not skipped and None not in seconds:
-        skipped = warm_up_steps((np.array(seconds) * NS_PER_S).astype(np.int64))
+    if skipped is None:
+        times_ns = np.array([s and s * NS_PER_S for s in seconds], np.float64)
+        skipped = 0 if None in seconds else warm_up_steps(times_ns.astype(np.int64))
     counted = [of_epoch for of_epoch in seconds[skipped:] if of_epoch is not None]
     is_whole = counted and len(counted) == len(seconds[skipped:])
     return (float(median(counted)) if is_whole else None), skipped

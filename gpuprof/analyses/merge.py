@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
-from gpuprof.profile import Profile
+from gpuprof.profile import Profile, absent_ranks
 from gpuprof.schema import Schema
 
 _Result = TypeVar("_Result")
@@ -53,17 +53,29 @@ class JobStates:
         tables: By the name of the state.
         sources: The small tables of the data model by name: devices, links and runs.
         recorded: The tables of the data model that some file recorded.
+        recorded_by_all: Those that every file recorded.
         hosts: The rank and the host of each file; None where it does not tell.
     """
 
     tables: Mapping[str, pa.Table]
     sources: Mapping[str, pa.Table]
     recorded: frozenset[str]
+    recorded_by_all: frozenset[str]
     hosts: tuple[tuple[int | None, str | None], ...] = ()
 
     def has(self, *names: str) -> bool:
         """Whether all these tables of the data model were recorded."""
         return self.recorded.issuperset(names)
+
+    @property
+    def absent_ranks(self) -> list[int]:
+        """Ranks of the job without a file, as far as they are known."""
+        sizes = self.sources["runs"]["world_size"].to_pylist()
+        return absent_ranks((rank for rank, _ in self.hosts), sizes)
+
+    def all_have(self, *names: str) -> bool:
+        """Whether all these tables were recorded in every file."""
+        return self.recorded_by_all.issuperset(names)
 
     def rows(self, state: State) -> pa.Table:
         """A state of all files; no rows where no file has any."""

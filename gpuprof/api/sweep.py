@@ -138,7 +138,8 @@ def sweep(  # noqa: PLR0913 - the options of the command
         figures: Names of figures that the program prints, each with its pattern.
         repeat: Runs of each cell; 1 by default.
         warmup: Runs before these that do not count.
-        skipped_epochs: First epochs of each run that do not count.
+        skipped_epochs: First epochs of each run that do not count; 0 for all that do. By default
+            the warm-up that is found does not count.
         seed: Seed of the order of runs; by default drawn, and kept.
         recorder: Profiler, as in `gpuprof.record`; ``none`` only times.
         out: Folder of the sweep; by default, one under ``gpuprof-sweeps``.

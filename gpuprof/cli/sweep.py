@@ -32,7 +32,10 @@ _FAILED: Final = 5
 @click.option("--repeat", type=int, metavar="N", help="Runs of each cell; 1 by default.")
 @click.option("--warmup", type=int, metavar="N", help="Runs before these that do not count.")
 @click.option(
-    "--skipped-epochs", type=int, metavar="N", help="First epochs of each run that do not count."
+    "--skipped-epochs",
+    type=int,
+    metavar="N",
+    help="First epochs of each run that do not count; 0: all do. By default, the warm-up does not.",
 )
 @click.option(
     "--seed", type=int, metavar="N", help="Seed of the order of runs; by default drawn, and kept."

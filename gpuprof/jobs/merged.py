@@ -26,15 +26,14 @@ from gpuprof.jobs.contract import Partial
 from gpuprof.jobs.partial import FILES, NOTES, SMALL_TABLES, analyses_of, states_of
 from gpuprof.profile import Origin
 from gpuprof.readers import READERS, reader_named
+from gpuprof.readers.job_notes import notes_of_files
 from gpuprof.readers.job_numbers import JobNumbers, Numbers, ranks_of_names
-from gpuprof.reports import OF_COLLECTIVES, OF_RANKS, Report, missing_notes, named
+from gpuprof.reports import OF_COLLECTIVES, OF_RANKS, Report, missing_notes
 from gpuprof.schema import Kind, Schema
-from gpuprof.units import counted, listed
+from gpuprof.units import listed
 
 _DEVICE_COLUMNS: Final = ("device_id", "src_device_id", "dst_device_id", "peer_device_id")
 _DEVICE_IN_TEXT: Final = re.compile(r"\bdevice (\d+)\b")
-_SENTENCES: Final = ("bottom_line", "findings")
-_NUMBER: Final = re.compile(r"\d[\d,.]*")
 
 
 def report_of(
@@ -68,35 +67,12 @@ def report_of(
         *files.notes,
         *notes,
         *_of_ranks(states, tables),
-        *_of_files(partial[NOTES], len(files.facts)),
+        *files.own_notes,
         *missing_notes(states, missing, limits),
         *_accuracies(analyses, tables),
     )
-    device_names = names_of_job(states)
     # Sentences of a job name ranks, and devices as each file does.
-    sentences = {name: table for name, table in tables.items() if name in _SENTENCES}
-    return Report(
-        origin,
-        {**named(tables, device_names), **sentences},
-        tuple(dict.fromkeys(all_notes)),
-        device_names,
-    )
-
-
-def _of_files(table: pa.Table, file_count: int) -> list[str]:
-    """The notes of files; those that differ in numbers alone are one, in the words of the first."""
-    alike: dict[str, list[str]] = {}
-    for text in table["text"].to_pylist():
-        alike.setdefault(_NUMBER.sub("#", text), []).append(text)
-    return [_together(texts, file_count) for texts in alike.values()]
-
-
-def _together(texts: Sequence[str], file_count: int) -> str:
-    first = texts[0]
-    if len(texts) == file_count and len({*texts}) == 1:
-        return first
-    differing = "" if len({*texts}) == 1 else ", with other numbers"
-    return f"{first} (In {len(texts):,} of {counted(file_count, 'file', 'files')}{differing}.)"
+    return Report(origin, tables, tuple(dict.fromkeys(all_notes)), names_of_job(states))
 
 
 def _of_ranks(states: JobStates, tables: Mapping[str, pa.Table | None]) -> list[str]:
@@ -122,6 +98,7 @@ class _File:
     place: int
     name: str
     rank: int | None
+    world_size: int | None
     recorder: str
     host: str | None
     origin_ns: int | None
@@ -147,11 +124,14 @@ class JobFiles(JobNumbers[_File]):
         names = [Path(row["source"]).name for row in self.facts]
         if None in ranks:
             ranks = ranks_of_names(names)
+        runs = partial[schema.RUNS.name].to_pylist()
+        sizes = {row[FILE_PLACE]: row["world_size"] for row in runs}
         files = [
             _File(
                 row[FILE_PLACE],
                 name,
                 rank,
+                sizes.get(row[FILE_PLACE]),
                 _recorder(row),
                 row["host"],
                 row["epoch_ns"],
@@ -170,6 +150,14 @@ class JobFiles(JobNumbers[_File]):
         names = ("reader", "tool", "tool_version", "exporter_version")
         return Origin(source, **{n: first[n] for n in names}, epoch_ns=self.earliest_ns)
 
+    @property
+    def own_notes(self) -> list[str]:
+        """What a reader must know of single files."""
+        names = {file.place: file.name for file in self.files}
+        rows = self._partial[NOTES].to_pylist()
+        texts = [(names[row[FILE_PLACE]], row["text"]) for row in rows]
+        return notes_of_files(texts, len(self.files))
+
     def states(self, analyses: Sequence[Analysis]) -> JobStates:
         """The states of all files, with the numbers and the clock of the job."""
         tables = {
@@ -183,9 +171,10 @@ class JobFiles(JobNumbers[_File]):
             name: self._in_job(self._partial[name], spec) for name, spec in SMALL_TABLES.items()
         }
         small["devices"] = self._used_devices(small["devices"])
-        recorded = frozenset(name for row in self.facts for name in row["recorded"])
+        recorded = [frozenset(row["recorded"]) | {"devices", "runs"} for row in self.facts]
         hosts = tuple((file.rank, file.host) for file in self.files)
-        return JobStates(tables, small, recorded | {"devices", "runs"}, hosts)
+        by_all = frozenset.intersection(*recorded)
+        return JobStates(tables, small, frozenset.union(*recorded), by_all, hosts)
 
     def _used_devices(self, listed: pa.Table) -> pa.Table:
         """The devices that were used, with their ranks: files list all of their host."""
@@ -193,8 +182,10 @@ class JobFiles(JobNumbers[_File]):
         rows = [
             by_number.get(number, {})
             | {"device_id": number, "rank": file.rank}
-            | ({"own_device_id": own} if self.shares_devices else {})
-            for file, numbers in zip(self.files, self.device_maps, strict=True)
+            | ({"own_device_id": own, "file": name} if self.shares_devices else {})
+            for file, numbers, name in zip(
+                self.files, self.device_maps, self.names_of_files, strict=True
+            )
             for own, number in sorted(numbers.items())
         ]
         return schema.DEVICES.table([*{row["device_id"]: row for row in reversed(rows)}.values()])

@@ -201,8 +201,11 @@ def _read_by(reader: Reader, path: Path) -> Profile:
     try:
         profile = reader.read(path)
     except OverflowError as error:
-        msg = f"{path}: a number is too large ({error})"
+        msg = f"{path}: a number is too large"
         raise CorruptFileError(msg, borders.HINT) from error
+    except OSError as error:
+        msg = f"{error.filename or path} cannot be read: {error.strerror or error}"
+        raise InputError(msg) from error
     if (fault := profile.origin.fault()) is not None:
         msg = f"{path}: {fault}, which it cannot be"
         raise CorruptFileError(msg, borders.HINT)

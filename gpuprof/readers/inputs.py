@@ -4,6 +4,7 @@ import atexit
 import glob
 import os
 import re
+import select
 import shutil
 import sys
 import tempfile
@@ -20,6 +21,8 @@ AnyPath = str | os.PathLike[str]
 # A letter and a colon alone are a drive of Windows.
 _SCHEME: Final = re.compile(r"[A-Za-z][\w+.-]+:(?://|:)")
 _LOCAL_SCHEME: Final = "file://"
+# Whoever writes into a named pipe is started beside this program.
+WRITER_WAIT_S: Final = 10
 # A password may hold @ and /; a number before a / is a port.
 _PASSWORD: Final = re.compile(r"//(?:[^/?#@]*:(?!\d{1,5}/).*|[^/@]*)@")
 # A question mark of an address begins its parameters.
@@ -130,14 +133,18 @@ def is_pipe(path: str | Path) -> bool:
 
 
 def check_ends(path: Path) -> None:
-    """See that a path is no device, which may give bytes for ever, and no socket.
+    """See that a path is no device or pipe, which may give bytes or wait for ever, and no socket.
 
     Raises:
         InputError: It is.
     """
-    is_device = path.is_char_device() or path.is_block_device()
-    if is_device or path.is_socket():
-        msg = f"{path} is a {'device' if is_device else 'socket'}, and no file"
+    kinds = {
+        "device": path.is_char_device() or path.is_block_device(),
+        "socket": path.is_socket(),
+        "pipe": path.is_fifo(),
+    }
+    if kind := next((kind for kind, is_of in kinds.items() if is_of), None):
+        msg = f"{path} is a {kind}, and no file"
         raise InputError(msg, "Give a file, or - for standard input.")
 
 
@@ -147,7 +154,8 @@ def spooled(pipe: str | Path) -> Path:
     It is removed when the program ends.
 
     Raises:
-        InputError: Standard input is a terminal, or what comes cannot be kept.
+        InputError: Standard input is a terminal, no program writes into the pipe, or what comes
+            cannot be kept.
     """
     is_stdin = str(pipe) == STDIN
     if is_stdin and (sys.stdin is None or sys.stdin.isatty()):
@@ -167,7 +175,18 @@ def spooled(pipe: str | Path) -> Path:
 
 
 def _opened(pipe: str | Path) -> AbstractContextManager[IO[bytes]]:
-    return nullcontext(sys.stdin.buffer) if str(pipe) == STDIN else Path(pipe).open("rb")
+    if str(pipe) == STDIN:
+        return nullcontext(sys.stdin.buffer)
+    stream = os.fdopen(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK), "rb")
+    waiting = select.poll()
+    waiting.register(stream, select.POLLIN)
+    # Of a pipe that a program has open, nothing is there to read yet; else its end is.
+    if not waiting.poll(WRITER_WAIT_S * 1000) and stream.read(1) is not None:
+        stream.close()
+        msg = f"{pipe} is a pipe, and no program has written into it for {WRITER_WAIT_S} s"
+        raise InputError(msg, "Start what writes into it, or give a file.")
+    os.set_blocking(stream.fileno(), True)
+    return stream
 
 
 def is_glob(path: Path) -> bool:

@@ -1,5 +1,6 @@
 """What a reader must know of many files that are read as one job, in one line each."""
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -10,6 +11,7 @@ from gpuprof.units import counted, listed
 
 # Of files with one reason, or of ranks with several files, so many are named.
 _MOST_NAMED: Final = 3
+_NUMBER: Final = re.compile(r"\d[\d,.]*")
 # Processes of one job start within minutes, and clocks of hosts agree to seconds.
 _HOUR_NS: Final = 3_600 * 10**9
 
@@ -20,6 +22,7 @@ class FileOfJob(NamedTuple):
     Args:
         name: Its name, for people.
         rank: Its rank; None where unknown.
+        world_size: How many ranks the job has; None where it does not tell.
         tool: What recorded it, with the version.
         epoch_ns: When its clock began, in ns since 1970; None where unknown.
         process: What is equal for the files of one process, such as two stretches of it.
@@ -27,6 +30,7 @@ class FileOfJob(NamedTuple):
 
     name: str
     rank: int | None
+    world_size: int | None
     tool: str
     epoch_ns: int | None
     process: Hashable
@@ -51,6 +55,28 @@ def left_out(faults: Iterable[tuple[Path, str]]) -> list[str]:
     return notes
 
 
+def notes_of_files(texts: Iterable[tuple[str, str]], file_count: int) -> list[str]:
+    """Notes on single files; those that differ in numbers alone are one, in the words of the first.
+
+    Args:
+        texts: The name of a file, and a note on it.
+        file_count: How many files the job has.
+    """
+    alike: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    for name, text in texts:
+        alike[_NUMBER.sub("#", text)].append((name, text))
+    return [_together(notes, file_count) for notes in alike.values()]
+
+
+def _together(notes: Sequence[tuple[str, str]], file_count: int) -> str:
+    (names, texts), first = map(dict.fromkeys, zip(*notes, strict=True)), notes[0][1]
+    if len(names) == file_count and len(texts) == 1:
+        return first
+    differing = "" if len(texts) == 1 else ", with other numbers"
+    of = f"{len(names):,} of {counted(file_count, 'file', 'files')}"
+    return f"{first.removesuffix('.')} (in {of}{differing}: {_first(names)})."
+
+
 def job_notes(files: Sequence[FileOfJob]) -> list[str]:
     """Ranks that are missing or doubled, several tools, and starts that are hours apart."""
     notes = (_missing_ranks(files), _doubled_ranks(files), _tools(files), _starts(files))
@@ -58,12 +84,15 @@ def job_notes(files: Sequence[FileOfJob]) -> list[str]:
 
 
 def _missing_ranks(files: Sequence[FileOfJob]) -> str:
-    missing = absent_ranks(file.rank for file in files)
+    sizes = [file.world_size for file in files if file.world_size is not None]
+    missing = absent_ranks((file.rank for file in files), sizes)
     if not missing:
         return ""
     ranks = [file.rank for file in files if file.rank is not None]
     words = "rank" if len(missing) == 1 else "ranks"
-    return f"No file has {words} {_spans(missing)}; the job has ranks up to {max(ranks)}."
+    last, size = max(ranks), max(sizes, default=0)
+    has = f"ranks up to {last}" if last >= size else f"{size:,} ranks"
+    return f"No file has {words} {_spans(missing)}; the job has {has}."
 
 
 def _doubled_ranks(files: Sequence[FileOfJob]) -> str:

@@ -37,6 +37,10 @@ class NumberedFile(Protocol):
         """Its rank, where known."""
 
     @property
+    def world_size(self) -> int | None:
+        """How many ranks the job has; None where it does not tell."""
+
+    @property
     def recorder(self) -> str:
         """The tool that recorded it, and its version."""
 
@@ -111,12 +115,20 @@ class JobNumbers(Generic[_File]):
         return [{number: number for number in numbers} for numbers in used]
 
     @property
+    def names_of_files(self) -> list[str | None]:
+        """What people know each file's devices by where it has no rank: its process' first file."""
+        return [
+            self.files[place].name if file.rank is None else None
+            for file, place in zip(self.files, self._processes, strict=True)
+        ]
+
+    @property
     def notes(self) -> list[str]:
         """What a reader must know of the files together."""
         notes = [_SHARED] if self.shares_devices else []
         notes += [] if self.earliest_ns is not None else [_NO_CLOCK]
         described = [
-            FileOfJob(file.name, file.rank, file.recorder, file.origin_ns, process)
+            FileOfJob(file.name, file.rank, file.world_size, file.recorder, file.origin_ns, process)
             for file, process in zip(self.files, self._processes, strict=True)
         ]
         return [*notes, *job_notes(described)]

@@ -32,6 +32,7 @@ from gpuprof.readers.alike import Recordings
 from gpuprof.readers.common.changes import changed
 from gpuprof.readers.common.compact_columns import arrow, narrow_column
 from gpuprof.readers.common.threads import in_turn
+from gpuprof.readers.job_notes import notes_of_files
 from gpuprof.readers.job_numbers import JobNumbers, Numbers, ranks_of_names
 from gpuprof.spilling import BATCH_ROWS
 from gpuprof.views import Select, StoredColumn, StoredRows, View, names_of
@@ -86,6 +87,11 @@ class File:
     def origin_ns(self) -> int | None:
         """When its clock began; None where it does not tell."""
         return self.profile.origin.epoch_ns
+
+    @property
+    def world_size(self) -> int | None:
+        """How many ranks the job has; None where it does not tell."""
+        return pc.max(self.runs["world_size"]).as_py()  # type: ignore[no-any-return]
 
     @property
     def recorder(self) -> str:
@@ -226,8 +232,8 @@ def joined(profiles: Sequence[Profile]) -> Profile:
         InputError: Two of them are the same recording.
     """
     job = _Job(profiles)
-    texts = [*job.notes, *(text for profile in profiles for text in profile.origin.warnings)]
-    warnings = tuple(dict.fromkeys(texts))
+    texts = [(file.name, text) for file in job.files for text in file.profile.origin.warnings]
+    warnings = (*job.notes, *notes_of_files(texts, len(profiles)))
     first = profiles[0].origin
     origin = replace(first, epoch_ns=job.earliest_ns, warnings=warnings, host=None)
     events = sum(profile.events for profile in profiles)
@@ -354,9 +360,8 @@ class _Job(JobNumbers[File]):
     @cached_property
     def devices(self) -> pa.Table:
         """The devices that were used: files list all of their host."""
-        pairs = zip(self.files, self.device_maps, strict=True)
-        is_new = self.shares_devices
-        return _different(_devices(file, numbers, is_new=is_new) for file, numbers in pairs)
+        pairs = zip(self.files, self.device_maps, self.names_of_files, strict=True)
+        return _different(_devices(*of_file, is_new=self.shares_devices) for of_file in pairs)
 
     def _links(self) -> pa.Table:
         """The links between devices that were used."""
@@ -566,7 +571,7 @@ def _contents(file: File) -> tuple[object, ...]:
     return file.runs.num_rows, file.ends, file.pids, file.used
 
 
-def _devices(file: File, numbers: Numbers, *, is_new: bool) -> pa.Table:
+def _devices(file: File, numbers: Numbers, name: str | None, *, is_new: bool) -> pa.Table:
     """The devices that a file used, with their numbers in the job, which may be new ones."""
     listed = [row for row in file.table(_DEVICES).to_pylist() if row["device_id"] in numbers]
     is_listed = {row["device_id"] for row in listed}
@@ -574,7 +579,7 @@ def _devices(file: File, numbers: Numbers, *, is_new: bool) -> pa.Table:
     rows = [
         row
         | {"device_id": numbers[own := row["device_id"]], "rank": file.rank}
-        | {"own_device_id": own if is_new else None}
+        | ({"own_device_id": own, "file": name} if is_new else {})
         for row in (*listed, *({"device_id": number} for number in others))
     ]
     return schema.DEVICES.table(rows)

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from gpuprof import units
 from gpuprof.analyses import analysis_named
+from gpuprof.analyses.facts.hosts import NO_NAMES, DeviceNames
 from gpuprof.kernel_names import short_names
 from gpuprof.labels import label
 from gpuprof.schema import PROCESS_BITS, TEXT, Column, Kind, texts
@@ -19,6 +20,9 @@ _PIECES: Final = re.compile(r"[^-_/.,:<( ]*(?:\.\.|::|[-_/.,:<( ])?")
 _HYPHENATED: Final = {"communication": ("communi-", "cation")}
 # Columns of keys. CSV, JSON and Parquet have the keys, people read their labels.
 _KEYS: Final = {"activity_group", "part_of", "memcpy_kind", "path", "lane", "part", "cause"}
+_DEVICES: Final = {"device_id", "peer_device_id", "src_device_id", "dst_device_id"}
+# Columns that hold devices as texts, such as ``device 3``.
+_ENDS: Final = {"src", "dst", "via"}
 # What steers a terminal, and what turns the direction of the text around it or ends its line.
 CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]+")
 
@@ -35,8 +39,20 @@ def cell(spec: Column, value: Any) -> str:  # noqa: ANN401 - any cell
     return f"{number} {spec.unit}".strip()
 
 
-def cell_of(name: str, spec: Column, value: Any) -> str:  # noqa: ANN401 - any cell
-    """A value of a named column as people read it: the label of a key, such as PtoP_staged."""
+def cell_of(
+    name: str,
+    spec: Column,
+    value: Any,  # noqa: ANN401 - any cell
+    device_names: DeviceNames = NO_NAMES,
+) -> str:
+    """A value of a named column as people read it: the label of a key, such as PtoP_staged.
+
+    Devices have the names that people know them by where their numbers are those of a job alone.
+    """
+    if name in _DEVICES and value in device_names.own:
+        return clean(device_names.own[value])
+    if name in _ENDS and value is not None:
+        return clean(device_names.in_text(value))
     if name not in _KEYS or value is None:
         return cell(spec, value)
     return cell(spec, label(value).replace("_", " "))

@@ -73,9 +73,9 @@ class FurtherOutputs(NamedTuple):
             GpuprofError: There is nothing to draw, or a file cannot be written.
         """
         for drawing in self.drawings:
-            from gpuprof.render.charts.contract import Results  # noqa: PLC0415 - start-up time
+            from gpuprof.render.charts.results import of_report  # noqa: PLC0415 - start-up time
 
-            drawing.draw(Results(report(drawing.chart.tables, ()).tables))
+            drawing.draw(of_report(report(drawing.chart.tables, ())))
         if self.page is not None:
             from gpuprof.render.page.recording import report_page  # noqa: PLC0415 - as above
 

@@ -15,7 +15,11 @@ if TYPE_CHECKING:
     from gpuprof.comparisons import Comparison
 
 _KERNELS: Final = 10
-_SPECIAL: Final = re.compile(r"([\\`*_\[\]<>|])")
+_SPECIAL: Final = re.compile(r"([\\`*_\[\]<>|~]|&(?=#?\w+;))")
+# What GitHub makes links or mails of in text, whether escaped or not.
+_LINKED: Final = re.compile(
+    r"(@|#(?=\d)|(?<![A-Za-z0-9])(?:(?:https?|ftp|mailto|xmpp)(?=:)|www(?=\.)))", re.IGNORECASE
+)
 
 
 def report(result: Report, page: Page) -> str:
@@ -57,7 +61,9 @@ def comparison(result: "Comparison", page: Page) -> str:
 
 def _folded(title: str, text: str) -> str:
     """What a click unfolds; the empty lines let what is inside be markdown."""
-    return f"<details><summary>{html.escape(clean(title))}</summary>\n\n{text}\n\n</details>"
+    return (
+        f"<details><summary>{_inert(html.escape(clean(title)))}</summary>\n\n{text}\n\n</details>"
+    )
 
 
 def grids_text(headline: str, grids: Sequence[Grid], notes: Sequence[str]) -> str:
@@ -85,7 +91,16 @@ def _cell(text: str) -> str:
 
 def _escaped(text: str) -> str:
     """Text that markdown shows as it is, whoever wrote it."""
-    return _SPECIAL.sub(r"\\\1", clean(text))
+    return _inert(_SPECIAL.sub(r"\\\1", clean(text)))
+
+
+def _inert(text: str) -> str:
+    """Text in which GitHub sees no names of people, addresses, numbers of issues, or formulas.
+
+    Source: https://docs.github.com/en/get-started/writing-on-github/working-with-advanced-formatting/writing-mathematical-expressions
+    for the dollar sign.
+    """
+    return _LINKED.sub(r"\1<!-- -->", text).replace("$", "<span>$</span>")
 
 
 RENDERER: Final = Renderer("markdown", "tables for an issue or a pull request", report, comparison)

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from gpuprof import units
 from gpuprof.analyses import analysis_named
-from gpuprof.analyses.facts.hosts import DeviceNames
+from gpuprof.analyses.facts.hosts import NO_NAMES, DeviceNames
 from gpuprof.facts import PEER_DEVICE_COPY, PEER_STAGED
 from gpuprof.labels import label
 from gpuprof.render.cells import cell, cell_of, clean, headings, schema_columns, with_one_name
@@ -179,12 +179,16 @@ def _epochs_grid(table: pa.Table) -> Grid:
     return replace(table_grid("Marked epochs", "marked_epochs", table), least=_LEAST_EPOCHS)
 
 
-def table_grid(title: str, name: str, table: pa.Table) -> Grid:
+def table_grid(
+    title: str, name: str, table: pa.Table, device_names: DeviceNames = NO_NAMES
+) -> Grid:
     """A whole table, without the columns that are unknown or an empty text in every row."""
     columns = schema_columns(name, table)
     rows = table.to_pylist()
     columns_shown = [c for c in columns if not rows or any(row[c] not in _NOTHING for row in rows)]
-    cells = [tuple(cell_of(c, columns[c], row[c]) for c in columns_shown) for row in rows]
+    cells = [
+        tuple(cell_of(c, columns[c], row[c], device_names) for c in columns_shown) for row in rows
+    ]
     names = tuple(i for i, c in enumerate(columns_shown) if columns[c].kind == Kind.TEXT)
     sentences = tuple(i for i in names if columns_shown[i] in _SENTENCES)
     keys = tuple(i for i, c in enumerate(columns_shown) if c in _KEYS)
@@ -374,7 +378,7 @@ def report_grids(report: Report, page: Page) -> list[Grid]:
         return [replace(grid, named=grid.named | _rows_named(grid, sentences)) for grid in grids]
     return [
         replace(
-            table_grid(analysis_named(name).title, name, table),
+            table_grid(analysis_named(name).title, name, table, result.device_names),
             table=name,
             lines=tuple(numbered(table.to_pylist())) if name in _IN_SENTENCES else (),
         )

@@ -162,9 +162,10 @@ def _times(value: float | None) -> str:
 def notes(results: Results) -> list[str]:
     """How to read the figures."""
     plan = results.plan
-    skipped = counted(plan.skipped_epochs, "epoch", "epochs").removeprefix("1 ")
-    first = f"without the first {skipped}" if plan.skipped_epochs else "past the warm-up"
-    measured = f"a marked epoch, {first} of each run" if results.per_epoch else "the whole program"
+    skipped = counted(plan.skipped_epochs or 0, "epoch", "epochs").removeprefix("1 ")
+    first = f", without the first {skipped}" if plan.skipped_epochs else ""
+    first = ", past the warm-up" if plan.skipped_epochs is None else first
+    measured = f"a marked epoch{first} of each run" if results.per_epoch else "the whole program"
     lines = [f"Seconds are the time of {measured}; the median over the runs is shown."]
     if plan.baseline:
         values = ", ".join(f"{axis}={value}" for axis, value in plan.baseline.items())

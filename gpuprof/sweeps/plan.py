@@ -26,7 +26,8 @@ class Plan:
         axes: Axis name to its values, as text; a cell is one value of each.
         repeat: Runs per cell that count.
         warmup: Runs per cell before these, which are excluded.
-        skipped_epochs: Epochs at the start of each run, which are excluded.
+        skipped_epochs: Epochs at the start of each run, which are excluded; 0 keeps all, None
+            excludes the warm-up that is found.
         recorder: As in ``gpuprof record --recorder``; ``none`` only times.
         baseline: Values of some axes: what every cell's speed-up is relative to.
         figures: Name to the pattern whose first group is that figure in the program's output;
@@ -42,7 +43,7 @@ class Plan:
     axes: Mapping[str, tuple[str, ...]]
     repeat: int = 1
     warmup: int = 0
-    skipped_epochs: int = 0
+    skipped_epochs: int | None = None
     recorder: str = "auto"
     baseline: Mapping[str, str] = field(default_factory=dict)
     figures: Mapping[str, str] = field(default_factory=dict)
@@ -56,7 +57,7 @@ class Plan:
             raise UsageError(msg, "Give one: gpuprof sweep --grid batch=64,128 -- train.py {batch}")
         for name, least in (("repeat", 1), ("warmup", 0), ("skipped_epochs", 0)):
             count = getattr(self, name)
-            if count < least:
+            if count is not None and count < least:
                 msg = f"{name} must be at least {least}, not {count}"
                 raise UsageError(msg)
         for name, values in self.axes.items():

@@ -4,7 +4,8 @@ name = "placements"                 # of the folder under gpuprof-sweeps
 command = ["scripts/deepconn.py", "--placement", "{placement}", "--batch-size", "{batch}"]
 repeat = 3
 warmup = 1                          # runs of each cell that do not count
-skipped_epochs = 1                  # epochs at the start of each run that do not count
+skipped_epochs = 1                  # epochs at the start of each run that do not count; 0: all do,
+                                    # no key: all but the warm-up that is found
 recorder = "auto"                   # or "none", which only times
 baseline = { placement = "single" }
 seed = 7                            # of the order of runs

@@ -159,6 +159,22 @@ def test_waiting_for_a_rank_without_a_file_is_not_called_moving_data():
         assert "send fewer bytes" in str(whole.rows("findings"))
 
 
+def test_waiting_for_the_last_rank_without_a_file_is_not_called_moving_data():
+    """No gap between ranks tells that it is absent, but what the files say of their job does."""
+    files = slowing_files(ranks=4)[:3]
+    told = [
+        file.with_table(
+            "runs", BY_NAME["runs"].table([file.table("runs").to_pylist()[0] | {"world_size": 4}])
+        )
+        for file in files
+    ]
+    for all_known, absent in zip(ways(files, "findings"), ways(told, "findings"), strict=True):
+        assert "moves data" in str(all_known.rows("findings"))
+        assert "moves data" not in str(absent.rows("findings"))
+        assert "add the recording of rank 3" in str(absent.rows("findings")).lower()
+        assert "No file has rank 3; the job has 4 ranks." in absent.notes
+
+
 def test_a_group_that_has_more_ranks_than_files_is_not_complete():
     kernels = [
         {

@@ -140,7 +140,9 @@ def test_notes_of_files_that_differ_in_numbers_alone_are_one():
 
     notes = [note for note in job_report(files, ["totals"]).notes if "lost" in note]
 
-    assert notes == ["3 events were lost. (In 3 of 3 files, with other numbers.)"]
+    assert notes == [
+        "3 events were lost (in 3 of 3 files, with other numbers: rank0, rank1, rank2)."
+    ]
 
 
 def test_partial_results_are_arrow_tables_alone():

@@ -9,6 +9,7 @@ from jobs.joint import alike, exact, job_report
 from gpuprof.analyses import analysis_named
 from gpuprof.readers import read_profile
 from gpuprof.readers.merged_ranks import joined
+from gpuprof.reports import report
 
 ARCHIVE = CORPUS / "kineto" / "param_dlrm_8rank_kineto.tar.gz"
 
@@ -24,12 +25,22 @@ def eight_ranks(tmp_path_factory):
 
 
 def test_eight_ranks_of_a_recommender_answer_as_their_joined_recording(eight_ranks):
-    report, recording = job_report(eight_ranks), joined(eight_ranks)
+    result, recording = job_report(eight_ranks), joined(eight_ranks)
 
     for name in exact():
         analysis = analysis_named(name)
         if not analysis.missing(recording):
-            assert alike(report.tables[name], analysis.run(recording)), name
-    (line,) = report.tables["bottom_line"].to_pylist()
+            assert alike(result.tables[name], analysis.run(recording)), name
+    (line,) = result.tables["bottom_line"].to_pylist()
     assert "median of 8 devices" in line["bottom_line"]
     assert "Rank 7 makes the others wait" in line["bottom_line"]
+
+
+def test_without_the_last_of_eight_ranks_nothing_is_called_moving_data(eight_ranks):
+    (whole,) = [file for file in eight_ranks if file.table("runs")["rank"].to_pylist() == [7]]
+    files = [file for file in eight_ranks if file is not whole]
+
+    for result in (job_report(files, ["findings"]), report(joined(files), ["findings"])):
+        assert "moves data" not in str(result.rows("findings"))
+        assert "No file has rank 7; the job has 8 ranks." in result.notes
+    assert "moves data" in str(job_report(eight_ranks, ["findings"]).rows("findings"))

@@ -8,27 +8,33 @@ Perfetto. Faults are kept in ``fuzz-found/``: what ends in any way but with a me
 that no recording can hold.
 """
 
+# ruff: noqa: I001 - `fuzz` says first where all others lie
 import json
 import os
 import random
+import re
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-import cupti_folder
 import fuzz
+import cupti_folder
 import structures
+import test_data_set
 import test_nvprof_text
 from cupti_folder import EPOCH_NS
 from nsys_export import KERNEL, MEMCPY, export, kernel, memcpy
 
 import gpuprof
-from gpuprof import reports
+from recordings import copy, trace
+from gpuprof import reports, schema
 from gpuprof.analyses import ANALYSES, LONG, analysis_named
 from gpuprof.archive import pack
 from gpuprof.errors import GpuprofError
 from gpuprof.manifest import MONITOR, Manifest, finish_manifest
+from gpuprof.readers import inputs
+from gpuprof.readers.gpuprof import write_data_set
 from gpuprof.readers.gpuprof.write_gpuprof_file import write
 from gpuprof.render import renderer_named
 from gpuprof.render.contract import Page
@@ -36,6 +42,19 @@ from gpuprof.render.exporters import EXPORTERS
 from gpuprof.render.output import Output
 
 LARGEST = 1_500_000
+LONGEST_MESSAGE = 1_500
+# Words of libraries, which say nothing to the user.
+FOREIGN = re.compile(
+    r"TProtocol|thrift|DuckDB|(?:Binder|Catalog|Conversion|Input|INTERNAL) Error", re.IGNORECASE
+)
+# What Markdown makes of it is a mail, a link or a formula.
+ACTIVE = re.compile(r"@(?=\w)|(?<!<span>)\$|(?<![A-Za-z0-9])https?:(?=/)")
+# Not those of the schema, which is what is tried.
+BOUNDS = {
+    "device_id": (0, 2**15), "src_device_id": (0, 2**15), "dst_device_id": (0, 2**15),
+    "peer_device_id": (0, 2**15), "registers_per_thread": (0, 2**16), "epoch": (0, 2**62),
+    "rank": (0, 2**62), **{f"grid_{axis}": (0, 2**31) for axis in "xyz"},
+}  # fmt: skip
 NAMES = [*ANALYSES, *LONG]
 
 
@@ -59,10 +78,39 @@ def _folders():
         copies = [cupti_folder.at(30, 40, bytes=64, copy_kind=1, src_kind=1, dst_kind=3)]
         folders.append(cupti_folder.write(folder / "cupti", kernels=rows, memcpys=copies))
         folders.append(_run(folder / "run"))
+        folders.append(_data_set(folder))
+        write(_of_all_tables(), folder / "tables.gpuprof")
         pack(folder / "run", Output(folder / "run.zip"))
-        archives = [folder / "run.zip", *fuzz.ROOT.glob("sample_logs/**/*.gpuprof")]
+        archives = [
+            folder / "run.zip",
+            folder / "tables.gpuprof",
+            *fuzz.ROOT.glob("sample_logs/**/*.gpuprof"),
+        ]
         packed = {path.name: {path.name: path.read_bytes()} for path in archives}
         return packed | {path.name: _files(path) for path in folders}
+
+
+def _data_set(folder):
+    """Two ranks of a job as `gpuprof convert` writes them into a folder."""
+    (folder / "ranks").mkdir()
+    test_data_set.hosts(folder / "ranks")
+    (folder / "set").mkdir()
+    write_data_set.write(gpuprof.read_profile(folder / "ranks"), folder / "set")
+    return folder / "set"
+
+
+def _of_all_tables():
+    """A recording that has a row in each table."""
+    of_type = {schema.INT: 1, schema.FLOAT: 0.5, schema.TEXT: "a", schema.FLAG: True}
+    known = {"end_ns": 9, "source": "cuda", "activity_kind": "kernel", "section": "gpu"}
+    profile = trace(
+        kernels=[{"start_ns": 0, "end_ns": 9, "name": "k"}], memcpys=[copy("HtoD", 0, 5)]
+    )
+    for table in schema.TABLES:
+        if not profile.has(table.name):
+            row = {name: known.get(name, of_type[c.dtype]) for name, c in table.columns.items()}
+            profile = profile.with_table(table.name, table.table([row]))
+    return profile
 
 
 def _run(folder):
@@ -102,7 +150,12 @@ def _written(files, folder):
     for name, content in files.items():
         path = folder / "recording" / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
+        if content == structures.LOOP:
+            path.symlink_to(path.name)
+        elif content == structures.PIPE:
+            os.mkfifo(path)
+        else:
+            path.write_bytes(content)
     (path, *siblings) = (folder / "recording").iterdir()
     return path.parent if siblings or path.is_dir() else path
 
@@ -121,11 +174,14 @@ def try_one(_, files):
         except GpuprofError as error:
             message = error.message
     assert "\n" not in message, message
+    assert len(message) <= LONGEST_MESSAGE, message
+    assert not FOREIGN.search(message), message
     return None
 
 
 def _use(profile, folder):
-    tables = {table: profile.table(table).num_rows for table in profile.sources}
+    tables = {table: _rows(profile, table) for table in profile.sources}
+    assert (profile.origin.epoch_ns or 0) >= 0, profile.origin.epoch_ns
     report = reports.report(profile, NAMES)
     for name, table in report.tables.items():
         if table is not None:
@@ -133,7 +189,8 @@ def _use(profile, folder):
             # A slice of a recording may last as long as any two of its activities are apart.
             assert fault is None or "13 days" in fault, f"{name}: {fault}"
     for renderer in ("terminal", "markdown", "csv", "json"):
-        renderer_named(renderer).report(report, Page())
+        text = renderer_named(renderer).report(report, Page())
+        assert renderer != "markdown" or not ACTIVE.search(text), ACTIVE.search(text)
     path = folder / "converted.gpuprof"
     write(profile, path)
     again = _readable(path)
@@ -143,6 +200,16 @@ def _use(profile, folder):
         with (folder / "trace").open("wb") as file:
             exporter.write(profile, file)
     return profile.origin.reader
+
+
+def _rows(profile, name):
+    """How many rows a table has, whose values a recording can hold."""
+    table = profile.table(name)
+    for column in BOUNDS.keys() & {*table.column_names}:
+        least, end = BOUNDS[column]
+        beyond = [n for n in table[column].to_pylist() if n is not None and not least <= n < end]
+        assert not beyond, f"{name}: {column} {beyond[0]}"
+    return table.num_rows
 
 
 def _readable(path):
@@ -163,6 +230,7 @@ def main():
         if not options.names or any(part in name for part in options.names)
     }
     trials, end = fuzz.Trials(try_one), time.monotonic() + options.seconds
+    inputs.WRITER_WAIT_S = 0.1
     os.environ["GPUPROF_CACHE"] = str(fuzz.FOUND / "cache")
     while time.monotonic() < end:
         name = rng.choice([*chosen])

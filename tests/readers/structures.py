@@ -21,19 +21,22 @@ import pyarrow as pa
 from pyarrow import parquet
 
 INTEGERS = (
-    -1, 0, 1, 2, 255, -(2**31), 2**31, 2**32 - 1, 2**53 + 1, 2**62, -(2**62), 2**63 - 1, -(2**63),
-    2**63, 2**64 - 1, 2**64, 10**24,
+    -1, -2, -(2**15), 0, 1, 2, 255, -(2**31), 2**31, 2**32 - 1, 2**53 + 1, 2**62, -(2**62),
+    2**63 - 1, -(2**63), 2**63, 2**64 - 1, 2**64, 10**24,
 )  # fmt: skip
 FLOATS = (0.5, -0.5, -0.0, 1.5e-320, 1e308, math.nan, math.inf, -math.inf, 2.0**63, 1e300)
 TEXTS = (
     "", " ", "0", "-1", "1.5", "abc", "null", "nan", "true", "12 ns", "0x1f", "1,000", "99" * 12,
     "\0", "\x1b]0;title\x07", "\u202etxt", "|`*_", "</script><b>", "=1+1", "-1+1", "@x", "../../x",
     "/dev/zero", "x" * 5000, "\N{SNOWMAN}" * 40, "line\nline", "\ufeff", "'\"\\;--",
+    "$x$", "https://example.org/x", "x" * 100_000,
 )  # fmt: skip
 EMPTY = (None, True, False)
 TREES = ([], {}, [1], ["a"], {"a": 1}, [[]], [None], {"": {}}, [{}], [-1, "b", 0.5])
 NESTING = 10_000
 
+# Contents that stand for what is no file; `fuzz_structure` makes it.
+LOOP, PIPE = b"a link to itself", b"a pipe that nobody writes into"
 SQLITE = b"SQLite format 3\0"
 _NUMBER = re.compile(rb"-?\d[\d.,]*(?:[eE][-+]?\d+)?")
 _DECLARED = ("INTEGER", "TEXT", "REAL", "BLOB", "NUMERIC", "", "BOOLEAN", "DATE", "DECIMAL(20,5)")
@@ -58,6 +61,8 @@ def changed_files(files, rng):
     """The files of a recording, by their paths in its folder, with one change."""
     names = sorted(files)
     name = rng.choice(names)
+    if rng.random() < 0.01:
+        return {**files, name: rng.choice((LOOP, PIPE))}
     if len(names) > 1 and rng.random() < 0.1:
         without = {n: content for n, content in files.items() if n != name}
         source = rng.choice(sorted(without))
@@ -249,7 +254,7 @@ def _filled(column, rng):
         values[rng.randrange(len(values))] = new
     else:
         values = [new] * len(values)
-    for kind in (column.type, pa.uint64(), pa.float64(), pa.string()):
+    for kind in (column.type, pa.int64(), pa.uint64(), pa.float64(), pa.string()):
         with suppress(pa.ArrowException, OverflowError):
             return pa.array(values, kind)
     with suppress(pa.ArrowException, OverflowError):
@@ -258,6 +263,12 @@ def _filled(column, rng):
 
 
 def _parquet(content, rng):
+    """A file with another table, or with other bytes in a page or in what describes the pages."""
+    if rng.random() < 0.25:
+        damaged = bytearray(content)
+        for _ in range(rng.randint(1, 3)):
+            damaged[rng.randrange(len(damaged))] ^= rng.randrange(1, 256)
+        return bytes(damaged)
     out = io.BytesIO()
     parquet.write_table(table(parquet.read_table(io.BytesIO(content)), rng), out)
     return out.getvalue()

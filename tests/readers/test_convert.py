@@ -65,7 +65,7 @@ ORIGINS = st.builds(
     tool=ANY_TEXT,
     tool_version=st.none() | ANY_TEXT,
     command=st.none() | ANY_TEXT,
-    epoch_ns=st.none() | st.integers(-schema.LARGEST, schema.LARGEST),
+    epoch_ns=st.none() | st.integers(0, schema.LARGEST),
     start_resolution_ns=st.integers(1, schema.LARGEST),
     warnings=st.lists(ANY_TEXT, max_size=2).map(tuple),
 )

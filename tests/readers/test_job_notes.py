@@ -14,7 +14,7 @@ HOUR_NS = 3_600 * 10**9
 def job(*ranks, **of_all):
     """Files of these ranks, each of a process of its own."""
     return [
-        FileOfJob(f"rank{rank}.{place}", rank, "nsys 2025.1", 0, place)._replace(**of_all)
+        FileOfJob(f"rank{rank}.{place}", rank, None, "nsys 2025.1", 0, place)._replace(**of_all)
         for place, rank in enumerate(ranks)
     ]
 
@@ -131,3 +131,17 @@ def test_a_joined_recording_names_what_is_odd(tmp_path):
         "No file has rank 2; the job has ranks up to 3.",
         "Rank 3 has 2 files of different processes (c.json, d.json): some may be of another run.",
     )
+
+
+@pytest.mark.parametrize(
+    ("ranks", "note"),
+    [
+        ((0, 1, 2), ["No file has rank 3; the job has 4 ranks."]),
+        ((1,), ["No file has ranks 0 and 2 to 3; the job has 4 ranks."]),
+        ((0, 1, 2, 3), []),
+        # Its size is of something else.
+        ((0, 1, 3, 4), ["No file has rank 2; the job has ranks up to 4."]),
+    ],
+)
+def test_the_size_of_a_job_tells_which_ranks_have_no_file(ranks, note):
+    assert job_notes(job(*ranks, world_size=4)) == note

@@ -40,6 +40,7 @@ NAMES = {
     "lines": "one\u2028two\nthree\rfour",
     "pipe": "a|b`c`*d*_e_[f](g)<b>h</b>",
     "page": "</script><script>alert(1)</script><!-- --> ]]>",
+    "links": "@octocat $x$ `$y$` https://example.org/x www.x.org _ftp://x a@b.c #12 ~~d~~",
     "entity": "&lt;b&gt; &amp; \"'",
 }
 # What steers a terminal, ends a line for it, or turns the direction of the text around it.
@@ -149,6 +150,7 @@ def test_json_gives_names_as_they_are(name):
 def test_markdown_keeps_its_columns_and_shows_names_as_they_are(render):
     columns = None
     for line in render("markdown").split("\n"):
+        line = line.replace("<!-- -->", "").replace("<span>$</span>", "")  # noqa: PLW2901 - ours
         if line.startswith("<details>"):  # HTML, up to the next empty line.
             assert html.escape(html.unescape(line[18:-10])) == line[18:-10]
             continue
@@ -157,6 +159,18 @@ def test_markdown_keeps_its_columns_and_shows_names_as_they_are(render):
         assert bars in {0, columns}, line
         assert not re.search(r"(?<!\\)`", line), line
         assert not re.search(r"(?<!\\)<(?!/?(?:details|summary)>)", line), line
+
+
+# What GitHub links, mails to, or sets as a formula, whether escaped or not.
+ACTIVE = re.compile(r"@\w|#\d|(?<!<span>)\$|(?<![A-Za-z0-9])(?:(?:https?|ftp):/|www\.)")
+
+
+@pytest.mark.parametrize(("form", "made"), [("report", reported), ("comparison", compared)])
+def test_markdown_links_no_name_of_a_recording(form, made):
+    text = getattr(renderer_named("markdown"), form)(made(NAMES["links"]), Page(width=200))
+
+    assert "octocat" in text
+    assert ACTIVE.findall(text) == []
 
 
 class _Elements(HTMLParser):

@@ -15,12 +15,16 @@ from gpuprof.variant_figures import time_of_epochs
 
 PLAN = Plan(("train.py", "{mode}"), {"mode": ("one", "two")}, recorder="none")
 # Tracing takes the first epoch of the first cell half a second.
-EPOCHS = {"one": (0.503, 0.040, 0.041, 0.039, 0.040), "two": (0.060, 0.030, 0.030, 0.030, 0.031)}
+EPOCHS = {"one": (0.503, 0.040, 0.041, 0.039, 0.040), "two": (0.060, 0.030, 0.031, 0.030, 0.032)}
 
 
 @pytest.mark.parametrize(
     ("skipped", "seconds", "set_aside"),
-    [(0, {"one": 0.04, "two": 0.03}, 1), (3, {"one": 0.0395, "two": 0.0305}, 3)],
+    [
+        (None, {"one": 0.04, "two": 0.0305}, 1),
+        (0, {"one": 0.04, "two": 0.031}, 0),
+        (3, {"one": 0.0395, "two": 0.031}, 3),
+    ],
 )
 def test_a_sweep_and_a_comparison_say_the_same_of_a_cell(tmp_path, skipped, seconds, set_aside):
     plan = replace(PLAN, skipped_epochs=skipped)
@@ -38,8 +42,10 @@ def test_a_sweep_and_a_comparison_say_the_same_of_a_cell(tmp_path, skipped, seco
         for row in compared.figures.to_pylist()
         if row["metric"] == "seconds_per_epoch"
     } == pytest.approx(seconds)
-    (note,) = [note for note in compared.notes if note.startswith("Seconds per epoch")]
-    assert f"{set_aside} epoch{'s' * (set_aside > 1)} of mode=one (503.0 ms" in note
+    notes = [note for note in compared.notes if note.startswith("Seconds per epoch")]
+    assert len(notes) == (set_aside > 0)
+    for note in notes:
+        assert f"{set_aside} epoch{'s' * (set_aside > 1)} of mode=one (503.0 ms" in note
 
 
 def _write(place, mode):
@@ -67,7 +73,11 @@ def _write(place, mode):
     ],
 )
 def test_of_few_epochs_none_is_set_aside_and_unknown_stays_unknown(seconds, expected):
-    assert time_of_epochs(seconds, 0) == expected
+    assert time_of_epochs(seconds, None) == expected
+
+
+def test_no_epoch_is_set_aside_where_none_is_to_be_skipped():
+    assert time_of_epochs([9.0, 2.0, 2.1, 2.0], 0) == (2.05, 0)
 
 
 def test_an_unknown_first_epoch_that_is_skipped_is_no_matter():

@@ -10,7 +10,7 @@ from gpuprof.errors import CorruptFileError, OutputError
 from gpuprof.sweeps.folder import PLAN, open_sweep, working_in
 from gpuprof.sweeps.plan import Plan
 
-SWEEP = Plan(command=("train.py", "{batch}"), axes={"batch": ("64", "128")}, seed=5)
+SWEEP = Plan(("train.py", "{batch}"), {"batch": ("64", "128")}, skipped_epochs=1, seed=5)
 
 
 @pytest.fixture

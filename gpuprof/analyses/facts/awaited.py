@@ -14,6 +14,7 @@ from gpuprof.analyses.facts.pauses import places_of_launches
 from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import Int64s, Intervals, meeting, pairs, union
 from gpuprof.profile import Profile
+from gpuprof.words import Words
 
 # So long before work begins, at most, ends what it waited for; and so long, at most, launched work
 # takes to begin that waits for nothing.
@@ -25,12 +26,7 @@ AWAITED_READS: Final = reads(
     **dict.fromkeys(("kernels", "memcpys", "memsets", "graph_launches"), "stream_id"),
     synchronizations="start_ns process_id stream_id sync_kind src_device_id src_stream_id",
 )
-_WAITS: Final = f"""
-    SELECT start_ns, coalesce(process_id, {UNKNOWN}), stream_id,
-        coalesce(src_device_id, {UNKNOWN}), src_stream_id
-    FROM synchronizations
-    WHERE sync_kind = 'stream_wait' AND stream_id IS NOT NULL AND src_stream_id IS NOT NULL
-    ORDER BY start_ns"""
+_WAITS: Final = ("start_ns", "process_id", "stream_id", "src_device_id", "src_stream_id")
 
 
 def streams_of(profile: Profile) -> Numbers:
@@ -122,7 +118,14 @@ def _recorded_sources(profile: Profile, launch: Int64s) -> Int64s:
     parts = [np.empty((0, 3), np.int64)]
     if not profile.unrestricted.has("synchronizations"):
         return parts[0]
-    start, process, stream, *source = read_columns(profile.unrestricted, _WAITS, 5)
+    kinds = {"sync_kind": Words(["stream_wait"])}
+    *columns, kind = read_columns(
+        profile.unrestricted, "synchronizations", *_WAITS, *kinds, texts=kinds
+    )
+    is_known = (kind == 0) & (columns[2] != UNKNOWN) & (columns[4] != UNKNOWN)
+    in_order = np.argsort(columns[0], kind="stable")
+    chosen = in_order[is_known[in_order]]
+    start, process, stream, *source = (column[chosen] for column in columns)
     all_launches = launches(profile.unrestricted)
     launch_process, launch_stream = processes_of(all_launches), all_launches.of(streams_of(profile))
     for waits in groups(process, stream):

@@ -24,6 +24,17 @@ class Names(NamedTuple):
     numbers: list[int]
     names: list[str]
 
+    @property
+    def distinct(self) -> list[str]:
+        """The different names, `UNNAMED` first, perhaps with others of the file."""
+        return [*dict.fromkeys([UNNAMED, *self.names])]
+
+    @property
+    def places(self) -> "ByNumber":
+        """The place of each name among the different ones, by its number."""
+        place = {name: place for place, name in enumerate(self.distinct)}
+        return self.values(place.__getitem__, place[UNNAMED])
+
     def values(self, of: Callable[[str], int], missing: int) -> "ByNumber":
         """What depends on the name, by its number."""
         # Recordings of many ranks number the same names for each of them.
@@ -40,7 +51,7 @@ def names_by_number(profile: Profile, table: str) -> Names:
 
 def distinct_names(profile: Profile, table: str) -> list[str]:
     """The different names of kernels or API calls, perhaps with others of the file."""
-    return [*dict.fromkeys(names_by_number(profile, table).names)]
+    return names_by_number(profile, table).distinct
 
 
 class ByNumber:

@@ -39,7 +39,7 @@ from gpuprof.analyses.facts.rank_matching import (
 from gpuprof.analyses.facts.timeline import TIMELINE_READS
 from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import Int64s, Intervals, union
-from gpuprof.profile import Profile, absent_ranks
+from gpuprof.profile import Profile
 
 PARTS_READS: Final = reads(TIMELINE_READS, COMMUNICATION_READS)
 
@@ -196,8 +196,8 @@ class _Calls(NamedTuple):
 
 def _collective_parts(profile: Profile) -> CollectiveParts:
     kernels = communication_kernels(profile)
-    lacks_ranks = bool(absent_ranks(part.rank for part in profile.parts))
-    return parts_of(kernels, on_compute_streams(profile, kernels), lacks_ranks=lacks_ranks)
+    is_same_stream = on_compute_streams(profile, kernels)
+    return parts_of(kernels, is_same_stream, lacks_ranks=bool(profile.absent_ranks))
 
 
 def parts_of(

@@ -1,20 +1,21 @@
 """Communication kernels, such as those of NCCL, as arrays, with what is known of their messages."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from gpuprof.analyses.contract import reads
-from gpuprof.analyses.facts.by_number import distinct_names, names_by_number
-from gpuprof.analyses.facts.groups import Numbers
+from gpuprof.analyses.facts.by_number import ByNumber, Names, names_by_number
+from gpuprof.analyses.facts.groups import Numbers, first_of, groups
 from gpuprof.analyses.facts.growing import columns_of, read_columns
 from gpuprof.cuda import is_communication
 from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import Int64s
 from gpuprof.profile import Profile
+from gpuprof.words import Words
 
 COMMUNICATION_READS: Final = reads(
     kernels="start_ns end_ns device_id stream_id process_id name name_id"
@@ -80,25 +81,10 @@ def collective_of(kernel_name: str) -> tuple[str, str | None]:
     return collective[1] if collective else kernel_name, data_type[1] if data_type else None
 
 
-_NO_MESSAGE: Final = -1
-_NO_KIND: Final = -1
-# Sizes of one collective and group, numbered alike in both queries.
-_SAME_MESSAGE: Final = "collective, data_type, message_bytes, group_size, process_group"
-_MESSAGES: Final = f"""
-    SELECT *, dense_rank() OVER (ORDER BY {_SAME_MESSAGE}) - 1 AS message FROM (
-        SELECT start_ns, end_ns, device_id, process_id, collective, data_type, group_size,
-            process_group, greatest(bytes_in, bytes_out) AS message_bytes
-        FROM unrestricted.collectives)"""
-_KERNELS: Final = f"""
-    SELECT k.start_ns, k.end_ns, coalesce(k.device_id, {UNKNOWN})::SMALLINT AS device,
-        coalesce(k.stream_id, {UNKNOWN}) AS stream, k.kind::INTEGER AS kind,
-        coalesce(m.message, {_NO_MESSAGE}) AS message
-    FROM (SELECT start_ns, end_ns, device_id, stream_id, process_id,
-        CASE name {{cases}} END AS kind FROM kernels WHERE is_communication) k
-    LEFT JOIN (SELECT DISTINCT ON (start_ns, end_ns, device_id, process_id) * FROM ({_MESSAGES})) m
-    ON m.start_ns = k.start_ns AND m.end_ns = k.end_ns
-        AND m.device_id IS NOT DISTINCT FROM k.device_id
-        AND m.process_id IS NOT DISTINCT FROM k.process_id"""
+# No message is known, or no collective.
+_NONE: Final = -1
+_PLACE: Final = ("start_ns", "end_ns", "device_id", "process_id")
+_WORDS: Final = ("collective", "data_type", "process_group")
 
 
 def communication_kernels(profile: Profile) -> CommunicationKernels:
@@ -107,61 +93,66 @@ def communication_kernels(profile: Profile) -> CommunicationKernels:
 
 
 def _communication_kernels(profile: Profile) -> CommunicationKernels:
-    kernels = _names(profile) if profile.has("kernels") else []
-    if not kernels:
+    names = names_by_number(profile, "kernels") if profile.has("kernels") else Names([], [])
+    kind_of = {n: Collective(*collective_of(n)) for n in names.names if is_communication(n)}
+    if not kind_of:
         none = np.empty(0, np.int64)
         return CommunicationKernels(none, none, none, none, none, ())
-    kinds = [Collective(*collective_of(name)) for name in kernels]
-    number = {kind: index for index, kind in enumerate(sorted(set(kinds), key=str))}
-    kind_of = {name: number[kind] for name, kind in zip(kernels, kinds, strict=True)}
-    is_told = profile.unrestricted.has("collectives")
-    if is_told:
-        *columns, kind, message = read_columns(profile, _sql(kind_of), 6)
-    else:
-        *columns, kind = columns_of(_of_kinds(profile, kind_of), 5)
-        message = np.full(len(kind), _NO_MESSAGE)
-    messages = (
-        profile.query(f"SELECT DISTINCT message, {_SAME_MESSAGE} FROM ({_MESSAGES})").to_pylist()
-        if is_told
-        else []
-    )
-    by_message = {row.pop("message"): Collective(**row) for row in messages}
-    ordered = list(number)
+    kinds = sorted({*kind_of.values()}, key=str)
+    number = {name: kinds.index(kind) for name, kind in kind_of.items()}
+    parts = _of_kinds(profile, names.values(lambda name: number.get(name, _NONE), _NONE))
+    start, end, device, process, stream, kind = columns_of(parts, 6)
+    messages, message = _messages(profile, [start, end, device, process])
     # One number for each pair: of single numbers the different ones are found faster.
-    messages_told = int(message.max(initial=_NO_MESSAGE)) + 1 - _NO_MESSAGE
-    code = kind.astype(np.int64) * messages_told + message - _NO_MESSAGE
+    code = kind.astype(np.int64) * (len(messages) + 1) + message - _NONE
     codes, member = np.unique(code, return_inverse=True)
+    pairs = (divmod(pair, len(messages) + 1) for pair in codes.tolist())
     collectives = tuple(
-        _described(ordered[of_name], by_message.get(of_message + _NO_MESSAGE))
-        for of_name, of_message in (divmod(pair, messages_told) for pair in codes.tolist())
+        _described(kinds[of_name], messages[of_message + _NONE] if of_message else None)
+        for of_name, of_message in pairs
     )
-    start, end, device, stream = columns
     return CommunicationKernels(start, end, device, stream, member.reshape(-1), collectives)
 
 
-def _names(profile: Profile) -> list[str]:
-    """The names of all communication kernels."""
-    # Among all names of a file are environments: words with zero bytes, which SQL has none of.
-    names = distinct_names(profile, "kernels")
-    return sorted(name for name in names if is_communication(name) and "\0" not in name)
-
-
-def _sql(kind_of: Mapping[str, int]) -> str:
-    """SQL: start, end, device, stream, kind and message of the kernels of each name."""
-    cases = " ".join(
-        f"WHEN '{name.replace(chr(39), chr(39) * 2)}' THEN {kind}" for name, kind in kind_of.items()
-    )
-    return _KERNELS.format(cases=cases)
-
-
-def _of_kinds(profile: Profile, kind_of: Mapping[str, int]) -> Iterator[list[Any]]:
-    """Start, end, device, stream and kind of the kernels of each name, in pieces."""
-    kinds = names_by_number(profile, "kernels").values(lambda n: kind_of.get(n, _NO_KIND), _NO_KIND)
-    columns = ("start_ns", "end_ns", "device_id", "stream_id", "name_id")
-    for *part, name_id in profile.integers("kernels", *columns):
+def _of_kinds(profile: Profile, kinds: ByNumber) -> Iterator[list[Any]]:
+    """Start, end, device, process, stream and kind of communication kernels, in pieces."""
+    for *part, name_id in profile.integers("kernels", *_PLACE, "stream_id", "name_id"):
         kind = kinds.of(name_id)
-        rows = np.flatnonzero(kind != _NO_KIND)
+        rows = np.flatnonzero(kind != _NONE)
         yield [column[rows] for column in (*part, kind)]
+
+
+def _messages(profile: Profile, place: Sequence[Numbers]) -> tuple[list[Collective], Int64s]:
+    """The different collectives that the framework told, and which of them each kernel is.
+
+    Args:
+        profile: The whole recording is read.
+        place: Start, end, device and process of each kernel.
+    """
+    if not profile.unrestricted.has("collectives"):
+        return [], np.full(len(place[0]), _NONE)
+    words = {name: Words() for name in _WORDS}
+    columns = (*_PLACE, "group_size", "bytes_in", "bytes_out", *_WORDS)
+    *told, group_size, bytes_in, bytes_out, collective, data_type, group = read_columns(
+        profile.unrestricted, "collectives", *columns, texts=words
+    )
+    size = np.maximum(bytes_in, bytes_out)
+    names, types, group_names = (words[name].words for name in _WORDS)
+    message, messages = np.empty(len(size), np.int64), list[Collective]()
+    for rows in groups(collective, data_type, size, group_size, group):
+        message[rows], row = len(messages), rows[0]
+        sizes = (int(column[row]) for column in (size, group_size))
+        message_bytes, ranks = (None if number == UNKNOWN else number for number in sizes)
+        words_of = str(names[collective[row]]), types[data_type[row]]
+        messages.append(Collective(*words_of, message_bytes, ranks, group_names[group[row]]))
+    # What the framework told comes before the kernels that run at the same time and place.
+    together = [*map(np.concatenate, zip(told, place, strict=True))]
+    ordered = np.lexsort(together)
+    first = first_of(ordered, *together)
+    origin = np.empty(len(ordered), np.int64)
+    origin[ordered] = np.repeat(ordered[first], np.diff(first, append=len(ordered)))
+    of_kernels = np.minimum(origin[len(size) :], len(size))
+    return messages, np.append(message, _NONE)[of_kernels]
 
 
 def _described(by_name: Collective, by_framework: Collective | None) -> Collective:

@@ -1,6 +1,6 @@
 """The rows of ``memcpys`` as arrays: each copy, and each half of a staged one."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Final, NamedTuple
 
@@ -12,7 +12,7 @@ from gpuprof.analyses.facts.calls import pieces
 from gpuprof.analyses.facts.groups import Numbers
 from gpuprof.analyses.facts.growing import columns_of
 from gpuprof.cuda import HOST_MEMCPY_KINDS, PEER_MEMCPY_KINDS
-from gpuprof.facts import DEVICE_COPY_KINDS, FROM_HOST_KINDS, HOST, TO_HOST_KINDS, UNKNOWN
+from gpuprof.facts import DEVICE_COPY_KINDS, FROM_HOST_KINDS, HOST, TO_HOST_KINDS, UNKNOWN, movement
 from gpuprof.intervals import Int64s
 from gpuprof.profile import Profile
 from gpuprof.readers.common.compact_columns import narrowed
@@ -129,6 +129,24 @@ def copy_words(profile: Profile) -> CopyWords:
     return profile.once(_read)[1]
 
 
+def movements(copies: CopyRows, kinds: Sequence[str | None], of: Callable[[str], int]) -> Numbers:
+    """The number of the movement of each copy, see `facts.movement`.
+
+    Args:
+        copies: The copies.
+        kinds: Their kinds by number, see `CopyWords`.
+        of: The number of a movement.
+    """
+    numbers = [
+        of(movement(kind or _NO_WORD, is_staged=is_staged, is_peer=is_peer))
+        for kind in kinds
+        for is_staged in (False, True)
+        for is_peer in (False, True)
+    ]
+    of_kinds = np.array(numbers, np.int8).reshape(-1, 2, 2)
+    return of_kinds[copies.kind, copies.is_staged, copies.is_peer]
+
+
 def _read(profile: Profile) -> tuple[CopyRows, CopyWords]:
     if not profile.has("memcpys"):
         rows = CopyRows(*np.empty((len(CopyRows._fields), 0), np.int64))
@@ -176,9 +194,9 @@ def _as_recorded(profile: Profile) -> tuple[CopyRows, CopyWords] | None:
     for part in parts:
         *columns, kind, src, dst = (values.filled for values in part)
         numbers = [kinds.of(kind), *(of.of(v) for of, v in zip(memory, (src, dst), strict=True))]
-        is_half = _among(numbers[0], of_kind, {"HtoD", "DtoH"})
+        is_half = among(numbers[0], of_kind, {"HtoD", "DtoH"})
         for of, number in zip(of_memory, numbers[1:], strict=True):
-            is_half &= _among(number, of.words, {STAGED_MEMORY})
+            is_half &= among(number, of.words, {STAGED_MEMORY})
         if is_half.any():
             return None
         rows.append(_with_facts(columns, numbers, of_kind, np.zeros(len(kind), bool)))
@@ -194,7 +212,7 @@ def _by_number(meanings: Mapping[int, str], words: Words) -> ByNumber:
     return ByNumber([*places], [*places.values()], words.place(_NO_WORD))
 
 
-def _among(
+def among(
     numbers: Numbers, words: Sequence[str | None], some: AbstractSet[str]
 ) -> npt.NDArray[np.bool_]:
     """Whether the word of each number is one of some."""
@@ -220,7 +238,7 @@ def _with_facts(
     device, src, dst = (values.astype(np.int16) for values in devices)
 
     def is_of(some: AbstractSet[str]) -> npt.NDArray[np.bool_]:
-        return _among(numbers[0], kinds, some)
+        return among(numbers[0], kinds, some)
 
     from_host, to_host = is_of(FROM_HOST_KINDS) & ~is_staged, is_of(TO_HOST_KINDS) & ~is_staged
     crosses = (src != dst) & (src != UNKNOWN) & (dst != UNKNOWN)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuprof import machine
-from gpuprof.analyses.facts.by_number import UNNAMED, names_by_number
+from gpuprof.analyses.facts.by_number import names_by_number
 from gpuprof.native import arrays
 from gpuprof.profile import Profile
 from gpuprof.readers.common.compact_columns import narrowed
@@ -107,26 +107,23 @@ def durations_by_name(profile: Profile, table: str) -> Iterator[tuple[str, Durat
 def _named_groups(profile: Profile, table: str) -> tuple[list[str], Iterator[Durations]]:
     """All names of a table, and the durations of each in their order."""
     names, parts = _named_parts(profile, table)
-    return names, _by_group([*parts], len(names))
+    return names, by_group([*parts], len(names))
 
 
 def _named_parts(
     profile: Profile, table: str
 ) -> tuple[list[str], Iterator[tuple[Durations, Durations]]]:
     """All names of a table; in pieces, the durations of its rows and the name of each by place."""
-    numbered_names = names_by_number(profile, table)
-    names = {
-        name: place for place, name in enumerate(dict.fromkeys([UNNAMED, *numbered_names.names]))
-    }
-    place = numbered_names.values(names.__getitem__, names[UNNAMED])
+    names = names_by_number(profile, table)
+    place = names.places
     parts = (
         (narrowed(end - start), place.of(name_id))
         for start, end, name_id in profile.integers(table, "start_ns", "end_ns", "name_id")
     )
-    return [*names], parts
+    return names.distinct, parts
 
 
-def _by_group(parts: list[tuple[Durations, Durations]], groups: int) -> Iterator[Durations]:
+def by_group(parts: list[tuple[Durations, Durations]], groups: int) -> Iterator[Durations]:
     """The durations of each group."""
     if not parts:
         return

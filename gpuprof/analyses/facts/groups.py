@@ -24,8 +24,14 @@ def numbered(values: Numbers) -> Numbers:
 def groups(*columns: Numbers) -> list[Int64s]:
     """Indices of rows with the same values, which keep their order; the groups by these values."""
     order = np.lexsort([numbered(column) for column in reversed(columns)])
-    is_first = np.zeros(max(len(order) - 1, 0), bool)
+    return np.split(order, first_of(order, *columns)[1:]) if len(order) else []
+
+
+def first_of(ordered: Int64s, *columns: Numbers) -> Int64s:
+    """Where each group of rows begins that are alike in some columns, by which they are ordered."""
+    is_first = np.zeros(len(ordered), bool)
+    is_first[:1] = True
     for column in columns:
-        ordered = column[order]
-        is_first |= ordered[1:] != ordered[:-1]
-    return [rows for rows in np.split(order, np.flatnonzero(is_first) + 1) if len(rows)]
+        values = column[ordered]
+        is_first[1:] |= values[1:] != values[:-1]
+    return np.flatnonzero(is_first)

@@ -1,19 +1,24 @@
 """Columns of integers that come in pieces, gathered as arrays."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from gpuprof.analyses.facts.groups import Numbers
 from gpuprof.profile import Profile
+from gpuprof.stored import NO_TEXTS
+from gpuprof.words import Words
 
 _MOST_EXPECTED: Final = 1 << 28
 
 
-def read_columns(profile: Profile, sql: str, columns: int) -> list[Any]:
-    """The columns of a query, all integers and never null, as arrays."""
-    return columns_of(profile.arrays(sql), columns)
+def read_columns(
+    profile: Profile, table: str, *names: str, texts: Mapping[str, Words] = NO_TEXTS
+) -> list[Any]:
+    """Columns of a table as arrays; nulls are `UNKNOWN`, words what ``texts`` numbers them."""
+    parts = profile.stored_columns(table, *names, texts=texts) or ()
+    return columns_of(([values.filled for values in part] for part in parts), len(names))
 
 
 def columns_of(parts: Iterable[Sequence[Any]], columns: int) -> list[Any]:

@@ -80,24 +80,22 @@ def histogram_rows(values: npt.NDArray[Any]) -> dict[str, npt.NDArray[Any]]:
     }
 
 
-def histogram_table(key: str, groups: Iterable[tuple[str, npt.NDArray[Any]]]) -> pa.Table:
-    """Histograms of some values by name, in a column ``key`` and those of `HISTOGRAM`."""
-    names, parts = [], []
-    for name, values in groups:
-        names.append(name)
+def histogram_table(
+    keys: Sequence[str], groups: Iterable[tuple[Sequence[str | None], npt.NDArray[Any]]]
+) -> pa.Table:
+    """Histograms of some values by words, in columns ``keys`` and those of `HISTOGRAM`."""
+    words, parts = [], []
+    for of_group, values in groups:
+        words.append(of_group)
         parts.append(histogram_rows(values))
-    lengths = [len(part["value"]) for part in parts]
-    codes = pa.array(np.repeat(np.arange(len(parts), dtype=np.int32), lengths))
-    columns = {key: pa.DictionaryArray.from_arrays(codes, pa.array(names, pa.string()))}
+    codes = pa.array(np.repeat(np.arange(len(parts)), [len(part["value"]) for part in parts]))
+    columns = {
+        key: pa.array(column, pa.string()).dictionary_encode().take(codes)
+        for key, column in zip(keys, [*zip(*words, strict=True)] or [()] * len(keys), strict=True)
+    }
     for name, none in _NOTHING.items():
         columns[name] = pa.array(np.concatenate([none, *(part[name] for part in parts)]))
     return pa.table(columns)
-
-
-def counted_values(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """Histograms of values that a query counted: ``value``, ``calls`` and what tells groups."""
-    rows = rows.append_column("is_rounded", pa.array(np.zeros(rows.num_rows, bool)))
-    return combined(rows, keys)
 
 
 def combined(table: pa.Table, keys: Sequence[str]) -> pa.Table:

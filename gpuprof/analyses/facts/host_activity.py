@@ -17,7 +17,7 @@ from gpuprof.intervals import Int64s, Intervals, union
 from gpuprof.profile import Profile
 
 _PLACE: Final = ("start_ns", "end_ns", "process_id")
-HOST_READS: Final = reads(LAUNCH_READS, api_calls="start_ns end_ns name_id is_waiting")
+HOST_READS: Final = reads(LAUNCH_READS, api_calls="start_ns end_ns name name_id")
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,8 @@ from gpuprof.analyses.merge import JobStates
 from gpuprof.profile import Profile
 from gpuprof.units import capital, listed
 
-_DEVICE: Final = re.compile(r"\b([Dd])evice (\d+)\b")
+# A device by its number in the job, with the rank that some put before it; not what `own` says.
+_DEVICE: Final = re.compile(r"(?<!'s )\b(?:[Rr]ank \d+, )?([Dd])evice (\d+)\b(?! of )")
 
 
 class DeviceNames(NamedTuple):
@@ -23,19 +24,23 @@ class DeviceNames(NamedTuple):
         ranks: The rank of each device that has one.
         hosts: The host of each device, where those of several hosts are known.
         own: What each device is called that has another number in its own file:
-            ``rank 3's device 0``.
+            ``rank 3's device 0``, or ``device 0 of a.json`` where no rank is known.
     """
 
     ranks: Mapping[int | None, int]
     hosts: Mapping[int | None, str]
     own: Mapping[int, str]
 
+    def called(self, device: int | None) -> str:
+        """A device for people; null for one of unknown number."""
+        return "unknown device" if device is None else self.in_text(f"device {device}")
+
     def in_text(self, text: str) -> str:
         """A text with what devices are called in place of their numbers in the job."""
 
         def called(match: re.Match[str]) -> str:
             name = self.own.get(int(match[2]), match[0])
-            return capital(name) if match[1] == "D" else name
+            return capital(name) if match[0][0].isupper() else name
 
         return _DEVICE.sub(called, text)
 
@@ -55,6 +60,8 @@ class DeviceNames(NamedTuple):
         ranked = [device for device in devices if device in self.ranks]
         first = {self.ranks.get(device, device): device for device in reversed(ranked or devices)}
         numbers = [*reversed(first)][:most]
+        if not ranked and self.own:
+            return listed([*map(self.called, numbers)])
         noun = ("rank" if ranked else "device") + ("" if len(numbers) == 1 else "s")
         hosts = [self.hosts.get(first[number]) if has_hosts else None for number in numbers]
         if len({*hosts}) == 1:
@@ -91,9 +98,11 @@ def _of_devices(devices: pa.Table, files: Iterable[tuple[int | None, str | None]
     rows = devices.to_pylist()
     ranks = {row["device_id"]: row["rank"] for row in rows if row["rank"] is not None}
     own = {
-        row["device_id"]: f"rank {row['rank']}'s device {row['own_device_id']}"
+        row["device_id"]: f"device {row['own_device_id']} of {row['file']}"
+        if row["rank"] is None
+        else f"rank {row['rank']}'s device {row['own_device_id']}"
         for row in rows
-        if None not in (row["rank"], row["own_device_id"])
+        if row["own_device_id"] is not None and (row["rank"], row["file"]) != (None, None)
     }
     return DeviceNames(ranks, _hosts(ranks, files), own)
 

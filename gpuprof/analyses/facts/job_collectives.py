@@ -7,6 +7,8 @@ stream, so that the calls of all ranks can still be matched.
 
 from collections.abc import Iterator, Mapping
 from functools import cache
+from itertools import groupby, islice
+from operator import itemgetter
 from typing import Any, Final
 
 import numpy as np
@@ -32,6 +34,7 @@ from gpuprof.analyses.facts.last_ranks import (
     WORK,
     CollectiveRecord,
     instants_of,
+    kernel_sums,
     sums_by_name,
 )
 from gpuprof.analyses.facts.rank_matching import Communicator
@@ -39,7 +42,7 @@ from gpuprof.analyses.facts.timeline import COMPUTE, timelines
 from gpuprof.analyses.merge import JobStates, State
 from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import Int64s, covered_within
-from gpuprof.profile import Profile, absent_ranks
+from gpuprof.profile import Profile
 from gpuprof.schema import FLAG, INT, TEXT, Column, Schema, instant_column
 
 # Of each stream of a file.
@@ -140,14 +143,12 @@ def _kernels(profile: Profile) -> pa.Table:
     # Where nothing communicates nobody asks for them.
     if not len(communication_kernels(profile)):
         return KERNELS.empty()
-    return KERNELS.conform(
-        profile.query(f"""
-        SELECT device_id, name, count(*) AS calls, sum(end_ns - start_ns)::BIGINT AS total_ns
-        FROM kernels WHERE NOT is_communication GROUP BY device_id, name
-        QUALIFY row_number() OVER (PARTITION BY device_id ORDER BY total_ns DESC, name)
-            <= {_MOST_KERNELS}
-        ORDER BY device_id, total_ns DESC, name""")
+    rows = sorted(
+        kernel_sums(profile),
+        key=lambda row: (row["device_id"] is None, row["device_id"], -row["total_ns"], row["name"]),
     )
+    by_device = groupby(rows, itemgetter("device_id"))
+    return KERNELS.table([row for _, of in by_device for row in islice(of, _MOST_KERNELS)])
 
 
 COLLECTIVE_CALLS: Final = State(CALLS, _calls)
@@ -160,7 +161,7 @@ def collective_record_of_job(job: JobStates) -> CollectiveRecord:
     parts = parts_of(
         _communication(table),
         table["is_same_stream"].to_numpy(),
-        lacks_ranks=bool(absent_ranks(rank for rank, _ in job.hosts)),
+        lacks_ranks=bool(job.absent_ranks),
     )
     before = {cause: table[column].to_numpy() for cause, column in _CAUSES.items()}
     hidden_ns = table["hidden_ns"].to_numpy()

@@ -7,12 +7,15 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from gpuprof.analyses.contract import reads
+from gpuprof.analyses.facts.by_number import names_by_number
+from gpuprof.analyses.facts.calls import Pairs
 from gpuprof.analyses.facts.collective_parts import (
     PARTS_READS,
     RANKS,
     CollectiveParts,
     collective_parts,
 )
+from gpuprof.analyses.facts.durations import by_group, total
 from gpuprof.analyses.facts.hosts import DeviceNames, names_of
 from gpuprof.analyses.facts.rank_matching import Communicator
 from gpuprof.analyses.facts.timeline import (
@@ -24,8 +27,11 @@ from gpuprof.analyses.facts.timeline import (
     DeviceTimeline,
     timelines,
 )
+from gpuprof.cuda import is_communication
+from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import NOTHING, Int64s, Intervals, covered_within, together
 from gpuprof.profile import Profile
+from gpuprof.readers.common.compact_columns import narrowed
 
 LAST_READS: Final = reads(PARTS_READS, TIMELINE_READS, kernels="name")
 # What delays a rank: its device idled, as its host was late; it computed, the same kernels taking
@@ -152,7 +158,7 @@ def _collective_record(profile: Profile) -> CollectiveRecord:
         parts,
         names_of(profile),
         since_last_call,
-        lambda devices: _kernel_sums(profile, devices),
+        lambda devices: sums_by_name(profile.once(kernel_sums), devices),
         hidden,
     )
 
@@ -258,13 +264,26 @@ def instants_of(line: DeviceTimeline, cause: str) -> Intervals:
     return together([line.exposed[layer] for layer in _LAYERS[cause]])
 
 
-def _kernel_sums(profile: Profile, devices: tuple[int, ...]) -> Mapping[str, Int64s]:
-    listed = ", ".join(map(str, devices))
-    rows = profile.unrestricted.query(
-        "SELECT name, device_id, count(*) AS calls, sum(end_ns - start_ns)::BIGINT AS total_ns"
-        f" FROM kernels WHERE NOT is_communication AND device_id IN ({listed}) GROUP BY ALL"
-    )
-    return sums_by_name(rows.to_pylist(), devices)
+def kernel_sums(profile: Profile) -> list[dict[str, Any]]:
+    """Calls and time of each device's kernels of each name, but for those of communication."""
+    names, pairs = names_by_number(profile, "kernels"), Pairs()
+    texts, places = names.distinct, names.places
+    columns = ("start_ns", "end_ns", "device_id", "name_id")
+    parts = [
+        (narrowed(end - start), pairs.learn(device, places.of(name_id)))
+        for start, end, device, name_id in profile.integers("kernels", *columns)
+    ]
+    rows = zip(pairs.values.T.tolist(), by_group(parts, len(pairs)), strict=True)
+    return [
+        {
+            "device_id": None if device == UNKNOWN else device,
+            "name": texts[place],
+            "calls": len(durations),
+            "total_ns": total(durations),
+        }
+        for (device, place), durations in rows
+        if not is_communication(texts[place])
+    ]
 
 
 def sums_by_name(
@@ -284,11 +303,11 @@ def _compute(names: Mapping[str, Int64s], column: int, longer_ns: int) -> Delay:
     """Whether the same kernels take longer on a rank, or there are more of them."""
     slower: dict[str, tuple[float, float]] = {}
     more: dict[str, tuple[float, float]] = {}
-    for name, (calls, total) in names.items():
-        other_ranks = np.delete(calls, column), np.delete(total, column)
+    for name, (calls, total_ns) in names.items():
+        other_ranks = np.delete(calls, column), np.delete(total_ns, column)
         if not calls[column]:
             continue
-        usual_calls, mean = float(np.median(other_ranks[0])), total[column] / calls[column]
+        usual_calls, mean = float(np.median(other_ranks[0])), total_ns[column] / calls[column]
         if other_ranks[0].all():
             usual = float(np.median(other_ranks[1] / other_ranks[0]))
             slower[name] = float(calls[column] * (mean - usual)), mean / usual if usual else 1.0

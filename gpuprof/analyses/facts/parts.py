@@ -1,13 +1,17 @@
 """Which part of a recording to look at: from words of a user to a `Selection`."""
 
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Final
 
+import numpy as np
+
 from gpuprof.errors import EmptyRecordingError, MissingTableError, UsageError
+from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import intersection, single
 from gpuprof.profile import Profile
 from gpuprof.schema import BY_NAME, NVTX_RANGES
-from gpuprof.selection import Selection
+from gpuprof.selection import ENDS, Selection
 from gpuprof.units import format_ns
 
 _FIRST: Final = -(2**62)
@@ -128,16 +132,14 @@ def part_of(profile: Profile, part: RecordingPart, *, is_kept_whole: bool = Fals
 
 def _check_device(profile: Profile, device_id: int) -> None:
     """See that a device is in the recording: a mistyped one would have done nothing."""
-    ends = {"memcpys": "unnest([device_id, src_device_id, dst_device_id])"}
-    tables = filter(profile.has, _OF_DEVICES)
-    ids = [f"SELECT {ends.get(table, 'device_id')} AS id FROM {table}" for table in tables]
-    for sql in ids:
-        if profile.query(f"SELECT 1 AS found FROM ({sql}) WHERE id = {device_id} LIMIT 1").num_rows:
-            return
-    union_of_ids = " UNION ".join(ids) or "SELECT NULL AS id"
-    named = f"SELECT id FROM ({union_of_ids}) WHERE id IS NOT NULL ORDER BY id"
-    rows = profile.query(named).to_pylist()
-    devices = ", ".join(str(row["id"]) for row in rows)
+    ids: set[int] = set()
+    for table in filter(profile.has, _OF_DEVICES):
+        ends = ENDS if table == "memcpys" else ENDS[:1]
+        for column in chain.from_iterable(profile.integers(table, *ends)):
+            ids.update(np.unique(column).tolist())
+            if device_id in ids:
+                return
+    devices = ", ".join(map(str, sorted(ids - {UNKNOWN})))
     msg = f"no device {device_id} is in {profile.origin.source}"
     raise UsageError(msg, f"Devices: {devices}." if devices else "It names no device.")
 
@@ -150,23 +152,24 @@ def _runs(part: Profile, names: list[str]) -> bool:
     if not windows:
         return False
     first, last = windows[0][0], windows[-1][1]
-    within = f"start_ns < {last} AND (end_ns > {first} OR start_ns >= {first})"
-    selects = (f"SELECT 1 AS found FROM {name} WHERE {within} LIMIT 1" for name in names)
-    return any(part.unrestricted.query(sql).num_rows for sql in selects)
+    return any(
+        ((start < last) & ((end > first) | (start >= first))).any()
+        for name in names
+        for start, end in part.unrestricted.integers(name, "start_ns", "end_ns")
+    )
 
 
 def _starts(part: Profile, names: list[str]) -> bool:
     """Whether anything but a range starts in the windows."""
-    selects = (f"SELECT 1 AS found FROM {name} LIMIT 1" for name in names if name != _RANGES)
-    return any(part.query(sql).num_rows for sql in selects)
+    events = (name for name in names if name != _RANGES)
+    return any(len(start) for name in events for (start,) in part.integers(name, "start_ns"))
 
 
 def _extent(profile: Profile, names: list[str]) -> str:
     """Between which times that which a recording holds starts, as a hint."""
-    selects = " UNION ALL ".join(f"SELECT start_ns FROM {name}" for name in names)
-    (row,) = profile.query(
-        f"SELECT min(start_ns) AS first, max(start_ns) AS last FROM ({selects})"
-    ).to_pylist()
-    if row["first"] is None:
+    columns = [start for name in names for (start,) in profile.integers(name, "start_ns")]
+    starts = [time for start in columns if len(start) for time in (start.min(), start.max())]
+    if not starts:
         return "It holds nothing that has a time."
-    return f"Its activities start between {format_ns(row['first'])} and {format_ns(row['last'])}."
+    first, last = (format_ns(int(time)) for time in (min(starts), max(starts)))
+    return f"Its activities start between {first} and {last}."

@@ -38,9 +38,7 @@ from gpuprof.errors import UsageError
 from gpuprof.intervals import NOTHING, Int64s, Intervals, covered_within, union
 from gpuprof.profile import Profile
 
-PHASE_READS: Final = reads(
-    STEP_READS, TIMELINE_READS, kernels="start_ns device_id name_id name_hash"
-)
+PHASE_READS: Final = reads(STEP_READS, TIMELINE_READS, kernels="start_ns device_id name_id")
 # What a step is to its phase. `UNUSUAL` are those of another kind, too few for a phase of their
 # own, and those that end with the pause between two phases.
 SAMPLE, WARM_UP, CUT, UNUSUAL = range(4)

@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuprof.analyses.contract import reads
+from gpuprof.analyses.facts.by_number import names_by_number
 from gpuprof.analyses.facts.calls import distinct
-from gpuprof.analyses.facts.growing import read_columns
+from gpuprof.analyses.facts.growing import columns_of
 from gpuprof.analyses.facts.launches import Launches, launches
 from gpuprof.analyses.facts.nesting import without_nested
 from gpuprof.analyses.facts.nvtx import (
@@ -21,13 +22,12 @@ from gpuprof.analyses.facts.nvtx import (
     named_parts,
 )
 from gpuprof.analyses.facts.range_windows import launched_nothing, ranges_meant
+from gpuprof.cuda import is_communication
 from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import NOTHING, Int64s, Intervals, difference, union
 from gpuprof.profile import Profile
 
-STEP_READS: Final = reads(
-    RANGE_READS, kernels="start_ns end_ns device_id stream_id name name_hash is_communication"
-)
+STEP_READS: Final = reads(RANGE_READS, kernels="start_ns end_ns device_id stream_id name name_id")
 FROM_RANGES: Final = "ranges"
 DETECTED: Final = "detected"
 
@@ -184,22 +184,21 @@ def _detected(profile: Profile) -> Iterator[StepWindows]:
     """
     if not profile.has("kernels"):
         return
-    device, start, end, name, stream, communicates = read_columns(
-        profile,
-        f"SELECT coalesce(device_id, {UNKNOWN})::SMALLINT, start_ns, end_ns,"
-        f" coalesce(name_hash, 0), coalesce(stream_id, {UNKNOWN}),"
-        " coalesce(is_communication, false)::TINYINT FROM kernels",
-        6,
-    )
+    names = names_by_number(profile, "kernels")
+    texts = ["unnamed kernel", *names.distinct[1:]]
+    places, communicates = names.places, names.values(is_communication, 0)
+    columns = ("start_ns", "end_ns", "device_id", "stream_id", "name_id")
+    start, end, device, stream, name_id = columns_of(profile.integers("kernels", *columns), 5)
+    name, is_computing = places.of(name_id), communicates.of(name_id) == 0
     for number in np.unique(device).tolist():
         rows = np.flatnonzero(device == number)
-        time = (end - start)[rows] * (1 - communicates[rows])
+        time = (end - start)[rows] * is_computing[rows]
         rows = rows[stream[rows] == _busiest(stream[rows], time)]
         rows = rows[np.argsort(start[rows], kind="stable")]
         opening = opening_kernels(name[rows], start[rows], end[rows])
         if opening is not None:
             begun = start[rows][opening]
-            text = _kernel_name(profile, int(name[rows][opening[0]]))
+            text = texts[name[rows][opening[0]]]
             last = end[rows][opening[-1] : opening[-1] + int(np.median(np.diff(opening)))].max()
             yield StepWindows(None, (number,), text, DETECTED, begun, np.append(begun[1:], last))
 
@@ -207,11 +206,6 @@ def _detected(profile: Profile) -> Iterator[StepWindows]:
 def _busiest(stream: Int64s, time: Int64s) -> int:
     streams, number = np.unique(stream, return_inverse=True)
     return int(streams[np.bincount(number, time).argmax()])
-
-
-def _kernel_name(profile: Profile, name_hash: int) -> str:
-    names = profile.query(f"SELECT name FROM kernels WHERE name_hash = {name_hash} LIMIT 1")
-    return str(names.column(0)[0].as_py()) if names.num_rows else "unnamed kernel"
 
 
 def opening_kernels(name: Int64s, start: Int64s, end: Int64s) -> Int64s | None:

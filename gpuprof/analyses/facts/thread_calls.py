@@ -1,18 +1,19 @@
 """What threads were in at some instants: calls and ranges of a thread as disjoint stretches."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
-from gpuprof.analyses.facts.by_number import names_by_number
+from gpuprof.analyses.facts.by_number import UNNAMED, names_by_number
+from gpuprof.analyses.facts.calls import Pairs
 from gpuprof.analyses.facts.groups import Numbers, groups
 from gpuprof.analyses.facts.host_clock import host_clock
 from gpuprof.analyses.facts.nvtx import NO_RANGE, Ranges, open_at
-from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import Int64s, Intervals, meeting
 from gpuprof.profile import Profile
+from gpuprof.words import Words
 
 Thread = tuple[int, int]
 _PLACE: Final = ("start_ns", "end_ns", "process_id", "thread_id")
@@ -60,50 +61,58 @@ def _disjoint(ordered: Stretches, *, is_outermost: bool) -> Stretches:
 NO_STRETCHES: Final = Stretches(*(np.empty(0, np.int64) for _ in range(3)))
 
 
+def api_calls(profile: Profile, label: Callable[[str], int]) -> Iterator[list[Any]]:
+    """Start, end, process, thread and, by its name, the label of each API call, in pieces."""
+    names = names_by_number(profile, "api_calls")
+    labels = names.values(label, label(UNNAMED))
+    for *place, number in profile.integers("api_calls", *_PLACE, "name_id"):
+        yield [*place, labels.of(number)]
+
+
+def library_calls(
+    profile: Profile, labels: Mapping[str, Callable[[str], int]]
+) -> Iterator[list[Any]]:
+    """The same of ``host_calls``: the label of a name by library; those of others are left out."""
+    if not profile.has("host_calls"):
+        return
+    texts, pairs, numbers = {"library": Words(labels), "name": Words()}, Pairs(), list[int]()
+    for part in profile.stored_columns("host_calls", *_PLACE, *texts, texts=texts) or ():
+        *place, library, name = (values.filled for values in part)
+        rows = np.flatnonzero(library < len(labels))
+        number = pairs.learn(library[rows], name[rows])
+        libraries, names = (words.words for words in texts.values())
+        for by, of in pairs.values.T[len(numbers) :].tolist():
+            numbers.append(labels[str(libraries[by])](str(names[of])))
+        yield [*(column[rows] for column in place), np.array(numbers, np.int64)[number]]
+
+
 def calls_within(
-    profile: Profile,
-    table: str,
-    instants: Intervals,
-    label: Callable[[str], int],
-    where: str = "",
+    profile: Profile, instants: Intervals, calls: Iterable[Sequence[Any]]
 ) -> dict[Thread, Stretches]:
     """The calls of each thread that cover any of some instants of devices, in any order.
 
     Args:
-        profile: The whole recording is read.
-        table: A table of calls.
-        instants: The instants, on the clock of the devices, as are the calls' times.
-        label: What calls of a name are, by number.
-        where: SQL: which calls; empty for all.
+        profile: The whole recording.
+        instants: The instants, on the clock of the devices, as are the times that are returned.
+        calls: As from `api_calls` or `library_calls`.
     """
-    parts = [[np.empty(0, np.int64)] * 5]
-    clock = host_clock(profile)
-    for *times, process, thread, names in _rows(profile.unrestricted, table, label, where):
+    parts, clock = [[np.empty(0, np.int64)] * 5], host_clock(profile)
+    for *times, process, thread, labels in calls:
         place = [*(clock.on_devices(column, process) for column in times), process, thread]
         covering = meeting(Intervals(*place[:2]), instants)
-        parts.append([column[covering] for column in (*place, names)])
-    start, end, process, thread, labels = (
+        parts.append([column[covering] for column in (*place, labels)])
+    start, end, process, thread, label = (
         np.concatenate(column) for column in zip(*parts, strict=True)
     )
-    calls = Stretches(start, end, labels)
-    return {(int(process[r[0]]), int(thread[r[0]])): calls.take(r) for r in groups(process, thread)}
+    within = Stretches(start, end, label)
+    return {
+        (int(process[r[0]]), int(thread[r[0]])): within.take(r) for r in groups(process, thread)
+    }
 
 
-def _rows(
-    profile: Profile, table: str, label: Callable[[str], int], where: str
-) -> Iterator[list[Any]]:
-    """Start, end, process, thread and label of all calls, in pieces."""
-    if not where:
-        names = names_by_number(profile, table)
-        labels = names.values(label, label("unknown"))
-        for *place, number in profile.integers(table, *_PLACE, "name_id"):
-            yield [*place, labels.of(number)]
-        return
-    place_columns = ", ".join(f"coalesce({column}, {UNKNOWN})" for column in _PLACE)
-    for batch in profile.batches(f"SELECT {place_columns}, name FROM {table} {where}"):
-        words = batch.columns[4].dictionary_encode()
-        labels_of = np.array([label(name) for name in words.dictionary.to_pylist()], np.int64)
-        yield [*map(np.from_dlpack, batch.columns[:4]), labels_of[np.from_dlpack(words.indices)]]
+def labelled(calls: Mapping[Thread, Stretches], numbers: Sequence[int]) -> dict[Thread, Stretches]:
+    """Those of each thread that have one of some labels."""
+    return {thread: of.take(np.isin(of.label, numbers)) for thread, of in calls.items()}
 
 
 def ranges_within(

@@ -44,7 +44,7 @@ SHORT_NS: Final = 10_000
 
 TIMELINE_READS: Final = reads(
     COPY_READS,
-    kernels="start_ns end_ns device_id name_id is_communication",
+    kernels="start_ns end_ns device_id name name_id",
     graph_launches="start_ns end_ns device_id",
     memsets="start_ns end_ns device_id",
 )
@@ -172,13 +172,11 @@ def _far_ends(profile: Profile) -> tuple[int, ...]:
         if timeline.device_id is not None
         and not any(len(timeline.busy[layer]) for layer in LAYERS if layer != TRANSFER)
     ]
-    sql = "SELECT 1 AS found FROM {1} WHERE coalesce(device_id, {0}) = {0} LIMIT 1"
-    tables = [table for table in _TABLES if profile.has(table)]
-    return tuple(
-        device
-        for device in idle
-        if not any(profile.query(sql.format(device, table)).num_rows for table in tables)
-    )
+    tables = _TABLES if idle else ()
+    for table in filter(profile.has, tables):
+        for (ran,) in profile.integers(table, "device_id"):
+            idle = [device for device in idle if not np.isin(ran, (device, UNKNOWN)).any()]
+    return tuple(idle)
 
 
 def slice_borders(devices: Sequence[DeviceTimeline], slices: int) -> Int64s:

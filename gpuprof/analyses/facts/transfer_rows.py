@@ -15,7 +15,7 @@ from gpuprof.analyses.facts.copy_rows import (
     copy_words,
 )
 from gpuprof.analyses.facts.durations import total
-from gpuprof.analyses.facts.groups import Numbers
+from gpuprof.analyses.facts.groups import Numbers, first_of
 from gpuprof.facts import HOST, UNKNOWN
 from gpuprof.intervals import Int64s
 from gpuprof.profile import Profile
@@ -141,11 +141,11 @@ def _joined(halves: CopyRows, words: CopyWords) -> TransferRows:
     """Staged copies: the k-th half to the host and the k-th half from the host of one launch."""
     keys = halves.process, halves.correlation
     ordered = np.lexsort([halves.start_ns, halves.is_counted, *reversed(keys)])
-    first = _first_of(ordered, *keys, halves.is_counted)
+    first = first_of(ordered, *keys, halves.is_counted)
     nth = np.empty(len(ordered), np.int64)
     nth[ordered] = np.arange(len(ordered)) - np.repeat(first, np.diff(first, append=len(ordered)))
     ordered = np.lexsort([nth, *reversed(keys)])
-    first = _first_of(ordered, *keys, nth)
+    first = first_of(ordered, *keys, nth)
 
     def of(column: npt.NDArray[Any], function: np.ufunc) -> npt.NDArray[Any]:
         reduced: npt.NDArray[Any] = function.reduceat(column[ordered], first)
@@ -170,12 +170,3 @@ def _joined(halves: CopyRows, words: CopyWords) -> TransferRows:
         halves.correlation[ordered[first]],
         of(halves.is_counted, np.maximum),
     )
-
-
-def _first_of(ordered: Int64s, *columns: Numbers) -> Int64s:
-    """Where each group of rows begins that are alike in some columns, by which they are ordered."""
-    is_first = np.zeros(len(ordered), bool)
-    is_first[:1] = True
-    for column in columns:
-        is_first[1:] |= np.diff(column[ordered]) != 0
-    return np.flatnonzero(is_first)

@@ -9,7 +9,7 @@ import pyarrow as pa
 from gpuprof.analyses.contract import Analysis, reads
 from gpuprof.analyses.facts.last_ranks import collective_record
 from gpuprof.analyses.facts.step_times import mean_beside
-from gpuprof.analyses.facts.timeline import COMMUNICATION, LAYERS
+from gpuprof.analyses.facts.timeline import COMMUNICATION, LAYERS, TRANSFER
 from gpuprof.analyses.findings.contract import Finding, Scope
 from gpuprof.analyses.findings.costliest_kernels import costliest_kernels
 from gpuprof.analyses.findings.findings import ANALYSIS as FINDINGS
@@ -27,12 +27,14 @@ from gpuprof.analyses.findings.scopes import scopes
 from gpuprof.analyses.findings.set_up import copies_outside, set_up_of
 from gpuprof.analyses.findings.summary_line import summary_line
 from gpuprof.analyses.findings.tensor_line import tensor_line
+from gpuprof.analyses.findings.transfers import exposed_by_route
 from gpuprof.analyses.merge import JobStates, Merge, State
 from gpuprof.analyses.time.ranks import ANALYSIS as RANKS
 from gpuprof.analyses.time.ranks import ranks
 from gpuprof.analyses.time.steps import steps
 from gpuprof.analyses.totals.activity_summary import SUM_READS
-from gpuprof.intervals import covered_within
+from gpuprof.facts import HOST
+from gpuprof.intervals import covered_within, together
 from gpuprof.profile import Profile
 from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
 from gpuprof.units import counted, say_ns, say_share
@@ -160,8 +162,12 @@ def _figures(profile: Profile, scope: Scope) -> dict[str, Any]:
     shares = [time / total if total else 0.0 for time in times]
     costs = findings_of_scopes(profile).get(scope, ())
     between, with_host = (_sum(costs, causes) for causes in (BETWEEN_DEVICES, WITH_HOST))
-    # Costs are medians, and shares means: collectives cost no less than the share that is said.
+    # Costs are medians, and shares means: moving data costs no less than the shares that are said.
     between = max(between, round(shares[COMMUNICATION] * scope.step_ns))
+    if between + with_host < round((shares[COMMUNICATION] + shares[TRANSFER]) * scope.step_ns):
+        of_peers, of_host = (ns / total for ns in _exposed_copies_ns(scope))
+        between = max(between, round((shares[COMMUNICATION] + of_peers) * scope.step_ns))
+        with_host = max(with_host, round(of_host * scope.step_ns))
     set_up_ns = 0 if scope.has_steps else set_up_of(profile, scope.device).length
     set_up_share = min(set_up_ns / total, 1 - sum(shares)) if total else 0.0
     return {
@@ -176,6 +182,18 @@ def _figures(profile: Profile, scope: Scope) -> dict[str, Any]:
         "between_devices_ns": between,
         "with_host_ns": with_host,
     }
+
+
+def _exposed_copies_ns(scope: Scope) -> tuple[int, int]:
+    """How long a device waits in all steps for copies between devices, and with the host."""
+    exposed = exposed_by_route(scope)
+    of_host = [times for route, times in exposed.items() if HOST in {route.src, route.dst}]
+    of_peers = [times for route, times in exposed.items() if HOST not in {route.src, route.dst}]
+    peers_ns, host_ns = (
+        int(covered_within(together(times), scope.start_ns, scope.end_ns).sum())
+        for times in (of_peers, of_host)
+    )
+    return peers_ns, host_ns
 
 
 def _sum(costs: Sequence[Finding], causes: set[str]) -> int:

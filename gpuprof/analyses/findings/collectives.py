@@ -17,7 +17,6 @@ from gpuprof.analyses.facts.timeline import COMMUNICATION
 from gpuprof.analyses.findings.contract import Finding, Scope
 from gpuprof.analyses.transfers.collective_waits import say_delay
 from gpuprof.intervals import Intervals, difference, intersection, together
-from gpuprof.profile import absent_ranks
 from gpuprof.units import counted, say_ns, say_share
 
 READS: Final = reads(PARTS_READS, LAST_READS)
@@ -95,9 +94,7 @@ def _transfer(scope: Scope, exposed: Intervals, times: PartTimes) -> Finding:
             exposed,
             ("overlap", "run collectives on a stream of their own", ""),
         )
-    phrase, suggestion = words_of_transfer(
-        is_known=is_known, absent=absent_ranks(part.rank for part in scope.profile.parts)
-    )
+    phrase, suggestion = words_of_transfer(is_known=is_known, absent=scope.profile.absent_ranks)
     if calls > _MANY and median_ns < _SHORT_NS:
         number = counted(round(calls), "call", "calls")
         phrase += f" ({number} a step, {say_ns(median_ns)} each)"

@@ -197,10 +197,8 @@ def _causes_of_pieces(profile: Profile) -> Numbers:
     is_draining = np.searchsorted(drained, start) < np.searchsorted(drained, end, side="right")
     is_draining &= causes == _NAMES.index(_SYNCHRONISING)
     causes[(causes == _NAMES.index(_SYNCHRONISING)) & ~is_draining] = _NAMES.index(_HOST_LATE)
-    is_late, of_launch = (
-        causes == _NAMES.index(_HOST_LATE),
-        [k == "launch" for k, _ in pieces.labels],
-    )
+    is_late = causes == _NAMES.index(_HOST_LATE)
+    of_launch = [kind == "launch" for kind, _ in pieces.labels]
     is_launch = np.array(of_launch, bool)[pieces.stretches.label]
     between_ns = np.bincount(pieces.pause, np.where(is_late & ~is_launch, end - start, 0))
     # Programs that launch at once after a call spend 14 to 17 us between the two, Python more than

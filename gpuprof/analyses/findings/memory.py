@@ -15,10 +15,11 @@ from gpuprof.analyses.facts.transfer_rows import PATHS, UVM, paths, transfer_row
 from gpuprof.analyses.findings.contract import Finding, Scope
 from gpuprof.analyses.transfers.peer_matrix import running_on
 from gpuprof.analyses.transfers.transfers import TRANSFER_READS, transfers
-from gpuprof.facts import HOST, UNKNOWN
+from gpuprof.facts import HOST
 from gpuprof.intervals import NOTHING, Int64s, Intervals, intersection, together
 from gpuprof.profile import Profile
 from gpuprof.units import counted, format_bytes, listed, say_ns
+from gpuprof.words import Words
 
 READS: Final = reads(TRANSFER_READS, COPY_READS, page_faults="start_ns processor device_id faults")
 # What a processor does between two faults takes less; longer pauses have other reasons.
@@ -170,10 +171,15 @@ def _faults(scope: Scope) -> str:
 
 
 def _page_faults(profile: Profile) -> list[Int64s]:
-    """Device, start and number (-1 where unknown) of each record of a GPU's page faults."""
-    sql = f"""SELECT coalesce(device_id, {UNKNOWN}), start_ns, coalesce(faults, -1)
-        FROM page_faults WHERE processor = 'gpu'"""
-    return columns_of(profile.arrays(sql) if profile.has("page_faults") else (), 3)
+    """Device, start and number (below 0 where unknown) of each record of a GPU's page faults."""
+    if not profile.has("page_faults"):
+        return columns_of((), 3)
+    processors = Words()
+    columns = ("device_id", "start_ns", "faults", "processor")
+    texts = {"processor": processors}
+    parts = profile.stored_columns("page_faults", *columns, texts=texts) or ()
+    *faults, processor = columns_of(([v.filled for v in part] for part in parts), len(columns))
+    return [column[processor == processors.place("gpu")] for column in faults]
 
 
 def _mean_of_step(scope: Scope, start_ns: Int64s, amount: Int64s) -> float:

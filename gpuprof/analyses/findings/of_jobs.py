@@ -29,7 +29,7 @@ from gpuprof.analyses.time.steps import STEPS_OF_FILE
 from gpuprof.analyses.transfers.collective_waits import say_delay
 from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import Int64s
-from gpuprof.profile import Profile, absent_ranks
+from gpuprof.profile import Profile
 from gpuprof.schema import FLAG, FLOAT, INT, TEXT, Column, Schema, instant_column
 from gpuprof.units import counted, say_ns, say_share
 
@@ -187,9 +187,8 @@ def _with_waiting(job: JobStates, rows: Sequence[Row]) -> Iterator[Row]:
         # What a file alone takes for either is their sum.
         costlier = exposed.setdefault(place, row | {"cost_ns": 0})
         costlier["cost_ns"] += row["cost_ns"]
-    absent = absent_ranks(rank for rank, _ in job.hosts)
     for place, row in exposed.items():
-        yield from _split(row, waiting[place], absent)
+        yield from _split(row, waiting[place], job.absent_ranks)
 
 
 def _split(row: Row, waiting: Waiting, absent: Sequence[int]) -> Iterator[Row]:

@@ -79,7 +79,7 @@ _UNEXPLAINED: Final = {
 }
 # What a recording without kernels may have, and calls that launch kernels.
 _WITHOUT_KERNELS: Final = {"memcpys": "copy", "memsets": "memset"}
-_LAUNCHES: Final = "^(cu|cuda|hip)[A-Za-z]*Launch(Kernel|Cooperative|Graph|Grid|_|$)"
+_LAUNCHES: Final = re.compile(r"(cu|cuda|hip)[A-Za-z]*Launch(Kernel|Cooperative|Graph|Grid|_|$)")
 # What tells phases of one name apart.
 _NUMBER_OF_PHASE: Final = re.compile(r" \(\d+\)$")
 _NOTHING: Final = "no call that was recorded"
@@ -148,9 +148,9 @@ def _truncated(profile: Profile) -> Iterator[Finding]:
     if not devices or not recorded.has("api_calls") or not len(launches(recorded).launch_ns):
         return
     last = int(launches(recorded).launch_ns.max())
-    lost = _launching_calls(recorded, last)
+    lost = _calls_like(recorded, LAUNCHING_CALLS, last)
     if lost < _LEAST_LAUNCHES or lost < _LEAST_SHARE * (
-        calls := _launching_calls(recorded, _FIRST)
+        calls := _calls_like(recorded, LAUNCHING_CALLS)
     ):
         return
     steps = _recorded_steps(recorded)
@@ -167,15 +167,12 @@ def _truncated(profile: Profile) -> Iterator[Finding]:
     )
 
 
-def _is_launching(name: str) -> bool:
-    return LAUNCHING_CALLS.match(name) is not None
-
-
-def _launching_calls(profile: Profile, after_ns: int) -> int:
-    """How many calls that put work onto a device begin after an instant."""
-    launching = names_by_number(profile, "api_calls").values(_is_launching, 0)
+def _calls_like(profile: Profile, pattern: re.Pattern[str], after_ns: int = _FIRST) -> int:
+    """How many calls of some names begin after an instant."""
+    names = names_by_number(profile, "api_calls")
+    is_meant = names.values(lambda name: pattern.match(name) is not None, 0)
     return sum(
-        int(np.count_nonzero(launching.of(number[start > after_ns])))
+        int(np.count_nonzero(is_meant.of(number[start > after_ns])))
         for start, number in profile.integers("api_calls", "start_ns", "name_id")
         if start.max(initial=_FIRST) > after_ns
     )
@@ -216,8 +213,7 @@ def _no_training(profile: Profile) -> Iterator[Finding]:
     most = max(working, key=lambda device: device.kernels.length)
     recorded = {device.device_id for device in timelines(profile)}
     if profile.unrestricted.has("devices"):
-        listed = profile.unrestricted.query("SELECT DISTINCT device_id FROM devices")
-        recorded |= {*listed.column(0).to_pylist()}
+        recorded |= {*profile.unrestricted.table("devices")["device_id"].to_pylist()}
     idle = len(recorded) - len(working)
     idle_devices = f"; {idle} of {counted(len(recorded), 'device', 'devices')} ran no kernel"
     yield Finding(
@@ -244,12 +240,11 @@ def _no_kernels(profile: Profile) -> Iterator[Finding]:
         counted(rows, word, f"{word[:-1]}ies" if word.endswith("y") else f"{word}s")
         for table, word in _WITHOUT_KERNELS.items()
         if recorded.has(table)
-        and (rows := recorded.query(f"SELECT count(*) AS rows FROM {table}")["rows"][0].as_py())
+        and (rows := sum(len(start) for (start,) in recorded.integers(table, "start_ns")))
     ]
     launches_of_kernels = 0
     if recorded.has("api_calls"):
-        sql = f"SELECT count(*) AS calls FROM api_calls WHERE regexp_matches(name, '{_LAUNCHES}')"
-        launches_of_kernels = int(recorded.query(sql)["calls"][0].as_py())
+        launches_of_kernels = _calls_like(recorded, _LAUNCHES)
     suggestion = "see whether the program came to its kernels, and record the part that computes"
     if launches_of_kernels:
         suggestion = (

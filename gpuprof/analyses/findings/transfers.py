@@ -69,15 +69,23 @@ _DIRECTIONS: Final = {True: ("host to device", "src"), False: ("device to host",
 
 def of_scope(scope: Scope) -> Iterator[Finding]:
     """What a device waits for copies in a step, by kind; copies of managed memory are not here."""
-    device = scope.device.device_id
     waits: dict[str, dict[Route, Intervals]] = {}
-    for route, times in transfer_times(scope.profile.unrestricted).items():
-        if device in {route.src, route.dst} and device is not None and route.path != "uvm":
-            exposed = intersection(running_on(times, device, route), scope.device.exposed[TRANSFER])
+    for route, exposed in exposed_by_route(scope).items():
+        if route.path != "uvm":
             waits.setdefault(_kind(route), {})[route] = exposed
     for kind, routes in waits.items():
         if finding := _of_kind(scope, _KINDS[kind], routes):
             yield finding
+
+
+def exposed_by_route(scope: Scope) -> dict[Route, Intervals]:
+    """When a device waits for copies, by their route."""
+    device = scope.device.device_id
+    return {
+        route: intersection(running_on(times, device, route), scope.device.exposed[TRANSFER])
+        for route, times in transfer_times(scope.profile.unrestricted).items()
+        if device in {route.src, route.dst} and device is not None
+    }
 
 
 def _kind(route: Route) -> str:

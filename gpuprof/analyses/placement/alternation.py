@@ -14,7 +14,7 @@ from gpuprof.analyses.facts.nvtx import NO_RANGE, RANGE_READS
 from gpuprof.analyses.facts.timeline import TIMELINE_READS
 from gpuprof.analyses.placement.dataflow import Node, dataflow
 from gpuprof.analyses.placement.misplacements import ALL, turning
-from gpuprof.analyses.transfers.tensor_transfers import names_of
+from gpuprof.analyses.transfers.tensor_transfers import copied_in_every_step, names_of
 from gpuprof.facts import HOST
 from gpuprof.profile import Profile
 from gpuprof.schema import INT, TEXT, Column, Schema
@@ -131,10 +131,8 @@ def _row(copies: Moves, there: str, back: str) -> Row:
 
 def _of_tensors(profile: Profile) -> list[Row]:
     """Parts of a model whose forward pass copies both ways in every step."""
-    rows = profile.query("""
-        SELECT c.* FROM tensor_copies c JOIN functions f ON f.function = c.function AND f.is_step
-        WHERE NOT c.is_control AND c.is_gradient IS false AND c.calls >= f.executions
-        ORDER BY c.bytes DESC""").to_pylist()
+    rows = [row for row, _ in copied_in_every_step(profile) if row["is_gradient"] is False]
+    rows.sort(key=lambda row: -1 if row["bytes"] is None else row["bytes"], reverse=True)
     ways: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
     scope_of = _scopes(profile)
     for row in rows:

@@ -16,10 +16,11 @@ from gpuprof.analyses.prediction.links import Link, fitted, links_named
 from gpuprof.analyses.prediction.recorded import COLLECTIVE, COPY, Flags, Operations, runs
 from gpuprof.analyses.prediction.replay import NEVER, Measured, Weights
 from gpuprof.errors import UsageError
-from gpuprof.facts import HOST, UNKNOWN
+from gpuprof.facts import HOST
 from gpuprof.intervals import Int64s
 from gpuprof.profile import Profile
 from gpuprof.units import say_ns
+from gpuprof.words import Words
 
 # A link at its usual, lowest or highest bandwidth.
 USUAL, SLOW, FAST = range(3)
@@ -576,7 +577,10 @@ def _before_messages(profile: Profile, graph: Graph) -> Flags:
     is_before = np.zeros(len(calls), bool)
     if not profile.unrestricted.has("host_calls"):
         return is_before
-    process, thread, since = read_columns(profile.unrestricted, _MESSAGES, 3)
+    texts = {"library": Words(_MESSAGES)}
+    names = ("process_id", "thread_id", "start_ns", *texts)
+    *columns, library = read_columns(profile.unrestricted, "host_calls", *names, texts=texts)
+    process, thread, since = (column[library < len(_MESSAGES)] for column in columns)
     for low, high in runs(calls.thread):
         on = (process == calls.process[low]) & (thread == calls.thread_id[low])
         when = since[on] + calls.clock.of(int(calls.process[low]))
@@ -585,9 +589,7 @@ def _before_messages(profile: Profile, graph: Graph) -> Flags:
     return is_before
 
 
-_MESSAGES: Final = f"""
-    SELECT coalesce(process_id, {UNKNOWN}), coalesce(thread_id, {UNKNOWN}), start_ns
-    FROM host_calls WHERE library IN ('mpi', 'ucx')"""
+_MESSAGES: Final = ("mpi", "ucx")
 _WAITS: Final = (kinds.SYNCHRONISATION, kinds.SYNCHRONISATION_BY_NAME, kinds.COPY_CALL)
 _WITH_VALUE: Final[dict[str, Callable[[Profile, Changed, str], Changed]]] = {
     "hide": _hide,

@@ -23,14 +23,13 @@ from gpuprof.analyses.prediction.graph import KINDS, PROVENANCES, Graph
 from gpuprof.analyses.prediction.paths import Path, PathPart, named, path, times
 from gpuprof.analyses.prediction.recorded import Flags
 from gpuprof.analyses.prediction.replay import Measured, Replay, replay
-from gpuprof.analyses.transfers.clock_offsets import clock_notes
 from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import Int64s
 from gpuprof.kernel_names import short_names
 from gpuprof.profile import Profile
 from gpuprof.schema import FLOAT, INT, TEXT, Column, Kind, Schema
 from gpuprof.statistics import scaled
-from gpuprof.units import format_signed, say_ns, say_share
+from gpuprof.units import counted, format_signed, say_ns, say_share
 
 PREDICTION: Final = Schema(
     "prediction",
@@ -391,6 +390,11 @@ def _notes(
         )
     if note := host_clock(profile).note():
         yield note
-    yield from clock_notes(profile) if replays.measured.graph.operations.shifts_ns else ()
+    if shifts := replays.measured.graph.operations.shifts_ns:
+        yield (
+            f"The clocks of {counted(len(shifts), 'device', 'devices')} are up to"
+            f" {say_ns(max(map(abs, shifts.values())))} from those of others. Their times were set"
+            " right by the common ends of collectives (gpuprof report --table clock_offsets)."
+        )
     for text, count in replays.measured.graph.doubts.items():
         yield f"{text}: {count:,}; edges that do not fit are left out."

@@ -1,67 +1,57 @@
 """GPU operations and CUDA calls as arrays, each operation with the call that launched it."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from gpuprof.analyses.contract import reads
-from gpuprof.analyses.facts.calls import NOT_FOUND, pair_places
+from gpuprof.analyses.facts.by_number import UNNAMED, names_by_number
+from gpuprof.analyses.facts.calls import NOT_FOUND, distinct, pair_places
 from gpuprof.analyses.facts.collective_parts import PARTS_READS, collective_parts
-from gpuprof.analyses.facts.groups import Numbers, numbered
-from gpuprof.analyses.facts.growing import columns_of
+from gpuprof.analyses.facts.copies import COPY_READS
+from gpuprof.analyses.facts.copy_rows import among, copy_rows, copy_words
+from gpuprof.analyses.facts.groups import Numbers, groups, numbered
+from gpuprof.analyses.facts.growing import columns_of, read_columns
 from gpuprof.analyses.facts.host_activity import HOST_READS
 from gpuprof.analyses.facts.host_clock import HostClock, host_clock
 from gpuprof.analyses.facts.rank_matching import clock_shifts
 from gpuprof.cuda import is_communication, is_waiting
-from gpuprof.facts import HOST, UNKNOWN
+from gpuprof.facts import HOST, UNKNOWN, movement
 from gpuprof.intervals import Int64s
 from gpuprof.profile import Profile
+from gpuprof.words import Words
 
 Flags = npt.NDArray[np.bool_]
 
-_PLACED: Final = "start_ns end_ns process_id device_id context_id stream_id correlation_id"
+_PLACED: Final = (
+    "start_ns", "end_ns", "process_id", "device_id", "context_id", "stream_id", "correlation_id",
+)  # fmt: skip
+_CALLED: Final = (
+    "start_ns", "end_ns", "process_id", "thread_id", "correlation_id",
+)  # fmt: skip
 RECORDED_READS: Final = reads(
     HOST_READS,
     PARTS_READS,
-    kernels=f"{_PLACED} name",
-    memcpys=f"{_PLACED} memcpy_kind src_memory_kind dst_memory_kind path src_device_id"
-    " dst_device_id bytes",
-    memsets=_PLACED,
-    graph_launches=_PLACED,
-    api_calls="start_ns end_ns process_id thread_id correlation_id name",
+    COPY_READS,
+    memcpys="context_id stream_id",
+    api_calls=" ".join((*_CALLED, "name_id")),
+    **dict.fromkeys(("kernels", "memsets", "graph_launches"), " ".join((*_PLACED, "name_id"))),
 )
 # cudaMemcpy_v3020 is cudaMemcpy.
 _VERSION: Final = re.compile(r"(_v\d+)?(_ptsz|_ptds)?$")
 # Kinds of operations.
 KERNEL, COLLECTIVE, COPY, MEMSET = range(4)
 
-_ENDS: Final = f"CASE {{0}} WHEN {HOST} THEN 'host' WHEN {UNKNOWN} THEN '?' ELSE {{0}}::VARCHAR END"
-_SRC: Final = f"coalesce(src, device_id, {UNKNOWN})"
-_DST: Final = f"coalesce(dst, device_id, {UNKNOWN})"
-_COPY_LABEL: Final = f"movement || ' ' || {_ENDS.format(_SRC)} || '->' || {_ENDS.format(_DST)}"
-_OF_COPIES: Final = (
-    f"coalesce(bytes, -1), {_SRC}, {_DST}, is_peer::INT, is_staged::INT,"
-    " ('pageable' IN (src_memory_kind, dst_memory_kind) IS TRUE)::INT"
-)
-_NO_COPY: Final = f"-1, {UNKNOWN}, {UNKNOWN}, 0, 0, 0"
-# Table -> SQL of an operation's label; of its kind; of its bytes, ends, and whether it is a peer
-# copy, half of a staged copy, and a copy of pageable memory.
-_TABLES: Final[Mapping[str, tuple[str, str, str]]] = {
-    "kernels": ("name", str(KERNEL), _NO_COPY),
-    "memcpys": (
-        _COPY_LABEL,
-        str(COPY),
-        _OF_COPIES,
-    ),
-    "memsets": ("'memset'", str(MEMSET), _NO_COPY),
-    "graph_launches": ("'CUDA graph'", str(KERNEL), _NO_COPY),
-}
+# Of tables whose operations are all of one name.
+_NAMED: Final = {"memsets": ("memset", MEMSET), "graph_launches": ("CUDA graph", KERNEL)}
+# Bytes, ends, and whether it is a peer copy, half of a staged copy, and a copy of pageable memory.
+_NO_COPY: Final = (-1, UNKNOWN, UNKNOWN, 0, 0, 0)
+_ENDS: Final = {HOST: "host", UNKNOWN: "?"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,15 +165,15 @@ def recorded(profile: Profile) -> Recorded:
 
 def _recorded(profile: Profile) -> Recorded:
     calls, ids, outer = _read_calls(profile)
-    labels = _Labels()
-    parts = [_read_operations(profile, t, labels) for t in _TABLES if profile.has(t)]
+    words = Words()
+    parts = [*_operations(profile, words)]
     columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
     label, start, end, process, device, context, stream_id, correlation, *copy_columns = (
         columns or [np.empty(0, np.int64)] * 15
     )
     kind, size, src, dst, peer, staged, pageable = copy_columns
-    # Names are told apart here: a query that does is another view, which takes longer to make.
-    is_collective = np.array([is_communication(text) for text in labels.texts], bool)[label]
+    labels = [str(text) for text in words.words]
+    is_collective = np.array([*map(is_communication, labels)], bool)[label]
     kind[is_collective & (kind == KERNEL)] = COLLECTIVE
     streams = np.zeros(len(start), np.int64)
     for column in (process, device, context, stream_id):
@@ -199,7 +189,7 @@ def _recorded(profile: Profile) -> Recorded:
         stream=numbered(streams[order]).astype(np.int64),
         kind=kind[order],
         label=label[order],
-        labels=labels.texts,
+        labels=labels,
         bytes=size[order],
         src=src[order],
         dst=dst[order],
@@ -233,36 +223,56 @@ def _on_one_clock(profile: Profile, o: Operations) -> tuple[Operations, HostCloc
     return replace(o, start_ns=start, end_ns=end, shifts_ns=shifts), HostClock(of_processes)
 
 
-def _read_operations(profile: Profile, table: str, labels: "_Labels") -> list[Any]:
-    label, kind, of_copies = _TABLES[table]
-    ids = (f"coalesce({n}, {UNKNOWN})" for n in _PLACED.split()[2:])
-    sql = f"SELECT {label}, start_ns, end_ns, {', '.join(ids)}, {kind}, {of_copies} FROM {table}"
-    return labels.read(profile, sql, 15)
+def _operations(profile: Profile, words: Words) -> Iterator[list[Int64s]]:
+    """The columns of all operations table by table; labels are places among ``words``."""
+    if profile.has("kernels"):
+        kernels = _named(profile, "kernels", words, _PLACED)
+        yield [*kernels, *_same(len(kernels[0]), KERNEL, *_NO_COPY)]
+    if profile.has("memcpys"):
+        yield _copies(profile, words)
+    for table in filter(profile.has, _NAMED):
+        name, kind = _NAMED[table]
+        rows = read_columns(profile, table, *_PLACED)
+        (label,) = _same(len(rows[0]), words.place(name))
+        yield [label, *(c.astype(np.int64) for c in rows), *_same(len(label), kind, *_NO_COPY)]
 
 
-class _Labels:
-    """Texts, numbered as they come."""
+def _same(rows: int, *values: int) -> list[Int64s]:
+    """So many rows that are alike, in a column for each value."""
+    return [np.full(rows, value, np.int64) for value in values]
 
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
 
-    @property
-    def texts(self) -> list[str]:
-        """The text of each number."""
-        return [*self._numbers]
+def _named(profile: Profile, table: str, words: Words, columns: Sequence[str]) -> list[Int64s]:
+    """The place among ``words`` of the name of each row of a table, and columns of it."""
+    names = names_by_number(profile, table)
+    parts = profile.integers(table, "name_id", *columns)
+    name_id, *rows = columns_of(parts, 1 + len(columns))
+    place, texts = names.places.of(name_id), names.distinct
+    different = distinct(place)
+    numbers = np.array([words.place(texts[number]) for number in different.tolist()], np.int64)
+    return [numbers[np.searchsorted(different, place)], *(c.astype(np.int64) for c in rows)]
 
-    def read(self, profile: Profile, sql: str, columns: int) -> list[Int64s]:
-        """The columns of a query as arrays, the first one of texts as their numbers."""
-        parts = ([self._numbered(b.column(0)), *b.columns[1:]] for b in profile.batches(sql))
-        gathered = columns_of(([np.from_dlpack(c) for c in part] for part in parts), columns)
-        return [column.astype(np.int64) for column in gathered]
 
-    def _numbered(self, column: pa.Array) -> Int64s:
-        coded = column.dictionary_encode(null_encoding="encode")
-        texts = (text or "unnamed" for text in coded.dictionary.to_pylist())
-        numbers = [self._numbers.setdefault(text, len(self._numbers)) for text in texts]
-        number: Int64s = np.array(numbers, np.int64)[np.from_dlpack(coded.indices)]
-        return number
+def _copies(profile: Profile, words: Words) -> list[Int64s]:
+    """The columns of the rows of ``memcpys``."""
+    copies, kinds = copy_rows(profile), copy_words(profile)
+    context, stream = read_columns(profile, "memcpys", "context_id", "stream_id")
+    src, dst = (np.where(end == UNKNOWN, copies.device, end) for end in (copies.src, copies.dst))
+    label = np.empty(len(src), np.int64)
+    for rows in groups(copies.kind, copies.is_staged, copies.is_peer, src, dst):
+        first = rows[0]
+        kind = kinds.kind[copies.kind[first]] or UNNAMED
+        is_staged, is_peer = copies.is_staged[first] == 1, copies.is_peer[first] == 1
+        ends = (_ENDS.get(int(end[first]), str(end[first])) for end in (src, dst))
+        name = movement(kind, is_staged=is_staged, is_peer=is_peer)
+        label[rows] = words.place(f"{name} {'->'.join(ends)}")
+    is_pageable = among(copies.src_memory, kinds.src_memory, {"pageable"})
+    is_pageable |= among(copies.dst_memory, kinds.dst_memory, {"pageable"})
+    place = copies.start_ns, copies.end_ns, copies.process, copies.device, context, stream
+    size = np.where(copies.bytes == UNKNOWN, -1, copies.bytes)
+    of_copies = size, src, dst, copies.is_peer, copies.is_staged, is_pageable
+    columns = (label, *place, copies.correlation, *_same(len(label), COPY), *of_copies)
+    return [column.astype(np.int64) for column in columns]
 
 
 def _read_calls(profile: Profile) -> tuple[Calls, Int64s, Int64s]:
@@ -271,13 +281,8 @@ def _read_calls(profile: Profile) -> tuple[Calls, Int64s, Int64s]:
         none = np.empty(0, np.int64)
         calls = Calls(none, none, none, none, none, none.astype(bool), none, [], HostClock())
         return calls, np.empty((2, 0), np.int64), none
-    names = _Labels()
-    name, start, end, process, thread, correlation = names.read(
-        profile,
-        f"SELECT name, start_ns, end_ns, coalesce(process_id, {UNKNOWN}),"
-        f" coalesce(thread_id, {UNKNOWN}), coalesce(correlation_id, {UNKNOWN}) FROM api_calls",
-        6,
-    )
+    words = Words()
+    name, start, end, process, thread, correlation = _named(profile, "api_calls", words, _CALLED)
     lane = numbered(process).astype(np.int64) * (len(np.unique(thread)) + 1) + numbered(thread)
     order = np.lexsort((-end, start, lane))
     start, end, lane = start[order], end[order], lane[order]
@@ -287,7 +292,7 @@ def _read_calls(profile: Profile) -> tuple[Calls, Int64s, Int64s]:
         is_outer[low + 1 : high] = end[low + 1 : high] > np.maximum.accumulate(end[low : high - 1])
     outer = np.cumsum(is_outer) - 1
     label = name[order][is_outer]
-    labels = [_VERSION.sub("", text) for text in names.texts]
+    labels = [_VERSION.sub("", str(text)) for text in words.words]
     calls = Calls(
         start_ns=start[is_outer],
         end_ns=end[is_outer],

@@ -19,24 +19,21 @@ from gpuprof.analyses.prediction.recorded import Flags, Recorded, runs
 from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import Int64s
 from gpuprof.profile import Profile
+from gpuprof.words import Words
 
 _LATEST: Final = np.iinfo(np.int64).max
-_COLUMNS: Final = ", ".join(
-    f"coalesce({name}, {UNKNOWN})"
-    for name in (
-        "process_id", "device_id", "stream_id", "correlation_id", "src_device_id",
-        "src_stream_id", "event_id",
-    )
+_SYNCHRONISATIONS: Final = (
+    "start_ns", "process_id", "device_id", "stream_id", "correlation_id",
+    "src_device_id", "src_stream_id", "event_id",
 )  # fmt: skip
-_SYNCHRONISATIONS: Final = f"""
-    SELECT start_ns, start_ns, {_COLUMNS}, (sync_kind = 'stream_wait')::INT FROM synchronizations"""
-_EVENTS: Final = f"""
-    SELECT coalesce(process_id, {UNKNOWN}), coalesce(correlation_id, {UNKNOWN}), event_id
-    FROM cuda_events"""
+_EVENTS: Final = ("process_id", "correlation_id", "event_id")
 
 
 class _Synchronisations(NamedTuple):
-    """Columns of ``synchronizations``; ``since`` is when the event was recorded."""
+    """Columns of ``synchronizations``.
+
+    ``since`` is when the event was recorded, ``kind`` 0 for a stream wait.
+    """
 
     start: Int64s
     since: Int64s
@@ -47,7 +44,7 @@ class _Synchronisations(NamedTuple):
     src_device: Int64s
     src_stream: Int64s
     event: Int64s
-    is_wait: Int64s
+    kind: Int64s
 
     def take(self, rows: Flags | Int64s) -> "_Synchronisations":
         return _Synchronisations(*(column[rows] for column in self))
@@ -99,13 +96,15 @@ class Waits:
         profile, nothing = self._profile, np.empty(0, np.int64)
         if not profile.has("synchronizations"):
             return nothing, nothing
-        columns = read_columns(profile, _SYNCHRONISATIONS, len(_Synchronisations._fields))
-        syncs = _Synchronisations(*(column.astype(np.int64) for column in columns))
+        kinds = {"sync_kind": Words(["stream_wait"])}
+        columns = read_columns(profile, "synchronizations", *_SYNCHRONISATIONS, *kinds, texts=kinds)
+        start, *others = (column.astype(np.int64) for column in columns)
+        syncs = _Synchronisations(start, start, *others)
         clock = self._maker.calls.clock
         syncs = syncs._replace(start=clock.on_devices(syncs.start, syncs.process))
         syncs = syncs._replace(since=np.minimum(syncs.start, self._recorded_at(syncs)))
         has_source = syncs.src_stream != UNKNOWN
-        is_wait = syncs.is_wait == 1
+        is_wait = syncs.kind == 0
         self._add_stream_waits(syncs.take(is_wait & has_source & (syncs.stream != UNKNOWN)))
         call = self._source.call_of(syncs.process, syncs.correlation)
         # Without its stream an event does not identify any work.
@@ -125,7 +124,7 @@ class Waits:
         when = waits.start.copy()
         if not self._profile.has("cuda_events"):
             return when
-        process, correlation, event = read_columns(self._profile, _EVENTS, 3)
+        process, correlation, event = read_columns(self._profile, "cuda_events", *_EVENTS)
         call = self._source.call_of(process, correlation)
         start = self._maker.calls.start_ns[call]
         order = np.argsort(start, kind="stable")

@@ -1,17 +1,22 @@
 """The longest pauses of each device: what ended them, and what the host did meanwhile."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis, reads
+from gpuprof.analyses.facts.by_number import UNNAMED, names_by_number
+from gpuprof.analyses.facts.copy_rows import copy_rows, copy_words
+from gpuprof.analyses.facts.growing import columns_of
 from gpuprof.analyses.facts.host_clock import host_clock
-from gpuprof.analyses.facts.nvtx import RANGE_READS
+from gpuprof.analyses.facts.launches import ALL_THREADS, launches
+from gpuprof.analyses.facts.nvtx import RANGE_READS, Ranges, ranges_of
 from gpuprof.analyses.facts.timeline import TIMELINE_READS, DeviceTimeline, timelines
 from gpuprof.analyses.merge import JobStates, Merge, State, ordered
-from gpuprof.intervals import union
+from gpuprof.facts import UNKNOWN
+from gpuprof.intervals import Int64s, Intervals, meeting, union, unions_by_key
 from gpuprof.profile import Profile
 from gpuprof.schema import INT, OPERATION, TEXT, Column, Schema, instant_column
 
@@ -51,67 +56,14 @@ GAPS: Final = Schema(
     },
 )
 
-# What begins when a pause ends; a peer copy may end one on either of its devices, a staged half
-# on its own alone.
-_ON_DEVICE: Final = "a.start_ns = g.end_ns AND a.device_id IS NOT DISTINCT FROM g.device_id"
-_AT_ONE_END: Final = (
-    "a.start_ns = g.end_ns AND (a.device_id IS NOT DISTINCT FROM g.device_id"
-    " OR (g.device_id IN (a.src_device_id, a.dst_device_id)"
-    " AND a.path IS DISTINCT FROM 'staged'))"
-)
-_ENDERS: Final = {
-    "kernels": ("a.name", _ON_DEVICE),
-    "memcpys": ("'[CUDA memcpy ' || a.memcpy_kind || ']'", _AT_ONE_END),
-    "memsets": ("'[CUDA memset]'", _ON_DEVICE),
-}
-_LAUNCHED: Final = """
-    SELECT e.number, e.start_ns, e.end_ns, e.ended_by, e.process_id, c.start_ns AS launch_ns,
-        c.thread_id
-    FROM enders e
-    LEFT JOIN (
-        SELECT process_id, correlation_id, min(start_ns) AS start_ns,
-            arg_min(thread_id, start_ns) AS thread_id
-        FROM unrestricted.api_calls SEMI JOIN enders USING (correlation_id) GROUP BY ALL) c
-        ON c.correlation_id = e.correlation_id AND c.process_id IS NOT DISTINCT FROM e.process_id"""
-# Of threads that are in the same call at once, each instant counts once.
-_HOST_CALLS: Final = """
-    SELECT number, name, CAST(sum(greatest(until_ns - greatest(from_ns, reach_ns), 0)) AS BIGINT)
-        AS overlap_ns
-    FROM (
-        SELECT number, name, from_ns, until_ns, max(until_ns) OVER (
-            PARTITION BY number, name ORDER BY from_ns
-            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS reach_ns
-        FROM (
-            SELECT number, name, greatest(c.start_ns, l.start_ns) AS from_ns,
-                least(c.end_ns, l.end_ns) AS until_ns
-            FROM unrestricted.api_calls c JOIN launched l ON c.start_ns < l.end_ns
-                AND c.end_ns > l.start_ns AND c.end_ns > c.start_ns
-                AND c.process_id IS NOT DISTINCT FROM l.process_id
-            WHERE {during}))
-    GROUP BY number, name"""
-_NEAR: Final = f"""
-    SELECT c.start_ns, c.end_ns, text, process_id, thread_id,
-        range_kind IS NOT DISTINCT FROM '{OPERATION}' AS is_operation
-    FROM unrestricted.nvtx_ranges c WHERE {{during}} OR {{around}}"""
-_NO_RANGES: Final = (
-    "SELECT 0 AS start_ns, 0 AS end_ns, '' AS text, 0 AS process_id, 0 AS thread_id,"
-    " false AS is_operation LIMIT 0"
-)
-_RANGES: Final = """
-    SELECT number,
-        arg_max(r.text, (r.start_ns, -r.end_ns)) FILTER (NOT is_operation) AS text,
-        arg_min(r.text, (r.start_ns, -r.end_ns)) FILTER (is_operation) AS operation
-    FROM near r JOIN launched l ON r.start_ns <= l.launch_ns AND r.end_ns > l.launch_ns
-        AND r.process_id IS NOT DISTINCT FROM l.process_id
-        AND r.thread_id IS NOT DISTINCT FROM l.thread_id
-    GROUP BY number"""
-_FILLING: Final = """
-    SELECT number, arg_min(r.text, (r.end_ns - r.start_ns, r.start_ns, r.text)) AS host_range
-    FROM near r JOIN launched l ON r.start_ns < l.end_ns AND r.end_ns > l.start_ns
-        AND r.process_id IS NOT DISTINCT FROM l.process_id
-    WHERE 2 * (least(r.end_ns, l.end_ns) - greatest(r.start_ns, l.start_ns))
-        >= l.end_ns - l.start_ns
-    GROUP BY number"""
+# What begins when a pause ends: the first of these tables, and the first name there.
+_ENDING: Final = ("kernels", "memcpys", "memsets")
+
+Row = dict[str, Any]
+# Name of an activity, its place in its table, its process, its start, and the devices it is on.
+_Begun = tuple[str, int, int, int, list[int]]
+# Table, place in it and process.
+_Activity = tuple[str, int, int]
 
 
 def gaps(profile: Profile) -> pa.Table:
@@ -144,90 +96,148 @@ def _longest(device: DeviceTimeline) -> list[dict[str, Any]]:
     ]
 
 
-def _with_context(profile: Profile, gap_rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    context: dict[int, dict[str, Any]] = {}
-    if gap_rows:
-        ended = _ended(profile, gap_rows)
-        context |= {row["number"]: {"ended_by": row["ended_by"]} for row in ended}
-        for row in _host(profile, ended):
-            context[row.pop("number")] |= row
-    return [gap | context.get(number, {}) for number, gap in enumerate(gap_rows)]
+def _with_context(profile: Profile, gap_rows: list[Row]) -> list[Row]:
+    ends = [row["start_ns"] + row["gap_ns"] for row in gap_rows]
+    enders = _enders(profile, np.array(ends)) if ends else {}
+    ended: list[tuple[Row, _Activity]] = []
+    for row, end in zip(gap_rows, ends, strict=True):
+        device = UNKNOWN if row["device_id"] is None else row["device_id"]
+        if (ender := enders.get((device, end))) is not None:
+            row["ended_by"] = ender[0]
+            ended.append((row, ender[1]))
+    if ended and profile.has("api_calls") and host_clock(profile).is_known:
+        _add_host(profile, ended)
+    return gap_rows
 
 
-def _ended(profile: Profile, gap_rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What ended each pause, with the call that launched it where that can be told."""
-    columns = ("number", "start_ns", "end_ns", "device_id")
-    values = [
-        (number, gap["start_ns"], gap["start_ns"] + gap["gap_ns"], gap["device_id"])
-        for number, gap in enumerate(gap_rows)
-    ]
-    ends = ", ".join(str(end) for _, _, end, _ in values)
-    parts = [
-        f"SELECT g.number, g.start_ns, g.end_ns, {rank} AS rank, {name} AS ended_by,"
-        f" process_id, correlation_id FROM gaps g JOIN unrestricted.{table} a ON {where}"
-        f" WHERE a.start_ns IN ({ends})"
-        for rank, (table, (name, where)) in enumerate(_ENDERS.items())
-        if profile.has(table)
-    ]
-    tells_host = profile.has("api_calls") and host_clock(profile).is_known
-    rows: list[dict[str, Any]] = profile.query(f"""
-        WITH gaps AS ({_values(columns, values)}),
-        enders AS (
-            SELECT * FROM ({" UNION ALL ".join(parts)})
-            QUALIFY row_number() OVER (PARTITION BY number ORDER BY rank, ended_by) = 1)
-        {_LAUNCHED if tells_host else "SELECT number, ended_by FROM enders"}""").to_pylist()
-    return rows
+def _enders(profile: Profile, ends: Int64s) -> dict[tuple[int, int], tuple[str, _Activity]]:
+    """What begins on a device at some instants, by both."""
+    enders: dict[tuple[int, int], tuple[str, _Activity]] = {}
+    for table in filter(profile.has, _ENDING):
+        begun = (
+            _copies_at(profile, ends) if table == "memcpys" else _others_at(profile, table, ends)
+        )
+        for name, place, process, start, devices in sorted(begun):
+            for device in devices:
+                enders.setdefault((device, start), (name, (table, place, process)))
+    return enders
 
 
-def _values(columns: Sequence[str], rows: Iterable[Iterable[int | None]]) -> str:
-    """SQL: a table of integers."""
-    cells = [["NULL" if cell is None else str(cell) for cell in row] for row in rows]
-    listed = ", ".join(f"({'::BIGINT, '.join(row)}::BIGINT)" for row in cells)
-    return f"SELECT * FROM (VALUES {listed}) AS v({', '.join(columns)})"
+def _copies_at(profile: Profile, ends: Int64s) -> Iterator[_Begun]:
+    """Copies that begin at some instants; a staged half is on its own device alone."""
+    copies, kinds = copy_rows(profile), copy_words(profile).kind
+    for row in np.flatnonzero(np.isin(copies.start_ns, ends)).tolist():
+        devices = [int(copies.device[row])]
+        if not copies.is_staged[row]:
+            ends_of = int(copies.src_device[row]), int(copies.dst_device[row])
+            devices += [device for device in ends_of if device != UNKNOWN]
+        name = f"[CUDA memcpy {kinds[copies.kind[row]]}]"
+        yield name, row, int(copies.process[row]), int(copies.start_ns[row]), devices
 
 
-def _host(profile: Profile, ended: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What the host did until each pause ended; no rows where that cannot be told."""
-    columns = ("number", "start_ns", "end_ns", "process_id", "launch_ns", "thread_id")
-    if not ended or "launch_ns" not in ended[0]:
-        return []
+def _others_at(profile: Profile, table: str, ends: Int64s) -> Iterator[_Begun]:
+    """Kernels or memsets that begin at some instants."""
+    columns, name = ["start_ns", "process_id", "device_id"], {}
+    if table == "kernels":
+        columns.append("name_id")
+        name = dict(zip(*names_by_number(profile, table), strict=True))
+    low = 0
+    for part in profile.integers(table, *columns):
+        rows = np.flatnonzero(np.isin(part[0], ends))
+        values = zip(*(column[rows].tolist() for column in part), strict=True)
+        for row, (start, process, device, *number) in zip(rows.tolist(), values, strict=True):
+            text = name.get(number[0], UNNAMED) if number else "[CUDA memset]"
+            yield text, low + row, process, start, [device]
+        low += len(part[0])
+
+
+def _add_host(profile: Profile, ended: Sequence[tuple[Row, _Activity]]) -> None:
+    """Add to pauses what the host did until they ended."""
     # Pauses are looked for on the clock of the host, and its times then set on the devices'.
-    shifts = {row["number"]: host_clock(profile).of(row["process_id"]) for row in ended}
-    ended = [
-        row | {name: row[name] - shifts[row["number"]] for name in ("start_ns", "end_ns")}
-        for row in ended
-    ]
-    # Of millions of calls and ranges, few are near: the others need not be joined.
-    during = _near((row["start_ns"], row["end_ns"]) for row in ended)
-    around = _near((ns, ns + 1) for row in ended if (ns := row["launch_ns"]) is not None)
-    near = _NEAR.format(during=during, around=around)
-    rows: list[dict[str, Any]] = profile.query(f"""
-        WITH launched AS ({_values(columns, ([row[c] for c in columns] for row in ended))}),
-        calls AS (
-            SELECT * FROM ({_HOST_CALLS.format(during=during)})
-            QUALIFY row_number() OVER (PARTITION BY number ORDER BY overlap_ns DESC, name) = 1),
-        near AS MATERIALIZED ({near if profile.has("nvtx_ranges") else _NO_RANGES}),
-        ranges AS ({_RANGES}),
-        filling AS ({_FILLING})
-        SELECT l.number, launch_ns, end_ns - launch_ns AS launch_latency_ns, c.name AS host_call,
-            overlap_ns AS host_call_ns, host_range, r.text AS nvtx_range, operation
-        FROM launched l LEFT JOIN calls c ON c.number = l.number
-            LEFT JOIN ranges r ON r.number = l.number
-            LEFT JOIN filling f ON f.number = l.number""").to_pylist()
-    for row in rows:
-        if row["launch_ns"] is not None:
-            row["launch_ns"] += shifts[row["number"]]
-    return rows
+    clock, launched = host_clock(profile), _launched(profile, [activity for _, activity in ended])
+    start = np.array([row["start_ns"] - clock.of(process) for row, (*_, process) in ended])
+    end = start + np.array([row["gap_ns"] for row, _ in ended])
+    at = np.array([launch_ns for launch_ns, _ in launched.values()], np.int64)
+    # Of millions of calls and ranges, few are near.
+    near = union(np.append(start, at), np.append(end, at + 1))
+    calls, ranges = _calls_in(profile, near), ranges_of(profile)
+    ranges = ranges.take(meeting(Intervals(ranges.start_ns, ranges.end_ns), near))
+    for (row, activity), low, high in zip(ended, start.tolist(), end.tolist(), strict=True):
+        process = activity[-1]
+        row.update(_longest_call(calls, process, low, high))
+        row["host_range"] = _filling(ranges, process, low, high)
+        if activity in launched:
+            launch_ns, thread = launched[activity]
+            row["launch_ns"] = launch_ns + clock.of(process)
+            row["launch_latency_ns"] = high - launch_ns
+            row.update(_around(ranges, (process, thread), launch_ns))
 
 
-def _near(windows: Iterable[tuple[int, int]]) -> str:
-    """SQL: whether a call or range ``c`` runs in one of the windows, or nearly."""
-    covered = union(*np.array([*windows], np.int64).reshape(-1, 2).T)
-    terms = [
-        f"(c.start_ns < {end} AND c.end_ns > {start})"
-        for start, end in zip(covered.start.tolist(), covered.end.tolist(), strict=True)
+def _launched(profile: Profile, some: list[_Activity]) -> dict[_Activity, tuple[int, int]]:
+    """Start and thread of the calls that launched some activities, where these are known."""
+    all_launches = launches(profile)
+    tables = all_launches.activities.tables
+    activity = {tables[table][0] + row: (table, row, process) for table, row, process in some}
+    places = np.flatnonzero(np.isin(all_launches.order, [*activity]))
+    return {
+        activity[int(all_launches.order[place])]: (int(all_launches.launch_ns[place]), thread)
+        for (_, thread), (low, high) in all_launches.bounds.items()
+        for place in places[(places >= low) & (places < high)].tolist()
+    }
+
+
+def _calls_in(profile: Profile, near: Intervals) -> tuple[list[Int64s], list[str]]:
+    """Start, end, process and name of calls, these as places in sorted ones."""
+    numbered_names = names_by_number(profile, "api_calls")
+    names = sorted({UNNAMED, *numbered_names.names})
+    place = numbered_names.values(names.index, names.index(UNNAMED))
+    parts = []
+    for *times, process, number in profile.integers(
+        "api_calls", "start_ns", "end_ns", "process_id", "name_id"
+    ):
+        rows = meeting(Intervals(*times), near)
+        parts.append([*(column[rows] for column in (*times, process)), place.of(number[rows])])
+    return columns_of(parts, 4), names
+
+
+def _longest_call(calls: tuple[list[Int64s], list[str]], process: int, low: int, high: int) -> Row:
+    """The call of a process that takes most of a pause, each instant of all threads once."""
+    (start, end, of, name), names = calls
+    rows = np.flatnonzero((of == process) & (start < high) & (end > low))
+    within = np.maximum(start[rows], low), np.minimum(end[rows], high), name[rows]
+    times = [(covered.length, -place) for place, covered in unions_by_key(*within)]
+    if not times:
+        return {}
+    most_ns, place = max(times)
+    return {"host_call": names[-place], "host_call_ns": most_ns}
+
+
+def _filling(ranges: Ranges, process: int, low: int, high: int) -> str | None:
+    """The shortest range of a process that fills at least half of a pause."""
+    overlap = np.minimum(ranges.end_ns, high) - np.maximum(ranges.start_ns, low)
+    rows = np.flatnonzero((ranges.process == process) & (2 * overlap >= high - low))
+    filling = [
+        (int(ranges.end_ns[row] - ranges.start_ns[row]), int(ranges.start_ns[row]), text)
+        for row in rows.tolist()
+        if (text := ranges.labels[ranges.label[row]][0])
     ]
-    return f"({' OR '.join(terms)})" if terms else "false"
+    return min(filling)[-1] if filling else None
+
+
+def _around(ranges: Ranges, lane: tuple[int, int], at: int) -> Row:
+    """The innermost range around a call of a process and thread, and the outermost operation."""
+    process, thread = lane
+    is_around = (ranges.start_ns <= at) & (ranges.end_ns > at) & (ranges.process == process)
+    is_around &= np.isin(ranges.thread, (thread, ALL_THREADS))
+    texts: Row = {}
+    # An outer range comes before those that it holds.
+    for row in np.flatnonzero(is_around).tolist():
+        text, _, kind = ranges.labels[ranges.label[row]]
+        if kind == OPERATION:
+            texts.setdefault("operation", text)
+        elif text:
+            texts["nvtx_range"] = text
+    return texts
 
 
 GAPS_OF_FILE: Final = State(GAPS, gaps)

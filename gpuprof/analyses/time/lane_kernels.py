@@ -196,5 +196,5 @@ ANALYSIS: Final = Analysis(
     LANE_KERNELS,
     ("kernels", "memcpys"),
     lane_kernels,
-    reads(TIMELINE_READS, kernels="start_ns end_ns device_id name name_id name_hash"),
+    reads(TIMELINE_READS, kernels="start_ns end_ns device_id name name_id"),
 )

@@ -10,6 +10,7 @@ import pyarrow as pa
 from gpuprof import facts
 from gpuprof.analyses.contract import Analysis
 from gpuprof.analyses.facts.busy import busy_by_device
+from gpuprof.analyses.facts.copy_rows import copy_rows, copy_words, movements
 from gpuprof.analyses.facts.timeline import (
     COMMUNICATION,
     COMPUTE,
@@ -159,13 +160,16 @@ def _lanes(profile: Profile) -> tuple[_Lane, ...]:
 
 def _transfers(profile: Profile) -> Mapping[int | None, Mapping[str, Intervals]]:
     """When the transfers of each kind ran on each device, by device and kind."""
-    movements = sorted(facts.TRANSFER_MOVEMENTS)
-    sql = f"""
-        SELECT start_ns, end_ns, busy_device_id, list_position({movements}, movement) - 1
-        FROM copies_by_device WHERE is_transfer"""
-    by_device = busy_by_device(profile.arrays(sql), len(movements))
+    copies, kinds = copy_rows(profile), copy_words(profile).kind
+    names = sorted(facts.TRANSFER_MOVEMENTS)
+    number = {name: place for place, name in enumerate(names)}
+    parts = (
+        (p.start_ns, p.end_ns, p.device, movements(p, kinds, lambda name: number.get(name, -1)))
+        for p in copies.take(copies.is_transfer == 1).by_device()
+    )
+    by_device = busy_by_device(parts, len(names))
     return {
-        device: {movements[kind]: busy.kinds[kind] for kind in sorted(busy.pieces)}
+        device: {names[kind]: busy.kinds[kind] for kind in sorted(busy.pieces)}
         for device, busy in by_device.items()
     }
 

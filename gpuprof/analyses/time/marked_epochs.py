@@ -20,13 +20,6 @@ MARKED_EPOCHS: Final = Schema(
     },
 )
 
-_QUERY: Final = f"""
-    SELECT
-        epoch, CAST(round(seconds * {NS_PER_S}) AS BIGINT) AS wall_ns, steps,
-        CAST(round(seconds * {NS_PER_S} / nullif(steps, 0)) AS BIGINT) AS step_wall_ns
-    FROM epochs ORDER BY epoch
-"""
-
 
 def marked_epochs(profile: Profile) -> pa.Table:
     """List the marked epochs; the first ones are often longer, as they warm up.
@@ -37,7 +30,13 @@ def marked_epochs(profile: Profile) -> pa.Table:
     Returns:
         Columns as in `MARKED_EPOCHS`.
     """
-    return MARKED_EPOCHS.conform(profile.query(_QUERY))
+    rows = profile.table("epochs").sort_by("epoch").to_pylist()
+    for row in rows:
+        if row["seconds"] is not None:
+            wall_ns = row["seconds"] * NS_PER_S
+            row["wall_ns"] = int(wall_ns + 0.5)
+            row["step_wall_ns"] = int(wall_ns / row["steps"] + 0.5) if row["steps"] else None
+    return MARKED_EPOCHS.table(rows)
 
 
 ANALYSIS: Final = Analysis("Marked epochs", MARKED_EPOCHS, ("epochs",), marked_epochs, reads())

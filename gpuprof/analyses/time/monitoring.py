@@ -1,6 +1,6 @@
 """What GPUs and host were doing by the samples of the monitor, in all and in each epoch."""
 
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -36,18 +36,18 @@ MONITORING: Final = Schema(
     },
 )
 
-_QUERY: Final = """
-    SELECT
-        {epoch} AS epoch, device_id, count(*) AS samples,
-        avg(gpu_utilisation) AS gpu_utilisation, avg(cpu_utilisation) AS cpu_utilisation,
-        max(memory_used_bytes) AS memory_used_bytes, avg(power_w) AS power_w,
-        max(temperature_c) AS temperature_c, avg(sm_clock_hz) AS sm_clock_hz,
-        avg(pcie_received_bytes_per_s) AS pcie_received_bytes_per_s,
-        avg(pcie_sent_bytes_per_s) AS pcie_sent_bytes_per_s,
-        max(nvlink_received_bytes) - min(nvlink_received_bytes) AS nvlink_received_bytes,
-        max(nvlink_sent_bytes) - min(nvlink_sent_bytes) AS nvlink_sent_bytes
-    FROM monitor {where} GROUP BY ALL
-"""
+_FIGURES: Final = {
+    "gpu_utilisation": "mean",
+    "cpu_utilisation": "mean",
+    "memory_used_bytes": "max",
+    "power_w": "mean",
+    "temperature_c": "max",
+    "sm_clock_hz": "mean",
+    "pcie_received_bytes_per_s": "mean",
+    "pcie_sent_bytes_per_s": "mean",
+}
+# They count up.
+_COUNTERS: Final = ("nvlink_received_bytes", "nvlink_sent_bytes")
 
 
 def monitoring(profile: Profile) -> pa.Table:
@@ -61,13 +61,23 @@ def monitoring(profile: Profile) -> pa.Table:
         are of samples, a second apart unless asked for otherwise; what a device does not tell is
         null. Columns as in `MONITORING`.
     """
-    run_sql = _QUERY.format(epoch="CAST(NULL AS BIGINT)", where="")
-    epoch_sql = _QUERY.format(epoch="epoch", where="WHERE epoch IS NOT NULL")
-    rows = profile.query(
-        f"SELECT * FROM ({run_sql} UNION ALL {epoch_sql}) "
-        "ORDER BY epoch NULLS FIRST, device_id NULLS FIRST"
-    )
-    return MONITORING.conform(rows)
+    samples = profile.table("monitor")
+    of_epochs = samples.filter(samples["epoch"].is_valid())
+    rows = [*_summed(samples, "device_id"), *_summed(of_epochs, "epoch", "device_id")]
+    return MONITORING.table(rows)
+
+
+def _summed(samples: pa.Table, *keys: str) -> list[dict[str, Any]]:
+    ends = [(name, end) for name in _COUNTERS for end in ("min", "max")]
+    groups = samples.group_by(keys).aggregate([([], "count_all"), *_FIGURES.items(), *ends])
+    rows: list[dict[str, Any]] = groups.to_pylist()
+    for row in rows:
+        row["samples"] = row["count_all"]
+        row |= {name: row[f"{name}_{figure}"] for name, figure in _FIGURES.items()}
+        for name in _COUNTERS:
+            least, most = row[f"{name}_min"], row[f"{name}_max"]
+            row[name] = None if least is None else most - least
+    return sorted(rows, key=lambda row: [(row[key] is not None, row[key] or 0) for key in keys])
 
 
 ANALYSIS: Final = Analysis("Monitor", MONITORING, ("monitor",), monitoring, reads())

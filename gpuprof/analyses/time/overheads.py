@@ -39,12 +39,19 @@ def overheads(profile: Profile) -> list[Overhead]:
     work = [name for name in _WORK if profile.has(name)]
     if not work or not profile.has("overheads") or not profile.table("overheads").num_rows:
         return []
-    ends = " UNION ALL ".join(f"SELECT start_ns, end_ns FROM {name}" for name in work)
-    [span] = profile.query(f"SELECT min(start_ns) AS s, max(end_ns) AS e FROM ({ends})").to_pylist()
-    rows = profile.table("overheads").to_pylist() if span["s"] is not None else []
+    spans = [
+        (int(start.min()), int(end.max()))
+        for name in work
+        for start, end in profile.integers(name, "start_ns", "end_ns")
+        if len(start)
+    ]
+    if not spans:
+        return []
+    span = min(start for start, _ in spans), max(end for _, end in spans)
+    rows = profile.table("overheads").to_pylist()
     sources = sorted({row["source"] for row in rows}, reverse=True)
     return [
-        _overhead(source, [row for row in rows if row["source"] == source], (span["s"], span["e"]))
+        _overhead(source, [row for row in rows if row["source"] == source], span)
         for source in sources
     ]
 

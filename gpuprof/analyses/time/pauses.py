@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -26,7 +27,10 @@ from gpuprof.analyses.facts.thread_calls import (
     NO_STRETCHES,
     Stretches,
     Thread,
+    api_calls,
     calls_within,
+    labelled,
+    library_calls,
     ranges_within,
 )
 from gpuprof.analyses.facts.timeline import DeviceTimeline, far_ends, timelines
@@ -216,7 +220,8 @@ def _pieces(profile: Profile) -> Pieces:
     launched = np.flatnonzero(is_launched)
     if len(launched):
         hull = union(all_pauses.start_ns[launched], all_pauses.end_ns[launched])
-        cuda = calls_within(profile, "api_calls", hull, lambda name: labels.of(*_cuda(name)))
+        cuda_calls = api_calls(profile, lambda name: labels.of(*_cuda(name)))
+        cuda = calls_within(profile, hull, cuda_calls)
         layers = _layers(profile, hull, cuda, labels)
         lane, threads = _lanes(profile, all_pauses.launch[launched])
 
@@ -248,7 +253,12 @@ def _layers(
 
     Libraries call CUDA, and CUDA the operating system: the outer call says what the host did.
     """
-    mpi, ucx, os_calls = (_library(profile, hull, name, labels) for name in _HOST_CAUSES)
+    of_libraries = {name: partial(labels.of, cause) for name, cause in _HOST_CAUSES.items()}
+    calls = calls_within(profile, hull, library_calls(profile, of_libraries))
+    mpi, ucx, os_calls = (
+        labelled(calls, [number for (of, _), number in labels.items() if of == cause])
+        for cause in _HOST_CAUSES.values()
+    )
     nccl, *ranges = _ranges(profile, hull, labels)
     return [mpi, nccl, cuda, ucx, os_calls, *ranges]
 
@@ -265,8 +275,6 @@ def _is_much(profile: Profile, late: list[Stretches], label: int) -> bool:
 
 def _python(profile: Profile, hull: Intervals, labels: _Labels) -> _Layers:
     """The nearest functions of the program, and those of Python's and installed packages."""
-    if not profile.has("host_calls"):
-        return []
     of_program: set[int] = set()
 
     def label(name: str) -> int:
@@ -275,15 +283,10 @@ def _python(profile: Profile, hull: Intervals, labels: _Labels) -> _Layers:
             of_program.add(number)
         return number
 
-    calls = calls_within(profile, "host_calls", hull, label, "WHERE library = 'python'")
-    numbers = np.array([*of_program], np.int64)
-    program = {
-        thread: of_thread.take(np.isin(of_thread.label, numbers)).innermost()
-        for thread, of_thread in calls.items()
-    }
+    calls = calls_within(profile, hull, library_calls(profile, {"python": label}))
     return [
-        program,
-        {thread: of_thread.innermost() for thread, of_thread in calls.items()},
+        {thread: of_thread.innermost() for thread, of_thread in some.items()}
+        for some in (labelled(calls, [*of_program]), calls)
     ]
 
 
@@ -318,16 +321,6 @@ def _ranges(profile: Profile, hull: Intervals, labels: _Labels) -> _Layers:
         ranges_within(nvtx, hull, operations, is_outermost=True),
         ranges_within(nvtx, hull, ranges, is_outermost=False),
     ]
-
-
-def _library(
-    profile: Profile, hull: Intervals, library: str, labels: _Labels
-) -> Mapping[Thread, Stretches]:
-    if not profile.has("host_calls"):
-        return {}
-    cause = _HOST_CAUSES[library]
-    where = f"WHERE library = '{library}'"
-    return calls_within(profile, "host_calls", hull, lambda name: labels.of(cause, name), where)
 
 
 def _lanes(profile: Profile, launch: Int64s) -> tuple[Int64s, list[Thread]]:

@@ -1,6 +1,6 @@
 """All calls of one kernel, memcpy kind, memset or API function in one row."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -105,14 +105,14 @@ def activity_sums(profile: Profile) -> pa.Table:
 
 def _sums(profile: Profile, table: str) -> list[Row]:
     """The same of one table."""
-    if table in _WITH_BYTES:
+    if table in WITH_BYTES:
         return _rows(profile, table, lambda: _with_bytes(profile, table, sums))
     return _rows(profile, table, lambda: _named(sums_by_name(profile, table)))
 
 
 def summed_up(profile: Profile, table: str) -> list[Row]:
     """The activities of a trace table by name, the costliest first; none where it is absent."""
-    if table in _WITH_BYTES:
+    if table in WITH_BYTES:
         return _rows(profile, table, lambda: _with_bytes(profile, table, figures))
     return _rows(profile, table, lambda: _named(profile.once(_FIGURES_OF[table])))
 
@@ -136,7 +136,7 @@ def _with_bytes(
     """Copies or memsets."""
     return [
         {"name": name, **of._asdict(), "bytes": None if (size == UNKNOWN).any() else total(size)}
-        for name, durations, size in _WITH_BYTES[table](profile)
+        for name, durations, size in WITH_BYTES[table](profile)
         if (of := of_durations(durations)) is not None
     ]
 
@@ -158,7 +158,7 @@ def _memsets(profile: Profile) -> Iterator[tuple[str, Durations, Durations]]:
 
 
 # Of activities with bytes: name, durations in ns and bytes of each kind, piece by piece.
-_WITH_BYTES: Final = {"memcpys": _copies_by_kind, "memsets": _memsets}
+WITH_BYTES: Final = {"memcpys": _copies_by_kind, "memsets": _memsets}
 
 
 def _all_calls(profile: Profile) -> list[Row]:
@@ -171,11 +171,6 @@ def _all_calls(profile: Profile) -> list[Row]:
         total_ns += int((end - start).sum())
     row = {"activity_kind": "api", "section": "api", "name": "", "calls": calls}
     return [row | {"total_ns": total_ns, "mean_ns": total_ns / calls}] if calls else []
-
-
-def known_sum(column: str) -> str:
-    """SQL: the sum of a column of integers, null where any of them is unknown."""
-    return f"CASE WHEN count({column}) = count(*) THEN CAST(sum({column}) AS BIGINT) END"
 
 
 # Of a job: sums are exact, and so are quantiles where a name has few different durations.
@@ -228,11 +223,11 @@ def _durations(table: str) -> State:
 
     def of_file(profile: Profile) -> pa.Table:
         if not profile.has(table) or profile.has("activity_summary"):
-            return histogram_table("name", ())
-        if table in _WITH_BYTES:
-            rows = _WITH_BYTES[table](profile)
-            return histogram_table("name", ((name, durations) for name, durations, _ in rows))
-        return histogram_table("name", durations_by_name(profile, table))
+            return histogram_table(["name"], ())
+        rows: Iterable[Sequence[Any]] = (
+            WITH_BYTES[table](profile) if table in WITH_BYTES else durations_by_name(profile, table)
+        )
+        return histogram_table(["name"], (((name,), durations) for name, durations, *_ in rows))
 
     return State(schema, of_file, lambda rows: combined(rows, ["name"]))
 

@@ -1,20 +1,24 @@
 """Sizes of the copies of each kind, and of memsets."""
 
-from typing import Final
+from collections.abc import Iterator
+from typing import Any, Final
 
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis, reads
+from gpuprof.analyses.facts.durations import figures, total
 from gpuprof.analyses.facts.histograms import (
     HISTOGRAM,
     MOST_VALUES,
     ROUNDING,
     combined,
-    counted_values,
+    histogram_table,
     histograms,
 )
 from gpuprof.analyses.merge import JobStates, Merge, State, summed
-from gpuprof.analyses.totals.activity_summary import known_sum
+from gpuprof.analyses.totals.activity_summary import WITH_BYTES
+from gpuprof.facts import UNKNOWN
+from gpuprof.intervals import Int64s
 from gpuprof.profile import Profile
 from gpuprof.schema import ACTIVITY_SUMMARY, FLOAT, INT, TEXT, Column, Schema
 
@@ -32,8 +36,6 @@ SIZE_SUMMARY: Final = Schema(
         "stddev_bytes": Column(FLOAT, "B", "Sample standard deviation; null for a single call."),
     },
 )
-# Table -> name of a row.
-_NAMES: Final = {"memcpys": "memcpy_kind", "memsets": "'memset'"}
 
 
 def size_summary(profile: Profile) -> pa.Table:
@@ -46,54 +48,50 @@ def size_summary(profile: Profile) -> pa.Table:
         One row per memcpy kind, and one of memsets, the largest total first; columns as in
         `SIZE_SUMMARY`.
     """
-    parts = [_sql(table, name) for table, name in _NAMES.items() if profile.has(table)]
-    return SIZE_SUMMARY.conform(
-        profile.query(f"{' UNION ALL '.join(parts)} ORDER BY bytes DESC NULLS LAST, name")
+    return _largest_first(
+        [_sums(name, calls, size) | _figures(size) for name, calls, size in _sizes(profile)]
     )
 
 
-def _sql(table: str, name: str) -> str:
-    return f"""SELECT {name} AS name, count(*) AS calls, {known_sum("bytes")} AS bytes,
-        avg(bytes) AS mean_bytes, CAST(median(bytes) AS DOUBLE) AS median_bytes,
-        min(bytes) AS min_bytes, max(bytes) AS max_bytes, stddev_samp(bytes) AS stddev_bytes
-        FROM {table} GROUP BY ALL HAVING count(*) > 0"""
+def _sizes(profile: Profile) -> Iterator[tuple[str, int, Int64s]]:
+    """The name of each kind, the number of its calls, and those of their sizes that are known."""
+    for table, by_kind in WITH_BYTES.items():
+        for name, _, size in by_kind(profile) if profile.has(table) else ():
+            yield name, len(size), size[size != UNKNOWN]
 
 
-def _sizes(profile: Profile) -> pa.Table:
-    parts = [
-        f"SELECT {name} AS name, bytes AS value, count(*) AS calls FROM {table}"
-        " WHERE bytes IS NOT NULL GROUP BY ALL"
-        for table, name in _NAMES.items()
-        if profile.has(table)
-    ]
-    return counted_values(profile.query(" UNION ALL ".join(parts)), ["name"])
-
-
-def _sums(profile: Profile) -> pa.Table:
+def _sums(name: str, calls: int, size: Int64s) -> dict[str, Any]:
     # Of sizes that are known, the sum tells the mean.
-    parts = [
-        f"SELECT {name} AS name, count(*) AS calls, {known_sum('bytes')} AS bytes,"
-        " CAST(coalesce(sum(bytes), 0) AS BIGINT) AS known_bytes FROM"
-        f" {table} GROUP BY ALL HAVING count(*) > 0"
-        for table, name in _NAMES.items()
-        if profile.has(table)
-    ]
-    return SIZE_SUMS.schema.conform(profile.query(" UNION ALL ".join(parts)))
+    known_bytes = total(size)
+    sums = {"name": name, "calls": calls, "known_bytes": known_bytes}
+    return sums | {"bytes": known_bytes if len(size) == calls else None}
 
 
+def _figures(size: Int64s) -> dict[str, Any]:
+    of = figures(size)
+    names = ("mean", "median", "min", "max", "stddev")
+    return {} if of is None else {f"{name}_bytes": getattr(of, f"{name}_ns") for name in names}
+
+
+def _largest_first(rows: list[dict[str, Any]]) -> pa.Table:
+    rows.sort(key=lambda row: (row["bytes"] is None, -(row["bytes"] or 0), row["name"]))
+    return SIZE_SUMMARY.table(rows)
+
+
+_SUMS: Final = Schema(
+    "size_sums",
+    SIZE_SUMMARY.row,
+    {name: SIZE_SUMMARY.columns[name] for name in ("name", "calls", "bytes")}
+    | {"known_bytes": Column(INT, "B", "Sum of the sizes that are known.")},
+)
 SIZE_SUMS: Final = State(
-    Schema(
-        "size_sums",
-        SIZE_SUMMARY.row,
-        {name: SIZE_SUMMARY.columns[name] for name in ("name", "calls", "bytes")}
-        | {"known_bytes": Column(INT, "B", "Sum of the sizes that are known.")},
-    ),
-    _sums,
+    _SUMS,
+    lambda profile: _SUMS.table([_sums(*of_kind) for of_kind in _sizes(profile)]),
     lambda rows: summed(rows, ["name"], ["calls", "bytes", "known_bytes"]),
 )
 SIZES: Final = State(
     Schema("sizes", "one size", {"name": SIZE_SUMMARY.columns["name"], **HISTOGRAM}),
-    _sizes,
+    lambda profile: histogram_table(["name"], (((name,), of) for name, _, of in _sizes(profile))),
     lambda rows: combined(rows, ["name"]),
 )
 
@@ -109,8 +107,7 @@ def _of_job(job: JobStates) -> pa.Table:
         row["median_bytes"] = of_kind.quantile(0.5)
         row["min_bytes"], row["max_bytes"] = int(of_kind.values[0]), int(of_kind.values[-1])
         row["stddev_bytes"] = of_kind.deviation(row["mean_bytes"])
-    rows.sort(key=lambda row: (row["bytes"] is None, -(row["bytes"] or 0), row["name"]))
-    return SIZE_SUMMARY.table(rows)
+    return _largest_first(rows)
 
 
 ANALYSIS: Final = Analysis(
@@ -119,7 +116,7 @@ ANALYSIS: Final = Analysis(
     (),
     size_summary,
     reads(memcpys="memcpy_kind bytes", memsets="bytes"),
-    needs_any_of=tuple(_NAMES),
+    needs_any_of=tuple(WITH_BYTES),
     merge=Merge(
         (SIZE_SUMS, SIZES),
         _of_job,

@@ -130,7 +130,8 @@ class _Coverage:
 
     def __init__(self, profile: Profile | JobStates, rows: Sequence[Row]) -> None:
         traced = {"kernels": "kernel", "memcpys": "memcpy", "memsets": "memset", "api_calls": "api"}
-        self._traced = {kind for table, kind in traced.items() if profile.has(table)}
+        # True where all files of a job recorded the table, false where only some did.
+        self._traced = {k: profile.all_have(t) for t, k in traced.items() if profile.has(t)}
         self._sections = sections(rows)
         self._listed = {(row["run_id"], row["activity_kind"], row["name"]) for row in rows}
 
@@ -140,13 +141,14 @@ class _Coverage:
     def is_whole(self, kind: str) -> bool:
         """Whether what is not listed did not happen."""
         sections = self._of(kind)
-        return kind in self._traced or (bool(sections) and all(s.is_whole for s in sections))
+        return self._traced.get(kind, bool(sections) and all(s.is_whole for s in sections))
 
     def lists(self, kind: str, name: str) -> bool:
         """Whether the time of one name is known: 0 where all else is listed."""
         sections = self._of(kind)
         everywhere = all((s.run_id, kind, name) in self._listed for s in sections)
-        return self.is_whole(kind) or (bool(sections) and everywhere)
+        is_whole = self.is_whole(kind)
+        return is_whole or (kind not in self._traced and bool(sections) and everywhere)
 
     def implied_ns(self, kinds: tuple[str, ...]) -> int | None:
         """Total that the printed shares imply where rows are missing; None where none are."""

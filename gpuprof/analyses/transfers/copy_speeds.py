@@ -1,6 +1,6 @@
 """Latency and bandwidth of each route, fitted to its copies, and the time lost to small ones."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -9,9 +9,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis
-from gpuprof.analyses.facts.copies import COPY_READS, end_name, end_number
+from gpuprof.analyses.facts.copies import COPY_READS, end_name, end_number, known_end
+from gpuprof.analyses.facts.copy_rows import copy_words
+from gpuprof.analyses.facts.groups import groups
+from gpuprof.analyses.facts.transfer_rows import PATHS, transfer_rows
 from gpuprof.analyses.merge import JobStates, Merge, State
-from gpuprof.facts import HOST
+from gpuprof.facts import HOST, UNKNOWN
+from gpuprof.intervals import Int64s
 from gpuprof.profile import Profile
 from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
 from gpuprof.units import NS_PER_S
@@ -55,10 +59,6 @@ _LEAST_SIZES: Final = 3
 _LEAST_SPAN: Final = 2
 # A slope below this many standard errors gives no bandwidth.
 _SURE: Final = 2
-_BY_SIZE: Final = """
-    SELECT src, dst, path, src_memory_kind, dst_memory_kind, bytes, count(*) AS calls,
-        CAST(sum(duration_ns) AS BIGINT) AS total_ns, coalesce(var_pop(duration_ns), 0) AS spread
-    FROM copies WHERE bytes IS NOT NULL GROUP BY ALL ORDER BY ALL"""
 
 
 class Link(NamedTuple):
@@ -111,18 +111,26 @@ def sizes_by_link(profile: Profile) -> Mapping[Link, Sizes]:
 
 
 def _sizes_by_link(profile: Profile) -> Mapping[Link, Sizes]:
-    rows: dict[Link, list[tuple[Any, ...]]] = {}
-    for row in profile.query(_BY_SIZE).to_pylist():
-        values = tuple(row.values())
-        rows.setdefault(Link(*values[:5]), []).append(values[5:])
-    return _sizes(rows)
+    copies, words = transfer_rows(profile), copy_words(profile)
+    keys = (copies.src, copies.dst, copies.path, copies.src_memory, copies.dst_memory)
+    by_link: dict[Link, Sizes] = {}
+    for rows in groups(*keys):
+        known = rows[copies.bytes[rows] != UNKNOWN]
+        if not len(known):
+            continue
+        src, dst, path, src_memory, dst_memory = (int(key[rows[0]]) for key in keys)
+        memory = words.src_memory[src_memory], words.dst_memory[dst_memory]
+        link = Link(known_end(src), known_end(dst), PATHS[path], *memory)
+        by_link[link] = _sizes(copies.bytes[known], copies.duration_ns[known])
+    return by_link
 
 
-def _sizes(rows: Mapping[Link, Sequence[tuple[Any, ...]]]) -> dict[Link, Sizes]:
-    return {
-        link: Sizes(*(np.array(column) for column in zip(*of_link, strict=True)))
-        for link, of_link in rows.items()
-    }
+def _sizes(size: Int64s, duration_ns: Int64s) -> Sizes:
+    different, place, calls = np.unique(size, return_inverse=True, return_counts=True)
+    total_ns = np.zeros(len(different), np.int64)
+    np.add.at(total_ns, place, duration_ns)
+    apart = duration_ns - (total_ns / calls)[place]
+    return Sizes(different, calls, total_ns, np.bincount(place, apart**2) / calls)
 
 
 def fit(sizes: Sizes) -> Fit | None:
@@ -261,7 +269,10 @@ def sizes_by_link_of_job(job: JobStates) -> Mapping[Link, Sizes]:
     rows: dict[Link, list[tuple[Any, ...]]] = {}
     for (link, size), figures in sorted(by_size.items(), key=lambda item: item[0][1]):
         rows.setdefault(link, []).append((size, *figures))
-    return _sizes(rows)
+    return {
+        link: Sizes(*(np.array(column) for column in zip(*of_link, strict=True)))
+        for link, of_link in rows.items()
+    }
 
 
 def _pooled(first: tuple[int, int, float], second: tuple[int, int, float]) -> float:

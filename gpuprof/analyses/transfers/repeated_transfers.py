@@ -7,8 +7,10 @@ import numpy as np
 import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis, reads
+from gpuprof.analyses.facts.by_number import names_by_number
 from gpuprof.analyses.facts.copies import end_name
 from gpuprof.analyses.facts.groups import groups
+from gpuprof.analyses.facts.growing import columns_of
 from gpuprof.analyses.facts.moves import Moves, moves
 from gpuprof.analyses.facts.step_windows import (
     STEP_READS,
@@ -18,6 +20,7 @@ from gpuprof.analyses.facts.step_windows import (
 )
 from gpuprof.analyses.facts.timeline import TIMELINE_READS, timeline_of
 from gpuprof.analyses.time.steps import in_part
+from gpuprof.analyses.transfers.tensor_transfers import copied_in_every_step
 from gpuprof.facts import HOST
 from gpuprof.intervals import Int64s, covered_within
 from gpuprof.profile import Profile
@@ -60,6 +63,8 @@ _LEAST_STEPS: Final = 3
 _ROWS: Final = 20
 # How far before or after a copy what makes or takes it is looked for.
 _NEAR_NS: Final = NS_PER_S
+# What makes a constant, and what reads a variable.
+_CONSTANT, _VARIABLE = "Const", "ReadVariableOp"
 _DIGITS: Final = re.compile(r"\d+")
 
 Row = dict[str, Any]
@@ -196,36 +201,51 @@ def _with_kernels(profile: Profile, repeated: list[tuple[Moves, Row]]) -> list[R
         tuple(int(column[0]) for column in (some.src, some.dst, some.start_ns, some.end_ns))
         for some, _ in repeated
     ]
-    values = ", ".join(f"({number}, {', '.join(map(str, f))})" for number, f in enumerate(firsts))
     low = min(start for _, _, start, _ in firsts) - _NEAR_NS
     high = max(end for _, _, _, end in firsts) + _NEAR_NS
-    near = profile.query(f"""
-        SELECT number,
-            arg_max(name, k.end_ns) FILTER (device_id = src AND k.end_ns <= copy_start_ns)
-                AS src_operation,
-            arg_min(name, k.start_ns) FILTER (device_id = dst AND k.start_ns >= copy_end_ns)
-                AS dst_operation
-        FROM (VALUES {values}) AS v(number, src, dst, copy_start_ns, copy_end_ns)
-            CROSS JOIN (SELECT name, device_id, start_ns, end_ns FROM unrestricted.kernels
-                WHERE start_ns BETWEEN {low} AND {high}) k
-        GROUP BY number""").to_pylist()
-    kernels = {row.pop("number"): row for row in near}
-    return [row | kernels.get(number, {}) for number, (_, row) in enumerate(repeated)]
+    recorded = profile.unrestricted
+    parts = recorded.integers("kernels", "device_id", "start_ns", "end_ns", "name_id")
+    near = ([c[(part[1] >= low) & (part[1] <= high)] for c in part] for part in parts)
+    device, start_ns, end_ns, number = columns_of(near, 4)
+    name = dict(zip(*names_by_number(recorded, "kernels"), strict=True))
+    rows = []
+    for (src, dst, start, end), (_, row) in zip(firsts, repeated, strict=True):
+        before = np.flatnonzero((device == src) & (end_ns <= start))
+        after = np.flatnonzero((device == dst) & (start_ns >= end))
+        kernels = {}
+        if len(before):
+            kernels["src_operation"] = name.get(int(number[before[end_ns[before].argmax()]]))
+        if len(after):
+            kernels["dst_operation"] = name.get(int(number[after[start_ns[after].argmin()]]))
+        rows.append(row | kernels)
+    return rows
 
 
 def _tensors(profile: Profile) -> list[Row]:
     """Constants and variables that every step copies to another device."""
-    rows = profile.query("""
-        SELECT c.src_device AS src, c.dst_device AS dst, c.bytes_per_call AS copy_bytes,
-            f.executions AS steps, 'function' AS step_source, c.calls / f.executions AS
-            calls_per_step, c.bytes / f.executions AS bytes_per_step, c.src_operation,
-            c.dst_operation, CASE WHEN o.operation_type = 'Const' THEN true END AS is_constant
-        FROM tensor_copies c JOIN functions f ON f.function = c.function AND f.is_step
-            JOIN (SELECT DISTINCT function, operation, operation_type FROM operations) o
-                ON o.function = c.function AND o.operation = c.src_operation
-        WHERE NOT c.is_control AND o.operation_type IN ('Const', 'ReadVariableOp')
-            AND c.calls >= f.executions""").to_pylist()
-    return [row | {"suggestion": _tensor_suggestion(row)} for row in rows]
+    kinds = {
+        (row["function"], row["operation"]): row["operation_type"]
+        for row in profile.table("operations").to_pylist()
+    }
+    rows = []
+    for copied, steps in copied_in_every_step(profile):
+        kind = kinds.get((copied["function"], copied["src_operation"]))
+        if kind not in {_CONSTANT, _VARIABLE}:
+            continue
+        row = {
+            "src": copied["src_device"],
+            "dst": copied["dst_device"],
+            "copy_bytes": copied["bytes_per_call"],
+            "steps": steps,
+            "step_source": "function",
+            "calls_per_step": copied["calls"] / steps,
+            "bytes_per_step": None if copied["bytes"] is None else copied["bytes"] / steps,
+            "src_operation": copied["src_operation"],
+            "dst_operation": copied["dst_operation"],
+            "is_constant": True if kind == _CONSTANT else None,
+        }
+        rows.append(row | {"suggestion": _tensor_suggestion(row)})
+    return rows
 
 
 def _tensor_suggestion(row: Row) -> str:

@@ -120,6 +120,20 @@ def step_executions(profile: Profile) -> dict[str, int]:
     return {row["function"]: row["executions"] for row in steps}
 
 
+def copied_in_every_step(profile: Profile) -> list[tuple[Row, int]]:
+    """The tensors that each training step copies, with how often its function ran."""
+    runs = {
+        row["function"]: row["executions"]
+        for row in profile.table("functions").to_pylist()
+        if row["is_step"]
+    }
+    return [
+        (row, number)
+        for row in _copies(profile)
+        if (number := runs.get(row["function"], 0)) and row["calls"] >= number
+    ]
+
+
 def _has_collectives(profile: Profile, steps: Iterable[str]) -> bool:
     if not profile.has("operations"):
         return False

@@ -11,14 +11,14 @@ from gpuprof.analyses.contract import Analysis, reads
 from gpuprof.analyses.facts.by_number import names_by_number
 from gpuprof.analyses.facts.calls import NOT_FOUND, pair_places, sorted_pairs
 from gpuprof.analyses.facts.copies import COPY_READS
-from gpuprof.analyses.facts.copy_rows import CopyWords, copy_words
+from gpuprof.analyses.facts.copy_rows import copy_words
 from gpuprof.analyses.facts.groups import Numbers, groups
 from gpuprof.analyses.facts.histograms import (
     HISTOGRAM,
     MOST_VALUES,
     ROUNDING,
     combined,
-    counted_values,
+    histogram_table,
     histograms,
 )
 from gpuprof.analyses.facts.transfer_rows import (
@@ -29,7 +29,8 @@ from gpuprof.analyses.facts.transfer_rows import (
     transfer_rows,
 )
 from gpuprof.analyses.merge import JobStates, Merge, State, ordered, summed
-from gpuprof.facts import HOST, UNKNOWN
+from gpuprof.facts import UNKNOWN
+from gpuprof.intervals import Int64s
 from gpuprof.profile import Profile
 from gpuprof.schema import FLOAT, INT, TEXT, Column, Schema
 from gpuprof.units import NS_PER_S
@@ -64,8 +65,6 @@ TRANSFERS: Final = Schema(
     },
 )
 
-_DIRECTION: Final = f"""CASE {HOST} WHEN src THEN 'host to device' WHEN dst THEN 'device to host'
-    ELSE 'device to device' END"""
 TRANSFER_READS: Final = reads(
     COPY_READS, api_calls="process_id correlation_id name name_id is_async"
 )
@@ -87,21 +86,15 @@ def transfers(profile: Profile) -> pa.Table:
         One row per kind, memory kinds and path, columns as in `TRANSFERS`; no rows where
         nothing was transferred.
     """
-    copies, words = transfer_rows(profile), copy_words(profile)
-    is_async = _is_async(profile, copies, words) if profile.has("api_calls") else None
-    direction, rows = copies.direction, []
-    keys = (copies.kind, copies.path, copies.src_memory, copies.dst_memory, direction)
-    for alike in groups(*keys):
-        kind, path, src_memory, dst_memory, way = (int(key[alike[0]]) for key in keys)
+    copies = transfer_rows(profile)
+    is_async = _is_async(profile, copies) if profile.has("api_calls") else None
+    rows = []
+    for words, alike in _by_kind(profile):
         duration_ns = copies.duration_ns[alike]
         sums = sums_of(copies, alike)
         median_ns, p95_ns = np.quantile(duration_ns, [0.5, 0.95]).tolist()
         rows.append({
-            "memcpy_kind": words.kind[kind],
-            "direction": DIRECTIONS[way],
-            "path": PATHS[path],
-            "src_memory_kind": words.src_memory[src_memory],
-            "dst_memory_kind": words.dst_memory[dst_memory],
+            **dict(zip(_KEYS, words, strict=True)),
             **sums._asdict(),
             "mean_ns": sums.total_ns / sums.calls if sums.calls else None,
             "median_ns": median_ns,
@@ -112,13 +105,28 @@ def transfers(profile: Profile) -> pa.Table:
     return TRANSFERS.table(sorted(rows, key=_costliest_first))
 
 
+def _by_kind(profile: Profile) -> Iterator[tuple[tuple[str | None, ...], Int64s]]:
+    """What `_KEYS` are for the transfers of each kind, and their indices."""
+    copies, words = transfer_rows(profile), copy_words(profile)
+    columns = (
+        (copies.kind, words.kind),
+        (copies.direction, DIRECTIONS),
+        (copies.path, PATHS),
+        (copies.src_memory, words.src_memory),
+        (copies.dst_memory, words.dst_memory),
+    )
+    for alike in groups(*(numbers for numbers, _ in columns)):
+        yield tuple(of[numbers[alike[0]]] for numbers, of in columns), alike
+
+
 def _costliest_first(row: Mapping[str, Any]) -> tuple[object, ...]:
     """By these columns in ascending order; unknown words come last."""
     return -row["total_ns"], *((row[name] is None, row[name] or "") for name in _ORDER)
 
 
-def _is_async(profile: Profile, copies: TransferRows, words: CopyWords) -> npt.NDArray[np.bool_]:
+def _is_async(profile: Profile, copies: TransferRows) -> npt.NDArray[np.bool_]:
     """Whether each copy is of pageable memory, by a call that says that it does not wait."""
+    words = copy_words(profile)
     is_async = np.zeros(len(copies.kind), bool)
     memory = (copies.src_memory, words.src_memory), (copies.dst_memory, words.dst_memory)
     for column, of in memory:
@@ -148,10 +156,6 @@ def _async_calls(profile: Profile) -> Iterator[tuple[Numbers, Numbers]]:
 
 _KEYS: Final = ("memcpy_kind", "direction", "path", "src_memory_kind", "dst_memory_kind")
 _SUMS: Final = ("calls", "total_ns", "bytes")
-_DURATIONS_SQL: Final = f"""
-    SELECT memcpy_kind, path, src_memory_kind, dst_memory_kind, {_DIRECTION} AS direction,
-        duration_ns AS value, count(*) AS calls
-    FROM copies GROUP BY ALL"""
 
 
 def _sums_of(table: pa.Table) -> pa.Table:
@@ -187,7 +191,10 @@ TRANSFER_DURATIONS: Final = State(
         "one duration of transfers of one kind",
         {name: TRANSFERS.columns[name] for name in _KEYS} | HISTOGRAM,
     ),
-    lambda profile: counted_values(profile.query(_DURATIONS_SQL), _KEYS),
+    lambda profile: histogram_table(
+        _KEYS,
+        ((words, transfer_rows(profile).duration_ns[alike]) for words, alike in _by_kind(profile)),
+    ),
     lambda rows: combined(rows, _KEYS),
 )
 

@@ -11,12 +11,14 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from gpuprof.analyses.facts.by_number import names_by_number
 from gpuprof.analyses.facts.groups import groups
+from gpuprof.analyses.facts.growing import columns_of
+from gpuprof.analyses.facts.launches import by_time
 from gpuprof.analyses.facts.step_windows import StepWindows
 from gpuprof.comparisons.measure.compared_steps import FROM_CALLS, ComparedSteps, restricted
 from gpuprof.comparisons.measure.matching import plain_name
 from gpuprof.comparisons.rows import KernelPair
-from gpuprof.facts import UNKNOWN
 from gpuprof.intervals import Int64s
 from gpuprof.profile import Profile
 
@@ -154,12 +156,12 @@ def by_call(compared: ComparedSteps, name: str) -> ComparedSteps | None:
 def _calls(profile: Profile, name: str) -> tuple[Int64s, Int64s]:
     """Device and start of each call of a kernel, in the order of time."""
     plain = plain_name(name)
-    names = profile.query(f"SELECT name FROM {profile.names('kernels')}").column(0).to_pylist()
-    chosen = [text for text in names if text == name or (text and plain_name(text) == plain)]
-    texts = ", ".join("'{}'".format(text.replace("'", "''")) for text in chosen)
-    calls = profile.query(
-        f"SELECT coalesce(device_id, {UNKNOWN}) AS device, start_ns FROM kernels"
-        f" WHERE name IN ({texts or 'NULL'}) ORDER BY start_ns"
+    names = names_by_number(profile, "kernels")
+    is_it = names.values(lambda text: text == name or plain_name(text) == plain, 0)
+    calls = (
+        [column[is_it.of(number) == 1] for column in (device, start)]
+        for device, start, number in profile.integers("kernels", "device_id", "start_ns", "name_id")
     )
-    device, start = (np.array(column.to_pylist(), np.int64) for column in calls.columns)
-    return device, start
+    device, start = columns_of(calls, 2)
+    order = by_time(start)
+    return device[order], start[order]

@@ -6,6 +6,7 @@ others wait for. Spans of devices are never added up, since they run at the same
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from itertools import chain
 from typing import Final
@@ -14,13 +15,15 @@ import numpy as np
 
 from gpuprof import cuda
 from gpuprof.analyses.facts.busy import busy_by_device
+from gpuprof.analyses.facts.copy_rows import copy_rows, copy_words, movements
+from gpuprof.analyses.facts.growing import columns_of
 from gpuprof.analyses.facts.step_times import typical_steps
 from gpuprof.analyses.facts.step_windows import StepWindows
 from gpuprof.analyses.facts.timeline import COMMUNICATION, COMPUTE, DeviceTimeline, timelines
 from gpuprof.comparisons.measure.compared_steps import ComparedSteps
-from gpuprof.comparisons.measure.matching import SHAPED_KEY
-from gpuprof.facts import PEER_DEVICE_COPY, PEER_STAGED, UNKNOWN
-from gpuprof.intervals import NOTHING, Int64s, Intervals, attribute, covered_within, together
+from gpuprof.comparisons.measure.matching import KernelShapes, Shaped
+from gpuprof.facts import PEER_DEVICE_COPY, PEER_STAGED
+from gpuprof.intervals import NOTHING, Int64s, Intervals, attribute, covered_within, together, union
 from gpuprof.profile import Profile
 from gpuprof.statistics import scaled
 
@@ -104,7 +107,7 @@ class BusiestDevice:
 def busiest_device(compared: ComparedSteps) -> BusiestDevice | None:
     """The device that is busy longest, per step where steps are compared; None for no device."""
     recording = compared.profile.unrestricted
-    if not recording.has("kernels", "memcpys"):
+    if not recording.all_have("kernels", "memcpys"):
         return None
     devices = []
     for timeline in timelines(recording):
@@ -131,7 +134,7 @@ def exposed_times(compared: ComparedSteps, device: BusiestDevice) -> dict[str, i
 
 
 def exposed_unit(
-    compared: ComparedSteps, device: BusiestDevice, unmatched: frozenset[int]
+    compared: ComparedSteps, device: BusiestDevice, unmatched: frozenset[Shaped]
 ) -> dict[str, int]:
     """Split the median step of a device, or its whole compared time where it has no steps, in ns.
 
@@ -141,7 +144,7 @@ def exposed_unit(
     Args:
         compared: The run.
         device: One of its devices.
-        unmatched: Kernels that the other side lacks, as `SHAPED_KEY` numbers them.
+        unmatched: Kernels that the other side lacks, as the recording has them.
     """
     exposed = _exposed(compared, device, unmatched)
     if device.steps is None:
@@ -154,7 +157,7 @@ def exposed_unit(
 
 
 def _exposed(
-    compared: ComparedSteps, device: BusiestDevice, unmatched: frozenset[int] = frozenset()
+    compared: ComparedSteps, device: BusiestDevice, unmatched: frozenset[Shaped] = frozenset()
 ) -> dict[str, Intervals]:
     """When each of `PARTS` runs and none before it does, in the whole recording."""
     recording = compared.profile.unrestricted
@@ -166,45 +169,48 @@ def _exposed(
 
 
 def _kernel_layers(
-    recording: Profile, device: DeviceTimeline, unmatched: frozenset[int]
+    recording: Profile, device: DeviceTimeline, unmatched: frozenset[Shaped]
 ) -> dict[str, Intervals]:
     """When matched kernels, others, and graphs recorded as a whole ran on a device."""
     has_graphs = recording.has("graph_launches") and recording.table("graph_launches").num_rows
     if not unmatched and not has_graphs:
         return {COMMON: device.busy[COMPUTE]}
-    here = f"coalesce(device_id, {UNKNOWN}) = {device.number}"
-    chosen = ", ".join(map(str, sorted(unmatched))) or "NULL"
-    is_unmatched = f"coalesce({SHAPED_KEY} IN ({chosen}), false)"
-    is_compute = f"{here} AND NOT coalesce(is_communication, false)"
-    matched = f"SELECT start_ns, end_ns, {device.number}, {is_unmatched}::TINYINT FROM kernels"
-    queries = [f"{matched} WHERE {is_compute}"]
+    kernels, times = KernelShapes(recording), ("start_ns", "end_ns", "device_id")
+    here = (
+        [column[part[-1] == device.number] for column in part[:-1]]
+        for part in kernels.numbers(*times)
+    )
+    number, start, end = columns_of(here, 3)
+    shapes = kernels.shapes
+    is_compute = np.array([not cuda.is_communication(name) for name, _ in shapes], bool)[number]
+    is_unmatched = np.array([shaped in unmatched for shaped in shapes], bool)[number]
+    parts = {COMMON: is_compute & ~is_unmatched, UNMATCHED: is_unmatched}
+    layers = {part: union(start[is_part], end[is_part]) for part, is_part in parts.items()}
     if has_graphs:
-        queries.append(
-            f"SELECT start_ns, end_ns, {device.number}, 2 FROM graph_launches WHERE {here}"
-        )
-    rows = chain.from_iterable(map(recording.arrays, queries))
-    busy = busy_by_device(rows, 3).get(device.device_id)
-    parts = (COMMON, UNMATCHED, GRAPHS)
-    return {} if busy is None else {parts[kind]: times for kind, times in busy.kinds.items()}
+        start, end, of_device = columns_of(recording.integers("graph_launches", *times), 3)
+        is_here = of_device == device.number
+        layers[GRAPHS] = union(start[is_here], end[is_here])
+    return layers
 
 
 def copy_layers(recording: Profile) -> Mapping[int | None, Mapping[str, Intervals]]:
     """When each kind of copy and memsets ran, by device."""
     names = [*TRANSFERS, LOCAL_COPIES, UNKNOWN_COPIES, MEMSETS]
-    local = ", ".join(f"'{kind}'" for kind in sorted(cuda.LOCAL_MEMCPY_KINDS))
-    kind = (
-        f"coalesce(list_position({list(TRANSFERS)}, movement) - 1, CASE WHEN movement IN ({local})"
-        f" THEN {names.index(LOCAL_COPIES)} ELSE {names.index(UNKNOWN_COPIES)} END)"
+    number = {name: place for place, name in enumerate(names)}
+    number |= dict.fromkeys(cuda.LOCAL_MEMCPY_KINDS, number[LOCAL_COPIES])
+    kinds, unknown = copy_words(recording).kind, number[UNKNOWN_COPIES]
+    copies = (
+        (c.start_ns, c.end_ns, c.device, movements(c, kinds, lambda m: number.get(m, unknown)))
+        for c in copy_rows(recording).by_device()
     )
-    sql = f"""
-        SELECT start_ns, end_ns, busy_device_id, {kind} FROM copies_by_device"""
-    if recording.has("memsets"):
-        sql += f""" UNION ALL
-        SELECT start_ns, end_ns, coalesce(device_id, {UNKNOWN}), {names.index(MEMSETS)}
-        FROM memsets"""
+    times = ("start_ns", "end_ns", "device_id")
+    memsets = (
+        (*part, np.full(len(part[0]), number[MEMSETS], np.int8))
+        for part in (recording.integers("memsets", *times) if recording.has("memsets") else ())
+    )
     return {
         device: {names[kind]: covered for kind, covered in busy.kinds.items()}
-        for device, busy in busy_by_device(recording.arrays(sql), len(names)).items()
+        for device, busy in busy_by_device(chain(copies, memsets), len(names)).items()
     }
 
 
@@ -212,4 +218,5 @@ def per_step(times: Mapping[str, int], steps: int | None) -> dict[str, int]:
     """The parts of the mean step in whole ns, which add up to the rounded whole of one step."""
     if steps is None:
         return dict(times)
-    return scaled(times, round(sum(times.values()) / steps))
+    total_ns = round(sum(times.values()) / steps)
+    return scaled({part: Fraction(ns, steps) for part, ns in times.items()}, total_ns)

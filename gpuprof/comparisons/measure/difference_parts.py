@@ -23,7 +23,7 @@ from gpuprof.comparisons.measure.device_time import (
     per_step,
 )
 from gpuprof.comparisons.measure.kernels import Side
-from gpuprof.comparisons.measure.matching import Kernels, Key
+from gpuprof.comparisons.measure.matching import Kernels, Key, Shaped
 from gpuprof.comparisons.measure.runs import MeasuredRun
 from gpuprof.comparisons.rows import DifferencePart
 from gpuprof.statistics import difference_interval, scaled
@@ -120,13 +120,13 @@ def _typical(side: Side, basis: str, runs: Sequence[Times]) -> Times:
     return scaled(sums_ns, round(total_ns))
 
 
-def _unmatched(kernels: Kernels, other_keys: frozenset[Key]) -> frozenset[int]:
-    """The numbers of the compute kernels that the other side lacks."""
+def _unmatched(kernels: Kernels, other_keys: frozenset[Key]) -> frozenset[Shaped]:
+    """The compute kernels that the other side lacks, as its recording has them."""
     return frozenset(
-        number
+        shaped
         for key in kernels.keys() - other_keys
         if not kernels[key].is_communication
-        for number in kernels[key].keys
+        for shaped in kernels[key].shaped
     )
 
 

@@ -6,19 +6,25 @@ is then alone on both sides by less, see `matched`.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
 
 from gpuprof import cuda
-from gpuprof.facts import OF_NAMES
+from gpuprof.analyses.facts.by_number import UNNAMED, names_by_number
+from gpuprof.analyses.facts.calls import Pairs
+from gpuprof.analyses.facts.groups import Numbers
+from gpuprof.analyses.facts.growing import columns_of
+from gpuprof.facts import UNKNOWN
 from gpuprof.kernel_names import family
 from gpuprof.profile import Profile
+from gpuprof.readers.common.compact_columns import narrowed
 from gpuprof.readers.common.demangle import demangled
 
 SHAPE: Final = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
-_NAME_HASH: Final = OF_NAMES["kernels"]["name_hash"].sql
-# SQL over a table of kernels with a column ``name_hash``: a number per name and launch shape.
-SHAPED_KEY: Final = f"(hash(name_hash, {', '.join(SHAPE)}) >> 1)::BIGINT"
+# Name of a kernel, and its launch shape as in `SHAPE`; `UNKNOWN` where not recorded.
+Shaped = tuple[str, tuple[int, ...]]
 
 # ``[lambda(float) (instance 1)]`` of nsys is ``{lambda(float)#1}`` elsewhere.
 _INSTANCE: Final = re.compile(r"\(instance (\d+)\)")
@@ -48,13 +54,13 @@ class Kernel(NamedTuple):
         name: Demangled name as the tool wrote it.
         calls: How often; None where unknown.
         total_ns: Sum of durations; None where unknown.
-        keys: Its numbers in the recording, as `SHAPED_KEY` makes them; empty for summaries.
+        shaped: What the recording has of it; empty for summaries.
     """
 
     name: str
     calls: int | None
     total_ns: int | None
-    keys: tuple[int, ...] = ()
+    shaped: tuple[Shaped, ...] = ()
 
     @property
     def mean_ns(self) -> float | None:
@@ -132,8 +138,11 @@ def _kernels_of(profile: Profile, *, is_shaped: bool) -> Kernels:
     if profile.has("kernels"):
         shape = is_shaped or None
         return _together(
-            (Key(name, shape and grid, shape and block), Kernel(name, calls, total_ns, (key,)))
-            for name, grid, block, key, calls, total_ns in profile.once(kernel_groups)
+            (
+                Key(shaped[0], shape and grid, shape and block),
+                Kernel(shaped[0], calls, total_ns, (shaped,)),
+            )
+            for shaped, grid, block, calls, total_ns in profile.once(kernel_groups)
         )
     if not profile.has("activity_summary"):
         return {}
@@ -181,25 +190,63 @@ def has_shapes(profile: Profile) -> bool:
 class KernelGroup(NamedTuple):
     """All executions of one kernel in one launch shape; the shape is None where not recorded."""
 
-    name: str
+    shaped: Shaped
     grid: str | None
     block: str | None
-    key: int
     calls: int
     total_ns: int
 
 
 def kernel_groups(profile: Profile) -> list[KernelGroup]:
     """The kernels of a recording by name and launch shape, that of the most time first."""
-    grid, block = (" || 'x' || ".join(sides) for sides in (SHAPE[:3], SHAPE[3:]))
-    groups = profile.query(f"""
-        SELECT n.name, {grid} AS grid, {block} AS block, key, calls, total_ns FROM (
-            SELECT name_hash, {", ".join(SHAPE)}, {SHAPED_KEY} AS key, count(*) AS calls,
-                CAST(sum(end_ns - start_ns) AS BIGINT) AS total_ns
-            FROM kernels GROUP BY ALL) s
-        JOIN (SELECT DISTINCT {_NAME_HASH} AS name_hash, name FROM {profile.names("kernels")}) n
-        USING (name_hash) ORDER BY total_ns DESC, name, key""")
-    return [KernelGroup(*row) for row in zip(*(c.to_pylist() for c in groups.columns), strict=True)]
+    names = KernelShapes(profile)
+    parts = (
+        (number, narrowed(end - start))
+        for number, start, end in names.numbers("start_ns", "end_ns")
+    )
+    number, duration_ns = columns_of(parts, 2)
+    shapes = names.shapes
+    calls, total_ns = np.bincount(number, minlength=len(shapes)), np.zeros(len(shapes), np.int64)
+    np.add.at(total_ns, number, duration_ns)
+    rows = zip(shapes, calls.tolist(), total_ns.tolist(), strict=True)
+    groups = [
+        KernelGroup(shaped, _side(shaped[1][:3]), _side(shaped[1][3:]), *figures)
+        for shaped, *figures in rows
+    ]
+    return sorted(groups, key=lambda group: (-group.total_ns, group.shaped))
+
+
+def _side(sides: Sequence[int]) -> str | None:
+    return None if UNKNOWN in sides else "x".join(map(str, sides))
+
+
+class KernelShapes:
+    """Numbers the names and launch shapes of a recording's kernels, in the order they are met."""
+
+    def __init__(self, profile: Profile) -> None:
+        self._profile, self._sides = profile, [Pairs() for _ in SHAPE]
+        self._names = [*dict.fromkeys([UNNAMED, *names_by_number(profile, "kernels").names])]
+
+    def numbers(self, *columns: str) -> Iterator[tuple[Any, ...]]:
+        """The number of each kernel, and columns of integers, in pieces."""
+        place = {name: place for place, name in enumerate(self._names)}
+        names = names_by_number(self._profile, "kernels").values(place.__getitem__, place[UNNAMED])
+        for name, *values in self._profile.integers("kernels", "name_id", *SHAPE, *columns):
+            number: Numbers = names.of(name)
+            for pairs, side in zip(self._sides, values, strict=False):
+                number = pairs.learn(number, side)
+            yield number, *values[len(SHAPE) :]
+
+    @property
+    def shapes(self) -> list[Shaped]:
+        """What the numbers mean that were given so far."""
+        sides: list[list[int]] = []
+        place = np.arange(len(self._sides[-1]))
+        for pairs in reversed(self._sides):
+            place, side = pairs.values[:, place]
+            sides.append(side.tolist())
+        names = [self._names[name] for name in place.tolist()]
+        return [*zip(names, zip(*reversed(sides), strict=True), strict=True)]
 
 
 def _together(kernels: Iterable[tuple[Key, Kernel]]) -> Kernels:
@@ -207,9 +254,9 @@ def _together(kernels: Iterable[tuple[Key, Kernel]]) -> Kernels:
     sums: dict[Key, Kernel] = {}
     for key, kernel in kernels:
         if key in sums:
-            name, calls, total_ns, keys = sums[key]
+            name, calls, total_ns, shaped = sums[key]
             calls, total_ns = _added(calls, kernel.calls), _added(total_ns, kernel.total_ns)
-            sums[key] = Kernel(name, calls, total_ns, keys + kernel.keys)
+            sums[key] = Kernel(name, calls, total_ns, shaped + kernel.shaped)
         else:
             sums[key] = kernel
     return sums

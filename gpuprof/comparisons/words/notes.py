@@ -5,6 +5,7 @@ from typing import Final
 
 import numpy as np
 
+from gpuprof.analyses.facts.copy_rows import copy_rows
 from gpuprof.analyses.facts.step_times import mean_beside
 from gpuprof.analyses.facts.step_windows import DETECTED, FROM_RANGES
 from gpuprof.analyses.findings.incomplete import recorded_calls
@@ -15,7 +16,6 @@ from gpuprof.comparisons.measure.runs import Variant
 from gpuprof.comparisons.rows import Uncompared
 from gpuprof.facts import KERNELS_RERUN
 from gpuprof.kernel_names import short_name
-from gpuprof.profile import Profile
 from gpuprof.reports import cannot, copy_notes, recording_notes
 from gpuprof.statistics import LEVEL, coverage
 from gpuprof.sweep_cells import skipped_epochs_of
@@ -139,7 +139,8 @@ def _epochs(variants: Mapping[str, Variant]) -> list[str]:
         if not recording.has("epochs"):
             continue
         epochs = recording.table("epochs").column("seconds").to_pylist()
-        usual, first = time_of_epochs(epochs, skipped_epochs_of(recording.origin.source))
+        skipped = skipped_epochs_of(recording.origin.source)
+        usual, first = time_of_epochs(epochs, skipped)
         if unknown := epochs[first:].count(None):
             have = "has" if unknown == 1 else "have"
             notes.append(
@@ -149,7 +150,7 @@ def _epochs(variants: Mapping[str, Variant]) -> list[str]:
         elif first and usual == variant.median.metrics.get("seconds_per_epoch"):
             taken = ", ".join(say_ns(seconds * NS_PER_S) for seconds in epochs[:first] if seconds)
             set_aside.append(f"{counted(first, 'epoch', 'epochs')} of {label} ({taken})")
-        elif len(epochs) == _PAIR and epochs[0] > epochs[1]:
+        elif skipped is None and len(epochs) == _PAIR and epochs[0] > epochs[1]:
             notes.append(f"{label}: two epochs are too few to set a warm-up aside: both count.")
     if set_aside:
         notes.append(f"Seconds per epoch leave out, as warm-up: {listed(set_aside)}.")
@@ -164,7 +165,10 @@ def _exposed(variants: Mapping[str, Variant]) -> list[str]:
     }
     if not unknown:
         return []
-    reasons = {cannot(variant.median.compared.profile) for variant in unknown.values()} - {""}
+    profiles = [variant.median.compared.profile for variant in unknown.values()]
+    # Else a file of a job lacks what its format can hold.
+    of_format = (p for p in profiles if p.all_have("kernels") or not p.has("kernels"))
+    reasons = {*map(cannot, of_format)} - {""}
     labels = "" if len(unknown) == len(variants) else f" for {', '.join(unknown)}"
     return [f"Exposed transfer time is unknown{labels}. {' '.join(sorted(reasons))}".strip()]
 
@@ -179,16 +183,15 @@ def _staged(variants: Mapping[str, Variant]) -> list[str]:
         and variant.median.metrics.get("htod_ns")
         and variant.median.metrics.get("dtoh_ns")
     ]
-    staged = [label for label, profile in profiles.items() if without and _has_staged(profile)]
+    staged = [
+        label
+        for label, profile in profiles.items()
+        if without and copy_rows(profile).is_staged.any()
+    ]
     if not staged:
         return []
     note = f"Copies between devices through the host are HtoD and DtoH in {listed(without)}, but"
     return [f"{note} copies between devices in {listed(staged)}."]
-
-
-def _has_staged(profile: Profile) -> bool:
-    sql = "SELECT 1 AS staged FROM memcpys WHERE is_staged LIMIT 1"
-    return profile.has("memcpys") and bool(profile.query(sql).num_rows)
 
 
 def _steps(variants: Mapping[str, Variant], unit: str) -> list[str]:

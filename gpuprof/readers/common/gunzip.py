@@ -12,10 +12,8 @@ from gpuprof.errors import CorruptFileError, InputError
 from gpuprof.json_input import LARGEST_TRACE_BYTES
 
 MAGIC: Final = b"\x1f\x8b"
-# Texts of profilers pack to a tenth or a fiftieth. Beyond this a file was made to exhaust memory.
-MOST_TIMES: Final = 200
-# What a small file may unpack to in any case.
-FREE_BYTES: Final = 64 << 20
+# Of a packed file nobody sees how much memory it takes: six times this at most (see `json_input`).
+LARGEST_UNPACKED_BYTES: Final = 1 << 30
 _CHUNK_BYTES: Final = 1 << 22
 _LESS: Final = "Record less of the program, such as a few steps."
 
@@ -46,38 +44,32 @@ def content(path: Path) -> bytes:
 
     Raises:
         InputError: It cannot be read.
-        CorruptFileError: It is larger than is read, or the gzip file is cut short or damaged,
-            or unpacks to too many times its size.
+        CorruptFileError: It is larger than is read, or the gzip file is cut short or damaged.
     """
-    most = f"{LARGEST_TRACE_BYTES:,}"
     with opened(path) as file:
         size = path.stat().st_size
         if not isinstance(file, gzip.GzipFile):
             if size > LARGEST_TRACE_BYTES:
-                msg = f"{path} has {size:,} bytes; the limit for text is {most}"
+                msg = f"{path} has {size:,} bytes; the limit for text is {LARGEST_TRACE_BYTES:,}"
                 raise CorruptFileError(msg, _LESS)
             return file.read()
         text = io.BytesIO()
-        while chunk := file.read(_CHUNK_BYTES):
-            text.write(chunk)
-            if text.tell() > LARGEST_TRACE_BYTES:
-                msg = f"{path} unpacks to more than {most} bytes, which is the limit"
-                raise CorruptFileError(msg, _LESS)
-            check_times(path, text.tell(), size)
+        for piece in pieces(path, file, _CHUNK_BYTES):
+            text.write(piece)
         return text.getvalue()
 
 
-def check_times(path: Path, unpacked: int, size: int) -> None:
-    """See that what a file unpacks to is no more than a recording of its size.
-
-    Args:
-        path: The file.
-        unpacked: Bytes that it has unpacked to by now.
-        size: Its own bytes.
+def pieces(path: Path, file: IO[bytes], piece_bytes: int) -> Iterator[bytes]:
+    """What `opened` gave of a file, some bytes at a time.
 
     Raises:
-        CorruptFileError: It is more, and may go on for ever.
+        CorruptFileError: It is a gzip file that unpacks to more than is read.
     """
-    if unpacked > FREE_BYTES + MOST_TIMES * size:
-        msg = f"{path} unpacks to more than {MOST_TIMES} times its size, unlike any recording"
-        raise CorruptFileError(msg, "Copy it again from where it was recorded.")
+    unpacked_bytes = 0
+    while piece := file.read(piece_bytes):
+        unpacked_bytes += len(piece)
+        if isinstance(file, gzip.GzipFile) and unpacked_bytes > LARGEST_UNPACKED_BYTES:
+            most = f"{LARGEST_UNPACKED_BYTES:,}"
+            msg = f"{path} unpacks to more than {most} bytes, the limit for gzip files"
+            raise CorruptFileError(msg, "If it is a recording, unpack it first: gunzip FILE.")
+        yield piece

@@ -114,7 +114,7 @@ def _rows(folder: Path, name: str, kinds: Mapping[str, pa.DataType]) -> pa.Table
             borders.check_growth(where, file.metadata, path.stat().st_size)
             missing = [column for column in kinds if column not in file.schema_arrow.names]
             rows = None if missing else file.read([*kinds])
-    except (OSError, pa.ArrowException) as error:
+    except borders.DAMAGE as error:
         msg = f"{where}: its file is missing or damaged"
         raise CorruptFileError(msg, _HINT) from error
     if rows is None:

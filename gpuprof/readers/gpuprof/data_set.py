@@ -224,7 +224,8 @@ def _document(file: Path, kind: type[_Document]) -> _Document:
         msg = f"{file} cannot be read: {error.strerror}"
         raise InputError(msg) from error
     except ValueError as error:
-        msg = f"{file}: it is damaged ({error})"
+        why = f" ({error})" if isinstance(error, json_input.ShapeError) else ""
+        msg = f"{file}: it is damaged{why}"
         raise CorruptFileError(msg, _HINT) from error
     tables = document.job if isinstance(document, Header) else document.tables
     if unknown := tables.keys() - schema.BY_NAME.keys():
@@ -274,7 +275,8 @@ def _sizes(path: Path) -> Iterator[tuple[str, int]]:
     for folder, _, names in os.walk(path):
         for name in names:
             file = Path(folder, name)
-            if not name.startswith((".", "_")):
+            # A link that leads nowhere is no file.
+            if not name.startswith((".", "_")) and file.is_file():
                 yield file.relative_to(path).as_posix(), file.stat().st_size
 
 
@@ -315,7 +317,7 @@ def _small(header: Path, name: str, file_of_table: str, stored: StoredTable) -> 
     packed = _packed(file, stored, name)
     try:
         table = opened(packed.part.again(), (), packed.metadata).read()
-    except (pa.ArrowException, OSError) as error:
+    except borders.DAMAGE as error:
         raise _damaged(file, error) from error
     if stored.ranks is not None:
         if len(stored.ranks) != table.num_rows:
@@ -336,7 +338,7 @@ def _packed(file: Path, stored: StoredTable, name: str) -> Packed:
         about = file.stat()
         part = FilePart(file, 0, about.st_size, stamp(about))
         parquet = opened(part, [n for n, kind in kinds.items() if kind == pa.string()])
-    except (pa.ArrowException, OSError, ValueError) as error:
+    except borders.DAMAGE as error:
         raise _damaged(file, error) from error
     borders.check_growth(str(file), parquet.metadata, part.size)
     version = (parquet.metadata.metadata or {}).get(VERSION_KEY.encode(), b"none").decode()
@@ -357,12 +359,12 @@ def _packed(file: Path, stored: StoredTable, name: str) -> Packed:
 def _damaged(file: Path, error: Exception) -> GpuprofError:
     if CHANGED in str(error):
         return changed(file)
-    return CorruptFileError(f"{file}: it is damaged ({str(error).splitlines()[0]})", _HINT)
+    return CorruptFileError(f"{file}: it is damaged", _HINT)
 
 
 def _failure(path: Path, stored: StoredRecording, error: Exception) -> GpuprofError | None:
     """What a failed query says about the files: each page of them carries a checksum."""
-    if isinstance(error, pa.ArrowException | OSError) or "arrow_scan" in str(error):
+    if isinstance(error, borders.DAMAGE):
         rank = "an unknown rank" if stored.rank is None else f"rank {stored.rank}"
         return CorruptFileError(f"{path}: a file of {rank} is damaged", _HINT)
     return None
@@ -371,6 +373,9 @@ def _failure(path: Path, stored: StoredRecording, error: Exception) -> GpuprofEr
 def is_data_set(path: Path) -> bool:
     """Whether a folder is one."""
     try:
+        # A pipe would be waited for.
+        if not (path / HEADER).is_file():
+            return False
         with (path / HEADER).open("rb") as file:
             return VERSION_KEY.encode() in file.read(64)
     except OSError:

@@ -69,7 +69,7 @@ class OriginFields(msgspec.Struct):
     schema_version: str | None
     command: str | None
     recorded_at: str | None
-    epoch_ns: Annotated[int, msgspec.Meta(ge=-schema.LARGEST, le=schema.LARGEST)] | None
+    epoch_ns: Annotated[int, msgspec.Meta(ge=0, le=schema.LARGEST)] | None
     variant: str | None
     start_resolution_ns: Annotated[int, msgspec.Meta(ge=1, le=schema.LARGEST)]
     warnings: tuple[str, ...]
@@ -126,16 +126,11 @@ def _keep_sides_of_joins(connection: "duckdb.DuckDBPyConnection") -> None:
     connection.execute(f"SET disabled_optimizers = '{more}'")
 
 
-# What DuckDB 1 and 2 say where a stream that they read raises an error.
-_STREAM_FAILED: Final = ("arrow_scan", "reading the stream registered")
-
-
 def _failure(path: Path, error: Exception) -> GpuprofError | None:
     """What a failed query says about the file: each page of it carries a checksum."""
     if CHANGED in str(error):
         return changed(path)
-    is_of_stream = any(sign in str(error) for sign in _STREAM_FAILED)
-    if not isinstance(error, pa.ArrowException | OSError) and not is_of_stream:
+    if not isinstance(error, borders.DAMAGE):
         return None
     return CorruptFileError(f"{path}: one of its tables is damaged", _HINT)
 
@@ -154,7 +149,7 @@ def _source(path: Path, name: str, table: "_Table") -> Source:
         rows = [stored.cast] if stored.cast else _read_rows(stored.files, stored.kinds)
         parts = (borders.cast(f"{path}, table {name}", part, kinds) for part in rows)
         return spec.table([row for part in parts for row in part.to_pylist()])
-    except (pa.ArrowException, OSError) as error:
+    except borders.DAMAGE as error:
         raise _failure(path, error) or error from error
 
 
@@ -269,7 +264,7 @@ def _table(path: Path, name: str, members: Mapping[str, FilePart]) -> _Table:
         rows = _rows(where, _parts(where, name, members), spec.kinds | _NUMBER)
         if NUMBER in rows.kinds and member_name(name + NAMES) in members:
             names = _names(where, members[member_name(name + NAMES)], spec)
-    except (pa.ArrowException, OSError, ValueError) as error:
+    except borders.DAMAGE as error:
         msg = f"{path}: its table {name} is damaged"
         raise CorruptFileError(msg, _HINT) from error
     there = rows.kinds | (names.kinds if names else {})
@@ -300,12 +295,11 @@ def _rows(where: str, parts: Sequence[FilePart], expected: Kinds) -> _Rows:
     there = {name for file in files for name in file.columns.names}
     kinds = {name: kind for name, kind in expected.items() if name in there}
     unlike = (
-        file.columns.field(name).type
+        kinds[name] != pa.int64() or not pa.types.is_signed_integer(file.columns.field(name).type)
         for file in files
         for name in borders.unlike(file.columns, kinds)
     )
-    is_alike = all(map(pa.types.is_signed_integer, unlike))
-    return _Rows(files, kinds, None if is_alike else _cast(where, files, kinds))
+    return _Rows(files, kinds, _cast(where, files, kinds) if any(unlike) else None)
 
 
 def _packed(where: str, part: FilePart, expected: Kinds) -> Packed:
@@ -345,6 +339,9 @@ def _names(where: str, part: FilePart, spec: schema.Schema) -> _Rows:
         raise CorruptFileError(msg, _HINT)
     table = opened(part.again(), ()).read([NUMBER]) if names.cast is None else names.cast
     numbers = table.column(NUMBER).to_numpy()
+    if table.column(NUMBER).null_count:
+        msg = f"{where}: one of its names has no number"
+        raise CorruptFileError(msg, _HINT)
     if len(np.unique(numbers)) < len(numbers):
         msg = f"{where}: two of its names have one number"
         raise CorruptFileError(msg, _HINT)

@@ -134,7 +134,7 @@ def _is_within(path: Path, folder: Path) -> bool:
     """Whether a path leads into a folder; no name of a file with a zero byte leads anywhere."""
     try:
         return folder.resolve() in path.resolve().parents
-    except (OSError, ValueError):
+    except (OSError, ValueError, RuntimeError):  # RuntimeError: a loop of links
         return False
 
 

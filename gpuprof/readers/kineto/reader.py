@@ -63,6 +63,10 @@ _HOST_AND_PROCESS: Final = re.compile(r"(.+)_(\d{1,9})\.\d+\.pt\.trace\.json")
 _UNIX_TIMES_NS: Final = range(10**18, 1 << 62)
 
 
+# No job has more; a larger number is damage.
+_WORLD_SIZES: Final = range(1, 1_000_001)
+
+
 class _Category(msgspec.Struct, gc=False):
     cat: Scalar = None
 
@@ -73,6 +77,7 @@ class _Categories(msgspec.Struct):
 
 class _Distributed(msgspec.Struct):
     rank: Scalar = None
+    world_size: Scalar = None
 
 
 class _Trace(msgspec.Struct):
@@ -117,8 +122,9 @@ def _profile(path: Path) -> Profile:
         warnings=(*_warnings(trace, lost), *_doubts(groups)),
         host=text(trace.host_name) or _host_in_name(path, groups),
     )
-    rank = integer(trace.distributedInfo.rank)
-    sources = tables.tables(groups, trace.deviceProperties, rank)
+    rank, size = map(integer, (trace.distributedInfo.rank, trace.distributedInfo.world_size))
+    job = {"rank": rank, "world_size": size if size in _WORLD_SIZES else None}
+    sources = tables.tables(groups, trace.deviceProperties, job)
     if not has_python:
         return Profile(origin, sources)
     calls = schema.HOST_CALLS

@@ -47,9 +47,15 @@ _INVALID: Final = 2**32 - 1
 
 
 def tables(
-    groups: Mapping[str, Timed], devices: Sequence[Device], rank: int | None
+    groups: Mapping[str, Timed], devices: Sequence[Device], job: Mapping[str, int | None]
 ) -> dict[str, pa.Table]:
-    """All tables; those that CUPTI fills by default are there even when nothing happened."""
+    """All tables; those that CUPTI fills by default are there even when nothing happened.
+
+    Args:
+        groups: Events by kind.
+        devices: What the trace says of devices.
+        job: Rank and number of ranks, as columns of ``runs``.
+    """
     process_id = process_id_of(groups)
     recorded = {schema.API_CALLS.name: _api_calls(groups), schema.NVTX_RANGES.name: _ranges(groups)}
     if not is_untraced(groups):
@@ -66,7 +72,7 @@ def tables(
     recorded = {name: table.sort_by("start_ns") for name, table in recorded.items()}
     if named := _devices(devices):
         recorded[schema.DEVICES.name] = schema.DEVICES.table(named)
-    run = {"run_id": 0, "process_id": process_id, "rank": rank}
+    run = {"run_id": 0, "process_id": process_id, **job}
     return recorded | {schema.RUNS.name: schema.RUNS.table([run])}
 
 

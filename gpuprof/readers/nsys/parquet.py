@@ -81,8 +81,8 @@ class _Files:
         for table, file in self.paths.items():
             try:
                 schemas[table] = _schema(self._where(table), file)
-            except (pa.ArrowException, OSError) as error:
-                msg = f"{self._where(table)}: the file is damaged ({_line(error)})"
+            except borders.DAMAGE as error:
+                msg = f"{self._where(table)}: its file is cut short or damaged"
                 raise CorruptFileError(msg, _HINT) from error
             borders.check_names(self._where(table), schemas[table])
         return schemas
@@ -143,7 +143,7 @@ class _Files:
             error, (*ours, duckdb.OutOfMemoryException)
         ):
             return None
-        return CorruptFileError(f"{self.path}: a file is damaged ({_line(error)})", _HINT)
+        return CorruptFileError(f"{self.path}: one of its files is damaged", _HINT)
 
     @cached_property
     def _connection(self) -> "duckdb.DuckDBPyConnection":
@@ -187,10 +187,6 @@ def _mapped(file: Path) -> pa.Table:
     """An Arrow file's table without a copy of its values."""
     with pa.memory_map(str(file)) as source:
         return pa.ipc.open_stream(source).read_all()
-
-
-def _line(error: Exception) -> str:
-    return str(error).split("\n")[0]
 
 
 READER: Final = Reader(

@@ -64,12 +64,8 @@ class Line:
 def blocks(path: Path) -> Iterator[bytes]:
     """A log in pieces of some hundred kilobytes that end where a line ends."""
     pending = b""
-    unpacked = 0
     with gunzip.opened(path) as file:
-        size = path.stat().st_size
-        while piece := file.read(_BLOCK_BYTES):
-            unpacked += len(piece)
-            gunzip.check_times(path, unpacked, size)
+        for piece in gunzip.pieces(path, file, _BLOCK_BYTES):
             complete_lines, end, tail = piece.rpartition(b"\n")
             if end:
                 yield pending + complete_lines + end

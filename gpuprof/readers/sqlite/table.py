@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from gpuprof.engine import quoted
-from gpuprof.errors import ROOM, CorruptFileError, InputError
+from gpuprof.errors import ROOM, CorruptFileError, InputError, excerpt
 from gpuprof.native import pages
 from gpuprof.readers.common.compact_columns import Flags, Integers, arrow, arrow_texts, narrowed
 from gpuprof.spilling import InMemory, Packed
@@ -29,7 +29,6 @@ _NULL: Final = np.iinfo(np.int64).min
 _MANY_TEXTS: Final = 1 << 12
 # Bytes that are shown as they are of a text that is no UTF-8.
 _PLAIN: Final = frozenset(range(32, 127)) - frozenset(b"\\'\"")
-_LONGEST_SHOWN: Final = 40
 _HINT: Final = "Export the file again; was it edited?"
 Kinds = Mapping[str, pa.DataType]
 # Integers of any width, texts as a dictionary where they recur.
@@ -242,7 +241,7 @@ def mismatch(file: "SqliteFile", table: str) -> CorruptFileError:
 
 
 def _of_another_type(where: str, row: int, value: object) -> CorruptFileError:
-    return CorruptFileError(f"{where} holds {repr(value)[:_LONGEST_SHOWN]} in row {row:,}", _HINT)
+    return CorruptFileError(f"{where} holds {excerpt(value)} in row {row:,}", _HINT)
 
 
 def _readable(texts: Sequence[bytes]) -> list[str]:

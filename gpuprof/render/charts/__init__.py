@@ -88,7 +88,8 @@ def picture_of(chart: Chart, results: Results) -> Picture:
     if not picture.rows.num_rows:
         msg = f"{chart.name} cannot be drawn: the recording has no such activity"
         raise EmptyRecordingError(msg, f"It shows {chart.title[0].lower()}{chart.title[1:]}.")
-    return picture
+    names = results.device_names
+    return picture._replace(finding=names.in_text(picture.finding), device_names=names)
 
 
 def figure_of(chart: Chart, picture: Picture) -> "Figure":

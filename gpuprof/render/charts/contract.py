@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
+from gpuprof.analyses.facts.hosts import NO_NAMES, DeviceNames
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -18,11 +20,13 @@ class Results:
         tables: Name to table; None where the recording cannot tell.
         headline: The finding, where the command states one itself.
         baseline: What a comparison is with.
+        device_names: What people know the devices by.
     """
 
     tables: Mapping[str, pa.Table | None]
     headline: str = ""
     baseline: str = ""
+    device_names: DeviceNames = NO_NAMES
 
     def table(self, name: str) -> pa.Table:
         """A table that is known to be there."""
@@ -37,10 +41,12 @@ class Picture(NamedTuple):
     Args:
         finding: What there is to see, in a sentence: the title.
         rows: What is drawn, in base units: the data beside the picture.
+        device_names: What people know the devices by.
     """
 
     finding: str
     rows: pa.Table
+    device_names: DeviceNames = NO_NAMES
 
 
 class Chart(NamedTuple):

@@ -105,8 +105,9 @@ def draw(shown: Picture) -> "Figure":
         _write(
             axes, (ends.index(dst), ends.index(src)), cell_rows, largest, is_short=len(ends) > _MANY
         )
-    axes.set_xticks(range(len(ends)), ends)
-    axes.set_yticks(range(len(ends)), ends)
+    names = [*map(shown.device_names.in_text, ends)]
+    axes.set_xticks(range(len(ends)), names)
+    axes.set_yticks(range(len(ends)), names)
     axes.set(xlabel=f"to ({note})" if note else "to", ylabel="from")
     axes.tick_params(which="both", length=0)
     axes.spines[:].set_visible(False)

@@ -98,7 +98,7 @@ def _name(row: Row) -> str:
 def draw(shown: Picture) -> "Figure":
     """A row per device, a column per step; the deeper the orange, the longer it works."""
     rows = shown.rows.to_pylist()
-    devices = {row["device_id"]: _name(row) for row in rows}
+    devices = {row["device_id"]: shown.device_names.in_text(_name(row)) for row in rows}
     steps = sorted({row["step"] for row in rows})
     height = min(max(_ROW_INCHES * len(devices), _LEAST_INCHES), _MOST_INCHES)
     figure = canvas.new_figure(1.4 + height)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from gpuprof.analyses.facts.hosts import NO_NAMES, DeviceNames
 from gpuprof.render.charts import canvas
 from gpuprof.render.charts.contract import Chart, Picture, Results
 from gpuprof.render.contract import RECORDING
@@ -78,7 +79,7 @@ def _shares(rows: pa.Table) -> tuple[list[str], Shares]:
     return names, shares
 
 
-def device_rows(rows: pa.Table) -> list[tuple[str, pa.Table]]:
+def device_rows(rows: pa.Table, names: DeviceNames = NO_NAMES) -> list[tuple[str, pa.Table]]:
     """The name and the rows of each device, in their order."""
     import numpy as np  # noqa: PLC0415 - start-up time
     import pyarrow.compute as pc  # noqa: PLC0415 - as above
@@ -88,7 +89,9 @@ def device_rows(rows: pa.Table) -> list[tuple[str, pa.Table]]:
     begins = [0, *(np.flatnonzero(np.diff(places)) + 1).tolist(), rows.num_rows]
     tables = [rows.slice(begin, end - begin) for begin, end in pairwise(begins)]
     has_many = len({*rows["rank"].to_pylist()}) < len(tables)
-    return [(_name(table.slice(0, 1).to_pylist()[0], has_many=has_many), table) for table in tables]
+    firsts = (table.slice(0, 1).to_pylist()[0] for table in tables)
+    labels = (names.in_text(_name(first, has_many=has_many)) for first in firsts)
+    return [*zip(labels, tables, strict=True)]
 
 
 def _name(row: dict[str, Any], *, has_many: bool) -> str:
@@ -125,7 +128,8 @@ def draw(shown: Picture) -> "Figure":
     """A panel per part: the brighter, the more of the slice it takes."""
     from matplotlib import colormaps  # noqa: PLC0415 - half a second that only charts need
 
-    devices, starts = device_rows(shown.rows), slice_starts(shown.rows)
+    devices = device_rows(shown.rows, shown.device_names)
+    starts = slice_starts(shown.rows)
     parts = shown_parts(shown.rows)
     height = min(max(_ROW_INCHES * len(devices), _LEAST_INCHES), _MOST_INCHES)
     figure = canvas.new_figure(1.2 + len(parts) * (height + 0.4))

@@ -8,14 +8,19 @@ import pyarrow as pa
 from gpuprof.comparisons import Comparison
 from gpuprof.profile import Profile
 from gpuprof.render.charts.contract import Chart, Results
-from gpuprof.reports import report
+from gpuprof.reports import Report, report
 from gpuprof.sweeps.measured import batch_speed_ups, scaling
 from gpuprof.sweeps.times import read_times
 
 
 def of_recording(profile: Profile, chart: Chart) -> Results:
     """What the analyses say that a chart takes."""
-    return Results(report(profile, chart.tables).tables)
+    return of_report(report(profile, chart.tables))
+
+
+def of_report(result: Report) -> Results:
+    """The tables of a report, with what people know its devices by."""
+    return Results(result.tables, device_names=result.device_names)
 
 
 def of_times(path: Path) -> Results:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from gpuprof.analyses.facts.hosts import DeviceNames
 from gpuprof.labels import label
 from gpuprof.render.charts import canvas
 from gpuprof.render.charts.canvas import Look
@@ -77,7 +78,8 @@ def draw(shown: Picture) -> "Figure":
     axes = figure.subplots()
     for place, rows in lanes.items():
         _draw_lane(axes, rows, floors[place], factor)
-    axes.set_yticks([floor - _HEIGHT / 2 for floor in floors.values()], _labels(list(lanes)))
+    labels = _labels(list(lanes), shown.device_names)
+    axes.set_yticks([floor - _HEIGHT / 2 for floor in floors.values()], labels)
     axes.set_ylim(max(floors.values()) + 0.1, 0)
     canvas.show_instants(axes, first / factor, last / factor)
     scale = f"{canvas.SINCE_ORIGIN} [{unit}]; height: share of it that is busy"
@@ -106,13 +108,13 @@ def _floors(places: list[_Place]) -> dict[_Place, float]:
     }
 
 
-def _labels(places: list[_Place]) -> list[str]:
+def _labels(places: list[_Place], names: DeviceNames) -> list[str]:
     """Lanes by name, the first of each device with the device."""
     labels: list[str] = []
     last: object = labels  # no device
     for device, lane in places:
-        name = "unknown device" if device is None else f"device {device}"
-        labels.append(label(lane) if device == last else f"{name}   {label(lane)}")
+        of_device = "" if device == last else f"{names.called(device)}   "
+        labels.append(f"{of_device}{label(lane)}")
         last = device
     return labels
 

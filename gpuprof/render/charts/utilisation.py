@@ -73,7 +73,8 @@ def draw(shown: Picture) -> "Figure":
     panels = figure.subplots(len(devices), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
     for (device, device_rows), axes in zip(devices.items(), panels, strict=True):
         _draw_device(axes, device_rows, factor)
-        axes.set_ylabel(f"{device_name(device)}\n[%]", rotation=0, ha="right", va="center")
+        name = shown.device_names.in_text(device_name(device))
+        axes.set_ylabel(f"{name}\n[%]", rotation=0, ha="right", va="center")
     panels[0].set_ylim(0, _PERCENT)
     canvas.show_instants(panels[-1], first / factor, last / factor)
     panels[-1].set_xlabel(f"{canvas.SINCE_ORIGIN} [{unit}]\n{choice.words}".strip())

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gpuprof.analyses.facts.hosts import NO_NAMES, DeviceNames
 from gpuprof.labels import label
 from gpuprof.render.cells import clean
 from gpuprof.render.contract import Row
@@ -125,19 +126,24 @@ def _segments(
             start += size
 
 
-def matrix(rows: Sequence[Row], place: Any) -> Matrix:  # noqa: ANN401 - a sort key
+def matrix(
+    rows: Sequence[Row],
+    place: Any,  # noqa: ANN401 - a sort key
+    device_names: DeviceNames = NO_NAMES,
+) -> Matrix:
     """Who copies to whom.
 
     Args:
         rows: Those of `peer_matrix`.
         place: Order of the ends.
+        device_names: What people know the devices by.
     """
     ends = sorted({row[end] for row in rows for end in ("src", "dst")}, key=place)
     largest = max((row["total_ns"] for row in rows), default=0) or 1
     by_ends = groupby(sorted(rows, key=itemgetter("src", "dst")), key=itemgetter("src", "dst"))
     cells = {pair: _matrix_cell(list(paths), largest) for pair, paths in by_ends}
     lines = (tuple(cells.get((src, dst), MatrixCell()) for dst in ends) for src in ends)
-    return Matrix(tuple(ends), tuple(lines))
+    return Matrix(tuple(map(device_names.in_text, ends)), tuple(lines))
 
 
 def _matrix_cell(rows: list[Row], largest: int) -> MatrixCell:
@@ -151,7 +157,10 @@ def _matrix_cell(rows: list[Row], largest: int) -> MatrixCell:
 
 
 def lanes_data(
-    table: pa.Table, kernels: Sequence[Row] = (), ranges: Sequence[Row] = ()
+    table: pa.Table,
+    kernels: Sequence[Row] = (),
+    ranges: Sequence[Row] = (),
+    device_names: DeviceNames = NO_NAMES,
 ) -> dict[str, Any]:
     """The rows of `lanes` for the page's timeline.
 
@@ -168,6 +177,7 @@ def lanes_data(
         table: Rows of `lanes`.
         kernels: Those of `lane_kernels`, under the names to show.
         ranges: Those of `lane_ranges`.
+        device_names: What people know the devices by.
     """
     first, last, slice_ns = (
         int(find(table.column(name)).as_py())
@@ -176,7 +186,8 @@ def lanes_data(
     unit = max(1, slice_ns // _STEPS_OF_SLICE)
     lanes: dict[tuple[int | None, str], dict[str, Any]] = {}
     for (device, lane, is_exposed), part in _parts(table):
-        head = {"device": device, "lane": lane, "name": label(lane)}
+        head = {"device": device, "owner": device_names.called(device)}
+        head |= {"lane": lane, "name": label(lane)}
         intervals = lanes.setdefault((device, lane), head | {"exposed": [], "hidden": []})
         intervals["exposed" if is_exposed else "hidden"] = _deltas(part, first, unit)
     names = _Names()
@@ -186,7 +197,8 @@ def lanes_data(
             lanes[key]["kernels"] = _named(rows, "name", names, (first, unit))
     marks: dict[int | None, list[dict[str, Any]]] = {}
     for (device, level), rows in groupby(ranges, key=itemgetter("device_id", "level")):
-        head = {"device": device, "lane": "marks", "name": "NVTX ranges" if level else "steps"}
+        head = {"device": device, "owner": device_names.called(device)}
+        head |= {"lane": "marks", "name": "NVTX ranges" if level else "steps"}
         marked = _named(rows, "text", names, (first, unit))
         marks.setdefault(device, []).append(head | {"marks": marked})
     by_device = groupby(lanes.values(), key=itemgetter("device"))

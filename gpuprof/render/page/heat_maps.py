@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
+from gpuprof.analyses.facts.hosts import NO_NAMES, DeviceNames
 from gpuprof.render.cells import clean
 from gpuprof.render.charts.ranks_over_time import (
     PARTS,
@@ -74,9 +75,9 @@ class HeatMaps(NamedTuple):
     row_height: float
 
 
-def heat_maps(rows: pa.Table) -> HeatMaps:
+def heat_maps(rows: pa.Table, names: DeviceNames = NO_NAMES) -> HeatMaps:
     """The heat maps of `ranks_over_time`, which has rows."""
-    devices, starts = device_rows(rows), slice_starts(rows)
+    devices, starts = device_rows(rows, names), slice_starts(rows)
     row_height = min(_ROW, _MOST_HEIGHT / len(devices))
     joined = -(-len(starts) * len(devices) // _MOST_CELLS)
     panels, top = [], 0.0

@@ -4,6 +4,7 @@ from itertools import pairwise
 from statistics import median
 from typing import Any, Final
 
+from gpuprof.analyses.facts.hosts import DeviceNames
 from gpuprof.render.cells import clean
 from gpuprof.render.charts.canvas import SINCE_ORIGIN
 from gpuprof.render.charts.copy_sizes import fitted_curve, group_name, group_of
@@ -20,7 +21,7 @@ _STATUS: Final = {
 }
 
 
-def utilisation_lines(rows: list[Row]) -> dict[str, Any]:
+def utilisation_lines(rows: list[Row], names: DeviceNames) -> dict[str, Any]:
     """Share of kernels per slice of `utilisation_over_time`, one line per device.
 
     The last slice ends with its own value.
@@ -42,7 +43,7 @@ def utilisation_lines(rows: list[Row]) -> dict[str, Any]:
         "y": {"label": "runs kernels", "unit": "share", "log": False, "range": [0, 1]},
         "stepped": True,
         "series": [
-            {"label": device_name(device), "values": [*values, values[-1]]}
+            {"label": names.in_text(device_name(device)), "values": [*values, values[-1]]}
             for device, values in lines.items()
         ],
     }

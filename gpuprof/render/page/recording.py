@@ -95,6 +95,7 @@ def report_page(
                     table,
                     schema_columns(name, table),
                     f"gpuprof report FILE --table {name} --format csv",
+                    result.device_names,
                     is_open=name in (_OPEN_OF_TENSORS if has_tensors else _OPEN),
                 )
                 for name, table in result.tables.items()

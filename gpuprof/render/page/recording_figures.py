@@ -6,13 +6,14 @@ from typing import Final
 
 import pyarrow as pa
 
+from gpuprof.analyses.facts.hosts import NO_NAMES, DeviceNames
 from gpuprof.kernel_names import short_names
 from gpuprof.render.cells import clean
 from gpuprof.render.charts import copy_sizes, kernels, ranks_over_time, steps, utilisation
 from gpuprof.render.charts import matrix as matrix_chart
 from gpuprof.render.charts import placement as placement_chart
-from gpuprof.render.charts.contract import Results
 from gpuprof.render.charts.device_choice import DeviceChoice, choose_devices
+from gpuprof.render.charts.results import of_report
 from gpuprof.render.charts.utilisation import device_name
 from gpuprof.render.contract import Row
 from gpuprof.render.page.figures import Bar, Bars, Figure, Segment, lanes_data, matrix, stacked
@@ -58,7 +59,8 @@ def figures(result: Report) -> list[Figure]:
         for name, figure_of in figures_of.items()
         if (table := result.tables.get(name)) is not None and table.num_rows
     )
-    return [figure for figure in drawn if figure is not None]
+    called = result.device_names.in_text
+    return [figure._replace(title=called(figure.title)) for figure in drawn if figure is not None]
 
 
 def _placement(result: Report) -> Figure | None:
@@ -66,7 +68,7 @@ def _placement(result: Report) -> Figure | None:
     names = placement_chart.CHART.tables
     if any(result.tables.get(name) is None for name in names):
         return None
-    shown = placement_chart.CHART.picture(Results(result.tables))
+    shown = placement_chart.CHART.picture(of_report(result))
     # The verdict has said a hint.
     title = placement_chart.CHART.title if result.rows("placement_hints") else shown.finding
     return Figure(
@@ -101,20 +103,21 @@ def _on_left_out(result: Report) -> str:
 def _breakdown(result: Report) -> Figure:
     devices = _device_choice(result).devices
     rows = [row for row in result.rows("breakdown") if row["device_id"] in devices]
-    return breakdown(rows, _on_left_out(result))
+    return breakdown(rows, _on_left_out(result), result.device_names)
 
 
-def breakdown(rows: Sequence[Row], on_left_out: str = "") -> Figure:
+def breakdown(rows: Sequence[Row], on_left_out: str = "", names: DeviceNames = NO_NAMES) -> Figure:
     """A bar per device of what its time went to.
 
     Args:
         rows: Of the table `breakdown`.
         on_left_out: What the caption says of devices that are not among them.
+        names: What people know them by.
     """
     bars = stacked(
         [
             (
-                "unknown device" if row["device_id"] is None else f"device {row['device_id']}",
+                names.called(row["device_id"]),
                 [(kind, row[part]) for part, (kind, _) in _PARTS.items()],
                 row["span_ns"],
             )
@@ -151,7 +154,8 @@ def _timeline(result: Report) -> Figure:
     )
     shown = short_names(row["name"] for row in of_lanes)
     named = [row | {"name": shown[row["name"]]} for row in of_lanes]
-    data = lanes_data(_of_devices(result.tables["lanes"], choice), named, ranges)
+    lanes = _of_devices(result.tables["lanes"], choice)
+    data = lanes_data(lanes, named, ranges, result.device_names)
     detail = f" What starts within {say_ns(data['slice'])} is one bar." if data["slice"] > 1 else ""
     marks = _MARKS if ranges else ""
     return Figure(
@@ -168,12 +172,12 @@ def _timeline(result: Report) -> Figure:
 
 def _ranks_over_time(result: Report) -> Figure | None:
     """What the devices of a job do when."""
-    shown = ranks_over_time.CHART.picture(Results(result.tables))
+    shown = ranks_over_time.CHART.picture(of_report(result))
     return Figure(
         "ranks-over-time",
         shown.finding,
         "A row per device. The darker, the more of the time; empty where it was not recorded.",
-        heat_maps(shown.rows),
+        heat_maps(shown.rows, result.device_names),
         "heat-maps",
         "breakdown",
     )
@@ -183,7 +187,7 @@ def _steps(result: Report) -> Figure | None:
     rows = result.rows("steps")
     if len({row["step"] for row in rows}) < _LEAST_STEPS:
         return None
-    shown = steps.CHART.picture(Results(result.tables))
+    shown = steps.CHART.picture(of_report(result))
     return Figure(
         "steps",
         shown.finding,
@@ -259,10 +263,10 @@ def _matrix(result: Report) -> Figure:
     shown = f" Shown: {note}." if note else ""
     return Figure(
         "matrix",
-        matrix_chart.CHART.picture(Results(result.tables)).finding,
+        matrix_chart.CHART.picture(of_report(result)).finding,
         "Rows are sources, columns destinations: time, then bytes and throughput. The darker,"
         f" the more time.{shown}",
-        matrix(rows, matrix_chart.place),
+        matrix(rows, matrix_chart.place, result.device_names),
         "matrix",
         "peer_matrix",
     )
@@ -273,10 +277,10 @@ def _utilisation(result: Report) -> Figure:
     rows = [r for r in result.rows("utilisation_over_time") if r["device_id"] in devices]
     return Figure(
         "utilisation",
-        utilisation.CHART.picture(Results(result.tables)).finding,
+        utilisation.CHART.picture(of_report(result)).finding,
         "Share of each of twenty equal slices of the time at which a kernel runs."
         f"{_on_left_out(result)}",
-        utilisation_lines(rows),
+        utilisation_lines(rows, result.device_names),
         "lines",
         "utilisation_over_time",
     )
@@ -285,7 +289,7 @@ def _utilisation(result: Report) -> Figure:
 def _copy_sizes(result: Report) -> Figure | None:
     if _transfer_share(result)[0] < _LEAST_SHARE:
         return None
-    shown = copy_sizes.CHART.picture(Results(result.tables))
+    shown = copy_sizes.CHART.picture(of_report(result))
     return Figure(
         "copy-sizes",
         shown.finding,

@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
+from gpuprof.analyses.facts.hosts import NO_NAMES, DeviceNames
 from gpuprof.comparisons.tables import AS_THE_METRIC
 from gpuprof.render.cells import cell, cell_of
 from gpuprof.render.overview import Grid
@@ -77,11 +78,12 @@ class PageTable(NamedTuple):
     key: str = ""
 
 
-def page_table(
+def page_table(  # noqa: PLR0913 - what a table of a page consists of
     named: tuple[str, str],
     table: pa.Table,
     columns: Mapping[str, Column],
     command: str,
+    device_names: DeviceNames = NO_NAMES,
     *,
     is_open: bool = False,
 ) -> PageTable:
@@ -92,6 +94,7 @@ def page_table(
         table: The table.
         columns: Its columns.
         command: What gives all of its rows.
+        device_names: What people know the devices by.
         is_open: Whether it is shown without being asked for.
     """
     known_columns = {
@@ -104,7 +107,9 @@ def page_table(
             Head(_heading(n, c), _meaning(n, c), c.dtype in {INT, FLOAT})
             for n, c in known_columns.items()
         ),
-        tuple(tuple(_cell(n, c, row) for n, c in known_columns.items()) for row in shown),
+        tuple(
+            tuple(_cell(n, c, row, device_names) for n, c in known_columns.items()) for row in shown
+        ),
         table.num_rows - len(shown),
         command,
         is_open=is_open,
@@ -138,11 +143,12 @@ def _meaning(name: str, column: Column) -> str:
     return f"{column.meaning} In CSV and JSON: {name}{f', in {unit}' if unit else ''}."
 
 
-def _cell(name: str, column: Column, row: Mapping[str, Any]) -> Cell:
+def _cell(name: str, column: Column, row: Mapping[str, Any], device_names: DeviceNames) -> Cell:
     """A row of a comparison holds its metric's figures, in that one's unit."""
     value = row[name]
     if name == _TARGET:
         return Cell(cell(column, value), target=value or "")
     if column.unit == AS_THE_METRIC and row["metric"] is not None:
         return Cell(cell(VARIANTS.columns[row["metric"]], value), value)
-    return Cell(cell_of(name, column, value), value if column.dtype in {INT, FLOAT} else None)
+    text = cell_of(name, column, value, device_names)
+    return Cell(text, value if column.dtype in {INT, FLOAT} else None)

@@ -153,7 +153,6 @@ const drawTimeline = (chart, data) => {
     hidden: decoded(lane.hidden || [], data.unit, data.first),
     kernels: decodedNamed(lane.kernels || [], 4, data.unit, data.names, data.first),
     marks: lane.marks && decodedNamed(lane.marks, 3, data.unit, data.names, data.first),
-    owner: lane.device === null ? "unknown device" : `device ${lane.device}`,
   }));
   const isFirst = (place_) => place_ === 0 || lanes[place_].owner !== lanes[place_ - 1].owner;
   const label = (lane, place_) => {

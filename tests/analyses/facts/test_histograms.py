@@ -18,7 +18,9 @@ VALUES = st.lists(st.integers(0, 1 << 50), min_size=1, max_size=60)
 
 
 def _of(*parts):
-    table = pa.concat_tables([histogram_table("name", [("k", np.array(part))]) for part in parts])
+    table = pa.concat_tables(
+        [histogram_table(["name"], [(("k",), np.array(part))]) for part in parts]
+    )
     return combined(table, ["name"])
 
 
@@ -69,8 +71,8 @@ def _rows(table):
 
 
 def test_groups_do_not_mix():
-    names = [("a", np.array([1, 1, 2])), ("b", np.array([1]))]
-    table = histogram_table("name", names)
+    names = [(("a",), np.array([1, 1, 2])), (("b",), np.array([1]))]
+    table = histogram_table(["name"], names)
 
     groups = {name: of for (name,), of in histograms(_merged(table, table), ["name"])}
 
@@ -78,4 +80,4 @@ def test_groups_do_not_mix():
 
 
 def test_nothing_has_no_quantile():
-    assert [*histograms(histogram_table("name", ()), ["name"])] == []
+    assert [*histograms(histogram_table(["name"], ()), ["name"])] == []

@@ -62,6 +62,29 @@ def test_collectives_cost_no_less_than_the_share_that_is_said():
     assert "Moving data between devices costs at most 6.5 % of it" in row["bottom_line"]
 
 
+@pytest.mark.parametrize(
+    ("copied", "moved_ns"),
+    [
+        pytest.param({}, "with_host_ns", id="host"),
+        pytest.param(PEER, "between_devices_ns", id="peer"),
+    ],
+)
+def test_moving_data_costs_no_less_than_the_waits_that_are_said(copied, moved_ns):
+    """Of 9 steps of 100 us, all but a few copy for 2 us and these for 20 us."""
+    kernels, copies, ranges = [], [], []
+    for n, copy_us in enumerate((2, 2, 20, 2, 2, 2, 20, 2, 2)):
+        start, middle = 100 * US * n, 100 * US * n + (90 - copy_us) * US
+        kernels.append((start, middle))
+        copies.append((middle, middle + copy_us * US, copied | {"bytes": 8}))
+        ranges.append((start, start + 100 * US, {"text": f"step {n}"}))
+    row = first(draw(kernels=kernels, memcpys=copies, nvtx_ranges=ranges))
+
+    assert row["exposed_transfer_share"] == pytest.approx(0.065)
+    assert "6.5 % waits for transfers" in row["bottom_line"]
+    assert row[moved_ns] == 6.5 * US
+    assert "at most 6.5 %" in row["bottom_line"]
+
+
 def test_where_compute_is_the_answer_its_costliest_kernels_are_named():
     row = first(draw(kernels=[(0, 90, {"name": "void ns::gemm<float>(int)"}), (90, 100)]))
 

@@ -36,7 +36,7 @@ def layers(*moves, kernels=None, work=(30, 60), kind="push_pop"):
         drawn["api_calls"].append((at, at + 1, {"correlation_id": number}))
         if text is not None:
             drawn["nvtx_ranges"].append((at, at + 5, {"text": text, "range_kind": kind}))
-        if kernels is None or number in kernels:
+        if dst >= 0 and (kernels is None or number in kernels):
             drawn["kernels"].append((at + work[0], at + work[1], {"device_id": dst}))
     return draw(**drawn)
 

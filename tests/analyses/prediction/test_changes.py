@@ -250,7 +250,7 @@ def test_clocks_of_ranks_that_are_apart_change_no_prediction(apart_ns, what):
     for name in ("measured_ns", "predicted_ns", "change"):
         assert rows[None, None][name] == pytest.approx(expected[None, None][name], rel=0.001)
     assert expected[None, None]["predicted_ns"] < 0.9 * expected[None, None]["measured_ns"]
-    assert any("collectives were set right by the common ends" in n for n in results[1].notes)
+    assert any("times were set right by the common ends" in n for n in results[1].notes)
 
 
 def launched(profile, apart_ns):

@@ -431,7 +431,11 @@ def test_names_are_told_by_their_numbers(tmp_path):
     profile = read_profile(numbered(tmp_path))
 
     assert profile.table("kernels")["name"].to_pylist() == ["two", "one"]
-    assert profile.numbers("kernels")
+    names = profile.numbered_names("kernels")
+    assert {*zip(names["name_id"].to_pylist(), names["name"].to_pylist(), strict=True)} == {
+        (1, "one"),
+        (2, "two"),
+    }
 
 
 @pytest.mark.parametrize(
@@ -439,7 +443,8 @@ def test_names_are_told_by_their_numbers(tmp_path):
     [
         ({"name_id": [1, 1]}, "table kernels: two of its names have one number"),
         ({"name_id": ["1", "1"]}, "table kernels: two of its names have one number"),
-        ({"name_id": [None, None]}, "table kernels: two of its names have one number"),
+        ({"name_id": [None, None]}, "table kernels: one of its names has no number"),
+        ({"name_id": [1, None]}, "table kernels: one of its names has no number"),
         ({"name_id": ["1", "b"]}, "table kernels: column name_id holds 'b' (string) in row 2"),
         ({"name": [1, 2]}, None),
     ],

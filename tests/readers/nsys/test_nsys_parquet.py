@@ -140,7 +140,7 @@ def test_a_file_cut_short_names_its_table(tmp_path, suffix, kept):
     with pytest.raises(CorruptFileError) as caught:
         read_profile(folder)
 
-    assert caught.value.message.startswith(f"{folder}, table {KERNEL}: the file is damaged (")
+    assert caught.value.message == f"{folder}, table {KERNEL}: its file is cut short or damaged"
 
 
 def test_a_table_without_its_columns_is_named(tmp_path, suffix):
@@ -163,7 +163,7 @@ def test_a_damaged_page_is_told_when_it_is_read(tmp_path):
     with pytest.raises(CorruptFileError) as caught:
         read_profile(folder).table("kernels")
 
-    assert caught.value.message.startswith(f"{folder}: a file is damaged (")
+    assert caught.value.message == f"{folder}: one of its files is damaged"
 
 
 @pytest.mark.profilers

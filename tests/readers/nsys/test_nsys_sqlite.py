@@ -852,6 +852,7 @@ def test_devices_are_numbered_as_the_process_numbers_them(tmp_path):
             "multiprocessors": 108,
             "bus_id": "0000:01:00.0",
             "rank": None,
+            "own_device_id": None,
         }
     ]
 
