@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from gpuprof.analyses.contract import Analysis, reads
 from gpuprof.analyses.facts.by_number import UNNAMED, names_by_number
-from gpuprof.analyses.merge import Merge, State, ordered, summed
+from gpuprof.analyses.merge import Merge, State, summed
 from gpuprof.base.kernel_names import short_name
 from gpuprof.model.facts import UNKNOWN
 from gpuprof.model.intervals import Int64s
@@ -169,7 +169,18 @@ def kernel_occupancy(profile: Profile) -> pa.Table:
             profile, {device: kinds.index(model) for device, model in models.items()}
         )
     ]
-    return ordered(KERNEL_OCCUPANCY.table(rows), _ORDER)
+    return _table(rows)
+
+
+def _table(rows: list[dict[str, Any]]) -> pa.Table:
+    """Rows in their order; to sort Arrow data would load what takes longer than small files."""
+    sizes = [name for name in KERNEL_OCCUPANCY.columns if name not in _SUMS]
+
+    def order(row: Mapping[str, Any]) -> tuple[Any, ...]:
+        of_sizes = [(row.get(name) is None, row.get(name)) for name in sizes]
+        return -row["total_ns"], row["name"], -row["calls"], *of_sizes
+
+    return KERNEL_OCCUPANCY.table(sorted(rows, key=order))
 
 
 def _added(table: pa.Table) -> pa.Table:
@@ -292,10 +303,6 @@ def _row(
 
 
 _SUMS: Final = ("calls", "total_ns")
-_ORDER: Final = (
-    *(("total_ns", "descending"), ("name", "ascending"), ("calls", "descending")),
-    *((size, "ascending") for size in ("blocks", "threads_per_block", "compute_capability")),
-)
 _STATE: Final = State(KERNEL_OCCUPANCY, kernel_occupancy, combine=_added)
 ANALYSIS: Final = Analysis(
     "Occupancy of kernels",
@@ -303,5 +310,5 @@ ANALYSIS: Final = Analysis(
     ("kernels",),
     kernel_occupancy,
     READS,
-    merge=Merge((_STATE,), lambda job: ordered(job.rows(_STATE), _ORDER)),
+    merge=Merge((_STATE,), lambda job: _table(job.rows(_STATE).to_pylist())),
 )

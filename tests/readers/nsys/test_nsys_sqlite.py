@@ -834,6 +834,7 @@ def test_the_command_is_told_without_its_environment(tmp_path):
 def test_devices_are_numbered_as_the_process_numbers_them(tmp_path):
     gpus = [{"id": 5, "name": "A100", "totalMemory": 4_000_000, "computeMajor": 8}]
     gpus[0] |= {"computeMinor": 0, "busLocation": "0000:01:00.0", "memoryBandwidth": 1_000}
+    gpus[0] |= {"smCount": 108}
     mapped = [{"gpuId": 5, "cudaId": 0, "pid": 9}]
     tables = {"TARGET_INFO_GPU": gpus, "TARGET_INFO_CUDA_DEVICE": mapped, KERNEL: [kernel(0, 9)]}
 
@@ -848,6 +849,7 @@ def test_devices_are_numbered_as_the_process_numbers_them(tmp_path):
             "memory_bandwidth_bytes_per_s": 1_000,
             "compute_capability": "8.0",
             "clock_hz": None,
+            "multiprocessors": 108,
             "bus_id": "0000:01:00.0",
             "rank": None,
             "own_device_id": None,
