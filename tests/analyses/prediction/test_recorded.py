@@ -17,6 +17,7 @@ def test_operations_are_called_after_kernels_and_routes_of_copies():
             copy("DtoH", 3, 4, device_id=1, dst_memory_kind="pageable"),
             copy("DtoD", 4, 5, device_id=0, src_device_id=0, dst_device_id=1),
             copy("PtoP", 5, 6),
+            copy("DtoD", 5, 6, device_id=3),
             copy("HtoD", 6, 7, path="staged", src_device_id=0, dst_device_id=1, bytes=9),
         ],
         memsets=[{"start_ns": 7, "end_ns": 8}],
@@ -24,7 +25,7 @@ def test_operations_are_called_after_kernels_and_routes_of_copies():
     )
 
     o = recorded(profile).operations
-    order = np.argsort(o.start_ns)
+    order = np.lexsort((o.device, o.start_ns))
 
     assert [o.labels[label] for label in o.label[order].tolist()] == [
         "ncclDevKernel_AllReduce",
@@ -33,15 +34,16 @@ def test_operations_are_called_after_kernels_and_routes_of_copies():
         "DtoH 1->host",
         "DtoD_peer 0->1",
         "PtoP ?->?",
+        "DtoD 3->3",
         "PtoP_staged 0->1",
         "memset",
         "CUDA graph",
     ]
-    assert o.kind[order].tolist() == [COLLECTIVE, KERNEL, *[COPY] * 5, MEMSET, KERNEL]
-    assert o.bytes[order].tolist() == [-1, -1, 7, -1, -1, -1, 9, -1, -1]
+    assert o.kind[order].tolist() == [COLLECTIVE, KERNEL, *[COPY] * 6, MEMSET, KERNEL]
+    assert o.bytes[order].tolist() == [-1, -1, 7, -1, -1, -1, -1, 9, -1, -1]
     assert np.flatnonzero(o.is_pageable[order]).tolist() == [2, 3]
-    assert np.flatnonzero(o.is_peer[order]).tolist() == [4, 5, 6]
-    assert np.flatnonzero(o.is_staged[order]).tolist() == [6]
+    assert np.flatnonzero(o.is_peer[order]).tolist() == [4, 5, 7]
+    assert np.flatnonzero(o.is_staged[order]).tolist() == [7]
 
 
 def test_work_after_a_wait_of_its_stream_starts_after_what_was_waited_for():
