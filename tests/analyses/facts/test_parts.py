@@ -117,7 +117,7 @@ def test_a_device_at_the_far_end_of_a_copy_alone_can_be_chosen():
 @pytest.mark.parametrize(
     ("wanted", "message"),
     [
-        ({"from_ns": 261}, "drawn.sqlite: nothing runs in this part, from 261 ns to the end"),
+        ({"from_ns": 260}, "drawn.sqlite: nothing runs in this part, from 260 ns to the end"),
         ({"to_ns": 0}, "drawn.sqlite: nothing runs in this part, from the start to 0 ns"),
         (
             {"range_text": "forward", "from_ns": 155, "to_ns": 190},
@@ -134,6 +134,12 @@ def test_a_window_in_which_nothing_runs_is_said_to_be_one(wanted, message):
 
     assert caught.value.message == message
     assert caught.value.hint == "Its activities start between 0 ns and 200 ns."
+
+
+def test_what_takes_no_time_runs_in_the_window_that_it_starts_in():
+    profile = draw(kernels=[(0, 5), (10, 10)])
+
+    assert part_of(profile, RecordingPart(from_ns=10)).selection.windows[0][0] == 10
 
 
 @pytest.mark.parametrize("wanted", [{"device_id": 0}, {"from_ns": 1}])

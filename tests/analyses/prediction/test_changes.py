@@ -279,7 +279,7 @@ def test_launches_without_cost_need_recorded_calls():
     ("messages", "predicted_ns"),
     [
         # The last kernel starts 5 us, the only latency here, after the one before it.
-        pytest.param(False, 50_000 + 30_000 - 5000, id="nothing"),
+        pytest.param(False, 50_000 + 30_000 - 5000, id="no message"),
         # Only the launch before it, and that call's 2 us, take no time.
         pytest.param(True, 110_000 - 2000, id="a message"),
     ],
@@ -295,11 +295,10 @@ def test_without_a_cost_of_launches_the_host_still_sends_its_messages(messages, 
         for number, at in enumerate(starts, 1)
     ]
     sent = {
-        "start_ns": 58_000, "end_ns": 104_000, "library": "mpi", "name": "MPI_Send",
-        "process_id": 1, "thread_id": 1,
+        "start_ns": 58_000, "end_ns": 104_000, "library": "mpi" if messages else "os",
+        "name": "MPI_Send" if messages else "read", "process_id": 1, "thread_id": 1,
     }  # fmt: skip
-    tables = {"host_calls": [sent]} if messages else {}
-    profile = trace(kernels=kernels, api_calls=calls, **tables)
+    profile = trace(kernels=kernels, api_calls=calls, host_calls=[sent])
 
     assert both(profile, "no-launch-cost") == (110_000, predicted_ns)
 
