@@ -13,6 +13,7 @@ from recordings import row, summary
 
 from gpuprof.comparisons import comparison
 from gpuprof.comparisons.measure.matching import has_shapes, kernel_groups, plain_name
+from gpuprof.facts import UNKNOWN
 from gpuprof.readers import read_profile
 
 KINETO = (
@@ -102,13 +103,12 @@ def test_kernels_are_summed_by_name_and_launch_shape(kernels):
         kernels=[(0, ns, sides | {"name": name}) for name, ns, sides in kernels], memcpys=[(0, 1)]
     )
 
+    sides = ", ".join(f"coalesce({side}, {UNKNOWN})" for side in SHAPE)
     expected = profile.query(
-        f"""SELECT name, grid_x || 'x' || grid_y || 'x' || grid_z,
-            block_x || 'x' || block_y || 'x' || block_z, count(*),
-            CAST(sum(end_ns - start_ns) AS BIGINT)
-        FROM kernels GROUP BY name, {", ".join(SHAPE)}"""
+        f"SELECT name, {sides}, count(*), CAST(sum(end_ns - start_ns) AS BIGINT) FROM kernels"
+        " GROUP BY ALL"
     )
-    groups = [(group.shaped[0], *group[1:]) for group in kernel_groups(profile)]
+    groups = [(name, *shape, *sums) for (name, shape), *sums in kernel_groups(profile)]
     assert Counter(groups) == Counter(zip(*(c.to_pylist() for c in expected.columns), strict=True))
     assert [-total_ns for *_, total_ns in groups] == sorted(-total_ns for *_, total_ns in groups)
 
