@@ -171,6 +171,24 @@ def test_nothing_listens_on_a_network_and_no_shell_takes_a_text(path):
     assert "shell" not in named
 
 
+# Facts and predictions still ask queries.
+WITHOUT_SQL = [
+    path
+    for folder in ("analyses", "comparisons")
+    for path in sorted((PACKAGE / folder).rglob("*.py"))
+    if path.parent.name not in {"facts", "prediction"}
+]
+
+
+@pytest.mark.parametrize("path", WITHOUT_SQL, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_analyses_are_functions_of_arrays_and_ask_no_query(path):
+    asked = re.findall(
+        r"\.(?:query|batches|arrays)\(|\bread_columns\(|\bSELECT\b", path.read_text()
+    )
+
+    assert asked == []
+
+
 @pytest.mark.parametrize("path", MODULES, ids=[str(p.relative_to(PACKAGE)) for p in MODULES])
 def test_json_is_decoded_in_one_module_alone(path):
     used = {

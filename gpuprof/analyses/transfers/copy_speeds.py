@@ -115,13 +115,13 @@ def _sizes_by_link(profile: Profile) -> Mapping[Link, Sizes]:
     keys = (copies.src, copies.dst, copies.path, copies.src_memory, copies.dst_memory)
     by_link: dict[Link, Sizes] = {}
     for rows in groups(*keys):
-        known = rows[copies.bytes[rows] != UNKNOWN]
-        if not len(known):
+        sized = rows[copies.bytes[rows] != UNKNOWN]
+        if not len(sized):
             continue
         src, dst, path, src_memory, dst_memory = (int(key[rows[0]]) for key in keys)
         memory = words.src_memory[src_memory], words.dst_memory[dst_memory]
         link = Link(known_end(src), known_end(dst), PATHS[path], *memory)
-        by_link[link] = _sizes(copies.bytes[known], copies.duration_ns[known])
+        by_link[link] = _sizes(copies.bytes[sized], copies.duration_ns[sized])
     return by_link
 
 

@@ -136,13 +136,9 @@ def _moved(
 def _kernels_of(profile: Profile, *, is_shaped: bool) -> Kernels:
     """The kernels of a recording, their names as they stand; none where none are known."""
     if profile.has("kernels"):
-        shape = is_shaped or None
         return _together(
-            (
-                Key(shaped[0], shape and grid, shape and block),
-                Kernel(shaped[0], calls, total_ns, (shaped,)),
-            )
-            for shaped, grid, block, calls, total_ns in profile.once(kernel_groups)
+            (_key(*shaped, is_shaped=is_shaped), Kernel(shaped[0], calls, total_ns, (shaped,)))
+            for shaped, calls, total_ns in profile.once(kernel_groups)
         )
     if not profile.has("activity_summary"):
         return {}
@@ -154,6 +150,14 @@ def _kernels_of(profile: Profile, *, is_shaped: bool) -> Kernels:
         )
         if kind == "kernel"
     )
+
+
+def _key(name: str, shape: Sequence[int], *, is_shaped: bool) -> Key:
+    grid, block = (
+        "x".join(map(str, sides)) if is_shaped and UNKNOWN not in sides else None
+        for sides in (shape[:3], shape[3:])
+    )
+    return Key(name, grid, block)
 
 
 def plain_name(name: str) -> str:
@@ -184,21 +188,13 @@ def plain_name(name: str) -> str:
 
 def has_shapes(profile: Profile) -> bool:
     """Whether a recording has the launch shapes of its kernels."""
-    return profile.has("kernels") and all(kernel.grid for kernel in profile.once(kernel_groups))
+    return profile.has("kernels") and not any(
+        UNKNOWN in shape[:3] for (_, shape), *_ in profile.once(kernel_groups)
+    )
 
 
-class KernelGroup(NamedTuple):
-    """All executions of one kernel in one launch shape; the shape is None where not recorded."""
-
-    shaped: Shaped
-    grid: str | None
-    block: str | None
-    calls: int
-    total_ns: int
-
-
-def kernel_groups(profile: Profile) -> list[KernelGroup]:
-    """The kernels of a recording by name and launch shape, that of the most time first."""
+def kernel_groups(profile: Profile) -> list[tuple[Shaped, int, int]]:
+    """Each name and launch shape of a recording's kernels, their calls and time, the most first."""
     names = KernelShapes(profile)
     parts = (
         (number, narrowed(end - start))
@@ -208,16 +204,8 @@ def kernel_groups(profile: Profile) -> list[KernelGroup]:
     shapes = names.shapes
     calls, total_ns = np.bincount(number, minlength=len(shapes)), np.zeros(len(shapes), np.int64)
     np.add.at(total_ns, number, duration_ns)
-    rows = zip(shapes, calls.tolist(), total_ns.tolist(), strict=True)
-    groups = [
-        KernelGroup(shaped, _side(shaped[1][:3]), _side(shaped[1][3:]), *figures)
-        for shaped, *figures in rows
-    ]
-    return sorted(groups, key=lambda group: (-group.total_ns, group.shaped))
-
-
-def _side(sides: Sequence[int]) -> str | None:
-    return None if UNKNOWN in sides else "x".join(map(str, sides))
+    groups = zip(shapes, calls.tolist(), total_ns.tolist(), strict=True)
+    return sorted(groups, key=lambda group: (-group[2], group[0]))
 
 
 class KernelShapes:

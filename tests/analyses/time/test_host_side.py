@@ -225,6 +225,17 @@ def test_the_range_of_a_pause_is_of_the_thread_that_launched_what_ended_it():
     assert first(gaps(profile))["nvtx_range"] == "own"
 
 
+def test_a_range_of_the_whole_process_is_around_the_calls_of_all_its_threads():
+    whole = {"text": "epoch", "range_kind": "start_end", "thread_id": 2}
+    profile = draw(
+        kernels=[(0, 10), (60, 70, {"correlation_id": 5})],
+        api_calls=[(55, 56, {"correlation_id": 5})],
+        nvtx_ranges=[(50, 90, whole), (52, 60, {"text": "stranger", "thread_id": 2})],
+    )
+
+    assert first(gaps(profile))["nvtx_range"] == "epoch"
+
+
 def test_pauses_of_a_window_are_cut_at_its_borders():
     profile = draw(kernels=[(0, 10), (50, 60)])
 

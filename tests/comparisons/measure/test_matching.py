@@ -1,7 +1,9 @@
 """Kernels of one name and launch shape are one kernel, whichever tool wrote the name."""
 
+from collections import Counter
 from dataclasses import replace
 
+import nsys_export
 import pytest
 from commands import CORPUS
 from drawing import draw
@@ -10,7 +12,8 @@ from hypothesis import strategies as st
 from recordings import row, summary
 
 from gpuprof.comparisons import comparison
-from gpuprof.comparisons.measure.matching import has_shapes, plain_name
+from gpuprof.comparisons.measure.matching import has_shapes, kernel_groups, plain_name
+from gpuprof.facts import UNKNOWN
 from gpuprof.readers import read_profile
 
 KINETO = (
@@ -73,6 +76,41 @@ def test_traces_of_two_tools_are_matched_by_name_and_shape():
     (row,) = result.kernels.to_pylist()
     assert row["short_name"] == "reduce_kernel"
     assert (row["status"], row["grid"], row["name"]) == ("slower", "8x1x1", KINETO)
+
+
+def test_kernels_whose_name_the_file_lacks_are_compared_as_unknown(tmp_path):
+    def recording(name, ns):
+        rows = [nsys_export.kernel(0, 10, 1), nsys_export.kernel(20, 20 + ns, 7)]
+        texts = [{"id": 1, "value": "gemm"}]
+        return read_profile(
+            nsys_export.write(tmp_path / name, {nsys_export.KERNEL: rows, "StringIds": texts})
+        )
+
+    recordings = {str(ns): recording(f"{ns}.sqlite", ns) for ns in (40, 80)}
+    rows = comparison(recordings).kernels.to_pylist()
+
+    times = {row["name"]: (row["baseline_ns"], row["candidate_ns"]) for row in rows}
+    assert times == {"gemm": (10, 10), "unknown": (40, 80)}
+
+
+SIDES = st.fixed_dictionaries({name: st.sampled_from([1, 64, None]) for name in SHAPE})
+
+
+@settings(max_examples=25)
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(1, 9), SIDES), max_size=12))
+def test_kernels_are_summed_by_name_and_launch_shape(kernels):
+    profile = draw(
+        kernels=[(0, ns, sides | {"name": name}) for name, ns, sides in kernels], memcpys=[(0, 1)]
+    )
+
+    sides = ", ".join(f"coalesce({side}, {UNKNOWN})" for side in SHAPE)
+    expected = profile.query(
+        f"SELECT name, {sides}, count(*), CAST(sum(end_ns - start_ns) AS BIGINT) FROM kernels"
+        " GROUP BY ALL"
+    )
+    groups = [(name, *shape, *sums) for (name, shape), *sums in kernel_groups(profile)]
+    assert Counter(groups) == Counter(zip(*(c.to_pylist() for c in expected.columns), strict=True))
+    assert [-total_ns for *_, total_ns in groups] == sorted(-total_ns for *_, total_ns in groups)
 
 
 def test_versions_of_one_tool_may_write_names_differently():
