@@ -126,6 +126,21 @@ def test_what_two_devices_exchange_excuses_nothing_that_starts_at_the_same_time(
     ]
 
 
+def test_what_is_sent_on_an_answer_is_no_exchange_though_both_devices_work():
+    """Device 0 sends what it made of the answer of device 1, and works while that does."""
+    copies, kernels = [], []
+    for at in range(0, 400, 100):
+        copies += [(at, at + 5, THERE), (at + 40, at + 45, BACK)]
+        kernels += [(at + 10, at + 35, {"device_id": device}) for device in (0, 1)]
+        kernels.append((at + 50, at + 90, {"device_id": 0}))
+
+    rows = avoidable.avoidable(draw(kernels=kernels, memcpys=copies))
+
+    assert [row.phrase.partition(" that")[0] for row in rows] == [
+        "4 copies from device 0 to device 1"
+    ]
+
+
 def step(number, *, size=MB):
     """A step of 100 ns with a copy for which its device waits, launched in a range."""
     at, same = 100 * number, {"correlation_id": number, "bytes": size, "dst_device_id": 0}
@@ -199,3 +214,12 @@ def test_of_a_large_recording_ranges_are_not_looked_for_and_a_note_says_so(monke
         ),
     )
     assert not report(turns(), ["breakdown"]).notes
+
+
+def test_what_comes_straight_back_is_named_in_a_large_recording_too(monkeypatch):
+    copies = [(at, at + 5, way) for n in range(3) for at, way in ((40 * n, OUT), (40 * n + 20, IN))]
+    monkeypatch.setattr(avoidable, "_MOST_EVENTS", 1)
+
+    (row,) = avoidable.avoidable(draw(kernels=[(200, 210)], memcpys=copies))
+
+    assert row.table == "ping_pong"
