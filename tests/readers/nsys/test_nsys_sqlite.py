@@ -853,6 +853,7 @@ def test_devices_are_numbered_as_the_process_numbers_them(tmp_path):
             "bus_id": "0000:01:00.0",
             "rank": None,
             "own_device_id": None,
+            "file": None,
         }
     ]
 
