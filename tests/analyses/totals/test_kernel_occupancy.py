@@ -327,3 +327,20 @@ def test_the_costliest_kernel_of_a_real_recording(name, kernel_name, occupancy, 
 
     assert first["short_name"] == kernel_name
     assert (first["occupancy"], first["limited_by"]) == (pytest.approx(occupancy), limited_by)
+
+
+@pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus of real recordings is not here")
+@pytest.mark.parametrize(
+    ("name", "multiprocessors"),
+    [
+        ("nsys-rep/NERSC__sc21-dl-tutorial__4gpu_bucketcap100mb.qdrep", 108),
+        ("nsys-sqlite/lukas-ruettger__dphpc-gemm__nsys.log.sqlite", 36),
+        ("nvprof-sqlite/trxe__SyNeRFgine__bonsai.nvvp", 10),
+        ("kineto/hta_trace_diff__test__test.json.gz", 80),
+        ("xplane/xprof__34.83.195.179_6003.xplane.pb", 80),
+    ],
+)
+def test_every_format_that_tells_the_multiprocessors_is_heard(name, multiprocessors):
+    devices = read_profile(CORPUS / name).table("devices")
+
+    assert {*devices.column("multiprocessors").to_pylist()} == {multiprocessors}
