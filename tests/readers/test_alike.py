@@ -40,7 +40,7 @@ def test_names_of_files_that_number_them_differently_are_told_apart(tmp_path):
     profile = read_profile(files)
     rows = profile.query("SELECT device_id, start_ns, name FROM kernels ORDER BY ALL").to_pylist()
 
-    assert profile.numbers("kernels")
+    assert profile.sources["kernels"].names is not None
     assert [tuple(row.values()) for row in rows] == [
         (0, 0, "gemm"),
         (0, 10, "relu"),

@@ -201,9 +201,11 @@ def _without_idle_times(baseline: str, case: Case) -> str:
     first = f"{capital(case.lacking)}, so idle times and sums do not compare"
     has_steps = case.outcome.basis == EXPOSED
     if case.calls is None:
-        if has_steps:
-            return f"{first}."
-        return f"{first}; {case.label} and {baseline} have too few kernels in common to compare."
+        calls = " calls" if has_steps else ""
+        return (
+            f"{first}; {case.label} and {baseline} have too few kernels in common to"
+            f" compare{calls}."
+        )
     growth = case.calls.mean_growth
     longer = "longer" if growth >= 0 else "less"
     return (

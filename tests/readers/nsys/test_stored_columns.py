@@ -69,7 +69,7 @@ def by_query(profile, table, names):
 def stored(profile):
     """By table, the columns that come without a query; times always do."""
     tables = {
-        table: [name for name in names if name != "name_id" or profile.numbers(table)]
+        table: [name for name in names if name != "name_id" or profile.sources[table].names]
         for table, names in COLUMNS.items()
         if profile.has(table) and profile.table(table).num_rows
     }
