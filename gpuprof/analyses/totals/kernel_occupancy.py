@@ -230,8 +230,8 @@ def _launches(
     all_keys, calls, total_ns = _summed(*map(np.concatenate, zip(*parts, strict=True)))
     rows = zip(all_keys.tolist(), calls.tolist(), total_ns.tolist(), strict=True)
     for (name, of_kind, *numbers), of_calls, of_time in rows:
-        known = [None if number == UNKNOWN else number for number in numbers]
-        yield names[name], of_kind, known, of_calls, of_time
+        launch_sizes = [None if number == UNKNOWN else number for number in numbers]
+        yield names[name], of_kind, launch_sizes, of_calls, of_time
 
 
 def _summed(keys: Int64s, calls: Int64s, total_ns: Int64s) -> tuple[Int64s, Int64s, Int64s]:
@@ -299,7 +299,7 @@ def _row(
     if not least:
         return row
     occupancy = least * warps / LIMITS[capability].warps
-    limits = [resource for resource, held in room.items() if held == least]
+    limits = [resource for resource, blocks_of in room.items() if blocks_of == least]
     waves = blocks / (least * multiprocessors) if blocks and multiprocessors else None
     return row | {
         "occupancy": occupancy,
