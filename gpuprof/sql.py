@@ -84,8 +84,8 @@ def _check(sql: str) -> None:
         raise UsageError(_first_line(error)) from error
     kinds = [statement.type.name for statement in statements]
     if kinds != ["SELECT"]:
-        given = " and ".join(kinds) or "nothing"
-        msg = f"a query is one SELECT, not {given}"
+        kind_names = " and ".join(kinds) or "nothing"
+        msg = f"a query is one SELECT, not {kind_names}"
         raise UsageError(msg, "It reads the recording's tables, and changes nothing.")
 
 
@@ -196,15 +196,17 @@ def _errors(profile: Profile, tables: Mapping[str, schema.Schema], sql: str) -> 
 
 def _no_table(profile: Profile, name: str) -> MissingTableError | UsageError:
     """What is wrong with the name of a table."""
-    known = name.lower()
-    if known in schema.BY_NAME or known in facts.RELATIONS:
-        lacking = facts.RELATIONS[known].of if known in facts.RELATIONS else known
+    lower_name = name.lower()
+    if lower_name in schema.BY_NAME or lower_name in facts.RELATIONS:
+        lacking = facts.RELATIONS[lower_name].of if lower_name in facts.RELATIONS else lower_name
     else:
-        lacking = analysis_named(known).missing(profile) if known in ANALYSES | LONG else ""
+        lacking = (
+            analysis_named(lower_name).missing(profile) if lower_name in ANALYSES | LONG else ""
+        )
     if not lacking:
         names = [*profile.sources, *facts.RELATIONS, *ANALYSES]
         return UsageError(f"there is no table {name}", _nearest("Tables", name, names))
-    needed = "" if lacking == known else f", which {name} needs"
+    needed = "" if lacking == lower_name else f", which {name} needs"
     msg = f"{profile.origin.source} has no {lacking} table{needed}"
     return MissingTableError(msg, f"It has {', '.join(profile.sources)}.")
 

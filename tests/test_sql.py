@@ -1,6 +1,10 @@
 """What a query can ask of a recording, and what it cannot."""
 
 import re
+import signal
+import subprocess
+import sys
+import time
 
 import pytest
 from commands import CORPUS, ROOT, gpuprof
@@ -199,6 +203,19 @@ def test_the_command_fails_in_two_lines(tmp_path):
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "Error: there is no column strat_ns\nHint: Did you mean start_ns?\n"
     assert not (tmp_path / "out.txt").exists()
+
+
+def test_ctrl_c_ends_a_query():
+    endless = "SELECT count(*) FROM range(100000000000) t(i) WHERE hash(i) = 1"
+    words = [sys.executable, "-m", "gpuprof", "query", STAGED, endless]
+    with subprocess.Popen(words, cwd=ROOT, stderr=subprocess.PIPE, text=True) as running:
+        time.sleep(3)
+        assert running.poll() is None
+        running.send_signal(signal.SIGINT)
+        _, message = running.communicate(timeout=20)
+
+    assert running.returncode == 130
+    assert "Traceback" not in message
 
 
 def test_files_of_a_job_are_one_recording():

@@ -94,12 +94,16 @@ def _finding(
     shown = [shortened(short[name], LONGEST_IN_WORDS) for name in [*launches][:_MOST_NAMES]]
     first, *_ = launches.values()
     if cause == "low_occupancy":
-        told, means = map(_few_warps, launches.values()), "more warps"
+        phrases, means = map(_few_warps, launches.values()), "more warps"
         suggestion = " or ".join(_MORE_WARPS[limit] for limit in first["limited_by"].split(", "))
         suggestion += _MEASURE
     else:
-        told, means, suggestion = map(_few_blocks, launches.values()), "more blocks", _MORE_BLOCKS
-    words = " and ".join(f"{name} {how}" for name, how in zip(shown, told, strict=False))
+        phrases, means, suggestion = (
+            map(_few_blocks, launches.values()),
+            "more blocks",
+            _MORE_BLOCKS,
+        )
+    words = " and ".join(f"{name} {how}" for name, how in zip(shown, phrases, strict=False))
     return Finding(
         *(cause, scope, f"runs {words}", cost_ns, win_ns, means, suggestion, "kernel_occupancy"),
         shown[0],
@@ -181,8 +185,10 @@ def _alone(profile: Profile) -> dict[int | None, dict[str, Intervals]]:
         for name, number in place.items():
             times = kinds.get(number, NOTHING)
             lengths[name] += times.length
-            rest = together([instants for kind, instants in kinds.items() if kind != number])
-            alone.setdefault(device, {})[name] = difference(times, rest)
+            other_kernels = together(
+                [instants for kind, instants in kinds.items() if kind != number]
+            )
+            alone.setdefault(device, {})[name] = difference(times, other_kernels)
     # Where calls of a kernel run side by side, they share the GPU.
     total_ns = {name: kernel.total_ns for name, kernel in profile.once(_kernels).items()}
     return {

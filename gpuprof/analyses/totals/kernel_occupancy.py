@@ -214,8 +214,8 @@ def _launches(
     numbered = names_by_number(profile, "kernels")
     names = [*dict.fromkeys([UNNAMED, *numbered.names])]
     place = numbered.values({name: number for number, name in enumerate(names)}.__getitem__, 0)
-    sums: dict[tuple[int, ...], list[int]] = {}
     columns = ("start_ns", "end_ns", "device_id", "name_id", *_SIZES)
+    parts = []
     for start, end, device, name_id, *sizes in profile.integers("kernels", *columns):
         kind = np.full(len(start), -1)
         for number, of_device in kinds.items():
@@ -223,23 +223,24 @@ def _launches(
         keys = np.stack(
             [place.of(name_id), kind, _product(sizes[:3]), _product(sizes[3:6]), *sizes[6:]], axis=1
         ).astype(np.int64)
-        first, group = _alike(keys)
-        calls = np.bincount(group, minlength=len(first))
-        total_ns = np.zeros(len(first), np.int64)
-        np.add.at(total_ns, group, end.astype(np.int64) - start)
-        for key, *amounts in zip(
-            keys[first].tolist(), calls.tolist(), total_ns.tolist(), strict=True
-        ):
-            known = sums.setdefault(tuple(key), [0, 0])
-            known[:] = [a + b for a, b in zip(known, amounts, strict=True)]
-    for (name, of_kind, *numbers), (calls_of, total) in sums.items():
-        yield (
-            names[name],
-            of_kind,
-            [None if number == UNKNOWN else number for number in numbers],
-            calls_of,
-            total,
-        )
+        duration_ns = end.astype(np.int64) - start
+        parts.append(_summed(keys, np.ones(len(start), np.int64), duration_ns))
+    if not parts:
+        return
+    all_keys, calls, total_ns = _summed(*map(np.concatenate, zip(*parts, strict=True)))
+    rows = zip(all_keys.tolist(), calls.tolist(), total_ns.tolist(), strict=True)
+    for (name, of_kind, *numbers), of_calls, of_time in rows:
+        launch_sizes = [None if number == UNKNOWN else number for number in numbers]
+        yield names[name], of_kind, launch_sizes, of_calls, of_time
+
+
+def _summed(keys: Int64s, calls: Int64s, total_ns: Int64s) -> tuple[Int64s, Int64s, Int64s]:
+    """Rows that are alike as one."""
+    first, group = _alike(keys)
+    sums = np.zeros((2, len(first)), np.int64)
+    np.add.at(sums[0], group, calls)
+    np.add.at(sums[1], group, total_ns)
+    return keys[first], sums[0], sums[1]
 
 
 def _product(sizes: list[npt.NDArray[Any]]) -> Int64s:
@@ -251,9 +252,15 @@ def _product(sizes: list[npt.NDArray[Any]]) -> Int64s:
 
 def _alike(keys: Int64s) -> tuple[Int64s, Int64s]:
     """The first of the rows that are alike, and for each row the place of that one."""
-    # Rows that differ rarely have one number; then they are compared in full, which takes longer.
     odd = np.array([0x9E3779B97F4A7C15 + 2 * 0x5851F42D4C957F * n for n in range(keys.shape[1])])
     mixed = (keys.astype(np.uint64) * odd.astype(np.uint64)).sum(axis=1, dtype=np.uint64)
+    # Few rows differ: mostly each kind has a number of 16 bits of its own, and nothing is sorted.
+    number = (mixed >> np.uint64(48)).astype(np.int64)
+    row_of = np.full(1 << 16, -1)
+    row_of[number] = np.arange(len(keys))
+    if (keys[row_of[number]] == keys).all():
+        used = np.flatnonzero(row_of >= 0)
+        return row_of[used], np.searchsorted(used, number)
     _, first, group = np.unique(mixed, return_index=True, return_inverse=True)
     if not (keys[first][group] == keys).all():
         _, first, group = np.unique(keys, axis=0, return_index=True, return_inverse=True)
@@ -292,7 +299,7 @@ def _row(
     if not least:
         return row
     occupancy = least * warps / LIMITS[capability].warps
-    limits = [resource for resource, held in room.items() if held == least]
+    limits = [resource for resource, blocks_of in room.items() if blocks_of == least]
     waves = blocks / (least * multiprocessors) if blocks and multiprocessors else None
     return row | {
         "occupancy": occupancy,
