@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import optimize
 
 from gpuprof.analyses.transfers.copy_sizes import copy_sizes
-from gpuprof.analyses.transfers.copy_speeds import Sizes, copy_speeds, fit
+from gpuprof.analyses.transfers.copy_speeds import Sizes, copy_speeds, fit, sizes_by_link
 
 
 def copies(sizes, latency=1000, ns_per_byte=0.1, **columns):
@@ -211,3 +211,15 @@ def test_sizes_and_latency_bound_time_are_those_of_exact_sums(drawn):
     assert {
         row["from_bytes"]: [row[name] for name in names] for row in copy_sizes(profile).to_pylist()
     } == expected
+
+
+def test_copies_of_each_size_have_the_mean_and_variance_of_their_durations():
+    durations = {8: [10, 20, 60], 16: [5], None: [7]}
+    profile = draw(
+        memcpys=[(0, ns, {"bytes": size}) for size, some in durations.items() for ns in some]
+    )
+
+    (sizes,) = sizes_by_link(profile).values()
+    assert sizes.bytes.tolist() == [8, 16]
+    assert (sizes.calls.tolist(), sizes.total_ns.tolist()) == ([3, 1], [90, 5])
+    assert sizes.spread.tolist() == pytest.approx([np.var(durations[8]), 0])

@@ -117,8 +117,15 @@ def test_what_the_driver_migrates_by_itself_is_no_copy_of_the_program():
 def test_a_peer_copy_names_the_kernels_at_both_ends():
     peer = {"memcpy_kind": "PtoP", "src_device_id": 1, "dst_device_id": 0, "path": "direct"}
     profile = launched(3, [(None, 10, peer, None)])
-    made = draw(kernels=[(0, 5, {"device_id": 1, "name": "made"})]).table("kernels")
-    kernels = pa.concat_tables([profile.table("kernels"), made])
+    # Those that are nearest in time, not others before and after them.
+    more = draw(
+        kernels=[
+            (0, 3, {"device_id": 1, "name": "earlier"}),
+            (0, 5, {"device_id": 1, "name": "made"}),
+            (90_000, 90_001, {"name": "later"}),
+        ]
+    )
+    kernels = pa.concat_tables([profile.table("kernels"), more.table("kernels")])
 
     assert rows(
         profile.with_table("kernels", kernels), "src", "src_operation", "dst_operation"
