@@ -7,6 +7,7 @@ Names of kernels, calls and ranges stay as the program gave them.
 """
 
 import errno
+import os
 import sqlite3
 from collections.abc import Iterable
 from contextlib import closing
@@ -47,7 +48,7 @@ def scrub(export: Path) -> None:
             # What was there stays in unused parts of pages until they are written anew.
             connection.execute("VACUUM")
     except sqlite3.OperationalError as error:
-        raise OSError(errno.ENOSPC, str(error)) from error
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
 
 
 def _remove(connection: sqlite3.Connection) -> None:

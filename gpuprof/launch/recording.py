@@ -124,7 +124,12 @@ def record(program: Program, options: Options, say: Callable[[str], None]) -> Ou
 def _mask_log(log: Path) -> None:
     """Mask secrets in what the profiler printed: nvprof prints the command."""
     text = log.read_bytes().decode(errors="surrogateescape")
-    log.write_bytes(masked_text(text).encode(errors="surrogateescape"))
+    if (masked := masked_text(text)) == text:
+        return
+    # In place: on a full disk there may be no room for another one.
+    with log.open("r+b", buffering=0) as file:
+        file.write(masked.encode(errors="surrogateescape"))
+        file.truncate()
 
 
 class _Patience:

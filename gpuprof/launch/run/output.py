@@ -28,7 +28,7 @@ class Output:
         # Kept before it is shown: what was seen is there after a kill.
         if self.log_error is None:
             try:
-                self.log.write(data)
+                _write_all(self.log.fileno(), data)  # a full disk takes a part without an error
             except OSError as error:
                 self.log_error = error
         if stream not in self._gone:

@@ -198,18 +198,23 @@ def test_a_run_whose_output_finds_no_room_is_kept_with_a_word_and_the_programs_s
 
 
 @pytest.fixture
-def tiny_disk(tmp_path):
-    """A file system of 300 KiB."""
+def disk_of(tmp_path):
+    """Mount a file system of some bytes."""
     disk = tmp_path / "disk"
     disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=300k", "tmpfs", str(disk)]
-    if subprocess.run(mount, capture_output=True, check=False).returncode != 0:
-        pytest.skip("a small file system cannot be mounted: not root, or not allowed")
-    yield disk
-    subprocess.run(["umount", str(disk)], check=True)
+
+    def mounted(size_bytes):
+        mount = ["mount", "-t", "tmpfs", "-o", f"size={size_bytes}", "tmpfs", str(disk)]
+        if subprocess.run(mount, capture_output=True, check=False).returncode != 0:
+            pytest.skip("a small file system cannot be mounted: not root, or not allowed")
+        return disk
+
+    yield mounted
+    subprocess.run(["umount", str(disk)], capture_output=True, check=False)
 
 
-def test_a_full_disk_leaves_what_was_recorded(tiny_disk):
+def test_a_full_disk_leaves_what_was_recorded(disk_of):
+    tiny_disk = disk_of(300 << 10)
     Path("script.py").write_text("print('x' * 1_000_000); raise SystemExit(7)")
     completed = record("-o", f"{tiny_disk}/run", "script.py", recorder="none")
 
@@ -236,11 +241,16 @@ def test_a_run_that_cannot_be_finished_is_kept(monkeypatch):
 
 
 @pytest.mark.profilers
-def test_a_report_of_nsys_whose_export_has_no_room_is_kept(tiny_disk):
+def test_a_report_of_nsys_whose_export_has_no_room_is_kept(disk_of):
     if shutil.which("nsys") is None:
         pytest.skip("nsys is not installed")
-    # The report fits and its export does not; nsys itself ends with 0.
     Path("script.py").write_text("raise SystemExit(7)")
+    record("-o", "usual", "script.py", recorder="nsys")
+    report, export = (
+        Path("usual", name).stat().st_size for name in ("nsys.nsys-rep", "nsys.sqlite")
+    )
+    # The report fits and its export does not; nsys itself ends with 0.
+    tiny_disk = disk_of(report + export // 2)
     completed = record("-o", f"{tiny_disk}/run", "script.py", recorder="nsys")
 
     said = "nsys.sqlite is missing (No space left on device); "

@@ -336,6 +336,7 @@ def test_lanes_are_packed_without_loss():
         "lanes": [
             {
                 "device": 0,
+                "owner": "device 0",
                 "lane": "compute",
                 "name": "compute",
                 "exposed": [0, 10, 0, 54, 36, 16],
