@@ -430,6 +430,18 @@ class _Read:
         return Profile(ORIGIN, {"kernels": view}, Tables(lambda: self.columns))
 
 
+@pytest.mark.parametrize(
+    "read",
+    [lambda p: p.table("kernels"), lambda p: [*p.integers("kernels", "start_ns")]],
+    ids=["table", "columns"],
+)
+def test_columns_that_a_view_cannot_take_are_the_fault_of_the_file(read):
+    profile = _Read().profile(start_ns="t.s - 'x'::BLOB", end_ns="t.e")
+
+    with pytest.raises(CorruptFileError, match="table kernels: its columns are not of the types"):
+        read(profile)
+
+
 OF_FILE = {
     "start_ns": "t.s", "end_ns": "t.e", "name": "'k' || t.number", "grid_x": "t.g"
 }  # fmt: skip

@@ -225,13 +225,36 @@ class Database:
         self, table: str, names: Sequence[str], texts: Mapping[str, Words]
     ) -> Iterator[list[stored.Values]]:
         """The same columns by a query."""
-        for batch in self.batches(f'SELECT {", ".join(names)} FROM "{table}"'):
-            yield [
-                stored.Values(texts[name].numbers(column), None)
-                if name in texts
-                else stored.values(column)
-                for name, column in zip(names, batch.columns, strict=True)
-            ]
+        with self._binding(table):
+            for batch in self.batches(f'SELECT {", ".join(names)} FROM "{table}"'):
+                yield [
+                    stored.Values(texts[name].numbers(column), None)
+                    if name in texts
+                    else stored.values(column)
+                    for name, column in zip(names, batch.columns, strict=True)
+                ]
+
+    def rows(self, table: str, names: Sequence[str], order: str) -> pa.Table:
+        """Columns of a table as Arrow data, by a query.
+
+        Args:
+            table: The table.
+            names: Columns of its schema.
+            order: SQL, from ``ORDER BY`` on; empty for any order.
+        """
+        with self._binding(table):
+            return self.query(f'SELECT {", ".join(names)} FROM "{table}"{order}')
+
+    @contextmanager
+    def _binding(self, table: str) -> Iterator[None]:
+        """Refuse a file whose columns do not take what the views of its format do with them."""
+        import duckdb  # noqa: PLC0415 - start-up time
+
+        try:
+            yield
+        except duckdb.BinderException as error:
+            fault = f"table {table}: its columns are not of the types that its format has"
+            raise corrupt(self._failure.source, fault) from error
 
     def words(self, table: str, column: str) -> Mapping[int, str]:
         """What the numbers of a column of words mean; nothing for a null column."""

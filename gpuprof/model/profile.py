@@ -412,7 +412,7 @@ class Profile:
         if isinstance(source, pa.Table) and not self.selection.columns(columns):
             return schema.BY_NAME[name].conform(source)
         order = " ORDER BY start_ns" if "start_ns" in columns else ""
-        return self.query(f'SELECT {", ".join(columns)} FROM "{name}"{order}')
+        return self._database.rows(name, [*columns], order)
 
     @property
     def tables(self) -> "Mapping[str, pd.DataFrame]":
