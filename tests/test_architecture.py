@@ -171,20 +171,16 @@ def test_nothing_listens_on_a_network_and_no_shell_takes_a_text(path):
     assert "shell" not in named
 
 
-# Facts and predictions still ask queries.
 WITHOUT_SQL = [
     path
     for folder in ("analyses", "comparisons")
     for path in sorted((PACKAGE / folder).rglob("*.py"))
-    if path.parent.name not in {"facts", "prediction"}
 ]
 
 
 @pytest.mark.parametrize("path", WITHOUT_SQL, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_analyses_are_functions_of_arrays_and_ask_no_query(path):
-    asked = re.findall(
-        r"\.(?:query|batches|arrays)\(|\bread_columns\(|\bSELECT\b", path.read_text()
-    )
+    asked = re.findall(r"\.(?:query|batches|arrays)\(|\bSELECT\b", path.read_text())
 
     assert asked == []
 

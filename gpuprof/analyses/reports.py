@@ -204,13 +204,12 @@ def cannot(profile: Profile) -> str:
     limits = reader_named(name).cannot if name in READERS else ""
     if "CUDA graphs" not in limits or profile.has("kernels") or not profile.has("api_calls"):
         return limits
-    return limits if any("GraphLaunch" in call for call in _calls(profile)) else ""
+    from gpuprof.analyses.facts.by_number import names_by_number  # noqa: PLC0415 - start-up time
 
-
-def _calls(profile: Profile) -> list[str]:
-    """The names of the recorded calls, each once."""
-    names = profile.unrestricted.query("SELECT DISTINCT name FROM api_calls WHERE name IS NOT NULL")
-    return [str(name) for name in names.column(0).to_pylist()]
+    recording = profile.unrestricted
+    is_graph = names_by_number(recording, "api_calls").values(lambda n: "GraphLaunch" in n, 0)
+    calls = recording.integers("api_calls", "name_id")
+    return limits if any(is_graph.of(number).any() for (number,) in calls) else ""
 
 
 def _origin_notes(profile: Profile) -> list[str]:
