@@ -47,9 +47,9 @@ def command(
         from gpuprof.render.folder_output import prepare_folder  # noqa: PLC0415
 
         folder = prepare_folder(output, is_data_set, is_forced=force, inputs=files)
-        others = [p for p in sorted(folder.path.rglob("*")) if p.is_file()]
-        others = [p for p in others if p.suffix not in _SUFFIXES_OF_DATA_SETS]
-        check_no_foreign_files(folder.path, others)
+        foreign = [p for p in sorted(folder.path.rglob("*")) if p.is_file()]
+        foreign = [p for p in foreign if p.suffix not in _SUFFIXES_OF_DATA_SETS]
+        check_no_foreign_files(folder.path, foreign)
         with reading(files, reader, section) as profile:
             folder.save(partial(write_data_set, profile))
         return

@@ -222,7 +222,7 @@ def parts_of(
         all_channels = [*channels(kernels)]
         communicators, clocks = matched(all_channels)
     doubted = {device for pair in clocks for device in pair[:2]}
-    known = [
+    groups_of_ranks = [
         group
         for communicator in communicators
         for group in by_known_ranks(
@@ -231,7 +231,7 @@ def parts_of(
             or (len(communicator.devices) + 1 if lacks_ranks else 0),
         )
     ]
-    of_ranks = [_by_ranks(kernels, group) for group in known]
+    of_ranks = [_by_ranks(kernels, group) for group in groups_of_ranks]
     is_joined = np.zeros(len(kernels), bool)
     for communicator in communicators:
         is_joined[communicator.rows[communicator.rows != NO_CALL]] = True
@@ -257,7 +257,7 @@ def parts_of(
     transfer = np.where(has_transfer, kernels.end_ns - kernels.start_ns - waiting, 0)
     return CollectiveParts(
         recorded, basis, waiting, transfer, is_complete, instance, lag, is_last, is_same_stream,
-        tuple(communicators), tuple(known), tuple(clocks), tuple(offsets), shift_ns,
+        tuple(communicators), tuple(groups_of_ranks), tuple(clocks), tuple(offsets), shift_ns,
     )  # fmt: skip
 
 

@@ -133,7 +133,7 @@ def _messages(profile: Profile, place: Sequence[Numbers]) -> tuple[list[Collecti
         return [], np.full(len(place[0]), _NONE)
     words = {name: Words() for name in _WORDS}
     columns = (*_PLACE, "group_size", "bytes_in", "bytes_out", *_WORDS)
-    *told, group_size, bytes_in, bytes_out, collective, data_type, group = read_columns(
+    *places, group_size, bytes_in, bytes_out, collective, data_type, group = read_columns(
         profile.unrestricted, "collectives", *columns, texts=words
     )
     size = np.maximum(bytes_in, bytes_out)
@@ -146,7 +146,7 @@ def _messages(profile: Profile, place: Sequence[Numbers]) -> tuple[list[Collecti
         words_of = str(names[collective[row]]), types[data_type[row]]
         messages.append(Collective(*words_of, message_bytes, ranks, group_names[group[row]]))
     # What the framework told comes before the kernels that run at the same time and place.
-    together = [*map(np.concatenate, zip(told, place, strict=True))]
+    together = [*map(np.concatenate, zip(places, place, strict=True))]
     ordered = np.lexsort(together)
     first = first_of(ordered, *together)
     origin = np.empty(len(ordered), np.int64)

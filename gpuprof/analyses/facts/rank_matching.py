@@ -177,9 +177,9 @@ def by_known_ranks(communicator: Communicator, ranks: int) -> Iterator[Communica
         communicator: As `matched` gives it.
         ranks: How many ranks the group has at least; 0 where nothing tells.
     """
-    known = communicator.rows != NO_CALL
-    most = max(ranks, int(known.sum(axis=1).max()))
-    patterns, number = np.unique(known, axis=0, return_inverse=True)
+    has_call = communicator.rows != NO_CALL
+    most = max(ranks, int(has_call.sum(axis=1).max()))
+    patterns, number = np.unique(has_call, axis=0, return_inverse=True)
     for place in np.argsort(-patterns.sum(axis=1), kind="stable").tolist():
         is_known = patterns[place]
         if (count := int(is_known.sum())) > 1:

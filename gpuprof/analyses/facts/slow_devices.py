@@ -70,10 +70,10 @@ def slow_steps(times: Floats) -> Mapping[int, slice] | None:
     slow = {}
     for row, score in enumerate(scores):
         steps = _bordered(excess[row], _largest_sum(score))
-        known = excess[row, steps][is_known[row, steps]]
-        if len(known) < _LEAST_SHARE * times.shape[1] or not len(known):
+        excesses = excess[row, steps][is_known[row, steps]]
+        if len(excesses) < _LEAST_SHARE * times.shape[1] or not len(excesses):
             continue
-        is_sure = np.median(known) * np.sqrt(len(known)) >= _LEAST_EXCESS * spread
+        is_sure = np.median(excesses) * np.sqrt(len(excesses)) >= _LEAST_EXCESS * spread
         if is_sure and _is_outlier(row, excess[:, steps] + 1):
             # Few usual steps after them do not tell that it has become as fast as the others.
             is_last = times.shape[1] - steps.stop < _LEAST_SHARE * times.shape[1]
@@ -115,9 +115,9 @@ def _largest_sum(values: Floats) -> slice:
 
 def _is_outlier(row: int, ratios: Floats) -> bool:
     """Whether a device's median over some steps is far above those of the others."""
-    known = np.flatnonzero(~np.isnan(ratios).all(axis=1))
-    usual: Floats = np.nanmedian(ratios[known], axis=1)
-    median, of_device = float(np.median(usual)), float(usual[np.searchsorted(known, row)])
+    rows = np.flatnonzero(~np.isnan(ratios).all(axis=1))
+    usual: Floats = np.nanmedian(ratios[rows], axis=1)
+    median, of_device = float(np.median(usual)), float(usual[np.searchsorted(rows, row)])
     least = _LEAST_RATIO if len(usual) >= _MANY_DEVICES else _LEAST_RATIO_OF_FEW
     distance = float(np.median(np.abs(usual - median)))
     return of_device > least * median and _Z * (of_device - median) > _OUTLYING * distance

@@ -116,10 +116,10 @@ def words_of_transfer(*, is_known: bool, absent: Sequence[int]) -> tuple[str, st
             "moves data in collectives that no compute hides",
             "overlap collectives with compute, or send fewer bytes",
         )
-    who = f"add the recording of rank {absent[0]}" if len(absent) == 1 else "record all ranks"
+    advice = f"add the recording of rank {absent[0]}" if len(absent) == 1 else "record all ranks"
     return (
         "is in collectives that no compute hides",
-        f"{who}, which tells whether data moves or they wait; overlap collectives with compute",
+        f"{advice}, which tells whether data moves or they wait; overlap collectives with compute",
     )
 
 

@@ -353,10 +353,10 @@ def _sentence(phases: Sequence[Sequence[Finding]], *, has_phases: bool) -> str:
     ]
     if more := len(also) - len(shares):
         shares.append(f"{more} more {'device' if more == 1 else 'devices'}")
-    for other, *_ in phases[1:]:
-        is_same = other.scope.device.device_id == first.scope.device.device_id and not shares
-        device = "" if is_same else f"{device_name(other.scope)} "
-        shares.append(f"{device}{_cost(other, has_phases=has_phases)}")
+    for phase, *_ in phases[1:]:
+        is_same = phase.scope.device.device_id == first.scope.device.device_id and not shares
+        device = "" if is_same else f"{device_name(phase.scope)} "
+        shares.append(f"{device}{_cost(phase, has_phases=has_phases)}")
     return "; ".join([f"{text}: {_cost(first, has_phases=has_phases)}", *shares])
 
 

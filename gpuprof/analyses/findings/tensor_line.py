@@ -18,23 +18,23 @@ def tensor_line(profile: Profile) -> str:
     if not rows:
         return f"No training step was seen whole. {_ways(copies)}"
     (step,) = rows
-    seen = counted(step["steps"], "step", "steps")
+    steps = counted(step["steps"], "step", "steps")
     if step["copies_per_step"] is None:
         return (
             "A step moves data between devices in collective operations, whose bytes TensorFlow"
-            f" does not show ({seen})"
+            f" does not show ({steps})"
         )
     if not step["copies_per_step"]:
-        return f"A step copies nothing between devices ({seen})"
+        return f"A step copies nothing between devices ({steps})"
     calls, size = step["copies_per_step"], step["bytes_per_step"]
     copied = f"{calls:,.4g} {'copy' if calls == 1 else 'copies'}"
     if size is None:
         unknown = f"{step['unknown_copies_per_step']:,.4g} of them of unknown size"
-        return f"A step makes {copied} between devices, {unknown} ({seen}). {_ways(copies)}"
+        return f"A step makes {copied} between devices, {unknown} ({steps}). {_ways(copies)}"
     of_gradients = step["gradient_bytes_per_step"]
     gradients = f", {say_share(of_gradients / size)} of it for gradients" if of_gradients else ""
     return (
-        f"A step copies {format_bytes(size)} between devices in {copied} ({seen}){gradients}."
+        f"A step copies {format_bytes(size)} between devices in {copied} ({steps}){gradients}."
         f" {_ways(copies)}"
     )
 
@@ -43,12 +43,12 @@ def _ways(copies: list[dict[str, Any]]) -> str:
     """From which device most goes to which: of the bytes where these are known, else of copies."""
     if not copies:
         return "Nothing is copied between devices"
-    known = any(row["bytes_per_step"] for row in copies)
-    column = "bytes_per_step" if known else "calls"
+    has_bytes = any(row["bytes_per_step"] for row in copies)
+    column = "bytes_per_step" if has_bytes else "calls"
     amounts = Counter[tuple[str, str]]()
     for row in copies:
         amounts[row["src_device"], row["dst_device"]] += row[column] or 0
     ((src, dst), amount), *_ = amounts.most_common(1)
     share = say_share(amount / max(amounts.total(), 1))
-    unit = "bytes" if known else "copies"
+    unit = "bytes" if has_bytes else "copies"
     return f"The largest part goes from {src} to {dst}: {share} of the {unit}"

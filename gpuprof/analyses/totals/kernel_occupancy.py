@@ -198,7 +198,7 @@ def _models(profile: Profile) -> dict[int, tuple[str | None, int | None]]:
         is_other = "AMD" in (row["name"] or "")
         model = (None if is_other else row["compute_capability"], row["multiprocessors"])
         models.setdefault(row["device_id"], set()).add(model)
-    return {device: model for device, (model, *others) in models.items() if not others}
+    return {device: model for device, (model, *further) in models.items() if not further}
 
 
 _SIZES: Final = (
