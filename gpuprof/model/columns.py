@@ -155,15 +155,15 @@ class InMemory:
     is_read_once = True
 
     def __init__(self, rows: pa.Table) -> None:
-        self._rows = rows
+        self.rows = rows
 
     def rows_known(self) -> int:
         """How many rows it has."""
-        return int(self._rows.num_rows)
+        return int(self.rows.num_rows)
 
     def pieces(self, names: Sequence[str], _: Window | None = None) -> Iterator[pa.RecordBatch]:
         """Columns of all rows in pieces."""
-        yield from self._rows.select([*names]).to_batches(BATCH_ROWS)
+        yield from self.rows.select([*names]).to_batches(BATCH_ROWS)
 
 
 class Streamed:

@@ -136,11 +136,7 @@ class Database:
     def _opened(self) -> tuple[sessions.Session, Loader | None]:
         """For the first query: integers that a file holds as they are need none."""
         # DuckDB imports pandas to register a table: not for one that is empty.
-        rows = {
-            name: source
-            for name, source in self._sources.items()
-            if isinstance(source, pa.Table) and source.num_rows
-        }
+        rows = {name: of.rows for name, of in self._in_memory.items()}
         session = sessions.opened(self._shape(rows))
         weakref.finalize(self, sessions.leave, session, [*rows])
         loader = self._shown(session)

@@ -49,11 +49,6 @@ def names_by_number(profile: Profile, table: str) -> Names:
     return Names(numbers, [name or UNNAMED for name in names])
 
 
-def distinct_names(profile: Profile, table: str) -> list[str]:
-    """The different names of kernels or API calls, perhaps with others of the file."""
-    return names_by_number(profile, table).distinct
-
-
 class ByNumber:
     """Values by the numbers of names.
 

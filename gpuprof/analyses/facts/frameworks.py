@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from gpuprof.analyses.facts.by_number import distinct_names
+from gpuprof.analyses.facts.by_number import names_by_number
 from gpuprof.analyses.facts.nvtx import ranges_of
 from gpuprof.model.profile import Profile
 
@@ -22,7 +22,7 @@ def framework(profile: Profile) -> str:
 
 
 def _framework(profile: Profile) -> str:
-    names = distinct_names(profile, "kernels") if profile.has("kernels") else []
+    names = names_by_number(profile, "kernels").distinct if profile.has("kernels") else []
     return _of_names(names) or _of_names(_texts(profile))
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuprof.analyses.contract import reads
-from gpuprof.analyses.facts.by_number import distinct_names, names_by_number
+from gpuprof.analyses.facts.by_number import names_by_number
 from gpuprof.analyses.facts.groups import groups
 from gpuprof.analyses.facts.growing import columns_of
 from gpuprof.analyses.facts.launches import LAUNCH_READS, Launches, launches
@@ -190,4 +190,4 @@ def _launched(of: Launches, thread: tuple[int, int], until_ns: int) -> Int64s:
 
 def _captures(profile: Profile) -> bool:
     """Whether the program captured work as a graph."""
-    return any(map(BEGINS_CAPTURE.match, distinct_names(profile, "api_calls")))
+    return any(map(BEGINS_CAPTURE.match, names_by_number(profile, "api_calls").distinct))
