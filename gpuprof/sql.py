@@ -13,7 +13,7 @@ import pyarrow as pa
 from gpuprof.analyses import ANALYSES, LONG, analysis_named
 from gpuprof.base import json_input, signals
 from gpuprof.base.errors import InputError, MissingTableError, UsageError, one_of
-from gpuprof.model import engine, facts, schema
+from gpuprof.model import derived, engine, schema
 from gpuprof.model.borders import SQL_TYPES
 from gpuprof.model.database import INTERRUPTED
 from gpuprof.model.profile import Profile
@@ -105,14 +105,14 @@ def _create(connection: "duckdb.DuckDBPyConnection", tables: Mapping[str, schema
         further = "".join(f", {fact.sql} AS {column}" for column, fact in _derived(name).items())
         view = f'SELECT *{further} FROM recorded."{name}"'
         connection.execute(f'CREATE OR REPLACE VIEW main."{spec.name}" AS {view}')
-    for name, relation in facts.RELATIONS.items():
+    for name, relation in derived.RELATIONS.items():
         if relation.of in tables:
             connection.execute(f'CREATE VIEW main."{name}" AS {relation.sql}')
 
 
-def _derived(name: str) -> dict[str, facts.Fact]:
+def _derived(name: str) -> dict[str, derived.Fact]:
     """What a table has beside its recorded columns."""
-    return {**facts.OF_NAMES.get(name, {}), **facts.OF_ROWS.get(name, {})}
+    return {**derived.OF_NAMES.get(name, {}), **derived.OF_ROWS.get(name, {})}
 
 
 def _reads(connection: "duckdb.DuckDBPyConnection", sql: str) -> dict[str, set[str]]:
@@ -188,7 +188,7 @@ def _errors(profile: Profile, tables: Mapping[str, schema.Schema], sql: str) -> 
             words = {*_WORD.findall(sql.lower())}
             named = [spec for spec in tables.values() if spec.name in words]
             columns = [c for spec in named for c in (*spec.columns, *_derived(spec.name))]
-            columns += [c for n, r in facts.RELATIONS.items() if n in words for c in r.columns]
+            columns += [c for n, r in derived.RELATIONS.items() if n in words for c in r.columns]
             msg = f"there is no column {match[1]}"
             raise UsageError(msg, _nearest("Columns", match[1], columns)) from error
         raise UsageError(_first_line(error)) from error
@@ -197,14 +197,16 @@ def _errors(profile: Profile, tables: Mapping[str, schema.Schema], sql: str) -> 
 def _no_table(profile: Profile, name: str) -> MissingTableError | UsageError:
     """What is wrong with the name of a table."""
     lower_name = name.lower()
-    if lower_name in schema.BY_NAME or lower_name in facts.RELATIONS:
-        lacking = facts.RELATIONS[lower_name].of if lower_name in facts.RELATIONS else lower_name
+    if lower_name in schema.BY_NAME or lower_name in derived.RELATIONS:
+        lacking = (
+            derived.RELATIONS[lower_name].of if lower_name in derived.RELATIONS else lower_name
+        )
     else:
         lacking = (
             analysis_named(lower_name).missing(profile) if lower_name in ANALYSES | LONG else ""
         )
     if not lacking:
-        names = [*profile.sources, *facts.RELATIONS, *ANALYSES]
+        names = [*profile.sources, *derived.RELATIONS, *ANALYSES]
         return UsageError(f"there is no table {name}", _nearest("Tables", name, names))
     needed = "" if lacking == lower_name else f", which {name} needs"
     msg = f"{profile.origin.source} has no {lacking} table{needed}"

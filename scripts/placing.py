@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from arguments import Parser
 
-from gpuprof.analyses.search.machines import machine
-from gpuprof.analyses.search.proposal import proposal_of, timed_proposal
-from gpuprof.analyses.search.step_graph import StepGraph
 from gpuprof.base.errors import GpuprofError
-from gpuprof.render.contract import Page
-from gpuprof.render.placement_search import as_text
+from gpuprof.place.machines import machine
+from gpuprof.place.proposal import proposal_of, timed_proposal
+from gpuprof.place.step_graph import StepGraph
+from gpuprof.show.contract import Page
+from gpuprof.show.placement_search import as_text
 
 WIDTH = 80
 

@@ -16,12 +16,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from gpuprof.analyses.merge import FILE_PLACE
 from gpuprof.analyses.reports import OVERVIEW
 from gpuprof.base.units import say_binary_bytes
-from gpuprof.jobs.contract import FAN_IN, Partial
-from gpuprof.jobs.merged import report_of
-from gpuprof.jobs.partial import FILES, analyses_of, merged, reduced
+from gpuprof.model.analysis import FILE_PLACE
+from gpuprof.ranks.contract import FAN_IN, Partial
+from gpuprof.ranks.merged import report_of
+from gpuprof.ranks.partial import FILES, analyses_of, merged, reduced
 from gpuprof.readers import read_profile
 
 # What the first screen of a job shows, and what compares ranks.

@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from gpuprof.analyses.search.step_graph import (
+from gpuprof.place.step_graph import (
     FORWARD,
     GRADIENT,
     INPUT,

@@ -1,4 +1,4 @@
-"""Imports point one way: base < model < readers < analyses < compare < render < api < cli."""
+"""Imports point one way, from base and model to show, api and cli."""
 
 import ast
 import re
@@ -16,7 +16,7 @@ from gpuprof import readers
 from gpuprof.analyses import ANALYSES, LONG, all_analyses
 from gpuprof.launch import RECORDERS, all_recorders
 from gpuprof.readers import READERS, all_readers
-from gpuprof.render import RENDERERS, renderer_named
+from gpuprof.show import RENDERERS, renderer_named
 
 PACKAGE = Path(__file__).parent.parent / "gpuprof"
 ROOT = {"__init__.py", "__main__.py", "annotate.py", "sql.py"}
@@ -37,6 +37,7 @@ LAYERS = (
         "signals",
         "machine",
         "startup",
+        "statistics",
     ),
     ("second_thread",),
     ("xspace", "secret_shapes", "secrets", "nsys_scrub", "json_input", "json_values", "manifest"),
@@ -44,21 +45,24 @@ LAYERS = (
     ("schema",),
     ("intervals",),
     ("engine", "spilling"),
-    ("facts", "selection"),
+    ("derived", "selection"),
     ("borders", "columns"),
     ("views",),
     ("stored", "words"),
     ("sessions",),
     ("database",),
     ("profile",),
+    ("analysis",),
     ("readers",),
-    ("statistics",),
+    ("facts",),
     ("analyses",),
+    ("predict",),
+    ("findings", "place"),
     ("sql",),
-    ("jobs",),
+    ("ranks",),
     ("comparisons",),
     ("sweeps",),
-    ("render",),
+    ("show",),
     ("api",),
     ("cli",),
 )
@@ -68,10 +72,6 @@ FOLDERS = {
     "readers": (
         *(("common",), ("sqlite",), ("nsys",), ("nvprof", "nsys_stats", "kineto", "xplane")),
         ("gpuprof",),
-    ),
-    "analyses": (
-        *(("facts",), ("time", "totals", "prediction"), ("transfers",), ("placement",)),
-        *(("search",), ("findings",)),
     ),
     "launch": (("run",), ("recorders",)),
     "comparisons": (("measure",), ("judge",), ("words",)),
@@ -173,7 +173,7 @@ def test_nothing_listens_on_a_network_and_no_shell_takes_a_text(path):
 
 WITHOUT_SQL = [
     path
-    for folder in ("analyses", "comparisons")
+    for folder in ("facts", "analyses", "predict", "findings", "place", "comparisons")
     for path in sorted((PACKAGE / folder).rglob("*.py"))
 ]
 

@@ -19,8 +19,8 @@ from gpuprof.base.errors import (
 )
 from gpuprof.base.manifest import Manifest, finish_manifest, read_manifest
 from gpuprof.readers.gpuprof.packed_run import INDEX, unpack
-from gpuprof.render.archive import RECORDING, pack
-from gpuprof.render.output import prepare
+from gpuprof.show.archive import RECORDING, pack
+from gpuprof.show.output import prepare
 
 TRACE = ROOT / "sample_logs" / "nsys" / "2023.4.4" / "synthetic-two-gpus-trace.csv"
 MANIFEST = Manifest(

@@ -16,14 +16,14 @@ import make_pictures
 import pytest
 from commands import ROOT, gpuprof
 
-from gpuprof.analyses.findings.causes import CAUSES, MENDS
 from gpuprof.api.metrics import METRICS, PREFIX
 from gpuprof.cli import COMMANDS, PAGES, cli
 from gpuprof.cli.pages import TOPICS
 from gpuprof.comparisons.tables import TABLES
 from gpuprof.comparisons.variant_figures import VARIANTS
+from gpuprof.findings.causes import CAUSES, MENDS
 from gpuprof.readers import all_readers, read_profile
-from gpuprof.render.listing import formats_table, unit_of
+from gpuprof.show.listing import formats_table, unit_of
 
 README = ROOT / "README.md"
 DOCS = ROOT / "gpuprof" / "docs"

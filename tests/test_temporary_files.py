@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from commands import ROOT
 
-from gpuprof.render.folder_output import FolderOutput
-from gpuprof.render.output import Output
+from gpuprof.show.folder_output import FolderOutput
+from gpuprof.show.output import Output
 
 HOLDS = """
 import sys, time

@@ -13,24 +13,24 @@ TESTS = Path(__file__).parent
 # What goes wrong -> the tests that would fail.
 GUARDS = {
     "durations of concurrent kernels are added up": (
-        "analyses/time/test_host_side.py::test_concurrent_kernels_are_busy_once",
-        "analyses/time/test_breakdown.py::test_any_recording_splits_as_its_instants_do",
+        "analyses/test_host_side.py::test_concurrent_kernels_are_busy_once",
+        "analyses/test_breakdown.py::test_any_recording_splits_as_its_instants_do",
     ),
     "activities of all devices are merged, or spans of devices are added up": (
-        "analyses/time/test_breakdown.py::test_devices_of_one_process_are_split_each_on_its_own",
+        "analyses/test_breakdown.py::test_devices_of_one_process_are_split_each_on_its_own",
     ),
     "streams of two processes or contexts are taken for one": (
         "readers/nsys/test_nsys_sqlite.py::test_kernels_come_with_names_process_and_place",
         "readers/test_merged_ranks.py::test_processes_of_the_same_number_on_two_hosts_are_not_one_process",
     ),
     "copies or memsets count as idle or as compute": (
-        "analyses/time/test_breakdown.py::test_drawn_spans_split_exactly",
+        "analyses/test_breakdown.py::test_drawn_spans_split_exactly",
     ),
     "a copy that is hidden on one device counts as hidden on the other": (
-        "analyses/transfers/test_peer_matrix.py::test_copy_may_be_hidden_on_one_end_and_exposed_on_the_other",
+        "analyses/test_peer_matrix.py::test_copy_may_be_hidden_on_one_end_and_exposed_on_the_other",
     ),
     "printed percentages are compared between files": (
-        "analyses/totals/test_totals.py::test_shares_are_of_times_not_of_what_was_printed",
+        "analyses/test_totals.py::test_shares_are_of_times_not_of_what_was_printed",
         (
             "readers/test_corpus_summaries.py::"
             "test_shares_recomputed_from_times_agree_with_the_printed_ones"
@@ -40,13 +40,13 @@ GUARDS = {
         "test_reports.py::test_what_a_summary_cannot_tell_is_none_with_the_reason",
     ),
     "time of API calls is added to that of the GPU": (
-        "analyses/totals/test_totals.py::test_api_calls_are_no_part_of_gpu_activities",
-        "analyses/totals/test_top_activities.py::test_api_calls_are_no_gpu_activities",
+        "analyses/test_totals.py::test_api_calls_are_no_part_of_gpu_activities",
+        "analyses/test_top_activities.py::test_api_calls_are_no_gpu_activities",
     ),
     "copies of a kind without a name are dropped": (
         "readers/nsys/test_nsys_sqlite.py::test_a_copy_of_an_unknown_kind_is_kept",
         "readers/nvprof/test_nvprof_sqlite.py::test_unknown_kinds_of_copies_are_kept",
-        "analyses/totals/test_totals.py::test_copies_of_an_unknown_kind_are_shown",
+        "analyses/test_totals.py::test_copies_of_an_unknown_kind_are_shown",
     ),
     "nvprof's table of peer copies is not read": (
         "readers/nvprof/test_nvprof_sqlite.py::test_peer_copies_live_in_a_table_of_their_own",
@@ -83,38 +83,38 @@ GUARDS = {
             "readers/nsys/test_nsys_sqlite.py::"
             "test_a_device_copy_is_a_peer_transfer_only_between_two_devices"
         ),
-        "analyses/transfers/test_transfers.py::test_copies_within_a_device_are_no_transfers",
+        "analyses/test_transfers.py::test_copies_within_a_device_are_no_transfers",
     ),
     "copies between devices through the host look like copies of the host": (
         "readers/nsys/test_nsys_sqlite.py::test_two_halves_through_the_host_are_one_staged_peer_copy",
     ),
     "kernels that communicate count as compute": (
         "test_cuda.py::test_communication_kernels_are_told_from_compute",
-        "analyses/totals/test_totals.py::test_kernels_that_communicate_are_named_and_stay_kernels",
+        "analyses/test_totals.py::test_kernels_that_communicate_are_named_and_stay_kernels",
     ),
     "migrations of managed memory are mixed with copies": (
-        "analyses/transfers/test_transfers.py::test_migrations_have_a_path_of_their_own",
+        "analyses/test_transfers.py::test_migrations_have_a_path_of_their_own",
         "readers/nvprof/test_nvprof_text.py::test_migrations_of_unified_memory_add_up_over_devices",
     ),
     "throughput is a mean of rates, in whole megabytes, or infinite": (
-        "analyses/transfers/test_transfers.py::test_durations_and_rate_of_drawn_copies",
-        "analyses/transfers/test_transfers.py::test_copy_of_no_duration_has_no_rate",
+        "analyses/test_transfers.py::test_durations_and_rate_of_drawn_copies",
+        "analyses/test_transfers.py::test_copy_of_no_duration_has_no_rate",
         "test_units.py::test_nsys_megabyte_is_a_million_bytes_and_its_kib_1024",
     ),
     "asynchronous copies of pageable memory count as asynchronous": (
-        "analyses/transfers/test_transfers.py::test_pageable_copies_by_asynchronous_calls_are_counted_once",
+        "analyses/test_transfers.py::test_pageable_copies_by_asynchronous_calls_are_counted_once",
     ),
     "times that were not collected count, or events without length break sums": (
         "readers/nsys/test_nsys_sqlite.py::test_rows_without_times_are_left_out",
         "readers/nvprof/test_nvprof_sqlite.py::test_records_without_times_are_left_out_counted_and_told",
-        "analyses/time/test_breakdown.py::test_any_recording_splits_as_its_instants_do",
+        "analyses/test_breakdown.py::test_any_recording_splits_as_its_instants_do",
     ),
     "one correlation id has several calls": (
-        "analyses/time/test_ranges.py::test_of_two_calls_with_one_id_the_earlier_launched",
-        "analyses/transfers/test_transfers.py::test_one_correlation_id_in_two_processes_is_two_calls",
+        "analyses/test_ranges.py::test_of_two_calls_with_one_id_the_earlier_launched",
+        "analyses/test_transfers.py::test_one_correlation_id_in_two_processes_is_two_calls",
     ),
     "a process is taken to use one device": (
-        "analyses/time/test_breakdown.py::test_devices_of_one_process_are_split_each_on_its_own",
+        "analyses/test_breakdown.py::test_devices_of_one_process_are_split_each_on_its_own",
     ),
     "a table or column that is not there removes the rest": (
         "readers/nsys/test_nsys_sqlite.py::test_missing_memsets_are_empty_and_keep_the_copies",
@@ -185,7 +185,7 @@ GUARDS = {
             "readers/nsys/test_nsys_sqlite.py::"
             "test_processes_that_number_their_calls_alike_keep_their_pairs_apart"
         ),
-        "analyses/time/test_host_side.py::test_latency_is_from_the_call_of_the_same_process",
+        "analyses/test_host_side.py::test_latency_is_from_the_call_of_the_same_process",
     ),
     "floats lose nanoseconds": (
         "readers/nvprof/test_nvprof_sqlite.py::test_times_stay_exact_integers_since_the_first_activity",
@@ -220,8 +220,8 @@ GUARDS = {
         "readers/nsys_stats/test_nsys_stats.py::test_calls_with_backtraces_stand_once_in_sums",
     ),
     "a whole table looks like an excerpt where its shares have few digits": (
-        "analyses/totals/test_totals.py::test_whole_percentages_do_not_make_an_excerpt",
-        "analyses/totals/test_totals.py::test_an_excerpt_of_whole_percentages_is_one_still",
+        "analyses/test_totals.py::test_whole_percentages_do_not_make_an_excerpt",
+        "analyses/test_totals.py::test_an_excerpt_of_whole_percentages_is_one_still",
     ),
     "the version that opened a recording is taken for the one that recorded it": (
         "readers/nsys/test_nsys_rep.py::test_the_version_is_that_of_the_nsys_that_recorded",
@@ -250,12 +250,9 @@ GUARDS = {
         "comparisons/test_comparisons.py::test_steps_of_the_start_are_left_out_where_asked",
     ),
     "a kernel counts once per level of ranges of one text": (
-        "analyses/time/test_ranges.py::test_any_launch_counts_once_in_each_row",
-        (
-            "analyses/facts/test_operations.py::"
-            "test_work_of_each_operation_is_what_the_ids_in_the_trace_say"
-        ),
-        "analyses/time/test_steps.py::test_a_step_within_one_of_the_same_text_is_no_further_step",
+        "analyses/test_ranges.py::test_any_launch_counts_once_in_each_row",
+        ("facts/test_operations.py::test_work_of_each_operation_is_what_the_ids_in_the_trace_say"),
+        "analyses/test_steps.py::test_a_step_within_one_of_the_same_text_is_no_further_step",
     ),
     "a part is said to be a share of a difference that other parts cancel": (
         "comparisons/test_verdicts.py::test_parts_that_cancel_out_are_told_with_their_signs",
@@ -272,16 +269,13 @@ GUARDS = {
     ),
     "times before the start of a recording do not fit into unsigned numbers": (
         (
-            "render/exporters/test_perfetto.py::"
+            "show/exporters/test_perfetto.py::"
             "test_what_began_before_the_recording_is_kept_and_all_times_are_shifted"
         ),
     ),
     "the device of the largest share is named, not that of the largest cost": (
-        (
-            "analyses/findings/test_findings.py::"
-            "test_a_device_that_computes_less_wins_nothing_for_the_step"
-        ),
-        "render/test_expected.py::test_rows_that_a_finding_names_are_never_cut",
+        ("findings/test_findings.py::test_a_device_that_computes_less_wins_nothing_for_the_step"),
+        "show/test_expected.py::test_rows_that_a_finding_names_are_never_cut",
     ),
     "times of several batch sizes or numbers of devices are taken for one": (
         (

@@ -7,60 +7,60 @@ their names.
 from importlib import import_module
 from typing import Final
 
-from gpuprof.analyses.contract import Analysis
 from gpuprof.base.errors import UsageError, one_of
+from gpuprof.model.analysis import Analysis
 
-# Name of an analysis -> its module here, which is imported when the analysis is asked for.
+# Name of an analysis -> its module, which is imported when the analysis is asked for.
 ANALYSES: Final = {
     "bottom_line": "findings.bottom_line",
     "findings": "findings.findings",
-    "totals": "totals.totals",
-    "breakdown": "time.breakdown",
-    "utilisation": "time.utilisation",
-    "transfers": "transfers.transfers",
-    "peer_matrix": "transfers.peer_matrix",
-    "slow_links": "transfers.slow_links",
-    "ping_pong": "transfers.ping_pong",
-    "alternation": "placement.alternation",
-    "repeated_transfers": "transfers.repeated_transfers",
-    "placement_estimate": "placement.placement_estimate",
-    "phases": "time.phases",
-    "steps": "time.steps",
-    "ranks": "time.ranks",
-    "rank_quantiles": "time.rank_quantiles",
-    "rank_groups": "time.rank_groups",
-    "ranges": "time.ranges",
-    "collectives": "transfers.collectives",
-    "collective_waits": "transfers.collective_waits",
-    "clock_offsets": "transfers.clock_offsets",
-    "copy_speeds": "transfers.copy_speeds",
-    "copy_sizes": "transfers.copy_sizes",
-    "utilisation_over_time": "time.utilisation_over_time",
-    "gaps": "time.gaps",
-    "pauses": "time.pauses",
-    "launch_latency": "time.launch_latency",
-    "synchronising_calls": "time.synchronising_calls",
-    "device_map": "placement.device_map",
-    "marked_epochs": "time.marked_epochs",
-    "monitoring": "time.monitoring",
-    "top_activities": "totals.top_activities",
-    "placement_hints": "placement.placement_hints",
-    "placement": "placement.placement",
-    "placement_edges": "placement.placement:EDGES_ANALYSIS",
-    "tensor_transfers_per_step": "transfers.tensor_transfers:PER_STEP_ANALYSIS",
-    "tensor_transfers": "transfers.tensor_transfers",
-    "activity_summary": "totals.activity_summary",
-    "kernel_summary": "totals.kernel_summary",
-    "kernel_occupancy": "totals.kernel_occupancy",
-    "size_summary": "totals.size_summary",
+    "totals": "analyses.totals",
+    "breakdown": "analyses.breakdown",
+    "utilisation": "analyses.utilisation",
+    "transfers": "analyses.transfers",
+    "peer_matrix": "analyses.peer_matrix",
+    "slow_links": "analyses.slow_links",
+    "ping_pong": "analyses.ping_pong",
+    "alternation": "analyses.alternation",
+    "repeated_transfers": "analyses.repeated_transfers",
+    "placement_estimate": "analyses.placement_estimate",
+    "phases": "analyses.phases",
+    "steps": "analyses.steps",
+    "ranks": "analyses.ranks",
+    "rank_quantiles": "analyses.rank_quantiles",
+    "rank_groups": "analyses.rank_groups",
+    "ranges": "analyses.ranges",
+    "collectives": "analyses.collectives",
+    "collective_waits": "analyses.collective_waits",
+    "clock_offsets": "analyses.clock_offsets",
+    "copy_speeds": "analyses.copy_speeds",
+    "copy_sizes": "analyses.copy_sizes",
+    "utilisation_over_time": "analyses.utilisation_over_time",
+    "gaps": "analyses.gaps",
+    "pauses": "analyses.pauses",
+    "launch_latency": "analyses.launch_latency",
+    "synchronising_calls": "analyses.synchronising_calls",
+    "device_map": "analyses.device_map",
+    "marked_epochs": "analyses.marked_epochs",
+    "monitoring": "analyses.monitoring",
+    "top_activities": "analyses.top_activities",
+    "placement_hints": "analyses.placement_hints",
+    "placement": "analyses.placement",
+    "placement_edges": "analyses.placement:EDGES_ANALYSIS",
+    "tensor_transfers_per_step": "analyses.tensor_transfers:PER_STEP_ANALYSIS",
+    "tensor_transfers": "analyses.tensor_transfers",
+    "activity_summary": "analyses.activity_summary",
+    "kernel_summary": "analyses.kernel_summary",
+    "kernel_occupancy": "analyses.kernel_occupancy",
+    "size_summary": "analyses.size_summary",
 }
 # Made for pictures: too long to be read.
 LONG: Final = {
-    "ranks_over_time": "time.ranks_over_time",
-    "lanes": "time.lanes",
-    "lanes_over_time": "time.lanes:OVER_TIME_ANALYSIS",
-    "lane_kernels": "time.lane_kernels",
-    "lane_ranges": "time.lane_ranges",
+    "ranks_over_time": "analyses.ranks_over_time",
+    "lanes": "analyses.lanes",
+    "lanes_over_time": "analyses.lanes:OVER_TIME_ANALYSIS",
+    "lane_kernels": "analyses.lane_kernels",
+    "lane_ranges": "analyses.lane_ranges",
 }
 _MODULES: Final = ANALYSES | LONG
 
@@ -75,9 +75,7 @@ def analysis_named(name: str) -> Analysis:
         msg = f"there is no table {name}"
         raise UsageError(msg, one_of("Tables", name, [*_MODULES]))
     module, _, constant = _MODULES[name].partition(":")
-    analysis: Analysis = getattr(
-        import_module(f"gpuprof.analyses.{module}"), constant or "ANALYSIS"
-    )
+    analysis: Analysis = getattr(import_module(f"gpuprof.{module}"), constant or "ANALYSIS")
     return analysis
 
 

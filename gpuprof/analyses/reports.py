@@ -10,9 +10,6 @@ from typing import Any, Final
 import pyarrow as pa
 
 from gpuprof.analyses import ANALYSES, analysis_named
-from gpuprof.analyses.contract import Analysis, reads
-from gpuprof.analyses.facts.hosts import NO_NAMES, DeviceNames, names_of
-from gpuprof.analyses.merge import JobStates
 from gpuprof.base.units import (
     capital,
     counted,
@@ -22,7 +19,9 @@ from gpuprof.base.units import (
     say_ns,
     say_share,
 )
+from gpuprof.facts.hosts import NO_NAMES, DeviceNames, names_of
 from gpuprof.model import schema
+from gpuprof.model.analysis import Analysis, JobStates, reads
 from gpuprof.model.profile import Origin, Profile
 from gpuprof.readers import READERS, Recording, read_profile, reader_named
 
@@ -185,7 +184,7 @@ def _not_sought(profile: Profile, analyses: Sequence[Analysis]) -> str:
     """What findings leave out of a large recording, in a sentence; empty for nothing."""
     if not any(analysis.reads_of_small for analysis in analyses):
         return ""
-    from gpuprof.analyses.placement.avoidable import not_sought  # noqa: PLC0415 - start-up time
+    from gpuprof.analyses.avoidable import not_sought  # noqa: PLC0415 - start-up time
 
     return not_sought(profile)
 
@@ -204,7 +203,7 @@ def cannot(profile: Profile) -> str:
     limits = reader_named(name).cannot if name in READERS else ""
     if "CUDA graphs" not in limits or profile.has("kernels") or not profile.has("api_calls"):
         return limits
-    from gpuprof.analyses.facts.by_number import names_by_number  # noqa: PLC0415 - start-up time
+    from gpuprof.facts.by_number import names_by_number  # noqa: PLC0415 - start-up time
 
     recording = profile.unrestricted
     is_graph = names_by_number(recording, "api_calls").values(lambda n: "GraphLaunch" in n, 0)
@@ -239,7 +238,7 @@ def _sentence(text: str, tool: str) -> str:
 def _excerpt_notes(profile: Profile) -> list[str]:
     if not profile.has("activity_summary"):
         return []
-    from gpuprof.analyses.totals.totals import totals  # noqa: PLC0415 - start-up time
+    from gpuprof.analyses.totals import totals  # noqa: PLC0415 - start-up time
 
     notes = [
         f"Excerpt: rows listed {say_ns(row['listed_ns'])}, implied total"
@@ -256,7 +255,7 @@ def _clock_notes(profile: Profile, tables: Collection[str]) -> list[str]:
     names = [name for name in _OF_THE_HOST if name in tables]
     if not names or not recording.has("api_calls"):
         return []
-    from gpuprof.analyses.facts.host_clock import (  # noqa: PLC0415 - start-up time
+    from gpuprof.facts.host_clock import (  # noqa: PLC0415 - start-up time
         host_clock,
         unknown_clock_note,
     )
@@ -271,8 +270,8 @@ def _span_notes(profile: Profile, tables: Collection[str]) -> Iterator[str]:
     """The overhead of the profiler, and the devices whose idle time is meaningless."""
     if not any(name in tables for name in _OF_THE_SPAN):
         return
-    from gpuprof.analyses.facts.timeline import far_ends  # noqa: PLC0415 - start-up time
-    from gpuprof.analyses.time.overheads import overheads  # noqa: PLC0415
+    from gpuprof.analyses.overheads import overheads  # noqa: PLC0415
+    from gpuprof.facts.timeline import far_ends  # noqa: PLC0415 - start-up time
 
     for overhead in overheads(profile):
         held_ns, span_ns = overhead.held_ns, overhead.span_ns
@@ -297,8 +296,8 @@ def _counts_bytes(name: str) -> bool:
 
 def copy_notes(profile: Profile) -> Iterator[str]:
     """The copies that no memory is fast enough for, in a sentence."""
-    from gpuprof.analyses.facts.copies import too_fast  # noqa: PLC0415 - start-up time
-    from gpuprof.analyses.facts.copy_rows import copy_rows  # noqa: PLC0415
+    from gpuprof.facts.copies import too_fast  # noqa: PLC0415 - start-up time
+    from gpuprof.facts.copy_rows import copy_rows  # noqa: PLC0415
 
     rows = too_fast(profile)
     if rows.size:
@@ -315,7 +314,7 @@ def _link_notes(profile: Profile, tables: Collection[str]) -> list[str]:
     """The copies that are too fast for the link that the recording names."""
     if "peer_matrix" not in tables:
         return []
-    from gpuprof.analyses.transfers.peer_matrix import (  # noqa: PLC0415 - start-up time
+    from gpuprof.analyses.peer_matrix import (  # noqa: PLC0415 - start-up time
         faster_than_links,
     )
 
@@ -331,7 +330,7 @@ def _step_notes(profile: Profile, tables: Collection[str]) -> list[str]:
     """What figures per step leave out, and how reliable they are."""
     if not any(name in tables for name in _OF_STEPS) or not profile.has("kernels"):
         return []
-    from gpuprof.analyses.facts.step_notes import step_notes  # noqa: PLC0415 - start-up time
+    from gpuprof.facts.step_notes import step_notes  # noqa: PLC0415 - start-up time
 
     return step_notes(profile)
 
@@ -340,8 +339,8 @@ def _rank_notes(profile: Profile, tables: Collection[str]) -> list[str]:
     """That clocks of ranks were set right, and whose recordings end early."""
     if OF_COLLECTIVES.union(OF_RANKS).isdisjoint(tables) or not profile.has("kernels"):
         return []
-    from gpuprof.analyses.time.ranks import early_ends  # noqa: PLC0415 - start-up time
-    from gpuprof.analyses.transfers.clock_offsets import clock_notes  # noqa: PLC0415
+    from gpuprof.analyses.clock_offsets import clock_notes  # noqa: PLC0415
+    from gpuprof.analyses.ranks import early_ends  # noqa: PLC0415 - start-up time
 
     clocks = [] if OF_COLLECTIVES.isdisjoint(tables) else clock_notes(profile)
     return clocks if OF_RANKS.isdisjoint(tables) else [*clocks, *early_ends(profile)]

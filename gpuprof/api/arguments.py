@@ -8,10 +8,10 @@ from numbers import Real
 from operator import index
 from typing import Any, Protocol, runtime_checkable
 
-from gpuprof.analyses.facts.parts import RecordingPart, part_of
 from gpuprof.base.errors import UsageError
 from gpuprof.base.units import duration_ns, instant_ns
 from gpuprof.comparisons import Recording as LabelledRecording
+from gpuprof.facts.parts import RecordingPart, part_of
 from gpuprof.model.profile import Profile
 from gpuprof.readers import read_profile
 from gpuprof.readers.inputs import AnyPath, is_path

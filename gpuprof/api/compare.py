@@ -9,9 +9,9 @@ from gpuprof.api.result import Result
 from gpuprof.api.tables import Tables
 from gpuprof.comparisons import Comparison, comparison, labelled
 from gpuprof.comparisons.tables import TABLES
-from gpuprof.render.contract import COMPARISON
-from gpuprof.render.notebook.comparison import comparison_summary
-from gpuprof.render.notebook.summary import Summary
+from gpuprof.show.contract import COMPARISON
+from gpuprof.show.notebook.comparison import comparison_summary
+from gpuprof.show.notebook.summary import Summary
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -104,13 +104,13 @@ class ComparisonResult(Result):
             UsageError: There is no such chart of a comparison.
             GpuprofError: There is nothing to draw.
         """
-        from gpuprof.render.charts import chart_about, drawn  # noqa: PLC0415 - only for charts
-        from gpuprof.render.charts.results import of_comparison  # noqa: PLC0415 - as above
+        from gpuprof.show.charts import chart_about, drawn  # noqa: PLC0415 - only for charts
+        from gpuprof.show.charts.results import of_comparison  # noqa: PLC0415 - as above
 
         return drawn(chart_about(name, COMPARISON), of_comparison(self._comparison))
 
     def _page(self) -> str:
-        from gpuprof.render.page.comparison import comparison_page  # noqa: PLC0415 - only for pages
+        from gpuprof.show.page.comparison import comparison_page  # noqa: PLC0415 - only for pages
 
         return comparison_page(self._comparison)
 

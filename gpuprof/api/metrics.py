@@ -4,11 +4,11 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final
 
-from gpuprof.analyses.facts.parts import RecordingPart
-from gpuprof.analyses.findings.bottom_line import ANALYSIS, BOTTOM_LINE
 from gpuprof.api.arguments import Recording, read
 from gpuprof.comparisons.variant_figures import VARIANTS
 from gpuprof.comparisons.variant_figures import metrics as recording_figures
+from gpuprof.facts.parts import RecordingPart
+from gpuprof.findings.bottom_line import ANALYSIS, BOTTOM_LINE
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLOAT, INT, Column
 

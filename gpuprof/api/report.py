@@ -12,9 +12,9 @@ from gpuprof.api.result import Result
 from gpuprof.api.tables import Tables
 from gpuprof.base.errors import UsageError
 from gpuprof.model.profile import Origin, Profile, to_frame
-from gpuprof.render.contract import RECORDING
-from gpuprof.render.notebook.report import bottom_line, report_summary
-from gpuprof.render.notebook.summary import Summary
+from gpuprof.show.contract import RECORDING
+from gpuprof.show.notebook.report import bottom_line, report_summary
+from gpuprof.show.notebook.summary import Summary
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -77,8 +77,8 @@ class ReportResult(Result):
             UsageError: There is no such chart of a recording.
             GpuprofError: The recording lacks what the chart shows.
         """
-        from gpuprof.render.charts import chart_about, drawn  # noqa: PLC0415 - only for charts
-        from gpuprof.render.charts.results import of_recording  # noqa: PLC0415 - as above
+        from gpuprof.show.charts import chart_about, drawn  # noqa: PLC0415 - only for charts
+        from gpuprof.show.charts.results import of_recording  # noqa: PLC0415 - as above
 
         chart = chart_about(name, RECORDING)
         return drawn(chart, of_recording(self._profile, chart))
@@ -96,7 +96,7 @@ class ReportResult(Result):
         return reason, reports.cannot(self._profile) or None
 
     def _page(self) -> str:
-        from gpuprof.render.page.recording import recording_page  # noqa: PLC0415 - only for pages
+        from gpuprof.show.page.recording import recording_page  # noqa: PLC0415 - only for pages
 
         return recording_page(self._profile, self._requested or ())
 

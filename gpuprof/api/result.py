@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from gpuprof.api.tables import Tables
 from gpuprof.readers.inputs import AnyPath
-from gpuprof.render.notebook.summary import Summary, summary_html, summary_text
-from gpuprof.render.output import prepare
+from gpuprof.show.notebook.summary import Summary, summary_html, summary_text
+from gpuprof.show.output import prepare
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -15,9 +15,9 @@ from gpuprof.api.tables import Tables
 from gpuprof.base.errors import StoppedError, UsageError, one_of
 from gpuprof.launch import check_recorder, check_system
 from gpuprof.readers.inputs import AnyPath
-from gpuprof.render.notebook.summary import Summary
-from gpuprof.render.notebook.sweep import CHARTS, sweep_summary
-from gpuprof.render.sweep import headline, notes, save
+from gpuprof.show.notebook.summary import Summary
+from gpuprof.show.notebook.sweep import CHARTS, sweep_summary
+from gpuprof.show.sweep import headline, notes, save
 from gpuprof.sweeps.break_even import break_evens
 from gpuprof.sweeps.command_line import name_of
 from gpuprof.sweeps.folder import DEFAULT_PARENT
@@ -80,7 +80,7 @@ class SweepResult(Result):
         Raises:
             UsageError: There is no such chart, or the sweep has nothing to draw in it.
         """
-        from gpuprof.render.sweep_chart import (  # noqa: PLC0415 - only for charts
+        from gpuprof.show.sweep_chart import (  # noqa: PLC0415 - only for charts
             break_even_figure,
             scaling_figure,
         )
@@ -95,7 +95,7 @@ class SweepResult(Result):
         return figure
 
     def _page(self) -> str:
-        from gpuprof.render.page.sweep import sweep_page  # noqa: PLC0415 - only for pages
+        from gpuprof.show.page.sweep import sweep_page  # noqa: PLC0415 - only for pages
 
         return sweep_page(self._results, self._folder)
 

@@ -163,6 +163,6 @@ def _printable(text: str) -> str:
     lines = text.split("\n")
     if all(line.isprintable() for line in lines):
         return text
-    from gpuprof.render.cells import clean  # noqa: PLC0415 - few messages need it
+    from gpuprof.show.cells import clean  # noqa: PLC0415 - few messages need it
 
     return "\n".join(map(clean, lines))

@@ -91,7 +91,7 @@ def show(*, name: str) -> None:
     """  # noqa: D301 - click reads the escape
     from gpuprof.comparisons.measure.baselines import saved_baseline  # noqa: PLC0415 - start-up time
     from gpuprof.readers import read_profile  # noqa: PLC0415
-    from gpuprof.render.cells import clean  # noqa: PLC0415
+    from gpuprof.show.cells import clean  # noqa: PLC0415
 
     for run in saved_baseline(name).runs:
         origin = read_profile(run).origin

@@ -29,8 +29,8 @@ def command(*, action: str, days: float, form: str) -> None:
       gpuprof cache clear --older-than 30
     """  # noqa: D301 - click reads the escape
     from gpuprof.readers.nsys import export_cache  # noqa: PLC0415 - start-up time of --help
-    from gpuprof.render.listing import cache_json, cache_text, cleared_text  # noqa: PLC0415
-    from gpuprof.render.output import write_stdout  # noqa: PLC0415
+    from gpuprof.show.listing import cache_json, cache_text, cleared_text  # noqa: PLC0415
+    from gpuprof.show.output import write_stdout  # noqa: PLC0415
 
     entries = export_cache.entries(unused_days=days)
     if action == "list":

@@ -116,10 +116,10 @@ def command(  # noqa: PLR0913, PLR0915 - one parameter per option, and what each
     from gpuprof.cli.partial import note_unread  # noqa: PLC0415 - start-up time
     from gpuprof.comparisons import comparison, labelled  # noqa: PLC0415
     from gpuprof.comparisons.judge.gate import checks, fail, parse  # noqa: PLC0415
-    from gpuprof.render import renderer_named  # noqa: PLC0415
-    from gpuprof.render.contract import COMPARISON  # noqa: PLC0415
-    from gpuprof.render.further_outputs import further_outputs  # noqa: PLC0415
-    from gpuprof.render.output import prepare  # noqa: PLC0415
+    from gpuprof.show import renderer_named  # noqa: PLC0415
+    from gpuprof.show.contract import COMPARISON  # noqa: PLC0415
+    from gpuprof.show.further_outputs import further_outputs  # noqa: PLC0415
+    from gpuprof.show.output import prepare  # noqa: PLC0415
 
     if junit is not None and not conditions:
         msg = "--junit needs conditions: give at least one by --fail-if."
@@ -157,7 +157,7 @@ def command(  # noqa: PLR0913, PLR0915 - one parameter per option, and what each
     target.write_text(text)
     outcomes = checks(result, gates)
     if tests is not None:
-        from gpuprof.render.junit import junit as junit_text  # noqa: PLC0415
+        from gpuprof.show.junit import junit as junit_text  # noqa: PLC0415
 
         tests.write_text(junit_text(result, outcomes))
     fail(outcomes)

@@ -61,7 +61,7 @@ def data_table_names(_context: click.Context, _option: click.Parameter, start: s
 
 def chart_names(_context: click.Context, _option: click.Parameter, start: str) -> list[str]:
     """Names of charts that begin so."""
-    from gpuprof.render.charts import CHARTS  # noqa: PLC0415 - start-up time of --help
+    from gpuprof.show.charts import CHARTS  # noqa: PLC0415 - start-up time of --help
 
     return _beginning(start, (chart.name for chart in CHARTS))
 

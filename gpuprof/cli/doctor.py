@@ -24,7 +24,7 @@ def command(*, form: str) -> int:
     from gpuprof.doctor import findings  # noqa: PLC0415 - start-up time of --help
     from gpuprof.doctor.here import this_machine  # noqa: PLC0415
     from gpuprof.doctor.text import as_json, as_text  # noqa: PLC0415
-    from gpuprof.render.output import write_stdout  # noqa: PLC0415
+    from gpuprof.show.output import write_stdout  # noqa: PLC0415
 
     machine = this_machine()
     checked = findings(machine)

@@ -24,8 +24,8 @@ def command(*, form: str, is_schema: bool) -> None:
     from gpuprof.comparisons.variant_figures import VARIANTS  # noqa: PLC0415
     from gpuprof.model.schema import TABLES  # noqa: PLC0415
     from gpuprof.readers import all_readers  # noqa: PLC0415
-    from gpuprof.render.listing import formats_table, formats_text, schemas_text  # noqa: PLC0415
-    from gpuprof.render.output import write_stdout  # noqa: PLC0415
+    from gpuprof.show.listing import formats_table, formats_text, schemas_text  # noqa: PLC0415
+    from gpuprof.show.output import write_stdout  # noqa: PLC0415
 
     if is_schema:
         answers = [analysis.schema for analysis in all_analyses()]

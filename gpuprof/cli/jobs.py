@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 from gpuprof.base.errors import InputError, UsageError
 from gpuprof.base.units import counted, listed
-from gpuprof.jobs.settings import Settings
+from gpuprof.ranks.settings import Settings
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from gpuprof.analyses.reports import Report
-    from gpuprof.jobs.contract import Outcome, Partial
     from gpuprof.model.profile import UnreadFiles
+    from gpuprof.ranks.contract import Outcome, Partial
 
 # So few files are read as fast by one process, which keeps all columns and answers all questions.
 MOST_JOINED: Final = 16
@@ -68,7 +68,7 @@ class Job:
         elif apart:
             msg = f"{apart} needs all files in one process"
             raise UsageError(msg, _NO_WORKERS)
-        from gpuprof.jobs.partial import analyses_of, is_mergeable  # noqa: PLC0415 - few need it
+        from gpuprof.ranks.partial import analyses_of, is_mergeable  # noqa: PLC0415 - few need it
 
         if self.settings.are_usual and not all(map(is_mergeable, needed)):
             return ()
@@ -106,7 +106,7 @@ def job_of(paths: Sequence[str], settings: Settings, rank: int | None = None) ->
         InputError: They name no files, or none of this rank.
     """
     if rank is not None:
-        from gpuprof.jobs.files import file_of_rank  # noqa: PLC0415 - few ask for one
+        from gpuprof.ranks.files import file_of_rank  # noqa: PLC0415 - few ask for one
 
         paths = [str(file_of_rank(paths, rank))]
     if settings.are_usual and len(paths) == 1 and Path(paths[0]).is_file():
@@ -146,8 +146,8 @@ class JobResult:
             needed: Its tables.
             usual: Further ones; those that workers do not make are n/a, and a note says so.
         """
-        from gpuprof.jobs.merged import report_of  # noqa: PLC0415 - start-up time
-        from gpuprof.jobs.partial import FILES, is_mergeable  # noqa: PLC0415
+        from gpuprof.ranks.merged import report_of  # noqa: PLC0415 - start-up time
+        from gpuprof.ranks.partial import FILES, is_mergeable  # noqa: PLC0415
         from gpuprof.readers.job_notes import left_out  # noqa: PLC0415
 
         names = dict.fromkeys((*needed, *filter(is_mergeable, usual)))
@@ -177,9 +177,9 @@ def job_result(
     """
     from gpuprof.cli.partial import note_unread  # noqa: PLC0415 - start-up time
     from gpuprof.cli.progress import JobProgress, shown  # noqa: PLC0415
-    from gpuprof.jobs.engine import run  # noqa: PLC0415
-    from gpuprof.jobs.files import job_files, job_place  # noqa: PLC0415
-    from gpuprof.jobs.partial import FILES, ReportWork  # noqa: PLC0415
+    from gpuprof.ranks.engine import run  # noqa: PLC0415
+    from gpuprof.ranks.files import job_files, job_place  # noqa: PLC0415
+    from gpuprof.ranks.partial import FILES, ReportWork  # noqa: PLC0415
     from gpuprof.readers import check_one_format  # noqa: PLC0415
 
     work = ReportWork(tuple(names), *options)

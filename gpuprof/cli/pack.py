@@ -33,8 +33,8 @@ def pack(*, run: Path, output: str | None, force: bool, with_original: bool) -> 
       gpuprof report dual.zip
       gpuprof unpack dual.zip -o elsewhere/dual
     """  # noqa: D301 - click reads the escape
-    from gpuprof.render import archive  # noqa: PLC0415 - start-up time of --help
-    from gpuprof.render.output import prepare  # noqa: PLC0415
+    from gpuprof.show import archive  # noqa: PLC0415 - start-up time of --help
+    from gpuprof.show.output import prepare  # noqa: PLC0415
 
     target = prepare(output or f"{run.resolve().name}.zip", is_forced=force)
     with watched(f"Packing {run}"):

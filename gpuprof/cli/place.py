@@ -73,17 +73,17 @@ def command(  # noqa: PLR0913 - one parameter per option
       gpuprof place runs/dual --output placement.json
       gpuprof place runs/dual --gpus 2xK80 --link pcie3 --chart dual.svg
     """  # noqa: D301 - click reads the escape
-    from gpuprof.analyses.search.machines import machine  # noqa: PLC0415 - start-up time
-    from gpuprof.analyses.search.proposal import proposal, timed_proposal  # noqa: PLC0415
-    from gpuprof.render.charts.canvas import check_suffix, save  # noqa: PLC0415
-    from gpuprof.render.output import check_apart, prepare, write_stdout  # noqa: PLC0415
-    from gpuprof.render.placement_search import (  # noqa: PLC0415
+    from gpuprof.place.machines import machine  # noqa: PLC0415 - start-up time
+    from gpuprof.place.proposal import proposal, timed_proposal  # noqa: PLC0415
+    from gpuprof.show.charts.canvas import check_suffix, save  # noqa: PLC0415
+    from gpuprof.show.output import check_apart, prepare, write_stdout  # noqa: PLC0415
+    from gpuprof.show.placement_search import (  # noqa: PLC0415
         as_json,
         as_text,
         placement_text,
         time_sentence,
     )
-    from gpuprof.render.placement_search_chart import schedule_figure  # noqa: PLC0415
+    from gpuprof.show.placement_search_chart import schedule_figure  # noqa: PLC0415
 
     imagined = None if gpus is None else machine(gpus, link)
     if chart is not None and imagined is None:

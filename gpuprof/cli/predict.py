@@ -71,10 +71,10 @@ def command(  # noqa: PLR0913 - one parameter per option
       gpuprof predict train.sqlite --what hide=HtoD --what "scale=gemm:0.5"
       gpuprof predict train.sqlite --what balance --plot balance.png
     """  # noqa: D301 - click reads the escape
-    from gpuprof.analyses.prediction.predict import predict  # noqa: PLC0415 - start-up of --help
-    from gpuprof.render.charts.canvas import check_suffix  # noqa: PLC0415
-    from gpuprof.render.output import check_apart, prepare  # noqa: PLC0415
-    from gpuprof.render.prediction import prediction_text, save_figure  # noqa: PLC0415
+    from gpuprof.predict.predict import predict  # noqa: PLC0415 - start-up of --help
+    from gpuprof.show.charts.canvas import check_suffix  # noqa: PLC0415
+    from gpuprof.show.output import check_apart, prepare  # noqa: PLC0415
+    from gpuprof.show.prediction import prediction_text, save_figure  # noqa: PLC0415
 
     target = prepare(output, is_forced=force, inputs=files)
     figure = prepare(check_suffix(picture), is_forced=force, inputs=files) if picture else None

@@ -14,8 +14,8 @@ from gpuprof.base.signals import interruptible
 from gpuprof.base.units import counted, format_bytes, format_count
 
 if TYPE_CHECKING:
-    from gpuprof.jobs.engine import Standing
     from gpuprof.model.profile import Profile
+    from gpuprof.ranks.engine import Standing
     from gpuprof.readers.remote import Fetch
 
 # Work that is done sooner needs no word.
@@ -172,7 +172,7 @@ def _columns() -> int:
 
 def _fitted(work: str, bar: str, details: Sequence[str], columns: int) -> str:
     """A line in which the bar yields first, then names, then the last of the details."""
-    from gpuprof.render.cells import clean  # noqa: PLC0415 - start-up time of --help
+    from gpuprof.show.cells import clean  # noqa: PLC0415 - start-up time of --help
 
     ends = [f"{drawn} {', '.join(details)}" for drawn in (bar, "")]
     end = ends[len(ends[0]) + min(len(work), _LEAST_NAME) > columns]

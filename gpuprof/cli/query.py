@@ -43,8 +43,8 @@ def command(  # noqa: PLR0913 - one parameter per option
       gpuprof query train.sqlite "SHOW TABLES"
     """  # noqa: D301 - click reads the escape
     from gpuprof.analyses.reports import recording_notes  # noqa: PLC0415
-    from gpuprof.render.output import prepare  # noqa: PLC0415 - start-up time of --help
-    from gpuprof.render.query import answer_text  # noqa: PLC0415
+    from gpuprof.show.output import prepare  # noqa: PLC0415 - start-up time of --help
+    from gpuprof.show.query import answer_text  # noqa: PLC0415
     from gpuprof.sql import query  # noqa: PLC0415
 
     target = prepare(output, is_forced=force, inputs=files)

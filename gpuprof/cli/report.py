@@ -21,7 +21,7 @@ from gpuprof.cli.options import (
     tables_format_option,
 )
 from gpuprof.cli.progress import reading, watched
-from gpuprof.jobs.settings import Settings
+from gpuprof.ranks.settings import Settings
 
 
 @click.command(name="report", no_args_is_help=True)
@@ -95,17 +95,17 @@ def command(  # noqa: PLR0913, PLR0915 - one parameter per option, and what each
       gpuprof report train.sqlite --range forward --table breakdown
     """  # noqa: D301 - click reads the escape
     from gpuprof.analyses import ANALYSES, all_analyses  # noqa: PLC0415 - start-up time of --help
-    from gpuprof.analyses.facts.parts import RecordingPart, part_of  # noqa: PLC0415
     from gpuprof.analyses.reports import OVERVIEW, report  # noqa: PLC0415
-    from gpuprof.render import renderer_named  # noqa: PLC0415
-    from gpuprof.render.contract import RECORDING  # noqa: PLC0415
-    from gpuprof.render.further_outputs import further_outputs  # noqa: PLC0415
-    from gpuprof.render.output import prepare  # noqa: PLC0415
+    from gpuprof.facts.parts import RecordingPart, part_of  # noqa: PLC0415
+    from gpuprof.show import renderer_named  # noqa: PLC0415
+    from gpuprof.show.contract import RECORDING  # noqa: PLC0415
+    from gpuprof.show.further_outputs import further_outputs  # noqa: PLC0415
+    from gpuprof.show.output import prepare  # noqa: PLC0415
 
     chosen_part = RecordingPart(**part)
     target = prepare(output, is_forced=force, inputs=files)
     if is_list:
-        from gpuprof.render.listing import analyses_text  # noqa: PLC0415
+        from gpuprof.show.listing import analyses_text  # noqa: PLC0415
 
         target.write_text(analyses_text(all_analyses()))
         return

@@ -41,9 +41,9 @@ def command(
       gpuprof slice train.sqlite --range step --occurrence 12 -o step-12.gpuprof
       gpuprof slice train.sqlite --from 1.5s --to 2s -o part.gpuprof
     """  # noqa: D301 - click reads the escape
-    from gpuprof.analyses.facts.parts import RecordingPart, part_of  # noqa: PLC0415 - start-up of --help
+    from gpuprof.facts.parts import RecordingPart, part_of  # noqa: PLC0415 - start-up of --help
     from gpuprof.readers.gpuprof.write_gpuprof_file import write  # noqa: PLC0415
-    from gpuprof.render.output import prepare  # noqa: PLC0415
+    from gpuprof.show.output import prepare  # noqa: PLC0415
 
     chosen_part = RecordingPart(**part)
     if chosen_part == RecordingPart():

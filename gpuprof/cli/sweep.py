@@ -81,8 +81,8 @@ def command(  # noqa: PLR0913 - one per option
     """  # noqa: D301 - click reads the escape
     from gpuprof.base.labels import TIMING_ONLY  # noqa: PLC0415
     from gpuprof.launch import check_recorder, check_system  # noqa: PLC0415 - start-up time of --help
-    from gpuprof.render.output import write_stdout  # noqa: PLC0415
-    from gpuprof.render.sweep import save, sweep_text  # noqa: PLC0415
+    from gpuprof.show.output import write_stdout  # noqa: PLC0415
+    from gpuprof.show.sweep import save, sweep_text  # noqa: PLC0415
     from gpuprof.sweeps.command_line import planned  # noqa: PLC0415
     from gpuprof.sweeps.execution import commands  # noqa: PLC0415
     from gpuprof.sweeps.folder import DEFAULT_PARENT  # noqa: PLC0415

@@ -39,10 +39,10 @@ def command(
     """  # noqa: D301 - click reads the escape
     import webbrowser  # noqa: PLC0415 - start-up time of --help
 
-    from gpuprof.analyses.facts.parts import RecordingPart, part_of  # noqa: PLC0415
+    from gpuprof.facts.parts import RecordingPart, part_of  # noqa: PLC0415
     from gpuprof.readers.nsys.export_cache import cached_page  # noqa: PLC0415
-    from gpuprof.render.output import write_stdout  # noqa: PLC0415
-    from gpuprof.render.page.recording import recording_page  # noqa: PLC0415
+    from gpuprof.show.output import write_stdout  # noqa: PLC0415
+    from gpuprof.show.page.recording import recording_page  # noqa: PLC0415
 
     chosen_part = RecordingPart(**part)
     with reading(files, reader, section) as recording:

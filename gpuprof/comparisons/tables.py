@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Final
 
-from gpuprof.analyses.totals.activity_summary import SHORT_NAME
+from gpuprof.analyses.activity_summary import SHORT_NAME
 from gpuprof.comparisons.variant_figures import VARIANTS
 from gpuprof.model.schema import FLAG, FLOAT, INT, TEXT, Column, Kind, Schema
 

@@ -9,14 +9,13 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from gpuprof.analyses.facts.step_times import warm_up_steps
-from gpuprof.analyses.time import breakdown
-from gpuprof.analyses.totals.activity_summary import TABLES
-from gpuprof.analyses.totals.totals import totals
-from gpuprof.analyses.transfers import tensor_transfers
-from gpuprof.analyses.transfers.backward import backward_peer_share
+from gpuprof.analyses import breakdown, tensor_transfers
+from gpuprof.analyses.activity_summary import TABLES
+from gpuprof.analyses.backward import backward_peer_share
+from gpuprof.analyses.totals import totals
 from gpuprof.base.sweep_cells import skipped_epochs_of
 from gpuprof.base.units import NS_PER_S
+from gpuprof.facts.step_times import warm_up_steps
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLAG, FLOAT, INT, TEXT, Column, Kind, Schema
 

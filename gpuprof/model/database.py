@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from gpuprof.base import signals
 from gpuprof.base.errors import ROOM, CorruptFileError, GpuprofError, InputError
-from gpuprof.model import borders, columns, facts, schema, sessions, stored
+from gpuprof.model import borders, columns, derived, schema, sessions, stored
 from gpuprof.model.selection import Selection
 from gpuprof.model.views import (
     EVERY_COLUMN,
@@ -392,7 +392,7 @@ class Database:
 
     def _show(self, words: AbstractSet[str]) -> None:
         """Make visible what a query names; one that names no table may list them all."""
-        relations = {name: facts.RELATIONS[name] for name in facts.RELATIONS.keys() & words}
+        relations = {name: derived.RELATIONS[name] for name in derived.RELATIONS.keys() & words}
         words = frozenset(words).union(*(relation.words for relation in relations.values()))
         named = [name for name in self._views if {name, names_of(name)} & words]
         for name in named or self._views:

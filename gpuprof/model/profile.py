@@ -273,7 +273,7 @@ class Profile:
     def query(self, sql: str) -> pa.Table:
         """The result of a SQL query (DuckDB's dialect) over the tables, by their names.
 
-        Beside the columns of the schema they have those of `gpuprof.model.facts`.
+        Beside the columns of the schema they have those of `gpuprof.model.derived`.
 
         Raises:
             GpuprofError: The reader's file breaks its format's rules where the query reads it.
@@ -301,7 +301,7 @@ class Profile:
     def integers(self, table: str, *names: str) -> Iterator[list[Any]]:
         """Columns of integers of a table, in pieces of arrays that are as narrow as may be.
 
-        Nulls are `facts.UNKNOWN`. Beside the columns of the schema there is ``name_id``, see
+        Nulls are `derived.UNKNOWN`. Beside the columns of the schema there is ``name_id``, see
         `numbered_names`.
 
         Raises:

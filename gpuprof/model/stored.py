@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from gpuprof.model.facts import UNKNOWN
+from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.schema import LONGEST_NS, Column, Schema
 from gpuprof.model.selection import ENDS, Selection
 from gpuprof.model.views import (

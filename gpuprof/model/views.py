@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple, Self
 
-from gpuprof.model import borders, facts, schema
+from gpuprof.model import borders, derived, schema
 
 # What a column's bounds are checked against.
 CHECKED_WITH: Final = {"end_ns": ("start_ns",), "bytes": ("start_ns", "end_ns")}
@@ -298,8 +298,8 @@ class Table:
     @property
     def of_rows(self) -> set[str]:
         """The columns asked for that stand in the rows, or are made of what does."""
-        derived = facts.OF_ROWS.get(self.name, {})
-        return {c for c in self.words if c in self.view.columns or c in derived}
+        of_row = derived.OF_ROWS.get(self.name, {})
+        return {c for c in self.words if c in self.view.columns or c in of_row}
 
     @property
     def reads(self) -> list[str]:
@@ -333,12 +333,12 @@ class Table:
     def sql(self, rows: str) -> str:
         """SQL: all that is asked for, from the rows and the names."""
         if self._of_row:
-            of_row = facts.OF_ROWS[self.name]
-            derived = ", ".join(f"{of_row[column].sql} AS {column}" for column in self._of_row)
-            rows = f"SELECT *, {derived} FROM ({rows})"
+            of_row = derived.OF_ROWS[self.name]
+            values = ", ".join(f"{of_row[column].sql} AS {column}" for column in self._of_row)
+            rows = f"SELECT *, {values} FROM ({rows})"
         if not self._of_name:
             return rows
-        of_name = facts.OF_NAMES.get(self.name, {})
+        of_name = derived.OF_NAMES.get(self.name, {})
         named = [f"{of_name[c].sql} AS {c}" if c in of_name else c for c in self._of_name]
         if self.view.names is None:
             return f"SELECT *, {', '.join(named)} FROM ({rows})"
@@ -359,19 +359,19 @@ class Table:
         """The columns that the rows have: of a costly table all."""
         spec = schema.BY_NAME[self.name].columns
         by = {"name" if self.view.names is None else "name_id"} if self._of_name else set()
-        by |= {word for c in self._of_row for word in facts.OF_ROWS[self.name][c].words}
+        by |= {word for c in self._of_row for word in derived.OF_ROWS[self.name][c].words}
         return {*spec, "name_id"} if self.view.is_costly else {*self.words, *by}
 
     @property
     def _of_row(self) -> list[str]:
         """The columns asked for that are made of others of the row."""
-        return [column for column in facts.OF_ROWS.get(self.name, {}) if column in self.words]
+        return [column for column in derived.OF_ROWS.get(self.name, {}) if column in self.words]
 
     @property
     def _of_name(self) -> list[str]:
         """The columns asked for that depend on the name alone and do not stand in the rows."""
         names = self.view.names.columns if self.view.names is not None else {}
-        columns = (*names, *facts.OF_NAMES.get(self.name, {}))
+        columns = (*names, *derived.OF_NAMES.get(self.name, {}))
         return [column for column in columns if column in self.words and column != "name_id"]
 
 

@@ -1,7 +1,7 @@
 """What numbers of files mean among all files of a job: devices, processes, and the clock.
 
 Of one process, files may be several stretches. `gpuprof.readers.merged_ranks` joins files by these
-numbers, and `gpuprof.jobs.merged` what workers made of each.
+numbers, and `gpuprof.ranks.merged` what workers made of each.
 """
 
 import re

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuprof.analyses.time.breakdown import breakdown
+from gpuprof.analyses.breakdown import breakdown
 from gpuprof.readers import read_profile
 
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus" / "kineto"

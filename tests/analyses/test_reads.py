@@ -7,9 +7,9 @@ import pytest
 from nsys_export import DTOH, HTOD, KERNEL, MEMCPY, MEMSET, NVTX, PAGEABLE, PTOP, RUNTIME, STRINGS
 
 from gpuprof.analyses import all_analyses
-from gpuprof.analyses.contract import reads
 from gpuprof.analyses.reports import OVERVIEW, report
-from gpuprof.model import facts
+from gpuprof.model import derived
+from gpuprof.model.analysis import reads
 from gpuprof.model.database import Database
 from gpuprof.readers import read_profile
 from gpuprof.readers.sqlite import table as sqlite_table
@@ -73,7 +73,7 @@ def _asked_of(path, analysis, monkeypatch):
 
     def noted(database, table, window):
         names = table.view.names.columns.keys() if table.view.names else set()
-        known = table.view.columns | names | facts.OF_NAMES.get(table.name, {}).keys()
+        known = table.view.columns | names | derived.OF_NAMES.get(table.name, {}).keys()
         asked.setdefault(table.name, set()).update(table.words & known)
         load(database, table, window)
 

@@ -17,11 +17,11 @@ from pathlib import Path
 
 import pytest
 
-from gpuprof.analyses.time.breakdown import breakdown
-from gpuprof.analyses.time.ranges import ranges
-from gpuprof.analyses.transfers.collectives import collectives
-from gpuprof.analyses.transfers.peer_matrix import peer_matrix
-from gpuprof.analyses.transfers.transfers import transfers
+from gpuprof.analyses.breakdown import breakdown
+from gpuprof.analyses.collectives import collectives
+from gpuprof.analyses.peer_matrix import peer_matrix
+from gpuprof.analyses.ranges import ranges
+from gpuprof.analyses.transfers import transfers
 from gpuprof.readers import read_profile
 
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus"

@@ -15,8 +15,8 @@ from recordings import row, summary
 from gpuprof.base.errors import UsageError
 from gpuprof.base.manifest import MANIFEST, Manifest
 from gpuprof.comparisons import comparison, labelled
-from gpuprof.render import renderer_named
-from gpuprof.render.contract import Page
+from gpuprof.show import renderer_named
+from gpuprof.show.contract import Page
 
 
 @pytest.mark.parametrize(

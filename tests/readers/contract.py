@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from gpuprof.analyses.totals.activity_summary import TABLES, activity_summary
+from gpuprof.analyses.activity_summary import TABLES, activity_summary
 from gpuprof.readers import find_reader
 
 ROOT = Path(__file__).parents[2]

@@ -31,16 +31,16 @@ from recordings import copy, trace
 from gpuprof.analyses import reports
 from gpuprof.model import schema
 from gpuprof.analyses import ANALYSES, LONG, analysis_named
-from gpuprof.render.archive import pack
+from gpuprof.show.archive import pack
 from gpuprof.base.errors import GpuprofError
 from gpuprof.base.manifest import MONITOR, Manifest, finish_manifest
 from gpuprof.readers import inputs
 from gpuprof.readers.gpuprof import write_data_set
 from gpuprof.readers.gpuprof.write_gpuprof_file import write
-from gpuprof.render import renderer_named
-from gpuprof.render.contract import Page
-from gpuprof.render.exporters import EXPORTERS
-from gpuprof.render.output import Output
+from gpuprof.show import renderer_named
+from gpuprof.show.contract import Page
+from gpuprof.show.exporters import EXPORTERS
+from gpuprof.show.output import Output
 
 LARGEST = 1_500_000
 LONGEST_MESSAGE = 1_500

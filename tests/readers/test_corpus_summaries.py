@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from contract import CORPUS, TOOL_NEEDED, corpus_files
 
-from gpuprof.analyses.totals.activity_summary import TABLES, activity_summary
+from gpuprof.analyses.activity_summary import TABLES, activity_summary
 from gpuprof.base.errors import GpuprofError
 from gpuprof.model import schema
 from gpuprof.readers import find_reader, read_profile

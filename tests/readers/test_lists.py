@@ -9,7 +9,7 @@ from test_merged_ranks import rank_file, rows
 
 from gpuprof.base.errors import InputError, OutputError, UnknownFormatError
 from gpuprof.readers import read_profile, recording_files
-from gpuprof.render.output import prepare
+from gpuprof.show.output import prepare
 
 
 @pytest.fixture

@@ -10,13 +10,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from gpuprof.analyses.facts import launches as launching
 from gpuprof.base.errors import (
     CorruptFileError,
     EmptyRecordingError,
     InputError,
     UnknownFormatError,
 )
+from gpuprof.facts import launches as launching
 from gpuprof.model.profile import Origin, Profile
 from gpuprof.model.schema import KERNELS, LINKS
 from gpuprof.readers import read_profile

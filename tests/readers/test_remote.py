@@ -25,7 +25,7 @@ from gpuprof.cli.progress import Progress
 from gpuprof.readers import inputs, read_profile, recording_files, remote
 from gpuprof.readers.gpuprof.write_data_set import write
 from gpuprof.readers.inputs import Address, path_of
-from gpuprof.render.output import prepare
+from gpuprof.show.output import prepare
 
 fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed: pip install -e .[storage]")
 

@@ -3,9 +3,9 @@ import re
 import pytest
 from tensorflow_recording import ROOT, manifest, needs_tensorflow, record, run
 
-from gpuprof.analyses.search.from_flow import step_of
-from gpuprof.analyses.search.proposal import proposal
-from gpuprof.analyses.transfers.tensor_transfers import per_step, tensor_transfers
+from gpuprof.analyses.tensor_transfers import per_step, tensor_transfers
+from gpuprof.place.from_flow import step_of
+from gpuprof.place.proposal import proposal
 from gpuprof.readers import read_profile
 
 SCRIPT = ROOT / "scripts" / "deepconn.py"

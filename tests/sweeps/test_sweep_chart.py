@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpuprof.render.sweep_chart import break_even_figure, scaling_figure
+from gpuprof.show.sweep_chart import break_even_figure, scaling_figure
 from gpuprof.sweeps.plan import Plan
 from gpuprof.sweeps.results import CELLS, Results, _schema
 

@@ -11,8 +11,8 @@ import gpuprof as library
 from gpuprof.base.errors import CorruptFileError, EmptyRecordingError, InputError, UsageError
 from gpuprof.base.manifest import MANIFEST
 from gpuprof.base.sweep_cells import PLAN, cell_runs, cells_of
-from gpuprof.render.charts import batch, picture_of
-from gpuprof.render.charts.results import of_times
+from gpuprof.show.charts import batch, picture_of
+from gpuprof.show.charts.results import of_times
 from gpuprof.sweeps.times import read_times
 
 # Faster with more devices and larger batches; two placements; a cell that fails.

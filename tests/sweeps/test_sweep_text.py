@@ -2,8 +2,8 @@
 
 import pytest
 
-from gpuprof.render.contract import Page
-from gpuprof.render.sweep import sweep_text
+from gpuprof.show.contract import Page
+from gpuprof.show.sweep import sweep_text
 from gpuprof.sweeps.plan import Plan
 from gpuprof.sweeps.results import CELLS, RECORDED, Results, _schema
 

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Final
 
-from gpuprof.analyses.facts.launches import launches
-from gpuprof.analyses.facts.nvtx import ranges_of
 from gpuprof.comparisons.measure.device_time import copy_layers
 from gpuprof.comparisons.measure.matching import kernel_groups
+from gpuprof.facts.launches import launches
+from gpuprof.facts.nvtx import ranges_of
 from gpuprof.model.profile import Profile
 
 # Of smaller recordings the threads would mostly wait for each other.

@@ -11,14 +11,14 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from gpuprof.analyses.facts.by_number import names_by_number
-from gpuprof.analyses.facts.groups import groups
-from gpuprof.analyses.facts.growing import columns_of
-from gpuprof.analyses.facts.launches import by_time
-from gpuprof.analyses.facts.step_windows import StepWindows
 from gpuprof.comparisons.measure.compared_steps import FROM_CALLS, ComparedSteps, restricted
 from gpuprof.comparisons.measure.matching import plain_name
 from gpuprof.comparisons.rows import KernelPair
+from gpuprof.facts.by_number import names_by_number
+from gpuprof.facts.groups import groups
+from gpuprof.facts.growing import columns_of
+from gpuprof.facts.launches import by_time
+from gpuprof.facts.step_windows import StepWindows
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
 

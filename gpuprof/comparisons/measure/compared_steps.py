@@ -8,25 +8,25 @@ from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 
-from gpuprof.analyses.contract import reads
-from gpuprof.analyses.facts.phases import (
+from gpuprof.analyses.activity_summary import SUM_READS
+from gpuprof.base.errors import UsageError
+from gpuprof.base.kernel_names import short_name
+from gpuprof.base.units import counted as counted_noun
+from gpuprof.comparisons.measure.matching import SHAPE
+from gpuprof.facts.phases import (
     PHASE_READS,
     SAMPLE,
     WARM_UP,
     PhaseSteps,
     steps_by_phase,
 )
-from gpuprof.analyses.facts.step_windows import (
+from gpuprof.facts.step_windows import (
     DETECTED,
     FROM_RANGES,
     StepWindows,
     windows_of_range,
 )
-from gpuprof.analyses.totals.activity_summary import SUM_READS
-from gpuprof.base.errors import UsageError
-from gpuprof.base.kernel_names import short_name
-from gpuprof.base.units import counted as counted_noun
-from gpuprof.comparisons.measure.matching import SHAPE
+from gpuprof.model.analysis import reads
 from gpuprof.model.intervals import Int64s, union
 from gpuprof.model.profile import Profile
 from gpuprof.model.selection import Selection

@@ -13,17 +13,17 @@ from typing import Final
 
 import numpy as np
 
-from gpuprof.analyses.facts.busy import busy_by_device
-from gpuprof.analyses.facts.copy_rows import copy_rows, copy_words, movements
-from gpuprof.analyses.facts.growing import columns_of
-from gpuprof.analyses.facts.step_times import typical_steps
-from gpuprof.analyses.facts.step_windows import StepWindows
-from gpuprof.analyses.facts.timeline import COMMUNICATION, COMPUTE, DeviceTimeline, timelines
 from gpuprof.base import cuda
 from gpuprof.base.statistics import scaled
 from gpuprof.comparisons.measure.compared_steps import ComparedSteps
 from gpuprof.comparisons.measure.matching import KernelShapes, Shaped
-from gpuprof.model.facts import PEER_DEVICE_COPY, PEER_STAGED
+from gpuprof.facts.busy import busy_by_device
+from gpuprof.facts.copy_rows import copy_rows, copy_words, movements
+from gpuprof.facts.growing import columns_of
+from gpuprof.facts.step_times import typical_steps
+from gpuprof.facts.step_windows import StepWindows
+from gpuprof.facts.timeline import COMMUNICATION, COMPUTE, DeviceTimeline, timelines
+from gpuprof.model.derived import PEER_DEVICE_COPY, PEER_STAGED
 from gpuprof.model.intervals import (
     NOTHING,
     Int64s,

@@ -7,7 +7,7 @@ alone, communication, transfers by kind, local copies, memsets and waiting.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from gpuprof.analyses.totals.totals import totals
+from gpuprof.analyses.totals import totals
 from gpuprof.base.statistics import difference_interval, scaled
 from gpuprof.comparisons.measure.causes import cancel
 from gpuprof.comparisons.measure.device_time import (

@@ -11,14 +11,14 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from gpuprof.analyses.facts.by_number import UNNAMED, names_by_number
-from gpuprof.analyses.facts.calls import Pairs
-from gpuprof.analyses.facts.groups import Numbers
-from gpuprof.analyses.facts.growing import columns_of
 from gpuprof.base import cuda
 from gpuprof.base.demangle import demangled
 from gpuprof.base.kernel_names import family
-from gpuprof.model.facts import UNKNOWN
+from gpuprof.facts.by_number import UNNAMED, names_by_number
+from gpuprof.facts.calls import Pairs
+from gpuprof.facts.groups import Numbers
+from gpuprof.facts.growing import columns_of
+from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.profile import Profile
 from gpuprof.readers.common.compact_columns import narrowed
 

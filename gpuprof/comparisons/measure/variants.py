@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
-from gpuprof.analyses.totals.activity_summary import TABLES, activity_summary
+from gpuprof.analyses.activity_summary import TABLES, activity_summary
 from gpuprof.base.errors import EmptyRecordingError, InputError, UsageError
 from gpuprof.base.manifest import repeats
 from gpuprof.base.sweep_cells import cell_runs, cells_of, is_sweep

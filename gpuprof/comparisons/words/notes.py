@@ -5,10 +5,6 @@ from typing import Final
 
 import numpy as np
 
-from gpuprof.analyses.facts.copy_rows import copy_rows
-from gpuprof.analyses.facts.step_times import mean_beside
-from gpuprof.analyses.facts.step_windows import DETECTED, FROM_RANGES
-from gpuprof.analyses.findings.incomplete import recorded_calls
 from gpuprof.analyses.reports import cannot, copy_notes, recording_notes
 from gpuprof.base.kernel_names import short_name
 from gpuprof.base.statistics import LEVEL, coverage
@@ -20,7 +16,11 @@ from gpuprof.comparisons.measure.phase_names import in_quotes
 from gpuprof.comparisons.measure.runs import Variant
 from gpuprof.comparisons.rows import Uncompared
 from gpuprof.comparisons.variant_figures import time_of_epochs
-from gpuprof.model.facts import KERNELS_RERUN
+from gpuprof.facts.copy_rows import copy_rows
+from gpuprof.facts.step_times import mean_beside
+from gpuprof.facts.step_windows import DETECTED, FROM_RANGES
+from gpuprof.findings.incomplete import recorded_calls
+from gpuprof.model.derived import KERNELS_RERUN
 
 _PAIR: Final = 2
 _NAMED: Final = 3  # Phases of one variant that a sentence names; the table has all.

@@ -23,7 +23,7 @@ from gpuprof.comparisons.measure.causes import (
 )
 from gpuprof.comparisons.measure.difference_parts import KERNELS, SUMS
 from gpuprof.comparisons.words.cases import NEW, NOTHING, REMOVED, SAME_WITHIN, Case
-from gpuprof.model.facts import PEER_DEVICE_COPY, PEER_STAGED
+from gpuprof.model.derived import PEER_DEVICE_COPY, PEER_STAGED
 
 _PART_NAMES: Final = {**LABELS, "idle": "idle time"}
 # Beside communication, and on the clock, kernels are what computes.

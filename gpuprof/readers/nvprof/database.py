@@ -20,7 +20,7 @@ from gpuprof.base.secrets import masked_text
 from gpuprof.base.units import NS_PER_S, counted
 from gpuprof.model import borders, schema
 from gpuprof.model.database import Loader
-from gpuprof.model.facts import KERNELS_RERUN
+from gpuprof.model.derived import KERNELS_RERUN
 from gpuprof.model.profile import Origin, Profile
 from gpuprof.model.views import View
 from gpuprof.readers.contract import Reader

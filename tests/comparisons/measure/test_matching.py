@@ -13,7 +13,7 @@ from recordings import row, summary
 
 from gpuprof.comparisons import comparison
 from gpuprof.comparisons.measure.matching import has_shapes, kernel_groups, plain_name
-from gpuprof.model.facts import UNKNOWN
+from gpuprof.model.derived import UNKNOWN
 from gpuprof.readers import read_profile
 
 KINETO = (

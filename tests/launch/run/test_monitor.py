@@ -13,7 +13,7 @@ import pytest
 from commands import gpuprof
 
 from gpuprof import read_profile
-from gpuprof.analyses.time.monitoring import monitoring as summed
+from gpuprof.analyses.monitoring import monitoring as summed
 from gpuprof.launch.run import monitor
 from gpuprof.launch.run.gpus import gpus
 from gpuprof.model.profile import Origin, Profile

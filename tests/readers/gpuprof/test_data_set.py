@@ -16,13 +16,13 @@ from commands import ROOT, gpuprof
 from pyarrow import parquet
 from test_merged_ranks import rank_file
 
-from gpuprof.analyses.facts.parts import RecordingPart, part_of
 from gpuprof.analyses.reports import report
 from gpuprof.base.errors import CorruptFileError, OutputError, UnknownFormatError
+from gpuprof.facts.parts import RecordingPart, part_of
 from gpuprof.readers import find_reader, read_profile, recording_files
 from gpuprof.readers.gpuprof.data_set import is_data_set
 from gpuprof.readers.gpuprof.write_data_set import write
-from gpuprof.render.folder_output import prepare_folder
+from gpuprof.show.folder_output import prepare_folder
 
 
 def copying_rank(folder, name, **about):

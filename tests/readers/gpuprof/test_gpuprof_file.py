@@ -19,7 +19,7 @@ from recordings import copy, kernel, trace
 
 from gpuprof.base.errors import CorruptFileError, GpuprofError, InputError, UnknownFormatError
 from gpuprof.model import schema
-from gpuprof.model.facts import UNKNOWN
+from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.profile import Origin
 from gpuprof.model.selection import Selection
 from gpuprof.readers import find_reader, read_profile

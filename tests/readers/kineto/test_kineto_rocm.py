@@ -3,9 +3,9 @@
 import pytest
 import rocm
 
-from gpuprof.analyses.time.synchronising_calls import synchronising_calls
-from gpuprof.analyses.totals.totals import totals
-from gpuprof.analyses.transfers.collectives import collectives
+from gpuprof.analyses.collectives import collectives
+from gpuprof.analyses.synchronising_calls import synchronising_calls
+from gpuprof.analyses.totals import totals
 from gpuprof.readers import find_reader, read_profile
 
 AS_LOCAL = "of this kind moved is not known."

@@ -3,9 +3,9 @@
 import pytest
 from nsys_export import HTOD, KERNEL, MEMCPY, PTOP, RUNTIME, kernel, memcpy, pid, write
 
-from gpuprof.analyses.placement.device_map import device_map
-from gpuprof.analyses.time.breakdown import breakdown
-from gpuprof.analyses.transfers.peer_matrix import peer_matrix
+from gpuprof.analyses.breakdown import breakdown
+from gpuprof.analyses.device_map import device_map
+from gpuprof.analyses.peer_matrix import peer_matrix
 from gpuprof.readers import read_profile
 from gpuprof.readers.nsys.devices import RENUMBERED, machine_numbers
 

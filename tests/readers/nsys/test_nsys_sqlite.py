@@ -27,12 +27,12 @@ from nsys_export import (
 )
 
 from gpuprof import compare, native, report
-from gpuprof.analyses.totals.activity_summary import activity_summary, activity_sums
-from gpuprof.analyses.totals.kernel_summary import kernel_summary
-from gpuprof.analyses.totals.totals import totals
+from gpuprof.analyses.activity_summary import activity_summary, activity_sums
+from gpuprof.analyses.kernel_summary import kernel_summary
+from gpuprof.analyses.totals import totals
 from gpuprof.base.errors import CorruptFileError, EmptyRecordingError, GateError, InputError
 from gpuprof.base.secrets import REMOVED
-from gpuprof.model.facts import UNKNOWN
+from gpuprof.model.derived import UNKNOWN
 from gpuprof.readers import find_reader, read_profile
 from gpuprof.readers.nsys import database as nsys_sqlite
 from gpuprof.readers.nsys.recording import CUDA_TABLES
@@ -1031,7 +1031,7 @@ def test_a_report_on_a_database_imports_nothing_that_it_does_not_need(tmp_path):
         "import atexit, sys; from gpuprof.cli import main; "
         "idle = {'pandas', 'pyarrow.compute', 'matplotlib', 'msgspec',"
         " 'gpuprof.readers.kineto.reader', 'gpuprof.comparisons',"
-        " 'gpuprof.render.charts', 'gpuprof.render.page'}; "
+        " 'gpuprof.show.charts', 'gpuprof.show.page'}; "
         "atexit.register(lambda: print(sorted(idle & sys.modules.keys()))); "
         "main(['report', sys.argv[1]])"
     )

@@ -12,7 +12,7 @@ from nsys_export import GRAPH_TRACE, KERNEL, MEMSET, RUNTIME, kernel, pid, write
 
 from gpuprof.base.errors import CorruptFileError
 from gpuprof.model.database import Database
-from gpuprof.model.facts import UNKNOWN
+from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.schema import LARGEST, LONGEST_NS
 from gpuprof.model.selection import Selection
 from gpuprof.readers import read_profile

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import gpuprof
-from gpuprof.analyses.totals.totals import totals
+from gpuprof.analyses.totals import totals
 from gpuprof.base.errors import (
     CorruptFileError,
     EmptyRecordingError,

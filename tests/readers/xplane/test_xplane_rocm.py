@@ -7,7 +7,7 @@ MemcpyOther, its name ``CopyDeviceToDevice``, and a launch on the host bears the
 import pytest
 from test_xplane import KERNEL, Plane, rows, written
 
-from gpuprof.analyses.time.launch_latency import launch_latency
+from gpuprof.analyses.launch_latency import launch_latency
 from gpuprof.readers import find_reader, read_profile
 
 COPIES, KERNELS = 53, 25

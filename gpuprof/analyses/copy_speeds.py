@@ -1,0 +1,295 @@
+"""Latency and bandwidth of each route, fitted to its copies, and the time lost to small ones."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from gpuprof.base.units import NS_PER_S
+from gpuprof.facts.copies import COPY_READS, end_name, end_number, known_end
+from gpuprof.facts.copy_rows import copy_words
+from gpuprof.facts.groups import groups
+from gpuprof.facts.transfer_rows import PATHS, transfer_rows
+from gpuprof.model.analysis import Analysis, JobStates, Merge, State
+from gpuprof.model.derived import HOST, UNKNOWN
+from gpuprof.model.intervals import Int64s
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema
+
+COPY_SPEEDS: Final = Schema(
+    "copy_speeds",
+    "all transfers of one route between two kinds of memory",
+    {
+        "src": Column(TEXT, "", "host, device N, or unknown.", required=True),
+        "dst": Column(TEXT, "", "host, device N, or unknown.", required=True),
+        "path": Column(TEXT, "", "direct, staged through the host, or uvm.", required=True),
+        "src_memory_kind": Column(TEXT, "", "pageable, pinned, device, managed, ..."),
+        "dst_memory_kind": Column(TEXT, "", "pageable, pinned, device, managed, ..."),
+        "calls": Column(INT, "1", "Copies of known size.", required=True),
+        "sizes": Column(INT, "1", "Different sizes among them.", required=True),
+        "total_ns": Column(INT, "ns", "Sum of their durations.", required=True),
+        "latency_ns": Column(
+            FLOAT,
+            "ns",
+            "L of duration = L + bytes / B, at least 0; null with fewer than three sizes, or none "
+            "that is twice another.",
+        ),
+        "latency_error_ns": Column(FLOAT, "ns", "Its standard error."),
+        "bandwidth_bytes_per_s": Column(
+            FLOAT, "B/s", "B of the same fit; null where durations do not clearly grow with sizes."
+        ),
+        "bandwidth_error_bytes_per_s": Column(FLOAT, "B/s", "Its standard error."),
+        "half_speed_bytes": Column(
+            FLOAT,
+            "B",
+            "L times B: smaller copies spend more time on latency than on data.",
+            label="Half-speed size",
+        ),
+        "latency_bound_calls": Column(INT, "1", "Copies below half_speed_bytes."),
+        "latency_bound_ns": Column(INT, "ns", "Time of these."),
+    },
+)
+
+_LEAST_SIZES: Final = 3
+# A line through sizes that are nearly one tells by chance what other sizes would take.
+_LEAST_SPAN: Final = 2
+# A slope below this many standard errors gives no bandwidth.
+_SURE: Final = 2
+
+
+class Link(NamedTuple):
+    """A route between two kinds of memory."""
+
+    src: int | None
+    dst: int | None
+    path: str
+    src_memory_kind: str | None
+    dst_memory_kind: str | None
+
+
+@dataclass(frozen=True, eq=False)
+class Sizes:
+    """The copies of a link by size, one element per size.
+
+    Args:
+        bytes: Size of a copy.
+        calls: How many had it.
+        total_ns: Sum of their durations.
+        spread: Variance of their durations, in ns squared.
+    """
+
+    bytes: npt.NDArray[np.int64]
+    calls: npt.NDArray[np.int64]
+    total_ns: npt.NDArray[np.int64]
+    spread: npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A line through the durations of copies: latency in ns, ns per byte, and their errors."""
+
+    latency_ns: float
+    latency_error_ns: float
+    ns_per_byte: float
+    ns_per_byte_error: float
+
+    @property
+    def half_speed_bytes(self) -> float | None:
+        """Size at which latency takes half of the time; None where the slope may be chance."""
+        if self.ns_per_byte <= _SURE * self.ns_per_byte_error:
+            return None
+        return max(self.latency_ns, 0.0) / self.ns_per_byte
+
+
+def sizes_by_link(profile: Profile) -> Mapping[Link, Sizes]:
+    """The transfers of known size of every link."""
+    return profile.once(_sizes_by_link)
+
+
+def _sizes_by_link(profile: Profile) -> Mapping[Link, Sizes]:
+    copies, words = transfer_rows(profile), copy_words(profile)
+    keys = (copies.src, copies.dst, copies.path, copies.src_memory, copies.dst_memory)
+    by_link: dict[Link, Sizes] = {}
+    for rows in groups(*keys):
+        sized = rows[copies.bytes[rows] != UNKNOWN]
+        if not len(sized):
+            continue
+        src, dst, path, src_memory, dst_memory = (int(key[rows[0]]) for key in keys)
+        memory = words.src_memory[src_memory], words.dst_memory[dst_memory]
+        link = Link(known_end(src), known_end(dst), PATHS[path], *memory)
+        by_link[link] = _sizes(copies.bytes[sized], copies.duration_ns[sized])
+    return by_link
+
+
+def _sizes(size: Int64s, duration_ns: Int64s) -> Sizes:
+    different, place, calls = np.unique(size, return_inverse=True, return_counts=True)
+    total_ns = np.zeros(len(different), np.int64)
+    np.add.at(total_ns, place, duration_ns)
+    apart = duration_ns - (total_ns / calls)[place]
+    return Sizes(different, calls, total_ns, np.bincount(place, apart**2) / calls)
+
+
+def fit(sizes: Sizes) -> Fit | None:
+    """The line that fits the durations best, relative to their sizes.
+
+    Every copy's deviation counts relative to the mean duration of its size: the error of a
+    copy of 100 MB is not a thousand times as telling as that of one of 100 kB.
+
+    Returns:
+        The line, whose latency is not negative, and the standard errors of its two figures as of
+        a line that may be any; None with fewer than three sizes, or where none is twice another.
+    """
+    if len(sizes.bytes) < _LEAST_SIZES or sizes.bytes[-1] < _LEAST_SPAN * sizes.bytes[0]:
+        return None
+    mean = sizes.total_ns / sizes.calls
+    weight = sizes.calls / np.maximum(mean, 1.0) ** 2
+    x, total = sizes.bytes.astype(float), weight.sum()
+    centre, middle = (weight * x).sum() / total, (weight * mean).sum() / total
+    width = (weight * (x - centre) ** 2).sum()
+    if width <= 0:
+        return None
+    slope = (weight * (x - centre) * (mean - middle)).sum() / width
+    latency = middle - slope * centre
+    if latency < 0:  # No copy takes less than no time: of all other lines this one fits best.
+        latency, slope = 0.0, (weight * x * mean).sum() / (weight * x**2).sum()
+    deviation = weight * ((mean - latency - slope * x) ** 2 + sizes.spread)
+    scatter = deviation.sum() / max(int(sizes.calls.sum()) - 2, 1)
+    return Fit(
+        float(latency),
+        float(np.sqrt(scatter * (1 / total + centre**2 / width))),
+        float(slope),
+        float(np.sqrt(scatter / width)),
+    )
+
+
+def copy_speeds(profile: Profile) -> pa.Table:
+    """Fit duration = latency + bytes / bandwidth to the copies of every route.
+
+    Args:
+        profile: Needs ``memcpys``.
+
+    Returns:
+        One row per route and kinds of memory, that which spends most time on copies too small
+        for its bandwidth first; columns as in `COPY_SPEEDS`.
+    """
+    return _table(sizes_by_link(profile))
+
+
+def _table(by_link: Mapping[Link, Sizes]) -> pa.Table:
+    rows = [_row(link, sizes) for link, sizes in by_link.items()]
+    rows.sort(key=lambda row: (-(row.get("latency_bound_ns") or 0), -row["total_ns"], row["src"]))
+    return COPY_SPEEDS.table(rows)
+
+
+def _row(link: Link, sizes: Sizes) -> dict[str, Any]:
+    return {
+        **link._asdict(),
+        "src": end_name(link.src),
+        "dst": end_name(link.dst),
+        "calls": int(sizes.calls.sum()),
+        "sizes": len(sizes.bytes),
+        "total_ns": int(sizes.total_ns.sum()),
+        **_fitted(sizes),
+    }
+
+
+def _fitted(sizes: Sizes) -> dict[str, Any]:
+    line = fit(sizes)
+    if line is None:
+        return {}
+    latency: dict[str, Any] = {
+        "latency_ns": line.latency_ns,
+        "latency_error_ns": line.latency_error_ns,
+    }
+    half = line.half_speed_bytes
+    if half is None:
+        return latency
+    small = sizes.bytes < half
+    return latency | {
+        "bandwidth_bytes_per_s": NS_PER_S / line.ns_per_byte,
+        "bandwidth_error_bytes_per_s": NS_PER_S * line.ns_per_byte_error / line.ns_per_byte**2,
+        "half_speed_bytes": half,
+        "latency_bound_calls": int(sizes.calls[small].sum()),
+        "latency_bound_ns": int(sizes.total_ns[small].sum()),
+    }
+
+
+def link_kind(link: Link) -> str:
+    """Direction of a link for people."""
+    return (
+        f"{'host' if link.src == HOST else 'device'} to {'host' if link.dst == HOST else 'device'}"
+    )
+
+
+def _sizes_of_file(profile: Profile) -> pa.Table:
+    rows = [
+        link._asdict()
+        | {"src": end_name(link.src), "dst": end_name(link.dst)}
+        | dict(zip(_SIZE_COLUMNS, row, strict=True))
+        for link, sizes in sizes_by_link(profile).items()
+        for row in zip(*(getattr(sizes, name).tolist() for name in _SIZE_COLUMNS), strict=True)
+    ]
+    return COPIES_BY_SIZE.schema.table(rows)
+
+
+_SIZE_COLUMNS: Final = ("bytes", "calls", "total_ns", "spread")
+COPIES_BY_SIZE: Final = State(
+    Schema(
+        "copies_by_size",
+        "the transfers of one size, route and kinds of memory",
+        {name: COPY_SPEEDS.columns[name] for name in Link._fields}
+        | {
+            "bytes": Column(INT, "B", "Size of a copy.", required=True),
+            "calls": Column(INT, "1", "How many had it.", required=True),
+            "total_ns": COPY_SPEEDS.columns["total_ns"],
+            "spread": Column(FLOAT, "", "Variance of their durations, in ns squared."),
+        },
+    ),
+    _sizes_of_file,
+    device_texts=("src", "dst"),
+)
+
+
+def sizes_by_link_of_job(job: JobStates) -> Mapping[Link, Sizes]:
+    """The transfers of known size of every link of a job."""
+    by_size: dict[tuple[Link, int], tuple[int, int, float]] = {}
+    for row in job.rows(COPIES_BY_SIZE).to_pylist():
+        link = Link(*(row[name] for name in Link._fields))
+        link = link._replace(src=end_number(row["src"]), dst=end_number(row["dst"]))
+        calls, total_ns, spread = by_size.get((link, row["bytes"]), (0, 0, 0.0))
+        by_size[link, row["bytes"]] = (
+            calls + row["calls"],
+            total_ns + row["total_ns"],
+            _pooled((calls, total_ns, spread), (row["calls"], row["total_ns"], row["spread"])),
+        )
+    rows: dict[Link, list[tuple[Any, ...]]] = {}
+    for (link, size), figures in sorted(by_size.items(), key=lambda item: item[0][1]):
+        rows.setdefault(link, []).append((size, *figures))
+    return {
+        link: Sizes(*(np.array(column) for column in zip(*of_link, strict=True)))
+        for link, of_link in rows.items()
+    }
+
+
+def _pooled(first: tuple[int, int, float], second: tuple[int, int, float]) -> float:
+    """The variance of two groups together, of each its number, sum and variance."""
+    (calls, total, spread), (more_calls, more_total, more_spread) = first, second
+    if not calls:
+        return more_spread
+    number = calls + more_calls
+    apart = total / calls - more_total / more_calls
+    within = calls * spread + more_calls * more_spread
+    return (within + calls * more_calls * apart**2 / number) / number
+
+
+ANALYSIS: Final = Analysis(
+    "Latency and bandwidth of copies",
+    COPY_SPEEDS,
+    ("memcpys",),
+    copy_speeds,
+    COPY_READS,
+    merge=Merge((COPIES_BY_SIZE,), lambda job: _table(sizes_by_link_of_job(job))),
+)

@@ -1,0 +1,257 @@
+"""The longest pauses of each device: what ended them, and what the host did meanwhile."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from gpuprof.facts.by_number import UNNAMED, names_by_number
+from gpuprof.facts.copy_rows import copy_rows, copy_words
+from gpuprof.facts.growing import columns_of
+from gpuprof.facts.host_clock import host_clock
+from gpuprof.facts.launches import ALL_THREADS, launches
+from gpuprof.facts.nvtx import RANGE_READS, Ranges, ranges_of
+from gpuprof.facts.timeline import TIMELINE_READS, DeviceTimeline, timelines
+from gpuprof.model.analysis import Analysis, JobStates, Merge, State, ordered, reads
+from gpuprof.model.derived import UNKNOWN
+from gpuprof.model.intervals import Int64s, Intervals, meeting, union, unions_by_key
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import INT, OPERATION, TEXT, Column, Schema, instant_column
+
+_ROWS: Final = 20
+
+GAPS: Final = Schema(
+    "gaps",
+    "one of the twenty longest pauses in which a device does nothing",
+    {
+        "device_id": Column(INT, "", "CUDA device ordinal; null where none was recorded."),
+        "start_ns": instant_column("Start of the pause.", required=True),
+        "gap_ns": Column(INT, "ns", "Its length.", required=True),
+        "ended_by": Column(TEXT, "", "Kernel, kind of copy, or memset that ended it."),
+        "launch_ns": instant_column(
+            "Start of the API call that launched this; null where unknown."
+        ),
+        "launch_latency_ns": Column(INT, "ns", "From that call to the end of the pause."),
+        "host_call": Column(
+            TEXT, "", "API call of that process that took most of the pause; null for none."
+        ),
+        "host_call_ns": Column(INT, "ns", "How much of it, of all threads together."),
+        "host_range": Column(
+            TEXT,
+            "",
+            "Shortest NVTX range, annotation or operation of that process that fills at least half"
+            " of the pause; null for none.",
+        ),
+        "nvtx_range": Column(
+            TEXT,
+            "",
+            "Innermost NVTX range around the launching call; null where unknown.",
+            label="NVTX range",
+        ),
+        "operation": Column(
+            TEXT, "", "Outermost operation of a framework around that call; null where unknown."
+        ),
+    },
+)
+
+# What begins when a pause ends: the first of these tables, and the first name there.
+_ENDING: Final = ("kernels", "memcpys", "memsets")
+
+Row = dict[str, Any]
+# Name of an activity, its place in its table, its process, its start, and the devices it is on.
+_Begun = tuple[str, int, int, int, list[int]]
+# Table, place in it and process.
+_Activity = tuple[str, int, int]
+
+
+def gaps(profile: Profile) -> pa.Table:
+    """List the longest pauses between the activities of each device.
+
+    Args:
+        profile: Needs ``kernels`` and ``memcpys``; ``api_calls`` and ``nvtx_ranges`` show
+            the host's part.
+
+    Returns:
+        At most twenty rows of all devices, the longest pause first, columns as in `GAPS`. The
+        host's part is null where it was not recorded, or on a clock that disagrees.
+    """
+    gap_rows = [gap for timeline in timelines(profile) for gap in _longest(timeline)]
+    gap_rows.sort(key=lambda gap: (-gap["gap_ns"], gap["start_ns"], gap["device_id"] or 0))
+    return GAPS.table(_with_context(profile.unrestricted, gap_rows[:_ROWS]))
+
+
+def _longest(device: DeviceTimeline) -> list[dict[str, Any]]:
+    idle = device.idle
+    length = idle.end - idle.start
+    longest = np.argsort(-length, kind="stable")[:_ROWS]
+    return [
+        {
+            "device_id": device.device_id,
+            "start_ns": int(idle.start[index]),
+            "gap_ns": int(length[index]),
+        }
+        for index in longest.tolist()
+    ]
+
+
+def _with_context(profile: Profile, gap_rows: list[Row]) -> list[Row]:
+    ends = [row["start_ns"] + row["gap_ns"] for row in gap_rows]
+    enders = _enders(profile, np.array(ends)) if ends else {}
+    ended: list[tuple[Row, _Activity]] = []
+    for row, end in zip(gap_rows, ends, strict=True):
+        device = UNKNOWN if row["device_id"] is None else row["device_id"]
+        if (ender := enders.get((device, end))) is not None:
+            row["ended_by"] = ender[0]
+            ended.append((row, ender[1]))
+    if ended and profile.has("api_calls") and host_clock(profile).is_known:
+        _add_host(profile, ended)
+    return gap_rows
+
+
+def _enders(profile: Profile, ends: Int64s) -> dict[tuple[int, int], tuple[str, _Activity]]:
+    """What begins on a device at some instants, by both."""
+    enders: dict[tuple[int, int], tuple[str, _Activity]] = {}
+    for table in filter(profile.has, _ENDING):
+        begun = (
+            _copies_at(profile, ends) if table == "memcpys" else _others_at(profile, table, ends)
+        )
+        for name, place, process, start, devices in sorted(begun):
+            for device in devices:
+                enders.setdefault((device, start), (name, (table, place, process)))
+    return enders
+
+
+def _copies_at(profile: Profile, ends: Int64s) -> Iterator[_Begun]:
+    """Copies that begin at some instants; a staged half is on its own device alone."""
+    copies, kinds = copy_rows(profile), copy_words(profile).kind
+    for row in np.flatnonzero(np.isin(copies.start_ns, ends)).tolist():
+        devices = [int(copies.device[row])]
+        if not copies.is_staged[row]:
+            ends_of = int(copies.src_device[row]), int(copies.dst_device[row])
+            devices += [device for device in ends_of if device != UNKNOWN]
+        name = f"[CUDA memcpy {kinds[copies.kind[row]]}]"
+        yield name, row, int(copies.process[row]), int(copies.start_ns[row]), devices
+
+
+def _others_at(profile: Profile, table: str, ends: Int64s) -> Iterator[_Begun]:
+    """Kernels or memsets that begin at some instants."""
+    columns, name = ["start_ns", "process_id", "device_id"], {}
+    if table == "kernels":
+        columns.append("name_id")
+        name = dict(zip(*names_by_number(profile, table), strict=True))
+    low = 0
+    for part in profile.integers(table, *columns):
+        rows = np.flatnonzero(np.isin(part[0], ends))
+        values = zip(*(column[rows].tolist() for column in part), strict=True)
+        for row, (start, process, device, *number) in zip(rows.tolist(), values, strict=True):
+            text = name.get(number[0], UNNAMED) if number else "[CUDA memset]"
+            yield text, low + row, process, start, [device]
+        low += len(part[0])
+
+
+def _add_host(profile: Profile, ended: Sequence[tuple[Row, _Activity]]) -> None:
+    """Add to pauses what the host did until they ended."""
+    # Pauses are looked for on the clock of the host, and its times then set on the devices'.
+    clock, launched = host_clock(profile), _launched(profile, [activity for _, activity in ended])
+    start = np.array([row["start_ns"] - clock.of(process) for row, (*_, process) in ended])
+    end = start + np.array([row["gap_ns"] for row, _ in ended])
+    at = np.array([launch_ns for launch_ns, _ in launched.values()], np.int64)
+    # Of millions of calls and ranges, few are near.
+    near = union(np.append(start, at), np.append(end, at + 1))
+    calls, ranges = _calls_in(profile, near), ranges_of(profile)
+    ranges = ranges.take(meeting(Intervals(ranges.start_ns, ranges.end_ns), near))
+    for (row, activity), low, high in zip(ended, start.tolist(), end.tolist(), strict=True):
+        process = activity[-1]
+        row.update(_longest_call(calls, process, low, high))
+        row["host_range"] = _filling(ranges, process, low, high)
+        if activity in launched:
+            launch_ns, thread = launched[activity]
+            row["launch_ns"] = launch_ns + clock.of(process)
+            row["launch_latency_ns"] = high - launch_ns
+            row.update(_around(ranges, (process, thread), launch_ns))
+
+
+def _launched(profile: Profile, some: list[_Activity]) -> dict[_Activity, tuple[int, int]]:
+    """Start and thread of the calls that launched some activities, where these are known."""
+    all_launches = launches(profile)
+    tables = all_launches.activities.tables
+    activity = {tables[table][0] + row: (table, row, process) for table, row, process in some}
+    places = np.flatnonzero(np.isin(all_launches.order, [*activity]))
+    return {
+        activity[int(all_launches.order[place])]: (int(all_launches.launch_ns[place]), thread)
+        for (_, thread), (low, high) in all_launches.bounds.items()
+        for place in places[(places >= low) & (places < high)].tolist()
+    }
+
+
+def _calls_in(profile: Profile, near: Intervals) -> tuple[list[Int64s], list[str]]:
+    """Start, end, process and name of calls, these as places in sorted ones."""
+    numbered_names = names_by_number(profile, "api_calls")
+    names = sorted({UNNAMED, *numbered_names.names})
+    place = numbered_names.values(names.index, names.index(UNNAMED))
+    parts = []
+    for *times, process, number in profile.integers(
+        "api_calls", "start_ns", "end_ns", "process_id", "name_id"
+    ):
+        rows = meeting(Intervals(*times), near)
+        parts.append([*(column[rows] for column in (*times, process)), place.of(number[rows])])
+    return columns_of(parts, 4), names
+
+
+def _longest_call(calls: tuple[list[Int64s], list[str]], process: int, low: int, high: int) -> Row:
+    """The call of a process that takes most of a pause, each instant of all threads once."""
+    (start, end, of, name), names = calls
+    rows = np.flatnonzero((of == process) & (start < high) & (end > low))
+    within = np.maximum(start[rows], low), np.minimum(end[rows], high), name[rows]
+    times = [(covered.length, -place) for place, covered in unions_by_key(*within)]
+    if not times:
+        return {}
+    most_ns, place = max(times)
+    return {"host_call": names[-place], "host_call_ns": most_ns}
+
+
+def _filling(ranges: Ranges, process: int, low: int, high: int) -> str | None:
+    """The shortest range of a process that fills at least half of a pause."""
+    overlap = np.minimum(ranges.end_ns, high) - np.maximum(ranges.start_ns, low)
+    rows = np.flatnonzero((ranges.process == process) & (2 * overlap >= high - low))
+    filling = [
+        (int(ranges.end_ns[row] - ranges.start_ns[row]), int(ranges.start_ns[row]), text)
+        for row in rows.tolist()
+        if (text := ranges.labels[ranges.label[row]][0])
+    ]
+    return min(filling)[-1] if filling else None
+
+
+def _around(ranges: Ranges, lane: tuple[int, int], at: int) -> Row:
+    """The innermost range around a call of a process and thread, and the outermost operation."""
+    process, thread = lane
+    is_around = (ranges.start_ns <= at) & (ranges.end_ns > at) & (ranges.process == process)
+    is_around &= np.isin(ranges.thread, (thread, ALL_THREADS))
+    texts: Row = {}
+    # An outer range comes before those that it holds.
+    for row in np.flatnonzero(is_around).tolist():
+        text, _, kind = ranges.labels[ranges.label[row]]
+        if kind == OPERATION:
+            texts.setdefault("operation", text)
+        elif text:
+            texts["nvtx_range"] = text
+    return texts
+
+
+GAPS_OF_FILE: Final = State(GAPS, gaps)
+
+
+def _of_job(job: JobStates) -> pa.Table:
+    order = [("gap_ns", "descending"), ("start_ns", "ascending"), ("device_id", "ascending")]
+    return GAPS.conform(ordered(job.rows(GAPS_OF_FILE), order).slice(0, _ROWS))
+
+
+ANALYSIS: Final = Analysis(
+    "Longest pauses",
+    GAPS,
+    ("kernels", "memcpys"),
+    gaps,
+    reads(RANGE_READS, TIMELINE_READS, api_calls="end_ns name_id"),
+    merge=Merge((GAPS_OF_FILE,), _of_job),
+)

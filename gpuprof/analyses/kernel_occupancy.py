@@ -1,0 +1,320 @@
+"""How many warps of each kernel a multiprocessor can hold at once: its theoretical occupancy.
+
+Sources: limits by compute capability are those of the CUDA C++ Programming Guide
+(https://docs.nvidia.com/cuda/cuda-c-programming-guide, "Compute Capabilities", table "Technical
+Specifications per Compute Capability"; up to 7.2 in its edition 12.4), which real recordings state
+for their GPUs, too. The formula, its granularities and parts of a multiprocessor are those of
+NVIDIA's calculator, `cudaOccMaxActiveBlocksPerMultiprocessor` in cuda_occupancy.h (CUDA 13.0).
+Since 8.0, a block takes 1 KiB of shared memory more for the system.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from gpuprof.base.kernel_names import short_name
+from gpuprof.facts.by_number import UNNAMED, names_by_number
+from gpuprof.model.analysis import Analysis, Merge, State, reads, summed
+from gpuprof.model.derived import UNKNOWN
+from gpuprof.model.intervals import Int64s
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import FLOAT, INT, KERNELS, TEXT, Column, Schema
+
+_WARP: Final = 32
+_REGISTERS_AT_A_TIME: Final = 256
+_KIB: Final = 1024
+
+
+class Limits(NamedTuple):
+    """What a multiprocessor has room for."""
+
+    blocks: int
+    warps: int
+    registers: int
+    shared_memory_bytes: int
+
+
+def _limits(blocks: int, warps: int, shared_kib: int, registers_ki: int = 64) -> Limits:
+    return Limits(blocks, warps, registers_ki * _KIB, shared_kib * _KIB)
+
+
+LIMITS: Final[Mapping[str, Limits]] = {
+    "3.0": _limits(16, 64, 48),
+    "3.2": _limits(16, 64, 48),
+    "3.5": _limits(16, 64, 48),
+    "3.7": _limits(16, 64, 112, registers_ki=128),
+    "5.0": _limits(32, 64, 64),
+    "5.2": _limits(32, 64, 96),
+    "5.3": _limits(32, 64, 64),
+    "6.0": _limits(32, 64, 64),
+    "6.1": _limits(32, 64, 96),
+    "6.2": _limits(32, 64, 64),
+    "7.0": _limits(32, 64, 96),
+    "7.2": _limits(32, 64, 96),
+    "7.5": _limits(16, 32, 64),
+    "8.0": _limits(32, 64, 164),
+    "8.6": _limits(16, 48, 100),
+    "8.7": _limits(16, 48, 164),
+    "8.9": _limits(24, 48, 100),
+    "9.0": _limits(32, 64, 228),
+    "10.0": _limits(32, 64, 228),
+    "10.3": _limits(32, 64, 228),
+    "11.0": _limits(24, 48, 228),
+    "12.0": _limits(24, 48, 100),
+    "12.1": _limits(24, 48, 100),
+}
+
+REGISTERS, SHARED_MEMORY = "registers", "shared memory"
+BLOCK_SIZE, BLOCKS = "block size", "blocks"
+
+KERNEL_OCCUPANCY: Final = Schema(
+    "kernel_occupancy",
+    "all executions of the kernels of one name that were launched alike, on GPUs of one kind",
+    {
+        "calls": Column(INT, "1", "How often.", required=True),
+        "total_ns": Column(INT, "ns", "Sum of durations.", required=True),
+        "occupancy": Column(
+            FLOAT,
+            "1",
+            "Warps that a multiprocessor can hold of it at once / warps that it can hold at most;"
+            " null where a size or the GPU is unknown.",
+        ),
+        "limited_by": Column(
+            TEXT,
+            "",
+            "What keeps it from more, perhaps several: registers, shared memory, block size (its"
+            " warps fill the multiprocessor, or leave less room than a block takes) or blocks (it"
+            " holds no more of them); null at full occupancy, and where that is unknown.",
+        ),
+        "blocks_per_multiprocessor": Column(
+            INT, "1", "Blocks that a multiprocessor can hold at once; null where unknown."
+        ),
+        "waves": Column(
+            FLOAT,
+            "1",
+            "Times that its blocks fill all multiprocessors; below 1, its grid is smaller than the"
+            " GPU. Null where unknown.",
+            label="Waves",
+        ),
+        "blocks": Column(INT, "1", "Blocks of its grid; null where unknown."),
+        "threads_per_block": Column(INT, "1", "Threads of a block; null where unknown."),
+        "registers_per_thread": KERNELS.columns["registers_per_thread"],
+        "static_shared_memory_bytes": KERNELS.columns["static_shared_memory_bytes"],
+        "dynamic_shared_memory_bytes": KERNELS.columns["dynamic_shared_memory_bytes"],
+        "compute_capability": Column(TEXT, "", "Of its GPU, such as 8.0; null where unknown."),
+        "multiprocessors": Column(INT, "1", "Of its GPU; null where unknown."),
+        "name": Column(TEXT, "", "Demangled name.", required=True),
+        "short_name": Column(TEXT, "", "The function's own name.", required=True),
+    },
+)
+READS: Final = reads(
+    kernels="start_ns end_ns device_id name name_id grid_x grid_y grid_z block_x block_y block_z"
+    " registers_per_thread static_shared_memory_bytes dynamic_shared_memory_bytes",
+    devices="device_id name compute_capability multiprocessors",
+)
+
+
+def blocks_by_resource(
+    compute_capability: str, threads: int, registers: int, shared_memory_bytes: int
+) -> dict[str, int]:
+    """How many blocks of a kernel each resource of a multiprocessor has room for.
+
+    Args:
+        compute_capability: One of `LIMITS`.
+        threads: Of a block.
+        registers: Of a thread.
+        shared_memory_bytes: Of a block, static and dynamic.
+
+    Returns:
+        Resource -> blocks; without the resources that a block takes nothing of.
+    """
+    limits, major = LIMITS[compute_capability], int(compute_capability.partition(".")[0])
+    warps = _rounded_up(threads, _WARP) // _WARP
+    room = {BLOCKS: limits.blocks, BLOCK_SIZE: limits.warps // warps}
+    if registers:
+        # A warp's registers are those of its part of the multiprocessor.
+        parts = 2 if compute_capability == "6.0" else 4
+        of_warp = _rounded_up(registers * _WARP, _REGISTERS_AT_A_TIME)
+        room[REGISTERS] = limits.registers // parts // of_warp * parts // warps
+    reserved, at_a_time = (_KIB, 128) if major >= 8 else (0, 256)  # noqa: PLR2004 - since Ampere
+    shared = _rounded_up(shared_memory_bytes + reserved, at_a_time)
+    if shared:
+        room[SHARED_MEMORY] = limits.shared_memory_bytes // shared
+    return room
+
+
+def _rounded_up(number: int, step: int) -> int:
+    return -(-number // step) * step
+
+
+def kernel_occupancy(profile: Profile) -> pa.Table:
+    """Compute the theoretical occupancy of each kernel as it was launched.
+
+    Args:
+        profile: Needs ``kernels``; ``devices`` for compute capabilities.
+
+    Returns:
+        One row per name, number of blocks, threads, registers, shared memory and kind of GPU, the
+        longest total first; columns as in `KERNEL_OCCUPANCY`.
+    """
+    models = _models(profile)
+    kinds = [*dict.fromkeys(models.values())]
+    rows = [
+        _row(name, kinds[kind] if kind >= 0 else (None, None), sizes, calls, total_ns)
+        for name, kind, sizes, calls, total_ns in _launches(
+            profile, {device: kinds.index(model) for device, model in models.items()}
+        )
+    ]
+    return _table(rows)
+
+
+def _table(rows: list[dict[str, Any]]) -> pa.Table:
+    """Rows in their order; to sort Arrow data would load what takes longer than small files."""
+    sizes = [name for name in KERNEL_OCCUPANCY.columns if name not in _SUMS]
+
+    def order(row: Mapping[str, Any]) -> tuple[Any, ...]:
+        of_sizes = [(row.get(name) is None, row.get(name)) for name in sizes]
+        return -row["total_ns"], row["name"], -row["calls"], *of_sizes
+
+    return KERNEL_OCCUPANCY.table(sorted(rows, key=order))
+
+
+def _added(table: pa.Table) -> pa.Table:
+    alike = [name for name in KERNEL_OCCUPANCY.columns if name not in _SUMS]
+    return KERNEL_OCCUPANCY.conform(summed(table, alike, _SUMS))
+
+
+def _models(profile: Profile) -> dict[int, tuple[str | None, int | None]]:
+    """The compute capability and the multiprocessors of each device of which all rows agree."""
+    if not profile.unrestricted.has("devices"):
+        return {}
+    models: dict[int, set[tuple[str | None, int | None]]] = {}
+    for row in profile.unrestricted.table("devices").to_pylist():
+        # Of AMD's GPUs, tools write the number of the architecture in its place.
+        is_other = "AMD" in (row["name"] or "")
+        model = (None if is_other else row["compute_capability"], row["multiprocessors"])
+        models.setdefault(row["device_id"], set()).add(model)
+    return {device: model for device, (model, *further) in models.items() if not further}
+
+
+_SIZES: Final = (
+    *("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "registers_per_thread"),
+    *("static_shared_memory_bytes", "dynamic_shared_memory_bytes"),
+)
+
+
+def _launches(
+    profile: Profile, kinds: Mapping[int, int]
+) -> Iterator[tuple[str, int, list[int | None], int, int]]:
+    """Kernels that were launched alike: name, kind of device, sizes, calls and time."""
+    numbered = names_by_number(profile, "kernels")
+    names = [*dict.fromkeys([UNNAMED, *numbered.names])]
+    place = numbered.values({name: number for number, name in enumerate(names)}.__getitem__, 0)
+    columns = ("start_ns", "end_ns", "device_id", "name_id", *_SIZES)
+    parts = []
+    for start, end, device, name_id, *sizes in profile.integers("kernels", *columns):
+        kind = np.full(len(start), -1)
+        for number, of_device in kinds.items():
+            kind[device == number] = of_device
+        keys = np.stack(
+            [place.of(name_id), kind, _product(sizes[:3]), _product(sizes[3:6]), *sizes[6:]], axis=1
+        ).astype(np.int64)
+        duration_ns = end.astype(np.int64) - start
+        parts.append(_summed(keys, np.ones(len(start), np.int64), duration_ns))
+    if not parts:
+        return
+    all_keys, calls, total_ns = _summed(*map(np.concatenate, zip(*parts, strict=True)))
+    rows = zip(all_keys.tolist(), calls.tolist(), total_ns.tolist(), strict=True)
+    for (name, of_kind, *numbers), of_calls, of_time in rows:
+        launch_sizes = [None if number == UNKNOWN else number for number in numbers]
+        yield names[name], of_kind, launch_sizes, of_calls, of_time
+
+
+def _summed(keys: Int64s, calls: Int64s, total_ns: Int64s) -> tuple[Int64s, Int64s, Int64s]:
+    """Rows that are alike as one."""
+    first, group = _alike(keys)
+    sums = np.zeros((2, len(first)), np.int64)
+    np.add.at(sums[0], group, calls)
+    np.add.at(sums[1], group, total_ns)
+    return keys[first], sums[0], sums[1]
+
+
+def _product(sizes: list[npt.NDArray[Any]]) -> Int64s:
+    """Blocks of a grid, or threads of a block; unknown where a side is."""
+    x, y, z = (side.astype(np.int64) for side in sizes)
+    is_known = (x != UNKNOWN) & (y != UNKNOWN) & (z != UNKNOWN)
+    return np.where(is_known, x * y * z, UNKNOWN)
+
+
+def _alike(keys: Int64s) -> tuple[Int64s, Int64s]:
+    """The first of the rows that are alike, and for each row the place of that one."""
+    odd = np.array([0x9E3779B97F4A7C15 + 2 * 0x5851F42D4C957F * n for n in range(keys.shape[1])])
+    mixed = (keys.astype(np.uint64) * odd.astype(np.uint64)).sum(axis=1, dtype=np.uint64)
+    # Few rows differ: mostly each kind has a number of 16 bits of its own, and nothing is sorted.
+    number = (mixed >> np.uint64(48)).astype(np.int64)
+    row_of = np.full(1 << 16, -1)
+    row_of[number] = np.arange(len(keys))
+    if (keys[row_of[number]] == keys).all():
+        used = np.flatnonzero(row_of >= 0)
+        return row_of[used], np.searchsorted(used, number)
+    _, first, group = np.unique(mixed, return_index=True, return_inverse=True)
+    if not (keys[first][group] == keys).all():
+        _, first, group = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    return first, group.reshape(-1)
+
+
+def _row(
+    name: str,
+    model: tuple[str | None, int | None],
+    sizes: list[int | None],
+    calls: int,
+    total_ns: int,
+) -> dict[str, Any]:
+    capability, multiprocessors = model
+    blocks, threads, registers, static, dynamic = sizes
+    row: dict[str, Any] = {
+        "calls": calls,
+        "total_ns": total_ns,
+        "blocks": blocks,
+        "threads_per_block": threads,
+        "registers_per_thread": registers,
+        "static_shared_memory_bytes": static,
+        "dynamic_shared_memory_bytes": dynamic,
+        "compute_capability": capability,
+        "multiprocessors": multiprocessors,
+        "name": name,
+        "short_name": short_name(name),
+    }
+    if capability is None or capability not in LIMITS or not threads or registers is None:
+        return row
+    if static is None or dynamic is None:
+        return row
+    room = blocks_by_resource(capability, threads, registers, static + dynamic)
+    least, warps = min(room.values()), _rounded_up(threads, _WARP) // _WARP
+    # It ran: a size or the GPU is not as recorded.
+    if not least:
+        return row
+    occupancy = least * warps / LIMITS[capability].warps
+    limits = [resource for resource, blocks_of in room.items() if blocks_of == least]
+    waves = blocks / (least * multiprocessors) if blocks and multiprocessors else None
+    return row | {
+        "occupancy": occupancy,
+        "limited_by": None if occupancy == 1 else ", ".join(sorted(limits)),
+        "blocks_per_multiprocessor": least,
+        "waves": waves,
+    }
+
+
+_SUMS: Final = ("calls", "total_ns")
+_STATE: Final = State(KERNEL_OCCUPANCY, kernel_occupancy, combine=_added)
+ANALYSIS: Final = Analysis(
+    "Occupancy of kernels",
+    KERNEL_OCCUPANCY,
+    ("kernels",),
+    kernel_occupancy,
+    READS,
+    merge=Merge((_STATE,), lambda job: _table(job.rows(_STATE).to_pylist())),
+)

@@ -1,0 +1,225 @@
+"""What ran when on each device, lane by lane, with as many rows as a picture can show."""
+
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from gpuprof.facts.busy import busy_by_device
+from gpuprof.facts.copy_rows import copy_rows, copy_words, movements
+from gpuprof.facts.timeline import (
+    COMMUNICATION,
+    COMPUTE,
+    LOCAL_COPY,
+    TIMELINE_READS,
+    TRANSFER,
+    DeviceTimeline,
+    slice_borders,
+    timelines,
+)
+from gpuprof.model import derived
+from gpuprof.model.analysis import Analysis
+from gpuprof.model.intervals import (
+    NOTHING,
+    Int64s,
+    Intervals,
+    covered_within,
+    difference,
+    intersection,
+)
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import FLAG, INT, TEXT, Column, Schema, instant_column
+
+LANES: Final = Schema(
+    "lanes",
+    "what one lane of one device did while exposed, or while hidden, in one slice of time",
+    {
+        "device_id": Column(INT, "", "CUDA device ordinal; null where none was recorded."),
+        "lane": Column(
+            TEXT,
+            "",
+            "compute, communication, local_copies (memsets too), or a kind of transfer: HtoD, "
+            "DtoH, PtoP, PtoP_staged, DtoD_peer, ...",
+            required=True,
+        ),
+        "is_exposed": Column(
+            FLAG, "", "Whether nothing of a lane further up runs meanwhile.", required=True
+        ),
+        "start_ns": instant_column("First start of an interval in the slice.", required=True),
+        "end_ns": instant_column("Last end of one that started in it.", required=True),
+        "busy_ns": Column(INT, "ns", "How much of this time it runs.", required=True),
+        "slice_ns": Column(
+            INT,
+            "ns",
+            "Intervals that start in the same slice of this length are one row; 1 where each "
+            "has its own.",
+            required=True,
+        ),
+    },
+)
+
+LANES_OVER_TIME: Final = Schema(
+    "lanes_over_time",
+    "one lane of one device in one of 1,000 equal slices of the time; only where it runs",
+    {
+        "device_id": LANES.columns["device_id"],
+        "lane": LANES.columns["lane"],
+        "start_ns": instant_column("Start of the slice.", required=True),
+        "end_ns": instant_column("Its end.", required=True),
+        "exposed_ns": Column(
+            INT, "ns", "It runs, and nothing of a lane further up.", required=True
+        ),
+        "hidden_ns": Column(INT, "ns", "It runs, and so does one further up.", required=True),
+    },
+)
+
+_SLICES: Final = 1_000
+# Rows of all lanes together: more than a screen has columns, few enough to draw at once.
+_MOST_ROWS: Final = 120_000
+_BITS: Final = 64
+
+
+class _Lane(NamedTuple):
+    """One lane of one device."""
+
+    device_id: int | None
+    name: str
+    exposed: Intervals
+    hidden: Intervals
+
+
+def lanes(profile: Profile) -> pa.Table:
+    """Lay out what each device did, one lane per kind of activity.
+
+    Compute is exposed throughout; communication where no compute kernel runs; a transfer where
+    no kernel does; a local copy where no kernel and no transfer does (see `breakdown`). A copy
+    between two devices is on both. Slices are a power of two long, the shortest that keep the
+    table small.
+
+    Args:
+        profile: Needs ``kernels`` and ``memcpys``; ``memsets`` count where they were recorded.
+
+    Returns:
+        Columns as in `LANES`; by device, lane (compute, communication, transfers, local copies),
+        exposed before hidden, and start. No rows where nothing ran.
+    """
+    all_lanes = profile.once(_lanes)
+    shift = _shift([times.start for lane in all_lanes for times in (lane.exposed, lane.hidden)])
+    tables = [
+        _table(lane, times, shift, is_exposed=is_exposed)
+        for lane in all_lanes
+        for is_exposed, times in ((True, lane.exposed), (False, lane.hidden))
+        if len(times)
+    ]
+    return pa.concat_tables(tables).combine_chunks() if tables else LANES.empty()
+
+
+def lanes_over_time(profile: Profile) -> pa.Table:
+    """Measure the lanes in a thousand equal slices of the time, the same for all devices.
+
+    Args:
+        profile: As for `lanes`.
+
+    Returns:
+        Columns as in `LANES_OVER_TIME`, in the order of `lanes`. No rows where nothing ran.
+    """
+    borders = slice_borders(timelines(profile), _SLICES)
+    if not len(borders):
+        return LANES_OVER_TIME.empty()
+    all_lanes = profile.once(_lanes)
+    return pa.concat_tables(_sliced(lane, borders) for lane in all_lanes).combine_chunks()
+
+
+def _sliced(lane: _Lane, borders: Int64s) -> pa.Table:
+    start, end = borders[:-1], borders[1:]
+    exposed, hidden = (covered_within(t, start, end) for t in (lane.exposed, lane.hidden))
+    is_active = exposed + hidden > 0
+    columns: dict[str, Any] = _place(lane, int(is_active.sum())) | {
+        "start_ns": start[is_active],
+        "end_ns": end[is_active],
+        "exposed_ns": exposed[is_active],
+        "hidden_ns": hidden[is_active],
+    }
+    return LANES_OVER_TIME.conform(pa.table(columns))
+
+
+def _place(lane: _Lane, rows: int) -> dict[str, Any]:
+    return {
+        "device_id": pa.array([lane.device_id] * rows, pa.int64()),
+        "lane": pa.array([lane.name] * rows, pa.string()),
+    }
+
+
+def _lanes(profile: Profile) -> tuple[_Lane, ...]:
+    kinds = profile.unrestricted.once(_transfers)
+    all_lanes = (lane for timeline in timelines(profile) for lane in _of_device(timeline, kinds))
+    return tuple(lane for lane in all_lanes if len(lane.exposed) or len(lane.hidden))
+
+
+def _transfers(profile: Profile) -> Mapping[int | None, Mapping[str, Intervals]]:
+    """When the transfers of each kind ran on each device, by device and kind."""
+    copies, kinds = copy_rows(profile), copy_words(profile).kind
+    names = sorted(derived.TRANSFER_MOVEMENTS)
+    number = {name: place for place, name in enumerate(names)}
+    parts = (
+        (p.start_ns, p.end_ns, p.device, movements(p, kinds, lambda name: number.get(name, -1)))
+        for p in copies.take(copies.is_transfer == 1).by_device()
+    )
+    by_device = busy_by_device(parts, len(names))
+    return {
+        device: {names[kind]: busy.kinds[kind] for kind in sorted(busy.pieces)}
+        for device, busy in by_device.items()
+    }
+
+
+def _of_device(
+    device: DeviceTimeline, transfers: Mapping[int | None, Mapping[str, Intervals]]
+) -> Iterator[_Lane]:
+    def lane(name: str, busy: Intervals, exposed: Intervals) -> _Lane:
+        # Compute, which has most intervals, is never hidden.
+        hidden = NOTHING if exposed is busy else difference(busy, exposed)
+        return _Lane(device.device_id, name, exposed, hidden)
+
+    def layer(name: str, number: int) -> _Lane:
+        return lane(name, device.busy[number], device.exposed[number])
+
+    yield layer("compute", COMPUTE)
+    yield layer("communication", COMMUNICATION)
+    for kind, times in transfers.get(device.device_id, {}).items():
+        busy = intersection(times, device.span)
+        yield lane(kind, busy, intersection(busy, device.exposed[TRANSFER]))
+    yield layer("local_copies", LOCAL_COPY)
+
+
+def _shift(starts: list[Int64s]) -> int:
+    """The binary logarithm of the shortest slice that leaves few enough rows."""
+    return bisect_left(
+        range(_BITS), x=True, key=lambda n: sum(_slices(start, n) for start in starts) <= _MOST_ROWS
+    )
+
+
+def _slices(start: Int64s, shift: int) -> int:
+    return 1 + int(np.count_nonzero(np.diff(start >> shift))) if len(start) else 0
+
+
+def _table(lane: _Lane, times: Intervals, shift: int, *, is_exposed: bool) -> pa.Table:
+    start, end = times.start, times.end
+    first = np.flatnonzero(np.concatenate([[True], np.diff(start >> shift) != 0]))
+    last = np.concatenate([first[1:], [len(start)]]) - 1
+    columns: dict[str, Any] = _place(lane, len(first)) | {
+        "is_exposed": [is_exposed] * len(first),
+        "start_ns": start[first],
+        "end_ns": end[last],
+        "busy_ns": np.add.reduceat(end - start, first),
+        "slice_ns": np.full(len(first), 1 << shift, np.int64),
+    }
+    return LANES.conform(pa.table(columns))
+
+
+_NEEDS: Final = ("kernels", "memcpys")
+ANALYSIS: Final = Analysis("What ran when, lane by lane", LANES, _NEEDS, lanes, TIMELINE_READS)
+OVER_TIME_ANALYSIS: Final = Analysis(
+    "Lanes over time", LANES_OVER_TIME, _NEEDS, lanes_over_time, TIMELINE_READS
+)

@@ -1,0 +1,94 @@
+"""How long after its API call each kind of activity starts."""
+
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from gpuprof.facts.groups import Numbers, groups
+from gpuprof.facts.host_clock import host_clock, launched_ns
+from gpuprof.facts.launches import LAUNCH_READS, launches
+from gpuprof.model.analysis import Analysis, of_files
+from gpuprof.model.derived import UNKNOWN
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema
+
+LAUNCH_LATENCY: Final = Schema(
+    "launch_latency",
+    "all activities of one kind whose launching call is known",
+    {
+        "activity_kind": Column(TEXT, "", "kernel, memcpy or memset.", required=True),
+        "device_id": Column(INT, "", "CUDA device ordinal; null where unknown."),
+        "calls": Column(INT, "1", "How many.", required=True),
+        "early_calls": Column(
+            INT,
+            "1",
+            "Those that start before their call: the clocks of host and device disagree, and "
+            "the latencies below are null.",
+            required=True,
+        ),
+        "mean_ns": Column(FLOAT, "ns", "From start of the call to start on the device, mean."),
+        "median_ns": Column(FLOAT, "ns", "Median; time spent queueing behind others included."),
+        "p95_ns": Column(FLOAT, "ns", "95 % waited no longer."),
+        "max_ns": Column(INT, "ns", "Longest."),
+    },
+)
+_KINDS: Final = {"kernels": "kernel", "memcpys": "memcpy", "memsets": "memset"}
+
+
+def launch_latency(profile: Profile) -> pa.Table:
+    """Measure the time from API call to start on the device.
+
+    Where several calls have the id of an activity, the earliest counts. Of a CUDA graph's
+    nodes, which share one call, each counts.
+
+    Args:
+        profile: Needs ``api_calls`` and ``kernels``.
+
+    Returns:
+        One row per kind and device, columns as in `LAUNCH_LATENCY`.
+    """
+    all_launches = launches(profile)
+    activities = all_launches.activities
+    places = np.arange(len(all_launches.order))
+    waited = all_launches.of(activities.start_ns) - launched_ns(profile, places)
+    agree = host_clock(profile).is_known
+    rows = []
+    for table, kind in _KINDS.items():
+        low, high = activities.tables.get(table, (0, 0))
+        of_kind = np.flatnonzero((all_launches.order >= low) & (all_launches.order < high))
+        device = activities.device[all_launches.order[of_kind]]
+        rows += [
+            {"activity_kind": kind, "device_id": _device_id(int(device[alike[0]]))}
+            | _figures(waited[of_kind[alike]], is_known=agree)
+            for alike in groups(device)
+        ]
+    rows.sort(key=lambda r: (r["activity_kind"], r["device_id"] is None, r["device_id"] or 0))
+    return LAUNCH_LATENCY.table(rows)
+
+
+def _device_id(device: int) -> int | None:
+    return None if device == UNKNOWN else device
+
+
+def _figures(waited_ns: Numbers, *, is_known: bool) -> dict[str, Any]:
+    early = int((waited_ns < 0).sum())
+    counts = {"calls": len(waited_ns), "early_calls": early}
+    if early and not is_known:
+        return counts
+    median, p95 = np.quantile(waited_ns, (0.5, 0.95)).tolist()
+    mean = float(waited_ns.mean())
+    times = {"mean_ns": mean, "median_ns": median, "p95_ns": p95, "max_ns": int(waited_ns.max())}
+    return counts | times
+
+
+ANALYSIS: Final = Analysis(
+    "Launch latency",
+    LAUNCH_LATENCY,
+    ("api_calls", "kernels"),
+    launch_latency,
+    LAUNCH_READS,
+    merge=of_files(
+        LAUNCH_LATENCY, launch_latency, ("activity_kind", "ascending"), ("device_id", "ascending")
+    ),
+)

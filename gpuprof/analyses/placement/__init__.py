@@ -1,1 +1,0 @@
-"""Where the parts of a model run, and what their places cost."""

@@ -1,0 +1,202 @@
+"""What each step would take if copies between devices cost less and nothing else changed.
+
+These are estimates, and no bounds: they take the copies' own time away and leave all waiting as
+it is. Where a late copy keeps another device waiting, a faster link wins more (NVLink in place of
+copies through the host won 3.5 % of a solver's steps, and this says 1.2 %); where kernels run
+slower beside copies, less.
+"""
+
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from gpuprof.facts.copies import transfer_times
+from gpuprof.facts.phases import PHASE_READS, PhaseSteps, steps_by_phase
+from gpuprof.facts.timeline import DeviceTimeline, timelines
+from gpuprof.model.analysis import Analysis
+from gpuprof.model.derived import HOST
+from gpuprof.model.intervals import Int64s, Intervals, covered_within, difference, together, union
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema, process_column
+from gpuprof.model.selection import Selection
+from gpuprof.model.stored import within
+
+PLACEMENT_ESTIMATE: Final = Schema(
+    "placement_estimate",
+    "one training step, or the whole recording where no steps are found",
+    {
+        "process_id": process_column("Process; null for the whole recording."),
+        "phase": Column(TEXT, "", "The phase whose step it is; null for the whole recording."),
+        "step": Column(INT, "1", "0 for the first; null for the whole recording."),
+        "source": Column(TEXT, "", "ranges, detected, or recording.", required=True),
+        "device_id": Column(
+            INT, "", "Device that waits longest for peer copies: the estimates are for its time."
+        ),
+        "measured_ns": Column(INT, "ns", "What the step took.", required=True),
+        "peer_busy_ns": Column(INT, "ns", "A peer copy runs on the device.", required=True),
+        "peer_exposed_ns": Column(
+            INT, "ns", "A peer copy runs, and no kernel or other transfer.", required=True
+        ),
+        "if_free_ns": Column(
+            INT,
+            "ns",
+            "If every peer copy took no time: measured_ns - peer_exposed_ns. Kernels, other "
+            "copies and idle time are assumed to stay as they are.",
+            required=True,
+            label="If copies took no time",
+        ),
+        "if_hidden_ns": Column(
+            INT,
+            "ns",
+            "If every peer copy ran behind kernels: the same, or peer_busy_ns where that is more.",
+            required=True,
+            label="If copies were hidden",
+        ),
+        "if_none_hidden_ns": Column(
+            INT,
+            "ns",
+            "If none ran behind anything: measured_ns + peer_busy_ns - peer_exposed_ns.",
+            required=True,
+            label="If no copy was hidden",
+        ),
+        "gain_if_free_share": Column(
+            FLOAT,
+            "1",
+            "peer_exposed_ns / measured_ns: what copies themselves cost, without waiting for them.",
+            label="Gain if no time",
+        ),
+    },
+)
+
+
+def placement_estimate(profile: Profile) -> pa.Table:
+    """Estimate what other placements, links or overlap of peer copies could win.
+
+    The estimates are for the device that waits longest for peer copies. They ignore waiting: idle
+    time that a late copy causes on any device is not counted as won, and kernels are assumed to
+    run no slower beside copies.
+
+    Args:
+        profile: Needs ``kernels`` and ``memcpys``.
+
+    Returns:
+        One row per step, columns as in `PLACEMENT_ESTIMATE`; one row for the whole recording
+        where no steps are found; no rows where no device did anything.
+    """
+    devices = timelines(profile.unrestricted)
+    if profile.selection.device_id is not None:
+        devices = tuple(
+            device for device in devices if device.device_id == profile.selection.device_id
+        )
+    peer = {device.device_id: _peer_copies(profile.unrestricted, device) for device in devices}
+    rows = [
+        row
+        for steps in steps_by_phase(profile)
+        for row in _step_rows(
+            steps, [d for d in devices if d.number in steps.phase.devices], peer, profile.selection
+        )
+    ]
+    if not rows:
+        rows = _whole_row(timelines(profile), peer)
+    rows.sort(key=lambda row: (row["step"] or 0, row["process_id"] or 0, row["device_id"] or 0))
+    return PLACEMENT_ESTIMATE.table(rows)
+
+
+def _peer_copies(profile: Profile, device: DeviceTimeline) -> tuple[Intervals, Intervals]:
+    """When peer copies run on a device, and when nothing else does that they could wait for."""
+    running: list[Intervals] = []
+    host_copies: list[Intervals] = []
+    for route, times in transfer_times(profile).items():
+        here = (
+            times.device_id == device.device_id
+            if route.path == "staged"
+            else np.full(len(times.start_ns), device.device_id in {route.src, route.dst})
+        )
+        instants = union(times.start_ns[here], times.end_ns[here])
+        (host_copies if HOST in {route.src, route.dst} else running).append(instants)
+    busy = together(running)
+    return busy, difference(difference(busy, device.kernels), together(host_copies))
+
+
+def _step_rows(
+    steps: PhaseSteps,
+    devices: list[DeviceTimeline],
+    peer: dict[int | None, tuple[Intervals, Intervals]],
+    selection: Selection,
+) -> list[dict[str, Any]]:
+    if not devices:
+        return []
+    start, end = steps.start_ns, steps.end_ns
+    figures = [
+        tuple(covered_within(covered, start, end) for covered in peer[device.device_id])
+        for device in devices
+    ]
+    longest = np.argmax(np.stack([exposed for _, exposed in figures]), axis=0)
+    is_shown = np.ones(len(start), bool)
+    if selection.windows is not None:
+        is_shown = within(selection.windows, start)
+    rows = []
+    for step in np.flatnonzero(is_shown).tolist():
+        device = int(longest[step])
+        busy, exposed = (int(column[step]) for column in figures[device])
+        rows.append(
+            _estimates(int(end[step] - start[step]), busy, exposed)
+            | {
+                "process_id": steps.phase.process_id,
+                "phase": steps.phase.name,
+                "step": int(steps.number[step]),
+                "source": steps.phase.source,
+                "device_id": devices[device].device_id,
+            }
+        )
+    return rows
+
+
+def _whole_row(
+    devices: tuple[DeviceTimeline, ...], peer: dict[int | None, tuple[Intervals, Intervals]]
+) -> list[dict[str, Any]]:
+    if not devices:
+        return []
+
+    def of_span(device: DeviceTimeline) -> tuple[int, int]:
+        busy, exposed = peer[device.device_id]
+        return _length(device.span, busy), _length(device.span, exposed)
+
+    device = max(devices, key=lambda timeline: of_span(timeline)[1])
+    return [
+        _estimates(device.span.length, *of_span(device))
+        | {
+            "process_id": None,
+            "phase": None,
+            "step": None,
+            "source": "recording",
+            "device_id": device.device_id,
+        }
+    ]
+
+
+def _length(windows: Intervals, covered: Intervals) -> int:
+    lengths_ns: Int64s = covered_within(covered, windows.start, windows.end)
+    return int(lengths_ns.sum())
+
+
+def _estimates(measured: int, busy: int, exposed: int) -> dict[str, Any]:
+    return {
+        "measured_ns": measured,
+        "peer_busy_ns": busy,
+        "peer_exposed_ns": exposed,
+        "if_free_ns": measured - exposed,
+        "if_hidden_ns": max(measured - exposed, busy),
+        "if_none_hidden_ns": measured + busy - exposed,
+        "gain_if_free_share": exposed / measured if measured else None,
+    }
+
+
+ANALYSIS: Final = Analysis(
+    "Estimates of what cheaper peer copies could win, waiting ignored",
+    PLACEMENT_ESTIMATE,
+    ("kernels", "memcpys"),
+    placement_estimate,
+    PHASE_READS,
+)

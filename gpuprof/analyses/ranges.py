@@ -1,0 +1,296 @@
+"""What each NVTX range or operation launched: kernels, transfers, and what of them was exposed."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from gpuprof.facts.calls import pieces
+from gpuprof.facts.groups import Numbers
+from gpuprof.facts.launches import (
+    ALL_THREADS,
+    Activities,
+    Launches,
+    activities,
+    launches,
+)
+from gpuprof.facts.nesting import merged_by_label
+from gpuprof.facts.nvtx import (
+    NO_RANGE,
+    RANGE_READS,
+    Ranges,
+    Spans,
+    by_pattern,
+    families,
+    innermost,
+    launches_within,
+    ranges_of,
+)
+from gpuprof.facts.timeline import COMPUTE, TRANSFER
+from gpuprof.model.analysis import Analysis, JobStates, Merge, State, summed
+from gpuprof.model.analysis import ordered as in_order
+from gpuprof.model.derived import UNKNOWN
+from gpuprof.model.intervals import Int64s, Intervals, covered_within, together, unions_by_key
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import INT, OPERATION, TEXT, Column, Schema
+from gpuprof.readers.common.compact_columns import narrowed
+
+RANGES: Final = Schema(
+    "ranges",
+    "all NVTX ranges, framework annotations or operations of one text but for numbers",
+    {
+        "text": Column(TEXT, "", "Message; * for numbers in which several differ.", required=True),
+        "domain": Column(TEXT, "", "Domain; empty for the default one.", required=True),
+        "range_kind": Column(TEXT, "", "push_pop, start_end, annotation or operation."),
+        "instances": Column(INT, "1", "How often it was entered.", required=True),
+        "active_instances": Column(
+            INT, "1", "Those that launched something, which alone nsys counts.", required=True
+        ),
+        "host_ns": Column(
+            INT, "ns", "Time in which one was open, summed over threads.", required=True
+        ),
+        "projected_ns": Column(
+            INT, "ns", "Sum of first start to last end of what each launched.", required=True
+        ),
+        "kernel_calls": Column(INT, "1", "Kernels launched in it, or in ranges within it."),
+        "kernel_ns": Column(INT, "ns", "Sum of their durations."),
+        "transfer_calls": Column(INT, "1", "Transfers launched in it; a staged one counts once."),
+        "transfer_ns": Column(INT, "ns", "Sum of their durations."),
+        "transfer_bytes": Column(INT, "B", "Bytes that they moved; unknown sizes count as 0."),
+        "peer_transfer_ns": Column(INT, "ns", "The part of transfer_ns between two devices."),
+        "exposed_transfer_ns": Column(
+            INT, "ns", "The part of transfer_ns while no kernel ran, on the end that waited longer."
+        ),
+        "self_kernel_ns": Column(
+            INT, "ns", "kernel_ns without that of ranges within it; null for start_end ranges."
+        ),
+        "self_transfer_ns": Column(
+            INT, "ns", "transfer_ns without that of ranges within it; null for start_end ranges."
+        ),
+    },
+)
+
+# What gives a figure of single activities, by their places.
+_Measure = Callable[[Numbers], Numbers]
+_EXCLUSIVE: Final = {"kernel_ns", "transfer_ns"}
+
+
+def ranges(profile: Profile) -> pa.Table:
+    """Attribute GPU work to the NVTX ranges in which it was launched.
+
+    A kernel or copy belongs to a range if the API call that launched it began while the range
+    was open on the same thread; for ``start_end`` ranges, on any thread of the process. It then
+    belongs to all ranges around that one too, so that rows of different texts must not be
+    added up; ``self_`` columns can be. Within a row each launch and each instant counts once:
+    ranges of one text within one another, as of recursion, are one but for ``instances``.
+    Operations of a framework lie within annotations and within one another: what ``self_``
+    columns give to one, they do not give to the annotation around it.
+
+    Ranges whose texts differ in numbers only are one row, as ``epoch *``, which ``--range`` takes.
+
+    This is the projection of ``nsys stats --report nvtx_gpu_proj_sum``, whose total is
+    ``projected_ns``; nsys adds up ranges of one text within one another.
+
+    Args:
+        profile: Needs ``nvtx_ranges``, ``api_calls``, ``kernels`` and ``memcpys``.
+
+    Returns:
+        One row per text, domain and kind, the longest projected time first; columns as in
+        `RANGES`. Ranges that launched nothing have 0; operations that launched
+        nothing are left out, since a framework runs many. Of a part of a recording, the ranges
+        that start in it or launched work of it.
+    """
+    # Ranges are read while launches are, and copies measured while launches are summed up.
+    profile.compute_ahead([ranges_of], is_first=True)
+    launched = launches(profile)
+    profile.compute_ahead([_exposed_of_copies], is_first=True)
+    named = by_pattern(ranges_of(profile))
+    totals: dict[str, Int64s] = {}
+    for family, ordered in families(named, launched):
+        for name, values in _totals(profile, _in_part(profile, family, ordered), ordered).items():
+            totals[name] = totals.get(name, 0) + values
+    rows = [
+        _row(label, {name: int(values[index]) for name, values in totals.items()})
+        for index, label in enumerate(named.labels)
+        if totals["active_instances" if label[2] == OPERATION else "instances"][index]
+    ]
+    rows.sort(key=lambda row: (-row["projected_ns"], -row["host_ns"], row["text"]))
+    return RANGES.table(rows)
+
+
+def _row(label: tuple[str, str, str], totals: Mapping[str, int]) -> dict[str, Any]:
+    text, domain, kind = label
+    exclusive = {name: None for name in totals if name.startswith("self_") and kind == "start_end"}
+    return {"text": text, "domain": domain, "range_kind": kind or None, **totals, **exclusive}
+
+
+def _in_part(profile: Profile, family: Ranges, ordered: Launches) -> Ranges:
+    """Of a part of a recording, the ranges that start in it or launched work of it."""
+    if profile.selection.windows is None:
+        return family
+    spans = launches_within(family, ordered)
+    is_in_part = spans.last > spans.first
+    for start, end in profile.selection.windows:
+        is_in_part |= (family.start_ns >= start) & (family.start_ns < end)
+    return family.take(np.flatnonzero(is_in_part))
+
+
+def _totals(profile: Profile, family: Ranges, ordered: Launches) -> dict[str, Int64s]:
+    """The figures of each label: of instances, and of what these hold, each launch once."""
+    spans = launches_within(family, ordered)
+    labels = len(family.labels)
+    totals = {
+        "instances": np.bincount(family.label, minlength=labels),
+        "active_instances": np.bincount(family.label[spans.last > spans.first], minlength=labels),
+    }
+    merged = merged_by_label(family)
+    spans = spans if merged is family else launches_within(merged, ordered)
+    totals["host_ns"] = _summed(merged.label, merged.end_ns - merged.start_ns, labels)
+    totals["projected_ns"] = _summed(merged.label, _projected_ns(spans, ordered), labels)
+    label = np.append(narrowed(family.label), np.int8(NO_RANGE))[_owners(family, ordered)]
+    work = ordered.activities
+    layer = ordered.of(work.layer)
+    for number, measured in _measures(profile, work).items():
+        is_chosen = layer == number
+        within = spans.among(is_chosen)
+        for name, values_at in measured.items():
+            before, exclusive = _sums(values_at, ordered.order, is_chosen, label, labels)
+            of_ranges = before[within.last] - before[within.first]
+            totals[name] = _summed(merged.label, of_ranges, labels)
+            if name in _EXCLUSIVE:
+                totals[f"self_{name}"] = exclusive
+            del before  # makes room for the next
+    return totals
+
+
+def _projected_ns(spans: Spans, ordered: Launches) -> Int64s:
+    """From the first start to the last end of what each range launched."""
+    first, last = spans.extent(ordered)
+    return last - first
+
+
+def _sums(
+    values_at: _Measure,
+    order: Numbers,
+    is_chosen: npt.NDArray[np.bool_],
+    label: Numbers,
+    labels: int,
+) -> tuple[Int64s, Int64s]:
+    """The sum of the values of the chosen launches before each one, and that of each label."""
+    before = np.zeros(np.count_nonzero(is_chosen) + 1, np.int64)
+    of_label, at = np.zeros(labels + 1, np.int64), 0
+    for rows in pieces(len(order)):
+        chosen = is_chosen[rows]
+        values = values_at(order[rows][chosen]).astype(np.int64, copy=False)
+        sums = before[at + 1 : at + 1 + len(values)]
+        np.cumsum(values, out=sums)
+        sums += before[at]
+        at += len(values)
+        np.add.at(of_label, label[rows][chosen].astype(np.intp), values)
+    return before, of_label[:-1]  # the last is of `NO_RANGE`
+
+
+def _owners(family: Ranges, ordered: Launches) -> Numbers:
+    """The innermost range of each launch; `NO_RANGE` for those of whole processes."""
+    if (family.thread == ALL_THREADS).all():
+        return np.full(len(ordered.order), NO_RANGE, np.int8)
+    return innermost(family, ordered)
+
+
+def _measures(profile: Profile, work: Activities) -> dict[int, dict[str, _Measure]]:
+    """What gives figures of single activities, by their layer."""
+    copies = work.copies
+
+    def duration_ns(places: Numbers) -> Numbers:
+        return work.end_ns[places] - work.start_ns[places]
+
+    return {
+        COMPUTE: {
+            "kernel_ns": duration_ns,
+            "kernel_calls": np.ones_like,
+        },
+        TRANSFER: {
+            "transfer_ns": duration_ns,
+            "transfer_calls": copies.counted.take,
+            "transfer_bytes": copies.bytes.take,
+            "peer_transfer_ns": lambda places: duration_ns(places) * copies.peer[places],
+            "exposed_transfer_ns": lambda places: _exposed_of_copies(profile)[places],
+        },
+    }
+
+
+def _summed(label: Numbers, values: Numbers, labels: int) -> Int64s:
+    """The sum of the values of each label."""
+    sums = np.zeros(labels, np.int64)
+    # Numbers of other types take ten times as long.
+    np.add.at(sums, label.astype(np.intp, copy=False), values.astype(np.int64, copy=False))
+    return sums
+
+
+def _exposed_of_copies(profile: Profile) -> Int64s:
+    return profile.once(_exposed_ns)
+
+
+def _exposed_ns(profile: Profile) -> Int64s:
+    """How long each copy ran while no kernel did, on the end where that is longer.
+
+    Copies that run at once each have their own time.
+    """
+    work = activities(profile)
+    number = len(work.copies)
+    ends = work.device[:number], work.copies.src, work.copies.dst
+    start, end = work.start_ns[:number], work.end_ns[:number]
+    longest = np.zeros(number, np.int64)
+    kernels = _kernels(profile)
+    devices = {device for end in ends for device in np.unique(end).tolist() if device >= 0}
+    for device in (*devices, UNKNOWN):
+        at = [device_id == device for device_id in ends]
+        # Of a copy that names no device, the kernels that name none may hide it.
+        is_here = (
+            at[0] & (ends[1] < 0) & (ends[2] < 0) if device == UNKNOWN else at[0] | at[1] | at[2]
+        )
+        here = np.flatnonzero(is_here)
+        busy = covered_within(together(kernels.get(device, [])), start[here], end[here])
+        longest[here] = np.maximum(longest[here], end[here] - start[here] - busy)
+    return longest
+
+
+def _kernels(profile: Profile) -> dict[int, list[Intervals]]:
+    """When kernels of the whole recording ran, by device, in several sets."""
+    work = activities(profile.unrestricted)
+    by_device: dict[int, list[Intervals]] = {}
+    for table in ("kernels", "graph_launches"):
+        low, high = work.tables.get(table, (0, 0))
+        start, end = work.start_ns[low:high], work.end_ns[low:high]
+        key = work.device[low:high].astype(np.int32) - UNKNOWN
+        for rows in pieces(high - low):
+            for place, busy in unions_by_key(start[rows], end[rows], key[rows]):
+                by_device.setdefault(place + UNKNOWN, []).append(busy)
+    return by_device
+
+
+_ALIKE: Final = ("text", "domain", "range_kind")
+RANGE_SUMS: Final = State(
+    RANGES,
+    ranges,
+    lambda rows: summed(rows, _ALIKE, [name for name in RANGES.columns if name not in _ALIKE]),
+)
+
+
+def _of_job(job: JobStates) -> pa.Table:
+    order = [(name, "descending") for name in ("projected_ns", "host_ns")]
+    return RANGES.conform(in_order(job.rows(RANGE_SUMS), [*order, ("text", "ascending")]))
+
+
+ANALYSIS: Final = Analysis(
+    "GPU work by NVTX range, annotation or operation",
+    RANGES,
+    ("nvtx_ranges", "api_calls", "kernels", "memcpys"),
+    ranges,
+    RANGE_READS,
+    merge=Merge(
+        (RANGE_SUMS,), _of_job, "Texts that differ in a number are joined within a file only."
+    ),
+)

@@ -1,0 +1,314 @@
+"""Which rank's own work makes the others wait: the steps of all devices side by side.
+
+Collectives end on all ranks together, so that the steps of all ranks take as long, whoever is
+late. What tells ranks apart is a step without its collectives, the device's *own time*. It is
+compared step by step.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from gpuprof.analyses.breakdown import ANALYSIS as BREAKDOWN_ANALYSIS
+from gpuprof.analyses.breakdown import MERGE as BREAKDOWN_MERGE
+from gpuprof.analyses.breakdown import breakdown
+from gpuprof.analyses.steps import ANALYSIS as STEPS_ANALYSIS
+from gpuprof.analyses.steps import MERGE as STEPS_MERGE
+from gpuprof.analyses.steps import steps
+from gpuprof.base.units import number_ranges, say_ns
+from gpuprof.facts.groups import groups
+from gpuprof.facts.hosts import DeviceNames, names_of, names_of_job
+from gpuprof.facts.slow_devices import Floats, beside_median, slow_steps
+from gpuprof.model.analysis import Analysis, JobStates, Merge, reads
+from gpuprof.model.derived import UNKNOWN
+from gpuprof.model.intervals import Int64s
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import FLAG, FLOAT, INT, TEXT, Column, Kind, Schema
+
+# The parts of a device's own time, and what people call them.
+_PARTS: Final = {
+    "compute_ns": "compute",
+    "exposed_transfer_ns": "exposed transfers",
+    "exposed_local_copy_ns": "exposed local copies",
+    "idle_ns": "idle",
+}
+_COLLECTIVES: Final = "exposed_communication_ns"
+_SAMPLES: Final = ("sample", "outlier")
+# A recording ends early that lacks so much of what those of most ranks hold.
+_EARLY: Final = 0.1
+
+RANKS: Final = Schema(
+    "ranks",
+    "one device in one phase of steps",
+    {
+        "phase": Column(
+            TEXT, "", "Name of the phase, as in phases; null for whole recordings without steps."
+        ),
+        "rank": Column(INT, "1", "Rank that uses the device, where known."),
+        "device_id": Column(INT, "", "CUDA device ordinal; null where unknown."),
+        "host": Column(TEXT, "", "Host of the device, where those of several hosts are known."),
+        "steps": Column(
+            INT,
+            "1",
+            "Steps that it and other devices recorded whole; 1 for whole recordings.",
+            required=True,
+        ),
+        "step_ns": Column(INT, "ns", "Length of a step in the median.", required=True),
+        "own_ns": Column(
+            INT,
+            "ns",
+            "Step without exposed collectives, in the median.",
+            required=True,
+            label="Without collectives",
+        ),
+        "own_ratio": Column(
+            FLOAT,
+            "1",
+            "Own time / median over the devices in the same step, in the median over the steps;"
+            " null where that is 0.",
+            kind=Kind.RATIO,
+            label="Ratio to median",
+        ),
+        "slowest_share": Column(
+            FLOAT, "1", "Share of the steps in which its own time is the longest.", required=True
+        ),
+        "is_slow": Column(
+            FLAG,
+            "",
+            "Whether it is slow in an eighth of the steps or more, one after another: in most of"
+            " them its own time is longer than on the others, by more than chance, and in the"
+            " median it is an outlier (modified z-score above 3.5, and 1 % above the median, 10 %"
+            " of fewer than five devices). Null for fewer than three devices.",
+        ),
+        "slow_from_step": Column(
+            INT, "", "The first step in which it is slow, as in steps; null for the first of all."
+        ),
+        "slow_to_step": Column(
+            INT, "", "The last step in which it is slow; null where it is to the end."
+        ),
+        "slow_ratio": Column(
+            FLOAT,
+            "1",
+            "Own time / median over the other devices, in the median over the steps in which it is"
+            " slow.",
+            kind=Kind.RATIO,
+        ),
+        "longer_part": Column(
+            TEXT,
+            "",
+            "Part of its own time that exceeds the median over the devices by most, in the steps in"
+            " which it is slow, else in all: compute, exposed transfers, exposed local copies or"
+            " idle; null where none does.",
+        ),
+        "longer_ns": Column(
+            INT, "ns", "How much longer that part of a step takes; null where none does."
+        ),
+        "exposed_communication_ns": Column(INT, "ns", "Exposed collectives, in the median."),
+        "compute_ns": Column(INT, "ns", "Compute, in the median."),
+        "exposed_transfer_ns": Column(INT, "ns", "Exposed transfers, in the median."),
+        "exposed_local_copy_ns": Column(INT, "ns", "Exposed local copies, in the median."),
+        "idle_ns": Column(INT, "ns", "Idle time, in the median."),
+    },
+)
+
+
+class _Phase(NamedTuple):
+    """The steps of a phase that several devices recorded whole.
+
+    Args:
+        name: The phase; None for whole recordings.
+        device: Its devices, `UNKNOWN` for one of unknown ordinal.
+        number: Its steps, as in `steps`.
+        times_ns: Own time, and the columns of `steps`, each of a row per device and a column per
+            step; NaN where a device did not record a step.
+    """
+
+    name: str | None
+    device: Int64s
+    number: Int64s
+    times_ns: Mapping[str, Floats]
+
+
+def ranks(profile: Profile) -> pa.Table:
+    """Set the steps of the devices of each phase side by side.
+
+    Args:
+        profile: Needs ``kernels`` and ``memcpys``: the recordings of all ranks, read together.
+
+    Returns:
+        One row per phase and device, the phase of most time first and in it the device with the
+        longest own time, columns as in `RANKS`. Where no phase has steps of two devices, whole
+        recordings are set side by side; no rows for a single device.
+    """
+    return _table(profile.once(steps), profile.once(breakdown), names_of(profile))
+
+
+def ranks_of_job(job: JobStates) -> pa.Table:
+    """As `ranks`, of a job."""
+    return _table(STEPS_MERGE.answer(job), BREAKDOWN_MERGE.answer(job), names_of_job(job))
+
+
+def _table(step_rows: pa.Table, breakdown_rows: pa.Table, names: DeviceNames) -> pa.Table:
+    phases = [*_phases(step_rows, names)] or [*_recordings(breakdown_rows)]
+    phases.sort(key=lambda phase: -float(np.nansum(phase.times_ns["span_ns"])))
+    return RANKS.table([row for phase in phases for row in _rows(phase, names)])
+
+
+def early_ends(profile: Profile) -> list[str]:
+    """A note on ranks of a job whose recordings end before those of the others."""
+    return _early_ends(profile.once(steps), names_of(profile)) if profile.parts else []
+
+
+def early_ends_of_job(job: JobStates) -> list[str]:
+    """As `early_ends`, of a job."""
+    return _early_ends(job.rows(STEPS_MERGE.states[0]), names_of_job(job))
+
+
+def _early_ends(step_rows: pa.Table, names: DeviceNames) -> list[str]:
+    device, start = _integers(step_rows, "device_id"), _integers(step_rows, "start_ns")
+    end = start + _integers(step_rows, "span_ns")
+    last: dict[int, int] = {}
+    for number, end_ns in zip(device.tolist(), end.tolist(), strict=True):
+        rank = names.ranks.get(number)
+        if rank is not None:
+            last[rank] = max(last.get(rank, end_ns), end_ns)
+    usual_ns = int(np.median([*last.values()])) if last else 0
+    lacking_ns = {rank: usual_ns - end_ns for rank, end_ns in last.items()}
+    least_ns = _EARLY * (usual_ns - int(start.min(initial=usual_ns)))
+    early = sorted(rank for rank, ns in lacking_ns.items() if ns > least_ns)
+    if not early:
+        return []
+    words = "recording of rank {} ends" if len(early) == 1 else "recordings of ranks {} end"
+    note = (
+        f"The {words.format(number_ranges(early))} before those of the others, by up to"
+        f" {say_ns(max(lacking_ns.values()))}: what is said of later steps is of the other ranks."
+    )
+    return [note]
+
+
+def by_phase(table: pa.Table) -> dict[str | None, list[dict[str, Any]]]:
+    """The rows of `RANKS` by their phase, in the order of the table."""
+    phases: dict[str | None, list[dict[str, Any]]] = {}
+    for row in table.to_pylist():
+        phases.setdefault(row["phase"], []).append(row)
+    return phases
+
+
+def _phases(table: pa.Table, names: DeviceNames) -> Iterator[_Phase]:
+    """The phases of several devices."""
+    phase = np.array(table["phase"].to_pylist(), object)
+    status = np.array(table["status"].to_pylist(), object)
+    is_sample = np.isin(status, _SAMPLES)
+    # Where steps of a phase go on at another length, as with a rank that has become slow, the first
+    # ones are no warm-up.
+    is_sample |= (status == "warm_up") & (_integers(table, "phase_number") > 1)
+    device, step, columns = _integers(table, "device_id"), _numbers(table, names), _times(table)
+    for name in dict.fromkeys(phase[is_sample]):
+        rows = np.flatnonzero(is_sample & (phase == name))
+        devices, row = np.unique(device[rows], return_inverse=True)
+        numbers, column = np.unique(step[rows], return_inverse=True)
+        # Of processes that share a device the last is taken.
+        place = np.full((len(devices), len(numbers)), -1)
+        place[row, column] = rows
+        # A step that one device alone recorded has nothing beside it.
+        is_shared = (place >= 0).sum(axis=0) > 1
+        place = place[:, is_shared]
+        has_any = (place >= 0).any(axis=1)
+        place = place[has_any]
+        if place.size:
+            times: dict[str, Floats] = {
+                key: np.where(place >= 0, values[place], np.nan) for key, values in columns.items()
+            }
+            yield _Phase(name, devices[has_any], numbers[is_shared], times)
+
+
+def _numbers(table: pa.Table, names: DeviceNames) -> Int64s:
+    """The numbers of steps, which go on where a rank has another file, of later steps."""
+    device, number = _integers(table, "device_id"), _integers(table, "step").copy()
+    start = _integers(table, "start_ns")
+    end = start + _integers(table, "span_ns")
+    rank = np.array([names.ranks.get(key, UNKNOWN) for key in device.tolist()], np.int64)
+    for of_rank in groups(rank, np.where(rank == UNKNOWN, device, 0)):
+        rows = of_rank[np.argsort(start[of_rank], kind="stable")]
+        ended = np.maximum.accumulate(end[rows])[:-1]
+        begins_anew = (np.diff(number[rows]) < 0) & (start[rows[1:]] >= ended)
+        number[rows[1:]] += np.cumsum(np.where(begins_anew, number[rows[:-1]] + 1, 0))
+    return number
+
+
+def _recordings(table: pa.Table) -> Iterator[_Phase]:
+    """Whole recordings of several devices as one step."""
+    device = _integers(table, "device_id")
+    if len(device) > 1:
+        times = {key: values[:, np.newaxis].astype(float) for key, values in _times(table).items()}
+        yield _Phase(None, device, np.zeros(1, np.int64), times)
+
+
+def _times(table: pa.Table) -> dict[str, Int64s]:
+    """Span, own time and its parts, in ns."""
+    columns = {name: _integers(table, name) for name in ("span_ns", _COLLECTIVES, *_PARTS)}
+    return columns | {"own_ns": columns["span_ns"] - columns[_COLLECTIVES]}
+
+
+def _integers(table: pa.Table, name: str) -> Int64s:
+    values: Int64s = table[name].combine_chunks().fill_null(UNKNOWN).to_numpy()
+    return values
+
+
+def _rows(phase: _Phase, names: DeviceNames) -> list[dict[str, Any]]:
+    """The rows of one phase, the longest own time first."""
+    times, own_ns = phase.times_ns, phase.times_ns["own_ns"]
+    medians = {name: np.nanmedian(values, axis=1) for name, values in times.items()}
+    ratio = beside_median(own_ns)
+    excess = {part: times[part] - np.nanmedian(times[part], axis=0) for part in _PARTS}
+    longest = np.bincount(np.nanargmax(own_ns, axis=0), minlength=len(phase.device))
+    steps, slow = (~np.isnan(own_ns)).sum(axis=1), slow_steps(own_ns)
+    rows = []
+    for place in np.argsort(-medians["own_ns"], kind="stable").tolist():
+        device, stretch = int(phase.device[place]), (slow or {}).get(place)
+        looked_at = slice(None) if stretch is None else stretch
+        longer_ns = {part: int(np.nanmedian(excess[part][place, looked_at])) for part in _PARTS}
+        part = max(longer_ns, key=lambda part: longer_ns[part])
+        row = {name: int(values[place]) for name, values in medians.items()} | {
+            "phase": phase.name,
+            "rank": names.ranks.get(device),
+            "host": names.hosts.get(device),
+            "device_id": None if device == UNKNOWN else device,
+            "steps": int(steps[place]),
+            "step_ns": int(medians["span_ns"][place]),
+            "own_ratio": _median(ratio[place]),
+            "slowest_share": longest[place] / steps[place],
+            "is_slow": None if slow is None else stretch is not None,
+            "longer_part": _PARTS[part] if longer_ns[part] > 0 else None,
+            "longer_ns": longer_ns[part] if longer_ns[part] > 0 else None,
+        }
+        if stretch is not None:
+            others_ns = np.nanmedian(np.delete(own_ns[:, stretch], place, axis=0), axis=0)
+            row["slow_ratio"] = _median(own_ns[place, stretch] / others_ns)
+            if not np.isnan(own_ns[place, : stretch.start]).all():
+                row["slow_from_step"] = int(phase.number[stretch.start])
+            if not np.isnan(own_ns[place, stretch.stop :]).all():
+                row["slow_to_step"] = int(phase.number[stretch.stop - 1])
+        rows.append(row)
+    return rows
+
+
+def _median(values: Floats) -> float | None:
+    """The median of those that are known; None for none."""
+    known = values[~np.isnan(values)]
+    return float(np.median(known)) if len(known) else None
+
+
+MERGE: Final = Merge(
+    (*STEPS_MERGE.states, *BREAKDOWN_MERGE.states), ranks_of_job, STEPS_MERGE.accuracy
+)
+ANALYSIS: Final = Analysis(
+    "Ranks side by side",
+    RANKS,
+    ("kernels", "memcpys"),
+    ranks,
+    reads(STEPS_ANALYSIS.reads, BREAKDOWN_ANALYSIS.reads, devices="device_id rank"),
+    merge=MERGE,
+)

@@ -1,0 +1,204 @@
+"""What each device of a job did in equal slices of the time of all of them.
+
+Slices are a power of two of ns long and begin at multiples of it, counted from 1970: so slices of
+files whose recordings are of any length add up to those of the job, without a rest.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from gpuprof.facts.collective_parts import PARTS_READS, collective_parts
+from gpuprof.facts.hosts import DeviceNames, names_of, names_of_job
+from gpuprof.facts.job_collectives import (
+    COLLECTIVE_CALLS,
+    DEVICE_KERNELS,
+    collective_record_of_job,
+)
+from gpuprof.facts.rank_matching import ClockOffset, are_apart
+from gpuprof.facts.timeline import (
+    COMMUNICATION,
+    COMPUTE,
+    LOCAL_COPY,
+    TIMELINE_READS,
+    TRANSFER,
+    DeviceTimeline,
+    timelines,
+)
+from gpuprof.model.analysis import Analysis, JobStates, Merge, State, ordered, reads, summed
+from gpuprof.model.intervals import Int64s, covered_within
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import INT, TEXT, Column, Schema
+
+# Of a device; twice as many as are shown, so that clocks can be set right by half a slice.
+_MOST_OF_DEVICE: Final = 800
+_MOST: Final = 400
+_TIMES: Final = ("recorded_ns", "compute_ns", "communication_ns", "copies_ns")
+
+_OF_SLICE: Final = {
+    "recorded_ns": Column(
+        INT, "ns", "Part of it from the device's first activity to its last.", required=True
+    ),
+    "compute_ns": Column(INT, "ns", "A compute kernel runs.", required=True),
+    "communication_ns": Column(
+        INT, "ns", "A communication kernel runs, and no compute kernel.", required=True
+    ),
+    "copies_ns": Column(INT, "ns", "A copy or memset runs, and no kernel.", required=True),
+}
+RANKS_OVER_TIME: Final = Schema(
+    "ranks_over_time",
+    "one device in one slice of the time of all devices; only where it was recorded",
+    {
+        "rank": Column(INT, "1", "Rank that uses the device, where known."),
+        "device_id": Column(INT, "", "CUDA device ordinal.", required=True),
+        "host": Column(TEXT, "", "Host of the device, where those of several hosts are known."),
+        "start_ns": Column(INT, "ns", "Start, since the recording's origin.", required=True),
+        "end_ns": Column(INT, "ns", "Its end.", required=True),
+        **_OF_SLICE,
+        "idle_ns": Column(INT, "ns", "The rest of recorded_ns: nothing runs.", required=True),
+    },
+)
+_SLICES: Final = Schema(
+    "slices_of_devices",
+    "one device in one slice of its time",
+    {
+        "device_id": Column(INT, "", "CUDA device ordinal.", required=True),
+        "epoch_ns": Column(INT, "ns", "When the recording's clock began; null where unknown."),
+        "exponent": Column(INT, "1", "The slice is 2 ** exponent ns long.", required=True),
+        "slice": Column(INT, "1", "Its number since epoch_ns is 0, in 1970.", required=True),
+        **_OF_SLICE,
+    },
+)
+
+
+def ranks_over_time(profile: Profile) -> pa.Table:
+    """Cut the time of all devices into up to 400 slices.
+
+    Clocks that are apart are set right as `clock_offsets` does, to half a slice.
+
+    Args:
+        profile: Needs ``kernels`` and ``memcpys``: the recordings of all ranks, read together.
+
+    Returns:
+        One row per device and slice, columns as in `RANKS_OVER_TIME`. Devices whose number is
+        unknown are left out, as those of several files could not be told apart.
+    """
+    return _table(_slices(profile), collective_parts(profile).offsets, names_of(profile))
+
+
+def _of_job(job: JobStates) -> pa.Table:
+    offsets = job.once(collective_record_of_job).parts.offsets
+    return _table(job.rows(SLICES_OF_DEVICES), offsets, names_of_job(job))
+
+
+def _slices(profile: Profile) -> pa.Table:
+    """As `_SLICES`: up to 800 rows per device."""
+    lines = [line for line in timelines(profile) if len(line.span) and line.device_id is not None]
+    tables = [_slices_of(line, profile.origin.epoch_ns) for line in lines]
+    return _SLICES.conform(pa.concat_tables(tables)) if tables else _SLICES.empty()
+
+
+def _slices_of(line: DeviceTimeline, epoch_ns: int | None) -> pa.Table:
+    since_ns = epoch_ns or 0
+    first_ns, last_ns = (since_ns + int(end) for end in (line.span.start[0], line.span.end[-1] - 1))
+    exponent = _exponent(first_ns, last_ns, _MOST_OF_DEVICE)
+    numbers = np.arange(first_ns >> exponent, (last_ns >> exponent) + 2)
+    borders = (numbers << exponent) - since_ns
+    start, end, exposed = borders[:-1], borders[1:], line.exposed
+    copies = [covered_within(exposed[layer], start, end) for layer in (TRANSFER, LOCAL_COPY)]
+    columns: dict[str, Any] = {
+        "exponent": np.full(len(start), exponent),
+        "slice": numbers[:-1],
+        "recorded_ns": covered_within(line.span, start, end),
+        "compute_ns": covered_within(exposed[COMPUTE], start, end),
+        "communication_ns": covered_within(exposed[COMMUNICATION], start, end),
+        "copies_ns": np.add(*copies),
+    }
+    table = pa.table({name: pa.array(values, pa.int64()) for name, values in columns.items()})
+    for name, value in (("device_id", line.device_id), ("epoch_ns", epoch_ns)):
+        table = table.append_column(name, pa.array([value] * len(start), pa.int64()))
+    return table
+
+
+def _exponent(first: int, last: int, most: int) -> int:
+    """The least power of two of numbers that make a slice, so that there are no more than most."""
+    exponent = max(((last - first) // most).bit_length() - 1, 0)
+    while (last >> exponent) - (first >> exponent) >= most:
+        exponent += 1
+    return exponent
+
+
+SLICES_OF_DEVICES: Final = State(_SLICES, _slices)
+
+
+def _table(rows: pa.Table, offsets: Iterable[ClockOffset], names: DeviceNames) -> pa.Table:
+    if not rows.num_rows:
+        return RANKS_OVER_TIME.empty()
+    device = rows["device_id"].to_numpy()
+    number, exponent = _on_one_clock(rows)
+    for offset in offsets:
+        if are_apart(offset):
+            number[device == offset.device] -= _rounded(offset.offset_ns, exponent)
+    coarser = _exponent(int(number.min()), int(number.max()), _MOST)
+    number >>= coarser
+    times = rows.select(_TIMES)
+    keys = pa.table({"device": device, "slice": number})
+    for name in _TIMES:
+        keys = keys.append_column(name, times[name])
+    sums = ordered(
+        summed(keys, ("device", "slice"), _TIMES),
+        [("device", "ascending"), ("slice", "ascending")],
+    )
+    return _rows(sums, exponent + coarser, _origin_ns(rows), names)
+
+
+def _on_one_clock(rows: pa.Table) -> tuple[Int64s, int]:
+    """The number of each slice, as of the longest slices, and their exponent."""
+    number, exponents = (
+        rows[name].combine_chunks().to_numpy().astype(np.int64) for name in ("slice", "exponent")
+    )
+    if rows["epoch_ns"].null_count:
+        # Then all files begin at 0.
+        number -= rows["epoch_ns"].combine_chunks().fill_null(0).to_numpy() >> exponents
+    exponent = int(exponents.max())
+    return number >> (exponent - exponents), exponent
+
+
+def _origin_ns(rows: pa.Table) -> int:
+    """When the clock of the first file began; 0 where not all files know that of theirs."""
+    epochs = rows["epoch_ns"]
+    return 0 if epochs.null_count else min(epochs.to_pylist())
+
+
+def _rounded(offset_ns: int, exponent: int) -> int:
+    """The nearest number of slices."""
+    return (offset_ns + (1 << exponent >> 1)) >> exponent
+
+
+def _rows(sums: pa.Table, exponent: int, origin_ns: int, names: DeviceNames) -> pa.Table:
+    device = sums["device"].to_pylist()
+    start = (sums["slice"].to_numpy() << exponent) - origin_ns
+    recorded, *parts = (sums[name].to_numpy() for name in _TIMES)
+    columns: dict[str, Any] = {
+        "rank": pa.array([*map(names.ranks.get, device)], pa.int64()),
+        "device_id": sums["device"],
+        "host": pa.array([*map(names.hosts.get, device)], pa.string()),
+        "start_ns": start,
+        "end_ns": start + (1 << exponent),
+        **{name: sums[name] for name in _TIMES},
+        "idle_ns": recorded - np.sum(parts, axis=0),
+    }
+    table = pa.table(columns)
+    return RANKS_OVER_TIME.conform(table.filter(pa.array(recorded > 0)))
+
+
+ANALYSIS: Final = Analysis(
+    "Ranks over time",
+    RANKS_OVER_TIME,
+    ("kernels", "memcpys"),
+    ranks_over_time,
+    reads(TIMELINE_READS, PARTS_READS, devices="device_id rank"),
+    merge=Merge((SLICES_OF_DEVICES, COLLECTIVE_CALLS, DEVICE_KERNELS), _of_job),
+)

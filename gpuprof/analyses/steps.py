@@ -1,0 +1,185 @@
+"""What each device's time went to in every training step."""
+
+from bisect import bisect_right
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from gpuprof.analyses.breakdown import BREAKDOWN, LAYER_NAMES
+from gpuprof.facts.phases import (
+    CUT,
+    PHASE_READS,
+    SAMPLE,
+    WARM_UP,
+    PhaseSteps,
+    phases,
+    steps_in_part,
+)
+from gpuprof.facts.step_windows import StepWindows
+from gpuprof.facts.timeline import TIMELINE_READS, DeviceTimeline, timelines
+from gpuprof.model.analysis import Analysis, of_files, reads
+from gpuprof.model.derived import UNKNOWN
+from gpuprof.model.intervals import Int64s, covered_within
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import INT, TEXT, Column, Schema, instant_column, process_column
+
+_PARTS: Final = (
+    "compute_ns",
+    "exposed_communication_ns",
+    "exposed_transfer_ns",
+    "exposed_local_copy_ns",
+)
+_STATUS: Final = {SAMPLE: "sample", WARM_UP: "warm_up", CUT: "cut"}
+INFERRED: Final = (
+    "Steps that no range marks are inferred from the kernels of each file, not from those of the"
+    " busiest device of all."
+)
+STEPS: Final = Schema(
+    "steps",
+    "one training step on one device",
+    {
+        "process_id": process_column("Process; null where steps were detected by device."),
+        "step": Column(INT, "1", "0 for the first that was recorded.", required=True),
+        "device_id": Column(INT, "", "CUDA device ordinal; null where unknown."),
+        "source": Column(
+            TEXT, "", "ranges, or detected: a pattern of kernels that repeats.", required=True
+        ),
+        "text": Column(
+            TEXT, "", "Text of the ranges with # for digits, or the kernel that opens a step."
+        ),
+        "phase": Column(TEXT, "", "Name of its phase, as in the table phases.", required=True),
+        "phase_number": Column(
+            INT,
+            "1",
+            "1 for the first phase of that name in its process, 2 for the next one.",
+            required=True,
+        ),
+        "status": Column(
+            TEXT,
+            "",
+            "sample: the figures of its phase are medians of these; outlier: a sample far longer "
+            "than most; warm_up, set aside; cut off by the recording's ends; other: not alike, or "
+            "with the pause before the next phase.",
+            required=True,
+        ),
+        "start_ns": instant_column("Start of the step on the devices.", required=True),
+        "span_ns": Column(INT, "ns", "Its length, idle time included.", required=True),
+        **{name: BREAKDOWN.columns[name] for name in (*_PARTS, "idle_ns")},
+        **{
+            name: BREAKDOWN.columns[name]
+            for state in ("busy", "hidden")
+            for name in (f"{state}_{layer}_ns" for layer in LAYER_NAMES.values())
+        },
+    },
+)
+
+
+def steps(profile: Profile) -> pa.Table:
+    """Split every step's time on each device, as `breakdown` does for the whole recording.
+
+    A step runs from the first activity that its range launched to the first of the next step
+    where their ranges follow one another closely, else to the last that it launched. Where no
+    range names steps, a pattern of kernels that repeats is taken for them, and said to be: those
+    of several devices at once are the steps of the busiest.
+
+    Args:
+        profile: Needs ``kernels`` and ``memcpys``; ``nvtx_ranges`` and ``api_calls`` for steps
+            that are named.
+
+    Returns:
+        One row per step and device, columns as in `STEPS`, which add up to ``span_ns`` as in
+        `BREAKDOWN`; no rows where no steps are found. Of a part of a recording, the steps that
+        start in it.
+    """
+    by_device = {timeline.device_id: timeline for timeline in timelines(profile.unrestricted)}
+    starts = _phase_starts(profile.unrestricted)
+    rows = [
+        row
+        for series in steps_in_part(profile)
+        for number in series.phase.devices
+        if profile.selection.device_id in {None, device := None if number == UNKNOWN else number}
+        for row in _rows(series, by_device[device], starts)
+    ]
+    rows.sort(key=lambda row: (row["start_ns"], row["process_id"] or 0, row["device_id"] or 0))
+    return STEPS.table(rows)
+
+
+def _phase_starts(recording: Profile) -> Mapping[tuple[int | None, str], list[int]]:
+    """When the phases of each process and name begin, in ns and in their order."""
+    starts: dict[tuple[int | None, str], list[int]] = {}
+    for phase in phases(recording):
+        starts.setdefault((phase.process_id, phase.name), []).append(phase.span[0])
+    return {key: sorted(of_name) for key, of_name in starts.items()}
+
+
+def in_part(series: StepWindows, profile: Profile) -> Int64s:
+    """Indices of the steps that start in the part of the recording that is looked at."""
+    windows = profile.selection.windows
+    if windows is None:
+        return np.arange(len(series.start_ns))
+    chosen = np.zeros(len(series.start_ns), bool)
+    for start, end in windows:
+        chosen |= (series.start_ns >= start) & (series.start_ns < end)
+    return np.flatnonzero(chosen)
+
+
+def _rows(
+    series: PhaseSteps,
+    device: DeviceTimeline,
+    phase_starts: Mapping[tuple[int | None, str], list[int]],
+) -> list[dict[str, Any]]:
+    start, end = series.start_ns, series.end_ns
+    phase = series.phase
+    earlier = phase_starts[phase.process_id, phase.name]
+    parts = {
+        name: covered_within(layer, start, end).tolist()
+        for name, layer in zip(_PARTS, device.exposed, strict=True)
+    }
+    busy = {
+        layer_name: covered_within(device.busy[layer], start, end).tolist()
+        for layer, layer_name in LAYER_NAMES.items()
+    }
+    of_series = {
+        "process_id": phase.process_id,
+        "device_id": device.device_id,
+        "source": phase.source,
+        "text": series.text,
+        "phase": phase.name,
+        # Of a part of a recording, a phase may begin later than it does there.
+        "phase_number": bisect_right(earlier, phase.span[0]),
+    }
+    status = [_STATUS.get(code, "other") for code in series.status.tolist()]
+    for place in series.outliers.tolist():
+        status[place] = "outlier"
+    rows = []
+    for place, step in enumerate(series.number.tolist()):
+        split = {name: values[place] for name, values in parts.items()}
+        span = int(end[place] - start[place])
+        times = {"step": step, "start_ns": int(start[place]), "span_ns": span}
+        for layer_name, values in busy.items():
+            times[f"busy_{layer_name}_ns"] = values[place]
+            times[f"hidden_{layer_name}_ns"] = values[place] - split[f"exposed_{layer_name}_ns"]
+        idle = {"status": status[place], "idle_ns": span - sum(split.values())}
+        rows.append(of_series | times | split | idle)
+    return rows
+
+
+MERGE: Final = of_files(
+    STEPS,
+    steps,
+    ("start_ns", "ascending"),
+    ("process_id", "ascending"),
+    ("device_id", "ascending"),
+    accuracy=INFERRED,
+)
+STEPS_OF_FILE: Final = MERGE.states[0]
+ANALYSIS: Final = Analysis(
+    "Time of each training step",
+    STEPS,
+    ("kernels", "memcpys"),
+    steps,
+    reads(PHASE_READS, TIMELINE_READS),
+    merge=MERGE,
+)

@@ -1,0 +1,199 @@
+"""Which tensors a TensorFlow program copies between devices, and which operations make it so."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any, Final
+
+import pyarrow as pa
+
+from gpuprof.facts.model_parts import Names
+from gpuprof.model.analysis import Analysis, reads
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import FLAG, FLOAT, INT, TEXT, Column, Kind, Schema
+
+TENSOR_TRANSFERS: Final = Schema(
+    "tensor_transfers",
+    "one tensor that is copied from one TensorFlow device to another",
+    {
+        "src_device": Column(TEXT, "", "Such as CPU:0.", required=True),
+        "dst_device": Column(TEXT, "", "Such as CPU:1.", required=True),
+        "src_operation": Column(TEXT, "", "Operation that makes it."),
+        "dst_operation": Column(TEXT, "", "Operation that takes it; the first of several."),
+        "name_scope": Column(TEXT, "", "Part of the model, as the tower of placement."),
+        "is_gradient": Column(FLAG, "", "The forward pass alone would not make this copy."),
+        "function": Column(TEXT, "", "tf.function it is part of; null for eager copies."),
+        "calls": Column(INT, "1", "How often, in the executions seen.", required=True),
+        "calls_per_step": Column(
+            FLOAT, "1", "Per training step; null outside of steps.", kind=Kind.MEAN
+        ),
+        "bytes_per_call": Column(INT, "B", "Size; null where unknown."),
+        "bytes_per_step": Column(FLOAT, "B", "Per training step; null where size unknown."),
+    },
+)
+PER_STEP: Final = Schema(
+    "tensor_transfers_per_step",
+    "the training step of a TensorFlow program",
+    {
+        "steps": Column(
+            INT,
+            "1",
+            "Executions that were seen whole; those of the only function if none trains.",
+            required=True,
+        ),
+        "copies_per_step": Column(
+            FLOAT,
+            "1",
+            "Copies between devices; null where collective operations move data, too.",
+            kind=Kind.MEAN,
+        ),
+        "bytes_per_step": Column(FLOAT, "B", "Bytes of these copies; null if one is unknown."),
+        "gradient_bytes_per_step": Column(
+            FLOAT, "B", "Bytes that only gradients need; null if unknown."
+        ),
+        "unknown_copies_per_step": Column(
+            FLOAT, "1", "Copies of unknown size; null if copies are not counted.", kind=Kind.MEAN
+        ),
+    },
+)
+
+_COLLECTIVES: Final = ("Collective", "Nccl")
+
+Row = dict[str, Any]
+
+
+def tensor_transfers(profile: Profile) -> pa.Table:
+    """Each tensor's copies, those that move most bytes in a step first.
+
+    Control edges carry no data and are left out.
+
+    Args:
+        profile: Needs ``tensor_copies`` and ``functions``.
+
+    Returns:
+        Columns as in `TENSOR_TRANSFERS`. No rows if nothing crossed devices.
+    """
+    steps = step_executions(profile)
+    names = profile.once(names_of)
+    rows = [
+        _transfer(row, steps.get(row["function"]), names[row["function"]])
+        for row in _copies(profile)
+    ]
+    return TENSOR_TRANSFERS.table(sorted(rows, key=_cost))
+
+
+def per_step(profile: Profile) -> pa.Table:
+    """What one training step copies between devices.
+
+    Args:
+        profile: Needs ``tensor_copies`` and ``functions``; ``operations`` tell collective ones,
+            whose bytes no recording has.
+
+    Returns:
+        One row, columns as in `PER_STEP`; no row if no step was seen whole.
+    """
+    steps = step_executions(profile)
+    count = sum(steps.values())
+    if not count:
+        return PER_STEP.empty()
+    if _has_collectives(profile, steps):
+        return PER_STEP.table([{"steps": count}])
+    rows = [row for row in _copies(profile) if row["function"] in steps]
+    gradients = [row for row in rows if row["is_gradient"] is not False]
+    unknown = sum(row["calls"] for row in rows if row["bytes"] is None)
+    return PER_STEP.table(
+        [
+            {
+                "steps": count,
+                "copies_per_step": sum(row["calls"] for row in rows) / count,
+                "bytes_per_step": _bytes_per_step(rows, count),
+                "gradient_bytes_per_step": _bytes_per_step(gradients, count),
+                "unknown_copies_per_step": unknown / count,
+            }
+        ]
+    )
+
+
+def step_executions(profile: Profile) -> dict[str, int]:
+    """Executions of each function that is a training step, or of the only one where none is."""
+    rows = profile.table("functions").to_pylist()
+    steps = [row for row in rows if row["is_step"]] or (rows if len(rows) == 1 else [])
+    return {row["function"]: row["executions"] for row in steps}
+
+
+def copied_in_every_step(profile: Profile) -> list[tuple[Row, int]]:
+    """The tensors that each training step copies, with how often its function ran."""
+    runs = {
+        row["function"]: row["executions"]
+        for row in profile.table("functions").to_pylist()
+        if row["is_step"]
+    }
+    return [
+        (row, number)
+        for row in _copies(profile)
+        if (number := runs.get(row["function"], 0)) and row["calls"] >= number
+    ]
+
+
+def _has_collectives(profile: Profile, steps: Iterable[str]) -> bool:
+    if not profile.has("operations"):
+        return False
+    rows = profile.table("operations").to_pylist()
+    return any(
+        (row["operation_type"] or "").startswith(_COLLECTIVES)
+        for row in rows
+        if row["function"] in steps
+    )
+
+
+def _copies(profile: Profile) -> list[Row]:
+    return [row for row in profile.table("tensor_copies").to_pylist() if not row["is_control"]]
+
+
+def _bytes_per_step(rows: list[Row], steps: int) -> float | None:
+    sizes = [row["bytes"] for row in rows]
+    return None if None in sizes else sum(sizes) / steps
+
+
+def _transfer(row: Row, steps: int | None, names: Names) -> Row:
+    is_known = steps and row["bytes"] is not None
+    towers = (names.tower(row[end] or "") for end in ("src_operation", "dst_operation"))
+    return {name: row[name] for name in row if name in TENSOR_TRANSFERS.columns} | {
+        "name_scope": next(filter(None, towers), None),
+        "calls_per_step": row["calls"] / steps if steps else None,
+        "bytes_per_step": row["bytes"] / steps if is_known else None,
+    }
+
+
+def _cost(row: Row) -> tuple[float, int, str]:
+    return -(row["bytes_per_step"] or 0.0), -row["calls"], row["src_operation"] or ""
+
+
+def names_of(profile: Profile) -> defaultdict[str | None, Names]:
+    """The parts of the model that a function's operation names tell, by function."""
+    operations, inputs = (_by_function(profile, t) for t in ("operations", "operation_inputs"))
+    names: defaultdict[str | None, Names] = defaultdict(lambda: Names(()))
+    names.update({f: Names(rows, inputs.get(f, ())) for f, rows in operations.items()})
+    return names
+
+
+def _by_function(profile: Profile, table: str) -> dict[str, list[Row]]:
+    by_function: dict[str, list[Row]] = defaultdict(list)
+    for row in profile.table(table).to_pylist() if profile.has(table) else ():
+        by_function[row["function"]].append(row)
+    return by_function
+
+
+ANALYSIS: Final = Analysis(
+    "Tensors copied between devices",
+    TENSOR_TRANSFERS,
+    ("tensor_copies", "functions"),
+    tensor_transfers,
+    reads(),
+)
+PER_STEP_ANALYSIS: Final = Analysis(
+    "Copies between devices per training step",
+    PER_STEP,
+    ("tensor_copies", "functions"),
+    per_step,
+    reads(),
+)

@@ -1,1 +1,0 @@
-"""What the time of devices and host goes to."""

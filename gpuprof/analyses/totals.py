@@ -1,0 +1,310 @@
+"""Totals of kernels, transfers by kind, local copies, memsets and API calls.
+
+The totals are sums over all devices: they measure the work of each kind, not how long it
+took on the clock (see `breakdown` for that). Shares are recomputed from times.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from gpuprof.analyses.activity_summary import (
+    SUM_READS,
+    SUM_STATES,
+    TABLES,
+    activity_sums,
+    sums_of_job,
+)
+from gpuprof.base import cuda
+from gpuprof.base.units import NS_PER_S
+from gpuprof.facts.by_number import UNNAMED
+from gpuprof.facts.copies import COPY_READS
+from gpuprof.facts.copy_rows import copy_rows, copy_words
+from gpuprof.facts.excerpts import GPU_KINDS, Row, Section, sections
+from gpuprof.facts.groups import groups
+from gpuprof.facts.transfer_rows import sums_of
+from gpuprof.model import derived
+from gpuprof.model.analysis import Analysis, JobStates, Merge, State, reads, summed
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema
+
+TOTALS: Final = Schema(
+    "totals",
+    "one group of GPU activities, or the API calls; summed over devices",
+    {
+        "activity_group": Column(
+            TEXT,
+            "",
+            "kernels, communication_kernels, transfers, peer_transfers, local_copies, "
+            "unknown_copies, memsets, gpu_activities (all of these), api_calls, or a kind of "
+            "copy: HtoD, DtoH, PtoP, PtoP_staged (through the host), DtoD_peer (between two "
+            "devices), UVM_HtoD, DtoD, ...",
+            required=True,
+        ),
+        "part_of": Column(TEXT, "", "Group whose total includes this one; null for none."),
+        "calls": Column(INT, "1", "How often; a staged copy counts once."),
+        "total_ns": Column(INT, "ns", "Sum of durations; null where rows may be missing."),
+        "mean_ns": Column(FLOAT, "ns", "total_ns / calls; null where nothing happened."),
+        "bytes": Column(INT, "B", "Bytes of copies and memsets; null where unknown."),
+        "bytes_per_s": Column(FLOAT, "B/s", "bytes / total_ns of copies."),
+        "share": Column(
+            FLOAT, "1", "Share of all GPU activities' time, or of what it is implied to be."
+        ),
+        "listed_ns": Column(INT, "ns", "Sum of the rows that the recording lists."),
+        "implied_ns": Column(
+            INT, "ns", "What the printed shares imply for an excerpt; null for whole tables."
+        ),
+    },
+)
+
+
+@dataclass(frozen=True)
+class _Sum:
+    """Calls, time and bytes of some activities; None where unknown."""
+
+    calls: int | None = 0
+    total_ns: int | None = 0
+    bytes: int | None = 0
+
+    @classmethod
+    def of(cls, rows: Iterable[Row]) -> "_Sum":
+        rows = list(rows)
+        return cls(
+            *(_known_sum(row[name] for row in rows) for name in ("calls", "total_ns", "bytes"))
+        )
+
+
+def _known_sum(values: Iterable[int | None]) -> int | None:
+    """The sum, or None where any of the values is unknown."""
+    values = list(values)
+    return None if None in values else sum(value for value in values if value is not None)
+
+
+def totals(profile: Profile) -> pa.Table:
+    """Sum up the activities by group.
+
+    Args:
+        profile: Needs a summary, or one of the trace tables.
+
+    Returns:
+        One row per group, columns as in `TOTALS`. A group that provably did not happen has 0
+        calls and 0 ns; one that an excerpt does not list, or that was not recorded, has null.
+    """
+    rows = profile.once(activity_sums).to_pylist()
+    copies = _by_movement(_copy_sums(profile)) if profile.has("memcpys") else _listed_copies(rows)
+    return _table(_Coverage(profile, rows), rows, copies)
+
+
+def totals_of_job(job: JobStates) -> pa.Table:
+    """The same of a job whose files were read one by one."""
+    rows = sums_of_job(job)
+    copies = _by_movement(job.rows(COPY_SUMS)) if job.has("memcpys") else _listed_copies(rows)
+    return _table(_Coverage(job, rows), rows, copies)
+
+
+def _table(coverage: "_Coverage", rows: Sequence[Row], copies: Mapping[str, "_Sum"]) -> pa.Table:
+    groups = [
+        *_kernel_groups(rows, coverage),
+        *_transfer_groups(copies, coverage),
+        *_local_groups(copies, coverage),
+        _group(
+            "memsets",
+            "gpu_activities",
+            _of_kind(rows, "memset"),
+            is_known=coverage.lists("memset", "memset"),
+        ),
+    ]
+    everything = _everything(groups, coverage)
+    all_ns = everything["total_ns"] or everything["implied_ns"]
+    for group in (*groups, everything):
+        group["share"] = ratio(group["total_ns"], all_ns)
+    api = _group("api_calls", None, _of_kind(rows, "api"), is_known=coverage.is_whole("api"))
+    api |= {"bytes": None, "implied_ns": coverage.implied_ns(("api",))}
+    return TOTALS.table([*groups, everything, api])
+
+
+class _Coverage:
+    """Which kinds of activity the recording lists whole."""
+
+    def __init__(self, profile: Profile | JobStates, rows: Sequence[Row]) -> None:
+        traced = {"kernels": "kernel", "memcpys": "memcpy", "memsets": "memset", "api_calls": "api"}
+        # True where all files of a job recorded the table, false where only some did.
+        self._traced = {k: profile.all_have(t) for t, k in traced.items() if profile.has(t)}
+        self._sections = sections(rows)
+        self._listed = {(row["run_id"], row["activity_kind"], row["name"]) for row in rows}
+
+    def _of(self, kind: str) -> list[Section]:
+        return [section for section in self._sections if kind in section.kinds]
+
+    def is_whole(self, kind: str) -> bool:
+        """Whether what is not listed did not happen."""
+        sections = self._of(kind)
+        return self._traced.get(kind, bool(sections) and all(s.is_whole for s in sections))
+
+    def lists(self, kind: str, name: str) -> bool:
+        """Whether the time of one name is known: 0 where all else is listed."""
+        sections = self._of(kind)
+        everywhere = all((s.run_id, kind, name) in self._listed for s in sections)
+        is_whole = self.is_whole(kind)
+        return is_whole or (kind not in self._traced and bool(sections) and everywhere)
+
+    def implied_ns(self, kinds: tuple[str, ...]) -> int | None:
+        """Total that the printed shares imply where rows are missing; None where none are."""
+        if all(self.is_whole(kind) for kind in kinds) or not all(self._of(k) for k in kinds):
+            return None
+        used = [section for section in self._sections if set(section.kinds) & set(kinds)]
+        return _known_sum(s.listed_ns if s.is_whole else s.implied_ns for s in used)
+
+
+def _of_kind(rows: Sequence[Row], kind: str) -> _Sum:
+    return _Sum.of(row for row in rows if row["activity_kind"] == kind)
+
+
+def _listed_copies(rows: Sequence[Row]) -> dict[str, _Sum]:
+    """Sums by kind of copy."""
+    names = dict.fromkeys(row["name"] for row in rows if row["activity_kind"] == "memcpy")
+    listed = {
+        n: [r for r in rows if (r["activity_kind"], r["name"]) == ("memcpy", n)] for n in names
+    }
+    return {name: _Sum.of(of_name) for name, of_name in listed.items()}
+
+
+def _by_movement(sums: pa.Table) -> dict[str, _Sum]:
+    rows = sorted(sums.to_pylist(), key=lambda row: (-row["total_ns"], row["name"]))
+    return {row["name"]: _Sum.of([row]) for row in rows}
+
+
+def _copy_sums(profile: Profile) -> pa.Table:
+    if not profile.has("memcpys"):
+        return COPY_SUMS.schema.empty()
+    copies, kinds = copy_rows(profile), copy_words(profile).kind
+    rows: dict[str, list[Row]] = {}
+    for alike in groups(copies.kind, copies.is_staged, copies.is_peer):
+        first = alike[0]
+        kind = kinds[copies.kind[first]]
+        movement = derived.movement(
+            kind or UNNAMED,
+            is_staged=copies.is_staged[first] == 1,
+            is_peer=copies.is_peer[first] == 1,
+        )
+        sums = sums_of(copies, alike)
+        rows.setdefault(movement, []).append(sums._asdict())
+    table = [{"name": name, **vars(_Sum.of(alike))} for name, alike in rows.items()]
+    return COPY_SUMS.schema.table(table)
+
+
+COPY_SUMS: Final = State(
+    Schema(
+        "copy_sums",
+        "all copies of one kind, staged and device copies to peers apart",
+        {
+            "name": Column(TEXT, "", "Kind of copy, as in totals.", required=True),
+            **{name: TOTALS.columns[name] for name in ("calls", "total_ns", "bytes")},
+        },
+    ),
+    _copy_sums,
+    lambda rows: summed(rows, ["name"], ["calls", "total_ns", "bytes"]),
+)
+
+
+def _kernel_groups(rows: Sequence[Row], coverage: _Coverage) -> list[Row]:
+    kernels = [row for row in rows if row["activity_kind"] == "kernel"]
+    talking = [row for row in kernels if cuda.is_communication(row["name"])]
+    is_known = coverage.is_whole("kernel")
+    parts = (("kernels", "gpu_activities", kernels), ("communication_kernels", "kernels", talking))
+    return [
+        _group(name, part_of, _Sum.of(chosen), is_known=is_known) | {"bytes": None}
+        for name, part_of, chosen in parts
+    ]
+
+
+def _transfer_groups(copies: Mapping[str, _Sum], coverage: _Coverage) -> list[Row]:
+    host = dict.fromkeys(("HtoD", "DtoH", *(n for n in copies if n in cuda.HOST_MEMCPY_KINDS)))
+    peer = [name for name in copies if name in derived.PEER_MOVEMENTS]
+    is_known = coverage.is_whole("memcpy")
+    # An excerpt that lists PtoP tells all of it: one row holds all its calls.
+    peer_known = coverage.lists("memcpy", "PtoP")
+    return [
+        _joined("transfers", "gpu_activities", copies, (*host, *peer), is_known=is_known),
+        *(
+            _joined(n, "transfers", copies, (n,), is_known=coverage.lists("memcpy", n))
+            for n in host
+        ),
+        _joined("peer_transfers", "transfers", copies, peer, is_known=peer_known),
+        *(
+            _joined(n, "peer_transfers", copies, (n,), is_known=is_known or peer_known)
+            for n in peer
+        ),
+    ]
+
+
+def _local_groups(copies: Mapping[str, _Sum], coverage: _Coverage) -> list[Row]:
+    local = [name for name in copies if name in cuda.LOCAL_MEMCPY_KINDS]
+    unknown = copies.keys() - set(local) - derived.TRANSFER_MOVEMENTS
+    is_known = coverage.is_whole("memcpy")
+    groups = [
+        _joined("local_copies", "gpu_activities", copies, local, is_known=is_known),
+        *(
+            _joined(n, "local_copies", copies, (n,), is_known=coverage.lists("memcpy", n))
+            for n in local
+        ),
+    ]
+    # Kinds of copy that no table of CUDA names are kept and shown, never dropped.
+    of_unknown = _joined(
+        "unknown_copies", "gpu_activities", copies, sorted(unknown), is_known=is_known
+    )
+    return [*groups, of_unknown] if unknown else groups
+
+
+def _joined(
+    name: str, part_of: str, copies: Mapping[str, _Sum], kinds: Iterable[str], *, is_known: bool
+) -> Row:
+    parts = [copies[kind] for kind in kinds if kind in copies]
+    return _group(name, part_of, _Sum.of([vars(part) for part in parts]), is_known=is_known)
+
+
+def _group(name: str, part_of: str | None, sums: _Sum, *, is_known: bool) -> Row:
+    listed = sums.total_ns if is_known or sums.calls else None
+    row: Row = {"activity_group": name, "part_of": part_of, "listed_ns": listed}
+    if not is_known:
+        return row | dict.fromkeys(("calls", "total_ns", "mean_ns", "bytes", "implied_ns"))
+    per_ns = ratio(sums.bytes, sums.total_ns)
+    return row | {
+        "calls": sums.calls,
+        "total_ns": sums.total_ns,
+        "mean_ns": ratio(sums.total_ns, sums.calls),
+        "bytes": sums.bytes,
+        "bytes_per_s": None if per_ns is None else per_ns * NS_PER_S,
+        "implied_ns": None,
+    }
+
+
+def _everything(groups: list[Row], coverage: _Coverage) -> Row:
+    parts = [group for group in groups if group["part_of"] == "gpu_activities"]
+    is_known = all(coverage.is_whole(kind) for kind in GPU_KINDS)
+    sums = _Sum(*(_known_sum(part[name] for part in parts) for name in ("calls", "total_ns")))
+    everything = _group("gpu_activities", None, sums, is_known=is_known)
+    return everything | {
+        "bytes": None,
+        "bytes_per_s": None,
+        "listed_ns": sum(part["listed_ns"] or 0 for part in parts),
+        "implied_ns": coverage.implied_ns(GPU_KINDS),
+    }
+
+
+def ratio(part: float | None, total: float | None) -> float | None:
+    """A part of a total; None where either is unknown, or the total is 0."""
+    return part / total if part is not None and total else None
+
+
+ANALYSIS: Final = Analysis(
+    "Totals",
+    TOTALS,
+    (),
+    totals,
+    reads(SUM_READS, COPY_READS),
+    needs_any_of=TABLES,
+    merge=Merge((*SUM_STATES, COPY_SUMS), totals_of_job),
+)

@@ -1,1 +1,0 @@
-"""Sums by name and by kind, as profilers print them."""

@@ -1,0 +1,225 @@
+"""Transfers by kind, memory kind, direction and path: how many, how long, how fast."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from gpuprof.base.units import NS_PER_S
+from gpuprof.facts.by_number import names_by_number
+from gpuprof.facts.calls import NOT_FOUND, pair_places, sorted_pairs
+from gpuprof.facts.copies import COPY_READS
+from gpuprof.facts.copy_rows import copy_words
+from gpuprof.facts.groups import Numbers, groups
+from gpuprof.facts.histograms import (
+    HISTOGRAM,
+    MOST_VALUES,
+    ROUNDING,
+    combined,
+    histogram_table,
+    histograms,
+)
+from gpuprof.facts.transfer_rows import (
+    DIRECTIONS,
+    PATHS,
+    TransferRows,
+    sums_of,
+    transfer_rows,
+)
+from gpuprof.model.analysis import Analysis, JobStates, Merge, State, ordered, reads, summed
+from gpuprof.model.derived import UNKNOWN
+from gpuprof.model.intervals import Int64s
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema
+
+TRANSFERS: Final = Schema(
+    "transfers",
+    "all transfers of one kind, between two kinds of memory, by one path",
+    {
+        "memcpy_kind": Column(
+            TEXT, "", "HtoD, DtoH, PtoP (including staged ones), UVM_HtoD, ...", required=True
+        ),
+        "direction": Column(
+            TEXT, "", "host to device, device to host or device to device.", required=True
+        ),
+        "path": Column(TEXT, "", "direct, staged through the host, or uvm.", required=True),
+        "src_memory_kind": Column(TEXT, "", "pageable, pinned, device, managed, ..."),
+        "dst_memory_kind": Column(TEXT, "", "pageable, pinned, device, managed, ..."),
+        "calls": Column(INT, "1", "How often; a staged copy counts once.", required=True),
+        "total_ns": Column(INT, "ns", "Sum of durations; of staged copies, both halves."),
+        "mean_ns": Column(FLOAT, "ns", "total_ns / calls."),
+        "median_ns": Column(FLOAT, "ns", "Median duration."),
+        "p95_ns": Column(FLOAT, "ns", "95 % took no longer (interpolated)."),
+        "max_ns": Column(INT, "ns", "Longest."),
+        "bytes": Column(INT, "B", "Bytes moved; null where unknown of one."),
+        "bytes_per_s": Column(FLOAT, "B/s", "bytes / total_ns; null where either is unknown or 0."),
+        "pageable_async_calls": Column(
+            INT,
+            "1",
+            "Of pageable memory by an ...Async call, which waits for them all the same; null "
+            "where no API calls were recorded.",
+        ),
+    },
+)
+
+TRANSFER_READS: Final = reads(COPY_READS, api_calls="process_id correlation_id name_id")
+_PAGEABLE: Final = "pageable"
+_ASYNC: Final = "Async"
+
+
+def transfers(profile: Profile) -> pa.Table:
+    """Sum up the transfers, the costliest kind first.
+
+    A transfer moves data between the memories of two devices, the host being one; copies
+    within one device are not among them. Rates are of all bytes over all time, which is not
+    the mean of rates.
+
+    Args:
+        profile: Needs ``memcpys``; ``api_calls`` tell the asynchronous calls.
+
+    Returns:
+        One row per kind, memory kinds and path, columns as in `TRANSFERS`; no rows where
+        nothing was transferred.
+    """
+    copies = transfer_rows(profile)
+    is_async = _is_async(profile, copies) if profile.has("api_calls") else None
+    rows = []
+    for words, alike in _by_kind(profile):
+        duration_ns = copies.duration_ns[alike]
+        sums = sums_of(copies, alike)
+        median_ns, p95_ns = np.quantile(duration_ns, [0.5, 0.95]).tolist()
+        rows.append({
+            **dict(zip(_KEYS, words, strict=True)),
+            **sums._asdict(),
+            "mean_ns": sums.total_ns / sums.calls if sums.calls else None,
+            "median_ns": median_ns,
+            "p95_ns": p95_ns,
+            "max_ns": int(duration_ns.max()),
+            "pageable_async_calls": None if is_async is None else int(is_async[alike].sum()),
+        })  # fmt: skip
+    return TRANSFERS.table(sorted(rows, key=_costliest_first))
+
+
+def _by_kind(profile: Profile) -> Iterator[tuple[tuple[str | None, ...], Int64s]]:
+    """What `_KEYS` are for the transfers of each kind, and their indices."""
+    copies, words = transfer_rows(profile), copy_words(profile)
+    columns = (
+        (copies.kind, words.kind),
+        (copies.direction, DIRECTIONS),
+        (copies.path, PATHS),
+        (copies.src_memory, words.src_memory),
+        (copies.dst_memory, words.dst_memory),
+    )
+    for alike in groups(*(numbers for numbers, _ in columns)):
+        yield tuple(of[numbers[alike[0]]] for numbers, of in columns), alike
+
+
+def _costliest_first(row: Mapping[str, Any]) -> tuple[object, ...]:
+    """By these columns in ascending order; unknown words come last."""
+    return -row["total_ns"], *((row[name] is None, row[name] or "") for name in _ORDER)
+
+
+def _is_async(profile: Profile, copies: TransferRows) -> npt.NDArray[np.bool_]:
+    """Whether each copy is of pageable memory, by a call that says that it does not wait."""
+    words = copy_words(profile)
+    is_async = np.zeros(len(copies.kind), bool)
+    memory = (copies.src_memory, words.src_memory), (copies.dst_memory, words.dst_memory)
+    for column, of in memory:
+        is_async |= np.array([word == _PAGEABLE for word in of])[column]
+    is_async &= copies.correlation != UNKNOWN
+    rows = np.flatnonzero(is_async)
+    if not len(rows):  # millions of calls need not be read
+        return is_async
+    process, correlation = copies.process[rows], copies.correlation[rows]
+    pairs = sorted_pairs(process, correlation)
+    is_called = np.zeros(pairs.shape[1] + 1, bool)
+    for of_calls in _async_calls(profile):
+        is_called[pair_places(pairs, *of_calls)] = True
+    is_called[NOT_FOUND] = False
+    is_async[rows] = is_called[pair_places(pairs, process, correlation)]
+    return is_async
+
+
+def _async_calls(profile: Profile) -> Iterator[tuple[Numbers, Numbers]]:
+    """Process and correlation id of the calls that say that they do not wait, in pieces."""
+    is_async = names_by_number(profile, "api_calls").values(lambda name: _ASYNC in name, 0)
+    columns = ("process_id", "correlation_id", "name_id")
+    for process, number, name_id in profile.integers("api_calls", *columns):
+        rows = np.flatnonzero(is_async.of(name_id))
+        yield process[rows], number[rows]
+
+
+_KEYS: Final = ("memcpy_kind", "direction", "path", "src_memory_kind", "dst_memory_kind")
+_SUMS: Final = ("calls", "total_ns", "bytes")
+
+
+def _sums_of(table: pa.Table) -> pa.Table:
+    with_calls = table.filter(table["pageable_async_calls"].is_valid())
+    async_calls = summed(with_calls, _KEYS, ["pageable_async_calls"])
+    sums = summed(table, _KEYS, _SUMS, most=["max_ns"])
+    # Files without API calls say nothing of them; of the others the calls add up.
+    return _SUMS_SCHEMA.conform(_joined(sums, async_calls))
+
+
+def _joined(sums: pa.Table, async_calls: pa.Table) -> pa.Table:
+    calls = {tuple(row[key] for key in _KEYS): row for row in async_calls.to_pylist()}
+    values = [
+        calls.get(tuple(row[key] for key in _KEYS), {}).get("pageable_async_calls")
+        for row in sums.to_pylist()
+    ]
+    return sums.append_column("pageable_async_calls", pa.array(values, pa.int64()))
+
+
+_SUMS_SCHEMA: Final = Schema(
+    "transfer_sums",
+    TRANSFERS.row,
+    {name: TRANSFERS.columns[name] for name in (*_KEYS, *_SUMS, "max_ns", "pageable_async_calls")},
+)
+TRANSFER_SUMS: Final = State(
+    _SUMS_SCHEMA,
+    lambda profile: _SUMS_SCHEMA.conform(profile.once(transfers)),
+    _sums_of,
+)
+TRANSFER_DURATIONS: Final = State(
+    Schema(
+        "transfer_durations",
+        "one duration of transfers of one kind",
+        {name: TRANSFERS.columns[name] for name in _KEYS} | HISTOGRAM,
+    ),
+    lambda profile: histogram_table(
+        _KEYS,
+        ((words, transfer_rows(profile).duration_ns[alike]) for words, alike in _by_kind(profile)),
+    ),
+    lambda rows: combined(rows, _KEYS),
+)
+
+
+def _of_job(job: JobStates) -> pa.Table:
+    durations = dict(histograms(job.rows(TRANSFER_DURATIONS), _KEYS))
+    rows = job.rows(TRANSFER_SUMS).to_pylist()
+    for row in rows:
+        calls, total_ns, size = (row[name] for name in _SUMS)
+        of_row = durations[tuple(row[key] for key in _KEYS)]
+        row["mean_ns"] = total_ns / calls if calls else None
+        row["median_ns"], row["p95_ns"] = of_row.quantile(0.5), of_row.quantile(0.95)
+        row["bytes_per_s"] = size * NS_PER_S / total_ns if size is not None and total_ns else None
+    order = [("total_ns", "descending")] + [(n, "ascending") for n in _ORDER]
+    return ordered(TRANSFERS.table(rows), order)
+
+
+_ORDER: Final = ("memcpy_kind", "src_memory_kind", "dst_memory_kind", "path", "direction")
+ANALYSIS: Final = Analysis(
+    "Transfers by kind",
+    TRANSFERS,
+    ("memcpys",),
+    transfers,
+    TRANSFER_READS,
+    merge=Merge(
+        (TRANSFER_SUMS, TRANSFER_DURATIONS),
+        _of_job,
+        f"median_ns and p95_ns are exact for up to {MOST_VALUES:,} different durations of a row,"
+        f" else good to {ROUNDING}.",
+    ),
+)

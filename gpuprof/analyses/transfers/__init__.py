@@ -1,1 +1,0 @@
-"""What moving data costs: by kind, pair of devices, size, link and tensor."""

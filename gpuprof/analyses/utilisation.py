@@ -1,0 +1,138 @@
+"""How much of its span each device runs kernels, and why it does not run more."""
+
+from dataclasses import replace
+from typing import Any, Final
+
+import pyarrow as pa
+
+from gpuprof.facts.host_activity import HOST_READS, host_calls
+from gpuprof.facts.host_clock import host_clock
+from gpuprof.facts.timeline import (
+    LOCAL_COPY,
+    TIMELINE_READS,
+    TRANSFER,
+    DeviceTimeline,
+    timelines,
+)
+from gpuprof.model.analysis import Analysis, of_files, reads
+from gpuprof.model.intervals import Intervals, difference, intersection
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import FLAG, FLOAT, INT, TEXT, Column, Schema
+
+# Below this, a second device is likely to idle as much: use one better first.
+ENOUGH: Final = 0.9
+
+UTILISATION: Final = Schema(
+    "utilisation",
+    "one device that did any work",
+    {
+        "device_id": Column(INT, "", "CUDA device ordinal; null where none was recorded."),
+        "span_ns": Column(INT, "ns", "First start to last end.", required=True),
+        "kernel_ns": Column(INT, "ns", "At least one kernel runs.", required=True),
+        "kernel_share": Column(FLOAT, "1", "kernel_ns / span_ns."),
+        "is_enough": Column(
+            FLAG, "", "Whether that is at least 90 %; below, use one device better first."
+        ),
+        "biggest_reason": Column(
+            TEXT,
+            "",
+            "Where most of the other time goes: exposed transfers, exposed local copies, "
+            "synchronisation, launching, input or other host work, or idle (of unknown cause).",
+        ),
+        "biggest_reason_ns": Column(INT, "ns", "That time; null where it is enough."),
+        "exposed_transfer_ns": Column(INT, "ns", "A transfer runs, and no kernel."),
+        "exposed_local_copy_ns": Column(INT, "ns", "A local copy or memset runs, nothing else."),
+        "idle_waiting_ns": Column(
+            INT, "ns", "The device idles while a thread waits in a synchronising call."
+        ),
+        "idle_launching_ns": Column(
+            INT, "ns", "The device idles while threads are in other API calls only."
+        ),
+        "idle_host_ns": Column(
+            INT, "ns", "The device idles while no thread is in an API call: input, Python, ..."
+        ),
+    },
+)
+
+
+def utilisation(profile: Profile) -> pa.Table:
+    """Measure the share of time at which a device runs at least one kernel.
+
+    Idle time is split by what the host's threads did: waiting in a call that synchronises,
+    inside other calls (launching), or in none. Threads of all processes count, so that with
+    several processes the causes are a hint.
+
+    Args:
+        profile: Needs ``kernels`` and ``memcpys``; ``api_calls`` tell the causes of idle time.
+
+    Returns:
+        One row per device that did any work, columns as in `UTILISATION`; the split of idle
+        time is null without API calls, or with calls on a clock that disagrees.
+    """
+    host = _host(profile)
+    return UTILISATION.table([_row(timeline, host) for timeline in timelines(profile)])
+
+
+def _host(profile: Profile) -> tuple[Intervals, Intervals] | None:
+    recording = profile.unrestricted
+    if not recording.has("api_calls") or not (clock := host_clock(recording)).is_known:
+        return None
+    calls = host_calls(recording)
+    start, end = (clock.on_devices(ns, calls.process) for ns in (calls.start_ns, calls.end_ns))
+    calls = replace(calls, start_ns=start, end_ns=end)
+    return calls.waiting, calls.any
+
+
+def _row(device: DeviceTimeline, host: tuple[Intervals, Intervals] | None) -> dict[str, Any]:
+    span, kernels = device.span.length, device.kernels.length
+    row: dict[str, Any] = {
+        "device_id": device.device_id,
+        "span_ns": span,
+        "kernel_ns": kernels,
+        "exposed_transfer_ns": device.exposed[TRANSFER].length,
+        "exposed_local_copy_ns": device.exposed[LOCAL_COPY].length,
+    }
+    reasons = {
+        "exposed transfers": row["exposed_transfer_ns"],
+        "exposed local copies": row["exposed_local_copy_ns"],
+    }
+    idle = device.idle
+    if host is None:
+        reasons["idle"] = idle.length
+    else:
+        row |= _idle(idle, *host)
+        reasons["synchronisation"] = row["idle_waiting_ns"]
+        reasons["launching"] = row["idle_launching_ns"]
+        reasons["input or other host work"] = row["idle_host_ns"]
+    if span:
+        row["kernel_share"] = kernels / span
+        row["is_enough"] = kernels >= ENOUGH * span
+        if not row["is_enough"]:
+            row["biggest_reason"] = max(reasons, key=lambda reason: reasons[reason])
+            row["biggest_reason_ns"] = reasons[row["biggest_reason"]]
+    return row
+
+
+def _idle(idle: Intervals, waiting: Intervals, calling: Intervals) -> dict[str, int]:
+    waits = intersection(idle, waiting).length
+    calls = intersection(difference(idle, waiting), calling).length
+    return {
+        "idle_waiting_ns": waits,
+        "idle_launching_ns": calls,
+        "idle_host_ns": idle.length - waits - calls,
+    }
+
+
+ANALYSIS: Final = Analysis(
+    "Utilisation",
+    UTILISATION,
+    ("kernels", "memcpys"),
+    utilisation,
+    reads(TIMELINE_READS, HOST_READS),
+    merge=of_files(
+        UTILISATION,
+        utilisation,
+        ("device_id", "ascending"),
+        accuracy="Idle time is split by what the device's own process did, not by all processes.",
+    ),
+)

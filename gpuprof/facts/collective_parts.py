@@ -1,0 +1,407 @@
+"""What of each communication kernel moved data, and what waited for the last rank to arrive.
+
+A kernel of a collective runs from when its rank arrives until all data has moved. Of one call, the
+shortest kernel is that of the last rank: it waited for none, so that it tells the transfer. All
+others waited for so long as they lasted longer. With one rank alone the calls of one message are
+compared, those at the same place of each step where their durations repeat: what one lasts longer
+than the shortest tenth of them can be waiting. Waiting that is the same in every call stays unseen.
+Where some ranks of a call are not known, its shortest kernel may have waited for one of these.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuprof.facts.communication import (
+    COMMUNICATION_READS,
+    CommunicationKernels,
+    communication_kernels,
+)
+from gpuprof.facts.groups import Numbers, groups, numbered
+from gpuprof.facts.rank_matching import (
+    NO_CALL,
+    Channel,
+    ClockOffset,
+    Clocks,
+    Communicator,
+    by_known_ranks,
+    clock_offsets,
+    clock_shifts,
+    ended_together,
+    matched,
+)
+from gpuprof.facts.timeline import TIMELINE_READS
+from gpuprof.model.analysis import reads
+from gpuprof.model.derived import UNKNOWN
+from gpuprof.model.intervals import Int64s, Intervals, union
+from gpuprof.model.profile import Profile
+
+PARTS_READS: Final = reads(TIMELINE_READS, COMMUNICATION_READS)
+
+# How the parts of a kernel are known: not at all; at most, by the spread of all calls; by all
+# ranks. A first call that is set-up has no parts.
+NONE, SPREAD, RANKS, SETUP = range(4)
+BASES: Final = ("none", "spread", "ranks", "setup")
+NO_INSTANCE: Final = -1
+_PLACE: Final = ("start_ns", "end_ns", "device_id", "stream_id")
+# A first call is set-up that lasts so many times as long as the longest that is none, and so long.
+_SETUP_TIMES: Final = 10
+_SETUP_NS: Final = 1_000_000
+_LEAST_OTHERS: Final = 3
+# Of fewer calls the shortest tenth says nothing.
+_LEAST_SPREAD: Final = 5
+_SHORTEST_SHARE: Final = 0.1
+# Up to so many times the shortest tenth, the median tells the transfer.
+_NEAR: Final = 1.25
+# Of so many calls, at most, the period is looked for. Durations repeat after a lag at which they
+# differ by no more than this, and by this share of what they differ at other lags; a difference of
+# the last is none.
+_MOST_CALLS: Final = 2048
+_REPEATS: Final = 0.5
+_STANDS_OUT: Final = 0.4
+_TIED: Final = 0.02
+# A stream of communication also computes where it has this share of its device's computing.
+_LEAST_COMPUTE: Final = 0.01
+
+
+@dataclass(frozen=True, eq=False)
+class CollectiveParts:
+    """Communication kernels with their parts, one element each.
+
+    A kernel first waits and then transfers: ``start_ns + waiting_ns`` is where the last rank came.
+
+    Args:
+        kernels: The kernels.
+        basis: One of `BASES`, by its place.
+        waiting_ns: Of `RANKS` the time that it waited; of `SPREAD` the most that it can have
+            waited; else 0. For ranks that are not known it may have waited longer.
+        transfer_ns: What is left of it; 0 for `NONE` and `SETUP`, and where it may have waited.
+        is_complete: Whether all ranks of its call are known, as far as the recording tells.
+        instance: A number for each call, the same on all its ranks; `NO_INSTANCE` where only one
+            rank is known.
+        lag_ns: How much later than the first rank it began; 0 without an instance.
+        is_last: Whether its rank was the last to arrive.
+        is_same_stream: Whether its stream also runs kernels that compute: these cannot hide it;
+            False where the stream is unknown.
+        communicators: The streams that belong together, with all their calls.
+        groups: The calls of these by the devices whose kernels are known.
+        clocks: Devices whose clocks disagree, so that their kernels have no parts: their
+            calls do not suffice to set them right.
+        offsets: How far the clock of each device is from that of the first one with which it has
+            collectives.
+        shift_ns: What was added to the times of each kernel to compare those of several devices;
+            0 where clocks agree.
+    """
+
+    kernels: CommunicationKernels
+    basis: npt.NDArray[np.int8]
+    waiting_ns: Int64s
+    transfer_ns: Int64s
+    is_complete: npt.NDArray[np.bool_]
+    instance: Int64s
+    lag_ns: Int64s
+    is_last: npt.NDArray[np.bool_]
+    is_same_stream: npt.NDArray[np.bool_]
+    communicators: tuple[Communicator, ...]
+    groups: tuple[Communicator, ...]
+    clocks: tuple[Clocks, ...]
+    offsets: tuple[ClockOffset, ...]
+    shift_ns: Int64s
+
+    @cached_property
+    def group_of(self) -> Int64s:
+        """The place of each kernel's group in `groups`; -1 where other ranks are not known."""
+        place = np.full(len(self.kernels), -1)
+        for number, group in enumerate(self.groups):
+            place[group.rows] = number
+        return place
+
+    @cached_property
+    def waiting_by_instance(self) -> Int64s:
+        """How long all ranks together waited in each call, by its number."""
+        is_known = self.instance >= 0
+        waited: Int64s = np.bincount(self.instance[is_known], self.waiting_ns[is_known])
+        return waited
+
+
+class PartTimes(NamedTuple):
+    """When communication kernels of one device ran, by what they did: together all of them.
+
+    Args:
+        transfer: Data moved.
+        waiting: They waited for the last rank.
+        waiting_at_most: They can have waited, as others of the same message took less.
+        unknown: Data moved, or they waited for ranks that are not known.
+        setup: First calls that were set-up.
+    """
+
+    transfer: Intervals
+    waiting: Intervals
+    waiting_at_most: Intervals
+    unknown: Intervals
+    setup: Intervals
+
+
+def collective_parts(profile: Profile) -> CollectiveParts:
+    """The parts of all communication kernels of the whole recording."""
+    return profile.unrestricted.once(_collective_parts)
+
+
+def part_times(profile: Profile) -> Mapping[int | None, PartTimes]:
+    """When the communication kernels of each device did what, in the whole recording."""
+    return profile.unrestricted.once(_part_times)
+
+
+def _part_times(profile: Profile) -> Mapping[int | None, PartTimes]:
+    parts = collective_parts(profile)
+    kernels, basis = parts.kernels, parts.basis
+    middle = kernels.start_ns + parts.waiting_ns
+    times = {}
+    for device in np.unique(kernels.device).tolist():
+        is_here = kernels.device == device
+        ranks, spread = is_here & (basis == RANKS), is_here & (basis == SPREAD)
+        setup = is_here & (basis == SETUP)
+        moves, unknown = ranks & parts.is_complete, is_here & ~setup & ~parts.is_complete
+        times[None if device == UNKNOWN else device] = PartTimes(
+            union(middle[moves], kernels.end_ns[moves]),
+            union(kernels.start_ns[ranks], middle[ranks]),
+            union(kernels.start_ns[spread], middle[spread]),
+            union(middle[unknown], kernels.end_ns[unknown]),
+            union(kernels.start_ns[setup], kernels.end_ns[setup]),
+        )
+    return times
+
+
+class _Calls(NamedTuple):
+    """Some kernels with what is known of them, as in `CollectiveParts`.
+
+    Args:
+        rows: Which kernels they are.
+        call: A number for each call, from 0; `NO_INSTANCE` where only one rank is known.
+    """
+
+    rows: Int64s
+    basis: npt.NDArray[np.int8]
+    waiting_ns: Int64s
+    call: Int64s
+    lag_ns: Int64s
+    is_last: npt.NDArray[np.bool_]
+    is_complete: npt.NDArray[np.bool_]
+
+
+def _collective_parts(profile: Profile) -> CollectiveParts:
+    kernels = communication_kernels(profile)
+    is_same_stream = on_compute_streams(profile, kernels)
+    return parts_of(kernels, is_same_stream, lacks_ranks=bool(profile.absent_ranks))
+
+
+def parts_of(
+    recorded: CommunicationKernels, is_same_stream: npt.NDArray[np.bool_], *, lacks_ranks: bool
+) -> CollectiveParts:
+    """The parts of communication kernels.
+
+    Args:
+        recorded: All of them, on the clocks of their devices.
+        is_same_stream: As in `CollectiveParts`.
+        lacks_ranks: Whether the job has ranks without a file, which are of every group whose
+            number of ranks is not told.
+    """
+    kernels, all_channels = recorded, [*channels(recorded)]
+    communicators, clocks = matched(all_channels)
+    offsets = clock_offsets(recorded.end_ns, communicators, clocks)
+    shift_ns = _shifts(recorded, offsets)
+    if shift_ns.any():
+        kernels = replace(
+            recorded, start_ns=recorded.start_ns + shift_ns, end_ns=recorded.end_ns + shift_ns
+        )
+        all_channels = [*channels(kernels)]
+        communicators, clocks = matched(all_channels)
+    doubted = {device for pair in clocks for device in pair[:2]}
+    groups_of_ranks = [
+        group
+        for communicator in communicators
+        for group in by_known_ranks(
+            communicator,
+            _group_size(kernels, communicator)
+            or (len(communicator.devices) + 1 if lacks_ranks else 0),
+        )
+    ]
+    of_ranks = [_by_ranks(kernels, group) for group in groups_of_ranks]
+    is_joined = np.zeros(len(kernels), bool)
+    for communicator in communicators:
+        is_joined[communicator.rows[communicator.rows != NO_CALL]] = True
+    alone = [
+        _by_spread(kernels, channel)
+        for channel in all_channels
+        if not is_joined[channel.rows].any() and channel.device not in doubted
+    ]
+    number = len(kernels)
+    basis, instance = np.full(number, NONE, np.int8), np.full(number, NO_INSTANCE)
+    waiting, lag = np.zeros((2, number), np.int64)
+    is_last, is_complete = np.zeros((2, number), bool)
+    instances = 0
+    for calls in (*of_ranks, *alone):
+        basis[calls.rows], waiting[calls.rows] = calls.basis, calls.waiting_ns
+        instance[calls.rows] = np.where(calls.call < 0, NO_INSTANCE, calls.call + instances)
+        lag[calls.rows], is_last[calls.rows] = calls.lag_ns, calls.is_last
+        is_complete[calls.rows] = calls.is_complete
+        instances += int(calls.call.max(initial=NO_INSTANCE)) + 1
+    has_parts = (basis == RANKS) | (basis == SPREAD)
+    waiting[~has_parts] = 0
+    has_transfer = is_complete | (basis == SPREAD)
+    transfer = np.where(has_transfer, kernels.end_ns - kernels.start_ns - waiting, 0)
+    return CollectiveParts(
+        recorded, basis, waiting, transfer, is_complete, instance, lag, is_last, is_same_stream,
+        tuple(communicators), tuple(groups_of_ranks), tuple(clocks), tuple(offsets), shift_ns,
+    )  # fmt: skip
+
+
+def _group_size(kernels: CommunicationKernels, communicator: Communicator) -> int:
+    """How many ranks a communicator has, as its calls tell; 0 where they do not."""
+    kinds = np.unique(kernels.kind[communicator.rows[communicator.rows != NO_CALL]])
+    return max(kernels.collectives[kind].group_size or 0 for kind in kinds.tolist())
+
+
+def _shifts(kernels: CommunicationKernels, offsets: Sequence[ClockOffset]) -> Int64s:
+    """What is added to the times of each kernel."""
+    shift_ns = np.zeros(len(kernels), np.int64)
+    for device, added_ns in clock_shifts(offsets).items():
+        shift_ns[kernels.device == device] = added_ns
+    return shift_ns
+
+
+def _by_ranks(kernels: CommunicationKernels, group: Communicator) -> _Calls:
+    """The calls whose kernels are known of some ranks and ended together."""
+    rows = group.rows
+    rows = rows[ended_together(kernels.start_ns[rows], kernels.end_ns[rows])]
+    start = kernels.start_ns[rows]
+    took = kernels.end_ns[rows] - start
+    is_setup = _is_setup(kernels.kind[rows[:, 0]], took.max(axis=1))
+    is_last = np.zeros(rows.shape, bool)
+    # Of ranks that arrive at once the first one is named.
+    is_last[np.arange(len(rows)), start.argmax(axis=1)] = True
+    ranks = rows.shape[1]
+    return _Calls(
+        rows.ravel(),
+        np.repeat(np.where(is_setup, SETUP, RANKS), ranks).astype(np.int8),
+        (took - took.min(axis=1, keepdims=True)).ravel(),
+        np.repeat(np.arange(len(rows)), ranks),
+        (start - start.min(axis=1, keepdims=True)).ravel(),
+        is_last.ravel(),
+        np.repeat(~is_setup & group.is_complete, ranks),
+    )
+
+
+def _by_spread(kernels: CommunicationKernels, channel: Channel) -> _Calls:
+    """The calls of a stream whose other ranks are not known, by how much they differ."""
+    took, kind = channel.end_ns - channel.start_ns, kernels.kind[channel.rows]
+    is_setup = _is_setup(kind, took)
+    number = len(took)
+    basis, waiting = np.full(number, NONE, np.int8), np.zeros(number, np.int64)
+    basis[is_setup] = SETUP
+    steady = np.flatnonzero(~is_setup)
+    for of_kind in (steady[rows] for rows in groups(kind[steady])):
+        period = _period(took[of_kind])
+        for calls in (of_kind[first::period] for first in range(period)):
+            if len(calls) >= _LEAST_SPREAD:
+                basis[calls], waiting[calls] = SPREAD, _beyond_transfer(took[calls])
+    return _Calls(
+        channel.rows, basis, waiting, np.full(number, NO_INSTANCE),
+        np.zeros(number, np.int64), *np.zeros((2, number), bool),
+    )  # fmt: skip
+
+
+def _period(took: Int64s) -> int:
+    """After how many calls the durations repeat, as those of the messages of a step do.
+
+    It is the shortest lag at which durations differ about as little as at the best one, in the
+    median and by their ratio; 1 where no lag is good, or where all calls take about as long.
+    """
+    logs = np.log(np.maximum(took[:_MOST_CALLS], 1))
+    lags = range(1, len(logs) // _LEAST_SPREAD + 1)
+    differences = (np.abs(logs[lag:] - logs[:-lag]) for lag in lags)
+    apart = np.array(
+        [np.partition(values, len(values) // 2)[len(values) // 2] for values in differences]
+    )
+    if not len(apart) or apart.min() > min(_STANDS_OUT * float(np.median(apart)), _REPEATS):
+        return 1
+    return int(np.argmax(apart <= max(_NEAR * apart.min(), _TIED))) + 1
+
+
+def channels(kernels: CommunicationKernels) -> Iterator[Channel]:
+    """The kernels of each stream, in the order of their ends."""
+    order = np.argsort(kernels.end_ns, kind="stable")
+    alike = [
+        collective._replace(data_type=None, message_bytes=None)
+        for collective in kernels.collectives
+    ]
+    number = {collective: place for place, collective in enumerate(dict.fromkeys(alike))}
+    kind = np.array([number[collective] for collective in alike], np.int64)
+    for of_stream in groups(kernels.device[order], kernels.stream[order]):
+        rows = order[of_stream]
+        yield Channel(
+            int(kernels.device[rows[0]]),
+            rows,
+            kernels.start_ns[rows],
+            kernels.end_ns[rows],
+            kind[kernels.kind[rows]],
+        )
+
+
+def _is_setup(kind: Numbers, took: Int64s) -> npt.NDArray[np.bool_]:
+    """Whether calls of a stream, in their order, are first calls that are set-up.
+
+    Args:
+        kind: The collective of each.
+        took: The longest duration of each over its ranks.
+    """
+    is_first = np.zeros(len(kind), bool)
+    is_first[np.unique(kind, return_index=True)[1]] = True
+    if (~is_first).sum() < _LEAST_OTHERS:
+        return np.zeros(len(kind), bool)
+    longest = took[~is_first].max()
+    is_setup: npt.NDArray[np.bool_] = is_first & (took > max(_SETUP_TIMES * longest, _SETUP_NS))
+    return is_setup
+
+
+def _beyond_transfer(took: Int64s) -> Int64s:
+    """What each call of one collective lasted longer than its transfer takes at least."""
+    shortest, median = np.quantile(took, [_SHORTEST_SHARE, 0.5])
+    transfer = median if median <= _NEAR * shortest else shortest
+    return np.maximum(took - int(transfer), 0)
+
+
+def on_compute_streams(profile: Profile, kernels: CommunicationKernels) -> npt.NDArray[np.bool_]:
+    """Whether the stream of each kernel also runs kernels that compute, more than a few."""
+    is_same = np.zeros(len(kernels), bool)
+    if not len(kernels):
+        return is_same
+    computing = _time_of_streams(profile)
+    streams = groups(kernels.device, kernels.stream)
+    places = [(int(kernels.device[rows[0]]), int(kernels.stream[rows[0]])) for rows in streams]
+    for place, rows in zip(places, streams, strict=True):
+        computing[place] -= int((kernels.end_ns - kernels.start_ns)[rows].sum())
+    for (device, stream), rows in zip(places, streams, strict=True):
+        of_device = sum(total for place, total in computing.items() if place[0] == device)
+        is_same[rows] = stream != UNKNOWN and computing[device, stream] > _LEAST_COMPUTE * of_device
+    return is_same
+
+
+def _time_of_streams(profile: Profile) -> Counter[tuple[int, int]]:
+    """Time of all kernels by device and stream, added up."""
+    times = Counter[tuple[int, int]]()
+    for start, end, device, stream in profile.integers("kernels", *_PLACE):
+        streams = numbered(stream)
+        code = numbered(device).astype(np.int64) * (int(streams.max(initial=0)) + 1) + streams
+        row = np.zeros(int(code.max(initial=-1)) + 1, np.int64)
+        row[code] = np.arange(len(code))
+        # Doubles add whole ns exactly up to a hundred days.
+        total = np.bincount(code, end - start, len(row))
+        for place in np.flatnonzero(np.bincount(code)).tolist():
+            times[int(device[row[place]]), int(stream[row[place]])] += int(total[place])
+    return times

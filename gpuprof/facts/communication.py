@@ -1,0 +1,162 @@
+"""Communication kernels, such as those of NCCL, as arrays, with what is known of their messages."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from gpuprof.base.cuda import is_communication
+from gpuprof.facts.by_number import ByNumber, Names, names_by_number
+from gpuprof.facts.groups import Numbers, first_of, groups
+from gpuprof.facts.growing import columns_of, read_columns
+from gpuprof.model.analysis import reads
+from gpuprof.model.derived import UNKNOWN
+from gpuprof.model.intervals import Int64s
+from gpuprof.model.profile import Profile
+from gpuprof.model.words import Words
+
+COMMUNICATION_READS: Final = reads(
+    kernels="start_ns end_ns device_id stream_id process_id name name_id"
+)
+
+# ncclDevKernel_AllReduce_Sum_f32_RING_LL, ncclKernel_AllReduce_RING_LL_Sum_float and
+# ncclAllReduceRingLLKernel_sum_f32: three generations of names.
+_COLLECTIVE: Final = re.compile(
+    r"(AllReduce|AllGather|ReduceScatter|Broadcast|SendRecv|AllToAll|Reduce|Send|Recv)",
+    re.IGNORECASE,
+)
+_TYPE: Final = re.compile(
+    r"(?:_|<)(u?int(?:8|32|64)_t|[ui](?:8|32|64)|[bf]*f(?:16|32|64)|float|half|double|__nv_bfloat16"
+    r"|bfloat16|fp8\w*)(?:_|\(|>|$)"
+)
+
+
+class Collective(NamedTuple):
+    """What tells one collective from another; None where neither name nor framework tells it.
+
+    Args:
+        collective: AllReduce, SendRecv, ...; the kernel's name where that tells none.
+        message_bytes: The larger of message in and out on this rank.
+        group_size: Ranks that take part.
+        process_group: The framework's name of the group.
+    """
+
+    collective: str
+    data_type: str | None
+    message_bytes: int | None = None
+    group_size: int | None = None
+    process_group: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class CommunicationKernels:
+    """Executions of communication kernels, one element each; what is unknown is `UNKNOWN`.
+
+    Args:
+        start_ns: Start on the device.
+        end_ns: End on the device.
+        device: The device it ran on.
+        stream: The stream it ran on.
+        kind: Place of its collective among `collectives`.
+        collectives: The different ones.
+    """
+
+    start_ns: Int64s
+    end_ns: Int64s
+    device: Numbers
+    stream: Numbers
+    kind: Int64s
+    collectives: tuple[Collective, ...]
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self.start_ns)
+
+
+def collective_of(kernel_name: str) -> tuple[str, str | None]:
+    """The collective and the type of its elements that a communication kernel's name tells."""
+    collective, data_type = _COLLECTIVE.search(kernel_name), _TYPE.search(kernel_name)
+    return collective[1] if collective else kernel_name, data_type[1] if data_type else None
+
+
+# No message is known, or no collective.
+_NONE: Final = -1
+_PLACE: Final = ("start_ns", "end_ns", "device_id", "process_id")
+_WORDS: Final = ("collective", "data_type", "process_group")
+
+
+def communication_kernels(profile: Profile) -> CommunicationKernels:
+    """All communication kernels, in the order of the file; ``collectives`` tell their messages."""
+    return profile.once(_communication_kernels)
+
+
+def _communication_kernels(profile: Profile) -> CommunicationKernels:
+    names = names_by_number(profile, "kernels") if profile.has("kernels") else Names([], [])
+    kind_of = {n: Collective(*collective_of(n)) for n in names.names if is_communication(n)}
+    if not kind_of:
+        none = np.empty(0, np.int64)
+        return CommunicationKernels(none, none, none, none, none, ())
+    kinds = sorted({*kind_of.values()}, key=str)
+    number = {name: kinds.index(kind) for name, kind in kind_of.items()}
+    parts = _of_kinds(profile, names.values(lambda name: number.get(name, _NONE), _NONE))
+    start, end, device, process, stream, kind = columns_of(parts, 6)
+    messages, message = _messages(profile, [start, end, device, process])
+    # One number for each pair: of single numbers the different ones are found faster.
+    code = kind.astype(np.int64) * (len(messages) + 1) + message - _NONE
+    codes, member = np.unique(code, return_inverse=True)
+    pairs = (divmod(pair, len(messages) + 1) for pair in codes.tolist())
+    collectives = tuple(
+        _described(kinds[of_name], messages[of_message + _NONE] if of_message else None)
+        for of_name, of_message in pairs
+    )
+    return CommunicationKernels(start, end, device, stream, member.reshape(-1), collectives)
+
+
+def _of_kinds(profile: Profile, kinds: ByNumber) -> Iterator[list[Any]]:
+    """Start, end, device, process, stream and kind of communication kernels, in pieces."""
+    for *part, name_id in profile.integers("kernels", *_PLACE, "stream_id", "name_id"):
+        kind = kinds.of(name_id)
+        rows = np.flatnonzero(kind != _NONE)
+        yield [column[rows] for column in (*part, kind)]
+
+
+def _messages(profile: Profile, place: Sequence[Numbers]) -> tuple[list[Collective], Int64s]:
+    """The different collectives that the framework told, and which of them each kernel is.
+
+    Args:
+        profile: The whole recording is read.
+        place: Start, end, device and process of each kernel.
+    """
+    if not profile.unrestricted.has("collectives"):
+        return [], np.full(len(place[0]), _NONE)
+    words = {name: Words() for name in _WORDS}
+    columns = (*_PLACE, "group_size", "bytes_in", "bytes_out", *_WORDS)
+    *places, group_size, bytes_in, bytes_out, collective, data_type, group = read_columns(
+        profile.unrestricted, "collectives", *columns, texts=words
+    )
+    size = np.maximum(bytes_in, bytes_out)
+    names, types, group_names = (words[name].words for name in _WORDS)
+    message, messages = np.empty(len(size), np.int64), list[Collective]()
+    for rows in groups(collective, data_type, size, group_size, group):
+        message[rows], row = len(messages), rows[0]
+        sizes = (int(column[row]) for column in (size, group_size))
+        message_bytes, ranks = (None if number == UNKNOWN else number for number in sizes)
+        words_of = str(names[collective[row]]), types[data_type[row]]
+        messages.append(Collective(*words_of, message_bytes, ranks, group_names[group[row]]))
+    # What the framework told comes before the kernels that run at the same time and place.
+    together = [*map(np.concatenate, zip(places, place, strict=True))]
+    ordered = np.lexsort(together)
+    first = first_of(ordered, *together)
+    origin = np.empty(len(ordered), np.int64)
+    origin[ordered] = np.repeat(ordered[first], np.diff(first, append=len(ordered)))
+    of_kernels = np.minimum(origin[len(size) :], len(size))
+    return messages, np.append(message, _NONE)[of_kernels]
+
+
+def _described(by_name: Collective, by_framework: Collective | None) -> Collective:
+    """What the framework says, and the kernel's name where it is silent."""
+    if by_framework is None:
+        return by_name
+    return by_framework._replace(data_type=by_framework.data_type or by_name.data_type)

@@ -1,0 +1,135 @@
+"""What kernels of known libraries do, by their names, and when those of each kind ran.
+
+Sources: cuDNN's kernels are in its developer guide (https://docs.nvidia.com/deeplearning/cudnn,
+"Tensor Core operations": NCHW tensors are converted to NHWC and back around kernels of Tensor
+Cores) and in the symbols of its libraries, as nsys shows them: ``nchwToNhwcKernel``,
+``dgrad_engine``. Of cuBLAS and cuDNN, ``volta_sgemm_128x64_nn`` and ``ampere_scudnn_...`` are plain
+fp32 (``s``; ``h`` for fp16), ``s1688gemm``, ``h884cudnn`` and ``i16832`` name the shape of a Tensor
+Core instruction; of CUTLASS, ``simt`` is no Tensor Core and ``tensorop`` is one
+(https://github.com/NVIDIA/cutlass/blob/main/media/docs/cpp/profiler.md). PyTorch's copies are in
+aten/src/ATen/native/cuda/Copy.cu, TensorFlow's transposes in
+tensorflow/core/kernels/conv_2d_gpu.h, XLA names a fusion by its root, and TensorRT's reformatting
+layers run ``genericReformat``.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+
+from gpuprof.facts.busy import busy_by_device
+from gpuprof.facts.by_number import names_by_number
+from gpuprof.model.analysis import reads
+from gpuprof.model.intervals import Intervals
+from gpuprof.model.profile import Profile
+
+KIND_READS: Final = reads(kernels="start_ns end_ns device_id name name_id")
+
+# Tensors in another layout; copies and casts of tensors; products of matrices and convolutions
+# that use no Tensor Cores.
+LAYOUT: Final = "layout"
+COPY: Final = "copy"
+PLAIN_PRODUCT: Final = "plain_product"
+_PATTERNS: Final = {
+    LAYOUT: re.compile(
+        r"\b(?:nchw|nhwc|nchhw2|ncdhw|ndhwc|folded)\w*To[A-Z]\w*"
+        r"|\bgenericTranspose_kernel|\btranspose_readWrite_alignment_kernel"
+        r"|\bSwapDimension\w+InTensor3\w*|\bShuffleInTensor3\w*|\btensorflow::\S*\bTransposeKernel"
+        r"|\bgenericReformat::\w+|\bdali::kernels::transpose_impl::\w+"
+        r"|^(?:(?:wrapped|input|loop)_)transpose(?:_fusion)?(?:_\d+)*$|^transpose_\d+$"
+        r"|^Transpose$"
+    ),
+    COPY: re.compile(
+        r"\b\w*copy_kernel_cuda\b|\bcopy_device_to_device\b|\bconvertTensor_kernel|^cupy_copy__\w+"
+        r"|^(?:wrapped|input|loop)_copy(?:_fusion)?(?:_\d+)*$|^wrapped_convert(?:_\d+)*$"
+        r"|^copy_(?:fusion_?)?\d*$|^Cast$"
+    ),
+    PLAIN_PRODUCT: re.compile(
+        r"\b(?:\w+_)?(?:maxwell|pascal|volta|turing|ampere|ada|hopper|blackwell)_(?:\w+_)?"
+        r"(?:fp\d+_)?[sh](?:gemm|cudnn)_\w+"
+        r"|\b(?:im|ex)plicit_convolve(?:Nd)?_[sh]gemm|\bdgrad_engine|\bwgrad_alg\d_\w*engine"
+        r"|\bconvolveNd_\w*float_engine|\bcutlass_\d+_simt_\w+"
+        r"|\bsm\d+_xmma_\w*_f32f32_f32f32_f32_\w*"
+    ),
+}
+# Each name of a kind has one of these words: to look for them takes a fiftieth of the time.
+_WORDS: Final = {
+    LAYOUT: ("To", "ranspose", "SwapDimension", "ShuffleInTensor3", "genericReformat"),
+    COPY: ("copy", "convertTensor_kernel", "wrapped_convert", "Cast"),
+    PLAIN_PRODUCT: ("gemm", "cudnn", "engine", "simt", "xmma"),
+}
+# Libraries' kernels that fill tensors with initial values, and those of element by element that
+# turn random numbers into them; of training there is nothing among these.
+_INITIAL: Final = re.compile(
+    r"FillPhiloxRandom|distribution_elementwise_grid_stride_kernel|\bthreefry|_threefry"
+    r"|FillFunctor|rng_uniform|rng_bit_generator"
+)
+_ELEMENTWISE: Final = re.compile(r"EigenMetaKernel|elementwise_kernel|copy_kernel_cuda|^wrapped_")
+_Parts = Iterator[Sequence[Any]]
+
+
+@lru_cache(1 << 14)  # files of one job have the same names
+def kind_of(name: str) -> str:
+    """`LAYOUT`, `COPY` or `PLAIN_PRODUCT`; empty for all other kernels."""
+    match = _match(name)
+    return "" if match is None else match[0]
+
+
+def _match(name: str) -> tuple[str, str] | None:
+    """The kind of a kernel, and the part of its name that says so."""
+    for kind, pattern in _PATTERNS.items():
+        if any(word in name for word in _WORDS[kind]) and (match := pattern.search(name)):
+            return kind, match[0]
+    return None
+
+
+def shown(name: str) -> str:
+    """What people call a kernel of a kind: the part of its name that says so."""
+    match = _match(name)
+    return name if match is None else match[1]
+
+
+def is_initial(name: str) -> bool:
+    """Whether a kernel of a framework fills a tensor with initial values."""
+    return _INITIAL.search(name) is not None
+
+
+def may_initialise(name: str) -> bool:
+    """Whether a kernel of a framework does this or works on one element at a time."""
+    return is_initial(name) or _ELEMENTWISE.search(name) is not None
+
+
+def kernels_of_kinds(profile: Profile) -> Mapping[int | None, Mapping[str, Intervals]]:
+    """When the kernels of each name that is of a kind ran, by device; of the whole recording."""
+    return profile.unrestricted.once(_kernels_of_kinds)
+
+
+def _kernels_of_kinds(profile: Profile) -> Mapping[int | None, Mapping[str, Intervals]]:
+    if not profile.has("kernels"):
+        return {}
+    names, parts = _of_kinds(profile)
+    by_device = busy_by_device(parts, len(names)) if names else {}
+    return {
+        device: {names[place]: times for place, times in busy.kinds.items()}
+        for device, busy in by_device.items()
+    }
+
+
+def _of_kinds(profile: Profile) -> tuple[list[str], _Parts]:
+    """Names of a kind; start, end, device and place of the name of their kernels, in pieces."""
+    numbered = names_by_number(profile, "kernels")
+    names = [name for name in dict.fromkeys(numbered.names) if kind_of(name)]
+    place = {name: index for index, name in enumerate(names)}
+    values = numbered.values(lambda name: place.get(name, -1), -1)
+
+    def parts() -> _Parts:
+        columns = ("start_ns", "end_ns", "device_id", "name_id")
+        for start, end, device, number in profile.integers("kernels", *columns):
+            index = values.of(number)
+            rows = np.flatnonzero(index >= 0)
+            if len(rows):
+                yield start[rows], end[rows], device[rows], index[rows]
+
+    return names, parts()

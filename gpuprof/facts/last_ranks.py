@@ -1,0 +1,327 @@
+"""Which rank the others wait for in collectives, and what delayed it."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from gpuprof.base.cuda import is_communication
+from gpuprof.facts.by_number import names_by_number
+from gpuprof.facts.calls import Pairs
+from gpuprof.facts.collective_parts import (
+    PARTS_READS,
+    RANKS,
+    CollectiveParts,
+    collective_parts,
+)
+from gpuprof.facts.durations import by_group, total
+from gpuprof.facts.hosts import DeviceNames, names_of
+from gpuprof.facts.rank_matching import Communicator
+from gpuprof.facts.timeline import (
+    COMMUNICATION,
+    COMPUTE,
+    LOCAL_COPY,
+    TIMELINE_READS,
+    TRANSFER,
+    DeviceTimeline,
+    timelines,
+)
+from gpuprof.model.analysis import reads
+from gpuprof.model.derived import UNKNOWN
+from gpuprof.model.intervals import NOTHING, Int64s, Intervals, covered_within, together
+from gpuprof.model.profile import Profile
+from gpuprof.readers.common.compact_columns import narrowed
+
+LAST_READS: Final = reads(PARTS_READS, TIMELINE_READS, kernels="name")
+# What delays a rank: its device idled, as its host was late; it computed, the same kernels taking
+# longer, or more of them; it copied; it was in a collective of others.
+HOST, KERNELS, WORK, COPIES, COLLECTIVE = "host", "kernels", "work", "copies", "collective"
+_LAYERS: Final = {
+    WORK: (COMPUTE,),
+    COPIES: (TRANSFER, LOCAL_COPY),
+    COLLECTIVE: (COMMUNICATION,),
+}
+# A cause explains so much of the time by which a rank came later than the others.
+_LEAST_SHARE: Final = 0.5
+# A kernel that takes so many times as long as on the other ranks is slow.
+_SLOW: Final = 1.05
+
+
+class Delay(NamedTuple):
+    """What delayed a rank, more than the others, before the calls to which it came last.
+
+    Args:
+        cause: HOST, KERNELS, WORK, COPIES or COLLECTIVE.
+        longer_ns: How much longer than on the median of the other ranks, over all these calls.
+        kernel: Of KERNELS and WORK the name of the kernel that took most more time; None where it
+            is not known, and of other causes.
+        ratio: Of KERNELS how many times as long one of them takes, of WORK how many times as many
+            there are as on the median of the other ranks; else None.
+    """
+
+    cause: str
+    longer_ns: int
+    kernel: str | None = None
+    ratio: float | None = None
+
+
+class LastRank(NamedTuple):
+    """The rank of a communicator for which the others wait longest.
+
+    Args:
+        device_id: Its device.
+        name: What people call it: ``rank 2 on node01``, ``device 2``.
+        devices: The devices of the communicator, those whose kernels are known.
+        calls: Calls whose kernels of these devices are known, without set-up.
+        share: In what share of them it was the last to arrive.
+        median_lag_ns: How much later than the median of the others it came to those.
+        waiting_ns: How long all others together waited for it.
+        all_waiting_ns: How long they waited for anyone.
+        delay: What delayed it; None where nothing explains half of it.
+        start_ns: When it came to each call to which it came last.
+        waited_ns: How long all others together waited for it in each of these.
+    """
+
+    device_id: int
+    name: str
+    devices: tuple[int, ...]
+    calls: int
+    share: float
+    median_lag_ns: int
+    waiting_ns: int
+    all_waiting_ns: int
+    delay: Delay | None
+    start_ns: Int64s
+    waited_ns: Int64s
+
+    @property
+    def stands_out(self) -> bool:
+        """Whether it makes the others wait far longer than if all came last as often."""
+        ranks = len(self.devices)
+        least_share = min(2 / ranks, (1 + 1 / ranks) / 2)
+        return self.waiting_ns > least_share * self.all_waiting_ns
+
+
+@dataclass(frozen=True, eq=False)
+class CollectiveRecord:
+    """Collectives of a recording or a job, and what devices did before them.
+
+    Args:
+        parts: Their kernels with their parts.
+        names: What people know the devices by.
+        since_last_call: For HOST, WORK, COPIES or COLLECTIVE how long it took since the call
+            before, of some calls of a communicator: a row per call, a column per device.
+        kernel_sums: By the name of a kernel how often some devices ran it, and its time in ns: two
+            rows, a column per device.
+        hidden: How much of the transfer and of the waiting of some kernels of a device compute
+            hides, in ns.
+    """
+
+    parts: CollectiveParts
+    names: DeviceNames
+    since_last_call: Callable[[str, Communicator, Int64s], Int64s]
+    kernel_sums: Callable[[tuple[int, ...]], Mapping[str, Int64s]]
+    hidden: Callable[[Int64s, int], tuple[int, int]]
+
+
+def collective_record(profile: Profile) -> CollectiveRecord:
+    """The collectives of the whole recording."""
+    return profile.unrestricted.once(_collective_record)
+
+
+def _collective_record(profile: Profile) -> CollectiveRecord:
+    parts = collective_parts(profile)
+    lines = {line.number: line for line in timelines(profile)}
+
+    def since_last_call(cause: str, communicator: Communicator, calls: Int64s) -> Int64s:
+        since = parts.kernels.end_ns[communicator.rows[calls - 1]]
+        until = parts.kernels.start_ns[communicator.rows[calls]]
+        return np.stack(
+            [
+                covered_within(instants_of(lines[device], cause), since[:, place], until[:, place])
+                for place, device in enumerate(communicator.devices)
+            ],
+            axis=1,
+        )
+
+    def hidden(rows: Int64s, device: int) -> tuple[int, int]:
+        compute = lines[device].busy[COMPUTE] if device in lines else NOTHING
+        start, end = parts.kernels.start_ns[rows], parts.kernels.end_ns[rows]
+        middle = start + parts.waiting_ns[rows]
+        return (
+            int(covered_within(compute, middle, end).sum()),
+            int(covered_within(compute, start, middle).sum()),
+        )
+
+    return CollectiveRecord(
+        parts,
+        names_of(profile),
+        since_last_call,
+        lambda devices: sums_by_name(profile.once(kernel_sums), devices),
+        hidden,
+    )
+
+
+def last_ranks(profile: Profile) -> tuple[LastRank, ...]:
+    """For each communicator the rank for which the others wait longest, the longest first.
+
+    The whole recording is read; none where the ranks of no collective are known.
+    """
+    return profile.unrestricted.once(_last_ranks)
+
+
+def _last_ranks(profile: Profile) -> tuple[LastRank, ...]:
+    return last_ranks_of(collective_record(profile))
+
+
+def delay_before(record: CollectiveRecord, device: int, rows: Int64s) -> Delay | None:
+    """What delayed a device, more than the others, before some calls to which it came last.
+
+    Args:
+        record: The collectives.
+        device: The device.
+        rows: Its communication kernels of these calls, of one communicator; where not all have the
+            same ranks, those that most have count.
+    """
+    places = record.parts.group_of[rows]
+    if not len(places) or places[0] < 0:
+        return None
+    communicator = record.parts.groups[int(np.bincount(places).argmax())]
+    column = communicator.devices.index(device)
+    calls = np.flatnonzero(np.isin(communicator.rows[:, column], rows))
+    return _delay_before(record, communicator, column, calls)
+
+
+def last_ranks_of(record: CollectiveRecord) -> tuple[LastRank, ...]:
+    """As `last_ranks`."""
+    parts = record.parts
+    arrived_ns = parts.kernels.start_ns + parts.shift_ns
+    ranks = []
+    for communicator in parts.groups:
+        calls = np.flatnonzero(parts.basis[communicator.rows[:, 0]] == RANKS)
+        if not len(calls):
+            continue
+        rows = communicator.rows[calls]
+        last, waiting = parts.is_last[rows].argmax(axis=1), parts.waiting_ns[rows].sum(axis=1)
+        caused = np.bincount(last, waiting, len(communicator.devices)).astype(np.int64)
+        if not caused.any():
+            continue
+        column = int(caused.argmax())
+        last_calls = calls[last == column]
+        lag_ns = _lags(arrived_ns[communicator.rows[last_calls]], column)
+        ranks.append(
+            LastRank(
+                communicator.devices[column],
+                record.names.in_words([communicator.devices[column]]),
+                communicator.devices,
+                len(calls),
+                len(last_calls) / len(calls),
+                int(np.median(lag_ns)),
+                int(caused[column]),
+                int(waiting.sum()),
+                _delay_before(record, communicator, column, last_calls),
+                parts.kernels.start_ns[communicator.rows[last_calls, column]],
+                waiting[last == column],
+            )
+        )
+    return tuple(sorted(ranks, key=lambda last: -last.waiting_ns))
+
+
+def _lags(values: Int64s, column: int) -> Int64s:
+    """How much more one column has than the median of the others, for each row."""
+    usual = np.median(np.delete(values, column, axis=1), axis=1).astype(np.int64)
+    lags: Int64s = values[:, column] - usual
+    return lags
+
+
+def _delay_before(
+    record: CollectiveRecord, communicator: Communicator, column: int, calls: Int64s
+) -> Delay | None:
+    """What delayed a rank before some calls, by the time since the call before each."""
+    parts = record.parts
+    calls = calls[calls > 0]
+    if not len(calls):
+        return None
+    rows = communicator.rows[calls]
+    longer = {
+        cause: int(_lags(record.since_last_call(cause, communicator, calls), column).sum())
+        for cause in (HOST, *_LAYERS)
+    }
+    cause = max(longer, key=lambda name: longer[name])
+    late_ns = int(_lags(parts.kernels.start_ns[rows] + parts.shift_ns[rows], column).sum())
+    if longer[cause] < max(_LEAST_SHARE * late_ns, 1):
+        return None
+    if cause == WORK:
+        return _compute(record.kernel_sums(communicator.devices), column, longer[cause])
+    return Delay(cause, longer[cause])
+
+
+def instants_of(line: DeviceTimeline, cause: str) -> Intervals:
+    """When a device did what may have delayed it: HOST, WORK, COPIES or COLLECTIVE."""
+    if cause == HOST:
+        return line.idle
+    return together([line.exposed[layer] for layer in _LAYERS[cause]])
+
+
+def kernel_sums(profile: Profile) -> list[dict[str, Any]]:
+    """Calls and time of each device's kernels of each name, but for those of communication."""
+    names, pairs = names_by_number(profile, "kernels"), Pairs()
+    texts, places = names.distinct, names.places
+    columns = ("start_ns", "end_ns", "device_id", "name_id")
+    parts = [
+        (narrowed(end - start), pairs.learn(device, places.of(name_id)))
+        for start, end, device, name_id in profile.integers("kernels", *columns)
+    ]
+    rows = zip(pairs.values.T.tolist(), by_group(parts, len(pairs)), strict=True)
+    return [
+        {
+            "device_id": None if device == UNKNOWN else device,
+            "name": texts[place],
+            "calls": len(durations),
+            "total_ns": total(durations),
+        }
+        for (device, place), durations in rows
+        if not is_communication(texts[place])
+    ]
+
+
+def sums_by_name(
+    rows: Iterable[Mapping[str, Any]], devices: tuple[int, ...]
+) -> Mapping[str, Int64s]:
+    """Calls and time of kernels as `CollectiveRecord.kernel_sums` gives them."""
+    places = {device: place for place, device in enumerate(devices)}
+    names: dict[str, Int64s] = {}
+    for row in rows:
+        if row["device_id"] in places:
+            sums = names.setdefault(row["name"], np.zeros((2, len(devices)), np.int64))
+            sums[:, places[row["device_id"]]] = row["calls"], row["total_ns"]
+    return names
+
+
+def _compute(names: Mapping[str, Int64s], column: int, longer_ns: int) -> Delay:
+    """Whether the same kernels take longer on a rank, or there are more of them."""
+    slower: dict[str, tuple[float, float]] = {}
+    more: dict[str, tuple[float, float]] = {}
+    for name, (calls, total_ns) in names.items():
+        other_ranks = np.delete(calls, column), np.delete(total_ns, column)
+        if not calls[column]:
+            continue
+        usual_calls, mean = float(np.median(other_ranks[0])), total_ns[column] / calls[column]
+        if other_ranks[0].all():
+            usual = float(np.median(other_ranks[1] / other_ranks[0]))
+            slower[name] = float(calls[column] * (mean - usual)), mean / usual if usual else 1.0
+        ratio = calls[column] / usual_calls if usual_calls else float("inf")
+        more[name] = float((calls[column] - usual_calls) * mean), ratio
+    slow = max(slower, key=lambda name: slower[name], default=None)
+    if slow is not None and slower[slow][1] >= _SLOW and _sum(slower) >= _sum(more):
+        return Delay(KERNELS, longer_ns, slow, slower[slow][1])
+    most = max(more, key=lambda name: more[name], default=None)
+    if most is None or more[most][1] < _SLOW:
+        # The same kernels, as often and as long in all: which of them took longer is not known.
+        return Delay(WORK, longer_ns)
+    return Delay(WORK, longer_ns, most, more[most][1])
+
+
+def _sum(by_name: Mapping[str, tuple[float, float]]) -> float:
+    return sum(longer for longer, _ in by_name.values())

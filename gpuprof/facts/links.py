@@ -1,0 +1,99 @@
+"""Which link joins two memories, and its peak, where the recording tells.
+
+nvprof's databases list NVLink and PCIe of every device. Other formats give only the
+devices' names. A few of these name the link to the host:
+
+- ``PCIe`` in the name: x16 of the generation that came with the architecture, 3 with Pascal to
+  Turing (P100, V100, T4), 4 with Ampere and Ada (A100, A40, L40), 5 with Hopper and Blackwell
+  (H100), as in NVIDIA's data sheets of these boards. A slot may offer less.
+- ``GH200``: NVLink-C2C, 900 GB/s for both directions together (NVIDIA, "GH200 Grace Hopper
+  Superchip", data sheet).
+
+Which links join two devices no name tells: ``SXM`` boards have NVLink, but how many of its lanes
+lead to which other device depends on the machine.
+"""
+
+import re
+from typing import Final, NamedTuple
+
+from gpuprof.base.cuda import pcie_bytes_per_s
+from gpuprof.model.derived import HOST
+from gpuprof.model.profile import Profile
+
+# First compute capability of an architecture -> the generation of PCIe that it came with.
+_PCIE_GENERATIONS: Final = {9.0: 5, 8.0: 4, 6.0: 3}
+_LANES: Final = 16
+_C2C: Final = ("NVLink-C2C", 450_000_000_000)
+
+
+class Link(NamedTuple):
+    """What joins two memories: its name for people, and its peak in one direction."""
+
+    name: str
+    bytes_per_s: int | None
+
+
+Links = dict[tuple[int, int], Link]
+
+
+def links(profile: Profile) -> Links:
+    """The link between each two memories, in both directions; ends are device ids or `HOST`."""
+    return profile.once(_links)
+
+
+def link_between(profile: Profile, src: int | None, dst: int | None) -> Link | None:
+    """The link of direct copies between two memories; None where the recording is silent.
+
+    Of two devices without a link of their own, where all links are listed, copies cross the
+    links of both to the host side.
+    """
+    if src is None or dst is None:
+        return None
+    by_ends = links(profile)
+    direct = by_ends.get((src, dst))
+    if direct is not None or HOST in {src, dst} or not profile.unrestricted.has("links"):
+        return direct
+    ways = [by_ends[end, HOST] for end in (src, dst) if (end, HOST) in by_ends]
+    if len(ways) < len((src, dst)) or not all(way.name.startswith("PCIe") for way in ways):
+        return None
+    return min(ways, key=lambda way: way.bytes_per_s or 0)
+
+
+def _links(profile: Profile) -> Links:
+    recording = profile.unrestricted
+    if not recording.has("links"):
+        return _named(recording)
+    by_ends: Links = {}
+    for row in recording.table("links").to_pylist():
+        peer = HOST if row["peer_device_id"] is None else row["peer_device_id"]
+        _join(by_ends, (row["device_id"], peer), Link(row["link"], row["bytes_per_s"]))
+    return by_ends
+
+
+def _named(profile: Profile) -> Links:
+    """Links to the host that the devices' names tell."""
+    by_ends: Links = {}
+    for row in profile.table("devices").to_pylist() if profile.has("devices") else ():
+        link = _host_link(row["name"] or "", row["compute_capability"])
+        if link is not None:
+            _join(by_ends, (row["device_id"], HOST), link)
+    return by_ends
+
+
+def _join(by_ends: Links, ends: tuple[int, int], link: Link) -> None:
+    by_ends[ends] = by_ends[ends[::-1]] = link
+
+
+def _host_link(name: str, compute_capability: str | None) -> Link | None:
+    if "GH200" in name:
+        return Link(*_C2C)
+    if compute_capability is None or not re.search(r"\bPCIe\b", name, re.IGNORECASE):
+        return None
+    capability = float(compute_capability)
+    generations = (
+        generation for first, generation in _PCIE_GENERATIONS.items() if capability >= first
+    )
+    generation = next(generations, None)
+    if generation is None:
+        return None
+    return Link(f"PCIe {generation} x{_LANES}", pcie_bytes_per_s(generation, _LANES))

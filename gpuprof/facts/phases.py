@@ -1,0 +1,557 @@
+"""Phases of a recording: steps of one kind; each whole one past the warm-up is a sample.
+
+Steps are those of `step_windows`. They are of one kind where ranges of the same text mark or
+enclose them, kernels run on the same devices, most of these kernels are the same, and the steps
+take similar times.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuprof.base.errors import UsageError
+from gpuprof.facts.groups import groups
+from gpuprof.facts.growing import columns_of
+from gpuprof.facts.launches import launches
+from gpuprof.facts.nvtx import NO_RANGE, families, innermost, launches_within, named_parts
+from gpuprof.facts.step_times import SIMILAR, are_similar, levels, warm_up_steps
+from gpuprof.facts.step_windows import (
+    DETECTED,
+    STEP_READS,
+    StepWindows,
+    by_period,
+    masked,
+    step_windows,
+)
+from gpuprof.facts.timeline import (
+    COMMUNICATION,
+    COMPUTE,
+    TIMELINE_READS,
+    DeviceTimeline,
+    timelines,
+)
+from gpuprof.model.analysis import reads
+from gpuprof.model.intervals import NOTHING, Int64s, Intervals, covered_within, union
+from gpuprof.model.profile import Profile
+
+PHASE_READS: Final = reads(STEP_READS, TIMELINE_READS, kernels="start_ns device_id name_id")
+# What a step is to its phase. `UNUSUAL` are those of another kind, too few for a phase of their
+# own, and those that end with the pause between two phases.
+SAMPLE, WARM_UP, CUT, UNUSUAL = range(4)
+LEAST_STEPS: Final = 3
+
+# Steps of two devices are the same ones where so many of them match.
+_MATCHING: Final = 0.8
+# Of the kernels that either of two steps has, those that both have, in steps of one kind.
+_COMMON: Final = 0.5
+# A step at the recording's ends with less than that of the kernel time of any neighbour is cut off.
+_COMPLETE: Final = 0.9
+_NEIGHBOURS: Final = 10
+# A different time of fewer steps than that is no phase.
+_LEAST_LEVEL: Final = 5
+# The kernel time of half of the inferred steps differs by no more than that share of it.
+_MOST_SPREAD: Final = 0.5
+# So many steps do not grow one after another by chance, nor by so much.
+_LEAST_SWEEP: Final = 5
+_SWEEP: Final = 2
+_FAR: Final = 3
+_LONGER: Final = 1.1
+# Names of kernels are told apart by so many numbers; fewer where there are very many steps.
+_NUMBERS: Final = 64
+# Every so many-th kernel counts: in few numbers chance matters less.
+_NUMBERS_OF_SOME: Final = 16
+_MOST_COUNTS: Final = 1 << 24
+_MOST_MIXES: Final = 50
+# So many kernels tell their mix.
+_MOST_KERNELS: Final = 1 << 20
+_KERNELS_PER_STEP: Final = 1 << 9
+
+_Flags = npt.NDArray[np.bool_]
+_Devices = Mapping[int, DeviceTimeline]
+
+
+@dataclass(frozen=True, eq=False)
+class Phase:
+    """Steps of one kind: same marks, similar length, same kernel mix and devices.
+
+    Args:
+        name: What people call it: the text, with # for digits, of the ranges that mark its steps
+            or that enclose the inferred ones; the name of a kernel where there are none.
+        process_id: The process; None where steps were inferred or it is unknown.
+        devices: Devices that work in its steps; `UNKNOWN` where none was recorded.
+        source: `step_windows.FROM_RANGES` or `step_windows.DETECTED`.
+        start_ns: Start of each sample in order: whole steps of it, past the warm-up.
+        end_ns: End of each; at most the start of the next.
+        span: From the first to the end of the last of all its steps, warm-up and those that
+            are cut off included.
+        warm_up_ns: Time of the steps at its beginning that are set aside.
+        warm_up_steps: How many these are.
+        cut_steps: Steps that the recording's ends cut off.
+        between: When the host is between the marks of its steps, where that is a part of them: a
+            step is the period from the start of one to that of the next.
+    """
+
+    name: str
+    process_id: int | None
+    devices: tuple[int, ...]
+    source: str
+    start_ns: Int64s
+    end_ns: Int64s
+    span: tuple[int, int]
+    warm_up_ns: int
+    warm_up_steps: int
+    cut_steps: int
+    between: Intervals = NOTHING
+
+    @property
+    def step_ns(self) -> int:
+        """The median length of the samples; 0 where there are none."""
+        return int(np.median(self.end_ns - self.start_ns)) if len(self.start_ns) else 0
+
+
+@dataclass(frozen=True, eq=False)
+class PhaseSteps:
+    """Every step of a phase, in order.
+
+    Args:
+        phase: The phase.
+        text: What marks a step: the ranges' text with # for digits, or a kernel's name.
+        number: Which step of its process, or of the inferred ones, each is; 0 for the first.
+        start_ns: Start of each.
+        end_ns: End of each.
+        status: `SAMPLE`, `WARM_UP`, `CUT` or `UNUSUAL`.
+    """
+
+    phase: Phase
+    text: str
+    number: Int64s
+    start_ns: Int64s
+    end_ns: Int64s
+    status: npt.NDArray[np.int8]
+
+    @property
+    def is_sample(self) -> npt.NDArray[np.bool_]:
+        """Which of them are samples."""
+        return np.asarray(self.status == SAMPLE)
+
+    @cached_property
+    def outliers(self) -> Int64s:
+        """Indices of the samples that take far longer than most, the longest first.
+
+        These are beyond the upper quartile by three times the range between the quartiles, and a
+        tenth longer than the median. Source: J. W. Tukey, Exploratory Data Analysis, 1977.
+        """
+        samples = np.flatnonzero(self.is_sample)
+        if len(samples) < LEAST_STEPS:
+            return samples[:0]
+        length = (self.end_ns - self.start_ns)[samples]
+        low, middle, high = np.percentile(length, [25, 50, 75])
+        is_far = length > max(high + _FAR * (high - low), _LONGER * middle)
+        far: Int64s = samples[is_far]
+        return far[np.argsort(-length[is_far], kind="stable")]
+
+    def by_period(self) -> "PhaseSteps":
+        """The same, each step up to the start of the next where that is of this phase, too."""
+        follows = np.diff(self.number) == 1
+        end = np.where(follows, self.start_ns[1:], self.end_ns[:-1])
+        return _summed(replace(self, end_ns=np.append(end, self.end_ns[-1:])))
+
+    def take(self, rows: Int64s) -> "PhaseSteps":
+        """Some of the steps, at least one, with a phase of these alone."""
+        return _summed(
+            replace(
+                self,
+                number=self.number[rows],
+                start_ns=self.start_ns[rows],
+                end_ns=self.end_ns[rows],
+                status=self.status[rows],
+            )
+        )
+
+
+def phases(profile: Profile) -> tuple[Phase, ...]:
+    """The phases of the whole recording that have samples, that of the longest time first.
+
+    A step is no sample that the recording cuts off: one without the work of its neighbours at
+    the recording's ends, and the last of steps without pauses between them, as the next one,
+    which would end it, was not recorded.
+
+    Returns:
+        None where nothing names steps and nothing repeats.
+
+    Raises:
+        UsageError: The profile leaves out all steps of each phase.
+    """
+    return tuple(steps.phase for steps in steps_by_phase(profile) if len(steps.phase.start_ns))
+
+
+def steps_by_phase(profile: Profile) -> tuple[PhaseSteps, ...]:
+    """All steps of each phase, those of phases without samples last.
+
+    Raises:
+        UsageError: As in `phases`.
+    """
+    return profile.unrestricted.once(_steps_by_phase)
+
+
+def steps_in_part(profile: Profile) -> tuple[PhaseSteps, ...]:
+    """The steps of each phase that start in the part of the recording that is looked at.
+
+    Raises:
+        UsageError: As in `phases`.
+    """
+    by_phase, windows = steps_by_phase(profile), profile.selection.windows
+    if windows is None:
+        return by_phase
+    parts = union([start for start, _ in windows], [end for _, end in windows])
+    starting = [
+        np.flatnonzero(covered_within(parts, steps.start_ns, steps.start_ns + 1))
+        for steps in by_phase
+    ]
+    return tuple(
+        steps.take(rows) for steps, rows in zip(by_phase, starting, strict=True) if len(rows)
+    )
+
+
+def per_step(intervals: Intervals, phase: Phase) -> Int64s:
+    """How many ns of a set of instants lie in each sample of a phase."""
+    return covered_within(intervals, phase.start_ns, phase.end_ns)
+
+
+def _steps_by_phase(profile: Profile) -> tuple[PhaseSteps, ...]:
+    devices = {d.number: d for d in timelines(profile)}
+    joined = [*_joined(step_windows(profile), devices)]
+    by_phase = [
+        steps
+        for series, counts in zip(joined, _kernels_by_step(joined, profile), strict=True)
+        for steps in _phases_of(series, counts, devices, profile)
+    ]
+    by_phase.sort(
+        key=lambda steps: (
+            -int(np.sum(steps.phase.end_ns - steps.phase.start_ns)),
+            steps.start_ns[0],
+        )
+    )
+    if profile.skip_steps and by_phase and not len(by_phase[0].phase.start_ns):
+        most = max(int((steps.status == WARM_UP).sum()) for steps in by_phase)
+        msg = f"{profile.origin.source}: there are no steps after the first {profile.skip_steps}"
+        raise UsageError(msg, f"Its longest phase has {most}: --skip-steps takes fewer.")
+    return tuple(by_phase)
+
+
+def _joined(step_series: Sequence[StepWindows], devices: _Devices) -> Iterator[StepWindows]:
+    """Steps; those that were inferred on several devices at once as those of the busiest one."""
+    yield from (series for series in step_series if series.source != DETECTED)
+    detected = [series for series in step_series if series.source == DETECTED]
+    detected.sort(
+        key=lambda series: -sum(layer.length for layer in _kernels(devices[series.devices[0]]))
+    )
+    while detected:
+        busiest, *candidates = detected
+        matching = [series for series in candidates if _match(busiest, series)]
+        detected = [series for series in candidates if series not in matching]
+        # The busiest device stays the first.
+        yield replace(
+            busiest,
+            devices=tuple(device for series in (busiest, *matching) for device in series.devices),
+        )
+
+
+def _match(busiest: StepWindows, candidate: StepWindows) -> bool:
+    """Whether steps of another device are those of the busiest, one by one, wherever there are."""
+    place = np.searchsorted(busiest.start_ns, candidate.start_ns, side="right")
+    met = np.bincount(place)
+    return bool(np.mean(met[met > 0] == 1) >= _MATCHING)
+
+
+def _kernels(device: DeviceTimeline) -> tuple[Intervals, ...]:
+    return device.busy[COMPUTE], device.busy[COMMUNICATION]
+
+
+def _kernels_by_step(step_series: Sequence[StepWindows], profile: Profile) -> Iterator[Int64s]:
+    """How many kernels of each number run in each step on its devices: a row per step.
+
+    Of a large recording every so many-th kernel stands for all.
+    """
+    steps = sum(len(series.start_ns) for series in step_series)
+    enough = max(_MOST_KERNELS, _KERNELS_PER_STEP * steps)
+    stride = max(1, profile.events // enough)
+    start, device, name = columns_of(_named_kernels(profile, stride), 3)
+    numbers = _NUMBERS if stride == 1 else _NUMBERS_OF_SOME
+    for series in step_series:
+        number = max(1, min(numbers, _MOST_COUNTS // len(series.start_ns)))
+        rows = np.flatnonzero(np.isin(device, series.devices, kind="table"))
+        step = np.searchsorted(series.start_ns, start[rows], side="right") - 1
+        is_inside = (step >= 0) & (start[rows] < series.end_ns[step])
+        code = step[is_inside] * number + name[rows[is_inside]] % number
+        counts = np.bincount(code, minlength=len(series.start_ns) * number)
+        yield counts.reshape(-1, number)
+
+
+def _named_kernels(profile: Profile, stride: int) -> Iterator[Sequence[Any]]:
+    """Start, device and a number of the name of every so many-th kernel, in pieces."""
+    if not profile.has("kernels"):
+        return
+    for part in profile.integers("kernels", "start_ns", "device_id", "name_id"):
+        yield [column[::stride].copy() for column in part]
+
+
+def _phases_of(
+    series: StepWindows, counts: Int64s, devices: _Devices, profile: Profile
+) -> Iterator[PhaseSteps]:
+    """The phases of the steps of one process, or of inferred steps."""
+    if series.source == DETECTED and _is_sweep(series):
+        return
+    step_devices = [devices[device] for device in series.devices]
+    names, name, section = _names(series, profile)
+    busy = np.stack([_times(series, _kernels(device)) for device in step_devices])
+    series = by_period(series)
+    is_cut = _cut(series, busy.sum(axis=0), [device.span for device in step_devices])
+    works = (busy > 0).astype(np.int8)
+    kind, is_unusual = _kinds(groups(name, _mixes(counts), *works), is_cut)
+    if _ends_with_next(series):
+        is_unusual |= _before_pauses(series, kind, section)
+    status = np.where(is_cut, CUT, np.where(is_unusual, UNUSUAL, SAMPLE)).astype(np.int8)
+    phase, status = _by_level(kind, section, status, series, profile.skip_steps)
+    runs = np.stack([_times(series, device.busy) > 0 for device in step_devices])
+    length = series.end_ns - series.start_ns
+    for rows in groups(phase):
+        samples = rows[status[rows] == SAMPLE]
+        chosen = samples if len(samples) else rows
+        if len(samples) and not np.median(length[samples]):
+            continue  # their work begins at once: no time passes from one to the next
+        if series.source != DETECTED or _is_regular(busy.sum(axis=0)[samples]):
+            yield _steps_of(series, names[name[chosen[0]]], rows, status, runs)
+
+
+def _ends_with_next(series: StepWindows) -> bool:
+    """Whether each step ends where the next one starts, so that one may end with a pause."""
+    return series.source == DETECTED or bool(len(series.between))
+
+
+def _is_sweep(series: StepWindows) -> bool:
+    """Whether each inferred step takes longer than the one before, or each shorter.
+
+    So do the runs of a program that tries one size of a problem after another: none stands for the
+    others. The last one may lack what follows it.
+    """
+    length = (series.end_ns - series.start_ns)[:-1]
+    if len(length) < _LEAST_SWEEP:
+        return False
+    change = np.diff(length)
+    least, most = int(length.min()), int(length.max())
+    return bool(((change > 0).all() or (change < 0).all()) and most >= _SWEEP * least)
+
+
+def _is_regular(busy: Int64s) -> bool:
+    """Whether inferred steps are regular: three or more, with kernels as long in half of them."""
+    if len(busy) < LEAST_STEPS:
+        return False
+    low, middle, high = np.percentile(busy, [25, 50, 75])
+    return bool(high - low <= _MOST_SPREAD * middle)
+
+
+def _steps_of(
+    series: StepWindows,
+    name: str,
+    rows: Int64s,
+    status: npt.NDArray[np.int8],
+    runs: _Flags,
+) -> PhaseSteps:
+    """Some steps as a phase; ``runs`` has a row per device."""
+    start, end, status = series.start_ns[rows], series.end_ns[rows], status[rows]
+    is_sample = status == SAMPLE
+    if _ends_with_next(series) and is_sample.any():
+        usual = int(np.median((end - start)[is_sample]))
+        end = np.where(status == UNUSUAL, np.minimum(end, start + usual), end)
+    is_often = runs[:, rows].mean(axis=1) > 1 / 2
+    working = [device for device, is_so in zip(series.devices, is_often, strict=True) if is_so]
+    nothing = np.empty(0, np.int64)
+    phase = Phase(
+        name,
+        series.process_id,
+        tuple(sorted(working or series.devices)),
+        series.source,
+        *(nothing, nothing, (0, 0), 0, 0, 0),
+        series.between,
+    )
+    return _summed(PhaseSteps(phase, series.text, rows, start, end, status))
+
+
+def _summed(steps: PhaseSteps) -> PhaseSteps:
+    """The same with a phase of these steps alone."""
+    start, end = steps.start_ns, steps.end_ns
+    is_sample, is_warm_up = steps.is_sample, steps.status == WARM_UP
+    phase = replace(
+        steps.phase,
+        start_ns=start[is_sample],
+        end_ns=end[is_sample],
+        span=(int(start[0]), int(end[-1])),
+        warm_up_ns=int((end - start)[is_warm_up].sum()),
+        warm_up_steps=int(is_warm_up.sum()),
+        cut_steps=int((steps.status == CUT).sum()),
+    )
+    return replace(steps, phase=phase)
+
+
+def _times(series: StepWindows, layers: Sequence[Intervals]) -> Int64s:
+    """How many ns of some layers of a device lie in each step, added up."""
+    times = [covered_within(layer, series.start_ns, series.end_ns) for layer in layers]
+    return np.asarray(np.sum(times, axis=0))
+
+
+def _names(series: StepWindows, profile: Profile) -> tuple[list[str], Int64s, Int64s]:
+    """What steps are called.
+
+    Returns:
+        Names, and for each step the place of its name and the number of the range from which it
+        has it; inferred steps have it from the range around them.
+    """
+    steps = len(series.start_ns)
+    if series.source != DETECTED or not profile.has("nvtx_ranges", "api_calls"):
+        return [series.text], np.zeros(steps, np.int64), np.zeros(steps, np.int64)
+    parts, launched = named_parts(profile), launches(profile)
+    is_opening = (launched.of(launched.activities.device) == series.devices[0]) & (
+        launched.of(launched.activities.layer) == COMPUTE
+    )
+    is_opening &= np.isin(launched.of(launched.activities.start_ns), series.start_ns)
+    openings = launched.take(np.flatnonzero(is_opening))
+    label, section = np.full(steps, NO_RANGE), np.full(steps, NO_RANGE)
+    for ranges, ordered in families(parts, openings):
+        spans = launches_within(ranges, ordered)
+        around = ranges.take(np.flatnonzero(spans.last - spans.first >= LEAST_STEPS))
+        place = np.searchsorted(series.start_ns, ordered.of(ordered.activities.start_ns))
+        section[place] = innermost(around, ordered)
+        label[place] = np.append(around.label, NO_RANGE)[section[place]]
+    texts = [*(masked(text) for text, _, _ in parts.labels), series.text]
+    names = sorted({texts[index] for index in label.tolist()})
+    return names, np.array([names.index(texts[index]) for index in label.tolist()]), section
+
+
+def _cut(series: StepWindows, busy: Int64s, spans: Sequence[Intervals]) -> _Flags:
+    """Which steps the recording's ends cut off.
+
+    Args:
+        series: The steps.
+        busy: How long kernels run in each.
+        spans: Of each device.
+    """
+    start, end = series.start_ns, series.end_ns
+    usual = np.median(end - start)
+    is_cut = np.zeros(len(start), bool)
+    is_cut[-1] = np.median(start[1:] - end[:-1]) == 0
+    # Activities of no length leave a device without a span.
+    spans = [span for span in spans if len(span)]
+    if len(start) < LEAST_STEPS or not spans:
+        return is_cut
+    if min(int(span.start[0]) for span in spans) > start[0] - usual:
+        is_cut[0] = busy[0] < _COMPLETE * busy[1 : 1 + _NEIGHBOURS].min()
+    if max(int(span.end[-1]) for span in spans) < end[-1] + usual:
+        is_cut[-1] |= busy[-1] < _COMPLETE * busy[-1 - _NEIGHBOURS : -1].min()
+    return is_cut
+
+
+def _mixes(counts: Int64s) -> Int64s:
+    """A number for each step's mix of kernels; steps of one number have most of them in common.
+
+    The most frequent mix leads those that are like it, the most frequent of the others the next.
+    Source: J. A. Hartigan, Clustering Algorithms, 1975, chapter 3; likeness as in M. Ruzicka,
+    1958: kernels that both have / kernels that either has.
+    """
+    # Different mixes have different sums, as good as always.
+    factors = [pow(48_271, power, (1 << 31) - 1) for power in range(1, counts.shape[1] + 1)]
+    _, first, number = np.unique(counts @ np.array(factors), return_index=True, return_inverse=True)
+    unassigned = np.argsort(-np.bincount(number), kind="stable")
+    mix = np.full(len(first), _MOST_MIXES)
+    for leader in range(_MOST_MIXES):
+        mixes = counts[first[unassigned]]
+        either = np.maximum(mixes, mixes[:1]).sum(axis=1)
+        is_like = np.minimum(mixes, mixes[:1]).sum(axis=1) >= _COMMON * either
+        mix[unassigned[is_like]], unassigned = leader, unassigned[~is_like]
+    return mix[number]
+
+
+def _kinds(alike: Sequence[Int64s], is_cut: _Flags) -> tuple[Int64s, _Flags]:
+    """A number of the kind of each step, and which steps are of another one that is too rare.
+
+    These, and steps that are cut off, count to the kind of the step before, or the first one's.
+    """
+    kind = np.empty(len(is_cut), np.int64)
+    for number, rows in enumerate(alike):
+        kind[rows] = number
+    is_often = np.bincount(kind[~is_cut], minlength=len(alike)) >= LEAST_STEPS
+    is_rare = ~is_often[kind] & is_often.any()
+    typical = np.flatnonzero(~is_rare & ~is_cut)
+    if len(typical):
+        before = np.searchsorted(typical, np.arange(len(kind)), side="right") - 1
+        kind = kind[typical[np.maximum(before, 0)]]
+    return kind, is_rare
+
+
+def _before_pauses(series: StepWindows, kind: Int64s, section: Int64s) -> _Flags:
+    """Which inferred steps end with what lies between two phases."""
+    length = series.end_ns - series.start_ns
+    usual = np.empty(len(kind))
+    for rows in groups(kind):
+        usual[rows] = np.median(length[rows])
+    is_last = (kind[1:] != kind[:-1]) | (section[1:] != section[:-1])
+    return np.append(is_last, False) & (length > SIMILAR * usual)
+
+
+def _by_level(
+    kind: Int64s,
+    section: Int64s,
+    status: npt.NDArray[np.int8],
+    series: StepWindows,
+    skip_steps: int | None,
+) -> tuple[Int64s, npt.NDArray[np.int8]]:
+    """The phases: kinds split by the time of their steps, and what is known with the warm-up.
+
+    Returns:
+        A number of the phase of each step, and the status of each.
+    """
+    length = series.end_ns - series.start_ns
+    phase, status = np.empty_like(kind), status.copy()
+    count = 0
+    for rows in groups(kind):
+        samples = rows[status[rows] == SAMPLE]
+        stretches = _split(samples, length, section)
+        first = np.array([stretch[0] for stretch in stretches] or [0])
+        level = _alike([float(np.median(length[stretch])) for stretch in stretches])
+        place = np.searchsorted(first, rows, side="right") - 1
+        phase[rows] = count + level[np.maximum(place, 0)]
+        for number in range(level.max() + 1):
+            members = samples[phase[samples] == count + number]
+            skipped = warm_up_steps(length[members]) if skip_steps is None else skip_steps
+            status[members[:skipped]] = WARM_UP
+        count += int(level.max()) + 1
+    return phase, status
+
+
+def _split(samples: Int64s, length: Int64s, section: Int64s) -> list[Int64s]:
+    """Stretches of steps between which their time or the range around them changes."""
+    settled = samples[warm_up_steps(length[samples]) :]
+    borders = np.flatnonzero(np.diff(section[settled])) + 1
+    stretches: list[Int64s] = []
+    for part in np.split(settled, borders) if len(settled) else []:
+        for level in levels(length[part]):
+            if stretches and min(len(part[level]), len(stretches[-1])) < _LEAST_LEVEL:
+                stretches[-1] = np.concatenate([stretches[-1], part[level]])
+            else:
+                stretches.append(part[level])
+    return stretches
+
+
+def _alike(usual: Sequence[float]) -> Int64s:
+    """A number for the level of each of some usual times; the first one's is 0."""
+    leaders: list[float] = []
+    numbers = []
+    for ns in usual:
+        near = [place for place, leader in enumerate(leaders) if are_similar(ns, leader)]
+        numbers.append(near[0] if near else len(leaders))
+        leaders += [] if near else [ns]
+    return np.array(numbers or [0])

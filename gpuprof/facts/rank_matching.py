@@ -1,0 +1,320 @@
+"""Which communication kernels of several devices are one call of one collective.
+
+The kernels of a communicator follow one another on a stream, in the same order on every rank,
+and those of one call end together, when the last rank has arrived and the data has moved. So
+streams of different devices belong together whose kernels, one after the other, end together.
+A recording may have lost calls at its ends; what ends together is one call.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuprof.model.derived import UNKNOWN
+from gpuprof.model.intervals import Int64s
+
+NO_CALL: Final = -1
+# The kernels of a call end within so long of one another, or within its shortest kernel.
+TOGETHER_NS: Final = 10_000
+# Fewer calls end together by chance; of more, so many must.
+LEAST_CALLS: Final = 3
+_LEAST_SHARE: Final = 0.9
+# Groups of ranks that do the same end nearly together, too: those of one group within this share
+# of the shortest kernel, in the median over calls.
+_CLOSE: Final = 0.25
+# Clocks are apart where the ends are, by much more than they vary.
+_APART_NS: Final = 20_000
+_STEADY: Final = 0.25
+# By so many standard deviations a clock is surely apart.
+_SURE: Final = 3
+# Where nothing belongs together, thousands of channels would be compared in pairs.
+_MOST_VAIN_FITS: Final = 8_000
+# A normal distribution's standard deviation by the median distance from the median.
+_DEVIATION: Final = 1.4826
+
+
+class Channel(NamedTuple):
+    """The communication kernels of one stream, in the order in which they ran.
+
+    Args:
+        device: The device.
+        rows: Which kernels of the recording they are.
+        kind: A number for what must be the same on all ranks.
+    """
+
+    device: int
+    rows: Int64s
+    start_ns: Int64s
+    end_ns: Int64s
+    kind: Int64s
+
+
+class Communicator(NamedTuple):
+    """Channels of several devices that belong together.
+
+    Args:
+        devices: The devices, ascending.
+        rows: One row per call and one column per device: which kernels of the recording they
+            are, or `NO_CALL` where the recording lacks one.
+        is_complete: Whether these are all ranks of the group, as far as the recording tells.
+    """
+
+    devices: tuple[int, ...]
+    rows: Int64s
+    is_complete: bool = True
+
+
+class Clocks(NamedTuple):
+    """Two devices whose clocks disagree, and by how much.
+
+    Args:
+        device: The first of them.
+        second_device: The other one.
+        apart_ns: How much later calls end on the other one, in the median.
+        error_ns: How far a call may differ from that: its standard deviation, by the median
+            distance from the median.
+        calls: Calls of both.
+    """
+
+    device: int
+    second_device: int
+    apart_ns: int
+    error_ns: int
+    calls: int
+
+
+class ClockOffset(NamedTuple):
+    """How far the clock of a device is ahead of that of another one.
+
+    Args:
+        device: The device.
+        reference_device: The other one: the first of those with which it has collectives.
+        offset_ns: What is to be taken off its times.
+        error_ns: As in `Clocks`, of the worst of the pairs by which it is known.
+        calls: As in `Clocks`, the fewest of these.
+    """
+
+    device: int
+    reference_device: int
+    offset_ns: int
+    error_ns: int
+    calls: int
+
+
+class _Fit(NamedTuple):
+    """How well the calls of one channel are those of another.
+
+    Args:
+        share: Of their calls those that end together; 0 where most do not.
+        shift: What is to be added to the place of a call to have its place in the other.
+        apart_ns: How much later a call ends, in the median; None where that varies, or is little.
+        error_ns: How far a call may differ from that.
+        calls: Calls of both.
+    """
+
+    share: float
+    shift: int
+    apart_ns: int | None
+    error_ns: int = 0
+    calls: int = 0
+
+
+def matched(channels: Sequence[Channel]) -> tuple[list[Communicator], list[Clocks]]:
+    """The communicators of at least two devices, and the clocks that disagree.
+
+    Args:
+        channels: All channels; those of unknown devices belong to none.
+    """
+    unmatched = [
+        channel
+        for channel in channels
+        if len(channel.rows) >= LEAST_CALLS and channel.device != UNKNOWN
+    ]
+    communicators, clocks = [], []
+    vain_fits = 0
+    while unmatched and vain_fits < _MOST_VAIN_FITS:
+        first, *unmatched = unmatched
+        members = [(first, 0)]
+        by_device: dict[int, list[Channel]] = {}
+        for channel in unmatched:
+            by_device.setdefault(channel.device, []).append(channel)
+        by_device.pop(first.device, None)
+        for device, candidates in by_device.items():
+            fits = [(_fit(first, channel), channel) for channel in candidates]
+            fit, best = max(fits, key=lambda pair: pair[0].share)
+            if fit.apart_ns is not None:
+                clocks.append(Clocks(first.device, device, fit.apart_ns, fit.error_ns, fit.calls))
+            elif fit.share >= _LEAST_SHARE:
+                members.append((best, fit.shift))
+        member_ids = {id(member) for member, _ in members}
+        unmatched = [channel for channel in unmatched if id(channel) not in member_ids]
+        vain_fits += len(unmatched) if len(members) == 1 else 0
+        if len(members) > 1:
+            communicators.append(_communicator(members))
+    return communicators, clocks
+
+
+def _communicator(members: Sequence[tuple[Channel, int]]) -> Communicator:
+    """The calls of channels, whose places among the calls of the first are shifted."""
+    members = sorted(members, key=lambda member: member[0].device)
+    first = min(shift for _, shift in members)
+    last = max(shift + len(channel.rows) for channel, shift in members)
+    rows = np.full((last - first, len(members)), NO_CALL)
+    for column, (channel, shift) in enumerate(members):
+        rows[shift - first : shift - first + len(channel.rows), column] = channel.rows
+    return Communicator(tuple(channel.device for channel, _ in members), rows)
+
+
+def by_known_ranks(communicator: Communicator, ranks: int) -> Iterator[Communicator]:
+    """The calls of a communicator by the devices whose kernels are known, those of most first.
+
+    A rank whose recording ends early, or is absent, lacks in all later calls; two devices of which
+    one goes on where the other ends, as the files of a rank that began anew, never lack together.
+
+    Args:
+        communicator: As `matched` gives it.
+        ranks: How many ranks the group has at least; 0 where nothing tells.
+    """
+    has_call = communicator.rows != NO_CALL
+    most = max(ranks, int(has_call.sum(axis=1).max()))
+    patterns, number = np.unique(has_call, axis=0, return_inverse=True)
+    for place in np.argsort(-patterns.sum(axis=1), kind="stable").tolist():
+        is_known = patterns[place]
+        if (count := int(is_known.sum())) > 1:
+            devices = (
+                device
+                for device, is_so in zip(communicator.devices, is_known, strict=True)
+                if is_so
+            )
+            rows = communicator.rows[number.reshape(-1) == place][:, is_known]
+            yield Communicator((*devices,), rows, count == most)
+
+
+def _fit(first: Channel, second: Channel) -> _Fit:
+    """How the calls of a second channel fit those of the first, in their best order."""
+    has_all = len(first.rows) == len(second.rows) and bool((first.kind == second.kind).all())
+    fit = _shifted(first, second, 0) if has_all else None
+    if fit is not None and (fit.share >= _LEAST_SHARE or fit.apart_ns is not None):
+        return fit
+    nearest = _nearest(first.end_ns, second.end_ns) - np.arange(len(second.rows))
+    shifts, count = np.unique(nearest, return_counts=True)
+    return _shifted(first, second, int(shifts[count.argmax()]))
+
+
+def _nearest(ends: Int64s, instants: Int64s) -> Int64s:
+    """Which of the ends is nearest to each instant."""
+    after = np.searchsorted(ends, instants)
+    before, after = np.maximum(after - 1, 0), np.minimum(after, len(ends) - 1)
+    is_before = np.abs(instants - ends[before]) <= np.abs(instants - ends[after])
+    return np.where(is_before, before, after)
+
+
+def _shifted(first: Channel, second: Channel, shift: int) -> _Fit:
+    low = max(0, -shift)
+    high = min(len(second.rows), len(first.rows) - shift)
+    if high - low < LEAST_CALLS:
+        return _Fit(0, shift, None)
+    of_first, of_second = slice(low + shift, high + shift), slice(low, high)
+    # Rows of the two together, but columns in memory: so the lesser of two is found faster.
+    start = np.stack([first.start_ns[of_first], second.start_ns[of_second]]).T
+    end = np.stack([first.end_ns[of_first], second.end_ns[of_second]]).T
+    is_same = (first.kind[of_first] == second.kind[of_second]) & ended_together(start, end)
+    later, shortest = end[:, 1] - end[:, 0], float(np.median((end - start).min(axis=1)))
+    low_ns, median_ns, high_ns = np.quantile(later, [0.1, 0.5, 0.9])
+    is_steady = high_ns - low_ns < _STEADY * abs(median_ns)
+    is_apart = is_steady and abs(median_ns) > max(_APART_NS, shortest / 2)
+    is_close = np.median(np.abs(later)) <= max(TOGETHER_NS, _CLOSE * shortest)
+    share = float(is_same.mean()) if is_close else 0.0
+    apart_ns, error_ns = (int(median_ns), _error_ns(later)) if is_apart else (None, 0)
+    return _Fit(share, shift, apart_ns, error_ns, len(later))
+
+
+def _error_ns(later: Int64s) -> int:
+    """The standard deviation of normal values with the same median distance from the median.
+
+    Source: P. J. Rousseeuw, C. Croux, Alternatives to the Median Absolute Deviation, 1993.
+    """
+    return round(_DEVIATION * float(np.median(np.abs(later - np.median(later)))))
+
+
+def clock_offsets(
+    end_ns: Int64s, communicators: Sequence[Communicator], clocks: Sequence[Clocks]
+) -> list[ClockOffset]:
+    """The clock of each device beside that of the first of those with which it has collectives.
+
+    Collectives end on all ranks together, so that the ends of the same calls show how far
+    clocks are apart, whoever came late.
+
+    Args:
+        end_ns: End of all communication kernels of the recording.
+        communicators: As `matched` gives them.
+        clocks: As `matched` gives them.
+    """
+    pairs = [*clocks, *(pair for c in communicators for pair in _pairs(end_ns, c))]
+    neighbours: dict[int, list[tuple[int, int, int, int]]] = {}
+    for device, second, apart_ns, error_ns, calls in pairs:
+        neighbours.setdefault(device, []).append((second, apart_ns, error_ns, calls))
+        neighbours.setdefault(second, []).append((device, -apart_ns, error_ns, calls))
+    offsets: dict[int, ClockOffset] = {}
+    for reference in sorted(neighbours):
+        if reference in offsets:
+            continue
+        most_calls = max(calls for *_, calls in neighbours[reference])
+        offsets[reference] = ClockOffset(reference, reference, 0, 0, most_calls)
+        waiting = [reference]
+        while waiting:
+            of_device = offsets[waiting.pop(0)]
+            for device, apart_ns, error_ns, calls in neighbours[of_device.device]:
+                if device not in offsets:
+                    offsets[device] = ClockOffset(
+                        device,
+                        reference,
+                        of_device.offset_ns + apart_ns,
+                        max(of_device.error_ns, error_ns),
+                        min(of_device.calls, calls),
+                    )
+                    waiting.append(device)
+    return [offsets[device] for device in sorted(offsets)]
+
+
+def are_apart(offset: ClockOffset) -> bool:
+    """Whether a clock is further from the other one than calls may end apart on one clock.
+
+    What one group of ranks is behind another, such as the next stage of a pipeline, varies more
+    than clocks do.
+    """
+    is_steady = offset.error_ns <= TOGETHER_NS
+    return is_steady and abs(offset.offset_ns) > max(_APART_NS, _SURE * offset.error_ns)
+
+
+def clock_shifts(offsets: Sequence[ClockOffset]) -> dict[int, int]:
+    """What sets the times of devices right whose clocks are apart; those that agree stay."""
+    return {offset.device: -offset.offset_ns for offset in offsets if are_apart(offset)}
+
+
+def _pairs(end_ns: Int64s, communicator: Communicator) -> Iterator[Clocks]:
+    """The first device of a communicator beside each other one."""
+    rows, devices = communicator.rows, communicator.devices
+    for column in range(1, len(devices)):
+        is_known = (rows[:, 0] != NO_CALL) & (rows[:, column] != NO_CALL)
+        later = end_ns[rows[is_known, column]] - end_ns[rows[is_known, 0]]
+        yield Clocks(
+            devices[0], devices[column], int(np.median(later)), _error_ns(later), len(later)
+        )
+
+
+def ended_together(start: Int64s, end: Int64s) -> npt.NDArray[np.bool_]:
+    """Whether the kernels of each call can be those of one call.
+
+    They end within the time that the shortest of them took, and none before the last began.
+
+    Args:
+        start: Starts in ns, one row per call and one column per device.
+        end: Ends in ns, in the same places.
+    """
+    shortest = np.maximum((end - start).min(axis=1), TOGETHER_NS)
+    is_together: npt.NDArray[np.bool_] = end.max(axis=1) - end.min(axis=1) <= shortest
+    is_together &= start.max(axis=1) <= end.min(axis=1) + TOGETHER_NS
+    return is_together

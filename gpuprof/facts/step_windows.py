@@ -1,0 +1,312 @@
+"""When each training step ran on the devices: from ranges that name steps, or found by pattern."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuprof.base.cuda import is_communication
+from gpuprof.facts.by_number import names_by_number
+from gpuprof.facts.calls import distinct
+from gpuprof.facts.growing import columns_of
+from gpuprof.facts.launches import Launches, launches
+from gpuprof.facts.nesting import without_nested
+from gpuprof.facts.nvtx import (
+    RANGE_READS,
+    Ranges,
+    families,
+    launches_within,
+    named_parts,
+)
+from gpuprof.facts.range_windows import launched_nothing, ranges_meant
+from gpuprof.model.analysis import reads
+from gpuprof.model.derived import UNKNOWN
+from gpuprof.model.intervals import NOTHING, Int64s, Intervals, difference, union
+from gpuprof.model.profile import Profile
+
+STEP_READS: Final = reads(RANGE_READS, kernels="start_ns end_ns device_id stream_id name name_id")
+FROM_RANGES: Final = "ranges"
+DETECTED: Final = "detected"
+
+# Words that scripts and frameworks mark a step with: ProfilerStep#3, step 3, train_step, iter_3.
+# An optimizer's step is only the end of one.
+_STEP: Final = re.compile(
+    r"^(?!.*optim).*(?:^|[^a-z])(?:profiler|train(?:ing)?|mini)?[ _]?"
+    r"(?:step|iter|iteration|batch)s?(?:$|[^a-z])",
+    re.IGNORECASE,
+)
+_DIGITS: Final = re.compile(r"\d+")
+_LEAST_STEPS: Final = 2
+_LEAST_DETECTED: Final = 3
+# Marks that cover less of the time from the first step to the last leave a part of steps out.
+_COVERED: Final = 0.95
+# Steps whose ranges follow one another this closely own the time between them, too.
+_CLOSE: Final = 0.1
+# A pattern must repeat this well, and one this much better is preferred to a shorter one.
+_ALIKE: Final = 0.8
+_BETTER: Final = 0.02
+_SAMPLE: Final = 100_000
+_CANDIDATES: Final = 60
+
+
+@dataclass(frozen=True, eq=False)
+class StepWindows:
+    """The steps of one process (or, where detected, one device), in order.
+
+    Args:
+        process_id: The process; None where steps were detected by device or it is unknown.
+        devices: Devices whose work belongs to these steps.
+        text: What marks a step: the ranges' text with # for digits, or a kernel's name.
+        source: `FROM_RANGES` or `DETECTED`.
+        start_ns: Start of each step on the devices.
+        end_ns: End of each; at most the start of the next.
+        between: When the host is between their marks; empty where nothing marks them.
+    """
+
+    process_id: int | None
+    devices: tuple[int, ...]
+    text: str
+    source: str
+    start_ns: Int64s
+    end_ns: Int64s
+    between: Intervals = NOTHING
+
+
+def step_windows(profile: Profile) -> tuple[StepWindows, ...]:
+    """The steps of every process; none where nothing names steps or repeats."""
+    return profile.once(_step_windows)
+
+
+def _step_windows(profile: Profile) -> tuple[StepWindows, ...]:
+    recording = profile.unrestricted
+    named = (
+        tuple(_named(named_parts(recording), launches(recording)))
+        if recording.has("nvtx_ranges", "api_calls")
+        else ()
+    )
+    return named or tuple(_detected(recording))
+
+
+def by_period(series: StepWindows) -> StepWindows:
+    """Marked steps with the time between them where the marks leave much of it out.
+
+    A step is then the period from its start to that of the next; else ``between`` is empty.
+    """
+    period = np.diff(series.start_ns)
+    if (series.end_ns - series.start_ns)[:-1].sum() >= _COVERED * period.sum():
+        return replace(series, between=NOTHING)
+    return replace(series, end_ns=np.append(series.start_ns[1:], series.end_ns[-1:]))
+
+
+def windows_of_range(profile: Profile, pattern: str) -> tuple[StepWindows, ...]:
+    """What the NVTX ranges of a text launched, each as if it were a step, of every process.
+
+    Args:
+        profile: Needs ``nvtx_ranges`` and ``api_calls``.
+        pattern: The ranges' text; * stands for anything. See `nvtx.ranges_like`.
+
+    Raises:
+        MissingTableError: No ranges or calls were recorded.
+        UsageError: No such range launched anything.
+    """
+    alike = ranges_meant(profile, pattern)
+    texts = [pattern] * len(alike.labels)
+    named = tuple(_most_launches(alike, launches(profile), texts, [pattern], least=1))
+    if not named:
+        raise launched_nothing(profile, pattern, alike)
+    return named
+
+
+def masked(text: str) -> str:
+    """A text with # for its digits: what ranges have in common that differ in numbers only."""
+    return _DIGITS.sub("#", text)
+
+
+def _named(parts: Ranges, launched: Launches) -> Iterator[StepWindows]:
+    """For each process, the text of steps whose ranges hold most launches."""
+    texts = [masked(text) for text, _, _ in parts.labels]
+    of_steps = sorted({text for text in texts if _STEP.search(text)})
+    return _most_launches(parts, launched, texts, of_steps, least=_LEAST_STEPS)
+
+
+def _most_launches(
+    ranges: Ranges, launched: Launches, texts: Sequence[str], of_steps: Sequence[str], *, least: int
+) -> Iterator[StepWindows]:
+    """For each process, the text of steps whose ranges hold most launches."""
+    number = np.array([of_steps.index(t) if t in of_steps else -1 for t in texts], np.int64)
+    marked = ranges.take(np.flatnonzero(number[ranges.label] >= 0)) if len(ranges) else ranges
+    for process in np.unique(marked.process).tolist():
+        best: tuple[int, StepWindows] | None = None
+        for text, step in enumerate(of_steps):
+            ours = np.flatnonzero((marked.process == process) & (number[marked.label] == text))
+            for family, ordered in families(marked.take(ours), launched):
+                candidate = _windows(family, ordered, step, least)
+                if candidate is not None and (best is None or candidate[0] > best[0]):
+                    best = candidate
+        if best is not None:
+            yield best[1]
+
+
+def _windows(
+    marked: Ranges, launched: Launches, text: str, least: int
+) -> tuple[int, StepWindows] | None:
+    """Steps of one text, and how many launches they hold; a step within another is none."""
+    outer = without_nested(marked)
+    spans = launches_within(outer, launched)
+    filled = np.flatnonzero(spans.last > spans.first)
+    if len(filled) < least:
+        return None
+    start, end = (column[filled] for column in spans.extent(launched))
+    order = np.argsort(start, kind="stable")
+    start, end, filled = start[order], end[order], filled[order]
+    host_start, host_end = outer.start_ns[filled], outer.end_ns[filled]
+    pause = host_start[1:] - host_end[:-1]
+    is_close = pause <= _CLOSE * (host_end - host_start)[:-1]
+    end[:-1] = np.where(is_close, start[1:], np.minimum(end[:-1], start[1:]))
+    process = int(outer.process[0])
+    devices = distinct(launched.activities.device[launched.of_process(process)]).tolist()
+    hull = union(outer.start_ns[:1], outer.end_ns.max(keepdims=True))
+    windows = StepWindows(
+        None if process == UNKNOWN else process,
+        *(tuple(devices), text, FROM_RANGES, start, end),
+        difference(hull, union(outer.start_ns, outer.end_ns)),
+    )
+    return union(spans.first, spans.last).length, windows
+
+
+def _detected(profile: Profile) -> Iterator[StepWindows]:
+    """For each device, the kernel that opens a pattern of launches that repeats.
+
+    The pattern is that of one stream: others run beside it, in an order that varies.
+    """
+    if not profile.has("kernels"):
+        return
+    names = names_by_number(profile, "kernels")
+    texts = ["unnamed kernel", *names.distinct[1:]]
+    places, communicates = names.places, names.values(is_communication, 0)
+    columns = ("start_ns", "end_ns", "device_id", "stream_id", "name_id")
+    start, end, device, stream, name_id = columns_of(profile.integers("kernels", *columns), 5)
+    name, is_computing = places.of(name_id), communicates.of(name_id) == 0
+    for number in np.unique(device).tolist():
+        rows = np.flatnonzero(device == number)
+        time = (end - start)[rows] * is_computing[rows]
+        rows = rows[stream[rows] == _busiest(stream[rows], time)]
+        rows = rows[np.argsort(start[rows], kind="stable")]
+        opening = opening_kernels(name[rows], start[rows], end[rows])
+        if opening is not None:
+            begun = start[rows][opening]
+            text = texts[name[rows][opening[0]]]
+            last = end[rows][opening[-1] : opening[-1] + int(np.median(np.diff(opening)))].max()
+            yield StepWindows(None, (number,), text, DETECTED, begun, np.append(begun[1:], last))
+
+
+def _busiest(stream: Int64s, time: Int64s) -> int:
+    streams, number = np.unique(stream, return_inverse=True)
+    return int(streams[np.bincount(number, time).argmax()])
+
+
+def opening_kernels(name: Int64s, start: Int64s, end: Int64s) -> Int64s | None:
+    """Indices of the kernels that open a repetition of the launch pattern; None where none.
+
+    The period is the smallest distance at which the sequence of names agrees best with itself, as
+    in M. G. Elfeky, W. G. Aref, A. K. Elmagarmid, Periodicity Detection in Time Series Databases,
+    IEEE Transactions on Knowledge and Data Engineering 17, 2005; but only distances that are usual
+    between kernels of one name are tried.
+    Of the names that occur once per period, the one after the longest pauses opens it.
+
+    Args:
+        name: A number per kernel name, in the order of the launches.
+        start: Starts in ns.
+        end: Ends in ns.
+    """
+    period = _period(name[:_SAMPLE])
+    if period is None:
+        return None
+    pause = np.zeros(len(name), np.int64)
+    pause[1:] = np.maximum(start[1:] - np.maximum.accumulate(end)[:-1], 0)
+    occurrences = _occurrences(name)
+    alike = occurrences.mean(occurrences.gap == period)
+    # The first one has no pause before it.
+    pauses = occurrences.mean(pause[occurrences.later])
+    fitting = np.flatnonzero((occurrences.count >= _LEAST_DETECTED) & (alike >= _ALIKE))
+    if not len(fitting):
+        return None
+    best = fitting[np.lexsort((occurrences.first[fitting], -pauses[fitting]))[0]]
+    opening: Int64s = occurrences.places[occurrences.number == best]
+    return opening
+
+
+@dataclass(frozen=True, eq=False)
+class _Occurrences:
+    """Where each name occurs; names are numbered.
+
+    Args:
+        places: Positions, those of one name after one another.
+        number: The name at each of these.
+        count: How often each name occurs.
+        first: Where each name occurs first.
+        later: Of two that follow one another, the later one's position.
+        gap: How far apart the two are.
+        owner: Their name.
+    """
+
+    places: Int64s
+    number: Int64s
+    count: Int64s
+    first: Int64s
+    later: Int64s
+    gap: Int64s
+    owner: Int64s
+
+    def mean(self, values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+        """The mean of a value of each gap, by name; 0 where a name occurs once."""
+        sums = np.bincount(self.owner, values, len(self.count))
+        return sums / np.maximum(self.count - 1, 1)
+
+    def median_gap(self) -> Int64s:
+        """The usual gap of each name that occurs at least twice, in whole launches."""
+        ordered = self.gap[np.lexsort((self.gap, self.owner))]
+        gaps = self.count[self.count > 1] - 1
+        begin = np.cumsum(gaps) - gaps
+        middle = ordered[begin + (gaps - 1) // 2] + ordered[begin + gaps // 2]
+        return np.asarray(middle // 2, np.int64)
+
+
+def _occurrences(name: Int64s) -> _Occurrences:
+    places = np.argsort(name, kind="stable")
+    is_next = name[places][1:] == name[places][:-1]
+    number = np.concatenate([[0], np.cumsum(~is_next)])
+    count = np.bincount(number)
+    return _Occurrences(
+        places,
+        number,
+        count,
+        places[np.cumsum(count) - count],
+        places[1:][is_next],
+        np.diff(places)[is_next],
+        number[1:][is_next],
+    )
+
+
+def _period(name: Int64s) -> int | None:
+    if not len(name):
+        return None
+    occurrences = _occurrences(name)
+    often = occurrences.count[occurrences.count > 1]
+    usual, calls = (
+        occurrences.median_gap()[often >= _LEAST_DETECTED],
+        often[often >= _LEAST_DETECTED],
+    )
+    values, member = np.unique(usual, return_inverse=True)
+    weights = np.bincount(member, calls, len(values)).tolist()
+    distances = dict(zip(values.tolist(), weights, strict=True))
+    # Most kernels of a step occur in it more than once: long distances are as likely right.
+    frequent = sorted(distances, key=lambda d: -distances[d] * d)[:_CANDIDATES]
+    fitting = [d for d in frequent if 0 < d <= len(name) // _LEAST_DETECTED]
+    scores = {d: float(np.mean(name[:-d] == name[d:])) for d in fitting}
+    highest = max(scores.values(), default=0.0)
+    good = [d for d, score in scores.items() if score >= max(highest - _BETTER, _ALIKE)]
+    return min(good, default=None)

@@ -1,0 +1,232 @@
+"""When each device computed, communicated, transferred and copied locally: sets of instants.
+
+A device's activities are its kernels, its memsets, and every copy whose device, source or
+destination it is: a peer copy is on both its ends' timelines. The halves of a staged copy are
+each on the timeline of the device that they run on. CUDA graphs that were recorded as a whole
+count as compute: what they contain is unknown.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+
+from gpuprof.base.cuda import is_communication
+from gpuprof.facts.busy import Busy, busy_by_device
+from gpuprof.facts.by_number import names_by_number
+from gpuprof.facts.copies import COPY_READS
+from gpuprof.facts.copy_rows import CopyRows, copy_rows
+from gpuprof.facts.groups import Numbers
+from gpuprof.model.analysis import reads
+from gpuprof.model.derived import UNKNOWN
+from gpuprof.model.intervals import (
+    NOTHING,
+    Int64s,
+    Intervals,
+    attribute,
+    covered_within,
+    difference,
+    intersection,
+    longer,
+    single,
+    together,
+    union,
+)
+from gpuprof.model.profile import Profile
+
+# In the order in which they claim an instant: the first that runs has it.
+COMPUTE, COMMUNICATION, TRANSFER, LOCAL_COPY = LAYERS = range(4)
+_PLACE: Final = ("start_ns", "end_ns", "device_id")
+# Between two activities that follow one another at once lie up to some microseconds.
+SHORT_NS: Final = 10_000
+
+TIMELINE_READS: Final = reads(
+    COPY_READS,
+    kernels="start_ns end_ns device_id name name_id",
+    graph_launches="start_ns end_ns device_id",
+    memsets="start_ns end_ns device_id",
+)
+
+# Tables whose activities are all of one layer.
+_OF_ONE_LAYER: Final = {"graph_launches": COMPUTE, "memsets": LOCAL_COPY}
+_TABLES: Final = ("kernels", "memcpys", *_OF_ONE_LAYER)
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceTimeline:
+    """What one device did when.
+
+    Args:
+        device_id: The device; None for activities whose device is unknown.
+        span: From the start of its first activity to the end of its last; of a part of a
+            recording, the windows' share of that.
+        busy: For each of `LAYERS`, the instants at which at least one such activity runs.
+    """
+
+    device_id: int | None
+    span: Intervals
+    busy: tuple[Intervals, ...]
+
+    @property
+    def number(self) -> int:
+        """The device as arrays of integers have it: `UNKNOWN` for none."""
+        return UNKNOWN if self.device_id is None else self.device_id
+
+    @cached_property
+    def exposed(self) -> tuple[Intervals, ...]:
+        """For each of `LAYERS`, the instants at which it runs and none before it does."""
+        return tuple(attribute(self.busy))
+
+    @cached_property
+    def kernels(self) -> Intervals:
+        """The instants at which at least one kernel runs, of communication or not."""
+        return together([self.busy[COMPUTE], self.busy[COMMUNICATION]])
+
+    def kernel_ns(self, start: Int64s, end: Int64s) -> Int64s:
+        """For how long at least one kernel runs in each window; `kernels` takes far more memory."""
+        of_layers = (
+            covered_within(self.exposed[layer], start, end) for layer in (COMPUTE, COMMUNICATION)
+        )
+        return np.add(*of_layers)
+
+    @property
+    def idle(self) -> Intervals:
+        """The instants of the span at which nothing runs: computed anew, as there are millions."""
+        return self.idle_within(self.span)
+
+    def idle_within(self, part: Intervals) -> Intervals:
+        """The instants of a part of the span at which nothing runs."""
+        idle = part
+        # Compute, which leaves millions of gaps, comes last.
+        for layer in reversed(self.exposed):
+            idle = difference(idle, layer)
+        return idle
+
+    @cached_property
+    def pauses(self) -> Intervals:
+        """Those of ``idle`` that are longer than `SHORT_NS`."""
+        return longer(self.idle, SHORT_NS)
+
+    @property
+    def short_gaps(self) -> Intervals:
+        """The others: computed anew, as there are millions."""
+        idle = self.idle
+        is_short = idle.end - idle.start <= SHORT_NS
+        return Intervals(idle.start[is_short], idle.end[is_short])
+
+    def idle_ns(self, start: Int64s, end: Int64s) -> Int64s:
+        """For how long nothing runs in each window."""
+        busy = (covered_within(layer, start, end) for layer in self.exposed)
+        return covered_within(self.span, start, end) - sum(busy, np.zeros(len(start), np.int64))
+
+    def within(self, windows: Intervals) -> "DeviceTimeline":
+        """The same, cut at the borders of windows."""
+        return DeviceTimeline(
+            self.device_id,
+            intersection(self.span, windows),
+            tuple(intersection(layer, windows) for layer in self.busy),
+        )
+
+
+def timelines(profile: Profile) -> tuple[DeviceTimeline, ...]:
+    """The timeline of every device that did anything, by device id; an unknown one comes last.
+
+    Those of a part of a recording are cut at its borders, so that what they cover in adjacent
+    windows adds up to what they cover in both.
+    """
+    return profile.once(_read if profile.unrestricted is profile else _parts)
+
+
+def _parts(profile: Profile) -> tuple[DeviceTimeline, ...]:
+    part, all_timelines = profile.selection, timelines(profile.unrestricted)
+    chosen = [
+        timeline for timeline in all_timelines if part.device_id in {None, timeline.device_id}
+    ]
+    if part.windows is None:
+        return tuple(chosen)
+    windows = union([start for start, _ in part.windows], [end for _, end in part.windows])
+    return tuple(cut for timeline in chosen if len((cut := timeline.within(windows)).span))
+
+
+def timeline_of(profile: Profile, device_id: int | None) -> DeviceTimeline:
+    """The timeline of one device; an empty one where it did nothing."""
+    matching = [timeline for timeline in timelines(profile) if timeline.device_id == device_id]
+    return matching[0] if matching else DeviceTimeline(device_id, NOTHING, (NOTHING,) * len(LAYERS))
+
+
+def far_ends(profile: Profile) -> tuple[int, ...]:
+    """Devices that ran nothing themselves in the whole recording: others copied from or to them.
+
+    Where each process of a job is recorded by itself, such a device works for another one: that
+    it idles cannot be told.
+    """
+    return profile.unrestricted.once(_far_ends)
+
+
+def _far_ends(profile: Profile) -> tuple[int, ...]:
+    idle = [
+        timeline.device_id
+        for timeline in timelines(profile)
+        if timeline.device_id is not None
+        and not any(len(timeline.busy[layer]) for layer in LAYERS if layer != TRANSFER)
+    ]
+    tables = _TABLES if idle else ()
+    for table in filter(profile.has, tables):
+        for (ran,) in profile.integers(table, "device_id"):
+            idle = [device for device in idle if not np.isin(ran, (device, UNKNOWN)).any()]
+    return tuple(idle)
+
+
+def slice_borders(devices: Sequence[DeviceTimeline], slices: int) -> Int64s:
+    """Borders of equal slices from the first activity of all devices to the last.
+
+    Returns:
+        One more than there are slices; none where no device did anything, fewer where the time
+        has not as many ns.
+    """
+    spans = [timeline.span for timeline in devices if len(timeline.span)]
+    if not spans:
+        return np.array([], np.int64)
+    first = min(int(span.start[0]) for span in spans)
+    last = max(int(span.end[-1]) for span in spans)
+    # Computed in integers: they must not lose nanoseconds.
+    return np.unique([first + (last - first) * i // slices for i in range(slices + 1)])
+
+
+def _read(profile: Profile) -> tuple[DeviceTimeline, ...]:
+    by_device = {**busy_by_device(_activities(profile), len(LAYERS))}
+    ordered = sorted(by_device, key=lambda device_id: (device_id is None, device_id))
+    # What one device's pieces took makes room for the next one's.
+    return tuple(_timeline(device_id, by_device.pop(device_id)) for device_id in ordered)
+
+
+def _activities(profile: Profile) -> Iterator[Sequence[Any]]:
+    """Start, end, device and layer of all activities, in pieces."""
+    if profile.has("kernels"):
+        yield from _kernels(profile)
+    if profile.has("memcpys"):
+        for copies in copy_rows(profile).by_device():
+            yield copies.start_ns, copies.end_ns, copies.device, layer_of_copies(copies)
+    for table, layer in _OF_ONE_LAYER.items():
+        if profile.has(table):
+            for part in profile.integers(table, *_PLACE):
+                yield *part, np.full(len(part[0]), layer, np.int8)
+
+
+def layer_of_copies(copies: CopyRows) -> Numbers:
+    """The layer of each copy."""
+    return np.where(copies.is_transfer, np.int8(TRANSFER), np.int8(LOCAL_COPY))
+
+
+def _kernels(profile: Profile) -> Iterator[Sequence[Any]]:
+    """The same of kernels, whose names are looked at once each."""
+    layers = names_by_number(profile, "kernels").values(is_communication, COMPUTE)
+    for *part, name_id in profile.integers("kernels", *_PLACE, "name_id"):
+        yield *part, layers.of(name_id)
+
+
+def _timeline(device_id: int | None, busy: Busy) -> DeviceTimeline:
+    kinds, span = busy.kinds, single(busy.start_ns, busy.end_ns)
+    return DeviceTimeline(device_id, span, tuple(kinds.get(layer, NOTHING) for layer in LAYERS))

@@ -1,0 +1,347 @@
+"""What kernels cost beside the work that is wanted: many small ones, conversions, local copies."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuprof.analyses.pauses import ANALYSIS as PAUSES
+from gpuprof.analyses.pauses import pieces_of
+from gpuprof.base.units import format_bytes, say_ns, say_share
+from gpuprof.facts.frameworks import JAX, PYTORCH, TENSORFLOW, framework
+from gpuprof.facts.kernel_kinds import (
+    COPY,
+    KIND_READS,
+    LAYOUT,
+    PLAIN_PRODUCT,
+    kernels_of_kinds,
+    kind_of,
+    shown,
+)
+from gpuprof.facts.launches import activities
+from gpuprof.facts.nvtx import NO_RANGE, OF_ONE_CALL, origins
+from gpuprof.facts.pauses import pauses_of
+from gpuprof.facts.short_waits import SHORT_WAIT_READS, short_waits
+from gpuprof.facts.timeline import LOCAL_COPY
+from gpuprof.findings.contract import Finding, Scope, usual_of
+from gpuprof.model.analysis import reads
+from gpuprof.model.intervals import (
+    Int64s,
+    Intervals,
+    covered_within,
+    intersection,
+    runs,
+    together,
+    union,
+)
+from gpuprof.model.profile import Profile
+
+READS: Final = reads(
+    KIND_READS,
+    PAUSES.reads,
+    SHORT_WAIT_READS,
+    memsets="bytes",
+    devices="device_id name compute_capability",
+)
+
+# Kernels shorter than this take less time than it takes a host to launch the next one.
+_SMALL_NS: Final = 10_000
+_MANY: Final = 50
+# So many steps are enough to measure how long kernels are.
+_SAMPLES: Final = 20
+# A longer pause has another reason than the launch of one kernel.
+_LAUNCH_NS: Final = 1_000_000
+# Causes of pauses (see `pauses`) in which the host does what it takes to launch the next kernel.
+_LAUNCHING: Final = {"launch", "operation", "range", "cuda_call", "host_late"}
+# Less of a step is not worth the time that it takes to look closer.
+_LEAST_SHARE: Final = 0.01
+_MOST: Final = 0.5
+# So many names are said, and none that takes less of the time than this.
+_MOST_PLACES: Final = 2
+_WORTH: Final = 0.1
+# Kernels of a kind that take less of its time are left out of a replay, whose change names each.
+_LEAST_REPLAYED: Final = 0.02
+
+
+class _Kind(NamedTuple):
+    """What is said of the kernels of a kind.
+
+    Args:
+        divisor: Their time divided by this can be won at most.
+    """
+
+    cause: str
+    phrase: str
+    divisor: int
+    means: str
+    suggestions: Mapping[str, str]
+
+
+_AMP: Final = {
+    PYTORCH: "compute in mixed precision (torch.autocast)",
+    TENSORFLOW: "compute in mixed precision (mixed_precision.set_global_policy('mixed_float16'))",
+    JAX: "compute in bfloat16 or float16",
+    "": "compute in fp16",
+}
+_TF32: Final = {
+    PYTORCH: "allow TF32 (torch.set_float32_matmul_precision('high'),"
+    " torch.backends.cudnn.allow_tf32 = True) or compute in mixed precision (torch.autocast)",
+    TENSORFLOW: "allow TF32 (tf.config.experimental.enable_tensor_float_32_execution(True)) or"
+    " compute in mixed precision",
+    JAX: "allow TF32 (jax_default_matmul_precision='tensorfloat32') or compute in bfloat16",
+    "": "allow TF32 (CUBLAS_COMPUTE_32F_FAST_TF32, CUDNN_TENSOR_OP_MATH) or compute in fp16",
+}
+_LAYOUT: Final = _Kind(
+    "layout_conversions",
+    "converts the layout of tensors",
+    1,
+    "one layout throughout",
+    {
+        PYTORCH: "keep model and input in one layout: .to(memory_format=torch.channels_last)",
+        TENSORFLOW: "build the model with data_format='channels_last', or compile it with XLA",
+        JAX: "choose NHWC dimension numbers for convolutions, so that nothing is transposed",
+        "": "keep tensors in the layout that the library's kernels take (NHWC)",
+    },
+)
+# Most programs need some of them.
+_COPY: Final = _Kind(
+    "copy_kernels",
+    "copies or casts tensors by kernels",
+    2,
+    "fewer copies and casts",
+    {
+        PYTORCH: "avoid .contiguous(), .clone() and .to() of tensors, or fuse them (torch.compile)",
+        TENSORFLOW: "avoid tf.cast and tf.identity of large tensors, or fuse them (XLA)",
+        JAX: "donate buffers (donate_argnums) and avoid casts of large arrays",
+        "": "avoid copies of tensors, or fuse them with the kernel that reads them",
+    },
+)
+# Up to 8 times as fast: A100 has 19.5 TFLOPS in fp32 and 156 in TF32, V100 15.7 in fp32 and 125
+# with Tensor Cores in fp16 (NVIDIA's data sheets;
+# https://developer.nvidia.com/blog/accelerating-ai-training-with-tf32-tensor-cores). What memory
+# bounds, and what is small, gains little of that: a quarter of the time is what is counted on, so
+# that nothing surer ranks behind it.
+_PLAIN: Final = "multiplies matrices or convolves without Tensor Cores"
+_PLAIN_TF32: Final = _Kind("no_tensor_cores", _PLAIN, 4, "TF32 or mixed precision", _TF32)
+_PLAIN_AMP: Final = _Kind("no_tensor_cores", _PLAIN, 4, "mixed precision", _AMP)
+
+_SMALL: Final = {
+    PYTORCH: "launch many at once: CUDA graphs (torch.cuda.make_graphed_callables), or"
+    " torch.compile(mode='reduce-overhead'), which fuses them, too",
+    TENSORFLOW: "compile the step with XLA (tf.function(jit_compile=True)), which fuses kernels",
+    JAX: "put the whole step into one jax.jit",
+    "": "launch the step as one CUDA graph, or fuse its kernels",
+}
+_LOCAL: Final = {
+    PYTORCH: "avoid .clone(), .copy_() and .contiguous() there, or run them beside kernels on"
+    " another stream",
+    TENSORFLOW: "avoid copies of variables and slices there, or compile with XLA",
+    JAX: "donate buffers (donate_argnums), so that results overwrite what they replace",
+    "": "swap pointers instead of copying, or copy on another stream beside kernels",
+}
+_SETTING: Final = "let the first kernel write all of it, or set it on another stream beside kernels"
+
+# Of devices whose compute capability was not recorded. GeForce 16 have capability 7.5 and none.
+_WITHOUT: Final = re.compile(r"\bGTX\b|\bMX\d|\bT[456]00\b|\bT1000\b")
+_SINCE_AMPERE: Final = re.compile(
+    r"\bA\d{1,3}\b|\bA100|\bA800|\bH\d{2,3}\b|\bH100|\bGH200|\bG?B\d{3}\b|\bL4\b|\bL20\b|\bL40S?\b"
+    r"|\bRTX (?:A\d{4}|[345]0\d0|PRO)|\b(?:Orin|Thor)\b"
+)
+_SINCE_VOLTA: Final = re.compile(r"\bV100|\bTITAN (?:V|RTX)\b|\bT4\b|\bRTX\b|\bXavier\b|\bGV100\b")
+_VOLTA, _AMPERE = 7.0, 8.0
+
+
+def of_scope(scope: Scope) -> Iterator[Finding]:
+    """What a device's small kernels, conversions and copies within its memory cost a step."""
+    yield from _small_kernels(scope)
+    yield from _of_kind(scope, LAYOUT, _LAYOUT)
+    yield from _of_kind(scope, COPY, _COPY)
+    capability = _capability(scope)
+    if capability >= _VOLTA:
+        yield from _of_kind(
+            scope, PLAIN_PRODUCT, _PLAIN_TF32 if capability >= _AMPERE else _PLAIN_AMP
+        )
+    yield from _local_copies(scope)
+
+
+def _small_kernels(scope: Scope) -> Iterator[Finding]:
+    """Kernels so short that the device waits for the launch of the next one."""
+    cost_ns = usual_of(_waits_for_launches(scope))
+    if cost_ns < _LEAST_SHARE * scope.step_ns or not cost_ns:
+        return
+    durations, steps = _durations(scope)
+    is_many = len(durations) * len(scope.start_ns) >= _MANY * steps
+    if not is_many or np.median(durations) >= _SMALL_NS:
+        return
+    per_step = round(len(durations) / steps)
+    number = f"{per_step:,} a step" if scope.has_steps else f"{per_step:,}"
+    phrase = (
+        f"waits for the launch of small kernels: {number}, half of them shorter than"
+        f" {say_ns(float(np.median(durations)))}"
+    )
+    suggestion = _SMALL[framework(scope.profile)]
+    yield Finding(
+        "small_kernels", scope, phrase, cost_ns, cost_ns, "launching many at once", suggestion,
+        "pauses", names=(),
+    )  # fmt: skip
+
+
+def _waits_for_launches(scope: Scope) -> Int64s:
+    """Of each step short gaps, and pauses in which the host did nothing but what a launch takes.
+
+    Where the host waits for a result before it launches more, launching is not what takes long.
+    """
+    long_pauses = scope.device.pauses
+    if scope.profile.unrestricted.has("api_calls"):
+        pauses = pauses_of(scope.profile)
+        is_here = pauses.device == scope.device.number
+        is_bound = scope.profile.unrestricted.once(_is_launch_bound) & is_here
+        is_left = ~np.isin(long_pauses.start, pauses.start_ns[is_bound])
+        long_pauses = Intervals(long_pauses.start[is_left], long_pauses.end[is_left])
+    steps = scope.start_ns, scope.end_ns
+    other_ns = covered_within(long_pauses, *steps)
+    other_ns += covered_within(short_waits(scope.profile, scope.device).gaps, *steps)
+    return scope.device.idle_ns(*steps) - other_ns
+
+
+def _is_launch_bound(profile: Profile) -> npt.NDArray[np.bool_]:
+    """Of each pause, whether launching was all that the host did in it."""
+    pauses, pieces = pauses_of(profile), pieces_of(profile)
+    is_launching = np.array([cause in _LAUNCHING for cause, _ in pieces.labels], bool)
+    is_bound = pauses.end_ns - pauses.start_ns <= _LAUNCH_NS
+    is_bound[pieces.pause[~is_launching[pieces.stretches.label]]] = False
+    return is_bound
+
+
+def _durations(scope: Scope) -> tuple[Int64s, int]:
+    """Durations of the kernels that start in some of the steps, and how many steps these are."""
+    work = activities(scope.profile.unrestricted)
+    low, high = work.tables.get("kernels", (0, 0))
+    start, order = work.start_ns[low:high], scope.profile.unrestricted.once(_by_start)
+    steps = np.unique(np.linspace(0, len(scope.start_ns) - 1, _SAMPLES, dtype=np.int64))
+    borders = (scope.start_ns[steps], scope.end_ns[steps])
+    first, last = (np.searchsorted(start, border, sorter=order) for border in borders)
+    rows = runs(first, last - first)
+    rows = low + (rows if order is None else order[rows])
+    rows = rows[work.device[rows] == scope.device.number]
+    return np.asarray(work.end_ns[rows] - work.start_ns[rows], np.int64), len(steps)
+
+
+def _by_start(profile: Profile) -> Int64s | None:
+    """The order of the kernels by start; None where they lie in it."""
+    work = activities(profile)
+    low, high = work.tables.get("kernels", (0, 0))
+    start = work.start_ns[low:high]
+    return None if (start[1:] >= start[:-1]).all() else np.argsort(start, kind="stable")
+
+
+def _of_kind(scope: Scope, kind: str, words: _Kind) -> Iterator[Finding]:
+    """The time of the kernels of a kind, and the one that takes most of it."""
+    times = kernels_of_kinds(scope.profile).get(scope.device.device_id, {})
+    ran = {
+        name: intersection(instants, scope.device.span)
+        for name, instants in times.items()
+        if kind_of(name) == kind
+    }
+    cost_ns = scope.per_step(together([*ran.values()])) if ran else 0
+    if cost_ns:
+        sums: dict[str, int] = defaultdict(int)
+        for name, instants in ran.items():
+            sums[shown(name)] += scope.per_step(instants)
+        named = _most(sums, cost_ns)
+        parts = ", ".join(f"{name} {say_share(sums[name] / scope.step_ns)}" for name in named)
+        yield Finding(
+            words.cause,
+            scope,
+            f"{words.phrase} ({parts} of {'a step' if scope.has_steps else 'the span'})",
+            cost_ns,
+            cost_ns // words.divisor,
+            words.means,
+            words.suggestions[framework(scope.profile)],
+            "kernel_summary",
+            named[0],
+            tuple(_as_regex(name, ran) for name in sums if sums[name] >= _LEAST_REPLAYED * cost_ns),
+        )
+
+
+def _as_regex(name: str, names: Iterable[str]) -> str:
+    """A regular expression for the kernels of a name; words such as Cast are in others, too."""
+    return f"^{name}$" if name in names and name.isalpha() else re.escape(name)
+
+
+def _capability(scope: Scope) -> float:
+    """The compute capability of the device, or the least that its name tells; 0 for none known."""
+    if not scope.profile.unrestricted.has("devices"):
+        return 0
+    capabilities = [
+        _of_device(row["name"] or "", row["compute_capability"])
+        for row in scope.profile.unrestricted.once(_models)
+        if row["device_id"] == scope.device.device_id
+    ]
+    return min(capabilities, default=0)
+
+
+def _models(profile: Profile) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = profile.table("devices").to_pylist()
+    return rows
+
+
+def _of_device(name: str, capability: str | None) -> float:
+    if _WITHOUT.search(name):
+        return 0
+    if capability is not None:
+        major, _, minor = capability.partition(".")
+        return float(f"{major}.{minor}") if major.isdecimal() and minor.isdecimal() else 0
+    return _AMPERE if _SINCE_AMPERE.search(name) else _VOLTA if _SINCE_VOLTA.search(name) else 0
+
+
+def _local_copies(scope: Scope) -> Iterator[Finding]:
+    """Copies within the device's memory and memsets at which nothing else runs."""
+    exposed = intersection(scope.device.exposed[LOCAL_COPY], union(scope.start_ns, scope.end_ns))
+    cost_ns = scope.per_step(exposed)
+    if not cost_ns:
+        return
+    phrase, suggestion = "copies or sets its own memory", _LOCAL[framework(scope.profile)]
+    where = ""
+    if cost_ns >= _LEAST_SHARE * scope.step_ns:
+        work = activities(scope.profile.unrestricted)
+        copies = len(work.copies)
+        is_here = work.device[:copies] == scope.device.number
+        rows = np.flatnonzero((work.layer[:copies] == LOCAL_COPY) & is_here)
+        lengths = covered_within(exposed, work.start_ns[rows], work.end_ns[rows])
+        rows, lengths = rows[lengths > 0], lengths[lengths > 0]
+        if lengths.sum() < _MOST * exposed.length:
+            phrase, suggestion = "sets its own memory", _SETTING
+        else:
+            moved = int(work.copies.bytes[rows].sum()) // len(scope.start_ns)
+            size = f"{format_bytes(moved)} " if moved else ""
+            phrase = f"copies {size}within its own memory"
+            where = _origins(scope, rows, lengths)
+    if len(exposed) == 1:
+        phrase += ", once"
+    yield Finding(
+        "local_copies", scope, phrase, cost_ns, cost_ns, "fewer copies, or overlap", suggestion,
+        "breakdown", where, ("DtoD", "memset"),
+    )  # fmt: skip
+
+
+def _origins(scope: Scope, rows: Int64s, lengths: Int64s) -> str:
+    """The ranges or operations that launched most of some copies; empty where none is known."""
+    profile = scope.profile.unrestricted
+    if not profile.has("api_calls", "nvtx_ranges"):
+        return ""
+    copies = activities(profile).copies
+    number, texts = origins(profile, copies.process[rows], copies.correlation[rows])
+    sums: dict[str, int] = defaultdict(int)
+    for place in np.unique(number[number != NO_RANGE]).tolist():
+        sums[OF_ONE_CALL.sub("", texts[place])] += int(lengths[number == place].sum())
+    return " and ".join(_most(sums, int(lengths.sum())))
+
+
+def _most(sums: Mapping[str, int], total: int) -> list[str]:
+    """The names of the largest parts of a total, the largest one first."""
+    most = sorted(sums, key=lambda name: -sums[name])[:_MOST_PLACES]
+    return [*most[:1], *(name for name in most[1:] if sums[name] >= _WORTH * total)]

@@ -1,0 +1,124 @@
+"""The graph of a PyTorch model's training step, from `torch.export`: no GPU is needed."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from gpuprof.place.step_graph import (
+    FORWARD,
+    GRADIENT,
+    INPUT,
+    UPDATE,
+    VARIABLE,
+    Operation,
+    StepGraph,
+)
+from gpuprof.place.values import Values, placed
+
+
+def step_of_export(joint: Any, devices: Mapping[str, str]) -> StepGraph:  # noqa: ANN401 - untyped
+    """The graph of a step: forward pass, gradients, and an update of each parameter.
+
+    Operations belong to the module whose parameters they take, else to that of their inputs;
+    gradients to that of their inputs from the forward pass.
+
+    Args:
+        joint: A model that returns its loss, exported with its gradients:
+            `_export_forward_backward(torch.export.export(model, batch))`, the former from
+            torch.export.experimental.
+        devices: Module, such as item or item.dense, to its device today; "" for all others.
+    """
+    values, signature = Values(), joint.graph_signature
+    owners = dict(signature.inputs_to_parameters) | dict(signature.inputs_to_buffers)
+    backward = signature.backward_signature
+    nodes = [node for node in joint.graph.nodes if node.op in {"placeholder", "call_function"}]
+    forward = _before(next(node for node in nodes if node.name == backward.loss_output))
+    scopes: dict[Any, str] = {}
+    for node in nodes:
+        scopes[node] = _scope(node, owners, scopes, forward)
+    for node in reversed(nodes):
+        takers = {scopes[taker] for taker in node.users if taker in scopes}
+        if not scopes[node] and node not in forward and len(takers) == 1:
+            scopes[node] = takers.pop()
+    for node in nodes:
+        size = _bytes(node.meta.get("val"))
+        role = GRADIENT if node not in forward else FORWARD
+        if node.op == "placeholder":
+            role = VARIABLE if node.name in owners else INPUT
+        variable_bytes = size if role == VARIABLE else 0
+        kind = getattr(node.target, "__name__", str(node.target)).removesuffix(".default")
+        operation = Operation(
+            *(owners.get(node.name, node.name), kind, role, scopes[node]),
+            flops=_flops(node),
+            bytes=variable_bytes,
+        )
+        values.make(operation, node.all_input_nodes, {node: size})
+    by_name = {node.name: node for node in nodes}
+    handles = {owner: by_name[name] for name, owner in owners.items() if name in by_name}
+    for name, owner in backward.gradients_to_parameters.items():
+        update = Operation(f"update of {owner}", "update", UPDATE, scopes[handles[owner]])
+        values.make(update, [by_name[name]], {})
+        values.bind(handles[owner])
+    return placed(values.graph(), devices)
+
+
+def _before(node: Any) -> set[Any]:  # noqa: ANN401
+    """A node and everything that it depends on."""
+    before, waiting = {node}, [node]
+    while waiting:
+        new = set(waiting.pop().all_input_nodes) - before
+        before |= new
+        waiting += new
+    return before
+
+
+def _scope(
+    node: Any,  # noqa: ANN401
+    owners: Mapping[str, str],
+    scopes: Mapping[Any, str],
+    forward: set[Any],
+) -> str:
+    """The module of a node: that of its parameters, else that of its inputs where all agree."""
+    if node.name in owners:
+        return owners[node.name].rpartition(".")[0].replace(".", "/")
+    makers = [maker for maker in node.all_input_nodes if scopes[maker]]
+    if node not in forward:
+        makers = [maker for maker in makers if maker in forward] or makers
+    trained = [m for m in makers if _is_weight(m, owners)]
+    modules = {scopes[maker] for maker in trained or makers}
+    if len(modules) > 1:
+        modules = {scope.partition("/")[0] for scope in modules}
+    return modules.pop() if len(modules) == 1 else ""
+
+
+def _is_weight(node: Any, owners: Mapping[str, str]) -> bool:  # noqa: ANN401
+    """Whether a node is a parameter, or a view of one."""
+    while node.op == "call_function" and len(node.all_input_nodes) == 1:
+        node = node.all_input_nodes[0]
+    return node.name in owners
+
+
+def _bytes(value: Any) -> float | None:  # noqa: ANN401
+    """The size of a tensor; 0 for a tuple, which is unpacked later; None where it is symbolic."""
+    if isinstance(value, (tuple, list)):
+        return 0
+    shape = getattr(value, "shape", None)
+    if shape is None or not all(isinstance(size, int) for size in shape):
+        return None
+    return float(math.prod(shape) * value.dtype.itemsize)
+
+
+def _flops(node: Any) -> float | None:  # noqa: ANN401
+    """By PyTorch's own formulas; None for operations without one."""
+    from torch.utils.flop_counter import flop_registry  # noqa: PLC0415 - the caller has imported it
+
+    formula = flop_registry.get(getattr(node.target, "overloadpacket", None))
+    if formula is None:
+        return None
+    words = [_value(word) for word in node.args]
+    named = {key: _value(word) for key, word in node.kwargs.items()}
+    return float(formula(*words, **named, out_val=node.meta["val"]))
+
+
+def _value(word: Any) -> Any:  # noqa: ANN401
+    return getattr(word, "meta", {}).get("val", word)

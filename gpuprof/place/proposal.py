@@ -1,0 +1,146 @@
+"""The placements that `gpuprof place` proposes, by bytes and by estimated time."""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from gpuprof.analyses.dataflow import Dataflow
+from gpuprof.base.errors import MissingTableError
+from gpuprof.model.intervals import Int64s
+from gpuprof.model.profile import Profile
+from gpuprof.place.freedoms import Freedom, chosen, freedoms
+from gpuprof.place.from_flow import step_of
+from gpuprof.place.machines import Machine
+from gpuprof.place.schedules import Search, Timed, fastest
+from gpuprof.place.scopes import Scope, scopes
+from gpuprof.place.step_graph import CONSTANT, INPUT, VARIABLE, Copies, StepGraph
+
+
+class Proposal(NamedTuple):
+    """A placement that copies less.
+
+    Args:
+        graph: The step.
+        today: Copies of a step as recorded.
+        best: The placement to try.
+        freedoms: The best placements as more and more may move.
+        scopes: What to move.
+    """
+
+    graph: StepGraph
+    today: Copies
+    best: Freedom
+    freedoms: tuple[Freedom, ...]
+    scopes: tuple[Scope, ...]
+
+    @property
+    def operations(self) -> int:
+        """How many operations the step has."""
+        return sum(o.role not in {CONSTANT, INPUT, VARIABLE} for o in self.graph.operations)
+
+    @property
+    def moved(self) -> int:
+        """How many operations and variables are to move."""
+        return sum(scope.operations for scope in self.scopes)
+
+    @property
+    def unknown_sizes(self) -> int:
+        """How many tensors between operations have no known size."""
+        return sum(tensor.bytes is None for tensor in self.graph.sent)
+
+    @property
+    def with_forward_kept(self) -> Freedom:
+        """The best placement whose forward pass stays."""
+        return [freedom for freedom in self.freedoms if "forward" not in freedom.name][-1]
+
+    @property
+    def is_forward_at_fault(self) -> bool:
+        """Whether most of the savings need another placement of the forward pass."""
+        saved_bytes = self.with_forward_kept.copies.bytes - self.best.copies.bytes
+        return saved_bytes > self.today.bytes / 2
+
+
+def proposal(profile: Profile, pinned: frozenset[str]) -> Proposal:
+    """The proposed placement of a recorded step.
+
+    Args:
+        profile: A recording of a TensorFlow program with graphs.
+        pinned: What must stay: variables, forward, or neither.
+
+    Raises:
+        MissingTableError: It has no graph of a training step.
+    """
+    return proposal_of(*step_of(profile), pinned)
+
+
+def proposal_of(
+    graph: StepGraph, flow: Dataflow | None = None, pinned: frozenset[str] = frozenset()
+) -> Proposal:
+    """The same for a graph of any framework; ``flow`` comes with TensorFlow recordings."""
+    placements = freedoms(graph, flow, pinned)
+    best = chosen(graph, placements)
+    return Proposal(
+        graph, graph.recorded_copies, best, tuple(placements), tuple(scopes(graph, best.place))
+    )
+
+
+class TimedProposal(NamedTuple):
+    """The placements of a step on a machine, by estimated time.
+
+    Args:
+        graph: The step, with the operations of the host on the first GPU.
+        machine: The machine to estimate for.
+        today: As recorded; None where the machine has fewer GPUs.
+        best: The proposed placement; None where none fits into memory.
+        candidates: All placements with estimates, today's first.
+        scopes: What to move.
+    """
+
+    graph: StepGraph
+    machine: Machine
+    today: Timed | None
+    best: Timed | None
+    candidates: tuple[Timed, ...]
+    scopes: tuple[Scope, ...]
+
+
+def timed_proposal(proposed: Proposal, machine: Machine) -> TimedProposal:
+    """The placement of a step with the least estimated time on a machine.
+
+    Raises:
+        MissingTableError: The step has loops, and the graph has no iteration counts.
+    """
+    graph = proposed.graph.on_targets()
+    search = Search(graph, machine)
+    if search.work.has_loops:
+        msg = "the step has loops of unknown iteration counts: its time cannot be estimated"
+        raise MissingTableError(msg, "Leave out --gpus to place by bytes and copies.")
+    least = tuple(
+        o._replace(device=d)
+        for o, d in zip(proposed.graph.operations, proposed.best.place.tolist(), strict=True)
+    )
+    timed = candidates(search, replace(proposed.graph, operations=least).on_targets().place)
+    today = timed[0] if len(machine.gpus) > graph.place.max(initial=0) else None
+    best = fastest(list(timed))
+    moves = tuple(scopes(graph, best.place)) if best else ()
+    return TimedProposal(graph, machine, today, best, timed, moves)
+
+
+def candidates(search: Search, least: Int64s) -> tuple[Timed, ...]:
+    """Placements on a machine: today's first, if it has as many GPUs, then the simplest.
+
+    Args:
+        search: The search for a step on a machine.
+        least: The placement that copies fewest bytes.
+    """
+    graph, gpus = search.graph, len(search.machine.gpus)
+    starts = search.alone()
+    if gpus > graph.place.max(initial=0):
+        recorded = (("today", graph.place), ("fewest bytes", least))
+        starts = [*(search.timed(name, place) for name, place in recorded), *starts]
+    if gpus > 1:
+        scheduled = [search.heft(), search.m_etf()]
+        starts += [*scheduled, *(search.better(start) for start in [*starts, *scheduled])]
+    different: dict[bytes, Timed] = {}
+    for candidate in starts:
+        different.setdefault(candidate.place.tobytes(), candidate)
+    return tuple(different.values())

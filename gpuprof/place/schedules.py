@@ -1,0 +1,272 @@
+"""Placements by time: several initial placements, simulated and then improved.
+
+``HEFT`` (Topcuoglu, Hariri, Wu: "Performance-effective and low-complexity task scheduling", 2002)
+sorts operations by the longest path to the end, and places each on the device where it ends first.
+``m-ETF`` (Jeon et al.: "Baechi", SoCC 2020) places the ready operation that can start first, on a
+device with enough memory.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from gpuprof.model.intervals import Int64s
+from gpuprof.place.machines import Machine
+from gpuprof.place.simulate import Run, Work, simulate
+from gpuprof.place.step_graph import CONSTANT, INPUT, Copies, StepGraph
+
+# The share of its peak that a GPU reaches: least, the one that placements are made for, most.
+EFFICIENCIES: Final = (0.3, 0.5, 0.7)
+_MIDDLE: Final = 1
+# Estimates are no more accurate than this: among placements this close the first is proposed.
+_ALIKE: Final = 0.1
+# Simulations to improve a placement; one of 150 operations takes some milliseconds.
+_TRIALS: Final = 300
+_MOST_OPERATIONS: Final = 100_000
+
+
+class Timed(NamedTuple):
+    """A placement with its estimates.
+
+    Args:
+        name: The algorithm, or what it places where.
+        place: The GPU number of each operation.
+        runs: A simulated step for each of `EFFICIENCIES`.
+        copies: Copies of a step.
+        fits: Whether the peak memory of the step fits on each GPU.
+    """
+
+    name: str
+    place: Int64s
+    runs: tuple[Run, ...]
+    copies: Copies
+    fits: bool
+
+    @property
+    def middle(self) -> Run:
+        """The step in the middle of the range."""
+        return self.runs[_MIDDLE]
+
+    @property
+    def seconds(self) -> float:
+        """How long the step in the middle takes."""
+        return self.middle.seconds
+
+    @property
+    def devices(self) -> int:
+        """How many GPUs run operations other than views."""
+        return len({s.device for s in self.middle.spans if s.src is None and s.end_s > s.start_s})
+
+    def loses_to(self, rival: "Timed") -> bool:
+        """Whether another placement is faster anywhere in the range."""
+        return any(
+            run.seconds > rival_run.seconds
+            for run, rival_run in zip(self.runs, rival.runs, strict=True)
+        )
+
+
+class Search:
+    """The placements of a step on a machine.
+
+    Args:
+        graph: The step.
+        machine: The GPUs, at least as many as the step uses today.
+    """
+
+    def __init__(self, graph: StepGraph, machine: Machine) -> None:
+        self.graph, self.machine, self.work = graph, machine, Work(graph)
+        self._seconds = [self.work.seconds(machine, part) for part in EFFICIENCIES]
+        self._ranks = [self.work.ranks(seconds, machine) for seconds in self._seconds]
+
+    def timed(self, name: str, place: Int64s) -> Timed:
+        """A placement with its estimates."""
+        runs = tuple(self._run(place, level) for level in range(len(EFFICIENCIES)))
+        room = [gpu.memory_bytes for gpu in self.machine.gpus]
+        fits = all(n <= most for n, most in zip(runs[_MIDDLE].peak_bytes, room, strict=True))
+        return Timed(name, place, runs, self.graph.copies(place), fits)
+
+    def _run(self, place: Int64s, level: int) -> Run:
+        return simulate(self.work, self.machine, place, self._seconds[level], self._ranks[level])
+
+    def alone(self) -> list[Timed]:
+        """All operations on one GPU, for each GPU model."""
+        first = {gpu.name: number for number, gpu in reversed([*enumerate(self.machine.gpus)])}
+        count = len(self.graph.operations)
+        return [
+            self.timed(f"all on one {name}", np.full(count, number, np.int64))
+            for name, number in sorted(first.items(), key=lambda pair: pair[1])
+        ]
+
+    def heft(self) -> Timed:
+        """Each operation where it ends first, in the order of the longest path to the end."""
+        placing = _Placing(self)
+        ranks = self._ranks[_MIDDLE]
+        position = {number: at for at, number in enumerate(self.work.order)}
+        for number in sorted(position, key=lambda n: (-ranks[n], position[n])):
+            placing.put(number, min(placing.choices(number), key=lambda choice: choice.end_s))
+        return self.timed("HEFT", placing.place)
+
+    def m_etf(self) -> Timed:
+        """The ready operation that can start first, on a device with enough memory."""
+        placing, ranks = _Placing(self), self._ranks[_MIDDLE]
+        missing = self.work.waits_for.copy()
+        ready = set(np.flatnonzero(missing == 0).tolist())
+        while ready:
+            first = min(
+                ((choice, number) for number in ready for choice in placing.choices(number)),
+                key=lambda pair: (pair[0].start_s, -ranks[pair[1]], pair[1], pair[0].device),
+            )
+            placing.put(first[1], first[0])
+            ready.discard(first[1])
+            for tensor in self.work.made[first[1]]:
+                for taker in self.work.waiting[tensor]:
+                    missing[taker] -= 1
+                    ready |= set() if missing[taker] else {taker}
+        return self.timed("m-ETF", placing.place)
+
+    def better(self, start: Timed) -> Timed:
+        """The same with parts of the model moved to other GPUs as long as the step gets shorter."""
+        place, run = start.place, start.middle
+        room = [gpu.memory_bytes for gpu in self.machine.gpus]
+        trials_left = min(_TRIALS, _MOST_OPERATIONS // max(len(place), 1))
+        has_improved = True
+        while has_improved:
+            has_improved = False
+            for members in self._parts():
+                for device in range(len(self.machine.gpus)):
+                    trial = place.copy()
+                    trial[members] = device
+                    if trials_left <= 0 or np.array_equal(trial, place):
+                        continue
+                    trials_left -= 1
+                    tried = self._run(trial, _MIDDLE)
+                    fits = all(n <= m for n, m in zip(tried.peak_bytes, room, strict=True))
+                    if fits and tried.seconds < run.seconds:
+                        place, run, has_improved = trial, tried, True
+        return start if place is start.place else self.timed(f"{start.name}, improved", place)
+
+    def _parts(self) -> Iterator[Int64s]:
+        """Towers, then the gradients and layers of each, with what must run with them."""
+        members: dict[tuple[str, ...], set[int]] = defaultdict(set)
+        for number, operation in enumerate(self.graph.operations):
+            tower = operation.scope.partition("/")[0]
+            unit = int(self.graph.units[number])
+            if operation.scope:
+                keys: tuple[tuple[str, ...], ...] = (
+                    (tower,),
+                    (tower, operation.role),
+                    (operation.scope, "layer"),
+                )
+                for key in keys:
+                    members[key].add(unit)
+        for key in sorted(members, key=lambda key: (len(key), key)):
+            yield np.flatnonzero(np.isin(self.graph.units, [*members[key]]))
+
+
+class _Choice(NamedTuple):
+    """When an operation can run on a device."""
+
+    device: int
+    start_s: float
+    end_s: float
+
+
+class _Placing:
+    """Operations placed one after another, makers before takers."""
+
+    def __init__(self, search: Search) -> None:
+        graph = search.graph
+        self.search = search
+        self.place = graph.place.copy()
+        self._unit_device: dict[int, int] = {
+            int(graph.units[n]): int(self.place[n])
+            for n, operation in enumerate(graph.operations)
+            if operation.role == INPUT
+        }
+        self._end_s = np.zeros(len(self.place))
+        self._free_s = [0.0] * len(search.machine.gpus)
+        self._sent: dict[tuple[int, int], float] = {}
+        self._link_s: dict[tuple[int, int], float] = defaultdict(float)
+        self._used_bytes = [0.0] * len(search.machine.gpus)
+
+    def choices(self, number: int) -> list[_Choice]:
+        """Devices with enough memory for an operation, else all, and when it would run there."""
+        unit = int(self.search.graph.units[number])
+        devices = range(len(self._free_s))
+        if unit in self._unit_device:
+            devices = range(self._unit_device[unit], self._unit_device[unit] + 1)
+        gpus = self.search.machine.gpus
+        has_room = [
+            d for d in devices if self._used_bytes[d] + self._size(number) <= gpus[d].memory_bytes
+        ]
+        return [self._choice(number, device) for device in has_room or devices]
+
+    def put(self, number: int, choice: _Choice) -> None:
+        """Place an operation."""
+        device, graph = choice.device, self.search.graph
+        for tensor in self.search.work.taken[number]:
+            maker = graph.tensors[tensor].maker
+            src = int(self.place[maker])
+            if (
+                src != device
+                and not self._is_constant(maker)
+                and (tensor, device) not in self._sent
+            ):
+                self._sent[tensor, device] = self._arrival(tensor, device)
+                self._link_s[src, device] = self._sent[tensor, device]
+        self.place[number] = self._unit_device[int(graph.units[number])] = device
+        self._end_s[number] = choice.end_s
+        if not self.search.work.is_view[number]:
+            self._free_s[device] = choice.end_s
+        self._used_bytes[device] += self._size(number)
+
+    def _is_constant(self, maker: int) -> bool:
+        return self.search.graph.operations[maker].role == CONSTANT
+
+    def _size(self, number: int) -> float:
+        """The memory that an operation adds to its device if nothing is freed."""
+        graph, work = self.search.graph, self.search.work
+        output_bytes = (
+            0.0
+            if work.is_view[number]
+            else sum(graph.tensors[n].bytes or 0 for n in work.made[number])
+        )
+        return output_bytes + (graph.operations[number].bytes or 0)
+
+    def _arrival(self, number: int, device: int) -> float:
+        tensor = self.search.graph.tensors[number]
+        src, end = int(self.place[tensor.maker]), float(self._end_s[tensor.maker])
+        if src == device or self._is_constant(tensor.maker):
+            return end
+        if (number, device) in self._sent:
+            return self._sent[number, device]
+        start = max(end, self._link_s[src, device])
+        return start + self.search.machine.link.seconds(tensor.bytes or 0)
+
+    def _choice(self, number: int, device: int) -> _Choice:
+        work = self.search.work
+        arrival = max((self._arrival(n, device) for n in work.taken[number]), default=0.0)
+        took = float(self.search._seconds[_MIDDLE][number, device])  # noqa: SLF001 - of this module
+        start = arrival if work.is_view[number] else max(arrival, self._free_s[device])
+        return _Choice(device, start, start + took)
+
+
+def fastest(candidates: list[Timed]) -> Timed | None:
+    """The proposed placement, the first among similar ones; None where none fits.
+
+    On several GPUs only where no placement on fewer is faster anywhere in the range.
+    """
+    fitting = [candidate for candidate in candidates if candidate.fits]
+    paying = [
+        candidate
+        for candidate in fitting
+        if not any(
+            candidate.loses_to(rival) for rival in fitting if rival.devices < candidate.devices
+        )
+    ]
+    least = min((candidate.seconds for candidate in paying), default=0.0)
+    return next(
+        (candidate for candidate in paying if candidate.seconds <= least * (1 + _ALIKE)), None
+    )

@@ -1,0 +1,140 @@
+"""The critical path of a program, from its end back to its start."""
+
+from collections import Counter
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from gpuprof.facts.nvtx import named_parts, open_at
+from gpuprof.facts.step_windows import masked
+from gpuprof.model.intervals import Int64s
+from gpuprof.model.profile import Profile
+from gpuprof.predict import graph as kinds
+from gpuprof.predict.graph import Graph
+from gpuprof.predict.recorded import COLLECTIVE, COPY, KERNEL, MEMSET, Flags
+from gpuprof.predict.replay import Replay
+
+_OF_OPERATIONS: Final = {
+    KERNEL: "kernel",
+    COLLECTIVE: "collective",
+    COPY: "copy",
+    MEMSET: "memset",
+}
+CALL, HOST, LATENCY = "call", "host", "latency"
+# Kinds of parts of a path, as users see them.
+KINDS: Final = (*_OF_OPERATIONS.values(), CALL, HOST, LATENCY)
+
+
+class PathPart(NamedTuple):
+    """A part of a path: kind and name of what its time goes to."""
+
+    kind: str
+    name: str
+
+
+class Path(NamedTuple):
+    """Instants of a critical path, the last one first.
+
+    Args:
+        places: Places of the instants.
+        edges: The edge that each waited for last.
+        since_ns: When the instant before it came.
+        until_ns: When it came.
+    """
+
+    places: Int64s
+    edges: Int64s
+    since_ns: Int64s
+    until_ns: Int64s
+
+
+def path(graph: Graph, replayed: Replay) -> Path:
+    """From the last end of an operation back to an instant that waits for nothing."""
+    # A list of all instants would take more memory than the graph.
+    last_edge, source = replayed.last_edge.data, graph.edges.source.data
+    place = int(graph.ends[np.argmax(replayed.time_ns[graph.ends])])
+    places, edges = [], []
+    while (edge := last_edge[place]) >= 0:
+        places.append(place)
+        edges.append(edge)
+        place = source[edge]
+    at, by = np.array(places, np.int64), np.array(edges, np.int64)
+    times = replayed.time_ns
+    return Path(at, by, times[graph.edges.source[by]], times[at])
+
+
+class Named(NamedTuple):
+    """The stretches of a path by their parts.
+
+    Args:
+        number: Index into ``parts`` of each stretch.
+        parts: The parts.
+    """
+
+    number: Int64s
+    parts: list[PathPart]
+
+
+def named(profile: Profile, graph: Graph, along: Path) -> Named:
+    """The part of each stretch of a path: operations by name, the host by range, latencies."""
+    calls, item = len(graph.calls), graph.item[along.places]
+    kind = graph.edges.kind[along.edges].astype(np.int64)
+    kind[kind == kinds.TRANSFER] = kinds.DURATION
+    kind[kind == kinds.OTHER_THREAD] = kinds.HOST_WORK
+    number, texts = _ranges(profile, graph, item)
+    name = np.where(kind == kinds.HOST_WORK, number, 0)
+    for meant, labels, rows in (
+        (kinds.DURATION, graph.operations.label, item - calls),
+        (kinds.CALL, graph.calls.label, item),
+    ):
+        is_meant = kind == meant
+        name[is_meant] = labels[rows[is_meant]]
+    codes, index, inverse = np.unique(
+        kind * (int(name.max(initial=0)) + 1) + name, return_index=True, return_inverse=True
+    )
+    parts = [
+        _part(graph, (int(kind[row]), int(name[row])), int(item[row]) - calls, texts)
+        for row in index[: len(codes)].tolist()
+    ]
+    return Named(inverse, parts)
+
+
+def _part(graph: Graph, code: tuple[int, int], operation: int, texts: list[str]) -> PathPart:
+    kind, name = code
+    if kind == kinds.DURATION:
+        its_kind = int(graph.operations.kind[operation])
+        return PathPart(_OF_OPERATIONS[its_kind], graph.operations.labels[name])
+    if kind == kinds.CALL:
+        return PathPart(CALL, graph.calls.labels[name])
+    if kind == kinds.HOST_WORK:
+        return PathPart(HOST, f"in {texts[name]}" if texts[name] else "between calls")
+    return PathPart(LATENCY, kinds.KINDS[kind].name)
+
+
+def _ranges(profile: Profile, graph: Graph, items: Int64s) -> tuple[Int64s, list[str]]:
+    """The innermost range around the start of each call, and range names with # for digits."""
+    number, texts, calls = np.zeros(len(items), np.int64), [""], graph.calls
+    if not (profile.unrestricted.has("nvtx_ranges") and len(calls)):
+        return number, texts
+    ranges = named_parts(profile.unrestricted)
+    shown = [masked(text) for text, _, _ in ranges.labels]
+    texts += sorted({*shown} - {""})
+    of_label = np.array([texts.index(text) for text in shown], np.int64)
+    rows = np.flatnonzero(items < len(calls))
+    called = items[rows]
+    for (process, thread), its in ranges.lanes.items():
+        on = (calls.process[called] == process) & (calls.thread_id[called] == thread)
+        begun = rows[on][np.argsort(calls.start_ns[called[on]], kind="stable")]
+        started = calls.start_ns[items[begun]] - calls.clock.of(process)
+        opened = open_at(ranges.take(its), started, is_outermost=False)
+        inside = opened >= 0
+        number[begun[inside]] = of_label[ranges.label[its[opened[inside]]]]
+    return number, texts
+
+
+def times(stretches: Named, along: Path, is_inside: Flags) -> Counter[PathPart]:
+    """The time of each part, over the stretches that are inside."""
+    lengths = np.where(is_inside, along.until_ns - along.since_ns, 0)
+    sums = np.zeros(len(stretches.parts), np.int64)
+    np.add.at(sums, stretches.number, lengths)
+    return Counter(dict(zip(stretches.parts, sums.tolist(), strict=True)))

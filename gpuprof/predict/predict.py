@@ -1,0 +1,400 @@
+"""The effect of changes: step times as measured, replayed and predicted, and critical paths."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from gpuprof.base.kernel_names import short_names
+from gpuprof.base.statistics import scaled
+from gpuprof.base.units import counted, format_signed, say_ns, say_share
+from gpuprof.facts.host_clock import host_clock
+from gpuprof.facts.phases import Phase, phases
+from gpuprof.model.derived import UNKNOWN
+from gpuprof.model.intervals import Int64s
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Kind, Schema
+from gpuprof.predict.changes import FAST, SLOW, USUAL, Changed, apply, replayable
+from gpuprof.predict.effects import (
+    PREDICT_READS,
+    Steps,
+    StepTime,
+    doubt,
+    measured_of,
+    unexplained,
+)
+from gpuprof.predict.graph import KINDS, PROVENANCES, Graph
+from gpuprof.predict.paths import Path, PathPart, named, path, times
+from gpuprof.predict.recorded import Flags
+from gpuprof.predict.replay import Measured, Replay, replay
+
+PREDICTION: Final = Schema(
+    "prediction",
+    "the time of a step of one phase, or of the recording, for the program or one device",
+    {
+        "phase": Column(TEXT, "", "The phase; null for the whole recording."),
+        "device_id": Column(INT, "", "CUDA device ordinal; null for all devices."),
+        "steps": Column(
+            INT, "1", "Steps; the times are medians over them. Null for the recording."
+        ),
+        "measured_ns": Column(INT, "ns", "As recorded.", required=True),
+        "replayed_ns": Column(INT, "ns", "Replayed with usual latencies only.", required=True),
+        "predicted_ns": Column(INT, "ns", "With the changes; null where there is none."),
+        "low_ns": Column(
+            INT, "ns", "Least of fast links and usual latencies, minus the unexplained part."
+        ),
+        "high_ns": Column(
+            INT, "ns", "Most of slow links and usual latencies, plus the unexplained part."
+        ),
+        "change": Column(FLOAT, "%", "From the measured to the predicted time.", kind=Kind.CHANGE),
+        "unexplained": Column(
+            FLOAT, "1", "Share of the span that usual latencies do not explain.", required=True
+        ),
+        "assumptions": Column(TEXT, "", "What the prediction assumes.", required=True),
+    },
+)
+CRITICAL_PATH: Final = Schema(
+    "critical_path",
+    "one part of the critical path of a step, or of the recording",
+    {
+        "phase": Column(TEXT, "", "The phase; null for the whole recording."),
+        "kind": Column(
+            TEXT, "", "kernel, collective, copy, memset, call, host or latency.", required=True
+        ),
+        "name": Column(
+            TEXT,
+            "",
+            "Kernel, call, range or dependency; of a copy its kind and route.",
+            required=True,
+        ),
+        "before_ns": Column(
+            INT,
+            "ns",
+            "Time on the path as recorded: the mean over the steps, scaled so that all parts add up"
+            " to the measured time of a step.",
+        ),
+        "after_ns": Column(
+            INT, "ns", "The same with the changes; null where there is no prediction."
+        ),
+        "difference_ns": Column(INT, "ns", "after_ns minus before_ns; null where after_ns is."),
+    },
+)
+DEPENDENCIES: Final = Schema(
+    "dependencies",
+    "one kind of edge in the graph",
+    {
+        "dependency": Column(TEXT, "", "What waits for what.", required=True),
+        "provenance": Column(TEXT, "", "recorded, rule or inferred.", required=True),
+        "edges": Column(INT, "1", "Number of edges.", required=True),
+        "on_path": Column(INT, "1", "Edges on the critical path as recorded.", required=True),
+        "usual_ns": Column(INT, "ns", "Median time of these edges."),
+    },
+)
+_STRETCHES: Final = Schema(
+    "stretches",
+    "one stretch of a critical path within one step",
+    {
+        "path": Column(TEXT, "", "before or after.", required=True),
+        "kind": Column(TEXT, "", "As in critical_path.", required=True),
+        "name": Column(TEXT, "", "As in critical_path.", required=True),
+        "start_ns": Column(INT, "ns", "Since the step began.", required=True),
+        "end_ns": Column(INT, "ns", "Since the step began.", required=True),
+    },
+)
+SCHEMAS: Final = {
+    schema.name: schema for schema in (PREDICTION, CRITICAL_PATH, DEPENDENCIES, _STRETCHES)
+}
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """The effect of changes, and what the prediction is based on.
+
+    Args:
+        changes: As given with ``--what``.
+        headline: The prediction in a sentence, or why there is none.
+        tables: `PREDICTION`, `CRITICAL_PATH`, `DEPENDENCIES`, and both paths of one step.
+        notes: What limits the prediction.
+    """
+
+    changes: tuple[str, ...]
+    headline: str
+    tables: dict[str, pa.Table]
+    notes: tuple[str, ...]
+
+
+class _Step(NamedTuple):
+    """The steps of a phase, or the recording, for the program or for one device."""
+
+    phase: Phase | None
+    device: int | None
+    start_ns: Int64s
+    end_ns: Int64s
+
+    def steps(self, graph: Graph) -> Steps:
+        """On which devices, and from when to when."""
+        of_phase = np.unique(graph.operations.device) if self.phase is None else self.phase.devices
+        devices = of_phase if self.device is None else (self.device,)
+        times = None if self.phase is None else (self.start_ns, self.end_ns)
+        return Steps((*devices,), times, is_of_all=self.device is None)
+
+
+# Name -> graph, critical path, and what a step takes that its parts in a step are scaled to.
+_Along = dict[str, tuple[Graph, Path, int]]
+
+
+class _Replays(NamedTuple):
+    """A recording as measured, and its replays with changes.
+
+    ``bounds_ns`` has the times of instants with usual latencies, then for slow and for fast links
+    those with the recorded lags and with usual latencies.
+    """
+
+    measured: Measured
+    changed: Changed
+    graph: Graph
+    predicted: Replay
+    bounds_ns: tuple[Int64s, ...]
+    usual: Replay
+
+
+def predict(profile: Profile, changes: Sequence[str]) -> Prediction:
+    """Replay a recording with changes.
+
+    Args:
+        profile: Needs GPU operations with their times, and CUDA calls for most answers.
+        changes: As `gpuprof predict --help` lists them; all are applied together.
+
+    Raises:
+        UsageError: A change is unknown, or matches nothing.
+        MissingTableError: The recording has no times.
+    """
+    profile.unrestricted.expect(PREDICT_READS)
+    before = measured_of(profile)
+    graph = before.graph
+    replays = _replays(profile, before, changes)
+    share = unexplained(before)
+    reason = doubt(before)
+    steps = [*_steps(profile, graph)]
+    rows = [_row(replays, step, share, reason) for step in steps]
+    chosen = _most_changed(rows, steps)
+    before_path = path(graph, replay(graph, before.with_lags))
+    after_path = None if reason else path(replays.graph, replays.predicted)
+    totals = rows[chosen]["measured_ns"], rows[chosen].get("predicted_ns")
+    along = {"before": (graph, before_path, totals[0])}
+    if after_path is not None:
+        along["after"] = (replays.graph, after_path, totals[1])
+    paths = _paths(profile, along, steps[chosen])
+    tables = {
+        "prediction": PREDICTION.table(rows),
+        "critical_path": CRITICAL_PATH.table(paths),
+        "dependencies": DEPENDENCIES.table([*_dependencies(before, before_path)]),
+        "stretches": _STRETCHES.table([*_stretches(profile, along, steps[chosen])]),
+    }
+    return Prediction(
+        tuple(changes),
+        _headline(rows[chosen], reason, is_changed=bool(changes)),
+        tables,
+        tuple(_notes(profile, replays, share, paths, reason)),
+    )
+
+
+def _replays(profile: Profile, before: Measured, changes: Sequence[str]) -> _Replays:
+    """Replay with usual links, and where a link is changed also with slow and fast ones."""
+    changed = apply(profile, before, changes, USUAL)
+    first = replayable(changed)
+    predicted = replay(first.graph, first.with_lags)
+    # Keep times only: a replay of a million operations takes 0.1 GB.
+    bounds_ns, graph = [replay(first.graph, first.usual).time_ns], first.graph
+    del first
+    if any(text.startswith("link") for text in changes):
+        for bound in (SLOW, FAST):
+            bounded = replayable(apply(profile, before, changes, bound))
+            weights = bounded.with_lags, bounded.usual
+            bounds_ns += [replay(bounded.graph, w).time_ns for w in weights]
+    return _Replays(before, changed, graph, predicted, tuple(bounds_ns), before.replayed)
+
+
+def _steps(profile: Profile, graph: Graph) -> Iterator[_Step]:
+    """The recording, then each phase: for the program, and for each device of several."""
+    o = graph.operations
+    start, end = np.array([o.start_ns.min()]), np.array([o.end_ns.max()])
+    devices_used = tuple(np.unique(o.device).tolist())
+    spans: list[tuple[Phase | None, tuple[int, ...], Int64s, Int64s]]
+    spans = [(None, devices_used, start, end)]
+    spans += [(phase, phase.devices, phase.start_ns, phase.end_ns) for phase in phases(profile)]
+    for phase, devices, start, end in spans:
+        if len(devices) != 1:
+            yield _Step(phase, None, start, end)
+        for device in devices:
+            yield _Step(phase, device, start, end)
+
+
+def _row(replays: _Replays, step: _Step, share: float, reason: str) -> dict[str, Any]:
+    graph = replays.measured.graph
+    step_ns = StepTime(graph, step.steps(graph))
+    measured_ns, replayed_ns = step_ns(graph.time_ns), step_ns(replays.usual.time_ns)
+    row = {
+        "phase": step.phase and step.phase.name,
+        "device_id": None if step.device in (None, UNKNOWN) else int(step.device),
+        "steps": step.phase and len(step.start_ns),
+        "measured_ns": measured_ns,
+        "replayed_ns": replayed_ns,
+        "unexplained": abs(share),
+        "assumptions": "; ".join(replays.changed.assumptions) or "nothing is changed",
+    }
+    if reason:
+        return row
+    step_ns = StepTime(graph, step.steps(graph), replays.changed)
+    predicted_ns = step_ns(replays.predicted.time_ns)
+    # Times with usual latencies lack the lags of the recording.
+    lags_ns = measured_ns - replayed_ns
+    bounds_ns = [predicted_ns]
+    for number, time_ns in enumerate(map(step_ns, replays.bounds_ns)):
+        bounds_ns.append(time_ns if number % 2 else time_ns + lags_ns)
+    margin_ns = int(abs(share) * measured_ns) if replays.changed.assumptions else 0
+    return row | {
+        "predicted_ns": predicted_ns,
+        "low_ns": max(min(bounds_ns) - margin_ns, 0),
+        "high_ns": max(bounds_ns) + margin_ns,
+        "change": 100 * (predicted_ns - measured_ns) / measured_ns if measured_ns else None,
+    }
+
+
+def _most_changed(rows: Sequence[dict[str, Any]], steps: Sequence[_Step]) -> int:
+    """The phase whose total time changes most; the longest phase where none changes."""
+    phases_seen = [None if step.phase is None else id(step.phase) for step in steps]
+    programs = [phases_seen.index(number) for number in dict.fromkeys(phases_seen)]
+    of_phases = [n for n in programs if steps[n].phase is not None] or programs
+
+    def worth(n: int) -> tuple[int, int]:
+        predicted, count = rows[n].get("predicted_ns"), rows[n]["steps"] or 1
+        shown = rows[n]["measured_ns"]
+        return abs((shown if predicted is None else predicted) - shown) * count, shown * count
+
+    return max(of_phases, key=worth)
+
+
+def _paths(profile: Profile, along: _Along, step: _Step) -> list[dict[str, Any]]:
+    """The parts of both paths within the chosen steps, longest first."""
+    shares = []
+    for graph, its, total_ns in along.values():
+        inside = _is_inside(graph, its, step.start_ns, step.end_ns)
+        shares.append(Counter(scaled(times(named(profile, graph, its), its, inside), total_ns)))
+    first, second = shares[0], shares[1] if len(shares) > 1 else None
+    rows = []
+    for part in sorted(
+        {*first, *(second or ())}, key=lambda p: (-max(_of(first, p), _of(second, p)), p)
+    ):
+        was, now = first[part], None if second is None else second[part]
+        if was or now:
+            rows.append(
+                {
+                    "phase": step.phase and step.phase.name,
+                    "kind": part.kind,
+                    "name": part.name,
+                    "before_ns": was,
+                    "after_ns": now,
+                    "difference_ns": None if now is None else now - (was or 0),
+                }
+            )
+    return rows
+
+
+def _of(counter: Counter[PathPart] | None, part: PathPart) -> int:
+    return 0 if counter is None else counter[part]
+
+
+def _is_inside(graph: Graph, along: Path, start_ns: Int64s, end_ns: Int64s) -> Flags:
+    """Which stretches of a path end within steps, by measured times."""
+    when = graph.time_ns[along.places] + graph.origin_ns
+    step = np.searchsorted(start_ns, when, side="left") - 1
+    return np.asarray((step >= 0) & (when <= end_ns[np.maximum(step, 0)]))
+
+
+def _stretches(profile: Profile, along: _Along, step: _Step) -> Iterator[dict[str, Any]]:
+    """Both paths over the step nearest to the median, scaled to the times of the headline."""
+    lengths = step.end_ns - step.start_ns
+    place = int(np.argmin(np.abs(lengths - np.median(lengths))))
+    start, end = step.start_ns[place : place + 1], step.end_ns[place : place + 1]
+    for name, (graph, its, total_ns) in along.items():
+        rows = np.flatnonzero(_is_inside(graph, its, start, end))[::-1]
+        some = Path(*(column[rows] for column in its))
+        stretches = named(profile, graph, some)
+        ends = np.cumsum(some.until_ns - some.since_ns)
+        ends = np.rint(ends * (total_ns / max(ends[-1:].sum(), 1))).astype(np.int64)
+        starts = np.concatenate([np.zeros(1, np.int64), ends[:-1]])
+        for number, since_ns, until_ns in zip(
+            *(column.tolist() for column in (stretches.number, starts[: len(ends)], ends)),
+            strict=True,
+        ):
+            part = stretches.parts[number]
+            yield {
+                "path": name, "kind": part.kind, "name": part.name,
+                "start_ns": since_ns, "end_ns": until_ns,
+            }  # fmt: skip
+
+
+def _dependencies(before: Measured, along: Path) -> Iterator[dict[str, Any]]:
+    edges = before.graph.edges
+    on_path = np.bincount(edges.kind[along.edges], minlength=len(KINDS))
+    for number, kind in enumerate(KINDS):
+        rows = edges.kind == number
+        if rows.any():
+            yield {
+                "dependency": kind.name,
+                "provenance": PROVENANCES[kind.provenance],
+                "edges": int(rows.sum()),
+                "on_path": int(on_path[number]),
+                "usual_ns": int(np.median(before.usual.edge_ns[rows])),
+            }
+
+
+def _headline(row: dict[str, Any], reason: str, *, is_changed: bool) -> str:
+    if reason:
+        return f"No prediction: {reason}."
+    phase = row["phase"] and _short(row["phase"])
+    subject = f'A step of "{phase}"' if phase else "The recording"
+    measured_ns, predicted_ns = row["measured_ns"], row["predicted_ns"]
+    if not is_changed:
+        return f"{subject} takes {say_ns(measured_ns)}; nothing is changed."
+    low, high = say_ns(row["low_ns"]), say_ns(row["high_ns"])
+    return (
+        f"{subject} would take {say_ns(predicted_ns)} instead of {say_ns(measured_ns)}"
+        f" ({format_signed(row['change'])}; {low if low == high else f'{low} to {high}'};"
+        f" unexplained {say_share(row['unexplained'])}), assuming that {row['assumptions']}."
+    )
+
+
+def _short(name: str) -> str:
+    return short_names([name])[name]
+
+
+def _notes(
+    profile: Profile, replays: _Replays, share: float, paths: Sequence[dict[str, Any]], reason: str
+) -> Iterator[str]:
+    yield (
+        f"Replayed with usual latencies only, the span differs by"
+        f" {format_signed(100 * share)}: this part is unexplained."
+    )
+    rows = [row for row in paths if row["after_ns"]]
+    if rows and not reason:
+        top = max(rows, key=lambda row: row["after_ns"])
+        total_ns = sum(row["after_ns"] for row in rows)
+        yield (
+            f"Next bottleneck: {top['kind']} {_short(top['name'])},"
+            f" {say_ns(top['after_ns'])} of {say_ns(total_ns)} on the critical path."
+        )
+    if note := host_clock(profile).note():
+        yield note
+    if shifts := replays.measured.graph.operations.shifts_ns:
+        yield (
+            f"The clocks of {counted(len(shifts), 'device', 'devices')} are up to"
+            f" {say_ns(max(map(abs, shifts.values())))} from those of others. Their times were set"
+            " right by the common ends of collectives (gpuprof report --table clock_offsets)."
+        )
+    for text, count in replays.measured.graph.doubts.items():
+        yield f"{text}: {count:,}; edges that do not fit are left out."

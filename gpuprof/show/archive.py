@@ -1,0 +1,93 @@
+"""A run as one file to mail or to keep; `gpuprof.readers.gpuprof.packed_run` says what is in it.
+
+Without the original recordings it holds nothing of the environment but the manifest's list.
+"""
+
+import hashlib
+import json
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from gpuprof.base.errors import ROOM, OutputError
+from gpuprof.base.manifest import MANIFEST, MARKS, Manifest, read_manifest
+from gpuprof.readers import read_profile
+from gpuprof.readers.gpuprof.packed_run import CHUNK_BYTES, INDEX, VERSION
+from gpuprof.readers.gpuprof.write_gpuprof_file import write
+from gpuprof.show.output import Output
+
+RECORDING: Final = "recording.gpuprof"
+ORIGINALS: Final = "original"
+
+_NO_TIME: Final = (1980, 1, 1, 0, 0, 0)
+
+
+def pack(folder: Path, output: Output, *, with_original: bool = False) -> None:
+    """Write a run's manifest, marks and normalised recording as one file.
+
+    Args:
+        folder: A run that `gpuprof record` made.
+        output: The file to write; not standard output.
+        with_original: Whether the tools' own files and the program's output go with them.
+
+    Raises:
+        GpuprofError: The run cannot be read, or the file cannot be written.
+    """
+    if output.path is None:
+        msg = "a packed run cannot be written to standard output"
+        raise OutputError(msg, "Give a file name: -o run.zip")
+    manifest = read_manifest(folder)
+    with tempfile.TemporaryDirectory(prefix="gpuprof-pack-") as name:
+        try:
+            converted = _converted(folder, manifest, Path(name))
+        except OSError as error:
+            msg = f"{folder} cannot be converted in {name}: {error.strerror or error}"
+            raise OutputError(msg, ROOM) from error
+        members = converted | (_originals(folder) if with_original else {})
+        output.save(lambda temporary: _write(temporary, members), is_private=with_original)
+
+
+def _converted(folder: Path, manifest: Manifest, into: Path) -> dict[str, Path]:
+    """What is made anew for the archive: the recording in one format, and a manifest for it."""
+    if manifest.recordings and manifest.nothing_recorded is None:
+        write(read_profile(folder), into / RECORDING)
+    recordings = (RECORDING,) if (into / RECORDING).exists() else ()
+    text = replace(manifest, recordings=recordings).to_json()
+    (into / MANIFEST).write_text(text, encoding="utf-8")
+    members = {MANIFEST: into / MANIFEST, MARKS: folder / MARKS, RECORDING: into / RECORDING}
+    return {name: path for name, path in members.items() if path.is_file()}
+
+
+def _originals(folder: Path) -> dict[str, Path]:
+    """The folder's own files; links are left out, as they lead who knows where."""
+    files = (p for p in sorted(folder.rglob("*")) if p.is_file() and not p.is_symlink())
+    return {
+        f"{ORIGINALS}/{path.relative_to(folder).as_posix()}": path
+        for path in files
+        if path.resolve().is_relative_to(folder.resolve())
+    }
+
+
+def _write(temporary: Path, members: Mapping[str, Path]) -> None:
+    listed = [
+        {"name": name, "size": path.stat().st_size, "sha256": _hash_of(path)}
+        for name, path in members.items()
+    ]
+    index = {"gpuprof_pack": VERSION, "members": listed}
+    with zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr(zipfile.ZipInfo(INDEX, _NO_TIME), json.dumps(index, indent=1) + "\n")
+        for name, path in members.items():
+            with (
+                path.open("rb") as source,
+                archive.open(zipfile.ZipInfo(name, _NO_TIME), "w", force_zip64=True) as target,
+            ):
+                shutil.copyfileobj(source, target, CHUNK_BYTES)
+
+
+def _hash_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

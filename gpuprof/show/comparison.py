@@ -1,0 +1,286 @@
+"""Which figures of a comparison people see first, as grids for terminal and markdown."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import chain
+from typing import Final
+
+from gpuprof.base import units
+from gpuprof.base.labels import label
+from gpuprof.base.units import capital
+from gpuprof.comparisons import Comparison
+from gpuprof.comparisons.measure.difference_parts import ORDER
+from gpuprof.comparisons.measure.phase_names import in_quotes
+from gpuprof.comparisons.variant_figures import VARIANTS
+from gpuprof.comparisons.words.cases import NEW, REMOVED
+from gpuprof.model.schema import Kind
+from gpuprof.show.cells import cell, clean, percent, signed_ns, without_common_ends
+from gpuprof.show.contract import Row
+from gpuprof.show.overview import Grid
+
+# Metric -> its name for people; these are the rows of a comparison.
+_METRIC_NAMES: Final = {
+    "runs": "Runs",
+    "devices": "Devices",
+    "seconds_per_epoch": "Seconds per epoch",
+    "step_ns": "Step",
+    "span_ns": "Span",
+    "gpu_activity_ns": "GPU activities",
+    "implied_gpu_activity_ns": "  implied total",
+    "kernel_ns": "Kernels",
+    "communication_kernel_ns": "  communication",
+    "transfer_ns": "Transfers",
+    "peer_transfer_ns": "  between devices",
+    "peer_transfer_calls": "    calls",
+    "peer_transfer_bytes": "    bytes",
+    "peer_transfer_mean_ns": "    mean",
+    "htod_ns": "  HtoD",
+    "dtoh_ns": "  DtoH",
+    "managed_transfer_ns": "  managed memory",
+    "local_copy_ns": "Local copies",
+    "unknown_copy_ns": "Copies of unknown kind",
+    "memset_ns": "Memsets",
+    "peer_share": "Peer share",
+    "transfer_share": "Transfer share",
+    "transfer_to_kernel_ratio": "Transfers / kernels",
+    "exposed_transfer_ns": "Exposed, worst device",
+    "exposed_transfer_share": "  share of span",
+    "peer_transfer_calls_per_step": "Copies per step",
+    "peer_transfer_bytes_per_step": "Bytes per step",
+    "gradient_bytes_per_step": "  for gradients",
+}
+_GPU_TIMES: Final = ("gpu_activity_ns", "implied_gpu_activity_ns", "kernel_ns")
+_PEERS: Final = ("transfer_ns", "peer_transfer_ns", "peer_transfer_calls")
+_ALWAYS: Final = ("gpu_activity_ns", "kernel_ns", *_PEERS)
+# Where there are more variants than fit beside each other, each is a row of these.
+_SHORT_METRICS: Final = (
+    "seconds_per_epoch",
+    "step_ns",
+    "span_ns",
+    "gpu_activity_ns",
+    "kernel_ns",
+    "peer_transfer_ns",
+    "htod_ns",
+    "dtoh_ns",
+    "peer_transfer_calls_per_step",
+    "peer_transfer_bytes_per_step",
+)
+_FIRST: Final = (
+    "runs",
+    "seconds_per_epoch",
+    "step_ns",
+    "span_ns",
+    "gpu_activity_ns",
+    "implied_gpu_activity_ns",
+    "kernel_ns",
+    "transfer_ns",
+    "peer_transfer_ns",
+    "exposed_transfer_ns",
+    "peer_transfer_bytes_per_step",
+)
+SIDE_BY_SIDE: Final = 3
+_PAIR: Final = 2
+_NO_CHANGE: Final = "-"
+
+_BASES: Final = {
+    "exposed": "time of the busiest device",
+    "sums": "GPU time, summed over devices",
+    "kernels": "kernel time, summed over devices",
+}
+
+
+@dataclass(frozen=True)
+class _Figures:
+    """A comparison's figures by variant and metric."""
+
+    result: Comparison
+
+    @cached_property
+    def labels(self) -> list[str]:
+        """The baseline first."""
+        labels = self.result.variants.column("variant").to_pylist()
+        return [self.result.baseline, *(label for label in labels if label != self.result.baseline)]
+
+    @cached_property
+    def shown_labels(self) -> Mapping[str, str]:
+        """Each label without what all labels have in common."""
+        return shown_labels(self.result)
+
+    @cached_property
+    def medians(self) -> Mapping[tuple[str, str], float]:
+        """The median figures, and the number of runs where a variant has several."""
+        rows = self.result.figures.to_pylist()
+        medians = {(row["variant"], row["metric"]): row["median"] for row in rows}
+        variants = self.result.variants.select(("variant", "runs")).to_pylist()
+        is_repeated = any(row["runs"] > 1 for row in variants)
+        runs = {(row["variant"], "runs"): row["runs"] for row in variants}
+        return (runs if is_repeated else {}) | medians
+
+    @cached_property
+    def changes(self) -> Mapping[tuple[str, str], Row]:
+        return {(r["variant"], r["metric"]): r for r in self.result.differences.to_pylist()}
+
+    def text(self, label: str, metric: str) -> str:
+        """A figure for people; ``n/a`` where unknown."""
+        return cell(VARIANTS.columns[metric], self.medians.get((label, metric)))
+
+    def change(self, label: str, metric: str) -> str:
+        """Its change in percent, with ``~`` where it is within noise; a dash where unknown."""
+        row = self.changes.get((label, metric))
+        if row is None or VARIANTS.columns[metric].kind in {Kind.SHARE, Kind.RATIO}:
+            return _NO_CHANGE
+        if not row["baseline"]:
+            return NEW if row["candidate"] else _NO_CHANGE
+        if not row["candidate"]:
+            return REMOVED
+        noise = "~" if row["is_beyond_noise"] is False else ""
+        return f"{noise}{units.format_change(row['percent'])}"
+
+    def shown(self) -> list[str]:
+        """Metrics that a variant has, and those that must be seen to be unknown."""
+        known_metrics = {metric for _, metric in self.medians}
+        has_any = {metric for (_, metric), value in self.medians.items() if value}
+        always = {*(_ALWAYS if known_metrics & {*_GPU_TIMES} else ())}
+        always |= {*(_PEERS if "peer_transfer_calls" in known_metrics else ())}
+        hidden = {"span_ns"} if "step_ns" in known_metrics else set()
+        if len({count for (_, name), count in self.medians.items() if name == "devices"}) < _PAIR:
+            hidden.add("devices")
+        chosen = [name for name in _METRIC_NAMES if name in (has_any | always) - hidden]
+        # A share of almost no time is meaningless.
+        return [
+            n for n in chosen if n != "exposed_transfer_share" or "exposed_transfer_ns" in chosen
+        ]
+
+
+def shown_labels(result: Comparison) -> dict[str, str]:
+    """Each variant's label without the words that all begin or end with, for people."""
+    labels = result.variants.column("variant").to_pylist()
+    return {name: clean(shown) for name, shown in without_common_ends(labels).items()}
+
+
+def comparison_grids(result: Comparison) -> list[Grid]:
+    """The figures, few variants beside each other, many below; then where differences lie."""
+    figures = _Figures(result)
+    if len(figures.labels) > SIDE_BY_SIDE:
+        return [_below(figures)]
+    return [_beside(figures), *split_grids(result)]
+
+
+def grid_with_columns(result: Comparison) -> Grid:
+    """The figures with each change in a column of its own, for where spaces do not align."""
+    figures = _Figures(result)
+    many = len(figures.labels) > SIDE_BY_SIDE
+    return _below(figures) if many else _beside(figures, has_columns=True)
+
+
+def short_grid(result: Comparison) -> Grid:
+    """The few figures that matter first."""
+    figures = _Figures(result)
+    figures_grid = comparison_grids(result)[0]
+    if len(figures.labels) > SIDE_BY_SIDE:
+        return figures_grid
+    names = {_METRIC_NAMES[name] for name in _FIRST}
+    return replace(figures_grid, rows=tuple(row for row in figures_grid.rows if row[0] in names))
+
+
+def _title(result: Comparison) -> str:
+    of_phase = f" of {in_quotes(clean(result.phase))}" if result.phase else ""
+    return f"Of one step{of_phase}" if result.unit == "step" else ""
+
+
+def _beside(figures: _Figures, *, has_columns: bool = False) -> Grid:
+    """A row per metric; each change behind its figure, or in a column of its own."""
+    base, *candidates = figures.labels
+    cells = []
+    for name in figures.shown():
+        changed = [(figures.text(x, name), figures.change(x, name)) for x in candidates]
+        columns = chain(*changed) if has_columns else (f"{x} {change:>8}" for x, change in changed)
+        cells.append((_METRIC_NAMES[name], figures.text(base, name), *columns))
+    shown, head = figures.shown_labels, ("Change",) if has_columns else ()
+    heads = (text for label in candidates for text in (shown[label], *head))
+    return Grid(_title(figures.result), ("", shown[base], *heads), tuple(cells))
+
+
+def _below(figures: _Figures) -> Grid:
+    metrics = [name for name in figures.shown() if name in _SHORT_METRICS]
+    compared = [
+        n
+        for n in metrics
+        if {figures.change(x, n) for x in figures.labels} - {_NO_CHANGE, NEW, REMOVED}
+    ]
+    cells = [
+        (
+            figures.shown_labels[label],
+            *(figures.text(label, name) for name in metrics),
+            *([figures.change(label, compared[0])] if compared else []),
+        )
+        for label in figures.result.variants.column("variant").to_pylist()
+    ]
+    last = ("Difference",) if compared else ()
+    header = ("Variant", *(_METRIC_NAMES[name].strip() for name in metrics), *last)
+    return Grid(_title(figures.result), header, tuple(cells))
+
+
+def split_grids(result: Comparison) -> list[Grid]:
+    """The parts of each candidate's difference, on the basis of its verdict."""
+    outcomes = {row["variant"]: row for row in result.outcomes.to_pylist()}
+    rows = [r for r in result.split.to_pylist() if r["basis"] == outcomes[r["variant"]]["basis"]]
+    shown = shown_labels(result)
+    unit = " of one step" if result.unit == "step" else ""
+    over_runs = ", median over the runs" * (result.runs.num_rows > len(result.variants))
+    grids = []
+    for basis in dict.fromkeys(row["basis"] for row in rows):
+        basis_rows = [row for row in rows if row["basis"] == basis]
+        variants = list(dict.fromkeys(row["variant"] for row in basis_rows))
+        grid = _split_of_many(variants, basis_rows, shown)
+        if len(variants) == 1:
+            grid = _split_of_one(shown[result.baseline], shown[variants[0]], basis_rows)
+        title = f"Where the difference lies: {_BASES[basis]}{unit}{over_runs}"
+        grids.append(replace(grid, title=title))
+    return grids
+
+
+def _split_of_one(baseline: str, variant: str, rows: Sequence[Row]) -> Grid:
+    has_ends = any(row["low_ns"] is not None for row in rows)
+    # A difference of almost 0 has no shares.
+    has_shares = any(row["share"] is not None for row in rows)
+    cells = [
+        (
+            capital(label(row["part"])),
+            units.format_ns(row["baseline_ns"]),
+            units.format_ns(row["candidate_ns"]),
+            signed_ns(row["difference_ns"]),
+            *((signed_ns(row["low_ns"]), signed_ns(row["high_ns"])) if has_ends else ()),
+            *((percent(row["share"]),) if has_shares else ()),
+        )
+        for row in rows
+    ]
+    before, after = (sum(row[f"{side}_ns"] for row in rows) for side in ("baseline", "candidate"))
+    blank = ("",) * (2 * has_ends + has_shares)
+    total = (
+        "Total",
+        units.format_ns(before),
+        units.format_ns(after),
+        signed_ns(after - before),
+        *blank,
+    )
+    ends = ("at least", "at most") if has_ends else ()
+    shares = ("Share",) if has_shares else ()
+    header = ("", baseline, variant, "Difference", *ends, *shares)
+    return Grid("", header, (*cells, total))
+
+
+def _split_of_many(variants: Sequence[str], rows: Sequence[Row], shown: Mapping[str, str]) -> Grid:
+    differences = {(row["part"], row["variant"]): row["difference_ns"] for row in rows}
+    parts = [part for part in ORDER if any((part, name) in differences for name in variants)]
+    cells = [
+        (
+            capital(label(part)),
+            *(signed_ns(differences.get((part, variant), 0)) for variant in variants),
+        )
+        for part in parts
+    ]
+    sums = {x: sum(row["difference_ns"] for row in rows if row["variant"] == x) for x in variants}
+    total = ("Total", *(signed_ns(sums[variant]) for variant in variants))
+    return Grid("", ("", *(shown[variant] for variant in variants)), (*cells, total))

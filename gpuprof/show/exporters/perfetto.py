@@ -1,0 +1,274 @@
+"""Perfetto's trace format: lanes per device and stream, copies as flows, bytes in flight.
+
+A trace is a sequence of packets with a timestamp in ns. Each device is a track, and so is the
+host; below it lies a track for each stream (one more where activities of a stream overlap, since
+slices of one track must nest) and a counter of the bytes in flight. A transfer is a slice on both
+its ends, which a flow joins, from source to destination: on its stream on the device that the
+tool recorded it on, on a lane of its own at the other end. Timestamps cannot be negative: where
+an activity began before the recording did, all times are later by as much, and an event on a
+track of its own says when the recording began.
+Source: https://perfetto.dev/docs/reference/synthetic-track-event
+
+The classes of the packets are those of the PyPI package ``perfetto``.
+"""
+
+from collections import defaultdict, deque
+from collections.abc import Iterator
+from functools import partial
+from importlib import import_module
+from itertools import count
+from pathlib import Path
+from typing import IO, Any, Final, NamedTuple
+
+import numpy as np
+
+from gpuprof.base.errors import MissingToolError, install
+from gpuprof.facts.copies import end_name
+from gpuprof.model.profile import Profile
+from gpuprof.show.cells import clean
+from gpuprof.show.exporters.contract import Parts
+
+NEEDS: Final = ("kernels", "memcpys")
+EXAMPLE: Final = "trace.pftrace"
+_STATE_CLEARED, _NEEDS_STATE = 1, 2
+_SEQUENCE: Final = 1
+_FLUSH_PACKETS: Final = 20_000
+_BEGIN: Final = "start of the recording"
+_STREAM: Final = "start_ns, end_ns, device_id, context_id, stream_id"
+# A column each of `_Activity`; what is no copy has only the first of them.
+_TABLES: Final = {
+    "kernels": f"SELECT {_STREAM}, name FROM kernels",
+    "memsets": f"SELECT {_STREAM}, 'memset' AS name FROM memsets",
+    "graph_launches": f"SELECT {_STREAM}, 'CUDA graph' AS name FROM graph_launches",
+    "memcpys": f"""
+        SELECT {_STREAM}, movement AS name, bytes, is_transfer, src,
+            dst, is_staged, process_id, correlation_id
+        FROM memcpys""",
+}
+
+_Place = tuple[int | None, str]
+_Packet = Any  # its package is untyped
+
+
+class _Activity(NamedTuple):
+    """One kernel, memset, graph or copy."""
+
+    start_ns: int
+    end_ns: int
+    device_id: int | None
+    context_id: int | None
+    stream_id: int | None
+    name: str
+    bytes: int | None
+    is_transfer: bool | None
+    src: int | None
+    dst: int | None
+    is_staged: bool | None
+    process_id: int | None
+    correlation_id: int | None
+
+
+def named(path: Path, _: int) -> Path:
+    """The only file."""
+    return path
+
+
+def parts(profile: Profile) -> Parts:
+    """One file with the whole recording."""
+    return Parts([partial(write, profile)])
+
+
+def write(profile: Profile, file: IO[bytes]) -> None:
+    """Write a recording as a trace.
+
+    Args:
+        profile: Needs ``kernels`` and ``memcpys``; ``memsets`` and ``graph_launches`` are
+            shown where they were recorded.
+        file: Open for bytes.
+
+    Raises:
+        MissingToolError: The package ``perfetto`` is not installed.
+    """
+    trace = _Trace(file, _shift_ns(profile))
+    flows = _Flows()
+    changes: dict[int | None, list[tuple[int, int]]] = defaultdict(list)
+    for activity in _activities(profile):
+        for place, flow in flows.ends(activity):
+            trace.slice(place, activity, flow)
+        if activity.is_transfer and activity.bytes:
+            for end in {activity.src, activity.dst}:
+                changes[end] += [
+                    (activity.start_ns, activity.bytes),
+                    (activity.end_ns, -activity.bytes),
+                ]
+    for end, changes_at_end in changes.items():
+        trace.counter(end, _levels(changes_at_end))
+    trace.close()
+
+
+def _shift_ns(profile: Profile) -> int:
+    """How much later than in the recording each time is: 0 but where one is negative."""
+    starts = " UNION ALL ".join(f"SELECT start_ns FROM {t}" for t in _TABLES if profile.has(t))
+    sql = f"SELECT -least(coalesce(min(start_ns), 0), 0) AS shift_ns FROM ({starts})"
+    return int(profile.query(sql).column("shift_ns")[0].as_py())
+
+
+def _activities(profile: Profile) -> Iterator[_Activity]:
+    """All of them by their starts: lanes are given out in this order."""
+    tables = [sql for table, sql in _TABLES.items() if profile.has(table)]
+    for batch in profile.batches(f"{' UNION ALL BY NAME '.join(tables)} ORDER BY start_ns, end_ns"):
+        columns = {name: batch.column(name).to_pylist() for name in batch.schema.names}
+        yield from map(_Activity, *(columns[name] for name in _Activity._fields))
+
+
+def _levels(changes: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """What is in flight from when on; of what happens at one instant, the sum."""
+    at, by = np.array(sorted(changes), np.int64).T
+    level = np.cumsum(by)
+    last = np.concatenate([at[1:] != at[:-1], [True]])
+    return zip(at[last].tolist(), level[last].tolist(), strict=True)
+
+
+def _stream(activity: _Activity) -> _Place:
+    name = "unknown stream" if activity.stream_id is None else f"stream {activity.stream_id}"
+    is_usual = activity.context_id in {None, 0, 1}
+    return activity.device_id, name if is_usual else f"{name} of context {activity.context_id}"
+
+
+class _Flows:
+    """Where copies begin and end, and the numbers of the flows between."""
+
+    def __init__(self) -> None:
+        self._numbers = count(1)
+        self._begun: dict[tuple[int | None, int | None], deque[int]] = defaultdict(deque)
+
+    def ends(self, activity: _Activity) -> list[tuple[_Place, tuple[int, bool] | None]]:
+        """The slices of an activity: each its place, and its flow's number, and whether it begins.
+
+        A transfer has two, the source's first; each half of a staged activity has its own, and the
+        flow goes from the half that leaves the source to that of the same launch that arrives.
+        """
+        stream = _stream(activity)
+        if not activity.is_transfer:
+            return [(stream, None)]
+        if activity.is_staged:
+            halves = self._begun[activity.process_id, activity.correlation_id]
+            if activity.device_id == activity.src or not halves:
+                halves.append(next(self._numbers))
+                return [(stream, (halves[-1], True))]
+            return [(stream, (halves.popleft(), False))]
+        number = next(self._numbers)
+        source = (
+            stream
+            if activity.src == activity.device_id
+            else (activity.src, f"copies to {end_name(activity.dst)}")
+        )
+        target = (
+            stream
+            if activity.dst == activity.device_id
+            else (activity.dst, f"copies from {end_name(activity.src)}")
+        )
+        return [(source, (number, True)), (target, (number, False))]
+
+
+class _Trace:
+    """Packets on their way into a file, with the numbers of tracks and names.
+
+    Args:
+        file: Open for bytes.
+        shift_ns: How much later than in the recording each time is.
+    """
+
+    def __init__(self, file: IO[bytes], shift_ns: int) -> None:
+        try:
+            proto = import_module("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
+        except ImportError as error:
+            msg = "the package perfetto is not installed"
+            raise MissingToolError(msg, install("perfetto")) from error
+        self._file, self._proto, self._trace = file, proto, proto.Trace()
+        self._shift_ns = shift_ns
+        self._tracks: dict[tuple[Any, ...], int] = {}
+        self._names: dict[str, int] = {}
+        self._busy: dict[_Place, list[int]] = defaultdict(list)
+        self._packet().sequence_flags = _STATE_CLEARED
+        if shift_ns:
+            self._tell_shift()
+
+    def slice(self, place: _Place, activity: _Activity, flow: tuple[int, bool] | None) -> None:
+        """One activity at a place, and the flow that it begins or ends."""
+        track = self._lane(place, activity)
+        packet = self._event(track, activity.start_ns, self._proto.TrackEvent.TYPE_SLICE_BEGIN)
+        packet.track_event.name_iid = self._name(packet, activity.name)
+        if activity.bytes is not None:
+            note = packet.track_event.debug_annotations.add()
+            note.name, note.int_value = "bytes", activity.bytes
+        if flow is not None:
+            number, is_source = flow
+            event = packet.track_event
+            (event.flow_ids if is_source else event.terminating_flow_ids).append(number)
+        self._event(track, activity.end_ns, self._proto.TrackEvent.TYPE_SLICE_END)
+
+    def counter(self, end: int | None, values: Iterator[tuple[int, int]]) -> None:
+        """Bytes in flight at an end of copies, over time."""
+        track = self._track((end, "counter"), "bytes in flight", self._end(end))
+        for at, value in values:
+            packet = self._event(track, at, self._proto.TrackEvent.TYPE_COUNTER)
+            packet.track_event.counter_value = value
+
+    def close(self) -> None:
+        """Write what is left."""
+        self._file.write(self._trace.SerializeToString())
+        self._trace.Clear()
+
+    def _packet(self) -> _Packet:
+        if len(self._trace.packet) >= _FLUSH_PACKETS:
+            self.close()
+        packet = self._trace.packet.add()
+        packet.trusted_packet_sequence_id = _SEQUENCE
+        packet.sequence_flags = _NEEDS_STATE
+        return packet
+
+    def _event(self, track: int, at: int, kind: int) -> _Packet:
+        packet = self._packet()
+        packet.timestamp = at + self._shift_ns
+        packet.track_event.type = kind
+        packet.track_event.track_uuid = track
+        return packet
+
+    def _tell_shift(self) -> None:
+        """An event at the time 0 of the recording, with how much later that is in the trace."""
+        track = self._track(("recording",), "recording", None)
+        packet = self._event(track, 0, self._proto.TrackEvent.TYPE_INSTANT)
+        packet.track_event.name_iid = self._name(packet, _BEGIN)
+        note = packet.track_event.debug_annotations.add()
+        note.name, note.int_value = "shift_ns", self._shift_ns
+
+    def _lane(self, place: _Place, activity: _Activity) -> int:
+        """The first lane of a place on which nothing runs any more."""
+        ends = self._busy[place]
+        lane = next((i for i, end in enumerate(ends) if end <= activity.start_ns), len(ends))
+        ends[lane : lane + 1] = [activity.end_ns]
+        end, name = place
+        shown = name if lane == 0 else f"{name} ({lane + 1})"
+        return self._track((end, name, lane), shown, self._end(end))
+
+    def _end(self, end: int | None) -> int:
+        return self._track((end,), end_name(end), None)
+
+    def _track(self, key: tuple[Any, ...], name: str, parent: int | None) -> int:
+        if key not in self._tracks:
+            self._tracks[key] = uuid = len(self._tracks) + 1
+            descriptor = self._packet().track_descriptor
+            descriptor.uuid, descriptor.name = uuid, name
+            if parent is not None:
+                descriptor.parent_uuid = parent
+            if key[1:] == ("counter",):
+                descriptor.counter.unit = self._proto.CounterDescriptor.UNIT_SIZE_BYTES
+        return self._tracks[key]
+
+    def _name(self, packet: _Packet, name: str) -> int:
+        if name not in self._names:
+            self._names[name] = number = len(self._names) + 1
+            interned = packet.interned_data.event_names.add()
+            interned.iid, interned.name = number, clean(name)
+        return self._names[name]

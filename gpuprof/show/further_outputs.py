@@ -1,0 +1,137 @@
+"""Charts and the page beside what a command prints: checked before its work, written after it."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from gpuprof.show.output import Output, check_apart, prepare
+
+if TYPE_CHECKING:
+    from gpuprof.analyses.reports import Report
+    from gpuprof.comparisons import Comparison
+    from gpuprof.model.profile import Profile
+    from gpuprof.show.charts.drawing import Drawing
+
+
+class FurtherOutputs(NamedTuple):
+    """Files that were found writable.
+
+    Args:
+        drawings: The charts.
+        page: The page; None for none.
+    """
+
+    drawings: "Sequence[Drawing]"
+    page: Output | None
+
+    def write_recording(
+        self, profile: "Profile", tables: Sequence[str], *, has_full_names: bool = False
+    ) -> None:
+        """Draw the charts of a recording, and write its page with some tables whole.
+
+        Raises:
+            GpuprofError: There is nothing to draw, or a file cannot be written.
+        """
+        if self.drawings:
+            from gpuprof.show.charts.results import of_recording  # noqa: PLC0415 - start-up time
+
+            for drawing in self.drawings:
+                drawing.draw(of_recording(profile, drawing.chart))
+        if self.page is not None:
+            from gpuprof.show.page.recording import recording_page  # noqa: PLC0415 - as above
+
+            self.page.write_text(recording_page(profile, tables, has_full_names=has_full_names))
+
+    @property
+    def chart_tables(self) -> list[str]:
+        """The tables that charts are drawn from."""
+        return [name for drawing in self.drawings for name in drawing.chart.tables]
+
+    @property
+    def page_tables(self) -> "Sequence[str]":
+        """The tables that a page shows where they are known."""
+        if self.page is None:
+            return ()
+        from gpuprof.show.page.recording import TABLES_OF_JOB  # noqa: PLC0415 - start-up time
+
+        return TABLES_OF_JOB
+
+    def write_job(
+        self,
+        report: "Callable[[Sequence[str], Sequence[str]], Report]",
+        tables: Sequence[str],
+        *,
+        has_full_names: bool = False,
+    ) -> None:
+        """Draw the charts of a job that workers have read, and write its page.
+
+        Args:
+            report: Makes a report with the tables that are needed, and others that are usual.
+            tables: Tables to show whole.
+            has_full_names: Whether kernels have their full names, not their short ones.
+
+        Raises:
+            GpuprofError: There is nothing to draw, or a file cannot be written.
+        """
+        for drawing in self.drawings:
+            from gpuprof.show.charts.results import of_report  # noqa: PLC0415 - start-up time
+
+            drawing.draw(of_report(report(drawing.chart.tables, ())))
+        if self.page is not None:
+            from gpuprof.show.page.recording import report_page  # noqa: PLC0415 - as above
+
+            result = report(tables, self.page_tables)
+            self.page.write_text(report_page(result, tables, has_full_names=has_full_names))
+
+    def write_comparison(self, comparison: "Comparison", *, has_full_names: bool = False) -> None:
+        """Draw the charts of a comparison, and write its page.
+
+        Raises:
+            GpuprofError: There is nothing to draw, or a file cannot be written.
+        """
+        if self.drawings:
+            from gpuprof.show.charts.results import of_comparison  # noqa: PLC0415 - start-up time
+
+            for drawing in self.drawings:
+                drawing.draw(of_comparison(comparison))
+        if self.page is not None:
+            from gpuprof.show.page.comparison import comparison_page  # noqa: PLC0415 - as above
+
+            self.page.write_text(comparison_page(comparison, has_full_names=has_full_names))
+
+
+def further_outputs(  # noqa: PLR0913 - one per option
+    charts: Sequence[str],
+    data_format: str | None,
+    page: str | None,
+    subject: str,
+    *,
+    force: bool,
+    inputs: Sequence[str],
+    command_outputs: Sequence[Output | None] = (),
+) -> FurtherOutputs:
+    """Find the outputs of ``--chart``, ``--chart-data`` and ``--html`` writable.
+
+    Args:
+        charts: Values of ``--chart``.
+        data_format: That of ``--chart-data``.
+        page: That of ``--html``.
+        subject: What the charts are about.
+        force: Whether files that exist may be replaced.
+        inputs: What is read, which is never replaced.
+        command_outputs: The other files that the command writes.
+
+    Raises:
+        GpuprofError: One cannot be written, or two are one file.
+    """
+    drawings = []
+    if charts:
+        from gpuprof.show.charts.drawing import drawing, named_chart  # noqa: PLC0415 - as above
+
+        drawings = [
+            drawing(*named_chart(chart, subject), data_format, is_forced=force, inputs=inputs)
+            for chart in charts
+        ]
+    target = prepare(page, is_forced=force, inputs=inputs) if page else None
+    drawn = (output for drawing in drawings for output in (drawing.picture, drawing.data))
+    check_apart((*command_outputs, *drawn, target))
+    return FurtherOutputs(drawings, target)

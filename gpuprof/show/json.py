@@ -1,0 +1,123 @@
+"""JSON in base units: integer nanoseconds, bytes, fractions; null where unknown.
+
+Keys are stable; ``format_version`` grows when one changes its meaning or goes. The columns of
+the tables, their units and meanings are documented where the tables are declared.
+"""
+
+import json
+import math
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from gpuprof.analyses.reports import FORMAT_VERSION, Report
+from gpuprof.model.schema import INT
+from gpuprof.show.cells import CONTROL
+from gpuprof.show.contract import Page, Renderer
+
+if TYPE_CHECKING:
+    from gpuprof.comparisons import Comparison
+
+_NEVER_WHOLE: Final = {"percent", "p_value", "is_beyond_noise"}
+
+
+def report(result: Report, _: Page) -> str:
+    """``format_version``, ``origin``, ``tables`` (name to list of rows or null), ``notes``."""
+    return document_text(
+        {
+            "format_version": FORMAT_VERSION,
+            "origin": result.origin.shown(),
+            "tables": {
+                name: None if table is None else table.to_pylist()
+                for name, table in result.tables.items()
+            },
+            "notes": result.notes,
+        }
+    )
+
+
+def comparison(result: "Comparison", _: Page) -> str:
+    """``variants``, ``figures`` and ``differences`` by label; the other tables as rows.
+
+    ``other_phases`` has the same of each phase but the one whose differences come to most.
+    """
+    other_phases = [_compared(phase) for phase in result.other_phases]
+    return document_text(
+        {"format_version": FORMAT_VERSION} | _compared(result) | {"other_phases": other_phases}
+    )
+
+
+def _compared(result: "Comparison") -> dict[str, Any]:
+    return {
+        "baseline": result.baseline,
+        "unit": result.unit,
+        "phase": result.phase,
+        "variants": _by_label(result.variants),
+        "runs": result.runs.to_pylist(),
+        "figures": _by_metric(result.figures),
+        "differences": _by_metric(result.differences),
+        "split": result.split.to_pylist(),
+        "kernels": result.kernels.to_pylist(),
+        "comparability": result.comparability.to_pylist(),
+        "outcomes": _by_label(result.outcomes),
+        "uncompared": result.uncompared.to_pylist(),
+        "verdict": result.verdict,
+        "headline": result.headline,
+        "notes": result.notes,
+    }
+
+
+def _by_label(variants: pa.Table) -> dict[str, dict[str, Any]]:
+    rows = variants.to_pylist()
+    return {row.pop("variant"): row for row in rows}
+
+
+def _by_metric(table: pa.Table) -> dict[str, dict[str, dict[str, Any]]]:
+    """Variant -> metric -> the other columns; whole numbers where the metric has them."""
+    by_variant: dict[str, dict[str, dict[str, Any]]] = {}
+    for row in table.to_pylist():
+        metric = row.pop("metric")
+        of_variant = by_variant.setdefault(row.pop("variant"), {})
+        of_variant[metric] = {name: _as_integer(metric, name, value) for name, value in row.items()}
+    return by_variant
+
+
+def _as_integer(metric: str, name: str, value: float | None) -> float | None:
+    from gpuprof.comparisons.variant_figures import VARIANTS  # noqa: PLC0415 - of comparisons alone
+
+    is_whole = VARIANTS.columns[metric].dtype == INT and name not in _NEVER_WHOLE
+    return int(value) if value is not None and is_whole and value == int(value) else value
+
+
+def document_text(document: dict[str, Any]) -> str:
+    """A document as JSON; what is no number becomes null, what steers a terminal is escaped."""
+    text = json.dumps(
+        _finite(document), indent=2, ensure_ascii=False, allow_nan=False, default=_path_as_text
+    )
+    return CONTROL.sub(_escaped, text) + "\n"
+
+
+def _escaped(match: re.Match[str]) -> str:
+    r"""Characters of names as ``\u202e``; of JSON itself only the ends of lines are such."""
+    return "".join(c if c == "\n" else f"\\u{ord(c):04x}" for c in match[0])
+
+
+def _finite(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """JSON has no NaN or infinity: what is no number is unknown."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _path_as_text(value: object) -> str:
+    if isinstance(value, Path):
+        return str(value)
+    msg = f"{type(value).__name__} cannot be written as JSON"
+    raise TypeError(msg)
+
+
+RENDERER: Final = Renderer("json", "everything, in base units, for programs", report, comparison)

@@ -1,0 +1,137 @@
+"""Formats, tables, analyses and charts, listed from their declarations."""
+
+import json
+import textwrap
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from gpuprof.base.units import counted, format_bytes
+from gpuprof.model import derived
+from gpuprof.model.analysis import Analysis
+from gpuprof.model.schema import Column, Kind, Schema
+from gpuprof.readers.contract import Reader
+from gpuprof.readers.nsys.export_cache import LIMIT_BYTES, Entry, location
+from gpuprof.show.charts.contract import Chart
+
+
+def formats_text(readers: Sequence[Reader]) -> str:
+    """Every input format: name, what it is, versions, limits."""
+    width = max(len(reader.name) for reader in readers) + 2
+    return "".join(_entry(reader.name, width, _format_lines(reader)) for reader in readers)
+
+
+def _format_lines(reader: Reader) -> list[str]:
+    lines = [f"{reader.title}; {reader.versions}", f"Tables: {', '.join(reader.gives)}"]
+    return [*lines, f"Limits: {reader.cannot}"] if reader.cannot else lines
+
+
+def formats_table(readers: Sequence[Reader]) -> str:
+    """The same as a markdown table, as the README shows it."""
+    rows = [f"| `{r.name}` | {r.title} | {r.versions} | {r.cannot} |" for r in readers]
+    return "\n".join(["| name | what it is | versions | limits |", "|---|---|---|---|", *rows, ""])
+
+
+def schemas_text(schemas: Sequence[Schema]) -> str:
+    """Every table: its name, what a row is, and each column's unit and meaning.
+
+    Derived relations and columns, which queries have besides the recorded ones, come last.
+    """
+    relations = {
+        f"{name}: derived from {relation.of}": dict(relation.columns)
+        for name, relation in derived.RELATIONS.items()
+    }
+    texts = [f"{head}\n{_columns_text(columns)}" for head, columns in relations.items()]
+    return "\n".join([*map(_schema_text, schemas), *texts])
+
+
+def _schema_text(schema: Schema) -> str:
+    columns = {
+        name: f"[{unit}] {column.meaning}" if (unit := unit_of(column)) else column.meaning
+        for name, column in schema.columns.items()
+    }
+    facts_of = derived.OF_NAMES.get(schema.name, {}), derived.OF_ROWS.get(schema.name, {})
+    derived_columns = {
+        name: f"[derived] {f.doc}" for of_table in facts_of for name, f in of_table.items()
+    }
+    return f"{schema.name}: {schema.row}\n{_columns_text(columns | derived_columns)}"
+
+
+def _columns_text(columns: Mapping[str, str]) -> str:
+    width = max(map(len, columns)) + 4
+    return "".join(_entry(f"  {name}", width, [text]) for name, text in columns.items())
+
+
+def unit_of(column: Column) -> str:
+    """The unit of a quantity, and of other numbers what they are: counts, shares, ids, ..."""
+    is_quantity = column.unit != "1" and column.kind not in {Kind.ID, Kind.PROCESS}
+    return column.unit if is_quantity else column.kind
+
+
+def analyses_text(analyses: Sequence[Analysis]) -> str:
+    """Every analysis: name, title, and the tables that it needs."""
+    width = max(len(analysis.name) for analysis in analyses) + 2
+    return "".join(_entry(a.name, width, [a.title, f"Needs {_needs(a)}"]) for a in analyses)
+
+
+def charts_text(charts: Sequence[Chart]) -> str:
+    """Every chart: name, title, what it is about, and the tables that it is drawn from."""
+    width = max(len(chart.name) for chart in charts) + 2
+    return "".join(
+        _entry(c.name, width, [c.title, f"Of a {c.subject}: {' and '.join(c.tables)}"])
+        for c in charts
+    )
+
+
+def _needs(analysis: Analysis) -> str:
+    all_needed = " and ".join(analysis.needs)
+    any_of = " or ".join(analysis.needs_any_of)
+    return ", and ".join(part for part in (all_needed, any_of) if part) or "nothing"
+
+
+def cache_text(entries: Sequence[Entry]) -> str:
+    """The exports and pages in the cache, a line each, and what they take together."""
+    lines = [
+        f"{format_bytes(e.size_bytes):>10}  {_used(e)[:16]}  {e.source or e.folder.name}"
+        for e in entries
+    ]
+    head = [f"{'Size':>10}  {'Last used (UTC)':16}  Of"] if lines else []
+    total = sum(entry.size_bytes for entry in entries)
+    room = f"{format_bytes(total)} of at most {format_bytes(LIMIT_BYTES)}"
+    count = counted(len(entries), "entry", "entries")
+    return "\n".join([*head, *lines, f"{count} in {location()}, {room}", ""])
+
+
+def cleared_text(removed: Sequence[Entry], in_use: Sequence[Entry]) -> str:
+    """What was removed from the cache, and what is in use."""
+    total = format_bytes(sum(entry.size_bytes for entry in removed))
+    text = f"Removed {counted(len(removed), 'entry', 'entries')}, {total}.\n"
+    return text + (f"Kept {len(in_use)} that a running gpuprof reads.\n" if in_use else "")
+
+
+def cache_json(**groups: Sequence[Entry]) -> str:
+    """The cache's folder and limit, and groups of its exports, for programs."""
+    rows = {name: [_row(entry) for entry in entries] for name, entries in groups.items()}
+    head = {"folder": str(location()), "limit_bytes": LIMIT_BYTES}
+    return json.dumps({**head, **rows}, indent=2) + "\n"
+
+
+def _row(entry: Entry) -> dict[str, Any]:
+    return {
+        "source": entry.source,
+        "folder": str(entry.folder),
+        "bytes": entry.size_bytes,
+        "last_used": _used(entry),
+    }
+
+
+def _used(entry: Entry) -> str:
+    return datetime.fromtimestamp(entry.used_at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _entry(name: str, width: int, lines: Sequence[str]) -> str:
+    wrapped = [part for line in lines for part in textwrap.wrap(line, 80 - width)]
+    first, *continuation = wrapped
+    return "".join(
+        [f"{name:<{width}}{first}\n", *(f"{'':<{width}}{line}\n" for line in continuation)]
+    )

@@ -1,0 +1,63 @@
+"""Samples of GPUs and host as people and programs read them."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from gpuprof.base.units import format_bytes, format_clock, format_rate, format_share
+from gpuprof.show.output import write_stdout
+
+Sample = Mapping[str, Any]
+
+_TITLES: Final = ("Device", "Busy", "Memory", "Power", "Temp", "Clock", "PCIe in", "PCIe out")
+
+
+def show(samples: Iterable[Sequence[Sample]], form: str) -> None:
+    """Print each sample as it comes: a table, or a line of JSON for each device.
+
+    On a terminal each table takes the place of the one before.
+    """
+    console = Console(highlight=False)
+    if form == "json":
+        for rows in samples:
+            write_stdout("".join(json.dumps(row) + "\n" for row in rows))
+    elif console.is_terminal:
+        with Live(console=console, auto_refresh=False) as live:
+            for rows in samples:
+                live.update(_table(rows), refresh=True)
+    else:
+        for rows in samples:
+            console.print(_table(rows))
+
+
+def _table(rows: Sequence[Sample]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for title in _TITLES:
+        table.add_column(title, justify="left" if title == "Device" else "right")
+    for row in rows:
+        table.add_row(*_cells(row))
+    return table
+
+
+def _cells(row: Sample) -> list[str]:
+    is_host = row["device_id"] is None
+    used, total = row.get("memory_used_bytes"), row.get("memory_total_bytes")
+    busy = row.get("cpu_utilisation" if is_host else "gpu_utilisation")
+    return [
+        "host" if is_host else f"GPU {row['device_id']}",
+        format_share(busy),
+        f"{format_bytes(used)} of {format_bytes(total)}",
+        _rounded(row.get("power_w"), "W"),
+        _rounded(row.get("temperature_c"), "C"),
+        format_clock(row.get("sm_clock_hz")),
+        format_rate(row.get("pcie_received_bytes_per_s")),
+        format_rate(row.get("pcie_sent_bytes_per_s")),
+    ]
+
+
+def _rounded(value: float | None, unit: str) -> str:
+    return "n/a" if value is None else f"{value:.0f} {unit}"

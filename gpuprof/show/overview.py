@@ -1,0 +1,413 @@
+"""The columns and tables that people see first, as grids of text for terminal and markdown."""
+
+import re
+import shlex
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+import pyarrow as pa
+
+from gpuprof.analyses import analysis_named
+from gpuprof.analyses.reports import Report
+from gpuprof.base import units
+from gpuprof.base.labels import label
+from gpuprof.base.units import capital
+from gpuprof.facts.hosts import NO_NAMES, DeviceNames
+from gpuprof.model.derived import PEER_DEVICE_COPY, PEER_STAGED
+from gpuprof.model.schema import Kind
+from gpuprof.show.cells import cell, cell_of, clean, headings, schema_columns, with_one_name
+from gpuprof.show.contract import Page, Row
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table of text.
+
+    Args:
+        title: What it shows.
+        header: One heading per column; figures stand right, the names in ``name_columns`` left.
+        rows: Cells.
+        name_columns: Positions of the columns that hold names, and may take several lines.
+        least: Rows that an overview keeps where there is no room for more; None for all.
+        sentences: Positions of those names that are sentences, which need a line of their own.
+        named: Positions of the rows that sentences above the table name; these are never cut.
+        keys: Positions of the columns that tell rows apart as names do.
+        table: Name of the table that it is an overview of; empty for none.
+        lines: Its rows as sentences, for a page that has no room for all columns; empty for none.
+    """
+
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    name_columns: tuple[int, ...] = (0,)
+    least: int | None = None
+    sentences: tuple[int, ...] = ()
+    named: frozenset[int] = frozenset()
+    keys: tuple[int, ...] = ()
+    table: str = ""
+    lines: tuple[str, ...] = ()
+
+    def cut(self, surplus: int) -> "Grid":
+        """The table with fewer rows, but with those that it needs; its title gives the counts."""
+        count = max(len(self.rows) - surplus, self.least or len(self.rows), len(self.named))
+        first = sorted(range(len(self.rows)), key=lambda place: place not in self.named)[:count]
+        if len(first) == len(self.rows):
+            return self
+        rows = tuple(self.rows[place] for place in sorted(first))
+        return replace(self, rows=rows, title=f"{self.title} ({count} of {len(self.rows)})")
+
+
+_GROUP_NAMES: Final = {
+    "kernels": "Kernels",
+    "communication_kernels": "communication",
+    "transfers": "Transfers",
+    "peer_transfers": "between devices",
+    "local_copies": "Local copies",
+    "unknown_copies": "Copies of unknown kind",
+    "memsets": "Memsets",
+    "gpu_activities": "GPU activities",
+    "api_calls": "API calls (host)",
+    **{kind: label(kind) for kind in (PEER_STAGED, PEER_DEVICE_COPY)},
+}
+_TOP_GROUPS: Final = ("Kernels", "Transfers", "Local copies", "Memsets")
+_SENTENCES: Final = {"bottom_line", "suggestion"}
+_IN_SENTENCES: Final = {"findings", "placement_hints"}
+_KEYS: Final = {"rank", "device_id"}
+_NOTHING: Final = (None, "")
+_TENSORS: Final = 10
+_EDGES: Final = 3
+# What an overview keeps of the tensors that move most.
+_LEAST_TENSORS: Final = 3
+_FINDINGS: Final = 5
+_COSTLY: Final = 0.05  # Of a step: findings that cost more are always shown.
+# A change that names many kernels is in the table of findings alone.
+_LONGEST_CHANGE: Final = 40
+_FIGURES: Final = ("calls", "total_ns", "bytes", "implied_ns")
+# Of no less than this part of all, a group of totals is never cut.
+_MUCH: Final = 0.01
+# What an overview of many devices keeps of its tables.
+_LEAST_DEVICES: Final = 2
+_LEAST_ROUTES: Final = 2
+_LEAST_ACTIVITIES: Final = 3
+_LEAST_EPOCHS: Final = 3
+
+
+def _totals_grid(table: pa.Table) -> Grid:
+    """The groups, those that are part of another one indented under it."""
+    rows = table.to_pylist()
+    depth = _depths(rows)
+    shown = [row for row in rows if _is_worth_a_row(row)]
+    columns = schema_columns("totals", table)
+    is_whole = all(row["total_ns"] is not None for row in shown)
+    of_all = ("calls", "total_ns", "mean_ns", "share", "bytes", "bytes_per_s")
+    names = [*of_all, *([] if is_whole else ["listed_ns", "implied_ns"])]
+    columns_shown = [n for n in names if any(row[n] for row in shown)]
+    cells = [
+        (
+            "  " * depth[group := row["activity_group"]] + _GROUP_NAMES.get(group, group),
+            *("" if _says_no_more(n, row) else cell(columns[n], row[n]) for n in columns_shown),
+        )
+        for row in shown
+    ]
+    named = frozenset(place for place, row in enumerate(shown) if _is_much(row))
+    title = "Totals, summed over devices"
+    unknown = [name for group, name in _GROUP_NAMES.items() if group not in depth]
+    if unknown := [name for name in unknown if name in _TOP_GROUPS]:
+        title += f" (n/a: {', '.join(unknown)})"
+    header = ("", *headings(columns, columns_shown))
+    return Grid(title, header, tuple(cells), least=len(named), named=named)
+
+
+def _depths(rows: Sequence[Row]) -> dict[str, int]:
+    """How deep each group stands under others; the sum of all comes last and indents nothing."""
+    depth: dict[str, int] = {}
+    for row in rows:
+        is_top = row["part_of"] in {None, "gpu_activities"}
+        depth[row["activity_group"]] = 0 if is_top else depth.get(row["part_of"], -1) + 1
+    return depth
+
+
+def _says_no_more(name: str, row: Row) -> bool:
+    """Whether the total is known beside what is listed or implied of it."""
+    return name in {"listed_ns", "implied_ns"} and row["total_ns"] is not None
+
+
+def _is_much(row: Row) -> bool:
+    """Whether a row of the totals is never cut."""
+    is_whole = row["activity_group"] in {"kernels", "transfers", "gpu_activities"}
+    return is_whole or (row["share"] or 0) >= _MUCH
+
+
+def _is_worth_a_row(row: Row) -> bool:
+    """Groups that say little where nothing happened are shown where something did."""
+    if row["activity_group"] == "communication_kernels":
+        return bool(row["calls"])
+    if row["activity_group"] in {"local_copies", "memsets"}:
+        return bool(row["calls"] != 0)
+    return row["activity_group"] != "api_calls" or row["total_ns"] is not None
+
+
+def _top_grid(table: pa.Table) -> Grid:
+    """The costliest activities: kernels by name, copies as nvprof and nsys write them.
+
+    The first three, the first kernel and the first copy stay where there is no room for more.
+    """
+    columns = schema_columns("top_activities", table)
+    activities = table.to_pylist()
+    figures = ("total_ns", "share", "calls", "mean_ns")
+    names = [name for name in figures if any(row[name] is not None for row in activities)]
+    copies = {"memcpy": "[CUDA memcpy {}]", "memset": "[CUDA memset]"}
+    rows = [
+        (
+            *(cell(columns[n], row[n]) for n in names),
+            copies.get(row["activity_kind"], "{}").format(clean(row["name"])),
+        )
+        for row in activities
+    ]
+    header = (*headings(columns, names), "Name")
+    kinds = [row["activity_kind"] for row in activities]
+    named = {*range(min(_LEAST_ACTIVITIES, len(rows))), *map(kinds.index, {*kinds} - {"memset"})}
+    least = len(named)
+    title = "Costliest activities" + ", share of all GPU time" * ("share" in names)
+    return Grid(title, header, tuple(rows), (len(names),), least, named=frozenset(named))
+
+
+def _epochs_grid(table: pa.Table) -> Grid:
+    return replace(table_grid("Marked epochs", "marked_epochs", table), least=_LEAST_EPOCHS)
+
+
+def table_grid(
+    title: str, name: str, table: pa.Table, device_names: DeviceNames = NO_NAMES
+) -> Grid:
+    """A whole table, without the columns that are unknown or an empty text in every row."""
+    columns = schema_columns(name, table)
+    rows = table.to_pylist()
+    columns_shown = [c for c in columns if not rows or any(row[c] not in _NOTHING for row in rows)]
+    cells = [
+        tuple(cell_of(c, columns[c], row[c], device_names) for c in columns_shown) for row in rows
+    ]
+    names = tuple(i for i, c in enumerate(columns_shown) if columns[c].kind == Kind.TEXT)
+    sentences = tuple(i for i in names if columns_shown[i] in _SENTENCES)
+    keys = tuple(i for i, c in enumerate(columns_shown) if c in _KEYS)
+    header = headings(columns, columns_shown)
+    return Grid(title, header, tuple(cells), names, sentences=sentences, keys=keys)
+
+
+def _breakdown_grid(table: pa.Table) -> Grid:
+    """Each device's span, and what it went to."""
+    shown = {
+        "span_ns": "Span",
+        "compute_ns": "Compute",
+        "exposed_communication_ns": "Communication",
+        "exposed_transfer_ns": "Exposed transfer",
+        "exposed_local_copy_ns": "Local copy",
+        "idle_ns": "Idle",
+    }
+    rows = [
+        (
+            "unknown device" if row["device_id"] is None else f"device {row['device_id']}",
+            *(units.format_ns(row[name]) for name in shown),
+        )
+        for row in table.to_pylist()
+    ]
+    title = "Where each device's time went"
+    return Grid(title, ("", *shown.values()), tuple(rows), least=_LEAST_DEVICES)
+
+
+def _peer_grid(table: pa.Table) -> Grid:
+    """Who copies to whom: the costliest first, then the costliest between two devices."""
+    columns = schema_columns("peer_matrix", table)
+    routes = table.to_pylist()
+    names = ("calls", "total_ns", "bytes", "bytes_per_s", "peak_share")
+    columns_shown = names if any(row["peak_share"] is not None for row in routes) else names[:-1]
+    peer = next((row for row in routes[1:] if "host" not in {row["src"], row["dst"]}), None)
+    rows = [
+        (
+            f"{row['src']} to {row['dst']}, {label(row['path'])}",
+            *(cell(columns[n], row[n]) for n in columns_shown),
+        )
+        for row in sorted(routes, key=lambda row: (row is not routes[0], row is not peer))
+    ]
+    title = "Transfers by source and destination"
+    return Grid(title, ("", *headings(columns, columns_shown)), tuple(rows), least=_LEAST_ROUTES)
+
+
+def _tensor_grid(table: pa.Table) -> Grid:
+    """The tensors that move most, with the operations at their ends."""
+    columns = schema_columns("tensor_transfers", table)
+    names = ("bytes_per_step", "calls_per_step")
+    rows = [
+        (
+            *(cell(columns[name], row[name]) for name in names),
+            f"{row['src_device']} > {row['dst_device']}",
+            "yes" if row["is_gradient"] else "",
+            clean(row["dst_operation"] or row["src_operation"] or ""),
+        )
+        for row in table.to_pylist()[:_TENSORS]
+    ]
+    header = ("Bytes per step", "Copies per step", "From > to", "For gradients", "Operation")
+    return Grid("Largest copies between devices", header, tuple(rows), (4,), _LEAST_TENSORS)
+
+
+def _edges_grid(table: pa.Table, step: str) -> Grid:
+    """Which parts of a model copy most to which, under what a step copies."""
+    columns = schema_columns("placement_edges", table)
+    rows = [
+        (
+            cell(columns["bytes_per_step"], row["bytes_per_step"]),
+            f"{row['src_device']} > {row['dst_device']}",
+            "yes" if row["is_gradient"] else "",
+            *(_part(row, end) for end in ("src", "dst")),
+        )
+        for row in table.to_pylist()[:_EDGES]
+    ]
+    header = ("Bytes per step", "From > to", "For gradients", "Sending part", "Receiving part")
+    return Grid(f"Largest edges between parts{step}", header, tuple(rows), (3, 4))
+
+
+def _part(row: Row, end: str) -> str:
+    names = [clean(row[f"{end}_{level}"]) for level in ("tower", "layer") if row[f"{end}_{level}"]]
+    return "/".join(names) or "not in a scope"
+
+
+def _tensor_overview(result: Report) -> tuple[tuple[str, "_Show"], ...]:
+    """What the overview shows of a recording of TensorFlow."""
+    step = "".join(map(_step, result.rows("tensor_transfers_per_step")))
+    return (
+        ("marked_epochs", _epochs_grid),
+        ("placement_edges", partial(_edges_grid, step=step)),
+        ("tensor_transfers", _tensor_grid),
+    )
+
+
+def _step(row: Row) -> str:
+    """What a step copies, in a clause; nothing where that is not known."""
+    if row["copies_per_step"] is None:
+        return ""
+    copies = f"{row['copies_per_step']:,.4g} {'copy' if row['copies_per_step'] == 1 else 'copies'}"
+    size = units.format_bytes(row["bytes_per_step"])
+    return f": {copies}, {size} in each of {units.counted(row['steps'], 'step', 'steps')}"
+
+
+_Show = Callable[[pa.Table], Grid]
+# What the overview shows of a recording of GPUs.
+_GPU_OVERVIEW: Final[tuple[tuple[str, _Show], ...]] = (
+    ("breakdown", _breakdown_grid),
+    ("totals", _totals_grid),
+    ("peer_matrix", _peer_grid),
+    ("top_activities", _top_grid),
+)
+
+
+def findings_lines(result: Report) -> list[str]:
+    """The bottom line, the first findings as numbered sentences, and how many more there are."""
+    rows = all_findings(result)
+    shown = [
+        row
+        for n, row in enumerate(rows)
+        if n < _FINDINGS or (row.get("cost_share") or 0) >= _COSTLY
+    ]
+    hidden = len(rows) - len(shown)
+    table = "findings" if result.rows("findings") else "placement_hints"
+    more = f"{units.counted(hidden, 'more finding', 'more findings')}: --table {table}."
+    return [
+        *(f"{capital(clean(row['bottom_line']))}." for row in result.rows("bottom_line")[:1]),
+        *numbered(shown),
+        *([more] if hidden else []),
+    ]
+
+
+def numbered(findings: Sequence[Row]) -> list[str]:
+    """Findings or placement hints as sentences: what it is, what to try, and what that saves."""
+    return [f"{number}. {_finding_text(row)}" for number, row in enumerate(findings, start=1)]
+
+
+def all_findings(result: Report) -> list[Row]:
+    """The findings, and the worst hint of each cause."""
+    return [*result.rows("findings"), *_hints(result)]
+
+
+def _hints(result: Report) -> list[Row]:
+    """The worst hint of each cause, with how many more there are."""
+    hints = result.rows("placement_hints")
+    count_by_cause = Counter(row["cause"] for row in hints)
+    worst = {row["cause"]: row for row in reversed(hints)}
+    return [
+        row | {"finding": f"{row['finding']}; {more} more like this" if more else row["finding"]}
+        for row in sorted(worst.values(), key=hints.index)
+        for more in [count_by_cause[row["cause"]] - 1]
+    ]
+
+
+def _finding_text(row: Row) -> str:
+    table = f"--table {row['table']}"
+    text = f"{capital(clean(row['finding']))}. {capital(clean(row['suggestion']))}"
+    win, change = clean(row.get("win") or ""), clean(row.get("change") or "")
+    replay = f"gpuprof predict --what {shlex.quote(change)}; " if change else ""
+    replay = replay if len(change) <= _LONGEST_CHANGE else ""
+    if row.get("predicted_win_ns") is not None:
+        return f"{text}. Can save {win} ({replay}{table})."
+    gain = f"saves {win}; " if row.get("win_share") else ""
+    return f"{text} ({gain}{replay}{table})."
+
+
+def for_people(result: Report, *, has_full_names: bool) -> Report:
+    """A report whose kernels have one name each, and whose totals are those that are known."""
+    tables = {
+        name: None if table is None else with_one_name(table, has_full_names=has_full_names)
+        for name, table in result.tables.items()
+    }
+    if (totals := tables.get("totals")) is not None:
+        rows = [row for row in totals.to_pylist() if any(row[n] is not None for n in _FIGURES)]
+        tables["totals"] = analysis_named("totals").schema.table(rows)
+    return replace(result, tables=tables)
+
+
+def report_grids(report: Report, page: Page) -> list[Grid]:
+    """The overview, the longest table last, or the tables that were asked for, whole."""
+    result = for_people(report, has_full_names=page.has_full_names)
+    if page.tables is None:
+        has_tensors = result.tables.get("tensor_transfers") is not None
+        overview = _tensor_overview(result) if has_tensors else _GPU_OVERVIEW
+        grids = _grids(result, overview) or _grids(result, (("marked_epochs", _epochs_grid),))
+        grids = [_with_names(grid, result.device_names) for grid in grids]
+        sentences = " ".join(findings_lines(result))
+        return [replace(grid, named=grid.named | _rows_named(grid, sentences)) for grid in grids]
+    return [
+        replace(
+            table_grid(analysis_named(name).title, name, table, result.device_names),
+            table=name,
+            lines=tuple(numbered(table.to_pylist())) if name in _IN_SENTENCES else (),
+        )
+        for name in page.tables
+        if (table := result.tables[name]) is not None
+    ]
+
+
+def _with_names(grid: Grid, names: DeviceNames) -> Grid:
+    """A table whose first column says what devices are called in their own files."""
+    return replace(grid, rows=tuple((names.in_text(row[0]), *row[1:]) for row in grid.rows))
+
+
+def _rows_named(grid: Grid, sentences: str) -> frozenset[int]:
+    """The rows whose names stand in sentences: devices, and routes of copies."""
+    if not grid.name_columns:
+        return frozenset()
+    names = [row[grid.name_columns[0]].partition(",")[0].strip() for row in grid.rows]
+    # A finding that opens with its device has a capital letter.
+    is_named = [
+        bool(name) and re.search(rf"(?<!\w){re.escape(name)}(?!\w)", sentences, re.IGNORECASE)
+        for name in names
+    ]
+    return frozenset(place for place, match in enumerate(is_named) if match)
+
+
+def _grids(result: Report, overview: Sequence[tuple[str, _Show]]) -> list[Grid]:
+    return [
+        replace(show(table), table=name)
+        for name, show in overview
+        if (table := result.tables.get(name)) is not None and table.num_rows
+    ]

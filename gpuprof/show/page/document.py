@@ -1,0 +1,129 @@
+"""A page as one file: template, styles and scripts, and a policy that lets nothing else in."""
+
+import base64
+import hashlib
+import re
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from gpuprof import __version__
+from gpuprof.base.short_texts import shortened
+from gpuprof.base.units import bound
+from gpuprof.show.cells import pieces
+from gpuprof.show.page.figures import Figure
+from gpuprof.show.page.tables import PageTable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from markupsafe import Markup
+
+_TABLE: Final = re.compile(r"--table (\w+)")
+_LONGEST_NAME: Final = 160
+_HERE: Final = Path(__file__).parent
+_STYLES: Final = ("uplot/uPlot.min.css", "page.css")
+_SCRIPTS: Final = (
+    "uplot/uPlot.iife.min.js",
+    "units.js",
+    "tables.js",
+    "lines.js",
+    "columns.js",
+    "timeline.js",
+    "page.js",
+)
+
+
+class Document(NamedTuple):
+    """What a page says.
+
+    Args:
+        title: Of the window.
+        heading: What was looked at.
+        verdict: What came out, the first sentence first.
+        figures: Charts, in their order.
+        tables: Tables, in their order.
+        notes: What a reader must know to trust the figures, and what is unknown.
+        provenance: Where each recording comes from: name to value.
+    """
+
+    title: str
+    heading: str
+    verdict: tuple[str, ...]
+    figures: tuple[Figure, ...]
+    tables: tuple[PageTable, ...]
+    notes: tuple[str, ...]
+    provenance: tuple[tuple[str, str], ...]
+
+
+def html(document: Document) -> str:
+    """The page: one file that needs no other and may ask for none."""
+    import jinja2  # noqa: PLC0415 - 50 ms that only pages need
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_HERE),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters["bound"] = bound
+    environment.filters["breakable"] = _breakable
+    titles = {table.key: table.title for table in document.tables if table.key}
+    environment.filters["linked"] = partial(_linked, titles)
+    style, script = (_joined(names) for names in (_STYLES, _SCRIPTS))
+    return environment.get_template("page.html.jinja").render(
+        page=document,
+        titles=titles,
+        style=style,
+        script=script,
+        policy=_policy(style, script),
+        version=__version__,
+    )
+
+
+def _breakable(name: str) -> "Markup":
+    """A name that may be broken after what parts its words, and is cut where it is endless."""
+    from markupsafe import Markup  # noqa: PLC0415 - with jinja2, which only pages need
+
+    return Markup("<wbr>").join(pieces(shortened(name, _LONGEST_NAME)))
+
+
+def _linked(titles: "Mapping[str, str]", text: str) -> "Markup":
+    """A text in which each ``--table NAME`` is a link to that table, if it is on the page.
+
+    Args:
+        titles: Name to title of the tables on the page.
+        text: What a recording or a finding says.
+    """
+    from markupsafe import Markup  # noqa: PLC0415 - with jinja2, which only pages need
+
+    link = Markup('see <a href="#table-{}">{}</a>')
+    # Outside of names come the names that the pattern caught.
+    pieces_of_text = _TABLE.split(bound(text))
+    return Markup().join(
+        piece
+        if place % 2 == 0
+        else link.format(piece, titles[piece])
+        if piece in titles
+        else f"--table {piece}"
+        for place, piece in enumerate(pieces_of_text)
+    )
+
+
+@cache
+def _joined(names: tuple[str, ...]) -> str:
+    return "\n".join((_HERE / name).read_text(encoding="utf-8") for name in names)
+
+
+def _policy(style: str, script: str) -> str:
+    """Only this very style and script count; nothing is loaded, sent or embedded."""
+    return (
+        f"default-src 'none'; style-src {_digest(style)}; script-src {_digest(script)};"
+        " base-uri 'none'; form-action 'none'"
+    )
+
+
+def _digest(text: str) -> str:
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"

@@ -1,0 +1,232 @@
+"""The output of `gpuprof place`, as text and JSON."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from gpuprof.base.units import (
+    NS_PER_S,
+    NS_PER_US,
+    counted,
+    format_bytes,
+    format_count,
+    format_rate,
+    say_binary_bytes,
+    say_ns,
+    say_share,
+)
+from gpuprof.place.proposal import Proposal, TimedProposal
+from gpuprof.place.schedules import EFFICIENCIES, Timed
+from gpuprof.place.scopes import Scope, document
+from gpuprof.place.simulate import launch_s
+from gpuprof.place.step_graph import Copies
+from gpuprof.show.contract import Page
+from gpuprof.show.json import document_text
+from gpuprof.show.overview import Grid
+from gpuprof.show.terminal import grids_text
+
+_SHOWN_SCOPES: Final = 12
+# The same formula for a published log.
+_PUBLISHED_COPY: Final = (
+    "For comparison: with latency and bandwidth from the published log of DeepCoNN, this formula"
+    " gives 395 us for a copy of our dual; the log has 129 us (for other code)."
+)
+
+
+def as_text(
+    name: str,
+    proposal: Proposal,
+    times: TimedProposal | None,
+    page: Page,
+    write: Callable[[Scope], Iterable[str]] = Scope.lines,
+) -> str:
+    """The result in sentences, the lines to write, a table, and notes.
+
+    Args:
+        name: Name of the recording or model.
+        proposal: The placement that copies least.
+        times: The placement that takes least time; None without a machine.
+        page: Width and other settings of the output.
+        write: Gives the lines of a script for a scope; by default those for TensorFlow.
+    """
+    sentence = time_sentence(times) if times else _sentence(proposal)
+    lines = _lines(times.scopes if times else proposal.scopes, write)
+    headline = "\n".join((f"{name}: {_step(proposal)}", "", sentence, *lines))
+    grids = [_times(times)] if times else [_freedoms(proposal)]
+    notes = [*(_time_notes(times) if times else ()), *_notes(proposal)]
+    return grids_text(headline, grids, notes, page)
+
+
+def as_json(proposal: Proposal, times: TimedProposal | None) -> str:
+    """The placement document, with the copies of a step today and at each freedom."""
+    figures: dict[str, Any] = {
+        "today": _figures(proposal.today),
+        "least": _figures(proposal.best.copies),
+        "is_forward_at_fault": proposal.is_forward_at_fault,
+        "freedoms": [{"may_move": f.name, **_figures(f.copies)} for f in proposal.freedoms],
+        "moves": [scope._asdict() for scope in (times.scopes if times else proposal.scopes)],
+        "unknown_sizes": proposal.unknown_sizes,
+    }
+    if times:
+        figures["machine"] = times.machine.name
+        figures["estimates"] = [
+            _estimate(candidate) | {"is_best": candidate is times.best}
+            for candidate in times.candidates
+        ]
+    return document_text(_document(proposal, times) | figures)
+
+
+def placement_text(proposal: Proposal, times: TimedProposal | None) -> str:
+    """The placement only, for use by a script."""
+    return document_text(_document(proposal, times))
+
+
+def _document(proposal: Proposal, times: TimedProposal | None) -> dict[str, Any]:
+    """By time if estimated and a placement fits, else by bytes."""
+    if times and times.best:
+        return document(times.graph, times.best.place)
+    return document(proposal.graph, proposal.best.place)
+
+
+def _figures(copies: Copies) -> dict[str, float]:
+    return {
+        "bytes_per_step": copies.bytes,
+        "copies_per_step": copies.calls,
+        "unknown_copies_per_step": copies.unknown,
+    }
+
+
+def _estimate(candidate: Timed) -> dict[str, Any]:
+    least, most = _ends(candidate)
+    return {
+        "placement": candidate.name,
+        "least_step_ns": round(least * NS_PER_S),
+        "most_step_ns": round(most * NS_PER_S),
+        **_figures(candidate.copies),
+        "peak_memory_bytes": candidate.middle.peak_bytes,
+        "fits": candidate.fits,
+    }
+
+
+def _step(proposal: Proposal) -> str:
+    devices = " and ".join(proposal.graph.devices)
+    return f"a step of {counted(proposal.operations, 'operation', 'operations')} on {devices}"
+
+
+def _sentence(proposal: Proposal) -> str:
+    today, best = proposal.today, proposal.best.copies
+    if not today.calls:
+        return (
+            "A step copies nothing between devices. --gpus estimates whether a second one pays off."
+        )
+    if not proposal.scopes:
+        return f"A step copies {_amount(today)}, and no other placement of its parts saves 1 %."
+    saved = f", {say_share(1 - best.bytes / today.bytes)} less" if today.bytes else ""
+    text = f"A step copies {_amount(today)}; {_amount(best)} would suffice{saved}."
+    if proposal.is_forward_at_fault:
+        least = _amount(proposal.with_forward_kept.copies)
+        text += f" Most of that needs the forward pass to move: without, the minimum is {least}."
+    return text
+
+
+def _amount(copies: Copies) -> str:
+    calls = counted(round(copies.calls), "copy", "copies")
+    unknown = f", {copies.unknown:g} of unknown size" if copies.unknown else ""
+    return f"{format_bytes(copies.bytes)} in {calls}{unknown}"
+
+
+def _lines(scopes: Sequence[Scope], write: Callable[[Scope], Iterable[str]]) -> Iterator[str]:
+    if scopes:
+        yield ""
+        yield "Write:"
+    for scope in scopes[:_SHOWN_SCOPES]:
+        yield from (f"  {line}" for line in write(scope))
+    if len(scopes) > _SHOWN_SCOPES:
+        yield f"  and {len(scopes) - _SHOWN_SCOPES} more scopes: see --format json"
+
+
+def _freedoms(proposal: Proposal) -> Grid:
+    rows = [("nothing, as today", *_cells(proposal.today))]
+    for number, freedom in enumerate(proposal.freedoms):
+        name = f"and {freedom.name}" if number else freedom.name
+        rows.append((name, *_cells(freedom.copies)))
+    header = ("May move", "Bytes per step", "Copies per step")
+    return Grid("Minimum copies of a step", header, tuple(rows))
+
+
+def _cells(copies: Copies) -> tuple[str, str]:
+    return format_bytes(copies.bytes), format_count(copies.calls)
+
+
+def _notes(proposal: Proposal) -> Iterator[str]:
+    yield (
+        "Bytes follow from the graph and the devices only: a tensor is sent once to each device"
+        " that takes it, constants only as recorded."
+    )
+    graph = proposal.graph
+    if graph.looped:
+        yield (
+            f"{len(graph.looped)} operations are within loops and stay: the graph has no iteration"
+            " counts, so their copies count once."
+        )
+    if proposal.unknown_sizes:
+        yield (
+            f"The sizes of {proposal.unknown_sizes} of {len(graph.sent)} tensors are unknown: the"
+            " search uses the median for them, and byte counts exclude them."
+        )
+
+
+def _ends(candidate: Timed) -> tuple[float, float]:
+    seconds = [run.seconds for run in candidate.runs]
+    return min(seconds), max(seconds)
+
+
+def _range(candidate: Timed) -> str:
+    least, most = (say_ns(end * NS_PER_S) for end in _ends(candidate))
+    if least == most:
+        return least
+    number, _, unit = least.partition(" ")
+    return f"{number} to {most}" if most.endswith(f" {unit}") else f"{least} to {most}"
+
+
+def time_sentence(times: TimedProposal) -> str:
+    """The estimated time of a step as proposed, as recorded and on one GPU."""
+    where, best, today = times.machine.name, times.best, times.today
+    if best is None:
+        return f"On {where} no placement fits into memory."
+    name = best.name if best.name.startswith("all on") else f"{best.name}, {best.devices} GPUs"
+    name += f", kernels at {EFFICIENCIES[0]:.0%} to {EFFICIENCIES[-1]:.0%} of the peaks"
+    text = f"On {where} a step is estimated to take {_range(best)} ({name})"
+    if today is not None and today is not best:
+        text += f", today {_range(today)}"
+    alone = next(candidate for candidate in times.candidates if candidate.devices == 1)
+    if best.devices > 1:
+        return f"{text}, on one GPU {_range(alone)}."
+    return f"{text}. A second GPU would not pay off." if len(times.machine.gpus) > 1 else f"{text}."
+
+
+def _times(times: TimedProposal) -> Grid:
+    rows = tuple(
+        (
+            f"{candidate.name}{'' if candidate.fits else ' (does not fit)'}",
+            _range(candidate),
+            *_cells(candidate.copies),
+            ", ".join(say_binary_bytes(round(size)) for size in candidate.middle.peak_bytes),
+        )
+        for candidate in times.candidates
+    )
+    header = ("Placement", "Step, estimated", "Bytes", "Copies", "Memory of each GPU")
+    return Grid(f"Estimates on {times.machine.name}", header, rows)
+
+
+def _time_notes(times: TimedProposal) -> Iterator[str]:
+    least, _, most = EFFICIENCIES
+    launches = [launch_s(part) * NS_PER_S / NS_PER_US for part in (most, least)]
+    link = times.machine.link
+    yield (
+        "Estimates rank placements; they do not predict times. Kernels run at"
+        f" {least:.0%} to {most:.0%} of the GPU's peak (single precision, memory bandwidth) and"
+        f" take at least {launches[0]:.1f} to {launches[1]:.1f} us each; a"
+        f" copy takes {say_ns(link.latency_s * NS_PER_S)} plus its bytes at"
+        f" {format_rate(link.bytes_per_s)}."
+    )
+    yield _PUBLISHED_COPY

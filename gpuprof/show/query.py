@@ -1,0 +1,57 @@
+"""The answer of a query: its columns under their own names, its values as they are."""
+
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any, Final
+
+from gpuprof.analyses.reports import FORMAT_VERSION
+from gpuprof.base.units import counted
+from gpuprof.model.profile import Origin
+from gpuprof.show import csv, json, markdown, terminal
+from gpuprof.show.contract import Page
+from gpuprof.show.overview import Grid
+
+_PLAIN: Final = (bool, int, float, str, type(None))
+
+
+def answer_text(
+    answer: tuple[Sequence[str], Sequence[tuple[Any, ...]]],
+    notes: Sequence[str],
+    origin: Origin,
+    form: str,
+    page: Page,
+) -> str:
+    """An answer, as `gpuprof.sql.query` gives it, in a format of ``--format``; csv has no notes."""
+    names, rows = answer
+    plain = [tuple(map(_plain, row)) for row in rows]
+    if form in {"csv", "json"}:
+        records = [dict(zip(names, row, strict=True)) for row in plain]
+        if form == "csv":
+            return csv.rows_text(names, records)
+        return json.document_text(
+            {
+                "format_version": FORMAT_VERSION,
+                "origin": origin.shown(),
+                "columns": names,
+                "rows": records,
+                "notes": notes,
+            }
+        )
+    cells = [tuple("n/a" if value is None else str(value) for value in row) for row in plain]
+    texts = [place for place in range(len(names)) if any(isinstance(r[place], str) for r in plain)]
+    grids = [Grid("", tuple(names), tuple(cells), tuple(texts))]
+    parts = f"{origin.source}: {counted(len(rows), 'row', 'rows')}", grids, notes
+    return markdown.grids_text(*parts) if form == "markdown" else terminal.grids_text(*parts, page)
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - any value of DuckDB
+    """A value as JSON has it: decimals as numbers, lists and structs as such, all else as text."""
+    if isinstance(value, _PLAIN):
+        return value
+    if isinstance(value, Decimal):
+        return float(value)
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return str(value)

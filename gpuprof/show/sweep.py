@@ -1,0 +1,196 @@
+"""A sweep's results: a table for people, CSV and Parquet of every run and every cell."""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+
+from gpuprof.base import units
+from gpuprof.base.units import counted
+from gpuprof.show import csv, markdown, terminal
+from gpuprof.show.cells import cell, clean
+from gpuprof.show.contract import Page, Row
+from gpuprof.show.output import Output
+from gpuprof.show.overview import Grid
+from gpuprof.sweeps.break_even import BreakEven, break_even_rows, break_evens
+from gpuprof.sweeps.results import CELLS, FIGURE, RECORDED, Results
+
+FORMAT_VERSION: Final = 1
+_RECORDED_SHOWN: Final = {
+    "peer_transfer_bytes_per_step": "Copied per step",
+    "peer_transfer_calls_per_step": "Copies per step",
+    "peer_transfer_ns": "PtoP",
+    "exposed_transfer_ns": "Exposed transfers",
+}
+
+
+def sweep_text(results: Results, form: str, page: Page) -> str:
+    """A sweep in one of the formats of ``--format``."""
+    if form == "csv":
+        return _table_csv(results.cells)
+    if form == "json":
+        return _json(results)
+    parts = headline(results), sweep_grids(results), notes(results)
+    return markdown.grids_text(*parts) if form == "markdown" else terminal.grids_text(*parts, page)
+
+
+def save(results: Results, folder: Path) -> list[str]:
+    """Write the charts that there are, and as CSV and Parquet ``results`` and ``runs``.
+
+    Returns:
+        Names of the files: ``results`` has a row per cell, ``runs`` one per run.
+
+    Raises:
+        OutputError: One cannot be written.
+    """
+    from pyarrow import parquet  # noqa: PLC0415 - what else is shown needs none of it
+
+    from gpuprof.show.charts import canvas  # noqa: PLC0415
+    from gpuprof.show.sweep_chart import break_even_figure, scaling_figure  # noqa: PLC0415
+
+    names = ["results.csv", "results.parquet", "runs.csv", "runs.parquet"]
+    for name, table in (("results", results.cells), ("runs", results.runs)):
+        Output(folder / f"{name}.csv").write_text(_table_csv(table))
+        Output(folder / f"{name}.parquet").save(
+            lambda path, table=table: parquet.write_table(table, path)  # type: ignore[misc]
+        )
+    for name, draw in (("break-even.svg", break_even_figure), ("scaling.svg", scaling_figure)):
+        if (figure := draw(results)) is not None:
+            canvas.save(figure, Output(folder / name))
+            names.append(name)
+    return names
+
+
+def _table_csv(table: pa.Table) -> str:
+    """A table in base units, empty where unknown."""
+    return csv.rows_text(table.column_names, table.to_pylist())
+
+
+def headline(results: Results) -> str:
+    """How many cells ran, and the highest speed-up, in a sentence or two."""
+    rows = results.cells.to_pylist()
+    ok = sum(row["status"] == "ok" for row in rows)
+    ran = f"{ok} of {len(rows)} cells ran"
+    best = _best(rows)
+    if best is None:
+        return f"{ran}."
+    if best["speed_up"] <= 1:
+        return f"{ran}. None is faster than the baseline."
+    limits = f" (range {between})" if (between := _range(best)) else ""
+    return (
+        f"{ran}. The highest speed-up is {_times(best['speed_up'])}{limits}, with {best['cell']}."
+    )
+
+
+def _best(rows: Sequence[Row]) -> Row | None:
+    """The cell with the highest speed-up; None where none is known."""
+    ranked = [row for row in rows if row["speed_up"] is not None]
+    return max(ranked, key=lambda row: float(row["speed_up"]), default=None)
+
+
+def sweep_grids(results: Results) -> list[Grid]:
+    """The cells, and the break-even of each placement."""
+    grids = [_cells_grid(results), *_reasons_grid(results)]
+    crossings = break_even_rows(results) if results.plan.baseline else []
+    for axis in dict.fromkeys(row.axis for row in crossings):
+        rows = tuple(row for c in crossings if c.axis == axis for row in _meanings(c))
+        header = ("", "Against the baseline")
+        grids.append(Grid(f"Break-even along {axis}", header, rows, (0, 1)))
+    return grids
+
+
+def _meanings(crossing: BreakEven) -> Iterator[tuple[str, str]]:
+    """The break-even of the medians, then of the fastest and slowest runs where it differs."""
+    yield clean(crossing.variant), crossing.meaning
+    if crossing.at_best != crossing.at_worst:
+        yield "  at best", crossing.at_best or ""
+        yield "  at worst", crossing.at_worst or ""
+
+
+def _cells_grid(results: Results) -> Grid:
+    rows = results.cells.to_pylist()
+    axes = tuple(results.plan.axes)
+    has_repeats = any(row["spread"] is not None for row in rows)
+    time = "s per epoch" if results.per_epoch else "Seconds"
+    columns = {axis: [clean(str(row[axis])) for row in rows] for axis in axes}
+    columns[time] = [units.format_seconds(row["seconds"]) for row in rows]
+    if has_repeats:
+        columns["Spread"] = [cell(CELLS["spread"], row["spread"]) for row in rows]
+    if results.plan.baseline:
+        columns["Speed-up"] = _marked_speed_ups(rows)
+    if has_repeats and results.plan.baseline:
+        columns["Range"] = [_range(row) for row in rows]
+    columns["Runs"] = [str(row["runs"]) for row in rows]
+    for name in results.plan.figures:
+        columns[FIGURE.heading(name)] = [cell(FIGURE, row[name]) for row in rows]
+    for name, title in _RECORDED_SHOWN.items():
+        if any(row.get(name) for row in rows):
+            columns[title] = [cell(RECORDED[name], row[name]) for row in rows]
+    lines = tuple(zip(*columns.values(), strict=True))
+    return Grid("", tuple(columns), lines, tuple(range(len(axes))))
+
+
+def _marked_speed_ups(rows: Sequence[Row]) -> list[str]:
+    """Speed-ups with a star at the highest, whose place the others keep free."""
+    best = _best(rows)
+    if best is None or best["speed_up"] <= 1:
+        return [_times(row["speed_up"]) for row in rows]
+    return [_times(row["speed_up"]) + (" *" if row is best else "  ") for row in rows]
+
+
+def _reasons_grid(results: Results) -> list[Grid]:
+    rows = [row for row in results.cells.to_pylist() if row["reason"]]
+    shown = tuple((clean(row["cell"]), row["status"], clean(row["reason"])) for row in rows)
+    return (
+        [Grid("Cells without a result", ("Cell", "Status", "Reason"), shown, (0, 1, 2))]
+        if rows
+        else []
+    )
+
+
+def _range(row: Row) -> str:
+    least, most = row["speed_up_min"], row["speed_up_max"]
+    return "" if least is None or least == most else f"{least:.2f} to {most:.2f}"
+
+
+def _times(value: float | None) -> str:
+    return "n/a" if value is None else f"{value:.2f}x"
+
+
+def notes(results: Results) -> list[str]:
+    """How to read the figures."""
+    plan = results.plan
+    skipped = counted(plan.skipped_epochs or 0, "epoch", "epochs").removeprefix("1 ")
+    first = f", without the first {skipped}" if plan.skipped_epochs else ""
+    first = ", past the warm-up" if plan.skipped_epochs is None else first
+    measured = f"a marked epoch{first} of each run" if results.per_epoch else "the whole program"
+    lines = [f"Seconds are the time of {measured}; the median over the runs is shown."]
+    if plan.baseline:
+        values = ", ".join(f"{axis}={value}" for axis, value in plan.baseline.items())
+        lines.append(
+            f"Speed-up is the seconds with {values} divided by the seconds of the cell; * marks"
+            " the highest."
+        )
+    if plan.repeat == 1:
+        lines.append("With one run per cell, noise cannot be judged.")
+    elif plan.baseline:
+        lines.append(
+            "Range is the baseline's fastest run divided by the cell's slowest, to the baseline's"
+            " slowest divided by the cell's fastest."
+        )
+    return lines
+
+
+def _json(results: Results) -> str:
+    tables = {"cells": results.cells, "runs": results.runs}
+    if results.plan.baseline:
+        tables["break_evens"] = break_evens(results)
+    document = {
+        "format_version": FORMAT_VERSION,
+        "per_epoch": results.per_epoch,
+        **{name: table.to_pylist() for name, table in tables.items()},
+        "notes": notes(results),
+    }
+    return json.dumps(document, indent=2) + "\n"

@@ -1,0 +1,357 @@
+"""Text for a terminal: what matters first, in 80 columns, colours only where they can be shown."""
+
+import io
+import re
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Final
+
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console
+from rich.text import Text
+
+from gpuprof.analyses.reports import Report
+from gpuprof.base.short_texts import cut, shortened, shortened_apart
+from gpuprof.base.units import bound
+from gpuprof.show.cells import clean, folded
+from gpuprof.show.contract import Page, Renderer
+from gpuprof.show.overview import Grid, findings_lines, report_grids
+
+if TYPE_CHECKING:
+    from gpuprof.comparisons import Comparison
+
+_GAP: Final = 2
+_SCREEN: Final = 48
+_MORE: Final = "More: --table NAME (--list), --all, --per-step, --range, --device, --from, --to."
+_KERNELS: Final = 20  # Of each candidate; csv and json have all.
+_LEAST: Final = 12  # No name is cut shorter than this,
+_LEAST_ALONE: Final = 0.4  # nor a long one than this part of a page where no other is,
+_WORD: Final = re.compile(r"[\w-]{0,28}")  # nor a word such as synchronising_call,
+_SHORT: Final = 0.27  # nor what takes less of a page, such as PtoP through the host.
+_KEYS_SHARE: Final = 0.55  # Of a page, for the names that every block of columns begins with.
+_LABEL: Final = 60  # No label takes more of a sentence.
+_HEADING_LINES: Final = 6
+_GLUE: Final = "\ue000"  # Holds a figure to its unit: Rich breaks lines at any kind of space.
+_HEADING_WIDTH: Final = 24  # So wide is a column for its heading to break into two lines.
+_LONGEST_WORD: Final = 14  # Of a heading, such as communication.
+_NAME_LINES: Final = 3  # A name that needs more is cut at its end.
+_COMMAND_LINES: Final = 2
+
+
+def report(result: Report, page: Page) -> str:
+    """Where the recording comes from, what its time went to, and its notes.
+
+    Findings are whole, and tables yield to them: as many are shown as a screen has room for with
+    the rows that they need at least. Of these, the last one is cut first.
+    """
+    grids = report_grids(result, page)
+    if page.tables is not None:
+        return _report(result, grids, page)
+    # Notes stand below, and push out no table.
+    alone = replace(result, notes=())
+    least = [grid.cut(_SCREEN) for grid in grids]
+    surpluses = [_surplus(_report(alone, [grid], page)) for grid in least]
+    chosen: list[int] = []
+    for place in sorted(range(len(grids)), key=lambda place: (place > 0, surpluses[place])):
+        places = sorted([*chosen, place])
+        if not chosen or _surplus(_report(alone, [least[p] for p in places], page)) <= 0:
+            chosen = places
+    shown = [grids[place] for place in chosen]
+    left_out = [grid for place, grid in enumerate(grids) if place not in chosen]
+    for place in reversed(range(len(shown))):
+        surplus = _surplus(_report(result, shown, page, left_out))
+        if surplus > 0:
+            shown[place] = shown[place].cut(surplus)
+    return _report(result, shown, page, left_out)
+
+
+def _surplus(text: str) -> int:
+    """The lines that are more than a screen has."""
+    return text.count("\n") - _SCREEN
+
+
+def _report(
+    result: Report, grids: Sequence[Grid], page: Page, left_out: Sequence[Grid] = ()
+) -> str:
+    console = _console(page)
+    origin = result.origin
+    _say(console, f"{origin.source}: {origin.recorder}, read as {origin.reader}", "bold")
+    if origin.command:
+        _say(console, cut(f"Command: {clean(origin.command)}", _COMMAND_LINES * page.width))
+    if page.tables is None and (lines := findings_lines(result)):
+        console.print()
+        for line in lines:
+            _say(console, line, "bold")
+    for grid in grids:
+        _show(console, grid, page)
+    _notes(console, result.notes)
+    if page.tables is None:
+        console.print()
+        if left_out:
+            names = " ".join(f"--table {grid.table}" for grid in left_out)
+            _say(console, f"Without room here: {names}.", "dim")
+        _say(console, _MORE, "dim")
+    return _text(console)
+
+
+def comparison(result: "Comparison", page: Page) -> str:
+    """The verdict first, then the variants."""
+    from gpuprof.show.comparison import comparison_grids  # noqa: PLC0415 - start-up time
+    from gpuprof.show.comparison_kernels import kernel_grids  # noqa: PLC0415
+
+    grids = (
+        comparison_grids(result)
+        if page.tables is None
+        else kernel_grids(result, _KERNELS, has_full_names=page.has_full_names)
+    )
+    short = _with_short_labels(result, page)
+    titled = [replace(grid, title=short(grid.title)) for grid in grids]
+    return grids_text(short(result.verdict), titled, [*map(short, result.notes)], page)
+
+
+def _with_short_labels(result: "Comparison", page: Page) -> Callable[[str], str]:
+    """What shortens the labels of variants in sentences that they would fill a screen with."""
+    labels = [clean(label) for label in result.variants.column("variant").to_pylist()]
+    long = [] if page.is_wide else [label for label in labels if len(label) > _LABEL]
+    shown = [*zip(long, shortened_apart(long, _LABEL, shortened), strict=True)]
+
+    def short(text: str) -> str:
+        text = clean(text)
+        for label, look in shown:
+            text = text.replace(label, look)
+        return text
+
+    return short
+
+
+def grids_text(headline: str, grids: Sequence[Grid], notes: Sequence[str], page: Page) -> str:
+    """A sentence, tables, and notes."""
+    console = _console(page)
+    _say(console, headline, "bold")
+    for grid in grids:
+        _show(console, grid, page)
+    _notes(console, notes)
+    return _text(console)
+
+
+def _console(page: Page) -> Console:
+    """Rich, writing to memory: what it would find out about a terminal is fixed here."""
+    return Console(
+        file=io.StringIO(),
+        width=page.width,
+        force_terminal=page.is_colour,
+        color_system="standard" if page.is_colour else None,
+        no_color=not page.is_colour,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        legacy_windows=False,
+        _environ={},
+    )
+
+
+def _text(console: Console) -> str:
+    assert isinstance(console.file, io.StringIO)  # noqa: S101 - set in _console
+    text = console.file.getvalue().replace(_GLUE, " ")
+    return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
+
+
+def _say(console: Console, text: str, style: str = "") -> None:
+    """Lines, without what names in them would do to a terminal."""
+    lines = "\n".join(map(clean, text.split("\n")))
+    glued = bound(lines).replace("\N{NO-BREAK SPACE}", _GLUE)
+    console.print(Text(glued, style=style), soft_wrap=False)
+
+
+def _notes(console: Console, notes: Sequence[str]) -> None:
+    for number, note in enumerate(notes):
+        if number == 0:
+            console.print()
+        _say(console, f"Note: {note}", "yellow")
+
+
+def _show(console: Console, grid: Grid, page: Page) -> None:
+    """A table, its lines as they are: Rich lays out ten thousand rows in half a minute."""
+    console.print()
+    if grid.title:
+        _say(console, grid.title, "bold underline")
+    if not grid.rows:
+        _say(console, "none")
+        return
+    if grid.lines and not page.is_wide:
+        _say(console, "\n".join(grid.lines))
+        return
+    # Without what names would do to a terminal.
+    rows = tuple(tuple(map(clean, row)) for row in grid.rows)
+    grid = replace(grid, header=tuple(map(clean, grid.header)), rows=rows)
+    widths = [_width(grid, column) for column in range(len(grid.header))]
+    numbers_of: Mapping[str, list[int]] = {}
+    if grid.sentences and not page.is_wide and _taken(widths, range(len(widths))) > page.width:
+        grid, numbers_of = _apart(grid)
+        widths = [_width(grid, column) for column in range(len(grid.header))]
+    for columns in _blocks(grid, widths, page):
+        fitting = _fitting(grid, columns, widths, page)
+        for line in _heading(grid, fitting, None if page.is_wide else _HEADING_LINES):
+            console.print(Text(line, "bold"), soft_wrap=True)
+        console.file.writelines(f"{line}\n" for line in _lines(grid, fitting))
+    for text, numbers in numbers_of.items():
+        text = bound(f"{_numbers(numbers)}: {text}")  # noqa: PLW2901
+        lines = textwrap.wrap(text, page.width, subsequent_indent="  ")
+        _say(console, "\n".join(lines))
+
+
+def _lines(grid: Grid, widths: Mapping[int, int]) -> Iterator[str]:
+    """The rows, with the names that do not fit into their columns in a few lines."""
+    cells = [_cells([row[c] for row in grid.rows], width) for c, width in widths.items()]
+    for row in zip(*cells, strict=True):
+        for line in zip_longest(*(cell.split("\n") for cell in row), fillvalue=""):
+            yield _line(grid, widths, line)
+
+
+def _cells(texts: Sequence[str], width: int) -> list[str]:
+    """Texts of a column in lines of its width; of those that need too many, the end is cut."""
+    room = _NAME_LINES * width
+    shown = dict(zip(texts, shortened_apart(texts, room), strict=True))
+    lines = {text: _wrapped(look, width) for text, look in shown.items()}
+    return [lines[text] for text in texts]
+
+
+def _wrapped(text: str, width: int) -> str:
+    """A text in a few lines, all with its indent, broken between words if so they hold it."""
+    taken = _cell_len(text)
+    if taken <= width:
+        return text
+    words = text.lstrip()
+    indent = " " * min(len(text) - len(words), width // 2)
+    room = (width - len(indent)) // (2 if taken > len(text) else 1)
+    lines = folded(words, room).split("\n")
+    if len(lines) > _NAME_LINES:
+        words = cut(words, _NAME_LINES * room)
+        lines = [words[start : start + room] for start in range(0, len(words), room)]
+    return "\n".join(indent + line for line in lines)
+
+
+def _apart(grid: Grid) -> tuple[Grid, dict[str, list[int]]]:
+    """A table with numbers for its sentences, and the rows that each sentence is about."""
+    shown = [c for c in range(len(grid.header)) if c not in grid.sentences]
+    numbers_of: dict[str, list[int]] = {}
+    for number, row in enumerate(grid.rows, start=1):
+        sentences = "; ".join(row[c] for c in grid.sentences if row[c])
+        numbers_of.setdefault(sentences, []).append(number)
+    rows = [(str(n), *(row[c] for c in shown)) for n, row in enumerate(grid.rows, start=1)]
+    header = ("#", *(grid.header[c] for c in shown))
+    names, keys = (
+        tuple(place for place, c in enumerate(shown, start=1) if c in columns)
+        for columns in (grid.name_columns, grid.keys)
+    )
+    return Grid(grid.title, header, tuple(rows), (0, *names), keys=keys), numbers_of
+
+
+def _numbers(rows: Sequence[int]) -> str:
+    """Numbers for people: 1-3, 7."""
+    firsts = [n for n in rows if n - 1 not in rows]
+    lasts = [n for n in rows if n + 1 not in rows]
+    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in zip(firsts, lasts, strict=True))
+
+
+def _width(grid: Grid, column: int) -> int:
+    """Room for every cell, and for the heading in two lines."""
+    cells = max((cell_len(row[column]) for row in grid.rows), default=0)
+    return max(cells, _heading_width(grid.header[column]), 1)
+
+
+@cache
+def _heading_width(heading: str) -> int:
+    """The least width at which a heading takes two lines, as far as a column is made so wide."""
+    words = heading.split()
+    least = min(max(map(len, words), default=1), _LONGEST_WORD)
+    widths = range(least, _HEADING_WIDTH)
+    return next((w for w in widths if folded(heading, w).count("\n") < 2), _HEADING_WIDTH)  # noqa: PLR2004
+
+
+def _blocks(grid: Grid, widths: Sequence[int], page: Page) -> list[list[int]]:
+    """Columns that fit beside each other; what does not fit goes below, under its names."""
+    columns = range(len(grid.header))
+    if page.is_wide:
+        return [list(columns)]
+    least = {c: _least(grid, c, widths[c], page) for c in columns}
+    # Every block begins with names; those that take most of a line are shown once.
+    named = [c for c in columns if c in {*grid.name_columns, *grid.keys}]
+    some = [named[:n] for n in range(len(named), 1, -1)]
+    keys = next((k for k in some if _taken(least, k) <= _KEYS_SHARE * page.width), named[:1])
+    blocks: list[list[int]] = []
+    for column in columns:
+        if column in keys:
+            continue
+        if not blocks or _taken(least, [*keys, *blocks[-1], column]) > page.width:
+            blocks.append([])
+        blocks[-1].append(column)
+    return [sorted([*keys, *block]) for block in blocks] or [list(columns)]
+
+
+def _least(grid: Grid, column: int, width: int, page: Page) -> int:
+    """How narrow a column may become: figures and words stay whole."""
+    cells = {row[column] for row in grid.rows}
+    is_short = width <= _SHORT * page.width or all(map(_WORD.fullmatch, cells))
+    if column not in grid.name_columns or is_short:
+        return width
+    alone = max(_LEAST, int(_LEAST_ALONE * page.width))
+    is_long = len(grid.name_columns) == 1 and width > alone
+    return alone if is_long else min(width, _LEAST)
+
+
+def _taken(widths: Mapping[int, int] | Sequence[int], columns: Sequence[int]) -> int:
+    return sum(widths[c] for c in columns) + _GAP * (len(columns) - 1)
+
+
+def _fitting(
+    grid: Grid, columns: Sequence[int], widths: Sequence[int], page: Page
+) -> dict[int, int]:
+    """The width of each column, those of names narrowed so that the page holds all.
+
+    Where even that is too wide for the page, the terminal wraps: no figure is cut.
+    """
+    least = {c: _least(grid, c, widths[c], page) for c in columns}
+    names = [c for c in columns if c in grid.name_columns]
+    # A name may be a million characters long, and no column is wider than the page.
+    most = {} if page.is_wide else dict.fromkeys(names, page.width)
+    fitting = {c: min(widths[c], most.get(c, widths[c])) for c in columns}
+    while not page.is_wide and names and _taken(fitting, columns) > page.width:
+        widest = max(names, key=lambda c: fitting[c] - least[c])
+        if fitting[widest] <= least[widest]:
+            break
+        fitting[widest] -= 1
+    return fitting
+
+
+def _heading(grid: Grid, widths: Mapping[int, int], most: int | None) -> list[str]:
+    """The lines of the headings, about as many as there may be, which stand on the first row."""
+    texts = {c: grid.header[c] for c in widths}
+    if most is not None:
+        texts = {c: shortened(text, most * widths[c]) for c, text in texts.items()}
+    folds = [folded(texts[c], width).split("\n") for c, width in widths.items()]
+    height = max(map(len, folds))
+    rows = zip(*([""] * (height - len(fold)) + fold for fold in folds), strict=True)
+    return [_line(grid, widths, row) for row in rows]
+
+
+def _line(grid: Grid, widths: Mapping[int, int], row: Sequence[str]) -> str:
+    """Names left, figures right; wide characters take two columns."""
+    parts = []
+    for text, (column, width) in zip(row, widths.items(), strict=True):
+        taken = _cell_len(text)
+        cell = text if taken <= width else set_cell_size(text, width)
+        room = " " * (width - taken)
+        parts.append(cell + room if column in grid.name_columns else room + cell)
+    return (" " * _GAP).join(parts).rstrip()
+
+
+def _cell_len(text: str) -> int:
+    """The columns that a text takes; nearly all are of plain letters, which need no look-up."""
+    return len(text) if text.isascii() else cell_len(text)
+
+
+RENDERER: Final = Renderer("terminal", "for people, in the terminal", report, comparison)

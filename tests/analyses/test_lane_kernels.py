@@ -1,0 +1,81 @@
+import pytest
+from drawing import draw
+
+from gpuprof.analyses.lane_kernels import LANE_KERNELS, lane_kernels
+from gpuprof.model.selection import Selection
+
+NCCL = {"name": "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgs)"}
+
+
+def _rows(profile):
+    return [tuple(row.values()) for row in lane_kernels(profile).to_pylist()]
+
+
+def test_nothing_ran():
+    assert lane_kernels(draw()).schema == LANE_KERNELS.arrow
+    assert lane_kernels(draw()).num_rows == 0
+    assert lane_kernels(draw(memcpys=[(0, 5)])).num_rows == 0
+
+
+def test_each_kernel_has_its_row_by_device_and_lane():
+    profile = draw(
+        kernels=[
+            (20, 30, {"name": "late"}),
+            (0, 10, {"name": "early"}),
+            (5, 15, NCCL),
+            (0, 4, {"device_id": 1, "name": "other"}),
+            (2, 3, {"device_id": None}),
+        ],
+        memcpys=[(0, 100)],
+    )
+
+    assert sorted(_rows(profile), key=str) == sorted(
+        [
+            (0, "compute", 0, 10, "early", 1),
+            (0, "compute", 20, 30, "late", 1),
+            (0, "communication", 5, 15, NCCL["name"], 1),
+            (1, "compute", 0, 4, "other", 1),
+            (None, "compute", 2, 3, "matmul", 1),
+        ],
+        key=str,
+    )
+    assert [row[:3] for row in _rows(profile) if row[0] == 0] == [
+        (0, "compute", 0),
+        (0, "compute", 20),
+        (0, "communication", 5),
+    ]
+
+
+def test_of_many_kernels_each_slice_names_the_longest():
+    kernels = [
+        (10 * n, 10 * n + (7 if n % 50 == 3 else 5), {"name": "long" if n % 50 == 3 else "short"})
+        for n in range(100_000)
+    ]
+
+    rows = lane_kernels(draw(kernels=kernels)).to_pylist()
+
+    assert 5_000 <= len(rows) <= 20_000
+    assert sum(row["kernels"] for row in rows) == 100_000
+    assert all(row["end_ns"] > row["start_ns"] for row in rows)
+    assert rows == sorted(rows, key=lambda row: row["start_ns"])
+    assert {row["name"] for row in rows} == {"long", "short"}
+    # Every slice that holds a long one is called after it.
+    assert sum(row["name"] == "long" for row in rows) == 2_000
+
+
+@pytest.mark.parametrize("kernels", [[(0, 10), (40, 60)], [(n, n + 1) for n in range(30_000)]])
+def test_a_part_of_a_recording_has_its_kernels_alone(kernels):
+    profile = draw(kernels=kernels)
+
+    rows = lane_kernels(profile.restricted(Selection(windows=((5, 50),)))).to_pylist()
+
+    assert rows[0]["start_ns"] == 5
+    assert max(row["end_ns"] for row in rows) <= 50
+
+
+def test_of_one_device_only_its_kernels_are_shown():
+    profile = draw(kernels=[(0, 10), (5, 15, {"device_id": 1})], memcpys=[(0, 100)])
+
+    part = profile.restricted(Selection(device_id=1))
+
+    assert [row[:4] for row in _rows(part)] == [(1, "compute", 5, 15)]

@@ -1,0 +1,90 @@
+import numpy as np
+import pytest
+from drawing import draw
+
+from gpuprof.analyses.lanes import lanes, lanes_over_time
+from gpuprof.facts.timeline import timelines
+from gpuprof.model.selection import Selection
+
+_ONE_TO_ZERO = {"memcpy_kind": "PtoP", "src_device_id": 1, "dst_device_id": 0}
+
+
+def _rows(profile):
+    columns = ("device_id", "lane", "is_exposed", "start_ns", "end_ns", "busy_ns")
+    return [tuple(row[name] for name in columns) for row in lanes(profile).to_pylist()]
+
+
+def test_nothing_ran():
+    assert lanes(draw()).num_rows == 0
+    assert lanes_over_time(draw()).num_rows == 0
+
+
+def test_each_interval_has_its_row_where_there_is_room():
+    profile = draw(
+        kernels=[(0, 10), (20, 30)],
+        memcpys=[(5, 15), (25, 28, {"memcpy_kind": "DtoH"})],
+        memsets=[(28, 40)],
+    )
+
+    assert _rows(profile) == [
+        (0, "compute", True, 0, 10, 10),
+        (0, "compute", True, 20, 30, 10),
+        (0, "DtoH", False, 25, 28, 3),
+        (0, "HtoD", True, 10, 15, 5),
+        (0, "HtoD", False, 5, 10, 5),
+        (0, "local_copies", True, 30, 40, 10),
+        (0, "local_copies", False, 28, 30, 2),
+    ]
+    assert set(lanes(profile).column("slice_ns").to_pylist()) == {1}
+
+
+def test_a_peer_copy_is_on_both_devices_and_hidden_on_one():
+    profile = draw(kernels=[(0, 10)], memcpys=[(0, 10, _ONE_TO_ZERO)])
+
+    assert _rows(profile) == [
+        (0, "compute", True, 0, 10, 10),
+        (0, "PtoP", False, 0, 10, 10),
+        (1, "PtoP", True, 0, 10, 10),
+    ]
+
+
+def test_many_intervals_share_rows_and_lose_no_time():
+    starts = np.arange(300_000) * 10
+    profile = draw(kernels=[(int(start), int(start) + 3) for start in starts])
+
+    table = lanes(profile)
+
+    assert 60_000 <= table.num_rows <= 120_000
+    assert sum(table.column("busy_ns").to_pylist()) == 900_000
+    (slice_ns,) = set(table.column("slice_ns").to_pylist())
+    length = np.array(table.column("end_ns")) - np.array(table.column("start_ns"))
+    assert slice_ns == 32
+    assert length.max() < slice_ns + 3
+
+
+@pytest.mark.parametrize(("part", "expected"), [((5, 25), 10), ((0, 12), 10), ((12, 18), 0)])
+def test_a_part_is_cut_at_its_borders(part, expected):
+    profile = draw(kernels=[(0, 10), (20, 30)], memcpys=[(0, 30)])
+
+    rows = _rows(profile.restricted(Selection(windows=(part,))))
+
+    assert sum(row[5] for row in rows if row[1] == "compute") == expected
+    assert sum(row[5] for row in rows if row[1] == "HtoD") == part[1] - part[0]
+
+
+def test_slices_cover_what_the_lanes_cover():
+    rng = np.random.default_rng(1)
+    starts = rng.integers(0, 1_000_000, 400)
+    kernels = [
+        (int(s), int(s + d)) for s, d in zip(starts, rng.integers(1, 3_000, 400), strict=True)
+    ]
+    profile = draw(kernels=kernels[:300], memcpys=kernels[300:])
+
+    slices = lanes_over_time(profile)
+
+    (device,) = timelines(profile)
+    for lane, layer in (("compute", 0), ("HtoD", 2)):
+        rows = [row for row in slices.to_pylist() if row["lane"] == lane]
+        assert sum(row["exposed_ns"] for row in rows) == device.exposed[layer].length
+        assert sum(r["exposed_ns"] + r["hidden_ns"] for r in rows) == device.busy[layer].length
+        assert all(r["exposed_ns"] + r["hidden_ns"] <= r["end_ns"] - r["start_ns"] for r in rows)

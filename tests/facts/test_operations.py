@@ -1,0 +1,146 @@
+"""Which of PyTorch's operations launches what, beside what the trace itself says of it.
+
+Kineto gives each operation an id, and kernels and copies the id of the operation that launched
+them. In traces of 2021 to 2023 these ids are those of the calls instead, so that only older and
+newer traces can tell; gpuprof goes by thread and time, which all of them have.
+"""
+
+import gzip
+import json
+import re
+from collections import defaultdict
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from gpuprof.analyses.backward import backward_peer_share
+from gpuprof.analyses.ranges import ranges
+from gpuprof.analyses.steps import steps
+from gpuprof.readers import read_profile
+
+CORPUS = Path(__file__).parents[3] / "shared" / "corpus" / "kineto"
+NS = "hta_ns_resolution_trace__rank-0.Apr_03_18_51_38.1102.pt.trace.json.gz"
+OLD = "tb_resnet50_v2_worker0.pt.trace.json.gz"
+OLDEST = "tb_resnet50_oldest_worker0.pt.trace.json.gz"
+OPERATIONS = {"cpu_op", "Operator"}
+WORK = {"kernel": "kernel_ns", "Kernel": "kernel_ns", "Memcpy": "transfer_ns"}
+# Copies within one memory are no transfers.
+WORK |= {"gpu_memcpy": "transfer_ns"}
+
+needs_corpus = pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus is not here")
+
+
+def _events(name):
+    trace = json.loads(gzip.decompress((CORPUS / name).read_bytes()), parse_float=Decimal)
+    events = trace if isinstance(trace, list) else trace["traceEvents"]
+    return [event for event in events if event.get("ph") == "X"]
+
+
+def _number(args):
+    return args.get("External id") or args.get("external id")
+
+
+def _stacks(operations):
+    """The texts of all operations around each one, itself the last, by its id."""
+    by_thread = defaultdict(list)
+    for event in operations:
+        by_thread[event["tid"]].append(event)
+    stacks = {}
+    for events in by_thread.values():
+        opened = []
+        for event in sorted(events, key=lambda e: (e["ts"], -e["dur"])):
+            while opened and opened[-1]["ts"] + opened[-1]["dur"] <= event["ts"]:
+                opened.pop()
+            opened.append(event)
+            stacks[_number(event["args"])] = [re.sub(r"#\d+$", "#*", one["name"]) for one in opened]
+    return stacks
+
+
+def _by_id(name):
+    """Time of kernels and transfers by text: of all work in it, and of what it launched itself.
+
+    Operations call others of their own text, which hold the same work.
+    """
+    events = _events(name)
+    stacks = _stacks([event for event in events if event.get("cat") in OPERATIONS])
+    times = defaultdict(lambda: defaultdict(int))
+    for event in events:
+        column = WORK.get(event.get("cat"))
+        stack = stacks.get(_number(event["args"]), []) if column else []
+        if column == "transfer_ns" and "DtoD" in event["name"]:
+            continue
+        for text in set(stack):
+            times[text][column] += int(event["dur"] * 1000)
+        for text in stack[-1:]:
+            times[text][f"self_{column}"] += int(event["dur"] * 1000)
+    return {text: dict(sums) for text, sums in times.items()}
+
+
+@needs_corpus
+@pytest.mark.parametrize("name", [NS, OLD, OLDEST])
+def test_work_of_each_operation_is_what_the_ids_in_the_trace_say(name):
+    expected = _by_id(name)
+    columns = ("kernel_ns", "self_kernel_ns", "transfer_ns", "self_transfer_ns")
+    found = {
+        row["text"]: {column: row[column] for column in columns if row[column]}
+        for row in ranges(read_profile(CORPUS / name)).to_pylist()
+        if row["text"] in expected
+    }
+
+    assert expected["aten::conv2d"]["kernel_ns"] > 0
+    assert {text: sums for text, sums in found.items() if sums} == expected
+
+
+@needs_corpus
+def test_operations_and_annotations_together_own_all_work_that_was_launched_in_them():
+    profile = read_profile(CORPUS / NS)
+    rows = ranges(profile).to_pylist()
+
+    owned = sum(row["self_kernel_ns"] for row in rows)
+    [row] = profile.query("SELECT sum(end_ns - start_ns)::BIGINT AS ns FROM kernels").to_pylist()
+    assert {row["range_kind"] for row in rows} == {"annotation", "operation"}
+    assert 0.99 * row["ns"] < owned <= row["ns"]
+
+
+@needs_corpus
+@pytest.mark.parametrize("name", [OLD, OLDEST])
+def test_steps_of_traces_whose_annotations_were_operators_are_named(name):
+    found = steps(read_profile(CORPUS / name)).to_pylist()
+
+    assert [row["step"] for row in found] == [0, 1, 2, 3, 4, 5]
+    assert {(row["source"], row["text"]) for row in found} == {("ranges", "ProfilerStep##")}
+
+
+NODE = "autograd::engine::evaluate_function: ToCopyBackward0"
+
+
+@pytest.mark.parametrize(
+    ("category", "forward", "backward"),
+    [
+        pytest.param("cpu_op", "aten::to", NODE, id="now"),
+        pytest.param("Operator", "aten::to", "torch::autograd::AccumulateGrad", id="before-2022"),
+    ],
+)
+def test_the_backward_pass_is_known_by_its_operations(tmp_path, category, forward, backward):
+    """Peer copies of 30 and 90 us: one of the script's thread, one of autograd's."""
+    made = [(forward, 41, 30), (backward, 52, 90)]
+    peers = {"fromDevice": 0, "toDevice": 1, "inDevice": 0, "bytes": 64}
+    events = [_event("user_annotation", "ProfilerStep#1", 41, 1, 900)]
+    for number, (name, thread, length) in enumerate(made, start=1):
+        at, link = 100 * number, {"correlation": number}
+        events += [
+            _event(category, name, thread, at, 20),
+            _event("cuda_runtime", "cudaMemcpyAsync", thread, at + 5, 2, **link),
+            _event("gpu_memcpy", "Memcpy PtoP (Device -> Device)", 7, at + 8, length)
+            | {"args": peers | link},
+        ]
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}), encoding="utf-8")
+
+    assert backward_peer_share(read_profile(path)) == 0.75
+
+
+def _event(category, name, thread, ts, dur, **args):
+    said = {"ph": "X", "cat": category, "name": name, "pid": 40, "tid": thread}
+    return said | {"ts": ts, "dur": dur, "args": args}

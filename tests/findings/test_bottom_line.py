@@ -1,0 +1,203 @@
+"""The first sentence of a report: what a step goes to, and what moving data costs of it."""
+
+import pytest
+from drawing import draw
+from test_findings import PEER, US, kernel, steps
+
+from gpuprof.findings.bottom_line import BETWEEN_DEVICES, WITH_HOST, bottom_line
+from gpuprof.findings.causes import CAUSES
+
+
+def test_what_moving_data_costs_is_summed_over_causes_that_findings_have():
+    assert CAUSES.keys() >= BETWEEN_DEVICES | WITH_HOST
+
+
+def first(profile):
+    return bottom_line(profile).to_pylist()[0]
+
+
+def test_a_step_is_split_and_moving_data_has_its_share():
+    copy = PEER | {"bytes": 8}
+    row = first(
+        steps(
+            6,
+            100,
+            (0, 2, 62, kernel()),
+            (1, 62, 72, copy),
+            (1, 72, 99, kernel(name="end")),
+            (0, 2, 30, kernel(device_id=1)),
+        )
+    )
+
+    assert (row["device_id"], row["phase"], row["steps"]) == (0, "step #", 5)
+    assert row["step_ns"] == 100 * US
+    assert row["between_devices_ns"] == 10 * US
+    shares = [value for name, value in row.items() if name.endswith("_share")]
+    assert abs(sum(shares) - 1) < 1e-9
+    assert row["bottom_line"].startswith("A step takes 100.0 us on device 0 (median of 5 steps): ")
+    assert "Moving data between devices costs at most 10.0 % of it" in row["bottom_line"]
+
+
+@pytest.mark.parametrize(
+    ("span_ns", "words"), [(2_000, "at most 0.1 % of it"), (2_001, "next to nothing")]
+)
+def test_copies_between_devices_of_less_than_half_a_thousandth_cost_next_to_nothing(span_ns, words):
+    line = first(draw(kernels=[(1, span_ns)], memcpys=[(0, 1, PEER | {"bytes": 8})]))["bottom_line"]
+
+    assert f"Moving data {'between devices ' * ('%' in words)}costs {words}" in line
+
+
+def test_collectives_cost_no_less_than_the_share_that_is_said():
+    """Of 8 steps of 100 us, collectives take 2 us of most and 20 us of two."""
+    kernels, ranges = [], []
+    for n, collective_us in enumerate((2, 2, 20, 2, 2, 2, 20, 2, 2)):
+        start, middle = 100 * US * n, 100 * US * n + (90 - collective_us) * US
+        nccl = {"name": "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgs)"}
+        kernels += [(start, middle), (middle, middle + collective_us * US, nccl)]
+        ranges.append((start, start + 100 * US, {"text": f"step {n}"}))
+    row = first(draw(kernels=kernels, memcpys=[], nvtx_ranges=ranges))
+
+    assert "6.5 % collectives" in row["bottom_line"]
+    assert row["between_devices_ns"] >= row["exposed_communication_share"] * row["step_ns"] - 1
+    assert "Moving data between devices costs at most 6.5 % of it" in row["bottom_line"]
+
+
+@pytest.mark.parametrize(
+    ("copied", "moved_ns"),
+    [
+        pytest.param({}, "with_host_ns", id="host"),
+        pytest.param(PEER, "between_devices_ns", id="peer"),
+    ],
+)
+def test_moving_data_costs_no_less_than_the_waits_that_are_said(copied, moved_ns):
+    """Of 9 steps of 100 us, all but a few copy for 2 us and these for 20 us."""
+    kernels, copies, ranges = [], [], []
+    for n, copy_us in enumerate((2, 2, 20, 2, 2, 2, 20, 2, 2)):
+        start, middle = 100 * US * n, 100 * US * n + (90 - copy_us) * US
+        kernels.append((start, middle))
+        copies.append((middle, middle + copy_us * US, copied | {"bytes": 8}))
+        ranges.append((start, start + 100 * US, {"text": f"step {n}"}))
+    row = first(draw(kernels=kernels, memcpys=copies, nvtx_ranges=ranges))
+
+    assert row["exposed_transfer_share"] == pytest.approx(0.065)
+    assert "6.5 % waits for transfers" in row["bottom_line"]
+    assert row[moved_ns] == 6.5 * US
+    assert "at most 6.5 %" in row["bottom_line"]
+
+
+def test_where_compute_is_the_answer_its_costliest_kernels_are_named():
+    row = first(draw(kernels=[(0, 90, {"name": "void ns::gemm<float>(int)"}), (90, 100)]))
+
+    assert row["bottom_line"] == (
+        "The recording of device 0 spans 100 ns: 100.0 % compute. Moving data costs next to"
+        " nothing. Costliest kernels (of all kernel time): gemm 90.0 %, matmul 10.0 %"
+    )
+
+
+def test_names_of_up_to_80_characters_are_whole_and_longer_ones_are_cut_at_their_end():
+    names = "a" * 80, "b" * 81
+    kernels = [(50 * n, 50 * n + 50, {"name": name}) for n, name in enumerate(names)]
+    line = first(draw(kernels=kernels))["bottom_line"]
+
+    assert f"Costliest kernels (of all kernel time): {'a' * 80} 50.0 %, {'b' * 78}.. 50.0 %" in line
+
+
+def test_names_that_differ_behind_the_cut_stay_apart():
+    names = [f"{'gemm_' * 18}v{version}" for version in (57, 80)]
+    kernels = [(50 * n, 50 * n + 50, {"name": name}) for n, name in enumerate(names)]
+    line = first(draw(kernels=kernels))["bottom_line"]
+
+    assert "v57 50.0 %" in line
+    assert "v80 50.0 %" in line
+
+
+def test_steps_that_no_range_marks_are_said_to_be_inferred():
+    kernels = [
+        (step * 100 * US + at * US, step * 100 * US + (at + 20) * US, {"name": name})
+        for step in range(12)
+        for at, name in ((0, "first"), (25, "second"), (50, "second"), (74, "third"))
+    ]
+
+    row = first(draw(kernels=kernels))
+    assert "inferred from its kernels" in row["bottom_line"]
+    assert row["step_ns"] == 100 * US
+
+
+def test_set_up_has_a_share_of_its_own_where_there_are_no_steps():
+    kernels = [(0, 10), (1_000, 1_400), (1_500, 2_000)]
+    row = first(draw(kernels=[(start * US, end * US) for start, end in kernels]))
+
+    assert (row["set_up_share"], row["idle_share"]) == (pytest.approx(0.495), pytest.approx(0.05))
+    assert "5.0 % idle, 49.5 % set-up" in row["bottom_line"]
+
+
+def test_the_phase_on_most_devices_comes_first_though_another_one_is_longer():
+    """A reference on one device, of 40 longer steps, then the same on two."""
+
+    def solver(at, step_us, devices):
+        return [
+            (at + step_us * n + 30 * k, at + step_us * n + 30 * k + 29, device, name)
+            for n in range(40)
+            for device in devices
+            for k, name in enumerate(("relax", "norm", "norm"))
+        ]
+
+    kernels = [
+        (start * US, end * US, {"device_id": device, "name": name})
+        for start, end, device, name in (*solver(0, 200, [0]), *solver(20_000, 100, [0, 1]))
+    ]
+
+    rows = bottom_line(draw(kernels=kernels)).to_pylist()
+    assert rows[0]["step_ns"] == 100 * US
+    assert {row["step_ns"] for row in rows} == {100 * US, 200 * US}
+    assert "A step of " in rows[0]["bottom_line"]
+
+
+def test_an_empty_recording_has_no_bottom_line():
+    assert bottom_line(draw()).num_rows == 0
+
+
+def test_steps_that_differ_are_said_with_median_and_mean():
+    at, rows = 1_000 * US, {"kernels": [], "api_calls": [], "nvtx_ranges": []}
+    for number in range(30):
+        length = (500 if number % 3 == 0 else 100) * US
+        call = {"correlation_id": number}
+        rows["kernels"].append((at + US, at + 50 * US, call))
+        rows["api_calls"].append((at, at + 10, call))
+        rows["nvtx_ranges"].append((at, at + length - 1, {"text": f"step {number}"}))
+        at += length
+
+    row = first(draw(**rows))
+
+    assert (row["step_ns"], row["mean_step_ns"]) == (100 * US, 1_600 * US // 7)
+    assert "takes 100.0 us on device 0 (median of 28 steps; mean 228.6 us)" in row["bottom_line"]
+
+
+def test_copies_before_the_steps_are_said_where_steps_move_nothing():
+    kernels = [
+        (step * 100 * US + at * US, step * 100 * US + (at + 20) * US, {"name": name})
+        for step in range(10, 22)
+        for at, name in ((0, "first"), (25, "second"), (50, "second"), (74, "third"))
+    ]
+    copy = (0, 400 * US, {"dst_device_id": 0, "bytes": 8})
+
+    line = first(draw(kernels=kernels, memcpys=[copy]))["bottom_line"]
+
+    assert (
+        "Moving data costs a step next to nothing, but copies before or after the steps take 18."
+        in line
+    )
+
+
+def test_one_call_that_takes_most_of_a_kernels_time_is_said():
+    kernels = [(0, 100, {"name": "a"}), (100, 110, {"name": "a"}), (110, 115, {"name": "b"})]
+
+    line = first(draw(kernels=kernels))["bottom_line"]
+
+    assert line.endswith("a 95.7 % (one call of 100 ns, the other 10 ns), b 4.3 %")
+
+
+def test_calls_that_share_a_kernels_time_are_not_told_apart():
+    kernels = [(0, 60, {"name": "a"}), (60, 100, {"name": "a"}), (100, 105, {"name": "b"})]
+
+    assert first(draw(kernels=kernels))["bottom_line"].endswith("a 95.2 %, b 4.8 %")

@@ -1,0 +1,140 @@
+"""Recordings whose idle time is none of the program's: drawn with what they lack, and real ones."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from drawing import draw
+
+from gpuprof.findings.bottom_line import bottom_line
+from gpuprof.findings.findings import findings
+from gpuprof.findings.incomplete import INCOMPLETE, RERUN, incomplete
+from gpuprof.model.derived import KERNELS_RERUN
+from gpuprof.readers import read_profile
+
+CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
+US = 1_000
+
+
+def launched(number, *, apart=1, lost=(), calls=(), **columns):
+    """Launches 20 us apart with a kernel of 5 us each, but for those whose kernels are lost."""
+    launches = [
+        (at * 20 * US, at * 20 * US + US, {"correlation_id": 1 + at * apart} | columns)
+        for at in range(number)
+    ]
+    kernels = [
+        (start + 5 * US, start + 10 * US, {"correlation_id": row["correlation_id"]})
+        for at, (start, _, row) in enumerate(launches)
+        if at not in lost
+    ]
+    return draw(kernels=kernels, api_calls=sorted([*launches, *calls], key=lambda row: row[0]))
+
+
+@pytest.mark.parametrize(
+    ("number", "apart", "is_said"), [(100, 20, True), (99, 20, False), (100, 19, False)]
+)
+def test_calls_whose_numbers_lie_far_apart_lack_others(number, apart, is_said):
+    why = incomplete(launched(number, apart=apart))
+
+    assert (why is not None) is is_said
+    if why:
+        assert why.cause == INCOMPLETE
+        assert "100 of 1,981 numbered calls of CUDA" in why.phrase
+
+
+@pytest.mark.parametrize(
+    ("lost", "is_said"),
+    [
+        (range(50, 60), True),
+        (range(50, 59), False),
+        (range(10), False),
+        (range(90, 100), False),
+    ],
+)
+def test_launches_among_others_that_left_no_kernel_are_missing(lost, is_said):
+    why = incomplete(launched(100, lost=lost))
+
+    assert (why is not None) is is_said
+    if why:
+        assert "90 of 100 launches with their kernels" in why.phrase
+
+
+def test_what_one_stream_is_behind_at_the_end_was_cut_off():
+    is_late = [at for at in range(60, 100) if at % 4]
+
+    assert incomplete(launched(100, lost=is_late)) is None
+    assert incomplete(launched(200, lost=is_late)) is not None
+
+
+def test_threads_end_at_times_of_their_own():
+    calls = [
+        (at * 20 * US + 7, at * 20 * US + 9, {"correlation_id": 900 + at, "thread_id": 2})
+        for at in range(60)
+    ]
+
+    # None of the second thread's kernels was recorded: nothing says that it launched any.
+    assert incomplete(launched(100, calls=calls, thread_id=1)) is None
+
+
+def test_fewer_than_one_of_twenty_launches_may_fail():
+    assert incomplete(launched(300, lost=range(50, 64))) is None
+    assert incomplete(launched(300, lost=range(50, 65))) is not None
+
+
+def test_launches_into_a_graph_that_is_captured_leave_no_kernel():
+    begins = (0, 1, {"name": "cudaStreamBeginCapture_v10000", "correlation_id": 5_000})
+
+    assert incomplete(launched(100, lost=range(50, 60), calls=[begins])) is None
+
+
+def test_other_calls_leave_no_kernel():
+    assert incomplete(launched(100, lost=range(50, 60), name="cudaMemcpyAsync")) is None
+
+
+def test_a_call_of_the_driver_within_one_of_the_runtime_is_the_same_launch():
+    inner = [
+        (
+            at * 20 * US + 100,
+            at * 20 * US + 200,
+            {"correlation_id": 1 + at, "name": "cuLaunchKernel"},
+        )
+        for at in range(100)
+    ]
+
+    assert incomplete(launched(100, calls=inner)) is None
+
+
+def test_a_recording_that_lacks_records_says_so_and_nothing_of_its_pauses():
+    profile = launched(100, apart=36)
+
+    [row] = findings(profile).to_pylist()
+    assert (row["rank"], row["cause"], row["cost_ns"]) == (1, INCOMPLETE, 0)
+    [line] = bottom_line(profile).to_pylist()
+    assert ": 25.0 % compute, 75.0 % idle or not recorded. Costliest" in line["bottom_line"]
+    assert "Moving data" not in line["bottom_line"]
+
+
+def test_kernels_that_the_profiler_ran_again_say_nothing_of_pauses():
+    drawn = draw(kernels=[(0, 10 * US), (9_000 * US, 9_010 * US)])
+    profile = replace(drawn, origin=replace(drawn.origin, warnings=(KERNELS_RERUN,)))
+
+    [row] = findings(profile).to_pylist()
+    assert (row["cause"], row["table"]) == (RERUN, "kernel_summary")
+    assert "99.8 % idle, or the profiler's" in bottom_line(profile)["bottom_line"][0].as_py()
+
+
+@pytest.mark.parametrize(
+    ("name", "cause", "text"),
+    [
+        ("kineto/hta_timeline_analysis__sampled_rank-0.json.gz", INCOMPLETE, "1,204 of 259,691"),
+        ("kineto/hta_trace_filter__sampled_rank-1.json.gz", INCOMPLETE, "1,154 of 258,363"),
+        ("nvprof-sqlite/shukoushuu__EM-Algorithm__analysis.nvprof", RERUN, "metrics"),
+    ],
+)
+def test_real_recordings_that_lack_records(name, cause, text):
+    path = CORPUS / name
+    if not path.is_file():
+        pytest.skip(f"no {path}: the corpus of real recordings is not here")
+
+    [row] = findings(read_profile(path)).to_pylist()
+    assert (row["cause"], text in row["finding"]) == (cause, True)

@@ -1,0 +1,308 @@
+"""Many small kernels, conversions, products without Tensor Cores, local copies: drawn and real."""
+
+import itertools
+from pathlib import Path
+
+import pytest
+from drawing import draw
+from measured import scope_of
+
+from gpuprof.findings.kernels import of_scope
+from gpuprof.findings.scopes import scopes
+from gpuprof.readers import read_profile
+
+CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
+US = 1_000
+NUMBERS = itertools.count(1)
+V100 = {"device_id": 0, "name": "Tesla V100-SXM2-16GB", "compute_capability": "7.0"}
+A100 = {"device_id": 0, "name": "NVIDIA A100-SXM4-40GB", "compute_capability": "8.0"}
+STEPS = [(0, 100), (100, 200), (200, 300)]
+
+
+def found(scope, cause):
+    return [one for one in of_scope(scope) if one.cause == cause]
+
+
+def in_each_step(*activities):
+    """The same activities, with times of a step of 100, in three steps."""
+    return [
+        (start + begin, end + begin, *more)
+        for begin, _ in STEPS
+        for start, end, *more in activities
+    ]
+
+
+def launched(works, returned=1 * US, **columns):
+    """Kernels and the calls that launch them, each given as launch, start and end in us."""
+    numbers = [next(NUMBERS) for _ in works]
+    kernels = [
+        (start * US, end * US, {"correlation_id": number, **columns})
+        for number, (_, start, end) in zip(numbers, works, strict=True)
+    ]
+    calls = [
+        (launch * US, launch * US + returned, {"correlation_id": number})
+        for number, (launch, _, _) in zip(numbers, works, strict=True)
+    ]
+    return {"kernels": kernels, "api_calls": calls}
+
+
+def every(period, kernel_us, late_us, calls=60):
+    """Kernels that begin 3 us after their launch, which is so late after the last one ended."""
+    return launched(
+        [
+            (at - 3, at, at + kernel_us)
+            for at in range(10, 10 + calls * period, period)
+            if period == kernel_us + late_us
+        ]
+    )
+
+
+def test_small_kernels_that_wait_for_their_launches_cost_the_time_between_them():
+    profile = draw(**every(period=25, kernel_us=5, late_us=20))
+
+    [one] = found(scope_of(profile), "small_kernels")
+
+    assert one.cost_ns == one.win_ns == 59 * 20 * US
+    assert "60, half of them shorter than 5.000 us" in one.phrase
+    assert "CUDA graph" in one.suggestion
+
+
+def test_gaps_too_short_to_be_called_pauses_count_too():
+    profile = draw(**every(period=9, kernel_us=5, late_us=4))
+
+    assert [one.cost_ns for one in found(scope_of(profile), "small_kernels")] == [59 * 4 * US]
+
+
+@pytest.mark.parametrize(
+    "tables",
+    [
+        pytest.param(every(period=30, kernel_us=10, late_us=20), id="kernels-of-10-us"),
+        pytest.param(every(period=25, kernel_us=5, late_us=20, calls=49), id="49-kernels"),
+        pytest.param(every(period=5, kernel_us=5, late_us=0), id="nothing-between-them"),
+        pytest.param(
+            launched([(0, at, at + 5) for at in range(30, 1530, 25)]), id="launched-in-time"
+        ),
+        pytest.param(every(period=2005, kernel_us=5, late_us=2000), id="pauses-of-2-ms"),
+    ],
+)
+def test_what_launches_do_not_hold_up_is_no_such_cost(tables):
+    assert found(scope_of(draw(**tables)), "small_kernels") == []
+
+
+def test_waits_in_calls_that_synchronise_are_no_launches():
+    tables = every(period=25, kernel_us=5, late_us=20)
+    waits = [
+        (start + 5 * US, start + 20 * US, {"name": "cudaStreamSynchronize"})
+        for start, _, _ in tables["kernels"]
+    ]
+
+    assert (
+        found(
+            scope_of(draw(**tables | {"api_calls": [*tables["api_calls"], *waits]})),
+            "small_kernels",
+        )
+        == []
+    )
+
+
+def test_kernels_are_counted_by_the_step_and_device():
+    works = [(at - 3, at, at + 5) for at in range(10, 2260, 25)]
+    steps = [(0, 760 * US), (760 * US, 1510 * US), (1510 * US, 2260 * US)]
+    tables, others = (
+        launched(works),
+        launched([(at, at, at + 20) for _, at, _ in works], device_id=1),
+    )
+    profile = draw(**{table: [*tables[table], *others[table]] for table in tables})
+
+    [one] = found(scope_of(profile, steps), "small_kernels")
+
+    assert one.cost_ns == 30 * 20 * US
+    assert "30 a step, half of them shorter than 5.000 us" in one.phrase
+    assert found(scope_of(profile, steps, device=1), "small_kernels") == []
+
+
+def test_the_words_are_those_of_the_framework():
+    kernels = {"name": "void at::native::vectorized_elementwise_kernel<4>(int)"}
+    tables = launched([(at - 3, at, at + 5) for at in range(10, 1510, 25)], **kernels)
+
+    [one] = found(scope_of(draw(**tables)), "small_kernels")
+
+    assert "torch.cuda.make_graphed_callables" in one.suggestion
+
+
+def test_layouts_are_what_their_kernels_take_of_a_step():
+    profile = draw(
+        kernels=in_each_step(
+            (0, 20, {"name": "void cudnn::ops::nchwToNhwcKernel<float>(int)"}),
+            (20, 90, {"name": "matmul"}),
+            (90, 95, {"name": "void cudnn::ops::nhwcToNchwKernel<float>(int)"}),
+            (95, 96, {"name": "void cuInt8::nchwToNchhw2<float>(int)"}),
+        )
+    )
+
+    [one] = of_scope(scope_of(profile, STEPS))
+
+    assert (one.cause, one.cost_ns, one.win_ns) == ("layout_conversions", 26, 26)
+    assert "(nchwToNhwcKernel 20.0 %, nhwcToNchwKernel 5.0 % of a step)" in one.phrase
+    assert one.where == "nchwToNhwcKernel"
+
+
+def test_what_is_little_of_a_cost_is_not_named():
+    profile = draw(
+        kernels=in_each_step(
+            (0, 95, {"name": "void cudnn::ops::nchwToNhwcKernel<float>(int)"}),
+            (95, 100, {"name": "void cudnn::ops::nhwcToNchwKernel<float>(int)"}),
+        )
+    )
+
+    [one] = of_scope(scope_of(profile, STEPS))
+
+    assert one.phrase.endswith("(nchwToNhwcKernel 95.0 % of a step)")
+
+
+def test_of_copies_by_kernels_half_is_counted_on():
+    name = "void at::native::unrolled_elementwise_kernel<direct_copy_kernel_cuda(int)>(int)"
+    profile = draw(kernels=in_each_step((0, 20, {"name": name}), (20, 100)))
+
+    [one] = of_scope(scope_of(profile, STEPS))
+
+    assert (one.cause, one.cost_ns, one.win_ns) == ("copy_kernels", 20, 10)
+    assert ".contiguous()" in one.suggestion
+
+
+@pytest.mark.parametrize(
+    ("device", "means"),
+    [
+        (V100, "mixed precision"),
+        (A100, "TF32 or mixed precision"),
+        (V100 | {"compute_capability": None}, "mixed precision"),
+        (A100 | {"compute_capability": None}, "TF32 or mixed precision"),
+        ({"device_id": 0, "name": "NVIDIA GeForce RTX 3090"}, "TF32 or mixed precision"),
+        ({"device_id": 0, "name": "TITAN RTX"}, "mixed precision"),
+    ],
+)
+def test_products_in_fp32_are_named_on_devices_with_tensor_cores(device, means):
+    kernels = in_each_step((0, 40, {"name": "volta_sgemm_128x64_nn"}), (40, 100))
+
+    [one] = of_scope(scope_of(draw(kernels=kernels, devices=[device]), STEPS))
+
+    assert (one.cause, one.cost_ns, one.win_ns) == ("no_tensor_cores", 40, 10)
+    assert one.means == means
+    assert one.where == "volta_sgemm_128x64_nn"
+
+
+@pytest.mark.parametrize(
+    "devices",
+    [
+        pytest.param([], id="unknown"),
+        pytest.param([V100 | {"compute_capability": "6.0"}], id="Pascal"),
+        pytest.param([V100 | {"device_id": 1}], id="another-device"),
+        pytest.param(
+            [{"device_id": 0, "name": "GeForce GTX 1650", "compute_capability": "7.5"}],
+            id="Turing-without",
+        ),
+        pytest.param([{"device_id": 0, "name": "GeForce GTX 1080 Ti"}], id="by-name"),
+    ],
+)
+def test_no_tensor_cores_are_asked_of_a_device_without(devices):
+    kernels = in_each_step((0, 40, {"name": "volta_sgemm_128x64_nn"}))
+
+    assert [*of_scope(scope_of(draw(kernels=kernels, devices=devices), STEPS))] == []
+
+
+LOCAL = {"memcpy_kind": "DtoD", "bytes": 1 << 20}
+
+
+def test_local_copies_cost_what_nothing_hides():
+    profile = draw(kernels=in_each_step((0, 50), (60, 100)), memcpys=in_each_step((45, 60, LOCAL)))
+
+    [one] = of_scope(scope_of(profile, STEPS))
+
+    assert (one.cause, one.cost_ns, one.win_ns) == ("local_copies", 10, 10)
+    assert one.phrase == "copies 1.049 MB within its own memory"
+    assert "swap pointers" in one.suggestion
+
+
+def test_memory_that_is_set_is_not_called_copied():
+    profile = draw(
+        kernels=in_each_step((0, 50), (60, 100)),
+        memcpys=in_each_step((50, 52, LOCAL)),
+        memsets=in_each_step((52, 60)),
+    )
+
+    [one] = of_scope(scope_of(profile, STEPS))
+
+    assert (one.cost_ns, one.phrase) == (10, "sets its own memory")
+    assert "first kernel" in one.suggestion
+
+
+def test_a_single_copy_is_called_one():
+    profile = draw(kernels=[(0, 50), (60, 100)], memcpys=[(50, 60, LOCAL)])
+
+    [one] = of_scope(scope_of(profile))
+
+    assert one.phrase == "copies 1.049 MB within its own memory, once"
+
+
+def test_local_copies_are_named_by_the_operations_that_launch_most_of_them():
+    lengths = {"aten::clone, op_id = 1": 30, "aten::clone, op_id = 2": 25, "pack": 12, "tail": 3}
+    starts = itertools.accumulate([10, *lengths.values()])
+    copies, calls, ranges = [], [], []
+    for at, (text, length) in zip(starts, lengths.items(), strict=False):
+        number = {"correlation_id": next(NUMBERS)}
+        copies.append((at, at + length, LOCAL | number))
+        calls.append((at - 2, at - 1, number | {"name": "cudaMemcpyAsync"}))
+        ranges.append((at - 3, at, {"text": text}))
+    profile = draw(
+        kernels=[(0, 10), (80, 100)], memcpys=copies, api_calls=calls, nvtx_ranges=ranges
+    )
+
+    [one] = found(scope_of(profile), "local_copies")
+
+    assert (one.cost_ns, one.where) == (70, "aten::clone and pack")
+
+
+def real(name):
+    path = CORPUS / name
+    if not path.is_file():
+        pytest.skip(f"no {path}: the corpus of real recordings is not here")
+    return max(scopes(read_profile(path)), key=lambda scope: scope.steps)
+
+
+def shares(scope):
+    return {
+        one.cause: (round(one.cost_ns / scope.step_ns, 3), one.where) for one in of_scope(scope)
+    }
+
+
+def test_a_training_that_is_bound_by_launches():
+    causes = shares(real("kineto/hta_df_index_resolver__df_index_resolver.json.gz"))
+
+    assert causes["small_kernels"][0] == pytest.approx(0.42, abs=0.01)
+
+
+def test_a_training_in_another_layout_than_that_of_its_library():
+    scope = real("nsys-rep/NERSC__sc21-dl-tutorial__4gpu_bucketcap100mb.qdrep")
+    [layout] = found(scope, "layout_conversions")
+    [plain] = found(scope, "no_tensor_cores")
+
+    assert "(nchwToNhwcKernel 11.1 %, nhwcToNchwKernel 2.4 % of a step)" in layout.phrase
+    assert "convolveNd_dgrad_float_engine 13.2 %" in plain.phrase
+    assert plain.win_ns < layout.win_ns
+
+
+def test_a_training_that_copies_its_gradients():
+    cost, where = shares(real("kineto/hta_trace_diff__test__test.json.gz"))["local_copies"]
+
+    assert cost == pytest.approx(0.116, abs=0.005)
+    assert where == (
+        "autograd::engine::evaluate_function: CompiledFunctionBackward and ## forward:over_arch ##"
+    )
+
+
+def test_a_solver_that_copies_what_it_could_swap():
+    [one] = found(real("nvprof-trace/nanzifan_cfd_gpu_trace.csv"), "local_copies")
+
+    assert one.cost_ns / one.scope.step_ns == pytest.approx(0.046, abs=0.004)
+    assert "1.943 MB" in one.phrase
+    assert "swap pointers" in one.suggestion

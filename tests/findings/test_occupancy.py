@@ -1,0 +1,190 @@
+"""Kernels with few warps or few blocks: drawn and real."""
+
+import pytest
+from commands import CORPUS
+from measured import scope_of
+from recordings import kernel, trace
+
+from gpuprof.analyses import avoidable
+from gpuprof.findings.findings import findings
+from gpuprof.findings.occupancy import of_scope
+from gpuprof.readers import read_profile
+
+MS = 1_000_000
+V100 = {"device_id": 0, "compute_capability": "7.0", "multiprocessors": 80}
+ONE = {f"{part}_{side}": 1 for part in ("grid", "block") for side in "xyz"} | {
+    "static_shared_memory_bytes": 0,
+    "dynamic_shared_memory_bytes": 0,
+    "registers_per_thread": 32,
+}
+# 255 registers of 128 threads: 2 blocks of 4 warps, an eighth of 64.
+HUNGRY = {"grid_x": 1600, "block_x": 128, "registers_per_thread": 255}
+FULL = {"grid_x": 1600, "block_x": 256}
+FEW = {"grid_x": 8, "block_x": 256}
+
+
+def ran(name, start, end, **sizes):
+    return kernel(name, int(start * MS), int(end * MS), device_id=0, **ONE | sizes)
+
+
+def found(*kernels, devices=(V100,), steps=()):
+    profile = trace(kernels=[*kernels], devices=[*devices], memcpys=[])
+    return [*of_scope(scope_of(profile, steps))]
+
+
+def test_a_kernel_with_few_warps_costs_its_time():
+    (finding,) = found(ran("rays", 0, 8, **HUNGRY), ran("fill", 8, 10, **FULL))
+
+    assert finding.cause == "low_occupancy"
+    assert finding.phrase == (
+        "runs rays with 12.5 % of the warps that a GPU can hold, for 255 registers a thread"
+    )
+    assert (finding.cost_ns, finding.win_ns) == (8 * MS, 7 * MS)
+    assert "__launch_bounds__" in finding.suggestion
+    assert not finding.is_sure
+
+
+def test_a_kernel_with_few_blocks_costs_its_time_and_is_told_from_it():
+    (finding,) = found(ran("scan", 0, 8, **FEW | {"registers_per_thread": 255}))
+
+    assert finding.cause == "small_grids"
+    assert finding.phrase == "runs scan with 8 blocks of 256 threads on 80 multiprocessors"
+    assert (finding.cost_ns, finding.win_ns) == (8 * MS, int(7.2 * MS))
+    assert "more blocks" in finding.suggestion
+
+
+def test_two_kernels_of_one_cause_are_one_finding():
+    (finding,) = found(
+        ran("rays", 0, 4, **HUNGRY), ran("hits", 4, 10, **HUNGRY), ran("fill", 10, 11, **FULL)
+    )
+
+    assert finding.where == "hits"
+    assert finding.phrase.startswith("runs hits with 12.5 %")
+    assert "and rays with" in finding.phrase
+    assert finding.cost_ns == 10 * MS
+
+
+def test_costs_are_of_a_step():
+    steps = [(0, 10 * MS), (10 * MS, 20 * MS), (20 * MS, 30 * MS)]
+    kernels = [ran("rays", begin, begin + 4, **HUNGRY) for begin in (0, 10, 20)]
+
+    assert [finding.cost_ns for finding in found(*kernels, steps=steps)] == [4 * MS]
+
+
+@pytest.mark.parametrize(
+    "kernels",
+    [
+        pytest.param([ran("rays", 0, 8, **FULL)], id="full-occupancy"),
+        pytest.param([ran("rays", 0, 8, **HUNGRY | {"registers_per_thread": 128})], id="a-quarter"),
+        pytest.param(
+            [ran("void cutlass::Kernel2<cutlass_80_simt_sgemm>", 0, 8, **HUNGRY)], id="gemm"
+        ),
+        pytest.param([ran("sgemm_tiled(float*)", 0, 8, **HUNGRY)], id="products-of-ones-own"),
+        pytest.param([ran("volta_scudnn_128x64_relu", 0, 8, **HUNGRY)], id="convolution"),
+        pytest.param([ran("flash_fwd_kernel", 0, 8, **HUNGRY)], id="attention"),
+        pytest.param([ran("ncclKernel_AllReduce", 0, 8, **FEW)], id="communication"),
+        pytest.param([ran("rays", 0, 1, **HUNGRY), ran("fill", 1, 20, **FULL)], id="small-share"),
+        pytest.param(
+            [ran("rays", n / 100, (n + 1) / 100, **HUNGRY) for n in range(100)], id="short-kernels"
+        ),
+        pytest.param(
+            [ran("rays", 0, 4, **HUNGRY), ran("rays", 4, 8, **FULL)], id="launched-well-elsewhere"
+        ),
+        pytest.param([ran("rays", 0, 8, **HUNGRY | {"grid_x": 80})], id="less-than-a-wave"),
+        pytest.param([ran("scan", 0, 8, **FEW), ran("fill", 0, 9, **FULL)], id="others-beside"),
+        pytest.param([ran("scan", n, n + 8, **FEW) for n in range(8)], id="calls-side-by-side"),
+        pytest.param([ran("scan", 0, 8, **FULL | {"grid_x": 40})], id="half-of-the-gpu"),
+        pytest.param(
+            [ran("rays", 0, 8, **HUNGRY | {"dynamic_shared_memory_bytes": None})], id="unknown"
+        ),
+    ],
+)
+def test_nothing_is_said_where_few_warps_are_no_fault_or_not_known(kernels):
+    assert found(*kernels) == []
+
+
+def test_nothing_is_said_of_an_unknown_gpu():
+    assert found(ran("rays", 0, 8, **HUNGRY), devices=[V100 | {"multiprocessors": None}]) == []
+    assert found(ran("rays", 0, 8, **HUNGRY), devices=[V100 | {"compute_capability": None}]) == []
+
+
+def test_large_recordings_are_not_searched(monkeypatch):
+    monkeypatch.setattr(avoidable, "_MOST_EVENTS", 1)
+
+    assert found(ran("rays", 0, 8, **HUNGRY), ran("fill", 8, 9, **FULL)) == []
+
+
+def test_what_is_sure_comes_before_few_warps():
+    """The device idles for a fifth: less than what more warps may win, and no guess."""
+    profile = trace(
+        kernels=[ran("rays", 20 * n, 20 * n + 16, **HUNGRY) for n in range(4)],
+        devices=[V100],
+        memcpys=[],
+    )
+    causes = [row["cause"] for row in findings(profile).to_pylist()]
+
+    assert causes[-1] == "low_occupancy"
+    assert len(causes) > 1
+
+
+@pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus of real recordings is not here")
+@pytest.mark.parametrize(
+    ("name", "cause", "words", "share"),
+    [
+        pytest.param(
+            "nvprof-sqlite/trxe__SyNeRFgine__bonsai.nvvp", "low_occupancy",
+            "raytrace with 12.5 % of the warps that a GPU can hold, for 181 registers", 0.873,
+            id="rays",
+        ),
+        pytest.param(
+            "nsys-sqlite/blbadger__threebody__report1.sqlite", "low_occupancy",
+            "divergence with 16.7 % of the warps that a GPU can hold, for 192 registers", 1.0,
+            id="particles",
+        ),
+        pytest.param(
+            "nsys-sqlite/danae-pan__hpc_assignment3__report2.sqlite", "small_grids",
+            "1 block of 32 threads on 114 multiprocessors", 0.897, id="one-block",
+        ),
+        pytest.param(
+            "nsys-sqlite/mamedov-artem-__parallel_course_2__report4.sqlite", "small_grids",
+            "main_46_gpu with 1 block of 1 thread on 80 multiprocessors", 0.999, id="one-thread",
+        ),
+        pytest.param(
+            "nsys-sqlite/IllusiveAldeba__nussinov-gpu__report1.sqlite", "small_grids",
+            "nussinov_gpu with 1 block of 512 threads on 28 multiprocessors", 0.992, id="rna",
+        ),
+    ],
+)  # fmt: skip
+def test_an_expert_says_it_of_these_recordings(name, cause, words, share):
+    rows = findings(read_profile(CORPUS / name)).to_pylist()
+    (row,) = [row for row in rows if row["cause"] in {"low_occupancy", "small_grids"}]
+
+    assert (row["cause"], row["table"]) == (cause, "kernel_occupancy")
+    assert words in row["finding"]
+    assert row["cost_share"] == pytest.approx(share, abs=0.01)
+
+
+@pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus of real recordings is not here")
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(
+            "nsys-sqlite/LeiWang1999__memfusion_artifact__report1.sqlite", id="xmma-at-8-percent"
+        ),
+        pytest.param(
+            "nsys-sqlite/lukas-ruettger__dphpc-gemm__nsys.log.sqlite", id="cutlass-at-17-percent"
+        ),
+        pytest.param("nvprof-sqlite/m-goldstein__GPU_ML__timeline.nvvp", id="cudnn-at-25-percent"),
+        pytest.param(
+            "nvprof-sqlite/UCBerkeley-Spr__blinkplus-nccl-base__output.nvvp", id="nccl-in-2-blocks"
+        ),
+        pytest.param(
+            "nsys-sqlite/IkerCanut__fire_spread__report1.sqlite", id="kernels-of-8-us-in-1-block"
+        ),
+        pytest.param("nsys-sqlite/lockfuehrer__beast_ressoruces__report1.sqlite", id="half-full"),
+    ],
+)
+def test_an_expert_does_not_say_it_of_these_recordings(name):
+    causes = {row["cause"] for row in findings(read_profile(CORPUS / name)).to_pylist()}
+
+    assert causes.isdisjoint({"low_occupancy", "small_grids"})

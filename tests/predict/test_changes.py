@@ -1,0 +1,399 @@
+"""Each change on a program whose times can be computed by hand."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from recordings import copy, kernel, summary, trace
+from test_replay import PLACE, SMALL, call
+
+from gpuprof.base.errors import MissingTableError, UsageError
+from gpuprof.predict.links import fitted, links_named
+from gpuprof.predict.predict import predict
+
+
+def peers():
+    """A kernel of 50 us, a copy of 100 kB to the other device in 10 us, and a kernel there."""
+    ends = {"src_device_id": 0, "dst_device_id": 1, "bytes": 100_000}
+    other = PLACE | {"device_id": 1}
+    return trace(
+        kernels=[
+            kernel("a", 10_000, 60_000, stream_id=7, correlation_id=1, **PLACE),
+            kernel("b", 10_000, 20_000, stream_id=8, correlation_id=2, **other),
+            kernel("c", 75_000, 95_000, stream_id=8, correlation_id=4, **other),
+        ],
+        memcpys=[copy("PtoP", 62_000, 72_000, stream_id=7, correlation_id=3, **PLACE | ends)],
+        api_calls=[call("cudaLaunchKernel", n * 2000, n * 2000 + 1000, n) for n in (1, 2, 3, 4)],
+    )
+
+
+def both(profile, *what):
+    row = predict(profile, what).tables["prediction"].to_pylist()[0]
+    return row["measured_ns"], row["predicted_ns"]
+
+
+@pytest.mark.parametrize(
+    ("what", "predicted"),
+    [
+        pytest.param("link=1us,100GB/s", 85_000 - 10_000 + 2000, id="1 us and 1 us of bytes"),
+        pytest.param("link[0->1]=30us,100GB/s", 85_000 - 10_000 + 31_000, id="slower"),
+        pytest.param("scale=^a$:0.5", 85_000 - 25_000, id="the kernel takes half as long"),
+        pytest.param("scale=^b$:2", 85_000, id="nothing waits for b"),
+    ],
+)
+def test_a_change_moves_what_waits_for_it(what, predicted):
+    assert both(peers(), what) == (85_000, predicted)
+
+
+def test_a_dropped_copy_holds_up_nothing():
+    # The copy kept c from running beside a, which takes 50 us.
+    assert both(peers(), "drop=^PtoP")[1] < 60_000
+
+
+def test_several_changes_are_made_together():
+    assert both(peers(), "scale=^a$:0.5", "link=1us,100GB/s") == (85_000, 52_000)
+
+
+def test_copies_through_the_host_are_two_and_a_pause():
+    measured_ns, predicted_ns = both(peers(), "link=staged")
+
+    assert predicted_ns > measured_ns
+
+
+def test_parts_that_take_as_long_are_listed_by_name():
+    names = list("hdbfaceg")
+    kernels = [
+        kernel(name, 10_000 + n * 1000, 11_000 + n * 1000, stream_id=7, **PLACE)
+        for n, name in enumerate(names)
+    ]
+    path = predict(trace(kernels=kernels), ()).tables["critical_path"].to_pylist()
+
+    alike = [row["name"] for row in path if row["kind"] == "kernel"]
+    assert alike == sorted(names)
+
+
+def hidden_copies(copy_ns):
+    """Three steps of a copy to the device and a kernel of 100 us that waits for it."""
+    kernels, copies, calls, at = [], [], [], 10_000
+    for number in range(1, 7, 2):
+        its = {"stream_id": 7, **PLACE}
+        ends = {"bytes": 1000, "src_memory_kind": "pinned", "dst_memory_kind": "device"}
+        copies.append(copy("HtoD", at, at + copy_ns, correlation_id=number, **its, **ends))
+        at += copy_ns
+        kernels.append(kernel("k", at, at + 100_000, correlation_id=number + 1, **its))
+        at += 100_000
+        calls += [call("cudaMemcpyAsync", number * 1000, number * 1000 + 500, number)]
+        calls += [call("cudaLaunchKernel", number * 1000 + 600, number * 1000 + 900, number + 1)]
+    return trace(kernels=kernels, memcpys=copies, api_calls=calls)
+
+
+def test_hidden_copies_take_no_time_but_the_first_where_there_is_enough_to_hide_behind():
+    assert both(hidden_copies(30_000), "hide=HtoD") == (390_000, 330_000)
+
+
+def test_copies_that_take_longer_than_all_else_hide_the_rest():
+    assert both(hidden_copies(300_000), "hide=HtoD") == (1_200_000, 1_000_000)
+
+
+def test_without_a_cost_of_launches_the_device_waits_for_nothing():
+    kernels = [
+        kernel("k", n * 20_000 + 5000, n * 20_000 + 8000, stream_id=7, correlation_id=n, **PLACE)
+        for n in range(5)
+    ]
+    calls = [call("cudaLaunchKernel", n * 20_000, n * 20_000 + 4000, n) for n in range(5)]
+    measured_ns, predicted_ns = both(trace(kernels=kernels, api_calls=calls), "no-launch-cost")
+
+    assert measured_ns == 83_000
+    # Five kernels, and the pauses of a stream, of which the recording shows none without a launch.
+    assert 15_000 <= predicted_ns <= 15_000 + 4 * 17_000
+
+
+def test_a_dropped_range_takes_its_launches_and_the_host_within_it_along():
+    ranges = [
+        {"start_ns": 900, "end_ns": 52_000, "text": "norm", "range_kind": "push_pop",
+         "process_id": 1, "thread_id": 1}
+    ]  # fmt: skip
+    kernels = [
+        kernel("a", 10_000, 20_000, stream_id=7, correlation_id=1, **PLACE),
+        kernel("b", 60_000, 70_000, stream_id=7, correlation_id=3, **PLACE),
+    ]
+    calls = [
+        call("cudaLaunchKernel", 1000, 2000, 1),
+        call("cudaEventQuery", 50_000, 51_000, 2),
+        call("cudaLaunchKernel", 52_000, 53_000, 3),
+    ]
+    profile = trace(kernels=kernels, api_calls=calls, nvtx_ranges=ranges)
+
+    result = predict(profile, ["drop=norm"])
+
+    assert "operations of norm (1) and their calls (2) are removed" in result.headline
+
+
+def test_copies_from_the_host_cannot_be_staged():
+    with pytest.raises(UsageError, match="copies HtoD are not between devices") as error:
+        predict(hidden_copies(30_000), ["link[HtoD]=staged"])
+
+    assert error.value.hint
+
+
+@pytest.mark.parametrize("link", ["nvlink2", "staged"])
+def test_copies_of_unknown_size_keep_their_times_and_are_counted(link):
+    ends = {"src_device_id": 0, "dst_device_id": 1, "stream_id": 7, **PLACE}
+    profile = trace(
+        kernels=[kernel("a", 0, 1000, stream_id=7, **PLACE)],
+        memcpys=[
+            copy("PtoP", 1000, 31_000, bytes=None, **ends),
+            copy("PtoP", 31_000, 61_000, bytes=8, **ends),
+        ],
+    )
+    result = predict(profile, [f"link={link}"])
+
+    assert "copies between devices (1)" in result.headline
+    assert "copies of unknown size (1)" in result.headline
+    assert 31_000 < result.tables["prediction"].to_pylist()[0]["predicted_ns"] < 61_000
+
+
+def in_a_row(*kernels, sync=None):
+    """Kernels of one stream, launched before the first one starts, without gaps.
+
+    Args:
+        kernels: Name and duration in us of each.
+        sync: When the host begins to wait for all of them, in us.
+    """
+    rows, at = [], 20_000
+    for number, (name, us) in enumerate(kernels, 1):
+        its = {"stream_id": 7, "correlation_id": number, **PLACE}
+        rows.append(kernel(name, at, at + us * 1000, **its))
+        at += us * 1000
+    calls = [call("cudaLaunchKernel", n * 1000, n * 1000 + 500, n) for n in range(1, len(rows) + 1)]
+    if sync is not None:
+        number = len(rows) + 1
+        calls.append(call("cudaDeviceSynchronize", sync * 1000, at + 2000, number))
+        calls.append(call("cudaLaunchKernel", at + 3000, at + 4000, number + 1))
+        its = {"stream_id": 7, "correlation_id": number + 1, **PLACE}
+        rows.append(kernel("last", at + 22_000, at + 32_000, **its))
+    return trace(kernels=rows, api_calls=calls)
+
+
+@pytest.mark.parametrize(
+    ("kernels", "predicted_ns"),
+    [
+        pytest.param([("a", 100), ("x", 50), ("b", 100)], 200_000, id="it hides behind a and b"),
+        # Its launch is 1 us after that of a.
+        pytest.param([("a", 100), ("x", 300), ("b", 100)], 301_000, id="it is the longest"),
+        pytest.param([("a", 9), ("x", 300), ("b", 9), ("x", 80)], 381_000, id="x follows x"),
+        pytest.param([("x", 50), ("x", 50)], 100_000, id="nothing else is there"),
+    ],
+)
+def test_operations_on_a_separate_stream_run_beside_the_others_in_their_order(
+    kernels, predicted_ns
+):
+    measured_ns = 1000 * sum(us for _, us in kernels)
+
+    assert both(in_a_row(*kernels), "streams=^x$") == (measured_ns, predicted_ns)
+
+
+def test_the_host_still_waits_for_operations_on_a_separate_stream():
+    profile = in_a_row(("a", 100), ("x", 300), ("b", 100), sync=10)
+
+    # The last kernel is launched after x, which ends 199 us earlier than b did.
+    assert both(profile, "streams=^x$") == (532_000, 532_000 - 199_000)
+
+
+def ranks_in_step(steps, transfer_us=50):
+    """Ranks that compute for so many us per step, a row each, and meet in a collective."""
+    kernels, free = [], [0] * len(steps[0])
+    for computing in steps:
+        begun = [at + us * 1000 for at, us in zip(free, computing, strict=True)]
+        end = max(begun) + transfer_us * 1000
+        for rank, (start, at) in enumerate(zip(free, begun, strict=True)):
+            its = PLACE | {"device_id": rank, "process_id": rank, "stream_id": 7}
+            kernels.append(kernel("gemm", start, at, **its))
+            kernels.append(kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", at, end, **its))
+        free = [end] * len(free)
+    return trace(kernels=kernels)
+
+
+COMPUTING = st.lists(st.tuples(*[st.integers(20, 400)] * 3), min_size=5, max_size=9)
+
+
+@SMALL
+@given(COMPUTING)
+def test_balanced_ranks_take_their_own_time_and_the_program_the_mean(steps):
+    rows = predict(ranks_in_step(steps), ["balance"]).tables["prediction"].to_pylist()
+    of_recording = {row["device_id"]: row for row in rows if row["phase"] is None}
+
+    measured_ns = sum(max(computing) + 50 for computing in steps) * 1000
+    alone_ns = [sum(us + 50 for us in computing) * 1000 for computing in zip(*steps, strict=True)]
+    assert {row["measured_ns"] for row in of_recording.values()} == {measured_ns}
+    assert [of_recording[rank]["predicted_ns"] for rank in range(3)] == alone_ns
+    assert of_recording[None]["predicted_ns"] == int(np.mean(alone_ns)) <= measured_ns
+
+
+def test_ranks_that_never_wait_win_nothing_by_balance():
+    assert both(ranks_in_step([(100, 100)] * 5), "balance") == (750_000, 750_000)
+
+
+@pytest.mark.parametrize("apart_ns", [40_000_000, -3_000_000, 90_000])
+@pytest.mark.parametrize("what", ["scale=gemm:0.5", "balance"])
+def test_clocks_of_ranks_that_are_apart_change_no_prediction(apart_ns, what):
+    """Rank 1 computes for longer in most steps, and its host and device have a clock apart."""
+    computing = [(100, 300 - 20 * n) for n in range(12)]
+    right = launched(ranks_in_step(computing), {})
+    apart = launched(ranks_in_step(computing), {1: apart_ns})
+
+    results = [predict(profile, [what]) for profile in (right, apart)]
+    expected, rows = (
+        {(row["phase"], row["device_id"]): row for row in r.tables["prediction"].to_pylist()}
+        for r in results
+    )
+    for name in ("measured_ns", "predicted_ns", "change"):
+        assert rows[None, None][name] == pytest.approx(expected[None, None][name], rel=0.001)
+    assert expected[None, None]["predicted_ns"] < 0.9 * expected[None, None]["measured_ns"]
+    assert any("times were set right by the common ends" in n for n in results[1].notes)
+
+
+def launched(profile, apart_ns):
+    """The same kernels, on the clock of each rank, with calls before all of them."""
+    kernels, calls = profile.table("kernels").to_pylist(), []
+    for number, row in enumerate(kernels):
+        shift_ns = apart_ns.get(row["device_id"], 0)
+        row["correlation_id"] = number
+        row["start_ns"] += shift_ns
+        row["end_ns"] += shift_ns
+        begun = shift_ns - 100_000 + 1000 * number
+        calls.append(
+            call("cudaLaunchKernel", begun, begun + 500, number) | {"process_id": row["process_id"]}
+        )
+    return trace(kernels=kernels, api_calls=sorted(calls, key=lambda row: row["start_ns"]))
+
+
+def test_launches_without_cost_need_recorded_calls():
+    with pytest.raises(UsageError, match="no CUDA calls were recorded") as error:
+        predict(trace(kernels=[kernel("k", 0, 10, stream_id=7, **PLACE)]), ["no-launch-cost"])
+
+    assert error.value.hint == "Record the CUDA API as well."
+
+
+@pytest.mark.parametrize(
+    ("messages", "predicted_ns"),
+    [
+        # The last kernel starts 5 us, the only latency here, after the one before it.
+        pytest.param(False, 50_000 + 30_000 - 5000, id="no message"),
+        # Only the launch before it, and that call's 2 us, take no time.
+        pytest.param(True, 110_000 - 2000, id="a message"),
+    ],
+)
+def test_without_a_cost_of_launches_the_host_still_sends_its_messages(messages, predicted_ns):
+    starts = (10_000, 60_000, 110_000)
+    kernels = [
+        kernel("k", at, at + 10_000, stream_id=7, correlation_id=number, **PLACE)
+        for number, at in enumerate(starts, 1)
+    ]
+    calls = [
+        call("cudaLaunchKernel", at - 5000, at - 3000, number)
+        for number, at in enumerate(starts, 1)
+    ]
+    sent = {
+        "start_ns": 58_000, "end_ns": 104_000, "library": "mpi" if messages else "os",
+        "name": "MPI_Send" if messages else "read", "process_id": 1, "thread_id": 1,
+    }  # fmt: skip
+    profile = trace(kernels=kernels, api_calls=calls, host_calls=[sent])
+
+    assert both(profile, "no-launch-cost") == (110_000, predicted_ns)
+
+
+def test_a_start_of_many_calls_is_no_gain_of_launches_without_cost():
+    kernels = [kernel("k", 900_000, 910_000, stream_id=7, correlation_id=90, **PLACE)]
+    calls = [call("cudaGetDevice", n * 9000, n * 9000 + 8000, n) for n in range(90)]
+    calls.append(call("cudaLaunchKernel", 890_000, 894_000, 90))
+
+    assert both(trace(kernels=kernels, api_calls=calls), "no-launch-cost") == (10_000, 10_000)
+
+
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        ("streams=", "there is no change streams="),
+        ("streams=(", '"(" is not a regular expression'),
+        ("streams=zebra", "no kernel or copy matches zebra"),
+        ("balance=2", "there is no change balance=2"),
+        ("link=warp", "there is no link warp"),
+        ("link=4us", "there is no link 4us"),
+        ("link=1us,0GB/s", "there is no link 1us,0GB/s"),
+        ("link[3->4]=pcie3", "no copies 3->4 were recorded"),
+        ("link[a->0]=pcie3", "a is neither a device number nor host"),
+        ("scale=a", "scale=a has no factor"),
+        ("scale=(:2", '"(" is not a regular expression'),
+        ("drop=zebra", "no kernel or copy matches zebra"),
+        ("hide=HtoD", "no copies HtoD were recorded"),
+        ("balance", "there are no collectives to balance"),
+        ("faster", "there is no change faster"),
+    ],
+)
+def test_a_change_that_is_none_is_refused(what, message):
+    with pytest.raises(UsageError) as error:
+        predict(peers(), [what])
+
+    assert error.value.message.startswith(message)
+    assert error.value.hint
+
+
+def test_a_printed_summary_has_no_times_to_replay():
+    with pytest.raises(MissingTableError, match="no times of kernels and copies"):
+        predict(summary(), [])
+
+
+def test_a_recording_of_nothing_says_so():
+    with pytest.raises(MissingTableError, match="no kernels and no copies"):
+        predict(trace(kernels=[], api_calls=[]), [])
+
+
+def test_no_answer_is_given_where_pauses_have_no_cause():
+    kernels = [kernel("k", n * 1_000_000, n * 1_000_000 + 10, stream_id=7, **PLACE) for n in (1, 9)]
+    result = predict(trace(kernels=kernels), ["scale=k:0.5"])
+
+    row = result.tables["prediction"].to_pylist()[0]
+    assert (row["predicted_ns"], row["change"]) == (None, None)
+    assert "no CUDA calls were recorded" in result.headline
+
+
+def early(process_of_last):
+    """A hundred kernels that start half a microsecond before the calls that launched them."""
+    kernels = [
+        kernel("k", n * 1000, n * 1000 + 900, stream_id=7, correlation_id=n, **PLACE)
+        for n in range(100)
+    ]
+    kernels[-1]["process_id"] = process_of_last
+    calls = [call("cudaLaunchKernel", n * 1000 + 500, n * 1000 + 600, n) for n in range(100)]
+    return trace(kernels=kernels, api_calls=calls)
+
+
+def test_clocks_that_disagree_are_set_right_and_said():
+    result = predict(early(1), ["scale=k:0.5"])
+
+    assert result.tables["prediction"].to_pylist()[0]["predicted_ns"] is not None
+    assert any("-5.500 us was added to all host times" in note for note in result.notes)
+
+
+def test_work_that_no_call_of_its_process_launched_says_nothing_of_its_clock():
+    result = predict(early(2), [])
+
+    assert result.tables["prediction"].to_pylist()[0]["predicted_ns"] is not None
+    assert any("-5.500 us was added to all host times" in note for note in result.notes)
+
+
+def test_a_link_is_fitted_to_the_smallest_and_the_largest_copies():
+    sizes = np.array([4, 4, 1_000_000])
+    link = fitted(sizes, np.array([2000, 2000, 102_000]), "these")
+
+    assert link.copies_ns(sizes).tolist() == [2000, 2000, 102_000]
+    assert fitted(sizes[:2], np.array([2000, 2000]), "these") is None
+
+
+@pytest.mark.parametrize("name", ["nvlink2", "nvlink3", "nvlink4", "pcie3", "pcie4", "pcie5"])
+def test_a_link_of_the_table_is_slower_at_its_slowest(name):
+    links = links_named(name)
+
+    assert links.slow.bytes_per_s < links.usual.bytes_per_s < links.fast.bytes_per_s
+    assert name in links.usual.words

@@ -1,0 +1,163 @@
+"""What a change wins of each step, of programs whose times can be computed by hand."""
+
+import numpy as np
+import pytest
+from recordings import copy, kernel, trace
+from test_replay import PLACE, call
+
+from gpuprof.facts.phases import phases
+from gpuprof.predict.effects import Steps, effect
+from gpuprof.predict.predict import predict
+
+US, MS = 1_000, 1_000_000
+LAUNCH_US, KERNEL_US = 4, 100
+ENDS = {"src_memory_kind": "pageable", "dst_memory_kind": "device", "bytes": 1000}
+
+
+def marked(step_us, *events, count=6):
+    """A recording of marked steps, each of the same calls, and of copies and kernels.
+
+    Args:
+        step_us: The length of a step.
+        events: Name of a call, its start and end in us within the step, and None or name (or kind
+            of a copy), start and end of what it launches, and its stream if it is not 7.
+        count: How many steps.
+    """
+    tables = {"kernels": [], "memcpys": [], "api_calls": [], "nvtx_ranges": []}
+    for step in range(count):
+        at, span = MS + step * step_us * US, {"range_kind": "push_pop"}
+        span |= {"process_id": 1, "thread_id": 1, "text": f"step {step}"}
+        tables["nvtx_ranges"].append(span | {"start_ns": at, "end_ns": at + step_us * US - 1})
+        for name, start, end, work in events:
+            number = len(tables["api_calls"]) + 1
+            tables["api_calls"].append(call(name, at + start * US, at + end * US, number))
+            its = {"correlation_id": number, "stream_id": 7} | PLACE
+            if work is not None:
+                label, begin, finish, *stream = work
+                since, until = at + begin * US, at + finish * US
+                its["stream_id"] = stream[0] if stream else 7
+                if label in {"HtoD", "DtoH"}:
+                    tables["memcpys"].append(copy(label, since, until, **its, **ENDS))
+                else:
+                    tables["kernels"].append(kernel(label, since, until, **its))
+    return trace(**tables)
+
+
+def won_us(profile, change):
+    [phase] = phases(profile)
+    steps = Steps(phase.devices, (phase.start_ns, phase.end_ns))
+    return effect(profile, [change], steps).won_ns / US
+
+
+@pytest.mark.parametrize("late_us", [-5, 5])
+def test_hidden_copies_no_longer_hold_up_the_host(late_us):
+    """Each step begins with a copy of 200 us whose call returns a little before or after it."""
+    profile = marked(
+        600,
+        ("cudaMemcpyAsync", 0, 200, ("HtoD", 10, 200 + late_us)),
+        ("cudaLaunchKernel", 210, 210 + LAUNCH_US, ("k", 220, 220 + KERNEL_US)),
+    )
+
+    # Borders of steps do not move with the copies, which run far ahead.
+    won = won_us(profile, "hide=HtoD")
+    assert np.median(won) == pytest.approx(200 - LAUNCH_US, abs=12)
+
+
+def test_a_call_that_waits_for_long_does_no_work_of_its_own_though_it_returns_a_little_later():
+    """The host reads a result in each step, and gets it 60 us after the copy."""
+    profile = marked(
+        11_000,
+        ("cudaLaunchKernel", 0, LAUNCH_US, ("k", 10, 10_010)),
+        ("cudaMemcpyAsync", 10, 10_080, ("DtoH", 10_015, 10_020)),
+    )
+
+    assert won_us(profile, "scale=k:0.5") == pytest.approx(5_000, abs=10)
+
+
+def test_a_recording_lasts_from_its_own_first_start():
+    """What launches cost before the first kernel is no part of it, with or without a change."""
+    calls = [call("cudaMalloc", n * 100 * US, n * 100 * US + 99 * US, n) for n in range(50)]
+    kernels = []
+    for n in range(10):
+        at = 6 * MS + n * 50 * US
+        calls.append(call("cudaLaunchKernel", at, at + 40 * US, 100 + n))
+        its = {"correlation_id": 100 + n, "stream_id": 7} | PLACE
+        kernels.append(kernel("k", at + 5 * US, at + 25 * US, **its))
+    result = predict(trace(kernels=kernels, api_calls=calls), ["no-launch-cost"])
+    row = result.tables["prediction"].to_pylist()[0]
+
+    assert row["measured_ns"] == (9 * 50 + 20) * US
+    assert 10 * 20 * US <= row["predicted_ns"] <= 10 * 30 * US
+
+
+def test_what_a_change_wins_is_told_for_each_step():
+    """Without its copy each step is 150 us shorter."""
+    profile = marked(
+        700,
+        ("cudaMemcpy", 0, 150, ("HtoD", 10, 148)),
+        ("cudaLaunchKernel", 155, 155 + LAUNCH_US, ("k", 170, 170 + KERNEL_US)),
+        count=8,
+    )
+
+    won = won_us(profile, "drop=^HtoD")
+    assert len(won) > 1
+    assert np.median(won) == pytest.approx(150, abs=12)
+
+
+def test_dropped_copies_move_no_border_of_a_step():
+    """Copies keep their stream busiest; a kernel and the host wait for each of them."""
+    profile = marked(
+        430,
+        ("cudaMemcpyAsync", 0, 4, ("HtoD", 10, 310, 8)),
+        ("cudaLaunchKernel", 5, 5 + LAUNCH_US, ("k", 312, 312 + KERNEL_US)),
+        ("cudaDeviceSynchronize", 10, 415, None),
+        count=8,
+    )
+
+    assert np.median(won_us(profile, "drop=^HtoD")) == pytest.approx(300, abs=12)
+    row = predict(profile, ["drop=^HtoD"]).tables["prediction"].to_pylist()[-1]
+    assert row["predicted_ns"] == pytest.approx(130 * US, abs=12 * US)
+
+
+def test_removed_operations_do_not_begin_a_recording():
+    its = {"stream_id": 7} | PLACE
+    profile = trace(
+        memcpys=[copy("HtoD", 0, 100 * US, correlation_id=1, **its, **ENDS)],
+        kernels=[kernel("k", 505 * US, 605 * US, correlation_id=2, **its)],
+        api_calls=[
+            call("cudaMemcpyAsync", -10 * US, -5 * US, 1),
+            call("cudaLaunchKernel", 500 * US, 504 * US, 2),
+        ],
+    )
+    row = predict(profile, ["drop=^HtoD"]).tables["prediction"].to_pylist()[0]
+
+    assert (row["measured_ns"], row["predicted_ns"]) == (605 * US, 100 * US)
+    assert "; the recording begins 505.0 us later, with the first one that" in row["assumptions"]
+    # The host takes as long as before: nothing is won.
+    assert effect(profile, ["drop=^HtoD"], Steps((0,), None)).won_ns.tolist() == [0]
+
+
+def test_a_call_that_synchronises_by_its_name_waits_for_each_stream():
+    profile = marked(
+        330,
+        ("cudaLaunchKernel", 0, LAUNCH_US, ("a", 10, 310)),
+        ("cudaLaunchKernel", 5, 5 + LAUNCH_US, ("b", 12, 292, 8)),
+        ("cudaDeviceSynchronize", 10, 315, None),
+    )
+
+    # Then b ends last, 18 us before a did.
+    assert np.median(won_us(profile, "scale=a:0.5")) == pytest.approx(18, abs=4)
+
+
+@pytest.mark.parametrize(("kind", "change"), [("HtoD", "drop=^HtoD"), ("DtoH", "hide=DtoH")])
+def test_an_inferred_wait_for_what_is_gone_is_for_the_work_before_it(kind, change):
+    """A kernel on another stream starts when the copy after p has ended."""
+    profile = marked(
+        400,
+        ("cudaLaunchKernel", 0, LAUNCH_US, ("p", 10, 200, 8)),
+        ("cudaMemcpyAsync", 5, 9, (kind, 200, 250, 8)),
+        ("cudaLaunchKernel", 10, 10 + LAUNCH_US, ("k", 252, 252 + KERNEL_US)),
+        ("cudaStreamSynchronize", 15, 355, None),
+    )
+
+    assert np.median(won_us(profile, change)) == pytest.approx(50, abs=12)

@@ -1,0 +1,227 @@
+"""Programs whose times are computed by hand, and drawn ones that hold to what a replay must."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from recordings import copy, kernel, trace
+
+from gpuprof import native
+from gpuprof.predict.build import graph_of
+from gpuprof.predict.graph import AWAITED, DEFAULT_STREAMS
+from gpuprof.predict.predict import predict
+from gpuprof.predict.replay import _longest_path, measured, replay
+
+PLACE = {"process_id": 1, "device_id": 0, "context_id": 1}
+LAUNCH_NS, LATENCY_NS, GAP_NS, RETURN_NS, HOST_NS = 4_000, 6_000, 1_000, 2_000, 3_000
+LONG_NS = 100_000
+SMALL = settings(max_examples=12, deadline=None)
+
+
+def program(iterations):
+    """A program of one thread that launches kernels on two streams and waits for all of them.
+
+    Args:
+        iterations: Of each the stream, name and duration of its kernels.
+
+    Returns:
+        The recording, and the time from the first start to the last end.
+    """
+    kernels, calls, waits, number, host = [], [], [], 0, 0
+    free = Counter()
+    for iteration in iterations:
+        for stream, name, took in iteration:
+            number += 1
+            calls.append(call("cudaLaunchKernel", host, host + LAUNCH_NS, number))
+            start = max(host + LATENCY_NS, free[stream])
+            kernels.append(
+                kernel(name, start, start + took, stream_id=stream, correlation_id=number, **PLACE)
+            )
+            free[stream] = start + took + GAP_NS
+            host += LAUNCH_NS + HOST_NS
+        number += 1
+        end = max(host, max(k["end_ns"] for k in kernels) + RETURN_NS)
+        calls.append(call("cudaDeviceSynchronize", host, end, number))
+        waits.append(
+            {"start_ns": host, "end_ns": end, "sync_kind": "context", "correlation_id": number}
+            | PLACE
+        )
+        host = end + HOST_NS
+    span = max(k["end_ns"] for k in kernels) - min(k["start_ns"] for k in kernels)
+    return trace(kernels=kernels, api_calls=calls, synchronizations=waits), span
+
+
+def call(name, start, end, number, thread=1):
+    return {
+        "name": name, "start_ns": start, "end_ns": end, "process_id": 1, "thread_id": thread,
+        "correlation_id": number,
+    }  # fmt: skip
+
+
+# The first kernel of an iteration shows the latency of launches, the second that of streams.
+FIXED = [(0, "first", LONG_NS), (0, "second", LONG_NS)]
+KERNELS = st.tuples(
+    st.integers(0, 1), st.sampled_from(["gemm", "relu"]), st.integers(1, LONG_NS // 1000)
+)
+ITERATIONS = st.lists(st.lists(KERNELS, max_size=6), min_size=1, max_size=4).map(
+    lambda drawn: [
+        [*FIXED, *((stream, name, us * 1000) for stream, name, us in kernels)] for kernels in drawn
+    ]
+)
+
+
+def recording_ns(prediction, column="predicted_ns"):
+    return prediction.tables["prediction"].to_pylist()[0][column]
+
+
+@SMALL
+@given(ITERATIONS)
+def test_a_program_of_known_times_is_replayed_with_no_time_unexplained(iterations):
+    profile, span = program(iterations)
+
+    result = predict(profile, [])
+
+    assert recording_ns(result) == recording_ns(result, "replayed_ns") == span
+
+
+@SMALL
+@given(ITERATIONS, st.sampled_from(["0", "0.5", "3"]))
+def test_other_durations_give_the_times_of_the_program_that_has_them_to_the_ns(iterations, factor):
+    changed = [
+        [(s, n, round(t * float(factor)) if n == "gemm" else t) for s, n, t in kernels]
+        for kernels in [[*kernels, (0, "gemm", 1000)] for kernels in iterations]
+    ]
+    profile, _ = program([[*kernels, (0, "gemm", 1000)] for kernels in iterations])
+    _, span = program(changed)
+
+    assert recording_ns(predict(profile, [f"scale=^gemm$:{factor}"])) == span
+
+
+@SMALL
+@given(ITERATIONS)
+def test_separate_streams_give_the_time_of_the_program_that_has_them_to_the_ns(iterations):
+    profile, span = program([[*kernels, (0, "gemm", 1000)] for kernels in iterations])
+    _, separate_span = program(
+        [
+            [(s + 2 if n == "gemm" else s, n, t) for s, n, t in [*kernels, (0, "gemm", 1000)]]
+            for kernels in iterations
+        ]
+    )
+
+    predicted_ns = recording_ns(predict(profile, ["streams=^gemm$"]))
+
+    assert predicted_ns == separate_span <= span
+
+
+TIMES = st.integers(0, 400).map(lambda value: value * 1000)
+OPERATIONS = st.lists(
+    st.tuples(TIMES, TIMES, st.integers(0, 1), st.integers(0, 2), st.integers(-1, 6)), max_size=12
+)
+CALLS = st.lists(
+    st.tuples(
+        TIMES,
+        TIMES,
+        st.integers(0, 1),
+        st.integers(0, 6),
+        st.sampled_from(["cudaLaunchKernel", "cudaMemcpy", "cudaStreamSynchronize"]),
+    ),
+    max_size=12,
+)
+
+
+def scrambled(operations, calls):
+    """A recording in which nothing need make sense: calls after their work, overlaps, and so on."""
+    kernels = [kernel("fixed", 0, 1000, stream_id=9, **PLACE)]
+    copies = [copy("PtoP", 500_000, 510_000, bytes=1000, src_device_id=0, dst_device_id=1, **PLACE)]
+    for place, (a, b, device, stream, number) in enumerate(operations):
+        its = PLACE | {"device_id": device, "stream_id": stream}
+        its["correlation_id"] = None if number < 0 else number
+        if place % 3:
+            kernels.append(kernel(f"k{place % 2}", min(a, b), max(a, b), **its))
+        else:
+            ends = {"src_device_id": device, "dst_device_id": 1 - device}
+            copies.append(copy("PtoP", min(a, b), max(a, b), bytes=10_000, **ends, **its))
+    rows = [call(name, min(a, b), max(a, b), n, thread) for a, b, thread, n, name in calls]
+    return trace(kernels=kernels, memcpys=copies, api_calls=rows)
+
+
+@SMALL
+@given(OPERATIONS, CALLS)
+def test_a_replay_that_changes_nothing_is_the_recording_to_the_ns(operations, calls):
+    graph = graph_of(scrambled(operations, calls))
+
+    replayed = replay(graph, measured(graph).with_lags)
+
+    assert (graph.edges.source < graph.edges.target).all()
+    assert (np.diff(graph.time_ns) >= 0).all()
+    assert replayed.time_ns.tolist() == graph.time_ns.tolist()
+
+
+@SMALL
+@given(OPERATIONS, CALLS)
+def test_a_change_that_changes_nothing_gives_the_measured_time(operations, calls):
+    for row in (
+        predict(scrambled(operations, calls), ["scale=.:1"]).tables["prediction"].to_pylist()
+    ):
+        assert row["predicted_ns"] in (None, row["measured_ns"])
+
+
+@SMALL
+@given(OPERATIONS, CALLS)
+def test_dropping_work_wins_no_more_than_its_time_its_calls_and_the_pauses_it_ends(
+    operations, calls
+):
+    profile = scrambled(operations, calls)
+    graph = graph_of(profile)
+    o = graph.operations
+    dropped = np.flatnonzero(np.array([label == "k1" for label in o.labels], bool)[o.label])
+    if not len(dropped):
+        return
+    row = predict(profile, ["drop=^k1$"]).tables["prediction"].to_pylist()[0]
+
+    before = np.where(np.diff(o.stream, prepend=-1) == 0, np.roll(o.end_ns, 1), graph.origin_ns)
+    pauses = np.maximum(o.start_ns - before, 0)
+    # Those that it ends are before it, and before what waited for it on other streams.
+    first, edges = len(graph.calls), graph.edges
+    is_of = np.isin(graph.item[edges.source] - first, dropped)
+    is_of &= np.isin(edges.kind, (DEFAULT_STREAMS, AWAITED))
+    ended = np.union1d(dropped, graph.item[edges.target[is_of]] - first)
+    gone = np.unique(o.call[dropped])
+    host = (graph.calls.end_ns - graph.calls.start_ns)[gone[gone >= 0]]
+    most = int(o.took_ns[dropped].sum() + pauses[ended].sum() + host.sum())
+    if row["predicted_ns"] is not None:
+        assert row["measured_ns"] - row["predicted_ns"] <= most
+
+
+@SMALL
+@given(OPERATIONS, CALLS, st.integers(1, 20), st.integers(1, 20), st.integers(0, 9))
+def test_a_faster_link_is_never_slower(operations, calls, latency, rate, more):
+    profile = scrambled(operations, calls)
+
+    fast, slow = (
+        predict(profile, [f"link={us}us,{gb}GB/s"]).tables["prediction"].to_pylist()
+        for us, gb in ((latency, rate + more), (latency + more, rate))
+    )
+
+    for one, other in zip(fast, slow, strict=True):
+        assert (
+            one["predicted_ns"] is None
+            or one["phase"]
+            or (one["predicted_ns"] <= other["predicted_ns"])
+        )
+
+
+@pytest.mark.skipif(native.library() is None, reason="nothing was compiled here")
+@SMALL
+@given(OPERATIONS, CALLS)
+def test_the_compiled_sweep_and_the_plain_one_agree(operations, calls):
+    graph = graph_of(scrambled(operations, calls))
+    weights = measured(graph).usual
+
+    compiled = replay(graph, weights)
+    times, last_edge = _longest_path(graph, weights)
+
+    assert compiled.time_ns.tolist() == times.tolist()
+    assert compiled.last_edge.tolist() == last_edge.tolist()

@@ -1,0 +1,72 @@
+"""Workers are killed at random while they work, and the result is the same every time."""
+
+import os
+import random
+import signal
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from counting import Counting
+
+from gpuprof.ranks.engine import run
+from gpuprof.ranks.files import job_files
+from gpuprof.ranks.settings import Settings
+from gpuprof.readers import recording_files
+
+_COUNT = 32
+_RUNS = 20
+# Three kills can meet the same file three times, which gives it up.
+_KILLS = 2
+
+
+@pytest.mark.usefixtures("small_tasks")
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="kills by Linux' list of children")
+def test_killed_workers_change_nothing(job_of):
+    files = job_files(recording_files([job_of(_COUNT)]))
+    expected = run(Counting(), files, Settings(workers=2)).partial
+    killed = 0
+    for seed in range(_RUNS):
+        with _Killer(random.Random(seed)) as killer:  # noqa: S311 - no secret
+            result = run(Counting(pause_s=0.01), files, Settings(workers=2))
+        killed += killer.killed
+
+        assert result.faults == (), seed
+        assert result.partial == expected, seed
+    assert killed >= _RUNS
+
+
+class _Killer:
+    """Kills children of this process at random moments."""
+
+    def __init__(self, random_source):
+        self._random, self._ended, self.killed = random_source, threading.Event(), 0
+        self._thread = threading.Thread(target=self._kill)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._ended.set()
+        self._thread.join()
+
+    def _kill(self):
+        while self.killed < _KILLS and not self._ended.wait(self._random.uniform(0.05, 0.5)):
+            if children := _workers():
+                with suppress(ProcessLookupError):
+                    os.kill(self._random.choice(children), signal.SIGKILL)
+                    self.killed += 1
+
+
+def _workers():
+    tasks = Path("/proc/self/task").glob("*/children")
+    children = [int(child) for task in tasks for child in task.read_text().split()]
+    return sorted(child for child in children if b"gpuprof.ranks" in _command(child))
+
+
+def _command(process_id):
+    with suppress(FileNotFoundError, ProcessLookupError):  # it may have ended by now
+        return Path(f"/proc/{process_id}/cmdline").read_bytes()
+    return b""

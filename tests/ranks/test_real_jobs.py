@@ -1,0 +1,46 @@
+"""Recordings of real jobs, whose files are reduced one by one."""
+
+import tarfile
+
+import pytest
+from commands import CORPUS
+from ranks.joint import alike, exact, job_report
+
+from gpuprof.analyses import analysis_named
+from gpuprof.analyses.reports import report
+from gpuprof.readers import read_profile
+from gpuprof.readers.merged_ranks import joined
+
+ARCHIVE = CORPUS / "kineto" / "param_dlrm_8rank_kineto.tar.gz"
+
+
+@pytest.fixture(scope="module")
+def eight_ranks(tmp_path_factory):
+    if not ARCHIVE.exists():
+        pytest.skip("the corpus of recordings is not here")
+    folder = tmp_path_factory.mktemp("dlrm")
+    with tarfile.open(ARCHIVE) as archive:
+        archive.extractall(folder, filter="data")
+    return [read_profile(path) for path in sorted(folder.rglob("*.json"))]
+
+
+def test_eight_ranks_of_a_recommender_answer_as_their_joined_recording(eight_ranks):
+    result, recording = job_report(eight_ranks), joined(eight_ranks)
+
+    for name in exact():
+        analysis = analysis_named(name)
+        if not analysis.missing(recording):
+            assert alike(result.tables[name], analysis.run(recording)), name
+    (line,) = result.tables["bottom_line"].to_pylist()
+    assert "median of 8 devices" in line["bottom_line"]
+    assert "Rank 7 makes the others wait" in line["bottom_line"]
+
+
+def test_without_the_last_of_eight_ranks_nothing_is_called_moving_data(eight_ranks):
+    (whole,) = [file for file in eight_ranks if file.table("runs")["rank"].to_pylist() == [7]]
+    files = [file for file in eight_ranks if file is not whole]
+
+    for result in (job_report(files, ["findings"]), report(joined(files), ["findings"])):
+        assert "moves data" not in str(result.rows("findings"))
+        assert "No file has rank 7; the job has 8 ranks." in result.notes
+    assert "moves data" in str(job_report(eight_ranks, ["findings"]).rows("findings"))

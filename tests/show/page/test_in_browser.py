@@ -1,0 +1,356 @@
+"""Pages in a real browser, where there is one."""
+
+import hostile
+import pytest
+from commands import ROOT
+from drawing import draw
+from drawn_jobs import job
+from recordings import row, summary
+
+from gpuprof.comparisons import comparison
+from gpuprof.readers import read_profile
+from gpuprof.show.page.comparison import comparison_page
+from gpuprof.show.page.recording import recording_page
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    path = tmp_path_factory.mktemp("page") / "page.html"
+    path.write_text(recording_page(hostile.recording()), encoding="utf-8")
+    return path.as_uri()
+
+
+@pytest.fixture
+def opened(browser, address):
+    """A page at 1280 pixels, with all that it said and asked for."""
+
+    def open_page(width=1280, scheme="light"):
+        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        page = context.new_page()
+        page.said, page.asked = [], []
+        page.on("console", lambda message: page.said.append(message.text))
+        page.on("pageerror", lambda error: page.said.append(str(error)))
+        page.on("request", lambda request: page.asked.append(request.url))
+        page.goto(address)
+        page.wait_for_function("document.querySelectorAll('.plot canvas').length === 3")
+        return page
+
+    yield open_page
+    for context in browser.contexts:
+        context.close()
+
+
+def _column(page, table, name):
+    place = page.eval_on_selector_all(
+        f"#rows-{table} th", "(heads, name) => heads.findIndex((h) => h.textContent === name)", name
+    )
+    return page.eval_on_selector_all(
+        f"#rows-{table} tbody tr:not([hidden])",
+        "(rows, place) => rows.map((row) => row.cells[place].textContent)",
+        place,
+    )
+
+
+def test_it_opens_without_complaint_or_request(opened, address):
+    page = opened()
+    page.wait_for_timeout(200)
+
+    assert page.said == []
+    assert page.asked == [address]
+    assert page.evaluate("window.hacked") is None
+
+
+def test_it_works_from_the_scripts_that_its_policy_allows_and_no_other(opened):
+    page = opened()
+
+    page.evaluate(
+        "() => { const s = document.createElement('script'); s.textContent = 'window.hacked = 1';"
+        " document.body.append(s); }"
+    )
+
+    assert page.evaluate("window.hacked") is None
+    assert "Content Security Policy" in page.said[0]
+
+
+def test_tables_sort_by_number_and_back(opened):
+    page = opened()
+    page.click("#table-kernel_summary summary")
+    head = page.locator("#rows-kernel_summary th", has_text="Total").locator("button")
+
+    head.click()
+    falling = _column(page, "kernel_summary", "Total")
+    head.click()
+    rising = _column(page, "kernel_summary", "Total")
+
+    assert falling[0] == "66 ns"
+    assert rising == sorted(rising, key=lambda text: int(text.split()[0]))
+    assert head.locator("..").get_attribute("aria-sort") == "ascending"
+
+
+def test_a_search_keeps_the_rows_that_have_all_words(opened):
+    page = opened()
+    page.click("#table-kernel_summary summary")
+
+    page.fill("#table-kernel_summary input", "<img 13")
+
+    assert len(_column(page, "kernel_summary", "Name")) == 1
+    assert page.text_content("#table-kernel_summary .found") == "1 of 40 rows"
+
+
+@pytest.mark.parametrize(
+    ("key", "button"), [("+", "in"), ("-", "out"), ("ArrowRight", "right"), ("0", "all")]
+)
+def test_charts_move_by_key_and_by_button_alike(opened, key, button):
+    page = opened()
+    chart = page.locator("[data-chart=timeline]")
+    canvas = chart.locator("canvas")
+
+    def after(action):
+        page.wait_for_timeout(80)
+        action()
+        page.wait_for_timeout(80)
+        return canvas.evaluate("(c) => c.toDataURL()")
+
+    chart.focus()
+    before = after(lambda: page.keyboard.press("+"))
+    by_key = after(lambda: page.keyboard.press(key))
+    chart.locator("[data-do=all]").click()
+    again = after(lambda: chart.locator("[data-do=in]").click())
+    by_button = after(lambda: chart.locator(f"[data-do={button}]").click())
+
+    assert before == again
+    assert by_key == by_button
+    assert by_key != before
+
+
+def test_dragging_over_a_chart_zooms_into_it(opened):
+    page = opened()
+    over = page.locator("[data-chart=timeline] .u-over")
+    canvas = page.locator("[data-chart=timeline] canvas")
+    before = canvas.evaluate("(c) => c.toDataURL()")
+    box = over.bounding_box()
+
+    page.mouse.move(box["x"] + 100, box["y"] + 20)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 300, box["y"] + 20, steps=5)
+    page.mouse.up()
+    page.wait_for_timeout(80)
+
+    assert canvas.evaluate("(c) => c.toDataURL()") != before
+
+
+def test_pointing_at_the_timeline_says_what_runs_there(opened):
+    page = opened()
+    over = page.locator("[data-chart=timeline] .u-over")
+
+    over.hover(position={"x": 3, "y": 5})
+
+    readout = page.text_content("[data-chart=timeline] .readout")
+    assert readout.startswith("device 0, compute at ")
+    assert "exposed for 60 ns" in readout
+    assert readout.endswith("; true<0> (60 ns)")
+
+
+def test_the_timeline_counts_from_the_recording_s_origin(browser, tmp_path):
+    path = tmp_path / "late.html"
+    path.write_text(recording_page(draw(kernels=[(5_000_000_100, 5_000_000_400)])))
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    page.goto(path.as_uri())
+
+    page.locator("[data-chart=timeline] .u-over").hover(position={"x": 0, "y": 5})
+
+    readout = page.text_content("[data-chart=timeline] .readout")
+    assert readout.startswith("device 0, compute at 5.000000100 s: exposed for 300 ns")
+
+
+def test_pointing_at_steps_and_ranges_says_their_names(browser, tmp_path):
+    path = tmp_path / "steps.html"
+    path.write_text(recording_page(job([300, 300], steps=4)))
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    page.goto(path.as_uri())
+    over = page.locator("[data-chart=timeline] .u-over")
+
+    over.hover(position={"x": over.bounding_box()["width"] / 2, "y": 5})
+
+    readout = page.text_content("[data-chart=timeline] .readout")
+    assert readout.startswith("device 0, steps at ")
+    assert readout.endswith("step 1, 1.000 us")
+    page.locator("[data-chart=columns] .u-over").hover(position={"x": 5, "y": 50})
+    page.wait_for_timeout(80)
+    legend = page.locator("[data-chart=columns] .u-legend").inner_text()
+    assert "step 0" in legend
+    assert "300 ns" in legend
+    page.close()
+
+
+def test_a_link_to_a_table_unfolds_it(opened):
+    page = opened()
+    assert not page.evaluate("document.getElementById('table-breakdown').open")
+
+    page.click(".caption a[href='#table-breakdown']")
+
+    assert page.evaluate("document.getElementById('table-breakdown').open")
+    page.click("#table-breakdown summary")
+    page.click(".caption a[href='#table-breakdown']")
+    assert page.evaluate("document.getElementById('table-breakdown').open")
+
+
+@pytest.mark.parametrize("width", [400, 1280])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_page_of_a_placement_fits_and_has_no_barrier(browser, tmp_path, width, scheme):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is missing")
+    path = tmp_path / "placement.html"
+    recorded = ROOT / "sample_logs" / "tensorflow" / "2.21.0" / "deepconn-dual.json"
+    path.write_text(recording_page(read_profile(recorded)))
+    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    page.goto(path.as_uri())
+
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    violations = axe.Axe().run(page).response["violations"]
+    assert [violation["id"] for violation in violations] == []
+    page.close()
+
+
+def test_what_the_timeline_says_stays_in_sight_below_its_beginning(opened):
+    page = opened()
+    page.set_viewport_size({"width": 1280, "height": 60})
+
+    page.evaluate(
+        "() => { const plot = document.querySelector('[data-chart=timeline] .plot');"
+        " window.scrollTo(0, plot.getBoundingClientRect().top + window.scrollY + 20); }"
+    )
+
+    assert page.locator("[data-chart=timeline] .readout").bounding_box()["y"] >= 0
+
+
+def test_dark_is_asked_for_by_the_system_or_by_a_button(opened):
+    light, dark = opened(), opened(scheme="dark")
+    paper = "getComputedStyle(document.body).backgroundColor"
+
+    assert light.evaluate(paper) == "rgb(255, 255, 255)"
+    assert dark.evaluate(paper) == "rgb(22, 24, 27)"
+    light.click("#theme")
+    assert light.evaluate(paper) == dark.evaluate(paper)
+    assert light.get_attribute("#theme", "aria-pressed") == "true"
+
+
+@pytest.mark.parametrize("width", [400, 1280])
+def test_no_width_needs_sideways_scrolling(opened, width):
+    page = opened(width)
+
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.locator("[data-chart=timeline] canvas").bounding_box()["width"] <= width
+
+
+def test_a_name_on_a_narrow_page_stands_nearer_to_its_own_bar(opened):
+    gaps = opened(400).evaluate("""() => {
+      const places = (what) => [...document.querySelectorAll(`.bar ${what}`)]
+        .map((one) => one.getBoundingClientRect());
+      const [names, tracks] = [places(".bar-name"), places(".bar-track")];
+      return names.slice(1).map((name, n) => [tracks[n + 1].top - name.bottom,
+        name.top - tracks[n].bottom]);
+    }""")
+
+    assert gaps
+    assert all(gap < gap_between for gap, gap_between in gaps)
+
+
+@pytest.mark.parametrize("width", [400, 1280])
+def test_fifty_variants_and_names_of_any_length_need_no_sideways_scrolling(
+    browser, tmp_path, width
+):
+    labels = ["base", *(f"variant {number}" for number in range(48)), "l" * 2_000]
+    result = comparison(
+        {x: summary(row("k" * 2_000, 1, 1_000 + n, 1.0)) for n, x in enumerate(labels)}
+    )
+    path = tmp_path / "fifty.html"
+    path.write_text(comparison_page(result))
+    page = browser.new_page(viewport={"width": width, "height": 900})
+
+    page.goto(path.as_uri())
+
+    verdict = page.locator("h1").inner_text()
+    assert verdict.startswith("Against base, variant 46 takes 47\N{NO-BREAK SPACE}ns")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.close()
+
+
+def test_everything_is_reached_by_keyboard_alone(opened):
+    page = opened()
+    reached = []
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        reached.append(
+            page.evaluate(
+                "() => { const e = document.activeElement;"
+                " return e.id || e.dataset.chart || e.dataset.do || e.tagName; }"
+            )
+        )
+
+    assert reached[0] == "A"
+    assert {"theme", "names", "timeline", "lines", "in", "all", "SUMMARY", "BUTTON"} <= {*reached}
+
+
+def test_paper_gets_all_tables_in_light(opened):
+    page = opened(scheme="dark")
+
+    pdf = page.pdf()
+
+    assert pdf.startswith(b"%PDF")
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+
+
+def test_paper_cuts_no_chart_and_breaks_no_number(opened):
+    page = opened()
+    width = page.evaluate("document.querySelector('.plot canvas').clientWidth")
+
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(media="print")
+
+    canvases = page.eval_on_selector_all(
+        ".plot canvas", "(all) => all.map((one) => one.getBoundingClientRect().width)"
+    )
+    assert max(canvases) <= 718  # pixels of A4 between its margins
+    breaks = page.eval_on_selector_all(
+        "td.number", "(all) => all.map((one) => getComputedStyle(one).whiteSpace)"
+    )
+    assert {*breaks} == {"pre"}
+    page.emulate_media(media="screen")
+    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    assert page.evaluate("document.querySelector('.plot canvas').clientWidth") == width
+
+
+def test_sizes_of_copies_are_ticked_in_powers_of_two(opened):
+    shown = opened().evaluate("[1, 1000, 4096, 3 * 2 ** 20].map(FORMATS.binary)")
+
+    assert shown == ["1 B", "1000 B", "4 KiB", "3 MiB"]
+
+
+def test_ticks_tell_the_next_one_from_the_last_however_deep_one_looks(opened):
+    page = opened()
+
+    assert page.evaluate("instants([0, 1e9, 2e9], 1e9)") == ["0 s", "1 s", "2 s"]
+    assert page.evaluate("instants([3.42200e9, 3.422005e9], 5e3)") == ["3.422000 s", "3.422005 s"]
+    assert page.evaluate("instant(1500, 1)") == "1.500 us"
+
+
+def test_lines_of_eight_devices_differ_in_colour_or_dash(opened):
+    looks = opened().evaluate("[...Array(8).keys()].map((n) => JSON.stringify(lineLook(n)))")
+
+    assert len({*looks}) == 8
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_no_barrier(opened, scheme):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is missing")
+    page = opened(scheme=scheme)
+    page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+
+    violations = axe.Axe().run(page).response["violations"]
+
+    assert [
+        (violation["id"], [node["html"][:90] for node in violation["nodes"][:3]])
+        for violation in violations
+    ] == []

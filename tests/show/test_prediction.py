@@ -1,0 +1,124 @@
+"""A prediction as text, JSON and picture."""
+
+import csv
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from recordings import copy, kernel, trace
+
+from gpuprof.predict.predict import predict
+from gpuprof.show.contract import Page
+from gpuprof.show.output import Output
+from gpuprof.show.prediction import _in_slots, prediction_text, save_figure
+
+PLACE = {"process_id": 1, "device_id": 0, "context_id": 1, "stream_id": 7}
+
+
+@pytest.fixture
+def profile():
+    """A kernel, a copy to the other device, and a kernel that comes after it."""
+    ends = {"src_device_id": 0, "dst_device_id": 1, "bytes": 1_000_000}
+    call = {"process_id": 1, "thread_id": 1, "name": "cudaLaunchKernel"}
+    return trace(
+        kernels=[
+            kernel("gemm(float*)", 10_000, 60_000, correlation_id=1, **PLACE),
+            kernel("relu(float*)", 101_000, 111_000, correlation_id=3, **PLACE),
+        ],
+        memcpys=[copy("PtoP", 61_000, 100_000, correlation_id=2, **PLACE | ends)],
+        api_calls=[
+            call | {"start_ns": n * 2000, "end_ns": n * 2000 + 1000, "correlation_id": n}
+            for n in (1, 2, 3)
+        ],
+    )
+
+
+def text(profile, form, *changes):
+    result = predict(profile, changes)
+    return prediction_text(result, profile.origin, form, Page())
+
+
+def test_people_see_the_answer_first_and_its_assumptions_with_each_time(profile):
+    shown = text(profile, "terminal", "link=1us,100GB/s")
+
+    assert shown.startswith("The recording would take 73.00 us instead of 101.0 us (-27.7 %;")
+    sentences = " ".join(shown.split())
+    assert (
+        "assuming that copies between devices (1) take 1.000 us + bytes / 100.0 GB/s" in sentences
+    )
+    assert "unexplained 0.00 %" in sentences
+    assert "copy PtoP 0->1 39.000 us 11.000 us -28.000 us" in sentences
+    assert "Next bottleneck: kernel gemm" in sentences
+
+
+def test_programs_get_where_the_edges_come_from(profile):
+    document = json.loads(text(profile, "json", "drop=PtoP"))
+
+    assert document["what"] == ["drop=PtoP"]
+    edges = {row["dependency"]: row for row in document["tables"]["dependencies"]}
+    assert edges["launch of an operation"]["provenance"] == "recorded"
+    assert {row["provenance"] for row in edges.values()} <= {"recorded", "rule", "inferred"}
+    assert document["tables"]["prediction"][0]["measured_ns"] == 101_000
+
+
+def test_a_spreadsheet_gets_the_times(profile):
+    rows = list(csv.DictReader(text(profile, "csv", "scale=gemm:2").splitlines()))
+
+    assert rows[0]["measured_ns"] == "101000"
+    assert rows[0]["predicted_ns"] == "151000"
+
+
+def test_markdown_has_the_answer_in_bold(profile):
+    assert text(profile, "markdown").startswith("**The recording takes 101.0 us")
+
+
+def test_both_paths_become_a_picture(profile, tmp_path):
+    target = tmp_path / "paths.svg"
+
+    save_figure(predict(profile, ["link=1us,100GB/s"]), Output(target))
+
+    picture = target.read_text()
+    assert picture.startswith("<?xml")
+    assert {"before", "after"} == {
+        row["path"]
+        for row in predict(profile, ["link=1us,100GB/s"]).tables["stretches"].to_pylist()
+    }
+
+
+def test_paths_take_as_long_as_the_answer_says():
+    """Steps of 40, 41, ... us in which a kernel takes all but 20 us; one takes 1 ms."""
+    kernels, ranges, start = [], [], 0
+    for n in range(9):
+        end = start + (1_000_000 if n == 4 else 40_000 + n * 1_000)
+        kernels.append(kernel("gemm(float*)", start + 10_000, end - 10_000, **PLACE))
+        ranges.append({"text": f"step {n}", "start_ns": start, "end_ns": end, "process_id": 1})
+        start = end
+    columns = {"domain": "", "range_kind": "push_pop", "thread_id": 1}
+    profile = trace(kernels=kernels, memcpys=[], nvtx_ranges=[columns | row for row in ranges])
+
+    tables = predict(profile, ["scale=gemm:0.5"]).tables
+
+    step = next(row for row in tables["prediction"].to_pylist() if row["phase"])
+    stretches, parts = tables["stretches"].to_pylist(), tables["critical_path"].to_pylist()
+    for name, figure in (("before", "measured_ns"), ("after", "predicted_ns")):
+        assert max(row["end_ns"] for row in stretches if row["path"] == name) == step[figure]
+        assert sum(row[f"{name}_ns"] for row in parts) == step[figure]
+
+
+@given(st.lists(st.tuples(st.sampled_from(["kernel", "host"]), st.integers(1, 500)), min_size=1))
+def test_slots_of_a_picture_keep_the_time_of_every_kind(drawn):
+    rows, at = [], 0
+    for kind, took in drawn:
+        rows.append({"kind": kind, "name": "", "start_ns": at, "end_ns": at + took})
+        at += took
+
+    slots = _in_slots(rows, at)
+
+    assert [row["start_ns"] for row in slots[1:]] == [row["end_ns"] for row in slots[:-1]]
+    for kind in ("kernel", "host"):
+        times = [
+            sum(r["end_ns"] - r["start_ns"] for r in stretches if r["kind"] == kind)
+            for stretches in (rows, slots)
+        ]
+        assert times[0] == times[1]
