@@ -86,7 +86,7 @@ def _started_window() -> Callable[[], object]:
     return close
 
 
-def _driver() -> Any:  # noqa: ANN401 - a ctypes library, or None
+def _driver() -> Any:
     import ctypes  # noqa: PLC0415 - only where a window is asked for
 
     try:
@@ -161,13 +161,13 @@ def _integer(number: SupportsIndex) -> int:
         raise TypeError(msg) from error
 
 
-def _range(text: str) -> Any:  # noqa: ANN401 - a context manager of the nvtx package, or none
+def _range(text: str) -> Any:
     nvtx = _nvtx()
     return nullcontext() if nvtx is None else nvtx.annotate(text, domain="gpuprof")
 
 
 @cache
-def _nvtx() -> Any:  # noqa: ANN401 - the nvtx package or None
+def _nvtx() -> Any:
     if not any(name in os.environ for name in _LISTENERS):
         return None
     try:
@@ -217,28 +217,28 @@ def _keras_callback() -> type:
             super().__init__()
             self.is_counted = is_counted
 
-        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:  # noqa: ANN401, ARG002
+        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:  # noqa: ARG002
             self._epoch = _opened(globals()["epoch"](None if self.is_counted else epoch))
 
-        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:  # noqa: ANN401, ARG002
+        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:  # noqa: ARG002
             self._epoch.__exit__(None, None, None)
 
-        def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:  # noqa: ANN401, ARG002
+        def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:  # noqa: ARG002
             self._step = _opened(step(batch))
 
-        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:  # noqa: ANN401, ARG002
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:  # noqa: ARG002
             self._step.__exit__(None, None, None)
             _Counters.steps = batch + 1  # where Keras runs several steps at once
 
     return KerasCallback
 
 
-def _opened(manager: Any) -> Any:  # noqa: ANN401 - a context manager
+def _opened(manager: Any) -> Any:
     manager.__enter__()
     return manager
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - the one name that needs Keras
+def __getattr__(name: str) -> Any:
     """Make `KerasCallback` on first use (PEP 562), so that others do not import Keras."""
     if name == "KerasCallback":
         return _keras_callback()

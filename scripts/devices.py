@@ -90,7 +90,7 @@ def _gpu(number: int, gpu: dict[str, Any]) -> str:
     )
 
 
-def _version(parts: Any) -> str:  # noqa: ANN401 - "7.5", [7, 5] or null
+def _version(parts: Any) -> str:
     if parts is None:
         return "n/a"
     return parts if isinstance(parts, str) else ".".join(map(str, parts))

@@ -79,7 +79,7 @@ def place(folder: Path, arguments: tuple[str, ...]) -> Path:
     return folder / f"{arguments[0]}-{digest}.json.gz"
 
 
-def differences(kept: Any, now: Any, at: str = "") -> Iterator[str]:  # noqa: ANN401 - any JSON
+def differences(kept: Any, now: Any, at: str = "") -> Iterator[str]:
     """Where two JSON values differ: the path of each cell and both values."""
     if isinstance(kept, dict) and isinstance(now, dict):
         for key in [*kept, *(key for key in now if key not in kept)]:

@@ -74,7 +74,7 @@ class Epochs(keras.callbacks.Callback):  # type: ignore[misc]
         self._device = device
         self._rows: list[dict[str, float]] = []
 
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:  # noqa: ANN401 - Keras' signature
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """Say how far it is."""
         row = {**(logs or {}), "memory": memory_bytes(self._device) / _MB}
         self._rows.append(row)

@@ -74,7 +74,7 @@ class _Lines(keras.callbacks.Callback):  # type: ignore[misc]
         super().__init__()
         self._epochs = epochs
 
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:  # noqa: ANN401 - Keras' signature
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """Say loss and accuracy."""
         figures = ", ".join(f"{name} {value:.6f}" for name, value in sorted((logs or {}).items()))
         print(f"epoch {epoch + 1}/{self._epochs}: {figures}", flush=True)

@@ -111,7 +111,7 @@ def variants(recordings: Sequence[Variants]) -> list[LabelledRecording]:
     return [*map(_labelled, first if is_several else [first])]
 
 
-def _runs(runs: Any) -> Iterator[Any]:  # noqa: ANN401 - checked where it is read
+def _runs(runs: Any) -> Iterator[Any]:
     """The runs under one label, which may be one."""
     if is_path(runs) or not isinstance(runs, Sequence):
         yield runs
@@ -119,13 +119,13 @@ def _runs(runs: Any) -> Iterator[Any]:  # noqa: ANN401 - checked where it is rea
         yield from runs
 
 
-def _labelled(recording: Any) -> Any:  # noqa: ANN401 - checked where it is read
+def _labelled(recording: Any) -> Any:
     if isinstance(recording, tuple):
         return tuple(map(_unwrapped, recording))
     return _unwrapped(recording)
 
 
-def _unwrapped(recording: Any) -> Any:  # noqa: ANN401 - checked where it is read
+def _unwrapped(recording: Any) -> Any:
     return recording.profile if isinstance(recording, HasProfile) else recording
 
 

@@ -62,7 +62,7 @@ class RecordedRun(Shown):
         log = self.runs[-1] / PROGRAM_LOG
         return log.read_text(encoding="utf-8", errors="replace")
 
-    def report(self, **options: Any) -> ReportResult:  # noqa: ANN401 - those of `gpuprof.report`
+    def report(self, **options: Any) -> ReportResult:
         """The report of the run; of several runs, of the first one.
 
         Args:

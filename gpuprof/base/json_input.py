@@ -48,7 +48,7 @@ class ShapeError(JsonError):
     """A text is JSON of another shape than asked for."""
 
 
-def load(path: Path) -> Any:  # noqa: ANN401 - whatever JSON holds
+def load(path: Path) -> Any:
     """The document that a file holds.
 
     Raises:
@@ -59,7 +59,7 @@ def load(path: Path) -> Any:  # noqa: ANN401 - whatever JSON holds
         return loads(file.read(LARGEST_DOCUMENT_BYTES + 1))
 
 
-def loads(text: str | bytes) -> Any:  # noqa: ANN401 - whatever JSON holds
+def loads(text: str | bytes) -> Any:
     """The document that a text holds; NaN and infinity are null, which JSON has instead.
 
     Raises:
@@ -71,7 +71,7 @@ def loads(text: str | bytes) -> Any:  # noqa: ANN401 - whatever JSON holds
     return _checked(_decoded(json.JSONDecoder(parse_constant=lambda _: None), text))
 
 
-def _decoded(decoder: json.JSONDecoder, text: str | bytes) -> Any:  # noqa: ANN401 - as above
+def _decoded(decoder: json.JSONDecoder, text: str | bytes) -> Any:
     try:
         decoded = text if isinstance(text, str) else text.decode("utf-8-sig")
         return decoder.decode(_HALF.sub(_replaced, decoded))
@@ -87,7 +87,7 @@ def _replaced(escape: re.Match[str]) -> str:
     return _REPLACEMENT if is_half else escape[0]
 
 
-def _checked(document: Any) -> Any:  # noqa: ANN401 - as above
+def _checked(document: Any) -> Any:
     """The same document, whose depth later code need not fear."""
     level = [document]
     for _ in range(DEEPEST):
@@ -97,7 +97,7 @@ def _checked(document: Any) -> Any:  # noqa: ANN401 - as above
     raise LimitError(_TOO_DEEP)
 
 
-def _containers(value: Any) -> list[Any]:  # noqa: ANN401 - as above
+def _containers(value: Any) -> list[Any]:
     values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return [inner for inner in values if isinstance(inner, dict | list)]
 
@@ -186,7 +186,7 @@ def lenient(data: bytes, expected: type[Decoded]) -> Decoded:
         return values
 
 
-def _salvaged(data: bytes, expected: Any, error: ShapeError) -> Any:  # noqa: ANN401 - any type
+def _salvaged(data: bytes, expected: Any, error: ShapeError) -> Any:
     import msgspec  # noqa: PLC0415 - most commands read no trace
 
     _check_density(data, b",")
@@ -204,7 +204,7 @@ def _salvaged(data: bytes, expected: Any, error: ShapeError) -> Any:  # noqa: AN
         raise error from lacking
 
 
-def _value(data: bytes, field: Any) -> Any:  # noqa: ANN401 - a field of a Struct
+def _value(data: bytes, field: Any) -> Any:
     try:
         return lenient(data, field.type)
     except ShapeError as error:
@@ -215,7 +215,7 @@ def _value(data: bytes, field: Any) -> Any:  # noqa: ANN401 - a field of a Struc
         return [*_fitting(data, *get_args(field.type))] if is_list else _ABSENT
 
 
-def _fitting(data: bytes, expected: Any) -> Iterator[Any]:  # noqa: ANN401 - any type
+def _fitting(data: bytes, expected: Any) -> Iterator[Any]:
     """The elements of a list that have the expected type; none where the data are no list."""
     import msgspec  # noqa: PLC0415 - as above
 

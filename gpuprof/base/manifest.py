@@ -116,7 +116,7 @@ class Manifest:
         return manifest
 
 
-def _field(name: str, value: object) -> Any:  # noqa: ANN401 - of each field's type
+def _field(name: str, value: object) -> Any:
     """A field from a value of its type; None where the value is of another.
 
     Raises:

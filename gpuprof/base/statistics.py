@@ -89,7 +89,7 @@ def step_interval(lengths: "npt.NDArray[np.int64]") -> Interval | None:
     return float(low), float(high)
 
 
-def _bootstrap(samples: tuple[Sequence[float], ...], statistic: Any) -> Interval:  # noqa: ANN401
+def _bootstrap(samples: tuple[Sequence[float], ...], statistic: Any) -> Interval:
     from scipy import stats  # noqa: PLC0415 - half a second that only repeats need
 
     # SciPy gives no interval where nothing varies.

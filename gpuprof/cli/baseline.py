@@ -18,7 +18,7 @@ def command() -> None:
     Example:
       gpuprof baseline save main runs/main
       gpuprof compare runs/branch --baseline main --fail-if "step_ns > 1.05x"
-    """  # noqa: D301 - click reads the escape
+    """
 
 
 @command.command(name="save")
@@ -44,7 +44,7 @@ def save(  # noqa: PLR0913 - one parameter per option
     Example:
       gpuprof baseline save main runs/main
       gpuprof baseline save main a.sqlite b.sqlite c.sqlite --force
-    """  # noqa: D301 - click reads the escape
+    """
     from gpuprof.comparisons.measure.baselines import (  # noqa: PLC0415 - start-up time
         check_name,
         project_folder,
@@ -70,7 +70,7 @@ def list_all() -> None:
     \b
     Example:
       gpuprof baseline list
-    """  # noqa: D301 - click reads the escape
+    """
     from gpuprof.comparisons.measure.baselines import baselines  # noqa: PLC0415 - start-up time
 
     saved = baselines()
@@ -88,7 +88,7 @@ def show(*, name: str) -> None:
     \b
     Example:
       gpuprof baseline show main
-    """  # noqa: D301 - click reads the escape
+    """
     from gpuprof.comparisons.measure.baselines import saved_baseline  # noqa: PLC0415 - start-up time
     from gpuprof.readers import read_profile  # noqa: PLC0415
     from gpuprof.show.cells import clean  # noqa: PLC0415
@@ -115,7 +115,7 @@ def remove(*, name: str) -> None:
     \b
     Example:
       gpuprof baseline remove main
-    """  # noqa: D301 - click reads the escape
+    """
     from gpuprof.comparisons.measure.baselines import remove_baseline  # noqa: PLC0415 - start-up time
 
     removed = remove_baseline(name)

@@ -27,7 +27,7 @@ def command(*, action: str, days: float, form: str) -> None:
     Example:
       gpuprof cache
       gpuprof cache clear --older-than 30
-    """  # noqa: D301 - click reads the escape
+    """
     from gpuprof.readers.nsys import export_cache  # noqa: PLC0415 - start-up time of --help
     from gpuprof.show.listing import cache_json, cache_text, cleared_text  # noqa: PLC0415
     from gpuprof.show.output import write_stdout  # noqa: PLC0415

@@ -112,7 +112,7 @@ def command(  # noqa: PLR0913, PLR0915 - one parameter per option, and what each
       gpuprof compare single.txt dual.txt
       gpuprof compare --label one=a.txt --label two=b.sqlite --chart variants.png
       gpuprof compare main.sqlite branch.sqlite --fail-if "step_ns > 1.05x"
-    """  # noqa: D301 - click reads the escape
+    """
     from gpuprof.cli.partial import note_unread  # noqa: PLC0415 - start-up time
     from gpuprof.comparisons import comparison, labelled  # noqa: PLC0415
     from gpuprof.comparisons.judge.gate import checks, fail, parse  # noqa: PLC0415

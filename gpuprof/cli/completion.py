@@ -35,7 +35,7 @@ def command(*, shell: str) -> None:
       source <(gpuprof completion bash)      in ~/.bashrc
       source <(gpuprof completion zsh)       in ~/.zshrc
       gpuprof completion fish > ~/.config/fish/completions/gpuprof.fish
-    """  # noqa: D301 - click reads the escape
+    """
     from click.shell_completion import get_completion_class  # noqa: PLC0415 - start-up of --help
 
     from gpuprof.cli import cli  # noqa: PLC0415 - it imports this module

@@ -40,7 +40,7 @@ def command(
       gpuprof convert train.sqlite -o train.gpuprof
       gpuprof report train.gpuprof
       gpuprof convert run/rank*.sqlite -o job.gpuprof/
-    """  # noqa: D301 - click reads the escape
+    """
     if output.endswith(_ENDS_OF_FOLDERS) or Path(output).is_dir():
         from gpuprof.readers.gpuprof.data_set import is_data_set  # noqa: PLC0415 - start-up time
         from gpuprof.readers.gpuprof.write_data_set import write as write_data_set  # noqa: PLC0415

@@ -20,7 +20,7 @@ def command(*, form: str) -> int:
     Example:
       gpuprof doctor
       gpuprof doctor --format json
-    """  # noqa: D301 - click reads the escape
+    """
     from gpuprof.doctor import findings  # noqa: PLC0415 - start-up time of --help
     from gpuprof.doctor.here import this_machine  # noqa: PLC0415
     from gpuprof.doctor.text import as_json, as_text  # noqa: PLC0415

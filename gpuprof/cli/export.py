@@ -63,7 +63,7 @@ def command(  # noqa: PLR0913 - one parameter per option
       gpuprof export train.sqlite --to chakra -o train.et
       gpuprof export train.sqlite --to parquet -o tables
       gpuprof export train.sqlite --to csv --table kernels -o kernels.csv
-    """  # noqa: D301 - click reads the escape
+    """
     from gpuprof.show.exporters import target  # noqa: PLC0415 - start-up time of --help
 
     place = target(form, output, files, table=table, is_forced=force)

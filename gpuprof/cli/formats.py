@@ -19,7 +19,7 @@ def command(*, form: str, is_schema: bool) -> None:
     Example:
       gpuprof formats
       gpuprof formats --schema
-    """  # noqa: D301 - click reads the escape
+    """
     from gpuprof.analyses import all_analyses  # noqa: PLC0415 - start-up time of --help
     from gpuprof.comparisons.variant_figures import VARIANTS  # noqa: PLC0415
     from gpuprof.model.schema import TABLES  # noqa: PLC0415

@@ -19,7 +19,7 @@ def command(*, topic: str | None, is_manual: bool) -> None:
       gpuprof help
       gpuprof help record
       gpuprof help --man > gpuprof.1
-    """  # noqa: D301 - click reads the escape
+    """
     from gpuprof.cli.manual import manual  # noqa: PLC0415 - start-up time of --help
     from gpuprof.cli.options import room  # noqa: PLC0415
     from gpuprof.cli.pages import page_text, topics_text  # noqa: PLC0415

@@ -22,7 +22,7 @@ def command(*, interval_ns: int, count: int | None, form: str) -> None:
     Example:
       gpuprof monitor
       gpuprof monitor --count 1 --format json
-    """  # noqa: D301 - click reads the escape
+    """
     from gpuprof.base.errors import MissingToolError, install  # noqa: PLC0415 - start-up time of --help
     from gpuprof.launch.run.monitor import samples, sources  # noqa: PLC0415
     from gpuprof.show.monitor import show  # noqa: PLC0415

@@ -32,7 +32,7 @@ def pack(*, run: Path, output: str | None, force: bool, with_original: bool) -> 
       gpuprof pack runs/dual -o dual.zip
       gpuprof report dual.zip
       gpuprof unpack dual.zip -o elsewhere/dual
-    """  # noqa: D301 - click reads the escape
+    """
     from gpuprof.show import archive  # noqa: PLC0415 - start-up time of --help
     from gpuprof.show.output import prepare  # noqa: PLC0415
 
@@ -55,7 +55,7 @@ def unpack(*, file: Path, folder: Path | None) -> None:
     Example:
       gpuprof unpack dual.zip
       gpuprof report dual
-    """  # noqa: D301 - click reads the escape
+    """
     from gpuprof.readers.gpuprof.packed_run import unpack as unpack_run  # noqa: PLC0415 - start-up time
 
     target = folder or Path(file.stem)

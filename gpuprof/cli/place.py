@@ -72,7 +72,7 @@ def command(  # noqa: PLR0913 - one parameter per option
       gpuprof place runs/dual
       gpuprof place runs/dual --output placement.json
       gpuprof place runs/dual --gpus 2xK80 --link pcie3 --chart dual.svg
-    """  # noqa: D301 - click reads the escape
+    """
     from gpuprof.place.machines import machine  # noqa: PLC0415 - start-up time
     from gpuprof.place.proposal import proposal, timed_proposal  # noqa: PLC0415
     from gpuprof.show.charts.canvas import check_suffix, save  # noqa: PLC0415

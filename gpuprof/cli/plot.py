@@ -48,7 +48,7 @@ def command(
     labels: tuple[tuple[str, str], ...],
     output: str | None,
     is_list: bool,
-    **choices: Any,  # noqa: ANN401 - those of the options above
+    **choices: Any,
 ) -> None:
     """Draw a chart: timelines, transfers, variants, and more.
 
@@ -68,7 +68,7 @@ def command(
       gpuprof plot scaling times.csv -o scaling.svg
       gpuprof plot batch gpuprof-sweeps/train -o batch.svg
       gpuprof plot timeline train.sqlite --from 1.2s --to 1.4s -o timeline.svg
-    """  # noqa: D301 - click reads the escape
+    """
     from gpuprof.show.charts import CHARTS, chart_named  # noqa: PLC0415 - start-up of --help
     from gpuprof.show.charts.drawing import drawing  # noqa: PLC0415
     from gpuprof.show.listing import charts_text  # noqa: PLC0415
@@ -124,7 +124,7 @@ def _of_job(chart: "Chart", job: Job, choices: Mapping[str, Any]) -> "Results | 
     return Results(result.report(names).tables)
 
 
-def _of_times(chart: "Chart", files: tuple[str, ...], **_: Any) -> "Results":  # noqa: ANN401
+def _of_times(chart: "Chart", files: tuple[str, ...], **_: Any) -> "Results":
     from gpuprof.show.charts.results import of_times  # noqa: PLC0415 - start-up time of --help
 
     if len(files) > 1:
@@ -142,7 +142,7 @@ def _of_comparison(  # noqa: PLR0913 - one parameter per option
     section: str | None,
     range_text: str | None,
     skip_steps: int | None,
-    **_: Any,  # noqa: ANN401 - options of other charts
+    **_: Any,
 ) -> "Results":
     from gpuprof.cli.partial import note_unread  # noqa: PLC0415 - start-up time of --help
     from gpuprof.comparisons import comparison, labelled  # noqa: PLC0415
@@ -164,7 +164,7 @@ def _of_recording(  # noqa: PLR0913 - one parameter per option
     skip_steps: int | None,
     labels: tuple[tuple[str, str], ...],  # noqa: ARG001 - refused before
     baseline: str | None,  # noqa: ARG001 - refused before
-    **part: Any,  # noqa: ANN401 - those of part_options
+    **part: Any,
 ) -> "Results":
     from gpuprof.cli.partial import note_unread  # noqa: PLC0415
     from gpuprof.facts.parts import RecordingPart, part_of  # noqa: PLC0415 - start-up time of --help

@@ -70,7 +70,7 @@ def command(  # noqa: PLR0913 - one parameter per option
       gpuprof predict train.sqlite --what link=nvlink3
       gpuprof predict train.sqlite --what hide=HtoD --what "scale=gemm:0.5"
       gpuprof predict train.sqlite --what balance --plot balance.png
-    """  # noqa: D301 - click reads the escape
+    """
     from gpuprof.predict.predict import predict  # noqa: PLC0415 - start-up of --help
     from gpuprof.show.charts.canvas import check_suffix  # noqa: PLC0415
     from gpuprof.show.output import check_apart, prepare  # noqa: PLC0415

@@ -41,7 +41,7 @@ def command(  # noqa: PLR0913 - one parameter per option
       gpuprof query train.sqlite "SELECT count(*) FROM kernels WHERE end_ns - start_ns > 1e6"
       gpuprof query train.sqlite "SELECT * FROM memcpys LIMIT 10" --format csv -o copies.csv
       gpuprof query train.sqlite "SHOW TABLES"
-    """  # noqa: D301 - click reads the escape
+    """
     from gpuprof.analyses.reports import recording_notes  # noqa: PLC0415
     from gpuprof.show.output import prepare  # noqa: PLC0415 - start-up time of --help
     from gpuprof.show.query import answer_text  # noqa: PLC0415

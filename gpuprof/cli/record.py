@@ -130,7 +130,7 @@ def command(  # noqa: PLR0913 - one per option; click reads the backspace
     as_module: bool,
     as_executable: bool,
     words: tuple[str, ...],
-    **part: Any,  # noqa: ANN401 - those of _window_options
+    **part: Any,
 ) -> int:
     """Run a program and record what its devices do.
 
@@ -148,7 +148,7 @@ def command(  # noqa: PLR0913 - one per option; click reads the backspace
         gpuprof record -m package.train
         gpuprof record --epochs 2:4 train.py
         gpuprof record -- python3 train.py
-    """  # noqa: D301 - click reads the escape: keep these lines as they are
+    """
     from gpuprof.launch.contract import Program  # noqa: PLC0415 - start-up time of --help
     from gpuprof.launch.printed import printed_command  # noqa: PLC0415
     from gpuprof.launch.recording import Options, record  # noqa: PLC0415

@@ -75,7 +75,7 @@ def command(  # noqa: PLR0913, PLR0915 - one parameter per option, and what each
     limit_bytes: int | None,
     scheduler: str | None,
     state: Path | None,
-    **part: Any,  # noqa: ANN401 - those of part_options
+    **part: Any,
 ) -> None:
     """Show where the time of one recording went.
 
@@ -93,7 +93,7 @@ def command(  # noqa: PLR0913, PLR0915 - one parameter per option, and what each
       gpuprof report train.txt
       gpuprof report train.sqlite --format json -o train.json
       gpuprof report train.sqlite --range forward --table breakdown
-    """  # noqa: D301 - click reads the escape
+    """
     from gpuprof.analyses import ANALYSES, all_analyses  # noqa: PLC0415 - start-up time of --help
     from gpuprof.analyses.reports import OVERVIEW, report  # noqa: PLC0415
     from gpuprof.facts.parts import RecordingPart, part_of  # noqa: PLC0415

@@ -26,7 +26,7 @@ def command(
     force: bool,
     reader: str | None,
     section: str | None,
-    **part: Any,  # noqa: ANN401 - those of part_options
+    **part: Any,
 ) -> None:
     """Cut a window, NVTX ranges or a device out of a recording.
 
@@ -40,7 +40,7 @@ def command(
       gpuprof slice train.sqlite --range "epoch 1" -o epoch-1.gpuprof
       gpuprof slice train.sqlite --range step --occurrence 12 -o step-12.gpuprof
       gpuprof slice train.sqlite --from 1.5s --to 2s -o part.gpuprof
-    """  # noqa: D301 - click reads the escape
+    """
     from gpuprof.facts.parts import RecordingPart, part_of  # noqa: PLC0415 - start-up of --help
     from gpuprof.readers.gpuprof.write_gpuprof_file import write  # noqa: PLC0415
     from gpuprof.show.output import prepare  # noqa: PLC0415

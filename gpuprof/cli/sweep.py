@@ -78,7 +78,7 @@ def command(  # noqa: PLR0913 - one per option
       gpuprof sweep --grid placement=single,dual --grid batch=64,128 \\
         --baseline placement=single -- \\
         train.py --placement {placement} --batch {batch}
-    """  # noqa: D301 - click reads the escape
+    """
     from gpuprof.base.labels import TIMING_ONLY  # noqa: PLC0415
     from gpuprof.launch import check_recorder, check_system  # noqa: PLC0415 - start-up time of --help
     from gpuprof.show.output import write_stdout  # noqa: PLC0415

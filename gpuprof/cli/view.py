@@ -24,7 +24,7 @@ def command(
     reader: str | None,
     section: str | None,
     full_names: bool,
-    **part: Any,  # noqa: ANN401 - those of part_options
+    **part: Any,
 ) -> None:
     """Show a recording as a page in the browser.
 
@@ -36,7 +36,7 @@ def command(
     Example:
       gpuprof view train.sqlite
       gpuprof view runs/dual
-    """  # noqa: D301 - click reads the escape
+    """
     import webbrowser  # noqa: PLC0415 - start-up time of --help
 
     from gpuprof.facts.parts import RecordingPart, part_of  # noqa: PLC0415

@@ -60,6 +60,6 @@ class Growing:
         self._rows, self._has_kind = rows, True
 
     @property
-    def values(self) -> Any:  # noqa: ANN401 - integers of any width
+    def values(self) -> Any:
         """All values so far."""
         return self._values[: self._rows]

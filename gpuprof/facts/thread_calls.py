@@ -33,7 +33,7 @@ class Stretches:
     end_ns: Int64s
     label: Numbers
 
-    def take(self, chosen: Any) -> "Stretches":  # noqa: ANN401 - an index of any kind
+    def take(self, chosen: Any) -> "Stretches":
         """Some of them."""
         return Stretches(self.start_ns[chosen], self.end_ns[chosen], self.label[chosen])
 

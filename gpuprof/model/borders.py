@@ -143,7 +143,7 @@ def check_keys(
         raise CorruptFileError(msg, HINT)
 
 
-def check_growth(where: str, metadata: Any, size_bytes: int) -> None:  # noqa: ANN401 - no types
+def check_growth(where: str, metadata: Any, size_bytes: int) -> None:
     """See that a packed table is not made to fill the memory or to take for ever.
 
     Args:

@@ -23,7 +23,7 @@ _LOOPS: Final = ("scan", "while", "cond")
 
 
 def step_of_jaxpr(
-    closed: Any,  # noqa: ANN401 - JAX has no types here
+    closed: Any,
     variables: Iterable[int],
     devices: Mapping[str, str],
 ) -> StepGraph:
@@ -53,7 +53,7 @@ def step_of_jaxpr(
     return placed(values.graph(), devices)
 
 
-def _walk(values: Values, jaxpr: Any, around: str) -> None:  # noqa: ANN401
+def _walk(values: Values, jaxpr: Any, around: str) -> None:
     for equation in jaxpr.eqns:
         kind = equation.primitive.name
         stack = "/".join(filter(None, (around, str(equation.source_info.name_stack))))
@@ -75,7 +75,7 @@ def _walk(values: Values, jaxpr: Any, around: str) -> None:  # noqa: ANN401
         values.make(operation, equation.invars, {v: _bytes(v.aval) for v in equation.outvars})
 
 
-def _bytes(value: Any) -> float | None:  # noqa: ANN401
+def _bytes(value: Any) -> float | None:
     """The size of a value; None where a dimension is symbolic."""
     shape = getattr(value, "shape", None)
     if shape is None or not all(isinstance(size, int) for size in shape):
@@ -83,7 +83,7 @@ def _bytes(value: Any) -> float | None:  # noqa: ANN401
     return float(math.prod(shape) * value.dtype.itemsize)
 
 
-def _flops(equation: Any) -> float | None:  # noqa: ANN401
+def _flops(equation: Any) -> float | None:
     """Two per multiply-add; None where it is not a matrix product or convolution."""
     kind, params = equation.primitive.name, equation.params
     if kind not in {"dot_general", "conv_general_dilated"}:

@@ -16,7 +16,7 @@ from gpuprof.place.step_graph import (
 from gpuprof.place.values import Values, placed
 
 
-def step_of_export(joint: Any, devices: Mapping[str, str]) -> StepGraph:  # noqa: ANN401 - untyped
+def step_of_export(joint: Any, devices: Mapping[str, str]) -> StepGraph:
     """The graph of a step: forward pass, gradients, and an update of each parameter.
 
     Operations belong to the module whose parameters they take, else to that of their inputs;
@@ -62,7 +62,7 @@ def step_of_export(joint: Any, devices: Mapping[str, str]) -> StepGraph:  # noqa
     return placed(values.graph(), devices)
 
 
-def _before(node: Any) -> set[Any]:  # noqa: ANN401
+def _before(node: Any) -> set[Any]:
     """A node and everything that it depends on."""
     before, waiting = {node}, [node]
     while waiting:
@@ -73,7 +73,7 @@ def _before(node: Any) -> set[Any]:  # noqa: ANN401
 
 
 def _scope(
-    node: Any,  # noqa: ANN401
+    node: Any,
     owners: Mapping[str, str],
     scopes: Mapping[Any, str],
     forward: set[Any],
@@ -91,14 +91,14 @@ def _scope(
     return modules.pop() if len(modules) == 1 else ""
 
 
-def _is_weight(node: Any, owners: Mapping[str, str]) -> bool:  # noqa: ANN401
+def _is_weight(node: Any, owners: Mapping[str, str]) -> bool:
     """Whether a node is a parameter, or a view of one."""
     while node.op == "call_function" and len(node.all_input_nodes) == 1:
         node = node.all_input_nodes[0]
     return node.name in owners
 
 
-def _bytes(value: Any) -> float | None:  # noqa: ANN401
+def _bytes(value: Any) -> float | None:
     """The size of a tensor; 0 for a tuple, which is unpacked later; None where it is symbolic."""
     if isinstance(value, (tuple, list)):
         return 0
@@ -108,7 +108,7 @@ def _bytes(value: Any) -> float | None:  # noqa: ANN401
     return float(math.prod(shape) * value.dtype.itemsize)
 
 
-def _flops(node: Any) -> float | None:  # noqa: ANN401
+def _flops(node: Any) -> float | None:
     """By PyTorch's own formulas; None for operations without one."""
     from torch.utils.flop_counter import flop_registry  # noqa: PLC0415 - the caller has imported it
 
@@ -120,5 +120,5 @@ def _flops(node: Any) -> float | None:  # noqa: ANN401
     return float(formula(*words, **named, out_val=node.meta["val"]))
 
 
-def _value(word: Any) -> Any:  # noqa: ANN401
+def _value(word: Any) -> Any:
     return getattr(word, "meta", {}).get("val", word)

@@ -41,7 +41,7 @@ class Values:
         for name, value in zip(names, values, strict=True):
             self._same[id(name)] = self._original(value)
 
-    def bind(self, value: Any) -> None:  # noqa: ANN401 - any framework's
+    def bind(self, value: Any) -> None:
         """Make the last operation run where a value is made."""
         self._together.append((len(self.operations) - 1, self._made[id(value)][1]))
 
@@ -54,7 +54,7 @@ class Values:
         ]
         return StepGraph(tuple(self.operations), tuple(tensors), tuple(self._together), ("0",))
 
-    def _original(self, value: Any) -> Any:  # noqa: ANN401
+    def _original(self, value: Any) -> Any:
         return self._same.get(id(value), value)
 
 

@@ -78,7 +78,7 @@ class DaskCluster:
             self._client.cancel([*self._running.values()], force=True)
         self._client.close(timeout=1)
 
-    def _connected(self) -> Any:  # noqa: ANN401 - Dask is not always there to name its types
+    def _connected(self) -> Any:
         is_file = Path(self._address).is_file()
         named = {"scheduler_file" if is_file else "address": self._address}
         try:
@@ -111,7 +111,7 @@ class DaskCluster:
         raise GpuprofError(msg, "With --resume FOLDER, a new run goes on from here.")
 
 
-def _distributed() -> Any:  # noqa: ANN401 - as above
+def _distributed() -> Any:
     try:
         distributed = importlib.import_module("distributed")
     except ImportError as error:

@@ -136,7 +136,7 @@ def _of_file(rows: pa.Table, place: int) -> pa.Table:
     return rows.append_column(FILE_PLACE, pa.array([place] * rows.num_rows, pa.int64()))
 
 
-def _facts(file: Any, place: int) -> dict[str, Any]:  # noqa: ANN401 - File of `many`
+def _facts(file: Any, place: int) -> dict[str, Any]:
     origin, extent = file.profile.origin, file.extent()
     return {
         FILE_PLACE: place,

@@ -115,6 +115,6 @@ class Worker:
         pickle.dump(request, self._process.stdin)
         self._process.stdin.flush()
 
-    def _received(self) -> Any:  # noqa: ANN401 - pickles have no types
+    def _received(self) -> Any:
         assert self._process.stdout is not None  # noqa: S101 - a pipe
         return pickle.load(self._process.stdout)  # noqa: S301 - from the child

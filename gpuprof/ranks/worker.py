@@ -33,7 +33,7 @@ def main() -> None:
         answer = _answer(work, requests.get())
 
 
-def _answer(work: Any, task: Any) -> bytes:  # noqa: ANN401 - pickles have no types
+def _answer(work: Any, task: Any) -> bytes:
     try:
         return pickle.dumps(run_task(work, task))
     except Exception as error:  # noqa: BLE001 - the client raises it

@@ -27,7 +27,7 @@ _ENDS: Final = {"src", "dst", "via"}
 CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]+")
 
 
-def cell(spec: Column, value: Any) -> str:  # noqa: ANN401 - any cell
+def cell(spec: Column, value: Any) -> str:
     """A value as people read it; ``n/a`` where unknown."""
     if spec.kind == Kind.TEXT:
         return "" if value is None else clean(value)
@@ -42,7 +42,7 @@ def cell(spec: Column, value: Any) -> str:  # noqa: ANN401 - any cell
 def cell_of(
     name: str,
     spec: Column,
-    value: Any,  # noqa: ANN401 - any cell
+    value: Any,
     device_names: DeviceNames = NO_NAMES,
 ) -> str:
     """A value of a named column as people read it: the label of a key, such as PtoP_staged.

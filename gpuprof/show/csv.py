@@ -64,7 +64,7 @@ def rows_text(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
     return text.getvalue()
 
 
-def _cell(value: Any) -> Any:  # noqa: ANN401 - any cell
+def _cell(value: Any) -> Any:
     """A text without what steers a terminal or is computed; any other value as it is."""
     return text_cell(value) if isinstance(value, str) else value
 

@@ -104,7 +104,7 @@ def _escaped(match: re.Match[str]) -> str:
     return "".join(c if c == "\n" else f"\\u{ord(c):04x}" for c in match[0])
 
 
-def _finite(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+def _finite(value: Any) -> Any:
     """JSON has no NaN or infinity: what is no number is unknown."""
     if isinstance(value, dict):
         return {key: _finite(item) for key, item in value.items()}

@@ -44,7 +44,7 @@ def answer_text(
     return markdown.grids_text(*parts) if form == "markdown" else terminal.grids_text(*parts, page)
 
 
-def _plain(value: Any) -> Any:  # noqa: ANN401 - any value of DuckDB
+def _plain(value: Any) -> Any:
     """A value as JSON has it: decimals as numbers, lists and structs as such, all else as text."""
     if isinstance(value, _PLAIN):
         return value

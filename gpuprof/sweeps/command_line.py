@@ -10,7 +10,7 @@ from gpuprof.sweeps.plan import Plan
 from gpuprof.sweeps.sweep_file import read_sweep_file
 
 
-def planned(words: tuple[str, ...], grid: Sequence[tuple[str, str]], **options: Any) -> Plan:  # noqa: ANN401 - fields of Plan
+def planned(words: tuple[str, ...], grid: Sequence[tuple[str, str]], **options: Any) -> Plan:
     """The plan of a sweep file, or of a command and its grid.
 
     Args:

@@ -20,7 +20,7 @@ _HOME = {
 __all__ = ["Towers", "TowersConfig", "read_config", "tower_devices"]
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - any public name
+def __getattr__(name: str) -> Any:
     """Import a public name from its home on first use (PEP 562)."""
     if name not in _HOME:
         msg = f"module {__name__!r} has no attribute {name!r}"

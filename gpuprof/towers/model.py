@@ -67,7 +67,7 @@ class Towers(keras.Model):  # type: ignore[misc]  # Keras has no types
         UsageError: A device does not exist, or Keras does not run on TensorFlow.
     """
 
-    def __init__(self, model: Any, devices: Sequence[str] | int, **options: Any) -> None:  # noqa: ANN401 - Keras has no types
+    def __init__(self, model: Any, devices: Sequence[str] | int, **options: Any) -> None:
         super().__init__(**options)
         if keras.backend.backend() != "tensorflow":
             msg = f"towers need Keras on TensorFlow, but it runs on {keras.backend.backend()}"
@@ -77,14 +77,14 @@ class Towers(keras.Model):  # type: ignore[misc]  # Keras has no types
         _check(self.devices)
         self.built = model.built
 
-    def build(self, input_shape: Any) -> None:  # noqa: ANN401 - a shape or a structure of them
+    def build(self, input_shape: Any) -> None:
         """Build the model, its variables on the first device."""
         with tf.device(self.devices[0]):
             if not self.model.built:
                 self.model.build(input_shape)
         self.built = True
 
-    def compile(self, *words: Any, jit_compile: bool | str = False, **options: Any) -> None:  # noqa: ANN401
+    def compile(self, *words: Any, jit_compile: bool | str = False, **options: Any) -> None:
         """Configure training as every Keras model does; without XLA, which knows one device.
 
         Raises:
@@ -103,7 +103,7 @@ class Towers(keras.Model):  # type: ignore[misc]  # Keras has no types
                 msg = f"towers average losses over samples; one has the reduction {reduction!r}"
                 raise UsageError(msg, f"Use reduction={_MEAN!r}, Keras' default.")
 
-    def call(self, inputs: Any, training: bool = False) -> Any:  # noqa: ANN401, FBT001, FBT002 - Keras' signature
+    def call(self, inputs: Any, training: bool = False) -> Any:  # noqa: FBT001, FBT002 - Keras' signature
         """The outputs of a batch, in its order."""
         variables = self.model.variables
         outputs = []
@@ -114,7 +114,7 @@ class Towers(keras.Model):  # type: ignore[misc]  # Keras has no types
                 outputs.append(_first(self.model(_piece(inputs, part), training=training), part))
         return self._joined(outputs)
 
-    def train_step(self, data: Any) -> dict[str, Any]:  # noqa: ANN401 - a batch
+    def train_step(self, data: Any) -> dict[str, Any]:
         """One step on all towers; their gradients are summed, each by its tower's share."""
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         parts = self._parts(data)
@@ -135,7 +135,7 @@ class Towers(keras.Model):  # type: ignore[misc]  # Keras has no types
         metrics: dict[str, Any] = self.compute_metrics(x, y, outputs, sample_weight)
         return metrics
 
-    def _tower(self, part: _BatchPart, batch: Any, state: list[tf.Tensor]) -> _TowerResult:  # noqa: ANN401
+    def _tower(self, part: _BatchPart, batch: Any, state: list[tf.Tensor]) -> _TowerResult:
         """One tower's forward pass and gradients, all on its device."""
         x, y, sample_weight = batch
         trainable, non_trainable = (
@@ -165,7 +165,7 @@ class Towers(keras.Model):  # type: ignore[misc]  # Keras has no types
             is_average = column[0].dtype.is_floating
             variable.assign(_summed(column, shares) if is_average else column[-1])
 
-    def _parts(self, batch: Any) -> list[_BatchPart]:  # noqa: ANN401 - a structure of tensors
+    def _parts(self, batch: Any) -> list[_BatchPart]:
         """Parts that differ by at most one sample, no tower left without any.
 
         Where the number of samples is known only in the step, a tower that would get none
@@ -185,7 +185,7 @@ class Towers(keras.Model):  # type: ignore[misc]  # Keras has no types
             for n, d in enumerate(self.devices)
         ]
 
-    def _joined(self, outputs: Sequence[Any]) -> Any:  # noqa: ANN401 - a structure of tensors
+    def _joined(self, outputs: Sequence[Any]) -> Any:
         with tf.device(self.devices[0]):
             return tf.nest.map_structure(lambda *parts: tf.concat(parts, axis=0), *outputs)
 
@@ -194,7 +194,7 @@ class Towers(keras.Model):  # type: ignore[misc]  # Keras has no types
         return {"model": keras.saving.serialize_keras_object(self.model), "devices": self.devices}
 
     @classmethod
-    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Self:  # noqa: ANN401
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Self:
         """The same model on those of its devices that are here, or on the first one here."""
         model = keras.saving.deserialize_keras_object(config["model"], custom_objects)
         here = [name for name in config["devices"] if _exists(name)]
@@ -216,14 +216,14 @@ def _check(devices: Sequence[str]) -> None:
         raise UsageError(msg, f"Devices: {', '.join(_device_names())}.")
 
 
-def _samples(batch: Any) -> Any:  # noqa: ANN401 - an int, or a tensor where not known
+def _samples(batch: Any) -> Any:
     """How many samples a batch has."""
     first = next(leaf for leaf in tf.nest.flatten(batch) if leaf is not None)
     size = first.shape[0]
     return tf.shape(first)[0] if size is None else int(size)
 
 
-def _piece(batch: Any, part: _BatchPart) -> Any:  # noqa: ANN401 - a structure of tensors
+def _piece(batch: Any, part: _BatchPart) -> Any:
     """A part of a batch, or its first sample where the part is empty."""
     if isinstance(part.size, int):
         begin, size = part.begin, part.size
@@ -236,7 +236,7 @@ def _piece(batch: Any, part: _BatchPart) -> Any:  # noqa: ANN401 - a structure o
         )
 
 
-def _first(outputs: Any, part: _BatchPart) -> Any:  # noqa: ANN401 - a structure of tensors
+def _first(outputs: Any, part: _BatchPart) -> Any:
     """The outputs that count: none of a part that is empty."""
     return tf.nest.map_structure(lambda leaf: leaf[: part.size], outputs)
 
@@ -256,7 +256,7 @@ def _chained(state: Sequence[tf.Tensor], after: Sequence[tf.Tensor]) -> list[tf.
     return [old if old.dtype.is_floating else new for old, new in pairs]
 
 
-def _summed(column: Sequence[Any], shares: Sequence[tf.Tensor]) -> Any:  # noqa: ANN401 - a tensor or slices
+def _summed(column: Sequence[Any], shares: Sequence[tf.Tensor]) -> Any:
     """One gradient or value of all towers, each by its share; None where no tower has it."""
     if column[0] is None:
         return None

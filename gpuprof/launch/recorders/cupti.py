@@ -95,7 +95,7 @@ def _parts(raw: Path, width: int) -> Iterator[Any]:
         yield np.fromfile(raw, np.uint64, count, offset=8 * first).reshape(-1, width)
 
 
-def _written(writer: Any, part: Any, schema: Any) -> int:  # noqa: ANN401 - pyarrow has no types
+def _written(writer: Any, part: Any, schema: Any) -> int:
     import pyarrow as pa  # noqa: PLC0415
 
     writer.write_table(pa.table([part[:, i] for i in range(part.shape[1])], schema=schema))

@@ -79,14 +79,14 @@ def why_no_gpu() -> str:
     return "the program ran no kernel and copied nothing" if gpus() else "no NVIDIA GPU here"
 
 
-def _driver() -> Any:  # noqa: ANN401 - a ctypes library
+def _driver() -> Any:
     try:
         return ctypes.CDLL(_LIBRARY)
     except OSError:
         return None
 
 
-def _gpu(cuda: Any, ordinal: int) -> Gpu:  # noqa: ANN401 - a ctypes library
+def _gpu(cuda: Any, ordinal: int) -> Gpu:
     name = ctypes.create_string_buffer(_NAME_BYTES)
     major, minor, memory = ctypes.c_int(), ctypes.c_int(), ctypes.c_size_t()
     cuda.cuDeviceGetName(name, _NAME_BYTES, ordinal)
@@ -96,6 +96,6 @@ def _gpu(cuda: Any, ordinal: int) -> Gpu:  # noqa: ANN401 - a ctypes library
     return Gpu(name.value.decode(errors="replace"), (major.value, minor.value), memory.value)
 
 
-def _reaches(cuda: Any, device: int, peer: int) -> bool:  # noqa: ANN401 - a ctypes library
+def _reaches(cuda: Any, device: int, peer: int) -> bool:
     can = ctypes.c_int()
     return not cuda.cuDeviceCanAccessPeer(ctypes.byref(can), device, peer) and bool(can.value)

@@ -108,10 +108,10 @@ def _nvml() -> Source | None:
     return lambda: [_gpu(pynvml, number, handle) for number, handle in enumerate(handles)]
 
 
-def _gpu(nvml: Any, number: int, handle: Any) -> Sample:  # noqa: ANN401 - NVML has no types
+def _gpu(nvml: Any, number: int, handle: Any) -> Sample:
     """One GPU now; what it does not tell is null."""
 
-    def query(name: str, *arguments: Any) -> Any:  # noqa: ANN401
+    def query(name: str, *arguments: Any) -> Any:
         try:
             return getattr(nvml, name)(handle, *arguments)
         except nvml.NVMLError:
@@ -141,7 +141,7 @@ def _gpu(nvml: Any, number: int, handle: Any) -> Sample:  # noqa: ANN401 - NVML 
     }
 
 
-def _nvlink_bytes(nvml: Any, query: Callable[..., Any], field: str) -> int | None:  # noqa: ANN401
+def _nvlink_bytes(nvml: Any, query: Callable[..., Any], field: str) -> int | None:
     """Bytes over all NVLinks since the driver started; null without NVLink."""
     number = getattr(nvml, field, None)
     if number is None:

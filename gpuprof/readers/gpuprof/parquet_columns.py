@@ -84,7 +84,7 @@ class FilePart(io.RawIOBase):
         return count
 
 
-def opened(part: FilePart, texts: Collection[str], metadata: Any = None) -> Any:  # noqa: ANN401 - pyarrow has no types
+def opened(part: FilePart, texts: Collection[str], metadata: Any = None) -> Any:
     """A Parquet file whose columns of texts are read as dictionaries.
 
     Raises:

@@ -139,7 +139,7 @@ def _merged(rows: Sequence[Row]) -> Row:
     }
 
 
-def _over(fold: Any, rows: Sequence[Row], column: str) -> Any:  # noqa: ANN401 - int or float
+def _over(fold: Any, rows: Sequence[Row], column: str) -> Any:
     values = [row[column] for row in rows]
     folded = None if None in values else fold(values)
     return None if folded is None or folded >= 1 << 63 else folded

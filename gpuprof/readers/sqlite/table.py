@@ -216,7 +216,7 @@ def _cast(where: str, values: Sequence[Any], kind: pa.DataType, before: int) -> 
     return pa.concat_arrays([_cast_one(where, row, value, kind) for row, value in rows])
 
 
-def _cast_one(where: str, row: int, value: Any, kind: pa.DataType) -> pa.Array:  # noqa: ANN401 - whatever SQLite holds
+def _cast_one(where: str, row: int, value: Any, kind: pa.DataType) -> pa.Array:
     try:
         return pa.array([value]).cast(kind)
     except (pa.ArrowException, OverflowError) as error:

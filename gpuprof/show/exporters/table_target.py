@@ -30,7 +30,7 @@ class TableTarget:
 
     def __init__(
         self,
-        exporter: Any,  # noqa: ANN401 - a module
+        exporter: Any,
         output: str,
         inputs: Sequence[str],
         *,

@@ -87,7 +87,7 @@ def _environment() -> "jinja2.Environment":
     )
 
 
-def _shown(value: Any) -> Any:  # noqa: ANN401 - whatever a template prints
+def _shown(value: Any) -> Any:
     """Texts of recordings without control characters; figures stay with their units."""
     return bound(clean(value)) if type(value) is str else value
 

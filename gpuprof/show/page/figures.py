@@ -128,7 +128,7 @@ def _segments(
 
 def matrix(
     rows: Sequence[Row],
-    place: Any,  # noqa: ANN401 - a sort key
+    place: Any,
     device_names: DeviceNames = NO_NAMES,
 ) -> Matrix:
     """Who copies to whom.
