@@ -97,10 +97,11 @@ class _Column(ctypes.Structure):
 _Ends = ctypes.POINTER(ctypes.c_uint64)
 
 
-class _Texts:
+class Texts:
     """Distinct texts that one thread has met, held by the compiled functions."""
 
     def __init__(self, functions: ctypes.CDLL) -> None:
+        _declare(functions)
         self._functions = functions
         self.handle = functions.texts_new()
         if not self.handle:
@@ -121,14 +122,14 @@ class _Room:
     def __init__(self, functions: ctypes.CDLL, values: int) -> None:
         # Untouched memory costs nothing: a piece rarely has the most rows that it could.
         self.values = np.empty(values, np.int64)
-        self.texts = _Texts(functions)
+        self.texts = Texts(functions)
 
 
 class _Piece(NamedTuple):
     """Some rows of every field, with what its thread's numbers of texts mean."""
 
     columns: list[tuple[Integers, int, Integers | None]]
-    texts: _Texts
+    texts: Texts
 
 
 def decode(file: int, root: int, fields: Sequence[Field]) -> list[Decoded]:
