@@ -17,6 +17,8 @@ from gpuprof.cli.completion import named_charts, recordings
 if TYPE_CHECKING:
     from gpuprof.show.contract import Page
 
+# Where a command keeps what ``--via`` names.
+_VIA: Final = "gpuprof.via"
 _Command = Callable[..., Any]
 _Decorator = Callable[[_Command], _Command]
 
@@ -131,6 +133,15 @@ def _recording_name(_context: click.Context, _option: click.Parameter, name: str
     return name
 
 
+def _via(context: click.Context, _option: click.Parameter, tool: str | None) -> None:
+    context.meta[_VIA] = tool
+
+
+def _reader(context: click.Context, _option: click.Parameter, name: str | None) -> str | None:
+    """The format of ``--reader``, or the one that ``--via`` names."""
+    return "nsys-export" if name is None and context.meta.get(_VIA) else name
+
+
 def folder_option(described: str) -> _Decorator:
     """``-o`` of commands that make a folder."""
     return click.option(
@@ -187,7 +198,16 @@ reading_options: Final = in_order(
     click.option(
         "--reader",
         metavar="NAME",
+        callback=_reader,
         help="Format of the input, if it is not recognised; see `gpuprof formats`.",
+    ),
+    click.option(
+        "--via",
+        type=click.Choice(["nsys"]),
+        is_eager=True,
+        expose_value=False,
+        callback=_via,
+        help="Read a report of Nsight Systems through the installed nsys.",
     ),
     click.option(
         "--section",

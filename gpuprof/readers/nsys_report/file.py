@@ -114,8 +114,9 @@ LAYOUT: Final = {
 CUDA: Final = (0, 1)  # runtime, driver
 OVERHEAD: Final = (3,)
 OS: Final = (27, 31, 32)  # calls, start and end of their tracing
-# Domains whose ranges are calls of a library: the exporter gives them tables of their own.
-LIBRARIES: Final = {"MPI": "mpi", "UCX": "ucx"}
+# Domains whose ranges are calls of a library: the exporter gives them tables of their own, and those
+# of UCX, too, whose domain no report at hand had.
+LIBRARIES: Final = {"MPI": "mpi"}
 
 _BATCH_BYTES: Final = 4 << 20
 _THREADS: Final = 2

@@ -225,13 +225,13 @@ def _checked_by_nsys(path: Path, error: ReportError) -> Profile:
     """What nsys makes of a report whose checks fail."""
     fault = f"{path}: {error}"
     if shutil.which("nsys") is None:
-        hint = "Copy it again, or export it where it was recorded: nsys export --type sqlite FILE."
-        raise CorruptFileError(fault, hint) from error
+        raise CorruptFileError(fault, "Copy it again from where it was recorded.") from error
     try:
         profile = through_nsys.read(path)
     except (CorruptFileError, InputError) as refusal:
-        msg = f"{fault}, and nsys cannot open it either"
-        raise CorruptFileError(msg, refusal.hint) from error
+        refused = refusal.message.removeprefix(f"{path}: ")
+        msg = f"{fault}; {refused}"
+        raise type(refusal)(msg, refusal.hint) from error
     note = f"Read through nsys, since a check of the report failed: {error}"
     origin = replace(profile.origin, warnings=(note, *profile.origin.warnings))
     return replace(profile, origin=origin)
@@ -244,5 +244,5 @@ READER: Final = Reader(
     GIVES,
     CANNOT,
     read,
-    recognises=through_nsys.READER.recognises,
+    recognises=lambda head: head.startswith(HEAD) or through_nsys.is_stream(head),
 )
