@@ -9,9 +9,9 @@ import pyarrow as pa
 from gpuprof.analyses.dataflow import Node, dataflow
 from gpuprof.analyses.misplacements import ALL, turning
 from gpuprof.analyses.tensor_transfers import copied_in_every_step, names_of
-from gpuprof.facts.copies import end_name
-from gpuprof.facts.groups import groups
-from gpuprof.facts.moves import Moves, followers, moves, works_between
+from gpuprof.facts.copies import Copies, end_name
+from gpuprof.facts.moves import followers, moves, parts_around, works_between
+from gpuprof.facts.numbers import groups
 from gpuprof.facts.nvtx import NO_RANGE, RANGE_READS
 from gpuprof.facts.timeline import TIMELINE_READS
 from gpuprof.model.analysis import Analysis, reads
@@ -79,7 +79,7 @@ def alternation(profile: Profile) -> pa.Table:
     return ALTERNATION.table(rows[:_ROWS])
 
 
-def turns(profile: Profile) -> list[tuple[tuple[Moves, Moves], Row]]:
+def turns(profile: Profile) -> list[tuple[tuple[Copies, Copies], Row]]:
     """The copies there and back of all turns between two ranges, with their row in the table.
 
     None where calls or ranges were not recorded; the costliest first.
@@ -88,7 +88,7 @@ def turns(profile: Profile) -> list[tuple[tuple[Moves, Moves], Row]]:
     return profile.once(_turns) if is_known else []
 
 
-def _turns(profile: Profile) -> list[tuple[tuple[Moves, Moves], Row]]:
+def _turns(profile: Profile) -> list[tuple[tuple[Copies, Copies], Row]]:
     copies = moves(profile)
     copies = copies.take((copies.src != HOST) & (copies.dst != HOST))
     first, second = followers(copies)
@@ -97,7 +97,7 @@ def _turns(profile: Profile) -> list[tuple[tuple[Moves, Moves], Row]]:
     there, back = copies.take(first[is_turn]), copies.take(second[is_turn])
     # Operations are no parts that can be placed: what `aten::to` copies there, its node of the
     # backward pass copies back, as it must.
-    (out, texts), (home, _) = there.parts(profile), back.parts(profile)
+    (out, texts), (home, _) = (parts_around(profile, copies) for copies in (there, back))
     is_other = (out != NO_RANGE) & (home != NO_RANGE) & (out != home)
     there, back, out, home = (
         there.take(is_other),
@@ -116,7 +116,7 @@ def _turns(profile: Profile) -> list[tuple[tuple[Moves, Moves], Row]]:
     return sorted(alternations, key=lambda copies_and_row: -copies_and_row[1]["total_ns"])
 
 
-def _row(copies: Moves, there: str, back: str) -> Row:
+def _row(copies: Copies, there: str, back: str) -> Row:
     return {
         "src": end_name(int(copies.src[0])),
         "dst": end_name(int(copies.dst[0])),

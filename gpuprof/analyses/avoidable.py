@@ -11,9 +11,9 @@ from gpuprof.analyses.alternation import turns
 from gpuprof.analyses.ping_pong import Pairs, repeated_pairs, suggestion
 from gpuprof.analyses.repeated_transfers import copied_again
 from gpuprof.base.units import counted, format_bytes
-from gpuprof.facts.copies import end_name
-from gpuprof.facts.groups import groups
-from gpuprof.facts.moves import Moves, moves, works_between
+from gpuprof.facts.copies import Copies, end_name
+from gpuprof.facts.moves import moves, works_between
+from gpuprof.facts.numbers import groups
 from gpuprof.model.derived import HOST
 from gpuprof.model.intervals import Int64s, Intervals, together, union
 from gpuprof.model.profile import Profile
@@ -86,7 +86,7 @@ def _there_and_back(profile: Profile) -> Iterator[Avoidable]:
         )
 
 
-def _running(*copies: Moves) -> Intervals:
+def _running(*copies: Copies) -> Intervals:
     return together([union(some.start_ns, some.end_ns) for some in copies])
 
 
@@ -113,11 +113,11 @@ def _are_exchanged(profile: Profile, some: Pairs) -> npt.NDArray[np.bool_]:
     return is_exchanged & works_between(profile, at_source, some.back)
 
 
-def _keys(copies: Moves) -> Int64s:
+def _keys(copies: Copies) -> Int64s:
     return np.stack([copies.start_ns, copies.src, copies.dst], axis=1).astype(np.int64)
 
 
-def _without_an_answer(profile: Profile, some: Moves) -> Int64s:
+def _without_an_answer(profile: Profile, some: Copies) -> Int64s:
     """The copies of two devices before which no kernel ran on what the other one sent last."""
     place, first = np.arange(len(some)), some.src[0]
     last = [

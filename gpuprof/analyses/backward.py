@@ -7,7 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuprof.facts.launches import launches
-from gpuprof.facts.nvtx import Ranges, families, launches_within, ranges_of
+from gpuprof.facts.nvtx import Ranges, ranges_of
+from gpuprof.facts.range_launches import families, launches_within
 from gpuprof.model.profile import Profile
 from gpuprof.model.stored import within
 
@@ -46,7 +47,7 @@ def _share(profile: Profile, backward: Ranges) -> float | None:
     copies = len(activities.copies)
     start_ns = activities.start_ns[:copies]
     duration_ns = activities.end_ns[:copies] - start_ns
-    is_peer = (activities.copies.peer > 0) & _is_seen(profile, start_ns)
+    is_peer = (activities.copies.is_peer > 0) & _is_seen(profile, start_ns)
     peer_ns = int(duration_ns[is_peer].sum())
     if not peer_ns:
         return None

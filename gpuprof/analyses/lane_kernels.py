@@ -10,8 +10,7 @@ import pyarrow as pa
 
 from gpuprof.analyses.lanes import LANES
 from gpuprof.base.cuda import is_communication
-from gpuprof.facts.by_number import UNNAMED, ByNumber, Names, names_by_number
-from gpuprof.facts.growing import columns_of
+from gpuprof.facts.numbers import UNNAMED, ByNumber, Names, columns_of, names_by_number
 from gpuprof.facts.timeline import TIMELINE_READS, timelines
 from gpuprof.model.analysis import Analysis, reads
 from gpuprof.model.derived import UNKNOWN

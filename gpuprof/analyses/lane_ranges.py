@@ -8,17 +8,11 @@ import numpy as np
 import pyarrow as pa
 
 from gpuprof.analyses.lanes import LANES
-from gpuprof.facts.groups import Numbers
 from gpuprof.facts.launches import Launches, launches
-from gpuprof.facts.nvtx import (
-    OF_ONE_CALL,
-    RANGE_READS,
-    Ranges,
-    families,
-    launches_within,
-    named_parts,
-)
+from gpuprof.facts.numbers import Numbers
+from gpuprof.facts.nvtx import OF_ONE_CALL, RANGE_READS, Ranges, named_parts
 from gpuprof.facts.phases import PHASE_READS, PhaseSteps, steps_in_part
+from gpuprof.facts.range_launches import families, launches_within
 from gpuprof.facts.step_windows import masked
 from gpuprof.facts.timeline import TIMELINE_READS, timelines
 from gpuprof.model.analysis import Analysis, reads

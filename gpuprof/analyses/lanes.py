@@ -7,8 +7,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from gpuprof.facts.busy import busy_by_device
-from gpuprof.facts.copy_rows import copy_rows, copy_words, movements
+from gpuprof.facts.copies import copy_rows
 from gpuprof.facts.timeline import (
     COMMUNICATION,
     COMPUTE,
@@ -16,6 +15,7 @@ from gpuprof.facts.timeline import (
     TIMELINE_READS,
     TRANSFER,
     DeviceTimeline,
+    busy_by_device,
     slice_borders,
     timelines,
 )
@@ -160,11 +160,11 @@ def _lanes(profile: Profile) -> tuple[_Lane, ...]:
 
 def _transfers(profile: Profile) -> Mapping[int | None, Mapping[str, Intervals]]:
     """When the transfers of each kind ran on each device, by device and kind."""
-    copies, kinds = copy_rows(profile), copy_words(profile).kind
+    copies = copy_rows(profile)
     names = sorted(derived.TRANSFER_MOVEMENTS)
     number = {name: place for place, name in enumerate(names)}
     parts = (
-        (p.start_ns, p.end_ns, p.device, movements(p, kinds, lambda name: number.get(name, -1)))
+        (p.start_ns, p.end_ns, p.device, p.movements(lambda name: number.get(name, -1)))
         for p in copies.take(copies.is_transfer == 1).by_device()
     )
     by_device = busy_by_device(parts, len(names))

@@ -7,10 +7,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from gpuprof.facts.copies import end_name
-from gpuprof.facts.groups import groups
-from gpuprof.facts.moves import Moves, followers, moves
-from gpuprof.facts.nvtx import RANGE_READS, usual
+from gpuprof.facts.copies import UVM, Copies, end_name
+from gpuprof.facts.moves import followers, moves, origins, usual
+from gpuprof.facts.numbers import groups
+from gpuprof.facts.nvtx import RANGE_READS
 from gpuprof.model.analysis import Analysis
 from gpuprof.model.derived import HOST
 from gpuprof.model.intervals import Int64s
@@ -54,8 +54,8 @@ class Pairs:
         back: The ways back, in the same order.
     """
 
-    there: Moves
-    back: Moves
+    there: Copies
+    back: Copies
 
     def take(self, chosen: npt.NDArray[Any]) -> "Pairs":
         """Some of them, in the order of the indices."""
@@ -81,7 +81,7 @@ def _repeated_pairs(profile: Profile) -> tuple[Pairs, list[Int64s]]:
 def _pairs(profile: Profile) -> Pairs:
     """Copies that follow one another there and back; each copy belongs to one pair at most."""
     copies = moves(profile)
-    some = copies.take((copies.bytes >= _LEAST_BYTES) & (copies.is_managed == 0))
+    some = copies.take((copies.bytes >= _LEAST_BYTES) & (copies.path != UVM))
     there, back = followers(some)
     is_turn = (some.src[back] == some.dst[there]) & (some.bytes[back] == some.bytes[there])
     is_turn &= some.start_ns[back] >= some.end_ns[there]
@@ -134,7 +134,7 @@ def _ranges(profile: Profile, pairs: Pairs) -> dict[str, str | None]:
     if not profile.unrestricted.has("nvtx_ranges", "api_calls"):
         return {}
     return {
-        f"{way}_range": usual(*some.origins(profile))
+        f"{way}_range": usual(*origins(profile, some))
         for way, some in (("there", pairs.there), ("back", pairs.back))
     }
 

@@ -7,8 +7,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from gpuprof.facts.calls import pieces
-from gpuprof.facts.groups import Numbers
 from gpuprof.facts.launches import (
     ALL_THREADS,
     Activities,
@@ -16,17 +14,14 @@ from gpuprof.facts.launches import (
     activities,
     launches,
 )
-from gpuprof.facts.nesting import merged_by_label
-from gpuprof.facts.nvtx import (
-    NO_RANGE,
-    RANGE_READS,
-    Ranges,
+from gpuprof.facts.numbers import Numbers, pieces
+from gpuprof.facts.nvtx import NO_RANGE, RANGE_READS, Ranges, by_pattern, ranges_of
+from gpuprof.facts.range_launches import (
     Spans,
-    by_pattern,
     families,
     innermost,
     launches_within,
-    ranges_of,
+    merged_by_label,
 )
 from gpuprof.facts.timeline import COMPUTE, TRANSFER
 from gpuprof.model.analysis import Analysis, JobStates, Merge, State, summed
@@ -213,9 +208,9 @@ def _measures(profile: Profile, work: Activities) -> dict[int, dict[str, _Measur
         },
         TRANSFER: {
             "transfer_ns": duration_ns,
-            "transfer_calls": copies.counted.take,
-            "transfer_bytes": copies.bytes.take,
-            "peer_transfer_ns": lambda places: duration_ns(places) * copies.peer[places],
+            "transfer_calls": copies.is_counted.take,
+            "transfer_bytes": copies.moved_bytes.take,
+            "peer_transfer_ns": lambda places: duration_ns(places) * copies.is_peer[places],
             "exposed_transfer_ns": lambda places: _exposed_of_copies(profile)[places],
         },
     }
@@ -240,7 +235,7 @@ def _exposed_ns(profile: Profile) -> Int64s:
     """
     work = activities(profile)
     number = len(work.copies)
-    ends = work.device[:number], work.copies.src, work.copies.dst
+    ends = work.device[:number], *work.copies.ends
     start, end = work.start_ns[:number], work.end_ns[:number]
     longest = np.zeros(number, np.int64)
     kernels = _kernels(profile)

@@ -9,11 +9,9 @@ import pyarrow as pa
 from gpuprof.analyses.steps import in_part
 from gpuprof.analyses.tensor_transfers import copied_in_every_step
 from gpuprof.base.units import NS_PER_S
-from gpuprof.facts.by_number import names_by_number
-from gpuprof.facts.copies import end_name
-from gpuprof.facts.groups import groups
-from gpuprof.facts.growing import columns_of
-from gpuprof.facts.moves import Moves, moves
+from gpuprof.facts.copies import UVM, Copies, end_name
+from gpuprof.facts.moves import moves, origins
+from gpuprof.facts.numbers import columns_of, groups, names_by_number
 from gpuprof.facts.step_windows import (
     STEP_READS,
     StepWindows,
@@ -104,16 +102,16 @@ def _cost(row: Row) -> tuple[int, int, float, str]:
     )
 
 
-def copied_again(profile: Profile) -> list[tuple[Moves, Row]]:
+def copied_again(profile: Profile) -> list[tuple[Copies, Row]]:
     """The copies that every step makes again, with their row in the table; the worst first."""
     return profile.once(_copied_again)
 
 
-def _copied_again(profile: Profile) -> list[tuple[Moves, Row]]:
+def _copied_again(profile: Profile) -> list[tuple[Copies, Row]]:
     all_copies = moves(profile)
     # What is copied back to the host are results, which differ from step to step.
     all_copies = all_copies.take(
-        (all_copies.dst != HOST) & (all_copies.is_managed == 0) & (all_copies.bytes > 0)
+        (all_copies.dst != HOST) & (all_copies.path != UVM) & (all_copies.bytes > 0)
     )
     if not len(all_copies):
         return []
@@ -125,7 +123,9 @@ def _copied_again(profile: Profile) -> list[tuple[Moves, Row]]:
     return sorted(repeated, key=lambda copies_and_row: _cost(copies_and_row[1]))
 
 
-def _of_series(profile: Profile, series: StepWindows, all_copies: Moves) -> list[tuple[Moves, Row]]:
+def _of_series(
+    profile: Profile, series: StepWindows, all_copies: Copies
+) -> list[tuple[Copies, Row]]:
     steps = in_part(series, profile)
     if len(series.between):
         steps = steps[steps < len(series.start_ns) - 1]  # the last one's period is not known
@@ -153,7 +153,7 @@ def _of_series(profile: Profile, series: StepWindows, all_copies: Moves) -> list
 
 
 def _places(
-    profile: Profile, series: StepWindows, copies: Moves
+    profile: Profile, series: StepWindows, copies: Copies
 ) -> tuple[Int64s, list[str | None]]:
     """A number for what launched each copy, and names by number.
 
@@ -161,7 +161,7 @@ def _places(
     """
     if not profile.unrestricted.has("nvtx_ranges", "api_calls"):
         return np.zeros(len(copies), np.int64), [None]
-    number, texts = copies.origins(profile)
+    number, texts = origins(profile, copies)
     alike = [_DIGITS.sub("#", text) for text in texts]
     names = [None, *sorted({*alike} - {series.text})]
     # A copy in no range has the number -1, which is that of the last one here.
@@ -169,7 +169,7 @@ def _places(
     return np.array([*place, 0])[number], names
 
 
-def _row(profile: Profile, series: StepWindows, copies: Moves, steps: int) -> Row:
+def _row(profile: Profile, series: StepWindows, copies: Copies, steps: int) -> Row:
     src, dst, size = int(copies.src[0]), int(copies.dst[0]), int(copies.bytes[0])
     kernels = timeline_of(profile.unrestricted, dst).kernels
     hidden = covered_within(kernels, copies.start_ns, copies.end_ns)
@@ -193,7 +193,7 @@ def _suggestion(src: str, dst: str) -> str:
     return f"if it is the same data in every step, copy it from {src} to {dst} once and keep it"
 
 
-def _with_kernels(profile: Profile, repeated: list[tuple[Moves, Row]]) -> list[Row]:
+def _with_kernels(profile: Profile, repeated: list[tuple[Copies, Row]]) -> list[Row]:
     """The rows, with the kernels before and after each one's first copy."""
     if not repeated:
         return []

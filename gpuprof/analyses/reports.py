@@ -203,7 +203,7 @@ def cannot(profile: Profile) -> str:
     limits = reader_named(name).cannot if name in READERS else ""
     if "CUDA graphs" not in limits or profile.has("kernels") or not profile.has("api_calls"):
         return limits
-    from gpuprof.facts.by_number import names_by_number  # noqa: PLC0415 - start-up time
+    from gpuprof.facts.numbers import names_by_number  # noqa: PLC0415 - start-up time
 
     recording = profile.unrestricted
     is_graph = names_by_number(recording, "api_calls").values(lambda n: "GraphLaunch" in n, 0)
@@ -296,8 +296,7 @@ def _counts_bytes(name: str) -> bool:
 
 def copy_notes(profile: Profile) -> Iterator[str]:
     """The copies that no memory is fast enough for, in a sentence."""
-    from gpuprof.facts.copies import too_fast  # noqa: PLC0415 - start-up time
-    from gpuprof.facts.copy_rows import copy_rows  # noqa: PLC0415
+    from gpuprof.facts.copies import copy_rows, too_fast  # noqa: PLC0415 - start-up time
 
     rows = too_fast(profile)
     if rows.size:

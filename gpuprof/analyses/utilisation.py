@@ -5,8 +5,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from gpuprof.facts.host_activity import HOST_READS, host_calls
-from gpuprof.facts.host_clock import host_clock
+from gpuprof.facts.host_clock import HOST_READS, host_calls, host_clock
 from gpuprof.facts.timeline import (
     LOCAL_COPY,
     TIMELINE_READS,

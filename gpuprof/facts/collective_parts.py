@@ -22,7 +22,7 @@ from gpuprof.facts.communication import (
     CommunicationKernels,
     communication_kernels,
 )
-from gpuprof.facts.groups import Numbers, groups, numbered
+from gpuprof.facts.numbers import Numbers, groups, numbered
 from gpuprof.facts.rank_matching import (
     NO_CALL,
     Channel,

@@ -8,9 +8,16 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from gpuprof.base.cuda import is_communication
-from gpuprof.facts.by_number import ByNumber, Names, names_by_number
-from gpuprof.facts.groups import Numbers, first_of, groups
-from gpuprof.facts.growing import columns_of, read_columns
+from gpuprof.facts.numbers import (
+    ByNumber,
+    Names,
+    Numbers,
+    columns_of,
+    first_of,
+    groups,
+    names_by_number,
+    read_columns,
+)
 from gpuprof.model.analysis import reads
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s

@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuprof.base.errors import UsageError
-from gpuprof.facts.groups import groups
-from gpuprof.facts.growing import columns_of
 from gpuprof.facts.launches import launches
-from gpuprof.facts.nvtx import NO_RANGE, families, innermost, launches_within, named_parts
+from gpuprof.facts.numbers import columns_of, groups
+from gpuprof.facts.nvtx import NO_RANGE, named_parts
+from gpuprof.facts.range_launches import families, innermost, launches_within
 from gpuprof.facts.step_times import SIMILAR, are_similar, levels, warm_up_steps
 from gpuprof.facts.step_windows import (
     DETECTED,

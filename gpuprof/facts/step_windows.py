@@ -9,19 +9,16 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuprof.base.cuda import is_communication
-from gpuprof.facts.by_number import names_by_number
-from gpuprof.facts.calls import distinct
-from gpuprof.facts.growing import columns_of
 from gpuprof.facts.launches import Launches, launches
-from gpuprof.facts.nesting import without_nested
-from gpuprof.facts.nvtx import (
-    RANGE_READS,
-    Ranges,
+from gpuprof.facts.numbers import columns_of, distinct, names_by_number
+from gpuprof.facts.nvtx import RANGE_READS, Ranges, named_parts
+from gpuprof.facts.range_launches import (
     families,
+    launched_nothing,
     launches_within,
-    named_parts,
+    ranges_meant,
+    without_nested,
 )
-from gpuprof.facts.range_windows import launched_nothing, ranges_meant
 from gpuprof.model.analysis import reads
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import NOTHING, Int64s, Intervals, difference, union

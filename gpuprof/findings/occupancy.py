@@ -19,8 +19,8 @@ from gpuprof.base.cuda import is_communication
 from gpuprof.base.kernel_names import short_names
 from gpuprof.base.short_texts import LONGEST_IN_WORDS, shortened
 from gpuprof.base.units import counted, say_share
-from gpuprof.facts.busy import busy_by_device
-from gpuprof.facts.by_number import names_by_number
+from gpuprof.facts.numbers import names_by_number
+from gpuprof.facts.timeline import busy_by_device
 from gpuprof.findings.contract import Finding, Scope
 from gpuprof.model.analysis import reads
 from gpuprof.model.intervals import NOTHING, Intervals, difference, intersection, together

@@ -16,7 +16,7 @@ from gpuprof.comparisons.measure.phase_names import in_quotes
 from gpuprof.comparisons.measure.runs import Variant
 from gpuprof.comparisons.rows import Uncompared
 from gpuprof.comparisons.variant_figures import time_of_epochs
-from gpuprof.facts.copy_rows import copy_rows
+from gpuprof.facts.copies import copy_rows
 from gpuprof.facts.step_times import mean_beside
 from gpuprof.facts.step_windows import DETECTED, FROM_RANGES
 from gpuprof.findings.incomplete import recorded_calls
