@@ -16,7 +16,7 @@ from gpuprof.facts.moves import moves, works_between
 from gpuprof.facts.numbers import groups
 from gpuprof.model.derived import HOST
 from gpuprof.model.intervals import Int64s, Intervals, together, union
-from gpuprof.model.profile import Profile
+from gpuprof.model.profile import Profile, once_per_profile
 
 # Steps and ranges of more events take longer than all else that a report says first.
 _MOST_EVENTS: Final = 1_000_000
@@ -39,12 +39,9 @@ class Avoidable(NamedTuple):
     table: str
 
 
+@once_per_profile
 def avoidable(profile: Profile) -> list[Avoidable]:
     """What goes there and back; of recordings that are not large, what is repeated, too."""
-    return profile.once(_avoidable)
-
-
-def _avoidable(profile: Profile) -> list[Avoidable]:
     there_and_back = [*_there_and_back(profile)]
     return (
         there_and_back

@@ -21,7 +21,7 @@ from gpuprof.facts.numbers import groups
 from gpuprof.model.analysis import Analysis, JobStates, Merge, State
 from gpuprof.model.derived import HOST, UNKNOWN
 from gpuprof.model.intervals import Int64s
-from gpuprof.model.profile import Profile
+from gpuprof.model.profile import Profile, once_per_profile
 from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema
 
 COPY_SPEEDS: Final = Schema(
@@ -109,12 +109,9 @@ class Fit:
         return max(self.latency_ns, 0.0) / self.ns_per_byte
 
 
+@once_per_profile
 def sizes_by_link(profile: Profile) -> Mapping[Link, Sizes]:
     """The transfers of known size of every link."""
-    return profile.once(_sizes_by_link)
-
-
-def _sizes_by_link(profile: Profile) -> Mapping[Link, Sizes]:
     copies = transfer_rows(profile)
     keys = (copies.src, copies.dst, copies.path, copies.src_memory, copies.dst_memory)
     by_link: dict[Link, Sizes] = {}

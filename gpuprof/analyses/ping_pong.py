@@ -14,7 +14,7 @@ from gpuprof.facts.nvtx import RANGE_READS
 from gpuprof.model.analysis import Analysis
 from gpuprof.model.derived import HOST
 from gpuprof.model.intervals import Int64s
-from gpuprof.model.profile import Profile
+from gpuprof.model.profile import Profile, once_per_profile
 from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema
 
 PING_PONG: Final = Schema(
@@ -62,15 +62,12 @@ class Pairs:
         return Pairs(self.there.take(chosen), self.back.take(chosen))
 
 
+@once_per_profile
 def repeated_pairs(profile: Profile) -> tuple[Pairs, list[Int64s]]:
     """All pairs, and the indices of those of one way and one size that occur more than once.
 
     The costliest come first.
     """
-    return profile.once(_repeated_pairs)
-
-
-def _repeated_pairs(profile: Profile) -> tuple[Pairs, list[Int64s]]:
     all_pairs = _pairs(profile)
     cost_ns = all_pairs.there.duration_ns + all_pairs.back.duration_ns
     alike = groups(all_pairs.there.src, all_pairs.there.dst, all_pairs.there.bytes)

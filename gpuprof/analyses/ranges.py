@@ -28,7 +28,7 @@ from gpuprof.model.analysis import Analysis, JobStates, Merge, State, summed
 from gpuprof.model.analysis import ordered as in_order
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s, Intervals, covered_within, together, unions_by_key
-from gpuprof.model.profile import Profile
+from gpuprof.model.profile import Profile, once_per_profile
 from gpuprof.model.schema import INT, OPERATION, TEXT, Column, Schema
 from gpuprof.readers.common.compact_columns import narrowed
 
@@ -224,15 +224,8 @@ def _summed(label: Numbers, values: Numbers, labels: int) -> Int64s:
     return sums
 
 
+@once_per_profile
 def _exposed_of_copies(profile: Profile) -> Int64s:
-    return profile.once(_exposed_ns)
-
-
-def _exposed_ns(profile: Profile) -> Int64s:
-    """How long each copy ran while no kernel did, on the end where that is longer.
-
-    Copies that run at once each have their own time.
-    """
     work = activities(profile)
     number = len(work.copies)
     ends = work.device[:number], *work.copies.ends

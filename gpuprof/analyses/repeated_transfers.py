@@ -22,7 +22,7 @@ from gpuprof.facts.timeline import TIMELINE_READS, timeline_of
 from gpuprof.model.analysis import Analysis, reads
 from gpuprof.model.derived import HOST
 from gpuprof.model.intervals import Int64s, covered_within
-from gpuprof.model.profile import Profile
+from gpuprof.model.profile import Profile, once_per_profile
 from gpuprof.model.schema import FLAG, FLOAT, INT, TEXT, Column, Kind, Schema, process_column
 
 REPEATED_TRANSFERS: Final = Schema(
@@ -102,12 +102,9 @@ def _cost(row: Row) -> tuple[int, int, float, str]:
     )
 
 
+@once_per_profile
 def copied_again(profile: Profile) -> list[tuple[Copies, Row]]:
     """The copies that every step makes again, with their row in the table; the worst first."""
-    return profile.once(_copied_again)
-
-
-def _copied_again(profile: Profile) -> list[tuple[Copies, Row]]:
     all_copies = moves(profile)
     # What is copied back to the host are results, which differ from step to step.
     all_copies = all_copies.take(

@@ -25,7 +25,7 @@ from gpuprof.model.derived import (
     movement,
 )
 from gpuprof.model.intervals import Int64s, Intervals, union
-from gpuprof.model.profile import Profile
+from gpuprof.model.profile import Profile, once_per_profile
 from gpuprof.model.stored import within
 from gpuprof.model.views import RowSet
 from gpuprof.model.words import Words
@@ -189,22 +189,60 @@ class CopySums(NamedTuple):
     bytes_per_s: float | None
 
 
+@once_per_profile
 def copy_rows(profile: Profile) -> Copies:
     """All rows of ``memcpys``, in the order of the file."""
-    return profile.once(_copy_rows)
+    words = [Words([first]) for first in _STAGED_WORDS]
+    if not profile.has("memcpys"):
+        return _gathered([], words)
+    windows = profile.selection.windows
+    if windows is not None and profile.selection.device_id is None:
+        rows = copy_rows(profile.unrestricted)
+        return rows.take(within(windows, rows.start_ns))
+    recorded = _as_recorded(profile, words)
+    return _gathered(_in_the_model(profile, words) if recorded is None else recorded, words)
 
 
+@once_per_profile
 def transfer_rows(profile: Profile) -> Copies:
     """All transfers, the staged ones first and the others in the order of the file."""
-    return profile.once(_transfer_rows)
+    copies = copy_rows(profile)
+    is_half = copies.is_staged == 1
+    direct = copies.take((copies.is_transfer == 1) & ~is_half)
+    if not is_half.any():
+        return direct
+    halves = copies.take(is_half)
+    keys = halves.process, halves.correlation
+    ordered = np.lexsort([halves.start_ns, halves.is_counted, *reversed(keys)])
+    first = first_of(ordered, *keys, halves.is_counted)
+    nth = np.empty(len(ordered), np.int64)
+    nth[ordered] = np.arange(len(ordered)) - np.repeat(first, np.diff(first, append=len(ordered)))
+    ordered = np.lexsort([nth, *reversed(keys)])
+    first = first_of(ordered, *keys, nth)
+    joined: dict[str, Any] = {
+        name: function.reduceat(getattr(halves, name)[ordered], first)
+        for function, names in {
+            np.minimum: ("start_ns",),
+            np.add: ("duration_ns",),
+            # Of both ends, the one that is known.
+            np.maximum: ("end_ns", "src", "dst", "bytes", "is_counted"),
+        }.items()
+        for name in names
+    }
+    # The first of all words are those of staged copies.
+    joined |= dict.fromkeys(("kind", "src_memory", "dst_memory"), np.zeros(len(first), np.int8))
+    staged = replace(halves.take(ordered[first]), **joined)
+    columns: dict[str, Any] = {
+        name: np.concatenate([column, getattr(direct, name)])
+        for name, column in vars(staged).items()
+        if isinstance(column, np.ndarray)
+    }
+    return replace(direct, **columns)
 
 
+@once_per_profile
 def transfer_times(profile: Profile) -> Mapping[Route, Copies]:
     """The rows of ``memcpys`` that are transfers, by route, in the order of the file."""
-    return profile.once(_transfer_times)
-
-
-def _transfer_times(profile: Profile) -> Mapping[Route, Copies]:
     rows = copy_rows(profile)
     rows = rows.take(rows.is_transfer == 1)
     times: dict[Route, Copies] = {}
@@ -267,18 +305,6 @@ def among(
     """Whether the word of each number is one of some."""
     is_one: npt.NDArray[np.bool_] = np.array([word in some for word in words])[numbers]
     return is_one
-
-
-def _copy_rows(profile: Profile) -> Copies:
-    words = [Words([first]) for first in _STAGED_WORDS]
-    if not profile.has("memcpys"):
-        return _gathered([], words)
-    windows = profile.selection.windows
-    if windows is not None and profile.selection.device_id is None:
-        rows = copy_rows(profile.unrestricted)
-        return rows.take(within(windows, rows.start_ns))
-    recorded = _as_recorded(profile, words)
-    return _gathered(_in_the_model(profile, words) if recorded is None else recorded, words)
 
 
 def _gathered(parts: Iterable[Sequence[Any]], words: Sequence[Words]) -> Copies:
@@ -355,39 +381,3 @@ def _with_facts(
         *(flag.astype(np.int8) for flag in flags),
         *map(narrowed, numbers),
     )
-
-
-def _transfer_rows(profile: Profile) -> Copies:
-    """The k-th half to the host and the k-th half from the host of one launch are one copy."""
-    copies = copy_rows(profile)
-    is_half = copies.is_staged == 1
-    direct = copies.take((copies.is_transfer == 1) & ~is_half)
-    if not is_half.any():
-        return direct
-    halves = copies.take(is_half)
-    keys = halves.process, halves.correlation
-    ordered = np.lexsort([halves.start_ns, halves.is_counted, *reversed(keys)])
-    first = first_of(ordered, *keys, halves.is_counted)
-    nth = np.empty(len(ordered), np.int64)
-    nth[ordered] = np.arange(len(ordered)) - np.repeat(first, np.diff(first, append=len(ordered)))
-    ordered = np.lexsort([nth, *reversed(keys)])
-    first = first_of(ordered, *keys, nth)
-    joined: dict[str, Any] = {
-        name: function.reduceat(getattr(halves, name)[ordered], first)
-        for function, names in {
-            np.minimum: ("start_ns",),
-            np.add: ("duration_ns",),
-            # Of both ends, the one that is known.
-            np.maximum: ("end_ns", "src", "dst", "bytes", "is_counted"),
-        }.items()
-        for name in names
-    }
-    # The first of all words are those of staged copies.
-    joined |= dict.fromkeys(("kind", "src_memory", "dst_memory"), np.zeros(len(first), np.int8))
-    staged = replace(halves.take(ordered[first]), **joined)
-    columns: dict[str, Any] = {
-        name: np.concatenate([column, getattr(direct, name)])
-        for name, column in vars(staged).items()
-        if isinstance(column, np.ndarray)
-    }
-    return replace(direct, **columns)

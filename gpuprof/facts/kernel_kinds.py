@@ -24,7 +24,7 @@ from gpuprof.facts.nvtx import ranges_of
 from gpuprof.facts.timeline import busy_by_device
 from gpuprof.model.analysis import reads
 from gpuprof.model.intervals import Intervals
-from gpuprof.model.profile import Profile
+from gpuprof.model.profile import Profile, once_per_recording
 
 KIND_READS: Final = reads(kernels="start_ns end_ns device_id name name_id")
 
@@ -102,12 +102,9 @@ def may_initialise(name: str) -> bool:
     return is_initial(name) or _ELEMENTWISE.search(name) is not None
 
 
+@once_per_recording
 def kernels_of_kinds(profile: Profile) -> Mapping[int | None, Mapping[str, Intervals]]:
     """When the kernels of each name that is of a kind ran, by device; of the whole recording."""
-    return profile.unrestricted.once(_kernels_of_kinds)
-
-
-def _kernels_of_kinds(profile: Profile) -> Mapping[int | None, Mapping[str, Intervals]]:
     if not profile.has("kernels"):
         return {}
     names, parts = _of_kinds(profile)
@@ -145,12 +142,9 @@ _MARKS: Final = {
 }
 
 
+@once_per_recording
 def framework(profile: Profile) -> str:
     """`PYTORCH`, `TENSORFLOW` or `JAX`; empty where no name tells."""
-    return profile.unrestricted.once(_framework)
-
-
-def _framework(profile: Profile) -> str:
     names = names_by_number(profile, "kernels").distinct if profile.has("kernels") else []
     return _of_names(names) or _of_names(_texts(profile))
 

@@ -31,7 +31,7 @@ from gpuprof.facts.timeline import COMPUTE, LOCAL_COPY, layer_of_copies
 from gpuprof.model.analysis import reads
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s, pairs
-from gpuprof.model.profile import Profile
+from gpuprof.model.profile import Profile, once_per_profile
 from gpuprof.native import arrays
 from gpuprof.readers.common.compact_columns import narrowed
 
@@ -193,9 +193,35 @@ def activities(profile: Profile) -> Activities:
     return launches(profile).activities if is_called else profile.once(_activities)[0]
 
 
+@once_per_profile
 def launches(profile: Profile) -> Launches:
     """Every activity with the call that launched it; those without one are left out."""
-    return profile.once(_launches)
+    activities_read, process, correlation = _activities(profile)
+    recording = profile.unrestricted
+    launched = launched_by(recording.integers("api_calls", *_CALL), process, correlation)
+    if launched is None:
+        calls = columns_of(recording.integers("api_calls", *_CALL), len(_CALL))
+        order = np.argsort(calls[_CALL.index("start_ns")], kind="stable")
+        by_start = ([column[order[rows]] for column in calls] for rows in pieces(len(order)))
+        launched = launched_by(by_start, process, correlation) or {}
+    del process, correlation
+    sizes = {lane: sum(len(of[0]) for of in launched[lane]) for lane in sorted(launched)}
+    number = sum(sizes.values())
+    order = np.empty(number, index_kind(len(activities_read)))
+    launch_ns = np.empty(number, np.int64)
+    bounds, low = {}, 0
+    for lane, size in sizes.items():
+        rows, times = order[low : low + size], launch_ns[low : low + size]
+        # What one lane's pieces took makes room for what comes next.
+        at = 0
+        for places, first_ns, since_ns in launched.pop(lane):
+            piece = slice(at, at := at + len(places))
+            rows[piece] = places
+            np.add(since_ns, first_ns, out=times[piece], dtype=np.int64)
+        if ((times[1:] == times[:-1]) & (rows[1:] < rows[:-1])).any():
+            rows[:] = rows[np.lexsort((rows, times))]
+        bounds[lane], low = (low, low + size), low + size
+    return Launches(activities_read, order, launch_ns, bounds)
 
 
 def _activities(profile: Profile) -> tuple[Activities, Numbers, Numbers]:
@@ -228,35 +254,6 @@ def _others(profile: Profile, table: str) -> Iterator[Sequence[Any]]:
     for process, correlation, *place in profile.integers(table, *_PLACE):
         layer = np.full(len(process), _LAYERS[table], np.int8)
         yield narrowed(process), narrowed(correlation), *place, layer
-
-
-def _launches(profile: Profile) -> Launches:
-    activities_read, process, correlation = _activities(profile)
-    recording = profile.unrestricted
-    launched = launched_by(recording.integers("api_calls", *_CALL), process, correlation)
-    if launched is None:
-        calls = columns_of(recording.integers("api_calls", *_CALL), len(_CALL))
-        order = np.argsort(calls[_CALL.index("start_ns")], kind="stable")
-        by_start = ([column[order[rows]] for column in calls] for rows in pieces(len(order)))
-        launched = launched_by(by_start, process, correlation) or {}
-    del process, correlation
-    sizes = {lane: sum(len(of[0]) for of in launched[lane]) for lane in sorted(launched)}
-    number = sum(sizes.values())
-    order = np.empty(number, index_kind(len(activities_read)))
-    launch_ns = np.empty(number, np.int64)
-    bounds, low = {}, 0
-    for lane, size in sizes.items():
-        rows, times = order[low : low + size], launch_ns[low : low + size]
-        # What one lane's pieces took makes room for what comes next.
-        at = 0
-        for places, first_ns, since_ns in launched.pop(lane):
-            piece = slice(at, at := at + len(places))
-            rows[piece] = places
-            np.add(since_ns, first_ns, out=times[piece], dtype=np.int64)
-        if ((times[1:] == times[:-1]) & (rows[1:] < rows[:-1])).any():
-            rows[:] = rows[np.lexsort((rows, times))]
-        bounds[lane], low = (low, low + size), low + size
-    return Launches(activities_read, order, launch_ns, bounds)
 
 
 def by_time(times: Int64s) -> Int64s:

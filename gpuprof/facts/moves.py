@@ -11,15 +11,12 @@ from gpuprof.facts.range_launches import innermost, outermost
 from gpuprof.facts.timeline import timeline_of
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s
-from gpuprof.model.profile import Profile
+from gpuprof.model.profile import Profile, once_per_profile
 
 
+@once_per_profile
 def moves(profile: Profile) -> Copies:
     """Every transfer whose two ends are known and differ, in the order of their starts."""
-    return profile.once(_moves)
-
-
-def _moves(profile: Profile) -> Copies:
     rows = transfer_rows(profile)
     rows = rows.take((rows.src != rows.dst) & (rows.src != UNKNOWN) & (rows.dst != UNKNOWN))
     start, end = rows.start_ns, rows.end_ns

@@ -18,7 +18,7 @@ from gpuprof.facts.numbers import ByNumber, Numbers, groups, pair_places
 from gpuprof.model.analysis import reads
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s
-from gpuprof.model.profile import Profile
+from gpuprof.model.profile import Profile, once_per_profile, once_per_recording
 from gpuprof.model.schema import OPERATION
 from gpuprof.model.views import RowSet
 from gpuprof.model.words import Words
@@ -96,17 +96,27 @@ class Ranges:
         return len(self.start_ns)
 
 
+@once_per_recording
 def ranges_of(profile: Profile) -> Ranges:
     """Every range of the whole recording: a part's work may have been launched before it."""
-    return profile.unrestricted.once(_ranges_of)
+    numbers: dict[Label, int] = {}
+    parts = _recorded(profile) if profile.has("nvtx_ranges") else iter(())
+    if parts is None:
+        parts = _in_the_model(profile)
+    # Texts, domains and kinds become numbers while their part is at hand.
+    pieces = [[*place, _labelled(words, numbers)] for *place, words in parts]
+    columns = [np.concatenate(column) for column in zip(*pieces, strict=True)]
+    start, end, process, thread, label = columns or [np.empty(0, np.int64)] * 5
+    labels = tuple(sorted(numbers))
+    place = np.argsort([numbers[key] for key in labels]).astype(np.int32)
+    ranges = Ranges(start, end, process, thread, place[label], labels)
+    order = _outer_first(start, end)
+    return ranges if order is None else ranges.take(order)
 
 
+@once_per_profile
 def named_parts(profile: Profile) -> Ranges:
     """The ranges by which people and scripts name parts of a program: all but operations."""
-    return profile.once(_named_parts)
-
-
-def _named_parts(profile: Profile) -> Ranges:
     return ranges_of(profile).of_kind(is_operation=False)
 
 
@@ -121,22 +131,6 @@ def ranges_like(profile: Profile, pattern: str) -> Ranges:
     is_alike = [like.fullmatch(text) is not None for text, _, _ in ranges.labels]
     alike = ranges.take(np.flatnonzero(np.array(is_alike, bool)[ranges.label]))
     return alike.of_kind(is_operation=False) or alike
-
-
-def _ranges_of(profile: Profile) -> Ranges:
-    numbers: dict[Label, int] = {}
-    parts = _recorded(profile) if profile.has("nvtx_ranges") else iter(())
-    if parts is None:
-        parts = _in_the_model(profile)
-    # Texts, domains and kinds become numbers while their part is at hand.
-    pieces = [[*place, _labelled(words, numbers)] for *place, words in parts]
-    columns = [np.concatenate(column) for column in zip(*pieces, strict=True)]
-    start, end, process, thread, label = columns or [np.empty(0, np.int64)] * 5
-    labels = tuple(sorted(numbers))
-    place = np.argsort([numbers[key] for key in labels]).astype(np.int32)
-    ranges = Ranges(start, end, process, thread, place[label], labels)
-    order = _outer_first(start, end)
-    return ranges if order is None else ranges.take(order)
 
 
 def _outer_first(start: Int64s, end: Int64s) -> Int64s | None:

@@ -51,7 +51,7 @@ from gpuprof.model.intervals import (
     pairs,
     union,
 )
-from gpuprof.model.profile import Profile
+from gpuprof.model.profile import Profile, once_per_recording
 from gpuprof.model.schema import OPERATION
 from gpuprof.model.words import Words
 
@@ -150,12 +150,9 @@ class Pieces:
     labels: tuple[Label, ...]
 
 
+@once_per_recording
 def pieces_of(profile: Profile) -> Pieces:
     """The pieces of all pauses of the whole recording, each with its cause."""
-    return profile.unrestricted.once(_pieces)
-
-
-def _pieces(profile: Profile) -> Pieces:
     all_pauses, labels = pauses_of(profile), _Labels()
     is_launched = (all_pauses.launch != NOT_FOUND) & host_clock(profile).is_known
     # Such a device works for another process, whose calls are not in this recording.

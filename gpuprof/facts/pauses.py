@@ -17,7 +17,7 @@ from gpuprof.facts.numbers import NOT_FOUND, columns_of, names_by_number
 from gpuprof.facts.timeline import TIMELINE_READS, DeviceTimeline, timelines
 from gpuprof.model.analysis import reads
 from gpuprof.model.intervals import NOTHING, Int64s, Intervals
-from gpuprof.model.profile import Profile
+from gpuprof.model.profile import Profile, once_per_recording
 
 PAUSE_READS: Final = reads(LAUNCH_READS, TIMELINE_READS)
 SHORT_WAIT_READS: Final = reads(PAUSE_READS, HOST_READS, api_calls="start_ns end_ns name name_id")
@@ -51,12 +51,9 @@ class Pauses:
         return len(self.start_ns)
 
 
+@once_per_recording
 def pauses_of(profile: Profile) -> Pauses:
     """The pauses of the whole recording; those of a part may have begun before it."""
-    return profile.unrestricted.once(_pauses_of)
-
-
-def _pauses_of(profile: Profile) -> Pauses:
     columns = [[np.empty(0, np.int64)] for _ in range(3)]
     for timeline in timelines(profile):
         pauses = timeline.pauses

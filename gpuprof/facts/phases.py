@@ -36,7 +36,7 @@ from gpuprof.facts.timeline import (
 )
 from gpuprof.model.analysis import reads
 from gpuprof.model.intervals import NOTHING, Int64s, Intervals, covered_within, union
-from gpuprof.model.profile import Profile
+from gpuprof.model.profile import Profile, once_per_recording
 
 PHASE_READS: Final = reads(STEP_READS, TIMELINE_READS, kernels="start_ns device_id name_id")
 # What a step is to its phase. `UNUSUAL` are those of another kind, too few for a phase of their
@@ -189,13 +189,31 @@ def phases(profile: Profile) -> tuple[Phase, ...]:
     return tuple(steps.phase for steps in steps_by_phase(profile) if len(steps.phase.start_ns))
 
 
+@once_per_recording
 def steps_by_phase(profile: Profile) -> tuple[PhaseSteps, ...]:
     """All steps of each phase, those of phases without samples last.
 
     Raises:
         UsageError: As in `phases`.
     """
-    return profile.unrestricted.once(_steps_by_phase)
+    devices = {d.number: d for d in timelines(profile)}
+    joined = [*_joined(step_windows(profile), devices)]
+    by_phase = [
+        steps
+        for series, counts in zip(joined, _kernels_by_step(joined, profile), strict=True)
+        for steps in _phases_of(series, counts, devices, profile)
+    ]
+    by_phase.sort(
+        key=lambda steps: (
+            -int(np.sum(steps.phase.end_ns - steps.phase.start_ns)),
+            steps.start_ns[0],
+        )
+    )
+    if profile.skip_steps and by_phase and not len(by_phase[0].phase.start_ns):
+        most = max(int((steps.status == WARM_UP).sum()) for steps in by_phase)
+        msg = f"{profile.origin.source}: there are no steps after the first {profile.skip_steps}"
+        raise UsageError(msg, f"Its longest phase has {most}: --skip-steps takes fewer.")
+    return tuple(by_phase)
 
 
 def steps_in_part(profile: Profile) -> tuple[PhaseSteps, ...]:
@@ -220,27 +238,6 @@ def steps_in_part(profile: Profile) -> tuple[PhaseSteps, ...]:
 def per_step(intervals: Intervals, phase: Phase) -> Int64s:
     """How many ns of a set of instants lie in each sample of a phase."""
     return covered_within(intervals, phase.start_ns, phase.end_ns)
-
-
-def _steps_by_phase(profile: Profile) -> tuple[PhaseSteps, ...]:
-    devices = {d.number: d for d in timelines(profile)}
-    joined = [*_joined(step_windows(profile), devices)]
-    by_phase = [
-        steps
-        for series, counts in zip(joined, _kernels_by_step(joined, profile), strict=True)
-        for steps in _phases_of(series, counts, devices, profile)
-    ]
-    by_phase.sort(
-        key=lambda steps: (
-            -int(np.sum(steps.phase.end_ns - steps.phase.start_ns)),
-            steps.start_ns[0],
-        )
-    )
-    if profile.skip_steps and by_phase and not len(by_phase[0].phase.start_ns):
-        most = max(int((steps.status == WARM_UP).sum()) for steps in by_phase)
-        msg = f"{profile.origin.source}: there are no steps after the first {profile.skip_steps}"
-        raise UsageError(msg, f"Its longest phase has {most}: --skip-steps takes fewer.")
-    return tuple(by_phase)
 
 
 def _joined(step_series: Sequence[StepWindows], devices: _Devices) -> Iterator[StepWindows]:

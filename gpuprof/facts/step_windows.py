@@ -22,7 +22,7 @@ from gpuprof.facts.range_launches import (
 from gpuprof.model.analysis import reads
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import NOTHING, Int64s, Intervals, difference, union
-from gpuprof.model.profile import Profile
+from gpuprof.model.profile import Profile, once_per_profile
 
 STEP_READS: Final = reads(RANGE_READS, kernels="start_ns end_ns device_id stream_id name name_id")
 FROM_RANGES: Final = "ranges"
@@ -72,12 +72,9 @@ class StepWindows:
     between: Intervals = NOTHING
 
 
+@once_per_profile
 def step_windows(profile: Profile) -> tuple[StepWindows, ...]:
     """The steps of every process; none where nothing names steps or repeats."""
-    return profile.once(_step_windows)
-
-
-def _step_windows(profile: Profile) -> tuple[StepWindows, ...]:
     recording = profile.unrestricted
     named = (
         tuple(_named(named_parts(recording), launches(recording)))

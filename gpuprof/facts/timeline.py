@@ -33,7 +33,7 @@ from gpuprof.model.intervals import (
     union,
     unions_by_key,
 )
-from gpuprof.model.profile import Profile
+from gpuprof.model.profile import Profile, once_per_recording
 
 # In the order in which they claim an instant: the first that runs has it.
 COMPUTE, COMMUNICATION, TRANSFER, LOCAL_COPY = LAYERS = range(4)
@@ -155,16 +155,13 @@ def timeline_of(profile: Profile, device_id: int | None) -> DeviceTimeline:
     return matching[0] if matching else DeviceTimeline(device_id, NOTHING, (NOTHING,) * len(LAYERS))
 
 
+@once_per_recording
 def far_ends(profile: Profile) -> tuple[int, ...]:
     """Devices that ran nothing themselves in the whole recording: others copied from or to them.
 
     Where each process of a job is recorded by itself, such a device works for another one: that
     it idles cannot be told.
     """
-    return profile.unrestricted.once(_far_ends)
-
-
-def _far_ends(profile: Profile) -> tuple[int, ...]:
     idle = [
         timeline.device_id
         for timeline in timelines(profile)
