@@ -184,7 +184,7 @@ def _not_sought(profile: Profile, analyses: Sequence[Analysis]) -> str:
     """What findings leave out of a large recording, in a sentence; empty for nothing."""
     if not any(analysis.reads_of_small for analysis in analyses):
         return ""
-    from gpuprof.analyses.avoidable import not_sought  # noqa: PLC0415 - start-up time
+    from gpuprof.facts.needless_copies import not_sought  # noqa: PLC0415 - start-up time
 
     return not_sought(profile)
 

@@ -1,5 +1,8 @@
 """Every transfer between two known memories, one by one, and what launched it."""
 
+import re
+from typing import Final
+
 import numpy as np
 import numpy.typing as npt
 
@@ -7,11 +10,19 @@ from gpuprof.facts.copies import Copies, transfer_rows
 from gpuprof.facts.launches import ALL_THREADS, Launches, launches
 from gpuprof.facts.numbers import NOT_FOUND, groups, pair_places, sorted_pairs
 from gpuprof.facts.nvtx import NO_RANGE, STEP_MARK, named_parts, ranges_of
-from gpuprof.facts.range_launches import innermost, outermost
+from gpuprof.facts.range_launches import families, innermost, launches_within, outermost
 from gpuprof.facts.timeline import timeline_of
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile, once_per_profile
+from gpuprof.model.stored import within
+
+# Scripts write "backward"; PyTorch's operations and emit_nvtx
+# "autograd::engine::evaluate_function: MmBackward0" and "MmBackward0, seq = 12", traces before
+# 2022 "torch::autograd::AccumulateGrad" alone; others name the gradients.
+_BACKWARD: Final = re.compile(
+    r"backward|\bgrad(?:ient)?s?\b|^autograd::engine|AccumulateGrad$", re.IGNORECASE
+)
 
 
 @once_per_profile
@@ -122,3 +133,38 @@ def _origins_of_copies(profile: Profile) -> Int64s:
     marks = [bool(STEP_MARK.fullmatch(text)) for text, _, _ in ranges.labels]
     says_nothing = np.array([*marks, True])[named]
     return np.where(says_nothing & (operation != NO_RANGE), operation, named)
+
+
+def backward_peer_share(profile: Profile) -> float | None:
+    """The part of the time of copies between devices that ranges of the backward pass launched.
+
+    What was launched on another thread than the range's is not counted, so that it may be more.
+
+    Args:
+        profile: May have ``nvtx_ranges``, ``api_calls`` and ``memcpys``.
+
+    Returns:
+        0 to 1, of the part that is looked at; None where no range that names gradients or the
+        backward pass launched anything, or nothing was copied between devices.
+    """
+    recording, windows = profile.unrestricted, profile.selection.windows
+    if not recording.has("nvtx_ranges", "api_calls", "memcpys"):
+        return None
+    ranges = ranges_of(recording)
+    is_backward = np.array([bool(_BACKWARD.search(text)) for text, _, _ in ranges.labels], bool)
+    backward = ranges.take(np.flatnonzero(is_backward[ranges.label])) if len(ranges) else ranges
+    if not len(backward):
+        return None
+    all_launches = launches(recording)
+    copies = all_launches.activities.copies
+    is_peer = copies.is_peer > 0
+    if windows is not None:
+        is_peer &= within(windows, copies.start_ns)
+    peer_ns = int(copies.duration_ns[is_peer].sum())
+    is_launched = np.zeros(len(all_launches.activities), bool)
+    for family, ordered in families(backward, all_launches):
+        spans = launches_within(family, ordered)
+        is_launched[ordered.order[spans.launched(len(ordered.order))]] = True
+    if not peer_ns or not is_launched.any():
+        return None
+    return int(copies.duration_ns[is_peer & is_launched[: len(copies)]].sum()) / peer_ns

@@ -164,8 +164,10 @@ def pieces_of(profile: Profile) -> Pieces:
     if len(launched):
         hull = union(all_pauses.start_ns[launched], all_pauses.end_ns[launched])
         cuda = _calls_within(profile, hull, _api_calls(profile, labels))
-        layers = _layers(profile, hull, cuda, labels)
-        lane, threads = _lanes(profile, all_pauses.launch[launched])
+        # The thread that made each of the launches.
+        bounds = sorted(launches(profile).bounds.items(), key=lambda item: item[1])
+        lows, threads = [low for _, (low, _) in bounds], [thread for thread, _ in bounds]
+        lane = np.searchsorted(lows, all_pauses.launch[launched], side="right") - 1
 
         def late(layers: _Layers) -> list[tuple[Int64s, Stretches]]:
             return [
@@ -173,15 +175,23 @@ def pieces_of(profile: Profile) -> Pieces:
                 for rows in groups(all_pauses.device[launched], lane)
             ]
 
-        late_parts = late(layers)
-        if _is_much(profile, [stretches for _, stretches in late_parts], labels.of(*_LATE)):
+        layers = _layers(profile, hull, cuda, labels)
+        late_parts, unnamed = late(layers), labels.of(*_LATE)
+        late_ns = sum(int((s.end_ns - s.start_ns)[s.label == unnamed].sum()) for _, s in late_parts)
+        # A trace may hold more functions of Python than of all else together.
+        longest_ns = max(device.span.length for device in timelines(profile))
+        if late_ns > _WORTH_READING * longest_ns:
             late_parts = late([*layers, *_python(profile, hull, labels)])
-        parts += late_parts
         launching = _launching(all_pauses, launched, cuda, (lane, threads))
-        parts.append(_launched(profile, all_pauses, launched, launching, labels))
+        launched_part = _launched(profile, all_pauses, launched, launching, labels)
+        parts += [*late_parts, launched_part]
     pause = np.concatenate([index for index, _ in parts])
-    columns = zip(*((s.start_ns, s.end_ns, s.label) for _, s in parts), strict=True)
-    return Pieces(pause, Stretches(*map(np.concatenate, columns)), tuple(labels))
+    return Pieces(pause, _together(stretches for _, stretches in parts), tuple(labels))
+
+
+def _together(parts: Iterable[Stretches]) -> Stretches:
+    columns = zip(*((s.start_ns, s.end_ns, s.label) for s in parts), strict=True)
+    return Stretches(*map(np.concatenate, columns))
 
 
 def _layers(
@@ -201,44 +211,26 @@ def _layers(
     return [mpi, nccl, cuda, ucx, os_calls, *ranges]
 
 
-def _is_much(profile: Profile, late: list[Stretches], label: int) -> bool:
-    """Whether so much of what was late is not named that the functions of Python are worth reading.
-
-    A trace may hold more of them than of all else together.
-    """
-    unnamed = sum(int((s.end_ns - s.start_ns)[s.label == label].sum()) for s in late)
-    longest = max(device.span.length for device in timelines(profile))
-    return unnamed > _WORTH_READING * longest
-
-
 def _python(profile: Profile, hull: Intervals, labels: _Labels) -> _Layers:
-    """The nearest functions of the program, and those of Python's and installed packages."""
+    """The nearest functions of the program, and those of Python's and installed packages.
+
+    PyTorch names a function as ``models/net.py(12): forward``. Built-in functions and modules are
+    named without a file, files relative to Python's path.
+    """
     of_program: set[int] = set()
 
     def label(name: str) -> int:
         number = labels.of("python_function", _ADDRESS.sub("", name))
-        if _is_of_program(name):
+        file = _IN_FILE.match(name)
+        if file and "-packages/" not in file[0] and file[1] not in sys.stdlib_module_names:
             of_program.add(number)
         return number
 
     calls = _calls_within(profile, hull, _library_calls(profile, {"python": label}))
     return [
-        {
-            thread: of_thread.at_each_instant(is_outermost=False)
-            for thread, of_thread in some.items()
-        }
+        {t: of_thread.at_each_instant(is_outermost=False) for t, of_thread in some.items()}
         for some in (_labelled(calls, [*of_program]), calls)
     ]
-
-
-def _is_of_program(function: str) -> bool:
-    """Whether PyTorch's name of a function, ``models/net.py(12): forward``, is the program's own.
-
-    Built-in functions and modules are named without a file, files relative to Python's path.
-    """
-    match = _IN_FILE.match(function)
-    is_installed = match is not None and "-packages/" in match[0]
-    return match is not None and not is_installed and match[1] not in sys.stdlib_module_names
 
 
 def _ranges(profile: Profile, hull: Intervals, labels: _Labels) -> _Layers:
@@ -264,13 +256,6 @@ def _ranges(profile: Profile, hull: Intervals, labels: _Labels) -> _Layers:
     ]
 
 
-def _lanes(profile: Profile, launch: Int64s) -> tuple[Int64s, list[Thread]]:
-    """Which thread made each of some launches, and the threads."""
-    bounds = sorted(launches(profile).bounds.items(), key=lambda item: item[1])
-    lows = [low for _, (low, _) in bounds]
-    return np.searchsorted(lows, launch, side="right") - 1, [thread for thread, _ in bounds]
-
-
 def _late(
     all_pauses: Pauses, pause: Int64s, thread: Thread, layers: _Layers, labels: _Labels
 ) -> tuple[Int64s, Stretches]:
@@ -282,24 +267,15 @@ def _late(
     for layer in layers:
         for caller in (thread, (thread[0], ALL_THREADS)):
             covering = layer.get(caller, _NO_STRETCHES).outermost()
-            parts.append(_covered(open_time, covering))
+            met = overlapping(open_time, Intervals(covering.start_ns, covering.end_ns))
+            index, place = pairs(*met)
+            first = np.maximum(open_time.start[index], covering.start_ns[place])
+            last = np.minimum(open_time.end[index], covering.end_ns[place])
+            parts.append(Stretches(first, last, covering.label[place]))
             open_time = difference(open_time, union(covering.start_ns, covering.end_ns))
-    parts.append(
-        Stretches(open_time.start, open_time.end, np.full(len(open_time), labels.of(*_LATE)))
-    )
-    columns = zip(*((s.start_ns, s.end_ns, s.label) for s in parts), strict=True)
-    joined = Stretches(*map(np.concatenate, columns))
+    unnamed = np.full(len(open_time), labels.of(*_LATE))
+    joined = _together([*parts, Stretches(open_time.start, open_time.end, unnamed)])
     return pause[np.searchsorted(start, joined.start_ns, side="right") - 1], joined
-
-
-def _covered(open_time: Intervals, covering: Stretches) -> Stretches:
-    """The parts of disjoint stretches that lie within a set of instants."""
-    index, place = pairs(*overlapping(open_time, Intervals(covering.start_ns, covering.end_ns)))
-    return Stretches(
-        np.maximum(open_time.start[index], covering.start_ns[place]),
-        np.minimum(open_time.end[index], covering.end_ns[place]),
-        covering.label[place],
-    )
 
 
 def _launching(

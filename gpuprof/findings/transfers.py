@@ -6,11 +6,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from gpuprof.analyses.avoidable import Avoidable, avoidable, not_sought
 from gpuprof.analyses.transfers import TRANSFER_READS, transfers
 from gpuprof.base.units import NS_PER_S, format_bytes, say_share
 from gpuprof.facts.copies import Copies, Route, end_name, running_on, transfer_times
 from gpuprof.facts.moves import moves, origins
+from gpuprof.facts.needless_copies import Avoidable, avoidable, not_sought
 from gpuprof.facts.nvtx import RANGE_READS
 from gpuprof.facts.timeline import TRANSFER
 from gpuprof.findings.contract import Finding, Scope
