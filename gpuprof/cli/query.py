@@ -42,7 +42,7 @@ def command(  # noqa: PLR0913 - one parameter per option
       gpuprof query train.sqlite "SELECT * FROM memcpys LIMIT 10" --format csv -o copies.csv
       gpuprof query train.sqlite "SHOW TABLES"
     """
-    from gpuprof.analyses.reports import recording_notes  # noqa: PLC0415
+    from gpuprof.analyses.notes import recording_notes  # noqa: PLC0415 - start-up time
     from gpuprof.show.output import prepare  # noqa: PLC0415 - start-up time of --help
     from gpuprof.show.query import answer_text  # noqa: PLC0415
     from gpuprof.sql import query  # noqa: PLC0415

@@ -5,7 +5,8 @@ from typing import Final
 
 import numpy as np
 
-from gpuprof.analyses.reports import cannot, copy_notes, recording_notes
+from gpuprof.analyses.notes import cannot, recording_notes
+from gpuprof.analyses.trace_notes import copy_notes
 from gpuprof.base.kernel_names import short_name
 from gpuprof.base.statistics import LEVEL, coverage
 from gpuprof.base.sweep_cells import skipped_epochs_of
