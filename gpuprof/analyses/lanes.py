@@ -11,6 +11,7 @@ from gpuprof.facts.copies import copy_rows
 from gpuprof.facts.timeline import (
     COMMUNICATION,
     COMPUTE,
+    DEVICE_ID,
     LOCAL_COPY,
     TIMELINE_READS,
     TRANSFER,
@@ -36,7 +37,7 @@ LANES: Final = Schema(
     "lanes",
     "what one lane of one device did while exposed, or while hidden, in one slice of time",
     {
-        "device_id": Column(INT, "", "CUDA device ordinal; null where none was recorded."),
+        "device_id": DEVICE_ID,
         "lane": Column(
             TEXT,
             "",
@@ -64,7 +65,7 @@ LANES_OVER_TIME: Final = Schema(
     "lanes_over_time",
     "one lane of one device in one of 1,000 equal slices of the time; only where it runs",
     {
-        "device_id": LANES.columns["device_id"],
+        "device_id": DEVICE_ID,
         "lane": LANES.columns["lane"],
         "start_ns": instant_column("Start of the slice.", required=True),
         "end_ns": instant_column("Its end.", required=True),

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from commands import gpuprof
 
-from gpuprof.analyses.marked_epochs import ANALYSIS, marked_epochs
+from gpuprof.analyses.monitoring import ANALYSIS, marked_epochs
 from gpuprof.base.manifest import Manifest, finish_manifest
 from gpuprof.model import schema
 from gpuprof.model.profile import Origin, Profile
