@@ -17,8 +17,9 @@ import pytest
 from commands import ROOT, gpuprof
 
 from gpuprof.api.metrics import METRICS, PREFIX
-from gpuprof.cli import COMMANDS, PAGES, cli
-from gpuprof.cli.pages import TOPICS
+from gpuprof.cli import cli
+from gpuprof.cli.commands import COMMANDS, PAGES
+from gpuprof.cli.help import TOPICS
 from gpuprof.comparisons.tables import TABLES
 from gpuprof.comparisons.variant_figures import VARIANTS
 from gpuprof.findings.causes import CAUSES, MENDS

@@ -6,6 +6,7 @@ streams as its program. To keep them apart, a one-line shell stands between the 
 pipes of gpuprof as the program's streams, says its process id, and becomes the program.
 """
 
+import contextlib
 import os
 import selectors
 import signal
@@ -23,6 +24,9 @@ from gpuprof.base.signals import handling
 from gpuprof.launch.contract import Ended
 from gpuprof.launch.run.output import STDERR, STDOUT, Output
 from gpuprof.launch.run.signals import SAVING_SECONDS, Signals, wait_for
+
+with contextlib.suppress(ImportError):  # on Windows, where nothing is recorded
+    import fcntl
 
 # Signals are reported as shells do.
 _SIGNAL_BASE: Final = 128
@@ -148,12 +152,8 @@ def _same_file(first: int, second: int) -> bool:
 
 
 def _widen(descriptor: int) -> None:
-    import fcntl  # noqa: PLC0415 - not there on Windows, where nothing is recorded
-
-    try:
+    with contextlib.suppress(OSError):  # beyond the user's limit: slower, and no less right
         fcntl.fcntl(descriptor, _F_SETPIPE_SZ, _CHUNK_BYTES)
-    except OSError:
-        return  # beyond the user's limit: slower, and no less right
 
 
 def _start(

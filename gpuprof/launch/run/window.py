@@ -86,23 +86,6 @@ def check_window(window: CaptureWindow, recorder: str, able: frozenset[str]) -> 
             raise UsageError(msg, f"It supports {alternatives}." if alternatives else None)
 
 
-def parse_epochs(text: str) -> tuple[int, int]:
-    """``2:4`` is epochs 2 and 3, ``2`` is epoch 2; 0 is the first.
-
-    Raises:
-        ValueError: It is neither form, or empty.
-    """
-    first, colon, end = text.partition(":")
-    if not first.isdecimal() or (colon and not end.isdecimal()):
-        msg = f"{text!r} is not a range of epochs"
-        raise ValueError(msg)
-    span = int(first), int(end) if colon else int(first) + 1
-    if span[0] >= span[1]:
-        msg = f"{text!r} is an empty range of epochs"
-        raise ValueError(msg)
-    return span
-
-
 def in_seconds(time_ns: int) -> str:
     """A time as profilers take it."""
     return f"{time_ns / NS_PER_S:g}"
