@@ -17,7 +17,7 @@ from gpuprof.launch import AUTO
 from gpuprof.launch.contract import Program
 from gpuprof.launch.recording import Options, Outcome
 from gpuprof.launch.recording import record as record_once
-from gpuprof.launch.repeating import Repeats, record_repeatedly
+from gpuprof.launch.repeating import record_repeatedly
 from gpuprof.launch.run.program import executable, module, script
 from gpuprof.launch.run.window import CaptureWindow
 from gpuprof.readers.inputs import AnyPath
@@ -137,7 +137,7 @@ def record(  # noqa: PLR0913 - the options of the command
         if count is None and not warmups:
             outcome = record_once(program, options, say)
         else:
-            outcome = record_repeatedly(program, options, Repeats(count or 1, warmups), say)
+            outcome = record_repeatedly(program, options, count or 1, warmups, say)
     except KeyboardInterrupt as error:
         msg = "Ctrl-C stopped the recording, which was discarded"
         raise StoppedError(msg) from error

@@ -121,10 +121,14 @@ def recording_name(_context: click.Context, _option: click.Parameter, name: str)
     return name
 
 
+# Python's words for some of the command line; `from` is one of the language's own.
+_IN_PYTHON: Final = {"from": "from_", "output": "out", "figure": "figures"}
+
+
 def keyword(option: click.Parameter) -> str:
-    """The keyword of Python's functions: the long word of an option, ``from_`` for ``--from``."""
+    """The keyword of Python's functions for an option, after its long word."""
     word = option.opts[-1].removeprefix("--").replace("-", "_")
-    return f"{word}_" if word == "from" else word
+    return _IN_PYTHON.get(word, word)
 
 
 def checked(option: click.Parameter, value: Any) -> Any:

@@ -14,14 +14,13 @@ from gpuprof.base.labels import TIMING_ONLY
 from gpuprof.base.units import counted
 from gpuprof.cli.commands import values_of
 from gpuprof.cli.terminal import page
-from gpuprof.doctor import findings
+from gpuprof.doctor import as_json, as_text, findings
 from gpuprof.doctor.here import this_machine
-from gpuprof.doctor.text import as_json, as_text
+from gpuprof.launch.choice import printed_command
 from gpuprof.launch.contract import Program
-from gpuprof.launch.printed import printed_command
 from gpuprof.launch.recording import Options, Outcome
 from gpuprof.launch.recording import record as record_once
-from gpuprof.launch.repeating import RECORDED, Repeats, record_repeatedly
+from gpuprof.launch.repeating import RECORDED, record_repeatedly
 from gpuprof.launch.run.monitor import samples, sources
 from gpuprof.launch.run.program import executable, module, script
 from gpuprof.launch.run.window import CaptureWindow
@@ -48,8 +47,8 @@ def record(values: SimpleNamespace) -> int:
     )
     if values.repeat is None and not values.warmup:
         return _tell(record_once(program, options, _say))
-    repeats = Repeats(values.repeat or 1, values.warmup)
-    return _tell(record_repeatedly(program, options, repeats, _say), f"{RECORDED}-1")
+    repeats = values.repeat or 1, values.warmup
+    return _tell(record_repeatedly(program, options, *repeats, _say), f"{RECORDED}-1")
 
 
 def _tell(outcome: Outcome, first: str = "") -> int:

@@ -38,17 +38,9 @@ def test_a_word_takes_one_kind_of_value_in_all_commands(word):
     assert kinds - {"DIR", "[LABEL=]N"} in ({"TIME"}, {"NAME"}, {"N"}, {"FILE"})
 
 
-# Words of Python for those of the command line.
-IN_PYTHON = {"output": "out", "figure": "figures"}
-
-
 @pytest.mark.parametrize("name", ["report", "compare", "plot", "record", "sweep"])
 def test_a_function_takes_options_of_its_command_with_their_defaults(name):
-    options = {}
-    for option in COMMANDS[name].params:
-        if isinstance(option, click.Option):
-            word = keyword(option)
-            options[IN_PYTHON.get(word, word)] = option
+    options = {keyword(o): o for o in COMMANDS[name].params if isinstance(o, click.Option)}
     keywords = {
         word: parameter.default
         for word, parameter in inspect.signature(getattr(gpuprof, name)).parameters.items()

@@ -1,6 +1,5 @@
 """Which part of a run is recorded: a span of time, of epochs, of a range, or what it asks for."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Final
 
@@ -42,20 +41,19 @@ class CaptureWindow:
 
     def described(self) -> str:
         """In words: ``epochs 2 to 3``, ``1.5 s after 20.000 s``."""
-        return ", ".join(self._parts())
-
-    def _parts(self) -> Iterator[str]:
+        parts = []
         if self.epochs is not None:
             first, end = self.epochs
-            yield f"epoch {first}" if end == first + 1 else f"epochs {first} to {end - 1}"
+            parts.append(f"epoch {first}" if end == first + 1 else f"epochs {first} to {end - 1}")
         if self.duration_ns is not None:
-            yield f"{say_ns(self.duration_ns)} of time"
+            parts.append(f"{say_ns(self.duration_ns)} of time")
         if self.delay_ns is not None:
-            yield f"what came after {say_ns(self.delay_ns)}"
+            parts.append(f"what came after {say_ns(self.delay_ns)}")
         if self.range_name is not None:
-            yield f"the first range {self.range_name}"
+            parts.append(f"the first range {self.range_name}")
         if self.cuda_profiler:
-            yield "between cudaProfilerStart and cudaProfilerStop"
+            parts.append("between cudaProfilerStart and cudaProfilerStop")
+        return ", ".join(parts)
 
 
 WHOLE_RUN: Final = CaptureWindow()
