@@ -168,8 +168,8 @@ def test_a_recording_of_tensors_answers_with_them(tmp_path):
 
 def test_the_functions_are_public_even_after_their_modules_were_imported():
     code = (
-        "import gpuprof.comparisons, gpuprof.analyses.reports, gpuprof.cli.compare;"
-        "import gpuprof.cli.report;"
+        "import gpuprof.comparisons, gpuprof.analyses.reports, gpuprof.cli.comparing;"
+        "import gpuprof.cli.reporting;"
         "print(callable(gpuprof.compare), callable(gpuprof.report))"
     )
     completed = subprocess.run(

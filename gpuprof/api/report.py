@@ -8,8 +8,7 @@ import pyarrow as pa
 
 from gpuprof.analyses import all_analyses, analysis_named, notes, reports
 from gpuprof.api.arguments import Recording, Time, part, read
-from gpuprof.api.result import Result
-from gpuprof.api.tables import Tables
+from gpuprof.api.result import Result, Tables
 from gpuprof.base.errors import UsageError
 from gpuprof.model.profile import Origin, Profile, to_frame
 from gpuprof.show.contract import RECORDING

@@ -1,4 +1,4 @@
-"""Compiled functions: columns from the pages of SQLite files, unions of intervals, sums by group.
+"""Compiled functions: columns of SQLite files, events of JSON traces, unions of intervals.
 
 They are C without Python's API, called through ctypes, which lets other threads run meanwhile.
 ``pip install`` compiles them where a C compiler is, and wheels carry them; all else works without
@@ -15,7 +15,7 @@ from typing import Final
 # Set to 0, as for a comparison, the other ways are taken although the functions are there.
 SWITCH: Final = "GPUPROF_COMPILED"
 # The function that came last: what was built from older sources lacks it.
-_NEWEST: Final = "spread_meanings"
+_NEWEST: Final = "scan_rows"
 
 
 @cache

@@ -1,17 +1,23 @@
-"""How far long work has come, as a line on a terminal's stderr; nothing in a pipe or a file."""
+"""What a terminal shows: how far long work has come, and the room that it has for a result.
+
+Progress is a line on a terminal's stderr; nothing in a pipe or a file.
+"""
 
 import os
+import shutil
 import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from gpuprof.base.short_texts import cut, shortened
 from gpuprof.base.signals import interruptible
 from gpuprof.base.units import counted, format_bytes, format_count
+from gpuprof.show.contract import Page
 
 if TYPE_CHECKING:
     from gpuprof.model.profile import Profile
@@ -29,6 +35,7 @@ _CLEARED: Final = "\r\x1b[K"
 _COLUMNS: Final = 80
 # So much of a name tells which file it is.
 _LEAST_NAME: Final = 24
+_NO_OPTIONS: Final = SimpleNamespace()
 
 
 class Progress:
@@ -51,7 +58,9 @@ class Progress:
 
     def line(self, columns: int = _COLUMNS) -> str:
         """How far it has come, in so many columns; each pass over the files fills the bar."""
-        if (fetch := _fetch()) is not None:
+        # Nothing was ever fetched where nobody has imported it.
+        remote = sys.modules.get("gpuprof.readers.remote")
+        if remote is not None and (fetch := remote.now()) is not None:
             return cut(_fetching(fetch), columns)
         details = [f"{time.monotonic() - self._began:.0f} s"]
         if self._events:
@@ -60,8 +69,7 @@ class Progress:
         bar = ""
         if self._size and read:
             passes, pass_bytes = divmod(read, self._size)
-            filled = _BAR * pass_bytes // self._size
-            bar = _drawn(filled)
+            bar = _drawn(_BAR * pass_bytes // self._size)
             number = f", pass {passes + 1}" if passes else ""
             details.insert(0, f"{format_bytes(pass_bytes)} of {format_bytes(self._size)}{number}")
         return _fitted(self._work, bar, details, columns)
@@ -95,6 +103,22 @@ class JobProgress:
             rest_s = elapsed_s * latest.waiting_count / (first.waiting_count - latest.waiting_count)
             details.append(f"about {rest_s:.0f} s to go")
         return _fitted("Reading files", _drawn(filled), details, columns)
+
+
+def page(values: SimpleNamespace = _NO_OPTIONS, tables: Sequence[str] = ()) -> Page:
+    """The room for a result: width and colour of the terminal, else 80 columns and none.
+
+    Args:
+        values: ``output``, ``wide`` and ``full_names``, where the command has them.
+        tables: Names of the tables to show whole; none for the overview.
+    """
+    is_terminal = getattr(values, "output", "-") == "-" and sys.stdout.isatty()
+    has_width = is_terminal or "COLUMNS" in os.environ
+    width = shutil.get_terminal_size().columns if has_width else 80
+    is_dumb = os.environ.get("TERM") == "dumb"
+    is_colour = is_terminal and not is_dumb and not os.environ.get("NO_COLOR")
+    is_wide, has_full_names = getattr(values, "wide", False), getattr(values, "full_names", False)
+    return Page(width, is_colour, is_wide, tuple(tables) or None, has_full_names)
 
 
 _Drawn = TypeVar("_Drawn", Progress, JobProgress)
@@ -131,48 +155,21 @@ def shown(progress: _Drawn) -> Iterator[_Drawn]:
         stop_drawing()
 
 
-@contextmanager
-def reading(
-    files: Sequence[str], reader: str | None, section: str | None, *, shows_notes: bool = False
-) -> "Iterator[Profile]":
-    """Read a recording, and show how far the work on it has come; see `watched`.
-
-    Args:
-        files: What the user names.
-        reader: Name of the format; None where it is to be found.
-        section: Which recording of a file that holds several.
-        shows_notes: Whether the output itself lists files that could not be read.
-    """
-    from gpuprof.cli.partial import note_unread  # noqa: PLC0415 - start-up time of --help
-    from gpuprof.readers import read_profile  # noqa: PLC0415 - start-up time of --help
-
-    name = files[0] if len(files) == 1 else f"{len(files)} files"
-    with watched(f"Reading {name}", files) as progress:
-        profile = read_profile(files, reader, section)
-        note_unread([profile], shows_notes=shows_notes)
-        yield progress.of(profile)
-
-
 def _draw(progress: Progress | JobProgress, stopped: threading.Event) -> None:
     if stopped.wait(_PATIENCE_S):
         return
     while not stopped.wait(_PAUSE_S):
-        _say(f"{_CLEARED}{progress.line(_columns())}")
+        # A terminal breaks a line that is as long as it is wide, and only its end is cleared.
+        columns = 0
+        with suppress(OSError, ValueError):
+            columns = os.get_terminal_size(sys.stderr.fileno()).columns - 1
+        _say(f"{_CLEARED}{progress.line(columns if columns > 0 else _COLUMNS)}")
     _say(_CLEARED)
-
-
-def _columns() -> int:
-    """How long a line may be: a terminal breaks a longer one, and only its end is cleared."""
-    try:
-        columns = os.get_terminal_size(sys.stderr.fileno()).columns
-    except (OSError, ValueError):
-        return _COLUMNS
-    return columns - 1 if columns > 1 else _COLUMNS
 
 
 def _fitted(work: str, bar: str, details: Sequence[str], columns: int) -> str:
     """A line in which the bar yields first, then names, then the last of the details."""
-    from gpuprof.show.cells import clean  # noqa: PLC0415 - start-up time of --help
+    from gpuprof.show.cells import clean  # noqa: PLC0415 - a recording needs none
 
     ends = [f"{drawn} {', '.join(details)}" for drawn in (bar, "")]
     end = ends[len(ends[0]) + min(len(work), _LEAST_NAME) > columns]
@@ -183,12 +180,6 @@ def _fitted(work: str, bar: str, details: Sequence[str], columns: int) -> str:
 
 def _drawn(filled: int) -> str:
     return f" [{'#' * filled}{' ' * (_BAR - filled)}]"
-
-
-def _fetch() -> "Fetch | None":
-    """What is being fetched; None for nothing, and where nothing was ever fetched."""
-    remote = sys.modules.get("gpuprof.readers.remote")
-    return remote.now() if remote is not None else None
 
 
 def _fetching(fetch: "Fetch") -> str:
