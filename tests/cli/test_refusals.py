@@ -128,7 +128,7 @@ REFUSED = {
     "sweep --grid batch= -- a.py {batch}": (
         *(
             2,
-            "Error: the axis batch has no values\nHint: Separate values by commas: --grid batch=1,2",
+            "Error: the axis batch has no values\nHint: Separate values by commas: --grid batch=",
         ),
     ),
     "sweep --grid batch -- a.py": (
