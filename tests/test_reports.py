@@ -8,7 +8,8 @@ from tensorflow_runs import copy as tensor_copy
 from tensorflow_runs import document, written
 
 from gpuprof.analyses import ANALYSES
-from gpuprof.analyses.reports import cannot, report
+from gpuprof.analyses.notes import cannot
+from gpuprof.analyses.reports import report
 from gpuprof.base.errors import UsageError
 from gpuprof.model.profile import Origin, Profile
 from gpuprof.model.schema import BY_NAME

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import click
 
-from gpuprof.analyses import ANALYSES, all_analyses, reports
+from gpuprof.analyses import ANALYSES, all_analyses, notes, reports
 from gpuprof.base.units import counted
 from gpuprof.cli.chosen import is_job, part, reading
 from gpuprof.cli.terminal import page, watched
@@ -42,7 +42,7 @@ def _text(values: SimpleNamespace, chosen: tuple[str, ...], further: FurtherOutp
     """The report, once its charts and its page are written."""
     chosen_part = part(values)
     # People see an overview first; programs get everything.
-    shown = None if values.form == "json" or values.is_all else reports.OVERVIEW
+    shown = None if values.form == "json" or values.is_all else notes.OVERVIEW
     has_full_names, shows_notes = values.full_names, values.form != "csv"
     renderer, room, files = renderer_named(values.form), page(values, chosen), values.files
     if is_job(values):
@@ -72,6 +72,6 @@ def query(values: SimpleNamespace) -> None:
 
     target = prepare(values.output, is_forced=values.force, inputs=values.files)
     with reading(values, shows_notes=values.form != "csv") as profile:
-        answer, notes = sql.query(profile, values.sql), reports.recording_notes(profile)
-        text = answer_text(answer, notes, profile.origin, values.form, page(values))
+        answer, answer_notes = sql.query(profile, values.sql), notes.recording_notes(profile)
+        text = answer_text(answer, answer_notes, profile.origin, values.form, page(values))
     target.write_text(text)

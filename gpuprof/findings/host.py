@@ -7,10 +7,9 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from gpuprof.analyses.pauses import ANALYSIS as PAUSES
-from gpuprof.analyses.pauses import Pieces, pieces_of
 from gpuprof.base.units import say_ns, say_share
-from gpuprof.facts.awaited import NEAR_NS
-from gpuprof.facts.groups import Numbers
+from gpuprof.facts.numbers import Numbers
+from gpuprof.facts.pause_causes import NEAR_NS, Pieces, pieces_of
 from gpuprof.facts.pauses import pauses_of
 from gpuprof.facts.timeline import SHORT_NS
 from gpuprof.findings.contract import Finding, Scope

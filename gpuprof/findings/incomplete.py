@@ -12,10 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuprof.base.cuda import BEGINS_CAPTURE, KERNEL_LAUNCHES
-from gpuprof.facts.by_number import names_by_number
-from gpuprof.facts.groups import groups
-from gpuprof.facts.growing import columns_of
 from gpuprof.facts.launches import LAUNCH_READS, Launches, launches
+from gpuprof.facts.numbers import columns_of, groups, names_by_number
 from gpuprof.model.analysis import reads
 from gpuprof.model.derived import KERNELS_RERUN
 from gpuprof.model.intervals import Int64s

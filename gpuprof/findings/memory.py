@@ -5,15 +5,20 @@ from typing import Any, Final
 
 import numpy as np
 
-from gpuprof.analyses.peer_matrix import running_on
 from gpuprof.analyses.transfers import TRANSFER_READS, transfers
 from gpuprof.base.units import counted, format_bytes, listed, say_ns
-from gpuprof.facts.busy import busy_by_device
-from gpuprof.facts.copies import COPY_READS, Route, transfer_times
-from gpuprof.facts.copy_rows import copy_rows, copy_words
-from gpuprof.facts.growing import columns_of
-from gpuprof.facts.timeline import TRANSFER
-from gpuprof.facts.transfer_rows import PATHS, UVM, paths, transfer_rows
+from gpuprof.facts.copies import (
+    COPY_READS,
+    PATHS,
+    UVM,
+    Route,
+    copy_rows,
+    running_on,
+    transfer_rows,
+    transfer_times,
+)
+from gpuprof.facts.numbers import columns_of
+from gpuprof.facts.timeline import TRANSFER, busy_by_device
 from gpuprof.findings.contract import Finding, Scope
 from gpuprof.model.analysis import reads
 from gpuprof.model.derived import HOST
@@ -69,14 +74,14 @@ def _pageable_copies(profile: Profile) -> Mapping[str, Mapping[int | None, Inter
 
 def _busy_with(profile: Profile, rows: list[dict[str, Any]]) -> Mapping[int | None, Intervals]:
     """By device, when at least one of the copies of some rows of `transfers` runs."""
-    copies, words = transfer_rows(profile), copy_words(profile)
+    copies = transfer_rows(profile)
     is_meant = np.zeros(len(copies.kind), bool)
     for row in rows:
         pairs = (
-            (copies.kind, words.kind.index(row["memcpy_kind"])),
+            (copies.kind, copies.kinds.index(row["memcpy_kind"])),
             (copies.path, PATHS.index(row["path"])),
-            (copies.src_memory, words.src_memory.index(row["src_memory_kind"])),
-            (copies.dst_memory, words.dst_memory.index(row["dst_memory_kind"])),
+            (copies.src_memory, copies.src_memories.index(row["src_memory_kind"])),
+            (copies.dst_memory, copies.dst_memories.index(row["dst_memory_kind"])),
         )
         is_meant |= np.logical_and.reduce([column == number for column, number in pairs])
     device = copies.device[is_meant]
@@ -155,9 +160,9 @@ def _migrated(scope: Scope) -> str:
 def _migrations(profile: Profile) -> list[Int64s]:
     """Start, bytes (`UNKNOWN` where so), source and destination of each migration."""
     copies = copy_rows(profile)
-    path = paths(copies, copy_words(profile))
+    is_migration = copies.path == UVM
     columns = (copies.start_ns, copies.bytes, copies.src, copies.dst)
-    return [column[path == UVM].astype(np.int64) for column in columns]
+    return [column[is_migration].astype(np.int64) for column in columns]
 
 
 def _faults(scope: Scope) -> str:

@@ -7,18 +7,16 @@ from typing import Final
 import numpy as np
 
 from gpuprof.analyses.activity_summary import SUM_READS, summed_up
-from gpuprof.analyses.pauses import pieces_of
 from gpuprof.analyses.transfers import TRANSFER_READS
 from gpuprof.base.cuda import LAUNCHING_CALLS
 from gpuprof.base.units import counted, format_bytes, say_ns, say_share
-from gpuprof.facts.by_number import names_by_number
 from gpuprof.facts.collective_parts import PARTS_READS, part_times
-from gpuprof.facts.copies import Route, end_name, known_end
-from gpuprof.facts.copy_rows import copy_rows
-from gpuprof.facts.groups import groups
+from gpuprof.facts.copies import Route, copy_rows, end_name, known_end, sums_of, transfer_rows
 from gpuprof.facts.kernel_kinds import is_initial, may_initialise
 from gpuprof.facts.launches import launches
+from gpuprof.facts.numbers import groups, names_by_number
 from gpuprof.facts.nvtx import RANGE_READS, named_parts
+from gpuprof.facts.pause_causes import pieces_of
 from gpuprof.facts.pauses import pauses_of
 from gpuprof.facts.phases import steps_by_phase
 from gpuprof.facts.step_windows import FROM_RANGES, masked
@@ -29,7 +27,6 @@ from gpuprof.facts.timeline import (
     far_ends,
     timelines,
 )
-from gpuprof.facts.transfer_rows import sums_of, transfer_rows
 from gpuprof.findings.contract import Finding, Scope
 from gpuprof.findings.incomplete import INCOMPLETE_READS, incomplete
 from gpuprof.findings.set_up import (

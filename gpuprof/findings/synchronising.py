@@ -6,12 +6,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from gpuprof.analyses.pauses import Pieces
 from gpuprof.base.units import format_bytes
-from gpuprof.facts.copy_rows import copy_rows
-from gpuprof.facts.frameworks import JAX, PYTORCH, TENSORFLOW, framework
-from gpuprof.facts.pauses import PAUSE_READS
-from gpuprof.facts.short_waits import SHORT_WAIT_READS, short_waits
+from gpuprof.facts.copies import copy_rows
+from gpuprof.facts.kernel_kinds import JAX, PYTORCH, TENSORFLOW, framework
+from gpuprof.facts.pause_causes import Pieces
+from gpuprof.facts.pauses import PAUSE_READS, SHORT_WAIT_READS, short_waits
 from gpuprof.findings.contract import Scope
 from gpuprof.model.analysis import reads
 from gpuprof.model.derived import HOST

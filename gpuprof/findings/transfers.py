@@ -6,12 +6,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from gpuprof.analyses.avoidable import Avoidable, avoidable, not_sought
-from gpuprof.analyses.peer_matrix import running_on
 from gpuprof.analyses.transfers import TRANSFER_READS, transfers
 from gpuprof.base.units import NS_PER_S, format_bytes, say_share
-from gpuprof.facts.copies import Route, end_name, transfer_times
-from gpuprof.facts.moves import Moves, moves
+from gpuprof.facts.copies import Copies, Route, end_name, running_on, transfer_times
+from gpuprof.facts.moves import moves, origins
+from gpuprof.facts.needless_copies import Avoidable, avoidable, not_sought
 from gpuprof.facts.nvtx import RANGE_READS
 from gpuprof.facts.timeline import TRANSFER
 from gpuprof.findings.contract import Finding, Scope
@@ -224,8 +223,8 @@ def _origin(scope: Scope, routes: Mapping[Route, Intervals]) -> str | None:
     return None if origin is None or scope.is_mark(origin) else origin
 
 
-def _usual_origin(profile: Profile, copies: Moves) -> str | None:
-    numbers, texts = copies.origins(profile)
+def _usual_origin(profile: Profile, copies: Copies) -> str | None:
+    numbers, texts = origins(profile, copies)
     if not len(numbers):
         return None
     sums = np.bincount(numbers + 1, copies.duration_ns)

@@ -137,7 +137,7 @@ static bool rehash(Texts *texts) {
     return true;
 }
 
-static bool add_text(Texts *texts, const uint8_t *text, size_t size) {
+bool add_text(Texts *texts, const uint8_t *text, size_t size) {
     if (texts->count >= UINT32_MAX / 2) return false;
     char *bytes = grown(texts->bytes, &texts->bytes_room, texts->size + size + PADDING, 1);
     if (!bytes) return false;

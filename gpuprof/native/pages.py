@@ -109,10 +109,11 @@ def texts_listed(handle: int) -> list[bytes]:
     return [data[start:end] for start, end in pairwise([0, *ends])]
 
 
-class _Texts:
+class Texts:
     """Distinct texts that one thread has met, held by the compiled functions."""
 
     def __init__(self, functions: ctypes.CDLL) -> None:
+        _declare(functions)
         self._functions = functions
         self.handle = functions.texts_new()
         if not self.handle:
@@ -130,14 +131,14 @@ class _Room:
     def __init__(self, functions: ctypes.CDLL, values: int) -> None:
         # Untouched memory costs nothing: a piece rarely has the most rows that it could.
         self.values = np.empty(values, np.int64)
-        self.texts = _Texts(functions)
+        self.texts = Texts(functions)
 
 
 class _Piece(NamedTuple):
     """Some rows of every field, with what its thread's numbers of texts mean."""
 
     columns: list[tuple[Integers, int, Integers | None]]
-    texts: _Texts
+    texts: Texts
 
 
 def decode(file: int, root: int, fields: Sequence[Field]) -> list[Decoded]:

@@ -14,10 +14,8 @@ import numpy as np
 from gpuprof.comparisons.measure.compared_steps import FROM_CALLS, ComparedSteps, restricted
 from gpuprof.comparisons.measure.matching import plain_name
 from gpuprof.comparisons.rows import KernelPair
-from gpuprof.facts.by_number import names_by_number
-from gpuprof.facts.groups import groups
-from gpuprof.facts.growing import columns_of
 from gpuprof.facts.launches import by_time
+from gpuprof.facts.numbers import columns_of, groups, names_by_number
 from gpuprof.facts.step_windows import StepWindows
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from typing import Final, NamedTuple
 
-from gpuprof.analyses.dataflow import Dataflow, Moves, Node, Tensor
+from gpuprof.facts.dataflow import Dataflow, Moves, Node, Tensor
 
 _JOINS: Final = ("Concat", "Pack", "AddN", "Stack")
 _GATHERS: Final = ("Gather", "ResourceGather")

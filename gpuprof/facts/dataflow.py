@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
-from gpuprof.analyses.tensor_transfers import names_of, step_executions
-from gpuprof.facts.model_parts import ModelPart
-from gpuprof.model.profile import Profile
+from gpuprof.facts.model_parts import ModelPart, parts_by_function, step_executions, tensor_copies
+from gpuprof.model.profile import Profile, once_per_profile
 
 # What a graph holds beside what computes: its place tells nothing.
 NO_WORK: Final = ("Const", "NoOp", "Identity")
@@ -265,6 +264,7 @@ def reached(first: Iterable[Node], along: Mapping[Node, Iterable[Node]]) -> set[
     return nodes
 
 
+@once_per_profile
 def dataflow(profile: Profile) -> Dataflow | None:
     """The training step's operations; None where none was seen.
 
@@ -276,7 +276,7 @@ def dataflow(profile: Profile) -> Dataflow | None:
     operations = [r for r in profile.table("operations").to_pylist() if r["function"] in steps]
     if not steps or not operations:
         return None
-    names = profile.once(names_of)
+    names = parts_by_function(profile)
     kind = {_node(row, "operation"): row["operation_type"] or "" for row in operations}
     part = {
         _node(row, "operation"): names[row["function"]].part(row["device"], row["operation"])
@@ -284,7 +284,8 @@ def dataflow(profile: Profile) -> Dataflow | None:
     }
     device = {_node(row, "operation"): row["device"] for row in operations}
     is_whole = profile.has("operation_inputs")
-    inputs = [r for r in (_inputs if is_whole else _copies)(profile) if r["function"] in steps]
+    all_inputs = profile.table("operation_inputs").to_pylist() if is_whole else _copies(profile)
+    inputs = [row for row in all_inputs if row["function"] in steps]
     variables: dict[Node, set[Node]] = defaultdict(set)
     for row in inputs:
         device.setdefault(_maker(row), row["src_device"])
@@ -306,20 +307,13 @@ def dataflow(profile: Profile) -> Dataflow | None:
     )
 
 
-def _inputs(profile: Profile) -> list[Row]:
-    rows: list[Row] = profile.table("operation_inputs").to_pylist()
-    return rows
-
-
 def _copies(profile: Profile) -> list[Row]:
     """Copies, as inputs of what takes them."""
-    rows = profile.table("tensor_copies").to_pylist()
     return [
         row
         | {"tensor": f"{row['src_operation'] or row['tensor']}:0", "trace": 0, "is_variable": False}
         | {"bytes": row["bytes_per_call"], "dst_operation": row["dst_operation"] or row["tensor"]}
-        for row in rows
-        if not row["is_control"]
+        for row in tensor_copies(profile)
     ]
 
 
