@@ -287,7 +287,7 @@ def causes_table():
 
 def change_of(cause):
     """The change that a replay makes against a cause."""
-    return f"`{MENDS[cause].change.format(names='NAMES')}`" if cause in MENDS else ""
+    return f"`{MENDS[cause][0].format(names='NAMES')}`" if cause in MENDS else ""
 
 
 # Mark -> its page and what belongs there.

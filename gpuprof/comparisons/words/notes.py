@@ -19,7 +19,7 @@ from gpuprof.comparisons.variant_figures import time_of_epochs
 from gpuprof.facts.copy_rows import copy_rows
 from gpuprof.facts.step_times import mean_beside
 from gpuprof.facts.step_windows import DETECTED, FROM_RANGES
-from gpuprof.findings.incomplete import recorded_calls
+from gpuprof.findings.whole_recording import recorded_calls
 from gpuprof.model.derived import KERNELS_RERUN
 
 _PAIR: Final = 2
