@@ -19,7 +19,7 @@ from commands import ROOT, gpuprof
 from gpuprof.api.metrics import METRICS, PREFIX
 from gpuprof.cli import COMMANDS, PAGES, cli
 from gpuprof.cli.pages import TOPICS
-from gpuprof.comparisons.tables import TABLES
+from gpuprof.comparisons.result_tables import TABLES
 from gpuprof.comparisons.variant_figures import VARIANTS
 from gpuprof.findings.causes import CAUSES, MENDS
 from gpuprof.readers import all_readers, read_profile

@@ -51,7 +51,7 @@ def save(  # noqa: PLR0913 - one parameter per option
         save_baseline,
         user_folder,
     )
-    from gpuprof.comparisons.measure.variants import check_repeats, runs_of  # noqa: PLC0415
+    from gpuprof.comparisons.measure.labelled_runs import check_repeats, runs_of  # noqa: PLC0415
     from gpuprof.readers.gpuprof.write_gpuprof_file import write  # noqa: PLC0415
 
     check_name(name)
