@@ -91,6 +91,7 @@ APART = {
         "manifest",
         "nsight",
         "signals",
+        "temporary_files",
         "launch",
         "annotate",
     },

@@ -7,15 +7,16 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from gpuprof.facts.busy import busy_by_device
-from gpuprof.facts.copy_rows import copy_rows, copy_words, movements
+from gpuprof.facts.copies import copy_rows
 from gpuprof.facts.timeline import (
     COMMUNICATION,
     COMPUTE,
+    DEVICE_ID,
     LOCAL_COPY,
     TIMELINE_READS,
     TRANSFER,
     DeviceTimeline,
+    busy_by_device,
     slice_borders,
     timelines,
 )
@@ -36,7 +37,7 @@ LANES: Final = Schema(
     "lanes",
     "what one lane of one device did while exposed, or while hidden, in one slice of time",
     {
-        "device_id": Column(INT, "", "CUDA device ordinal; null where none was recorded."),
+        "device_id": DEVICE_ID,
         "lane": Column(
             TEXT,
             "",
@@ -64,7 +65,7 @@ LANES_OVER_TIME: Final = Schema(
     "lanes_over_time",
     "one lane of one device in one of 1,000 equal slices of the time; only where it runs",
     {
-        "device_id": LANES.columns["device_id"],
+        "device_id": DEVICE_ID,
         "lane": LANES.columns["lane"],
         "start_ns": instant_column("Start of the slice.", required=True),
         "end_ns": instant_column("Its end.", required=True),
@@ -160,11 +161,11 @@ def _lanes(profile: Profile) -> tuple[_Lane, ...]:
 
 def _transfers(profile: Profile) -> Mapping[int | None, Mapping[str, Intervals]]:
     """When the transfers of each kind ran on each device, by device and kind."""
-    copies, kinds = copy_rows(profile), copy_words(profile).kind
+    copies = copy_rows(profile)
     names = sorted(derived.TRANSFER_MOVEMENTS)
     number = {name: place for place, name in enumerate(names)}
     parts = (
-        (p.start_ns, p.end_ns, p.device, movements(p, kinds, lambda name: number.get(name, -1)))
+        (p.start_ns, p.end_ns, p.device, p.movements(lambda name: number.get(name, -1)))
         for p in copies.take(copies.is_transfer == 1).by_device()
     )
     by_device = busy_by_device(parts, len(names))

@@ -8,11 +8,9 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from gpuprof.facts.by_number import names_by_number
 from gpuprof.facts.durations import figures
-from gpuprof.facts.groups import groups
-from gpuprof.facts.growing import columns_of
-from gpuprof.facts.host_activity import waiting_calls
+from gpuprof.facts.host_clock import waiting_calls
+from gpuprof.facts.numbers import columns_of, groups, names_by_number
 from gpuprof.model.analysis import Analysis, of_files, reads
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s

@@ -11,10 +11,10 @@ import pyarrow as pa
 
 from gpuprof.analyses import breakdown, tensor_transfers
 from gpuprof.analyses.activity_summary import TABLES
-from gpuprof.analyses.backward import backward_peer_share
 from gpuprof.analyses.totals import totals
 from gpuprof.base.sweep_cells import skipped_epochs_of
 from gpuprof.base.units import NS_PER_S
+from gpuprof.facts.moves import backward_peer_share
 from gpuprof.facts.step_times import warm_up_steps
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLAG, FLOAT, INT, TEXT, Column, Kind, Schema

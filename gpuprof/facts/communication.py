@@ -8,13 +8,20 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from gpuprof.base.cuda import is_communication
-from gpuprof.facts.by_number import ByNumber, Names, names_by_number
-from gpuprof.facts.groups import Numbers, first_of, groups
-from gpuprof.facts.growing import columns_of, read_columns
+from gpuprof.facts.numbers import (
+    ByNumber,
+    Names,
+    Numbers,
+    columns_of,
+    first_of,
+    groups,
+    names_by_number,
+    read_columns,
+)
 from gpuprof.model.analysis import reads
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s
-from gpuprof.model.profile import Profile
+from gpuprof.model.profile import Profile, once_per_profile
 from gpuprof.model.words import Words
 
 COMMUNICATION_READS: Final = reads(
@@ -87,12 +94,9 @@ _PLACE: Final = ("start_ns", "end_ns", "device_id", "process_id")
 _WORDS: Final = ("collective", "data_type", "process_group")
 
 
+@once_per_profile
 def communication_kernels(profile: Profile) -> CommunicationKernels:
     """All communication kernels, in the order of the file; ``collectives`` tell their messages."""
-    return profile.once(_communication_kernels)
-
-
-def _communication_kernels(profile: Profile) -> CommunicationKernels:
     names = names_by_number(profile, "kernels") if profile.has("kernels") else Names([], [])
     kind_of = {n: Collective(*collective_of(n)) for n in names.names if is_communication(n)}
     if not kind_of:

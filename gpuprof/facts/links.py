@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 from gpuprof.base.cuda import pcie_bytes_per_s
 from gpuprof.model.derived import HOST
-from gpuprof.model.profile import Profile
+from gpuprof.model.profile import Profile, once_per_profile
 
 # First compute capability of an architecture -> the generation of PCIe that it came with.
 _PCIE_GENERATIONS: Final = {9.0: 5, 8.0: 4, 6.0: 3}
@@ -36,9 +36,17 @@ class Link(NamedTuple):
 Links = dict[tuple[int, int], Link]
 
 
+@once_per_profile
 def links(profile: Profile) -> Links:
     """The link between each two memories, in both directions; ends are device ids or `HOST`."""
-    return profile.once(_links)
+    recording = profile.unrestricted
+    if not recording.has("links"):
+        return _named(recording)
+    by_ends: Links = {}
+    for row in recording.table("links").to_pylist():
+        peer = HOST if row["peer_device_id"] is None else row["peer_device_id"]
+        _join(by_ends, (row["device_id"], peer), Link(row["link"], row["bytes_per_s"]))
+    return by_ends
 
 
 def link_between(profile: Profile, src: int | None, dst: int | None) -> Link | None:
@@ -57,17 +65,6 @@ def link_between(profile: Profile, src: int | None, dst: int | None) -> Link | N
     if len(ways) < len((src, dst)) or not all(way.name.startswith("PCIe") for way in ways):
         return None
     return min(ways, key=lambda way: way.bytes_per_s or 0)
-
-
-def _links(profile: Profile) -> Links:
-    recording = profile.unrestricted
-    if not recording.has("links"):
-        return _named(recording)
-    by_ends: Links = {}
-    for row in recording.table("links").to_pylist():
-        peer = HOST if row["peer_device_id"] is None else row["peer_device_id"]
-        _join(by_ends, (row["device_id"], peer), Link(row["link"], row["bytes_per_s"]))
-    return by_ends
 
 
 def _named(profile: Profile) -> Links:

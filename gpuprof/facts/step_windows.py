@@ -9,23 +9,20 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuprof.base.cuda import is_communication
-from gpuprof.facts.by_number import names_by_number
-from gpuprof.facts.calls import distinct
-from gpuprof.facts.growing import columns_of
 from gpuprof.facts.launches import Launches, launches
-from gpuprof.facts.nesting import without_nested
-from gpuprof.facts.nvtx import (
-    RANGE_READS,
-    Ranges,
+from gpuprof.facts.numbers import columns_of, distinct, names_by_number
+from gpuprof.facts.nvtx import RANGE_READS, Ranges, named_parts
+from gpuprof.facts.range_launches import (
     families,
+    launched_nothing,
     launches_within,
-    named_parts,
+    ranges_meant,
+    without_nested,
 )
-from gpuprof.facts.range_windows import launched_nothing, ranges_meant
 from gpuprof.model.analysis import reads
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import NOTHING, Int64s, Intervals, difference, union
-from gpuprof.model.profile import Profile
+from gpuprof.model.profile import Profile, once_per_profile
 
 STEP_READS: Final = reads(RANGE_READS, kernels="start_ns end_ns device_id stream_id name name_id")
 FROM_RANGES: Final = "ranges"
@@ -75,12 +72,9 @@ class StepWindows:
     between: Intervals = NOTHING
 
 
+@once_per_profile
 def step_windows(profile: Profile) -> tuple[StepWindows, ...]:
     """The steps of every process; none where nothing names steps or repeats."""
-    return profile.once(_step_windows)
-
-
-def _step_windows(profile: Profile) -> tuple[StepWindows, ...]:
     recording = profile.unrestricted
     named = (
         tuple(_named(named_parts(recording), launches(recording)))

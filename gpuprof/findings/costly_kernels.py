@@ -15,31 +15,33 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuprof.analyses import kernel_occupancy
-from gpuprof.analyses.avoidable import not_sought
 from gpuprof.analyses.kernel_occupancy import BLOCK_SIZE, BLOCKS, REGISTERS, SHARED_MEMORY
 from gpuprof.analyses.pauses import ANALYSIS as PAUSES
-from gpuprof.analyses.pauses import pieces_of
 from gpuprof.base.cuda import is_communication
 from gpuprof.base.kernel_names import short_names
 from gpuprof.base.short_texts import LONGEST_IN_WORDS, shortened
 from gpuprof.base.units import counted, format_bytes, say_ns, say_share
-from gpuprof.facts.busy import busy_by_device
-from gpuprof.facts.by_number import names_by_number
-from gpuprof.facts.frameworks import JAX, PYTORCH, TENSORFLOW, framework
 from gpuprof.facts.kernel_kinds import (
     COPY,
+    JAX,
     KIND_READS,
     LAYOUT,
     PLAIN_PRODUCT,
+    PYTORCH,
+    TENSORFLOW,
+    framework,
     kernels_of_kinds,
     kind_of,
     shown,
 )
 from gpuprof.facts.launches import activities
-from gpuprof.facts.nvtx import NO_RANGE, OF_ONE_CALL, origins
-from gpuprof.facts.pauses import pauses_of
-from gpuprof.facts.short_waits import SHORT_WAIT_READS, short_waits
-from gpuprof.facts.timeline import LOCAL_COPY
+from gpuprof.facts.moves import origins
+from gpuprof.facts.needless_copies import not_sought
+from gpuprof.facts.numbers import names_by_number
+from gpuprof.facts.nvtx import NO_RANGE, OF_ONE_CALL
+from gpuprof.facts.pause_causes import pieces_of
+from gpuprof.facts.pauses import SHORT_WAIT_READS, pauses_of, short_waits
+from gpuprof.facts.timeline import LOCAL_COPY, busy_by_device
 from gpuprof.findings.causes import Finding
 from gpuprof.findings.scope import Scope, usual_of
 from gpuprof.model.analysis import reads
@@ -349,7 +351,7 @@ def _local_copies(scope: Scope) -> Iterator[Finding]:
         if lengths.sum() < _MOST * exposed.length:
             phrase, suggestion = "sets its own memory", _SETTING
         else:
-            moved = int(work.copies.bytes[rows].sum()) // len(scope.start_ns)
+            moved = int(work.copies.moved_bytes[rows].sum()) // len(scope.start_ns)
             size = f"{format_bytes(moved)} " if moved else ""
             phrase = f"copies {size}within its own memory"
             where = _origins(scope, rows, lengths)
@@ -366,8 +368,7 @@ def _origins(scope: Scope, rows: Int64s, lengths: Int64s) -> str:
     profile = scope.profile.unrestricted
     if not profile.has("api_calls", "nvtx_ranges"):
         return ""
-    copies = activities(profile).copies
-    number, texts = origins(profile, copies.process[rows], copies.correlation[rows])
+    number, texts = origins(profile, activities(profile).copies.take(rows))
     sums: dict[str, int] = defaultdict(int)
     for place in np.unique(number[number != NO_RANGE]).tolist():
         sums[OF_ONE_CALL.sub("", texts[place])] += int(lengths[number == place].sum())

@@ -6,18 +6,24 @@ from typing import Any, Final
 
 import numpy as np
 
-from gpuprof.analyses.avoidable import Avoidable, avoidable, not_sought
-from gpuprof.analyses.peer_matrix import running_on
 from gpuprof.analyses.transfers import TRANSFER_READS, transfers
 from gpuprof.base.units import NS_PER_S, counted, format_bytes, listed, say_ns
-from gpuprof.facts.busy import busy_by_device
-from gpuprof.facts.copies import COPY_READS, Route, end_name, transfer_times
-from gpuprof.facts.copy_rows import copy_rows, copy_words
-from gpuprof.facts.growing import columns_of
-from gpuprof.facts.moves import moves
+from gpuprof.facts.copies import (
+    COPY_READS,
+    PATHS,
+    UVM,
+    Route,
+    copy_rows,
+    end_name,
+    running_on,
+    transfer_rows,
+    transfer_times,
+)
+from gpuprof.facts.moves import moves, origins
+from gpuprof.facts.needless_copies import Avoidable, avoidable, not_sought
+from gpuprof.facts.numbers import columns_of
 from gpuprof.facts.nvtx import RANGE_READS
-from gpuprof.facts.timeline import TRANSFER
-from gpuprof.facts.transfer_rows import PATHS, UVM, paths, transfer_rows
+from gpuprof.facts.timeline import TRANSFER, busy_by_device
 from gpuprof.findings.causes import Finding, hiding
 from gpuprof.findings.scope import Scope
 from gpuprof.model.analysis import reads
@@ -219,7 +225,7 @@ def _origin(scope: Scope, routes: Mapping[Route, Intervals]) -> str:
         [(copies.src == route.src) & (copies.dst == route.dst) for route in routes], axis=0
     )
     copies = copies.take(np.flatnonzero(is_meant))
-    numbers, texts = copies.origins(profile)
+    numbers, texts = origins(profile, copies)
     if not len(numbers):
         return ""
     sums = np.bincount(numbers + 1, copies.duration_ns)
@@ -268,16 +274,16 @@ def _pageable_copies(profile: Profile) -> Mapping[str, Mapping[int | None, Inter
     if not profile.has("memcpys"):
         return {}
     rows = [r for r in profile.once(transfers).to_pylist() if r["pageable_async_calls"]]
-    copies, words = transfer_rows(profile), copy_words(profile)
+    copies = transfer_rows(profile)
     running: dict[str, Mapping[int | None, Intervals]] = {}
     for kind in sorted({row["memcpy_kind"] for row in rows}):
         is_meant = np.zeros(len(copies.kind), bool)
         for row in (row for row in rows if row["memcpy_kind"] == kind):
             is_meant |= (
-                (copies.kind == words.kind.index(kind))
+                (copies.kind == copies.kinds.index(kind))
                 & (copies.path == PATHS.index(row["path"]))
-                & (copies.src_memory == words.src_memory.index(row["src_memory_kind"]))
-                & (copies.dst_memory == words.dst_memory.index(row["dst_memory_kind"]))
+                & (copies.src_memory == copies.src_memories.index(row["src_memory_kind"]))
+                & (copies.dst_memory == copies.dst_memories.index(row["dst_memory_kind"]))
             )
         device = copies.device[is_meant]
         alike = np.zeros(len(device), np.int8)
@@ -358,9 +364,9 @@ def _migrated(scope: Scope) -> str:
 def _migrations(profile: Profile) -> list[Int64s]:
     """Start, bytes (`UNKNOWN` where so), source and destination of each migration."""
     copies = copy_rows(profile)
-    path = paths(copies, copy_words(profile))
+    is_migration = copies.path == UVM
     columns = (copies.start_ns, copies.bytes, copies.src, copies.dst)
-    return [column[path == UVM].astype(np.int64) for column in columns]
+    return [column[is_migration].astype(np.int64) for column in columns]
 
 
 def _faults(scope: Scope) -> str:

@@ -8,14 +8,12 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from gpuprof.analyses.pauses import ANALYSIS as PAUSES
-from gpuprof.analyses.pauses import Pieces, pieces_of
 from gpuprof.base.units import format_bytes, say_ns, say_share
-from gpuprof.facts.awaited import NEAR_NS
-from gpuprof.facts.copy_rows import copy_rows
-from gpuprof.facts.frameworks import JAX, PYTORCH, TENSORFLOW, framework
-from gpuprof.facts.groups import Numbers
-from gpuprof.facts.pauses import pauses_of
-from gpuprof.facts.short_waits import SHORT_WAIT_READS, short_waits
+from gpuprof.facts.copies import copy_rows
+from gpuprof.facts.kernel_kinds import JAX, PYTORCH, TENSORFLOW, framework
+from gpuprof.facts.numbers import Numbers
+from gpuprof.facts.pause_causes import NEAR_NS, Pieces, pieces_of
+from gpuprof.facts.pauses import SHORT_WAIT_READS, pauses_of, short_waits
 from gpuprof.facts.timeline import SHORT_NS
 from gpuprof.findings.causes import Finding
 from gpuprof.findings.exposed_copies import migration_pauses

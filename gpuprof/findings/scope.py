@@ -9,14 +9,14 @@ from typing import Final
 
 import numpy as np
 
-from gpuprof.analyses.avoidable import avoidable
-from gpuprof.analyses.pauses import pieces_of
 from gpuprof.analyses.transfers import transfers
 from gpuprof.base.kernel_names import short_names
 from gpuprof.facts.collective_parts import part_times
 from gpuprof.facts.copies import transfer_times
 from gpuprof.facts.launches import launches
+from gpuprof.facts.needless_copies import avoidable
 from gpuprof.facts.nvtx import ranges_of
+from gpuprof.facts.pause_causes import pieces_of
 from gpuprof.facts.phases import PHASE_READS, Phase, phases
 from gpuprof.facts.step_windows import DETECTED, masked
 from gpuprof.facts.timeline import COMPUTE, TIMELINE_READS, DeviceTimeline, far_ends, timelines

@@ -11,14 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuprof.analyses.pauses import ANALYSIS as PAUSES
-from gpuprof.analyses.pauses import Pieces, pieces_of
 from gpuprof.base.units import format_bytes, say_ns, say_share
 from gpuprof.facts.collective_parts import PARTS_READS, part_times
-from gpuprof.facts.copies import Route, end_name
-from gpuprof.facts.copy_rows import copy_rows
+from gpuprof.facts.copies import Route, copy_rows, end_name
 from gpuprof.facts.host_clock import host_clock
 from gpuprof.facts.launches import launches
-from gpuprof.facts.pauses import NOT_LAUNCHED, pauses_of
+from gpuprof.facts.numbers import NOT_FOUND
+from gpuprof.facts.pause_causes import Pieces, pieces_of
+from gpuprof.facts.pauses import pauses_of
 from gpuprof.facts.phases import PHASE_READS, phases
 from gpuprof.facts.step_times import SIMILAR
 from gpuprof.facts.timeline import COMMUNICATION, COMPUTE, TRANSFER, DeviceTimeline, timelines
@@ -218,7 +218,7 @@ def copies_outside(profile: Profile, device: DeviceTimeline) -> Intervals:
 def _waits(profile: Profile, device: DeviceTimeline) -> Intervals:
     """The pauses of a device whose next work was launched before, by a call that loads no code."""
     recorded = pauses_of(profile)
-    is_waiting = (recorded.device == device.number) & (recorded.launch != NOT_LAUNCHED)
+    is_waiting = (recorded.device == device.number) & (recorded.launch != NOT_FOUND)
     is_waiting &= (recorded.launch_ns <= recorded.start_ns) & host_clock(profile).is_known
     pauses = Intervals(recorded.start_ns[is_waiting], recorded.end_ns[is_waiting])
     is_once = _is_once(profile, device, pauses)

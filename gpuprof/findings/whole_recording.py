@@ -16,17 +16,14 @@ from gpuprof.analyses.activity_summary import SUM_READS, summed_up
 from gpuprof.analyses.transfers import TRANSFER_READS
 from gpuprof.base.cuda import BEGINS_CAPTURE, KERNEL_LAUNCHES, LAUNCHING_CALLS
 from gpuprof.base.units import counted, format_bytes, say_ns
-from gpuprof.facts.by_number import names_by_number
-from gpuprof.facts.copies import end_name, known_end
-from gpuprof.facts.groups import groups
-from gpuprof.facts.growing import columns_of
+from gpuprof.facts.copies import end_name, known_end, sums_of, transfer_rows
 from gpuprof.facts.kernel_kinds import is_initial, may_initialise
 from gpuprof.facts.launches import LAUNCH_READS, launches
+from gpuprof.facts.numbers import columns_of, groups, names_by_number
 from gpuprof.facts.nvtx import RANGE_READS, named_parts
 from gpuprof.facts.phases import steps_by_phase
 from gpuprof.facts.step_windows import FROM_RANGES, masked
 from gpuprof.facts.timeline import COMMUNICATION, COMPUTE, DeviceTimeline, timelines
-from gpuprof.facts.transfer_rows import sums_of, transfer_rows
 from gpuprof.findings.causes import Finding
 from gpuprof.findings.scope import Scope, span_of, working_devices
 from gpuprof.findings.set_up import SET_UP_READS, outside_steps

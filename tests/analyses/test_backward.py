@@ -1,7 +1,7 @@
 import pytest
 from drawing import draw
 
-from gpuprof.analyses.backward import backward_peer_share
+from gpuprof.facts.moves import backward_peer_share
 from gpuprof.model.schema import NVTX_RANGES
 from gpuprof.model.selection import Selection
 

@@ -6,8 +6,7 @@ from drawing import draw
 from gpuprof.analyses.gaps import gaps
 from gpuprof.analyses.launch_latency import launch_latency
 from gpuprof.analyses.synchronising_calls import synchronising_calls
-from gpuprof.analyses.utilisation import utilisation
-from gpuprof.analyses.utilisation_over_time import utilisation_over_time
+from gpuprof.analyses.utilisation import utilisation, utilisation_over_time
 from gpuprof.model.selection import Selection
 
 ON_1 = {"device_id": 1}

@@ -13,8 +13,7 @@ from strategies import MOVES, PROCESSES, ends_of, instants, is_transfer, rows
 from gpuprof.analyses.gaps import gaps
 from gpuprof.analyses.launch_latency import launch_latency
 from gpuprof.analyses.synchronising_calls import synchronising_calls
-from gpuprof.analyses.utilisation import utilisation
-from gpuprof.analyses.utilisation_over_time import utilisation_over_time
+from gpuprof.analyses.utilisation import utilisation, utilisation_over_time
 from gpuprof.model.selection import Selection
 
 DEVICES = st.sampled_from([0, 1])

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from commands import gpuprof
 
-from gpuprof.analyses.marked_epochs import ANALYSIS, marked_epochs
+from gpuprof.analyses.monitoring import EPOCHS_ANALYSIS, marked_epochs
 from gpuprof.base.manifest import Manifest, finish_manifest
 from gpuprof.model import schema
 from gpuprof.model.profile import Origin, Profile
@@ -19,7 +19,7 @@ EPOCHS = (
 def test_no_epochs_are_no_rows():
     profile = Profile(Origin(Path("a"), "run", "none"), {"epochs": schema.EPOCHS.empty()})
 
-    assert marked_epochs(profile) == ANALYSIS.schema.empty()
+    assert marked_epochs(profile) == EPOCHS_ANALYSIS.schema.empty()
 
 
 def test_epochs_stand_in_their_order_with_their_time_per_step():

@@ -4,8 +4,8 @@ import pytest
 from drawing import draw
 
 import gpuprof
-from gpuprof.analyses.overheads import Overhead, overheads
 from gpuprof.analyses.reports import report
+from gpuprof.analyses.trace_notes import Overhead, overheads
 
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus" / "nsys-sqlite"
 FLUSH = {"source": "profiler", "name": "CUPTI Buffer flush"}

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuprof.analyses.ranges import RANGES, ranges
-from gpuprof.facts import calls
+from gpuprof.facts import numbers as numbers_of
 from gpuprof.model.selection import Selection
 
 LETTERS = str.maketrans("0123456789", "abcdefghij")
@@ -64,7 +64,7 @@ def test_launches_are_added_up_alike_in_pieces_of_any_size(monkeypatch):
     ]
     in_one = ranges(profile[0])
 
-    monkeypatch.setattr(calls, "_PIECE_ROWS", 2)
+    monkeypatch.setattr(numbers_of, "_PIECE_ROWS", 2)
 
     assert ranges(profile[1]).equals(in_one)
     assert by_text(profile[0], "kernel_calls") == {"first": (2,), "second": (4,)}

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.facts.by_number import ByNumber
+from gpuprof.facts.numbers import ByNumber
 
 numbers = st.integers(-(1 << 40), 1 << 40) | st.integers(0, 50)
 

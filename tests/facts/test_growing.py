@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.facts.growing import Growing, columns_of
+from gpuprof.facts.numbers import Growing, columns_of
 
 KINDS = st.sampled_from([np.int8, np.int16, np.int32, np.int64])
 

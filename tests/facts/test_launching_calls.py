@@ -1,6 +1,6 @@
 import numpy as np
 
-from gpuprof.facts.calls import Pairs
+from gpuprof.facts.numbers import Pairs
 
 
 def numbered(pairs, *values):

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from gpuprof.analyses.backward import backward_peer_share
 from gpuprof.analyses.ranges import ranges
 from gpuprof.analyses.steps import steps
+from gpuprof.facts.moves import backward_peer_share
 from gpuprof.readers import read_profile
 
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus" / "kineto"

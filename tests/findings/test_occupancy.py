@@ -5,7 +5,7 @@ from commands import CORPUS
 from measured import scope_of
 from recordings import kernel, trace
 
-from gpuprof.analyses import avoidable
+from gpuprof.facts import needless_copies
 from gpuprof.findings.costly_kernels import of_occupancy
 from gpuprof.findings.findings import findings
 from gpuprof.readers import read_profile
@@ -109,7 +109,7 @@ def test_nothing_is_said_of_an_unknown_gpu():
 
 
 def test_large_recordings_are_not_searched(monkeypatch):
-    monkeypatch.setattr(avoidable, "_MOST_EVENTS", 1)
+    monkeypatch.setattr(needless_copies, "_MOST_EVENTS", 1)
 
     assert found(ran("rays", 0, 8, **HUNGRY), ran("fill", 8, 9, **FULL)) == []
 

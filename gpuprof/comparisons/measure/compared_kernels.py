@@ -22,10 +22,8 @@ from gpuprof.comparisons.measure.compared_steps import FROM_CALLS, ComparedSteps
 from gpuprof.comparisons.measure.matching import Kernel, Kernels, Key, has_shapes, plain_name
 from gpuprof.comparisons.measure.measured_runs import MeasuredRun, Variant
 from gpuprof.comparisons.result_tables import KernelPair
-from gpuprof.facts.by_number import names_by_number
-from gpuprof.facts.groups import groups
-from gpuprof.facts.growing import columns_of
 from gpuprof.facts.launches import by_time
+from gpuprof.facts.numbers import columns_of, groups, names_by_number
 from gpuprof.facts.step_windows import StepWindows
 
 # Calls that differ by more than this share of the work are other work.

@@ -5,7 +5,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from gpuprof.analyses.reports import cannot, copy_notes, recording_notes
+from gpuprof.analyses.notes import cannot, recording_notes
+from gpuprof.analyses.trace_notes import copy_notes
 from gpuprof.base.kernel_names import short_name
 from gpuprof.base.statistics import LEVEL, coverage
 from gpuprof.base.sweep_cells import skipped_epochs_of
@@ -20,7 +21,7 @@ from gpuprof.comparisons.measure.compared_steps import (
 from gpuprof.comparisons.measure.matching import has_shapes
 from gpuprof.comparisons.measure.measured_runs import Variant
 from gpuprof.comparisons.variant_figures import time_of_epochs
-from gpuprof.facts.copy_rows import copy_rows
+from gpuprof.facts.copies import copy_rows
 from gpuprof.facts.step_times import mean_beside
 from gpuprof.facts.step_windows import DETECTED, FROM_RANGES
 from gpuprof.findings.whole_recording import recorded_calls

@@ -7,7 +7,7 @@ they become ``cupti-<pid>/<table>.parquet`` here, whole rows only.
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from gpuprof.base import json_input
 from gpuprof.base.errors import RecordError
@@ -67,39 +67,29 @@ def _finish(run: LaunchedRun, _: Ended) -> Recorded:
 
 
 def _to_parquet(folder: Path) -> dict[str, int]:
-    """Rewrite the rows of one process; how many each table has."""
-    import pyarrow as pa  # noqa: PLC0415 - only this recorder needs them, and only at its end
+    """Rewrite the rows of one process, some at a time; how many each table has."""
+    # Only this recorder needs them, and only at its end.
+    import numpy as np  # noqa: PLC0415
+    import pyarrow as pa  # noqa: PLC0415
     import pyarrow.parquet as pq  # noqa: PLC0415
 
     columns: dict[str, list[str]] = in_process.document(folder / PROCESS).get("columns", {})
     counts = {}
     for table, names in columns.items():
-        raw = folder / f"{table}.rows"
+        raw, width = folder / f"{table}.rows", len(names)
+        # Whole rows: the last may have broken off with its program.
+        counts[table] = raw.stat().st_size // (8 * width) if raw.exists() else 0
         schema = pa.schema([(name, pa.uint64()) for name in names])
         with pq.ParquetWriter(folder / f"{table}.parquet", schema, compression="zstd") as writer:
-            counts[table] = sum(_written(writer, part, schema) for part in _parts(raw, len(names)))
+            for first in range(0, counts[table], _ROWS):
+                count = min(_ROWS, counts[table] - first)
+                values = np.fromfile(raw, np.uint64, count * width, offset=8 * first * width)
+                writer.write_table(pa.table([*values.reshape(-1, width).T], schema=schema))
         raw.unlink(missing_ok=True)
     texts = list(_texts(folder / f"{TEXTS}.jsonl"))
     pq.write_table(pa.table({"text": pa.array(texts, pa.string())}), folder / f"{TEXTS}.parquet")
     (folder / f"{TEXTS}.jsonl").unlink(missing_ok=True)
     return counts
-
-
-def _parts(raw: Path, width: int) -> Iterator[Any]:
-    """Whole rows, some at a time; the last may have broken off with its program."""
-    import numpy as np  # noqa: PLC0415
-
-    values = raw.stat().st_size // (8 * width) * width if raw.exists() else 0
-    for first in range(0, values, _ROWS * width):
-        count = min(_ROWS * width, values - first)
-        yield np.fromfile(raw, np.uint64, count, offset=8 * first).reshape(-1, width)
-
-
-def _written(writer: Any, part: Any, schema: Any) -> int:
-    import pyarrow as pa  # noqa: PLC0415
-
-    writer.write_table(pa.table([part[:, i] for i in range(part.shape[1])], schema=schema))
-    return int(part.shape[0])
 
 
 def _texts(path: Path) -> Iterator[str]:

@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 from tensorflow_recording import manifest, needs_tensorflow, record, recorded
 
+from gpuprof.api.values import parse_epochs
 from gpuprof.base.errors import UsageError
 from gpuprof.launch.contract import LaunchedRun, Program
 from gpuprof.launch.recorders import nsys, nvprof, tensorflow
-from gpuprof.launch.run.window import CaptureWindow, check_window, parse_epochs
+from gpuprof.launch.run.window import CaptureWindow, check_window
 
 PROGRAMS = Path(__file__).parents[1] / "programs"
 ROOT = Path(__file__).parents[3]
