@@ -10,7 +10,7 @@ from gpuprof.base.errors import UsageError
 from gpuprof.base.units import say_share
 from gpuprof.facts.launches import activities
 from gpuprof.findings.scope import Scope, usual_of
-from gpuprof.model.profile import Profile
+from gpuprof.model.profile import Profile, once_per_recording
 from gpuprof.predict.effects import PREDICT_READS, Effect, Steps, doubt, effect, measured_of
 
 # Cause -> what it means, and by which means it can be saved.
@@ -167,7 +167,7 @@ def with_win(finding: Finding) -> Finding:
     reason = "a part of a recording without steps: nothing is replayed" if is_part else ""
     if not reason and not scope.has_steps and change == "balance":
         reason = "without steps it is not known when each rank would have begun"
-    if reason := reason or scope.profile.unrestricted.once(_doubt):
+    if reason := reason or _doubt(scope.profile):
         return finding._replace(change=change if reason == _TOO_MANY else "", assumptions=reason)
     try:
         won = _effect(scope, change)
@@ -198,6 +198,7 @@ def _effect(scope: Scope, *changes: str) -> Effect:
     return effect(scope.profile, changes, steps)
 
 
+@once_per_recording
 def _doubt(profile: Profile) -> str:
     """Why nothing of a recording is replayed; empty where it can be."""
     if len(activities(profile)) > MOST_OPERATIONS:

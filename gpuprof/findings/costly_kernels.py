@@ -56,7 +56,7 @@ from gpuprof.model.intervals import (
     together,
     union,
 )
-from gpuprof.model.profile import Profile
+from gpuprof.model.profile import Profile, once_per_recording
 
 READS: Final = reads(
     KIND_READS,
@@ -200,7 +200,7 @@ def of_scope(scope: Scope) -> Iterator[Finding]:
     yield from _of_kind(scope, LAYOUT, _LAYOUT)
     yield from _of_kind(scope, COPY, _COPY)
     recorded = scope.profile.unrestricted
-    known = recorded.once(_capabilities) if recorded.has("devices") else {}
+    known = _capabilities(recorded) if recorded.has("devices") else {}
     capability = known.get(scope.device.device_id, 0)
     if capability >= _VOLTA:
         yield from _of_kind(
@@ -239,7 +239,7 @@ def _waits_for_launches(scope: Scope) -> Int64s:
     if scope.profile.unrestricted.has("api_calls"):
         pauses = pauses_of(scope.profile)
         is_here = pauses.device == scope.device.number
-        is_bound = scope.profile.unrestricted.once(_is_launch_bound) & is_here
+        is_bound = _is_launch_bound(scope.profile) & is_here
         is_left = ~np.isin(long_pauses.start, pauses.start_ns[is_bound])
         long_pauses = Intervals(long_pauses.start[is_left], long_pauses.end[is_left])
     steps = scope.start_ns, scope.end_ns
@@ -248,6 +248,7 @@ def _waits_for_launches(scope: Scope) -> Int64s:
     return scope.device.idle_ns(*steps) - other_ns
 
 
+@once_per_recording
 def _is_launch_bound(profile: Profile) -> npt.NDArray[np.bool_]:
     """Of each pause, whether launching was all that the host did in it."""
     pauses, pieces = pauses_of(profile), pieces_of(profile)
@@ -261,7 +262,7 @@ def _durations(scope: Scope) -> tuple[Int64s, int]:
     """Durations of the kernels that start in some of the steps, and how many steps these are."""
     work = activities(scope.profile.unrestricted)
     low, high = work.tables.get("kernels", (0, 0))
-    start, order = work.start_ns[low:high], scope.profile.unrestricted.once(_by_start)
+    start, order = work.start_ns[low:high], _by_start(scope.profile)
     steps = np.unique(np.linspace(0, len(scope.start_ns) - 1, _SAMPLES, dtype=np.int64))
     borders = (scope.start_ns[steps], scope.end_ns[steps])
     first, last = (np.searchsorted(start, border, sorter=order) for border in borders)
@@ -271,6 +272,7 @@ def _durations(scope: Scope) -> tuple[Int64s, int]:
     return np.asarray(work.end_ns[rows] - work.start_ns[rows], np.int64), len(steps)
 
 
+@once_per_recording
 def _by_start(profile: Profile) -> Int64s | None:
     """The order of the kernels by start; None where they lie in it."""
     work = activities(profile)
@@ -315,22 +317,23 @@ def _of_kind(scope: Scope, kind: str, words: _Words) -> Iterator[Finding]:
     )
 
 
+@once_per_recording
 def _capabilities(profile: Profile) -> Mapping[int | None, float]:
     """The compute capability of each device, or the least that its name tells; 0 for none known."""
     least: dict[int | None, float] = {}
     for row in profile.table("devices").to_pylist():
-        capability = _of_model(row["name"] or "", row["compute_capability"])
+        name, capability = row["name"] or "", 0.0
+        if row["compute_capability"] is not None:
+            major, _, minor = row["compute_capability"].partition(".")
+            if major.isdecimal() and minor.isdecimal():
+                capability = float(f"{major}.{minor}")
+        elif _SINCE_AMPERE.search(name):
+            capability = _AMPERE
+        elif _SINCE_VOLTA.search(name):
+            capability = _VOLTA
+        capability = 0 if _WITHOUT.search(name) else capability
         least[row["device_id"]] = min(capability, least.get(row["device_id"], capability))
     return least
-
-
-def _of_model(name: str, capability: str | None) -> float:
-    if _WITHOUT.search(name):
-        return 0
-    if capability is not None:
-        major, _, minor = capability.partition(".")
-        return float(f"{major}.{minor}") if major.isdecimal() and minor.isdecimal() else 0
-    return _AMPERE if _SINCE_AMPERE.search(name) else _VOLTA if _SINCE_VOLTA.search(name) else 0
 
 
 def _local_copies(scope: Scope) -> Iterator[Finding]:
@@ -386,8 +389,8 @@ def of_occupancy(scope: Scope) -> Iterator[Finding]:
     profile = scope.profile.unrestricted
     if not profile.has("kernels", "devices") or not_sought(profile):
         return
-    kernels = profile.once(_badly_launched)
-    alone = profile.once(_alone).get(scope.device.device_id, {})
+    kernels = _badly_launched(profile)
+    alone = _alone(profile).get(scope.device.device_id, {})
     costs = {name: scope.per_step(intersection(t, scope.device.span)) for name, t in alone.items()}
     least_ns = max(_LEAST_REWRITTEN * scope.step_ns, 1)
     costly = sorted((n for n in costs if costs[n] >= least_ns), key=lambda name: -costs[name])
@@ -441,6 +444,7 @@ def _few_blocks(launch: Row) -> str:
     return f"with {blocks} of {threads} on {launch['multiprocessors']} multiprocessors"
 
 
+@once_per_recording
 def _badly_launched(profile: Profile) -> dict[str, tuple[str, Row, int]]:
     """The kernels that have few warps, or few blocks, for nearly all of their time.
 
@@ -471,9 +475,10 @@ def _unused(launch: Row) -> str:
     return "low_occupancy" if launch["occupancy"] < _LOW and launch["waves"] >= 1 else ""
 
 
+@once_per_recording
 def _alone(profile: Profile) -> dict[int | None, dict[str, Intervals]]:
     """When each of these kernels runs and no other kernel does, by device."""
-    kernels = profile.once(_badly_launched)
+    kernels = _badly_launched(profile)
     if not kernels:
         return {}
     place, others = {name: number for number, name in enumerate(kernels)}, len(kernels)

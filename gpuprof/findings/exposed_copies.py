@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -37,7 +37,7 @@ from gpuprof.model.intervals import (
     together,
     union,
 )
-from gpuprof.model.profile import Profile
+from gpuprof.model.profile import Profile, once_per_recording
 from gpuprof.model.words import Words
 from gpuprof.predict.links import NAMES
 
@@ -124,8 +124,8 @@ def _of_kind(
         "",
     )
     if cause == _STAGED:
-        names: tuple[str, ...] = (_direct_link(scope.profile),)
-        reason = _why_staged(scope.profile, route)
+        link, reason = _direct_link(scope.profile, route)
+        names: tuple[str, ...] = (link,)
         suggestion = f"{suggestion}; {reason}" if reason else suggestion
     else:
         waited = [route for route in routes if costs[route]] or [*routes]
@@ -184,33 +184,25 @@ def speed_of(profile: Profile, route: Route) -> tuple[str, str]:
     return f"{words} {'from' if is_from_host else 'into'} pageable memory", _PIN
 
 
-def _direct_link(profile: Profile) -> str:
-    """The link that direct copies take: the NVLink of the machine, else the slowest one."""
-    names = [re.match(r"NVLink (\d)", row["link"]) for row in _links(profile)]
-    nvlinks = [f"nvlink{match[1]}" for match in names if match]
-    return next((name for name in nvlinks if name in NAMES), "pcie3")
+def _direct_link(profile: Profile, route: Route) -> tuple[str, str]:
+    """The link that direct copies take, and why two devices may lack peer access, where known.
 
-
-def _why_staged(profile: Profile, route: Route) -> str:
-    """Why two devices may lack peer access, where the recording lists links; else nothing."""
+    The link is the NVLink of the machine, else the slowest one.
+    """
     if not profile.unrestricted.has("links"):
-        return ""
-    links = _links(profile)
+        return "pcie3", ""
+    rows = profile.unrestricted.table("links").to_pylist()
+    links = [row for row in rows if row["peer_device_id"] is not None]
+    matches = (re.match(r"NVLink (\d)", row["link"]) for row in links)
+    names = (f"nvlink{match[1]}" for match in matches if match)
+    name = next((name for name in names if name in NAMES), "pcie3")
     for row in links:
         if {row["device_id"], row["peer_device_id"]} == {route.src, route.dst}:
-            return f"{row['link']} joins the two, so that peer access is only off"
+            return name, f"{row['link']} joins the two, so that peer access is only off"
     if not links:
-        return "no link between devices was found on this machine"
+        return name, "no link between devices was found on this machine"
     ends = f"device {links[0]['device_id']} and device {links[0]['peer_device_id']}"
-    return f"no link joins the two, but {links[0]['link']} joins {ends}"
-
-
-def _links(profile: Profile) -> list[dict[str, Any]]:
-    """The links between devices; none where they are not listed."""
-    if not profile.unrestricted.has("links"):
-        return []
-    rows = profile.unrestricted.table("links").to_pylist()
-    return [row for row in rows if row["peer_device_id"] is not None]
+    return name, f"no link joins the two, but {links[0]['link']} joins {ends}"
 
 
 def _origin(scope: Scope, routes: Mapping[Route, Intervals]) -> str:
@@ -249,7 +241,7 @@ def _needless(scope: Scope, exposed: Intervals, cost_ns: int) -> Avoidable | Non
 
 def of_memory(scope: Scope) -> Iterator[Finding]:
     """What a device waits a step for copies of pageable memory, and for pages that migrate."""
-    for kind, by_device in scope.profile.unrestricted.once(_pageable_copies).items():
+    for kind, by_device in _pageable_copies(scope.profile).items():
         running = by_device.get(scope.device.device_id, NOTHING)
         cost_ns = scope.per_step(intersection(running, scope.device.exposed[TRANSFER]))
         if cost_ns:
@@ -269,6 +261,7 @@ def of_memory(scope: Scope) -> Iterator[Finding]:
     yield from _unified(scope)
 
 
+@once_per_recording
 def _pageable_copies(profile: Profile) -> Mapping[str, Mapping[int | None, Intervals]]:
     """By memcpy kind and device, when copies of pageable memory run that should run beside work."""
     if not profile.has("memcpys"):
@@ -335,7 +328,7 @@ def migration_pauses(scope: Scope) -> Intervals:
     recorded = scope.profile.unrestricted
     if not any(route.path == "uvm" for route in transfer_times(recorded)):
         return NOTHING
-    start_ns = recorded.once(_migrations)[0]
+    start_ns = _migrations(recorded)[0]
     idle = scope.device.idle
     is_before = np.isin(idle.end, start_ns) & (idle.end - idle.start < _LONG_NS)
     return Intervals(idle.start[is_before], idle.end[is_before])
@@ -353,7 +346,7 @@ def _faulting(scope: Scope, migrating: Intervals) -> Intervals:
 
 def _migrated(scope: Scope) -> str:
     """How much a step migrates to and from the device, as far as known."""
-    start_ns, size, src, dst = scope.profile.unrestricted.once(_migrations)
+    start_ns, size, src, dst = _migrations(scope.profile)
     is_here = (src == scope.device.device_id) | (dst == scope.device.device_id)
     if (size[is_here] < 0).any():
         return "pages of managed memory"
@@ -361,6 +354,7 @@ def _migrated(scope: Scope) -> str:
     return f"{format_bytes(amount)} of managed memory{' a step' if scope.has_steps else ''}"
 
 
+@once_per_recording
 def _migrations(profile: Profile) -> list[Int64s]:
     """Start, bytes (`UNKNOWN` where so), source and destination of each migration."""
     copies = copy_rows(profile)
@@ -371,7 +365,7 @@ def _migrations(profile: Profile) -> list[Int64s]:
 
 def _faults(scope: Scope) -> str:
     """How many faults of the device's brought this about; empty where none were recorded."""
-    device_id, start_ns, faults = scope.profile.unrestricted.once(_page_faults)
+    device_id, start_ns, faults = _page_faults(scope.profile)
     is_here = device_id == scope.device.device_id
     count = round(_mean_of_step(scope, start_ns[is_here], faults[is_here]))
     if not count or (faults[is_here] < 0).any():
@@ -379,6 +373,7 @@ def _faults(scope: Scope) -> str:
     return f", with {counted(count, 'GPU page fault', 'GPU page faults')}"
 
 
+@once_per_recording
 def _page_faults(profile: Profile) -> list[Int64s]:
     """Device, start and number (below 0 where unknown) of each record of a GPU's page faults."""
     if not profile.has("page_faults"):

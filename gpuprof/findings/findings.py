@@ -23,7 +23,7 @@ from gpuprof.findings.of_jobs import COSTS, STEPS_OF_DEVICES, findings_of_job
 from gpuprof.findings.scope import SCOPE_READS, Scope, scopes
 from gpuprof.findings.whole_recording import incomplete, of_recording
 from gpuprof.model.analysis import Analysis, JobStates, Merge, State, reads
-from gpuprof.model.profile import Profile
+from gpuprof.model.profile import Profile, once_per_profile
 from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema
 from gpuprof.predict.effects import PREDICT_READS
 
@@ -131,23 +131,23 @@ def findings(profile: Profile) -> pa.Table:
         rows where nothing costs that much.
     """
     has_phases = len({scope.phase for scope in scopes(profile)}) > 1
-    groups = profile.once(_ranked)
     return FINDINGS.table(
         [
             _columns(phases[0][0])
             | _shares(phases[0][0])
             | {"rank": number, "finding": _sentence(phases, has_phases=has_phases)}
-            for number, phases in enumerate(groups, start=1)
+            for number, phases in enumerate(_ranked(profile), start=1)
         ]
     )
 
 
 def worst_finding(profile: Profile) -> Finding | None:
     """The first one; None where nothing is worth a sentence."""
-    groups = profile.once(_ranked)
+    groups = _ranked(profile)
     return groups[0][0][0] if groups else None
 
 
+@once_per_profile
 def _ranked(profile: Profile) -> list[list[list[Finding]]]:
     """What is worth a sentence, by cause, phase and device: that first which can win most."""
     of_steps = [cost for costs in findings_of_scopes(profile).values() for cost in costs]
@@ -200,12 +200,9 @@ def _weight(finding: Finding) -> float:
     return won_ns * finding.scope.steps * (1.0 if finding.is_sure else _UNSURE_SHARE)
 
 
+@once_per_profile
 def findings_of_scopes(profile: Profile) -> Mapping[Scope, Sequence[Finding]]:
     """All that costs each device time, however little, by what was looked at."""
-    return profile.once(_findings_of_scopes)
-
-
-def _findings_of_scopes(profile: Profile) -> Mapping[Scope, Sequence[Finding]]:
     most_compute_ns: dict[str, int] = {}
     for scope in scopes(profile):
         most_ns = max(most_compute_ns.get(scope.phase, 0), scope.compute_ns)

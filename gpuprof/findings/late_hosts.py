@@ -31,7 +31,7 @@ from gpuprof.model.intervals import (
     together,
     union,
 )
-from gpuprof.model.profile import Profile
+from gpuprof.model.profile import Profile, once_per_recording
 
 READS: Final = reads(
     PAUSES.reads,
@@ -196,7 +196,7 @@ def _by_cause(
 
     What is late while the host is between marks is a cause of its own, whatever the host does.
     """
-    causes = scope.profile.unrestricted.once(_causes_of_pieces)
+    causes = _causes_of_pieces(scope.profile)
     is_of_device = pauses_of(scope.profile).device[pieces.pause] == scope.device.number
     between = intersection(pauses, scope.between)
     within_marks = difference(pauses, scope.between)
@@ -215,6 +215,7 @@ def _by_cause(
             yield cause, rows, lengths, intersection(waits, instants)
 
 
+@once_per_recording
 def _causes_of_pieces(profile: Profile) -> Numbers:
     """The cause of each piece of a pause, an index into `_NAMES`."""
     pieces = pieces_of(profile)

@@ -22,7 +22,7 @@ from gpuprof.facts.step_windows import DETECTED, masked
 from gpuprof.facts.timeline import COMPUTE, TIMELINE_READS, DeviceTimeline, far_ends, timelines
 from gpuprof.model.analysis import reads
 from gpuprof.model.intervals import NOTHING, Int64s, Intervals, covered_within, union
-from gpuprof.model.profile import Profile
+from gpuprof.model.profile import Profile, once_per_profile
 
 SCOPE_READS: Final = reads(PHASE_READS, TIMELINE_READS)
 # Steps differ so much that the median tells nothing of their mean, which costs are then shares of.
@@ -117,12 +117,9 @@ def working_devices(profile: Profile) -> list[DeviceTimeline]:
     return [device for device in devices if device.span.length]
 
 
+@once_per_profile
 def scopes(profile: Profile) -> tuple[Scope, ...]:
     """The devices with the steps of each of their phases; a device without steps as a whole."""
-    return profile.once(_scopes)
-
-
-def _scopes(profile: Profile) -> tuple[Scope, ...]:
     recorded = profile.unrestricted
     if recorded.has("kernels", "memcpys", "api_calls"):
         # What all findings ask for, on two threads, each with about half of the work.
@@ -136,7 +133,7 @@ def _scopes(profile: Profile) -> tuple[Scope, ...]:
 
 
 def _of_device(profile: Profile, device: DeviceTimeline) -> Iterator[Scope]:
-    names = profile.once(_names)
+    names = _names(profile)
     of_device = [phase for phase in phases(profile) if device.number in phase.devices]
     spans = union(*(np.array([phase.span[end] for phase in of_device]) for end in (0, 1)))
     kernels_ns = int(device.kernel_ns(spans.start, spans.end).sum())
@@ -147,6 +144,7 @@ def _of_device(profile: Profile, device: DeviceTimeline) -> Iterator[Scope]:
         yield span_of(profile, device)
 
 
+@once_per_profile
 def _names(profile: Profile) -> Mapping[Phase, str]:
     """The names of phases for people, numbered in time where those of a process are alike."""
     by_time = sorted(phases(profile), key=lambda phase: phase.span)

@@ -38,7 +38,7 @@ from gpuprof.model.intervals import (
     together,
     union,
 )
-from gpuprof.model.profile import Profile
+from gpuprof.model.profile import Profile, once_per_profile
 
 SET_UP_READS: Final = reads(PHASE_READS, PAUSES.reads, PARTS_READS)
 
@@ -197,9 +197,10 @@ def set_up_of(profile: Profile, device: DeviceTimeline) -> Intervals:
         profile: The whole recording is read.
         device: One of its devices, or of those of the part that is looked at.
     """
-    return profile.once(_set_up)[device.device_id]
+    return _set_up(profile)[device.device_id]
 
 
+@once_per_profile
 def _set_up(profile: Profile) -> Mapping[int | None, Intervals]:
     return {device.device_id: _of_device(profile, device) for device in timelines(profile)}
 

@@ -30,7 +30,7 @@ from gpuprof.findings.set_up import SET_UP_READS, outside_steps
 from gpuprof.model.analysis import reads
 from gpuprof.model.derived import KERNELS_RERUN
 from gpuprof.model.intervals import Int64s
-from gpuprof.model.profile import Profile
+from gpuprof.model.profile import Profile, once_per_recording
 
 READS: Final = reads(
     SET_UP_READS,
@@ -262,21 +262,13 @@ def _is_at_once(first: Scope, second: Scope) -> bool:
     return end - start >= _LEAST_COMMON * max(spans) and min(steps) >= _LEAST_COMMON * max(steps)
 
 
+@once_per_recording
 def incomplete(profile: Profile) -> Incomplete | None:
     """Why idle time tells nothing in a recording; None where it does.
 
     Args:
         profile: The whole recording is looked at, up to its first 50,000 calls.
     """
-    return profile.unrestricted.once(_incomplete)
-
-
-def recorded_calls(profile: Profile) -> str:
-    """How many of the numbered calls a recording has, where most are missing; else empty."""
-    return profile.unrestricted.once(_recorded_calls)
-
-
-def _incomplete(profile: Profile) -> Incomplete | None:
     if KERNELS_RERUN in profile.origin.warnings:
         return Incomplete(
             "kernels_rerun",
@@ -303,10 +295,12 @@ def _incomplete(profile: Profile) -> Incomplete | None:
     )
 
 
-def _recorded_calls(profile: Profile) -> str:
+@once_per_recording
+def recorded_calls(profile: Profile) -> str:
+    """How many of the numbered calls a recording has, where most are missing; else empty."""
     if not profile.has("api_calls"):
         return ""
-    start, process, _, correlation, _ = profile.once(_first_calls)
+    start, process, _, correlation, _ = _first_calls(profile)
     numbered = 0
     for number in np.unique(process):
         ids = np.unique(correlation[(process == number) & (correlation > 0)])
@@ -315,6 +309,7 @@ def _recorded_calls(profile: Profile) -> str:
     return f"{len(start):,} of {numbered:,} numbered calls of CUDA" if numbered else ""
 
 
+@once_per_recording
 def _first_calls(profile: Profile) -> list[Int64s]:
     """Start, process, thread, correlation id and name of calls, up to some more than `_SAMPLE`."""
     columns = "start_ns", "process_id", "thread_id", "correlation_id", "name_id"
@@ -336,7 +331,7 @@ def _without_kernels(profile: Profile) -> tuple[int, int]:
     Launches before the first that left one were cut off, and those of the end, see `_ends`. While
     a graph is captured, launches leave none.
     """
-    start, process, thread, correlation, name = profile.once(_first_calls)
+    start, process, thread, correlation, name = _first_calls(profile)
     names = names_by_number(profile, "api_calls")
     launching = names.values(lambda text: KERNEL_LAUNCHES.match(text) is not None, 0)
     is_launch = np.flatnonzero(launching.of(name))
