@@ -9,7 +9,7 @@ from gpuprof.cli.terminal import page, watched
 from gpuprof.comparisons import comparison, labelled
 from gpuprof.comparisons.judge.gate import checks, fail, parse
 from gpuprof.comparisons.measure import baselines
-from gpuprof.comparisons.measure.variants import check_repeats, runs_of
+from gpuprof.comparisons.measure.labelled_runs import check_repeats, runs_of
 from gpuprof.readers import read_profile
 from gpuprof.readers.gpuprof.write_gpuprof_file import write
 from gpuprof.show import renderer_named

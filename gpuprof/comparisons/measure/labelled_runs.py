@@ -5,18 +5,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
-from gpuprof.analyses.activity_summary import TABLES, activity_summary
 from gpuprof.base.errors import EmptyRecordingError, InputError, UsageError
 from gpuprof.base.manifest import repeats
 from gpuprof.base.sweep_cells import cell_runs, cells_of, is_sweep
 from gpuprof.base.units import encodable
 from gpuprof.comparisons.measure.baselines import baseline_named, baselines
-from gpuprof.comparisons.measure.runs import MeasuredRun
 from gpuprof.model.profile import Profile
 from gpuprof.readers import inputs, lists, read_profile
 from gpuprof.readers.inputs import AnyPath, is_path
 
 _Unlabelled = AnyPath | Profile
+_Named = tuple[str | None, _Unlabelled]
 Recording = _Unlabelled | tuple[str, _Unlabelled]
 Runs = tuple[Profile, ...]
 
@@ -43,7 +42,7 @@ def labelled(
         UsageError: One recording is given twice as a repeat of itself, or a section is of none.
         TypeError: A recording is neither a path nor a profile, with or without a label.
     """
-    sources = [pair for r in _checked(recordings) for pair in _pairs(r)]
+    sources = [cell for named in _named(recordings) for cell in _cells(*named)]
     chosen = _sections_of(sources, sections or {})
     read = [
         (label, r, (r,) if isinstance(r, Profile) else runs_of(r, section=section))
@@ -60,26 +59,26 @@ def labelled(
     return {baseline: runs_of(baseline), **variants} if baseline and is_saved else variants
 
 
-def _checked(recordings: Iterable[Recording]) -> list[Recording]:
+def _named(recordings: Iterable[Recording]) -> list[_Named]:
+    """Each recording with its label; None where it has none."""
     is_one = isinstance(recordings, (Profile, Mapping)) or is_path(recordings)
     if is_one or not isinstance(recordings, Iterable):
         msg = f"recordings must be a list, not {type(recordings).__name__}"
         raise TypeError(msg)
-    listed = list(recordings)
-    for recording in listed:
-        parts = recording if isinstance(recording, tuple) else ("", recording)
-        match parts:
-            case (str(), part) if isinstance(part, Profile) or is_path(part):
-                continue
-        kind = type(recording).__name__
-        msg = f"a recording must be a path, a Profile or (label, path or Profile), not {kind}"
-        raise TypeError(msg)
-    return listed
+    named: list[_Named] = []
+    for recording in recordings:
+        match recording if isinstance(recording, tuple) else ("", recording):
+            case (str() as label, part) if isinstance(part, Profile) or is_path(part):
+                named.append((label if isinstance(recording, tuple) else None, part))
+            case _:
+                kinds = "a path, a Profile or (label, path or Profile)"
+                msg = f"a recording must be {kinds}, not {type(recording).__name__}"
+                raise TypeError(msg)
+    return named
 
 
-def _pairs(recording: Recording) -> list[tuple[str | None, _Unlabelled]]:
+def _cells(label: str | None, source: _Unlabelled) -> list[_Named]:
     """A recording with its label, or the cells of a sweep with theirs."""
-    label, source = recording if isinstance(recording, tuple) else (None, recording)
     if isinstance(source, Profile) or not is_sweep(Path(source)):
         return [(label, source)]
     cells = cells_of(Path(source))
@@ -93,25 +92,7 @@ def _pairs(recording: Recording) -> list[tuple[str | None, _Unlabelled]]:
     return [*cells.items()]
 
 
-def is_same(first: MeasuredRun, second: MeasuredRun) -> bool:
-    """Whether two runs are one and the same: every figure of theirs is equal, to the ns.
-
-    Two runs may well be equal in what is only counted: then the file decides.
-    """
-    if first.metrics != second.metrics:
-        return False
-    profiles = first.compared.profile, second.compared.profile
-    if all(any(profile.has(table) for table in TABLES) for profile in profiles):
-        rows, second_rows = (profile.once(activity_summary) for profile in profiles)
-        if rows.num_rows or second_rows.num_rows:
-            return bool(rows.equals(second_rows))
-    source, second_source = (profile.origin.source.absolute() for profile in profiles)
-    return bool(source == second_source)
-
-
-def _sections_of(
-    recordings: Sequence[tuple[str | None, _Unlabelled]], sections: Mapping[str, str]
-) -> list[str | None]:
+def _sections_of(recordings: Sequence[_Named], sections: Mapping[str, str]) -> list[str | None]:
     """The section that each recording is of; None where none is asked for."""
     names = {"", *(name for label, path in recordings for name in (label, str(path)))}
     if unknown := [name for name in sections if name not in names]:
@@ -172,17 +153,14 @@ def check_repeats(name: str, runs: Iterable[Profile]) -> None:
 
 def _distinct(named: Sequence[tuple[str, Profile]], labels: Iterable[str]) -> list[str]:
     """Names told apart by their folders where these differ, else by a number."""
-    count = Counter(name for name, _ in named)
-    in_folder = Counter((name, _folder(profile)) for name, profile in named)
+    folders = [profile.origin.source.absolute().parent.name for _, profile in named]
+    names = [name for name, _ in named]
+    count, in_folder = Counter(names), Counter(zip(names, folders, strict=True))
     taken = Counter(labels)
     distinct = []
-    for name, profile in named:
-        is_distinct = count[name] > in_folder[name, _folder(profile)] and name not in taken
-        shown = f"{_folder(profile)}/{name}" if is_distinct else name
+    for name, folder in zip(names, folders, strict=True):
+        is_distinct = count[name] > in_folder[name, folder] and name not in taken
+        shown = f"{folder}/{name}" if is_distinct else name
         taken[shown] += 1
         distinct.append(shown if taken[shown] == 1 else f"{shown} ({taken[shown]})")
     return distinct
-
-
-def _folder(profile: Profile) -> str:
-    return profile.origin.source.absolute().parent.name

@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from gpuprof.analyses.activity_summary import TABLES, activity_summary
 from gpuprof.base.units import encodable
 from gpuprof.comparisons.measure.compared_steps import ComparedSteps, restricted
 from gpuprof.comparisons.measure.device_time import (
@@ -106,17 +107,25 @@ def variant_of(
     """
     measured = {} if epoch_seconds is None else {"seconds_per_epoch": epoch_seconds}
     runs = tuple(_run(compared, measured) for compared in compared_runs)
-    return Variant(label, runs, _middle(runs))
+    known = (m for m in _ORDERING if all(run.figure(m) is not None for run in runs))
+    if (metric := next(known, None)) is None:
+        return Variant(label, runs, runs[:1])
+    in_order = sorted(runs, key=lambda run: run.figure(metric) or 0)
+    return Variant(label, runs, tuple(in_order[(len(runs) - 1) // 2 : len(runs) // 2 + 1]))
 
 
 def _run(compared: ComparedSteps, measured: Metrics) -> MeasuredRun:
-    figures = metrics(compared.profile)
-    device = busiest_device(compared)
+    figures, device = metrics(compared.profile), busiest_device(compared)
+    of_step: Metrics = {}
     if compared.steps is not None:
         figures["steps"] = compared.steps
     if device is not None:
-        figures |= _of_device(compared, device)
-    of_step = {} if device is None or device.steps is None else _of_step(compared, device)
+        step_ns = device.total_ns / compared.steps if compared.steps else None
+        figures["span_ns"] = device.total_ns
+        figures["step_ns"] = float(np.median(device.steps_ns)) if device.steps else step_ns
+        figures |= _exposed(exposed_times(compared, device))
+        if device.steps is not None:
+            of_step = _of_step(compared, device)
     return MeasuredRun(compared, device, figures | measured, of_step)
 
 
@@ -161,25 +170,6 @@ def _exposed(times: Mapping[str, int]) -> Metrics:
     }
 
 
-def _of_device(compared: ComparedSteps, device: BusiestDevice) -> Metrics:
-    times = exposed_times(compared, device)
-    step_ns = device.total_ns / compared.steps if compared.steps else None
-    return {
-        "span_ns": device.total_ns,
-        "step_ns": float(np.median(device.steps_ns)) if device.steps else step_ns,
-        **_exposed(times),
-    }
-
-
-def _middle(runs: Sequence[MeasuredRun]) -> tuple[MeasuredRun, ...]:
-    """The run in the middle, or both of an even number; the first one where none can be told."""
-    metrics = (m for m in _ORDERING if all(run.figure(m) is not None for run in runs))
-    if (metric := next(metrics, None)) is None:
-        return (runs[0],)
-    in_order = sorted(runs, key=lambda run: run.figure(metric) or 0)
-    return tuple(in_order[(len(runs) - 1) // 2 : len(runs) // 2 + 1])
-
-
 def run_rows(variant: Variant) -> list[Metrics]:
     """Its runs as rows of `RUNS`."""
     return [
@@ -214,3 +204,19 @@ def known_figures(variants: Mapping[str, Variant]) -> dict[str, dict[str, list[f
         label: {metric: values for metric in METRICS if (values := variant.figures(metric))}
         for label, variant in variants.items()
     }
+
+
+def is_same(first: MeasuredRun, second: MeasuredRun) -> bool:
+    """Whether two runs are one and the same: every figure of theirs is equal, to the ns.
+
+    Two runs may well be equal in what is only counted: then the file decides.
+    """
+    if first.metrics != second.metrics:
+        return False
+    profiles = first.compared.profile, second.compared.profile
+    if all(any(profile.has(table) for table in TABLES) for profile in profiles):
+        rows, second_rows = (profile.once(activity_summary) for profile in profiles)
+        if rows.num_rows or second_rows.num_rows:
+            return bool(rows.equals(second_rows))
+    source, second_source = (profile.origin.source.absolute() for profile in profiles)
+    return bool(source == second_source)

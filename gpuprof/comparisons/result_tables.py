@@ -1,7 +1,10 @@
-"""The result tables of a comparison, documented as data."""
+"""The result of a comparison: its tables, documented as data, and its verdict."""
 
+from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
+
+import pyarrow as pa
 
 from gpuprof.analyses.activity_summary import SHORT_NAME
 from gpuprof.comparisons.variant_figures import VARIANTS
@@ -16,6 +19,10 @@ _NO_SHAPE: Final = "null where a side has no launch shapes, or only others"
 
 _text = partial(Column, TEXT, "", required=True)
 _figure = partial(Column, FLOAT, AS_THE_METRIC)
+
+_CALLS: Final = Column(FLOAT, "1", "Of a step where steps are compared.", kind=Kind.COUNT)
+_MEAN: Final = Column(FLOAT, "ns", "Mean of a call; null where unknown or not called.")
+_SUM: Final = Column(INT, "ns", "Sum over all devices; null where it may be missing.")
 
 RUNS: Final = Schema(
     "compared_runs",
@@ -115,20 +122,12 @@ KERNELS: Final = Schema(
             "",
             "Whether the other side has it in another launch shape, or has others as well.",
         ),
-        "baseline_calls": Column(
-            FLOAT, "1", "Of a step where steps are compared.", kind=Kind.COUNT
-        ),
-        "candidate_calls": Column(
-            FLOAT, "1", "Of a step where steps are compared.", kind=Kind.COUNT
-        ),
-        "baseline_mean_ns": Column(
-            FLOAT, "ns", "Mean of a call; null where unknown or not called."
-        ),
-        "candidate_mean_ns": Column(
-            FLOAT, "ns", "Mean of a call; null where unknown or not called."
-        ),
-        "baseline_ns": Column(INT, "ns", "Sum over all devices; null where it may be missing."),
-        "candidate_ns": Column(INT, "ns", "Sum over all devices; null where it may be missing."),
+        "baseline_calls": _CALLS,
+        "candidate_calls": _CALLS,
+        "baseline_mean_ns": _MEAN,
+        "candidate_mean_ns": _MEAN,
+        "baseline_ns": _SUM,
+        "candidate_ns": _SUM,
         "difference_ns": Column(INT, "ns", "candidate_ns - baseline_ns."),
         "contribution": Column(
             FLOAT, "1", "difference_ns / all kernels of the baseline; null where unknown."
@@ -241,3 +240,111 @@ TABLES: Final = {
     "outcomes": OUTCOMES,
     "uncompared": UNCOMPARED,
 }
+
+
+class DifferencePart(NamedTuple):
+    """A row of `SPLIT`."""
+
+    variant: str
+    basis: str
+    part: str
+    part_group: str
+    baseline_ns: int
+    candidate_ns: int
+    difference_ns: int
+    share: float | None
+    low_ns: float | None
+    high_ns: float | None
+
+
+class KernelPair(NamedTuple):
+    """A row of `KERNELS`."""
+
+    variant: str
+    name: str
+    short_name: str
+    grid: str | None
+    block: str | None
+    status: str
+    is_communication: bool
+    is_reshaped: bool
+    baseline_calls: float | None
+    candidate_calls: float | None
+    baseline_mean_ns: float | None
+    candidate_mean_ns: float | None
+    baseline_ns: int | None
+    candidate_ns: int | None
+    difference_ns: int | None
+    contribution: float | None
+    p_value: float | None = None
+    adjusted_p_value: float | None = None
+
+
+class Outcome(NamedTuple):
+    """A row of `OUTCOMES`."""
+
+    variant: str
+    basis: str
+    metric: str | None = None
+    baseline: float | None = None
+    candidate: float | None = None
+    difference: float | None = None
+    percent: float | None = None
+    low_percent: float | None = None
+    high_percent: float | None = None
+    certainty: str = ""
+    cause: str | None = None
+    cause_ns: int | None = None
+    phase: str | None = None
+    baseline_steps: int | None = None
+    candidate_steps: int | None = None
+    baseline_low_ns: float | None = None
+    baseline_high_ns: float | None = None
+    candidate_low_ns: float | None = None
+    candidate_high_ns: float | None = None
+    certainty_of_steps: str | None = None
+    work_percent: float | None = None
+    call_percent: float | None = None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Variants against a baseline.
+
+    Args:
+        baseline: Label of the variant that the others are compared with.
+        unit: What figures, differences, split and kernels are of: "step", or the whole
+            "recording" where not all runs know their steps.
+        variants: One row per variant in the order given, columns as in `VARIANTS`: all that was
+            compared of its median run.
+        runs: The same of every run; several rows where a variant was run several times.
+        figures: Every metric of every variant over its runs, as in `FIGURES`.
+        differences: Each candidate's metrics against the baseline's, as in `DIFFERENCES`.
+        split: Each candidate's difference part by part without remainder, as in `SPLIT`.
+        kernels: Each candidate's kernels joined to the baseline's, as in `KERNELS`.
+        comparability: What differs besides what is compared, as in `COMPARABILITY`.
+        outcomes: The result of each candidate, as in `OUTCOMES`.
+        uncompared: The phases that only some variants have, as in `UNCOMPARED`.
+        verdict: The outcomes in a sentence or two.
+        headline: The verdict's core in one line, as the title of a chart.
+        notes: What a reader must know to trust the figures.
+        phase: The name of the phase that is compared; None where there is only one.
+        other_phases: The comparisons of the other phases that all runs have.
+    """
+
+    baseline: str
+    unit: str
+    variants: pa.Table
+    runs: pa.Table
+    figures: pa.Table
+    differences: pa.Table
+    split: pa.Table
+    kernels: pa.Table
+    comparability: pa.Table
+    outcomes: pa.Table
+    uncompared: pa.Table
+    verdict: str
+    headline: str
+    notes: tuple[str, ...]
+    phase: str | None = None
+    other_phases: tuple["Comparison", ...] = ()

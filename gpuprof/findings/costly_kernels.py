@@ -1,15 +1,26 @@
-"""What kernels cost beside the work that is wanted: many small ones, conversions, local copies."""
+"""What kernels cost beside the work that is wanted: small ones, conversions, few warps or blocks.
+
+Low occupancy alone is no fault: products of matrices and their kin keep all units busy with 8 to
+25 % of the warps (V. Volkov, "Better Performance at Lower Occupancy", GTC 2010), and to squeeze
+more warps in can make them four times slower. So kernels of libraries and of products are left
+out, and what is said of others is not sure.
+"""
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from gpuprof.analyses import kernel_occupancy
+from gpuprof.analyses.kernel_occupancy import BLOCK_SIZE, BLOCKS, REGISTERS, SHARED_MEMORY
 from gpuprof.analyses.pauses import ANALYSIS as PAUSES
-from gpuprof.base.units import format_bytes, say_ns, say_share
+from gpuprof.base.cuda import is_communication
+from gpuprof.base.kernel_names import short_names
+from gpuprof.base.short_texts import LONGEST_IN_WORDS, shortened
+from gpuprof.base.units import counted, format_bytes, say_ns, say_share
 from gpuprof.facts.kernel_kinds import (
     COPY,
     JAX,
@@ -25,30 +36,37 @@ from gpuprof.facts.kernel_kinds import (
 )
 from gpuprof.facts.launches import activities
 from gpuprof.facts.moves import origins
+from gpuprof.facts.needless_copies import not_sought
+from gpuprof.facts.numbers import names_by_number
 from gpuprof.facts.nvtx import NO_RANGE, OF_ONE_CALL
 from gpuprof.facts.pause_causes import pieces_of
 from gpuprof.facts.pauses import SHORT_WAIT_READS, pauses_of, short_waits
-from gpuprof.facts.timeline import LOCAL_COPY
-from gpuprof.findings.contract import Finding, Scope, usual_of
+from gpuprof.facts.timeline import LOCAL_COPY, busy_by_device
+from gpuprof.findings.causes import Finding
+from gpuprof.findings.scope import Scope, usual_of
 from gpuprof.model.analysis import reads
 from gpuprof.model.intervals import (
+    NOTHING,
     Int64s,
     Intervals,
     covered_within,
+    difference,
     intersection,
     runs,
     together,
     union,
 )
-from gpuprof.model.profile import Profile
+from gpuprof.model.profile import Profile, once_per_recording
 
 READS: Final = reads(
     KIND_READS,
     PAUSES.reads,
     SHORT_WAIT_READS,
+    kernels="start_ns end_ns device_id name name_id",
     memsets="bytes",
     devices="device_id name compute_capability",
 )
+READS_OF_SMALL: Final = kernel_occupancy.READS
 
 # Kernels shorter than this take less time than it takes a host to launch the next one.
 _SMALL_NS: Final = 10_000
@@ -67,21 +85,38 @@ _MOST_PLACES: Final = 2
 _WORTH: Final = 0.1
 # Kernels of a kind that take less of its time are left out of a replay, whose change names each.
 _LEAST_REPLAYED: Final = 0.02
+# The CUDA C++ Best Practices Guide ("Occupancy") has low occupancy always interfere with hiding
+# latency, without a figure. In the recordings that this was tried on, kernels of programs' own at
+# 8 to 17 % are worth a look (rays, particles, fits), and of those at 25 % nothing could be told.
+_LOW: Final = 0.25
+# With fewer blocks than half of the multiprocessors, more than half of the GPU is idle.
+_FEW_BLOCKS: Final = 0.5
+# Shorter kernels are over before more warps or blocks would tell: in recordings they prepare data.
+_LEAST_NS: Final = 50_000
+# Of a step: less is not worth a rewritten kernel.
+_LEAST_REWRITTEN: Final = 0.1
+# Of the time of a kernel in launches that are so: the others are launched well.
+_NEARLY_ALL: Final = 0.9
+# Kernels of libraries, and those that work on tiles in registers as these do.
+_TUNED: Final = re.compile(
+    r"gemm|cutlass|cudnn|cublas|cufft|xmma|convolve|winograd|fmha|flash|attention|nvjet|wgrad|dgrad"
+    r"|wmma|\bmma_|tensorop|\btrt_|triton_|\bat::native::|tensorflow::|\bcub::|\bthrust::",
+    re.IGNORECASE,
+)
+_MORE_WARPS: Final = {
+    REGISTERS: "bound registers with __launch_bounds__ or -maxrregcount, or split the kernel",
+    SHARED_MEMORY: "use less shared memory in a block, or more threads that share it",
+    BLOCK_SIZE: "choose blocks that fill a multiprocessor, such as 256 threads",
+    BLOCKS: "use larger blocks, such as 256 threads",
+}
+_MEASURE: Final = " and measure it: if it does not wait for memory, more warps win nothing"
+_MORE_BLOCKS: Final = (
+    "split its work into more blocks, at least one for each multiprocessor, or run kernels that do"
+    " not need each other on several streams"
+)
 
-
-class _Kind(NamedTuple):
-    """What is said of the kernels of a kind.
-
-    Args:
-        divisor: Their time divided by this can be won at most.
-    """
-
-    cause: str
-    phrase: str
-    divisor: int
-    means: str
-    suggestions: Mapping[str, str]
-
+Row = Mapping[str, Any]
+_Words = tuple[str, str, int, str, Mapping[str, str]]
 
 _AMP: Final = {
     PYTORCH: "compute in mixed precision (torch.autocast)",
@@ -97,7 +132,9 @@ _TF32: Final = {
     JAX: "allow TF32 (jax_default_matmul_precision='tensorfloat32') or compute in bfloat16",
     "": "allow TF32 (CUBLAS_COMPUTE_32F_FAST_TF32, CUDNN_TENSOR_OP_MATH) or compute in fp16",
 }
-_LAYOUT: Final = _Kind(
+# Cause, what the device does, what their time is divided by for what can be won at most, by which
+# means, and what to try.
+_LAYOUT: Final = (
     "layout_conversions",
     "converts the layout of tensors",
     1,
@@ -110,7 +147,7 @@ _LAYOUT: Final = _Kind(
     },
 )
 # Most programs need some of them.
-_COPY: Final = _Kind(
+_COPY: Final = (
     "copy_kernels",
     "copies or casts tensors by kernels",
     2,
@@ -128,8 +165,8 @@ _COPY: Final = _Kind(
 # bounds, and what is small, gains little of that: a quarter of the time is what is counted on, so
 # that nothing surer ranks behind it.
 _PLAIN: Final = "multiplies matrices or convolves without Tensor Cores"
-_PLAIN_TF32: Final = _Kind("no_tensor_cores", _PLAIN, 4, "TF32 or mixed precision", _TF32)
-_PLAIN_AMP: Final = _Kind("no_tensor_cores", _PLAIN, 4, "mixed precision", _AMP)
+_PLAIN_TF32: Final = ("no_tensor_cores", _PLAIN, 4, "TF32 or mixed precision", _TF32)
+_PLAIN_AMP: Final = ("no_tensor_cores", _PLAIN, 4, "mixed precision", _AMP)
 
 _SMALL: Final = {
     PYTORCH: "launch many at once: CUDA graphs (torch.cuda.make_graphed_callables), or"
@@ -162,7 +199,9 @@ def of_scope(scope: Scope) -> Iterator[Finding]:
     yield from _small_kernels(scope)
     yield from _of_kind(scope, LAYOUT, _LAYOUT)
     yield from _of_kind(scope, COPY, _COPY)
-    capability = _capability(scope)
+    recorded = scope.profile.unrestricted
+    known = _capabilities(recorded) if recorded.has("devices") else {}
+    capability = known.get(scope.device.device_id, 0)
     if capability >= _VOLTA:
         yield from _of_kind(
             scope, PLAIN_PRODUCT, _PLAIN_TF32 if capability >= _AMPERE else _PLAIN_AMP
@@ -179,8 +218,7 @@ def _small_kernels(scope: Scope) -> Iterator[Finding]:
     is_many = len(durations) * len(scope.start_ns) >= _MANY * steps
     if not is_many or np.median(durations) >= _SMALL_NS:
         return
-    per_step = round(len(durations) / steps)
-    number = f"{per_step:,} a step" if scope.has_steps else f"{per_step:,}"
+    number = f"{round(len(durations) / steps):,}{' a step' if scope.has_steps else ''}"
     phrase = (
         f"waits for the launch of small kernels: {number}, half of them shorter than"
         f" {say_ns(float(np.median(durations)))}"
@@ -201,7 +239,7 @@ def _waits_for_launches(scope: Scope) -> Int64s:
     if scope.profile.unrestricted.has("api_calls"):
         pauses = pauses_of(scope.profile)
         is_here = pauses.device == scope.device.number
-        is_bound = scope.profile.unrestricted.once(_is_launch_bound) & is_here
+        is_bound = _is_launch_bound(scope.profile) & is_here
         is_left = ~np.isin(long_pauses.start, pauses.start_ns[is_bound])
         long_pauses = Intervals(long_pauses.start[is_left], long_pauses.end[is_left])
     steps = scope.start_ns, scope.end_ns
@@ -210,6 +248,7 @@ def _waits_for_launches(scope: Scope) -> Int64s:
     return scope.device.idle_ns(*steps) - other_ns
 
 
+@once_per_recording
 def _is_launch_bound(profile: Profile) -> npt.NDArray[np.bool_]:
     """Of each pause, whether launching was all that the host did in it."""
     pauses, pieces = pauses_of(profile), pieces_of(profile)
@@ -223,7 +262,7 @@ def _durations(scope: Scope) -> tuple[Int64s, int]:
     """Durations of the kernels that start in some of the steps, and how many steps these are."""
     work = activities(scope.profile.unrestricted)
     low, high = work.tables.get("kernels", (0, 0))
-    start, order = work.start_ns[low:high], scope.profile.unrestricted.once(_by_start)
+    start, order = work.start_ns[low:high], _by_start(scope.profile)
     steps = np.unique(np.linspace(0, len(scope.start_ns) - 1, _SAMPLES, dtype=np.int64))
     borders = (scope.start_ns[steps], scope.end_ns[steps])
     first, last = (np.searchsorted(start, border, sorter=order) for border in borders)
@@ -233,6 +272,7 @@ def _durations(scope: Scope) -> tuple[Int64s, int]:
     return np.asarray(work.end_ns[rows] - work.start_ns[rows], np.int64), len(steps)
 
 
+@once_per_recording
 def _by_start(profile: Profile) -> Int64s | None:
     """The order of the kernels by start; None where they lie in it."""
     work = activities(profile)
@@ -241,7 +281,7 @@ def _by_start(profile: Profile) -> Int64s | None:
     return None if (start[1:] >= start[:-1]).all() else np.argsort(start, kind="stable")
 
 
-def _of_kind(scope: Scope, kind: str, words: _Kind) -> Iterator[Finding]:
+def _of_kind(scope: Scope, kind: str, words: _Words) -> Iterator[Finding]:
     """The time of the kernels of a kind, and the one that takes most of it."""
     times = kernels_of_kinds(scope.profile).get(scope.device.device_id, {})
     ran = {
@@ -250,55 +290,50 @@ def _of_kind(scope: Scope, kind: str, words: _Kind) -> Iterator[Finding]:
         if kind_of(name) == kind
     }
     cost_ns = scope.per_step(together([*ran.values()])) if ran else 0
-    if cost_ns:
-        sums: dict[str, int] = defaultdict(int)
-        for name, instants in ran.items():
-            sums[shown(name)] += scope.per_step(instants)
-        named = _most(sums, cost_ns)
-        parts = ", ".join(f"{name} {say_share(sums[name] / scope.step_ns)}" for name in named)
-        yield Finding(
-            words.cause,
-            scope,
-            f"{words.phrase} ({parts} of {'a step' if scope.has_steps else 'the span'})",
-            cost_ns,
-            cost_ns // words.divisor,
-            words.means,
-            words.suggestions[framework(scope.profile)],
-            "kernel_summary",
-            named[0],
-            tuple(_as_regex(name, ran) for name in sums if sums[name] >= _LEAST_REPLAYED * cost_ns),
-        )
+    if not cost_ns:
+        return
+    sums: dict[str, int] = defaultdict(int)
+    for name, instants in ran.items():
+        sums[shown(name)] += scope.per_step(instants)
+    named = _most(sums, cost_ns)
+    parts = ", ".join(f"{name} {say_share(sums[name] / scope.step_ns)}" for name in named)
+    cause, phrase, divisor, means, suggestions = words
+    yield Finding(
+        cause,
+        scope,
+        f"{phrase} ({parts} of {'a step' if scope.has_steps else 'the span'})",
+        cost_ns,
+        cost_ns // divisor,
+        means,
+        suggestions[framework(scope.profile)],
+        "kernel_summary",
+        named[0],
+        tuple(
+            # Words such as Cast are in the names of other kernels, too.
+            f"^{name}$" if name in ran and name.isalpha() else re.escape(name)
+            for name in sums
+            if sums[name] >= _LEAST_REPLAYED * cost_ns
+        ),
+    )
 
 
-def _as_regex(name: str, names: Iterable[str]) -> str:
-    """A regular expression for the kernels of a name; words such as Cast are in others, too."""
-    return f"^{name}$" if name in names and name.isalpha() else re.escape(name)
-
-
-def _capability(scope: Scope) -> float:
-    """The compute capability of the device, or the least that its name tells; 0 for none known."""
-    if not scope.profile.unrestricted.has("devices"):
-        return 0
-    capabilities = [
-        _of_device(row["name"] or "", row["compute_capability"])
-        for row in scope.profile.unrestricted.once(_models)
-        if row["device_id"] == scope.device.device_id
-    ]
-    return min(capabilities, default=0)
-
-
-def _models(profile: Profile) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = profile.table("devices").to_pylist()
-    return rows
-
-
-def _of_device(name: str, capability: str | None) -> float:
-    if _WITHOUT.search(name):
-        return 0
-    if capability is not None:
-        major, _, minor = capability.partition(".")
-        return float(f"{major}.{minor}") if major.isdecimal() and minor.isdecimal() else 0
-    return _AMPERE if _SINCE_AMPERE.search(name) else _VOLTA if _SINCE_VOLTA.search(name) else 0
+@once_per_recording
+def _capabilities(profile: Profile) -> Mapping[int | None, float]:
+    """The compute capability of each device, or the least that its name tells; 0 for none known."""
+    least: dict[int | None, float] = {}
+    for row in profile.table("devices").to_pylist():
+        name, capability = row["name"] or "", 0.0
+        if row["compute_capability"] is not None:
+            major, _, minor = row["compute_capability"].partition(".")
+            if major.isdecimal() and minor.isdecimal():
+                capability = float(f"{major}.{minor}")
+        elif _SINCE_AMPERE.search(name):
+            capability = _AMPERE
+        elif _SINCE_VOLTA.search(name):
+            capability = _VOLTA
+        capability = 0 if _WITHOUT.search(name) else capability
+        least[row["device_id"]] = min(capability, least.get(row["device_id"], capability))
+    return least
 
 
 def _local_copies(scope: Scope) -> Iterator[Finding]:
@@ -347,3 +382,123 @@ def _most(sums: Mapping[str, int], total: int) -> list[str]:
     """The names of the largest parts of a total, the largest one first."""
     most = sorted(sums, key=lambda name: -sums[name])[:_MOST_PLACES]
     return [*most[:1], *(name for name in most[1:] if sums[name] >= _WORTH * total)]
+
+
+def of_occupancy(scope: Scope) -> Iterator[Finding]:
+    """What kernels with few warps, and with few blocks, cost a step."""
+    profile = scope.profile.unrestricted
+    if not profile.has("kernels", "devices") or not_sought(profile):
+        return
+    kernels = _badly_launched(profile)
+    alone = _alone(profile).get(scope.device.device_id, {})
+    costs = {name: scope.per_step(intersection(t, scope.device.span)) for name, t in alone.items()}
+    least_ns = max(_LEAST_REWRITTEN * scope.step_ns, 1)
+    costly = sorted((n for n in costs if costs[n] >= least_ns), key=lambda name: -costs[name])
+    for cause in ("low_occupancy", "small_grids"):
+        worth = {name: kernels[name][1] for name in costly if kernels[name][0] == cause}
+        if worth:
+            together_ns = scope.per_step(together([alone[name] for name in worth]))
+            used = [
+                row["occupancy"]
+                if cause == "low_occupancy"
+                else row["blocks"] / row["multiprocessors"]
+                for row in worth.values()
+            ]
+            won_ns = sum(int(costs[n] * (1 - share)) for n, share in zip(worth, used, strict=True))
+            yield _of_launches(scope, cause, worth, together_ns, min(won_ns, together_ns))
+
+
+def _of_launches(
+    scope: Scope, cause: str, launches: Mapping[str, Row], cost_ns: int, win_ns: int
+) -> Finding:
+    short = short_names(launches)
+    names = [shortened(short[name], LONGEST_IN_WORDS) for name in [*launches][:_MOST_PLACES]]
+    means, suggestion = "more blocks", _MORE_BLOCKS
+    phrases = [_few_blocks(launch) for launch in launches.values()]
+    if cause == "low_occupancy":
+        phrases, means = [_few_warps(launch) for launch in launches.values()], "more warps"
+        limits = next(iter(launches.values()))["limited_by"].split(", ")
+        suggestion = " or ".join(_MORE_WARPS[limit] for limit in limits) + _MEASURE
+    words = " and ".join(f"{name} {how}" for name, how in zip(names, phrases, strict=False))
+    return Finding(
+        cause, scope, f"runs {words}", cost_ns, win_ns, means, suggestion, "kernel_occupancy",
+        names[0], is_sure=False,
+    )  # fmt: skip
+
+
+def _few_warps(launch: Row) -> str:
+    sizes = {
+        REGISTERS: f"{launch['registers_per_thread']} registers a thread",
+        SHARED_MEMORY: "its shared memory",
+        BLOCK_SIZE: counted(launch["threads_per_block"], "thread a block", "threads a block"),
+        BLOCKS: counted(launch["threads_per_block"], "thread a block", "threads a block"),
+    }
+    limits = dict.fromkeys(sizes[limit] for limit in launch["limited_by"].split(", "))
+    share = say_share(launch["occupancy"])
+    return f"with {share} of the warps that a GPU can hold, for {' and '.join(limits)}"
+
+
+def _few_blocks(launch: Row) -> str:
+    blocks = counted(launch["blocks"], "block", "blocks")
+    threads = counted(launch["threads_per_block"], "thread", "threads")
+    return f"with {blocks} of {threads} on {launch['multiprocessors']} multiprocessors"
+
+
+@once_per_recording
+def _badly_launched(profile: Profile) -> dict[str, tuple[str, Row, int]]:
+    """The kernels that have few warps, or few blocks, for nearly all of their time.
+
+    Of each why, the launch that takes most of its time, and all its time in ns.
+    """
+    of_name: dict[str, list[Row]] = {}
+    for row in profile.once(kernel_occupancy.kernel_occupancy).to_pylist():
+        of_name.setdefault(row["name"], []).append(row)
+    kernels = {}
+    for name, rows in of_name.items():
+        total_ns = sum(row["total_ns"] for row in rows)
+        is_short = total_ns < _LEAST_NS * sum(row["calls"] for row in rows)
+        if is_short or is_communication(name) or _TUNED.search(name):
+            continue
+        for cause in ("low_occupancy", "small_grids"):
+            launches = [row for row in rows if _unused(row) == cause]
+            if sum(row["total_ns"] for row in launches) >= _NEARLY_ALL * total_ns > 0:
+                kernels[name] = cause, launches[0], total_ns
+    return kernels
+
+
+def _unused(launch: Row) -> str:
+    """Why a launch leaves a part of the GPU unused; empty where it does not, or may not."""
+    if launch["waves"] is None:
+        return ""
+    if launch["blocks"] < _FEW_BLOCKS * launch["multiprocessors"]:
+        return "small_grids"
+    return "low_occupancy" if launch["occupancy"] < _LOW and launch["waves"] >= 1 else ""
+
+
+@once_per_recording
+def _alone(profile: Profile) -> dict[int | None, dict[str, Intervals]]:
+    """When each of these kernels runs and no other kernel does, by device."""
+    kernels = _badly_launched(profile)
+    if not kernels:
+        return {}
+    place, others = {name: number for number, name in enumerate(kernels)}, len(kernels)
+    values = names_by_number(profile, "kernels").values(lambda n: place.get(n, others), others)
+    columns = ("start_ns", "end_ns", "device_id", "name_id")
+    parts = (
+        (start, end, device, values.of(number).astype(np.int64))
+        for start, end, device, number in profile.integers("kernels", *columns)
+    )
+    alone: dict[int | None, dict[str, Intervals]] = {}
+    lengths = dict.fromkeys(kernels, 0)
+    for device, busy in busy_by_device(parts, others + 1).items():
+        for name, number in place.items():
+            times = busy.kinds.get(number, NOTHING)
+            lengths[name] += times.length
+            rest = together([t for kind, t in busy.kinds.items() if kind != number])
+            alone.setdefault(device, {})[name] = difference(times, rest)
+    # Where calls of a kernel run side by side, they share the GPU.
+    are_apart = {name for name, (*_, ns) in kernels.items() if lengths[name] >= _NEARLY_ALL * ns}
+    return {
+        device: {name: t for name, t in of_name.items() if name in are_apart}
+        for device, of_name in alone.items()
+    }
