@@ -34,7 +34,7 @@ from gpuprof.facts.thread_calls import (
     ranges_within,
 )
 from gpuprof.facts.timeline import DeviceTimeline, far_ends, timelines
-from gpuprof.model.analysis import Analysis, of_files, reads
+from gpuprof.model.analysis import Analysis, by, per_file, reads
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import (
     Int64s,
@@ -92,6 +92,8 @@ _MOST_DETAILS: Final = 10
 _Label: TypeAlias = tuple[str, str | None]
 _Layers: TypeAlias = list[Mapping[Thread, Stretches]]
 
+_NEEDS: Final = ("kernels", "memcpys", "api_calls")
+
 
 class _Labels(dict[_Label, int]):
     """Causes with their details, and a number for each."""
@@ -116,6 +118,12 @@ class Pieces:
     labels: tuple[_Label, ...]
 
 
+@per_file(
+    PAUSES,
+    by(device_id="ascending", total_ns="descending", cause="ascending", detail="ascending"),
+    needs=_NEEDS,
+    device_texts=("detail",),
+)
 def pauses(profile: Profile) -> pa.Table:
     """Say why each device did nothing, instant by instant.
 
@@ -424,7 +432,7 @@ def _awaited(device: int, stream: int) -> _Label:
 ANALYSIS: Final = Analysis(
     "Why devices paused",
     PAUSES,
-    ("kernels", "memcpys", "api_calls"),
+    _NEEDS,
     pauses,
     reads(
         PAUSE_READS,
@@ -432,14 +440,5 @@ ANALYSIS: Final = Analysis(
         RANGE_READS,
         api_calls="start_ns end_ns process_id thread_id name",
         host_calls="start_ns end_ns process_id thread_id name library",
-    ),
-    merge=of_files(
-        PAUSES,
-        pauses,
-        ("device_id", "ascending"),
-        ("total_ns", "descending"),
-        ("cause", "ascending"),
-        ("detail", "ascending"),
-        device_texts=("detail",),
     ),
 )

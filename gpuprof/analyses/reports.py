@@ -5,6 +5,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any, Final
 
 import pyarrow as pa
@@ -21,9 +22,11 @@ from gpuprof.base.units import (
 )
 from gpuprof.facts.hosts import NO_NAMES, DeviceNames, names_of
 from gpuprof.model import schema
-from gpuprof.model.analysis import Analysis, JobStates, reads
+from gpuprof.model.analysis import FILE_PLACE, Analysis, PerFile, Reads, per_file, reads
 from gpuprof.model.profile import Origin, Profile
+from gpuprof.model.schema import INT, TEXT, Column, Schema
 from gpuprof.readers import READERS, Recording, read_profile, reader_named
+from gpuprof.readers.job_notes import notes_of_files
 
 FORMAT_VERSION: Final = 1
 # The analyses that people see first.
@@ -57,6 +60,14 @@ _FEW_ROWS: Final = 100_000
 _LARGE: Final = 1_000_000
 # The first table asks for it.
 _FINDINGS: Final = "findings"
+_NOTES: Final = Schema(
+    "notes",
+    "one note on one file",
+    {
+        FILE_PLACE: Column(INT, "", "The place of the file among those of the job.", required=True),
+        "text": Column(TEXT, "", "The note.", required=True),
+    },
+)
 _EXCERPT: Final = (
     "Implied totals follow from the shares that the tool printed; figures that rows outside the"
     " excerpt may change are n/a."
@@ -105,25 +116,55 @@ def report(recording: Recording, names: Sequence[str] | None = None) -> Report:
     profile = read_profile(recording)
     missing = {analysis.name: analysis.missing(profile) for analysis in chosen}
     runnable = [analysis for analysis in chosen if not missing[analysis.name]]
-    left_out = _not_sought(profile, runnable)
-    further = [] if left_out else [analysis.reads_of_small for analysis in runnable]
-    profile.expect(reads(*(analysis.reads for analysis in runnable), *further))
-    if profile.unrestricted.events >= _LARGE:
+    is_job = profile.job is not None
+    of_recording = [a for a in runnable if not is_job or a.of_files is None]
+    left_out = _not_sought(profile, of_recording)
+    further = [] if left_out else [analysis.reads_of_small for analysis in of_recording]
+    profile.expect(reads(*(analysis.reads for analysis in of_recording), *further))
+    if profile.job is not None:
+        profile.job.prepare(functions_of(runnable), profile, partial(reads_of, analyses=runnable))
+    elif profile.unrestricted.events >= _LARGE:
         later = [analysis.run for analysis in runnable[1:] if analysis.name != _FINDINGS]
         profile.compute_ahead(later[::-1])
     try:
         tables = {a.name: profile.once(a.run) if a in runnable else None for a in chosen}
     finally:
         profile.end_second_thread()
-    _check_unread(profile)
-    notes = (
-        *notes_of(profile, [name for name, table in tables.items() if table is not None]),
+    notes = [
+        *notes_of(profile, [analysis.name for analysis in runnable]),
         *([left_out] if left_out else []),
         *missing_notes(profile, missing, cannot(profile)),
-    )
+    ]
     called = names_of(profile)
-    notes = (*map(called.in_text, notes),)
-    return Report(profile.origin, _named_devices(tables, called), notes, called)
+    if profile.job is None:
+        _check_unread(profile)
+        notes = [*map(called.in_text, notes)]
+    else:
+        notes += _accuracies(runnable)
+    # Sentences of a job name ranks, and devices as each file does.
+    named = _named_devices({a.name: tables[a.name] for a in of_recording}, called)
+    return Report(profile.origin, {**tables, **named}, tuple(dict.fromkeys(notes)), called)
+
+
+def functions_of(analyses: Sequence[Analysis]) -> list[PerFile]:
+    """What these analyses take of each file of a job, each once, and what must be known of it."""
+    functions = (function for analysis in analyses for function in analysis.of_files or ())
+    return [*dict.fromkeys(functions), _file_notes(tuple(analysis.name for analysis in analyses))]
+
+
+def reads_of(profile: Profile, analyses: Sequence[Analysis]) -> Reads:
+    """What `functions_of` these analyses ask for of one file of a job."""
+    answered = [a for a in analyses if a.of_files is not None and not a.missing(profile)]
+    return reads(*(analysis.reads for analysis in answered))
+
+
+def _accuracies(analyses: Sequence[Analysis]) -> list[str]:
+    """What of the tables of a job is estimated."""
+    alike: dict[str, list[str]] = {}
+    for analysis in analyses:
+        if analysis.accuracy:
+            alike.setdefault(analysis.accuracy, []).append(analysis.name)
+    return [f"{listed(names)}: {accuracy}" for accuracy, names in alike.items()]
 
 
 def _named_devices(
@@ -158,14 +199,44 @@ def _check_unread(profile: Profile) -> None:
 
 def notes_of(profile: Profile, names: Collection[str]) -> list[str]:
     """What a reader must know to trust the tables of these names, one sentence each."""
+    if profile.job is None:
+        return [
+            *recording_notes(profile),
+            *_notes_of_figures(profile, names),
+            *_rank_notes(profile, names),
+        ]
+    table = profile.once(_file_notes(tuple(names)))
+    places, texts = table[FILE_PLACE].to_pylist(), table["text"].to_pylist()
+    sources = [profile.parts[place].profile.origin.source.name for place in places]
     return [
-        *recording_notes(profile),
+        *_warnings(profile),
+        *_excerpt_notes(profile),
+        *_rank_notes(profile, names),
+        *notes_of_files(zip(sources, texts, strict=True), len(profile.parts)),
+    ]
+
+
+@cache
+def _file_notes(names: tuple[str, ...]) -> PerFile:
+    """What a reader must know of each file of a job to trust the tables of these names."""
+
+    def of_file(profile: Profile) -> pa.Table:
+        _check_unread(profile)
+        answered = [name for name in names if not analysis_named(name).missing(profile)]
+        texts = [*_graph_notes(profile), *_notes_of_figures(profile, answered)]
+        return _NOTES.table([{FILE_PLACE: 0, "text": text} for text in texts])
+
+    return per_file(_NOTES)(of_file)
+
+
+def _notes_of_figures(profile: Profile, names: Collection[str]) -> list[str]:
+    """What a reader must know of one recording to trust the tables of these names."""
+    return [
         *_clock_notes(profile, names),
         *_span_notes(profile, names),
         *(copy_notes(profile) if any(map(_counts_bytes, names)) else ()),
         *_link_notes(profile, names),
         *_step_notes(profile, names),
-        *_rank_notes(profile, names),
     ]
 
 
@@ -191,7 +262,7 @@ def _not_sought(profile: Profile, analyses: Sequence[Analysis]) -> str:
 
 def recording_notes(profile: Profile) -> list[str]:
     """The tool's warnings about its recording, and what is missing from it."""
-    return [*_origin_notes(profile), *_excerpt_notes(profile)]
+    return [*_warnings(profile), *_graph_notes(profile), *_excerpt_notes(profile)]
 
 
 def cannot(profile: Profile) -> str:
@@ -201,7 +272,8 @@ def cannot(profile: Profile) -> str:
     """
     name = profile.origin.reader
     limits = reader_named(name).cannot if name in READERS else ""
-    if "CUDA graphs" not in limits or profile.has("kernels") or not profile.has("api_calls"):
+    are_none = profile.has("kernels") or not profile.has("api_calls")
+    if "CUDA graphs" not in limits or are_none or profile.job is not None:
         return limits
     from gpuprof.facts.by_number import names_by_number  # noqa: PLC0415 - start-up time
 
@@ -211,10 +283,14 @@ def cannot(profile: Profile) -> str:
     return limits if any(is_graph.of(number).any() for (number,) in calls) else ""
 
 
-def _origin_notes(profile: Profile) -> list[str]:
-    """Doubts of the tool and of the reader first: they are doubts about every figure."""
-    origin = profile.origin
-    notes = [_sentence(text, origin.tool) for text in origin.warnings]
+def _warnings(profile: Profile) -> list[str]:
+    """Doubts of the tool and of the reader: they are doubts about every figure."""
+    return [_sentence(text, profile.origin.tool) for text in profile.origin.warnings]
+
+
+def _graph_notes(profile: Profile) -> list[str]:
+    """What graphs that were recorded as a whole hide."""
+    notes = []
     graphs = profile.table("graph_launches").num_rows if profile.has("graph_launches") else 0
     if graphs:
         launches = (
@@ -346,9 +422,7 @@ def _rank_notes(profile: Profile, tables: Collection[str]) -> list[str]:
     return clocks if OF_RANKS.isdisjoint(tables) else [*clocks, *early_ends(profile)]
 
 
-def missing_notes(
-    profile: Profile | JobStates, missing: Mapping[str, str], limits: str
-) -> list[str]:
+def missing_notes(profile: Profile, missing: Mapping[str, str], limits: str) -> list[str]:
     """The analyses that a recording lacks tables for, in one note.
 
     Args:

@@ -13,7 +13,7 @@ from gpuprof.facts.durations import figures
 from gpuprof.facts.groups import groups
 from gpuprof.facts.growing import columns_of
 from gpuprof.facts.host_activity import waiting_calls
-from gpuprof.model.analysis import Analysis, of_files, reads
+from gpuprof.model.analysis import Analysis, by, per_file, reads
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
@@ -36,6 +36,11 @@ _FIGURES: Final = ("calls", "total_ns", "mean_ns", "max_ns")
 _COLUMNS: Final = ("start_ns", "end_ns", "process_id", "name_id")
 
 
+@per_file(
+    SYNCHRONISING_CALLS,
+    by(total_ns="descending", name="ascending", process_id="ascending"),
+    needs=("api_calls",),
+)
 def synchronising_calls(profile: Profile) -> pa.Table:
     """Sum up the calls that wait: synchronisations, synchronous copies and frees.
 
@@ -84,11 +89,4 @@ ANALYSIS: Final = Analysis(
     ("api_calls",),
     synchronising_calls,
     reads(api_calls="start_ns end_ns name name_id process_id is_waiting"),
-    merge=of_files(
-        SYNCHRONISING_CALLS,
-        synchronising_calls,
-        ("total_ns", "descending"),
-        ("name", "ascending"),
-        ("process_id", "ascending"),
-    ),
 )

@@ -146,14 +146,14 @@ class JobResult:
             needed: Its tables.
             usual: Further ones; those that workers do not make are n/a, and a note says so.
         """
-        from gpuprof.ranks.merged import report_of  # noqa: PLC0415 - start-up time
-        from gpuprof.ranks.partial import FILES, is_mergeable  # noqa: PLC0415
+        from gpuprof.analyses.reports import report  # noqa: PLC0415 - start-up time
+        from gpuprof.ranks.partial import FILES, is_mergeable, job_profile  # noqa: PLC0415
         from gpuprof.readers.job_notes import left_out  # noqa: PLC0415
 
         names = dict.fromkeys((*needed, *filter(is_mergeable, usual)))
         notes = left_out((fault.path, fault.reason) for fault in self.outcome.faults)
-        report = report_of(self.partial, [*names], self.place, notes)
-        return _with_absent(report, usual, self.partial[FILES])
+        of_job = report(job_profile(self.partial, self.place, notes), [*names])
+        return _with_absent(of_job, usual, self.partial[FILES])
 
 
 def job_result(
@@ -182,7 +182,7 @@ def job_result(
     from gpuprof.ranks.partial import FILES, ReportWork  # noqa: PLC0415
     from gpuprof.readers import check_one_format  # noqa: PLC0415
 
-    work = ReportWork(tuple(names), *options)
+    work = ReportWork(tuple(names), *options, file_count=len(job.files))
     place = job_place(job.paths, job.files)
     with shown(JobProgress()) as progress:
         outcome = run(work, job_files(job.files), job.settings, progress.say)

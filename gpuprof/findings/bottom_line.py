@@ -1,7 +1,7 @@
 """What a step goes to, and what moving data costs of it at most: the first sentence of a report."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -18,8 +18,7 @@ from gpuprof.findings.contract import Finding, Scope
 from gpuprof.findings.costliest_kernels import costliest_kernels
 from gpuprof.findings.findings import ANALYSIS as FINDINGS
 from gpuprof.findings.findings import (
-    JOB_STATES,
-    OF_DEVICES,
+    JOB_FUNCTIONS,
     device_name,
     findings_of_scopes,
     worst_finding,
@@ -32,7 +31,7 @@ from gpuprof.findings.set_up import copies_outside, set_up_of
 from gpuprof.findings.summary_line import summary_line
 from gpuprof.findings.tensor_line import tensor_line
 from gpuprof.findings.transfers import exposed_by_route
-from gpuprof.model.analysis import Analysis, JobStates, Merge, State, reads
+from gpuprof.model.analysis import Analysis, per_file, reads
 from gpuprof.model.derived import HOST
 from gpuprof.model.intervals import covered_within, together
 from gpuprof.model.profile import Profile
@@ -109,23 +108,24 @@ def bottom_line(profile: Profile) -> pa.Table:
 
     Returns:
         One row per device and phase, columns as in `BOTTOM_LINE`; first the phase of most devices
-        in which most can be won, and of its devices the one that computes most. Of a summary, and
-        of TensorFlow, one row with all but the sentence null.
+        in which most can be won, and of its devices the one that computes most. Of a job of
+        several files, one row per phase. Of a summary, and of TensorFlow, one row with all but the
+        sentence null.
     """
     if not _is_trace(profile):
         lines = [line_of(profile) for table, line_of in _INSTEAD.items() if profile.has(table)]
         text = ". ".join(filter(None, lines))
         return BOTTOM_LINE.table([{"bottom_line": text}] if text else [])
-    rows = [_row(profile, scope) for scope in _ordered(profile)]
+    if profile.job is not None:
+        rows = bottom_lines_of_job(profile.once(phases_of_devices))
+    else:
+        rows = [_row(profile, scope) for scope in _ordered(profile)]
     if rows and profile.unrestricted.parts:
-        rows[0]["bottom_line"] = ". ".join([rows[0]["bottom_line"], *_of_ranks(profile)])
+        # Which ranks make the others wait or are slow.
+        record, of_steps, of_ranks = collective_record(profile), *map(profile.once, (steps, ranks))
+        sentences = rank_sentences(record, of_steps, of_ranks)
+        rows[0]["bottom_line"] = ". ".join([rows[0]["bottom_line"], *sentences])
     return BOTTOM_LINE.table(rows)
-
-
-def _of_ranks(profile: Profile) -> Iterator[str]:
-    """Of a job of several files, which ranks make the others wait or are slow."""
-    record = collective_record(profile)
-    return rank_sentences(record, profile.once(steps), profile.once(ranks))
 
 
 def _ordered(profile: Profile) -> list[Scope]:
@@ -251,22 +251,13 @@ def _is_trace(profile: Profile) -> bool:
     return not profile.has("activity_summary") and profile.has(*FINDINGS.needs)
 
 
-def _scopes(profile: Profile) -> Sequence[Scope]:
-    """The scopes of a trace; others have none."""
-    return scopes(profile) if _is_trace(profile) else ()
-
-
-PHASES_OF_DEVICES: Final = State(
-    SCOPES,
-    lambda profile: SCOPES.table(
-        # What the costs of a job are shares of.
-        [_figures(profile, scope) | {"step_ns": scope.step_ns} for scope in _scopes(profile)]
-    ),
-)
-
-
-def _of_job(job: JobStates) -> pa.Table:
-    return BOTTOM_LINE.table(bottom_lines_of_job(job, job.rows(PHASES_OF_DEVICES)))
+@per_file(SCOPES)
+def phases_of_devices(profile: Profile) -> pa.Table:
+    """The figures of each device and phase of a trace; others have none."""
+    measured = scopes(profile) if _is_trace(profile) else ()
+    # What the costs of a job are shares of.
+    rows = [_figures(profile, scope) | {"step_ns": scope.step_ns} for scope in measured]
+    return SCOPES.table(rows)
 
 
 ANALYSIS: Final = Analysis(
@@ -277,9 +268,5 @@ ANALYSIS: Final = Analysis(
     reads(FINDINGS.reads, SUM_READS, RANKS.reads),
     FINDINGS.reads_of_small,
     instead=(*_INSTEAD,),
-    merge=Merge(
-        (PHASES_OF_DEVICES, *JOB_STATES),
-        _of_job,
-        OF_DEVICES,
-    ),
+    of_files=(phases_of_devices, *JOB_FUNCTIONS),
 )
