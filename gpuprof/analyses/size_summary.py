@@ -6,7 +6,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from gpuprof.analyses.activity_summary import WITH_BYTES
-from gpuprof.facts.durations import figures
+from gpuprof.facts.durations import Figures, figures
 from gpuprof.facts.histograms import ROUNDING, Words, distribution
 from gpuprof.model.analysis import Analysis, per_file, reads, summed
 from gpuprof.model.derived import UNKNOWN
@@ -40,6 +40,7 @@ def size_summary(profile: Profile) -> pa.Table:
         One row per memcpy kind, and one of memsets, the largest total first; columns as in
         `SIZE_SUMMARY`.
     """
+    of_kinds: dict[str | None, Figures | None]
     if profile.job is None:
         of_kinds = {name: figures(sizes) for name, _, sizes in _sizes(profile)}
     else:

@@ -180,8 +180,8 @@ def transfer_sums(profile: Profile) -> pa.Table:
     """What the transfers of each kind add up to."""
     copies = transfer_rows(profile)
     is_async = _is_async(profile, copies) if profile.has("api_calls") else None
-    rows = [
-        dict(zip(_KEYS, words, strict=True))
+    rows: list[dict[str, Any]] = [
+        dict[str, Any](zip(_KEYS, words, strict=True))
         | sums_of(copies, alike)._asdict()
         | {
             "max_ns": int(copies.duration_ns[alike].max()),

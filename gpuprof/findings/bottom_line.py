@@ -122,8 +122,8 @@ def bottom_line(profile: Profile) -> pa.Table:
         rows = [_row(profile, scope) for scope in _ordered(profile)]
     if rows and profile.unrestricted.parts:
         # Which ranks make the others wait or are slow.
-        record, of_steps, of_ranks = collective_record(profile), *map(profile.once, (steps, ranks))
-        sentences = rank_sentences(record, of_steps, of_ranks)
+        record = collective_record(profile)
+        sentences = rank_sentences(record, profile.once(steps), profile.once(ranks))
         rows[0]["bottom_line"] = ". ".join([rows[0]["bottom_line"], *sentences])
     return BOTTOM_LINE.table(rows)
 

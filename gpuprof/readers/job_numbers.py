@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeAlias, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -31,7 +31,7 @@ _NO_CLOCK: Final = "The files have no common clock: each begins at 0."
 _DEVICE_IN_TEXT: Final = re.compile(r"\bdevice (\d+)\b")
 
 Numbers = Mapping[int | None, int]
-Column = pa.Array | pa.ChunkedArray
+Column: TypeAlias = pa.Array | pa.ChunkedArray
 
 
 class NumberedFile(Protocol):

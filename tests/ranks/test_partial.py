@@ -109,7 +109,10 @@ def test_no_activity_of_a_file_is_kept():
 
 
 def _rows(profile):
-    return sum(table.num_rows for table in partial_of([profile], [n for n in mergeable() if n != "steps"]).values())
+    return sum(
+        table.num_rows
+        for table in partial_of([profile], [n for n in mergeable() if n != "steps"]).values()
+    )
 
 
 def test_a_job_of_which_no_file_has_a_table_says_so():
