@@ -16,7 +16,6 @@ from gpuprof.facts.collective_parts import (
     SPREAD,
     CollectiveParts,
 )
-from gpuprof.facts.groups import groups
 from gpuprof.facts.last_ranks import (
     CALLS_OF_FILES,
     KERNELS,
@@ -26,6 +25,7 @@ from gpuprof.facts.last_ranks import (
     collective_record,
     delay_before,
 )
+from gpuprof.facts.numbers import groups
 from gpuprof.model.analysis import Analysis, reads
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s

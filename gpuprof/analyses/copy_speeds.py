@@ -9,15 +9,20 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gpuprof.base.units import NS_PER_S
-from gpuprof.facts.copies import COPY_READS, end_name, end_number, known_end
-from gpuprof.facts.copy_rows import copy_words
+from gpuprof.facts.copies import (
+    COPY_READS,
+    PATHS,
+    end_name,
+    end_number,
+    known_end,
+    transfer_rows,
+)
 from gpuprof.facts.durations import square_sums
-from gpuprof.facts.groups import groups
 from gpuprof.facts.histograms import SQUARES, square_columns, squares_of
-from gpuprof.facts.transfer_rows import PATHS, transfer_rows
+from gpuprof.facts.numbers import groups
 from gpuprof.model.analysis import Analysis, per_file, summed
 from gpuprof.model.derived import HOST, UNKNOWN
-from gpuprof.model.profile import Profile
+from gpuprof.model.profile import Profile, once_per_profile
 from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema
 
 COPY_SPEEDS: Final = Schema(
@@ -105,12 +110,9 @@ class Fit:
         return max(self.latency_ns, 0.0) / self.ns_per_byte
 
 
+@once_per_profile
 def sizes_by_link(profile: Profile) -> Mapping[Link, Sizes]:
     """The transfers of known size of every link."""
-    return profile.once(_sizes_by_link)
-
-
-def _sizes_by_link(profile: Profile) -> Mapping[Link, Sizes]:
     by_link: dict[Link, list[tuple[int, int, int, float]]] = {}
     for row in profile.once(copies_by_size).to_pylist():
         link = Link(*(row[name] for name in Link._fields))
@@ -144,7 +146,7 @@ def _added(table: pa.Table) -> pa.Table:
 @per_file(_BY_SIZE, _added, needs=("memcpys",), device_texts=("src", "dst"))
 def copies_by_size(profile: Profile) -> pa.Table:
     """The transfers of known size of every link by size."""
-    copies, words = transfer_rows(profile), copy_words(profile)
+    copies = transfer_rows(profile)
     keys = (copies.src, copies.dst, copies.path, copies.src_memory, copies.dst_memory)
     table = []
     for rows in groups(*keys):
@@ -154,8 +156,8 @@ def copies_by_size(profile: Profile) -> pa.Table:
             "src": end_name(known_end(src)),
             "dst": end_name(known_end(dst)),
             "path": PATHS[path],
-            "src_memory_kind": words.src_memory[src_memory],
-            "dst_memory_kind": words.dst_memory[dst_memory],
+            "src_memory_kind": copies.src_memories[src_memory],
+            "dst_memory_kind": copies.dst_memories[dst_memory],
         }
         different, place, calls = np.unique(
             copies.bytes[sized], return_inverse=True, return_counts=True

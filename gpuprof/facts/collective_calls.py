@@ -17,7 +17,7 @@ from gpuprof.facts.communication import (
     CommunicationKernels,
     communication_kernels,
 )
-from gpuprof.facts.groups import groups, numbered
+from gpuprof.facts.numbers import groups, numbered
 from gpuprof.facts.rank_matching import Channel
 from gpuprof.facts.timeline import (
     COMMUNICATION,

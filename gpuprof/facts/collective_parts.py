@@ -27,7 +27,7 @@ from gpuprof.facts.communication import (
     CommunicationKernels,
     communication_kernels,
 )
-from gpuprof.facts.groups import Numbers, groups
+from gpuprof.facts.numbers import Numbers, groups
 from gpuprof.facts.rank_matching import (
     NO_CALL,
     Channel,
@@ -44,7 +44,7 @@ from gpuprof.facts.timeline import TIMELINE_READS
 from gpuprof.model.analysis import reads
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s, Intervals, union
-from gpuprof.model.profile import Profile
+from gpuprof.model.profile import Profile, once_per_recording
 
 PARTS_READS: Final = reads(TIMELINE_READS, COMMUNICATION_READS)
 
@@ -149,17 +149,20 @@ class PartTimes(NamedTuple):
     setup: Intervals
 
 
+@once_per_recording
 def collective_parts(profile: Profile) -> CollectiveParts:
     """The parts of all communication kernels of the whole recording."""
-    return profile.unrestricted.once(_collective_parts)
+    if profile.job is None:
+        recorded = communication_kernels(profile)
+        is_same_stream = on_compute_streams(profile, recorded)
+    else:
+        recorded, is_same_stream = kernels_of(profile.once(collective_calls))
+    return _parts_of(recorded, is_same_stream, lacks_ranks=bool(profile.absent_ranks))
 
 
+@once_per_recording
 def part_times(profile: Profile) -> Mapping[int | None, PartTimes]:
     """When the communication kernels of each device did what, in the whole recording."""
-    return profile.unrestricted.once(_part_times)
-
-
-def _part_times(profile: Profile) -> Mapping[int | None, PartTimes]:
     parts = collective_parts(profile)
     kernels, basis = parts.kernels, parts.basis
     middle = kernels.start_ns + parts.waiting_ns
@@ -194,15 +197,6 @@ class _Calls(NamedTuple):
     lag_ns: Int64s
     is_last: npt.NDArray[np.bool_]
     is_complete: npt.NDArray[np.bool_]
-
-
-def _collective_parts(profile: Profile) -> CollectiveParts:
-    if profile.job is None:
-        recorded = communication_kernels(profile)
-        is_same_stream = on_compute_streams(profile, recorded)
-    else:
-        recorded, is_same_stream = kernels_of(profile.once(collective_calls))
-    return _parts_of(recorded, is_same_stream, lacks_ranks=bool(profile.absent_ranks))
 
 
 def _parts_of(

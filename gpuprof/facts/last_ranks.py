@@ -11,8 +11,6 @@ import numpy as np
 import pyarrow as pa
 
 from gpuprof.base.cuda import is_communication
-from gpuprof.facts.by_number import names_by_number
-from gpuprof.facts.calls import Pairs
 from gpuprof.facts.collective_calls import CAUSES, WORK, collective_calls, instants_of
 from gpuprof.facts.collective_parts import (
     PARTS_READS,
@@ -23,6 +21,7 @@ from gpuprof.facts.collective_parts import (
 from gpuprof.facts.communication import communication_kernels
 from gpuprof.facts.durations import by_group, total
 from gpuprof.facts.hosts import DeviceNames, names_of
+from gpuprof.facts.numbers import Pairs, names_by_number
 from gpuprof.facts.rank_matching import Communicator
 from gpuprof.facts.timeline import COMPUTE, TIMELINE_READS, timelines
 from gpuprof.model.analysis import per_file, reads

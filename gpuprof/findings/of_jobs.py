@@ -17,9 +17,8 @@ from gpuprof.facts.collective_calls import collective_calls, most_calls
 from gpuprof.facts.collective_parts import RANKS, collective_parts
 from gpuprof.facts.hosts import DeviceNames, names_of
 from gpuprof.facts.last_ranks import LastRank, last_ranks
-from gpuprof.findings.collectives import LITTLE, words_of_transfer
-from gpuprof.findings.contract import usual_of
-from gpuprof.findings.scopes import scopes
+from gpuprof.findings.exposed_collectives import LITTLE, words_of_transfer
+from gpuprof.findings.scope import scopes, usual_of
 from gpuprof.model.analysis import per_file
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s

@@ -11,7 +11,7 @@ from typing import Final
 from xml.etree import ElementTree as ET
 
 from gpuprof.comparisons.judge.gate import Check
-from gpuprof.comparisons.result import Comparison
+from gpuprof.comparisons.result_tables import Comparison
 from gpuprof.show import cells
 
 # What no XML may hold beside control characters.

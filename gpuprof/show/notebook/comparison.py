@@ -3,7 +3,7 @@
 from typing import Final
 
 from gpuprof.comparisons import Comparison
-from gpuprof.comparisons.tables import TABLES
+from gpuprof.comparisons.result_tables import TABLES
 from gpuprof.show.charts import charts_about
 from gpuprof.show.comparison import grid_with_columns, split_grids
 from gpuprof.show.contract import COMPARISON
