@@ -12,7 +12,7 @@ from gpuprof.facts.launches import ALL_THREADS, launches
 from gpuprof.facts.numbers import UNNAMED, columns_of, names_by_number
 from gpuprof.facts.nvtx import RANGE_READS, Ranges, ranges_of
 from gpuprof.facts.timeline import TIMELINE_READS, timelines
-from gpuprof.model.analysis import Analysis, JobStates, Merge, State, ordered, reads
+from gpuprof.model.analysis import Analysis, by, per_file, reads
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s, Intervals, meeting, union, unions_by_key
 from gpuprof.model.profile import Profile
@@ -64,6 +64,10 @@ _Begun = tuple[str, int, int, int, list[int]]
 _Activity = tuple[str, int, int]
 
 
+_ORDER: Final = by(gap_ns="descending", start_ns="ascending", device_id="ascending")
+
+
+@per_file(GAPS, lambda table: _ORDER(table).slice(0, _ROWS), needs=("kernels", "memcpys"))
 def gaps(profile: Profile) -> pa.Table:
     """List the longest pauses between the activities of each device.
 
@@ -233,19 +237,10 @@ def _around(ranges: Ranges, lane: tuple[int, int], at: int) -> Row:
     return texts
 
 
-GAPS_OF_FILE: Final = State(GAPS, gaps)
-
-
-def _of_job(job: JobStates) -> pa.Table:
-    order = [("gap_ns", "descending"), ("start_ns", "ascending"), ("device_id", "ascending")]
-    return GAPS.conform(ordered(job.rows(GAPS_OF_FILE), order).slice(0, _ROWS))
-
-
 ANALYSIS: Final = Analysis(
     "Longest pauses",
     GAPS,
     ("kernels", "memcpys"),
     gaps,
     reads(RANGE_READS, TIMELINE_READS, api_calls="end_ns name_id"),
-    merge=Merge((GAPS_OF_FILE,), _of_job),
 )
