@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from gpuprof.api.tables import Tables
 from gpuprof.readers.inputs import AnyPath
-from gpuprof.show.notebook.summary import Summary, summary_html, summary_text
+from gpuprof.show.notebook import Summary, summary_html, summary_text
 from gpuprof.show.output import prepare
 
 if TYPE_CHECKING:

@@ -79,7 +79,7 @@ def _seconds(
 )
 @chart_options
 @page_option
-def command(  # noqa: PLR0913, PLR0915 - one parameter per option, and what each means
+def command(  # noqa: PLR0913 - one parameter per option, and what each means
     *,
     files: tuple[str, ...],
     form: str,
@@ -116,8 +116,7 @@ def command(  # noqa: PLR0913, PLR0915 - one parameter per option, and what each
     from gpuprof.cli.partial import note_unread  # noqa: PLC0415 - start-up time
     from gpuprof.comparisons import comparison, labelled  # noqa: PLC0415
     from gpuprof.comparisons.judge.gate import checks, fail, parse  # noqa: PLC0415
-    from gpuprof.show import renderer_named  # noqa: PLC0415
-    from gpuprof.show.contract import COMPARISON  # noqa: PLC0415
+    from gpuprof.show import COMPARISON, renderer_named  # noqa: PLC0415
     from gpuprof.show.further_outputs import further_outputs  # noqa: PLC0415
     from gpuprof.show.output import prepare  # noqa: PLC0415
 

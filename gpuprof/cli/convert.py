@@ -44,7 +44,7 @@ def command(
     if output.endswith(_ENDS_OF_FOLDERS) or Path(output).is_dir():
         from gpuprof.readers.gpuprof.data_set import is_data_set  # noqa: PLC0415 - start-up time
         from gpuprof.readers.gpuprof.write_data_set import write as write_data_set  # noqa: PLC0415
-        from gpuprof.show.folder_output import prepare_folder  # noqa: PLC0415
+        from gpuprof.show.output import prepare_folder  # noqa: PLC0415
 
         folder = prepare_folder(output, is_data_set, is_forced=force, inputs=files)
         foreign = [p for p in sorted(folder.path.rglob("*")) if p.is_file()]

@@ -15,7 +15,7 @@ from gpuprof.base.units import duration_ns, instant_ns, parse_decimal_bytes
 from gpuprof.cli.completion import named_charts, recordings
 
 if TYPE_CHECKING:
-    from gpuprof.show.contract import Page
+    from gpuprof.show import Page
 
 _Command = Callable[..., Any]
 _Decorator = Callable[[_Command], _Command]
@@ -326,7 +326,7 @@ def room(
         tables: Names of the tables to show whole; None for the overview.
         has_full_names: Whether kernels have their full names, not their short ones.
     """
-    from gpuprof.show.contract import Page  # noqa: PLC0415 - start-up time of --help
+    from gpuprof.show import Page  # noqa: PLC0415 - start-up time of --help
 
     is_terminal = output == "-" and sys.stdout.isatty()
     has_width = is_terminal or "COLUMNS" in os.environ

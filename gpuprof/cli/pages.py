@@ -19,7 +19,7 @@ from gpuprof.base.errors import UsageError, one_of
 from gpuprof.cli import PAGES
 
 if TYPE_CHECKING:
-    from gpuprof.show.contract import Page
+    from gpuprof.show import Page
 
 # In the order in which they are listed.
 TOPICS: Final = (

@@ -75,15 +75,18 @@ def command(  # noqa: PLR0913 - one parameter per option
     """
     from gpuprof.place.machines import machine  # noqa: PLC0415 - start-up time
     from gpuprof.place.proposal import proposal, timed_proposal  # noqa: PLC0415
-    from gpuprof.show.charts.canvas import check_suffix, save  # noqa: PLC0415
-    from gpuprof.show.output import check_apart, prepare, write_stdout  # noqa: PLC0415
+    from gpuprof.show.output import (  # noqa: PLC0415
+        check_apart,
+        check_suffix,
+        prepare,
+        write_stdout,
+    )
     from gpuprof.show.placement_search import (  # noqa: PLC0415
         as_json,
         as_text,
         placement_text,
-        time_sentence,
+        schedule,
     )
-    from gpuprof.show.placement_search_chart import schedule_figure  # noqa: PLC0415
 
     imagined = None if gpus is None else machine(gpus, link)
     if chart is not None and imagined is None:
@@ -101,6 +104,8 @@ def command(  # noqa: PLR0913 - one parameter per option
     if target is not None:
         target.write_text(placement_text(proposed, times))
     if picture is not None and times is not None:
-        save(schedule_figure(proposed, times, time_sentence(times)), picture)
+        from gpuprof.show.charts.drawing import figure_of, save  # noqa: PLC0415 - 0.5 s
+
+        save(figure_of(schedule(proposed, times)), picture)
     is_json = form == "json"
     write_stdout(as_json(proposed, times) if is_json else as_text(name, proposed, times, room("-")))

@@ -25,7 +25,7 @@ from gpuprof.cli.progress import watched
 from gpuprof.ranks.settings import Settings
 
 if TYPE_CHECKING:
-    from gpuprof.show.charts.contract import Chart, Results
+    from gpuprof.show.charts.figure import Chart, Results
 
 
 @click.command(name="plot", no_args_is_help=True)
@@ -70,7 +70,7 @@ def command(
       gpuprof plot timeline train.sqlite --from 1.2s --to 1.4s -o timeline.svg
     """
     from gpuprof.show.charts import CHARTS, chart_named  # noqa: PLC0415 - start-up of --help
-    from gpuprof.show.charts.drawing import drawing  # noqa: PLC0415
+    from gpuprof.show.further_outputs import drawing  # noqa: PLC0415
     from gpuprof.show.listing import charts_text  # noqa: PLC0415
     from gpuprof.show.output import write_stdout  # noqa: PLC0415
 
@@ -118,14 +118,14 @@ def _of_job(chart: "Chart", job: Job, choices: Mapping[str, Any]) -> "Results | 
     apart = apart_of({"--section": choices["section"], **{n: choices[n] for n in _PART}})
     if not (names := job.tables(chart.tables, apart=apart)):
         return None
-    from gpuprof.show.charts.contract import Results  # noqa: PLC0415 - start-up time of --help
+    from gpuprof.show.charts.figure import Results  # noqa: PLC0415 - start-up time of --help
 
     result = job_result(job, names, (choices["skip_steps"], choices["reader"]))
     return Results(result.report(names).tables)
 
 
 def _of_times(chart: "Chart", files: tuple[str, ...], **_: Any) -> "Results":
-    from gpuprof.show.charts.results import of_times  # noqa: PLC0415 - start-up time of --help
+    from gpuprof.show.charts import of_times  # noqa: PLC0415 - start-up time of --help
 
     if len(files) > 1:
         msg = f"{chart.name} takes one table of measured times, not {len(files)} files."
@@ -146,7 +146,7 @@ def _of_comparison(  # noqa: PLR0913 - one parameter per option
 ) -> "Results":
     from gpuprof.cli.partial import note_unread  # noqa: PLC0415 - start-up time of --help
     from gpuprof.comparisons import comparison, labelled  # noqa: PLC0415
-    from gpuprof.show.charts.results import of_comparison  # noqa: PLC0415
+    from gpuprof.show.charts import of_comparison  # noqa: PLC0415
 
     sections = {} if section is None else {"": section}
     variants = labelled(labelled_files(files, labels), baseline, sections)
@@ -169,7 +169,7 @@ def _of_recording(  # noqa: PLR0913 - one parameter per option
     from gpuprof.cli.partial import note_unread  # noqa: PLC0415
     from gpuprof.facts.parts import RecordingPart, part_of  # noqa: PLC0415 - start-up time of --help
     from gpuprof.readers import read_profile  # noqa: PLC0415
-    from gpuprof.show.charts.results import of_recording  # noqa: PLC0415
+    from gpuprof.show.charts import of_recording  # noqa: PLC0415
 
     recording = replace(read_profile(files, reader, section), skip_steps=skip_steps)
     note_unread([recording])
@@ -180,7 +180,7 @@ _RECORDING: Final = "recording"
 _WORKERS: Final = ("workers", "limit_bytes", "scheduler", "state")
 _PART: Final = ("from_ns", "to_ns", "range_text", "occurrence", "device_id")
 # Subject of a chart -> the options that it takes, and what reads its files. The names of subjects
-# are those of `gpuprof.show.contract`, which would take time to import.
+# are those of `gpuprof.show`, which would take time to import.
 _OPTIONS: Final = {
     _RECORDING: ("reader", "section", "skip_steps", "rank", *_WORKERS, *_PART),
     "comparison": ("section", "range_text", "labels", "baseline", "skip_steps"),

@@ -72,9 +72,8 @@ def command(  # noqa: PLR0913 - one parameter per option
       gpuprof predict train.sqlite --what balance --plot balance.png
     """
     from gpuprof.predict.predict import predict  # noqa: PLC0415 - start-up of --help
-    from gpuprof.show.charts.canvas import check_suffix  # noqa: PLC0415
-    from gpuprof.show.output import check_apart, prepare  # noqa: PLC0415
-    from gpuprof.show.prediction import prediction_text, save_figure  # noqa: PLC0415
+    from gpuprof.show.output import check_apart, check_suffix, prepare  # noqa: PLC0415
+    from gpuprof.show.prediction import critical_paths, prediction_text  # noqa: PLC0415
 
     target = prepare(output, is_forced=force, inputs=files)
     figure = prepare(check_suffix(picture), is_forced=force, inputs=files) if picture else None
@@ -83,6 +82,8 @@ def command(  # noqa: PLR0913 - one parameter per option
     with reading(files, reader, section) as profile:
         result = predict(profile, changes)
         if figure is not None:
-            save_figure(result, figure)
+            from gpuprof.show.charts.drawing import figure_of, save  # noqa: PLC0415 - 0.5 s
+
+            save(figure_of(critical_paths(result)), figure)
         text = prediction_text(result, profile.origin, form, page)
     target.write_text(text)

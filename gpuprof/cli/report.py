@@ -97,8 +97,7 @@ def command(  # noqa: PLR0913, PLR0915 - one parameter per option, and what each
     from gpuprof.analyses import ANALYSES, all_analyses  # noqa: PLC0415 - start-up time of --help
     from gpuprof.analyses.reports import OVERVIEW, report  # noqa: PLC0415
     from gpuprof.facts.parts import RecordingPart, part_of  # noqa: PLC0415
-    from gpuprof.show import renderer_named  # noqa: PLC0415
-    from gpuprof.show.contract import RECORDING  # noqa: PLC0415
+    from gpuprof.show import RECORDING, renderer_named  # noqa: PLC0415
     from gpuprof.show.further_outputs import further_outputs  # noqa: PLC0415
     from gpuprof.show.output import prepare  # noqa: PLC0415
 

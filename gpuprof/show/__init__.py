@@ -1,18 +1,42 @@
-"""Tables -> text, files and charts: each output is one file and one name in `RENDERERS`.
+"""Tables -> text, files and charts: each format of ``--format`` is one file and one name here.
 
 Renderers compute nothing: all they show is a column of a table, in a unit for people.
 """
 
+from dataclasses import dataclass
 from importlib import import_module
-from typing import Final
+from typing import Any, Final
 
-from gpuprof.show.contract import Renderer
-
-# Names of modules in this folder; each is imported when its format is first used.
+# Modules in this folder, imported when their format is first used. Each has functions ``report``
+# and ``comparison``, from a result and a `Page` to its text.
 RENDERERS: Final = ("terminal", "markdown", "csv", "json")
+# What a chart is about: one recording, a comparison of several, or a table of measured times.
+RECORDING: Final = "recording"
+COMPARISON: Final = "comparison"
+SWEEP: Final = "sweep"
+
+Row = dict[str, Any]
 
 
-def renderer_named(name: str) -> Renderer:
-    """The renderer of this name."""
-    renderer: Renderer = import_module(f"gpuprof.show.{name}").RENDERER
-    return renderer
+@dataclass(frozen=True)
+class Page:
+    """How much room there is, and what of a result to show.
+
+    Args:
+        width: Columns of the terminal.
+        is_colour: Whether colours can be shown.
+        is_wide: Whether no name is cut, however wide that gets.
+        tables: Names of the tables to show whole; None for the overview.
+        has_full_names: Whether kernels have their full names, not their short ones.
+    """
+
+    width: int = 80
+    is_colour: bool = False
+    is_wide: bool = False
+    tables: tuple[str, ...] | None = None
+    has_full_names: bool = False
+
+
+def renderer_named(name: str) -> Any:
+    """The module of this name."""
+    return import_module(f"gpuprof.show.{name}")

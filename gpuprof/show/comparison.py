@@ -15,8 +15,8 @@ from gpuprof.comparisons.measure.phase_names import in_quotes
 from gpuprof.comparisons.variant_figures import VARIANTS
 from gpuprof.comparisons.words.cases import NEW, REMOVED
 from gpuprof.model.schema import Kind
+from gpuprof.show import Row
 from gpuprof.show.cells import cell, clean, percent, signed_ns, without_common_ends
-from gpuprof.show.contract import Row
 from gpuprof.show.overview import Grid
 
 # Metric -> its name for people; these are the rows of a comparison.

@@ -6,8 +6,8 @@ import pyarrow as pa
 
 from gpuprof.base import units
 from gpuprof.comparisons import Comparison
+from gpuprof.show import Row
 from gpuprof.show.cells import clean, percent, signed_ns, with_one_name
-from gpuprof.show.contract import Row
 from gpuprof.show.overview import Grid
 
 

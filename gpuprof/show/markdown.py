@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from gpuprof.analyses.reports import Report
+from gpuprof.show import Page
 from gpuprof.show.cells import clean
-from gpuprof.show.contract import Page, Renderer
 from gpuprof.show.overview import Grid, findings_lines, report_grids
 
 if TYPE_CHECKING:
@@ -101,6 +101,3 @@ def _inert(text: str) -> str:
     for the dollar sign.
     """
     return _LINKED.sub(r"\1<!-- -->", text).replace("$", "<span>$</span>")
-
-
-RENDERER: Final = Renderer("markdown", "tables for an issue or a pull request", report, comparison)

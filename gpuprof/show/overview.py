@@ -18,8 +18,8 @@ from gpuprof.base.units import capital
 from gpuprof.facts.hosts import NO_NAMES, DeviceNames
 from gpuprof.model.derived import PEER_DEVICE_COPY, PEER_STAGED
 from gpuprof.model.schema import Kind
+from gpuprof.show import Page, Row
 from gpuprof.show.cells import cell, cell_of, clean, headings, schema_columns, with_one_name
-from gpuprof.show.contract import Page, Row
 
 
 @dataclass(frozen=True)

@@ -1,40 +1,34 @@
 """A prediction as tables and JSON, and a plot of both critical paths of one step."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pyarrow as pa
 
 from gpuprof.analyses.reports import FORMAT_VERSION
 from gpuprof.base.kernel_names import short_names
 from gpuprof.base.short_texts import cut
-from gpuprof.base.units import counted, say_ns, time_axis
+from gpuprof.base.units import counted, say_ns
 from gpuprof.model.profile import Origin
 from gpuprof.predict.paths import CALL, HOST, LATENCY
 from gpuprof.predict.predict import SCHEMAS, Prediction
-from gpuprof.show import csv, json, markdown, terminal
+from gpuprof.show import Page, Row, csv, json, markdown, terminal
 from gpuprof.show.cells import cell, headings, signed_ns
-from gpuprof.show.charts import canvas
-from gpuprof.show.contract import Page, Row
-from gpuprof.show.output import Output
+from gpuprof.show.charts.figure import COMMUNICATION, KERNELS, MEMSETS, Bars, Look, Part, Picture
 from gpuprof.show.overview import Grid
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 _PARTS: Final = 12
 _HEADER: Final = (
     "Time of", "Device", "Steps", "Measured", "Replayed", "Predicted", "Range", "Change", "Assumed",
 )  # fmt: skip
 _LOOKS: Final = {
-    "kernel": canvas.KERNELS,
-    "collective": canvas.COMMUNICATION,
-    "copy": canvas.Look("copies", "copy", "#D55E00", "///"),
-    "memset": canvas.MEMSETS,
-    CALL: canvas.Look("CUDA call", CALL, "#CC79A7", "xxx"),
-    HOST: canvas.Look("host", HOST, "#F0E442", "|||"),
-    LATENCY: canvas.Look("latency or wait", LATENCY, "#EEEEEE"),
+    "kernel": KERNELS,
+    "collective": COMMUNICATION,
+    "copy": Look("copies", "copy", "#D55E00", "///"),
+    "memset": MEMSETS,
+    CALL: Look("CUDA call", CALL, "#CC79A7", "xxx"),
+    HOST: Look("host", HOST, "#F0E442", "|||"),
+    LATENCY: Look("latency or wait", LATENCY, "#EEEEEE"),
 }
 _NAMES: Final = {"before": "as recorded", "after": "predicted"}
 _LABELS: Final = 3
@@ -148,36 +142,33 @@ def _with_short_names(rows: list[Row], page: Page) -> list[Row]:
 _KERNELS: Final = ("kernel", "collective")
 
 
-def save_figure(result: Prediction, output: Output) -> None:
-    """Draw both critical paths over one step.
-
-    Raises:
-        OutputError: It cannot be written.
-    """
-    from matplotlib import rc_context  # noqa: PLC0415 - half a second that only charts need
-
-    with rc_context(canvas.STYLE):
-        canvas.save(_figure(result), output)
-
-
-def _figure(result: Prediction) -> "Figure":
-    rows = result.tables["stretches"].to_pylist()
+def critical_paths(result: Prediction) -> Picture:
+    """Both critical paths over one step: a bar each, with names in the widest stretches."""
+    table = result.tables["stretches"]
+    rows = table.to_pylist()
     paths = list(dict.fromkeys(row["path"] for row in rows)) or ["before"]
-    figure = canvas.new_figure(1.6 + 1.0 * len(paths))
-    axes = figure.subplots()
-    factor, unit = time_axis(max((row["end_ns"] for row in rows), default=1))
+    parts, figures = [], []
     for place, name in enumerate(paths):
         stretches = _joined([row for row in rows if row["path"] == name])
-        _draw(axes, place, stretches, factor)
-    axes.set_yticks(range(len(paths)), [_NAMES[name] for name in paths])
-    axes.set_ylim(len(paths) - 0.4, -0.6)
-    axes.margins(x=0.09)
-    axes.set_xlim(left=0)
-    axes.tick_params(axis="y", length=0)
-    axes.set_xlabel(f"critical path of one step, time since its start [{unit}]", fontsize=9)
-    canvas.state(figure, result.headline)
-    canvas.explain(figure, [axes], [look.name for look in _LOOKS.values()])
-    return figure
+        end = max((row["end_ns"] for row in stretches), default=0)
+        shown = stretches if len(stretches) <= _SLOTS else in_slots(stretches, end)
+        parts += [Part(place, _LOOKS[r["kind"]], r["start_ns"], r["end_ns"]) for r in shown]
+        wide = [row for row in stretches if row["end_ns"] - row["start_ns"] > _WIDE * end]
+        names = short_names({row["name"] for row in wide if row["kind"] in _KERNELS})
+        for row in wide[:_LABELS]:
+            room = int(90 * (row["end_ns"] - row["start_ns"]) / end)
+            label = cut(names.get(row["name"], row["name"]), room)
+            look = _LOOKS[row["kind"]]
+            parts.append(Part(place, look, row["start_ns"], row["end_ns"], label=label))
+        figures.append(say_ns(end))
+    bars = Bars(
+        [_NAMES[name] for name in paths],
+        parts,
+        tuple(_LOOKS.values()),
+        figures,
+        "critical path of one step, time since its start",
+    )
+    return Picture(result.headline, table, [bars])
 
 
 def _joined(rows: Sequence[Row]) -> list[Row]:
@@ -192,7 +183,7 @@ def _joined(rows: Sequence[Row]) -> list[Row]:
     return joined
 
 
-def _in_slots(rows: Sequence[Row], end: int) -> list[Row]:
+def in_slots(rows: Sequence[Row], end: int) -> list[Row]:
     """Stretches sorted by kind within each slot of time, so that none is too thin to see."""
     times: dict[tuple[int, str], int] = {}
     for row in rows:
@@ -207,29 +198,3 @@ def _in_slots(rows: Sequence[Row], end: int) -> list[Row]:
         ordered.append({"kind": kind, "name": "", "start_ns": at, "end_ns": at + times[slot, kind]})
         at += times[slot, kind]
     return _joined(ordered)
-
-
-def _draw(axes: "Axes", place: int, rows: Sequence[Row], factor: float) -> None:
-    """One bar of stretches, the widest with their names, and the total time after it."""
-    end = max((row["end_ns"] for row in rows), default=0)
-    for kind, look in _LOOKS.items():
-        bars = rows if len(rows) <= _SLOTS else _in_slots(rows, end)
-        of_kind = [row for row in bars if row["kind"] == kind]
-        if of_kind:
-            axes.barh(
-                [place] * len(of_kind),
-                [(row["end_ns"] - row["start_ns"]) / factor for row in of_kind],
-                left=[row["start_ns"] / factor for row in of_kind],
-                height=0.6,
-                label=look.name,
-                **look.bar | {"linewidth": 0},
-            )
-    wide = [row for row in rows if row["end_ns"] - row["start_ns"] > _WIDE * end]
-    names = short_names({row["name"] for row in wide if row["kind"] in _KERNELS})
-    for row in wide[:_LABELS]:
-        middle = (row["start_ns"] + row["end_ns"]) / 2 / factor
-        room = int(90 * (row["end_ns"] - row["start_ns"]) / end)
-        text = cut(names.get(row["name"], row["name"]), room)
-        box = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
-        axes.annotate(text, (middle, place), ha="center", va="center", fontsize=8, bbox=box)
-    canvas.annotate(axes, say_ns(end), (end / factor, place))

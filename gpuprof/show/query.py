@@ -7,8 +7,7 @@ from typing import Any, Final
 from gpuprof.analyses.reports import FORMAT_VERSION
 from gpuprof.base.units import counted
 from gpuprof.model.profile import Origin
-from gpuprof.show import csv, json, markdown, terminal
-from gpuprof.show.contract import Page
+from gpuprof.show import Page, csv, json, markdown, terminal
 from gpuprof.show.overview import Grid
 
 _PLAIN: Final = (bool, int, float, str, type(None))

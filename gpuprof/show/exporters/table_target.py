@@ -9,8 +9,7 @@ from gpuprof.base.errors import UsageError, one_of
 from gpuprof.model import schema
 from gpuprof.model.profile import Profile
 from gpuprof.show.exporters.table_rows import described, table_rows
-from gpuprof.show.folder_output import prepare_folder
-from gpuprof.show.output import prepare
+from gpuprof.show.output import prepare, prepare_folder
 
 
 class TableTarget:
