@@ -156,7 +156,7 @@ def command(  # noqa: PLR0913 - one parameter per option, and what each means
     target.write_text(text)
     outcomes = checks(result, gates)
     if tests is not None:
-        from gpuprof.show.junit import junit as junit_text  # noqa: PLC0415
+        from gpuprof.show.comparison import junit as junit_text  # noqa: PLC0415
 
         tests.write_text(junit_text(result, outcomes))
     fail(outcomes)

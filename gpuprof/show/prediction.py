@@ -1,18 +1,17 @@
 """A prediction as tables and JSON, and a plot of both critical paths of one step."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import pyarrow as pa
 
-from gpuprof.analyses.reports import FORMAT_VERSION
 from gpuprof.base.kernel_names import short_names
 from gpuprof.base.short_texts import cut
 from gpuprof.base.units import counted, say_ns
 from gpuprof.model.profile import Origin
 from gpuprof.predict.paths import CALL, HOST, LATENCY
 from gpuprof.predict.predict import SCHEMAS, Prediction
-from gpuprof.show import Page, Row, csv, json, markdown, terminal
+from gpuprof.show import Page, Row, csv, json, renderer_named
 from gpuprof.show.cells import cell, headings, signed_ns
 from gpuprof.show.charts.figure import COMMUNICATION, KERNELS, MEMSETS, Bars, Look, Part, Picture
 from gpuprof.show.overview import Grid
@@ -32,6 +31,7 @@ _LOOKS: Final = {
 }
 _NAMES: Final = {"before": "as recorded", "after": "predicted"}
 _LABELS: Final = 3
+_KERNELS: Final = ("kernel", "collective")
 # A bar wider than this share of the picture has room for its name.
 _WIDE: Final = 0.12
 # With more stretches than this, those of one kind are merged within each of as many slots.
@@ -41,9 +41,8 @@ _SLOTS: Final = 160
 def prediction_text(result: Prediction, origin: Origin, form: str, page: Page) -> str:
     """A prediction in a format of ``--format``; csv has the table of times only."""
     if form == "json":
-        return json.document_text(
+        return json.versioned_text(
             {
-                "format_version": FORMAT_VERSION,
                 "origin": origin.shown(),
                 "what": result.changes,
                 "headline": result.headline,
@@ -54,23 +53,14 @@ def prediction_text(result: Prediction, origin: Origin, form: str, page: Page) -
     if form == "csv":
         table = result.tables["prediction"]
         return csv.rows_text(table.column_names, table.to_pylist())
-    parts = result.headline, _grids(result, page), result.notes
-    return markdown.grids_text(*parts) if form == "markdown" else terminal.grids_text(*parts, page)
-
-
-def _grids(result: Prediction, page: Page) -> list[Grid]:
-    """The times, the critical path, and the edges of the graph with their provenance."""
     times, path, edges = (result.tables[n] for n in ("prediction", "critical_path", "dependencies"))
-    return [
-        _times_grid(times),
-        _path_grid(path, page),
-        Grid(
-            "Dependencies: edges of the graph",
-            headings(SCHEMAS["dependencies"].columns, edges.column_names),
-            _cells("dependencies", edges, edges.column_names, page),
-            name_columns=(0, 1),
-        ),
-    ]
+    spec = SCHEMAS["dependencies"].columns
+    cells = _cells("dependencies", edges, edges.column_names, page)
+    heads = headings(spec, edges.column_names)
+    dependencies = Grid("Dependencies: edges of the graph", heads, cells, name_columns=(0, 1))
+    grids = [_times_grid(times), _path_grid(path, page), dependencies]
+    text: str = renderer_named(form).grids_text(result.headline, grids, result.notes, page)
+    return text
 
 
 def _times_grid(times: pa.Table) -> Grid:
@@ -100,10 +90,18 @@ def _times_grid(times: pa.Table) -> Grid:
 def _cells(
     name: str, table: pa.Table, columns: Sequence[str], page: Page
 ) -> tuple[tuple[str, ...], ...]:
-    spec = SCHEMAS[name].columns
-    rows = _with_short_names(table.to_pylist(), page)
+    """Rows as text, kernels with short names."""
+    spec, rows = SCHEMAS[name].columns, table.to_pylist()
+    shown: Mapping[str, str] = {}
+    if not page.has_full_names:
+        shown = short_names({row["name"] for row in rows if row.get("kind") in _KERNELS})
     return tuple(
-        tuple(signed_ns(row[c]) if c == "difference_ns" else cell(spec[c], row[c]) for c in columns)
+        tuple(
+            signed_ns(row[c])
+            if c == "difference_ns"
+            else cell(spec[c], shown.get(row[c], row[c]) if c == "name" else row[c])
+            for c in columns
+        )
         for row in rows
     )
 
@@ -127,19 +125,6 @@ def _path_grid(table: pa.Table, page: Page) -> Grid:
     return Grid(
         title, headings(SCHEMAS["critical_path"].columns, columns), cells, name_columns=(0, 1)
     )
-
-
-def _with_short_names(rows: list[Row], page: Page) -> list[Row]:
-    if page.has_full_names:
-        return rows
-    names = short_names({row["name"] for row in rows if row.get("kind") in _KERNELS})
-    return [
-        row | {"name": names.get(row["name"], row["name"])} if "name" in row else row
-        for row in rows
-    ]
-
-
-_KERNELS: Final = ("kernel", "collective")
 
 
 def critical_paths(result: Prediction) -> Picture:

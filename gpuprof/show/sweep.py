@@ -10,7 +10,7 @@ import pyarrow as pa
 from gpuprof.base import units
 from gpuprof.base.secrets import masked_words
 from gpuprof.base.units import counted
-from gpuprof.show import Page, Row, csv, markdown, terminal
+from gpuprof.show import Page, Row, csv, renderer_named
 from gpuprof.show.cells import cell, clean
 from gpuprof.show.output import Output
 from gpuprof.show.overview import Grid
@@ -33,7 +33,8 @@ def sweep_text(results: Results, form: str, page: Page) -> str:
     if form == "json":
         return _json(results)
     parts = headline(results), sweep_grids(results), notes(results)
-    return markdown.grids_text(*parts) if form == "markdown" else terminal.grids_text(*parts, page)
+    text: str = renderer_named(form).grids_text(*parts, page)
+    return text
 
 
 def save(results: Results, folder: Path) -> list[str]:

@@ -99,8 +99,7 @@ def _report(
 
 def comparison(result: "Comparison", page: Page) -> str:
     """The verdict first, then the variants."""
-    from gpuprof.show.comparison import comparison_grids  # noqa: PLC0415 - start-up time
-    from gpuprof.show.comparison_kernels import kernel_grids  # noqa: PLC0415
+    from gpuprof.show.comparison import comparison_grids, kernel_grids  # noqa: PLC0415 - start-up time
 
     grids = (
         comparison_grids(result)
