@@ -7,8 +7,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from gpuprof.base.kernel_names import short_name
-from gpuprof.facts.by_number import UNNAMED
-from gpuprof.facts.copy_rows import copy_rows, copy_words
+from gpuprof.facts.copies import copy_rows
 from gpuprof.facts.durations import (
     Durations,
     Figures,
@@ -20,8 +19,6 @@ from gpuprof.facts.durations import (
     sums_by_name,
     total,
 )
-from gpuprof.facts.groups import groups
-from gpuprof.facts.growing import columns_of
 from gpuprof.facts.histograms import (
     HISTOGRAM,
     MOST_VALUES,
@@ -30,6 +27,7 @@ from gpuprof.facts.histograms import (
     histogram_table,
     histograms,
 )
+from gpuprof.facts.numbers import UNNAMED, columns_of, groups
 from gpuprof.model.analysis import Analysis, JobStates, Merge, State, reads, summed
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.profile import Profile
@@ -142,9 +140,9 @@ def _with_bytes(
 
 def _copies_by_kind(profile: Profile) -> Iterator[tuple[str, Durations, Durations]]:
     """Each kind of copy with durations and bytes."""
-    copies, kinds = copy_rows(profile), copy_words(profile).kind
+    copies = copy_rows(profile)
     for alike in groups(copies.kind):
-        name = kinds[copies.kind[alike[0]]] or UNNAMED
+        name = copies.kinds[copies.kind[alike[0]]] or UNNAMED
         yield name, copies.duration_ns[alike], copies.bytes[alike]
 
 

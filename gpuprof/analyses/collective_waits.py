@@ -16,7 +16,6 @@ from gpuprof.facts.collective_parts import (
     CollectiveParts,
 )
 from gpuprof.facts.communication import CommunicationKernels
-from gpuprof.facts.groups import groups
 from gpuprof.facts.job_collectives import (
     COLLECTIVE_CALLS,
     DEVICE_KERNELS,
@@ -34,6 +33,7 @@ from gpuprof.facts.last_ranks import (
     collective_record,
     delay_before,
 )
+from gpuprof.facts.numbers import groups
 from gpuprof.model.analysis import Analysis, JobStates, Merge, reads
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s

@@ -9,14 +9,19 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gpuprof.base.units import NS_PER_S
-from gpuprof.facts.copies import COPY_READS, end_name, end_number, known_end
-from gpuprof.facts.copy_rows import copy_words
-from gpuprof.facts.groups import groups
-from gpuprof.facts.transfer_rows import PATHS, transfer_rows
+from gpuprof.facts.copies import (
+    COPY_READS,
+    PATHS,
+    end_name,
+    end_number,
+    known_end,
+    transfer_rows,
+)
+from gpuprof.facts.numbers import groups
 from gpuprof.model.analysis import Analysis, JobStates, Merge, State
 from gpuprof.model.derived import HOST, UNKNOWN
 from gpuprof.model.intervals import Int64s
-from gpuprof.model.profile import Profile
+from gpuprof.model.profile import Profile, once_per_profile
 from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema
 
 COPY_SPEEDS: Final = Schema(
@@ -104,13 +109,10 @@ class Fit:
         return max(self.latency_ns, 0.0) / self.ns_per_byte
 
 
+@once_per_profile
 def sizes_by_link(profile: Profile) -> Mapping[Link, Sizes]:
     """The transfers of known size of every link."""
-    return profile.once(_sizes_by_link)
-
-
-def _sizes_by_link(profile: Profile) -> Mapping[Link, Sizes]:
-    copies, words = transfer_rows(profile), copy_words(profile)
+    copies = transfer_rows(profile)
     keys = (copies.src, copies.dst, copies.path, copies.src_memory, copies.dst_memory)
     by_link: dict[Link, Sizes] = {}
     for rows in groups(*keys):
@@ -118,7 +120,7 @@ def _sizes_by_link(profile: Profile) -> Mapping[Link, Sizes]:
         if not len(sized):
             continue
         src, dst, path, src_memory, dst_memory = (int(key[rows[0]]) for key in keys)
-        memory = words.src_memory[src_memory], words.dst_memory[dst_memory]
+        memory = copies.src_memories[src_memory], copies.dst_memories[dst_memory]
         link = Link(known_end(src), known_end(dst), PATHS[path], *memory)
         by_link[link] = _sizes(copies.bytes[sized], copies.duration_ns[sized])
     return by_link

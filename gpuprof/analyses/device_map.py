@@ -7,8 +7,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 from gpuprof.facts.copies import COPY_READS, transfer_times
-from gpuprof.facts.groups import groups
 from gpuprof.facts.links import links
+from gpuprof.facts.numbers import groups
 from gpuprof.model.analysis import Analysis, JobStates, Merge, State, ordered, reads
 from gpuprof.model.derived import HOST, UNKNOWN
 from gpuprof.model.profile import Profile

@@ -6,11 +6,10 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from gpuprof.facts.by_number import UNNAMED, names_by_number
-from gpuprof.facts.copy_rows import copy_rows, copy_words
-from gpuprof.facts.growing import columns_of
+from gpuprof.facts.copies import copy_rows
 from gpuprof.facts.host_clock import host_clock
 from gpuprof.facts.launches import ALL_THREADS, launches
+from gpuprof.facts.numbers import UNNAMED, columns_of, names_by_number
 from gpuprof.facts.nvtx import RANGE_READS, Ranges, ranges_of
 from gpuprof.facts.timeline import TIMELINE_READS, DeviceTimeline, timelines
 from gpuprof.model.analysis import Analysis, JobStates, Merge, State, ordered, reads
@@ -124,13 +123,13 @@ def _enders(profile: Profile, ends: Int64s) -> dict[tuple[int, int], tuple[str, 
 
 def _copies_at(profile: Profile, ends: Int64s) -> Iterator[_Begun]:
     """Copies that begin at some instants; a staged half is on its own device alone."""
-    copies, kinds = copy_rows(profile), copy_words(profile).kind
+    copies = copy_rows(profile)
     for row in np.flatnonzero(np.isin(copies.start_ns, ends)).tolist():
         devices = [int(copies.device[row])]
         if not copies.is_staged[row]:
             ends_of = int(copies.src_device[row]), int(copies.dst_device[row])
             devices += [device for device in ends_of if device != UNKNOWN]
-        name = f"[CUDA memcpy {kinds[copies.kind[row]]}]"
+        name = f"[CUDA memcpy {copies.kinds[copies.kind[row]]}]"
         yield name, row, int(copies.process[row]), int(copies.start_ns[row]), devices
 
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gpuprof.base.kernel_names import short_name
-from gpuprof.facts.by_number import UNNAMED, names_by_number
+from gpuprof.facts.numbers import UNNAMED, names_by_number
 from gpuprof.model.analysis import Analysis, Merge, State, reads, summed
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s

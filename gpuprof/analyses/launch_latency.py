@@ -5,9 +5,9 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from gpuprof.facts.groups import Numbers, groups
 from gpuprof.facts.host_clock import host_clock, launched_ns
 from gpuprof.facts.launches import LAUNCH_READS, launches
+from gpuprof.facts.numbers import Numbers, groups
 from gpuprof.model.analysis import Analysis, of_files
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.profile import Profile

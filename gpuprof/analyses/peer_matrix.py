@@ -8,19 +8,21 @@ import pyarrow as pa
 
 from gpuprof.base.units import NS_PER_S
 from gpuprof.facts.copies import (
+    PATHS,
     Route,
-    Times,
     end_name,
     known_end,
+    running_on,
+    sums_of,
+    transfer_rows,
     transfer_times,
 )
-from gpuprof.facts.groups import groups
 from gpuprof.facts.links import link_between
+from gpuprof.facts.numbers import groups
 from gpuprof.facts.timeline import TIMELINE_READS, timeline_of
-from gpuprof.facts.transfer_rows import PATHS, sums_of, transfer_rows
 from gpuprof.model.analysis import Analysis, JobStates, Merge, State, ordered, summed
 from gpuprof.model.derived import HOST
-from gpuprof.model.intervals import Intervals, union
+from gpuprof.model.intervals import Intervals
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema
 
@@ -149,13 +151,6 @@ def _exposed(profile: Profile, row: dict[str, Any]) -> dict[str, int | None]:
             columns[f"{end}_busy_ns"] = running.length
             columns[f"{end}_exposed_ns"] = _without_kernels(profile, running, row[end])
     return columns
-
-
-def running_on(times: Times, device: int, route: Route) -> Intervals:
-    """When copies of a route run on one of its ends."""
-    # A staged half runs on one device only; a direct copy occupies both its ends.
-    here = (times.device_id == device) | (route.path != "staged")
-    return union(times.start_ns[here], times.end_ns[here])
 
 
 def _without_kernels(profile: Profile, running: Intervals, device: int) -> int:

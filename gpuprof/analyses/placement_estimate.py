@@ -11,12 +11,12 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from gpuprof.facts.copies import transfer_times
+from gpuprof.facts.copies import running_on, transfer_times
 from gpuprof.facts.phases import PHASE_READS, PhaseSteps, steps_by_phase
 from gpuprof.facts.timeline import DeviceTimeline, timelines
 from gpuprof.model.analysis import Analysis
 from gpuprof.model.derived import HOST
-from gpuprof.model.intervals import Int64s, Intervals, covered_within, difference, together, union
+from gpuprof.model.intervals import Int64s, Intervals, covered_within, difference, together
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema, process_column
 from gpuprof.model.selection import Selection
@@ -108,13 +108,9 @@ def _peer_copies(profile: Profile, device: DeviceTimeline) -> tuple[Intervals, I
     running: list[Intervals] = []
     host_copies: list[Intervals] = []
     for route, times in transfer_times(profile).items():
-        here = (
-            times.device_id == device.device_id
-            if route.path == "staged"
-            else np.full(len(times.start_ns), device.device_id in {route.src, route.dst})
-        )
-        instants = union(times.start_ns[here], times.end_ns[here])
-        (host_copies if HOST in {route.src, route.dst} else running).append(instants)
+        if device.device_id in {route.src, route.dst}:
+            instants = running_on(times, device.device_id, route)
+            (host_copies if HOST in {route.src, route.dst} else running).append(instants)
     busy = together(running)
     return busy, difference(difference(busy, device.kernels), together(host_copies))
 

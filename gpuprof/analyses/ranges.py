@@ -7,8 +7,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from gpuprof.facts.calls import pieces
-from gpuprof.facts.groups import Numbers
 from gpuprof.facts.launches import (
     ALL_THREADS,
     Activities,
@@ -16,24 +14,21 @@ from gpuprof.facts.launches import (
     activities,
     launches,
 )
-from gpuprof.facts.nesting import merged_by_label
-from gpuprof.facts.nvtx import (
-    NO_RANGE,
-    RANGE_READS,
-    Ranges,
+from gpuprof.facts.numbers import Numbers, pieces
+from gpuprof.facts.nvtx import NO_RANGE, RANGE_READS, Ranges, by_pattern, ranges_of
+from gpuprof.facts.range_launches import (
     Spans,
-    by_pattern,
     families,
     innermost,
     launches_within,
-    ranges_of,
+    merged_by_label,
 )
 from gpuprof.facts.timeline import COMPUTE, TRANSFER
 from gpuprof.model.analysis import Analysis, JobStates, Merge, State, summed
 from gpuprof.model.analysis import ordered as in_order
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s, Intervals, covered_within, together, unions_by_key
-from gpuprof.model.profile import Profile
+from gpuprof.model.profile import Profile, once_per_profile
 from gpuprof.model.schema import INT, OPERATION, TEXT, Column, Schema
 from gpuprof.readers.common.compact_columns import narrowed
 
@@ -213,9 +208,9 @@ def _measures(profile: Profile, work: Activities) -> dict[int, dict[str, _Measur
         },
         TRANSFER: {
             "transfer_ns": duration_ns,
-            "transfer_calls": copies.counted.take,
-            "transfer_bytes": copies.bytes.take,
-            "peer_transfer_ns": lambda places: duration_ns(places) * copies.peer[places],
+            "transfer_calls": copies.is_counted.take,
+            "transfer_bytes": copies.moved_bytes.take,
+            "peer_transfer_ns": lambda places: duration_ns(places) * copies.is_peer[places],
             "exposed_transfer_ns": lambda places: _exposed_of_copies(profile)[places],
         },
     }
@@ -229,18 +224,11 @@ def _summed(label: Numbers, values: Numbers, labels: int) -> Int64s:
     return sums
 
 
+@once_per_profile
 def _exposed_of_copies(profile: Profile) -> Int64s:
-    return profile.once(_exposed_ns)
-
-
-def _exposed_ns(profile: Profile) -> Int64s:
-    """How long each copy ran while no kernel did, on the end where that is longer.
-
-    Copies that run at once each have their own time.
-    """
     work = activities(profile)
     number = len(work.copies)
-    ends = work.device[:number], work.copies.src, work.copies.dst
+    ends = work.device[:number], *work.copies.ends
     start, end = work.start_ns[:number], work.end_ns[:number]
     longest = np.zeros(number, np.int64)
     kernels = _kernels(profile)

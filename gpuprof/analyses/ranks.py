@@ -18,8 +18,8 @@ from gpuprof.analyses.steps import ANALYSIS as STEPS_ANALYSIS
 from gpuprof.analyses.steps import MERGE as STEPS_MERGE
 from gpuprof.analyses.steps import steps
 from gpuprof.base.units import number_ranges, say_ns
-from gpuprof.facts.groups import groups
 from gpuprof.facts.hosts import DeviceNames, names_of, names_of_job
+from gpuprof.facts.numbers import groups
 from gpuprof.facts.slow_devices import Floats, beside_median, slow_steps
 from gpuprof.model.analysis import Analysis, JobStates, Merge, reads
 from gpuprof.model.derived import UNKNOWN

@@ -4,7 +4,6 @@ from bisect import bisect_right
 from collections.abc import Mapping
 from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
 
 from gpuprof.analyses.breakdown import BREAKDOWN, LAYER_NAMES
@@ -17,11 +16,10 @@ from gpuprof.facts.phases import (
     phases,
     steps_in_part,
 )
-from gpuprof.facts.step_windows import StepWindows
 from gpuprof.facts.timeline import TIMELINE_READS, DeviceTimeline, timelines
 from gpuprof.model.analysis import Analysis, of_files, reads
 from gpuprof.model.derived import UNKNOWN
-from gpuprof.model.intervals import Int64s, covered_within
+from gpuprof.model.intervals import covered_within
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import INT, TEXT, Column, Schema, instant_column, process_column
 
@@ -112,17 +110,6 @@ def _phase_starts(recording: Profile) -> Mapping[tuple[int | None, str], list[in
     for phase in phases(recording):
         starts.setdefault((phase.process_id, phase.name), []).append(phase.span[0])
     return {key: sorted(of_name) for key, of_name in starts.items()}
-
-
-def in_part(series: StepWindows, profile: Profile) -> Int64s:
-    """Indices of the steps that start in the part of the recording that is looked at."""
-    windows = profile.selection.windows
-    if windows is None:
-        return np.arange(len(series.start_ns))
-    chosen = np.zeros(len(series.start_ns), bool)
-    for start, end in windows:
-        chosen |= (series.start_ns >= start) & (series.start_ns < end)
-    return np.flatnonzero(chosen)
 
 
 def _rows(

@@ -1,12 +1,11 @@
 """Which tensors a TensorFlow program copies between devices, and which operations make it so."""
 
-from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any, Final
 
 import pyarrow as pa
 
-from gpuprof.facts.model_parts import Names
+from gpuprof.facts.model_parts import Names, parts_by_function, step_executions, tensor_copies
 from gpuprof.model.analysis import Analysis, reads
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLAG, FLOAT, INT, TEXT, Column, Kind, Schema
@@ -73,10 +72,10 @@ def tensor_transfers(profile: Profile) -> pa.Table:
         Columns as in `TENSOR_TRANSFERS`. No rows if nothing crossed devices.
     """
     steps = step_executions(profile)
-    names = profile.once(names_of)
+    names = parts_by_function(profile)
     rows = [
         _transfer(row, steps.get(row["function"]), names[row["function"]])
-        for row in _copies(profile)
+        for row in tensor_copies(profile)
     ]
     return TENSOR_TRANSFERS.table(sorted(rows, key=_cost))
 
@@ -97,7 +96,7 @@ def per_step(profile: Profile) -> pa.Table:
         return PER_STEP.empty()
     if _has_collectives(profile, steps):
         return PER_STEP.table([{"steps": count}])
-    rows = [row for row in _copies(profile) if row["function"] in steps]
+    rows = [row for row in tensor_copies(profile) if row["function"] in steps]
     gradients = [row for row in rows if row["is_gradient"] is not False]
     unknown = sum(row["calls"] for row in rows if row["bytes"] is None)
     return PER_STEP.table(
@@ -113,27 +112,6 @@ def per_step(profile: Profile) -> pa.Table:
     )
 
 
-def step_executions(profile: Profile) -> dict[str, int]:
-    """Executions of each function that is a training step, or of the only one where none is."""
-    rows = profile.table("functions").to_pylist()
-    steps = [row for row in rows if row["is_step"]] or (rows if len(rows) == 1 else [])
-    return {row["function"]: row["executions"] for row in steps}
-
-
-def copied_in_every_step(profile: Profile) -> list[tuple[Row, int]]:
-    """The tensors that each training step copies, with how often its function ran."""
-    runs = {
-        row["function"]: row["executions"]
-        for row in profile.table("functions").to_pylist()
-        if row["is_step"]
-    }
-    return [
-        (row, number)
-        for row in _copies(profile)
-        if (number := runs.get(row["function"], 0)) and row["calls"] >= number
-    ]
-
-
 def _has_collectives(profile: Profile, steps: Iterable[str]) -> bool:
     if not profile.has("operations"):
         return False
@@ -143,10 +121,6 @@ def _has_collectives(profile: Profile, steps: Iterable[str]) -> bool:
         for row in rows
         if row["function"] in steps
     )
-
-
-def _copies(profile: Profile) -> list[Row]:
-    return [row for row in profile.table("tensor_copies").to_pylist() if not row["is_control"]]
 
 
 def _bytes_per_step(rows: list[Row], steps: int) -> float | None:
@@ -166,21 +140,6 @@ def _transfer(row: Row, steps: int | None, names: Names) -> Row:
 
 def _cost(row: Row) -> tuple[float, int, str]:
     return -(row["bytes_per_step"] or 0.0), -row["calls"], row["src_operation"] or ""
-
-
-def names_of(profile: Profile) -> defaultdict[str | None, Names]:
-    """The parts of the model that a function's operation names tell, by function."""
-    operations, inputs = (_by_function(profile, t) for t in ("operations", "operation_inputs"))
-    names: defaultdict[str | None, Names] = defaultdict(lambda: Names(()))
-    names.update({f: Names(rows, inputs.get(f, ())) for f, rows in operations.items()})
-    return names
-
-
-def _by_function(profile: Profile, table: str) -> dict[str, list[Row]]:
-    by_function: dict[str, list[Row]] = defaultdict(list)
-    for row in profile.table(table).to_pylist() if profile.has(table) else ():
-        by_function[row["function"]].append(row)
-    return by_function
 
 
 ANALYSIS: Final = Analysis(

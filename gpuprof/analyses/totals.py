@@ -19,12 +19,9 @@ from gpuprof.analyses.activity_summary import (
 )
 from gpuprof.base import cuda
 from gpuprof.base.units import NS_PER_S
-from gpuprof.facts.by_number import UNNAMED
-from gpuprof.facts.copies import COPY_READS
-from gpuprof.facts.copy_rows import copy_rows, copy_words
+from gpuprof.facts.copies import COPY_READS, copy_rows, sums_of
 from gpuprof.facts.excerpts import GPU_KINDS, Row, Section, sections
-from gpuprof.facts.groups import groups
-from gpuprof.facts.transfer_rows import sums_of
+from gpuprof.facts.numbers import UNNAMED, groups
 from gpuprof.model import derived
 from gpuprof.model.analysis import Analysis, JobStates, Merge, State, reads, summed
 from gpuprof.model.profile import Profile
@@ -179,11 +176,11 @@ def _by_movement(sums: pa.Table) -> dict[str, _Sum]:
 def _copy_sums(profile: Profile) -> pa.Table:
     if not profile.has("memcpys"):
         return COPY_SUMS.schema.empty()
-    copies, kinds = copy_rows(profile), copy_words(profile).kind
+    copies = copy_rows(profile)
     rows: dict[str, list[Row]] = {}
     for alike in groups(copies.kind, copies.is_staged, copies.is_peer):
         first = alike[0]
-        kind = kinds[copies.kind[first]]
+        kind = copies.kinds[copies.kind[first]]
         movement = derived.movement(
             kind or UNNAMED,
             is_staged=copies.is_staged[first] == 1,

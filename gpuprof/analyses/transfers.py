@@ -8,11 +8,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gpuprof.base.units import NS_PER_S
-from gpuprof.facts.by_number import names_by_number
-from gpuprof.facts.calls import NOT_FOUND, pair_places, sorted_pairs
-from gpuprof.facts.copies import COPY_READS
-from gpuprof.facts.copy_rows import copy_words
-from gpuprof.facts.groups import Numbers, groups
+from gpuprof.facts.copies import (
+    COPY_READS,
+    DIRECTIONS,
+    PATHS,
+    Copies,
+    sums_of,
+    transfer_rows,
+)
 from gpuprof.facts.histograms import (
     HISTOGRAM,
     MOST_VALUES,
@@ -21,12 +24,13 @@ from gpuprof.facts.histograms import (
     histogram_table,
     histograms,
 )
-from gpuprof.facts.transfer_rows import (
-    DIRECTIONS,
-    PATHS,
-    TransferRows,
-    sums_of,
-    transfer_rows,
+from gpuprof.facts.numbers import (
+    NOT_FOUND,
+    groups,
+    names_by_number,
+    pair_places,
+    rows_named,
+    sorted_pairs,
 )
 from gpuprof.model.analysis import Analysis, JobStates, Merge, State, ordered, reads, summed
 from gpuprof.model.derived import UNKNOWN
@@ -104,13 +108,13 @@ def transfers(profile: Profile) -> pa.Table:
 
 def _by_kind(profile: Profile) -> Iterator[tuple[tuple[str | None, ...], Int64s]]:
     """What `_KEYS` are for the transfers of each kind, and their indices."""
-    copies, words = transfer_rows(profile), copy_words(profile)
+    copies = transfer_rows(profile)
     columns = (
-        (copies.kind, words.kind),
+        (copies.kind, copies.kinds),
         (copies.direction, DIRECTIONS),
         (copies.path, PATHS),
-        (copies.src_memory, words.src_memory),
-        (copies.dst_memory, words.dst_memory),
+        (copies.src_memory, copies.src_memories),
+        (copies.dst_memory, copies.dst_memories),
     )
     for alike in groups(*(numbers for numbers, _ in columns)):
         yield tuple(of[numbers[alike[0]]] for numbers, of in columns), alike
@@ -121,11 +125,13 @@ def _costliest_first(row: Mapping[str, Any]) -> tuple[object, ...]:
     return -row["total_ns"], *((row[name] is None, row[name] or "") for name in _ORDER)
 
 
-def _is_async(profile: Profile, copies: TransferRows) -> npt.NDArray[np.bool_]:
+def _is_async(profile: Profile, copies: Copies) -> npt.NDArray[np.bool_]:
     """Whether each copy is of pageable memory, by a call that says that it does not wait."""
-    words = copy_words(profile)
     is_async = np.zeros(len(copies.kind), bool)
-    memory = (copies.src_memory, words.src_memory), (copies.dst_memory, words.dst_memory)
+    memory = (
+        (copies.src_memory, copies.src_memories),
+        (copies.dst_memory, copies.dst_memories),
+    )
     for column, of in memory:
         is_async |= np.array([word == _PAGEABLE for word in of])[column]
     is_async &= copies.correlation != UNKNOWN
@@ -135,20 +141,12 @@ def _is_async(profile: Profile, copies: TransferRows) -> npt.NDArray[np.bool_]:
     process, correlation = copies.process[rows], copies.correlation[rows]
     pairs = sorted_pairs(process, correlation)
     is_called = np.zeros(pairs.shape[1] + 1, bool)
-    for of_calls in _async_calls(profile):
+    names = [name for name in names_by_number(profile, "api_calls").names if _ASYNC in name]
+    for *of_calls, _ in rows_named(profile, "api_calls", names, "process_id", "correlation_id"):
         is_called[pair_places(pairs, *of_calls)] = True
     is_called[NOT_FOUND] = False
     is_async[rows] = is_called[pair_places(pairs, process, correlation)]
     return is_async
-
-
-def _async_calls(profile: Profile) -> Iterator[tuple[Numbers, Numbers]]:
-    """Process and correlation id of the calls that say that they do not wait, in pieces."""
-    is_async = names_by_number(profile, "api_calls").values(lambda name: _ASYNC in name, 0)
-    columns = ("process_id", "correlation_id", "name_id")
-    for process, number, name_id in profile.integers("api_calls", *columns):
-        rows = np.flatnonzero(is_async.of(name_id))
-        yield process[rows], number[rows]
 
 
 _KEYS: Final = ("memcpy_kind", "direction", "path", "src_memory_kind", "dst_memory_kind")

@@ -5,10 +5,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from gpuprof.api.arguments import Variants, variants
-from gpuprof.api.result import Result
-from gpuprof.api.tables import Tables
+from gpuprof.api.result import Result, Tables
 from gpuprof.comparisons import Comparison, comparison, labelled
-from gpuprof.comparisons.tables import TABLES
+from gpuprof.comparisons.result_tables import TABLES
 from gpuprof.show import COMPARISON
 from gpuprof.show.notebook import Summary, comparison_summary
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpuprof.api.arguments import Recording, Time, Variants, part, read
 from gpuprof.api.compare import ComparisonResult, compare
+from gpuprof.api.options import PLOT_OPTIONS
+from gpuprof.api.values import keyword
 from gpuprof.base.errors import UsageError
 from gpuprof.base.units import listed
 from gpuprof.readers.inputs import AnyPath, checked_path
@@ -16,13 +18,9 @@ from gpuprof.show.charts.figure import Chart
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Which options charts take, by what they show.
-_OPTIONS: Final[Mapping[str, frozenset[str]]] = {
-    RECORDING: frozenset(
-        ("reader", "section", "from_", "to", "range", "occurrence", "device", "skip_steps")
-    ),
-    COMPARISON: frozenset(("baseline", "section", "range", "skip_steps")),
-    SWEEP: frozenset(),
+# The keywords that charts take, by what they show.
+_KEYWORDS: Final[Mapping[str, frozenset[str]]] = {
+    subject: frozenset(map(keyword, options)) for subject, (options, _) in PLOT_OPTIONS.items()
 }
 
 
@@ -80,9 +78,9 @@ def _check(chart: Chart, recordings: tuple[Any, ...], options: Mapping[str, Any]
     if not recordings:
         msg = f"chart {chart.name} shows a {chart.subject}, and none is given"
         raise UsageError(msg, f'Give it: gpuprof.plot("{chart.name}", "train.sqlite")')
-    refused = [name for name in options if name not in _OPTIONS[chart.subject]]
+    refused = [name for name in options if name not in _KEYWORDS[chart.subject]]
     if refused:
-        taken = listed(sorted(_OPTIONS[chart.subject])) or "no options"
+        taken = listed(sorted(_KEYWORDS[chart.subject])) or "no options"
         msg = f"chart {chart.name} does not take {listed(refused)}"
         raise UsageError(msg, f"It takes {taken}.")
 

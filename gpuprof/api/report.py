@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from gpuprof.analyses import all_analyses, analysis_named, reports
+from gpuprof.analyses import all_analyses, analysis_named, notes, reports
 from gpuprof.api.arguments import Recording, Time, part, read
-from gpuprof.api.result import Result
-from gpuprof.api.tables import Tables
+from gpuprof.api.result import Result, Tables
 from gpuprof.base.errors import UsageError
 from gpuprof.model.profile import Origin, Profile, to_frame
 from gpuprof.show import RECORDING
@@ -31,7 +30,7 @@ class ReportResult(Result):
     """
 
     def __init__(self, profile: Profile, requested: Sequence[str] | None = None) -> None:
-        names = reports.OVERVIEW if requested is None else requested
+        names = notes.OVERVIEW if requested is None else requested
         self._report = reports.report(profile, names)
         self._requested = None if requested is None else tuple(requested)
         self._profile = profile
@@ -95,7 +94,7 @@ class ReportResult(Result):
         except UsageError as error:
             return error.message, error.hint
         reason = f"{name} is n/a: the recording has no {lacking}"
-        return reason, reports.cannot(self._profile) or None
+        return reason, notes.cannot(self._profile) or None
 
     def _page(self) -> str:
         from gpuprof.show.page.recording import recording_page  # noqa: PLC0415 - only for pages

@@ -2,28 +2,24 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
 from gpuprof.api.arguments import program_words, say
-from gpuprof.api.result import Result
-from gpuprof.api.tables import Tables
+from gpuprof.api.result import Result, Tables
 from gpuprof.base.errors import StoppedError, UsageError, one_of
 from gpuprof.launch import check_recorder, check_system
 from gpuprof.readers.inputs import AnyPath
 from gpuprof.show.notebook import SWEEP_CHARTS, Summary, sweep_summary
 from gpuprof.show.sweep import headline, notes, save
 from gpuprof.sweeps.break_even import break_evens
-from gpuprof.sweeps.command_line import name_of
+from gpuprof.sweeps.execution import run_sweep
 from gpuprof.sweeps.folder import DEFAULT_PARENT
-from gpuprof.sweeps.plan import Plan
 from gpuprof.sweeps.results import Results
-from gpuprof.sweeps.run import run_sweep
-from gpuprof.sweeps.sweep_file import read_sweep_file, value_text
+from gpuprof.sweeps.sweep_file import planned, value_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -152,7 +148,12 @@ def sweep(  # noqa: PLR0913 - the options of the command
         "figures": figures, "repeat": repeat, "warmup": warmup,
         "skipped_epochs": skipped_epochs, "seed": seed, "recorder": recorder,
     }  # fmt: skip
-    plan = _plan(program_words("sweep", words), grid, options)
+    axes = None if grid is None else {name: _axis(name, axis) for name, axis in grid.items()}
+    plan = planned(
+        *(program_words("sweep", words), axes, options),
+        grid="grid",
+        advice='Give axes: gpuprof.sweep("train.py", "{batch}", grid={"batch": [1]})',
+    )
     check_system()
     check_recorder(plan.recorder)
     folder = Path(DEFAULT_PARENT) / plan.name if out is None else Path(out)
@@ -163,26 +164,6 @@ def sweep(  # noqa: PLR0913 - the options of the command
         raise StoppedError(msg, "The same call continues it.") from error
     save(outcome, folder)
     return SweepResult(outcome, folder)
-
-
-def _plan(
-    words: tuple[str, ...],
-    grid: Mapping[str, Sequence[Value]] | None,
-    options: Mapping[str, Any],
-) -> Plan:
-    changes = {name: value for name, value in options.items() if value is not None}
-    if len(words) == 1 and words[0].endswith(".toml"):
-        if grid is not None:
-            msg = f"grid cannot be combined with {words[0]}"
-            raise UsageError(msg, "Add the axis to [grid] in the file.")
-        return replace(read_sweep_file(Path(words[0])), **changes)
-    if not grid:
-        msg = "the sweep has no grid"
-        raise UsageError(
-            msg, 'Give axes: gpuprof.sweep("train.py", "{batch}", grid={"batch": [1]})'
-        )
-    axes = {name: _axis(name, values) for name, values in grid.items()}
-    return Plan(words, axes, name=name_of(words), **changes)
 
 
 def _axis(name: str, values: Sequence[Value]) -> tuple[str, ...]:

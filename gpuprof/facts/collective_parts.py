@@ -22,7 +22,7 @@ from gpuprof.facts.communication import (
     CommunicationKernels,
     communication_kernels,
 )
-from gpuprof.facts.groups import Numbers, groups, numbered
+from gpuprof.facts.numbers import Numbers, groups, numbered
 from gpuprof.facts.rank_matching import (
     NO_CALL,
     Channel,
@@ -39,7 +39,7 @@ from gpuprof.facts.timeline import TIMELINE_READS
 from gpuprof.model.analysis import reads
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s, Intervals, union
-from gpuprof.model.profile import Profile
+from gpuprof.model.profile import Profile, once_per_recording
 
 PARTS_READS: Final = reads(TIMELINE_READS, COMMUNICATION_READS)
 
@@ -147,17 +147,17 @@ class PartTimes(NamedTuple):
     setup: Intervals
 
 
+@once_per_recording
 def collective_parts(profile: Profile) -> CollectiveParts:
     """The parts of all communication kernels of the whole recording."""
-    return profile.unrestricted.once(_collective_parts)
+    kernels = communication_kernels(profile)
+    is_same_stream = on_compute_streams(profile, kernels)
+    return parts_of(kernels, is_same_stream, lacks_ranks=bool(profile.absent_ranks))
 
 
+@once_per_recording
 def part_times(profile: Profile) -> Mapping[int | None, PartTimes]:
     """When the communication kernels of each device did what, in the whole recording."""
-    return profile.unrestricted.once(_part_times)
-
-
-def _part_times(profile: Profile) -> Mapping[int | None, PartTimes]:
     parts = collective_parts(profile)
     kernels, basis = parts.kernels, parts.basis
     middle = kernels.start_ns + parts.waiting_ns
@@ -192,12 +192,6 @@ class _Calls(NamedTuple):
     lag_ns: Int64s
     is_last: npt.NDArray[np.bool_]
     is_complete: npt.NDArray[np.bool_]
-
-
-def _collective_parts(profile: Profile) -> CollectiveParts:
-    kernels = communication_kernels(profile)
-    is_same_stream = on_compute_streams(profile, kernels)
-    return parts_of(kernels, is_same_stream, lacks_ranks=bool(profile.absent_ranks))
 
 
 def parts_of(

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuprof.base import machine
-from gpuprof.facts.by_number import names_by_number
+from gpuprof.facts.numbers import names_by_number
 from gpuprof.model.profile import Profile
 from gpuprof.native import arrays
 from gpuprof.readers.common.compact_columns import narrowed

@@ -7,8 +7,6 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from gpuprof.base.cuda import is_communication
-from gpuprof.facts.by_number import names_by_number
-from gpuprof.facts.calls import Pairs
 from gpuprof.facts.collective_parts import (
     PARTS_READS,
     RANKS,
@@ -17,6 +15,7 @@ from gpuprof.facts.collective_parts import (
 )
 from gpuprof.facts.durations import by_group, total
 from gpuprof.facts.hosts import DeviceNames, names_of
+from gpuprof.facts.numbers import Pairs, names_by_number
 from gpuprof.facts.rank_matching import Communicator
 from gpuprof.facts.timeline import (
     COMMUNICATION,

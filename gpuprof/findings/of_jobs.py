@@ -23,10 +23,8 @@ from gpuprof.facts.job_collectives import (
     collective_record_of_job,
 )
 from gpuprof.facts.last_ranks import LastRank, last_ranks_of
-from gpuprof.findings.collectives import LITTLE, words_of_transfer
-from gpuprof.findings.contract import usual_of
-from gpuprof.findings.late_ranks import rank_sentences
-from gpuprof.findings.scopes import scopes
+from gpuprof.findings.exposed_collectives import LITTLE, rank_sentences, words_of_transfer
+from gpuprof.findings.scope import scopes, usual_of
 from gpuprof.model.analysis import JobStates, State
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s

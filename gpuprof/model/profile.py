@@ -8,7 +8,7 @@ file only the columns it needs, and never knows which format it reads.
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property, partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -476,3 +476,23 @@ def to_frame(table: pa.Table) -> "pd.DataFrame":
 
     frame: pd.DataFrame = table.to_pandas(types_mapper=pd.ArrowDtype)
     return frame
+
+
+def once_per_profile(function: Callable[[Profile], _Result]) -> Callable[[Profile], _Result]:
+    """Make a pure function of a profile compute its result once for all who ask."""
+
+    @wraps(function)
+    def asked(profile: Profile) -> _Result:
+        return profile.once(function)
+
+    return asked
+
+
+def once_per_recording(function: Callable[[Profile], _Result]) -> Callable[[Profile], _Result]:
+    """The same for all parts of a recording: it is given the whole of it."""
+
+    @wraps(function)
+    def asked(profile: Profile) -> _Result:
+        return profile.unrestricted.once(function)
+
+    return asked

@@ -15,8 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gpuprof.analyses.clock_offsets import clock_notes_of_job
+from gpuprof.analyses.notes import OF_COLLECTIVES, OF_RANKS, missing_notes
 from gpuprof.analyses.ranks import early_ends_of_job
-from gpuprof.analyses.reports import OF_COLLECTIVES, OF_RANKS, Report, missing_notes
+from gpuprof.analyses.reports import Report
 from gpuprof.base.errors import InputError
 from gpuprof.base.units import listed
 from gpuprof.facts.hosts import names_of_job

@@ -11,7 +11,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from gpuprof.analyses import LONG, analysis_named
-from gpuprof.analyses.reports import notes_of
+from gpuprof.analyses.notes import notes_of
 from gpuprof.base.errors import UsageError
 from gpuprof.model import schema
 from gpuprof.model.analysis import FILE_PLACE, Analysis, State, reads

@@ -35,7 +35,7 @@ READERS: Final = {
     "nsys-sqlite": "nsys.database",
     "nvprof-sqlite": "nvprof.database",
     "nsys-parquet": "nsys.parquet",
-    "nsys-rep": "nsys.report",
+    "nsys-rep": "nsys_report.reader",
     "nvprof-text": "nvprof.text_summary",
     "nvprof-csv": "nvprof.csv_summary",
     "nvprof-trace": "nvprof.trace",

@@ -5,10 +5,16 @@ Renderers compute nothing: all they show is a column of a table, in a unit for p
 
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
-# Modules in this folder, imported when their format is first used. Each has functions ``report``
-# and ``comparison``, from a result and a `Page` to its text.
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpuprof.analyses.reports import Report
+    from gpuprof.comparisons import Comparison
+    from gpuprof.show.overview import Grid
+
+# Modules in this folder, imported when their format is first used.
 RENDERERS: Final = ("terminal", "markdown", "csv", "json")
 # What a chart is about: one recording, a comparison of several, or a table of measured times.
 RECORDING: Final = "recording"
@@ -37,6 +43,21 @@ class Page:
     has_full_names: bool = False
 
 
-def renderer_named(name: str) -> Any:
-    """The module of this name."""
-    return import_module(f"gpuprof.show.{name}")
+class Renderer(Protocol):
+    """The module of a format."""
+
+    def report(self, result: "Report", page: Page, /) -> str:
+        """A report as text."""
+
+    def comparison(self, result: "Comparison", page: Page, /) -> str:
+        """A comparison as text."""
+
+    def grids_text(
+        self, headline: str, grids: "Sequence[Grid]", notes: "Sequence[str]", page: Page, /
+    ) -> str:
+        """A sentence, tables, and notes; of formats for people alone."""
+
+
+def renderer_named(name: str) -> Renderer:
+    """The renderer of this name."""
+    return cast("Renderer", import_module(f"gpuprof.show.{name}"))

@@ -16,8 +16,8 @@ from gpuprof.base.labels import label
 from gpuprof.base.units import capital
 from gpuprof.comparisons import Comparison
 from gpuprof.comparisons.judge.gate import Check
-from gpuprof.comparisons.measure.difference_parts import ORDER
-from gpuprof.comparisons.measure.phase_names import in_quotes
+from gpuprof.comparisons.measure.compared_steps import in_quotes
+from gpuprof.comparisons.measure.differences import ORDER
 from gpuprof.comparisons.variant_figures import VARIANTS
 from gpuprof.comparisons.words.cases import NEW, REMOVED
 from gpuprof.model.schema import Kind

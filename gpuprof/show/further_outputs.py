@@ -32,13 +32,10 @@ class Drawing(NamedTuple):
         Raises:
             GpuprofError: There is nothing to draw, or a file cannot be written.
         """
-        from gpuprof.show.charts import picture_of  # noqa: PLC0415 - only charts need it
+        from gpuprof.show.charts import picture_of, save  # noqa: PLC0415 - start-up time
 
         shown = picture_of(self.chart, results)
-        # Half a second that only charts need.
-        from gpuprof.show.charts.drawing import figure_of, save  # noqa: PLC0415
-
-        save(figure_of(shown), self.picture)
+        save(shown, self.picture)
         if self.data is None:
             return
         rows, path = shown.rows.to_pylist(), self.data.path

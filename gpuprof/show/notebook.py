@@ -19,7 +19,7 @@ from gpuprof.base.labels import TIMING_ONLY
 from gpuprof.base.manifest import Manifest
 from gpuprof.base.units import bound, capital, counted, format_seconds
 from gpuprof.comparisons import Comparison
-from gpuprof.comparisons.tables import TABLES
+from gpuprof.comparisons.result_tables import TABLES
 from gpuprof.show import COMPARISON, RECORDING, Page, Row
 from gpuprof.show.cells import clean
 from gpuprof.show.charts import charts_about

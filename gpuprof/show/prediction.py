@@ -59,8 +59,7 @@ def prediction_text(result: Prediction, origin: Origin, form: str, page: Page) -
     heads = headings(spec, edges.column_names)
     dependencies = Grid("Dependencies: edges of the graph", heads, cells, name_columns=(0, 1))
     grids = [_times_grid(times), _path_grid(path, page), dependencies]
-    text: str = renderer_named(form).grids_text(result.headline, grids, result.notes, page)
-    return text
+    return renderer_named(form).grids_text(result.headline, grids, result.notes, page)
 
 
 def _times_grid(times: pa.Table) -> Grid:

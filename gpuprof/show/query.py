@@ -38,8 +38,7 @@ def answer_text(
     texts = [place for place in range(len(names)) if any(isinstance(r[place], str) for r in plain)]
     grids = [Grid("", tuple(names), tuple(cells), tuple(texts))]
     head = f"{origin.source}: {counted(len(rows), 'row', 'rows')}"
-    text: str = renderer_named(form).grids_text(head, grids, notes, page)
-    return text
+    return renderer_named(form).grids_text(head, grids, notes, page)
 
 
 def _plain(value: Any) -> Any:

@@ -33,8 +33,7 @@ def sweep_text(results: Results, form: str, page: Page) -> str:
     if form == "json":
         return _json(results)
     parts = headline(results), sweep_grids(results), notes(results)
-    text: str = renderer_named(form).grids_text(*parts, page)
-    return text
+    return renderer_named(form).grids_text(*parts, page)
 
 
 def save(results: Results, folder: Path) -> list[str]:
@@ -48,8 +47,8 @@ def save(results: Results, folder: Path) -> list[str]:
     """
     from pyarrow import parquet  # noqa: PLC0415 - what else is shown needs none of it
 
-    from gpuprof.show.charts import figure_of, sweeps  # noqa: PLC0415
-    from gpuprof.show.charts.drawing import save as save_figure  # noqa: PLC0415
+    from gpuprof.show.charts import save as save_picture  # noqa: PLC0415
+    from gpuprof.show.charts import sweeps  # noqa: PLC0415
 
     names = ["results.csv", "results.parquet", "runs.csv", "runs.parquet"]
     for name, table in (("results", results.cells), ("runs", results.runs)):
@@ -59,7 +58,7 @@ def save(results: Results, folder: Path) -> list[str]:
         )
     for name, shown in (("break-even.svg", sweeps.break_even), ("scaling.svg", sweeps.seconds)):
         if (picture := shown(results)) is not None:
-            save_figure(figure_of(picture), Output(folder / name))
+            save_picture(picture, Output(folder / name))
             names.append(name)
     return names
 

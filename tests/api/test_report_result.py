@@ -8,7 +8,7 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
 import gpuprof
-from gpuprof.analyses import reports
+from gpuprof.analyses import notes, reports
 from gpuprof.base.errors import TableNameError, UsageError
 
 STAGED = ROOT / "gpuprof" / "docs" / "recordings" / "staged.gpuprof"
@@ -30,7 +30,7 @@ def test_a_table_is_a_frame_of_arrow_columns_equal_to_the_command_s(staged):
 
 
 def test_tables_that_are_not_in_the_overview_are_computed_when_asked_for(staged):
-    assert "pauses" not in reports.OVERVIEW
+    assert "pauses" not in notes.OVERVIEW
     assert len(staged.tables["pauses"]) > 0
     assert staged.tables["pauses"] is not staged.tables["pauses"]
 

@@ -272,7 +272,7 @@ def test_steps_of_the_start_are_left_out_where_asked():
     recording = draw(nvtx_ranges=marks, api_calls=calls, kernels=kernels)
 
     [all_steps], [warm] = (
-        compared_steps({"a": [recording]}, "step", skip).phases[0]["a"] for skip in (0, 1)
+        compared_steps({"a": [recording]}, "step", skip)[0][0]["a"] for skip in (0, 1)
     )
 
     assert (all_steps.steps, warm.steps) == (3, 2)

@@ -7,8 +7,8 @@ import pytest
 from drawing import draw
 from measured import scope_of
 
-from gpuprof.findings.kernels import of_scope
-from gpuprof.findings.scopes import scopes
+from gpuprof.findings.costly_kernels import of_scope
+from gpuprof.findings.scope import scopes
 from gpuprof.readers import read_profile
 
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus"

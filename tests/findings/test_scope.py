@@ -5,8 +5,7 @@ import pytest
 from drawing import draw
 
 from gpuprof.facts.timeline import timelines
-from gpuprof.findings.contract import Scope
-from gpuprof.findings.scopes import scopes
+from gpuprof.findings.scope import Scope, scopes
 from gpuprof.model.intervals import union
 
 

@@ -4,8 +4,7 @@ import pytest
 from recordings import SINGLE, row, summary
 
 from gpuprof.analyses.reports import report
-from gpuprof.findings.bottom_line import ANALYSIS
-from gpuprof.findings.summary_line import summary_line
+from gpuprof.findings.bottom_line import ANALYSIS, summary_line
 
 COMPUTE = row("conv", 400, 6_000_000_000, 0.6)
 ALL_REDUCE = row("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 10, 1_000_000_000, 0.1)

@@ -9,9 +9,9 @@ from measured import scope_of
 
 from gpuprof.facts.timeline import timeline_of, timelines
 from gpuprof.findings.findings import findings
-from gpuprof.findings.recording import of_recording
-from gpuprof.findings.scopes import scopes
+from gpuprof.findings.scope import scopes
 from gpuprof.findings.set_up import set_up_of
+from gpuprof.findings.whole_recording import of_recording
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.readers import read_profile
 

@@ -10,7 +10,7 @@ from recordings import copy, kernel, trace
 
 from gpuprof.predict.predict import predict
 from gpuprof.show import Page
-from gpuprof.show.charts.drawing import figure_of, save
+from gpuprof.show.charts import save
 from gpuprof.show.output import Output
 from gpuprof.show.prediction import critical_paths, in_slots, prediction_text
 
@@ -77,7 +77,7 @@ def test_markdown_has_the_answer_in_bold(profile):
 def test_both_paths_become_a_picture(profile, tmp_path):
     target = tmp_path / "paths.svg"
 
-    save(figure_of(critical_paths(predict(profile, ["link=1us,100GB/s"]))), Output(target))
+    save(critical_paths(predict(profile, ["link=1us,100GB/s"])), Output(target))
 
     picture = target.read_text()
     assert picture.startswith("<?xml")

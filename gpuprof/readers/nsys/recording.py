@@ -50,7 +50,7 @@ SYSTEM: Final = "TARGET_INFO_SYSTEM_ENV"
 _INSTALLED: Final = re.compile(r"nsight-?systems(?:-cli)?[/-](\d{4}(?:\.\d+){2,3})/", re.IGNORECASE)
 _METADATA: Final = ("META_DATA_EXPORT", "EXPORT_META_DATA")
 # Beginnings of the names of calls that start GPU work.
-_LAUNCHES: Final = (
+LAUNCHES: Final = (
     "cudaLaunch", "cuLaunch", "cudaGraphLaunch", "cuGraphLaunch", "cudaMemcpy", "cuMemcpy",
     "cudaMemset", "cuMemset",
 )  # fmt: skip
@@ -129,7 +129,7 @@ def profile(export: Export) -> Profile:
     sources = _sources(export, views, capture, fault)
     warnings = (
         *(f'nsys reported: "{line}"' for line in diagnoses),
-        *_warnings(sources, fault, sum(untimed.values())),
+        *notes(views.keys(), fault, sum(untimed.values())),
         *_device_warnings(export, numbers),
     )
     return Profile(
@@ -168,12 +168,12 @@ def _fault(
     if faults := diagnostics.faults(diagnoses):
         return f'nsys could not collect it ("{faults[0]}")'
     if not _has_cuda_records(export):
-        is_off = "COLLECT_CUDA_TRACE" in capture and not _was_on(capture, "CUDA")
+        is_off = "COLLECT_CUDA_TRACE" in capture and not was_on(capture, "CUDA")
         return "CUDA was not traced" if is_off else "no CUDA call was recorded"
     runtime, strings = nsys_tables.RUNTIME, nsys_tables.STRINGS
     if not (export.has(runtime, "nameId") and export.has(strings, "id", "value")):
         return None
-    is_launch = " OR ".join(f"s.value LIKE '{name}%'" for name in _LAUNCHES)
+    is_launch = " OR ".join(f"s.value LIKE '{name}%'" for name in LAUNCHES)
     succeeded = "r.returnValue = 0" if export.has(runtime, "returnValue") else "true"
     launches = export.rows(
         f"SELECT s.value FROM {runtime} r JOIN {strings} s ON s.id = r.nameId"
@@ -197,17 +197,16 @@ def _sources(
         # nsys leaves a table without rows out of the file.
         empty = (*CUDA_TABLES, "graph_launches")
         sources = {name: schema.BY_NAME[name].empty() for name in empty} | sources
-    if _was_on(capture, "NVTX"):
+    if was_on(capture, "NVTX"):
         sources.setdefault("nvtx_ranges", schema.NVTX_RANGES.empty())
     if not sources.keys() & {*CUDA_TABLES, "nvtx_ranges"}:
-        raise _nothing(export.path, capture, fault)
+        raise nothing(export.path, capture, fault)
     return sources
 
 
-def _nothing(
-    path: Path, capture: Mapping[str, list[str]], fault: str | None
-) -> EmptyRecordingError:
-    if _was_on(capture, "CUDA"):
+def nothing(path: Path, capture: Mapping[str, list[str]], fault: str | None) -> EmptyRecordingError:
+    """The error for a recording of neither CUDA nor NVTX."""
+    if was_on(capture, "CUDA"):
         msg = f"{path}: nothing to report, what GPUs did is unknown: {fault}"
         return EmptyRecordingError(msg, "See `gpuprof doctor`, then record again.")
     msg = f"{path}: nothing to report, {fault}"
@@ -222,7 +221,8 @@ def _capture(export: Export) -> Mapping[str, list[str]]:
     return settings
 
 
-def _was_on(capture: Mapping[str, list[str]], trace: str) -> bool:
+def was_on(capture: Mapping[str, list[str]], trace: str) -> bool:
+    """Whether the settings of a recording say that something was traced."""
     return "true" in capture.get(f"COLLECT_{trace}_TRACE", ())
 
 
@@ -237,7 +237,7 @@ def _origin(export: Export, capture: Mapping[str, list[str]], warnings: tuple[st
         "nsys",
         export.recorder_version or _recorder_version(export, exporter),
         versions.get("EXPORT_SCHEMA_VERSION"),
-        _command(capture),
+        command(capture),
         utc,
         epoch,
         warnings=warnings,
@@ -275,7 +275,8 @@ def _started(export: Export) -> tuple[int | None, str | None]:
     return rows[0][0], f"{rows[0][1]}Z"
 
 
-def _command(capture: Mapping[str, list[str]]) -> str | None:
+def command(capture: Mapping[str, list[str]]) -> str | None:
+    """The command line in the settings of a recording, its secrets masked."""
     if "COMMAND" not in capture:
         return None
     numbered = sorted(
@@ -287,9 +288,16 @@ def _command(capture: Mapping[str, list[str]]) -> str | None:
     return _ASSIGNMENT.sub(r"\1=...", " ".join(masked_words(words)))
 
 
-def _warnings(sources: Mapping[str, pa.Table | View], fault: str | None, untimed: int) -> list[str]:
+def notes(recorded: Collection[str], fault: str | None, untimed: int) -> list[str]:
+    """What a reader of the numbers must know.
+
+    Args:
+        recorded: Names of the tables that something was recorded of.
+        fault: Why GPU work may have been done though none is in the file; None where it is.
+        untimed: How many activities have no times.
+    """
     warnings = []
-    if isinstance(sources.get("graph_launches"), View):
+    if "graph_launches" in recorded:
         warnings.append(
             "CUDA graphs were recorded as a whole: their kernels and copies are missing here. "
             "Record with nsys --cuda-graph-trace=node."
@@ -300,7 +308,7 @@ def _warnings(sources: Mapping[str, pa.Table | View], fault: str | None, untimed
         warnings.append(f"{records}: when {pronoun} ran could not be collected")
     if fault is not None:
         warnings.append(f"What GPUs did is unknown: {fault}")
-    elif not any(isinstance(sources.get(n), View) for n in ("kernels", "memcpys", "memsets")):
+    elif not {"kernels", "memcpys", "memsets"} & {*recorded}:
         warnings.append("CUDA calls were recorded, but no GPU work was recorded")
     return warnings
 

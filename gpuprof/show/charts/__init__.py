@@ -23,6 +23,7 @@ from gpuprof.show.charts import (
     waterfall,
 )
 from gpuprof.show.charts.figure import Chart, Picture, Results
+from gpuprof.show.output import Output
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -128,10 +129,20 @@ def picture_of(chart: Chart, results: Results) -> Picture:
 
 def figure_of(picture: Picture) -> "Figure":
     """A picture as a figure of matplotlib."""
-    # Half a second that only charts need.
-    from gpuprof.show.charts.drawing import figure_of as drawing_of  # noqa: PLC0415
+    from gpuprof.show.charts import drawing  # noqa: PLC0415 - 0.5 s that only pictures need
 
-    return drawing_of(picture)
+    return drawing.figure_of(picture)
+
+
+def save(picture: Picture, output: Output) -> None:
+    """Draw a picture into a file of the kind that its ending names.
+
+    Raises:
+        OutputError: It cannot be written; no partial file is left behind.
+    """
+    from gpuprof.show.charts import drawing  # noqa: PLC0415 - 0.5 s that only pictures need
+
+    drawing.save(picture, output)
 
 
 def drawn(chart: Chart, results: Results) -> "Figure":

@@ -139,8 +139,8 @@ def figure_of(picture: Picture) -> Figure:
     return figure
 
 
-def save(figure: Figure, output: Output) -> None:
-    """Write a figure into a file of the kind that its ending names.
+def save(picture: Picture, output: Output) -> None:
+    """Draw a picture into a file of the kind that its ending names.
 
     Raises:
         OutputError: It cannot be written; no partial file is left behind.
@@ -148,6 +148,7 @@ def save(figure: Figure, output: Output) -> None:
     form = output.path.suffix[1:].lower() if output.path else "png"
     # No date in the file: the same result is the same picture.
     dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(form, {})
+    figure = figure_of(picture)
     output.save(lambda file: figure.savefig(file, format=form, dpi=_DPI, metadata=dates))
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from gpuprof.base import units
 from gpuprof.base.statistics import scaled
-from gpuprof.comparisons.measure.difference_parts import EXPOSED
+from gpuprof.comparisons.measure.differences import EXPOSED
 from gpuprof.comparisons.variant_figures import VARIANTS, of_medians
 from gpuprof.show import COMPARISON, Row
 from gpuprof.show.cells import clean, without_common_ends

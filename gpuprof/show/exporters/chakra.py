@@ -17,10 +17,10 @@ import numpy as np
 
 from gpuprof.base.units import encodable
 from gpuprof.base.xspace import encoded
-from gpuprof.facts.calls import NOT_FOUND
 from gpuprof.facts.collective_parts import collective_parts
 from gpuprof.facts.communication import collective_of
 from gpuprof.facts.host_clock import host_clock
+from gpuprof.facts.numbers import NOT_FOUND
 from gpuprof.facts.rank_matching import NO_CALL
 from gpuprof.model.derived import HOST, UNKNOWN
 from gpuprof.model.profile import Profile

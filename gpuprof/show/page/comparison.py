@@ -7,8 +7,8 @@ from typing import Final
 
 from gpuprof.comparisons import Comparison
 from gpuprof.comparisons.measure.compared_steps import STEP
-from gpuprof.comparisons.measure.difference_parts import EXPOSED
-from gpuprof.comparisons.tables import TABLES
+from gpuprof.comparisons.measure.differences import EXPOSED
+from gpuprof.comparisons.result_tables import TABLES
 from gpuprof.show import Row
 from gpuprof.show.cells import clean, with_one_name
 from gpuprof.show.charts import waterfall

@@ -10,7 +10,7 @@ from drawing import draw
 from pyarrow import csv, parquet
 
 from gpuprof.base.errors import MissingTableError, OutputError, UsageError
-from gpuprof.cli.export import command
+from gpuprof.cli.commands import COMMANDS
 from gpuprof.model.schema import BY_NAME
 from gpuprof.readers import read_profile
 from gpuprof.show.exporters import EXPORTERS, TABLES, target
@@ -37,7 +37,7 @@ def _drawn():
 
 
 def test_the_command_offers_every_exporter():
-    (choice,) = (option for option in command.params if option.name == "form")
+    (choice,) = (option for option in COMMANDS["export"].params if option.name == "form")
 
     assert {*choice.type.choices} == {*EXPORTERS}
 
