@@ -10,8 +10,7 @@ from recordings import row, summary
 
 from gpuprof.comparisons import comparison
 from gpuprof.readers import read_profile
-from gpuprof.show import renderer_named
-from gpuprof.show.contract import Page
+from gpuprof.show import Page, renderer_named
 
 MS = 1_000_000
 _PEER = {"memcpy_kind": "PtoP", "src_device_id": 0, "dst_device_id": 1}
