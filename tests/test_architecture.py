@@ -70,7 +70,12 @@ LAYERS = (
 # lie beside the folders are no part of this.
 FOLDERS = {
     "readers": (
-        *(("common",), ("sqlite",), ("nsys",), ("nvprof", "nsys_stats", "kineto", "xplane")),
+        *(
+            ("common",),
+            ("sqlite",),
+            ("nsys",),
+            ("nsys_report", "nvprof", "nsys_stats", "kineto", "xplane"),
+        ),
         ("gpuprof",),
     ),
     "launch": (("run",), ("recorders",)),

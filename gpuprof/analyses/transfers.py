@@ -26,10 +26,10 @@ from gpuprof.facts.histograms import (
 )
 from gpuprof.facts.numbers import (
     NOT_FOUND,
-    Numbers,
     groups,
     names_by_number,
     pair_places,
+    rows_named,
     sorted_pairs,
 )
 from gpuprof.model.analysis import Analysis, JobStates, Merge, State, ordered, reads, summed
@@ -141,20 +141,12 @@ def _is_async(profile: Profile, copies: Copies) -> npt.NDArray[np.bool_]:
     process, correlation = copies.process[rows], copies.correlation[rows]
     pairs = sorted_pairs(process, correlation)
     is_called = np.zeros(pairs.shape[1] + 1, bool)
-    for of_calls in _async_calls(profile):
+    names = [name for name in names_by_number(profile, "api_calls").names if _ASYNC in name]
+    for *of_calls, _ in rows_named(profile, "api_calls", names, "process_id", "correlation_id"):
         is_called[pair_places(pairs, *of_calls)] = True
     is_called[NOT_FOUND] = False
     is_async[rows] = is_called[pair_places(pairs, process, correlation)]
     return is_async
-
-
-def _async_calls(profile: Profile) -> Iterator[tuple[Numbers, Numbers]]:
-    """Process and correlation id of the calls that say that they do not wait, in pieces."""
-    is_async = names_by_number(profile, "api_calls").values(lambda name: _ASYNC in name, 0)
-    columns = ("process_id", "correlation_id", "name_id")
-    for process, number, name_id in profile.integers("api_calls", *columns):
-        rows = np.flatnonzero(is_async.of(name_id))
-        yield process[rows], number[rows]
 
 
 _KEYS: Final = ("memcpy_kind", "direction", "path", "src_memory_kind", "dst_memory_kind")

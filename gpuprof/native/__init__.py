@@ -1,4 +1,4 @@
-"""Compiled functions: columns of SQLite files and nsys reports, events of JSON, unions of intervals.
+"""Compiled functions: columns of SQLite files and nsys reports, events of JSON, unions of times.
 
 They are C without Python's API, called through ctypes, which lets other threads run meanwhile.
 ``pip install`` compiles them where a C compiler is, and wheels carry them; all else works without

@@ -49,8 +49,6 @@ typedef struct Texts Texts; /* distinct texts, numbered in the order of their fi
 
 Texts *texts_new(void);
 void texts_free(Texts *texts);
-/* Finds the number of a text, which is added where it is new; 16 bytes behind it can be read. */
-PagesStatus number_of(Texts *texts, const uint8_t *text, size_t size, int64_t *number);
 /* The texts one after another, and the end of each; they hold until more are decoded. */
 size_t texts_count(const Texts *texts);
 const char *texts_bytes(const Texts *texts);

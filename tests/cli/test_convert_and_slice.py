@@ -78,58 +78,6 @@ def test_a_slice_holds_what_starts_in_it(folder, words, expected):
     assert (folder / "trace.json").read_bytes() == before
 
 
-@pytest.mark.parametrize(
-    ("words", "status", "message"),
-    [
-        pytest.param(
-            ("slice", "trace.json"),
-            2,
-            "Say which part: --from, --to, --range or --device.",
-            id="no",
-        ),
-        pytest.param(
-            ("slice", "trace.json", "--range", "step"),
-            1,
-            'Error: trace.json: what NVTX range "step" launched is not known: '
-            "no launches were recorded\n"
-            "Hint: On the host it runs from 10000ns to 20000ns.",
-            id="no-launches",
-        ),
-        pytest.param(
-            ("slice", "trace.json", "--from", "1s", "--occurrence", "1"),
-            2,
-            "--occurrence says which --range is meant, and none is given",
-            id="occurrence-alone",
-        ),
-        pytest.param(
-            ("slice", "trace.json", "--from", "ten"),
-            2,
-            'expected a number with a unit, found "ten"; write a time as 10m, 1.5s, 20ms or 300us',
-            id="no-time",
-        ),
-        pytest.param(
-            ("slice", "trace.json", "--from", "2us", "--to", "1us"),
-            2,
-            "Error: the window is empty: --from 2.000 us is not before --to 1.000 us",
-            id="backwards",
-        ),
-        pytest.param(
-            ("slice", "trace.json", "--from", "9s"),
-            1,
-            "Error: trace.json: nothing starts in this part, from 9.000 s to the end",
-            id="nothing",
-        ),
-        pytest.param(("convert", "none.json"), 1, "Error: none.json: no such file", id="no-file"),
-    ],
-)
-def test_what_cannot_be_done_is_said_and_leaves_no_file(folder, words, status, message):
-    done = gpuprof(*words, "-o", "out.gpuprof", folder=folder, status=status)
-
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr
-    assert [path.name for path in folder.iterdir()] == ["trace.json"]
-
-
 def test_an_output_that_exists_is_replaced_only_when_told(folder):
     (folder / "out.gpuprof").write_text("mine", encoding="utf-8")
     refused = gpuprof("convert", "trace.json", "-o", "out.gpuprof", folder=folder, status=1)
@@ -138,13 +86,6 @@ def test_an_output_that_exists_is_replaced_only_when_told(folder):
     assert (folder / "out.gpuprof").read_text(encoding="utf-8") == "mine"
     gpuprof("convert", "trace.json", "-o", "out.gpuprof", "--force", folder=folder)
     assert kernels(folder, "out.gpuprof") == ["k0", "k10", "k20"]
-
-
-def test_a_gpuprof_file_is_not_printed(folder):
-    done = gpuprof("convert", "trace.json", "-o", "-", folder=folder, status=1)
-
-    assert "a gpuprof file cannot go to standard output" in done.stderr
-    assert done.stdout == ""
 
 
 COMMANDS = [("convert",), ("slice", "--from", "1us"), ("report",), ("compare", "trace.json")]
@@ -191,18 +132,6 @@ def test_recording_that_is_read_is_not_replaced_by_what_is_written_beside(folder
         "Error: trace.json is an input of this command and is never replaced"
     )
     assert (folder / "trace.json").read_bytes() == before
-
-
-@pytest.mark.parametrize("command", [("convert",), ("slice", "--from", "0s")])
-@pytest.mark.parametrize(
-    ("name", "form"), [("run.parquet", "parquet"), ("run.csv", "csv"), ("run.et", "chakra")]
-)
-def test_a_file_of_another_format_is_not_written_under_its_name(folder, command, name, form):
-    done = gpuprof(*command, "trace.json", "-o", name, folder=folder, status=2)
-
-    assert done.stderr.startswith(f"Error: {name} ends in .{name.split('.')[1]}, but this command")
-    assert f"`gpuprof export FILE --to {form}`" in done.stderr
-    assert not (folder / name).exists()
 
 
 def test_a_folder_may_have_the_name_of_another_format(folder):

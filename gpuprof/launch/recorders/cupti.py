@@ -24,13 +24,14 @@ _ROWS: Final = 1 << 20
 _GPU_TABLES: Final = ("kernels", "memcpys", "peer_memcpys", "memsets")
 
 
-def _obstacle(program: Program) -> RecordError | None:
+def obstacle(program: Program) -> RecordError | None:
+    """No driver, or the package is missing."""
     if driver_cuda() is None:
         return RecordError("CUPTI needs NVIDIA's driver, and there is none here")
     return in_process.obstacle(program, NAME, "cupti-python")
 
 
-def _doubt() -> str | None:
+def doubt() -> str | None:
     """CUPTI of a CUDA that the driver does not run records nothing."""
     runs = driver_cuda()
     version = versions("cupti-python").get("cupti-python", "")
@@ -40,7 +41,8 @@ def _doubt() -> str | None:
     return f"cupti-python {version} needs CUDA {major}, and the driver runs {runs[0]}.{runs[1]}"
 
 
-def _environment(run: LaunchedRun) -> dict[str, str]:
+def environment(run: LaunchedRun) -> dict[str, str]:
+    """What loads the recorder, and CUPTI's library for ranges."""
     # CUPTI takes NVTX ranges where NVTX loads the library that CUPTI's own package brings.
     spec = find_spec("nvidia")
     places = list(spec.submodule_search_locations or ()) if spec else []
@@ -50,7 +52,8 @@ def _environment(run: LaunchedRun) -> dict[str, str]:
     return {**in_process.environment(run, NAME), **ranges}
 
 
-def _finish(run: LaunchedRun, _: Ended) -> Recorded:
+def finish(run: LaunchedRun, _: Ended) -> Recorded:
+    """Rewrite what each process left, and say what there is or why there is nothing."""
     is_loaded = in_process.was_loaded(run.folder)
     folders = sorted(p for p in run.folder.glob(f"{NAME}-*") if p.is_dir())
     warnings = in_process.notes(run.folder, NAME)
@@ -105,10 +108,10 @@ def _texts(path: Path) -> Iterator[str]:
 RECORDER: Final = Recorder(
     name=NAME,
     title="NVIDIA's CUPTI inside the process: kernels, copies, CUDA calls, NVTX; no nsys needed",
-    obstacle=_obstacle,
-    finish=_finish,
-    environment=_environment,
+    obstacle=obstacle,
+    finish=finish,
+    environment=environment,
     versions=lambda: versions("cupti-python"),
-    doubt=_doubt,
+    doubt=doubt,
     windows=in_process.WINDOWS,
 )

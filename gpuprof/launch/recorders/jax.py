@@ -17,7 +17,7 @@ NAME: Final = "jax"
 _GPU_PLANE: Final = "/device:GPU"
 
 
-def _finish(run: LaunchedRun, _: Ended) -> Recorded:
+def finish(run: LaunchedRun, _: Ended) -> Recorded:
     """Put each process's profile beside its folder, which is removed."""
     files, full = [], []
     for raw in sorted(p for p in run.folder.glob(f"{NAME}-*") if p.is_dir()):
@@ -36,7 +36,7 @@ RECORDER: Final = Recorder(
     name=NAME,
     title="JAX's own profiler: kernels and copies of the GPUs that JAX uses",
     obstacle=lambda program: in_process.obstacle(program, NAME, "JAX"),
-    finish=_finish,
+    finish=finish,
     # Else it reports each start and stop on stderr.
     environment=lambda run: in_process.environment(run, NAME, TF_CPP_MIN_LOG_LEVEL="1"),
     versions=lambda: versions("jax"),

@@ -121,7 +121,8 @@ def _window_words(window: CaptureWindow) -> list[str]:
     return words
 
 
-def _environment(run: LaunchedRun) -> dict[str, str]:
+def environment(run: LaunchedRun) -> dict[str, str]:
+    """What lets nsys see ranges whose texts are not registered, where it waits for one."""
     by_range = run.window.epochs is not None or run.window.range_name is not None
     unregistered = {"NSYS_NVTX_PROFILER_REGISTER_ONLY": "0"} if by_range else {}
     return {**run.window.environment(), **unregistered}
@@ -285,7 +286,7 @@ RECORDER: Final = Recorder(
     finish=finish,
     command=command,
     versions=versions,
-    environment=_environment,
+    environment=environment,
     retry=failed_to_start,
     doubt=doubt,
     windows=frozenset(("delay_ns", "duration_ns", "epochs", "range_name", "cuda_profiler")),

@@ -15,7 +15,7 @@ from gpuprof.launch.run.provenance import versions
 NAME: Final = "tensorflow"
 
 
-def _finish(run: LaunchedRun, _: Ended) -> Recorded:
+def finish(run: LaunchedRun, _: Ended) -> Recorded:
     """Condense what each process left, and say what there is or why there is nothing."""
     is_loaded = in_process.was_loaded(run.folder)
     documents = {}
@@ -50,7 +50,7 @@ RECORDER: Final = Recorder(
     name=NAME,
     title="TensorFlow's own profiler: operations and copies between its devices, no GPU needed",
     obstacle=lambda program: in_process.obstacle(program, NAME, "TensorFlow"),
-    finish=_finish,
+    finish=finish,
     # Else it reports each start and stop on stderr.
     environment=lambda run: in_process.environment(run, NAME, TF_CPP_MIN_LOG_LEVEL="1"),
     versions=lambda: versions("tensorflow", "tensorflow-cpu"),

@@ -1,4 +1,4 @@
-"""What devices and host did, against plain counts over every instant of small recordings."""
+"""Utilisation, pauses, launches and waits: the devices and what the host did meanwhile."""
 
 from collections import defaultdict
 from statistics import mean, median
@@ -15,6 +15,121 @@ from gpuprof.analyses.launch_latency import launch_latency
 from gpuprof.analyses.synchronising_calls import synchronising_calls
 from gpuprof.analyses.utilisation import utilisation, utilisation_over_time
 from gpuprof.model.selection import Selection
+
+ON_1 = {"device_id": 1}
+
+
+def first(table):
+    return table.to_pylist()[0]
+
+
+@pytest.mark.parametrize(
+    ("kernels", "enough"), [([(0, 90), (99, 100)], True), ([(0, 88), (99, 100)], False)]
+)
+def test_ninety_percent_is_enough(kernels, enough):
+    row = first(utilisation(draw(kernels=kernels)))
+
+    assert row["is_enough"] is enough
+    assert row["kernel_share"] == pytest.approx(sum(e - s for s, e in kernels) / 100)
+
+
+DRAWN_CALLS = [
+    (0, 5, {"name": "cudaLaunchKernel", "correlation_id": 1}),
+    (20, 50, {"name": "cudaDeviceSynchronize", "correlation_id": 2}),
+    (50, 60, {"name": "cudaLaunchKernel", "correlation_id": 3}),
+]
+
+
+def test_without_api_calls_the_cause_of_idle_time_is_unknown():
+    row = first(utilisation(draw(kernels=[(0, 10), (90, 100)])))
+
+    assert (row["biggest_reason"], row["idle_waiting_ns"]) == ("idle", None)
+
+
+def test_clocks_that_disagree_tell_nothing_of_the_host():
+    # Kernels that start before their launch: the times of host and device cannot be compared.
+    profile = draw(
+        kernels=[(0, 10, {"correlation_id": 1}), (90, 100, {"correlation_id": 3})],
+        api_calls=[(s + 1000, e + 1000, c) for s, e, c in DRAWN_CALLS],
+    )
+
+    assert first(utilisation(profile))["idle_waiting_ns"] is None
+    assert first(gaps(profile))["host_call"] is None
+    row = first(launch_latency(profile))
+    assert (row["calls"], row["early_calls"], row["median_ns"]) == (2, 2, None)
+
+
+def test_a_staged_half_ends_the_pause_of_its_own_device_alone():
+    half = {"src_device_id": 0, "dst_device_id": 1, "path": "staged", "memcpy_kind": "DtoH"}
+    profile = draw(kernels=[(0, 10, ON_1), (30, 40, ON_1)], memcpys=[(0, 1), (30, 40, half)])
+
+    found = {row["device_id"]: row["ended_by"] for row in gaps(profile).to_pylist()}
+    assert found == {0: "[CUDA memcpy DtoH]", 1: "matmul"}
+    alone = draw(memsets=[(0, 10, ON_1), (30, 40, ON_1)], memcpys=[(0, 1), (30, 40, half)])
+    found = {row["device_id"]: row["ended_by"] for row in gaps(alone).to_pylist()}
+    assert found == {0: "[CUDA memcpy DtoH]", 1: "[CUDA memset]"}
+
+
+def test_a_pause_names_the_operation_that_ended_it_beside_the_annotation():
+    operation = {"range_kind": "operation"}
+    profile = draw(
+        kernels=[(0, 10), (60, 70, {"correlation_id": 5})],
+        api_calls=[(55, 56, {"correlation_id": 5})],
+        nvtx_ranges=[
+            (0, 90, {"text": "forward", "range_kind": "annotation"}),
+            (50, 80, {"text": "aten::linear"} | operation),
+            (52, 58, {"text": "aten::addmm"} | operation),
+        ],
+    )
+
+    row = first(gaps(profile))
+    assert (row["nvtx_range"], row["operation"]) == ("forward", "aten::linear")
+
+
+def test_a_range_of_the_whole_process_is_around_the_calls_of_all_its_threads():
+    whole = {"text": "epoch", "range_kind": "start_end", "thread_id": 2}
+    profile = draw(
+        kernels=[(0, 10), (60, 70, {"correlation_id": 5})],
+        api_calls=[(55, 56, {"correlation_id": 5})],
+        nvtx_ranges=[(50, 90, whole), (52, 60, {"text": "stranger", "thread_id": 2})],
+    )
+
+    assert first(gaps(profile))["nvtx_range"] == "epoch"
+
+
+def test_pauses_of_a_window_are_cut_at_its_borders():
+    profile = draw(kernels=[(0, 10), (50, 60)])
+
+    found = gaps(profile.restricted(Selection(((20, 55),)))).to_pylist()
+    assert [(row["start_ns"], row["gap_ns"], row["ended_by"]) for row in found] == [
+        (20, 30, "matmul")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "waits"),
+    [
+        ("cudaDeviceSynchronize", True),
+        ("cudaStreamSynchronize", True),
+        ("cuStreamSynchronize", True),
+        ("cudaEventSynchronize", True),
+        ("cudaMemcpy", True),
+        ("cuMemcpyHtoD_v2", True),
+        ("cudaFree", True),
+        ("cudaMemcpyAsync", False),
+        ("cuMemcpyDtoDAsync_v2", False),
+        ("cudaLaunchKernel", False),
+        ("cudaStreamWaitEvent", False),
+        ("cudaFreeHost", False),
+    ],
+)
+def test_calls_that_wait_are_told_from_those_that_do_not(name, waits):
+    found = synchronising_calls(draw(api_calls=[(0, 7, {"name": name}), (9, 10, {"name": name})]))
+
+    assert [(r["name"], r["calls"], r["total_ns"]) for r in found.to_pylist()] == (
+        [(name, 2, 8)] if waits else []
+    )
+
 
 DEVICES = st.sampled_from([0, 1])
 WAITING = ("cudaDeviceSynchronize", "cudaMemcpy", "cudaFree")
