@@ -97,6 +97,18 @@ class _Column(ctypes.Structure):
 _Ends = ctypes.POINTER(ctypes.c_uint64)
 
 
+def texts_listed(handle: int) -> list[bytes]:
+    """Texts that the compiled functions hold, by their number."""
+    functions = library()
+    if functions is None:
+        return []
+    _declare(functions)
+    count = functions.texts_count(handle)
+    ends = ctypes.cast(functions.texts_ends(handle), _Ends)[:count]
+    data = ctypes.string_at(functions.texts_bytes(handle), ends[-1] if ends else 0)
+    return [data[start:end] for start, end in pairwise([0, *ends])]
+
+
 class Texts:
     """Distinct texts that one thread has met, held by the compiled functions."""
 
@@ -110,10 +122,7 @@ class Texts:
 
     def listed(self) -> list[bytes]:
         """The texts by their number."""
-        count = self._functions.texts_count(self.handle)
-        ends = ctypes.cast(self._functions.texts_ends(self.handle), _Ends)[:count]
-        data = ctypes.string_at(self._functions.texts_bytes(self.handle), ends[-1] if ends else 0)
-        return [data[start:end] for start, end in pairwise([0, *ends])]
+        return texts_listed(self.handle)
 
 
 class _Room:

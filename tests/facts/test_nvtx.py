@@ -12,7 +12,8 @@ from recordings import trace
 
 from gpuprof.facts import nvtx
 from gpuprof.facts.launches import ALL_THREADS, launches
-from gpuprof.facts.nvtx import NO_RANGE, innermost, outermost, ranges_of
+from gpuprof.facts.nvtx import NO_RANGE, ranges_of
+from gpuprof.facts.range_launches import innermost, outermost
 from gpuprof.model import words
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.selection import Selection
@@ -105,7 +106,7 @@ def test_ranges_as_recorded_are_those_of_a_query(rows, absent):
         tables = {KERNEL: [kernel(0, 5)], NVTX: [first, *rows], STRINGS: strings}
         profile = read_profile(write(Path(folder) / "x.sqlite", tables, drop=absent))
 
-        assert nvtx._recorded(profile, {}) is not None  # noqa: SLF001 - which takes no query
+        assert nvtx._recorded(profile) is not None  # noqa: SLF001 - which takes no query
         assert labelled(nvtx.ranges_of(profile)) == queried_ranges(profile)
 
 
