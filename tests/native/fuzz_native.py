@@ -2,9 +2,9 @@
 
     python tests/native/fuzz_native.py --seconds 200
 
-Needs clang with libFuzzer, on Linux. Starts from small databases that SQLite wrote, and from small
-traces; an input that makes a function read or write outside of its buffers, overflow or not end is
-kept in ``fuzz-found/``.
+Needs clang with libFuzzer, on Linux. Starts from small databases that SQLite wrote, from small
+traces and from drawn blocks of nsys reports; an input that makes a function read or write outside
+of its buffers, overflow or not end is kept in ``fuzz-found/``.
 """
 
 import argparse
@@ -19,6 +19,9 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
+sys.path.append(str(ROOT / "tests" / "readers"))
+import nsys_report_file as drawn  # noqa: E402 - beside the tests of readers
+
 FOUND = ROOT / "fuzz-found"
 SANITIZERS = "-fsanitize=fuzzer,address,undefined"
 SLOWEST_S, MOST_MB = 10, 2048
@@ -60,6 +63,13 @@ def databases(folder):
         path.unlink()
 
 
+def blocks(folder):
+    """Write blocks of events to begin with."""
+    for number in range(1, 5):
+        events = [(1, event) for event in drawn.EVENTS[:number]]
+        (folder / f"{number}").write_bytes(drawn.block(*events) * number)
+
+
 def main():
     """Build and run the harnesses; the exit status is that of the one that found something."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -72,7 +82,7 @@ def main():
     return max(fuzz(*harness, options.seconds // len(HARNESSES)) for harness in HARNESSES)
 
 
-HARNESSES = (("fuzz_pages", databases), ("fuzz_trace_events", traces))
+HARNESSES = (("fuzz_pages", databases), ("fuzz_trace_events", traces), ("fuzz_reports", blocks))
 
 
 def fuzz(harness, seeds, seconds):

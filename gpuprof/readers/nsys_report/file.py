@@ -287,6 +287,7 @@ class Report:
         self._parts = _parts(stream, index.integer(1), end)
         stream.at = end or stream.at
         self.types = sum((part.types for part in self._parts), np.zeros(256, np.int64))
+        self.disorder = 0  # how many rows that were read start before the one before
         self.counts = {name: sum(p.tables[name][0] for p in self._parts) for name in LAYOUT}
         self.strings: list[bytes] = []
         while len(self.strings) < index.integer(3):
@@ -324,7 +325,8 @@ class Report:
             if all(is_null is np.True_ for is_null in nulls):
                 continue
             joined, are_null = np.concatenate(values), _joined(nulls, values)
-            if column == "start" and not (joined[1:] >= joined[:-1]).all():
+            if column == "start" and (disorder := int((joined[1:] < joined[:-1]).sum())):
+                self.disorder += disorder
                 order = np.argsort(joined, kind="stable")
             if order is not None:
                 joined, are_null = joined[order], are_null if are_null is None else are_null[order]

@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 
 from gpuprof.base.errors import CorruptFileError, InputError
+from gpuprof.base.units import counted
 from gpuprof.model import schema
 from gpuprof.model.profile import Origin, Profile
 from gpuprof.native.reports import ReportError
@@ -32,6 +33,7 @@ NAME: Final = "nsys-rep"
 _COMPARED: Final = ((2019, 5), (2026, 2))
 # Types of events, as the exporter numbers them (``ENUM_NSYS_EVENT_TYPE``), end here.
 _LAST_TYPE: Final = 143
+_FIRST_IN_DISORDER: Final = "2024.6"
 _CUDA_TYPES: Final = (79, 80, 106, 127, 130)
 _CUDA_TABLES: Final = [name for name, fields in LAYOUT.items() if len(fields.message) > 1]
 _CUDA_TRACE: Final = 123  # among what was to be recorded
@@ -159,6 +161,9 @@ def _doubts(report: Report, numbers: nsys_devices.Numbers) -> Iterator[str]:
     if listed:
         yield f"Not read, since their layout is unknown: {listed}"
     version = report.version or "of an unknown version"
+    if report.disorder and version < _FIRST_IN_DISORDER:
+        times = counted(report.disorder, "time is", "times are")
+        yield f"{times} out of order, as in no report of nsys {version}: it may be damaged"
     if not _COMPARED[0] <= tuple(map(int, re.findall(r"\d+", version)[:2])) <= _COMPARED[1]:
         yield f"Reports of nsys {version} were never compared with what nsys makes of them"
 

@@ -203,6 +203,11 @@ def test_activities_without_times_are_counted_and_left_out(read):
             "Not read, since their layout is unknown: 1 CUDA activities", id="unknown-activity",
         ),
         pytest.param(
+            [drawn.kernel(5, 9), drawn.kernel(1, 2)], {},
+            "1 time is out of order, as in no report of nsys 2023.4.1.1: it may be damaged",
+            id="order",
+        ),
+        pytest.param(
             [drawn.kernel(1, 2)], {"version": "2031.2.1-x"},
             "Reports of nsys 2031.2.1 were never compared with what nsys makes of them",
             id="a-version-never-seen",
@@ -509,3 +514,4 @@ def test_every_real_report_passes_its_checks(path):
     except EmptyRecordingError:
         return
     assert not [n for n in profile.origin.warnings if n.startswith(("Read through", "Reports of"))]
+    assert not [note for note in profile.origin.warnings if "out of order" in note]
