@@ -49,10 +49,11 @@ READERS: Final = {
     "gpuprof": "gpuprof.gpuprof_file",
     "gpuprof-dataset": "gpuprof.data_set",
 }
-# Readers of databases, of archives and of folders are known: to import all takes longer than many
-# a report.
+# Readers of databases, of reports, of archives and of folders are known: to import all takes longer
+# than many a report.
 _DATABASES: Final = ("nsys-sqlite", "nvprof-sqlite")
 _ZIP_MAGIC: Final = b"PK\x03\x04"
+_REPORT_MAGIC: Final = b"NVIDIA Tegra Profiler Report "
 _ARCHIVES: Final = ("gpuprof", "run")
 _FOLDERS: Final = ("run", "nsys-parquet", "cupti", "gpuprof-dataset")
 _DATA_SET: Final = "gpuprof-dataset"
@@ -387,6 +388,8 @@ def _file_readers(path: Path) -> list[Reader]:
         # The second reader need not be asked after the first.
         databases = map(reader_named, _DATABASES)
         return [*islice((r for r in databases if _is_of(r, head) or _is_found_by(r, path)), 1)]
+    if head.startswith(_REPORT_MAGIC):
+        return [reader_named("nsys-rep")]
     if head.startswith(_ZIP_MAGIC):
         reader = next((r for r in map(reader_named, _ARCHIVES) if _is_of(r, head)), None)
         if reader is not None:

@@ -234,12 +234,7 @@ def _refusal(path: Path, output_text: str, reason: str) -> GpuprofError:
 
 def _is_stream(path: Path) -> bool:
     with path.open("rb") as file:
-        return is_stream(file.read(_STREAM_HEAD_BYTES))
-
-
-def is_stream(head: bytes) -> bool:
-    """Whether a file that begins so is a stream, which nsys' importer alone can read."""
-    return _STREAM.match(head) is not None
+        return _STREAM.match(file.read(_STREAM_HEAD_BYTES)) is not None
 
 
 READER: Final = Reader(

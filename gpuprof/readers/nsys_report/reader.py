@@ -19,16 +19,19 @@ from gpuprof.base.units import counted
 from gpuprof.model import schema
 from gpuprof.model.profile import Origin, Profile
 from gpuprof.native.reports import ReportError
+from gpuprof.readers import reader_named
 from gpuprof.readers.common.changes import check, stamp
 from gpuprof.readers.contract import Reader
 from gpuprof.readers.nsys import devices as nsys_devices
 from gpuprof.readers.nsys import diagnostics, recording
-from gpuprof.readers.nsys import report as through_nsys
 from gpuprof.readers.nsys.recording import CANNOT, GIVES
 from gpuprof.readers.nsys_report.file import DIAGNOSTICS, HEAD, LAYOUT, Report, Rows
 from gpuprof.readers.nsys_report.to_tables import devices, runs, tables
 
 NAME: Final = "nsys-rep"
+_THROUGH_NSYS: Final = "nsys-export"
+# Before it stands whether the recorder came to its end.
+_STREAM: Final = b"NVIDIA Nsight Systems Stream"
 # Versions whose reports were compared with what nsys makes of them.
 _COMPARED: Final = ((2019, 5), (2026, 2))
 # Types of events, as the exporter numbers them (``ENUM_NSYS_EVENT_TYPE``), end here.
@@ -180,7 +183,7 @@ def read(path: Path) -> Profile:
     try:
         with path.open("rb") as file:
             if not file.peek(len(HEAD)).startswith(HEAD):
-                return through_nsys.read(path)
+                return reader_named(_THROUGH_NSYS).read(path)
             file.seek(0)
             profile = _profile(path, Report(file))
     except ReportError as error:
@@ -196,7 +199,7 @@ def _checked_by_nsys(path: Path, error: ReportError) -> Profile:
     if shutil.which("nsys") is None:
         raise CorruptFileError(fault, "Copy it again from where it was recorded.") from error
     try:
-        profile = through_nsys.read(path)
+        profile = reader_named(_THROUGH_NSYS).read(path)
     except (CorruptFileError, InputError) as refusal:
         refused = refusal.message.removeprefix(f"{path}: ")
         msg = f"{fault}; {refused}"
@@ -213,5 +216,5 @@ READER: Final = Reader(
     GIVES,
     CANNOT,
     read,
-    recognises=lambda head: head.startswith(HEAD) or through_nsys.is_stream(head),
+    recognises=lambda head: head.startswith(HEAD) or head[8:].startswith(_STREAM),
 )

@@ -5,6 +5,7 @@ import shutil
 import tracemalloc
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import commands
 import nsys_report_file as drawn
@@ -374,7 +375,7 @@ def test_where_a_check_fails_the_installed_nsys_is_asked(tmp_path, monkeypatch):
     other.write_bytes(WHOLE)
     (tmp_path / "nsys").touch(mode=0o755)
     expected = read_profile(other)
-    monkeypatch.setattr(reader.through_nsys, "read", lambda _: expected)
+    monkeypatch.setattr(reader, "reader_named", lambda _: SimpleNamespace(read=lambda _: expected))
 
     profile = read_profile(path)
 
