@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from gpuprof.analyses.copy_sizes import COPY_SIZES
-from gpuprof.analyses.copy_speeds import COPY_SPEEDS
+from gpuprof.analyses.copy_speeds import COPY_SIZES, COPY_SPEEDS
 from gpuprof.base.labels import label
 from gpuprof.base.units import (
     NS_PER_S,
