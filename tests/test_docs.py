@@ -23,7 +23,7 @@ from gpuprof.api.values import keyword
 from gpuprof.cli import cli
 from gpuprof.cli.commands import COMMANDS, PAGES
 from gpuprof.cli.help import TOPICS
-from gpuprof.comparisons.tables import TABLES
+from gpuprof.comparisons.result_tables import TABLES
 from gpuprof.comparisons.variant_figures import VARIANTS
 from gpuprof.findings.causes import CAUSES, MENDS
 from gpuprof.readers import all_readers, read_profile
@@ -308,7 +308,7 @@ def keywords_table():
 
 def change_of(cause):
     """The change that a replay makes against a cause."""
-    return f"`{MENDS[cause].change.format(names='NAMES')}`" if cause in MENDS else ""
+    return f"`{MENDS[cause][0].format(names='NAMES')}`" if cause in MENDS else ""
 
 
 # Mark -> its page and what belongs there.

@@ -11,10 +11,9 @@ from gpuprof.api.values import keyword
 from gpuprof.base.errors import UsageError
 from gpuprof.base.units import listed
 from gpuprof.readers.inputs import checked_path
-from gpuprof.show.charts import chart_named, drawn
-from gpuprof.show.charts.contract import Chart
-from gpuprof.show.charts.results import of_recording, of_times
-from gpuprof.show.contract import COMPARISON, SWEEP
+from gpuprof.show import COMPARISON, SWEEP
+from gpuprof.show.charts import chart_named, drawn, of_recording, of_times
+from gpuprof.show.charts.figure import Chart
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

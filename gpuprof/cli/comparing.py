@@ -9,14 +9,13 @@ from gpuprof.cli.terminal import page, watched
 from gpuprof.comparisons import comparison, labelled
 from gpuprof.comparisons.judge.gate import checks, fail, parse
 from gpuprof.comparisons.measure import baselines
-from gpuprof.comparisons.measure.variants import check_repeats, runs_of
+from gpuprof.comparisons.measure.labelled_runs import check_repeats, runs_of
 from gpuprof.readers import read_profile
 from gpuprof.readers.gpuprof.write_gpuprof_file import write
-from gpuprof.show import renderer_named
+from gpuprof.show import COMPARISON, renderer_named
 from gpuprof.show.cells import clean
-from gpuprof.show.contract import COMPARISON
+from gpuprof.show.comparison import junit
 from gpuprof.show.further_outputs import further_outputs
-from gpuprof.show.junit import junit
 from gpuprof.show.output import prepare
 
 

@@ -6,9 +6,9 @@ off by milliseconds to days, the least time from a launch to its work is set to 
 belongs together by correlation id is not affected.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, cast
+from typing import Final, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ import numpy.typing as npt
 from gpuprof.base.cuda import is_waiting
 from gpuprof.base.units import NS_PER_S, counted, say_ns, say_signed_ns
 from gpuprof.facts.launches import LAUNCH_READS, Launches, by_time, launches
-from gpuprof.facts.numbers import ByNumber, Numbers, columns_of, names_by_number, pieces
+from gpuprof.facts.numbers import Numbers, columns_of, names_by_number, pieces
 from gpuprof.model.analysis import reads
 from gpuprof.model.intervals import Int64s, Intervals, union
 from gpuprof.model.profile import Profile, once_per_profile, once_per_recording
@@ -206,18 +206,8 @@ class HostCalls:
 @once_per_profile
 def host_calls(profile: Profile) -> HostCalls:
     """Every API call of the whole recording."""
-    start, end, process, waits = columns_of(_calls(profile), 4)
-    return HostCalls(start, end, process, waits.astype(bool))
-
-
-def waiting_calls(profile: Profile) -> ByNumber:
-    """Whether the API calls of a name wait, by its number."""
-    names = names_by_number(profile, "api_calls")
-    return names.values(is_waiting, 0)
-
-
-def _calls(profile: Profile) -> Iterator[Sequence[Any]]:
-    """Start, end and process of all API calls, and whether they wait, in pieces."""
-    waits = waiting_calls(profile)
-    for *place, name_id in profile.integers("api_calls", *_PLACE, "name_id"):
-        yield *place, waits.of(name_id)
+    waits = names_by_number(profile, "api_calls").values(is_waiting, 0)
+    calls = profile.integers("api_calls", *_PLACE, "name_id")
+    parts = ([*place, waits.of(name_id)] for *place, name_id in calls)
+    start, end, process, waiting = columns_of(parts, 4)
+    return HostCalls(start, end, process, waiting.astype(bool))

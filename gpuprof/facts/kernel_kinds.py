@@ -17,9 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
-import numpy as np
-
-from gpuprof.facts.numbers import names_by_number
+from gpuprof.facts.numbers import names_by_number, rows_named
 from gpuprof.facts.nvtx import ranges_of
 from gpuprof.facts.timeline import busy_by_device
 from gpuprof.model.analysis import reads
@@ -107,30 +105,16 @@ def kernels_of_kinds(profile: Profile) -> Mapping[int | None, Mapping[str, Inter
     """When the kernels of each name that is of a kind ran, by device; of the whole recording."""
     if not profile.has("kernels"):
         return {}
-    names, parts = _of_kinds(profile)
-    by_device = busy_by_device(parts, len(names)) if names else {}
+    names = [
+        name for name in dict.fromkeys(names_by_number(profile, "kernels").names) if kind_of(name)
+    ]
+    if not names:
+        return {}
+    parts = rows_named(profile, "kernels", names, "start_ns", "end_ns", "device_id")
     return {
         device: {names[place]: times for place, times in busy.kinds.items()}
-        for device, busy in by_device.items()
+        for device, busy in busy_by_device(parts, len(names)).items()
     }
-
-
-def _of_kinds(profile: Profile) -> tuple[list[str], _Parts]:
-    """Names of a kind; start, end, device and place of the name of their kernels, in pieces."""
-    numbered = names_by_number(profile, "kernels")
-    names = [name for name in dict.fromkeys(numbered.names) if kind_of(name)]
-    place = {name: index for index, name in enumerate(names)}
-    values = numbered.values(lambda name: place.get(name, -1), -1)
-
-    def parts() -> _Parts:
-        columns = ("start_ns", "end_ns", "device_id", "name_id")
-        for start, end, device, number in profile.integers("kernels", *columns):
-            index = values.of(number)
-            rows = np.flatnonzero(index >= 0)
-            if len(rows):
-                yield start[rows], end[rows], device[rows], index[rows]
-
-    return names, parts()
 
 
 PYTORCH, TENSORFLOW, JAX = "PyTorch", "TensorFlow", "JAX"

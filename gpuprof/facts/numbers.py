@@ -137,6 +137,18 @@ def names_by_number(profile: Profile, table: str) -> Names:
     return Names(numbers, [name or UNNAMED for name in names])
 
 
+def rows_named(
+    profile: Profile, table: str, names: Sequence[str], *columns: str
+) -> Iterator[list[Any]]:
+    """Columns of the rows whose name is one of some, and the place of that, in pieces."""
+    place = {name: number for number, name in enumerate(names)}
+    of_name = names_by_number(profile, table).values(lambda n: place.get(n, NOT_FOUND), NOT_FOUND)
+    for *part, number in profile.integers(table, *columns, "name_id"):
+        places = of_name.of(number)
+        rows = np.flatnonzero(places != NOT_FOUND)
+        yield [column[rows] for column in (*part, places)]
+
+
 class ByNumber:
     """Values by the numbers of names.
 

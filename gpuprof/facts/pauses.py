@@ -11,9 +11,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from gpuprof.facts.host_clock import HOST_READS, host_clock, launched_ns, waiting_calls
+from gpuprof.base.cuda import is_waiting
+from gpuprof.facts.host_clock import HOST_READS, host_clock, launched_ns
 from gpuprof.facts.launches import LAUNCH_READS, launches
-from gpuprof.facts.numbers import NOT_FOUND, columns_of, names_by_number
+from gpuprof.facts.numbers import NOT_FOUND, columns_of, names_by_number, rows_named
 from gpuprof.facts.timeline import TIMELINE_READS, DeviceTimeline, timelines
 from gpuprof.model.analysis import reads
 from gpuprof.model.intervals import NOTHING, Int64s, Intervals
@@ -22,7 +23,6 @@ from gpuprof.model.profile import Profile, once_per_recording
 PAUSE_READS: Final = reads(LAUNCH_READS, TIMELINE_READS)
 SHORT_WAIT_READS: Final = reads(PAUSE_READS, HOST_READS, api_calls="start_ns end_ns name name_id")
 
-_CALL: Final = ("start_ns", "end_ns", "process_id", "name_id")
 # Short gaps that are less of a device's span are not looked into.
 _LEAST_SHARE: Final = 0.02
 
@@ -100,20 +100,16 @@ def _short_waits(profile: Profile) -> Mapping[int | None, ShortWaits]:
     clock = host_clock(profile)
     if not worth or not clock.is_known:
         return {}
-    waits = waiting_calls(profile)
-    parts = (
-        [column[np.flatnonzero(waits.of(part[-1]))] for column in part]
-        for part in profile.integers("api_calls", *_CALL)
-    )
-    start, end, process, name_id = columns_of(parts, len(_CALL))
-    texts = dict(zip(*names_by_number(profile, "api_calls"), strict=True))
-    numbers, name = np.unique(np.asarray(name_id, np.int64), return_inverse=True)
+    names = [name for name in names_by_number(profile, "api_calls").distinct if is_waiting(name)]
+    columns = ("start_ns", "end_ns", "process_id")
+    parts = rows_named(profile, "api_calls", names, *columns)
+    start, end, process, name = columns_of(parts, len(columns) + 1)
     start, end = (clock.on_devices(times, process) for times in (start, end))
     order = np.argsort(end, kind="stable")
     calls = start[order], end[order], name[order]
-    names = tuple(texts[number] for number in numbers.tolist())
     return {
-        device.device_id: ShortWaits(*_left_by(profile, device, *calls), names) for device in worth
+        device.device_id: ShortWaits(*_left_by(profile, device, *calls), tuple(names))
+        for device in worth
     }
 
 

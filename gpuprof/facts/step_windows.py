@@ -76,12 +76,13 @@ class StepWindows:
 def step_windows(profile: Profile) -> tuple[StepWindows, ...]:
     """The steps of every process; none where nothing names steps or repeats."""
     recording = profile.unrestricted
-    named = (
-        tuple(_named(named_parts(recording), launches(recording)))
-        if recording.has("nvtx_ranges", "api_calls")
-        else ()
-    )
-    return named or tuple(_detected(recording))
+    if not recording.has("nvtx_ranges", "api_calls"):
+        return tuple(_detected(recording))
+    parts = named_parts(recording)
+    texts = [masked(text) for text, _, _ in parts.labels]
+    of_steps = sorted({text for text in texts if _STEP.search(text)})
+    named = _most_launches(parts, launches(recording), texts, of_steps, least=_LEAST_STEPS)
+    return tuple(named) or tuple(_detected(recording))
 
 
 def by_period(series: StepWindows) -> StepWindows:
@@ -117,13 +118,6 @@ def windows_of_range(profile: Profile, pattern: str) -> tuple[StepWindows, ...]:
 def masked(text: str) -> str:
     """A text with # for its digits: what ranges have in common that differ in numbers only."""
     return _DIGITS.sub("#", text)
-
-
-def _named(parts: Ranges, launched: Launches) -> Iterator[StepWindows]:
-    """For each process, the text of steps whose ranges hold most launches."""
-    texts = [masked(text) for text, _, _ in parts.labels]
-    of_steps = sorted({text for text in texts if _STEP.search(text)})
-    return _most_launches(parts, launched, texts, of_steps, least=_LEAST_STEPS)
 
 
 def _most_launches(
@@ -187,7 +181,9 @@ def _detected(profile: Profile) -> Iterator[StepWindows]:
     for number in np.unique(device).tolist():
         rows = np.flatnonzero(device == number)
         time = (end - start)[rows] * is_computing[rows]
-        rows = rows[stream[rows] == _busiest(stream[rows], time)]
+        streams, member = np.unique(stream[rows], return_inverse=True)
+        busiest = streams[np.bincount(member, time).argmax()]
+        rows = rows[stream[rows] == busiest]
         rows = rows[np.argsort(start[rows], kind="stable")]
         opening = opening_kernels(name[rows], start[rows], end[rows])
         if opening is not None:
@@ -195,11 +191,6 @@ def _detected(profile: Profile) -> Iterator[StepWindows]:
             text = texts[name[rows][opening[0]]]
             last = end[rows][opening[-1] : opening[-1] + int(np.median(np.diff(opening)))].max()
             yield StepWindows(None, (number,), text, DETECTED, begun, np.append(begun[1:], last))
-
-
-def _busiest(stream: Int64s, time: Int64s) -> int:
-    streams, number = np.unique(stream, return_inverse=True)
-    return int(streams[np.bincount(number, time).argmax()])
 
 
 def opening_kernels(name: Int64s, start: Int64s, end: Int64s) -> Int64s | None:

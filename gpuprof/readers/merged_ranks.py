@@ -13,10 +13,9 @@ Each file is read by itself. Columns of integers go through one file after anoth
 them stays; what a query in SQL names is read once and stays, as narrow as it can be.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from itertools import accumulate
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -24,8 +23,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gpuprof.base.cuda import UNKNOWN
-from gpuprof.base.errors import InputError
 from gpuprof.model import schema, spilling
+from gpuprof.model.analysis import PerFile
 from gpuprof.model.columns import Columns, Kinds, Streamed, Table, Tables, Window
 from gpuprof.model.profile import Profile, RankRecording
 from gpuprof.model.spilling import BATCH_ROWS
@@ -35,7 +34,7 @@ from gpuprof.readers.common.changes import changed
 from gpuprof.readers.common.compact_columns import arrow, narrow_column
 from gpuprof.readers.common.threads import in_turn
 from gpuprof.readers.job_notes import notes_of_files
-from gpuprof.readers.job_numbers import JobNumbers, Numbers, ranks_of_names
+from gpuprof.readers.job_numbers import Column, JobNumbers, ranks_of_names
 
 _DEVICE_COLUMNS: Final = ("device_id", "src_device_id", "dst_device_id")
 _EXTENT_COLUMNS: Final = ("end_ns", "process_id", *_DEVICE_COLUMNS)
@@ -87,11 +86,6 @@ class File:
     def origin_ns(self) -> int | None:
         """When its clock began; None where it does not tell."""
         return self.profile.origin.epoch_ns
-
-    @property
-    def world_size(self) -> int | None:
-        """How many ranks the job has; None where it does not tell."""
-        return pc.max(self.runs["world_size"]).as_py()  # type: ignore[no-any-return]
 
     @property
     def recorder(self) -> str:
@@ -225,8 +219,12 @@ class File:
         return isinstance(rows, pa.Table) or rows.keeps_order
 
 
-def joined(profiles: Sequence[Profile]) -> Profile:
+def joined(profiles: Sequence[Profile], file_count: int | None = None) -> Profile:
     """One recording of several, each from a process of its own.
+
+    Args:
+        profiles: The recordings.
+        file_count: How many files the job has, with those that cannot be read.
 
     Raises:
         InputError: Two of them are the same recording.
@@ -238,7 +236,15 @@ def joined(profiles: Sequence[Profile]) -> Profile:
     origin = replace(first, epoch_ns=job.earliest_ns, warnings=warnings, host=None)
     events = sum(profile.events for profile in profiles)
     parts = tuple(RankRecording(file.rank, file.profile) for file in job.files)
-    return Profile(origin, job.sources, Tables(job.tables), stored=events, parts=parts)
+    return Profile(
+        origin,
+        job.sources,
+        Tables(job.tables),
+        stored=events,
+        parts=parts,
+        file_count=file_count or len(profiles),
+        job=job,
+    )
 
 
 class _Job(JobNumbers[File]):
@@ -249,13 +255,37 @@ class _Job(JobNumbers[File]):
     """
 
     def __init__(self, profiles: Sequence[Profile]) -> None:
-        files = _files(profiles)
-        _refuse_duplicates(files)
-        super().__init__(files)
+        super().__init__(_files(profiles))
         names = (name for file in self.files for name in file.profile.sources)
         self._tables = [*dict.fromkeys((*names, _RUNS, _DEVICES))]
         self.loaded: dict[str, list[dict[str, spilling.Column]]] = {}
         self._ids_of: dict[str, list[_Ids]] = {}
+        self._answers: dict[tuple[PerFile, int | None], pa.Table] = {}
+
+    def rows(self, function: PerFile, profile: Profile) -> pa.Table:
+        """As `gpuprof.model.profile.Job` has it."""
+        if (function, profile.skip_steps) not in self._answers:
+            self.prepare([function], profile, lambda _: {})
+        return self._answers[function, profile.skip_steps]
+
+    def prepare(
+        self,
+        functions: Collection[PerFile],
+        profile: Profile,
+        columns: Callable[[Profile], Mapping[str, Collection[str]]],
+    ) -> None:
+        """As `gpuprof.model.profile.Job` has it; nothing else of a file stays in memory."""
+        tables: dict[PerFile, dict[int, pa.Table]] = {function: {} for function in functions}
+        for number, file in enumerate(self.files):
+            part = replace(
+                file.profile, skip_steps=profile.skip_steps, file_count=profile.file_count
+            )
+            part.expect(columns(part))
+            for function in functions:
+                tables[function][number] = function.of(part, number)
+        for function in functions:
+            answer = self.combined(function, tables.pop(function))
+            self._answers[function, profile.skip_steps] = answer
 
     @cached_property
     def sources(self) -> dict[str, pa.Table | View]:
@@ -266,7 +296,7 @@ class _Job(JobNumbers[File]):
         sources[_DEVICES] = View((Select(devices, StoredRows(_DEVICES)),))
         for name in self._tables:
             if name == _LINKS:
-                sources[name] = self._links()
+                sources[name] = self.links()
             elif name != _DEVICES:
                 is_empty = not any(file.may_hold(name) for file in self.files)
                 sources[name] = schema.BY_NAME[name].empty() if is_empty else self._view(name)
@@ -285,22 +315,13 @@ class _Job(JobNumbers[File]):
                 tables[names_of(name)] = self._names(name)
         return tables
 
-    def in_job(
-        self, number: int, table: str, name: str, values: pa.Array | pa.ChunkedArray
-    ) -> pa.Array | pa.ChunkedArray:
+    def column(self, number: int, table: str, name: str, values: Column) -> Column:
         """A column of the file of this place with times and numbers as among all files."""
         if name in {"start_ns", "end_ns"}:
-            shift_ns = self.shifts_ns[number]
-            return pc.add(values.cast(pa.int64()), shift_ns) if shift_ns else values
+            return self.later(number, values)
         if name == _NAME_ID:
             return self._ids(table)[number].renamed(values)
-        if name == "run_id" and values.null_count < len(values):
-            return pc.add(values.cast(pa.int64()).fill_null(0), self._first_runs[number])
-        if name == "process_id" and self.process_maps is not None:
-            return _renamed(values, self.process_maps[number])
-        if name in _DEVICE_COLUMNS and self.shares_devices:
-            return _renamed(values, self.device_maps[number])
-        return values
+        return self.in_job(number, name, values)
 
     def look_through(self, table: str, names: Collection[str]) -> None:
         """Find out what columns mean among all files, which several threads would ask at once."""
@@ -350,27 +371,8 @@ class _Job(JobNumbers[File]):
             self._ids_of[table] = ids
         return self._ids_of[table]
 
-    @cached_property
-    def _first_runs(self) -> list[int]:
-        return [0, *accumulate(file.runs.num_rows for file in self.files)]
-
     def _devices_in(self, column_kinds: Kinds) -> dict[str, pa.ChunkedArray]:
         return {name: self.devices[name] for name in column_kinds}
-
-    @cached_property
-    def devices(self) -> pa.Table:
-        """The devices that were used: files list all of their host."""
-        pairs = zip(self.files, self.device_maps, self.names_of_files, strict=True)
-        return _different(_devices(*of_file, is_new=self.shares_devices) for of_file in pairs)
-
-    def _links(self) -> pa.Table:
-        """The links between devices that were used."""
-        maps = self.device_maps
-        if not self.shares_devices:
-            # Where a number means the same device to all, a link may join those of two processes.
-            maps = [{key: new for numbers in maps for key, new in numbers.items()}] * len(maps)
-        pairs = zip(self.files, maps, strict=True)
-        return _different(_links(file.table(_LINKS), numbers) for file, numbers in pairs)
 
 
 @dataclass(frozen=True)
@@ -472,7 +474,7 @@ class _Rows(Streamed):
         values: Sequence[pa.Array | pa.ChunkedArray],
     ) -> Iterator[pa.RecordBatch]:
         columns = [
-            self._job.in_job(number, self._table, name, column)
+            self._job.column(number, self._table, name, column)
             for name, column in zip(names, values, strict=True)
         ]
         table = pa.Table.from_arrays(columns, [*names])
@@ -514,15 +516,6 @@ def _plain(values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     return values.cast(values.type.value_type) if is_coded else values
 
 
-def _renamed(values: pa.Array | pa.ChunkedArray, numbers: Numbers) -> pa.Array | pa.ChunkedArray:
-    """Other numbers in the place of those of a file; where it has none, what None is called."""
-    file_numbers = [number for number in numbers if number is not None]
-    new = pa.array([numbers[number] for number in file_numbers], pa.int64())
-    places = pc.index_in(values.cast(pa.int64()), value_set=pa.array(file_numbers, pa.int64()))
-    renamed = new.take(places) if isinstance(places, pa.Array) else pc.take(new, places)
-    return renamed.fill_null(numbers[None]) if None in numbers else renamed
-
-
 @cache
 def _recordings() -> Recordings:
     """Answers queries to files that a process reads one after another."""
@@ -547,60 +540,15 @@ def _files(profiles: Sequence[Profile]) -> list[File]:
         ranks = ranks_of_names([file.name for file in files])
     ranked = []
     for file, rows, rank in zip(files, runs, ranks, strict=True):
-        listed = rows.to_pylist() or [{"run_id": 0}]
-        listed = [listed[0] | {"rank": rank}] if len(listed) == 1 else listed
-        ranked.append(replace(file, rank=rank, runs=schema.RUNS.table(listed)))
+        ranked.append(replace(file, rank=rank, runs=ranked_runs(rows, rank)))
     return ranked
 
 
-def _refuse_duplicates(files: Sequence[File]) -> None:
-    """The same recording twice, as in a plain and a gzip file, would count twice."""
-    alike: dict[tuple[int | None, int], list[File]] = {}
-    for file in files:
-        if file.origin_ns is None:
-            continue
-        earlier_files = alike.setdefault((file.rank, file.origin_ns), [])
-        for earlier in earlier_files:
-            if _contents(file) == _contents(earlier):
-                msg = f"{earlier.name} and {file.name} are the same recording"
-                raise InputError(msg, "Leave one of them out.")
-        earlier_files.append(file)
-
-
-def _contents(file: File) -> tuple[object, ...]:
-    return file.runs.num_rows, file.ends, file.pids, file.used
-
-
-def _devices(file: File, numbers: Numbers, name: str | None, *, is_new: bool) -> pa.Table:
-    """The devices that a file used, with their numbers in the job, which may be new ones."""
-    listed = [row for row in file.table(_DEVICES).to_pylist() if row["device_id"] in numbers]
-    is_listed = {row["device_id"] for row in listed}
-    others = [number for number in numbers if number not in is_listed]
-    rows = [
-        row
-        | {"device_id": numbers[own := row["device_id"]], "rank": file.rank}
-        | ({"own_device_id": own, "file": name} if is_new else {})
-        for row in (*listed, *({"device_id": number} for number in others))
-    ]
-    return schema.DEVICES.table(rows)
-
-
-def _links(listed: pa.Table, numbers: Numbers) -> pa.Table:
-    """The links between devices of these numbers; null is the host."""
-    ends = ("device_id", "peer_device_id")
-    new = {None: None, **numbers}
-    rows = [
-        row | {end: new[row[end]] for end in ends}
-        for row in listed.to_pylist()
-        if all(row[end] in new for end in ends)
-    ]
-    return schema.LINKS.table(rows)
-
-
-def _different(tables: Iterable[pa.Table]) -> pa.Table:
-    """The rows of small tables: two stretches of one process list the same devices."""
-    table = pa.concat_tables(tables)
-    return table.group_by(table.column_names, use_threads=False).aggregate([])
+def ranked_runs(runs: pa.Table, rank: int | None) -> pa.Table:
+    """The runs of a file whose rank is known; a single one where it records none."""
+    listed = runs.to_pylist() or [{"run_id": 0}]
+    listed = [listed[0] | {"rank": rank}] if len(listed) == 1 else listed
+    return schema.RUNS.table(listed)
 
 
 def _with(table: pa.Table, name: str, values: pa.Array | pa.ChunkedArray) -> pa.Table:

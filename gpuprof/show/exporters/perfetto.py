@@ -13,7 +13,7 @@ The classes of the packets are those of the PyPI package ``perfetto``.
 """
 
 from collections import defaultdict, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from importlib import import_module
 from itertools import count
@@ -26,7 +26,6 @@ from gpuprof.base.errors import MissingToolError, install
 from gpuprof.facts.copies import end_name
 from gpuprof.model.profile import Profile
 from gpuprof.show.cells import clean
-from gpuprof.show.exporters.contract import Parts
 
 NEEDS: Final = ("kernels", "memcpys")
 EXAMPLE: Final = "trace.pftrace"
@@ -73,9 +72,9 @@ def named(path: Path, _: int) -> Path:
     return path
 
 
-def parts(profile: Profile) -> Parts:
+def parts(profile: Profile) -> tuple[list[Callable[[IO[bytes]], None]], tuple[str, ...]]:
     """One file with the whole recording."""
-    return Parts([partial(write, profile)])
+    return [partial(write, profile)], ()
 
 
 def write(profile: Profile, file: IO[bytes]) -> None:
