@@ -9,7 +9,7 @@ import numpy.typing as npt
 from gpuprof.facts.launches import launches
 from gpuprof.facts.nvtx import Ranges, families, launches_within, ranges_of
 from gpuprof.model.profile import Profile
-from gpuprof.model.stored import within
+from gpuprof.model.table import within
 
 # Scripts write "backward"; PyTorch's operations and emit_nvtx
 # "autograd::engine::evaluate_function: MmBackward0" and "MmBackward0, seq = 12", traces before

@@ -20,7 +20,7 @@ from gpuprof.model.intervals import Int64s, Intervals, covered_within, differenc
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema, process_column
 from gpuprof.model.selection import Selection
-from gpuprof.model.stored import within
+from gpuprof.model.table import within
 
 PLACEMENT_ESTIMATE: Final = Schema(
     "placement_estimate",

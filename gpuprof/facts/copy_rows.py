@@ -1,6 +1,6 @@
 """The rows of ``memcpys`` as arrays: each copy, and each half of a staged one."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Final, NamedTuple
 
@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuprof.base.cuda import HOST_MEMCPY_KINDS, PEER_MEMCPY_KINDS
-from gpuprof.facts.by_number import ByNumber
 from gpuprof.facts.calls import pieces
 from gpuprof.facts.groups import Numbers
 from gpuprof.facts.growing import columns_of
@@ -22,8 +21,7 @@ from gpuprof.model.derived import (
 )
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
-from gpuprof.model.stored import within
-from gpuprof.model.views import RowSet
+from gpuprof.model.table import within
 from gpuprof.model.words import Words
 from gpuprof.readers.common.compact_columns import narrowed
 
@@ -163,7 +161,7 @@ def _read(profile: Profile) -> tuple[CopyRows, CopyWords]:
     if windows is not None and profile.selection.device_id is None:
         rows, words = profile.unrestricted.once(_read)
         return rows.take(within(windows, rows.start_ns)), words
-    return _as_recorded(profile) or _joined(profile)
+    return _joined(profile)
 
 
 def _words() -> list[Words]:
@@ -186,38 +184,6 @@ def _gathered(parts: Iterable[Sequence[Any]], words: Sequence[Words]) -> tuple[C
     return CopyRows(*columns_of(parts, len(CopyRows._fields))), CopyWords(
         *(of.words for of in words)
     )
-
-
-def _as_recorded(profile: Profile) -> tuple[CopyRows, CopyWords] | None:
-    """The rows without a query; None where they take one, or one may be half of a staged copy."""
-    parts = profile.stored_columns("memcpys", *_RECORDED, *_WORDS, rows=RowSet.RECORDED)
-    if parts is None:
-        return None
-    words, rows = _words(), []
-    kinds, *memory = (
-        _by_number(profile.words("memcpys", name), of)
-        for name, of in zip(_WORDS, words, strict=True)
-    )
-    of_kind, of_memory = words[0].words, words[1:]
-    for part in parts:
-        *columns, kind, src, dst = (values.filled for values in part)
-        numbers = [kinds.of(kind), *(of.of(v) for of, v in zip(memory, (src, dst), strict=True))]
-        is_half = among(numbers[0], of_kind, {"HtoD", "DtoH"})
-        for of, number in zip(of_memory, numbers[1:], strict=True):
-            is_half &= among(number, of.words, {STAGED_MEMORY})
-        if is_half.any():
-            return None
-        rows.append(_with_facts(columns, numbers, of_kind, np.zeros(len(kind), bool)))
-    return _gathered(rows, words)
-
-
-def _by_number(meanings: Mapping[int, str], words: Words) -> ByNumber:
-    """The places among words of what a tool's numbers mean; null stays null."""
-    # A copy without a kind is of an unknown one, as the views of readers have it.
-    none = _NO_WORD if words.words[0] == STAGED_KIND else None
-    places = {number: words.place(word) for number, word in meanings.items()}
-    places[UNKNOWN] = words.place(none)
-    return ByNumber([*places], [*places.values()], words.place(_NO_WORD))
 
 
 def among(

@@ -7,7 +7,7 @@ import numpy as np
 
 from gpuprof.facts.groups import Numbers
 from gpuprof.model.profile import Profile
-from gpuprof.model.stored import NO_TEXTS
+from gpuprof.model.table import NO_TEXTS
 from gpuprof.model.words import Words
 
 _MOST_EXPECTED: Final = 1 << 28

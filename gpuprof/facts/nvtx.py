@@ -7,16 +7,15 @@ operations are ranges, too: hundreds in every part that a person names.
 
 import re
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from gpuprof.facts.by_number import ByNumber
-from gpuprof.facts.calls import NOT_FOUND, Ids, index_kind, pair_places
+from gpuprof.facts.calls import NOT_FOUND, Ids, index_kind
 from gpuprof.facts.groups import Numbers, groups
 from gpuprof.facts.launches import (
     ALL_THREADS,
@@ -26,11 +25,9 @@ from gpuprof.facts.launches import (
     launches,
 )
 from gpuprof.model.analysis import reads
-from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import OPERATION
-from gpuprof.model.views import RowSet
 from gpuprof.model.words import Words
 from gpuprof.native import arrays
 from gpuprof.readers.common.compact_columns import narrowed
@@ -145,9 +142,7 @@ def ranges_like(profile: Profile, pattern: str) -> Ranges:
 
 def _ranges_of(profile: Profile) -> Ranges:
     numbers: dict[Label, int] = {}
-    pieces = _recorded(profile, numbers) if profile.has("nvtx_ranges") else []
-    if pieces is None:
-        pieces = _joined(profile, numbers)
+    pieces = _joined(profile, numbers) if profile.has("nvtx_ranges") else []
     columns = [np.concatenate(column) for column in zip(*pieces, strict=True)]
     start, end, process, thread, label = columns or [np.empty(0, np.int64)] * 5
     labels = tuple(sorted(numbers))
@@ -183,31 +178,6 @@ def _joined(profile: Profile, numbers: dict[Label, int]) -> list[list[Numbers]]:
     return pieces
 
 
-def _recorded(profile: Profile, numbers: dict[Label, int]) -> list[list[Numbers]] | None:
-    """The columns of ranges without a query; None where they take one."""
-    literals = Words([None])
-    texts = {"text": literals}
-    parts = profile.stored_columns(
-        "nvtx_ranges", *_EVENT, "text", texts=texts, rows=RowSet.RECORDED
-    )
-    if parts is None:
-        return None
-    kind_words = profile.words("nvtx_ranges", "range_kind")
-    kinds = ByNumber([*kind_words], range(len(kind_words)), 0)
-    domains = _Domains(profile)
-    labels = _Labels(literals, domains, [*kind_words.values()], _strings(profile), numbers)
-    pieces = []
-    for part in parts:
-        start, end, process, thread, kind, text_id, domain_id, literal = (v.filled for v in part)
-        # What stands in the event itself counts below what an unknown number is.
-        text = np.where(literal <= _NO_LITERAL, text_id, UNKNOWN - literal)
-        place = kinds.of(kind)
-        label = labels.of(text, domains.of(process, domain_id), place)
-        lane = _lanes(thread, place, [*kind_words.values()])
-        pieces.append([start.copy(), end.copy(), narrowed(process), lane, label])
-    return pieces
-
-
 def _lanes(thread: Numbers, kind: Numbers, kinds: Sequence[str | None]) -> Numbers:
     """The thread of each range, `ALL_THREADS` for those of a whole process.
 
@@ -218,92 +188,6 @@ def _lanes(thread: Numbers, kind: Numbers, kinds: Sequence[str | None]) -> Numbe
     """
     is_of_process = np.array([word == _START_END for word in kinds], bool)[kind]
     return narrowed(np.where(is_of_process, ALL_THREADS, thread))
-
-
-def _strings(profile: Profile) -> Callable[[int], str]:
-    """The text of each number; empty where there is none."""
-
-    @cache
-    def texts() -> dict[int, str]:
-        rows = profile.numbered_names("nvtx_ranges")
-        return dict(zip(rows["name_id"].to_pylist(), rows["name"].to_pylist(), strict=True))
-
-    return lambda number: (texts().get(number) or "") if number >= 0 else ""
-
-
-class _Labels:
-    """Gives each label that occurs a number."""
-
-    def __init__(
-        self,
-        literals: Words,
-        domains: "_Domains",
-        kinds: Sequence[str],
-        string: Callable[[int], str],
-        numbers: dict[Label, int],
-    ) -> None:
-        self._literals, self._domains, self._kinds = literals, domains, kinds
-        self._string, self._numbers = string, numbers
-
-    def of(self, text: Numbers, domain: Numbers, kind: Numbers) -> Numbers:
-        """The number of the label of each range.
-
-        Args:
-            text: The number of a string, or below `UNKNOWN` the place of a literal.
-            domain: The place of its domain.
-            kind: The place of its kind.
-        """
-        if not len(text):
-            return np.empty(0, np.int32)
-        least, most, kinds = int(text.min()), int(text.max()), len(self._kinds)
-        if most - least <= _MOST_CODES:
-            numbers: Sequence[int] = range(least, most + 1)
-            place = text.astype(np.int64) - least
-        else:  # with the domains perhaps beyond 64 bits
-            different, place = np.unique(text, return_inverse=True)
-            numbers = different.tolist()
-        code = place * (len(self._domains.names) * kinds)
-        code += domain.astype(np.int64) * kinds + kind
-        codes, number = _distinct(code)
-        literals = self._literals.words
-        labels = [self._label(label, numbers, literals) for label in codes.tolist()]
-        return np.array(labels, np.int32)[number]
-
-    def _label(self, code: int, numbers: Sequence[int], literals: Sequence[str | None]) -> int:
-        pair, kind = divmod(code, len(self._kinds))
-        place, domain = divmod(pair, len(self._domains.names))
-        text = numbers[place]
-        words = (literals[UNKNOWN - text] or "") if text < UNKNOWN else self._string(text)
-        label = words, self._domains.names[domain], self._kinds[kind]
-        return self._numbers.setdefault(label, len(self._numbers))
-
-
-class _Domains:
-    """The domains of ranges: their names; the first is empty, for none."""
-
-    def __init__(self, profile: Profile) -> None:
-        literals, string = Words([None]), _strings(profile)
-        columns = ("process_id", "domain_id", "text_id", "text")
-        texts = {"text": literals}
-        parts = profile.stored_columns("nvtx_ranges", *columns, texts=texts, rows=RowSet.DOMAINS)
-        names: dict[tuple[int, int], str] = {}
-        for part in parts or ():
-            for process, domain, text_id, literal in zip(
-                *(values.filled.tolist() for values in part), strict=True
-            ):
-                name = literals.words[max(literal, _NO_LITERAL)] or string(text_id)
-                if name and domain != UNKNOWN:
-                    names.setdefault((process, domain), name)
-        pairs = sorted(names)
-        self._pairs = np.array(pairs, np.int64).reshape(-1, 2).T.copy()
-        self.names = ["", *(names[pair] for pair in pairs)]
-
-    def of(self, process: Numbers, number: Numbers) -> Numbers:
-        """The place of the name of each domain."""
-        if len(self.names) == 1:
-            return np.zeros(len(process), np.int8)
-        places: Numbers = pair_places(self._pairs, process, number) + 1
-        return places
 
 
 def _labelled(

@@ -83,10 +83,10 @@ def test_a_sum_finds_it_in_the_pass_that_it_makes(tmp_path):
 
 
 def test_pieces_are_checked_as_well(tmp_path):
-    profile, sql = read_profile(gpuprof_file(tmp_path, bytes=-5)), "SELECT bytes FROM memcpys"
+    profile = read_profile(gpuprof_file(tmp_path, bytes=-5))
 
     with pytest.raises(CorruptFileError, match=r"(?m)column bytes holds -5 in row 2$"):
-        list(profile.batches(sql))
+        list(profile.columns("memcpys", "bytes"))
 
 
 def test_what_is_missing_from_a_column_that_needs_it_is_refused(tmp_path):
