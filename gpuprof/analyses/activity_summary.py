@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from gpuprof.base.kernel_names import short_name
 from gpuprof.facts.by_number import UNNAMED
+from gpuprof.facts.copies import COPY_READS
 from gpuprof.facts.copy_rows import copy_rows, copy_words
 from gpuprof.facts.durations import (
     Durations,
@@ -54,8 +55,8 @@ SOURCES: Final = {
     "api_calls": "api",
 }
 SUM_READS: Final = reads(
+    COPY_READS,
     kernels="start_ns end_ns name_id",
-    memcpys="start_ns end_ns memcpy_kind bytes",
     memsets="start_ns end_ns bytes",
     api_calls="start_ns end_ns name_id",
 )

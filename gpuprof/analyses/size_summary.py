@@ -6,6 +6,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from gpuprof.analyses.activity_summary import WITH_BYTES
+from gpuprof.facts.copies import COPY_READS
 from gpuprof.facts.durations import figures, total
 from gpuprof.facts.histograms import (
     HISTOGRAM,
@@ -114,7 +115,7 @@ ANALYSIS: Final = Analysis(
     SIZE_SUMMARY,
     (),
     size_summary,
-    reads(memcpys="memcpy_kind bytes", memsets="bytes"),
+    reads(COPY_READS, memsets="start_ns end_ns bytes"),
     needs_any_of=tuple(WITH_BYTES),
     merge=Merge(
         (SIZE_SUMS, SIZES),

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from types import UnionType
 from typing import Any, Final
@@ -21,7 +21,14 @@ from gpuprof.model.schema import Schema
 from gpuprof.model.table import Made, Stored, Table, in_memory
 from gpuprof.readers.nsys import devices, diagnostics
 from gpuprof.readers.nsys import tables as nsys_tables
-from gpuprof.readers.nsys.tables import Tables, as_made, columns_at_once, owners, untimed_rows
+from gpuprof.readers.nsys.tables import (
+    Strings,
+    Tables,
+    as_made,
+    columns_at_once,
+    owners,
+    untimed_rows,
+)
 
 CUDA_TABLES: Final = ("kernels", "memcpys", "memsets", "api_calls", "synchronizations")
 _GPU_TABLES: Final = ("kernels", "memcpys", "memsets", "graph_launches")
@@ -76,6 +83,12 @@ class Export:
         """What a table holds."""
         raise NotImplementedError
 
+    @cached_property
+    def strings(self) -> Strings:
+        """The texts of the file by their numbers."""
+        has_strings = nsys_tables.STRINGS in self.columns
+        return Strings(partial(self.stored, nsys_tables.STRINGS) if has_strings else None)
+
     def has_rows(self, table: str) -> bool:
         """Whether a table has any row."""
         return next(self.stored(table).pieces([*self.columns[table]][:1]), None) is not None
@@ -115,6 +128,7 @@ def profile(export: Export) -> Profile:
     tables = Tables(
         export.columns,
         export.stored,
+        export.strings,
         _kinds(export, "ENUM_CUDA_MEMCPY_OPER", MEMCPY_KINDS),
         _kinds(export, "ENUM_CUDA_MEM_KIND", NSYS_MEMORY_KINDS),
         _backtrace_class(export),
@@ -147,7 +161,7 @@ def _check_columns(export: Export) -> None:
             msg = f"{export.path}: table {table} has no column {missing[0]}"
             raise CorruptFileError(msg, "Export the report again: nsys export --type sqlite FILE.")
     if nsys_tables.STRINGS in export.columns:
-        (ids,) = columns_at_once(export.stored(nsys_tables.STRINGS), ["id"])
+        ids = np.array(export.strings.numbered.numbers, np.int64)
         borders.check_keys(export.path, nsys_tables.STRINGS, "id", ids)
 
 

@@ -144,6 +144,7 @@ class Tables:
     Args:
         columns: Table name to the names of its columns.
         stored: What a table of the file holds.
+        strings: The texts of the file by their numbers.
         memcpy_kinds: Numbers of ``copyKind`` to words; the file's own where it has an enum.
         memory_kinds: The same for ``srcKind``, ``dstKind`` and ``memKind``.
         backtrace_class: The ``eventClass`` of rows that repeat calls, from the file's enum, too.
@@ -154,6 +155,7 @@ class Tables:
 
     columns: Mapping[str, Collection[str]]
     stored: Callable[[str], Stored]
+    strings: "Strings"
     memcpy_kinds: Mapping[int, str]
     memory_kinds: Mapping[int, str]
     backtrace_class: int = BACKTRACE_CLASS
@@ -169,31 +171,24 @@ class Tables:
         """Whether the table is there with these columns."""
         return {*names} <= {*self.columns.get(table, ())} and table in self.columns
 
-    @cached_property
-    def strings(self) -> "Strings":
-        """The texts of the file by their numbers."""
-        return Strings(self.stored(STRINGS) if STRINGS in self.columns else None)
-
 
 class Strings:
     """The texts of a file by their numbers, read when they are first asked for.
 
     Args:
-        stored: The table; None where there is none.
-        id_column: Its column of numbers.
+        open_table: Opens the table, of which nothing else stays; None where there is none.
     """
 
-    def __init__(self, stored: Stored | None, id_column: str = "id") -> None:
-        self._stored, self._columns = stored, (id_column, "value")
+    def __init__(self, open_table: Callable[[], Stored] | None) -> None:
+        self._open_table = open_table
 
     @cached_property
     def numbered(self) -> NumberedNames:
         """Each number with its text."""
         numbers: list[int] = []
         texts: list[str | None] = []
-        if self._stored is not None:
-            self._stored.expect(self._columns)
-            for number, text in self._stored.pieces(self._columns):
+        if self._open_table is not None:
+            for number, text in self._open_table().pieces(["id", "value"]):
                 numbers += number.filled.tolist()
                 texts += text.listed
         return NumberedNames(numbers, {"name": texts})
@@ -219,7 +214,7 @@ class Strings:
             column: The numbers; None for none.
             missing: What stands where there is no text.
         """
-        if self._stored is None or column is None:
+        if self._open_table is None or column is None:
             return None if missing is None else constant(missing)
 
         @cache

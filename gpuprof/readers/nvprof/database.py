@@ -23,7 +23,7 @@ from gpuprof.model.profile import Origin, Profile, Source
 from gpuprof.model.table import in_memory
 from gpuprof.readers.contract import Reader
 from gpuprof.readers.nsys.recording import checked_table
-from gpuprof.readers.nsys.tables import Tables, columns_at_once
+from gpuprof.readers.nsys.tables import Strings, Tables, columns_at_once
 from gpuprof.readers.nvprof import tables as nvprof_tables
 from gpuprof.readers.nvprof.links import links
 from gpuprof.readers.nvprof.tables import (
@@ -92,7 +92,7 @@ def _profile(file: SqliteFile, counts: dict[str, _Counts]) -> Profile:
     process_id, command = _process(file)
     command = None if command is None else masked_text(command)
     names = _names(file)
-    tables = Tables(columns, file.stored, MEMCPY_KINDS, CUPTI_MEMORY_KINDS)
+    tables = Tables(columns, file.stored, Strings(None), MEMCPY_KINDS, CUPTI_MEMORY_KINDS)
     database = nvprof_tables.Database(tables, origin_ns, process_id, names)
     # nvprof makes all tables, also those of what it did not record.
     unknown = [] if _has_rows(counts, GPU_WORK) else [*_OF_GPUS]
