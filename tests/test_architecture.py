@@ -70,7 +70,12 @@ LAYERS = (
 # lie beside the folders are no part of this.
 FOLDERS = {
     "readers": (
-        *(("common",), ("sqlite",), ("nsys",), ("nvprof", "nsys_stats", "kineto", "xplane")),
+        *(
+            ("common",),
+            ("sqlite",),
+            ("nsys",),
+            ("nsys_report", "nvprof", "nsys_stats", "kineto", "xplane"),
+        ),
         ("gpuprof",),
     ),
     "launch": (("run",), ("recorders",)),
@@ -91,6 +96,7 @@ APART = {
         "manifest",
         "nsight",
         "signals",
+        "temporary_files",
         "launch",
         "annotate",
     },
@@ -238,7 +244,9 @@ def test_what_is_asked_for_by_a_name_bears_it():
     of_folders = {reader.name for reader in all_readers() if reader.recognises_folder}
     assert of_folders == {*readers._FOLDERS}  # noqa: SLF001 - the only ones that are asked
     assert [recorder.name for recorder in all_recorders()] == [*RECORDERS]
-    assert [renderer_named(name).name for name in RENDERERS] == [*RENDERERS]
+    assert all(
+        renderer_named(name).report and renderer_named(name).comparison for name in RENDERERS
+    )
 
 
 def test_type_checkers_and_completion_see_the_public_names_and_no_others():

@@ -1,15 +1,13 @@
 """All calls of one kernel, memcpy kind, memset or API function in one row."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
 
 from gpuprof.base.kernel_names import short_name
-from gpuprof.facts.by_number import UNNAMED
-from gpuprof.facts.copies import COPY_READS
-from gpuprof.facts.copy_rows import copy_rows, copy_words
+from gpuprof.facts.copies import copy_rows
 from gpuprof.facts.durations import (
     Durations,
     Figures,
@@ -21,17 +19,9 @@ from gpuprof.facts.durations import (
     sums_by_name,
     total,
 )
-from gpuprof.facts.groups import groups
-from gpuprof.facts.growing import columns_of
-from gpuprof.facts.histograms import (
-    HISTOGRAM,
-    MOST_VALUES,
-    ROUNDING,
-    combined,
-    histogram_table,
-    histograms,
-)
-from gpuprof.model.analysis import Analysis, JobStates, Merge, State, reads, summed
+from gpuprof.facts.histograms import ROUNDING, Words, distribution
+from gpuprof.facts.numbers import UNNAMED, columns_of, groups
+from gpuprof.model.analysis import Analysis, per_file, reads, summed
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import ACTIVITY_SUMMARY, TEXT, Column, Schema
@@ -55,8 +45,8 @@ SOURCES: Final = {
     "api_calls": "api",
 }
 SUM_READS: Final = reads(
-    COPY_READS,
     kernels="start_ns end_ns name_id",
+    memcpys="start_ns end_ns memcpy_kind bytes",
     memsets="start_ns end_ns bytes",
     api_calls="start_ns end_ns name_id",
 )
@@ -85,11 +75,27 @@ def activity_summary(profile: Profile) -> pa.Table:
         rows = profile.table("activity_summary").to_pylist()
     else:
         rows = [row for table in SOURCES for row in summed_up(profile, table)]
-    return _named_rows(rows)
-
-
-def _named_rows(rows: Sequence[Row]) -> pa.Table:
     return ACTIVITIES.table([row | {"short_name": short_name(row["name"])} for row in rows])
+
+
+def summed_up(profile: Profile, table: str) -> list[Row]:
+    """The activities of a trace table by name, the costliest first; none where it is absent."""
+    if not profile.has(table):
+        return []
+    if profile.job is not None:
+        of_files = DURATIONS[table].of(profile).items()
+        rows = [{"name": name} | of._asdict() for (name,), (of, _) in of_files]
+        if table in WITH_BYTES:
+            of_kind = _of_kind(profile.once(trace_sums), table)
+            size = {row["name"]: row["bytes"] for row in of_kind}
+            rows = [row | {"bytes": size[row["name"]]} for row in rows]
+    elif table in WITH_BYTES:
+        rows = _with_bytes(profile, table, figures)
+    else:
+        rows = _named(profile.once(_FIGURES_OF[table]))
+    kind = SOURCES[table]
+    rows.sort(key=_costliest_first)
+    return [row | {"activity_kind": kind, "section": kind} for row in rows]
 
 
 def activity_sums(profile: Profile) -> pa.Table:
@@ -99,30 +105,53 @@ def activity_sums(profile: Profile) -> pa.Table:
     """
     if profile.has("activity_summary"):
         return profile.table("activity_summary")
-    rows = [row for table in SOURCES if table != "api_calls" for row in _sums(profile, table)]
-    return ACTIVITY_SUMMARY.table([*rows, *_all_calls(profile)])
+    rows = [row for table in SOURCES for row in _of_kind(profile.once(trace_sums), table)]
+    return ACTIVITY_SUMMARY.table(rows)
 
 
-def _sums(profile: Profile, table: str) -> list[Row]:
-    """The same of one table."""
-    if table in WITH_BYTES:
-        return _rows(profile, table, lambda: _with_bytes(profile, table, sums))
-    return _rows(profile, table, lambda: _named(sums_by_name(profile, table)))
+def _of_kind(all_sums: pa.Table, table: str) -> list[Row]:
+    """The sums of one table, the costliest first."""
+    rows: list[Row] = [
+        row | {"mean_ns": row["total_ns"] / row["calls"]}
+        for row in all_sums.to_pylist()
+        if row["activity_kind"] == SOURCES[table]
+    ]
+    return sorted(rows, key=_costliest_first)
 
 
-def summed_up(profile: Profile, table: str) -> list[Row]:
-    """The activities of a trace table by name, the costliest first; none where it is absent."""
-    if table in WITH_BYTES:
-        return _rows(profile, table, lambda: _with_bytes(profile, table, figures))
-    return _rows(profile, table, lambda: _named(profile.once(_FIGURES_OF[table])))
+def _costliest_first(row: Row) -> tuple[int, str]:
+    return -row["total_ns"], row["name"]
 
 
-def _rows(profile: Profile, table: str, of_table: Callable[[], list[Row]]) -> list[Row]:
-    """Rows of a table that is there, the costliest first."""
-    kind = SOURCES[table]
-    rows = of_table() if profile.has(table) else []
-    rows.sort(key=lambda row: (-row["total_ns"], row["name"]))
-    return [row | {"activity_kind": kind, "section": kind} for row in rows]
+def _added(table: pa.Table) -> pa.Table:
+    return summed(table, _ALIKE, ("calls", "total_ns", "bytes"), ("min_ns",), ("max_ns",))
+
+
+_ALIKE: Final = ("activity_kind", "section", "name")
+_SUMS: Final = Schema(
+    "activity_sums",
+    "all activities of one name; all API calls",
+    {
+        name: ACTIVITY_SUMMARY.columns[name]
+        for name in (*_ALIKE, "calls", "total_ns", "min_ns", "max_ns", "bytes")
+    },
+)
+
+
+@per_file(_SUMS, _added)
+def trace_sums(profile: Profile) -> pa.Table:
+    """What the activities of a trace add up to, by name; all API calls in one row."""
+    rows: list[Row] = []
+    for table in filter(profile.has, SOURCES):
+        if table in WITH_BYTES:
+            of_table = _with_bytes(profile, table, sums)
+        elif table == "api_calls":
+            of_table = _all_calls(profile)
+        else:
+            of_table = _named(sums_by_name(profile, table))
+        kind = SOURCES[table]
+        rows += [row | {"activity_kind": kind, "section": kind} for row in of_table]
+    return _SUMS.table(rows)
 
 
 def _named(by_name: Mapping[str, Sums | Figures]) -> list[Row]:
@@ -141,11 +170,20 @@ def _with_bytes(
     ]
 
 
+def _all_calls(profile: Profile) -> list[Row]:
+    """All API calls in one row; none where there are none."""
+    calls = total_ns = 0
+    for start, end in profile.integers("api_calls", "start_ns", "end_ns"):
+        calls += len(start)
+        total_ns += int((end - start).sum())
+    return [{"name": "", "calls": calls, "total_ns": total_ns}] if calls else []
+
+
 def _copies_by_kind(profile: Profile) -> Iterator[tuple[str, Durations, Durations]]:
     """Each kind of copy with durations and bytes."""
-    copies, kinds = copy_rows(profile), copy_words(profile).kind
+    copies = copy_rows(profile)
     for alike in groups(copies.kind):
-        name = kinds[copies.kind[alike[0]]] or UNNAMED
+        name = copies.kinds[copies.kind[alike[0]]] or UNNAMED
         yield name, copies.duration_ns[alike], copies.bytes[alike]
 
 
@@ -161,126 +199,24 @@ def _memsets(profile: Profile) -> Iterator[tuple[str, Durations, Durations]]:
 WITH_BYTES: Final = {"memcpys": _copies_by_kind, "memsets": _memsets}
 
 
-def _all_calls(profile: Profile) -> list[Row]:
-    """All API calls in one row; none where there are none."""
-    if not profile.has("api_calls"):
-        return []
-    calls = total_ns = 0
-    for start, end in profile.integers("api_calls", "start_ns", "end_ns"):
-        calls += len(start)
-        total_ns += int((end - start).sum())
-    row = {"activity_kind": "api", "section": "api", "name": "", "calls": calls}
-    return [row | {"total_ns": total_ns, "mean_ns": total_ns / calls}] if calls else []
-
-
-# Of a job: sums are exact, and so are quantiles where a name has few different durations.
-ACCURACY: Final = (
-    f"median_ns and stddev_ns are exact for up to {MOST_VALUES:,} different durations of a name,"
-    f" else good to {ROUNDING}."
-)
-_SUM_COLUMNS: Final = ("activity_kind", "section", "name", "calls", "total_ns", "min_ns", "max_ns")
-_ALIKE: Final = ("activity_kind", "section", "name")
-
-
-def _sums_of(profile: Profile) -> pa.Table:
-    """The sums of traces; of what a tool has summed up `PRINTED` tells."""
-    return SUMS.schema.conform(
-        SUMS.schema.empty() if profile.has("activity_summary") else activity_sums(profile)
-    )
-
-
-def _added(table: pa.Table) -> pa.Table:
-    return summed(table, _ALIKE, ("calls", "total_ns", "bytes"), ("min_ns",), ("max_ns",))
-
-
-def _printed(profile: Profile) -> pa.Table:
-    if profile.has("activity_summary"):
-        return profile.table("activity_summary")
-    return ACTIVITY_SUMMARY.empty()
-
-
-def _sum_schema(name: str, row: str) -> Schema:
-    return Schema(name, row, {n: ACTIVITY_SUMMARY.columns[n] for n in (*_SUM_COLUMNS, "bytes")})
-
-
-def _sums_state(table: str, row: str) -> State:
-    """The sums of one table."""
-    schema = _sum_schema(f"sums_of_{table}", row)
-
-    def of_file(profile: Profile) -> pa.Table:
-        return schema.table([] if profile.has("activity_summary") else _sums(profile, table))
-
-    return State(schema, of_file, _added)
-
-
-def _durations(table: str) -> State:
+def _durations(profile: Profile, table: str) -> Iterator[tuple[Words, Durations]]:
     """How long the activities of each name of a table take."""
-    schema = Schema(
-        f"durations_of_{table}",
-        "one duration of the activities of one name",
-        {"name": ACTIVITY_SUMMARY.columns["name"], **HISTOGRAM},
-    )
-
-    def of_file(profile: Profile) -> pa.Table:
-        if not profile.has(table) or profile.has("activity_summary"):
-            return histogram_table(["name"], ())
-        rows: Iterable[Sequence[Any]] = (
+    if profile.has(table):
+        of_table: Iterator[Sequence[Any]] = (
             WITH_BYTES[table](profile) if table in WITH_BYTES else durations_by_name(profile, table)
         )
-        return histogram_table(["name"], (((name,), durations) for name, durations, *_ in rows))
-
-    return State(schema, of_file, lambda rows: combined(rows, ["name"]))
+        yield from (((name,), durations) for name, durations, *_ in of_table)
 
 
-SUMS: Final = State(
-    _sum_schema("activity_sums", "all activities of one name; all API calls"), _sums_of, _added
-)
-# For questions about one table, which need more than `SUMS` has, or less.
-SUMS_OF: Final = {
-    "kernels": _sums_state("kernels", "all kernels of one name"),
-    "api_calls": _sums_state("api_calls", "all calls of one API function"),
+DURATIONS: Final = {
+    table: distribution(
+        f"durations_of_{table}",
+        {"name": ACTIVITY_SUMMARY.columns["name"]},
+        partial(_durations, table=table),
+    )
+    for table in SOURCES
 }
-PRINTED: Final = State(
-    Schema("printed_sums", ACTIVITY_SUMMARY.row, ACTIVITY_SUMMARY.columns), _printed
-)
-DURATIONS: Final = {table: _durations(table) for table in SOURCES}
-SUM_STATES: Final = (SUMS, PRINTED)
-
-
-def sums_of_job(job: JobStates) -> list[Row]:
-    """The rows of `activity_sums` for a job, the costliest of a kind first."""
-    printed: list[Row] = job.rows(PRINTED).to_pylist()
-    return printed or [row for table in SOURCES for row in _of_kind(job.rows(SUMS), table)]
-
-
-def summed_up_of_job(job: JobStates, table: str) -> list[Row]:
-    """The rows of `summed_up` for a job."""
-    rows = _of_kind(job.rows(SUMS_OF.get(table, SUMS)), table)
-    of_name = {name: of for (name,), of in histograms(job.rows(DURATIONS[table]), ["name"])}
-    for row in rows:
-        if (durations := of_name.get(row["name"])) is not None:
-            row["median_ns"] = durations.quantile(0.5)
-            row["stddev_ns"] = durations.deviation(row["mean_ns"])
-    return rows
-
-
-def _of_kind(sums: pa.Table, table: str) -> list[Row]:
-    kind = SOURCES[table]
-    rows = [
-        dict.fromkeys(ACTIVITY_SUMMARY.columns) | row | {"mean_ns": row["total_ns"] / row["calls"]}
-        for row in sums.to_pylist()
-        if row["activity_kind"] == kind
-    ]
-    return sorted(rows, key=lambda row: (-row["total_ns"], row["name"]))
-
-
-def _of_job(job: JobStates) -> pa.Table:
-    rows = job.rows(PRINTED).to_pylist() or [
-        row for table in SOURCES for row in summed_up_of_job(job, table)
-    ]
-    return _named_rows(rows)
-
-
+ACCURACY: Final = f"Of several files, medians {ROUNDING}."
 ANALYSIS: Final = Analysis(
     "All activities",
     ACTIVITIES,
@@ -288,5 +224,6 @@ ANALYSIS: Final = Analysis(
     activity_summary,
     SUM_READS,
     needs_any_of=TABLES,
-    merge=Merge((*SUM_STATES, *SUMS_OF.values(), *DURATIONS.values()), _of_job, ACCURACY),
+    of_files=(trace_sums, *(part for of in DURATIONS.values() for part in of)),
+    accuracy=ACCURACY,
 )

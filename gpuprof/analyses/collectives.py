@@ -16,7 +16,7 @@ from gpuprof.facts.communication import (
     communication_kernels,
 )
 from gpuprof.facts.timeline import COMPUTE, TIMELINE_READS, timelines
-from gpuprof.model.analysis import Analysis, of_files, reads
+from gpuprof.model.analysis import Analysis, per_file, reads, summed
 from gpuprof.model.intervals import difference, union
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema
@@ -68,6 +68,13 @@ _BUS_FACTORS: Final = {
 }
 
 
+def _added(table: pa.Table) -> pa.Table:
+    """The rows of all files; those of several recordings of one process are added up."""
+    keys = ["device_id", *Collective._fields]
+    return _table(summed(table, keys, ["calls", "total_ns", "exposed_ns"]).to_pylist())
+
+
+@per_file(COLLECTIVES, _added, needs=("kernels",))
 def collectives(profile: Profile) -> pa.Table:
     """Sum up the communication kernels by collective, message and group.
 
@@ -86,7 +93,16 @@ def collectives(profile: Profile) -> pa.Table:
     rows = [
         row for kind in range(len(kernels.collectives)) for row in _rows(profile, kernels, kind)
     ]
+    return _table(rows)
+
+
+def _table(rows: list[dict[str, Any]]) -> pa.Table:
+    """Rows with their means and rates, the longest exposed first."""
     rows.sort(key=lambda row: (-row["exposed_ns"], -row["total_ns"], row["device_id"] or 0))
+    for row in rows:
+        group = Collective(*(row[name] for name in Collective._fields))
+        row["mean_ns"] = row["total_ns"] / row["calls"]
+        row.update(bandwidths(group, row["calls"], row["total_ns"]))
     return COLLECTIVES.table(rows)
 
 
@@ -105,9 +121,7 @@ def _rows(profile: Profile, kernels: CommunicationKernels, kind: int) -> list[di
                     **group._asdict(),
                     "calls": calls,
                     "total_ns": total,
-                    "mean_ns": total / calls,
                     "exposed_ns": difference(running, timeline.busy[COMPUTE]).length,
-                    **bandwidths(group, calls, total),
                 }
             )
     return rows
@@ -139,11 +153,4 @@ ANALYSIS: Final = Analysis(
     ("kernels",),
     collectives,
     reads(TIMELINE_READS, COMMUNICATION_READS),
-    merge=of_files(
-        COLLECTIVES,
-        collectives,
-        ("exposed_ns", "descending"),
-        ("total_ns", "descending"),
-        ("device_id", "ascending"),
-    ),
 )

@@ -1,22 +1,19 @@
 """How large the copies of each kind are, and which sizes are too small for their link."""
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 import pyarrow as pa
 
 from gpuprof.analyses.copy_speeds import (
-    COPIES_BY_SIZE,
     Link,
-    Sizes,
+    copies_by_size,
     fit,
     link_kind,
     sizes_by_link,
-    sizes_by_link_of_job,
 )
 from gpuprof.base.units import NS_PER_S
 from gpuprof.facts.copies import COPY_READS
-from gpuprof.model.analysis import Analysis, Merge
+from gpuprof.model.analysis import Analysis
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema
 
@@ -57,12 +54,8 @@ def copy_sizes(profile: Profile) -> pa.Table:
         One row per direction, path, kinds of memory and power of two, smallest sizes first;
         columns as in `COPY_SIZES`. Copies of unknown size are in no row.
     """
-    return _table(sizes_by_link(profile))
-
-
-def _table(by_link: Mapping[Link, Sizes]) -> pa.Table:
     by_place: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for link, sizes in by_link.items():
+    for link, sizes in sizes_by_link(profile).items():
         line = fit(sizes)
         half = line.half_speed_bytes if line is not None else None
         columns = (sizes.bytes.tolist(), sizes.calls.tolist(), sizes.total_ns.tolist())
@@ -104,5 +97,5 @@ ANALYSIS: Final = Analysis(
     ("memcpys",),
     copy_sizes,
     COPY_READS,
-    merge=Merge((COPIES_BY_SIZE,), lambda job: _table(sizes_by_link_of_job(job))),
+    of_files=(copies_by_size,),
 )

@@ -9,14 +9,20 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gpuprof.base.units import NS_PER_S
-from gpuprof.facts.copies import COPY_READS, end_name, end_number, known_end
-from gpuprof.facts.copy_rows import copy_words
-from gpuprof.facts.groups import groups
-from gpuprof.facts.transfer_rows import PATHS, transfer_rows
-from gpuprof.model.analysis import Analysis, JobStates, Merge, State
+from gpuprof.facts.copies import (
+    COPY_READS,
+    PATHS,
+    end_name,
+    end_number,
+    known_end,
+    transfer_rows,
+)
+from gpuprof.facts.durations import square_sums
+from gpuprof.facts.histograms import SQUARES, square_columns, squares_of
+from gpuprof.facts.numbers import groups
+from gpuprof.model.analysis import Analysis, per_file, summed
 from gpuprof.model.derived import HOST, UNKNOWN
-from gpuprof.model.intervals import Int64s
-from gpuprof.model.profile import Profile
+from gpuprof.model.profile import Profile, once_per_profile
 from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema
 
 COPY_SPEEDS: Final = Schema(
@@ -104,32 +110,67 @@ class Fit:
         return max(self.latency_ns, 0.0) / self.ns_per_byte
 
 
+@once_per_profile
 def sizes_by_link(profile: Profile) -> Mapping[Link, Sizes]:
     """The transfers of known size of every link."""
-    return profile.once(_sizes_by_link)
+    by_link: dict[Link, list[tuple[int, int, int, float]]] = {}
+    for row in profile.once(copies_by_size).to_pylist():
+        link = Link(*(row[name] for name in Link._fields))
+        link = link._replace(src=end_number(row["src"]), dst=end_number(row["dst"]))
+        size, calls, total_ns = (row[name] for name in ("bytes", "calls", "total_ns"))
+        spread = (calls * squares_of(row) - total_ns**2) / calls**2
+        by_link.setdefault(link, []).append((size, calls, total_ns, spread))
+    return {
+        link: Sizes(*map(np.array, zip(*sorted(rows), strict=True)))
+        for link, rows in by_link.items()
+    }
 
 
-def _sizes_by_link(profile: Profile) -> Mapping[Link, Sizes]:
-    copies, words = transfer_rows(profile), copy_words(profile)
+_BY_SIZE: Final = Schema(
+    "copies_by_size",
+    "the transfers of one size, route and kinds of memory",
+    {name: COPY_SPEEDS.columns[name] for name in Link._fields}
+    | {
+        "bytes": Column(INT, "B", "Size of a copy.", required=True),
+        "calls": Column(INT, "1", "How many had it.", required=True),
+        "total_ns": COPY_SPEEDS.columns["total_ns"],
+        **SQUARES,
+    },
+)
+
+
+def _added(table: pa.Table) -> pa.Table:
+    return summed(table, [*Link._fields, "bytes"], ["calls", "total_ns", *SQUARES])
+
+
+@per_file(_BY_SIZE, _added, needs=("memcpys",), device_texts=("src", "dst"))
+def copies_by_size(profile: Profile) -> pa.Table:
+    """The transfers of known size of every link by size."""
+    copies = transfer_rows(profile)
     keys = (copies.src, copies.dst, copies.path, copies.src_memory, copies.dst_memory)
-    by_link: dict[Link, Sizes] = {}
+    table = []
     for rows in groups(*keys):
         sized = rows[copies.bytes[rows] != UNKNOWN]
-        if not len(sized):
-            continue
         src, dst, path, src_memory, dst_memory = (int(key[rows[0]]) for key in keys)
-        memory = words.src_memory[src_memory], words.dst_memory[dst_memory]
-        link = Link(known_end(src), known_end(dst), PATHS[path], *memory)
-        by_link[link] = _sizes(copies.bytes[sized], copies.duration_ns[sized])
-    return by_link
-
-
-def _sizes(size: Int64s, duration_ns: Int64s) -> Sizes:
-    different, place, calls = np.unique(size, return_inverse=True, return_counts=True)
-    total_ns = np.zeros(len(different), np.int64)
-    np.add.at(total_ns, place, duration_ns)
-    apart = duration_ns - (total_ns / calls)[place]
-    return Sizes(different, calls, total_ns, np.bincount(place, apart**2) / calls)
+        link = {
+            "src": end_name(known_end(src)),
+            "dst": end_name(known_end(dst)),
+            "path": PATHS[path],
+            "src_memory_kind": copies.src_memories[src_memory],
+            "dst_memory_kind": copies.dst_memories[dst_memory],
+        }
+        different, place, calls = np.unique(
+            copies.bytes[sized], return_inverse=True, return_counts=True
+        )
+        duration_ns, total_ns = copies.duration_ns[sized], np.zeros(len(different), np.int64)
+        np.add.at(total_ns, place, duration_ns)
+        squares = square_sums(duration_ns, place, len(different))
+        columns = different.tolist(), calls.tolist(), total_ns.tolist(), squares
+        table += [
+            link | {"bytes": size, "calls": number, "total_ns": ns} | square_columns(square)
+            for size, number, ns, square in zip(*columns, strict=True)
+        ]
+    return _BY_SIZE.table(table)
 
 
 def fit(sizes: Sizes) -> Fit | None:
@@ -175,11 +216,7 @@ def copy_speeds(profile: Profile) -> pa.Table:
         One row per route and kinds of memory, that which spends most time on copies too small
         for its bandwidth first; columns as in `COPY_SPEEDS`.
     """
-    return _table(sizes_by_link(profile))
-
-
-def _table(by_link: Mapping[Link, Sizes]) -> pa.Table:
-    rows = [_row(link, sizes) for link, sizes in by_link.items()]
+    rows = [_row(link, sizes) for link, sizes in sizes_by_link(profile).items()]
     rows.sort(key=lambda row: (-(row.get("latency_bound_ns") or 0), -row["total_ns"], row["src"]))
     return COPY_SPEEDS.table(rows)
 
@@ -224,72 +261,11 @@ def link_kind(link: Link) -> str:
     )
 
 
-def _sizes_of_file(profile: Profile) -> pa.Table:
-    rows = [
-        link._asdict()
-        | {"src": end_name(link.src), "dst": end_name(link.dst)}
-        | dict(zip(_SIZE_COLUMNS, row, strict=True))
-        for link, sizes in sizes_by_link(profile).items()
-        for row in zip(*(getattr(sizes, name).tolist() for name in _SIZE_COLUMNS), strict=True)
-    ]
-    return COPIES_BY_SIZE.schema.table(rows)
-
-
-_SIZE_COLUMNS: Final = ("bytes", "calls", "total_ns", "spread")
-COPIES_BY_SIZE: Final = State(
-    Schema(
-        "copies_by_size",
-        "the transfers of one size, route and kinds of memory",
-        {name: COPY_SPEEDS.columns[name] for name in Link._fields}
-        | {
-            "bytes": Column(INT, "B", "Size of a copy.", required=True),
-            "calls": Column(INT, "1", "How many had it.", required=True),
-            "total_ns": COPY_SPEEDS.columns["total_ns"],
-            "spread": Column(FLOAT, "", "Variance of their durations, in ns squared."),
-        },
-    ),
-    _sizes_of_file,
-    device_texts=("src", "dst"),
-)
-
-
-def sizes_by_link_of_job(job: JobStates) -> Mapping[Link, Sizes]:
-    """The transfers of known size of every link of a job."""
-    by_size: dict[tuple[Link, int], tuple[int, int, float]] = {}
-    for row in job.rows(COPIES_BY_SIZE).to_pylist():
-        link = Link(*(row[name] for name in Link._fields))
-        link = link._replace(src=end_number(row["src"]), dst=end_number(row["dst"]))
-        calls, total_ns, spread = by_size.get((link, row["bytes"]), (0, 0, 0.0))
-        by_size[link, row["bytes"]] = (
-            calls + row["calls"],
-            total_ns + row["total_ns"],
-            _pooled((calls, total_ns, spread), (row["calls"], row["total_ns"], row["spread"])),
-        )
-    rows: dict[Link, list[tuple[Any, ...]]] = {}
-    for (link, size), figures in sorted(by_size.items(), key=lambda item: item[0][1]):
-        rows.setdefault(link, []).append((size, *figures))
-    return {
-        link: Sizes(*(np.array(column) for column in zip(*of_link, strict=True)))
-        for link, of_link in rows.items()
-    }
-
-
-def _pooled(first: tuple[int, int, float], second: tuple[int, int, float]) -> float:
-    """The variance of two groups together, of each its number, sum and variance."""
-    (calls, total, spread), (more_calls, more_total, more_spread) = first, second
-    if not calls:
-        return more_spread
-    number = calls + more_calls
-    apart = total / calls - more_total / more_calls
-    within = calls * spread + more_calls * more_spread
-    return (within + calls * more_calls * apart**2 / number) / number
-
-
 ANALYSIS: Final = Analysis(
     "Latency and bandwidth of copies",
     COPY_SPEEDS,
     ("memcpys",),
     copy_speeds,
     COPY_READS,
-    merge=Merge((COPIES_BY_SIZE,), lambda job: _table(sizes_by_link_of_job(job))),
+    of_files=(copies_by_size,),
 )

@@ -1,21 +1,12 @@
 """Kernels by name."""
 
-from collections.abc import Sequence
 from typing import Final
 
 import pyarrow as pa
 
-from gpuprof.analyses.activity_summary import (
-    ACCURACY,
-    DURATIONS,
-    SHORT_NAME,
-    SUMS_OF,
-    Row,
-    summed_up,
-    summed_up_of_job,
-)
+from gpuprof.analyses.activity_summary import ACCURACY, DURATIONS, SHORT_NAME, summed_up
 from gpuprof.base.kernel_names import short_name
-from gpuprof.model.analysis import Analysis, JobStates, Merge, reads
+from gpuprof.model.analysis import Analysis, reads
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import ACTIVITY_SUMMARY, TEXT, Column, Schema
 
@@ -37,14 +28,7 @@ def kernel_summary(profile: Profile) -> pa.Table:
     Returns:
         One row per name, the longest total first, columns as in `KERNEL_SUMMARY`.
     """
-    return _table(summed_up(profile, "kernels"))
-
-
-def _of_job(job: JobStates) -> pa.Table:
-    return _table(summed_up_of_job(job, "kernels"))
-
-
-def _table(rows: Sequence[Row]) -> pa.Table:
+    rows = summed_up(profile, "kernels")
     return KERNEL_SUMMARY.table([row | {"short_name": short_name(row["name"])} for row in rows])
 
 
@@ -54,5 +38,6 @@ ANALYSIS: Final = Analysis(
     ("kernels",),
     kernel_summary,
     reads(kernels="start_ns end_ns name name_id"),
-    merge=Merge((SUMS_OF["kernels"], DURATIONS["kernels"]), _of_job, ACCURACY),
+    of_files=DURATIONS["kernels"],
+    accuracy=ACCURACY,
 )

@@ -1,26 +1,27 @@
 """Device by device, the host being one: time, bytes, rate, and what each end waited for it."""
 
 import math
-from collections.abc import Mapping
 from typing import Any, Final
 
 import pyarrow as pa
 
 from gpuprof.base.units import NS_PER_S
 from gpuprof.facts.copies import (
+    PATHS,
     Route,
-    Times,
     end_name,
     known_end,
+    running_on,
+    sums_of,
+    transfer_rows,
     transfer_times,
 )
-from gpuprof.facts.groups import groups
 from gpuprof.facts.links import link_between
+from gpuprof.facts.numbers import groups
 from gpuprof.facts.timeline import TIMELINE_READS, timeline_of
-from gpuprof.facts.transfer_rows import PATHS, sums_of, transfer_rows
-from gpuprof.model.analysis import Analysis, JobStates, Merge, State, ordered, summed
+from gpuprof.model.analysis import Analysis, ordered, per_file, summed
 from gpuprof.model.derived import HOST
-from gpuprof.model.intervals import Intervals, union
+from gpuprof.model.intervals import Intervals
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema
 
@@ -63,6 +64,26 @@ PEER_MATRIX: Final = Schema(
 )
 
 
+def _added(table: pa.Table) -> pa.Table:
+    """The routes of all files; the few that two files share are added up."""
+    sums = summed(table, _ENDS, ("calls", "total_ns", "bytes", *_SUMMED))
+    first = {tuple(row[name] for name in _ENDS): row for row in table.to_pylist()[::-1]}
+    rows = []
+    for row in sums.to_pylist():
+        size, total_ns = row["bytes"], row["total_ns"]
+        rate = size * NS_PER_S / total_ns if size is not None and total_ns else None
+        of_route = first[tuple(row[name] for name in _ENDS)]
+        share = _share(rate, of_route["peak_bytes_per_s"])
+        rows.append(of_route | row | {"bytes_per_s": rate, "peak_share": share})
+    order = [("total_ns", "descending"), *((f"{end}_device_id", "ascending") for end in _ENDS[:2])]
+    return ordered(PEER_MATRIX.table(rows), [*order, ("path", "ascending")])
+
+
+_ENDS: Final = ("src", "dst", "path")
+_SUMMED: Final = tuple(f"{end}_{time}_ns" for end in _ENDS[:2] for time in ("busy", "exposed"))
+
+
+@per_file(PEER_MATRIX, _added, needs=("memcpys", "kernels"), device_texts=("src", "dst"))
 def peer_matrix(profile: Profile) -> pa.Table:
     """Sum up the transfers by where they come from and go to.
 
@@ -151,50 +172,16 @@ def _exposed(profile: Profile, row: dict[str, Any]) -> dict[str, int | None]:
     return columns
 
 
-def running_on(times: Times, device: int, route: Route) -> Intervals:
-    """When copies of a route run on one of its ends."""
-    # A staged half runs on one device only; a direct copy occupies both its ends.
-    here = (times.device_id == device) | (route.path != "staged")
-    return union(times.start_ns[here], times.end_ns[here])
-
-
 def _without_kernels(profile: Profile, running: Intervals, device: int) -> int:
     # A copy that starts in a window may end behind it, where kernels hide it too.
     hidden_ns = timeline_of(profile.unrestricted, device).kernel_ns(running.start, running.end)
     return running.length - int(hidden_ns.sum())
 
 
-MATRIX_OF_FILE: Final = State(PEER_MATRIX, peer_matrix, device_texts=("src", "dst"))
-_ENDS: Final = ("src", "dst", "path")
-_SUMMED: Final = tuple(f"{end}_{time}_ns" for end in ("src", "dst") for time in ("busy", "exposed"))
-
-
-def _of_job(job: JobStates) -> pa.Table:
-    """The routes of all files; the few that two files share are added up."""
-    rows = job.rows(MATRIX_OF_FILE)
-    sums = summed(rows, _ENDS, ("calls", "total_ns", "bytes", *_SUMMED))
-    first = {tuple(row[name] for name in _ENDS): row for row in reversed(rows.to_pylist())}
-    merged = [
-        first[tuple(row[name] for name in _ENDS)] | row | _rates(first, row)
-        for row in sums.to_pylist()
-    ]
-    order = [("total_ns", "descending"), *((f"{end}_device_id", "ascending") for end in _ENDS[:2])]
-    return ordered(PEER_MATRIX.table(merged), [*order, ("path", "ascending")])
-
-
-def _rates(first: Mapping[tuple[Any, ...], dict[str, Any]], row: dict[str, Any]) -> dict[str, Any]:
-    size, total_ns = row["bytes"], row["total_ns"]
-    rate = size * NS_PER_S / total_ns if size is not None and total_ns else None
-    peak = first[tuple(row[name] for name in _ENDS)]["peak_bytes_per_s"]
-    return {"bytes_per_s": rate, "peak_share": _share(rate, peak)}
-
-
-MERGE: Final = Merge((MATRIX_OF_FILE,), _of_job)
 ANALYSIS: Final = Analysis(
     "Transfers by device pair",
     PEER_MATRIX,
     ("memcpys", "kernels"),
     peer_matrix,
     TIMELINE_READS,
-    merge=MERGE,
 )

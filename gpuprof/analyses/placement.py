@@ -5,9 +5,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from gpuprof.analyses.dataflow import NO_WORK
-from gpuprof.analyses.tensor_transfers import names_of, step_executions
-from gpuprof.facts.model_parts import ModelPart
+from gpuprof.facts.dataflow import NO_WORK
+from gpuprof.facts.model_parts import ModelPart, parts_by_function, step_executions
 from gpuprof.model.analysis import Analysis, reads
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLAG, FLOAT, INT, TEXT, Column, Kind, Schema
@@ -66,7 +65,7 @@ def placement(profile: Profile) -> pa.Table:
         others are left out.
     """
     by_part: dict[ModelPart, list[Row]] = {}
-    names = profile.once(names_of)
+    names = parts_by_function(profile)
     for row in _in_steps(profile, "operations"):
         if row["operation_type"] not in NO_WORK:
             part = names[row["function"]].part(row["device"], row["operation"])
@@ -85,7 +84,7 @@ def placement_edges(profile: Profile) -> pa.Table:
         carry no data and are left out. No rows if nothing crossed devices.
     """
     by_ends: dict[tuple[ModelPart, ModelPart], list[Row]] = {}
-    names = profile.once(names_of)
+    names = parts_by_function(profile)
     for row in _in_steps(profile, "tensor_copies"):
         if not row["is_control"]:
             part_of = names[row["function"]].part

@@ -6,10 +6,10 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from gpuprof.analyses.dataflow import Copied, Dataflow, Moves, Node, dataflow
-from gpuprof.analyses.misplacements import Misplacement, misplacements
 from gpuprof.analyses.placement import placement
 from gpuprof.base.units import counted, format_bytes, say_share
+from gpuprof.facts.dataflow import Copied, Dataflow, Moves, Node, dataflow
+from gpuprof.facts.misplacements import Misplacement, misplacements
 from gpuprof.model.analysis import Analysis, reads
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema
@@ -61,7 +61,7 @@ def placement_hints(profile: Profile) -> pa.Table:
     Returns:
         Columns as in `HINTS`, what saves most first; no rows where nothing is amiss.
     """
-    flow = profile.once(dataflow)
+    flow = dataflow(profile)
     hints = [*(_misplaced(flow) if flow else ()), *_fallbacks(profile.once(placement).to_pylist())]
     hints.sort(key=lambda row: (-(row["saves_bytes_per_step"] or 0), row["finding"]))
     return HINTS.table([row | {"rank": rank} for rank, row in enumerate(hints, start=1)])

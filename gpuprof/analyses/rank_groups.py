@@ -8,10 +8,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gpuprof.analyses.ranks import ANALYSIS as RANKS_ANALYSIS
-from gpuprof.analyses.ranks import MERGE as RANKS_MERGE
 from gpuprof.analyses.ranks import by_phase, ranks
 from gpuprof.base.units import number_ranges
-from gpuprof.model.analysis import Analysis, JobStates, Merge
+from gpuprof.model.analysis import Analysis
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import INT, TEXT, Column, Schema
 
@@ -62,15 +61,7 @@ def rank_groups(profile: Profile) -> pa.Table:
         One row per phase and group, that of most devices first, columns as in `RANK_GROUPS`; no
         rows for a single device.
     """
-    return _table(profile.once(ranks))
-
-
-def _of_job(job: JobStates) -> pa.Table:
-    return _table(RANKS_MERGE.answer(job))
-
-
-def _table(rank_rows: pa.Table) -> pa.Table:
-    phases = by_phase(rank_rows)
+    phases = by_phase(profile.once(ranks))
     rows = [row for phase, devices in phases.items() for row in _rows(phase, devices)]
     return RANK_GROUPS.table(rows)
 
@@ -118,5 +109,5 @@ ANALYSIS: Final = Analysis(
     RANKS_ANALYSIS.needs,
     rank_groups,
     RANKS_ANALYSIS.reads,
-    merge=Merge(RANKS_MERGE.states, _of_job, RANKS_MERGE.accuracy),
+    of_files=RANKS_ANALYSIS.of_files,
 )

@@ -7,9 +7,8 @@ import numpy as np
 import pyarrow as pa
 
 from gpuprof.analyses.ranks import ANALYSIS as RANKS_ANALYSIS
-from gpuprof.analyses.ranks import MERGE as RANKS_MERGE
 from gpuprof.analyses.ranks import by_phase, ranks
-from gpuprof.model.analysis import Analysis, JobStates, Merge
+from gpuprof.model.analysis import Analysis
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import INT, TEXT, Column, Schema
 
@@ -54,15 +53,7 @@ def rank_quantiles(profile: Profile) -> pa.Table:
         One row per phase and figure, in the order of the columns of ``ranks``, columns as in
         `RANK_QUANTILES`; no rows for a single device.
     """
-    return _table(profile.once(ranks))
-
-
-def _of_job(job: JobStates) -> pa.Table:
-    return _table(RANKS_MERGE.answer(job))
-
-
-def _table(rank_rows: pa.Table) -> pa.Table:
-    phases = by_phase(rank_rows)
+    phases = by_phase(profile.once(ranks))
     rows = [row for phase, devices in phases.items() for row in _rows(phase, devices)]
     return RANK_QUANTILES.table(rows)
 
@@ -89,5 +80,5 @@ ANALYSIS: Final = Analysis(
     RANKS_ANALYSIS.needs,
     rank_quantiles,
     RANKS_ANALYSIS.reads,
-    merge=Merge(RANKS_MERGE.states, _of_job, RANKS_MERGE.accuracy),
+    of_files=RANKS_ANALYSIS.of_files,
 )

@@ -12,16 +12,14 @@ import numpy as np
 import pyarrow as pa
 
 from gpuprof.analyses.breakdown import ANALYSIS as BREAKDOWN_ANALYSIS
-from gpuprof.analyses.breakdown import MERGE as BREAKDOWN_MERGE
 from gpuprof.analyses.breakdown import breakdown
 from gpuprof.analyses.steps import ANALYSIS as STEPS_ANALYSIS
-from gpuprof.analyses.steps import MERGE as STEPS_MERGE
 from gpuprof.analyses.steps import steps
 from gpuprof.base.units import number_ranges, say_ns
-from gpuprof.facts.groups import groups
-from gpuprof.facts.hosts import DeviceNames, names_of, names_of_job
+from gpuprof.facts.hosts import DeviceNames, names_of
+from gpuprof.facts.numbers import groups
 from gpuprof.facts.slow_devices import Floats, beside_median, slow_steps
-from gpuprof.model.analysis import Analysis, JobStates, Merge, reads
+from gpuprof.model.analysis import Analysis, reads
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
@@ -142,31 +140,18 @@ def ranks(profile: Profile) -> pa.Table:
         longest own time, columns as in `RANKS`. Where no phase has steps of two devices, whole
         recordings are set side by side; no rows for a single device.
     """
-    return _table(profile.once(steps), profile.once(breakdown), names_of(profile))
-
-
-def ranks_of_job(job: JobStates) -> pa.Table:
-    """As `ranks`, of a job."""
-    return _table(STEPS_MERGE.answer(job), BREAKDOWN_MERGE.answer(job), names_of_job(job))
-
-
-def _table(step_rows: pa.Table, breakdown_rows: pa.Table, names: DeviceNames) -> pa.Table:
-    phases = [*_phases(step_rows, names)] or [*_recordings(breakdown_rows)]
+    names = names_of(profile)
+    phases = [*_phases(profile.once(steps), names)]
+    phases = phases or [*_recordings(profile.once(breakdown))]
     phases.sort(key=lambda phase: -float(np.nansum(phase.times_ns["span_ns"])))
     return RANKS.table([row for phase in phases for row in _rows(phase, names)])
 
 
 def early_ends(profile: Profile) -> list[str]:
     """A note on ranks of a job whose recordings end before those of the others."""
-    return _early_ends(profile.once(steps), names_of(profile)) if profile.parts else []
-
-
-def early_ends_of_job(job: JobStates) -> list[str]:
-    """As `early_ends`, of a job."""
-    return _early_ends(job.rows(STEPS_MERGE.states[0]), names_of_job(job))
-
-
-def _early_ends(step_rows: pa.Table, names: DeviceNames) -> list[str]:
+    if not profile.parts:
+        return []
+    step_rows, names = profile.once(steps), names_of(profile)
     device, start = _integers(step_rows, "device_id"), _integers(step_rows, "start_ns")
     end = start + _integers(step_rows, "span_ns")
     last: dict[int, int] = {}
@@ -301,14 +286,11 @@ def _median(values: Floats) -> float | None:
     return float(np.median(known)) if len(known) else None
 
 
-MERGE: Final = Merge(
-    (*STEPS_MERGE.states, *BREAKDOWN_MERGE.states), ranks_of_job, STEPS_MERGE.accuracy
-)
 ANALYSIS: Final = Analysis(
     "Ranks side by side",
     RANKS,
     ("kernels", "memcpys"),
     ranks,
     reads(STEPS_ANALYSIS.reads, BREAKDOWN_ANALYSIS.reads, devices="device_id rank"),
-    merge=MERGE,
+    of_files=(steps, breakdown),
 )

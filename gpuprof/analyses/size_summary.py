@@ -6,17 +6,9 @@ from typing import Any, Final
 import pyarrow as pa
 
 from gpuprof.analyses.activity_summary import WITH_BYTES
-from gpuprof.facts.copies import COPY_READS
-from gpuprof.facts.durations import figures, total
-from gpuprof.facts.histograms import (
-    HISTOGRAM,
-    MOST_VALUES,
-    ROUNDING,
-    combined,
-    histogram_table,
-    histograms,
-)
-from gpuprof.model.analysis import Analysis, JobStates, Merge, State, reads, summed
+from gpuprof.facts.durations import Figures, figures
+from gpuprof.facts.histograms import ROUNDING, Words, distribution
+from gpuprof.model.analysis import Analysis, per_file, reads, summed
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
@@ -48,9 +40,20 @@ def size_summary(profile: Profile) -> pa.Table:
         One row per memcpy kind, and one of memsets, the largest total first; columns as in
         `SIZE_SUMMARY`.
     """
-    return _largest_first(
-        [_sums(name, calls, size) | _figures(size) for name, calls, size in _sizes(profile)]
-    )
+    of_kinds: dict[str | None, Figures | None]
+    if profile.job is None:
+        of_kinds = {name: figures(sizes) for name, _, sizes in _sizes(profile)}
+    else:
+        of_kinds = {name: of for (name,), (of, _) in SIZES.of(profile).items()}
+    rows = []
+    for name, calls in zip(*profile.once(size_calls).columns, strict=True):
+        row: dict[str, Any] = {"name": name.as_py(), "calls": calls.as_py()}
+        if (of := of_kinds.get(row["name"])) is not None:
+            row |= {f"{figure}_bytes": getattr(of, f"{figure}_ns") for figure in _FIGURES}
+            row["bytes"] = of.total_ns if of.calls == row["calls"] else None
+        rows.append(row)
+    rows.sort(key=lambda row: (row.get("bytes") is None, -(row.get("bytes") or 0), row["name"]))
+    return SIZE_SUMMARY.table(rows)
 
 
 def _sizes(profile: Profile) -> Iterator[tuple[str, int, Int64s]]:
@@ -60,54 +63,23 @@ def _sizes(profile: Profile) -> Iterator[tuple[str, int, Int64s]]:
             yield name, len(size), size[size != UNKNOWN]
 
 
-def _sums(name: str, calls: int, size: Int64s) -> dict[str, Any]:
-    # Of sizes that are known, the sum tells the mean.
-    known_bytes = total(size)
-    sums = {"name": name, "calls": calls, "known_bytes": known_bytes}
-    return sums | {"bytes": known_bytes if len(size) == calls else None}
+def _known_sizes(profile: Profile) -> Iterator[tuple[Words, Int64s]]:
+    return (((name,), size) for name, _, size in _sizes(profile))
 
 
-def _figures(size: Int64s) -> dict[str, Any]:
-    of = figures(size)
-    names = ("mean", "median", "min", "max", "stddev")
-    return {} if of is None else {f"{name}_bytes": getattr(of, f"{name}_ns") for name in names}
-
-
-def _largest_first(rows: list[dict[str, Any]]) -> pa.Table:
-    rows.sort(key=lambda row: (row["bytes"] is None, -(row["bytes"] or 0), row["name"]))
-    return SIZE_SUMMARY.table(rows)
-
-
-_SUMS: Final = Schema(
-    "size_sums",
+_FIGURES: Final = ("mean", "median", "min", "max", "stddev")
+_CALLS: Final = Schema(
+    "size_calls",
     SIZE_SUMMARY.row,
-    {name: SIZE_SUMMARY.columns[name] for name in ("name", "calls", "bytes")}
-    | {"known_bytes": Column(INT, "B", "Sum of the sizes that are known.")},
+    {name: SIZE_SUMMARY.columns[name] for name in ("name", "calls")},
 )
-SIZE_SUMS: Final = State(
-    _SUMS,
-    lambda profile: _SUMS.table([_sums(*of_kind) for of_kind in _sizes(profile)]),
-    lambda rows: summed(rows, ["name"], ["calls", "bytes", "known_bytes"]),
-)
-SIZES: Final = State(
-    Schema("sizes", "one size", {"name": SIZE_SUMMARY.columns["name"], **HISTOGRAM}),
-    lambda profile: histogram_table(["name"], (((name,), of) for name, _, of in _sizes(profile))),
-    lambda rows: combined(rows, ["name"]),
-)
+SIZES: Final = distribution("sizes", {"name": SIZE_SUMMARY.columns["name"]}, _known_sizes)
 
 
-def _of_job(job: JobStates) -> pa.Table:
-    sizes = {name: of for (name,), of in histograms(job.rows(SIZES), ["name"])}
-    rows = job.rows(SIZE_SUMS).to_pylist()
-    for row in rows:
-        of_kind = sizes.get(row["name"])
-        if of_kind is None:
-            continue
-        row["mean_bytes"] = row["known_bytes"] / int(of_kind.calls.sum())
-        row["median_bytes"] = of_kind.quantile(0.5)
-        row["min_bytes"], row["max_bytes"] = int(of_kind.values[0]), int(of_kind.values[-1])
-        row["stddev_bytes"] = of_kind.deviation(row["mean_bytes"])
-    return _largest_first(rows)
+@per_file(_CALLS, lambda rows: summed(rows, ["name"], ["calls"]))
+def size_calls(profile: Profile) -> pa.Table:
+    """How many copies of each kind there are, and memsets, of known size or not."""
+    return _CALLS.table([{"name": name, "calls": calls} for name, calls, _ in _sizes(profile)])
 
 
 ANALYSIS: Final = Analysis(
@@ -115,12 +87,8 @@ ANALYSIS: Final = Analysis(
     SIZE_SUMMARY,
     (),
     size_summary,
-    reads(COPY_READS, memsets="start_ns end_ns bytes"),
+    reads(memcpys="memcpy_kind bytes", memsets="bytes"),
     needs_any_of=tuple(WITH_BYTES),
-    merge=Merge(
-        (SIZE_SUMS, SIZES),
-        _of_job,
-        f"Sizes are exact for up to {MOST_VALUES:,} different ones of a kind, else all but the sum"
-        f" and the mean are good to {ROUNDING}.",
-    ),
+    of_files=(size_calls, *SIZES),
+    accuracy=f"Of several files, median sizes {ROUNDING}.",
 )

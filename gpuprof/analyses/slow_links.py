@@ -7,10 +7,9 @@ import numpy as np
 import pyarrow as pa
 
 from gpuprof.analyses.peer_matrix import ANALYSIS as MATRIX_ANALYSIS
-from gpuprof.analyses.peer_matrix import MERGE as MATRIX_MERGE
 from gpuprof.analyses.peer_matrix import peer_matrix
-from gpuprof.facts.hosts import DeviceNames, names_of, names_of_job, rails
-from gpuprof.model.analysis import Analysis, JobStates, Merge
+from gpuprof.facts.hosts import DeviceNames, names_of, rails
+from gpuprof.model.analysis import Analysis
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Kind, Schema
@@ -79,17 +78,10 @@ def slow_links(profile: Profile) -> pa.Table:
         One row per slow route, that which loses most time first, columns as in `SLOW_LINKS`; no
         rows where fewer than four routes are of one kind, or none is slow.
     """
-    return _table(profile.once(peer_matrix), names_of(profile))
-
-
-def _of_job(job: JobStates) -> pa.Table:
-    return _table(MATRIX_MERGE.answer(job), names_of_job(job))
-
-
-def _table(matrix: pa.Table, names: DeviceNames) -> pa.Table:
+    names = names_of(profile)
     rail_of = rails(names.hosts)
     kinds: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-    for row in matrix.to_pylist():
+    for row in profile.once(peer_matrix).to_pylist():
         if row["bytes_per_s"] and row["bytes"]:
             kinds.setdefault(_kind(row), []).append(row | _place(row, names, rail_of))
     rows = [row for routes in kinds.values() for row in _slow(routes)]
@@ -156,5 +148,5 @@ ANALYSIS: Final = Analysis(
     MATRIX_ANALYSIS.needs,
     slow_links,
     MATRIX_ANALYSIS.reads,
-    merge=Merge(MATRIX_MERGE.states, _of_job),
+    of_files=MATRIX_ANALYSIS.of_files,
 )

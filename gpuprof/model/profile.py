@@ -7,9 +7,9 @@ analysis reads from a large file only the columns it needs, and never knows whic
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property, partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -155,6 +155,32 @@ def absent_ranks(ranks: Iterable[int | None], world_sizes: Iterable[int | None])
     return absent if len(absent) < len(known) else []
 
 
+class Job(Protocol):
+    """Answers for the recordings of a job, each of which is analysed by itself."""
+
+    def rows(self, function: Any, profile: "Profile") -> pa.Table:
+        """What a `gpuprof.model.analysis.PerFile` makes of all of them together.
+
+        Args:
+            function: It.
+            profile: The job, with what is asked of it beside the recordings.
+        """
+
+    def prepare(
+        self,
+        functions: Collection[Any],
+        profile: "Profile",
+        columns: "Callable[[Profile], Mapping[str, Collection[str]]]",
+    ) -> None:
+        """Compute several such functions of one recording after the other, each read once.
+
+        Args:
+            functions: They.
+            profile: As for `rows`.
+            columns: What they ask for of a recording, as for `Profile.expect`.
+        """
+
+
 class UnreadFiles(NamedTuple):
     """The files of a job that could not be read.
 
@@ -187,6 +213,8 @@ class Profile:
             are found to be warm-up.
         parts: The recordings that it joins, in the order of ranks; none where it joins none.
         unread: The files that it would join, too, if they could be read.
+        file_count: How many files its job has.
+        job: Answers for `parts`, where all activities of these are looked at; else None.
     """
 
     origin: Origin
@@ -197,6 +225,8 @@ class Profile:
     skip_steps: int | None = None
     parts: "tuple[RankRecording, ...]" = field(default=(), repr=False)
     unread: UnreadFiles = _ALL_READ
+    file_count: int = 1
+    job: Job | None = field(default=None, repr=False)
     _unrestricted: "Profile | None" = field(default=None, repr=False)
 
     @property
@@ -243,7 +273,7 @@ class Profile:
 
     def with_table(self, name: str, table: pa.Table) -> "Profile":
         """The same recording with one more table, or another in its place."""
-        return replace(self, sources={**self.sources, name: table})
+        return replace(self, sources={**self.sources, name: table}, job=None)
 
     def restricted(self, selection: Selection) -> "Profile":
         """Some activities of the recording, with only the tables that these have.
@@ -253,7 +283,12 @@ class Profile:
         excluded = _TIMELESS if selection.windows is not None else _OF_ALL_DEVICES
         sources = {name: source for name, source in self.sources.items() if name not in excluded}
         return replace(
-            self, sources=sources, selection=selection, parts=(), _unrestricted=self.unrestricted
+            self,
+            sources=sources,
+            selection=selection,
+            parts=(),
+            job=None,
+            _unrestricted=self.unrestricted,
         )
 
     def expect(self, reads: Mapping[str, Collection[str]]) -> None:
@@ -504,3 +539,23 @@ def to_frame(table: pa.Table) -> "pd.DataFrame":
 def corrupt(source: Path, fault: str) -> CorruptFileError:
     """The error of a file that holds what no recording can."""
     return CorruptFileError(f"{source}, {fault}", schema.EDITED)
+
+
+def once_per_profile(function: Callable[[Profile], _Result]) -> Callable[[Profile], _Result]:
+    """Make a pure function of a profile compute its result once for all who ask."""
+
+    @wraps(function)
+    def asked(profile: Profile) -> _Result:
+        return profile.once(function)
+
+    return asked
+
+
+def once_per_recording(function: Callable[[Profile], _Result]) -> Callable[[Profile], _Result]:
+    """The same for all parts of a recording: it is given the whole of it."""
+
+    @wraps(function)
+    def asked(profile: Profile) -> _Result:
+        return profile.unrestricted.once(function)
+
+    return asked

@@ -4,7 +4,7 @@ from typing import Final
 
 import numpy as np
 
-from gpuprof.facts.calls import NOT_FOUND
+from gpuprof.facts.numbers import NOT_FOUND
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
 from gpuprof.predict.graph import (

@@ -10,15 +10,21 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuprof.base.cuda import is_communication, is_waiting
-from gpuprof.facts.by_number import UNNAMED, names_by_number
-from gpuprof.facts.calls import NOT_FOUND, distinct, pair_places
 from gpuprof.facts.collective_parts import PARTS_READS, collective_parts
-from gpuprof.facts.copies import COPY_READS
-from gpuprof.facts.copy_rows import among, copy_rows, copy_words
-from gpuprof.facts.groups import Numbers, groups, numbered
-from gpuprof.facts.growing import columns_of, read_columns
-from gpuprof.facts.host_activity import HOST_READS
-from gpuprof.facts.host_clock import HostClock, host_clock
+from gpuprof.facts.copies import COPY_READS, among, copy_rows
+from gpuprof.facts.host_clock import HOST_READS, HostClock, host_clock
+from gpuprof.facts.numbers import (
+    NOT_FOUND,
+    UNNAMED,
+    Numbers,
+    columns_of,
+    distinct,
+    groups,
+    names_by_number,
+    numbered,
+    pair_places,
+    read_columns,
+)
 from gpuprof.facts.rank_matching import clock_shifts
 from gpuprof.model.analysis import reads
 from gpuprof.model.derived import HOST, UNKNOWN, movement
@@ -255,19 +261,19 @@ def _named(profile: Profile, table: str, words: Words, columns: Sequence[str]) -
 
 def _copies(profile: Profile, words: Words) -> list[Int64s]:
     """The columns of the rows of ``memcpys``."""
-    copies, kinds = copy_rows(profile), copy_words(profile)
+    copies = copy_rows(profile)
     context, stream = read_columns(profile, "memcpys", "context_id", "stream_id")
     src, dst = (np.where(end == UNKNOWN, copies.device, end) for end in (copies.src, copies.dst))
     label = np.empty(len(src), np.int64)
     for rows in groups(copies.kind, copies.is_staged, copies.is_peer, src, dst):
         first = rows[0]
-        kind = kinds.kind[copies.kind[first]] or UNNAMED
+        kind = copies.kinds[copies.kind[first]] or UNNAMED
         is_staged, is_peer = copies.is_staged[first] == 1, copies.is_peer[first] == 1
         ends = (_ENDS.get(int(end[first]), str(end[first])) for end in (src, dst))
         name = movement(kind, is_staged=is_staged, is_peer=is_peer)
         label[rows] = words.place(f"{name} {'->'.join(ends)}")
-    is_pageable = among(copies.src_memory, kinds.src_memory, {"pageable"})
-    is_pageable |= among(copies.dst_memory, kinds.dst_memory, {"pageable"})
+    is_pageable = among(copies.src_memory, copies.src_memories, {"pageable"})
+    is_pageable |= among(copies.dst_memory, copies.dst_memories, {"pageable"})
     place = copies.start_ns, copies.end_ns, copies.process, copies.device, context, stream
     size = np.where(copies.bytes == UNKNOWN, -1, copies.bytes)
     of_copies = size, src, dst, copies.is_peer, copies.is_staged, is_pageable

@@ -5,9 +5,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from gpuprof.facts.calls import NOT_FOUND
-from gpuprof.facts.groups import groups
-from gpuprof.facts.growing import read_columns
+from gpuprof.facts.numbers import NOT_FOUND, groups, read_columns
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile

@@ -12,27 +12,27 @@ taken for different ones and counted on in the order of ranks, which ``devices.r
 Each file is read by itself: columns go through one file after another, and none of them stays.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import accumulate
 from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from gpuprof.base.errors import InputError
 from gpuprof.model import schema
+from gpuprof.model.analysis import PerFile
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.profile import Profile, RankRecording, Source
-from gpuprof.model.table import NumberedNames, Part, Table, Window, in_memory
+from gpuprof.model.table import NumberedNames, Part, Table, Window, as_arrow, in_memory, values
 from gpuprof.model.words import ByNumber, Values
 from gpuprof.readers.common.threads import in_turn
 from gpuprof.readers.job_notes import notes_of_files
-from gpuprof.readers.job_numbers import JobNumbers, Numbers, ranks_of_names
+from gpuprof.readers.job_numbers import JobNumbers, ranks_of_names
 
 _DEVICE_COLUMNS: Final = ("device_id", "src_device_id", "dst_device_id")
+# The numbers that are only true within a file.
+_RENUMBERED: Final = ("run_id", "process_id", *_DEVICE_COLUMNS)
 _EXTENT_COLUMNS: Final = ("end_ns", "process_id", *_DEVICE_COLUMNS)
 _DEVICES, _LINKS, _RUNS = schema.DEVICES.name, schema.LINKS.name, schema.RUNS.name
 _NAME_ID: Final = "name_id"
@@ -81,11 +81,6 @@ class File:
         return self.profile.origin.epoch_ns
 
     @property
-    def world_size(self) -> int | None:
-        """How many ranks the job has; None where it does not tell."""
-        return pc.max(self.runs["world_size"]).as_py()  # type: ignore[no-any-return]
-
-    @property
     def recorder(self) -> str:
         """The tool that recorded it, and its version."""
         return self.profile.origin.recorder
@@ -123,8 +118,8 @@ class File:
             if not names or table in (_DEVICES, _LINKS, _RUNS):
                 continue
             for piece in self.pieces(table, names):
-                for name, (values, is_null, _) in zip(names, piece, strict=True):
-                    present = values if is_null is None else values[~is_null]
+                for name, (filled, is_null, _) in zip(names, piece, strict=True):
+                    present = filled if is_null is None else filled[~is_null]
                     if name != "end_ns":
                         numbers[name].update(np.unique(present).tolist())
                     elif len(present):
@@ -185,8 +180,12 @@ class File:
         return self.profile if is_here else replace(self.profile)
 
 
-def joined(profiles: Sequence[Profile]) -> Profile:
+def joined(profiles: Sequence[Profile], file_count: int | None = None) -> Profile:
     """One recording of several, each from a process of its own.
+
+    Args:
+        profiles: The recordings.
+        file_count: How many files the job has, with those that cannot be read.
 
     Raises:
         InputError: Two of them are the same recording.
@@ -198,7 +197,14 @@ def joined(profiles: Sequence[Profile]) -> Profile:
     origin = replace(first, epoch_ns=job.earliest_ns, warnings=warnings, host=None)
     events = sum(profile.events for profile in profiles)
     parts = tuple(RankRecording(file.rank, file.profile) for file in job.files)
-    return Profile(origin, job.sources, stored=events, parts=parts)
+    return Profile(
+        origin,
+        job.sources,
+        stored=events,
+        parts=parts,
+        file_count=file_count or len(profiles),
+        job=job,
+    )
 
 
 class _Job(JobNumbers[File]):
@@ -209,12 +215,36 @@ class _Job(JobNumbers[File]):
     """
 
     def __init__(self, profiles: Sequence[Profile]) -> None:
-        files = _files(profiles)
-        _refuse_duplicates(files)
-        super().__init__(files)
+        super().__init__(_files(profiles))
         names = (name for file in self.files for name in file.profile.sources)
         self._tables = [*dict.fromkeys((*names, _RUNS, _DEVICES))]
         self._ids_of: dict[str, list[_Ids]] = {}
+        self._answers: dict[tuple[PerFile, int | None], pa.Table] = {}
+
+    def rows(self, function: PerFile, profile: Profile) -> pa.Table:
+        """As `gpuprof.model.profile.Job` has it."""
+        if (function, profile.skip_steps) not in self._answers:
+            self.prepare([function], profile, lambda _: {})
+        return self._answers[function, profile.skip_steps]
+
+    def prepare(
+        self,
+        functions: Collection[PerFile],
+        profile: Profile,
+        columns: Callable[[Profile], Mapping[str, Collection[str]]],
+    ) -> None:
+        """As `gpuprof.model.profile.Job` has it; nothing else of a file stays in memory."""
+        tables: dict[PerFile, dict[int, pa.Table]] = {function: {} for function in functions}
+        for number, file in enumerate(self.files):
+            part = replace(
+                file.profile, skip_steps=profile.skip_steps, file_count=profile.file_count
+            )
+            part.expect(columns(part))
+            for function in functions:
+                tables[function][number] = function.of(part, number)
+        for function in functions:
+            answer = self.combined(function, tables.pop(function))
+            self._answers[function, profile.skip_steps] = answer
 
     @cached_property
     def sources(self) -> dict[str, Source]:
@@ -223,7 +253,7 @@ class _Job(JobNumbers[File]):
         sources: dict[str, Source] = {_DEVICES: lambda: in_memory(schema.DEVICES, self.devices)}
         for name in self._tables:
             if name == _LINKS:
-                sources[name] = self._links()
+                sources[name] = self.links()
             elif name != _DEVICES:
                 is_empty = not any(file.may_hold(name) for file in self.files)
                 table = partial(self._table, name)
@@ -243,22 +273,16 @@ class _Job(JobNumbers[File]):
         part = Part(_Rows(self, name), {**columns})
         return Table(spec, [part], partial(self._names, name) if is_named else None)
 
-    def in_job(self, number: int, table: str, name: str, column: Values) -> Values:
+    def column(self, number: int, table: str, name: str, column: Values) -> Values:
         """A column of the file of this place with times and numbers as among all files."""
+        if name == _NAME_ID:
+            return Values(self._ids(table)[number].renamed.of(column.filled))
         if name in {"start_ns", "end_ns"}:
             shift_ns = self.shifts_ns[number]
             return Values(column.numbers.astype(np.int64) + shift_ns) if shift_ns else column
-        if name == _NAME_ID:
-            return Values(self._ids(table)[number].renamed.of(column.filled))
-        if name == "run_id" and (column.is_null is None or not column.is_null.all()):
-            first = self._first_runs[number]
-            is_null = False if column.is_null is None else column.is_null
-            return Values(np.where(is_null, 0, column.numbers).astype(np.int64) + first)
-        if name == "process_id" and self.process_maps is not None:
-            return _renamed(column, self.process_maps[number])
-        if name in _DEVICE_COLUMNS and self.shares_devices:
-            return _renamed(column, self.device_maps[number])
-        return column
+        if name not in _RENUMBERED:
+            return column
+        return values(self.in_job(number, name, as_arrow(column)))
 
     def look_through(self, table: str, names: Collection[str]) -> None:
         """Find out what columns mean among all files, which several threads would ask at once."""
@@ -282,25 +306,6 @@ class _Job(JobNumbers[File]):
                 ids.append(_Ids(*names, ids[-1].end if ids else _UNNAMED + 1))
             self._ids_of[table] = ids
         return self._ids_of[table]
-
-    @cached_property
-    def _first_runs(self) -> list[int]:
-        return [0, *accumulate(file.runs.num_rows for file in self.files)]
-
-    @cached_property
-    def devices(self) -> pa.Table:
-        """The devices that were used: files list all of their host."""
-        pairs = zip(self.files, self.device_maps, self.names_of_files, strict=True)
-        return _different(_devices(*of_file, is_new=self.shares_devices) for of_file in pairs)
-
-    def _links(self) -> pa.Table:
-        """The links between devices that were used."""
-        maps = self.device_maps
-        if not self.shares_devices:
-            # Where a number means the same device to all, a link may join those of two processes.
-            maps = [{key: new for numbers in maps for key, new in numbers.items()}] * len(maps)
-        pairs = zip(self.files, maps, strict=True)
-        return _different(_links(file.table(_LINKS), numbers) for file, numbers in pairs)
 
 
 class _Ids:
@@ -347,16 +352,7 @@ class _Rows:
     def _of_file(self, names: Sequence[str], number: int, file: File) -> Iterator[list[Values]]:
         for piece in file.pieces(self._table, names):
             columns = zip(names, piece, strict=True)
-            yield [self._job.in_job(number, self._table, name, column) for name, column in columns]
-
-
-def _renamed(column: Values, numbers: Numbers) -> Values:
-    """Other numbers in the place of those of a file; where it has none, what None is called."""
-    known = [number for number in numbers if number is not None]
-    missing = numbers.get(None, UNKNOWN)
-    renamed = ByNumber(known, [numbers[number] for number in known], missing).of(column.filled)
-    is_null = renamed == UNKNOWN
-    return Values(renamed, is_null if is_null.any() else None)
+            yield [self._job.column(number, self._table, name, column) for name, column in columns]
 
 
 def file_of(profile: Profile) -> File:
@@ -376,57 +372,12 @@ def _files(profiles: Sequence[Profile]) -> list[File]:
         ranks = ranks_of_names([file.name for file in files])
     ranked = []
     for file, rows, rank in zip(files, runs, ranks, strict=True):
-        listed = rows.to_pylist() or [{"run_id": 0}]
-        listed = [listed[0] | {"rank": rank}] if len(listed) == 1 else listed
-        ranked.append(replace(file, rank=rank, runs=schema.RUNS.table(listed)))
+        ranked.append(replace(file, rank=rank, runs=ranked_runs(rows, rank)))
     return ranked
 
 
-def _refuse_duplicates(files: Sequence[File]) -> None:
-    """The same recording twice, as in a plain and a gzip file, would count twice."""
-    alike: dict[tuple[int | None, int], list[File]] = {}
-    for file in files:
-        if file.origin_ns is None:
-            continue
-        earlier_files = alike.setdefault((file.rank, file.origin_ns), [])
-        for earlier in earlier_files:
-            if _contents(file) == _contents(earlier):
-                msg = f"{earlier.name} and {file.name} are the same recording"
-                raise InputError(msg, "Leave one of them out.")
-        earlier_files.append(file)
-
-
-def _contents(file: File) -> tuple[object, ...]:
-    return file.runs.num_rows, file.ends, file.pids, file.used
-
-
-def _devices(file: File, numbers: Numbers, name: str | None, *, is_new: bool) -> pa.Table:
-    """The devices that a file used, with their numbers in the job, which may be new ones."""
-    listed = [row for row in file.table(_DEVICES).to_pylist() if row["device_id"] in numbers]
-    is_listed = {row["device_id"] for row in listed}
-    others = [number for number in numbers if number not in is_listed]
-    rows = [
-        row
-        | {"device_id": numbers[own := row["device_id"]], "rank": file.rank}
-        | ({"own_device_id": own, "file": name} if is_new else {})
-        for row in (*listed, *({"device_id": number} for number in others))
-    ]
-    return schema.DEVICES.table(rows)
-
-
-def _links(listed: pa.Table, numbers: Numbers) -> pa.Table:
-    """The links between devices of these numbers; null is the host."""
-    ends = ("device_id", "peer_device_id")
-    new = {None: None, **numbers}
-    rows = [
-        row | {end: new[row[end]] for end in ends}
-        for row in listed.to_pylist()
-        if all(row[end] in new for end in ends)
-    ]
-    return schema.LINKS.table(rows)
-
-
-def _different(tables: Iterable[pa.Table]) -> pa.Table:
-    """The rows of small tables: two stretches of one process list the same devices."""
-    table = pa.concat_tables(tables)
-    return table.group_by(table.column_names, use_threads=False).aggregate([])
+def ranked_runs(runs: pa.Table, rank: int | None) -> pa.Table:
+    """The runs of a file whose rank is known; a single one where it records none."""
+    listed = runs.to_pylist() or [{"run_id": 0}]
+    listed = [listed[0] | {"rank": rank}] if len(listed) == 1 else listed
+    return schema.RUNS.table(listed)

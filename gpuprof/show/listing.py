@@ -12,7 +12,7 @@ from gpuprof.model.analysis import Analysis
 from gpuprof.model.schema import Column, Kind, Schema
 from gpuprof.readers.contract import Reader
 from gpuprof.readers.nsys.export_cache import LIMIT_BYTES, Entry, location
-from gpuprof.show.charts.contract import Chart
+from gpuprof.show.charts.figure import Chart
 
 
 def formats_text(readers: Sequence[Reader]) -> str:

@@ -7,7 +7,8 @@ import pytest
 from nsys_export import DTOH, HTOD, KERNEL, MEMCPY, MEMSET, NVTX, PAGEABLE, PTOP, RUNTIME, STRINGS
 
 from gpuprof.analyses import all_analyses
-from gpuprof.analyses.reports import OVERVIEW, report
+from gpuprof.analyses.notes import OVERVIEW
+from gpuprof.analyses.reports import report
 from gpuprof.model.analysis import reads
 from gpuprof.model.table import Table
 from gpuprof.readers import read_profile

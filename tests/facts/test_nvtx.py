@@ -12,8 +12,9 @@ from recordings import trace
 
 from gpuprof.facts import nvtx
 from gpuprof.facts.launches import ALL_THREADS, launches
-from gpuprof.facts.nvtx import NO_RANGE, innermost, outermost, ranges_of
-from gpuprof.model import words
+from gpuprof.facts.nvtx import NO_RANGE, ranges_of
+from gpuprof.facts.range_launches import innermost, outermost
+from gpuprof.model import table
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.selection import Selection
 from gpuprof.readers import read_profile
@@ -60,7 +61,7 @@ def test_few_texts_and_many_are_numbered_alike(texts):
     with pytest.MonkeyPatch.context() as patch:
         labels = []
         for few in (0, 100):
-            patch.setattr(words, "_FEW", few)
+            patch.setattr(table, "_FEW_WORDS", few)
             read = ranges_of(draw(nvtx_ranges=ranges))
             labels.append([read.labels[label][0] for label in read.label.tolist()])
 

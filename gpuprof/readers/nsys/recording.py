@@ -1,7 +1,7 @@
 """From the tables of a Nsight Systems export to a profile: origin, doubts, empty or absent."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from types import UnionType
@@ -52,7 +52,7 @@ SYSTEM: Final = "TARGET_INFO_SYSTEM_ENV"
 _INSTALLED: Final = re.compile(r"nsight-?systems(?:-cli)?[/-](\d{4}(?:\.\d+){2,3})/", re.IGNORECASE)
 _METADATA: Final = ("META_DATA_EXPORT", "EXPORT_META_DATA")
 # Beginnings of the names of calls that start GPU work.
-_LAUNCHES: Final = (
+LAUNCHES: Final = (
     "cudaLaunch", "cuLaunch", "cudaGraphLaunch", "cuGraphLaunch", "cudaMemcpy", "cuMemcpy",
     "cudaMemset", "cuMemset",
 )  # fmt: skip
@@ -144,7 +144,7 @@ def profile(export: Export) -> Profile:
     fault = None if sources.keys() & {*_GPU_TABLES} else _fault(export, capture, diagnoses)
     warnings = (
         *(f'nsys reported: "{line}"' for line in diagnoses),
-        *_warnings(sources, fault, sum(untimed.values())),
+        *notes(sources.keys(), fault, sum(untimed.values())),
         *_device_warnings(export, numbers),
     )
     return Profile(
@@ -182,12 +182,12 @@ def _fault(
     if faults := diagnostics.faults(diagnoses):
         return f'nsys could not collect it ("{faults[0]}")'
     if not _has_cuda_records(export):
-        is_off = "COLLECT_CUDA_TRACE" in capture and not _was_on(capture, "CUDA")
+        is_off = "COLLECT_CUDA_TRACE" in capture and not was_on(capture, "CUDA")
         return "CUDA was not traced" if is_off else "no CUDA call was recorded"
     runtime, strings = nsys_tables.RUNTIME, nsys_tables.STRINGS
     if not (export.has(runtime, "nameId") and export.has(strings, "id", "value")):
         return None
-    texts = {i: t for i, t in export.select(strings, id=int, value=str) if t.startswith(_LAUNCHES)}
+    texts = {i: t for i, t in export.select(strings, id=int, value=str) if t.startswith(LAUNCHES)}
     returned = "returnValue" if export.has(runtime, "returnValue") else None
     names, values = columns_at_once(export.stored(runtime), ["nameId", returned])
     is_launch = np.isin(names, [*texts])
@@ -210,10 +210,10 @@ def _with_empty(
         # nsys leaves a table without rows out of the file.
         empty = (*CUDA_TABLES, "graph_launches")
         with_empty = {name: schema.BY_NAME[name].empty() for name in empty} | with_empty
-    if _was_on(capture, "NVTX"):
+    if was_on(capture, "NVTX"):
         with_empty.setdefault("nvtx_ranges", schema.NVTX_RANGES.empty())
     if not with_empty.keys() & {*CUDA_TABLES, "nvtx_ranges"}:
-        raise _nothing(export.path, capture, fault)
+        raise nothing(export.path, capture, fault)
     return with_empty
 
 
@@ -336,10 +336,9 @@ def checked_table(where: str, spec: Schema, rows: list[dict[str, Any]]) -> pa.Ta
         raise CorruptFileError(msg, borders.HINT) from error
 
 
-def _nothing(
-    path: Path, capture: Mapping[str, list[str]], fault: str | None
-) -> EmptyRecordingError:
-    if _was_on(capture, "CUDA"):
+def nothing(path: Path, capture: Mapping[str, list[str]], fault: str | None) -> EmptyRecordingError:
+    """The error for a recording of neither CUDA nor NVTX."""
+    if was_on(capture, "CUDA"):
         msg = f"{path}: nothing to report, what GPUs did is unknown: {fault}"
         return EmptyRecordingError(msg, "See `gpuprof doctor`, then record again.")
     msg = f"{path}: nothing to report, {fault}"
@@ -360,7 +359,8 @@ def settings(export: Export) -> list[tuple[str, str]]:
     return [(name, value) for name, value in rows if _READ_SETTINGS.fullmatch(name)]
 
 
-def _was_on(capture: Mapping[str, list[str]], trace: str) -> bool:
+def was_on(capture: Mapping[str, list[str]], trace: str) -> bool:
+    """Whether the settings of a recording say that something was traced."""
     return "true" in capture.get(f"COLLECT_{trace}_TRACE", ())
 
 
@@ -375,7 +375,7 @@ def _origin(export: Export, capture: Mapping[str, list[str]], warnings: tuple[st
         "nsys",
         export.recorder_version or _recorder_version(export, exporter),
         versions.get("EXPORT_SCHEMA_VERSION"),
-        _command(capture),
+        command(capture),
         utc,
         epoch,
         warnings=warnings,
@@ -413,7 +413,8 @@ def _started(export: Export) -> tuple[int | None, str | None]:
     return rows[0][0], f"{rows[0][1]}Z"
 
 
-def _command(capture: Mapping[str, list[str]]) -> str | None:
+def command(capture: Mapping[str, list[str]]) -> str | None:
+    """The command line in the settings of a recording, its secrets masked."""
     if "COMMAND" not in capture:
         return None
     numbered = sorted(
@@ -425,9 +426,16 @@ def _command(capture: Mapping[str, list[str]]) -> str | None:
     return _ASSIGNMENT.sub(r"\1=...", " ".join(masked_words(words)))
 
 
-def _warnings(sources: Mapping[str, Source], fault: str | None, untimed: int) -> list[str]:
+def notes(recorded: Collection[str], fault: str | None, untimed: int) -> list[str]:
+    """What a reader of the numbers must know.
+
+    Args:
+        recorded: Names of the tables that something was recorded of.
+        fault: Why GPU work may have been done though none is in the file; None where it is.
+        untimed: How many activities have no times.
+    """
     warnings = []
-    if "graph_launches" in sources:
+    if "graph_launches" in recorded:
         warnings.append(
             "CUDA graphs were recorded as a whole: their kernels and copies are missing here. "
             "Record with nsys --cuda-graph-trace=node."
@@ -438,7 +446,7 @@ def _warnings(sources: Mapping[str, Source], fault: str | None, untimed: int) ->
         warnings.append(f"{records}: when {pronoun} ran could not be collected")
     if fault is not None:
         warnings.append(f"What GPUs did is unknown: {fault}")
-    elif not sources.keys() & {"kernels", "memcpys", "memsets"}:
+    elif not {"kernels", "memcpys", "memsets"} & {*recorded}:
         warnings.append("CUDA calls were recorded, but no GPU work was recorded")
     return warnings
 

@@ -8,7 +8,7 @@ attributes must be: astra-sim/workload/Workload.cc of https://github.com/astra-s
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property, partial
 from pathlib import Path
 from typing import IO, Any, Final
@@ -17,10 +17,10 @@ import numpy as np
 
 from gpuprof.base.units import encodable
 from gpuprof.base.xspace import encoded
-from gpuprof.facts.calls import NOT_FOUND
 from gpuprof.facts.collective_parts import collective_parts
 from gpuprof.facts.communication import collective_of
 from gpuprof.facts.host_clock import host_clock
+from gpuprof.facts.numbers import NOT_FOUND
 from gpuprof.facts.rank_matching import NO_CALL
 from gpuprof.model.derived import HOST, UNKNOWN
 from gpuprof.model.profile import Profile
@@ -29,7 +29,6 @@ from gpuprof.predict.graph import Graph
 from gpuprof.predict.nodes import OPERATION, WAIT, WORK, Ranks, ranks_of
 from gpuprof.predict.recorded import COLLECTIVE, COPY
 from gpuprof.show.cells import clean
-from gpuprof.show.exporters.contract import Parts
 
 NEEDS: Final = ()
 EXAMPLE: Final = "trace.et"
@@ -59,7 +58,7 @@ def named(path: Path, rank: int) -> Path:
     return path.with_name(f"{path.name.removesuffix(_SUFFIX)}.{rank}{_SUFFIX}")
 
 
-def parts(profile: Profile) -> Parts:
+def parts(profile: Profile) -> tuple[list[Callable[[IO[bytes]], None]], tuple[str, ...]]:
     """A file for each device that operations run on, or are copied to.
 
     Raises:
@@ -67,7 +66,7 @@ def parts(profile: Profile) -> Parts:
     """
     trace = _Trace(profile.unrestricted)
     writers = [partial(trace.write, rank) for rank in range(len(trace.ranks.devices))]
-    return Parts(writers, tuple(trace.notes()))
+    return [*writers], tuple(trace.notes())
 
 
 def _field(number: int, value: int | str | bytes) -> bytes:

@@ -13,7 +13,7 @@ The classes of the packets are those of the PyPI package ``perfetto``.
 """
 
 from collections import defaultdict, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from importlib import import_module
 from itertools import count
@@ -23,14 +23,12 @@ from typing import IO, Any, Final, NamedTuple
 import numpy as np
 
 from gpuprof.base.errors import MissingToolError, install
-from gpuprof.facts.copies import end_name
-from gpuprof.facts.copy_rows import copy_rows, copy_words, movements
-from gpuprof.facts.growing import columns_of
+from gpuprof.facts.copies import copy_rows, end_name
+from gpuprof.facts.numbers import columns_of
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.profile import Profile
 from gpuprof.model.words import Words
 from gpuprof.show.cells import clean
-from gpuprof.show.exporters.contract import Parts
 
 NEEDS: Final = ("kernels", "memcpys")
 EXAMPLE: Final = "trace.pftrace"
@@ -71,9 +69,9 @@ def named(path: Path, _: int) -> Path:
     return path
 
 
-def parts(profile: Profile) -> Parts:
+def parts(profile: Profile) -> tuple[list[Callable[[IO[bytes]], None]], tuple[str, ...]]:
     """One file with the whole recording."""
-    return Parts([partial(write, profile)])
+    return [partial(write, profile)], ()
 
 
 def write(profile: Profile, file: IO[bytes]) -> None:
@@ -136,7 +134,7 @@ def _columns(profile: Profile, table: str, words: Words) -> list[Any]:
         return [*columns, *np.full((7, count), UNKNOWN, np.int8)]
     copies = copy_rows(profile)
     kinds = Words()
-    movement = movements(copies, copy_words(profile).kind, kinds.place)
+    movement = copies.movements(kinds.place)
     name = np.array([*map(words.place, kinds.listed)], np.int32)[movement]
     return [
         *columns, name, copies.bytes, copies.is_transfer, copies.src, copies.dst,
