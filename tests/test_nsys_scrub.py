@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from secret_forms import FORMS, pieces_left
 
-from gpuprof.base.nsys_scrub import scrub
+from gpuprof.base.nsight import scrub
 from gpuprof.base.secrets import REMOVED
 
 PLANTED = "planted-text-7f3a"
