@@ -4,15 +4,10 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from gpuprof.analyses.activity_summary import (
-    SHORT_NAME,
-    SUM_READS,
-    TABLES,
-    activity_sums,
-)
 from gpuprof.analyses.totals import ANALYSIS as TOTALS
 from gpuprof.analyses.totals import ratio, totals
 from gpuprof.base.kernel_names import short_name
+from gpuprof.facts.activity_sums import SHORT_NAME, SUM_READS, TABLES, activity_sums
 from gpuprof.facts.copies import COPY_READS
 from gpuprof.facts.excerpts import GPU_KINDS
 from gpuprof.model.analysis import Analysis, reads

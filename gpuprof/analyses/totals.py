@@ -10,9 +10,9 @@ from typing import Final
 
 import pyarrow as pa
 
-from gpuprof.analyses.activity_summary import SUM_READS, TABLES, activity_sums, trace_sums
 from gpuprof.base import cuda
 from gpuprof.base.units import NS_PER_S
+from gpuprof.facts.activity_sums import SUM_READS, TABLES, activity_sums, trace_sums
 from gpuprof.facts.copies import COPY_READS, copy_rows, sums_of
 from gpuprof.facts.excerpts import GPU_KINDS, Row, Section, sections
 from gpuprof.facts.numbers import UNNAMED, groups
