@@ -15,7 +15,7 @@ from gpuprof.analyses.notes import cannot, file_notes, missing_notes, notes_of
 from gpuprof.base.units import listed
 from gpuprof.facts.hosts import NO_NAMES, DeviceNames, names_of
 from gpuprof.model import schema
-from gpuprof.model.analysis import Analysis, PerFile, Reads, reads
+from gpuprof.model.analysis import DEVICE_COLUMNS, Analysis, PerFile, Reads, reads
 from gpuprof.model.profile import Origin, Profile
 from gpuprof.readers import Recording, read_profile
 
@@ -93,7 +93,10 @@ def report(recording: Recording, names: Sequence[str] | None = None) -> Report:
         *([left_out] if left_out else []),
         *missing_notes(profile, missing, cannot(profile)),
     ]
-    called = names_of(profile)
+    columns = {column for analysis in chosen for column in analysis.schema.columns}
+    # Which devices a job uses takes a look at all its files.
+    names_devices = not is_job or not columns.isdisjoint((*DEVICE_COLUMNS, *_DEVICE_TEXTS))
+    called = names_of(profile) if names_devices else NO_NAMES
     if called.own:
         # Sentences say what devices are called in their own files; those of a job name ranks.
         named = {a.name: tables[a.name] for a in of_recording}
