@@ -92,6 +92,7 @@ SWEPT_PROGRAM: Final = _argument(
     "words", nargs=-1, metavar="SWEEP.TOML | -- SCRIPT [ARGS]...", type=click.UNPROCESSED
 )
 
+
 def _via(context: click.Context, _option: click.Parameter, tool: str | None) -> None:
     context.meta[_VIA] = tool
 
