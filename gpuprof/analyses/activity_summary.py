@@ -163,7 +163,7 @@ SIZES_ANALYSIS: Final = Analysis(
     SIZE_SUMMARY,
     (),
     size_summary,
-    reads(COPY_READS, memsets="bytes"),
+    reads(COPY_READS, memsets="start_ns end_ns bytes"),
     needs_any_of=tuple(WITH_BYTES),
     of_files=(size_calls, *SIZES),
     accuracy=f"Of several files, median sizes {ROUNDING}.",
