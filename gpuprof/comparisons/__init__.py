@@ -32,6 +32,7 @@ from gpuprof.comparisons.measure.compared_kernels import (
     other_kernels_of,
 )
 from gpuprof.comparisons.measure.compared_steps import (
+    RECORDING,
     STEP,
     StepsByLabel,
     compared_steps,
@@ -39,7 +40,6 @@ from gpuprof.comparisons.measure.compared_steps import (
     is_sampled,
     phase_names,
     uncompared_rows,
-    unit_of,
 )
 from gpuprof.comparisons.measure.device_time import copy_layers
 from gpuprof.comparisons.measure.differences import (
@@ -51,9 +51,9 @@ from gpuprof.comparisons.measure.differences import (
 from gpuprof.comparisons.measure.labelled_runs import Recording, labelled
 from gpuprof.comparisons.measure.matching import kernel_groups, matched
 from gpuprof.comparisons.measure.measured_runs import (
+    METRICS,
     Variant,
     is_same,
-    known_figures,
     median_figures,
     run_rows,
     variant_of,
@@ -196,7 +196,13 @@ def _of_phase(
         _compute_ahead(part, [kernel_groups])
     measured = {label: variant_of(label, w, seconds.get(label)) for label, w in compared.items()}
     base, candidates = measured[chosen], [v for v in measured.values() if v.label != chosen]
-    unit, figures = unit_of(compared), known_figures(measured)
+    is_by_step = all(s.steps is not None for of_label in compared.values() for s in of_label)
+    unit = STEP if is_by_step else RECORDING
+    # Metrics that no run of a variant knows are absent.
+    figures = {
+        label: {metric: values for metric in METRICS if (values := variant.figures(metric))}
+        for label, variant in measured.items()
+    }
     sampled = [v.label for v in measured.values() if is_sampled(v.median.compared.profile)]
     differences = difference_rows(chosen, figures, sampled)
     pairs = [_pair(base, candidate, unit, differences) for candidate in candidates]
