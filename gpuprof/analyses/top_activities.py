@@ -4,20 +4,13 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from gpuprof.analyses.activity_summary import (
-    SHORT_NAME,
-    SUM_READS,
-    SUM_STATES,
-    TABLES,
-    Row,
-    activity_sums,
-    sums_of_job,
-)
-from gpuprof.analyses.totals import COPY_SUMS, ratio, totals, totals_of_job
+from gpuprof.analyses.totals import ANALYSIS as TOTALS
+from gpuprof.analyses.totals import ratio, totals
 from gpuprof.base.kernel_names import short_name
+from gpuprof.facts.activity_sums import SHORT_NAME, SUM_READS, TABLES, activity_sums
 from gpuprof.facts.copies import COPY_READS
 from gpuprof.facts.excerpts import GPU_KINDS
-from gpuprof.model.analysis import Analysis, JobStates, Merge, reads
+from gpuprof.model.analysis import Analysis, reads
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import ACTIVITY_SUMMARY, FLOAT, INT, TEXT, Column, Schema
 
@@ -53,15 +46,7 @@ def top_activities(profile: Profile) -> pa.Table:
         At most ten rows, the first kernel, memcpy and memset among them; columns as in
         `TOP_ACTIVITIES`. No rows if nothing ran.
     """
-    return _table(profile.once(activity_sums).to_pylist(), profile.once(totals))
-
-
-def _of_job(job: JobStates) -> pa.Table:
-    return _table(sums_of_job(job), totals_of_job(job))
-
-
-def _table(sums: list[Row], totals_table: pa.Table) -> pa.Table:
-    rows = merged_runs(sums)
+    rows = merged_runs(profile.once(activity_sums).to_pylist())
     gpu = [row for row in rows if row["activity_kind"] in GPU_KINDS]
     ordered = sorted(gpu, key=lambda row: (-(row["total_ns"] or 0), row["name"]))
     kinds = [row["activity_kind"] for row in ordered]
@@ -69,7 +54,7 @@ def _table(sums: list[Row], totals_table: pa.Table) -> pa.Table:
     first = sorted({*map(kinds.index, kinds)})
     later = [place for place in range(len(ordered)) if place not in first]
     ranked = [ordered[place] for place in sorted([*first, *later][:_ROWS])]
-    gpu_ns = _whole_ns(totals_table)
+    gpu_ns = _whole_ns(profile.once(totals))
     return TOP_ACTIVITIES.table(
         [
             {name: row[name] for name in TOP_ACTIVITIES.columns if name in row}
@@ -126,5 +111,5 @@ ANALYSIS: Final = Analysis(
     top_activities,
     reads(SUM_READS, COPY_READS),
     needs_any_of=TABLES,
-    merge=Merge((*SUM_STATES, COPY_SUMS), _of_job),
+    of_files=TOTALS.of_files,
 )

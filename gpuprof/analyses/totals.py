@@ -10,20 +10,14 @@ from typing import Final
 
 import pyarrow as pa
 
-from gpuprof.analyses.activity_summary import (
-    SUM_READS,
-    SUM_STATES,
-    TABLES,
-    activity_sums,
-    sums_of_job,
-)
 from gpuprof.base import cuda
 from gpuprof.base.units import NS_PER_S
+from gpuprof.facts.activity_sums import SUM_READS, TABLES, activity_sums, trace_sums
 from gpuprof.facts.copies import COPY_READS, copy_rows, sums_of
 from gpuprof.facts.excerpts import GPU_KINDS, Row, Section, sections
 from gpuprof.facts.numbers import UNNAMED, groups
 from gpuprof.model import derived
-from gpuprof.model.analysis import Analysis, JobStates, Merge, State, reads, summed
+from gpuprof.model.analysis import Analysis, per_file, reads, summed
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema
 
@@ -90,18 +84,9 @@ def totals(profile: Profile) -> pa.Table:
         calls and 0 ns; one that an excerpt does not list, or that was not recorded, has null.
     """
     rows = profile.once(activity_sums).to_pylist()
-    copies = _by_movement(_copy_sums(profile)) if profile.has("memcpys") else _listed_copies(rows)
-    return _table(_Coverage(profile, rows), rows, copies)
-
-
-def totals_of_job(job: JobStates) -> pa.Table:
-    """The same of a job whose files were read one by one."""
-    rows = sums_of_job(job)
-    copies = _by_movement(job.rows(COPY_SUMS)) if job.has("memcpys") else _listed_copies(rows)
-    return _table(_Coverage(job, rows), rows, copies)
-
-
-def _table(coverage: "_Coverage", rows: Sequence[Row], copies: Mapping[str, "_Sum"]) -> pa.Table:
+    has_copies = profile.has("memcpys")
+    copies = _by_movement(profile.once(copy_sums)) if has_copies else _listed_copies(rows)
+    coverage = _Coverage(profile, rows)
     groups = [
         *_kernel_groups(rows, coverage),
         *_transfer_groups(copies, coverage),
@@ -125,7 +110,7 @@ def _table(coverage: "_Coverage", rows: Sequence[Row], copies: Mapping[str, "_Su
 class _Coverage:
     """Which kinds of activity the recording lists whole."""
 
-    def __init__(self, profile: Profile | JobStates, rows: Sequence[Row]) -> None:
+    def __init__(self, profile: Profile, rows: Sequence[Row]) -> None:
         traced = {"kernels": "kernel", "memcpys": "memcpy", "memsets": "memset", "api_calls": "api"}
         # True where all files of a job recorded the table, false where only some did.
         self._traced = {k: profile.all_have(t) for t, k in traced.items() if profile.has(t)}
@@ -173,9 +158,23 @@ def _by_movement(sums: pa.Table) -> dict[str, _Sum]:
     return {row["name"]: _Sum.of([row]) for row in rows}
 
 
-def _copy_sums(profile: Profile) -> pa.Table:
-    if not profile.has("memcpys"):
-        return COPY_SUMS.schema.empty()
+_COPIES: Final = Schema(
+    "copy_sums",
+    "all copies of one kind, staged and device copies to peers apart",
+    {
+        "name": Column(TEXT, "", "Kind of copy, as in totals.", required=True),
+        **{name: TOTALS.columns[name] for name in ("calls", "total_ns", "bytes")},
+    },
+)
+
+
+@per_file(
+    _COPIES,
+    lambda rows: summed(rows, ["name"], ["calls", "total_ns", "bytes"]),
+    needs=("memcpys",),
+)
+def copy_sums(profile: Profile) -> pa.Table:
+    """What the copies of each kind add up to."""
     copies = copy_rows(profile)
     rows: dict[str, list[Row]] = {}
     for alike in groups(copies.kind, copies.is_staged, copies.is_peer):
@@ -189,21 +188,7 @@ def _copy_sums(profile: Profile) -> pa.Table:
         sums = sums_of(copies, alike)
         rows.setdefault(movement, []).append(sums._asdict())
     table = [{"name": name, **vars(_Sum.of(alike))} for name, alike in rows.items()]
-    return COPY_SUMS.schema.table(table)
-
-
-COPY_SUMS: Final = State(
-    Schema(
-        "copy_sums",
-        "all copies of one kind, staged and device copies to peers apart",
-        {
-            "name": Column(TEXT, "", "Kind of copy, as in totals.", required=True),
-            **{name: TOTALS.columns[name] for name in ("calls", "total_ns", "bytes")},
-        },
-    ),
-    _copy_sums,
-    lambda rows: summed(rows, ["name"], ["calls", "total_ns", "bytes"]),
-)
+    return _COPIES.table(table)
 
 
 def _kernel_groups(rows: Sequence[Row], coverage: _Coverage) -> list[Row]:
@@ -303,5 +288,5 @@ ANALYSIS: Final = Analysis(
     totals,
     reads(SUM_READS, COPY_READS),
     needs_any_of=TABLES,
-    merge=Merge((*SUM_STATES, COPY_SUMS), totals_of_job),
+    of_files=(trace_sums, copy_sums),
 )

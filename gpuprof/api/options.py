@@ -392,7 +392,7 @@ SWEEP_CONTROL: Final = (
 )
 DRY_RUN: Final = _flag("--dry-run", "Print the commands in order without running them.")
 
-# What charts of each subject take, by the names of `gpuprof.show.contract`: in Python the first of
+# What charts of each subject take, by the names of `gpuprof.show`: in Python the first of
 # the two; on the command line both.
 PLOT_OPTIONS: Final = {
     "recording": ((*READING, *PART, SKIP_STEPS), (RANK, *WORKERS)),

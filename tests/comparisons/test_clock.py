@@ -8,8 +8,7 @@ from test_verdicts import _PEER, MS, _trace
 
 from gpuprof.comparisons import comparison
 from gpuprof.readers import read_profile
-from gpuprof.show import renderer_named
-from gpuprof.show.contract import Page
+from gpuprof.show import Page, renderer_named
 
 
 def test_the_exposed_part_that_grew_is_named():
