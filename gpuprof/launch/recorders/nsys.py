@@ -18,7 +18,7 @@ from typing import Final
 from gpuprof.base import nsight
 from gpuprof.base.errors import MissingToolError, RecordError
 from gpuprof.base.manifest import MARKS, RECORDER_LOG, RUN_DIR_VARIABLE
-from gpuprof.base.nsys_scrub import scrub
+from gpuprof.base.nsight import scrub
 from gpuprof.launch.contract import Ended, LaunchedRun, Program, Recorded, Recorder
 from gpuprof.launch.run import provenance
 from gpuprof.launch.run.gpus import (
@@ -148,7 +148,7 @@ def finish(run: LaunchedRun, ended: Ended) -> Recorded:
         is_exported = _export(run.folder)
     except OSError as error:
         (run.folder / EXPORT).unlink(missing_ok=True)
-        missing = f"{EXPORT} is missing ({error.strerror}); gpuprof reads {REPORT} through nsys."
+        missing = f"{EXPORT} is missing ({error.strerror}); gpuprof reads {REPORT}."
         return Recorded(
             recordings=(REPORT,),
             warnings=(missing, *interrupted, *_lost(ended)),

@@ -153,7 +153,7 @@ def _opened(path: Path, spec: schema.Schema, table: "_Table") -> Table:
                 lists[column] += values.listed
         return NumberedNames(lists.pop(NUMBER), lists)
 
-    return Table(spec, [part], numbered)
+    return Table(spec, [part], numbered, names.kinds.keys() - {NUMBER})
 
 
 def _members(path: Path) -> Mapping[str, FilePart]:
