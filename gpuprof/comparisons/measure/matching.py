@@ -59,11 +59,6 @@ class Kernel(NamedTuple):
     shaped: tuple[Shaped, ...] = ()
 
     @property
-    def mean_ns(self) -> float | None:
-        """Mean of its calls; None where unknown."""
-        return self.total_ns / self.calls if self.calls and self.total_ns is not None else None
-
-    @property
     def is_communication(self) -> bool:
         """Whether it moves data between devices."""
         return cuda.is_communication(self.name)
