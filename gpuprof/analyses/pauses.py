@@ -9,7 +9,7 @@ from gpuprof.facts.numbers import Numbers, groups
 from gpuprof.facts.pause_causes import CAUSE_READS, SHORT, Label, Pieces, pieces_of
 from gpuprof.facts.pauses import Pauses, pauses_of
 from gpuprof.facts.timeline import DeviceTimeline, timelines
-from gpuprof.model.analysis import Analysis, of_files
+from gpuprof.model.analysis import Analysis, by, per_file
 from gpuprof.model.intervals import Int64s, covered_within
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema, instant_column
@@ -45,6 +45,15 @@ PAUSES: Final = Schema(
 _MOST_DETAILS: Final = 10
 
 
+_NEEDS: Final = ("kernels", "memcpys", "api_calls")
+
+
+@per_file(
+    PAUSES,
+    by(device_id="ascending", total_ns="descending", cause="ascending", detail="ascending"),
+    needs=_NEEDS,
+    device_texts=("detail",),
+)
 def pauses(profile: Profile) -> pa.Table:
     """Say why each device did nothing, instant by instant.
 
@@ -135,16 +144,7 @@ def _row(device: DeviceTimeline, label: Label, sums: Int64s, starts: Int64s) -> 
 ANALYSIS: Final = Analysis(
     "Why devices paused",
     PAUSES,
-    ("kernels", "memcpys", "api_calls"),
+    _NEEDS,
     pauses,
     CAUSE_READS,
-    merge=of_files(
-        PAUSES,
-        pauses,
-        ("device_id", "ascending"),
-        ("total_ns", "descending"),
-        ("cause", "ascending"),
-        ("detail", "ascending"),
-        device_texts=("detail",),
-    ),
 )

@@ -24,7 +24,7 @@ from gpuprof.facts.range_launches import (
     merged_by_label,
 )
 from gpuprof.facts.timeline import COMPUTE, TRANSFER
-from gpuprof.model.analysis import Analysis, JobStates, Merge, State, summed
+from gpuprof.model.analysis import Analysis, per_file, summed
 from gpuprof.model.analysis import ordered as in_order
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s, Intervals, covered_within, together, unions_by_key
@@ -72,6 +72,16 @@ _Measure = Callable[[Numbers], Numbers]
 _EXCLUSIVE: Final = {"kernel_ns", "transfer_ns"}
 
 
+def _added(table: pa.Table) -> pa.Table:
+    sums = summed(table, _ALIKE, [name for name in RANGES.columns if name not in _ALIKE])
+    longest = [(name, "descending") for name in ("projected_ns", "host_ns")]
+    return in_order(sums, [*longest, *((name, "ascending") for name in _ALIKE)])
+
+
+_ALIKE: Final = ("text", "domain", "range_kind")
+
+
+@per_file(RANGES, _added, needs=("nvtx_ranges", "api_calls", "kernels", "memcpys"))
 def ranges(profile: Profile) -> pa.Table:
     """Attribute GPU work to the NVTX ranges in which it was launched.
 
@@ -83,7 +93,8 @@ def ranges(profile: Profile) -> pa.Table:
     Operations of a framework lie within annotations and within one another: what ``self_``
     columns give to one, they do not give to the annotation around it.
 
-    Ranges whose texts differ in numbers only are one row, as ``epoch *``, which ``--range`` takes.
+    Ranges of a file whose texts differ in numbers only are one row, as ``epoch *``, which
+    ``--range`` takes.
 
     This is the projection of ``nsys stats --report nvtx_gpu_proj_sum``, whose total is
     ``projected_ns``; nsys adds up ranges of one text within one another.
@@ -259,26 +270,10 @@ def _kernels(profile: Profile) -> dict[int, list[Intervals]]:
     return by_device
 
 
-_ALIKE: Final = ("text", "domain", "range_kind")
-RANGE_SUMS: Final = State(
-    RANGES,
-    ranges,
-    lambda rows: summed(rows, _ALIKE, [name for name in RANGES.columns if name not in _ALIKE]),
-)
-
-
-def _of_job(job: JobStates) -> pa.Table:
-    order = [(name, "descending") for name in ("projected_ns", "host_ns")]
-    return RANGES.conform(in_order(job.rows(RANGE_SUMS), [*order, ("text", "ascending")]))
-
-
 ANALYSIS: Final = Analysis(
     "GPU work by NVTX range, annotation or operation",
     RANGES,
     ("nvtx_ranges", "api_calls", "kernels", "memcpys"),
     ranges,
     RANGE_READS,
-    merge=Merge(
-        (RANGE_SUMS,), _of_job, "Texts that differ in a number are joined within a file only."
-    ),
 )

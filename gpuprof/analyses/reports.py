@@ -5,15 +5,17 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
 
 from gpuprof.analyses import ANALYSES, analysis_named
-from gpuprof.analyses.notes import cannot, missing_notes, notes_of
+from gpuprof.analyses.notes import cannot, file_notes, missing_notes, notes_of
+from gpuprof.base.units import listed
 from gpuprof.facts.hosts import NO_NAMES, DeviceNames, names_of
 from gpuprof.model import schema
-from gpuprof.model.analysis import Analysis, reads
+from gpuprof.model.analysis import Analysis, PerFile, Reads, reads
 from gpuprof.model.profile import Origin, Profile
 from gpuprof.readers import Recording, read_profile
 
@@ -71,10 +73,14 @@ def report(recording: Recording, names: Sequence[str] | None = None) -> Report:
     profile = read_profile(recording)
     missing = {analysis.name: analysis.missing(profile) for analysis in chosen}
     runnable = [analysis for analysis in chosen if not missing[analysis.name]]
-    left_out = _not_sought(profile, runnable)
-    further = [] if left_out else [analysis.reads_of_small for analysis in runnable]
-    profile.expect(reads(*(analysis.reads for analysis in runnable), *further))
-    if profile.unrestricted.events >= _LARGE:
+    is_job = profile.job is not None
+    of_recording = [a for a in runnable if not is_job or a.of_files is None]
+    left_out = _not_sought(profile, of_recording)
+    further = [] if left_out else [analysis.reads_of_small for analysis in of_recording]
+    profile.expect(reads(*(analysis.reads for analysis in of_recording), *further))
+    if profile.job is not None:
+        profile.job.prepare(functions_of(runnable), profile, partial(reads_of, analyses=runnable))
+    elif profile.unrestricted.events >= _LARGE:
         later = [analysis.run for analysis in runnable[1:] if analysis.name != _FINDINGS]
         profile.compute_ahead(later[::-1])
     try:
@@ -82,16 +88,42 @@ def report(recording: Recording, names: Sequence[str] | None = None) -> Report:
     finally:
         profile.end_second_thread()
     _check_unread(profile)
-    notes = (
-        *notes_of(profile, [name for name, table in tables.items() if table is not None]),
+    notes = [
+        *notes_of(profile, [analysis.name for analysis in runnable]),
         *([left_out] if left_out else []),
         *missing_notes(profile, missing, cannot(profile)),
-    )
+    ]
     called = names_of(profile)
     if called.own:
-        # Sentences say what devices are called in their own files.
-        tables = {name: t if t is None else _named(t, called) for name, t in tables.items()}
-    return Report(profile.origin, tables, (*map(called.in_text, notes),), called)
+        # Sentences say what devices are called in their own files; those of a job name ranks.
+        named = {a.name: tables[a.name] for a in of_recording}
+        tables |= {n: t if t is None else _named(t, called) for n, t in named.items()}
+    if is_job:
+        notes += _accuracies(runnable)
+    else:
+        notes = [*map(called.in_text, notes)]
+    return Report(profile.origin, tables, tuple(dict.fromkeys(notes)), called)
+
+
+def functions_of(analyses: Sequence[Analysis]) -> list[PerFile]:
+    """What these analyses take of each file of a job, each once, and what must be known of it."""
+    functions = (function for analysis in analyses for function in analysis.of_files or ())
+    return [*dict.fromkeys(functions), file_notes(tuple(analysis.name for analysis in analyses))]
+
+
+def reads_of(profile: Profile, analyses: Sequence[Analysis]) -> Reads:
+    """What `functions_of` these analyses ask for of one file of a job."""
+    answered = [a for a in analyses if a.of_files is not None and not a.missing(profile)]
+    return reads(*(analysis.reads for analysis in answered))
+
+
+def _accuracies(analyses: Sequence[Analysis]) -> list[str]:
+    """What of the tables of a job is estimated."""
+    alike: dict[str, list[str]] = {}
+    for analysis in analyses:
+        if analysis.accuracy:
+            alike.setdefault(analysis.accuracy, []).append(analysis.name)
+    return [f"{listed(names)}: {accuracy}" for accuracy, names in alike.items()]
 
 
 def _named(table: pa.Table, names: DeviceNames) -> pa.Table:
@@ -109,7 +141,7 @@ def _check_unread(profile: Profile) -> None:
         CorruptFileError: One is not.
     """
     name, columns = schema.KERNELS.name, schema.LAUNCH_COLUMNS
-    if profile.has(name) and 0 < profile.rows_known(name) <= _FEW_ROWS:
+    if profile.job is None and profile.has(name) and 0 < profile.rows_known(name) <= _FEW_ROWS:
         # Each piece is checked when it is made.
         for _ in profile.stored_columns(name, *columns) or ():
             pass

@@ -17,7 +17,7 @@ from gpuprof.facts.phases import (
     steps_in_part,
 )
 from gpuprof.facts.timeline import TIMELINE_READS, DeviceTimeline, timelines
-from gpuprof.model.analysis import Analysis, of_files, reads
+from gpuprof.model.analysis import Analysis, by, per_file, reads
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import covered_within
 from gpuprof.model.profile import Profile
@@ -30,10 +30,6 @@ _PARTS: Final = (
     "exposed_local_copy_ns",
 )
 _STATUS: Final = {SAMPLE: "sample", WARM_UP: "warm_up", CUT: "cut"}
-INFERRED: Final = (
-    "Steps that no range marks are inferred from the kernels of each file, not from those of the"
-    " busiest device of all."
-)
 STEPS: Final = Schema(
     "steps",
     "one training step on one device",
@@ -74,13 +70,18 @@ STEPS: Final = Schema(
 )
 
 
+@per_file(
+    STEPS,
+    by(start_ns="ascending", process_id="ascending", device_id="ascending"),
+    needs=("kernels", "memcpys"),
+)
 def steps(profile: Profile) -> pa.Table:
     """Split every step's time on each device, as `breakdown` does for the whole recording.
 
     A step runs from the first activity that its range launched to the first of the next step
     where their ranges follow one another closely, else to the last that it launched. Where no
     range names steps, a pattern of kernels that repeats is taken for them, and said to be: those
-    of several devices at once are the steps of the busiest.
+    of several devices of a file at once are the steps of the busiest.
 
     Args:
         profile: Needs ``kernels`` and ``memcpys``; ``nvtx_ranges`` and ``api_calls`` for steps
@@ -153,20 +154,10 @@ def _rows(
     return rows
 
 
-MERGE: Final = of_files(
-    STEPS,
-    steps,
-    ("start_ns", "ascending"),
-    ("process_id", "ascending"),
-    ("device_id", "ascending"),
-    accuracy=INFERRED,
-)
-STEPS_OF_FILE: Final = MERGE.states[0]
 ANALYSIS: Final = Analysis(
     "Time of each training step",
     STEPS,
     ("kernels", "memcpys"),
     steps,
     reads(PHASE_READS, TIMELINE_READS),
-    merge=MERGE,
 )

@@ -8,7 +8,7 @@ import pyarrow as pa
 from gpuprof.base.cuda import is_waiting
 from gpuprof.facts.durations import figures
 from gpuprof.facts.numbers import columns_of, groups, names_by_number, rows_named
-from gpuprof.model.analysis import Analysis, of_files, reads
+from gpuprof.model.analysis import Analysis, by, per_file, reads
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema, process_column
@@ -29,6 +29,11 @@ SYNCHRONISING_CALLS: Final = Schema(
 _FIGURES: Final = ("calls", "total_ns", "mean_ns", "max_ns")
 
 
+@per_file(
+    SYNCHRONISING_CALLS,
+    by(total_ns="descending", name="ascending", process_id="ascending"),
+    needs=("api_calls",),
+)
 def synchronising_calls(profile: Profile) -> pa.Table:
     """Sum up the calls that wait: synchronisations, synchronous copies and frees.
 
@@ -66,11 +71,4 @@ ANALYSIS: Final = Analysis(
     ("api_calls",),
     synchronising_calls,
     reads(api_calls="start_ns end_ns name name_id process_id is_waiting"),
-    merge=of_files(
-        SYNCHRONISING_CALLS,
-        synchronising_calls,
-        ("total_ns", "descending"),
-        ("name", "ascending"),
-        ("process_id", "ascending"),
-    ),
 )

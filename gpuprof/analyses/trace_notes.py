@@ -49,8 +49,11 @@ def trace_notes(profile: Profile, names: Collection[str]) -> Iterator[str]:
         return
     if any(name in names for name in _OF_STEPS):
         yield from step_notes(profile)
-    if not OF_COLLECTIVES.union(OF_RANKS).isdisjoint(names):
-        # That clocks of ranks were set right, and whose recordings end early.
+
+
+def rank_notes(profile: Profile, names: Collection[str]) -> Iterator[str]:
+    """That clocks of ranks were set right, and whose recordings end early."""
+    if profile.has("kernels"):
         yield from () if OF_COLLECTIVES.isdisjoint(names) else clock_notes(profile)
         yield from () if OF_RANKS.isdisjoint(names) else early_ends(profile)
 

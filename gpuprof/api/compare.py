@@ -5,7 +5,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from gpuprof.api.arguments import Variants, variants
+from gpuprof.api.options import SKIP_STEPS
 from gpuprof.api.result import Result, Tables
+from gpuprof.api.values import checked
 from gpuprof.comparisons import Comparison, comparison, labelled
 from gpuprof.comparisons.result_tables import TABLES
 from gpuprof.show import COMPARISON
@@ -153,7 +155,8 @@ def compare(
         raise TypeError(msg)
     by_label = section if isinstance(section, Mapping) else {"": section}
     sections = {label: str(name) for label, name in by_label.items() if name is not None}
+    skipped = checked(SKIP_STEPS, skip_steps)
     by_variant = labelled(variants(recordings), baseline, sections)
     return ComparisonResult(
-        comparison(by_variant, baseline, epoch_seconds, range_text=range, skip_steps=skip_steps)
+        comparison(by_variant, baseline, epoch_seconds, range_text=range, skip_steps=skipped)
     )

@@ -26,8 +26,9 @@ def compare(values: SimpleNamespace) -> None:
         raise click.UsageError(msg)
     gates = [*map(parse, values.conditions)]
     inputs = (*values.files, *(file for _, file in values.labels))
-    target = prepare(values.output, is_forced=values.force, inputs=inputs)
-    tests = values.junit and prepare(values.junit, is_forced=values.force, inputs=inputs)
+    to = {"is_forced": values.force, "inputs": inputs}
+    target = prepare(values.output, **to)
+    tests = None if values.junit is None else prepare(values.junit, **to)
     further = further_outputs(
         *(values.charts, values.data_format, values.page, COMPARISON),
         force=values.force,
@@ -52,7 +53,7 @@ def compare(values: SimpleNamespace) -> None:
         further.write_comparison(result, has_full_names=values.full_names)
     target.write_text(text)
     outcomes = checks(result, gates)
-    if tests:
+    if tests is not None:
         tests.write_text(junit(result, outcomes))
     fail(outcomes)
 

@@ -9,6 +9,7 @@ from typing import Final
 
 from gpuprof.analyses import analysis_named
 from gpuprof.analyses.reports import Report
+from gpuprof.analyses.reports import report as report_of
 from gpuprof.api.options import PART, SECTION, WORKERS
 from gpuprof.base.errors import InputError, UsageError
 from gpuprof.base.units import counted, listed
@@ -19,8 +20,7 @@ from gpuprof.model.profile import UnreadFiles
 from gpuprof.ranks.contract import Outcome, Partial
 from gpuprof.ranks.engine import run
 from gpuprof.ranks.files import file_of_rank, job_files, job_place
-from gpuprof.ranks.merged import report_of
-from gpuprof.ranks.partial import FILES, ReportWork, analyses_of, is_mergeable
+from gpuprof.ranks.partial import FILES, ReportWork, analyses_of, is_mergeable, job_profile
 from gpuprof.ranks.settings import Settings
 from gpuprof.readers import check_one_format, recording_files
 from gpuprof.readers.gpuprof.data_set import is_recording
@@ -102,7 +102,8 @@ class Job:
             InputError: None of the files can be read.
             UnknownFormatError: They are of several formats.
         """
-        work = ReportWork(tuple(names), self._values.skip_steps, self._values.reader)
+        options = self._values.skip_steps, self._values.reader
+        work = ReportWork(tuple(names), *options, file_count=len(self.files))
         place = job_place(self._paths, self.files)
         with shown(JobProgress()) as progress:
             outcome = run(work, job_files(self.files), self._settings, progress.say)
@@ -125,9 +126,8 @@ def _report(
 ) -> Report:
     """A report, with tables that are made of one recording as n/a, and a note on them."""
     names = dict.fromkeys((*needed, *filter(is_mergeable, usual)))
-    report = report_of(
-        merged, [*names], place, left_out((fault.path, fault.reason) for fault in outcome.faults)
-    )
+    faults = left_out((fault.path, fault.reason) for fault in outcome.faults)
+    report = report_of(job_profile(merged, place, faults), [*names])
     absent = [name for name in usual if name not in report.tables]
     recorded = {name for of_file in merged[FILES]["recorded"].to_pylist() for name in of_file}
     missed = [name for name in absent if {*analysis_named(name).needs} <= recorded]

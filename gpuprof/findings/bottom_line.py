@@ -9,7 +9,6 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from gpuprof.analyses.activity_summary import SUM_READS, activity_sums
 from gpuprof.analyses.ranks import ANALYSIS as RANKS
 from gpuprof.analyses.ranks import ranks
 from gpuprof.analyses.steps import steps
@@ -19,6 +18,7 @@ from gpuprof.base.cuda import is_communication
 from gpuprof.base.kernel_names import short_name, short_names
 from gpuprof.base.short_texts import LONGEST_IN_WORDS, cut, shortened_apart
 from gpuprof.base.units import counted, format_bytes, say_ns, say_share
+from gpuprof.facts.activity_sums import SUM_READS, activity_sums
 from gpuprof.facts.last_ranks import collective_record
 from gpuprof.facts.step_times import mean_beside
 from gpuprof.facts.timeline import COMMUNICATION, LAYERS, TRANSFER
@@ -26,8 +26,7 @@ from gpuprof.findings.exposed_collectives import rank_sentences
 from gpuprof.findings.exposed_copies import exposed_by_route
 from gpuprof.findings.findings import ANALYSIS as FINDINGS
 from gpuprof.findings.findings import (
-    JOB_STATES,
-    OF_DEVICES,
+    JOB_FUNCTIONS,
     device_name,
     findings_of_scopes,
     worst_finding,
@@ -36,10 +35,10 @@ from gpuprof.findings.of_jobs import SCOPES, bottom_lines_of_job
 from gpuprof.findings.scope import Scope, scopes
 from gpuprof.findings.set_up import copies_outside, set_up_of
 from gpuprof.findings.whole_recording import incomplete
-from gpuprof.model.analysis import Analysis, JobStates, Merge, State, reads
+from gpuprof.model.analysis import Analysis, per_file, reads
 from gpuprof.model.derived import HOST
 from gpuprof.model.intervals import covered_within, together
-from gpuprof.model.profile import Profile
+from gpuprof.model.profile import Profile, once_per_profile
 from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema
 
 # From here on compute is the answer, and its kernels are named.
@@ -124,22 +123,26 @@ def bottom_line(profile: Profile) -> pa.Table:
 
     Returns:
         One row per device and phase, columns as in `BOTTOM_LINE`; first the phase of most devices
-        in which most can be won, and of its devices the one that computes most. Of a summary, and
-        of TensorFlow, one row with all but the sentence null.
+        in which most can be won, and of its devices the one that computes most. Of a job of
+        several files, one row per phase. Of a summary, and of TensorFlow, one row with all but the
+        sentence null.
     """
     if not _is_trace(profile):
         lines = [say(profile) for table, say in _INSTEAD.items() if profile.has(table)]
         text = ". ".join(filter(None, lines))
         return BOTTOM_LINE.table([{"bottom_line": text}] if text else [])
-    rows = []
-    for scope in _ordered(profile):
-        figures = _figures(profile, scope)
-        rows.append(figures | {"bottom_line": _sentence(profile, scope, figures)})
+    if profile.job is not None:
+        rows = bottom_lines_of_job(profile.once(phases_of_devices))
+    else:
+        rows = []
+        for scope in _ordered(profile):
+            figures = _figures(profile, scope)
+            rows.append(figures | {"bottom_line": _sentence(profile, scope, figures)})
     if rows and profile.unrestricted.parts:
-        # Of a job of several files, which ranks make the others wait or are slow.
+        # Which ranks make the others wait or are slow.
         record = collective_record(profile)
-        of_ranks = rank_sentences(record, profile.once(steps), profile.once(ranks))
-        rows[0]["bottom_line"] = ". ".join([rows[0]["bottom_line"], *of_ranks])
+        sentences = rank_sentences(record, profile.once(steps), profile.once(ranks))
+        rows[0]["bottom_line"] = ". ".join([rows[0]["bottom_line"], *sentences])
     return BOTTOM_LINE.table(rows)
 
 
@@ -245,6 +248,7 @@ def _moving(profile: Profile, scope: Scope, row: dict[str, Any]) -> str:
     return f"Moving data {', '.join(parts)}{alone}{outside}"
 
 
+@once_per_profile
 def _costliest_kernels(profile: Profile) -> str:
     """The costliest kernels with their shares of the time of all."""
     sums = profile.once(activity_sums).to_pylist()
@@ -363,18 +367,13 @@ def _is_trace(profile: Profile) -> bool:
     return not profile.has("activity_summary") and profile.has(*FINDINGS.needs)
 
 
-def _figures_of_file(profile: Profile) -> pa.Table:
-    """What the steps of the devices of one file of a job go to; no rows of what is no trace."""
+@per_file(SCOPES)
+def phases_of_devices(profile: Profile) -> pa.Table:
+    """The figures of each device and phase of a trace; others have none."""
     measured = scopes(profile) if _is_trace(profile) else ()
     # What the costs of a job are shares of.
-    return SCOPES.table([_figures(profile, s) | {"step_ns": s.step_ns} for s in measured])
-
-
-PHASES_OF_DEVICES: Final = State(SCOPES, _figures_of_file)
-
-
-def _of_job(job: JobStates) -> pa.Table:
-    return BOTTOM_LINE.table(bottom_lines_of_job(job, job.rows(PHASES_OF_DEVICES)))
+    rows = [_figures(profile, scope) | {"step_ns": scope.step_ns} for scope in measured]
+    return SCOPES.table(rows)
 
 
 ANALYSIS: Final = Analysis(
@@ -385,5 +384,5 @@ ANALYSIS: Final = Analysis(
     reads(FINDINGS.reads, SUM_READS, RANKS.reads),
     FINDINGS.reads_of_small,
     instead=(*_INSTEAD,),
-    merge=Merge((PHASES_OF_DEVICES, *JOB_STATES), _of_job, OF_DEVICES),
+    of_files=(phases_of_devices, *JOB_FUNCTIONS),
 )

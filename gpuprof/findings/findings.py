@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from gpuprof.analyses.ranks import MERGE as RANKS_MERGE
+from gpuprof.analyses.ranks import ANALYSIS as RANKS
 from gpuprof.base.units import counted, say_ns, say_share
-from gpuprof.facts.job_collectives import COLLECTIVE_CALLS, DEVICE_KERNELS
+from gpuprof.facts.last_ranks import CALLS_OF_FILES
 from gpuprof.facts.launches import activities
 from gpuprof.findings import (
     costly_kernels,
@@ -19,10 +19,10 @@ from gpuprof.findings import (
     whole_recording,
 )
 from gpuprof.findings.causes import Finding, with_win
-from gpuprof.findings.of_jobs import COSTS, STEPS_OF_DEVICES, findings_of_job
+from gpuprof.findings.of_jobs import COSTS, findings_of_job, measured_steps
 from gpuprof.findings.scope import SCOPE_READS, Scope, scopes
 from gpuprof.findings.whole_recording import incomplete, of_recording
-from gpuprof.model.analysis import Analysis, JobStates, Merge, State, reads
+from gpuprof.model.analysis import Analysis, per_file, reads
 from gpuprof.model.profile import Profile, once_per_profile
 from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema
 from gpuprof.predict.effects import PREDICT_READS
@@ -121,6 +121,8 @@ def findings(profile: Profile) -> pa.Table:
     Costs are of one step, the median over the steps of a phase; where a recording has no steps,
     of the device's span. The costs of findings may overlap: they must not be added up.
 
+    Of a job of several files a row is the median over its devices, without a prediction.
+
     Args:
         profile: Needs ``kernels`` and ``memcpys``; ``api_calls``, ``host_calls``, ``nvtx_ranges``
             and ``synchronizations`` tell why a device idles, and where copies come from.
@@ -130,6 +132,8 @@ def findings(profile: Profile) -> pa.Table:
         in which most can be won; its sentence names others. What can win most time comes first. No
         rows where nothing costs that much.
     """
+    if profile.job is not None:
+        return FINDINGS.table(findings_of_job(profile, profile.once(costs_of_devices)))
     has_phases = len({scope.phase for scope in scopes(profile)}) > 1
     return FINDINGS.table(
         [
@@ -342,7 +346,8 @@ def device_name(scope: Scope) -> str:
     return "an unknown device" if number is None else f"device {number}"
 
 
-def _costs(profile: Profile) -> pa.Table:
+@per_file(COSTS, needs=("kernels", "memcpys"))
+def costs_of_devices(profile: Profile) -> pa.Table:
     """What costs the devices of one file of a job time; without predictions, which take longest."""
     costs = [*of_recording(profile, scopes(profile))]
     costs += [cost for of_scope in findings_of_scopes(profile).values() for cost in of_scope]
@@ -355,18 +360,8 @@ def _costs(profile: Profile) -> pa.Table:
     )
 
 
-COSTS_OF_DEVICES: Final = State(COSTS, _costs)
-# How these answers of a job differ from those for a joined recording.
-OF_DEVICES: Final = (
-    "A row stands for all devices of a phase: medians of what each file tells about its own"
-    " devices, without predictions."
-)
-JOB_STATES: Final = (COLLECTIVE_CALLS, DEVICE_KERNELS, STEPS_OF_DEVICES, *RANKS_MERGE.states)
-
-
-def _of_job(job: JobStates) -> pa.Table:
-    return FINDINGS.table(findings_of_job(job, job.rows(COSTS_OF_DEVICES)))
-
+# What the answers for a job are made of, beside what costs its devices.
+JOB_FUNCTIONS: Final = (*CALLS_OF_FILES, measured_steps, *(RANKS.of_files or ()))
 
 ANALYSIS: Final = Analysis(
     "What costs most",
@@ -382,5 +377,5 @@ ANALYSIS: Final = Analysis(
         costly_kernels.READS,
     ),
     reads(exposed_copies.READS_OF_SMALL, costly_kernels.READS_OF_SMALL, PREDICT_READS),
-    merge=Merge((COSTS_OF_DEVICES, *JOB_STATES), _of_job, OF_DEVICES),
+    of_files=(costs_of_devices, *JOB_FUNCTIONS),
 )

@@ -9,11 +9,11 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from gpuprof.analyses.activity_summary import SUM_READS
 from gpuprof.base.errors import UsageError
 from gpuprof.base.kernel_names import short_name
 from gpuprof.base.units import counted, say_ns
 from gpuprof.comparisons.measure.matching import SHAPE
+from gpuprof.facts.activity_sums import SUM_READS
 from gpuprof.facts.phases import (
     PHASE_READS,
     SAMPLE,

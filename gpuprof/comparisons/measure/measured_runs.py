@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from gpuprof.analyses.activity_summary import TABLES, activity_summary
+from gpuprof.analyses.activity_summary import activity_summary
 from gpuprof.base.units import encodable
 from gpuprof.comparisons.measure.compared_steps import ComparedSteps, restricted
 from gpuprof.comparisons.measure.device_time import (
@@ -19,6 +19,7 @@ from gpuprof.comparisons.measure.device_time import (
     exposed_unit,
 )
 from gpuprof.comparisons.variant_figures import EXTENSIVE, SHARES, VARIANTS, Metrics, metrics
+from gpuprof.facts.activity_sums import TABLES
 from gpuprof.facts.step_times import typical_steps
 from gpuprof.model.schema import FLOAT, INT
 
