@@ -12,14 +12,9 @@ from gpuprof.findings.causes import MENDS
 from gpuprof.findings.contract import Finding, Replayed, Scope, usual_of
 from gpuprof.findings.transfers import hiding
 from gpuprof.model.profile import Profile
-from gpuprof.predict.effects import (
-    PREDICT_READS,
-    Effect,
-    Steps,
-    doubt,
-    effect,
-    measured_of,
-)
+from gpuprof.predict.build import graph_of
+from gpuprof.predict.effects import PREDICT_READS, Effect, Steps, doubt, effect
+from gpuprof.predict.replay import replay
 
 # A replay of so many kernels and copies, with their calls, takes about 0.2 s.
 MOST_OPERATIONS: Final = 30_000
@@ -60,8 +55,8 @@ def with_win(finding: Finding) -> Finding:
 def _with_hiding(finding: Finding) -> Finding:
     """The same with what hiding its copies wins in a replay, in its means."""
     scope = finding.scope
-    labels = measured_of(scope.profile).graph.operations.labels
-    kinds = {label.partition(" ")[0] for label in labels}.intersection(finding.names or ())
+    labels = graph_of(scope.profile).operations.labels
+    kinds = {label.text.partition(" ")[0] for label in labels}.intersection(finding.names or ())
     won = _effect(scope, *(f"hide={kind}" for kind in sorted(kinds)))
     # What hides copies from pauses and local copies is not compute.
     won_ns = min(max(usual_of(won.won_ns), 0), finding.cost_ns, scope.compute_ns)
@@ -88,4 +83,5 @@ def _doubt(profile: Profile) -> str:
     if len(activities(profile)) > MOST_OPERATIONS:
         return _TOO_MANY
     profile.expect(PREDICT_READS)
-    return doubt(measured_of(profile))
+    graph = graph_of(profile)
+    return doubt(replay(graph, graph.weights, is_usual=True))

@@ -15,7 +15,7 @@ from typing import Final
 # Set to 0, as for a comparison, the other ways are taken although the functions are there.
 SWITCH: Final = "GPUPROF_COMPILED"
 # The function that came last: what was built from older sources lacks it.
-_NEWEST: Final = "spread_meanings"
+_NEWEST: Final = "walk_back"
 
 
 @cache
