@@ -246,7 +246,8 @@ def by_time(times: Int64s) -> Int64s:
     # To sort distinct numbers takes a fifth of the time of a stable sort of indices.
     mixed = times - least
     mixed <<= bits
-    mixed |= np.arange(len(times))
+    for rows in pieces(len(times)):
+        mixed[rows] |= np.arange(rows.start, rows.stop)
     mixed.sort()
     mixed &= (1 << bits) - 1
     return mixed

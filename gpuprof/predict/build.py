@@ -84,8 +84,11 @@ def _graph(profile: Profile) -> Graph:
     )  # fmt: skip
     add_awaited(maker, _late(operations, _Sources(time_ns, weights, c)))
     weights = _with_usual(replace(weights, edges=maker.edges()), time_ns, c)
-    by_start = by_time(np.ascontiguousarray(time_ns[0::2])).astype(index_kind(len(time_ns)))
-    by_end = by_start[by_time(time_ns[2 * by_start.astype(np.int64) + 1])]
+    by_start = by_time(time_ns[0::2]).astype(index_kind(len(time_ns)))
+    end_ns = np.empty(len(by_start), np.int64)
+    for rows in pieces(len(by_start)):
+        end_ns[rows] = time_ns[1::2][by_start[rows]]
+    by_end = by_start[by_time(end_ns)]
     return Graph(
         operations, calls, time_ns, by_start, by_end, weights, met.collectives, met.alone_ns,
         dict(maker.doubts),
@@ -106,19 +109,23 @@ def _follows(maker: Maker) -> npt.NDArray[np.int8]:
 
 def _launches(maker: Maker) -> Numbers:
     """The call that launched each operation, where it began before."""
-    o, launch = maker.operations, maker.operations.call.copy()
+    o = maker.operations
     if not len(maker.calls):
-        return launch
-    unlaunched = back = 0
+        return o.call
+    unlaunched, backward = 0, [np.empty(0, np.int64)]
     for rows in pieces(len(o)):
         call = o.call[rows]
         is_back = (call != NOT_FOUND) & (maker.calls.start_ns[call] > o.start_ns[rows])
-        launch[rows][is_back] = NOT_FOUND
-        unlaunched, back = unlaunched + int((call == NOT_FOUND).sum()), back + int(is_back.sum())
-    if back:
-        maker.doubts["launch of an operation: back in time"] = back
+        backward.append(rows.start + np.flatnonzero(is_back))
+        unlaunched += int((call == NOT_FOUND).sum())
+    back = np.concatenate(backward)
+    if len(back):
+        maker.doubts["launch of an operation: back in time"] = len(back)
     if unlaunched:
         maker.doubts["operations without a launch"] = unlaunched
+    # One column where they are the same.
+    launch = o.call.copy() if len(back) else o.call
+    launch[back] = NOT_FOUND
     return launch
 
 

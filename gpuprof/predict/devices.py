@@ -59,12 +59,13 @@ def _add_default(maker: Maker, source: Int64s, target: Int64s) -> None:
 def _copies_of(maker: Maker, rows: Int64s) -> tuple[Int64s, Int64s]:
     """The first and the last operation of each copy between devices; two for staged copies."""
     o = maker.operations
-    device, correlation = o.device, o.correlation
-    order = rows[np.lexsort((o.start_ns[rows], correlation[rows], o.process[rows]))]
-    is_staged = o.where(lambda of: of.is_staged)[order]
+    peers = np.flatnonzero(o.where(lambda of: of.is_peer))
+    ids = o.peer_ids[np.searchsorted(peers, rows)]
+    by_id = np.lexsort((o.start_ns[rows], ids, o.process[rows]))
+    order, ids = rows[by_id], ids[by_id]
+    device, is_staged = o.device[order], o.where(lambda of: of.is_staged)[order]
     is_half = is_staged[1:] & is_staged[:-1]
-    is_half &= correlation[order[1:]] == correlation[order[:-1]]
-    is_half &= (correlation[order[1:]] >= 0) & (device[order[1:]] != device[order[:-1]])
+    is_half &= (ids[1:] == ids[:-1]) & (ids[1:] >= 0) & (device[1:] != device[:-1])
     is_second = np.append(False, is_half)
     # Among four halves with the same id, the third starts another copy.
     for place in np.flatnonzero(is_second[2:] & is_second[1:-1]) + 2:

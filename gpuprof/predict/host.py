@@ -24,7 +24,7 @@ from gpuprof.predict.graph import (
     SYNCHRONISATION_BY_NAME,
     Maker,
 )
-from gpuprof.predict.recorded import COLLECTIVE, CallOf, Calls, Operations
+from gpuprof.predict.recorded import COLLECTIVE, CallOf, Calls, Flags, Operations
 from gpuprof.readers.common.compact_columns import narrowed
 
 # A longer launch met a full queue; a longer pause between two calls can be a wait.
@@ -49,15 +49,14 @@ def add_calls(maker: Maker, profile: Profile, call_of: CallOf) -> Numbers:
     waits.add(COPY_CALL, *_copies(maker))
     waits.add(SYNCHRONISATION, *_synchronisations(waits, profile, call_of))
     waits.add(SYNCHRONISATION_BY_NAME, *_by_name(waits))
-    is_blocked = waits.is_blocked
-    took = maker.calls.took_ns
-    launching = _launching(maker.operations, len(took))
-    is_full, starting = _full_queues(maker, launching[~is_blocked[launching]])
+    least = narrowed(maker.calls.took_ns)
+    is_launching = _launching(maker.operations, len(least))
+    is_full, starting = _full_queues(maker, is_launching & ~waits.is_blocked)
     maker.add(FULL_QUEUE, maker.starts(starting), 2 * is_full + 1)
-    least = np.where(is_blocked, 0, took)
-    usual = int(np.median(took[launching])) if len(launching) else 0
-    least[is_full] = np.minimum(usual, took[is_full])
-    return narrowed(least)
+    if len(is_full):
+        least[is_full] = np.minimum(int(np.median(least[is_launching])), least[is_full])
+    least[waits.is_blocked] = 0
+    return least
 
 
 def work_between(maker: Maker) -> Numbers:
@@ -67,11 +66,12 @@ def work_between(maker: Maker) -> Numbers:
     follows none.
     """
     c, overlaps = maker.calls, 0
-    pause = np.full(len(c), NO_WORK)
+    parts = [np.empty(0, np.int8)]
     for of in c.threads:
         gap = c.start_ns[of.low + 1 : of.high] - c.end_ns[of.low : of.high - 1]
         overlaps += int((gap < 0).sum())
-        pause[of.low + 1 : of.high] = np.maximum(gap, NO_WORK)
+        parts += [np.full(1, NO_WORK, np.int8), narrowed(np.maximum(gap, NO_WORK))]
+    pause: Numbers = np.concatenate(parts)
     if overlaps:
         maker.doubts["calls of one thread that overlap"] = overlaps
     after = np.flatnonzero(pause > _LONG_NS)
@@ -79,7 +79,7 @@ def work_between(maker: Maker) -> Numbers:
     after, others = after[others != NOT_FOUND], others[others != NOT_FOUND]
     maker.add(OTHER_THREAD, 2 * others + 1, 2 * after)
     pause[after] = 0
-    return narrowed(pause)
+    return pause
 
 
 def _filling(c: Calls, after: Int64s) -> Int64s:
@@ -100,17 +100,17 @@ def _filling(c: Calls, after: Int64s) -> Int64s:
     return chosen
 
 
-def _launching(o: Operations, calls: int) -> Int64s:
-    """The calls that launch kernels."""
+def _launching(o: Operations, calls: int) -> Flags:
+    """Which calls launch kernels."""
     is_launching = np.zeros(calls, bool)
     is_launching[o.call[(o.kind <= COLLECTIVE) & (o.call != NOT_FOUND)]] = True
-    return np.flatnonzero(is_launching)
+    return is_launching
 
 
-def _full_queues(maker: Maker, launching: Int64s) -> tuple[Int64s, Int64s]:
+def _full_queues(maker: Maker, is_launching: Flags) -> tuple[Int64s, Int64s]:
     """Launch calls that met a full queue, and the last operation start before each returned."""
     o, c = maker.operations, maker.calls
-    long = launching[c.end_ns[launching] - c.start_ns[launching] > _LONG_NS]
+    long = np.flatnonzero(is_launching & (c.took_ns > _LONG_NS))
     returned = c.end_ns[long]
     chosen, started = np.full(len(long), NOT_FOUND), np.full(len(long), -_LATEST)
     process = np.full(len(long), UNKNOWN)

@@ -167,7 +167,14 @@ def predict(profile: Profile, changes: Sequence[str]) -> Prediction:
     before = path(recorded)
     # One replay at a time: of millions of operations each takes 0.1 GB and more.
     del usual
-    after = None if reason else _predicted(profile, changes, changed, steps, rows)
+    after = None
+    if not changes and not reason:
+        after = before
+        for row in rows:
+            row.update(dict.fromkeys(("predicted_ns", "low_ns", "high_ns"), row["measured_ns"]))
+            row["change"] = 0.0 if row["measured_ns"] else None
+    elif not reason:
+        after = _predicted(profile, changes, changed, steps, rows)
     chosen = _most_changed(rows, steps)
     along = {"before": (before, rows[chosen]["measured_ns"])}
     if after is not None:
@@ -234,7 +241,7 @@ def _predicted(
         )
     for row, in_changed_ns, *its_bounds_ns in zip(rows, predicted_ns, *bounds_ns, strict=True):
         measured_ns = row["measured_ns"]
-        margin_ns = int(row["unexplained"] * measured_ns) if changed.assumptions else 0
+        margin_ns = int(row["unexplained"] * measured_ns)
         row |= {
             "predicted_ns": in_changed_ns,
             "low_ns": max(min(its_bounds_ns) - margin_ns, 0),

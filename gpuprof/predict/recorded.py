@@ -157,7 +157,7 @@ class Operations:
         labels: What they are.
         bytes: Of copies; -1 where unknown.
         call: Index of the call that launched it; `NOT_FOUND` where unknown.
-        correlation: Its correlation id.
+        peer_ids: Correlation ids of copies between devices alone, in their order.
         shifts_ns: Device to what was added to its times, where the clocks of ranks are apart.
     """
 
@@ -169,7 +169,7 @@ class Operations:
     labels: Sequence[Label]
     bytes: Numbers
     call: Numbers
-    correlation: Numbers
+    peer_ids: Numbers
     shifts_ns: Mapping[int, int]
 
     def __len__(self) -> int:
@@ -274,7 +274,7 @@ def _operations(profile: Profile, call_of: CallOf) -> Operations:
     process = np.array([of.process for of in of_streams], np.int64)
     for rows in pieces(len(order)):
         call[rows] = call_of(process[stream[rows]], correlation[rows])
-    return Operations(
+    operations = Operations(
         start_ns=start,
         end_ns=start + took,
         stream=stream,
@@ -283,9 +283,10 @@ def _operations(profile: Profile, call_of: CallOf) -> Operations:
         labels=[labels[number] for number in used.tolist()],
         bytes=size[order],
         call=call,
-        correlation=correlation,
+        peer_ids=correlation[:0],
         shifts_ns={},
     )
+    return replace(operations, peer_ids=correlation[operations.where(lambda of: of.is_peer)])
 
 
 def _renumbered(chosen: Int64s, numbers: Numbers) -> Numbers:

@@ -43,15 +43,17 @@ class Replay:
 
         Of those that are not removed, where there are any.
         """
-        starts, ends = self.at(self.graph.starts), self.at(self.graph.ends)
+        first = 2 * len(self.graph.calls)
         is_left = self.weights.kind != GONE
         spans: dict[tuple[int, bool], list[tuple[int, int]]] = {}
         for of in self.graph.operations.streams:
-            rows = slice(of.low, of.high)
+            starts = self.at(slice(first + 2 * of.low, first + 2 * of.high, 2))
+            ends = self.at(slice(first + 2 * of.low + 1, first + 2 * of.high, 2))
+            is_here = is_left[of.low : of.high]
             for some in (False, True):
-                its = is_left[rows] == some
+                its = is_here == some
                 if its.any():
-                    span = int(starts[rows][its].min()), int(ends[rows][its].max())
+                    span = int(starts[its].min()), int(ends[its].max())
                     spans.setdefault((of.device, some), []).append(span)
         return {
             device: (min(first for first, _ in its), max(last for _, last in its))
