@@ -78,9 +78,9 @@ def effect(profile: Profile, changes: Sequence[str], steps: Steps) -> Effect:
 
 def unexplained(usual: Replay) -> float:
     """How much longer a replay with usual latencies takes, as a share of the span."""
-    graph = usual.graph
-    last, replayed = int(graph.time_ns[graph.ends].max()), int(usual.at(graph.ends).max())
-    return (replayed - last) / max(last - int(graph.time_ns[graph.starts].min()), 1)
+    spans = as_measured(usual.graph).spans.values()
+    first, last = min(of[0] for of in spans), max(of[1] for of in spans)
+    return (max(of[1] for of in usual.spans.values()) - last) / max(last - first, 1)
 
 
 def doubt(usual: Replay) -> str:

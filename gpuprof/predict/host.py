@@ -24,7 +24,7 @@ from gpuprof.predict.graph import (
     SYNCHRONISATION_BY_NAME,
     Maker,
 )
-from gpuprof.predict.recorded import COLLECTIVE, CallOf, Calls, Flags, Operations
+from gpuprof.predict.recorded import COLLECTIVE, COPY, CallOf, Calls, Flags, Operations
 from gpuprof.readers.common.compact_columns import narrowed
 
 # A longer launch met a full queue; a longer pause between two calls can be a wait.
@@ -175,7 +175,8 @@ class _Waits:
 def _copies(maker: Maker) -> tuple[Int64s, Int64s]:
     """Calls that wait for their copy: of pageable memory, or as their name says."""
     o, c = maker.operations, maker.calls
-    copies = np.flatnonzero((o.bytes >= 0) & (o.call != NOT_FOUND))
+    copies = np.flatnonzero(o.where(lambda of: of.kind == COPY))
+    copies = copies[(o.copied_bytes >= 0) & (o.call[copies] != NOT_FOUND)]
     call = o.call[copies].astype(np.int64)
     waits = o.where(lambda of: of.is_pageable)[copies] | c.is_waiting[call]
     waits &= o.end_ns[copies] <= c.end_ns[call]

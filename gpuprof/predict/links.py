@@ -145,18 +145,19 @@ def with_link(changed: Changed, route: str | None, name: str, bound: int) -> Cha
         return _staged(changed, is_meant, route, bound)
     link = links[bound]
     second = changed.operation(changed.stored(STAGED_HALVES, is_meant))
-    took = link.copies_ns(np.maximum(o.bytes, 0))
+    sizes = o.bytes
+    took = link.copies_ns(np.maximum(sizes, 0))
     took[second] = 0
-    changed = lasting(changed, is_meant & (o.bytes >= 0), took)
+    changed = lasting(changed, is_meant & (sizes >= 0), took)
     is_second = np.zeros(len(o), bool)
     is_second[second] = True
     starts = 2 * (len(changed.graph.calls) + second)
     changed = changed.with_edges(changed.stored(STAGED_HALVES, is_second), 0).without_lag(starts)
-    copies = int((is_meant & (o.bytes >= 0)).sum()) - len(second)
+    copies = int((is_meant & (sizes >= 0)).sum()) - len(second)
     return changed.saying(
         f"copies {route or 'between devices'} ({copies:,}) take {link.words};"
-        f"{_without_size(o, is_meant)} collectives keep their recorded times, and copies that share"
-        " a link do not slow each other down"
+        f"{_without_size(sizes[is_meant])} collectives keep their recorded times, and copies that"
+        " share a link do not slow each other down"
     )
 
 
@@ -174,9 +175,9 @@ def lasting(
     return changed.with_times(duration_ns=durations).with_edges(transfers, times[meeting])
 
 
-def _without_size(o: Operations, is_meant: Flags) -> str:
+def _without_size(sizes: Int64s) -> str:
     """Words about copies that no link changes; none where there are none."""
-    unknown = int((is_meant & (o.bytes < 0)).sum())
+    unknown = int((sizes < 0).sum())
     return f" copies of unknown size ({unknown:,}) and" if unknown else ""
 
 
@@ -217,24 +218,26 @@ def _staged(changed: Changed, is_meant: Flags, route: str | None, bound: int) ->
     if (is_meant & ~o.where(lambda label: label.is_peer)).any():
         msg = f"copies {route} are not between devices: none can be staged"
         raise UsageError(msg, "Name a route between two devices: link[0->1]=staged.")
-    direct = is_meant & ~o.where(lambda label: label.is_staged) & (o.bytes >= 0)
+    sizes = o.bytes
+    direct = is_meant & ~o.where(lambda label: label.is_staged) & (sizes >= 0)
     halves = [_host_link(o, kind, bound) for kind in ("DtoH", "HtoD")]
     between = _gap_ns(changed)
-    first, second = (link.copies_ns(np.maximum(o.bytes, 0)) for link in halves)
+    first, second = (link.copies_ns(np.maximum(sizes, 0)) for link in halves)
     words = f"copies {route or 'between devices'} ({direct.sum():,}) go through the host: "
     words += f"DtoH {halves[0].words}, a gap of {say_ns(between)}, HtoD {halves[1].words}"
-    if unchanged_copies := _without_size(o, is_meant):
+    if unchanged_copies := _without_size(sizes[is_meant]):
         words += f";{unchanged_copies.removesuffix(' and')} keep their times"
     return lasting(changed, direct, first + between + second).saying(words)
 
 
 def _host_link(o: Operations, kind: str, bound: int) -> Link:
     """A link fitted to the recorded copies between host and devices, else PCIe 3."""
+    sizes = o.bytes
     for ends in (kind, "HtoD", "DtoH"):
         rows = o.where(lambda of: of.kind == COPY and not of.is_pageable)
-        rows &= (o.ends()[0 if ends == "HtoD" else 1] == HOST) & (o.bytes >= 0)
-        sizes, took = o.bytes[rows].astype(np.int64), o.end_ns[rows] - o.start_ns[rows]
-        link = fitted(sizes, took, f"fitted to its {ends} copies")
+        rows &= (o.ends()[0 if ends == "HtoD" else 1] == HOST) & (sizes >= 0)
+        took = o.end_ns[rows] - o.start_ns[rows]
+        link = fitted(sizes[rows], took, f"fitted to its {ends} copies")
         if link is not None:
             return link
     links = links_named("pcie3")

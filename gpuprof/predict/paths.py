@@ -50,8 +50,14 @@ class Path(NamedTuple):
 
 def path(replayed: Replay) -> Path:
     """From the last end of an operation back to an instant that waits for nothing."""
-    ends = replayed.graph.ends
-    last = ends.start + 2 * int(np.argmax(replayed.at(ends)))
+    graph, last = replayed.graph, 0
+    latest_ns = graph.origin_ns - 1
+    for of in graph.operations.streams:
+        first = graph.ends.start + 2 * of.low
+        ends_ns = replayed.at(slice(first, first + 2 * (of.high - of.low), 2))
+        place = int(ends_ns.argmax())
+        if ends_ns[place] > latest_ns:
+            latest_ns, last = int(ends_ns[place]), first + 2 * place
     instants, its_kinds = last_waits(replayed, last)
     times = replayed.at(instants)
     return Path(instants[:-1], its_kinds[:-1], times[1:], times[:-1])

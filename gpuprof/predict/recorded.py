@@ -155,7 +155,7 @@ class Operations:
         streams: Their streams.
         label: Index into ``labels``.
         labels: What they are.
-        bytes: Of copies; -1 where unknown.
+        copied_bytes: Of copies alone, in their order; -1 where unknown.
         call: Index of the call that launched it; `NOT_FOUND` where unknown.
         peer_ids: Correlation ids of copies between devices alone, in their order.
         shifts_ns: Device to what was added to its times, where the clocks of ranks are apart.
@@ -167,7 +167,7 @@ class Operations:
     streams: Sequence[Stream]
     label: Numbers
     labels: Sequence[Label]
-    bytes: Numbers
+    copied_bytes: Numbers
     call: Numbers
     peer_ids: Numbers
     shifts_ns: Mapping[int, int]
@@ -180,6 +180,13 @@ class Operations:
     def took_ns(self) -> Int64s:
         """How long each ran."""
         return self.end_ns - self.start_ns
+
+    @property
+    def bytes(self) -> Int64s:
+        """The bytes of each copy; -1 where unknown, and of other operations."""
+        sizes = np.full(len(self), _UNKNOWN_SIZE)
+        sizes[self.where(lambda label: label.kind == COPY)] = self.copied_bytes
+        return sizes
 
     def where(self, test: Callable[[Label], bool]) -> Flags:
         """Which of them have a label that passes a test."""
@@ -281,12 +288,16 @@ def _operations(profile: Profile, call_of: CallOf) -> Operations:
         streams=of_streams,
         label=_renumbered(used, label)[order],
         labels=[labels[number] for number in used.tolist()],
-        bytes=size[order],
+        copied_bytes=size[:0],
         call=call,
         peer_ids=correlation[:0],
         shifts_ns={},
     )
-    return replace(operations, peer_ids=correlation[operations.where(lambda of: of.is_peer)])
+    return replace(
+        operations,
+        copied_bytes=size[order[operations.where(lambda of: of.kind == COPY)]],
+        peer_ids=correlation[operations.where(lambda of: of.is_peer)],
+    )
 
 
 def _renumbered(chosen: Int64s, numbers: Numbers) -> Numbers:

@@ -100,6 +100,7 @@ class _Trace:
         self._profile = profile
         self._graph: Graph = graph_of(profile)
         self.ranks: Ranks = ranks_of(self._graph)
+        self._bytes = self._graph.operations.bytes
         calls = self._graph.calls
         threads = [of.thread_id for of in calls.threads for _ in range(of.low, of.high)]
         self._calls = list(zip(calls.label.tolist(), threads, strict=True))
@@ -171,7 +172,7 @@ class _Trace:
             return self._collective(row)[0]
         is_load, is_store = (label.kind == COPY and end == HOST for end in (label.src, label.dst))
         node_type = _COMP if is_load == is_store else _LOAD if is_load else _STORE
-        size = int(o.bytes[row]) if label.kind == COPY else UNKNOWN
+        size = int(self._bytes[row]) if label.kind == COPY else UNKNOWN
         return self._on_device(row, node_type) + _attribute("tensor_size", _UINT64, size)
 
     def _of_host(self, kind: int, label: int, thread: int) -> bytes:
@@ -207,7 +208,7 @@ class _Trace:
             + _attribute("comm_src", _INT32, sender)
             + _attribute("comm_dst", _INT32, receiver)
             + _attribute("comm_tag", _INT32, int(ranks.message[row]))
-            + _attribute("comm_size", _INT64, int(self._graph.operations.bytes[row]))
+            + _attribute("comm_size", _INT64, int(self._bytes[row]))
         )
 
     def _collective(self, row: int) -> tuple[bytes, bool]:
