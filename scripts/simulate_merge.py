@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from gpuprof.analyses.reports import OVERVIEW
+from gpuprof.analyses.notes import OVERVIEW
 from gpuprof.base.units import say_binary_bytes
 from gpuprof.model.analysis import FILE_PLACE
 from gpuprof.ranks.contract import FAN_IN, Partial

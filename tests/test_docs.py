@@ -1,6 +1,7 @@
 """The documentation is run: commands of the console blocks, library examples, generated tables."""
 
 import contextlib
+import inspect
 import os
 import re
 import shlex
@@ -16,10 +17,13 @@ import make_pictures
 import pytest
 from commands import ROOT, gpuprof
 
+import gpuprof as gpuprof_package
 from gpuprof.api.metrics import METRICS, PREFIX
-from gpuprof.cli import COMMANDS, PAGES, cli
-from gpuprof.cli.pages import TOPICS
-from gpuprof.comparisons.tables import TABLES
+from gpuprof.api.values import keyword
+from gpuprof.cli import cli
+from gpuprof.cli.commands import COMMANDS, PAGES
+from gpuprof.cli.help import TOPICS
+from gpuprof.comparisons.result_tables import TABLES
 from gpuprof.comparisons.variant_figures import VARIANTS
 from gpuprof.findings.causes import CAUSES, MENDS
 from gpuprof.readers import all_readers, read_profile
@@ -182,7 +186,7 @@ def test_the_example_of_an_analysis_answers():
 
     rows = analysis.run(read_profile(DOCS / "recordings" / "staged.gpuprof")).to_pylist()
 
-    assert f'"{analysis.name}": "transfers.{analysis.name}",' in _text(DOCS / "extend.md")
+    assert f'"{analysis.name}": "analyses.{analysis.name}",' in _text(DOCS / "extend.md")
     assert len(rows) == 10
     assert rows[0]["bytes"] == max(row["bytes"] for row in rows) > 4_000_000
 
@@ -285,9 +289,26 @@ def causes_table():
     return "\n".join(["| cause | what it means | replayed |", "|---|---|---|", *rows, ""])
 
 
+def keywords_table():
+    """The keywords of the functions with what the options of their commands say."""
+    functions = {}
+    for name in ("report", "compare", "plot", "record", "sweep"):
+        parameters = inspect.signature(getattr(gpuprof_package, name)).parameters
+        taken = {word for word, p in parameters.items() if p.kind is p.KEYWORD_ONLY}
+        for option in COMMANDS[name].params:
+            word = keyword(option)
+            if isinstance(option, click.Option) and word in taken:
+                functions.setdefault((word, option.help), []).append(name)
+    rows = [
+        f"| `{word}` | {', '.join(f'`{name}`' for name in names)} | {meaning} |"
+        for (word, meaning), names in functions.items()
+    ]
+    return "\n".join(["| keyword | of | meaning |", "|---|---|---|", *rows, ""])
+
+
 def change_of(cause):
     """The change that a replay makes against a cause."""
-    return f"`{MENDS[cause].change.format(names='NAMES')}`" if cause in MENDS else ""
+    return f"`{MENDS[cause][0].format(names='NAMES')}`" if cause in MENDS else ""
 
 
 # Mark -> its page and what belongs there.
@@ -297,6 +318,7 @@ GENERATED = {
     "metrics": ("json", columns_table(VARIANTS.columns)),
     "compared": ("json", keys_table(TABLES, VARIANTS)),
     "tracked": ("python", columns_table(METRICS, PREFIX)),
+    "keywords": ("python", keywords_table()),
 }
 
 

@@ -11,7 +11,8 @@ from importlib.util import find_spec
 import pytest
 from commands import ROOT, gpuprof
 
-from gpuprof.doctor import CHECKS, findings
+from gpuprof.doctor import findings
+from gpuprof.doctor.checks import CHECKS
 from gpuprof.doctor.here import links, this_machine
 from gpuprof.doctor.machine import Machine
 from gpuprof.launch.run.gpus import Gpu, gpus, has_driver

@@ -8,7 +8,8 @@ from tensorflow_runs import copy as tensor_copy
 from tensorflow_runs import document, written
 
 from gpuprof.analyses import ANALYSES
-from gpuprof.analyses.reports import cannot, report
+from gpuprof.analyses.notes import cannot
+from gpuprof.analyses.reports import report
 from gpuprof.base.errors import UsageError
 from gpuprof.model.profile import Origin, Profile
 from gpuprof.model.schema import BY_NAME
@@ -167,8 +168,8 @@ def test_a_recording_of_tensors_answers_with_them(tmp_path):
 
 def test_the_functions_are_public_even_after_their_modules_were_imported():
     code = (
-        "import gpuprof.comparisons, gpuprof.analyses.reports, gpuprof.cli.compare;"
-        "import gpuprof.cli.report;"
+        "import gpuprof.comparisons, gpuprof.analyses.reports, gpuprof.cli.comparing;"
+        "import gpuprof.cli.reporting;"
         "print(callable(gpuprof.compare), callable(gpuprof.report))"
     )
     completed = subprocess.run(

@@ -13,11 +13,11 @@ TESTS = Path(__file__).parent
 # What goes wrong -> the tests that would fail.
 GUARDS = {
     "durations of concurrent kernels are added up": (
-        "analyses/test_host_side.py::test_concurrent_kernels_are_busy_once",
+        "analyses/test_utilisation.py::test_utilisation_is_that_of_the_instants",
         "analyses/test_breakdown.py::test_any_recording_splits_as_its_instants_do",
     ),
     "activities of all devices are merged, or spans of devices are added up": (
-        "analyses/test_breakdown.py::test_devices_of_one_process_are_split_each_on_its_own",
+        "analyses/test_breakdown.py::test_any_recording_splits_as_its_instants_do",
     ),
     "streams of two processes or contexts are taken for one": (
         "readers/nsys/test_nsys_sqlite.py::test_kernels_come_with_names_process_and_place",
@@ -41,7 +41,7 @@ GUARDS = {
     ),
     "time of API calls is added to that of the GPU": (
         "analyses/test_totals.py::test_api_calls_are_no_part_of_gpu_activities",
-        "analyses/test_top_activities.py::test_api_calls_are_no_gpu_activities",
+        "analyses/test_summaries.py::test_api_calls_are_no_gpu_activities",
     ),
     "copies of a kind without a name are dropped": (
         "readers/nsys/test_nsys_sqlite.py::test_a_copy_of_an_unknown_kind_is_kept",
@@ -83,7 +83,7 @@ GUARDS = {
             "readers/nsys/test_nsys_sqlite.py::"
             "test_a_device_copy_is_a_peer_transfer_only_between_two_devices"
         ),
-        "analyses/test_transfers.py::test_copies_within_a_device_are_no_transfers",
+        "analyses/test_transfers.py::test_sums_and_quantiles_are_those_of_plain_lists",
     ),
     "copies between devices through the host look like copies of the host": (
         "readers/nsys/test_nsys_sqlite.py::test_two_halves_through_the_host_are_one_staged_peer_copy",
@@ -93,12 +93,12 @@ GUARDS = {
         "analyses/test_totals.py::test_kernels_that_communicate_are_named_and_stay_kernels",
     ),
     "migrations of managed memory are mixed with copies": (
-        "analyses/test_transfers.py::test_migrations_have_a_path_of_their_own",
+        "analyses/test_transfers.py::test_sums_and_quantiles_are_those_of_plain_lists",
         "readers/nvprof/test_nvprof_text.py::test_migrations_of_unified_memory_add_up_over_devices",
     ),
     "throughput is a mean of rates, in whole megabytes, or infinite": (
-        "analyses/test_transfers.py::test_durations_and_rate_of_drawn_copies",
-        "analyses/test_transfers.py::test_copy_of_no_duration_has_no_rate",
+        "analyses/test_transfers.py::test_sums_and_quantiles_are_those_of_plain_lists",
+        "analyses/test_transfers.py::test_sums_and_quantiles_are_those_of_plain_lists",
         "test_units.py::test_nsys_megabyte_is_a_million_bytes_and_its_kib_1024",
     ),
     "asynchronous copies of pageable memory count as asynchronous": (
@@ -111,10 +111,10 @@ GUARDS = {
     ),
     "one correlation id has several calls": (
         "analyses/test_ranges.py::test_of_two_calls_with_one_id_the_earlier_launched",
-        "analyses/test_transfers.py::test_one_correlation_id_in_two_processes_is_two_calls",
+        "analyses/test_transfers.py::test_sums_and_quantiles_are_those_of_plain_lists",
     ),
     "a process is taken to use one device": (
-        "analyses/test_breakdown.py::test_devices_of_one_process_are_split_each_on_its_own",
+        "analyses/test_breakdown.py::test_any_recording_splits_as_its_instants_do",
     ),
     "a table or column that is not there removes the rest": (
         "readers/nsys/test_nsys_sqlite.py::test_missing_memsets_are_empty_and_keep_the_copies",
@@ -185,7 +185,7 @@ GUARDS = {
             "readers/nsys/test_nsys_sqlite.py::"
             "test_processes_that_number_their_calls_alike_keep_their_pairs_apart"
         ),
-        "analyses/test_host_side.py::test_latency_is_from_the_call_of_the_same_process",
+        "analyses/test_utilisation.py::test_latencies_are_those_from_each_activity_to_its_earliest_call",
     ),
     "floats lose nanoseconds": (
         "readers/nvprof/test_nvprof_sqlite.py::test_times_stay_exact_integers_since_the_first_activity",

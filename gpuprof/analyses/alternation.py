@@ -1,21 +1,17 @@
 """Parts of a program that take turns on two devices, and copy each time: alternating layers."""
 
 from collections import defaultdict
-from collections.abc import Callable
 from typing import Any, Final
 
 import pyarrow as pa
 
-from gpuprof.analyses.dataflow import Node, dataflow
-from gpuprof.analyses.misplacements import ALL, turning
-from gpuprof.analyses.tensor_transfers import copied_in_every_step, names_of
-from gpuprof.facts.copies import end_name
-from gpuprof.facts.groups import groups
-from gpuprof.facts.moves import Moves, followers, moves, works_between
-from gpuprof.facts.nvtx import NO_RANGE, RANGE_READS
+from gpuprof.facts.dataflow import dataflow
+from gpuprof.facts.misplacements import ALL, turning
+from gpuprof.facts.model_parts import copied_in_every_step, parts_by_function
+from gpuprof.facts.needless_copies import turns
+from gpuprof.facts.nvtx import RANGE_READS
 from gpuprof.facts.timeline import TIMELINE_READS
 from gpuprof.model.analysis import Analysis, reads
-from gpuprof.model.derived import HOST
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import INT, TEXT, Column, Schema
 
@@ -49,7 +45,6 @@ ALTERNATION: Final = Schema(
     },
 )
 
-_LEAST_TURNS: Final = 2
 _ROWS: Final = 20
 _ENDS: Final = ("src", "dst")
 
@@ -79,94 +74,38 @@ def alternation(profile: Profile) -> pa.Table:
     return ALTERNATION.table(rows[:_ROWS])
 
 
-def turns(profile: Profile) -> list[tuple[tuple[Moves, Moves], Row]]:
-    """The copies there and back of all turns between two ranges, with their row in the table.
-
-    None where calls or ranges were not recorded; the costliest first.
-    """
-    is_known = profile.unrestricted.has("nvtx_ranges", "api_calls")
-    return profile.once(_turns) if is_known else []
-
-
-def _turns(profile: Profile) -> list[tuple[tuple[Moves, Moves], Row]]:
-    copies = moves(profile)
-    copies = copies.take((copies.src != HOST) & (copies.dst != HOST))
-    first, second = followers(copies)
-    is_turn = copies.src[second] == copies.dst[first]
-    is_turn &= works_between(profile, copies.take(first), copies.take(second))
-    there, back = copies.take(first[is_turn]), copies.take(second[is_turn])
-    # Operations are no parts that can be placed: what `aten::to` copies there, its node of the
-    # backward pass copies back, as it must.
-    (out, texts), (home, _) = there.parts(profile), back.parts(profile)
-    is_other = (out != NO_RANGE) & (home != NO_RANGE) & (out != home)
-    there, back, out, home = (
-        there.take(is_other),
-        back.take(is_other),
-        out[is_other],
-        home[is_other],
-    )
-    alternations = [
-        (
-            (there.take(rows), back.take(rows)),
-            _row(there.take(rows), texts[out[rows[0]]], texts[home[rows[0]]]),
-        )
-        for rows in groups(there.src, there.dst, out, home)
-        if len(rows) >= _LEAST_TURNS
-    ]
-    return sorted(alternations, key=lambda copies_and_row: -copies_and_row[1]["total_ns"])
-
-
-def _row(copies: Moves, there: str, back: str) -> Row:
-    return {
-        "src": end_name(int(copies.src[0])),
-        "dst": end_name(int(copies.dst[0])),
-        "there": there,
-        "back": back,
-        "turns": len(copies),
-        "total_ns": int(copies.duration_ns.sum()),
-        "bytes": int(copies.bytes.sum()) if (copies.bytes >= 0).all() else None,
-        "suggestion": f'place "{there}" and "{back}" on one device',
-    }
-
-
 def _of_tensors(profile: Profile) -> list[Row]:
     """Parts of a model whose forward pass copies both ways in every step."""
     rows = [row for row, _ in copied_in_every_step(profile) if row["is_gradient"] is False]
     rows.sort(key=lambda row: -1 if row["bytes"] is None else row["bytes"], reverse=True)
-    ways: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
-    scope_of = _scopes(profile)
-    for row in rows:
-        scope, dst_scope = (scope_of((row["function"], row[f"{e}_operation"] or "")) for e in _ENDS)
-        if scope is not None and scope == dst_scope:
-            ways[scope, row["src_device"], row["dst_device"]].append(row)
-    return [
-        _tensor_row(scope, there, ways[scope, dst, src])
-        for (scope, src, dst), there in sorted(ways.items())
-        if src < dst and ways.get((scope, dst, src))
-    ]
-
-
-def _scopes(profile: Profile) -> Callable[[Node], str | None]:
-    """The tower of an operation; of a model without towers that takes turns, all of it."""
-    flow = profile.once(dataflow) if profile.has("operations") else None
+    flow = dataflow(profile) if profile.has("operations") else None
+    # Of a model without towers that takes turns, all of it is one.
     alternating = turning(flow).get(ALL, ()) if flow else ()
-    names = profile.once(names_of)
-    return lambda node: ALL if node in alternating else names[node[0]].tower(node[1])
-
-
-def _tensor_row(scope: str, there: list[Row], back: list[Row]) -> Row:
-    sizes = [row["bytes"] for row in (*there, *back)]
-    first = there[0]
-    return {
-        "src": first["src_device"],
-        "dst": first["dst_device"],
-        "there": first["dst_operation"] or first["tensor"],
-        "back": back[0]["src_operation"] or back[0]["tensor"],
-        "name_scope": scope,
-        "turns": min(sum(row["calls"] for row in way) for way in (there, back)),
-        "bytes": None if None in sizes else sum(sizes),
-        "suggestion": f"place all of {scope} on one device",
-    }
+    names = parts_by_function(profile)
+    ways: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
+    for row in rows:
+        nodes = [(row["function"], row[f"{end}_operation"] or "") for end in _ENDS]
+        scopes = [ALL if n in alternating else names[n[0]].tower(n[1]) for n in nodes]
+        if scopes[0] is not None and scopes[0] == scopes[1]:
+            ways[scopes[0], row["src_device"], row["dst_device"]].append(row)
+    alternations = []
+    for (scope, src, dst), there in sorted(ways.items()):
+        back = ways.get((scope, dst, src), [])
+        if src < dst and back:
+            sizes = [row["bytes"] for row in (*there, *back)]
+            alternations.append(
+                {
+                    "src": src,
+                    "dst": dst,
+                    "there": there[0]["dst_operation"] or there[0]["tensor"],
+                    "back": back[0]["src_operation"] or back[0]["tensor"],
+                    "name_scope": scope,
+                    "turns": min(sum(row["calls"] for row in way) for way in (there, back)),
+                    "bytes": None if None in sizes else sum(sizes),
+                    "suggestion": f"place all of {scope} on one device",
+                }
+            )
+    return alternations
 
 
 ANALYSIS: Final = Analysis(

@@ -14,7 +14,7 @@ from gpuprof.facts.timeline import (
     DeviceTimeline,
     timelines,
 )
-from gpuprof.model.analysis import Analysis, of_files, reads
+from gpuprof.model.analysis import Analysis, ordered, per_file, reads, summed
 from gpuprof.model.intervals import intersection, together
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLOAT, INT, Column, Schema
@@ -34,7 +34,8 @@ BREAKDOWN: Final = Schema(
         "span_ns": Column(
             INT,
             "ns",
-            "First start to last end, or the part of it that is looked at.",
+            "First start to last end, or the part of it that is looked at; of several recordings of"
+            " a process, of all of them.",
             required=True,
         ),
         "compute_ns": Column(INT, "ns", "A compute kernel runs.", required=True),
@@ -65,6 +66,24 @@ BREAKDOWN: Final = Schema(
 )
 
 
+def _by_device(table: pa.Table) -> pa.Table:
+    """The rows of all files; those of several recordings of one process are added up."""
+    ratio = "hidden_transfer_fraction"
+    times = [name for name in BREAKDOWN.columns if name not in {"device_id", ratio}]
+    rows = summed(table, ["device_id"], times).to_pylist()
+    return ordered(BREAKDOWN.table([row | _hidden(row) for row in rows]), _ORDER)
+
+
+_ORDER: Final = (("device_id", "ascending"),)
+
+
+def _hidden(row: dict[str, Any]) -> dict[str, float]:
+    if not row["busy_transfer_ns"]:
+        return {}
+    return {"hidden_transfer_fraction": row["hidden_transfer_ns"] / row["busy_transfer_ns"]}
+
+
+@per_file(BREAKDOWN, _by_device, needs=("kernels", "memcpys"))
 def breakdown(profile: Profile) -> pa.Table:
     """Split each device's span among what it did.
 
@@ -98,17 +117,13 @@ def _row(profile: Profile, device: DeviceTimeline) -> dict[str, Any]:
         row[f"exposed_{name}_ns"] = exposed
         row[f"hidden_{name}_ns"] = busy - exposed
     row["idle_ns"] = row["span_ns"] - sum(instants.length for instants in device.exposed)
-    if row["busy_transfer_ns"]:
-        row["hidden_transfer_fraction"] = row["hidden_transfer_ns"] / row["busy_transfer_ns"]
-    return row
+    return row | _hidden(row)
 
 
-MERGE: Final = of_files(BREAKDOWN, breakdown, ("device_id", "ascending"))
 ANALYSIS: Final = Analysis(
     "Where each device's time goes",
     BREAKDOWN,
     ("kernels", "memcpys"),
     breakdown,
     reads(TIMELINE_READS, KIND_READS),
-    merge=MERGE,
 )

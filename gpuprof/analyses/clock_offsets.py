@@ -7,19 +7,14 @@ import numpy as np
 import pyarrow as pa
 
 from gpuprof.base.units import listed, number_ranges, say_ns
+from gpuprof.facts.collective_calls import collective_calls
 from gpuprof.facts.collective_parts import (
     PARTS_READS,
-    CollectiveParts,
     collective_parts,
 )
 from gpuprof.facts.hosts import DeviceNames, names_of
-from gpuprof.facts.job_collectives import (
-    COLLECTIVE_CALLS,
-    DEVICE_KERNELS,
-    collective_record_of_job,
-)
 from gpuprof.facts.rank_matching import TOGETHER_NS, ClockOffset, are_apart
-from gpuprof.model.analysis import Analysis, JobStates, Merge
+from gpuprof.model.analysis import Analysis
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLAG, INT, TEXT, Column, Schema
 
@@ -80,15 +75,7 @@ def clock_offsets(profile: Profile) -> pa.Table:
         One row per host whose devices agree, else per rank or device, whose collectives could be
         matched with those of others, columns as in `CLOCK_OFFSETS`; no rows for a single one.
     """
-    return _table(collective_parts(profile), names_of(profile))
-
-
-def _of_job(job: JobStates) -> pa.Table:
-    record = job.once(collective_record_of_job)
-    return _table(record.parts, record.names)
-
-
-def _table(parts: CollectiveParts, names: DeviceNames) -> pa.Table:
+    parts, names = collective_parts(profile), names_of(profile)
     matched = {device for communicator in parts.communicators for device in communicator.devices}
     rows = [_row(offsets, names, matched) for offsets in _clocks(parts.offsets, names)]
     return CLOCK_OFFSETS.table(rows)
@@ -149,16 +136,7 @@ def _ends(prefix: str, devices: Sequence[int], names: DeviceNames) -> dict[str, 
 
 def clock_notes(profile: Profile) -> list[str]:
     """That clocks were set right to compare collectives; nothing where they agree."""
-    return _notes(_table(collective_parts(profile), names_of(profile)))
-
-
-def clock_notes_of_job(job: JobStates) -> list[str]:
-    """The same of a job."""
-    return _notes(_of_job(job))
-
-
-def _notes(offsets: pa.Table) -> list[str]:
-    shifted = [row for row in offsets.to_pylist() if row["is_set_right"]]
+    shifted = [row for row in profile.once(clock_offsets).to_pylist() if row["is_set_right"]]
     if not shifted:
         return []
     most_ns = max(abs(row["offset_ns"]) for row in shifted)
@@ -193,5 +171,5 @@ ANALYSIS: Final = Analysis(
     ("kernels",),
     clock_offsets,
     PARTS_READS,
-    merge=Merge((COLLECTIVE_CALLS, DEVICE_KERNELS), _of_job),
+    of_files=(collective_calls,),
 )

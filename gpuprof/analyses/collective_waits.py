@@ -1,32 +1,23 @@
 """How long collectives moved data, and how long they waited for the last rank to arrive."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from gpuprof.analyses.collectives import bandwidths
 from gpuprof.base.units import format_ratio, say_ns
+from gpuprof.facts.collective_calls import COLLECTIVE, COPIES, FIRST_CALLS, HOST
 from gpuprof.facts.collective_parts import (
     RANKS,
     SETUP,
     SPREAD,
     CollectiveParts,
 )
-from gpuprof.facts.communication import CommunicationKernels
-from gpuprof.facts.groups import groups
-from gpuprof.facts.job_collectives import (
-    COLLECTIVE_CALLS,
-    DEVICE_KERNELS,
-    MOST_CALLS,
-    collective_record_of_job,
-)
+from gpuprof.facts.communication import bandwidths
 from gpuprof.facts.last_ranks import (
-    COLLECTIVE,
-    COPIES,
-    HOST,
+    CALLS_OF_FILES,
     KERNELS,
     LAST_READS,
     CollectiveRecord,
@@ -34,7 +25,8 @@ from gpuprof.facts.last_ranks import (
     collective_record,
     delay_before,
 )
-from gpuprof.model.analysis import Analysis, JobStates, Merge, reads
+from gpuprof.facts.numbers import groups
+from gpuprof.model.analysis import Analysis, reads
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
@@ -115,17 +107,7 @@ def collective_waits(profile: Profile) -> pa.Table:
         the first call, transfer, waiting and what is unknown add up to the time of all calls.
     """
     record = collective_record(profile)
-    return waits_of(record, _by_row(profile, record.parts))
-
-
-def waits_of(record: CollectiveRecord, kernels_of_rows: Iterable[Int64s]) -> pa.Table:
-    """The table of some collectives.
-
-    Args:
-        record: The collectives.
-        kernels_of_rows: The kernels of each row.
-    """
-    rows = [_row(record, kernels) for kernels in kernels_of_rows]
+    rows = [_row(record, kernels) for kernels in _by_row(profile, record.parts)]
     rows.sort(
         key=lambda row: (
             -row.get("waiting_ns", 0),
@@ -146,11 +128,7 @@ def _by_row(profile: Profile, parts: CollectiveParts) -> Iterator[Int64s]:
         starts, ends = np.array(part.windows, np.int64).reshape(-1, 2).T
         place = np.searchsorted(starts, kernels.start_ns, side="right") - 1
         chosen &= (place >= 0) & (kernels.start_ns < np.append(ends, 0)[place])
-    return rows_of(kernels, np.flatnonzero(chosen))
-
-
-def rows_of(kernels: CommunicationKernels, rows: Int64s) -> Iterator[Int64s]:
-    """Some kernels in their order by device, stream, collective, message and group."""
+    rows = np.flatnonzero(chosen)
     rows = rows[np.argsort(kernels.start_ns[rows], kind="stable")]
     columns = kernels.device, kernels.stream, kernels.kind
     return (rows[alike] for alike in groups(*(column[rows] for column in columns)))
@@ -245,22 +223,13 @@ def say_delay(delay: Delay) -> str:
     )
 
 
-def _of_job(job: JobStates) -> pa.Table:
-    record = job.once(collective_record_of_job)
-    kernels = record.parts.kernels
-    return waits_of(record, rows_of(kernels, np.arange(len(kernels))))
-
-
 ANALYSIS: Final = Analysis(
     "Transfer and waiting in collectives",
     COLLECTIVE_WAITS,
     ("kernels",),
     collective_waits,
     reads(LAST_READS),
-    merge=Merge(
-        (COLLECTIVE_CALLS, DEVICE_KERNELS),
-        _of_job,
-        f"Of each stream the first {MOST_CALLS:,} calls count; of kernels that compute hides in"
-        " part, exposed transfer and waiting are shared out by their lengths.",
-    ),
+    of_files=CALLS_OF_FILES,
+    accuracy="Of a kernel of a job that compute hides in part, exposed transfer and waiting are"
+    f" shared out by their lengths; {FIRST_CALLS}.",
 )

@@ -3,20 +3,19 @@
 Source of the two bandwidths: https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md
 """
 
-import re
 from typing import Any, Final
 
 import pyarrow as pa
 
-from gpuprof.base.units import NS_PER_S
 from gpuprof.facts.communication import (
     COMMUNICATION_READS,
     Collective,
     CommunicationKernels,
+    bandwidths,
     communication_kernels,
 )
 from gpuprof.facts.timeline import COMPUTE, TIMELINE_READS, timelines
-from gpuprof.model.analysis import Analysis, of_files, reads
+from gpuprof.model.analysis import Analysis, per_file, reads, summed
 from gpuprof.model.intervals import difference, union
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema
@@ -54,20 +53,14 @@ COLLECTIVES: Final = Schema(
     },
 )
 
-# The framework's word by its letters -> how often each byte of a message crosses a rank's link
-# in a group of n, by (n - 1) / n; 0 stands for once, whatever n is. First match counts.
-_BUS_FACTORS: Final = {
-    "allreduce": 2,
-    "allgather": 1,
-    "reducescatter": 1,
-    "alltoall": 1,
-    "broadcast": 0,
-    "reduce": 0,
-    "send": 0,
-    "recv": 0,
-}
+
+def _added(table: pa.Table) -> pa.Table:
+    """The rows of all files; those of several recordings of one process are added up."""
+    keys = ["device_id", *Collective._fields]
+    return _table(summed(table, keys, ["calls", "total_ns", "exposed_ns"]).to_pylist())
 
 
+@per_file(COLLECTIVES, _added, needs=("kernels",))
 def collectives(profile: Profile) -> pa.Table:
     """Sum up the communication kernels by collective, message and group.
 
@@ -86,7 +79,16 @@ def collectives(profile: Profile) -> pa.Table:
     rows = [
         row for kind in range(len(kernels.collectives)) for row in _rows(profile, kernels, kind)
     ]
+    return _table(rows)
+
+
+def _table(rows: list[dict[str, Any]]) -> pa.Table:
+    """Rows with their means and rates, the longest exposed first."""
     rows.sort(key=lambda row: (-row["exposed_ns"], -row["total_ns"], row["device_id"] or 0))
+    for row in rows:
+        group = Collective(*(row[name] for name in Collective._fields))
+        row["mean_ns"] = row["total_ns"] / row["calls"]
+        row.update(bandwidths(group, row["calls"], row["total_ns"]))
     return COLLECTIVES.table(rows)
 
 
@@ -105,32 +107,10 @@ def _rows(profile: Profile, kernels: CommunicationKernels, kind: int) -> list[di
                     **group._asdict(),
                     "calls": calls,
                     "total_ns": total,
-                    "mean_ns": total / calls,
                     "exposed_ns": difference(running, timeline.busy[COMPUTE]).length,
-                    **bandwidths(group, calls, total),
                 }
             )
     return rows
-
-
-def bandwidths(group: Collective, calls: int, total_ns: int) -> dict[str, float]:
-    """Algorithm and bus bandwidth in bytes per second, as far as the collective tells them."""
-    if group.message_bytes is None or not total_ns:
-        return {}
-    algorithm = calls * group.message_bytes * NS_PER_S / total_ns
-    factor = bus_factor(group.collective, group.group_size)
-    return {"algorithm_bytes_per_s": algorithm} | (
-        {} if factor is None else {"bus_bytes_per_s": algorithm * factor}
-    )
-
-
-def bus_factor(collective: str, group_size: int | None) -> float | None:
-    """Bus bandwidth by algorithm bandwidth; None for an unknown collective or group."""
-    letters = re.sub("[^a-z]", "", collective.lower())
-    ways = next((ways for word, ways in _BUS_FACTORS.items() if word in letters), None)
-    if ways == 0:
-        return 1.0
-    return None if ways is None or not group_size else ways * (group_size - 1) / group_size
 
 
 ANALYSIS: Final = Analysis(
@@ -139,11 +119,4 @@ ANALYSIS: Final = Analysis(
     ("kernels",),
     collectives,
     reads(TIMELINE_READS, COMMUNICATION_READS),
-    merge=of_files(
-        COLLECTIVES,
-        collectives,
-        ("exposed_ns", "descending"),
-        ("total_ns", "descending"),
-        ("device_id", "ascending"),
-    ),
 )

@@ -9,14 +9,20 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gpuprof.base.units import NS_PER_S
-from gpuprof.facts.copies import COPY_READS, end_name, end_number, known_end
-from gpuprof.facts.copy_rows import copy_words
-from gpuprof.facts.groups import groups
-from gpuprof.facts.transfer_rows import PATHS, transfer_rows
-from gpuprof.model.analysis import Analysis, JobStates, Merge, State
+from gpuprof.facts.copies import (
+    COPY_READS,
+    PATHS,
+    end_name,
+    end_number,
+    known_end,
+    transfer_rows,
+)
+from gpuprof.facts.durations import square_sums
+from gpuprof.facts.histograms import SQUARES, square_columns, squares_of
+from gpuprof.facts.numbers import groups
+from gpuprof.model.analysis import Analysis, per_file, summed
 from gpuprof.model.derived import HOST, UNKNOWN
-from gpuprof.model.intervals import Int64s
-from gpuprof.model.profile import Profile
+from gpuprof.model.profile import Profile, once_per_profile
 from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema
 
 COPY_SPEEDS: Final = Schema(
@@ -104,32 +110,67 @@ class Fit:
         return max(self.latency_ns, 0.0) / self.ns_per_byte
 
 
+@once_per_profile
 def sizes_by_link(profile: Profile) -> Mapping[Link, Sizes]:
     """The transfers of known size of every link."""
-    return profile.once(_sizes_by_link)
+    by_link: dict[Link, list[tuple[int, int, int, float]]] = {}
+    for row in profile.once(copies_by_size).to_pylist():
+        link = Link(*(row[name] for name in Link._fields))
+        link = link._replace(src=end_number(row["src"]), dst=end_number(row["dst"]))
+        size, calls, total_ns = (row[name] for name in ("bytes", "calls", "total_ns"))
+        spread = (calls * squares_of(row) - total_ns**2) / calls**2
+        by_link.setdefault(link, []).append((size, calls, total_ns, spread))
+    return {
+        link: Sizes(*map(np.array, zip(*sorted(rows), strict=True)))
+        for link, rows in by_link.items()
+    }
 
 
-def _sizes_by_link(profile: Profile) -> Mapping[Link, Sizes]:
-    copies, words = transfer_rows(profile), copy_words(profile)
+_BY_SIZE: Final = Schema(
+    "copies_by_size",
+    "the transfers of one size, route and kinds of memory",
+    {name: COPY_SPEEDS.columns[name] for name in Link._fields}
+    | {
+        "bytes": Column(INT, "B", "Size of a copy.", required=True),
+        "calls": Column(INT, "1", "How many had it.", required=True),
+        "total_ns": COPY_SPEEDS.columns["total_ns"],
+        **SQUARES,
+    },
+)
+
+
+def _added(table: pa.Table) -> pa.Table:
+    return summed(table, [*Link._fields, "bytes"], ["calls", "total_ns", *SQUARES])
+
+
+@per_file(_BY_SIZE, _added, needs=("memcpys",), device_texts=("src", "dst"))
+def copies_by_size(profile: Profile) -> pa.Table:
+    """The transfers of known size of every link by size."""
+    copies = transfer_rows(profile)
     keys = (copies.src, copies.dst, copies.path, copies.src_memory, copies.dst_memory)
-    by_link: dict[Link, Sizes] = {}
+    table = []
     for rows in groups(*keys):
         sized = rows[copies.bytes[rows] != UNKNOWN]
-        if not len(sized):
-            continue
         src, dst, path, src_memory, dst_memory = (int(key[rows[0]]) for key in keys)
-        memory = words.src_memory[src_memory], words.dst_memory[dst_memory]
-        link = Link(known_end(src), known_end(dst), PATHS[path], *memory)
-        by_link[link] = _sizes(copies.bytes[sized], copies.duration_ns[sized])
-    return by_link
-
-
-def _sizes(size: Int64s, duration_ns: Int64s) -> Sizes:
-    different, place, calls = np.unique(size, return_inverse=True, return_counts=True)
-    total_ns = np.zeros(len(different), np.int64)
-    np.add.at(total_ns, place, duration_ns)
-    apart = duration_ns - (total_ns / calls)[place]
-    return Sizes(different, calls, total_ns, np.bincount(place, apart**2) / calls)
+        link = {
+            "src": end_name(known_end(src)),
+            "dst": end_name(known_end(dst)),
+            "path": PATHS[path],
+            "src_memory_kind": copies.src_memories[src_memory],
+            "dst_memory_kind": copies.dst_memories[dst_memory],
+        }
+        different, place, calls = np.unique(
+            copies.bytes[sized], return_inverse=True, return_counts=True
+        )
+        duration_ns, total_ns = copies.duration_ns[sized], np.zeros(len(different), np.int64)
+        np.add.at(total_ns, place, duration_ns)
+        squares = square_sums(duration_ns, place, len(different))
+        columns = different.tolist(), calls.tolist(), total_ns.tolist(), squares
+        table += [
+            link | {"bytes": size, "calls": number, "total_ns": ns} | square_columns(square)
+            for size, number, ns, square in zip(*columns, strict=True)
+        ]
+    return _BY_SIZE.table(table)
 
 
 def fit(sizes: Sizes) -> Fit | None:
@@ -175,114 +216,34 @@ def copy_speeds(profile: Profile) -> pa.Table:
         One row per route and kinds of memory, that which spends most time on copies too small
         for its bandwidth first; columns as in `COPY_SPEEDS`.
     """
-    return _table(sizes_by_link(profile))
-
-
-def _table(by_link: Mapping[Link, Sizes]) -> pa.Table:
-    rows = [_row(link, sizes) for link, sizes in by_link.items()]
+    rows = []
+    for link, sizes in sizes_by_link(profile).items():
+        row: dict[str, Any] = {
+            **link._asdict(),
+            "src": end_name(link.src),
+            "dst": end_name(link.dst),
+            "calls": int(sizes.calls.sum()),
+            "sizes": len(sizes.bytes),
+            "total_ns": int(sizes.total_ns.sum()),
+        }
+        rows.append(row)
+        line = fit(sizes)
+        if line is None:
+            continue
+        row |= {"latency_ns": line.latency_ns, "latency_error_ns": line.latency_error_ns}
+        half = line.half_speed_bytes
+        if half is not None:
+            error = NS_PER_S * line.ns_per_byte_error / line.ns_per_byte**2
+            small = sizes.bytes < half
+            row |= {
+                "bandwidth_bytes_per_s": NS_PER_S / line.ns_per_byte,
+                "bandwidth_error_bytes_per_s": error,
+                "half_speed_bytes": half,
+                "latency_bound_calls": int(sizes.calls[small].sum()),
+                "latency_bound_ns": int(sizes.total_ns[small].sum()),
+            }
     rows.sort(key=lambda row: (-(row.get("latency_bound_ns") or 0), -row["total_ns"], row["src"]))
     return COPY_SPEEDS.table(rows)
-
-
-def _row(link: Link, sizes: Sizes) -> dict[str, Any]:
-    return {
-        **link._asdict(),
-        "src": end_name(link.src),
-        "dst": end_name(link.dst),
-        "calls": int(sizes.calls.sum()),
-        "sizes": len(sizes.bytes),
-        "total_ns": int(sizes.total_ns.sum()),
-        **_fitted(sizes),
-    }
-
-
-def _fitted(sizes: Sizes) -> dict[str, Any]:
-    line = fit(sizes)
-    if line is None:
-        return {}
-    latency: dict[str, Any] = {
-        "latency_ns": line.latency_ns,
-        "latency_error_ns": line.latency_error_ns,
-    }
-    half = line.half_speed_bytes
-    if half is None:
-        return latency
-    small = sizes.bytes < half
-    return latency | {
-        "bandwidth_bytes_per_s": NS_PER_S / line.ns_per_byte,
-        "bandwidth_error_bytes_per_s": NS_PER_S * line.ns_per_byte_error / line.ns_per_byte**2,
-        "half_speed_bytes": half,
-        "latency_bound_calls": int(sizes.calls[small].sum()),
-        "latency_bound_ns": int(sizes.total_ns[small].sum()),
-    }
-
-
-def link_kind(link: Link) -> str:
-    """Direction of a link for people."""
-    return (
-        f"{'host' if link.src == HOST else 'device'} to {'host' if link.dst == HOST else 'device'}"
-    )
-
-
-def _sizes_of_file(profile: Profile) -> pa.Table:
-    rows = [
-        link._asdict()
-        | {"src": end_name(link.src), "dst": end_name(link.dst)}
-        | dict(zip(_SIZE_COLUMNS, row, strict=True))
-        for link, sizes in sizes_by_link(profile).items()
-        for row in zip(*(getattr(sizes, name).tolist() for name in _SIZE_COLUMNS), strict=True)
-    ]
-    return COPIES_BY_SIZE.schema.table(rows)
-
-
-_SIZE_COLUMNS: Final = ("bytes", "calls", "total_ns", "spread")
-COPIES_BY_SIZE: Final = State(
-    Schema(
-        "copies_by_size",
-        "the transfers of one size, route and kinds of memory",
-        {name: COPY_SPEEDS.columns[name] for name in Link._fields}
-        | {
-            "bytes": Column(INT, "B", "Size of a copy.", required=True),
-            "calls": Column(INT, "1", "How many had it.", required=True),
-            "total_ns": COPY_SPEEDS.columns["total_ns"],
-            "spread": Column(FLOAT, "", "Variance of their durations, in ns squared."),
-        },
-    ),
-    _sizes_of_file,
-    device_texts=("src", "dst"),
-)
-
-
-def sizes_by_link_of_job(job: JobStates) -> Mapping[Link, Sizes]:
-    """The transfers of known size of every link of a job."""
-    by_size: dict[tuple[Link, int], tuple[int, int, float]] = {}
-    for row in job.rows(COPIES_BY_SIZE).to_pylist():
-        link = Link(*(row[name] for name in Link._fields))
-        link = link._replace(src=end_number(row["src"]), dst=end_number(row["dst"]))
-        calls, total_ns, spread = by_size.get((link, row["bytes"]), (0, 0, 0.0))
-        by_size[link, row["bytes"]] = (
-            calls + row["calls"],
-            total_ns + row["total_ns"],
-            _pooled((calls, total_ns, spread), (row["calls"], row["total_ns"], row["spread"])),
-        )
-    rows: dict[Link, list[tuple[Any, ...]]] = {}
-    for (link, size), figures in sorted(by_size.items(), key=lambda item: item[0][1]):
-        rows.setdefault(link, []).append((size, *figures))
-    return {
-        link: Sizes(*(np.array(column) for column in zip(*of_link, strict=True)))
-        for link, of_link in rows.items()
-    }
-
-
-def _pooled(first: tuple[int, int, float], second: tuple[int, int, float]) -> float:
-    """The variance of two groups together, of each its number, sum and variance."""
-    (calls, total, spread), (more_calls, more_total, more_spread) = first, second
-    if not calls:
-        return more_spread
-    number = calls + more_calls
-    apart = total / calls - more_total / more_calls
-    within = calls * spread + more_calls * more_spread
-    return (within + calls * more_calls * apart**2 / number) / number
 
 
 ANALYSIS: Final = Analysis(
@@ -291,5 +252,79 @@ ANALYSIS: Final = Analysis(
     ("memcpys",),
     copy_speeds,
     COPY_READS,
-    merge=Merge((COPIES_BY_SIZE,), lambda job: _table(sizes_by_link_of_job(job))),
+    of_files=(copies_by_size,),
+)
+
+
+COPY_SIZES: Final = Schema(
+    "copy_sizes",
+    "the transfers of one direction, path and kinds of memory whose sizes have as many bits",
+    {
+        "direction": Column(
+            TEXT, "", "host to device, device to host or device to device.", required=True
+        ),
+        "path": Column(TEXT, "", "direct, staged through the host, or uvm.", required=True),
+        "src_memory_kind": Column(TEXT, "", "pageable, pinned, device, managed, ..."),
+        "dst_memory_kind": Column(TEXT, "", "pageable, pinned, device, managed, ..."),
+        "from_bytes": Column(INT, "B", "Smallest size of the row: a power of two, or 0."),
+        "below_bytes": Column(INT, "B", "Sizes of the row are smaller than this."),
+        "calls": Column(INT, "1", "How often.", required=True),
+        "bytes": Column(INT, "B", "Bytes moved.", required=True),
+        "total_ns": Column(INT, "ns", "Sum of durations.", required=True),
+        "mean_ns": Column(FLOAT, "ns", "total_ns / calls."),
+        "bytes_per_s": Column(FLOAT, "B/s", "bytes / total_ns."),
+        "latency_bound_ns": Column(
+            INT,
+            "ns",
+            "Time of copies that spend more on their link's latency than on data (see "
+            "copy_speeds); null where no latency could be fitted.",
+        ),
+    },
+)
+
+
+def copy_sizes(profile: Profile) -> pa.Table:
+    """Count the transfers by size.
+
+    Args:
+        profile: Needs ``memcpys``.
+
+    Returns:
+        One row per direction, path, kinds of memory and power of two, smallest sizes first;
+        columns as in `COPY_SIZES`. Copies of unknown size are in no row.
+    """
+    by_place: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for link, sizes in sizes_by_link(profile).items():
+        line = fit(sizes)
+        half = line.half_speed_bytes if line is not None else None
+        ends = ("host" if end == HOST else "device" for end in (link.src, link.dst))
+        kinds = " to ".join(ends), link.path, link.src_memory_kind, link.dst_memory_kind
+        columns = (sizes.bytes.tolist(), sizes.calls.tolist(), sizes.total_ns.tolist())
+        for size, calls, total_ns in zip(*columns, strict=True):
+            low = 1 << (size.bit_length() - 1) if size else 0
+            row = by_place.setdefault((*kinds, low, 2 * low or 1), dict.fromkeys(_SUMS, 0))
+            row["calls"] += calls
+            row["bytes"] += size * calls
+            row["total_ns"] += total_ns
+            if half is not None:
+                bound = row.get("latency_bound_ns", 0)
+                row["latency_bound_ns"] = bound + (total_ns if size < half else 0)
+    rows = []
+    for place, row in by_place.items():
+        rate = row["bytes"] * NS_PER_S / row["total_ns"] if row["total_ns"] else None
+        derived = {"mean_ns": row["total_ns"] / row["calls"], "bytes_per_s": rate}
+        rows.append(dict(zip(_PLACE, place, strict=True)) | row | derived)
+    rows.sort(key=lambda row: [str(row[n]) for n in _PLACE[:4]] + [row["from_bytes"] * 1.0])
+    return COPY_SIZES.table(rows)
+
+
+_PLACE: Final = tuple(COPY_SIZES.columns)[:6]
+_SUMS: Final = ("calls", "bytes", "total_ns")
+SIZES_ANALYSIS: Final = Analysis(
+    "Sizes of copies",
+    COPY_SIZES,
+    ("memcpys",),
+    copy_sizes,
+    COPY_READS,
+    of_files=(copies_by_size,),
 )

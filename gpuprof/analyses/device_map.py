@@ -1,15 +1,18 @@
 """The devices: what they are, which processes use them, and which they copy to directly."""
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
+from operator import itemgetter
 from typing import Any, Final
 
 import pyarrow as pa
 
 from gpuprof.facts.copies import COPY_READS, transfer_times
-from gpuprof.facts.groups import groups
+from gpuprof.facts.hosts import names_of
 from gpuprof.facts.links import links
-from gpuprof.model.analysis import Analysis, JobStates, Merge, State, ordered, reads
+from gpuprof.facts.numbers import groups
+from gpuprof.model.analysis import Analysis, by, per_file, reads
 from gpuprof.model.derived import HOST, UNKNOWN
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import INT, TEXT, Column, Schema, process_column
@@ -53,8 +56,41 @@ def device_map(profile: Profile) -> pa.Table:
 
     Returns:
         One row per device and process that used it, columns as in `DEVICE_MAP`; one row for a
-        device that nobody used.
+        device of a single recording that nobody used.
     """
+    if profile.job is None:
+        rows = _rows(profile)
+    else:
+        rank_of = names_of(profile).ranks
+        rows = profile.once(used_devices).to_pylist()
+        rows = [row | {"rank": rank_of.get(row["device_id"], row["rank"])} for row in rows]
+    joined, accessible = _links_of(profile), _accessible(profile)
+    for row in rows:
+        row["links"] = ", ".join(joined.get(row["device_id"], ())) or None
+        row["accessible_peers"] = _listed(accessible.get(row["device_id"], ()))
+        for path in ("direct", "staged"):
+            if peers := row.get(f"{path}_peers"):
+                row[f"{path}_peers"] = _listed(map(int, _NUMBER.findall(peers)))
+    return DEVICE_MAP.table(rows)
+
+
+_NUMBER: Final = re.compile(r"\d+")
+
+
+@per_file(
+    DEVICE_MAP,
+    by(device_id="ascending", process_id="ascending"),
+    device_texts=("direct_peers", "staged_peers"),
+)
+def used_devices(profile: Profile) -> pa.Table:
+    """The rows of one file whose devices worked; peers as in ``device 1, device 2``."""
+    rows = _rows(profile)
+    calls = ("kernel_calls", "memcpy_calls")
+    return DEVICE_MAP.table([row for row in rows if any(row.get(name) for name in calls)])
+
+
+def _rows(profile: Profile) -> list[dict[str, Any]]:
+    """The rows without links, peers as in ``device 1, device 2``."""
     used: dict[tuple[int | None, int | None], dict[str, int]] = defaultdict(dict)
     for table in _USED:
         if profile.has(table):
@@ -67,25 +103,20 @@ def device_map(profile: Profile) -> pa.Table:
     ranks = profile.table("runs").to_pylist() if profile.has("runs") else []
     rank = {row["process_id"]: row["rank"] for row in ranks}
     peers = _peers(profile) if profile.has("memcpys") else {}
-    joined, accessible = _links_of(profile), _accessible(profile)
     rows = [
         _described(device_rows, device_id, process_id)
-        | {
-            "links": ", ".join(joined.get(device_id, ())) or None,
-            "accessible_peers": _listed(accessible.get(device_id, ())),
-        }
         | {"device_id": device_id, "process_id": process_id, "rank": rank.get(process_id)}
         | {f"{table[:-1]}_calls": 0 for table in _USED if profile.has(table)}
         | calls
         | {
-            f"{path}_peers": _listed(peers[device_id, path])
+            f"{path}_peers": ", ".join(f"device {peer}" for peer in peers[device_id, path])
             for path in ("direct", "staged")
             if (device_id, path) in peers
         }
         for (device_id, process_id), calls in used.items()
     ]
-    rows.sort(key=lambda row: (row["device_id"] is None, row["device_id"], row["process_id"] or 0))
-    return DEVICE_MAP.table(rows)
+    order = itemgetter("device_id", "process_id")
+    return sorted(rows, key=lambda row: [(number is None, number) for number in order(row)])
 
 
 def _listed(devices: Iterable[int]) -> str | None:
@@ -143,22 +174,6 @@ def _peers(profile: Profile) -> dict[tuple[int | None, str], set[int]]:
     return peers
 
 
-def _used(profile: Profile) -> pa.Table:
-    rows = profile.once(device_map).to_pylist()
-    return DEVICE_MAP.table([row for row in rows if row["kernel_calls"] or row["memcpy_calls"]])
-
-
-DEVICES_OF_FILE: Final = State(DEVICE_MAP, _used)
-
-
-def _of_job(job: JobStates) -> pa.Table:
-    ranks = job.device_ranks()
-    rows = job.rows(DEVICES_OF_FILE).to_pylist()
-    ranked = [row | {"rank": ranks.get(row["device_id"], row["rank"])} for row in rows]
-    order = [("device_id", "ascending"), ("process_id", "ascending")]
-    return ordered(DEVICE_MAP.table(ranked), order)
-
-
 ANALYSIS: Final = Analysis(
     "Devices and processes",
     DEVICE_MAP,
@@ -166,10 +181,5 @@ ANALYSIS: Final = Analysis(
     device_map,
     reads(COPY_READS, kernels="device_id process_id"),
     needs_any_of=("devices", *_USED),
-    merge=Merge(
-        (DEVICES_OF_FILE,),
-        _of_job,
-        "Devices that no process used are left out; of links and peers the devices are numbered as"
-        " in the device's file.",
-    ),
+    of_files=(used_devices,),
 )

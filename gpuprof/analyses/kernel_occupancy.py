@@ -16,8 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gpuprof.base.kernel_names import short_name
-from gpuprof.facts.by_number import UNNAMED, names_by_number
-from gpuprof.model.analysis import Analysis, Merge, State, reads, summed
+from gpuprof.facts.numbers import UNNAMED, names_by_number
+from gpuprof.model.analysis import Analysis, per_file, reads, summed
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
@@ -150,6 +150,12 @@ def _rounded_up(number: int, step: int) -> int:
     return -(-number // step) * step
 
 
+def _added(table: pa.Table) -> pa.Table:
+    alike = [name for name in KERNEL_OCCUPANCY.columns if name not in _SUMS]
+    return _table(summed(table, alike, _SUMS).to_pylist())
+
+
+@per_file(KERNEL_OCCUPANCY, _added, needs=("kernels",))
 def kernel_occupancy(profile: Profile) -> pa.Table:
     """Compute the theoretical occupancy of each kernel as it was launched.
 
@@ -180,11 +186,6 @@ def _table(rows: list[dict[str, Any]]) -> pa.Table:
         return -row["total_ns"], row["name"], -row["calls"], *of_sizes
 
     return KERNEL_OCCUPANCY.table(sorted(rows, key=order))
-
-
-def _added(table: pa.Table) -> pa.Table:
-    alike = [name for name in KERNEL_OCCUPANCY.columns if name not in _SUMS]
-    return KERNEL_OCCUPANCY.conform(summed(table, alike, _SUMS))
 
 
 def _models(profile: Profile) -> dict[int, tuple[str | None, int | None]]:
@@ -309,12 +310,10 @@ def _row(
 
 
 _SUMS: Final = ("calls", "total_ns")
-_STATE: Final = State(KERNEL_OCCUPANCY, kernel_occupancy, combine=_added)
 ANALYSIS: Final = Analysis(
     "Occupancy of kernels",
     KERNEL_OCCUPANCY,
     ("kernels",),
     kernel_occupancy,
     READS,
-    merge=Merge((_STATE,), lambda job: _table(job.rows(_STATE).to_pylist())),
 )

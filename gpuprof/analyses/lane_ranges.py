@@ -1,26 +1,19 @@
 """The steps and NVTX ranges of a timeline, over the time of what they launched on each device."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from operator import itemgetter
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from gpuprof.analyses.lanes import LANES
-from gpuprof.facts.groups import Numbers
 from gpuprof.facts.launches import Launches, launches
-from gpuprof.facts.nvtx import (
-    OF_ONE_CALL,
-    RANGE_READS,
-    Ranges,
-    families,
-    launches_within,
-    named_parts,
-)
+from gpuprof.facts.numbers import Numbers
+from gpuprof.facts.nvtx import OF_ONE_CALL, RANGE_READS, Ranges, named_parts
 from gpuprof.facts.phases import PHASE_READS, PhaseSteps, steps_in_part
+from gpuprof.facts.range_launches import families, launches_within
 from gpuprof.facts.step_windows import masked
-from gpuprof.facts.timeline import TIMELINE_READS, timelines
+from gpuprof.facts.timeline import DEVICE_ID, TIMELINE_READS, timelines
 from gpuprof.model.analysis import Analysis, reads
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
@@ -30,7 +23,7 @@ LANE_RANGES: Final = Schema(
     "lane_ranges",
     "a step, or what an NVTX range launched, on one device",
     {
-        "device_id": LANES.columns["device_id"],
+        "device_id": DEVICE_ID,
         "level": Column(
             INT, "1", "0 for steps; ranges from 1 on, the outer ones first.", required=True
         ),
@@ -50,21 +43,8 @@ _MOST_RANGES: Final = 6_000
 _MOST_LEVELS: Final = 12
 _MOST_PER_DEVICE: Final = 3
 
-
-class _Named(NamedTuple):
-    """Ranges that people named, with the launches in their order and the device of each."""
-
-    ranges: Ranges
-    launches: Launches
-    device: Numbers
-
-
-class _Windows(NamedTuple):
-    """When what some ranges launched on a device ran, and the place of each range's label."""
-
-    start_ns: Int64s
-    end_ns: Int64s
-    label: Int64s
+# Ranges that people named, with the launches in their order and the device of each.
+_Named = tuple[Ranges, Launches, Numbers]
 
 
 def lane_ranges(profile: Profile) -> pa.Table:
@@ -89,17 +69,12 @@ def lane_ranges(profile: Profile) -> pa.Table:
         ends = int(timeline.span.start[0]), int(timeline.span.end[-1])
         of_steps = _steps(series, timeline.number, _MOST_STEPS // len(devices))
         of_ranges = _ranges(named, timeline.number, len(devices))
-        rows += [
-            {"device_id": timeline.device_id, **row} | _cut(row, *ends)
-            for row in (*of_steps, *sorted(of_ranges, key=itemgetter("level", "start_ns")))
-            if row["end_ns"] > ends[0] and row["start_ns"] < ends[1]
-        ]
+        for row in (*of_steps, *sorted(of_ranges, key=itemgetter("level", "start_ns"))):
+            start, end = max(row["start_ns"], ends[0]), min(row["end_ns"], ends[1])
+            if row["end_ns"] > ends[0] and row["start_ns"] < ends[1]:
+                cut = {"start_ns": start, "end_ns": end}
+                rows.append({"device_id": timeline.device_id, **row, **cut})
     return LANE_RANGES.table(rows)
-
-
-def _cut(row: dict[str, Any], first: int, last: int) -> dict[str, int]:
-    """The part of a row's time that is looked at."""
-    return {"start_ns": max(row["start_ns"], first), "end_ns": min(row["end_ns"], last)}
 
 
 def _steps(series: tuple[PhaseSteps, ...], device: int, most: int) -> list[dict[str, Any]]:
@@ -134,42 +109,35 @@ def _named(profile: Profile, series: tuple[PhaseSteps, ...]) -> list[_Named]:
     is_shown = np.array([masked(text) not in marks for text, _, _ in parts.labels], bool)
     shown = parts.take(np.flatnonzero(is_shown[parts.label]))
     return [
-        _Named(ranges, ordered, ordered.of(ordered.activities.device))
+        (ranges, ordered, ordered.of(ordered.activities.device))
         for ranges, ordered in families(shown, launches(profile))
     ]
 
 
 def _ranges(named: list[_Named], device: int, devices: int) -> Iterator[dict[str, Any]]:
     """The longest ranges that launched something on a device, each on the first free level."""
-    windows = _windows(named, device)
-    length = windows.end_ns - windows.start_ns
-    longest = _longest(length, _MOST_RANGES // devices)
-    order = longest[np.lexsort((-length[longest], windows.start_ns[longest]))]
+    start_ns, end_ns, label = _windows(named, device)
+    length, most = end_ns - start_ns, _MOST_RANGES // devices
+    # Of equal ones the first; only those are sorted that may be among the longest.
+    longest = np.arange(len(length))
+    if len(length) > most:
+        longest = np.flatnonzero(length >= np.partition(length, -most)[-most])
+    longest = longest[np.argsort(-length[longest], kind="stable")[:most]]
+    order = longest[np.lexsort((-length[longest], start_ns[longest]))]
     levels = max(1, min(_MOST_PER_DEVICE, _MOST_LEVELS // devices))
-    ends = [int(windows.start_ns.min(initial=0))] * levels
+    ends = [int(start_ns.min(initial=0))] * levels
     for place in order.tolist():
-        start, end = int(windows.start_ns[place]), int(windows.end_ns[place])
+        start, end = int(start_ns[place]), int(end_ns[place])
         level = next((level for level, taken in enumerate(ends) if taken <= start), None)
         if level is None:
             continue
         ends[level] = end
-        text = OF_ONE_CALL.sub("", named[0][0].labels[windows.label[place]][0])
+        text = OF_ONE_CALL.sub("", named[0][0].labels[label[place]][0])
         yield {"level": level + 1, "start_ns": start, "end_ns": end, "text": text or "unnamed"}
 
 
-def _longest(length: Int64s, most: int) -> Int64s:
-    """The places of so many of the greatest lengths, from the greatest on; of equal ones the first.
-
-    Only those are sorted that may be among them.
-    """
-    place = np.arange(len(length))
-    if len(length) > most:
-        place = np.flatnonzero(length >= np.partition(length, -most)[-most])
-    return place[np.argsort(-length[place], kind="stable")[:most]]
-
-
-def _windows(named: list[_Named], device: int) -> _Windows:
-    """From the first start to the last end of what each range launched on a device."""
+def _windows(named: list[_Named], device: int) -> Sequence[Int64s]:
+    """First start and last end of what each range launched on a device, and its label."""
     pieces = []
     for family, ordered, of_device in named:
         launched = ordered.take(np.flatnonzero(of_device == device))
@@ -186,7 +154,7 @@ def _windows(named: list[_Named], device: int) -> _Windows:
         start, end = (times[filled] for times in spans.extent(launched))
         pieces.append((start, end, working.label[filled]))
     columns = [np.concatenate(column) for column in zip(*pieces, strict=True)]
-    return _Windows(*(columns or [np.empty(0, np.int64)] * 3))
+    return columns or [np.empty(0, np.int64)] * 3
 
 
 ANALYSIS: Final = Analysis(

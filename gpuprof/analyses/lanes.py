@@ -2,20 +2,21 @@
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from gpuprof.facts.busy import busy_by_device
-from gpuprof.facts.copy_rows import copy_rows, copy_words, movements
+from gpuprof.facts.copies import copy_rows
 from gpuprof.facts.timeline import (
     COMMUNICATION,
     COMPUTE,
+    DEVICE_ID,
     LOCAL_COPY,
     TIMELINE_READS,
     TRANSFER,
     DeviceTimeline,
+    busy_by_device,
     slice_borders,
     timelines,
 )
@@ -29,14 +30,14 @@ from gpuprof.model.intervals import (
     difference,
     intersection,
 )
-from gpuprof.model.profile import Profile
+from gpuprof.model.profile import Profile, once_per_profile, once_per_recording
 from gpuprof.model.schema import FLAG, INT, TEXT, Column, Schema, instant_column
 
 LANES: Final = Schema(
     "lanes",
     "what one lane of one device did while exposed, or while hidden, in one slice of time",
     {
-        "device_id": Column(INT, "", "CUDA device ordinal; null where none was recorded."),
+        "device_id": DEVICE_ID,
         "lane": Column(
             TEXT,
             "",
@@ -64,7 +65,7 @@ LANES_OVER_TIME: Final = Schema(
     "lanes_over_time",
     "one lane of one device in one of 1,000 equal slices of the time; only where it runs",
     {
-        "device_id": LANES.columns["device_id"],
+        "device_id": DEVICE_ID,
         "lane": LANES.columns["lane"],
         "start_ns": instant_column("Start of the slice.", required=True),
         "end_ns": instant_column("Its end.", required=True),
@@ -81,13 +82,8 @@ _MOST_ROWS: Final = 120_000
 _BITS: Final = 64
 
 
-class _Lane(NamedTuple):
-    """One lane of one device."""
-
-    device_id: int | None
-    name: str
-    exposed: Intervals
-    hidden: Intervals
+# Device, name, and when it is exposed and hidden.
+_Lane = tuple[int | None, str, Intervals, Intervals]
 
 
 def lanes(profile: Profile) -> pa.Table:
@@ -105,12 +101,19 @@ def lanes(profile: Profile) -> pa.Table:
         Columns as in `LANES`; by device, lane (compute, communication, transfers, local copies),
         exposed before hidden, and start. No rows where nothing ran.
     """
-    all_lanes = profile.once(_lanes)
-    shift = _shift([times.start for lane in all_lanes for times in (lane.exposed, lane.hidden)])
+    all_lanes = _lanes(profile)
+    starts = [times.start for *_, exposed, hidden in all_lanes for times in (exposed, hidden)]
+
+    def is_small(shift: int) -> bool:
+        slices = (1 + np.count_nonzero(np.diff(s >> shift)) if len(s) else 0 for s in starts)
+        return bool(sum(slices) <= _MOST_ROWS)
+
+    # The binary logarithm of the shortest slice that leaves few enough rows.
+    shift = bisect_left(range(_BITS), x=True, key=is_small)
     tables = [
         _table(lane, times, shift, is_exposed=is_exposed)
         for lane in all_lanes
-        for is_exposed, times in ((True, lane.exposed), (False, lane.hidden))
+        for is_exposed, times in zip((True, False), lane[2:], strict=True)
         if len(times)
     ]
     return pa.concat_tables(tables).combine_chunks() if tables else LANES.empty()
@@ -128,13 +131,13 @@ def lanes_over_time(profile: Profile) -> pa.Table:
     borders = slice_borders(timelines(profile), _SLICES)
     if not len(borders):
         return LANES_OVER_TIME.empty()
-    all_lanes = profile.once(_lanes)
+    all_lanes = _lanes(profile)
     return pa.concat_tables(_sliced(lane, borders) for lane in all_lanes).combine_chunks()
 
 
 def _sliced(lane: _Lane, borders: Int64s) -> pa.Table:
     start, end = borders[:-1], borders[1:]
-    exposed, hidden = (covered_within(t, start, end) for t in (lane.exposed, lane.hidden))
+    exposed, hidden = (covered_within(t, start, end) for t in lane[2:])
     is_active = exposed + hidden > 0
     columns: dict[str, Any] = _place(lane, int(is_active.sum())) | {
         "start_ns": start[is_active],
@@ -147,24 +150,26 @@ def _sliced(lane: _Lane, borders: Int64s) -> pa.Table:
 
 def _place(lane: _Lane, rows: int) -> dict[str, Any]:
     return {
-        "device_id": pa.array([lane.device_id] * rows, pa.int64()),
-        "lane": pa.array([lane.name] * rows, pa.string()),
+        "device_id": pa.array([lane[0]] * rows, pa.int64()),
+        "lane": pa.array([lane[1]] * rows, pa.string()),
     }
 
 
+@once_per_profile
 def _lanes(profile: Profile) -> tuple[_Lane, ...]:
-    kinds = profile.unrestricted.once(_transfers)
+    kinds = _transfers(profile)
     all_lanes = (lane for timeline in timelines(profile) for lane in _of_device(timeline, kinds))
-    return tuple(lane for lane in all_lanes if len(lane.exposed) or len(lane.hidden))
+    return tuple(lane for lane in all_lanes if len(lane[2]) or len(lane[3]))
 
 
+@once_per_recording
 def _transfers(profile: Profile) -> Mapping[int | None, Mapping[str, Intervals]]:
     """When the transfers of each kind ran on each device, by device and kind."""
-    copies, kinds = copy_rows(profile), copy_words(profile).kind
+    copies = copy_rows(profile)
     names = sorted(derived.TRANSFER_MOVEMENTS)
     number = {name: place for place, name in enumerate(names)}
     parts = (
-        (p.start_ns, p.end_ns, p.device, movements(p, kinds, lambda name: number.get(name, -1)))
+        (p.start_ns, p.end_ns, p.device, p.movements(lambda name: number.get(name, -1)))
         for p in copies.take(copies.is_transfer == 1).by_device()
     )
     by_device = busy_by_device(parts, len(names))
@@ -180,7 +185,7 @@ def _of_device(
     def lane(name: str, busy: Intervals, exposed: Intervals) -> _Lane:
         # Compute, which has most intervals, is never hidden.
         hidden = NOTHING if exposed is busy else difference(busy, exposed)
-        return _Lane(device.device_id, name, exposed, hidden)
+        return device.device_id, name, exposed, hidden
 
     def layer(name: str, number: int) -> _Lane:
         return lane(name, device.busy[number], device.exposed[number])
@@ -191,17 +196,6 @@ def _of_device(
         busy = intersection(times, device.span)
         yield lane(kind, busy, intersection(busy, device.exposed[TRANSFER]))
     yield layer("local_copies", LOCAL_COPY)
-
-
-def _shift(starts: list[Int64s]) -> int:
-    """The binary logarithm of the shortest slice that leaves few enough rows."""
-    return bisect_left(
-        range(_BITS), x=True, key=lambda n: sum(_slices(start, n) for start in starts) <= _MOST_ROWS
-    )
-
-
-def _slices(start: Int64s, shift: int) -> int:
-    return 1 + int(np.count_nonzero(np.diff(start >> shift))) if len(start) else 0
 
 
 def _table(lane: _Lane, times: Intervals, shift: int, *, is_exposed: bool) -> pa.Table:

@@ -5,10 +5,10 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from gpuprof.facts.groups import Numbers, groups
 from gpuprof.facts.host_clock import host_clock, launched_ns
 from gpuprof.facts.launches import LAUNCH_READS, launches
-from gpuprof.model.analysis import Analysis, of_files
+from gpuprof.facts.numbers import Numbers, groups
+from gpuprof.model.analysis import Analysis, by, per_file
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema
@@ -36,6 +36,11 @@ LAUNCH_LATENCY: Final = Schema(
 _KINDS: Final = {"kernels": "kernel", "memcpys": "memcpy", "memsets": "memset"}
 
 
+@per_file(
+    LAUNCH_LATENCY,
+    by(activity_kind="ascending", device_id="ascending"),
+    needs=("api_calls", "kernels"),
+)
 def launch_latency(profile: Profile) -> pa.Table:
     """Measure the time from API call to start on the device.
 
@@ -88,7 +93,4 @@ ANALYSIS: Final = Analysis(
     ("api_calls", "kernels"),
     launch_latency,
     LAUNCH_READS,
-    merge=of_files(
-        LAUNCH_LATENCY, launch_latency, ("activity_kind", "ascending"), ("device_id", "ascending")
-    ),
 )

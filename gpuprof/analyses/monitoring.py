@@ -1,13 +1,24 @@
-"""What GPUs and host were doing by the samples of the monitor, in all and in each epoch."""
+"""The epochs that a script marked, and what GPUs and host did in them by the monitor's samples."""
 
 from typing import Any, Final
 
 import pyarrow as pa
 
+from gpuprof.base.units import NS_PER_S
 from gpuprof.model.analysis import Analysis, reads
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLOAT, INT, Column, Schema
 
+MARKED_EPOCHS: Final = Schema(
+    "marked_epochs",
+    "one epoch as the script marked it",
+    {
+        "epoch": Column(INT, "1", "0 for the first.", required=True),
+        "wall_ns": Column(INT, "ns", "By the clock of the host; null where it is unknown."),
+        "steps": Column(INT, "1", "Steps marked within it; null where none were marked."),
+        "step_wall_ns": Column(INT, "ns", "Null where unknown, or where no steps were marked."),
+    },
+)
 MONITORING: Final = Schema(
     "monitoring",
     "one device, or the host, in one epoch or the whole run",
@@ -80,4 +91,25 @@ def _summed(samples: pa.Table, *keys: str) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: [(row[key] is not None, row[key] or 0) for key in keys])
 
 
+def marked_epochs(profile: Profile) -> pa.Table:
+    """List the marked epochs; the first ones are often longer, as they warm up.
+
+    Args:
+        profile: Needs ``epochs``, which a run of ``gpuprof record`` holds whose script marks them.
+
+    Returns:
+        Columns as in `MARKED_EPOCHS`.
+    """
+    rows = profile.table("epochs").sort_by("epoch").to_pylist()
+    for row in rows:
+        if row["seconds"] is not None:
+            wall_ns = row["seconds"] * NS_PER_S
+            row["wall_ns"] = int(wall_ns + 0.5)
+            row["step_wall_ns"] = int(wall_ns / row["steps"] + 0.5) if row["steps"] else None
+    return MARKED_EPOCHS.table(rows)
+
+
 ANALYSIS: Final = Analysis("Monitor", MONITORING, ("monitor",), monitoring, reads())
+EPOCHS_ANALYSIS: Final = Analysis(
+    "Marked epochs", MARKED_EPOCHS, ("epochs",), marked_epochs, reads()
+)

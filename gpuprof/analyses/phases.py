@@ -4,12 +4,11 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from gpuprof.analyses.steps import INFERRED
 from gpuprof.base.statistics import step_interval
 from gpuprof.facts.phases import PHASE_READS, PhaseSteps, per_step, steps_in_part
 from gpuprof.facts.step_times import parts_of_median
 from gpuprof.facts.timeline import TIMELINE_READS, DeviceTimeline, timelines
-from gpuprof.model.analysis import Analysis, JobStates, Merge, State, reads
+from gpuprof.model.analysis import Analysis, per_file, reads
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import INT, TEXT, Column, Schema, instant_column, process_column
@@ -79,6 +78,16 @@ PHASES: Final = Schema(
 )
 
 
+def _costliest_first(table: pa.Table) -> pa.Table:
+    def order(row: dict[str, Any]) -> tuple[Any, ...]:
+        device = row["device_id"]
+        time_ns = row["steps"] * (row["step_ns"] or 0)
+        return -time_ns, row["start_ns"], device is None, device or 0, row["name"]
+
+    return PHASES.table(sorted(table.to_pylist(), key=order))
+
+
+@per_file(PHASES, _costliest_first, needs=("kernels", "memcpys"))
 def phases_table(profile: Profile) -> pa.Table:
     """Say what a step of each phase takes on each of its devices.
 
@@ -145,27 +154,10 @@ def _parts(steps: PhaseSteps, device: DeviceTimeline) -> dict[str, int]:
     return dict(zip(_PARTS, parts, strict=True))
 
 
-PHASES_OF_FILE: Final = State(PHASES, phases_table)
-
-
-def _of_job(job: JobStates) -> pa.Table:
-    rows = job.rows(PHASES_OF_FILE).to_pylist()
-    rows.sort(
-        key=lambda row: (
-            -row["steps"] * (row["step_ns"] or 0),
-            row["start_ns"],
-            row["device_id"] is None,
-            row["device_id"] or 0,
-        )
-    )
-    return PHASES.table(rows)
-
-
 ANALYSIS: Final = Analysis(
     "What a step takes in each phase",
     PHASES,
     ("kernels", "memcpys"),
     phases_table,
     reads(PHASE_READS, TIMELINE_READS),
-    merge=Merge((PHASES_OF_FILE,), _of_job, INFERRED),
 )

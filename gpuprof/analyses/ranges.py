@@ -7,8 +7,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from gpuprof.facts.calls import pieces
-from gpuprof.facts.groups import Numbers
 from gpuprof.facts.launches import (
     ALL_THREADS,
     Activities,
@@ -16,24 +14,21 @@ from gpuprof.facts.launches import (
     activities,
     launches,
 )
-from gpuprof.facts.nesting import merged_by_label
-from gpuprof.facts.nvtx import (
-    NO_RANGE,
-    RANGE_READS,
-    Ranges,
+from gpuprof.facts.numbers import Numbers, pieces
+from gpuprof.facts.nvtx import NO_RANGE, RANGE_READS, Ranges, by_pattern, ranges_of
+from gpuprof.facts.range_launches import (
     Spans,
-    by_pattern,
     families,
     innermost,
     launches_within,
-    ranges_of,
+    merged_by_label,
 )
 from gpuprof.facts.timeline import COMPUTE, TRANSFER
-from gpuprof.model.analysis import Analysis, JobStates, Merge, State, summed
+from gpuprof.model.analysis import Analysis, per_file, summed
 from gpuprof.model.analysis import ordered as in_order
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s, Intervals, covered_within, together, unions_by_key
-from gpuprof.model.profile import Profile
+from gpuprof.model.profile import Profile, once_per_profile
 from gpuprof.model.schema import INT, OPERATION, TEXT, Column, Schema
 from gpuprof.readers.common.compact_columns import narrowed
 
@@ -77,6 +72,16 @@ _Measure = Callable[[Numbers], Numbers]
 _EXCLUSIVE: Final = {"kernel_ns", "transfer_ns"}
 
 
+def _added(table: pa.Table) -> pa.Table:
+    sums = summed(table, _ALIKE, [name for name in RANGES.columns if name not in _ALIKE])
+    longest = [(name, "descending") for name in ("projected_ns", "host_ns")]
+    return in_order(sums, [*longest, *((name, "ascending") for name in _ALIKE)])
+
+
+_ALIKE: Final = ("text", "domain", "range_kind")
+
+
+@per_file(RANGES, _added, needs=("nvtx_ranges", "api_calls", "kernels", "memcpys"))
 def ranges(profile: Profile) -> pa.Table:
     """Attribute GPU work to the NVTX ranges in which it was launched.
 
@@ -88,7 +93,8 @@ def ranges(profile: Profile) -> pa.Table:
     Operations of a framework lie within annotations and within one another: what ``self_``
     columns give to one, they do not give to the annotation around it.
 
-    Ranges whose texts differ in numbers only are one row, as ``epoch *``, which ``--range`` takes.
+    Ranges of a file whose texts differ in numbers only are one row, as ``epoch *``, which
+    ``--range`` takes.
 
     This is the projection of ``nsys stats --report nvtx_gpu_proj_sum``, whose total is
     ``projected_ns``; nsys adds up ranges of one text within one another.
@@ -213,9 +219,9 @@ def _measures(profile: Profile, work: Activities) -> dict[int, dict[str, _Measur
         },
         TRANSFER: {
             "transfer_ns": duration_ns,
-            "transfer_calls": copies.counted.take,
-            "transfer_bytes": copies.bytes.take,
-            "peer_transfer_ns": lambda places: duration_ns(places) * copies.peer[places],
+            "transfer_calls": copies.is_counted.take,
+            "transfer_bytes": copies.moved_bytes.take,
+            "peer_transfer_ns": lambda places: duration_ns(places) * copies.is_peer[places],
             "exposed_transfer_ns": lambda places: _exposed_of_copies(profile)[places],
         },
     }
@@ -229,18 +235,11 @@ def _summed(label: Numbers, values: Numbers, labels: int) -> Int64s:
     return sums
 
 
+@once_per_profile
 def _exposed_of_copies(profile: Profile) -> Int64s:
-    return profile.once(_exposed_ns)
-
-
-def _exposed_ns(profile: Profile) -> Int64s:
-    """How long each copy ran while no kernel did, on the end where that is longer.
-
-    Copies that run at once each have their own time.
-    """
     work = activities(profile)
     number = len(work.copies)
-    ends = work.device[:number], work.copies.src, work.copies.dst
+    ends = work.device[:number], *work.copies.ends
     start, end = work.start_ns[:number], work.end_ns[:number]
     longest = np.zeros(number, np.int64)
     kernels = _kernels(profile)
@@ -271,26 +270,10 @@ def _kernels(profile: Profile) -> dict[int, list[Intervals]]:
     return by_device
 
 
-_ALIKE: Final = ("text", "domain", "range_kind")
-RANGE_SUMS: Final = State(
-    RANGES,
-    ranges,
-    lambda rows: summed(rows, _ALIKE, [name for name in RANGES.columns if name not in _ALIKE]),
-)
-
-
-def _of_job(job: JobStates) -> pa.Table:
-    order = [(name, "descending") for name in ("projected_ns", "host_ns")]
-    return RANGES.conform(in_order(job.rows(RANGE_SUMS), [*order, ("text", "ascending")]))
-
-
 ANALYSIS: Final = Analysis(
     "GPU work by NVTX range, annotation or operation",
     RANGES,
     ("nvtx_ranges", "api_calls", "kernels", "memcpys"),
     ranges,
     RANGE_READS,
-    merge=Merge(
-        (RANGE_SUMS,), _of_job, "Texts that differ in a number are joined within a file only."
-    ),
 )

@@ -5,23 +5,22 @@ late. What tells ranks apart is a step without its collectives, the device's *ow
 compared step by step.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from gpuprof.analyses.breakdown import ANALYSIS as BREAKDOWN_ANALYSIS
-from gpuprof.analyses.breakdown import MERGE as BREAKDOWN_MERGE
 from gpuprof.analyses.breakdown import breakdown
 from gpuprof.analyses.steps import ANALYSIS as STEPS_ANALYSIS
-from gpuprof.analyses.steps import MERGE as STEPS_MERGE
 from gpuprof.analyses.steps import steps
 from gpuprof.base.units import number_ranges, say_ns
-from gpuprof.facts.groups import groups
-from gpuprof.facts.hosts import DeviceNames, names_of, names_of_job
+from gpuprof.facts.hosts import DeviceNames, names_of
+from gpuprof.facts.numbers import groups
 from gpuprof.facts.slow_devices import Floats, beside_median, slow_steps
-from gpuprof.model.analysis import Analysis, JobStates, Merge, reads
+from gpuprof.model.analysis import Analysis, reads
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
@@ -142,31 +141,18 @@ def ranks(profile: Profile) -> pa.Table:
         longest own time, columns as in `RANKS`. Where no phase has steps of two devices, whole
         recordings are set side by side; no rows for a single device.
     """
-    return _table(profile.once(steps), profile.once(breakdown), names_of(profile))
-
-
-def ranks_of_job(job: JobStates) -> pa.Table:
-    """As `ranks`, of a job."""
-    return _table(STEPS_MERGE.answer(job), BREAKDOWN_MERGE.answer(job), names_of_job(job))
-
-
-def _table(step_rows: pa.Table, breakdown_rows: pa.Table, names: DeviceNames) -> pa.Table:
-    phases = [*_phases(step_rows, names)] or [*_recordings(breakdown_rows)]
+    names = names_of(profile)
+    phases = [*_phases(profile.once(steps), names)]
+    phases = phases or [*_recordings(profile.once(breakdown))]
     phases.sort(key=lambda phase: -float(np.nansum(phase.times_ns["span_ns"])))
     return RANKS.table([row for phase in phases for row in _rows(phase, names)])
 
 
 def early_ends(profile: Profile) -> list[str]:
     """A note on ranks of a job whose recordings end before those of the others."""
-    return _early_ends(profile.once(steps), names_of(profile)) if profile.parts else []
-
-
-def early_ends_of_job(job: JobStates) -> list[str]:
-    """As `early_ends`, of a job."""
-    return _early_ends(job.rows(STEPS_MERGE.states[0]), names_of_job(job))
-
-
-def _early_ends(step_rows: pa.Table, names: DeviceNames) -> list[str]:
+    if not profile.parts:
+        return []
+    step_rows, names = profile.once(steps), names_of(profile)
     device, start = _integers(step_rows, "device_id"), _integers(step_rows, "start_ns")
     end = start + _integers(step_rows, "span_ns")
     last: dict[int, int] = {}
@@ -301,14 +287,182 @@ def _median(values: Floats) -> float | None:
     return float(np.median(known)) if len(known) else None
 
 
-MERGE: Final = Merge(
-    (*STEPS_MERGE.states, *BREAKDOWN_MERGE.states), ranks_of_job, STEPS_MERGE.accuracy
-)
 ANALYSIS: Final = Analysis(
     "Ranks side by side",
     RANKS,
     ("kernels", "memcpys"),
     ranks,
     reads(STEPS_ANALYSIS.reads, BREAKDOWN_ANALYSIS.reads, devices="device_id rank"),
-    merge=MERGE,
+    of_files=(steps, breakdown),
+)
+
+
+_FIGURES: Final = (
+    "step_ns",
+    "own_ns",
+    "compute_ns",
+    "exposed_communication_ns",
+    "exposed_transfer_ns",
+    "exposed_local_copy_ns",
+    "idle_ns",
+)
+_QUANTILES: Final = {"p10_ns": 0.1, "median_ns": 0.5, "p90_ns": 0.9}
+
+RANK_QUANTILES: Final = Schema(
+    "rank_quantiles",
+    "one figure of the devices of one phase",
+    {
+        "phase": Column(TEXT, "", "As in ranks."),
+        "figure": Column(TEXT, "", "Column of ranks.", required=True),
+        "devices": Column(INT, "1", "Devices that are compared.", required=True),
+        "min_ns": Column(INT, "ns", "The least.", required=True),
+        "p10_ns": Column(INT, "ns", "10 % have less (interpolated).", required=True),
+        "median_ns": Column(INT, "ns", "Median.", required=True),
+        "p90_ns": Column(INT, "ns", "90 % have less (interpolated).", required=True),
+        "max_ns": Column(INT, "ns", "The most.", required=True),
+        "min_rank": Column(INT, "1", "Rank with the least, where known."),
+        "min_device_id": Column(INT, "", "Its device."),
+        "max_rank": Column(INT, "1", "Rank with the most, where known."),
+        "max_device_id": Column(INT, "", "Its device."),
+    },
+)
+
+
+def rank_quantiles(profile: Profile) -> pa.Table:
+    """Sum up the table `ranks`: from the least to the most that a step takes on a device.
+
+    Args:
+        profile: As for ``ranks``.
+
+    Returns:
+        One row per phase and figure, in the order of the columns of ``ranks``, columns as in
+        `RANK_QUANTILES`; no rows for a single device.
+    """
+    phases = by_phase(profile.once(ranks))
+    rows = [row for phase, devices in phases.items() for row in _quantile_rows(phase, devices)]
+    return RANK_QUANTILES.table(rows)
+
+
+def _quantile_rows(phase: str | None, devices: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    for figure in _FIGURES:
+        values = np.array([row[figure] for row in devices])
+        least, most = devices[int(values.argmin())], devices[int(values.argmax())]
+        yield {
+            "phase": phase,
+            "figure": figure,
+            "devices": len(devices),
+            "min_ns": least[figure],
+            "max_ns": most[figure],
+            **{name: round(float(np.quantile(values, q))) for name, q in _QUANTILES.items()},
+            **{f"min_{key}": least[key] for key in ("rank", "device_id")},
+            **{f"max_{key}": most[key] for key in ("rank", "device_id")},
+        }
+
+
+QUANTILES_ANALYSIS: Final = Analysis(
+    "Spread between ranks",
+    RANK_QUANTILES,
+    ANALYSIS.needs,
+    rank_quantiles,
+    ANALYSIS.reads,
+    of_files=ANALYSIS.of_files,
+)
+
+
+# Devices of a group differ in each part of a step by no more than this share of the median step.
+_ALIKE: Final = 0.05
+_GROUP_PARTS: Final = {
+    "compute_ns": "compute",
+    "exposed_communication_ns": "exposed collectives",
+    "exposed_transfer_ns": "exposed transfers",
+    "exposed_local_copy_ns": "exposed local copies",
+    "idle_ns": "idle",
+}
+
+RANK_GROUPS: Final = Schema(
+    "rank_groups",
+    "the devices of one phase whose steps are alike",
+    {
+        "phase": Column(TEXT, "", "As in ranks."),
+        "group": Column(INT, "1", "1 for the group of most devices.", required=True),
+        "devices": Column(INT, "1", "Devices in it.", required=True),
+        "ranks": Column(TEXT, "", "Their ranks, such as 0 to 6 and 9; null where unknown."),
+        "device_ids": Column(TEXT, "", "The devices."),
+        "step_ns": Column(INT, "ns", "Length of a step, median over its devices.", required=True),
+        **{
+            name: Column(INT, "ns", f"Time of {word} in a step, median over its devices.")
+            for name, word in _GROUP_PARTS.items()
+        },
+        "differs_by": Column(
+            TEXT, "", "The part that differs most from that of group 1; null for group 1."
+        ),
+        "difference_ns": Column(INT, "ns", "How much longer it takes; negative for shorter."),
+    },
+)
+
+
+def rank_groups(profile: Profile) -> pa.Table:
+    """Group the devices of each phase by what a step goes to.
+
+    The device whose parts are nearest to the medians leads the first group, which holds all
+    devices that differ from it in no part by more than 5 % of the median step. Of the others the
+    nearest leads the next group, and so on. Source: J. A. Hartigan, Clustering Algorithms, 1975,
+    chapter 3.
+
+    Args:
+        profile: As for ``ranks``.
+
+    Returns:
+        One row per phase and group, that of most devices first, columns as in `RANK_GROUPS`; no
+        rows for a single device.
+    """
+    phases = by_phase(profile.once(ranks))
+    rows = [row for phase, devices in phases.items() for row in _group_rows(phase, devices)]
+    return RANK_GROUPS.table(rows)
+
+
+def _group_rows(phase: str | None, devices: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    times = np.array([[row[name] for name in _GROUP_PARTS] for row in devices], float)
+    step_ns = float(np.median([row["step_ns"] for row in devices]))
+    groups = sorted(_groups(times, _ALIKE * step_ns), key=lambda rows: -len(rows))
+    usual = np.median(times[groups[0]], axis=0)
+    for number, members in enumerate(groups, start=1):
+        medians = np.median(times[members], axis=0)
+        apart = medians - usual
+        part = int(np.abs(apart).argmax())
+        of_group = [devices[place] for place in members]
+        numbers = [row["rank"] for row in of_group if row["rank"] is not None]
+        ids = [row["device_id"] for row in of_group if row["device_id"] is not None]
+        yield {
+            "phase": phase,
+            "group": number,
+            "devices": len(members),
+            "ranks": number_ranges(sorted({*numbers})) if numbers else None,
+            "device_ids": number_ranges(sorted({*ids})) if ids else None,
+            "step_ns": int(np.median([row["step_ns"] for row in of_group])),
+            **dict(zip(_GROUP_PARTS, medians.astype(int).tolist(), strict=True)),
+            "differs_by": None if number == 1 else [*_GROUP_PARTS.values()][part],
+            "difference_ns": None if number == 1 else int(apart[part]),
+        }
+
+
+def _groups(times: npt.NDArray[np.float64], most_apart: float) -> list[list[int]]:
+    """Places of devices that are alike; of a group the leader comes first."""
+    apart = np.abs(times - np.median(times, axis=0)).max(axis=1)
+    unassigned = np.argsort(apart, kind="stable")
+    groups = []
+    while len(unassigned):
+        is_like = np.abs(times[unassigned] - times[unassigned[0]]).max(axis=1) <= most_apart
+        groups.append(unassigned[is_like].tolist())
+        unassigned = unassigned[~is_like]
+    return groups
+
+
+GROUPS_ANALYSIS: Final = Analysis(
+    "Ranks that behave alike",
+    RANK_GROUPS,
+    ANALYSIS.needs,
+    rank_groups,
+    ANALYSIS.reads,
+    of_files=ANALYSIS.of_files,
 )

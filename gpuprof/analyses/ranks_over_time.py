@@ -10,13 +10,9 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from gpuprof.facts.collective_calls import collective_calls
 from gpuprof.facts.collective_parts import PARTS_READS, collective_parts
-from gpuprof.facts.hosts import DeviceNames, names_of, names_of_job
-from gpuprof.facts.job_collectives import (
-    COLLECTIVE_CALLS,
-    DEVICE_KERNELS,
-    collective_record_of_job,
-)
+from gpuprof.facts.hosts import DeviceNames, names_of
 from gpuprof.facts.rank_matching import ClockOffset, are_apart
 from gpuprof.facts.timeline import (
     COMMUNICATION,
@@ -27,7 +23,7 @@ from gpuprof.facts.timeline import (
     DeviceTimeline,
     timelines,
 )
-from gpuprof.model.analysis import Analysis, JobStates, Merge, State, ordered, reads, summed
+from gpuprof.model.analysis import Analysis, ordered, per_file, reads, summed
 from gpuprof.model.intervals import Int64s, covered_within
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import INT, TEXT, Column, Schema
@@ -85,15 +81,11 @@ def ranks_over_time(profile: Profile) -> pa.Table:
         One row per device and slice, columns as in `RANKS_OVER_TIME`. Devices whose number is
         unknown are left out, as those of several files could not be told apart.
     """
-    return _table(_slices(profile), collective_parts(profile).offsets, names_of(profile))
+    return _table(profile.once(slices), collective_parts(profile).offsets, names_of(profile))
 
 
-def _of_job(job: JobStates) -> pa.Table:
-    offsets = job.once(collective_record_of_job).parts.offsets
-    return _table(job.rows(SLICES_OF_DEVICES), offsets, names_of_job(job))
-
-
-def _slices(profile: Profile) -> pa.Table:
+@per_file(_SLICES, needs=("kernels", "memcpys"))
+def slices(profile: Profile) -> pa.Table:
     """As `_SLICES`: up to 800 rows per device."""
     lines = [line for line in timelines(profile) if len(line.span) and line.device_id is not None]
     tables = [_slices_of(line, profile.origin.epoch_ns) for line in lines]
@@ -128,9 +120,6 @@ def _exponent(first: int, last: int, most: int) -> int:
     while (last >> exponent) - (first >> exponent) >= most:
         exponent += 1
     return exponent
-
-
-SLICES_OF_DEVICES: Final = State(_SLICES, _slices)
 
 
 def _table(rows: pa.Table, offsets: Iterable[ClockOffset], names: DeviceNames) -> pa.Table:
@@ -200,5 +189,5 @@ ANALYSIS: Final = Analysis(
     ("kernels", "memcpys"),
     ranks_over_time,
     reads(TIMELINE_READS, PARTS_READS, devices="device_id rank"),
-    merge=Merge((SLICES_OF_DEVICES, COLLECTIVE_CALLS, DEVICE_KERNELS), _of_job),
+    of_files=(slices, collective_calls),
 )

@@ -1,29 +1,20 @@
 """Copies that every training step makes again: of constants, or of the same size and place."""
 
-import re
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from gpuprof.analyses.steps import in_part
-from gpuprof.analyses.tensor_transfers import copied_in_every_step
 from gpuprof.base.units import NS_PER_S
-from gpuprof.facts.by_number import names_by_number
-from gpuprof.facts.copies import end_name
-from gpuprof.facts.groups import groups
-from gpuprof.facts.growing import columns_of
-from gpuprof.facts.moves import Moves, moves
+from gpuprof.facts.copies import Copies
+from gpuprof.facts.model_parts import copied_in_every_step
+from gpuprof.facts.needless_copies import copied_again, cost_of_repeated
+from gpuprof.facts.numbers import columns_of, names_by_number
 from gpuprof.facts.step_windows import (
     STEP_READS,
-    StepWindows,
-    by_period,
-    step_windows,
 )
-from gpuprof.facts.timeline import TIMELINE_READS, timeline_of
+from gpuprof.facts.timeline import TIMELINE_READS
 from gpuprof.model.analysis import Analysis, reads
-from gpuprof.model.derived import HOST
-from gpuprof.model.intervals import Int64s, covered_within
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLAG, FLOAT, INT, TEXT, Column, Kind, Schema, process_column
 
@@ -59,13 +50,11 @@ REPEATED_TRANSFERS: Final = Schema(
     },
 )
 
-_LEAST_STEPS: Final = 3
 _ROWS: Final = 20
 # How far before or after a copy what makes or takes it is looked for.
 _NEAR_NS: Final = NS_PER_S
 # What makes a constant, and what reads a variable.
 _CONSTANT, _VARIABLE = "Const", "ReadVariableOp"
-_DIGITS: Final = re.compile(r"\d+")
 
 Row = dict[str, Any]
 
@@ -91,109 +80,11 @@ def repeated_transfers(profile: Profile) -> pa.Table:
     rows = _tensors(profile) if profile.has("tensor_copies", "functions", "operations") else []
     if profile.has("memcpys", "kernels"):
         rows += _with_kernels(profile, copied_again(profile)[:_ROWS])
-    rows.sort(key=_cost)
+    rows.sort(key=cost_of_repeated)
     return REPEATED_TRANSFERS.table(rows[:_ROWS])
 
 
-def _cost(row: Row) -> tuple[int, int, float, str]:
-    return (
-        -(row.get("exposed_ns") or 0),
-        -(row.get("total_ns") or 0),
-        -(row["bytes_per_step"] or 0),
-        row["src"] + row["dst"],
-    )
-
-
-def copied_again(profile: Profile) -> list[tuple[Moves, Row]]:
-    """The copies that every step makes again, with their row in the table; the worst first."""
-    return profile.once(_copied_again)
-
-
-def _copied_again(profile: Profile) -> list[tuple[Moves, Row]]:
-    all_copies = moves(profile)
-    # What is copied back to the host are results, which differ from step to step.
-    all_copies = all_copies.take(
-        (all_copies.dst != HOST) & (all_copies.is_managed == 0) & (all_copies.bytes > 0)
-    )
-    if not len(all_copies):
-        return []
-    repeated = [
-        copies_and_row
-        for series in map(by_period, step_windows(profile))
-        for copies_and_row in _of_series(profile, series, all_copies)
-    ]
-    return sorted(repeated, key=lambda copies_and_row: _cost(copies_and_row[1]))
-
-
-def _of_series(profile: Profile, series: StepWindows, all_copies: Moves) -> list[tuple[Moves, Row]]:
-    steps = in_part(series, profile)
-    if len(series.between):
-        steps = steps[steps < len(series.start_ns) - 1]  # the last one's period is not known
-    if len(steps) < _LEAST_STEPS:
-        return []
-    start, end = series.start_ns[steps], series.end_ns[steps]
-    step = np.searchsorted(start, all_copies.start_ns, side="right") - 1
-    is_ours = (step >= 0) & (all_copies.start_ns < end[np.maximum(step, 0)])
-    is_ours &= (
-        np.isin(all_copies.dst, series.devices)
-        if series.process_id is None
-        else all_copies.process == series.process_id
-    )
-    chosen, step = all_copies.take(is_ours), step[is_ours]
-    places, names = _places(profile, series, chosen)
-    again = [
-        (chosen.take(rows), names[places[rows[0]]])
-        for rows in groups(chosen.src, chosen.dst, chosen.bytes, places)
-        if len(np.unique(step[rows])) == len(steps)
-    ]
-    return [
-        (copies, _row(profile, series, copies, len(steps)) | {"range": name})
-        for copies, name in again
-    ]
-
-
-def _places(
-    profile: Profile, series: StepWindows, copies: Moves
-) -> tuple[Int64s, list[str | None]]:
-    """A number for what launched each copy, and names by number.
-
-    Ranges that differ in digits alone are one place: they often number the step.
-    """
-    if not profile.unrestricted.has("nvtx_ranges", "api_calls"):
-        return np.zeros(len(copies), np.int64), [None]
-    number, texts = copies.origins(profile)
-    alike = [_DIGITS.sub("#", text) for text in texts]
-    names = [None, *sorted({*alike} - {series.text})]
-    # A copy in no range has the number -1, which is that of the last one here.
-    place = [0 if text == series.text else names.index(text) for text in alike]
-    return np.array([*place, 0])[number], names
-
-
-def _row(profile: Profile, series: StepWindows, copies: Moves, steps: int) -> Row:
-    src, dst, size = int(copies.src[0]), int(copies.dst[0]), int(copies.bytes[0])
-    kernels = timeline_of(profile.unrestricted, dst).kernels
-    hidden = covered_within(kernels, copies.start_ns, copies.end_ns)
-    calls = len(copies.src)
-    return {
-        "process_id": series.process_id,
-        "src": end_name(src),
-        "dst": end_name(dst),
-        "copy_bytes": size,
-        "steps": steps,
-        "step_source": series.source,
-        "calls_per_step": calls / steps,
-        "bytes_per_step": calls * size / steps,
-        "total_ns": int(copies.duration_ns.sum()),
-        "exposed_ns": int(np.maximum(copies.duration_ns - hidden, 0).sum()),
-        "suggestion": _suggestion(end_name(src), end_name(dst)),
-    }
-
-
-def _suggestion(src: str, dst: str) -> str:
-    return f"if it is the same data in every step, copy it from {src} to {dst} once and keep it"
-
-
-def _with_kernels(profile: Profile, repeated: list[tuple[Moves, Row]]) -> list[Row]:
+def _with_kernels(profile: Profile, repeated: list[tuple[Copies, Row]]) -> list[Row]:
     """The rows, with the kernels before and after each one's first copy."""
     if not repeated:
         return []
@@ -244,14 +135,14 @@ def _tensors(profile: Profile) -> list[Row]:
             "dst_operation": copied["dst_operation"],
             "is_constant": True if kind == _CONSTANT else None,
         }
-        rows.append(row | {"suggestion": _tensor_suggestion(row)})
+        dst = row["dst"]
+        row["suggestion"] = (
+            f"make the constant under tf.device({dst!r}), where it is taken"
+            if row["is_constant"]
+            else f"place the variable on {dst}, where it is read, or read it once per step there"
+        )
+        rows.append(row)
     return rows
-
-
-def _tensor_suggestion(row: Row) -> str:
-    if row["is_constant"]:
-        return f"make the constant under tf.device({row['dst']!r}), where it is taken"
-    return f"place the variable on {row['dst']}, where it is read, or read it once per step there"
 
 
 ANALYSIS: Final = Analysis(

@@ -4,7 +4,6 @@ from bisect import bisect_right
 from collections.abc import Mapping
 from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
 
 from gpuprof.analyses.breakdown import BREAKDOWN, LAYER_NAMES
@@ -17,11 +16,10 @@ from gpuprof.facts.phases import (
     phases,
     steps_in_part,
 )
-from gpuprof.facts.step_windows import StepWindows
 from gpuprof.facts.timeline import TIMELINE_READS, DeviceTimeline, timelines
-from gpuprof.model.analysis import Analysis, of_files, reads
+from gpuprof.model.analysis import Analysis, by, per_file, reads
 from gpuprof.model.derived import UNKNOWN
-from gpuprof.model.intervals import Int64s, covered_within
+from gpuprof.model.intervals import covered_within
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import INT, TEXT, Column, Schema, instant_column, process_column
 
@@ -32,10 +30,6 @@ _PARTS: Final = (
     "exposed_local_copy_ns",
 )
 _STATUS: Final = {SAMPLE: "sample", WARM_UP: "warm_up", CUT: "cut"}
-INFERRED: Final = (
-    "Steps that no range marks are inferred from the kernels of each file, not from those of the"
-    " busiest device of all."
-)
 STEPS: Final = Schema(
     "steps",
     "one training step on one device",
@@ -76,13 +70,18 @@ STEPS: Final = Schema(
 )
 
 
+@per_file(
+    STEPS,
+    by(start_ns="ascending", process_id="ascending", device_id="ascending"),
+    needs=("kernels", "memcpys"),
+)
 def steps(profile: Profile) -> pa.Table:
     """Split every step's time on each device, as `breakdown` does for the whole recording.
 
     A step runs from the first activity that its range launched to the first of the next step
     where their ranges follow one another closely, else to the last that it launched. Where no
     range names steps, a pattern of kernels that repeats is taken for them, and said to be: those
-    of several devices at once are the steps of the busiest.
+    of several devices of a file at once are the steps of the busiest.
 
     Args:
         profile: Needs ``kernels`` and ``memcpys``; ``nvtx_ranges`` and ``api_calls`` for steps
@@ -112,17 +111,6 @@ def _phase_starts(recording: Profile) -> Mapping[tuple[int | None, str], list[in
     for phase in phases(recording):
         starts.setdefault((phase.process_id, phase.name), []).append(phase.span[0])
     return {key: sorted(of_name) for key, of_name in starts.items()}
-
-
-def in_part(series: StepWindows, profile: Profile) -> Int64s:
-    """Indices of the steps that start in the part of the recording that is looked at."""
-    windows = profile.selection.windows
-    if windows is None:
-        return np.arange(len(series.start_ns))
-    chosen = np.zeros(len(series.start_ns), bool)
-    for start, end in windows:
-        chosen |= (series.start_ns >= start) & (series.start_ns < end)
-    return np.flatnonzero(chosen)
 
 
 def _rows(
@@ -166,20 +154,10 @@ def _rows(
     return rows
 
 
-MERGE: Final = of_files(
-    STEPS,
-    steps,
-    ("start_ns", "ascending"),
-    ("process_id", "ascending"),
-    ("device_id", "ascending"),
-    accuracy=INFERRED,
-)
-STEPS_OF_FILE: Final = MERGE.states[0]
 ANALYSIS: Final = Analysis(
     "Time of each training step",
     STEPS,
     ("kernels", "memcpys"),
     steps,
     reads(PHASE_READS, TIMELINE_READS),
-    merge=MERGE,
 )

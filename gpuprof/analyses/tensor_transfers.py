@@ -1,12 +1,10 @@
 """Which tensors a TensorFlow program copies between devices, and which operations make it so."""
 
-from collections import defaultdict
-from collections.abc import Iterable
 from typing import Any, Final
 
 import pyarrow as pa
 
-from gpuprof.facts.model_parts import Names
+from gpuprof.facts.model_parts import parts_by_function, step_executions, tensor_copies
 from gpuprof.model.analysis import Analysis, reads
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLAG, FLOAT, INT, TEXT, Column, Kind, Schema
@@ -73,12 +71,25 @@ def tensor_transfers(profile: Profile) -> pa.Table:
         Columns as in `TENSOR_TRANSFERS`. No rows if nothing crossed devices.
     """
     steps = step_executions(profile)
-    names = profile.once(names_of)
-    rows = [
-        _transfer(row, steps.get(row["function"]), names[row["function"]])
-        for row in _copies(profile)
-    ]
-    return TENSOR_TRANSFERS.table(sorted(rows, key=_cost))
+    names = parts_by_function(profile)
+    rows = []
+    for row in tensor_copies(profile):
+        count, size = steps.get(row["function"]), row["bytes"]
+        ends = (row[end] or "" for end in ("src_operation", "dst_operation"))
+        towers = map(names[row["function"]].tower, ends)
+        rows.append(
+            {name: row[name] for name in row if name in TENSOR_TRANSFERS.columns}
+            | {
+                "name_scope": next(filter(None, towers), None),
+                "calls_per_step": row["calls"] / count if count else None,
+                "bytes_per_step": size / count if count and size is not None else None,
+            }
+        )
+
+    def cost(row: Row) -> tuple[float, int, str]:
+        return -(row["bytes_per_step"] or 0.0), -row["calls"], row["src_operation"] or ""
+
+    return TENSOR_TRANSFERS.table(sorted(rows, key=cost))
 
 
 def per_step(profile: Profile) -> pa.Table:
@@ -95,9 +106,11 @@ def per_step(profile: Profile) -> pa.Table:
     count = sum(steps.values())
     if not count:
         return PER_STEP.empty()
-    if _has_collectives(profile, steps):
+    operations = profile.table("operations").to_pylist() if profile.has("operations") else []
+    kinds = [row["operation_type"] or "" for row in operations if row["function"] in steps]
+    if any(kind.startswith(_COLLECTIVES) for kind in kinds):
         return PER_STEP.table([{"steps": count}])
-    rows = [row for row in _copies(profile) if row["function"] in steps]
+    rows = [row for row in tensor_copies(profile) if row["function"] in steps]
     gradients = [row for row in rows if row["is_gradient"] is not False]
     unknown = sum(row["calls"] for row in rows if row["bytes"] is None)
     return PER_STEP.table(
@@ -113,74 +126,9 @@ def per_step(profile: Profile) -> pa.Table:
     )
 
 
-def step_executions(profile: Profile) -> dict[str, int]:
-    """Executions of each function that is a training step, or of the only one where none is."""
-    rows = profile.table("functions").to_pylist()
-    steps = [row for row in rows if row["is_step"]] or (rows if len(rows) == 1 else [])
-    return {row["function"]: row["executions"] for row in steps}
-
-
-def copied_in_every_step(profile: Profile) -> list[tuple[Row, int]]:
-    """The tensors that each training step copies, with how often its function ran."""
-    runs = {
-        row["function"]: row["executions"]
-        for row in profile.table("functions").to_pylist()
-        if row["is_step"]
-    }
-    return [
-        (row, number)
-        for row in _copies(profile)
-        if (number := runs.get(row["function"], 0)) and row["calls"] >= number
-    ]
-
-
-def _has_collectives(profile: Profile, steps: Iterable[str]) -> bool:
-    if not profile.has("operations"):
-        return False
-    rows = profile.table("operations").to_pylist()
-    return any(
-        (row["operation_type"] or "").startswith(_COLLECTIVES)
-        for row in rows
-        if row["function"] in steps
-    )
-
-
-def _copies(profile: Profile) -> list[Row]:
-    return [row for row in profile.table("tensor_copies").to_pylist() if not row["is_control"]]
-
-
 def _bytes_per_step(rows: list[Row], steps: int) -> float | None:
     sizes = [row["bytes"] for row in rows]
     return None if None in sizes else sum(sizes) / steps
-
-
-def _transfer(row: Row, steps: int | None, names: Names) -> Row:
-    is_known = steps and row["bytes"] is not None
-    towers = (names.tower(row[end] or "") for end in ("src_operation", "dst_operation"))
-    return {name: row[name] for name in row if name in TENSOR_TRANSFERS.columns} | {
-        "name_scope": next(filter(None, towers), None),
-        "calls_per_step": row["calls"] / steps if steps else None,
-        "bytes_per_step": row["bytes"] / steps if is_known else None,
-    }
-
-
-def _cost(row: Row) -> tuple[float, int, str]:
-    return -(row["bytes_per_step"] or 0.0), -row["calls"], row["src_operation"] or ""
-
-
-def names_of(profile: Profile) -> defaultdict[str | None, Names]:
-    """The parts of the model that a function's operation names tell, by function."""
-    operations, inputs = (_by_function(profile, t) for t in ("operations", "operation_inputs"))
-    names: defaultdict[str | None, Names] = defaultdict(lambda: Names(()))
-    names.update({f: Names(rows, inputs.get(f, ())) for f, rows in operations.items()})
-    return names
-
-
-def _by_function(profile: Profile, table: str) -> dict[str, list[Row]]:
-    by_function: dict[str, list[Row]] = defaultdict(list)
-    for row in profile.table(table).to_pylist() if profile.has(table) else ():
-        by_function[row["function"]].append(row)
-    return by_function
 
 
 ANALYSIS: Final = Analysis(

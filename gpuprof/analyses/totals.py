@@ -1,4 +1,4 @@
-"""Totals of kernels, transfers by kind, local copies, memsets and API calls.
+"""Totals of kernels, transfers by kind, local copies, memsets and API calls, and the costliest.
 
 The totals are sums over all devices: they measure the work of each kind, not how long it
 took on the clock (see `breakdown` for that). Shares are recomputed from times.
@@ -6,29 +6,21 @@ took on the clock (see `breakdown` for that). Shares are recomputed from times.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 
-from gpuprof.analyses.activity_summary import (
-    SUM_READS,
-    SUM_STATES,
-    TABLES,
-    activity_sums,
-    sums_of_job,
-)
 from gpuprof.base import cuda
+from gpuprof.base.kernel_names import short_name
 from gpuprof.base.units import NS_PER_S
-from gpuprof.facts.by_number import UNNAMED
-from gpuprof.facts.copies import COPY_READS
-from gpuprof.facts.copy_rows import copy_rows, copy_words
+from gpuprof.facts.activity_sums import SHORT_NAME, SUM_READS, TABLES, activity_sums, trace_sums
+from gpuprof.facts.copies import COPY_READS, copy_rows, sums_of
 from gpuprof.facts.excerpts import GPU_KINDS, Row, Section, sections
-from gpuprof.facts.groups import groups
-from gpuprof.facts.transfer_rows import sums_of
+from gpuprof.facts.numbers import UNNAMED, groups
 from gpuprof.model import derived
-from gpuprof.model.analysis import Analysis, JobStates, Merge, State, reads, summed
+from gpuprof.model.analysis import Analysis, per_file, reads, summed
 from gpuprof.model.profile import Profile
-from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema
+from gpuprof.model.schema import ACTIVITY_SUMMARY, FLOAT, INT, TEXT, Column, Schema
 
 TOTALS: Final = Schema(
     "totals",
@@ -93,18 +85,9 @@ def totals(profile: Profile) -> pa.Table:
         calls and 0 ns; one that an excerpt does not list, or that was not recorded, has null.
     """
     rows = profile.once(activity_sums).to_pylist()
-    copies = _by_movement(_copy_sums(profile)) if profile.has("memcpys") else _listed_copies(rows)
-    return _table(_Coverage(profile, rows), rows, copies)
-
-
-def totals_of_job(job: JobStates) -> pa.Table:
-    """The same of a job whose files were read one by one."""
-    rows = sums_of_job(job)
-    copies = _by_movement(job.rows(COPY_SUMS)) if job.has("memcpys") else _listed_copies(rows)
-    return _table(_Coverage(job, rows), rows, copies)
-
-
-def _table(coverage: "_Coverage", rows: Sequence[Row], copies: Mapping[str, "_Sum"]) -> pa.Table:
+    has_copies = profile.has("memcpys")
+    copies = _by_movement(profile.once(copy_sums)) if has_copies else _listed_copies(rows)
+    coverage = _Coverage(profile, rows)
     groups = [
         *_kernel_groups(rows, coverage),
         *_transfer_groups(copies, coverage),
@@ -128,7 +111,7 @@ def _table(coverage: "_Coverage", rows: Sequence[Row], copies: Mapping[str, "_Su
 class _Coverage:
     """Which kinds of activity the recording lists whole."""
 
-    def __init__(self, profile: Profile | JobStates, rows: Sequence[Row]) -> None:
+    def __init__(self, profile: Profile, rows: Sequence[Row]) -> None:
         traced = {"kernels": "kernel", "memcpys": "memcpy", "memsets": "memset", "api_calls": "api"}
         # True where all files of a job recorded the table, false where only some did.
         self._traced = {k: profile.all_have(t) for t, k in traced.items() if profile.has(t)}
@@ -176,14 +159,28 @@ def _by_movement(sums: pa.Table) -> dict[str, _Sum]:
     return {row["name"]: _Sum.of([row]) for row in rows}
 
 
-def _copy_sums(profile: Profile) -> pa.Table:
-    if not profile.has("memcpys"):
-        return COPY_SUMS.schema.empty()
-    copies, kinds = copy_rows(profile), copy_words(profile).kind
+_COPIES: Final = Schema(
+    "copy_sums",
+    "all copies of one kind, staged and device copies to peers apart",
+    {
+        "name": Column(TEXT, "", "Kind of copy, as in totals.", required=True),
+        **{name: TOTALS.columns[name] for name in ("calls", "total_ns", "bytes")},
+    },
+)
+
+
+@per_file(
+    _COPIES,
+    lambda rows: summed(rows, ["name"], ["calls", "total_ns", "bytes"]),
+    needs=("memcpys",),
+)
+def copy_sums(profile: Profile) -> pa.Table:
+    """What the copies of each kind add up to."""
+    copies = copy_rows(profile)
     rows: dict[str, list[Row]] = {}
     for alike in groups(copies.kind, copies.is_staged, copies.is_peer):
         first = alike[0]
-        kind = kinds[copies.kind[first]]
+        kind = copies.kinds[copies.kind[first]]
         movement = derived.movement(
             kind or UNNAMED,
             is_staged=copies.is_staged[first] == 1,
@@ -192,21 +189,7 @@ def _copy_sums(profile: Profile) -> pa.Table:
         sums = sums_of(copies, alike)
         rows.setdefault(movement, []).append(sums._asdict())
     table = [{"name": name, **vars(_Sum.of(alike))} for name, alike in rows.items()]
-    return COPY_SUMS.schema.table(table)
-
-
-COPY_SUMS: Final = State(
-    Schema(
-        "copy_sums",
-        "all copies of one kind, staged and device copies to peers apart",
-        {
-            "name": Column(TEXT, "", "Kind of copy, as in totals.", required=True),
-            **{name: TOTALS.columns[name] for name in ("calls", "total_ns", "bytes")},
-        },
-    ),
-    _copy_sums,
-    lambda rows: summed(rows, ["name"], ["calls", "total_ns", "bytes"]),
-)
+    return _COPIES.table(table)
 
 
 def _kernel_groups(rows: Sequence[Row], coverage: _Coverage) -> list[Row]:
@@ -306,5 +289,106 @@ ANALYSIS: Final = Analysis(
     totals,
     reads(SUM_READS, COPY_READS),
     needs_any_of=TABLES,
-    merge=Merge((*SUM_STATES, COPY_SUMS), totals_of_job),
+    of_files=(trace_sums, copy_sums),
+)
+
+
+_ROWS: Final = 10
+
+TOP_ACTIVITIES: Final = Schema(
+    "top_activities",
+    "one of the ten GPU activities with the greatest total time, of each kind the first at least",
+    {
+        "rank": Column(INT, "1", "1 for the costliest of these.", required=True),
+        "activity_kind": Column(TEXT, "", "kernel, memcpy or memset.", required=True),
+        "name": Column(TEXT, "", "Kernel name; memcpy kind for copies.", required=True),
+        "short_name": SHORT_NAME,
+        "calls": Column(INT, "1", "How often."),
+        "total_ns": Column(INT, "ns", "Sum of durations over all processes and devices."),
+        "share": Column(
+            FLOAT, "1", "Share of all GPU activities' time, or of what it is implied to be."
+        ),
+        "mean_ns": Column(FLOAT, "ns", "Mean."),
+        "min_ns": Column(INT, "ns", "Shortest."),
+        "max_ns": Column(INT, "ns", "Longest."),
+    },
+)
+
+
+def top_activities(profile: Profile) -> pa.Table:
+    """Rank the GPU activities by their total time.
+
+    Args:
+        profile: Needs a summary, or one of the trace tables.
+
+    Returns:
+        At most ten rows, the first kernel, memcpy and memset among them; columns as in
+        `TOP_ACTIVITIES`. No rows if nothing ran.
+    """
+    rows = merged_runs(profile.once(activity_sums).to_pylist())
+    gpu = [row for row in rows if row["activity_kind"] in GPU_KINDS]
+    ordered = sorted(gpu, key=lambda row: (-(row["total_ns"] or 0), row["name"]))
+    kinds = [row["activity_kind"] for row in ordered]
+    # The costliest of each kind, and the costliest of all: by their places.
+    first = sorted({*map(kinds.index, kinds)})
+    later = [place for place in range(len(ordered)) if place not in first]
+    ranked = [ordered[place] for place in sorted([*first, *later][:_ROWS])]
+    gpu_ns = _whole_ns(profile.once(totals))
+    return TOP_ACTIVITIES.table(
+        [
+            {name: row[name] for name in TOP_ACTIVITIES.columns if name in row}
+            | {
+                "rank": rank,
+                "share": ratio(row["total_ns"], gpu_ns),
+                "short_name": short_name(row["name"]),
+            }
+            for rank, row in enumerate(ranked, start=1)
+        ]
+    )
+
+
+def _whole_ns(totals_table: pa.Table) -> int | None:
+    (everything,) = [
+        row for row in totals_table.to_pylist() if row["activity_group"] == "gpu_activities"
+    ]
+    total_ns: int | None = everything["total_ns"] or everything["implied_ns"]
+    return total_ns
+
+
+def merged_runs(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of an activity summary with the processes of a file added up by name.
+
+    Where a name has one row, it is kept as it is. Medians and deviations of several cannot be
+    joined and are null.
+    """
+    merged: dict[tuple[str, str], dict[str, Any]] = {}
+    for row in rows:
+        key = row["activity_kind"], row["name"]
+        merged[key] = _merged_rows(merged[key], row) if key in merged else row
+    return list(merged.values())
+
+
+def _merged_rows(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
+    pairs = {name: (first[name], second[name]) for name in ACTIVITY_SUMMARY.columns}
+    is_known = {name: None not in pair for name, pair in pairs.items()}
+    row = dict.fromkeys(ACTIVITY_SUMMARY.columns) | {
+        name: first[name] for name in ("activity_kind", "name", "section")
+    }
+    added = {n: sum(pairs[n]) for n in ("calls", "total_ns", "bytes") if is_known[n]}
+    least = {"min_ns": min(pairs["min_ns"])} if is_known["min_ns"] else {}
+    most = {"max_ns": max(pairs["max_ns"])} if is_known["max_ns"] else {}
+    row |= added | least | most
+    if row["total_ns"] is not None and row["calls"]:
+        row["mean_ns"] = row["total_ns"] / row["calls"]
+    return row
+
+
+TOP_ANALYSIS: Final = Analysis(
+    "Costliest activities",
+    TOP_ACTIVITIES,
+    (),
+    top_activities,
+    reads(SUM_READS, COPY_READS),
+    needs_any_of=TABLES,
+    of_files=ANALYSIS.of_files,
 )

@@ -8,27 +8,24 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gpuprof.base.units import NS_PER_S
-from gpuprof.facts.by_number import names_by_number
-from gpuprof.facts.calls import NOT_FOUND, pair_places, sorted_pairs
-from gpuprof.facts.copies import COPY_READS
-from gpuprof.facts.copy_rows import copy_words
-from gpuprof.facts.groups import Numbers, groups
-from gpuprof.facts.histograms import (
-    HISTOGRAM,
-    MOST_VALUES,
-    ROUNDING,
-    combined,
-    histogram_table,
-    histograms,
-)
-from gpuprof.facts.transfer_rows import (
+from gpuprof.facts.copies import (
+    COPY_READS,
     DIRECTIONS,
     PATHS,
-    TransferRows,
+    Copies,
     sums_of,
     transfer_rows,
 )
-from gpuprof.model.analysis import Analysis, JobStates, Merge, State, ordered, reads, summed
+from gpuprof.facts.histograms import ROUNDING, distribution
+from gpuprof.facts.numbers import (
+    NOT_FOUND,
+    groups,
+    names_by_number,
+    pair_places,
+    rows_named,
+    sorted_pairs,
+)
+from gpuprof.model.analysis import Analysis, per_file, reads, summed
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
@@ -83,37 +80,39 @@ def transfers(profile: Profile) -> pa.Table:
         One row per kind, memory kinds and path, columns as in `TRANSFERS`; no rows where
         nothing was transferred.
     """
-    copies = transfer_rows(profile)
-    is_async = _is_async(profile, copies) if profile.has("api_calls") else None
-    rows = []
-    for words, alike in _by_kind(profile):
-        duration_ns = copies.duration_ns[alike]
-        sums = sums_of(copies, alike)
-        median_ns, p95_ns = np.quantile(duration_ns, [0.5, 0.95]).tolist()
-        rows.append({
-            **dict(zip(_KEYS, words, strict=True)),
-            **sums._asdict(),
-            "mean_ns": sums.total_ns / sums.calls if sums.calls else None,
-            "median_ns": median_ns,
-            "p95_ns": p95_ns,
-            "max_ns": int(duration_ns.max()),
-            "pageable_async_calls": None if is_async is None else int(is_async[alike].sum()),
-        })  # fmt: skip
+    rows = profile.once(transfer_sums).to_pylist()
+    if profile.job is None:
+        quantiles = {
+            words: np.quantile(durations, _QUANTILES).tolist()
+            for words, durations in _durations(profile)
+        }
+    else:
+        quantiles = {
+            words: [*map(histogram.quantile, _QUANTILES)]
+            for words, (_, histogram) in TRANSFER_DURATIONS.of(profile).items()
+        }
+    for row in rows:
+        calls, total_ns, size = (row[name] for name in _SUMS)
+        row["mean_ns"] = total_ns / calls if calls else None
+        row["median_ns"], row["p95_ns"] = quantiles[tuple(row[key] for key in _KEYS)]
+        row["bytes_per_s"] = size * NS_PER_S / total_ns if size is not None and total_ns else None
     return TRANSFERS.table(sorted(rows, key=_costliest_first))
 
 
-def _by_kind(profile: Profile) -> Iterator[tuple[tuple[str | None, ...], Int64s]]:
+def _by_kind(profile: Profile) -> list[tuple[tuple[str | None, ...], Int64s]]:
     """What `_KEYS` are for the transfers of each kind, and their indices."""
-    copies, words = transfer_rows(profile), copy_words(profile)
+    copies = transfer_rows(profile)
     columns = (
-        (copies.kind, words.kind),
+        (copies.kind, copies.kinds),
         (copies.direction, DIRECTIONS),
         (copies.path, PATHS),
-        (copies.src_memory, words.src_memory),
-        (copies.dst_memory, words.dst_memory),
+        (copies.src_memory, copies.src_memories),
+        (copies.dst_memory, copies.dst_memories),
     )
-    for alike in groups(*(numbers for numbers, _ in columns)):
-        yield tuple(of[numbers[alike[0]]] for numbers, of in columns), alike
+    return [
+        (tuple(of[numbers[alike[0]]] for numbers, of in columns), alike)
+        for alike in groups(*(numbers for numbers, _ in columns))
+    ]
 
 
 def _costliest_first(row: Mapping[str, Any]) -> tuple[object, ...]:
@@ -121,11 +120,13 @@ def _costliest_first(row: Mapping[str, Any]) -> tuple[object, ...]:
     return -row["total_ns"], *((row[name] is None, row[name] or "") for name in _ORDER)
 
 
-def _is_async(profile: Profile, copies: TransferRows) -> npt.NDArray[np.bool_]:
+def _is_async(profile: Profile, copies: Copies) -> npt.NDArray[np.bool_]:
     """Whether each copy is of pageable memory, by a call that says that it does not wait."""
-    words = copy_words(profile)
     is_async = np.zeros(len(copies.kind), bool)
-    memory = (copies.src_memory, words.src_memory), (copies.dst_memory, words.dst_memory)
+    memory = (
+        (copies.src_memory, copies.src_memories),
+        (copies.dst_memory, copies.dst_memories),
+    )
     for column, of in memory:
         is_async |= np.array([word == _PAGEABLE for word in of])[column]
     is_async &= copies.correlation != UNKNOWN
@@ -135,91 +136,66 @@ def _is_async(profile: Profile, copies: TransferRows) -> npt.NDArray[np.bool_]:
     process, correlation = copies.process[rows], copies.correlation[rows]
     pairs = sorted_pairs(process, correlation)
     is_called = np.zeros(pairs.shape[1] + 1, bool)
-    for of_calls in _async_calls(profile):
+    names = [name for name in names_by_number(profile, "api_calls").names if _ASYNC in name]
+    for *of_calls, _ in rows_named(profile, "api_calls", names, "process_id", "correlation_id"):
         is_called[pair_places(pairs, *of_calls)] = True
     is_called[NOT_FOUND] = False
     is_async[rows] = is_called[pair_places(pairs, process, correlation)]
     return is_async
 
 
-def _async_calls(profile: Profile) -> Iterator[tuple[Numbers, Numbers]]:
-    """Process and correlation id of the calls that say that they do not wait, in pieces."""
-    is_async = names_by_number(profile, "api_calls").values(lambda name: _ASYNC in name, 0)
-    columns = ("process_id", "correlation_id", "name_id")
-    for process, number, name_id in profile.integers("api_calls", *columns):
-        rows = np.flatnonzero(is_async.of(name_id))
-        yield process[rows], number[rows]
+def _durations(profile: Profile) -> Iterator[tuple[tuple[str | None, ...], Int64s]]:
+    return ((words, transfer_rows(profile).duration_ns[of]) for words, of in profile.once(_by_kind))
 
 
 _KEYS: Final = ("memcpy_kind", "direction", "path", "src_memory_kind", "dst_memory_kind")
+_ORDER: Final = ("memcpy_kind", "src_memory_kind", "dst_memory_kind", "path", "direction")
 _SUMS: Final = ("calls", "total_ns", "bytes")
-
-
-def _sums_of(table: pa.Table) -> pa.Table:
-    with_calls = table.filter(table["pageable_async_calls"].is_valid())
-    async_calls = summed(with_calls, _KEYS, ["pageable_async_calls"])
-    sums = summed(table, _KEYS, _SUMS, most=["max_ns"])
-    # Files without API calls say nothing of them; of the others the calls add up.
-    return _SUMS_SCHEMA.conform(_joined(sums, async_calls))
-
-
-def _joined(sums: pa.Table, async_calls: pa.Table) -> pa.Table:
-    calls = {tuple(row[key] for key in _KEYS): row for row in async_calls.to_pylist()}
-    values = [
-        calls.get(tuple(row[key] for key in _KEYS), {}).get("pageable_async_calls")
-        for row in sums.to_pylist()
-    ]
-    return sums.append_column("pageable_async_calls", pa.array(values, pa.int64()))
-
-
+_QUANTILES: Final = (0.5, 0.95)
+_ASYNC_CALLS: Final = "pageable_async_calls"
 _SUMS_SCHEMA: Final = Schema(
     "transfer_sums",
     TRANSFERS.row,
-    {name: TRANSFERS.columns[name] for name in (*_KEYS, *_SUMS, "max_ns", "pageable_async_calls")},
+    {name: TRANSFERS.columns[name] for name in (*_KEYS, *_SUMS, "max_ns", _ASYNC_CALLS)},
 )
-TRANSFER_SUMS: Final = State(
-    _SUMS_SCHEMA,
-    lambda profile: _SUMS_SCHEMA.conform(profile.once(transfers)),
-    _sums_of,
-)
-TRANSFER_DURATIONS: Final = State(
-    Schema(
-        "transfer_durations",
-        "one duration of transfers of one kind",
-        {name: TRANSFERS.columns[name] for name in _KEYS} | HISTOGRAM,
-    ),
-    lambda profile: histogram_table(
-        _KEYS,
-        ((words, transfer_rows(profile).duration_ns[alike]) for words, alike in _by_kind(profile)),
-    ),
-    lambda rows: combined(rows, _KEYS),
+TRANSFER_DURATIONS: Final = distribution(
+    "transfer_durations", {name: TRANSFERS.columns[name] for name in _KEYS}, _durations
 )
 
 
-def _of_job(job: JobStates) -> pa.Table:
-    durations = dict(histograms(job.rows(TRANSFER_DURATIONS), _KEYS))
-    rows = job.rows(TRANSFER_SUMS).to_pylist()
-    for row in rows:
-        calls, total_ns, size = (row[name] for name in _SUMS)
-        of_row = durations[tuple(row[key] for key in _KEYS)]
-        row["mean_ns"] = total_ns / calls if calls else None
-        row["median_ns"], row["p95_ns"] = of_row.quantile(0.5), of_row.quantile(0.95)
-        row["bytes_per_s"] = size * NS_PER_S / total_ns if size is not None and total_ns else None
-    order = [("total_ns", "descending")] + [(n, "ascending") for n in _ORDER]
-    return ordered(TRANSFERS.table(rows), order)
+def _added(table: pa.Table) -> pa.Table:
+    # Files without API calls say nothing of them; of the others the calls add up.
+    known = summed(table.filter(table[_ASYNC_CALLS].is_valid()), _KEYS, [_ASYNC_CALLS])
+    calls = {tuple(row[key] for key in _KEYS): row[_ASYNC_CALLS] for row in known.to_pylist()}
+    rows = summed(table, _KEYS, _SUMS, most=["max_ns"]).to_pylist()
+    return _SUMS_SCHEMA.table(
+        [row | {_ASYNC_CALLS: calls.get(tuple(row[key] for key in _KEYS))} for row in rows]
+    )
 
 
-_ORDER: Final = ("memcpy_kind", "src_memory_kind", "dst_memory_kind", "path", "direction")
+@per_file(_SUMS_SCHEMA, _added, needs=("memcpys",))
+def transfer_sums(profile: Profile) -> pa.Table:
+    """What the transfers of each kind add up to."""
+    copies = transfer_rows(profile)
+    is_async = _is_async(profile, copies) if profile.has("api_calls") else None
+    rows: list[dict[str, Any]] = [
+        dict[str, Any](zip(_KEYS, words, strict=True))
+        | sums_of(copies, alike)._asdict()
+        | {
+            "max_ns": int(copies.duration_ns[alike].max()),
+            _ASYNC_CALLS: None if is_async is None else int(is_async[alike].sum()),
+        }
+        for words, alike in profile.once(_by_kind)
+    ]
+    return _SUMS_SCHEMA.table(rows)
+
+
 ANALYSIS: Final = Analysis(
     "Transfers by kind",
     TRANSFERS,
     ("memcpys",),
     transfers,
     TRANSFER_READS,
-    merge=Merge(
-        (TRANSFER_SUMS, TRANSFER_DURATIONS),
-        _of_job,
-        f"median_ns and p95_ns are exact for up to {MOST_VALUES:,} different durations of a row,"
-        f" else good to {ROUNDING}.",
-    ),
+    of_files=(transfer_sums, *TRANSFER_DURATIONS),
+    accuracy=f"Of several files, median_ns and p95_ns {ROUNDING}.",
 )

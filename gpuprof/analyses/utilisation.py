@@ -5,19 +5,19 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from gpuprof.facts.host_activity import HOST_READS, host_calls
-from gpuprof.facts.host_clock import host_clock
+from gpuprof.facts.host_clock import HOST_READS, host_calls, host_clock
 from gpuprof.facts.timeline import (
     LOCAL_COPY,
     TIMELINE_READS,
     TRANSFER,
     DeviceTimeline,
+    slice_borders,
     timelines,
 )
-from gpuprof.model.analysis import Analysis, of_files, reads
-from gpuprof.model.intervals import Intervals, difference, intersection
+from gpuprof.model.analysis import Analysis, ordered, per_file, reads, summed
+from gpuprof.model.intervals import Intervals, covered_within, difference, intersection
 from gpuprof.model.profile import Profile
-from gpuprof.model.schema import FLAG, FLOAT, INT, TEXT, Column, Schema
+from gpuprof.model.schema import FLAG, FLOAT, INT, TEXT, Column, Schema, instant_column
 
 # Below this, a second device is likely to idle as much: use one better first.
 ENOUGH: Final = 0.9
@@ -53,14 +53,45 @@ UTILISATION: Final = Schema(
         ),
     },
 )
+UTILISATION_OVER_TIME: Final = Schema(
+    "utilisation_over_time",
+    "one device in one slice of the time from the first activity to the last",
+    {
+        "device_id": Column(INT, "", "CUDA device ordinal; null where none was recorded."),
+        "start_ns": instant_column("Start of the slice.", required=True),
+        "end_ns": instant_column("Its end.", required=True),
+        "kernel_ns": Column(INT, "ns", "At least one kernel runs.", required=True),
+        "kernel_share": Column(FLOAT, "1", "kernel_ns / length of the slice."),
+        "exposed_transfer_ns": Column(INT, "ns", "A transfer runs, and no kernel.", required=True),
+    },
+)
+_SLICES: Final = 20
 
 
+def _by_device(table: pa.Table) -> pa.Table:
+    """The rows of all files; those of several recordings of one process are added up."""
+    times = [name for name in UTILISATION.columns if name in (*_REASONS, "span_ns", "kernel_ns")]
+    rows = [*map(_with_reason, summed(table, ["device_id"], times).to_pylist())]
+    return ordered(UTILISATION.table(rows), [("device_id", "ascending")])
+
+
+# What takes the time in which no kernel runs, by the column.
+_REASONS: Final = {
+    "exposed_transfer_ns": "exposed transfers",
+    "exposed_local_copy_ns": "exposed local copies",
+    "idle_waiting_ns": "synchronisation",
+    "idle_launching_ns": "launching",
+    "idle_host_ns": "input or other host work",
+}
+
+
+@per_file(UTILISATION, _by_device, needs=("kernels", "memcpys"))
 def utilisation(profile: Profile) -> pa.Table:
     """Measure the share of time at which a device runs at least one kernel.
 
     Idle time is split by what the host's threads did: waiting in a call that synchronises,
-    inside other calls (launching), or in none. Threads of all processes count, so that with
-    several processes the causes are a hint.
+    inside other calls (launching), or in none. Threads of all processes of a file count, so that
+    with several processes in one file the causes are a hint.
 
     Args:
         profile: Needs ``kernels`` and ``memcpys``; ``api_calls`` tell the causes of idle time.
@@ -92,25 +123,22 @@ def _row(device: DeviceTimeline, host: tuple[Intervals, Intervals] | None) -> di
         "exposed_transfer_ns": device.exposed[TRANSFER].length,
         "exposed_local_copy_ns": device.exposed[LOCAL_COPY].length,
     }
-    reasons = {
-        "exposed transfers": row["exposed_transfer_ns"],
-        "exposed local copies": row["exposed_local_copy_ns"],
-    }
-    idle = device.idle
-    if host is None:
-        reasons["idle"] = idle.length
-    else:
-        row |= _idle(idle, *host)
-        reasons["synchronisation"] = row["idle_waiting_ns"]
-        reasons["launching"] = row["idle_launching_ns"]
-        reasons["input or other host work"] = row["idle_host_ns"]
-    if span:
-        row["kernel_share"] = kernels / span
-        row["is_enough"] = kernels >= ENOUGH * span
-        if not row["is_enough"]:
-            row["biggest_reason"] = max(reasons, key=lambda reason: reasons[reason])
-            row["biggest_reason_ns"] = reasons[row["biggest_reason"]]
-    return row
+    return _with_reason(row | ({} if host is None else _idle(device.idle, *host)))
+
+
+def _with_reason(row: dict[str, Any]) -> dict[str, Any]:
+    """A row with the share of kernels, and where most of the other time goes."""
+    span, kernels = row["span_ns"], row["kernel_ns"]
+    if not span:
+        return row
+    shares = {"kernel_share": kernels / span, "is_enough": kernels >= ENOUGH * span}
+    if shares["is_enough"]:
+        return row | shares
+    reasons = {word: row[name] for name, word in _REASONS.items() if row.get(name) is not None}
+    if row.get("idle_waiting_ns") is None:
+        reasons["idle"] = span - kernels - sum(reasons.values())
+    most = max(reasons, key=lambda reason: reasons[reason])
+    return row | shares | {"biggest_reason": most, "biggest_reason_ns": reasons[most]}
 
 
 def _idle(idle: Intervals, waiting: Intervals, calling: Intervals) -> dict[str, int]:
@@ -123,16 +151,49 @@ def _idle(idle: Intervals, waiting: Intervals, calling: Intervals) -> dict[str, 
     }
 
 
+def utilisation_over_time(profile: Profile) -> pa.Table:
+    """Cut the time into twenty slices, the same for all devices.
+
+    Args:
+        profile: Needs ``kernels`` and ``memcpys``.
+
+    Returns:
+        Twenty rows per device that did any work, columns as in `UTILISATION_OVER_TIME`; fewer
+        where the time has not as many ns.
+    """
+    devices = [timeline for timeline in timelines(profile) if len(timeline.span)]
+    borders = slice_borders(devices, _SLICES)
+    start, end = borders[:-1], borders[1:]
+    rows = []
+    for timeline in devices:
+        kernels = timeline.kernel_ns(start, end)
+        exposed = covered_within(timeline.exposed[TRANSFER], start, end)
+        columns = (start.tolist(), end.tolist(), kernels.tolist(), exposed.tolist())
+        rows += [
+            {
+                "device_id": timeline.device_id,
+                "start_ns": begun,
+                "end_ns": ended,
+                "kernel_ns": busy,
+                "kernel_share": busy / (ended - begun),
+                "exposed_transfer_ns": waited,
+            }
+            for begun, ended, busy, waited in zip(*columns, strict=True)
+        ]
+    return UTILISATION_OVER_TIME.table(rows)
+
+
 ANALYSIS: Final = Analysis(
     "Utilisation",
     UTILISATION,
     ("kernels", "memcpys"),
     utilisation,
     reads(TIMELINE_READS, HOST_READS),
-    merge=of_files(
-        UTILISATION,
-        utilisation,
-        ("device_id", "ascending"),
-        accuracy="Idle time is split by what the device's own process did, not by all processes.",
-    ),
+)
+OVER_TIME_ANALYSIS: Final = Analysis(
+    "Utilisation over time",
+    UTILISATION_OVER_TIME,
+    ("kernels", "memcpys"),
+    utilisation_over_time,
+    TIMELINE_READS,
 )

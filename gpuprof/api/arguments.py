@@ -2,14 +2,14 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from numbers import Real
-from operator import index
 from typing import Any, Protocol, runtime_checkable
 
+from gpuprof.api.options import PART, SKIP_STEPS
+from gpuprof.api.values import checked
 from gpuprof.base.errors import UsageError
-from gpuprof.base.units import duration_ns, instant_ns
 from gpuprof.comparisons import Recording as LabelledRecording
 from gpuprof.facts.parts import RecordingPart, part_of
 from gpuprof.model.profile import Profile
@@ -49,10 +49,11 @@ def read(
         GpuprofError: It cannot be read, or nothing runs in the part.
         TypeError: It is no recording.
     """
+    skipped = checked(SKIP_STEPS, skip_steps)
     profile = read_profile(_unwrapped(recording), reader, section)
-    if skip_steps is not None:
-        profile = replace(profile, skip_steps=skip_steps)
-    return part_of(profile, requested)
+    return part_of(
+        replace(profile, skip_steps=skipped) if skipped is not None else profile, requested
+    )
 
 
 def part(
@@ -68,31 +69,8 @@ def part(
         UsageError: They do not fit together.
         TypeError: A time is neither text nor an integer.
     """
-    start_ns, end_ns = time_ns("from_", from_, instant_ns), time_ns("to", to, instant_ns)
-    return RecordingPart(start_ns, end_ns, range_text, occurrence, device)
-
-
-def time_ns(name: str, value: Time | None, parse: Callable[[str], int] = duration_ns) -> int | None:
-    """A time in nanoseconds: of text with a unit, as ``1.5s``, or of an integer as it is.
-
-    Raises:
-        UsageError: The text is no number with a unit of time.
-        TypeError: It is neither text nor an integer.
-    """
-    if value is None:
-        return None
-    if not isinstance(value, str):
-        try:
-            return index(value)
-        except TypeError as error:
-            kind = type(value).__name__
-            msg = f'{name} must be text with a unit, as "1.5s", or integer nanoseconds, not {kind}'
-            raise TypeError(msg) from error
-    try:
-        return parse(value)
-    except ValueError as error:
-        msg = f"{name}: {error}"
-        raise UsageError(msg, "Write a time as 10m, 1.5s, 20ms or 300us.") from error
+    given = (from_, to, range_text, occurrence, device)
+    return RecordingPart(*map(checked, PART, given))
 
 
 def variants(recordings: Sequence[Variants]) -> list[LabelledRecording]:
@@ -105,18 +83,13 @@ def variants(recordings: Sequence[Variants]) -> list[LabelledRecording]:
         return [*map(_labelled, recordings)]
     first: Any = recordings[0]
     if isinstance(first, Mapping):
-        pairs = ((label, run) for label, runs in first.items() for run in _runs(runs))
-        return [*map(_labelled, pairs)]
+        several = {
+            label: runs if isinstance(runs, Sequence) and not is_path(runs) else [runs]
+            for label, runs in first.items()
+        }
+        return [_labelled((label, run)) for label, runs in several.items() for run in runs]
     is_several = isinstance(first, Sequence) and not isinstance(first, str | bytes | tuple)
     return [*map(_labelled, first if is_several else [first])]
-
-
-def _runs(runs: Any) -> Iterator[Any]:
-    """The runs under one label, which may be one."""
-    if is_path(runs) or not isinstance(runs, Sequence):
-        yield runs
-    else:
-        yield from runs
 
 
 def _labelled(recording: Any) -> Any:
@@ -139,16 +112,14 @@ def program_words(command: str, words: Sequence[object]) -> tuple[str, ...]:
     if not words:
         msg = f"{command} needs a script"
         raise UsageError(msg, f'Give it: gpuprof.{command}("train.py", "--epochs", 5)')
-    return tuple(_word(word) for word in words)
-
-
-def _word(word: object) -> str:
-    if is_path(word):
-        return os.fspath(word)
-    if isinstance(word, Real) and not isinstance(word, bool):
-        return str(word)
-    msg = f"a word of a command must be text, a path or a number, not {type(word).__name__}"
-    raise TypeError(msg)
+    texts = []
+    for word in words:
+        if not is_path(word) and (not isinstance(word, Real) or isinstance(word, bool)):
+            kind = type(word).__name__
+            msg = f"a word of a command must be text, a path or a number, not {kind}"
+            raise TypeError(msg)
+        texts.append(os.fspath(word) if is_path(word) else str(word))
+    return tuple(texts)
 
 
 def say(text: str) -> None:

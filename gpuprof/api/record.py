@@ -5,9 +5,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-from gpuprof.api.arguments import Time, program_words, say, time_ns
+from gpuprof.api.arguments import Time, program_words, say
+from gpuprof.api.options import MONITOR, REPEAT, TIMEOUT, WARMUP, WINDOW
 from gpuprof.api.report import ReportResult, report
 from gpuprof.api.result import Shown
+from gpuprof.api.values import checked
 from gpuprof.base.errors import RecordError, StoppedError, UsageError
 from gpuprof.base.manifest import PROGRAM_LOG, Manifest, repeats
 from gpuprof.base.signals import STATUS as STOPPED
@@ -15,12 +17,11 @@ from gpuprof.launch import AUTO
 from gpuprof.launch.contract import Program
 from gpuprof.launch.recording import Options, Outcome
 from gpuprof.launch.recording import record as record_once
-from gpuprof.launch.repeating import Repeats, record_repeatedly
+from gpuprof.launch.repeating import record_repeatedly
 from gpuprof.launch.run.program import executable, module, script
-from gpuprof.launch.run.window import CaptureWindow, parse_epochs
+from gpuprof.launch.run.window import CaptureWindow
 from gpuprof.readers.inputs import AnyPath
-from gpuprof.show.notebook.run import run_summary
-from gpuprof.show.notebook.summary import Summary
+from gpuprof.show.notebook import Summary, run_summary
 
 _PROGRAMS: Final = {"-m": module, "--": executable}
 
@@ -124,15 +125,18 @@ def record(  # noqa: PLR0913 - the options of the command
     """
     program = _program(program_words("record", words))
     window = CaptureWindow(
-        time_ns("delay", delay), time_ns("duration", duration), _epochs(epochs), range,
-        cuda_profiler,
-    )  # fmt: skip
+        *map(checked, WINDOW, (delay, duration, epochs, range, cuda_profiler)),
+    )
     options = Options(
-        recorder, variant, None if out is None else Path(out), force,
-        time_ns("timeout", timeout), window, time_ns("monitor", monitor) or None,
-    )  # fmt: skip
+        *(recorder, variant, None if out is None else Path(out), force, checked(TIMEOUT, timeout)),
+        *(window, checked(MONITOR, monitor) or None),
+    )
+    count, warmups = checked(REPEAT, repeat), checked(WARMUP, warmup)
     try:
-        outcome = _recorded(program, options, repeat, warmup)
+        if count is None and not warmups:
+            outcome = record_once(program, options, say)
+        else:
+            outcome = record_repeatedly(program, options, count or 1, warmups, say)
     except KeyboardInterrupt as error:
         msg = "Ctrl-C stopped the recording, which was discarded"
         raise StoppedError(msg) from error
@@ -147,25 +151,6 @@ def _program(words: tuple[str, ...]) -> Program:
         msg = f"record needs a name after {words[0]}"
         raise UsageError(msg, 'Give it: gpuprof.record("-m", "package.train")')
     return _PROGRAMS[words[0]](words[1], words[2:])
-
-
-def _recorded(program: Program, options: Options, repeat: int | None, warmup: int) -> Outcome:
-    if repeat is None and not warmup:
-        return record_once(program, options, say)
-    repeated = Repeats(1 if repeat is None else repeat, warmup)
-    for name, count, least in (("repeat", repeated.count, 1), ("warmup", warmup, 0)):
-        if count < least:
-            msg = f"{name} must be at least {least}, not {count}"
-            raise UsageError(msg)
-    return record_repeatedly(program, options, repeated, say)
-
-
-def _epochs(epochs: str | int | None) -> tuple[int, int] | None:
-    try:
-        return None if epochs is None else parse_epochs(str(epochs))
-    except ValueError as error:
-        msg = f"epochs: {error}"
-        raise UsageError(msg, 'Write "2:4" for epochs 2 and 3, or 2.') from error
 
 
 def _check_ended_well(outcome: Outcome) -> None:

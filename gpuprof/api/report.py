@@ -6,15 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from gpuprof.analyses import all_analyses, analysis_named, reports
+from gpuprof.analyses import all_analyses, analysis_named, notes, reports
 from gpuprof.api.arguments import Recording, Time, part, read
-from gpuprof.api.result import Result
-from gpuprof.api.tables import Tables
+from gpuprof.api.result import Result, Tables
 from gpuprof.base.errors import UsageError
 from gpuprof.model.profile import Origin, Profile, to_frame
-from gpuprof.show.contract import RECORDING
-from gpuprof.show.notebook.report import bottom_line, report_summary
-from gpuprof.show.notebook.summary import Summary
+from gpuprof.show import RECORDING
+from gpuprof.show.notebook import Summary, bottom_line, report_summary
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,7 +30,7 @@ class ReportResult(Result):
     """
 
     def __init__(self, profile: Profile, requested: Sequence[str] | None = None) -> None:
-        names = reports.OVERVIEW if requested is None else requested
+        names = notes.OVERVIEW if requested is None else requested
         self._report = reports.report(profile, names)
         self._requested = None if requested is None else tuple(requested)
         self._profile = profile
@@ -77,8 +75,11 @@ class ReportResult(Result):
             UsageError: There is no such chart of a recording.
             GpuprofError: The recording lacks what the chart shows.
         """
-        from gpuprof.show.charts import chart_about, drawn  # noqa: PLC0415 - only for charts
-        from gpuprof.show.charts.results import of_recording  # noqa: PLC0415 - as above
+        from gpuprof.show.charts import (  # noqa: PLC0415 - only for charts
+            chart_about,
+            drawn,
+            of_recording,
+        )
 
         chart = chart_about(name, RECORDING)
         return drawn(chart, of_recording(self._profile, chart))
@@ -93,7 +94,7 @@ class ReportResult(Result):
         except UsageError as error:
             return error.message, error.hint
         reason = f"{name} is n/a: the recording has no {lacking}"
-        return reason, reports.cannot(self._profile) or None
+        return reason, notes.cannot(self._profile) or None
 
     def _page(self) -> str:
         from gpuprof.show.page.recording import recording_page  # noqa: PLC0415 - only for pages

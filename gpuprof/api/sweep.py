@@ -2,29 +2,24 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
 from gpuprof.api.arguments import program_words, say
-from gpuprof.api.result import Result
-from gpuprof.api.tables import Tables
+from gpuprof.api.result import Result, Tables
 from gpuprof.base.errors import StoppedError, UsageError, one_of
 from gpuprof.launch import check_recorder, check_system
 from gpuprof.readers.inputs import AnyPath
-from gpuprof.show.notebook.summary import Summary
-from gpuprof.show.notebook.sweep import CHARTS, sweep_summary
+from gpuprof.show.notebook import SWEEP_CHARTS, Summary, sweep_summary
 from gpuprof.show.sweep import headline, notes, save
 from gpuprof.sweeps.break_even import break_evens
-from gpuprof.sweeps.command_line import name_of
+from gpuprof.sweeps.execution import run_sweep
 from gpuprof.sweeps.folder import DEFAULT_PARENT
-from gpuprof.sweeps.plan import Plan
 from gpuprof.sweeps.results import Results
-from gpuprof.sweeps.run import run_sweep
-from gpuprof.sweeps.sweep_file import read_sweep_file, value_text
+from gpuprof.sweeps.sweep_file import planned, value_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -80,22 +75,19 @@ class SweepResult(Result):
         Raises:
             UsageError: There is no such chart, or the sweep has nothing to draw in it.
         """
-        from gpuprof.show.sweep_chart import (  # noqa: PLC0415 - only for charts
-            break_even_figure,
-            scaling_figure,
-        )
+        from gpuprof.show.charts import figure_of, sweeps  # noqa: PLC0415 - only for charts
 
-        if name not in CHARTS:
+        if name not in SWEEP_CHARTS:
             msg = f"there is no chart {name} of a sweep"
-            raise UsageError(msg, one_of("Charts", name, CHARTS))
-        draw = {"scaling": scaling_figure, "break-even": break_even_figure}[name]
-        if (figure := draw(self._results)) is None:
+            raise UsageError(msg, one_of("Charts", name, SWEEP_CHARTS))
+        shown = {"scaling": sweeps.seconds, "break-even": sweeps.break_even}[name]
+        if (picture := shown(self._results)) is None:
             msg = f"{name} cannot be drawn: {_NEEDED[name]}"
             raise UsageError(msg)
-        return figure
+        return figure_of(picture)
 
     def _page(self) -> str:
-        from gpuprof.show.page.sweep import sweep_page  # noqa: PLC0415 - only for pages
+        from gpuprof.show.sweep import sweep_page  # noqa: PLC0415 - only for pages
 
         return sweep_page(self._results, self._folder)
 
@@ -156,7 +148,12 @@ def sweep(  # noqa: PLR0913 - the options of the command
         "figures": figures, "repeat": repeat, "warmup": warmup,
         "skipped_epochs": skipped_epochs, "seed": seed, "recorder": recorder,
     }  # fmt: skip
-    plan = _plan(program_words("sweep", words), grid, options)
+    axes = None if grid is None else {name: _axis(name, axis) for name, axis in grid.items()}
+    plan = planned(
+        *(program_words("sweep", words), axes, options),
+        grid="grid",
+        advice='Give axes: gpuprof.sweep("train.py", "{batch}", grid={"batch": [1]})',
+    )
     check_system()
     check_recorder(plan.recorder)
     folder = Path(DEFAULT_PARENT) / plan.name if out is None else Path(out)
@@ -167,26 +164,6 @@ def sweep(  # noqa: PLR0913 - the options of the command
         raise StoppedError(msg, "The same call continues it.") from error
     save(outcome, folder)
     return SweepResult(outcome, folder)
-
-
-def _plan(
-    words: tuple[str, ...],
-    grid: Mapping[str, Sequence[Value]] | None,
-    options: Mapping[str, Any],
-) -> Plan:
-    changes = {name: value for name, value in options.items() if value is not None}
-    if len(words) == 1 and words[0].endswith(".toml"):
-        if grid is not None:
-            msg = f"grid cannot be combined with {words[0]}"
-            raise UsageError(msg, "Add the axis to [grid] in the file.")
-        return replace(read_sweep_file(Path(words[0])), **changes)
-    if not grid:
-        msg = "the sweep has no grid"
-        raise UsageError(
-            msg, 'Give axes: gpuprof.sweep("train.py", "{batch}", grid={"batch": [1]})'
-        )
-    axes = {name: _axis(name, values) for name, values in grid.items()}
-    return Plan(words, axes, name=name_of(words), **changes)
 
 
 def _axis(name: str, values: Sequence[Value]) -> tuple[str, ...]:

@@ -74,7 +74,9 @@ def loads(text: str | bytes) -> Any:
 def _decoded(decoder: json.JSONDecoder, text: str | bytes) -> Any:
     try:
         decoded = text if isinstance(text, str) else text.decode("utf-8-sig")
-        return decoder.decode(_HALF.sub(_replaced, decoded))
+        return decoder.decode(
+            _HALF.sub(lambda m: _REPLACEMENT if len(m[0]) == len(_REPLACEMENT) else m[0], decoded)
+        )
     except (RecursionError, MemoryError) as error:
         raise LimitError(_TOO_DEEP) from error
     except ValueError as error:
@@ -82,24 +84,15 @@ def _decoded(decoder: json.JSONDecoder, text: str | bytes) -> Any:
         raise JsonError(msg) from error
 
 
-def _replaced(escape: re.Match[str]) -> str:
-    is_half = len(escape[0]) == len(_REPLACEMENT)
-    return _REPLACEMENT if is_half else escape[0]
-
-
 def _checked(document: Any) -> Any:
     """The same document, whose depth later code need not fear."""
-    level = [document]
+    level = [document] if isinstance(document, dict | list) else []
     for _ in range(DEEPEST):
-        level = [inner for outer in level for inner in _containers(outer)]
+        values = (outer.values() if isinstance(outer, dict) else outer for outer in level)
+        level = [inner for of in values for inner in of if isinstance(inner, dict | list)]
         if not level:
             return document
     raise LimitError(_TOO_DEEP)
-
-
-def _containers(value: Any) -> list[Any]:
-    values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return [inner for inner in values if isinstance(inner, dict | list)]
 
 
 # Numbers stay as printed: a float would lose digits of a time.

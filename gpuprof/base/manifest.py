@@ -104,7 +104,9 @@ class Manifest:
         """
         try:
             values = json_input.loads(text)
-            read = {name: _field(name, values[name]) for name in _READ if name in values}
+            read = {name: of(values[name]) for name, of in _READ.items() if name in values}
+            if lacking := [name for name in _NEEDED & read.keys() if read[name] is None]:
+                raise ValueError(*lacking)  # noqa: TRY301 - as of any field that is none
             manifest = cls(**{"variant": None} | {n: v for n, v in read.items() if v is not None})
             file_format = values["format"]
         except (ValueError, KeyError, TypeError, OverflowError) as error:
@@ -114,18 +116,6 @@ class Manifest:
             msg = f'{source}: expected the format "{FORMAT}", found "{file_format}"'
             raise CorruptFileError(msg)
         return manifest
-
-
-def _field(name: str, value: object) -> Any:
-    """A field from a value of its type; None where the value is of another.
-
-    Raises:
-        ValueError: What cannot do without the field.
-    """
-    converted = _READ[name](value)
-    if converted is None and name in _NEEDED:
-        raise ValueError(name)
-    return converted
 
 
 def _sentences(value: object) -> tuple[str, ...] | None:

@@ -6,11 +6,10 @@ SciPy is imported when it is needed: most comparisons are of single runs.
 from collections.abc import Hashable, Mapping, Sequence
 from fractions import Fraction
 from math import comb, floor
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
+import numpy as np
+import numpy.typing as npt
 
 LEVEL: Final = 0.95
 LEAST_RUNS: Final = 2
@@ -42,8 +41,6 @@ def median_interval(values: Sequence[float]) -> Interval | None:
     """
     if len(values) < LEAST_RUNS:
         return None
-    import numpy as np  # noqa: PLC0415 - start-up time
-
     return _bootstrap((values,), lambda x, axis: np.median(x, axis=axis))
 
 
@@ -54,15 +51,13 @@ def difference_interval(baseline: Sequence[float], candidate: Sequence[float]) -
     """
     if min(len(baseline), len(candidate)) < LEAST_RUNS:
         return None
-    import numpy as np  # noqa: PLC0415 - start-up time
-
     return _bootstrap(
         (baseline, candidate),
         lambda before, after, axis: np.median(after, axis=axis) - np.median(before, axis=axis),
     )
 
 
-def step_interval(lengths: "npt.NDArray[np.int64]") -> Interval | None:
+def step_interval(lengths: npt.NDArray[np.int64]) -> Interval | None:
     """The interval of the median of steps that follow one another; None from fewer than three.
 
     Steps depend on those before them, so that blocks of steps are drawn in place of single ones,
@@ -75,8 +70,6 @@ def step_interval(lengths: "npt.NDArray[np.int64]") -> Interval | None:
     """
     if len(lengths) < _LEAST_STEPS:
         return None
-    import numpy as np  # noqa: PLC0415 - start-up time
-
     values = lengths[:: -(-len(lengths) // _MOST_STEPS)]
     block = round(len(values) ** (1 / 3))
     blocks = -(-len(values) // block)
@@ -115,8 +108,6 @@ def rank_test(baseline: Sequence[float], candidate: Sequence[float]) -> float | 
     """
     if min(len(baseline), len(candidate)) < LEAST_RUNS:
         return None
-    import numpy as np  # noqa: PLC0415 - start-up time
-
     return float(rank_tests(np.array([baseline]), np.array([candidate]))[0])
 
 
@@ -137,10 +128,9 @@ def is_beyond_noise(interval: Interval, p_value: float | None, runs: tuple[int, 
 
 
 def rank_tests(
-    baseline: "npt.NDArray[np.float64]", candidate: "npt.NDArray[np.float64]"
-) -> "npt.NDArray[np.float64]":
+    baseline: npt.NDArray[np.float64], candidate: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
     """The rank test of every row of two tables, one column per run; at least two on a side."""
-    import numpy as np  # noqa: PLC0415 - start-up time
     from scipy import stats  # noqa: PLC0415 - half a second that only repeats need
 
     # Where all runs of both sides are equal, nothing tells them apart.
@@ -155,7 +145,7 @@ def rank_tests(
     return p_values
 
 
-def adjusted(p_values: "npt.NDArray[np.float64]") -> "npt.NDArray[np.float64]":
+def adjusted(p_values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """P values for as many tests as these: the share of false finds among what they find.
 
     Source: Y. Benjamini, Y. Hochberg, Journal of the Royal Statistical Society B 57, 1995;

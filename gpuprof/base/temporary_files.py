@@ -13,6 +13,11 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 
 @contextmanager
 def removed_at_exit(path: Path) -> Iterator[Path]:
@@ -60,20 +65,38 @@ def unfinished(target: Path, *, is_folder: bool = False) -> Iterator[Path]:
                 os.close(descriptor)
 
 
+def lock(descriptor: int, *, waits: bool = False) -> bool | None:
+    """Lock an open file or folder for this process, as long as the descriptor is open.
+
+    Args:
+        descriptor: Of the file.
+        waits: Whether to wait until nobody else has the lock.
+
+    Returns:
+        Whether it could be locked: False where another process has it, None where there are no
+        locks (Windows, some file systems).
+    """
+    if fcntl is None:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB))
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
+
+
 def _locked(path: Path) -> int | None:
     """A descriptor that holds a lock as long as it is open; None where that cannot be had."""
     try:
-        import fcntl  # noqa: PLC0415 - absent on Windows
-
         descriptor = os.open(path, os.O_RDONLY)
-    except (ImportError, OSError):
+    except OSError:  # of a folder on Windows, too
         return None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(descriptor)
-        return None
-    return descriptor
+    if lock(descriptor):
+        return descriptor
+    os.close(descriptor)
+    return None
 
 
 def _remove_if_left(draft: Path) -> None:

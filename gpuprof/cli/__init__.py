@@ -1,11 +1,13 @@
-"""The command line: one command per file, and one place where errors become text."""
+"""The command line, and the one place where errors become text.
+
+commands -> the function that a command runs (reporting, comparing, ...) -> show
+"""
 
 import io
 import os
 import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
-from importlib import import_module
 from typing import Final, NoReturn
 
 import click
@@ -13,75 +15,23 @@ import click
 from gpuprof import __version__
 from gpuprof.base import signals, startup
 from gpuprof.base.errors import GpuprofError
-from gpuprof.cli.partial import status_of
+from gpuprof.cli.commands import COMMANDS
 
-# Command name -> "module:function"; imported when the command runs, so that --help stays fast.
-COMMANDS: Final[dict[str, str]] = {
-    "record": "gpuprof.cli.record:command",
-    "report": "gpuprof.cli.report:command",
-    "compare": "gpuprof.cli.compare:command",
-    "baseline": "gpuprof.cli.baseline:command",
-    "doctor": "gpuprof.cli.doctor:command",
-    "monitor": "gpuprof.cli.monitor:command",
-    "predict": "gpuprof.cli.predict:command",
-    "sweep": "gpuprof.cli.sweep:command",
-    "place": "gpuprof.cli.place:command",
-    "plot": "gpuprof.cli.plot:command",
-    "view": "gpuprof.cli.view:command",
-    "query": "gpuprof.cli.query:command",
-    "export": "gpuprof.cli.export:command",
-    "formats": "gpuprof.cli.formats:command",
-    "convert": "gpuprof.cli.convert:command",
-    "slice": "gpuprof.cli.slice:command",
-    "cache": "gpuprof.cli.cache:command",
-    "pack": "gpuprof.cli.pack:pack",
-    "unpack": "gpuprof.cli.pack:unpack",
-    "help": "gpuprof.cli.help:command",
-    "completion": "gpuprof.cli.completion:command",
-}
-# Command name -> the page of the documentation that explains it: `gpuprof help PAGE`.
-PAGES: Final[dict[str, str]] = {
-    "record": "record",
-    "report": "report",
-    "compare": "compare",
-    "baseline": "ci",
-    "doctor": "record",
-    "monitor": "record",
-    "predict": "predict",
-    "sweep": "sweep",
-    "place": "place",
-    "plot": "show",
-    "view": "show",
-    "query": "query",
-    "export": "show",
-    "formats": "formats",
-    "convert": "formats",
-    "slice": "formats",
-    "cache": "formats",
-    "pack": "record",
-    "unpack": "record",
-    "help": "install",
-    "completion": "install",
-}
+# What the contexts of a command share: what to say of files that are missing from its result, and
+# the exit status then.
+UNREAD: Final = "gpuprof.unread"
+PARTIAL: Final = 4
 
 
 class _Commands(click.Group):
-    """A group that imports a command's module when the command is asked for."""
+    """A group in the order of its commands, where a mistyped command names the near ones."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        if cmd_name not in COMMANDS:
-            return None
-        module, _, function = COMMANDS[cmd_name].partition(":")
-        command: click.Command = getattr(import_module(module), function)
-        command.epilog = f"Documentation: gpuprof help {PAGES[cmd_name]}"
-        return command
+        return list(self.commands)
 
     def invoke(self, ctx: click.Context) -> object:
         try:
-            return status_of(ctx, super().invoke(ctx))
+            status = super().invoke(ctx)
         except KeyboardInterrupt as error:
             raise click.Abort from error  # click itself would print an empty line first
         except RuntimeError as error:
@@ -89,6 +39,11 @@ class _Commands(click.Group):
             if isinstance(error.__cause__, KeyboardInterrupt):
                 raise click.Abort from error
             raise
+        # The outputs are written; what was not read is said after them.
+        lines = ctx.meta.get(UNREAD, ())
+        for line in lines:
+            click.echo(line, err=True)
+        return status or (PARTIAL if lines else status)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -103,7 +58,9 @@ class _Commands(click.Group):
             raise click.UsageError(msg, ctx) from error
 
 
-@click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(
+    cls=_Commands, commands=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]}
+)
 @click.version_option(__version__, prog_name="gpuprof")
 def cli() -> None:
     """Say what moving data between devices costs a training run."""

@@ -4,52 +4,62 @@
 `gpuprof.api.compare` has.)
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import isfinite
 from numbers import Real
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from gpuprof.base.errors import UsageError
-from gpuprof.comparisons.judge.certainty import EXACT, UNKNOWN
 from gpuprof.comparisons.judge.outcomes import (
     CALLS,
+    EXACT,
     NONE,
     SAME_RECORDING,
+    UNKNOWN,
     outcome,
     outcome_of_calls,
+    step_noise,
 )
-from gpuprof.comparisons.judge.step_noise import step_noise
-from gpuprof.comparisons.measure.ahead import before_figures, before_steps
 from gpuprof.comparisons.measure.baselines import baselines
-from gpuprof.comparisons.measure.calls import by_call, calls_of
 from gpuprof.comparisons.measure.comparability import comparability_notes, mismatches
+from gpuprof.comparisons.measure.compared_kernels import (
+    Side,
+    by_call,
+    calls_of,
+    kernel_rows,
+    other_kernels_of,
+)
 from gpuprof.comparisons.measure.compared_steps import (
     STEP,
     StepsByLabel,
     compared_steps,
+    in_quotes,
     is_sampled,
+    phase_names,
+    uncompared_rows,
     unit_of,
 )
-from gpuprof.comparisons.measure.difference_parts import EXPOSED, difference_parts
-from gpuprof.comparisons.measure.differences import difference_rows, figure_rows
-from gpuprof.comparisons.measure.kernels import Side, kernel_rows
-from gpuprof.comparisons.measure.matching import matched
-from gpuprof.comparisons.measure.other_kernels import other_kernels_of
-from gpuprof.comparisons.measure.phase_names import in_quotes, phase_names, uncompared_rows
-from gpuprof.comparisons.measure.runs import (
+from gpuprof.comparisons.measure.device_time import copy_layers
+from gpuprof.comparisons.measure.differences import (
+    EXPOSED,
+    difference_parts,
+    difference_rows,
+    figure_rows,
+)
+from gpuprof.comparisons.measure.labelled_runs import Recording, labelled
+from gpuprof.comparisons.measure.matching import kernel_groups, matched
+from gpuprof.comparisons.measure.measured_runs import (
     Variant,
+    is_same,
     known_figures,
     median_figures,
     run_rows,
     variant_of,
     variant_row,
 )
-from gpuprof.comparisons.measure.variants import Recording, is_same, labelled
-from gpuprof.comparisons.result import Comparison
-from gpuprof.comparisons.rows import Difference, DifferencePart, KernelPair, Outcome, table_of
-from gpuprof.comparisons.tables import (
+from gpuprof.comparisons.result_tables import (
     COMPARABILITY,
     DIFFERENCES,
     FIGURES,
@@ -58,6 +68,10 @@ from gpuprof.comparisons.tables import (
     RUNS,
     SPLIT,
     UNCOMPARED,
+    Comparison,
+    DifferencePart,
+    KernelPair,
+    Outcome,
 )
 from gpuprof.comparisons.variant_figures import VARIANTS
 from gpuprof.comparisons.words.cases import Case
@@ -68,9 +82,14 @@ from gpuprof.comparisons.words.notes import (
     without_idle_times,
 )
 from gpuprof.comparisons.words.verdicts import headline, in_brief, unequal_work, verdict
+from gpuprof.facts.launches import launches
+from gpuprof.facts.nvtx import ranges_of
 from gpuprof.model.profile import Profile
 
 __all__ = ["Comparison", "Recording", "comparison", "labelled"]
+
+# Of smaller recordings the threads of what is computed ahead would mostly wait for each other.
+_LARGE: Final = 2_000_000
 
 
 def comparison(
@@ -101,10 +120,13 @@ def comparison(
     chosen = _baseline(variants, baseline)
     seconds = _checked_seconds(variants, epoch_seconds or {})
     runs = {label: (p,) if isinstance(p, Profile) else tuple(p) for label, p in variants.items()}
-    for recording in {
-        id(p.unrestricted): p.unrestricted for of_label in runs.values() for p in of_label
-    }.values():
-        before_steps(recording)
+    recordings = [p.unrestricted for of_label in runs.values() for p in of_label]
+    for recording in {id(recording): recording for recording in recordings}.values():
+        # What comes after the devices' timelines, which are asked for first.
+        ahead: list[Callable[[Profile], object]] = [copy_layers]
+        ahead = [launches, *ahead] if recording.has("api_calls") else ahead
+        ahead = [ranges_of, *ahead] if recording.has("nvtx_ranges") else ahead
+        _compute_ahead(recording, ahead)
     phases, left_out = compared_steps(runs, range_text, skip_steps)
     uncompared = uncompared_rows(phases, left_out)
     has_several = len(phases) > 1 or bool(uncompared)
@@ -119,8 +141,15 @@ def comparison(
         verdict=" ".join([first.result.verdict, *brief]),
         notes=(*uncompared_notes(uncompared, len(runs)), *first.result.notes),
         other_phases=tuple(phase.result for phase in other_phases),
-        uncompared=table_of(UNCOMPARED, uncompared),
+        uncompared=UNCOMPARED.table(uncompared),
     )
+
+
+def _compute_ahead(part: Profile, functions: Sequence[Callable[[Profile], object]]) -> None:
+    """Start to compute what comparing asks of a large recording, on a second thread."""
+    recording = part.unrestricted
+    if recording.events >= _LARGE and recording.has("kernels", "memcpys"):
+        part.compute_ahead(functions)
 
 
 def _by_call(
@@ -163,7 +192,8 @@ def _of_phase(
 ) -> _Compared:
     """The comparison of the steps of one phase, or of whole recordings."""
     for part in (steps.profile for of_label in compared.values() for steps in of_label):
-        before_figures(part)
+        # What comes after the sums, which are asked for first.
+        _compute_ahead(part, [kernel_groups])
     measured = {label: variant_of(label, w, seconds.get(label)) for label, w in compared.items()}
     base, candidates = measured[chosen], [v for v in measured.values() if v.label != chosen]
     unit, figures = unit_of(compared), known_figures(measured)
@@ -183,11 +213,11 @@ def _of_phase(
         VARIANTS.table([variant_row(v, v.median) for v in measured.values()]),
         RUNS.table([row for v in measured.values() for row in run_rows(v)]),
         FIGURES.table(figure_rows(figures)),
-        table_of(DIFFERENCES, differences),
-        table_of(SPLIT, [row for pair in pairs for row in pair.split]),
-        table_of(KERNELS, [row for pair in pairs for row in pair.kernels]),
-        table_of(COMPARABILITY, checked),
-        table_of(OUTCOMES, [case.outcome for case in cases]),
+        DIFFERENCES.table(differences),
+        SPLIT.table([row._asdict() for pair in pairs for row in pair.split]),
+        KERNELS.table([row._asdict() for pair in pairs for row in pair.kernels]),
+        COMPARABILITY.table(checked),
+        OUTCOMES.table([case.outcome._asdict() for case in cases]),
         UNCOMPARED.empty(),
         verdict(place, cases, unit),
         headline(place, cases, unit),
@@ -205,31 +235,38 @@ class _Pair(NamedTuple):
     case: Case
 
 
-def _pair(base: Variant, candidate: Variant, unit: str, differences: Sequence[Difference]) -> _Pair:
-    label, sides = candidate.label, _sides(base, candidate)
+def _pair(
+    base: Variant, candidate: Variant, unit: str, differences: Sequence[Mapping[str, Any]]
+) -> _Pair:
+    label, pair = candidate.label, (base, candidate)
+    # Kernels are matched in the way that all runs of both allow.
+    groups = matched([[run.compared.profile for run in variant.runs] for variant in pair])
+    sides = [*map(Side, pair, groups)]
     parts, kernels = difference_parts(*sides), kernel_rows(*sides)
-    devices = {variant.median.metrics.get("devices") for variant in (base, candidate)}
+    runs = base.median, candidate.median
+    devices: Any = tuple(run.metrics.get("devices") for run in runs)
     # Work that is split among more devices takes more calls, and is no more work.
-    calls = calls_of(kernels) if len(devices) == 1 else None
-    by_metric = {row.metric: row for row in differences if row.variant == label}
+    calls = calls_of(kernels) if devices[0] == devices[1] else None
+    is_job = any(run.compared.profile.unrestricted.parts for run in runs)
+    by_metric = {row["metric"]: row for row in differences if row["variant"] == label}
     figures = median_figures(base), median_figures(candidate)
     judged = Outcome(label, SAME_RECORDING, certainty=EXACT)
-    differ, lacking = not is_same(base.median, candidate.median), ""
+    differ, lacking = not is_same(*runs), ""
     if differ and EXPOSED in parts:
         lacking = without_idle_times(base, candidate)
     if lacking and not have_own_steps(base, candidate):
         judged = outcome_of_calls(label, calls) if calls else judged._replace(basis=NONE)
-        judged = judged._replace(certainty=UNKNOWN, phase=base.median.compared.phase)
+        judged = judged._replace(certainty=UNKNOWN, phase=runs[0].compared.phase)
     elif differ:
         gpu_ns = figures[0]["gpu_ns"], figures[1]["gpu_ns"]
         judged = outcome(label, by_metric, parts, gpu_ns, unit)
         if calls and calls.are_unequal and unit != STEP and parts:
             judged = outcome_of_calls(label, calls)
         judged = judged._replace(
-            phase=base.median.compared.phase,
+            phase=runs[0].compared.phase,
             work_percent=calls and 100 * calls.work_growth,
             call_percent=calls and 100 * calls.mean_growth,
-            **step_noise(base.median, candidate.median),
+            **step_noise(*runs),
         )
     if lacking:
         # What ran in the pauses is unknown, and with it the sums.
@@ -243,26 +280,12 @@ def _pair(base: Variant, candidate: Variant, unit: str, differences: Sequence[Di
             parts.get(judged.basis, ()),
             *figures,
             calls,
-            base.median.compared.of_step,
-            _devices_of_jobs(base, candidate),
+            runs[0].compared.of_step,
+            devices if is_job and all(devices) and devices[0] != devices[1] else None,
             other_kernels_of(kernels),
             lacking,
         ),
     )
-
-
-def _devices_of_jobs(base: Variant, candidate: Variant) -> tuple[int, int] | None:
-    """Their devices where one at least is a job of several files, and their numbers differ."""
-    pair = base.median, candidate.median
-    before, after = (run.metrics.get("devices") for run in pair)
-    is_job = any(run.compared.profile.unrestricted.parts for run in pair)
-    return (before, after) if is_job and before and after and before != after else None
-
-
-def _sides(*variants: Variant) -> list[Side]:
-    """Both variants with their kernels, matched in the way that all of their runs allow."""
-    kernels = matched([[run.compared.profile for run in variant.runs] for variant in variants])
-    return [*map(Side, variants, kernels)]
 
 
 def _baseline(variants: Mapping[str, Any], baseline: str | None) -> str:

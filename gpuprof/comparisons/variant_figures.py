@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 
 from gpuprof.analyses import breakdown, tensor_transfers
-from gpuprof.analyses.activity_summary import TABLES
-from gpuprof.analyses.backward import backward_peer_share
 from gpuprof.analyses.totals import totals
 from gpuprof.base.sweep_cells import skipped_epochs_of
 from gpuprof.base.units import NS_PER_S
+from gpuprof.facts.activity_sums import TABLES
+from gpuprof.facts.moves import backward_peer_share
 from gpuprof.facts.step_times import warm_up_steps
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLAG, FLOAT, INT, TEXT, Column, Kind, Schema
@@ -189,7 +189,18 @@ def metrics(profile: Profile) -> Metrics:
     figures = _from_totals(profile) if any(profile.has(table) for table in TABLES) else {}
     if figures.get("peer_transfer_ns"):
         figures["backward_peer_share"] = backward_peer_share(profile)
-    return figures | _devices(profile) | _exposed(profile) | _epochs(profile) | _steps(profile)
+    if profile.has("devices"):
+        names = profile.table("devices").column("name").to_pylist()
+        figures["device_names"] = ", ".join(sorted({name for name in names if name})) or None
+    if profile.all_have(*breakdown.ANALYSIS.needs):
+        rows = breakdown.breakdown(profile).to_pylist()
+        figures["devices"] = len(rows)
+        # A peer copy is exposed on both its ends: the devices' times must not be added up.
+        exposed_ns = [row["exposed_transfer_ns"] for row in rows]
+        figures["exposed_transfer_ns"] = max(exposed_ns, default=0)
+        shares = [r["exposed_transfer_ns"] / r["span_ns"] for r in rows if r["span_ns"]]
+        figures["exposed_transfer_share"] = max(shares, default=None)
+    return figures | _epochs(profile.unrestricted) | _steps(profile)
 
 
 def _from_totals(profile: Profile) -> Metrics:
@@ -207,26 +218,8 @@ def _from_totals(profile: Profile) -> Metrics:
     return figures
 
 
-def _exposed(profile: Profile) -> Metrics:
-    if not profile.all_have(*breakdown.ANALYSIS.needs):
-        return {}
-    rows = breakdown.breakdown(profile).to_pylist()
-    # A peer copy is exposed on both its ends: the devices' times must not be added up.
-    figures = {"exposed_transfer_ns": max((r["exposed_transfer_ns"] for r in rows), default=0)}
-    shares = [r["exposed_transfer_ns"] / r["span_ns"] for r in rows if r["span_ns"]]
-    return figures | {"devices": len(rows), "exposed_transfer_share": max(shares, default=None)}
-
-
-def _devices(profile: Profile) -> Metrics:
-    if not profile.has("devices"):
-        return {}
-    names = profile.table("devices").column("name").to_pylist()
-    return {"device_names": ", ".join(sorted({name for name in names if name})) or None}
-
-
 def _epochs(profile: Profile) -> Metrics:
     """Epochs as the script marked them, and their time."""
-    profile = profile.unrestricted
     if not profile.has("epochs"):
         return {}
     epochs = profile.table("epochs").to_pylist()
@@ -267,28 +260,21 @@ def _steps(profile: Profile) -> Metrics:
     if not steps:
         return {}
     (step,) = steps
-    return {
+    size, of_gradients = step["bytes_per_step"], step["gradient_bytes_per_step"]
+    figures = {
         "steps": step["steps"],
         "peer_transfer_calls_per_step": step["copies_per_step"],
-        "peer_transfer_bytes_per_step": step["bytes_per_step"],
-        "gradient_bytes_per_step": step["gradient_bytes_per_step"],
-        "forward_bytes_per_step": None
-        if step["bytes_per_step"] is None
-        else step["bytes_per_step"] - step["gradient_bytes_per_step"],
-    } | _largest_scope(profile)
-
-
-def _largest_scope(profile: Profile) -> Metrics:
-    """The part of the model whose forward pass or gradients copy most."""
+        "peer_transfer_bytes_per_step": size,
+        "gradient_bytes_per_step": of_gradients,
+        "forward_bytes_per_step": None if size is None else size - of_gradients,
+    }
+    # The part of the model whose forward pass or gradients copy most.
     moved: Counter[tuple[str | None, bool | None]] = Counter()
     for row in tensor_transfers.tensor_transfers(profile).to_pylist():
         moved[row["name_scope"], row["is_gradient"]] += row["bytes_per_step"] or 0
-    largest = moved.most_common(1)
-    if not largest or not largest[0][1] or largest[0][0][0] is None:
-        return {}
-    (scope, is_gradient), size = largest[0]
-    return {
-        "largest_scope": scope,
-        "largest_scope_is_gradient": is_gradient,
-        "largest_scope_bytes_per_step": size,
-    }
+    for (scope, is_gradient), bytes_per_step in moved.most_common(1):
+        if bytes_per_step and scope is not None:
+            figures["largest_scope"] = scope
+            figures["largest_scope_is_gradient"] = is_gradient
+            figures["largest_scope_bytes_per_step"] = bytes_per_step
+    return figures

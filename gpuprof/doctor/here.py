@@ -27,6 +27,11 @@ _TOOLS: Final = ("nsys", "nvprof", "ncu")
 
 def this_machine() -> Machine:
     """Look at this machine; what cannot be found out is None or left out."""
+    python = Program((sys.executable,))
+    obstacles = {recorder.name: recorder.obstacle(python) for recorder in all_recorders()}
+    restricted = _first(r"^RmProfilingAdminOnly: (\d)", _PARAMETERS)
+    capabilities = _first(r"^CapEff:\s*([0-9a-f]+)", _STATUS)
+    paranoid = _first(r"\A(-?\d+)\s*\Z", _PARANOID)
     return Machine(
         system=f"{platform.system()} {platform.release()} {platform.machine()}",
         has_driver=has_driver(),
@@ -40,13 +45,13 @@ def this_machine() -> Machine:
         packages={n: v for n in PACKAGES if (v := _version(n)) is not None},
         is_compiled=native.library() is not None,
         other_gpuprof=_version("gpuprof"),
-        counters_for_admins=_counters_for_admins(),
-        is_admin=_is_admin(),
-        perf_event_paranoid=_paranoid(),
+        counters_for_admins=None if restricted is None else restricted != "0",
+        is_admin=capabilities is not None and bool(int(capabilities, 16) & _CAPABILITIES),
+        perf_event_paranoid=None if paranoid is None else int(paranoid),
         container=_container(),
         variables={n: os.environ[n] for n in (VISIBLE, *INJECTIONS) if n in os.environ},
         free_bytes={f: shutil.disk_usage(f).free for f in (str(Path.cwd()), tempfile.gettempdir())},
-        obstacles=_obstacles(),
+        obstacles={n: None if e is None else e.message for n, e in obstacles.items()},
     )
 
 
@@ -72,21 +77,6 @@ def _version(distribution: str) -> str | None:
         return None
 
 
-def _counters_for_admins() -> bool | None:
-    value = _first(r"^RmProfilingAdminOnly: (\d)", _text(_PARAMETERS))
-    return None if value is None else value != "0"
-
-
-def _is_admin() -> bool:
-    effective = _first(r"^CapEff:\s*([0-9a-f]+)", _text(_STATUS))
-    return effective is not None and bool(int(effective, 16) & _CAPABILITIES)
-
-
-def _paranoid() -> int | None:
-    text = _text(_PARANOID).strip()
-    return int(text) if re.fullmatch(r"-?\d+", text) else None
-
-
 def _container() -> str | None:
     if "KUBERNETES_SERVICE_HOST" in os.environ:
         return "Kubernetes"
@@ -96,19 +86,11 @@ def _container() -> str | None:
     return os.environ.get("container")  # noqa: SIM112 - systemd-nspawn and LXC write it so
 
 
-def _obstacles() -> dict[str, str | None]:
-    python = Program((sys.executable,))
-    obstacles = ((r.name, r.obstacle(python)) for r in all_recorders())
-    return {name: None if obstacle is None else obstacle.message for name, obstacle in obstacles}
-
-
-def _text(path: Path) -> str:
+def _first(pattern: str, path: Path) -> str | None:
+    """What a pattern finds first in a file of the kernel; None where it is not there."""
     try:
-        return path.read_text(encoding="utf-8", errors="replace")
+        text = path.read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return ""
-
-
-def _first(pattern: str, text: str) -> str | None:
+        return None
     match = re.search(pattern, text, re.MULTILINE)
     return match[1] if match else None

@@ -1,8 +1,9 @@
-"""The facts of a machine that matter for recording; the checks judge them."""
+"""The facts of a machine that matter for recording, and what a check makes of them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from itertools import takewhile
+from typing import Final, Literal, NamedTuple
 
 from gpuprof.launch.run.gpus import Gpu
 
@@ -58,3 +59,34 @@ class Machine:
     variables: Mapping[str, str] = field(default_factory=dict)
     free_bytes: Mapping[str, int] = field(default_factory=dict)
     obstacles: Mapping[str, str | None] = field(default_factory=dict)
+
+
+State = Literal["ok", "limited", "problem"]
+
+
+class Finding(NamedTuple):
+    """The result of one check.
+
+    Args:
+        name: Of the check, such as ``nsys``.
+        state: ``ok``; ``limited`` where something cannot be recorded; ``problem`` where
+            recording fails or misleads.
+        text: The result in a sentence.
+        fix: How to fix it; None only where it is ok.
+    """
+
+    name: str
+    state: State
+    text: str
+    fix: str | None = None
+
+
+def in_words(version: tuple[int, ...]) -> str:
+    """A version as people write it: ``12.4``."""
+    return ".".join(map(str, version))
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """The numbers that a version begins with, to compare: ``2023.4.4.54-x`` as (2023, 4, 4, 54)."""
+    parts = version.replace("-", ".").split(".")
+    return tuple(map(int, takewhile(str.isdigit, parts)))

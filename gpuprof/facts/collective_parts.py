@@ -8,8 +8,7 @@ than the shortest tenth of them can be waiting. Waiting that is the same in ever
 Where some ranks of a call are not known, its shortest kernel may have waited for one of these.
 """
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -17,12 +16,18 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from gpuprof.facts.collective_calls import (
+    channels,
+    collective_calls,
+    kernels_of,
+    on_compute_streams,
+)
 from gpuprof.facts.communication import (
     COMMUNICATION_READS,
     CommunicationKernels,
     communication_kernels,
 )
-from gpuprof.facts.groups import Numbers, groups, numbered
+from gpuprof.facts.numbers import Numbers, groups
 from gpuprof.facts.rank_matching import (
     NO_CALL,
     Channel,
@@ -39,7 +44,7 @@ from gpuprof.facts.timeline import TIMELINE_READS
 from gpuprof.model.analysis import reads
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s, Intervals, union
-from gpuprof.model.profile import Profile
+from gpuprof.model.profile import Profile, once_per_recording
 
 PARTS_READS: Final = reads(TIMELINE_READS, COMMUNICATION_READS)
 
@@ -48,7 +53,6 @@ PARTS_READS: Final = reads(TIMELINE_READS, COMMUNICATION_READS)
 NONE, SPREAD, RANKS, SETUP = range(4)
 BASES: Final = ("none", "spread", "ranks", "setup")
 NO_INSTANCE: Final = -1
-_PLACE: Final = ("start_ns", "end_ns", "device_id", "stream_id")
 # A first call is set-up that lasts so many times as long as the longest that is none, and so long.
 _SETUP_TIMES: Final = 10
 _SETUP_NS: Final = 1_000_000
@@ -65,8 +69,6 @@ _MOST_CALLS: Final = 2048
 _REPEATS: Final = 0.5
 _STANDS_OUT: Final = 0.4
 _TIED: Final = 0.02
-# A stream of communication also computes where it has this share of its device's computing.
-_LEAST_COMPUTE: Final = 0.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,17 +149,20 @@ class PartTimes(NamedTuple):
     setup: Intervals
 
 
+@once_per_recording
 def collective_parts(profile: Profile) -> CollectiveParts:
     """The parts of all communication kernels of the whole recording."""
-    return profile.unrestricted.once(_collective_parts)
+    if profile.job is None:
+        recorded = communication_kernels(profile)
+        is_same_stream = on_compute_streams(profile, recorded)
+    else:
+        recorded, is_same_stream = kernels_of(profile.once(collective_calls))
+    return _parts_of(recorded, is_same_stream, lacks_ranks=bool(profile.absent_ranks))
 
 
+@once_per_recording
 def part_times(profile: Profile) -> Mapping[int | None, PartTimes]:
     """When the communication kernels of each device did what, in the whole recording."""
-    return profile.unrestricted.once(_part_times)
-
-
-def _part_times(profile: Profile) -> Mapping[int | None, PartTimes]:
     parts = collective_parts(profile)
     kernels, basis = parts.kernels, parts.basis
     middle = kernels.start_ns + parts.waiting_ns
@@ -194,13 +199,7 @@ class _Calls(NamedTuple):
     is_complete: npt.NDArray[np.bool_]
 
 
-def _collective_parts(profile: Profile) -> CollectiveParts:
-    kernels = communication_kernels(profile)
-    is_same_stream = on_compute_streams(profile, kernels)
-    return parts_of(kernels, is_same_stream, lacks_ranks=bool(profile.absent_ranks))
-
-
-def parts_of(
+def _parts_of(
     recorded: CommunicationKernels, is_same_stream: npt.NDArray[np.bool_], *, lacks_ranks: bool
 ) -> CollectiveParts:
     """The parts of communication kernels.
@@ -333,26 +332,6 @@ def _period(took: Int64s) -> int:
     return int(np.argmax(apart <= max(_NEAR * apart.min(), _TIED))) + 1
 
 
-def channels(kernels: CommunicationKernels) -> Iterator[Channel]:
-    """The kernels of each stream, in the order of their ends."""
-    order = np.argsort(kernels.end_ns, kind="stable")
-    alike = [
-        collective._replace(data_type=None, message_bytes=None)
-        for collective in kernels.collectives
-    ]
-    number = {collective: place for place, collective in enumerate(dict.fromkeys(alike))}
-    kind = np.array([number[collective] for collective in alike], np.int64)
-    for of_stream in groups(kernels.device[order], kernels.stream[order]):
-        rows = order[of_stream]
-        yield Channel(
-            int(kernels.device[rows[0]]),
-            rows,
-            kernels.start_ns[rows],
-            kernels.end_ns[rows],
-            kind[kernels.kind[rows]],
-        )
-
-
 def _is_setup(kind: Numbers, took: Int64s) -> npt.NDArray[np.bool_]:
     """Whether calls of a stream, in their order, are first calls that are set-up.
 
@@ -374,34 +353,3 @@ def _beyond_transfer(took: Int64s) -> Int64s:
     shortest, median = np.quantile(took, [_SHORTEST_SHARE, 0.5])
     transfer = median if median <= _NEAR * shortest else shortest
     return np.maximum(took - int(transfer), 0)
-
-
-def on_compute_streams(profile: Profile, kernels: CommunicationKernels) -> npt.NDArray[np.bool_]:
-    """Whether the stream of each kernel also runs kernels that compute, more than a few."""
-    is_same = np.zeros(len(kernels), bool)
-    if not len(kernels):
-        return is_same
-    computing = _time_of_streams(profile)
-    streams = groups(kernels.device, kernels.stream)
-    places = [(int(kernels.device[rows[0]]), int(kernels.stream[rows[0]])) for rows in streams]
-    for place, rows in zip(places, streams, strict=True):
-        computing[place] -= int((kernels.end_ns - kernels.start_ns)[rows].sum())
-    for (device, stream), rows in zip(places, streams, strict=True):
-        of_device = sum(total for place, total in computing.items() if place[0] == device)
-        is_same[rows] = stream != UNKNOWN and computing[device, stream] > _LEAST_COMPUTE * of_device
-    return is_same
-
-
-def _time_of_streams(profile: Profile) -> Counter[tuple[int, int]]:
-    """Time of all kernels by device and stream, added up."""
-    times = Counter[tuple[int, int]]()
-    for start, end, device, stream in profile.integers("kernels", *_PLACE):
-        streams = numbered(stream)
-        code = numbered(device).astype(np.int64) * (int(streams.max(initial=0)) + 1) + streams
-        row = np.zeros(int(code.max(initial=-1)) + 1, np.int64)
-        row[code] = np.arange(len(code))
-        # Doubles add whole ns exactly up to a hundred days.
-        total = np.bincount(code, end - start, len(row))
-        for place in np.flatnonzero(np.bincount(code)).tolist():
-            times[int(device[row[place]]), int(stream[row[place]])] += int(total[place])
-    return times

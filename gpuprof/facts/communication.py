@@ -1,20 +1,27 @@
 """Communication kernels, such as those of NCCL, as arrays, with what is known of their messages."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from gpuprof.base.cuda import is_communication
-from gpuprof.facts.by_number import ByNumber, Names, names_by_number
-from gpuprof.facts.groups import Numbers, first_of, groups
-from gpuprof.facts.growing import columns_of, read_columns
+from gpuprof.base.units import NS_PER_S
+from gpuprof.facts.numbers import (
+    Numbers,
+    columns_of,
+    first_of,
+    groups,
+    names_by_number,
+    read_columns,
+    rows_named,
+)
 from gpuprof.model.analysis import reads
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s
-from gpuprof.model.profile import Profile
+from gpuprof.model.profile import Profile, once_per_profile
 from gpuprof.model.words import Words
 
 COMMUNICATION_READS: Final = reads(
@@ -87,39 +94,31 @@ _PLACE: Final = ("start_ns", "end_ns", "device_id", "process_id")
 _WORDS: Final = ("collective", "data_type", "process_group")
 
 
+@once_per_profile
 def communication_kernels(profile: Profile) -> CommunicationKernels:
     """All communication kernels, in the order of the file; ``collectives`` tell their messages."""
-    return profile.once(_communication_kernels)
-
-
-def _communication_kernels(profile: Profile) -> CommunicationKernels:
-    names = names_by_number(profile, "kernels") if profile.has("kernels") else Names([], [])
-    kind_of = {n: Collective(*collective_of(n)) for n in names.names if is_communication(n)}
+    names = names_by_number(profile, "kernels").names if profile.has("kernels") else []
+    kind_of = {n: Collective(*collective_of(n)) for n in names if is_communication(n)}
     if not kind_of:
         none = np.empty(0, np.int64)
         return CommunicationKernels(none, none, none, none, none, ())
     kinds = sorted({*kind_of.values()}, key=str)
-    number = {name: kinds.index(kind) for name, kind in kind_of.items()}
-    parts = _of_kinds(profile, names.values(lambda name: number.get(name, _NONE), _NONE))
-    start, end, device, process, stream, kind = columns_of(parts, 6)
+    parts = rows_named(profile, "kernels", [*kind_of], *_PLACE, "stream_id")
+    start, end, device, process, stream, place = columns_of(parts, len(_PLACE) + 2)
+    kind = np.array([kinds.index(of) for of in kind_of.values()])[place]
     messages, message = _messages(profile, [start, end, device, process])
     # One number for each pair: of single numbers the different ones are found faster.
-    code = kind.astype(np.int64) * (len(messages) + 1) + message - _NONE
+    code = kind * (len(messages) + 1) + message - _NONE
     codes, member = np.unique(code, return_inverse=True)
     pairs = (divmod(pair, len(messages) + 1) for pair in codes.tolist())
-    collectives = tuple(
-        _described(kinds[of_name], messages[of_message + _NONE] if of_message else None)
-        for of_name, of_message in pairs
-    )
-    return CommunicationKernels(start, end, device, stream, member.reshape(-1), collectives)
-
-
-def _of_kinds(profile: Profile, kinds: ByNumber) -> Iterator[list[Any]]:
-    """Start, end, device, process, stream and kind of communication kernels, in pieces."""
-    for *part, name_id in profile.integers("kernels", *_PLACE, "stream_id", "name_id"):
-        kind = kinds.of(name_id)
-        rows = np.flatnonzero(kind != _NONE)
-        yield [column[rows] for column in (*part, kind)]
+    collectives = []
+    for of_name, of_message in pairs:
+        told = by_name = kinds[of_name]
+        if of_message:  # what the framework says, and the kernel's name where it is silent
+            told = messages[of_message + _NONE]
+            told = told._replace(data_type=told.data_type or by_name.data_type)
+        collectives.append(told)
+    return CommunicationKernels(start, end, device, stream, member.reshape(-1), tuple(collectives))
 
 
 def _messages(profile: Profile, place: Sequence[Numbers]) -> tuple[list[Collective], Int64s]:
@@ -155,8 +154,35 @@ def _messages(profile: Profile, place: Sequence[Numbers]) -> tuple[list[Collecti
     return messages, np.append(message, _NONE)[of_kernels]
 
 
-def _described(by_name: Collective, by_framework: Collective | None) -> Collective:
-    """What the framework says, and the kernel's name where it is silent."""
-    if by_framework is None:
-        return by_name
-    return by_framework._replace(data_type=by_framework.data_type or by_name.data_type)
+# The framework's word by its letters -> how often each byte of a message crosses a rank's link
+# in a group of n, by (n - 1) / n; 0 stands for once, whatever n is. First match counts.
+_BUS_FACTORS: Final = {
+    "allreduce": 2,
+    "allgather": 1,
+    "reducescatter": 1,
+    "alltoall": 1,
+    "broadcast": 0,
+    "reduce": 0,
+    "send": 0,
+    "recv": 0,
+}
+
+
+def bandwidths(group: Collective, calls: int, total_ns: int) -> dict[str, float]:
+    """Algorithm and bus bandwidth in bytes per second, as far as the collective tells them."""
+    if group.message_bytes is None or not total_ns:
+        return {}
+    algorithm = calls * group.message_bytes * NS_PER_S / total_ns
+    factor = bus_factor(group.collective, group.group_size)
+    return {"algorithm_bytes_per_s": algorithm} | (
+        {} if factor is None else {"bus_bytes_per_s": algorithm * factor}
+    )
+
+
+def bus_factor(collective: str, group_size: int | None) -> float | None:
+    """Bus bandwidth by algorithm bandwidth; None for an unknown collective or group."""
+    letters = re.sub("[^a-z]", "", collective.lower())
+    ways = next((ways for word, ways in _BUS_FACTORS.items() if word in letters), None)
+    if ways == 0:
+        return 1.0
+    return None if ways is None or not group_size else ways * (group_size - 1) / group_size

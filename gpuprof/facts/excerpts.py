@@ -64,7 +64,14 @@ def _section(run_id: int | None, kinds: tuple[str, ...], rows: list[Row]) -> Sec
     if not timed:
         return Section(run_id, kinds, listed, None, is_whole=True)
     shares = [row["printed_share"] for row in rows if row["printed_share"] is not None]
-    rounding = _rounding(shares)
+    # How much larger than printed a share may be: 24.53 % is at most 24.535 %; but a lone 24.00 %
+    # would pass for 24 %.
+    digits = max(len(f"{share * 100:.6f}".rstrip("0").partition(".")[2]) for share in shares)
+    rounding = 0.5 * _PERCENT * 10.0 ** -max(digits, 1)
+    if digits == 0 and len(shares) > 1:
+        # Whole percentages may be cut off and not rounded: nsys of 2020 printed 27.9 % as 27,0
+        # where numbers have a decimal comma.
+        rounding = _PERCENT
     top = max(timed, key=lambda row: row["printed_share"])
     implied = round(top["total_ns"] / top["printed_share"])
     least = top["total_ns"] / (top["printed_share"] + rounding)
@@ -72,16 +79,3 @@ def _section(run_id: int | None, kinds: tuple[str, ...], rows: list[Row]) -> Sec
     most_share = 1.0 if len(shares) < len(rows) else sum(shares) + len(shares) * rounding
     is_whole = listed >= least * (1 - _TIME_ROUNDING) and most_share >= 1 - _SUM_ROUNDING
     return Section(run_id, kinds, listed, implied, is_whole)
-
-
-def _rounding(shares: list[float]) -> float:
-    """How much larger than printed a share may be: 24.53 % is at most 24.535 %.
-
-    Whole percentages may be cut off and not rounded: nsys of 2020 printed 27.9 % as 27,0 where
-    numbers have a decimal comma.
-    """
-    digits = max(len(f"{share * 100:.6f}".rstrip("0").partition(".")[2]) for share in shares)
-    if digits == 0 and len(shares) > 1:
-        return _PERCENT
-    digits = max(digits, 1)  # A lone 24.00 % would pass for 24 %.
-    return 0.5 * _PERCENT * 10.0**-digits

@@ -1,24 +1,29 @@
-"""How often each duration or size occurs, in tables that add up over the files of a job.
+"""Sums, deviations and quantiles of durations or sizes over the files of a job.
 
-Up to 1,024 different values of a group are kept as they are. Of more, each is rounded to nine
-significant bits, that is by 0.2 % at most. The result is the same in whatever order files are
-added up.
+Sums and sums of squares are exact. Of quantiles, up to 1,024 different values of a group are kept
+as they are; of more, each is rounded to nine significant bits, that is by 0.2 % at most. The result
+is the same in whatever order files are added up.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from gpuprof.facts.durations import Figures, deviation, square_sum, total
+from gpuprof.model.analysis import PerFile, per_file, summed
 from gpuprof.model.intervals import Int64s
-from gpuprof.model.schema import FLAG, INT, Column
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import FLAG, INT, Column, Schema
 
 MOST_VALUES: Final = 1_024
 SIGNIFICANT_BITS: Final = 9
-# For people.
-ROUNDING: Final = "0.2 %"
+# What a reader must know of some figures of a job, before what they are of.
+ROUNDING: Final = f"of {MOST_VALUES:,} different values or more are good to 0.2 %"
+# Squares take more than 64 bits.
+_LOW_BITS: Final = 45
 
 HISTOGRAM: Final = {
     "value": Column(INT, "", "The value, in ns or bytes.", required=True),
@@ -34,6 +39,112 @@ _NOTHING: Final = {
 }
 
 
+SQUARES: Final = {
+    "squares_high": Column(INT, "", "The sum of their squares, without its 45 low bits."),
+    "squares_low": Column(INT, "", "These."),
+}
+_SUMS: Final = {
+    "values": Column(INT, "1", "How many.", required=True),
+    "total": Column(INT, "", "Their sum, in ns or bytes.", required=True),
+    "least": Column(INT, "", "The least of them."),
+    "most": Column(INT, "", "The greatest of them."),
+    **SQUARES,
+}
+Words = tuple[str | None, ...]
+
+
+class Distribution(NamedTuple):
+    """Values of some groups, as durations by name, computed of each file of a job.
+
+    Args:
+        sums: How many values each group has, their sum, extremes and sum of squares.
+        histograms: How often each value occurs.
+    """
+
+    sums: PerFile
+    histograms: PerFile
+
+    def of(self, profile: Profile) -> "Mapping[Words, tuple[Figures, Histogram]]":
+        """The figures of each group of a job that has values."""
+        table = profile.once(self.sums)
+        keys = [name for name in table.column_names if name not in _SUMS]
+        rows = {tuple(row[key] for key in keys): row for row in table.to_pylist()}
+        return {
+            words: (_figures(rows[words], histogram), histogram)
+            for words, histogram in histograms(profile.once(self.histograms), keys)
+        }
+
+
+def distribution(
+    name: str,
+    keys: Mapping[str, Column],
+    groups: Callable[[Profile], Iterable[tuple[Words, npt.NDArray[Any]]]],
+) -> Distribution:
+    """Values of some groups of activities.
+
+    Args:
+        name: What the values are: ``durations_of_kernels``.
+        keys: What tells groups apart.
+        groups: Gives the words of each group of a file, and its values.
+    """
+    names = [*keys]
+
+    def sums(profile: Profile) -> pa.Table:
+        return sums_schema.table(
+            [
+                dict(zip(names, words, strict=True)) | _sums_of(values)
+                for words, values in groups(profile)
+            ]
+        )
+
+    def histogram(profile: Profile) -> pa.Table:
+        return histogram_table(names, groups(profile))
+
+    def added(rows: pa.Table) -> pa.Table:
+        sizes = [column for column in _SUMS if column not in ("least", "most")]
+        return summed(rows, names, sizes, ["least"], ["most"])
+
+    sums_schema = Schema(f"sums_of_{name}", "one group", {**keys, **_SUMS})
+    schema = Schema(name, "one value of one group", {**keys, **HISTOGRAM})
+    return Distribution(
+        per_file(sums_schema, added)(sums),
+        per_file(schema, lambda rows: combined(rows, names))(histogram),
+    )
+
+
+def _sums_of(values: npt.NDArray[Any]) -> dict[str, Any]:
+    return {
+        "values": len(values),
+        "total": total(values),
+        "least": int(values.min()) if len(values) else None,
+        "most": int(values.max()) if len(values) else None,
+        **square_columns(square_sum(values)),
+    }
+
+
+def square_columns(squares: int) -> dict[str, int]:
+    """A sum of squares in the columns `SQUARES`."""
+    return dict(zip(SQUARES, divmod(squares, 1 << _LOW_BITS), strict=True))
+
+
+def squares_of(row: Mapping[str, Any]) -> int:
+    """A sum of squares from the columns `SQUARES`."""
+    return int((row["squares_high"] << _LOW_BITS) + row["squares_low"])
+
+
+def _figures(row: Mapping[str, Any], histogram: "Histogram") -> Figures:
+    count, total_of_all = row["values"], row["total"]
+    return Figures(
+        count,
+        total_of_all,
+        row["least"],
+        row["most"],
+        total_of_all / count,
+        histogram.quantile(0.5),
+        deviation(count, total_of_all, squares_of(row)),
+    )
+
+
 class Histogram:
     """How often each value of one group occurs.
 
@@ -47,23 +158,14 @@ class Histogram:
         self.values, self.calls = values[order], calls[order]
         self._ends = np.cumsum(self.calls)
 
-    def quantile(self, share: float) -> float | None:
-        """The quantile with linear interpolation, as of all values; None of none."""
-        if not len(self._ends):
-            return None
+    def quantile(self, share: float) -> float:
+        """The quantile with linear interpolation, as of all values."""
         place = share * (int(self._ends[-1]) - 1)
         low, high = (
             int(self.values[np.searchsorted(self._ends, number, side="right")])
             for number in (int(place), min(int(place) + 1, int(self._ends[-1]) - 1))
         )
         return low + (place - int(place)) * (high - low)
-
-    def deviation(self, mean: float) -> float | None:
-        """Standard deviation of the sample; None of fewer than two values."""
-        number = int(self.calls.sum())
-        if number < 2:  # noqa: PLR2004 - what a sample is
-            return None
-        return float(np.sqrt((self.calls * (self.values - mean) ** 2).sum() / (number - 1)))
 
 
 def histogram_rows(values: npt.NDArray[Any]) -> dict[str, npt.NDArray[Any]]:

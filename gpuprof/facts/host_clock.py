@@ -11,14 +11,15 @@ from dataclasses import dataclass, field
 from typing import Final, cast
 
 import numpy as np
+import numpy.typing as npt
 
+from gpuprof.base.cuda import is_waiting
 from gpuprof.base.units import NS_PER_S, counted, say_ns, say_signed_ns
-from gpuprof.facts.calls import pieces
-from gpuprof.facts.groups import Numbers
-from gpuprof.facts.host_activity import host_calls
-from gpuprof.facts.launches import Launches, by_time, launches
-from gpuprof.model.intervals import Int64s
-from gpuprof.model.profile import Profile
+from gpuprof.facts.launches import LAUNCH_READS, Launches, by_time, launches
+from gpuprof.facts.numbers import Numbers, columns_of, names_by_number, pieces
+from gpuprof.model.analysis import reads
+from gpuprof.model.intervals import Int64s, Intervals, union
+from gpuprof.model.profile import Profile, once_per_profile, once_per_recording
 
 # More than this share of work that starts before its launch is no inaccuracy of single times.
 _TOLERATED: Final = 0.01
@@ -74,9 +75,25 @@ class HostClock:
         )
 
 
+@once_per_recording
 def host_clock(profile: Profile) -> HostClock:
     """How the clocks of the host's processes are apart from that of the devices."""
-    return profile.unrestricted.once(_host_clock)
+    if not profile.has("api_calls"):
+        return HostClock()
+    all_launches = launches(profile)
+    lanes: dict[int, list[slice]] = {}
+    for (process, _), (low, high) in all_launches.bounds.items():
+        lanes.setdefault(process, []).append(slice(low, high))
+    shifts: dict[int, int | None] = {}
+    for process, rows in lanes.items():
+        number, early, least_ns = 0, 0, _NEAR_NS
+        for late in _late(all_launches, rows):
+            number, early = number + len(late), early + int(np.count_nonzero(late < 0))
+            least_ns = min(least_ns, int(late.min(initial=_NEAR_NS)))
+        if number and (early > _TOLERATED * number or least_ns == _NEAR_NS):
+            shift_ns = _shift_ns(profile, process, rows)
+            shifts |= {process: shift_ns} if shift_ns != 0 else {}
+    return HostClock(shifts)
 
 
 def launched_ns(profile: Profile, places: Int64s) -> Int64s:
@@ -107,25 +124,6 @@ def unknown_clock_note(profile: Profile) -> str:
         f" them, by {say_ns(-int(np.median(early)))} in the median: the clocks of GPU and host"
         " disagree in this recording."
     )
-
-
-def _host_clock(profile: Profile) -> HostClock:
-    if not profile.has("api_calls"):
-        return HostClock()
-    all_launches = launches(profile)
-    lanes: dict[int, list[slice]] = {}
-    for (process, _), (low, high) in all_launches.bounds.items():
-        lanes.setdefault(process, []).append(slice(low, high))
-    shifts: dict[int, int | None] = {}
-    for process, rows in lanes.items():
-        number, early, least_ns = 0, 0, _NEAR_NS
-        for late in _late(all_launches, rows):
-            number, early = number + len(late), early + int(np.count_nonzero(late < 0))
-            least_ns = min(least_ns, int(late.min(initial=_NEAR_NS)))
-        if number and (early > _TOLERATED * number or least_ns == _NEAR_NS):
-            shift_ns = _shift_ns(profile, process, rows)
-            shifts |= {process: shift_ns} if shift_ns != 0 else {}
-    return HostClock(shifts)
 
 
 def _late(all_launches: Launches, lanes: list[slice]) -> Iterator[Int64s]:
@@ -172,3 +170,44 @@ def _shift_ns(profile: Profile, process: int, lanes: list[slice]) -> int | None:
         if not len(lead) or np.median(lead) > _NEAR_NS:
             return None
     return least_ns - _LAUNCH_NS
+
+
+_PLACE: Final = ("start_ns", "end_ns", "process_id")
+HOST_READS: Final = reads(LAUNCH_READS, api_calls="start_ns end_ns name name_id")
+
+
+@dataclass(frozen=True, eq=False)
+class HostCalls:
+    """API calls of all threads, one element each.
+
+    Args:
+        start_ns: Start on the host.
+        end_ns: End on the host.
+        process: Its process.
+        is_waiting: Whether a call returns when work on a device has ended.
+    """
+
+    start_ns: Int64s
+    end_ns: Int64s
+    process: Numbers
+    is_waiting: npt.NDArray[np.bool_]
+
+    @property
+    def any(self) -> Intervals:
+        """The instants at which a thread is inside an API call."""
+        return union(self.start_ns, self.end_ns)
+
+    @property
+    def waiting(self) -> Intervals:
+        """The instants at which a thread waits for a device."""
+        return union(self.start_ns[self.is_waiting], self.end_ns[self.is_waiting])
+
+
+@once_per_profile
+def host_calls(profile: Profile) -> HostCalls:
+    """Every API call of the whole recording."""
+    waits = names_by_number(profile, "api_calls").values(is_waiting, 0)
+    calls = profile.integers("api_calls", *_PLACE, "name_id")
+    parts = ([*place, waits.of(name_id)] for *place, name_id in calls)
+    start, end, process, waiting = columns_of(parts, 4)
+    return HostCalls(start, end, process, waiting.astype(bool))

@@ -10,7 +10,6 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 
 from gpuprof.base.units import capital, listed
-from gpuprof.model.analysis import JobStates
 from gpuprof.model.profile import Profile
 
 # A device by its number in the job, with the rank that some put before it; not what `own` says.
@@ -87,11 +86,6 @@ def _names_of(profile: Profile) -> DeviceNames:
         return NO_NAMES
     files = ((part.rank, part.profile.origin.host) for part in profile.parts)
     return _of_devices(profile.table("devices"), files)
-
-
-def names_of_job(job: JobStates) -> DeviceNames:
-    """What people know the devices of a job by."""
-    return _of_devices(job.sources["devices"], job.hosts)
 
 
 def _of_devices(devices: pa.Table, files: Iterable[tuple[int | None, str | None]]) -> DeviceNames:

@@ -17,13 +17,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
-import numpy as np
-
-from gpuprof.facts.busy import busy_by_device
-from gpuprof.facts.by_number import names_by_number
+from gpuprof.facts.numbers import names_by_number, rows_named
+from gpuprof.facts.nvtx import ranges_of
+from gpuprof.facts.timeline import busy_by_device
 from gpuprof.model.analysis import reads
 from gpuprof.model.intervals import Intervals
-from gpuprof.model.profile import Profile
+from gpuprof.model.profile import Profile, once_per_recording
 
 KIND_READS: Final = reads(kernels="start_ns end_ns device_id name name_id")
 
@@ -101,35 +100,45 @@ def may_initialise(name: str) -> bool:
     return is_initial(name) or _ELEMENTWISE.search(name) is not None
 
 
+@once_per_recording
 def kernels_of_kinds(profile: Profile) -> Mapping[int | None, Mapping[str, Intervals]]:
     """When the kernels of each name that is of a kind ran, by device; of the whole recording."""
-    return profile.unrestricted.once(_kernels_of_kinds)
-
-
-def _kernels_of_kinds(profile: Profile) -> Mapping[int | None, Mapping[str, Intervals]]:
     if not profile.has("kernels"):
         return {}
-    names, parts = _of_kinds(profile)
-    by_device = busy_by_device(parts, len(names)) if names else {}
+    names = [
+        name for name in dict.fromkeys(names_by_number(profile, "kernels").names) if kind_of(name)
+    ]
+    if not names:
+        return {}
+    parts = rows_named(profile, "kernels", names, "start_ns", "end_ns", "device_id")
     return {
         device: {names[place]: times for place, times in busy.kinds.items()}
-        for device, busy in by_device.items()
+        for device, busy in busy_by_device(parts, len(names)).items()
     }
 
 
-def _of_kinds(profile: Profile) -> tuple[list[str], _Parts]:
-    """Names of a kind; start, end, device and place of the name of their kernels, in pieces."""
-    numbered = names_by_number(profile, "kernels")
-    names = [name for name in dict.fromkeys(numbered.names) if kind_of(name)]
-    place = {name: index for index, name in enumerate(names)}
-    values = numbered.values(lambda name: place.get(name, -1), -1)
+PYTORCH, TENSORFLOW, JAX = "PyTorch", "TensorFlow", "JAX"
+# Names of kernels, operations and modules.
+_MARKS: Final = {
+    PYTORCH: re.compile(r"\bat::native|\bat_cuda_detail\b|^aten::|\btorch::|^ProfilerStep#"),
+    TENSORFLOW: re.compile(r"\btensorflow::|^tf_|^TfOpAndXla|^tf\."),
+    JAX: re.compile(r"\bjit\(|\bjit_|\bpjit|^jax_"),
+}
 
-    def parts() -> _Parts:
-        columns = ("start_ns", "end_ns", "device_id", "name_id")
-        for start, end, device, number in profile.integers("kernels", *columns):
-            index = values.of(number)
-            rows = np.flatnonzero(index >= 0)
-            if len(rows):
-                yield start[rows], end[rows], device[rows], index[rows]
 
-    return names, parts()
+@once_per_recording
+def framework(profile: Profile) -> str:
+    """`PYTORCH`, `TENSORFLOW` or `JAX`; empty where no name tells."""
+    names = names_by_number(profile, "kernels").distinct if profile.has("kernels") else []
+    return _of_names(names) or _of_names(_texts(profile))
+
+
+def _texts(profile: Profile) -> list[str]:
+    if not profile.has("nvtx_ranges"):
+        return []
+    return [name for text, domain, _ in ranges_of(profile).labels for name in (text, domain)]
+
+
+def _of_names(names: list[str]) -> str:
+    marked = (mark for mark, of in _MARKS.items() if any(of.search(n) for n in names))
+    return next(marked, "")

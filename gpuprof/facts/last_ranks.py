@@ -2,46 +2,50 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
+from itertools import groupby, islice
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from gpuprof.base.cuda import is_communication
-from gpuprof.facts.by_number import names_by_number
-from gpuprof.facts.calls import Pairs
+from gpuprof.facts.collective_calls import CAUSES, WORK, collective_calls, instants_of
 from gpuprof.facts.collective_parts import (
     PARTS_READS,
     RANKS,
     CollectiveParts,
     collective_parts,
 )
+from gpuprof.facts.communication import communication_kernels
 from gpuprof.facts.durations import by_group, total
 from gpuprof.facts.hosts import DeviceNames, names_of
+from gpuprof.facts.numbers import Pairs, names_by_number
 from gpuprof.facts.rank_matching import Communicator
-from gpuprof.facts.timeline import (
-    COMMUNICATION,
-    COMPUTE,
-    LOCAL_COPY,
-    TIMELINE_READS,
-    TRANSFER,
-    DeviceTimeline,
-    timelines,
-)
-from gpuprof.model.analysis import reads
+from gpuprof.facts.timeline import COMPUTE, TIMELINE_READS, timelines
+from gpuprof.model.analysis import per_file, reads
 from gpuprof.model.derived import UNKNOWN
-from gpuprof.model.intervals import NOTHING, Int64s, Intervals, covered_within, together
+from gpuprof.model.intervals import NOTHING, Int64s, covered_within
 from gpuprof.model.profile import Profile
+from gpuprof.model.schema import INT, TEXT, Column, Schema
 from gpuprof.readers.common.compact_columns import narrowed
 
 LAST_READS: Final = reads(PARTS_READS, TIMELINE_READS, kernels="name")
-# What delays a rank: its device idled, as its host was late; it computed, the same kernels taking
-# longer, or more of them; it copied; it was in a collective of others.
-HOST, KERNELS, WORK, COPIES, COLLECTIVE = "host", "kernels", "work", "copies", "collective"
-_LAYERS: Final = {
-    WORK: (COMPUTE,),
-    COPIES: (TRANSFER, LOCAL_COPY),
-    COLLECTIVE: (COMMUNICATION,),
-}
+# As a cause, the same kernels of a device taking longer.
+KERNELS: Final = "kernels"
+# Kernels of each device of a job that are kept to tell slow ones from many.
+_MOST_KERNELS: Final = 20
+_KERNELS_OF_DEVICES: Final = Schema(
+    "kernels_of_devices",
+    "one of the kernels that took most of a device's time",
+    {
+        "device_id": Column(INT, "", "CUDA device ordinal; null where unknown."),
+        "name": Column(TEXT, "", "Demangled name.", required=True),
+        "calls": Column(INT, "1", "How often.", required=True),
+        "total_ns": Column(INT, "ns", "Sum of durations.", required=True),
+    },
+)
 # A cause explains so much of the time by which a rank came later than the others.
 _LEAST_SHARE: Final = 0.5
 # A kernel that takes so many times as long as on the other ranks is slow.
@@ -131,6 +135,10 @@ def collective_record(profile: Profile) -> CollectiveRecord:
 
 
 def _collective_record(profile: Profile) -> CollectiveRecord:
+    return _of_job(profile) if profile.job is not None else _of_recording(profile)
+
+
+def _of_recording(profile: Profile) -> CollectiveRecord:
     parts = collective_parts(profile)
     lines = {line.number: line for line in timelines(profile)}
 
@@ -161,6 +169,49 @@ def _collective_record(profile: Profile) -> CollectiveRecord:
         lambda devices: sums_by_name(profile.once(kernel_sums), devices),
         hidden,
     )
+
+
+def _of_job(profile: Profile) -> CollectiveRecord:
+    """By what is kept of each file."""
+    calls, parts = profile.once(collective_calls), collective_parts(profile)
+    before = {cause: calls[column].to_numpy() for cause, column in CAUSES.items()}
+    hidden_ns = calls["hidden_ns"].to_numpy()
+
+    def since_last_call(cause: str, communicator: Communicator, calls: Int64s) -> Int64s:
+        took: Int64s = before[cause][communicator.rows[calls]]
+        return took
+
+    @cache
+    def sums(devices: tuple[int, ...]) -> Mapping[str, Int64s]:
+        names = sums_by_name(profile.once(longest_kernels).to_pylist(), devices)
+        # A kernel that is not among the longest of another device may run there all the same.
+        return {name: of_devices for name, of_devices in names.items() if of_devices[0].all()}
+
+    def hidden(rows: Int64s, _: int) -> tuple[int, int]:
+        # Where in a kernel compute ran is not kept: it hides the same share of both parts.
+        waiting, transfer = parts.waiting_ns[rows], parts.transfer_ns[rows]
+        share = hidden_ns[rows] / np.maximum(waiting + transfer, 1)
+        return int(np.round(transfer * share).sum()), int(np.round(waiting * share).sum())
+
+    return CollectiveRecord(parts, names_of(profile), since_last_call, sums, hidden)
+
+
+@per_file(_KERNELS_OF_DEVICES, needs=("kernels",))
+def longest_kernels(profile: Profile) -> pa.Table:
+    """The kernels that took most of each device's time; none where nothing communicates."""
+    if not len(communication_kernels(profile)):
+        return _KERNELS_OF_DEVICES.empty()
+    rows = sorted(
+        profile.once(kernel_sums),
+        key=lambda row: (row["device_id"] is None, row["device_id"], -row["total_ns"], row["name"]),
+    )
+    by_device = groupby(rows, itemgetter("device_id"))
+    longest = [row for _, of in by_device for row in islice(of, _MOST_KERNELS)]
+    return _KERNELS_OF_DEVICES.table(longest)
+
+
+# What is kept of each file of a job.
+CALLS_OF_FILES: Final = (collective_calls, longest_kernels)
 
 
 def last_ranks(profile: Profile) -> tuple[LastRank, ...]:
@@ -246,7 +297,7 @@ def _delay_before(
     rows = communicator.rows[calls]
     longer = {
         cause: int(_lags(record.since_last_call(cause, communicator, calls), column).sum())
-        for cause in (HOST, *_LAYERS)
+        for cause in CAUSES
     }
     cause = max(longer, key=lambda name: longer[name])
     late_ns = int(_lags(parts.kernels.start_ns[rows] + parts.shift_ns[rows], column).sum())
@@ -255,13 +306,6 @@ def _delay_before(
     if cause == WORK:
         return _compute(record.kernel_sums(communicator.devices), column, longer[cause])
     return Delay(cause, longer[cause])
-
-
-def instants_of(line: DeviceTimeline, cause: str) -> Intervals:
-    """When a device did what may have delayed it: HOST, WORK, COPIES or COLLECTIVE."""
-    if cause == HOST:
-        return line.idle
-    return together([line.exposed[layer] for layer in _LAYERS[cause]])
 
 
 def kernel_sums(profile: Profile) -> list[dict[str, Any]]:

@@ -1,26 +1,38 @@
 """Every GPU activity with the API call that launched it, as arrays in the order of the launches.
 
 Activities and calls meet by process and correlation id: ids repeat across processes. Where
-several calls have one id (a runtime call and the driver call inside it), the earliest launched.
+several calls have one id (a runtime call and the driver call inside it), the earliest launched. Of
+millions of calls few columns are kept at a time: what passes by in pieces stays in the processor's
+cache.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
-from gpuprof.facts.calls import Launched, UnorderedError, index_kind, launched_by, pieces
-from gpuprof.facts.copies import COPY_READS
-from gpuprof.facts.copy_rows import copy_rows
-from gpuprof.facts.groups import Numbers
-from gpuprof.facts.growing import Growing, columns_of
+from gpuprof.facts.copies import COPY_READS, Copies, copy_rows
+from gpuprof.facts.numbers import (
+    NOT_FOUND,
+    Growing,
+    Numbers,
+    Pairs,
+    columns_of,
+    groups,
+    index_kind,
+    pair_places,
+    pieces,
+    sorted_pairs,
+)
 from gpuprof.facts.timeline import COMPUTE, LOCAL_COPY, layer_of_copies
 from gpuprof.model.analysis import reads
 from gpuprof.model.derived import UNKNOWN
-from gpuprof.model.intervals import Int64s
-from gpuprof.model.profile import Profile
+from gpuprof.model.intervals import Int64s, pairs
+from gpuprof.model.profile import Profile, once_per_profile
+from gpuprof.native import arrays
 from gpuprof.readers.common.compact_columns import narrowed
 
 _PLACED: Final = "start_ns end_ns device_id process_id correlation_id"
@@ -34,13 +46,18 @@ LAUNCH_READS: Final = reads(
 # In place of a thread.
 ALL_THREADS: Final = UNKNOWN - 1
 
-_KEY: Final = ("process_id", "correlation_id")
-_PLACE: Final = (*_KEY, "start_ns", "end_ns", "device_id")
-# Those of a place, and its layer.
-_COLUMNS: Final = len(_PLACE) + 1
+_CALL: Final = ("process_id", "correlation_id", "start_ns", "thread_id")
+_PLACE: Final = ("process_id", "correlation_id", "start_ns", "end_ns", "device_id")
 # Table -> the layer of its activities.
 _LAYERS: Final = {"kernels": COMPUTE, "graph_launches": COMPUTE, "memsets": LOCAL_COPY}
 _BITS: Final = 63
+# Below this many places per id, an array by id is smaller and faster than sorting.
+_DENSE: Final = 16
+_EARLIEST, _LATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+
+# Of activities that calls of one thread launched: the place of each, the start of the first of the
+# calls, and how much later the call of each started.
+_Launched = tuple[Numbers, int, Numbers]
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,39 +77,12 @@ class Activities:
     end_ns: Int64s
     device: Numbers
     layer: Numbers
-    copies: "Copies"
+    copies: Copies
     tables: Mapping[str, tuple[int, int]]
 
     def __len__(self) -> int:
         """How many there are."""
         return len(self.start_ns)
-
-
-@dataclass(frozen=True, eq=False)
-class Copies:
-    """What copies have beside other activities.
-
-    Args:
-        bytes: Bytes; 0 for a staged copy's second half.
-        src: Device at the source, or `copies.HOST`; of a staged half, its own device.
-        dst: Device at the destination, with the same exceptions.
-        counted: 0 for the second half of a staged copy, which is not another call.
-        peer: 1 for a copy between two devices.
-        process: The process that launched it.
-        correlation: The id of the call that launched it.
-    """
-
-    bytes: Int64s
-    src: Numbers
-    dst: Numbers
-    counted: Numbers
-    peer: Numbers
-    process: Numbers
-    correlation: Numbers
-
-    def __len__(self) -> int:
-        """How many there are."""
-        return len(self.bytes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,10 +100,6 @@ class Launches:
     order: Numbers
     launch_ns: Int64s
     bounds: Mapping[tuple[int, int], tuple[int, int]]
-
-    def pieces(self) -> Iterator[slice]:
-        """Slices that together are all of them, each small enough for the processor's cache."""
-        return pieces(len(self.order))
 
     def of(self, column: Numbers) -> Numbers:
         """A column of the activities, in the order of the launches."""
@@ -145,64 +131,81 @@ class Launches:
         rows = [self.order[low:high] for (p, _), (low, high) in self.bounds.items() if p == process]
         return np.concatenate([self.order[:0], *rows])
 
+    def process(self) -> Int64s:
+        """The process of each."""
+        process = np.empty(len(self.order), np.int64)
+        for (number, _), (low, high) in self.bounds.items():
+            process[low:high] = number
+        return process
+
+    def places(self, activities: Int64s) -> Int64s:
+        """The place of each of a few activities among all launches, or `NOT_FOUND`."""
+        is_meant = np.zeros(len(self.activities), bool)
+        is_meant[activities] = True
+        at = [
+            rows.start + np.flatnonzero(is_meant[self.order[rows]])
+            for rows in pieces(len(self.order))
+        ]
+        places = np.concatenate([np.empty(0, np.int64), *at])
+        launched = self.order[places]
+        by_activity = np.argsort(launched)
+        index = np.searchsorted(launched, activities, sorter=by_activity)
+        is_launched = np.isin(activities, launched)
+        chosen = np.full(len(activities), NOT_FOUND)
+        chosen[is_launched] = places[by_activity[index[is_launched]]]
+        return chosen
+
+    def beginning(self, device: Int64s, instant: Int64s) -> Int64s:
+        """The place of an activity that begins on each device at an instant.
+
+        A peer copy begins on both its ends. `NOT_FOUND` where none begins there, or its call is not
+        known.
+        """
+        activities = self.activities
+        beginners = [np.empty((2, 0), np.int64)]
+        for table, (low, high) in activities.tables.items():
+            starts = activities.start_ns[low:high]
+            order = None if (starts[1:] >= starts[:-1]).all() else np.argsort(starts, kind="stable")
+            ordered = starts if order is None else starts[order]
+            first = np.searchsorted(ordered, instant, side="left")
+            last = np.searchsorted(ordered, instant, side="right")
+            row, place = pairs(first, last - first)
+            place = low + (place if order is None else order[place])
+            is_here: npt.NDArray[np.bool_] = activities.device[place] == device[row]
+            if table == "memcpys":
+                src, dst = activities.copies.take(place).ends
+                is_here |= (src == device[row]) | (dst == device[row])
+            is_here &= activities.end_ns[place] > instant[row]
+            beginners.append(np.stack([row, place])[:, is_here])
+        row, place = np.concatenate(beginners, axis=1)
+        launched = self.places(place)
+        is_launched = launched != NOT_FOUND
+        launch = np.full(len(instant), NOT_FOUND)
+        # What is written later overwrites what was before: the first one remains.
+        launch[row[is_launched][::-1]] = launched[is_launched][::-1]
+        return launch
+
 
 def activities(profile: Profile) -> Activities:
     """Every kernel, copy, memset and whole graph."""
     # Read once, together with the calls.
     is_called = profile.unrestricted.has("api_calls")
-    return launches(profile).activities if is_called else profile.once(_read)[0]
+    return launches(profile).activities if is_called else profile.once(_activities)[0]
 
 
+@once_per_profile
 def launches(profile: Profile) -> Launches:
     """Every activity with the call that launched it; those without one are left out."""
-    return profile.once(_launches)
-
-
-def _read(profile: Profile) -> tuple[Activities, Numbers, Numbers]:
-    """All activities, and the process and correlation id of each."""
-    copies = copy_rows(profile)
-    columns = [Growing() for _ in range(_COLUMNS)]
-    recorded = [*filter(profile.has, ("memcpys", *_LAYERS))]
-    for column in columns:
-        column.expect(sum(map(profile.rows_known, recorded)))
-    tables, rows = {}, 0
-    for table in recorded:
-        low = rows
-        for part in _parts(profile, table):
-            rows += len(part[0])
-            for values, column in zip(part, columns, strict=True):
-                column.add(values)
-        tables[table] = low, rows
-    process, correlation, start, end, device, layer = (column.values for column in columns)
-    of_copies = Copies(
-        copies.moved_bytes,
-        np.where(copies.is_staged, copies.device, copies.src),
-        np.where(copies.is_staged, copies.device, copies.dst),
-        copies.is_counted,
-        copies.is_peer,
-        copies.process,
-        copies.correlation,
-    )
-    return Activities(start, end, device, layer, of_copies, tables), process, correlation
-
-
-def _parts(profile: Profile, table: str) -> Iterator[Sequence[Any]]:
-    """The activities of a table in pieces, each column as narrow as its values there."""
-    if table == "memcpys":
-        copies = copy_rows(profile)
-        place = [copies.start_ns, copies.end_ns, copies.device]
-        yield copies.process, copies.correlation, *place, layer_of_copies(copies)
-        return
-    for process, correlation, *place in profile.integers(table, *_PLACE):
-        layer = np.full(len(process), _LAYERS[table], np.int8)
-        yield narrowed(process), narrowed(correlation), *place, layer
-
-
-def _launches(profile: Profile) -> Launches:
-    activities_read, process, correlation = _read(profile)
-    launched = _launched(profile, process, correlation)
+    activities_read, process, correlation = _activities(profile)
+    recording = profile.unrestricted
+    launched = launched_by(recording.integers("api_calls", *_CALL), process, correlation)
+    if launched is None:
+        calls = columns_of(recording.integers("api_calls", *_CALL), len(_CALL))
+        order = np.argsort(calls[_CALL.index("start_ns")], kind="stable")
+        by_start = ([column[order[rows]] for column in calls] for rows in pieces(len(order)))
+        launched = launched_by(by_start, process, correlation) or {}
     del process, correlation
-    sizes = {lane: sum(len(of.places) for of in launched[lane]) for lane in sorted(launched)}
+    sizes = {lane: sum(len(of[0]) for of in launched[lane]) for lane in sorted(launched)}
     number = sum(sizes.values())
     order = np.empty(number, index_kind(len(activities_read)))
     launch_ns = np.empty(number, np.int64)
@@ -221,19 +224,36 @@ def _launches(profile: Profile) -> Launches:
     return Launches(activities_read, order, launch_ns, bounds)
 
 
-def _launched(
-    profile: Profile, process: Numbers, correlation: Numbers
-) -> dict[tuple[int, int], list[Launched]]:
-    """The activities whose call is known, by its process and thread and by its start."""
-    columns = (*_KEY, "start_ns", "thread_id")
-    with suppress(UnorderedError):
-        return launched_by(
-            profile.unrestricted.integers("api_calls", *columns), process, correlation
-        )
-    calls = columns_of(profile.unrestricted.integers("api_calls", *columns), len(columns))
-    order = np.argsort(calls[columns.index("start_ns")], kind="stable")
-    by_start = ([column[order[rows]] for column in calls] for rows in pieces(len(order)))
-    return launched_by(by_start, process, correlation)
+def _activities(profile: Profile) -> tuple[Activities, Numbers, Numbers]:
+    """All activities, and the process and correlation id of each."""
+    copies = copy_rows(profile)
+    columns = [Growing() for _ in (*_PLACE, "layer")]
+    recorded = [*filter(profile.has, ("memcpys", *_LAYERS))]
+    for column in columns:
+        column.expect(sum(map(profile.rows_known, recorded)))
+    tables, rows = {}, 0
+    for table in recorded:
+        low = rows
+        for part in _copies(copies) if table == "memcpys" else _others(profile, table):
+            rows += len(part[0])
+            for values, column in zip(part, columns, strict=True):
+                column.add(values)
+        tables[table] = low, rows
+    process, correlation, start, end, device, layer = (column.values for column in columns)
+    return Activities(start, end, device, layer, copies, tables), process, correlation
+
+
+def _copies(copies: Copies) -> Iterator[Sequence[Any]]:
+    """The columns of copies: `_PLACE` and layer."""
+    place = copies.start_ns, copies.end_ns, copies.device
+    yield copies.process, copies.correlation, *place, layer_of_copies(copies)
+
+
+def _others(profile: Profile, table: str) -> Iterator[Sequence[Any]]:
+    """The same of another table in pieces, each column as narrow as its values there."""
+    for process, correlation, *place in profile.integers(table, *_PLACE):
+        layer = np.full(len(process), _LAYERS[table], np.int8)
+        yield narrowed(process), narrowed(correlation), *place, layer
 
 
 def by_time(times: Int64s) -> Int64s:
@@ -251,3 +271,129 @@ def by_time(times: Int64s) -> Int64s:
     mixed.sort()
     mixed &= (1 << bits) - 1
     return mixed
+
+
+def launched_by(
+    calls: Iterable[Sequence[Numbers]], process: Numbers, correlation: Numbers
+) -> dict[tuple[int, int], list[_Launched]] | None:
+    """What the first call of each id launched, in the order of the calls; of one call by place.
+
+    Args:
+        calls: Process, correlation id, start and thread of calls, in pieces.
+        process: The process of each activity.
+        correlation: The id of the call that launched each; below 0 where it is unknown.
+
+    Returns:
+        By process and thread of the calls, in pieces; None where a call starts before one that came
+        before it.
+    """
+    ids, lanes, latest = Ids(process, correlation), Pairs(), _EARLIEST
+    rows: arrays.Chains | _Members | None = ids.chains(process, correlation)
+    rows = rows or _Members(ids, process, correlation)
+    spans, launched = np.empty((0, 3), np.int64), defaultdict[int, list[_Launched]](list)
+    for of, number, start, thread in calls:
+        if len(start) and (start[0] < latest or (start[1:] < start[:-1]).any()):
+            return None
+        latest = int(start[-1]) if len(start) else latest
+        lane = lanes.learn(of, thread)
+        if isinstance(rows, _Members):
+            taken = rows.take(lane, ids.of(of, number), start)
+        else:
+            if len(spans) < len(lanes):
+                none = np.zeros((1, 3), np.int64)
+                spans = np.append(ids.spans, none, axis=0)[ids.index(lanes.values[0])]
+            taken = rows.take(lane, number, start, spans)
+        place, time, of_lane = taken
+        for alike in groups(of_lane):
+            times = time[alike]
+            launched[int(of_lane[alike[0]])].append(
+                (place[alike], int(times[0]), narrowed(times - times[0]))
+            )
+    return {
+        (of, thread): launched[number]
+        for number, (of, thread) in enumerate(lanes.values.T.tolist())
+    }
+
+
+class Ids:
+    """Places from 0 on for the processes and correlation ids of some activities.
+
+    Args:
+        process: The process of each activity.
+        correlation: The id of each; below 0 where it is unknown.
+    """
+
+    def __init__(self, process: Numbers, correlation: Numbers) -> None:
+        self._processes = Pairs()
+        low, high = np.empty(0, np.int64), np.empty(0, np.int64)
+        for rows in pieces(len(process)):
+            index, ids = self._processes.learn(process[rows], process[rows]), correlation[rows]
+            more = len(self._processes) - len(low)
+            low = np.append(low, np.full(more, _LATEST))
+            high = np.append(high, np.full(more, NOT_FOUND))
+            if (is_unknown := ids < 0).any():
+                index, ids = index[~is_unknown], ids[~is_unknown]
+            places, numbers = index.astype(np.intp), ids.astype(np.int64)
+            np.minimum.at(low, places, numbers)
+            np.maximum.at(high, places, numbers)
+        number = len(low)
+        size: Int64s = np.where(high < 0, 0, np.minimum(high - low, _LATEST // (number + 1)) + 1)
+        self.spans: Int64s = np.stack([low, size, np.cumsum(size) - size], axis=1)
+        self.size = int(size.sum())
+        self._pairs: Int64s | None = None
+        self._is_dense = self.size <= _DENSE * (len(process) + 1)
+        if not self._is_dense:
+            is_known = correlation >= 0
+            self._pairs = sorted_pairs(process[is_known], correlation[is_known])
+            self.size = self._pairs.shape[1]
+
+    def of(self, process: Numbers, correlation: Numbers) -> Int64s:
+        """The place of each process and id, or `NOT_FOUND`."""
+        if self._pairs is not None:
+            return pair_places(self._pairs, process, correlation).astype(np.int64)
+        index = self.index(process)
+        places = arrays.id_places(index, correlation, self.spans)
+        if places is not None:
+            return places
+        if not len(self.spans):
+            return np.full(len(process), NOT_FOUND)
+        low, size, base = self.spans[index].T
+        offset = correlation - low
+        is_found = (index != NOT_FOUND) & (offset >= 0) & (offset < size)
+        return np.where(is_found, base + offset, NOT_FOUND)
+
+    def index(self, process: Numbers) -> Numbers:
+        """The number of each process, which is its row of ``spans``, or `NOT_FOUND`."""
+        return self._processes.of(process, process)
+
+    def chains(self, process: Numbers, correlation: Numbers) -> arrays.Chains | None:
+        """The activities by their id; None without compiled functions, or where ids are few."""
+        if not self._is_dense or len(process) >= 1 << 31:
+            return None
+        index = np.empty(len(process), np.min_scalar_type(-len(self.spans) - 1))
+        for rows in pieces(len(process)):
+            index[rows] = self.index(process[rows])
+        chains = arrays.Chains(index, correlation, self.spans, self.size)
+        return chains if chains.are_made else None
+
+
+class _Members:
+    """Activities by the places of their ids, for calls to take, as from `arrays.Chains`."""
+
+    def __init__(self, ids: Ids, process: Numbers, correlation: Numbers) -> None:
+        place = ids.of(process, correlation)
+        order = np.argsort(place, kind="stable").astype(index_kind(len(place)))
+        self._rows = order[np.count_nonzero(place == NOT_FOUND) :]
+        self._bounds = np.searchsorted(place[self._rows], np.arange(ids.size + 1))
+        self._is_taken = np.zeros(ids.size, bool)
+
+    def take(self, lane: Numbers, place: Int64s, start: Numbers) -> tuple[Numbers, Int64s, Numbers]:
+        """Take the activities of some calls' places, which are gone for later ones."""
+        ids, first = np.unique(place, return_index=True)
+        is_new = ids != NOT_FOUND
+        is_new[is_new] = ~self._is_taken[ids[is_new]]
+        call = np.sort(first[is_new])
+        at = place[call]
+        self._is_taken[at] = True
+        call_index, member = pairs(self._bounds[at], self._bounds[at + 1] - self._bounds[at])
+        return self._rows[member], start[call][call_index], lane[call][call_index]

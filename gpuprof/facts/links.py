@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 from gpuprof.base.cuda import pcie_bytes_per_s
 from gpuprof.model.derived import HOST
-from gpuprof.model.profile import Profile
+from gpuprof.model.profile import Profile, once_per_profile
 
 # First compute capability of an architecture -> the generation of PCIe that it came with.
 _PCIE_GENERATIONS: Final = {9.0: 5, 8.0: 4, 6.0: 3}
@@ -36,9 +36,22 @@ class Link(NamedTuple):
 Links = dict[tuple[int, int], Link]
 
 
+@once_per_profile
 def links(profile: Profile) -> Links:
     """The link between each two memories, in both directions; ends are device ids or `HOST`."""
-    return profile.once(_links)
+    recording, by_ends = profile.unrestricted, Links()
+    if recording.has("links"):
+        for row in recording.table("links").to_pylist():
+            peer = HOST if row["peer_device_id"] is None else row["peer_device_id"]
+            link = Link(row["link"], row["bytes_per_s"])
+            by_ends[row["device_id"], peer] = by_ends[peer, row["device_id"]] = link
+        return by_ends
+    # Of the others, devices' names tell the link to the host.
+    for row in recording.table("devices").to_pylist() if recording.has("devices") else ():
+        named = _host_link(row["name"] or "", row["compute_capability"])
+        if named is not None:
+            by_ends[row["device_id"], HOST] = by_ends[HOST, row["device_id"]] = named
+    return by_ends
 
 
 def link_between(profile: Profile, src: int | None, dst: int | None) -> Link | None:
@@ -57,31 +70,6 @@ def link_between(profile: Profile, src: int | None, dst: int | None) -> Link | N
     if len(ways) < len((src, dst)) or not all(way.name.startswith("PCIe") for way in ways):
         return None
     return min(ways, key=lambda way: way.bytes_per_s or 0)
-
-
-def _links(profile: Profile) -> Links:
-    recording = profile.unrestricted
-    if not recording.has("links"):
-        return _named(recording)
-    by_ends: Links = {}
-    for row in recording.table("links").to_pylist():
-        peer = HOST if row["peer_device_id"] is None else row["peer_device_id"]
-        _join(by_ends, (row["device_id"], peer), Link(row["link"], row["bytes_per_s"]))
-    return by_ends
-
-
-def _named(profile: Profile) -> Links:
-    """Links to the host that the devices' names tell."""
-    by_ends: Links = {}
-    for row in profile.table("devices").to_pylist() if profile.has("devices") else ():
-        link = _host_link(row["name"] or "", row["compute_capability"])
-        if link is not None:
-            _join(by_ends, (row["device_id"], HOST), link)
-    return by_ends
-
-
-def _join(by_ends: Links, ends: tuple[int, int], link: Link) -> None:
-    by_ends[ends] = by_ends[ends[::-1]] = link
 
 
 def _host_link(name: str, compute_capability: str | None) -> Link | None:

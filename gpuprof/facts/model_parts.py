@@ -1,12 +1,16 @@
-"""The parts of a model, from the scopes in the names of TensorFlow's operations."""
+"""The parts of a model, from the scopes in the names of TensorFlow's operations.
+
+Where no scope holds weights, the towers of a model are what connects to weights until they join.
+"""
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 from itertools import takewhile
 from typing import Any, Final, NamedTuple
 
-from gpuprof.facts.connected_parts import connected_towers
+from gpuprof.model.profile import Profile, once_per_profile
 
 # Scopes that say nothing of the model.
 _OUTER: Final = ("StatefulPartitionedCall/", "ConstantFolding/", "GroupCrossDeviceControlEdges_0/")
@@ -16,9 +20,16 @@ _UNNAMED: Final = re.compile(r"(?:functional|sequential|model)(?:_\d+)*$")
 _NUMBER: Final = re.compile(r"(?<=.)_[1-9]\d*$")
 _LOSS_OF_KERAS: Final = "compile_loss"
 _READS: Final = frozenset(("ReadVariableOp", "ResourceGather", "ResourceGatherNd"))
+_READ: Final = "ReadVariableOp"
+_LOOKUP: Final = "ResourceGather"
+_JOINED: Final = ""
+# Weights that a tower has at least, and towers that a model has that is told in towers.
+_LEAST: Final = 2
+_NAMED: Final = 3
 
 Path = tuple[str, ...]
 Row = Mapping[str, Any]
+Links = Mapping[str, Sequence[str]]
 
 
 class ModelPart(NamedTuple):
@@ -68,7 +79,7 @@ class Names:
         self._trained = reading & gradient
         self._model = self._around_all()
         self._is_grouped = self._has_prefixes()
-        self._connected = {} if self._trained else connected_towers(rows, inputs, bare)
+        self._connected = {} if self._trained else connected_towers(rows, inputs)
 
     def part(self, device: str, operation: str | None) -> ModelPart:
         """The part that an operation belongs to."""
@@ -160,3 +171,140 @@ def bare(operation: str) -> tuple[str, bool]:
         if scope is None:
             return name, is_gradient
         name, is_gradient = name.removeprefix(scope), is_gradient or scope in _GRADIENTS
+
+
+def connected_towers(operations: Sequence[Row], inputs: Iterable[Row]) -> Mapping[str, str]:
+    """The tower of each operation, by what takes which weights and what follows from that.
+
+    A tower begins where weights meet data, and ends where it meets another one. Weights belong to
+    what takes them, gradients to what they are named after, else to what they take.
+
+    Args:
+        operations: Rows with ``operation`` and ``operation_type`` of one function.
+        inputs: Rows with ``tensor``, ``dst_operation`` and ``is_variable``.
+
+    Returns:
+        A name, the operations that take its first weights, for each operation of a tower; nothing
+        where there are fewer than two towers of two weights.
+    """
+    kind = {row["operation"]: row["operation_type"] or "" for row in operations}
+    # Operation to those that make what it takes, and that take what it makes; variables it reads.
+    makers, takers, reads = defaultdict(list), defaultdict(list), defaultdict(list)
+    for row in inputs:
+        maker, taker = row["tensor"].rpartition(":")[0], row["dst_operation"]
+        if not row["is_variable"]:
+            makers[taker].append(maker)
+            takers[maker].append(taker)
+        elif kind.get(taker, "").startswith((_READ, _LOOKUP)):
+            reads[taker].append(maker)
+    gradients = {name for name in kind if bare(name)[1]}
+    waiting, after = [*gradients], set[str]()
+    while waiting:
+        reached = {*takers.get(waiting.pop(), ())} - after
+        after |= reached
+        waiting += reached
+    forward = kind.keys() - gradients - after
+    graph = {name: [m for m in makers.get(name, ()) if m in forward] for name in sorted(forward)}
+    try:
+        order = [*TopologicalSorter(graph).static_order()]
+    except CycleError:  # a loop
+        return {}
+    towers, weights = _grown(order, graph, kind, reads)
+    names = _tower_names(towers, weights)
+    of_forward = {name: names[tower] for name, tower in towers.items() if tower in names}
+    for name in reversed(order):
+        above = {of_forward.get(taker, "") for taker in takers.get(name, ()) if taker in forward}
+        if name not in towers and name in weights and len(above) == 1 and "" not in above:
+            of_forward[name] = above.pop()
+    return of_forward | _of_gradients(sorted(gradients), makers, of_forward)
+
+
+def _grown(
+    order: Sequence[str], makers: Links, kind: Mapping[str, str], reads: Links
+) -> tuple[dict[str, str], dict[str, set[str]]]:
+    """Operation to the first one of its tower, and to the weights that it takes itself."""
+    towers: dict[str, str] = {}
+    weights: dict[str, set[str]] = {}
+    # Operations that make nothing but weights, as they are or cast.
+    plain: set[str] = set()
+    for name in order:
+        of_makers = makers[name]
+        taken = {*reads.get(name, ()), *(w for m in of_makers if m in plain for w in weights[m])}
+        before = {towers[maker] for maker in of_makers if maker in towers}
+        if taken:
+            weights[name] = taken
+        if kind[name].startswith(_READ) or (of_makers and plain.issuperset(of_makers)):
+            plain.add(name)
+        elif before or taken:
+            towers[name] = (before.pop() if len(before) == 1 else _JOINED) if before else name
+    return towers, weights
+
+
+def _tower_names(towers: Mapping[str, str], weights: Mapping[str, set[str]]) -> Mapping[str, str]:
+    """The first operation of each tower with weights enough, to its name."""
+    taking: dict[str, list[str]] = defaultdict(list)
+    for name, tower in towers.items():
+        if tower != _JOINED and name in weights:
+            taking[tower].append(name)
+    of_weights = {t: {w for name in names for w in weights[name]} for t, names in taking.items()}
+    chosen = [tower for tower, some in of_weights.items() if len(some) >= _LEAST]
+    if len(chosen) < _LEAST:
+        return {}
+    return {
+        tower: " + ".join(taking[tower][:_NAMED]) + " + ..." * (len(taking[tower]) > _NAMED)
+        for tower in chosen
+    }
+
+
+def _of_gradients(
+    gradients: Iterable[str], makers: Links, of_forward: Mapping[str, str]
+) -> dict[str, str]:
+    towers = {}
+    for gradient in gradients:
+        scopes = bare(gradient)[0].split("/")[:-1]
+        above = ["/".join(scopes[:depth]) for depth in range(len(scopes), 0, -1)]
+        named = [of_forward[scope] for scope in above if scope in of_forward]
+        taken = {of_forward[maker] for maker in makers.get(gradient, ()) if maker in of_forward}
+        if named or len(taken) == 1:
+            towers[gradient] = named[0] if named else taken.pop()
+    return towers
+
+
+def step_executions(profile: Profile) -> dict[str, int]:
+    """Executions of each function that is a training step, or of the only one where none is."""
+    rows = profile.table("functions").to_pylist()
+    steps = [row for row in rows if row["is_step"]] or (rows if len(rows) == 1 else [])
+    return {row["function"]: row["executions"] for row in steps}
+
+
+def tensor_copies(profile: Profile) -> list[dict[str, Any]]:
+    """The rows of ``tensor_copies`` without control edges, which carry no data."""
+    return [row for row in profile.table("tensor_copies").to_pylist() if not row["is_control"]]
+
+
+def copied_in_every_step(profile: Profile) -> list[tuple[dict[str, Any], int]]:
+    """The tensors that each training step copies, with how often its function ran."""
+    runs = {
+        row["function"]: row["executions"]
+        for row in profile.table("functions").to_pylist()
+        if row["is_step"]
+    }
+    return [
+        (row, number)
+        for row in tensor_copies(profile)
+        if (number := runs.get(row["function"], 0)) and row["calls"] >= number
+    ]
+
+
+@once_per_profile
+def parts_by_function(profile: Profile) -> defaultdict[str | None, Names]:
+    """The parts of the model that a function's operation names tell, by function."""
+    rows: dict[str, dict[str, list[Row]]] = {}
+    for table in ("operations", "operation_inputs"):
+        rows[table] = defaultdict(list)
+        for row in profile.table(table).to_pylist() if profile.has(table) else ():
+            rows[table][row["function"]].append(row)
+    names: defaultdict[str | None, Names] = defaultdict(lambda: Names(()))
+    inputs = rows["operation_inputs"]
+    names.update({f: Names(of, inputs.get(f, ())) for f, of in rows["operations"].items()})
+    return names

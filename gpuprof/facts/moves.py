@@ -1,88 +1,42 @@
-"""Every transfer between two known memories, one by one, as arrays: for what repeats in them."""
+"""Every transfer between two known memories, one by one, and what launched it."""
 
-from dataclasses import dataclass
-from typing import Any
+import re
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from gpuprof.facts.groups import Numbers, groups
-from gpuprof.facts.nvtx import origins, parts_around
+from gpuprof.facts.copies import Copies, transfer_rows
+from gpuprof.facts.launches import ALL_THREADS, Launches, launches
+from gpuprof.facts.numbers import NOT_FOUND, groups, pair_places, sorted_pairs
+from gpuprof.facts.nvtx import NO_RANGE, STEP_MARK, named_parts, ranges_of
+from gpuprof.facts.range_launches import families, innermost, launches_within, outermost
 from gpuprof.facts.timeline import timeline_of
-from gpuprof.facts.transfer_rows import UVM, transfer_rows
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s
-from gpuprof.model.profile import Profile
+from gpuprof.model.profile import Profile, once_per_profile
+from gpuprof.model.table import within
+
+# Scripts write "backward"; PyTorch's operations and emit_nvtx
+# "autograd::engine::evaluate_function: MmBackward0" and "MmBackward0, seq = 12", traces before
+# 2022 "torch::autograd::AccumulateGrad" alone; others name the gradients.
+_BACKWARD: Final = re.compile(
+    r"backward|\bgrad(?:ient)?s?\b|^autograd::engine|AccumulateGrad$", re.IGNORECASE
+)
 
 
-@dataclass(frozen=True, eq=False)
-class Moves:
-    """Transfers, one element each, in the order of their starts; a staged one is one.
-
-    Args:
-        src: Device at the source, or `copies.HOST`.
-        dst: Device at the destination, or `copies.HOST`.
-        bytes: Bytes, or `launches.UNKNOWN`.
-        start_ns: Start.
-        end_ns: End.
-        duration_ns: Time of the copy; of a staged one, of both halves.
-        process: The process that launched it, or `launches.UNKNOWN`.
-        correlation: The call that launched it, or `launches.UNKNOWN`.
-        is_managed: 1 for a migration of managed memory.
-    """
-
-    src: Numbers
-    dst: Numbers
-    bytes: Int64s
-    start_ns: Int64s
-    end_ns: Int64s
-    duration_ns: Int64s
-    process: Numbers
-    correlation: Numbers
-    is_managed: Numbers
-
-    def __len__(self) -> int:
-        """How many there are."""
-        return len(self.src)
-
-    def take(self, chosen: npt.NDArray[Any]) -> "Moves":
-        """Some of them, in the order of the indices."""
-        return Moves(*(column[chosen] for column in vars(self).values()))
-
-    def parts(self, profile: Profile) -> tuple[Int64s, list[str]]:
-        """The part of the program that launched each, as `nvtx.parts_around` tells it."""
-        return parts_around(profile.unrestricted, self.process, self.correlation)
-
-    def origins(self, profile: Profile) -> tuple[Int64s, list[str]]:
-        """What launched each, perhaps an operation, as `nvtx.origins` tells it."""
-        return origins(profile.unrestricted, self.process, self.correlation)
-
-
-def moves(profile: Profile) -> Moves:
-    """Every transfer whose two ends are known and differ."""
-    return profile.once(_moves)
-
-
-def _moves(profile: Profile) -> Moves:
+@once_per_profile
+def moves(profile: Profile) -> Copies:
+    """Every transfer whose two ends are known and differ, in the order of their starts."""
     rows = transfer_rows(profile)
-    chosen = np.flatnonzero((rows.src != rows.dst) & (rows.src != UNKNOWN) & (rows.dst != UNKNOWN))
-    start, end = rows.start_ns[chosen], rows.end_ns[chosen]
-    if not ((start[1:] > start[:-1]) | ((start[1:] == start[:-1]) & (end[1:] >= end[:-1]))).all():
-        chosen = chosen[np.lexsort((end, start))]
-    return Moves(
-        rows.src[chosen],
-        rows.dst[chosen],
-        rows.bytes[chosen],
-        rows.start_ns[chosen],
-        rows.end_ns[chosen],
-        rows.duration_ns[chosen],
-        rows.process[chosen],
-        rows.correlation[chosen],
-        (rows.path[chosen] == UVM).astype(np.int8),
-    )
+    rows = rows.take((rows.src != rows.dst) & (rows.src != UNKNOWN) & (rows.dst != UNKNOWN))
+    start, end = rows.start_ns, rows.end_ns
+    if ((start[1:] > start[:-1]) | ((start[1:] == start[:-1]) & (end[1:] >= end[:-1]))).all():
+        return rows
+    return rows.take(np.lexsort((end, start)))
 
 
-def followers(some: Moves) -> tuple[Int64s, Int64s]:
+def followers(some: Copies) -> tuple[Int64s, Int64s]:
     """Indices of each transfer and of the next one between the same two memories."""
     low, high = np.minimum(some.src, some.dst), np.maximum(some.src, some.dst)
     pairs = [(rows[:-1], rows[1:]) for rows in groups(low, high)]
@@ -91,7 +45,7 @@ def followers(some: Moves) -> tuple[Int64s, Int64s]:
     return np.concatenate([nothing, *first]), np.concatenate([nothing, *second])
 
 
-def works_between(profile: Profile, there: Moves, back: Moves) -> npt.NDArray[np.bool_]:
+def works_between(profile: Profile, there: Copies, back: Copies) -> npt.NDArray[np.bool_]:
     """Whether a kernel runs where each copy went until the one that comes back starts."""
     works = np.zeros(len(there), bool)
     for device in np.unique(there.dst).tolist():
@@ -99,3 +53,118 @@ def works_between(profile: Profile, there: Moves, back: Moves) -> npt.NDArray[np
         timeline = timeline_of(profile.unrestricted, device)
         works[here] = timeline.kernel_ns(there.end_ns[here], back.start_ns[here]) > 0
     return works
+
+
+def parts_around(profile: Profile, copies: Copies) -> tuple[Int64s, list[str]]:
+    """The innermost named part around the launch of each of some copies; no operation.
+
+    Returns:
+        Numbers of texts, `NO_RANGE` where there is none, and the texts in their order.
+    """
+    recording = profile.unrestricted
+    return _texts_of(recording, recording.once(_parts_of_copies), copies)
+
+
+def origins(profile: Profile, copies: Copies) -> tuple[Int64s, list[str]]:
+    """What launched each of some copies, as far as ranges name it, for people to find it by.
+
+    The innermost named part, since that is in the words of the program; but an operation where
+    there is none (PyTorch's backward pass runs on a thread without annotations), or only
+    PyTorch's mark of the step. Of operations the outermost is what the program called, or the
+    node of the backward pass; the innermost of all copies is ``aten::copy_``.
+
+    Returns:
+        Numbers of texts, `NO_RANGE` where there is none, and the texts in their order.
+    """
+    recording = profile.unrestricted
+    return _texts_of(recording, recording.once(_origins_of_copies), copies)
+
+
+def usual(numbers: Int64s, texts: list[str]) -> str | None:
+    """The text that most of some numbers stand for; None where `NO_RANGE` is all there is."""
+    named = numbers[numbers != NO_RANGE]
+    return texts[int(np.bincount(named).argmax())] if len(named) else None
+
+
+def _texts_of(profile: Profile, labels: Int64s, copies: Copies) -> tuple[Int64s, list[str]]:
+    """The texts of some copies' labels, which are given in the order of all copies' launches."""
+    pairs, index_of_pair = profile.once(_indices_of_copies)
+    index = index_of_pair[pair_places(pairs, copies.process, copies.correlation)]
+    all_labels = ranges_of(profile).labels
+    texts = sorted({text for text, _, _ in all_labels})
+    number = {text: place for place, text in enumerate(texts)}
+    of_label = np.array([*(number[text] for text, _, _ in all_labels), NO_RANGE])
+    # What is not found has the index -1, which is that of the last one here.
+    return of_label[np.append(labels, NO_RANGE)[index]], texts
+
+
+def _indices_of_copies(profile: Profile) -> tuple[Int64s, Int64s]:
+    """Process and id of launched copies, and which of these copies has each pair of them."""
+    launched = profile.once(_copies_launched)
+    copies = launched.activities.copies
+    # Copies of one id have one launch.
+    keys = launched.of(copies.process), launched.of(copies.correlation)
+    pairs = sorted_pairs(*keys)
+    index = np.full(pairs.shape[1] + 1, NOT_FOUND)
+    index[pair_places(pairs, *keys)] = np.arange(len(launched.order))
+    return pairs, index
+
+
+def _copies_launched(profile: Profile) -> Launches:
+    launched = launches(profile)
+    return launched.take(np.flatnonzero(launched.order < len(launched.activities.copies)))
+
+
+def _parts_of_copies(profile: Profile) -> Int64s:
+    """The label of the innermost named part of a thread around each copy's launch."""
+    ranges = named_parts(profile)
+    ranges = ranges.take(ranges.thread != ALL_THREADS)
+    return np.append(ranges.label, NO_RANGE)[innermost(ranges, profile.once(_copies_launched))]
+
+
+def _origins_of_copies(profile: Profile) -> Int64s:
+    """The label of what launched each copy."""
+    named, ranges = profile.once(_parts_of_copies), ranges_of(profile)
+    called = ranges.of_kind(is_operation=True)
+    if not len(called):
+        return named
+    operation = outermost(called, profile.once(_copies_launched))
+    operation = np.append(called.label, NO_RANGE)[operation]
+    marks = [bool(STEP_MARK.fullmatch(text)) for text, _, _ in ranges.labels]
+    says_nothing = np.array([*marks, True])[named]
+    return np.where(says_nothing & (operation != NO_RANGE), operation, named)
+
+
+def backward_peer_share(profile: Profile) -> float | None:
+    """The part of the time of copies between devices that ranges of the backward pass launched.
+
+    What was launched on another thread than the range's is not counted, so that it may be more.
+
+    Args:
+        profile: May have ``nvtx_ranges``, ``api_calls`` and ``memcpys``.
+
+    Returns:
+        0 to 1, of the part that is looked at; None where no range that names gradients or the
+        backward pass launched anything, or nothing was copied between devices.
+    """
+    recording, windows = profile.unrestricted, profile.selection.windows
+    if not recording.has("nvtx_ranges", "api_calls", "memcpys"):
+        return None
+    ranges = ranges_of(recording)
+    is_backward = np.array([bool(_BACKWARD.search(text)) for text, _, _ in ranges.labels], bool)
+    backward = ranges.take(np.flatnonzero(is_backward[ranges.label])) if len(ranges) else ranges
+    if not len(backward):
+        return None
+    all_launches = launches(recording)
+    copies = all_launches.activities.copies
+    is_peer = copies.is_peer > 0
+    if windows is not None:
+        is_peer &= within(windows, copies.start_ns)
+    peer_ns = int(copies.duration_ns[is_peer].sum())
+    is_launched = np.zeros(len(all_launches.activities), bool)
+    for family, ordered in families(backward, all_launches):
+        spans = launches_within(family, ordered)
+        is_launched[ordered.order[spans.launched(len(ordered.order))]] = True
+    if not peer_ns or not is_launched.any():
+        return None
+    return int(copies.duration_ns[is_peer & is_launched[: len(copies)]].sum()) / peer_ns

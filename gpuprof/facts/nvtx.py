@@ -1,38 +1,25 @@
-"""NVTX ranges and the launches that each one holds, as arrays.
+"""NVTX ranges as arrays: read once, with their texts, domains and kinds numbered.
 
-A range holds the launches of its own thread between its start and its end; a ``start_end``
-range, which may end on another thread, holds those of its whole process. A framework's
-operations are ranges, too: hundreds in every part that a person names.
+A framework's operations are ranges, too: hundreds in every part that a person names.
 """
 
 import re
-from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
-from typing import Any, Final, Protocol
+from functools import cached_property
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from gpuprof.facts.by_number import ByNumber
-from gpuprof.facts.calls import NOT_FOUND, Ids, index_kind, pair_places
-from gpuprof.facts.groups import Numbers, groups
-from gpuprof.facts.launches import (
-    ALL_THREADS,
-    LAUNCH_READS,
-    Launches,
-    by_time,
-    launches,
-)
+from gpuprof.facts.launches import ALL_THREADS, LAUNCH_READS, by_time
+from gpuprof.facts.numbers import Numbers, groups
 from gpuprof.model.analysis import reads
-from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s
-from gpuprof.model.profile import Profile
+from gpuprof.model.profile import Profile, once_per_profile, once_per_recording
 from gpuprof.model.schema import OPERATION
-from gpuprof.model.views import RowSet
 from gpuprof.model.words import Words
-from gpuprof.native import arrays
 from gpuprof.readers.common.compact_columns import narrowed
 
 NO_RANGE: Final = -1
@@ -53,9 +40,6 @@ _MOST_NUMBERED: Final = 10
 _START_END: Final = "start_end"
 _TIMED: Final = ("start_ns", "end_ns", "process_id", "thread_id")
 _TEXTS: Final = ("text", "domain", "range_kind")
-_EVENT: Final = (*_TIMED, "range_kind", "text_id", "domain_id")
-# Among the literals of a file, or below it where the file has no column of them.
-_NO_LITERAL: Final = 0
 
 RANGE_READS: Final = reads(
     LAUNCH_READS,
@@ -85,23 +69,14 @@ class Ranges:
 
     def take(self, chosen: npt.NDArray[Any]) -> "Ranges":
         """Some of them, in the order of the indices."""
-        return Ranges(
-            self.start_ns[chosen],
-            self.end_ns[chosen],
-            self.process[chosen],
-            self.thread[chosen],
-            self.label[chosen],
-            self.labels,
-        )
+        columns = {n: c[chosen] if isinstance(c, np.ndarray) else c for n, c in vars(self).items()}
+        columns.pop("lanes", None)
+        return Ranges(**columns)
 
     def of_kind(self, *, is_operation: bool) -> "Ranges":
         """The framework's operations, or all others."""
         kinds = [(kind == OPERATION) is is_operation for _, _, kind in self.labels]
         return self if all(kinds) else self.take(np.flatnonzero(np.array(kinds, bool)[self.label]))
-
-    def by_lane(self, launched: Launches) -> list[tuple[Int64s, tuple[int, int]]]:
-        """Indices of the ranges of each thread, and where its launches lie."""
-        return [(rows, launched.bounds.get(lane, (0, 0))) for lane, rows in self.lanes.items()]
 
     @cached_property
     def lanes(self) -> dict[tuple[int, int], Int64s]:
@@ -116,17 +91,25 @@ class Ranges:
         return len(self.start_ns)
 
 
+@once_per_recording
 def ranges_of(profile: Profile) -> Ranges:
     """Every range of the whole recording: a part's work may have been launched before it."""
-    return profile.unrestricted.once(_ranges_of)
+    numbers: dict[Label, int] = {}
+    parts = _in_the_model(profile) if profile.has("nvtx_ranges") else iter(())
+    # Texts, domains and kinds become numbers while their part is at hand.
+    pieces = [[*place, _labelled(words, numbers)] for *place, words in parts]
+    columns = [np.concatenate(column) for column in zip(*pieces, strict=True)]
+    start, end, process, thread, label = columns or [np.empty(0, np.int64)] * 5
+    labels = tuple(sorted(numbers))
+    place = np.argsort([numbers[key] for key in labels]).astype(np.int32)
+    ranges = Ranges(start, end, process, thread, place[label], labels)
+    order = _outer_first(start, end)
+    return ranges if order is None else ranges.take(order)
 
 
+@once_per_profile
 def named_parts(profile: Profile) -> Ranges:
     """The ranges by which people and scripts name parts of a program: all but operations."""
-    return profile.once(_named_parts)
-
-
-def _named_parts(profile: Profile) -> Ranges:
     return ranges_of(profile).of_kind(is_operation=False)
 
 
@@ -143,20 +126,6 @@ def ranges_like(profile: Profile, pattern: str) -> Ranges:
     return alike.of_kind(is_operation=False) or alike
 
 
-def _ranges_of(profile: Profile) -> Ranges:
-    numbers: dict[Label, int] = {}
-    pieces = _recorded(profile, numbers) if profile.has("nvtx_ranges") else []
-    if pieces is None:
-        pieces = _joined(profile, numbers)
-    columns = [np.concatenate(column) for column in zip(*pieces, strict=True)]
-    start, end, process, thread, label = columns or [np.empty(0, np.int64)] * 5
-    labels = tuple(sorted(numbers))
-    place = np.argsort([numbers[key] for key in labels]).astype(np.int32)
-    ranges = Ranges(start, end, process, thread, place[label], labels)
-    order = _outer_first(start, end)
-    return ranges if order is None else ranges.take(order)
-
-
 def _outer_first(start: Int64s, end: Int64s) -> Int64s | None:
     """The order by start, of those that start at once the longest first; None where it is so."""
     earlier, later = start[:-1], start[1:]
@@ -170,215 +139,54 @@ def _outer_first(start: Int64s, end: Int64s) -> Int64s | None:
     return order
 
 
-def _joined(profile: Profile, numbers: dict[Label, int]) -> list[list[Numbers]]:
-    """The columns of ranges with the texts of the data model."""
+# Of ranges their words: a place among different ones for each, how many there are, and each one.
+_WordsOf = tuple[Numbers, int, Callable[[int], str | None]]
+
+
+def _in_the_model(profile: Profile) -> Iterator[list[Any]]:
+    """Start, end, process, lane and words of ranges, with the texts of the data model."""
     texts = {name: Words([None]) for name in _TEXTS}
-    pieces = []
     for part in profile.stored_columns("nvtx_ranges", *_TIMED, *texts, texts=texts) or ():
         start, end, process, thread, *codes = (values.filled for values in part)
-        words = [*(of.words for of in texts.values())]
+        words = [of.words for of in texts.values()]
         lane = _lanes(thread, codes[-1], words[-1])
-        label = _labelled([*zip(codes, words, strict=True)], numbers)
-        pieces.append([start.copy(), end.copy(), narrowed(process), lane, label])
-    return pieces
-
-
-def _recorded(profile: Profile, numbers: dict[Label, int]) -> list[list[Numbers]] | None:
-    """The columns of ranges without a query; None where they take one."""
-    literals = Words([None])
-    texts = {"text": literals}
-    parts = profile.stored_columns(
-        "nvtx_ranges", *_EVENT, "text", texts=texts, rows=RowSet.RECORDED
-    )
-    if parts is None:
-        return None
-    kind_words = profile.words("nvtx_ranges", "range_kind")
-    kinds = ByNumber([*kind_words], range(len(kind_words)), 0)
-    domains = _Domains(profile)
-    labels = _Labels(literals, domains, [*kind_words.values()], _strings(profile), numbers)
-    pieces = []
-    for part in parts:
-        start, end, process, thread, kind, text_id, domain_id, literal = (v.filled for v in part)
-        # What stands in the event itself counts below what an unknown number is.
-        text = np.where(literal <= _NO_LITERAL, text_id, UNKNOWN - literal)
-        place = kinds.of(kind)
-        label = labels.of(text, domains.of(process, domain_id), place)
-        lane = _lanes(thread, place, [*kind_words.values()])
-        pieces.append([start.copy(), end.copy(), narrowed(process), lane, label])
-    return pieces
+        of_ranges = [(code, len(of), of.__getitem__) for code, of in zip(codes, words, strict=True)]
+        yield [start.copy(), end.copy(), narrowed(process), lane, of_ranges]
 
 
 def _lanes(thread: Numbers, kind: Numbers, kinds: Sequence[str | None]) -> Numbers:
-    """The thread of each range, `ALL_THREADS` for those of a whole process.
-
-    Args:
-        thread: The thread that began it.
-        kind: The place of its kind.
-        kinds: The kinds by their places.
-    """
+    """The thread of each range, `ALL_THREADS` for those of a whole process."""
     is_of_process = np.array([word == _START_END for word in kinds], bool)[kind]
     return narrowed(np.where(is_of_process, ALL_THREADS, thread))
 
 
-def _strings(profile: Profile) -> Callable[[int], str]:
-    """The text of each number; empty where there is none."""
-
-    @cache
-    def texts() -> dict[int, str]:
-        rows = profile.numbered_names("nvtx_ranges")
-        return dict(zip(rows["name_id"].to_pylist(), rows["name"].to_pylist(), strict=True))
-
-    return lambda number: (texts().get(number) or "") if number >= 0 else ""
-
-
-class _Labels:
-    """Gives each label that occurs a number."""
-
-    def __init__(
-        self,
-        literals: Words,
-        domains: "_Domains",
-        kinds: Sequence[str],
-        string: Callable[[int], str],
-        numbers: dict[Label, int],
-    ) -> None:
-        self._literals, self._domains, self._kinds = literals, domains, kinds
-        self._string, self._numbers = string, numbers
-
-    def of(self, text: Numbers, domain: Numbers, kind: Numbers) -> Numbers:
-        """The number of the label of each range.
-
-        Args:
-            text: The number of a string, or below `UNKNOWN` the place of a literal.
-            domain: The place of its domain.
-            kind: The place of its kind.
-        """
-        if not len(text):
-            return np.empty(0, np.int32)
-        least, most, kinds = int(text.min()), int(text.max()), len(self._kinds)
-        if most - least <= _MOST_CODES:
-            numbers: Sequence[int] = range(least, most + 1)
-            place = text.astype(np.int64) - least
-        else:  # with the domains perhaps beyond 64 bits
-            different, place = np.unique(text, return_inverse=True)
-            numbers = different.tolist()
-        code = place * (len(self._domains.names) * kinds)
-        code += domain.astype(np.int64) * kinds + kind
-        codes, number = _distinct(code)
-        literals = self._literals.words
-        labels = [self._label(label, numbers, literals) for label in codes.tolist()]
-        return np.array(labels, np.int32)[number]
-
-    def _label(self, code: int, numbers: Sequence[int], literals: Sequence[str | None]) -> int:
-        pair, kind = divmod(code, len(self._kinds))
-        place, domain = divmod(pair, len(self._domains.names))
-        text = numbers[place]
-        words = (literals[UNKNOWN - text] or "") if text < UNKNOWN else self._string(text)
-        label = words, self._domains.names[domain], self._kinds[kind]
-        return self._numbers.setdefault(label, len(self._numbers))
-
-
-class _Domains:
-    """The domains of ranges: their names; the first is empty, for none."""
-
-    def __init__(self, profile: Profile) -> None:
-        literals, string = Words([None]), _strings(profile)
-        columns = ("process_id", "domain_id", "text_id", "text")
-        texts = {"text": literals}
-        parts = profile.stored_columns("nvtx_ranges", *columns, texts=texts, rows=RowSet.DOMAINS)
-        names: dict[tuple[int, int], str] = {}
-        for part in parts or ():
-            for process, domain, text_id, literal in zip(
-                *(values.filled.tolist() for values in part), strict=True
-            ):
-                name = literals.words[max(literal, _NO_LITERAL)] or string(text_id)
-                if name and domain != UNKNOWN:
-                    names.setdefault((process, domain), name)
-        pairs = sorted(names)
-        self._pairs = np.array(pairs, np.int64).reshape(-1, 2).T.copy()
-        self.names = ["", *(names[pair] for pair in pairs)]
-
-    def of(self, process: Numbers, number: Numbers) -> Numbers:
-        """The place of the name of each domain."""
-        if len(self.names) == 1:
-            return np.zeros(len(process), np.int8)
-        places: Numbers = pair_places(self._pairs, process, number) + 1
-        return places
-
-
-def _labelled(
-    words: Sequence[tuple[Numbers, Sequence[str | None]]], numbers: dict[Label, int]
-) -> Numbers:
+def _labelled(words: Sequence[_WordsOf], numbers: dict[Label, int]) -> Numbers:
     """The number of the label of each range; labels without one yet are given one.
 
     Args:
-        words: Text, domain and kind of each range as places among their different ones, and these.
+        words: Text, domain and kind of the ranges.
         numbers: The numbers of labels.
     """
-    texts = [[word or "" for word in different] for _, different in words]
     code = np.zeros(len(words[0][0]), np.int64)
-    for indices, different in words:
-        code *= len(different)
-        code += indices
-    codes, number = _distinct(code)
-    places = np.unravel_index(codes, [len(different) for different in texts])
-    labels = [
-        numbers.setdefault((texts[0][text], texts[1][domain], texts[2][kind]), len(numbers))
-        for text, domain, kind in zip(*(place.tolist() for place in places), strict=True)
-    ]
-    return np.array(labels, np.int32)[number]
-
-
-def _distinct(code: Int64s) -> tuple[Int64s, Numbers]:
-    """The different codes in their order, and which of them each one is."""
+    for places, number, _ in words:
+        code *= number
+        code += places
+    index: Numbers
     if code.max(initial=0) > _MOST_CODES:
-        codes, number = np.unique(code, return_inverse=True)
-        return codes, number
-    rows = np.bincount(code)
-    codes, number = np.flatnonzero(rows), np.empty(len(rows), np.int32)
-    number[codes] = np.arange(len(codes))
-    return codes, number[code]
-
-
-@dataclass(frozen=True, eq=False)
-class Spans:
-    """Which launches each range holds: from ``first`` up to ``last`` in the launches' order."""
-
-    first: Numbers
-    last: Numbers
-
-    def launched(self, number: int) -> npt.NDArray[np.bool_]:
-        """Whether at least one range holds each launch, of so many in all."""
-        begun = np.zeros(number + 1, index_kind(len(self.first)))
-        np.add.at(begun, self.first, 1)
-        np.add.at(begun, self.last, -1)
-        np.cumsum(begun, out=begun)
-        is_launched: npt.NDArray[np.bool_] = begun[:-1] > 0
-        return is_launched
-
-    def among(self, is_chosen: npt.NDArray[np.bool_]) -> "Spans":
-        """Which of those launches that are chosen each range holds."""
-        before: Numbers = np.zeros(len(is_chosen) + 1, np.int32)
-        np.cumsum(is_chosen, out=before[1:])
-        return Spans(before[self.first], before[self.last])
-
-    def extent(self, launched: Launches) -> tuple[Int64s, Int64s]:
-        """First start and last end of the launches of each range; 0 and 0 where it has none."""
-        start, end = launched.activities.start_ns, launched.activities.end_ns
-        compiled = arrays.extents(self.first, self.last, launched.order, start, end)
-        return compiled or (
-            self._reduced(np.minimum, start[launched.order]),
-            self._reduced(np.maximum, end[launched.order]),
-        )
-
-    def _reduced(self, function: np.ufunc, values: Int64s) -> Int64s:
-        reduced = np.zeros(len(self.first), np.int64)
-        filled = np.flatnonzero(self.last > self.first)
-        if len(filled):
-            # reduceat reduces from each index to the next: every other result is a range's.
-            borders = np.stack([self.first[filled], self.last[filled]], axis=1).ravel()
-            reduced[filled] = function.reduceat(np.append(values, values[-1:]), borders)[::2]
-        return reduced
+        codes, index = np.unique(code, return_inverse=True)
+    else:
+        is_used = np.bincount(code) > 0
+        index = (np.cumsum(is_used) - 1).astype(np.int32)[code]
+        codes = np.flatnonzero(is_used)
+    labels = []
+    for of_code in codes.tolist():
+        label, rest = [], of_code
+        for _, number, word in reversed(words):
+            rest, place = divmod(rest, number)
+            label.append(word(place) or "")
+        text, domain, kind = reversed(label)
+        labels.append(numbers.setdefault((text, domain, kind), len(numbers)))
+    return np.array(labels, np.int32)[index]
 
 
 def patterns(texts: Sequence[str]) -> list[str]:
@@ -407,167 +215,3 @@ def by_pattern(ranges: Ranges) -> Ranges:
     number = {label: np.int32(place) for place, label in enumerate(labels)}
     new = np.array([number[label] for label in of_label], np.int32)
     return replace(ranges, label=new[ranges.label], labels=labels)
-
-
-def families(ranges: Ranges, launched: Launches) -> list[tuple[Ranges, Launches]]:
-    """Ranges of threads and of whole processes, each with the launches in their order."""
-    of_process = ranges.thread == ALL_THREADS
-    if not of_process.any():
-        return [(ranges, launched)] if len(ranges) else []
-    pairs = [(ranges.take(~of_process), launched), (ranges.take(of_process), launched.by_process())]
-    return [pair for pair in pairs if len(pair[0])]
-
-
-def launches_within(ranges: Ranges, launched: Launches) -> Spans:
-    """The launches that each range holds; both of one family."""
-    kind = index_kind(len(launched.order) + 1)
-    first, last = np.zeros(len(ranges), kind), np.zeros(len(ranges), kind)
-    for rows, (low, high) in ranges.by_lane(launched):
-        times = launched.launch_ns[low:high]
-        first[rows] = low + np.searchsorted(times, ranges.start_ns[rows], side="left")
-        last[rows] = low + np.searchsorted(times, ranges.end_ns[rows], side="left")
-    return Spans(first, last)
-
-
-def innermost(ranges: Ranges, launched: Launches) -> Numbers:
-    """Index of the innermost range that holds each launch, or `NO_RANGE`; one family."""
-    return _at_one_end(ranges, launched, is_outermost=False)
-
-
-def outermost(ranges: Ranges, launched: Launches) -> Numbers:
-    """Index of the outermost range that holds each launch, or `NO_RANGE`; one family."""
-    return _at_one_end(ranges, launched, is_outermost=True)
-
-
-def _at_one_end(ranges: Ranges, launched: Launches, *, is_outermost: bool) -> Numbers:
-    chosen = np.full(len(launched.launch_ns), NO_RANGE, np.int32)
-    for rows, (low, high) in ranges.by_lane(launched):
-        times = launched.launch_ns[low:high]
-        place = open_at(ranges.take(rows), times, is_outermost=is_outermost)
-        chosen[low:high] = np.append(rows, NO_RANGE)[place]
-    return chosen
-
-
-class Timed(Protocol):
-    """Ranges or calls of a thread, sorted by start, the outer one first of those at once."""
-
-    @property
-    def start_ns(self) -> Int64s:
-        """Start of each on the host."""
-
-    @property
-    def end_ns(self) -> Int64s:
-        """End of each on the host."""
-
-
-def open_at(ranges: Timed, times: Int64s, *, is_outermost: bool) -> Int64s:
-    """Index of the range of a thread that is open at each ascending time, or `NO_RANGE`."""
-    start, end = ranges.start_ns, ranges.end_ns
-    place = arrays.open_ranges(start, end, times, is_outermost=is_outermost)
-    if place is None:
-        return _open_ranges(start, end, times, is_outermost=is_outermost)
-    return place
-
-
-def parts_around(
-    profile: Profile, process: Numbers, correlation: Numbers
-) -> tuple[Int64s, list[str]]:
-    """The innermost named part around the launch of each of some copies; no operation.
-
-    Returns:
-        Numbers of texts, `NO_RANGE` where there is none, and the texts in their order.
-    """
-    return _texts_of(profile, profile.once(_parts_of_copies), process, correlation)
-
-
-def origins(profile: Profile, process: Numbers, correlation: Numbers) -> tuple[Int64s, list[str]]:
-    """What launched each of some copies, as far as ranges name it, for people to find it by.
-
-    The innermost named part, since that is in the words of the program; but an operation where
-    there is none (PyTorch's backward pass runs on a thread without annotations), or only
-    PyTorch's mark of the step. Of operations the outermost is what the program called, or the
-    node of the backward pass; the innermost of all copies is ``aten::copy_``.
-
-    Returns:
-        Numbers of texts, `NO_RANGE` where there is none, and the texts in their order.
-    """
-    return _texts_of(profile, profile.once(_origins_of_copies), process, correlation)
-
-
-def _texts_of(
-    profile: Profile, labels: Int64s, process: Numbers, correlation: Numbers
-) -> tuple[Int64s, list[str]]:
-    """The texts of some copies' labels, which are given in the order of all copies' launches."""
-    ids, index_at = profile.once(_indices_of_copies)
-    index = index_at[ids.of(process, correlation)]
-    all_labels = ranges_of(profile).labels
-    texts = sorted({text for text, _, _ in all_labels})
-    number = {text: place for place, text in enumerate(texts)}
-    of_label = np.array([*(number[text] for text, _, _ in all_labels), NO_RANGE])
-    # What is not found has the index -1, which is that of the last one here.
-    return of_label[np.append(labels, NO_RANGE)[index]], texts
-
-
-def _indices_of_copies(profile: Profile) -> tuple[Ids, Int64s]:
-    """Places of the ids of launched copies, and which of these copies has the id of each."""
-    launched = profile.once(_copies_launched)
-    copies = launched.activities.copies
-    # Copies of one id have one launch.
-    keys = launched.of(copies.process), launched.of(copies.correlation)
-    ids = Ids(*keys)
-    index = np.full(ids.size + 1, NOT_FOUND)
-    index[ids.of(*keys)] = np.arange(len(launched.order))
-    return ids, index
-
-
-def usual(numbers: Int64s, texts: list[str]) -> str | None:
-    """The text that most of some numbers stand for; None where `NO_RANGE` is all there is."""
-    named = numbers[numbers != NO_RANGE]
-    return texts[int(np.bincount(named).argmax())] if len(named) else None
-
-
-def _copies_launched(profile: Profile) -> Launches:
-    launched = launches(profile)
-    return launched.take(np.flatnonzero(launched.order < len(launched.activities.copies)))
-
-
-def _parts_of_copies(profile: Profile) -> Int64s:
-    """The label of the innermost named part of a thread around each copy's launch."""
-    ranges = named_parts(profile)
-    ranges = ranges.take(ranges.thread != ALL_THREADS)
-    return np.append(ranges.label, NO_RANGE)[innermost(ranges, profile.once(_copies_launched))]
-
-
-def _origins_of_copies(profile: Profile) -> Int64s:
-    """The label of what launched each copy."""
-    named, ranges = profile.once(_parts_of_copies), ranges_of(profile)
-    called = ranges.of_kind(is_operation=True)
-    if not len(called):
-        return named
-    operation = outermost(called, profile.once(_copies_launched))
-    operation = np.append(called.label, NO_RANGE)[operation]
-    marks = [bool(STEP_MARK.fullmatch(text)) for text, _, _ in ranges.labels]
-    says_nothing = np.array([*marks, True])[named]
-    return np.where(says_nothing & (operation != NO_RANGE), operation, named)
-
-
-def _open_ranges(start: Int64s, end: Int64s, times: Int64s, *, is_outermost: bool) -> Int64s:
-    """The open range that began first or last at each time, of ranges that overlap in part.
-
-    Times that were rounded may do so, and annotations that end in another order than that in
-    which they began.
-    """
-    open_places = np.full(len(times), NO_RANGE, np.int64)
-    opened: deque[int] = deque()
-    ends, begun = end.tolist(), np.searchsorted(start, times, side="right").tolist()
-    last = 0
-    for place, (time, until) in enumerate(zip(times.tolist(), begun, strict=True)):
-        opened.extend(range(last, until))
-        last = until
-        while opened and ends[opened[-1]] <= time:
-            opened.pop()
-        while opened and ends[opened[0]] <= time:
-            opened.popleft()
-        if opened:
-            open_places[place] = opened[0] if is_outermost else opened[-1]
-    return open_places

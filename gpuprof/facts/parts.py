@@ -84,7 +84,7 @@ class RecordingPart:
         last = _LAST if self.to_ns is None else self.to_ns
         windows = single(first, last)
         if self.range_text is not None:
-            from gpuprof.facts.range_windows import (  # noqa: PLC0415 - start-up time
+            from gpuprof.facts.range_launches import (  # noqa: PLC0415 - start-up time
                 launched_windows,
             )
 

@@ -1,21 +1,30 @@
-"""The pauses of all devices as arrays, each with the call that launched what ended it."""
+"""The pauses of all devices, each with the call that launched what ended it, and short gaps.
 
+Short gaps between activities are no pauses to be looked into one by one (see `pause_causes`). A
+step of some microseconds has only these, though its host may wait for each result before it
+launches what follows.
+"""
+
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from gpuprof.facts.host_clock import launched_ns
-from gpuprof.facts.launches import LAUNCH_READS, Activities, Launches, launches
-from gpuprof.facts.timeline import TIMELINE_READS, timelines
+from gpuprof.base.cuda import is_waiting
+from gpuprof.facts.host_clock import HOST_READS, host_clock, launched_ns
+from gpuprof.facts.launches import LAUNCH_READS, launches
+from gpuprof.facts.numbers import NOT_FOUND, columns_of, names_by_number, rows_named
+from gpuprof.facts.timeline import TIMELINE_READS, DeviceTimeline, timelines
 from gpuprof.model.analysis import reads
-from gpuprof.model.intervals import Int64s, pairs
-from gpuprof.model.profile import Profile
-
-NOT_LAUNCHED: Final = -1
+from gpuprof.model.intervals import NOTHING, Int64s, Intervals
+from gpuprof.model.profile import Profile, once_per_recording
 
 PAUSE_READS: Final = reads(LAUNCH_READS, TIMELINE_READS)
+SHORT_WAIT_READS: Final = reads(PAUSE_READS, HOST_READS, api_calls="start_ns end_ns name name_id")
+
+# Short gaps that are less of a device's span are not looked into.
+_LEAST_SHARE: Final = 0.02
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +35,7 @@ class Pauses:
         device: The device; `UNKNOWN` where none is known.
         start_ns: Where its last activity ended.
         end_ns: Where the next one began.
-        launch: Place among the launches of an activity that began there, or `NOT_LAUNCHED`.
+        launch: Place among the launches of an activity that began there, or `NOT_FOUND`.
         launch_ns: Start of the call that launched it, on the clock of the devices; 0 where that
             is unknown.
     """
@@ -42,76 +51,93 @@ class Pauses:
         return len(self.start_ns)
 
 
+@once_per_recording
 def pauses_of(profile: Profile) -> Pauses:
     """The pauses of the whole recording; those of a part may have begun before it."""
-    return profile.unrestricted.once(_pauses_of)
-
-
-def places_of_launches(all_launches: Launches, activities: Int64s) -> Int64s:
-    """The place of each of a few activities among all launches, or `NOT_LAUNCHED`."""
-    is_meant = np.zeros(len(all_launches.activities), bool)
-    is_meant[activities] = True
-    at = [
-        rows.start + np.flatnonzero(is_meant[all_launches.order[rows]])
-        for rows in all_launches.pieces()
-    ]
-    places = np.concatenate([np.empty(0, np.int64), *at])
-    launched = all_launches.order[places]
-    by_activity = np.argsort(launched)
-    index = np.searchsorted(launched, activities, sorter=by_activity)
-    is_launched = np.isin(activities, launched)
-    chosen = np.full(len(activities), NOT_LAUNCHED)
-    chosen[is_launched] = places[by_activity[index[is_launched]]]
-    return chosen
-
-
-def _pauses_of(profile: Profile) -> Pauses:
-    columns: list[list[Int64s]] = [[], [], []]
+    columns = [[np.empty(0, np.int64)] for _ in range(3)]
     for timeline in timelines(profile):
         pauses = timeline.pauses
         device = np.full(len(pauses), timeline.number, np.int64)
         for column, values in zip(columns, (device, pauses.start, pauses.end), strict=True):
             column.append(values)
-    device, start, end = (np.concatenate([np.empty(0, np.int64), *c]) for c in columns)
-    all_launches = launches(profile)
-    launch = launch_at(all_launches, device, end)
-    launch_ns, is_launched = np.zeros_like(launch), launch != NOT_LAUNCHED
+    device, start, end = map(np.concatenate, columns)
+    launch = launches(profile).beginning(device, end)
+    launch_ns, is_launched = np.zeros_like(launch), launch != NOT_FOUND
     launch_ns[is_launched] = launched_ns(profile, launch[is_launched])
     return Pauses(device, start, end, launch, launch_ns)
 
 
-def launch_at(all_launches: Launches, device: Int64s, instant: Int64s) -> Int64s:
-    """Place among the launches of an activity that begins on each device at an instant.
+class ShortWaits(NamedTuple):
+    """Short gaps of one device that a waiting host left, one element each.
 
-    `NOT_LAUNCHED` where none begins there, or its call is not known.
+    Args:
+        gaps: When the device had nothing to do.
+        call: Which of `names` the host waited in.
+        names: Names of calls.
     """
-    activities = all_launches.activities
-    enders = [np.empty((2, 0), np.int64)]
-    for low, high in activities.tables.values():
-        starts = activities.start_ns[low:high]
-        order = None if (starts[1:] >= starts[:-1]).all() else np.argsort(starts, kind="stable")
-        ordered = starts if order is None else starts[order]
-        first = np.searchsorted(ordered, instant, side="left")
-        last = np.searchsorted(ordered, instant, side="right")
-        pause, place = pairs(first, last - first)
-        place = low + (place if order is None else order[place])
-        is_ender = _is_on(activities, place, device[pause]) & (
-            activities.end_ns[place] > instant[pause]
-        )
-        enders.append(np.stack([pause, place])[:, is_ender])
-    pause, place = np.concatenate(enders, axis=1)
-    launched = places_of_launches(all_launches, place)
-    is_launched = launched != NOT_LAUNCHED
-    launch = np.full(len(instant), NOT_LAUNCHED)
-    # What is written later overwrites what was before: the first one remains.
-    launch[pause[is_launched][::-1]] = launched[is_launched][::-1]
-    return launch
+
+    gaps: Intervals
+    call: Int64s
+    names: tuple[str, ...]
 
 
-def _is_on(activities: Activities, place: Int64s, device: Int64s) -> npt.NDArray[np.bool_]:
-    """Whether activities are on the timelines of devices: peer copies on those of both ends."""
-    is_on: npt.NDArray[np.bool_] = activities.device[place] == device
-    copy = np.flatnonzero(place < len(activities.copies))
-    ends = activities.copies.src[place[copy]], activities.copies.dst[place[copy]]
-    is_on[copy] |= (ends[0] == device[copy]) | (ends[1] == device[copy])
-    return is_on
+NO_WAITS: Final = ShortWaits(NOTHING, np.empty(0, np.int64), ())
+
+
+def short_waits(profile: Profile, device: DeviceTimeline) -> ShortWaits:
+    """The short gaps of a device of the whole recording in which a call returned that had waited.
+
+    What ends such a gap was launched after that: the host waits each time before it goes on.
+    None where all short gaps of the device are little of its span, or clocks disagree.
+    """
+    if not profile.unrestricted.has("api_calls"):
+        return NO_WAITS
+    return profile.unrestricted.once(_short_waits).get(device.device_id, NO_WAITS)
+
+
+def _short_waits(profile: Profile) -> Mapping[int | None, ShortWaits]:
+    worth = [device for device in timelines(profile) if _is_worth(device)]
+    clock = host_clock(profile)
+    if not worth or not clock.is_known:
+        return {}
+    names = [name for name in names_by_number(profile, "api_calls").distinct if is_waiting(name)]
+    columns = ("start_ns", "end_ns", "process_id")
+    parts = rows_named(profile, "api_calls", names, *columns)
+    start, end, process, name = columns_of(parts, len(columns) + 1)
+    start, end = (clock.on_devices(times, process) for times in (start, end))
+    order = np.argsort(end, kind="stable")
+    calls = start[order], end[order], name[order]
+    return {
+        device.device_id: ShortWaits(*_left_by(profile, device, *calls), tuple(names))
+        for device in worth
+    }
+
+
+def _is_worth(device: DeviceTimeline) -> bool:
+    """Whether short gaps are enough of a device's span, in which nothing may run at all."""
+    idle_ns = int(device.idle_ns(device.span.start, device.span.end).sum())
+    short_ns = idle_ns - device.pauses.length
+    return 0 < short_ns >= _LEAST_SHARE * device.span.length
+
+
+def _left_by(
+    profile: Profile, device: DeviceTimeline, start_ns: Int64s, end_ns: Int64s, name: Int64s
+) -> tuple[Intervals, Int64s]:
+    """The short gaps of a device that calls left, with the name of each; calls are by their ends.
+
+    Times are on the clock of the devices.
+    """
+    if not len(end_ns):
+        return NO_WAITS.gaps, NO_WAITS.call
+    short = device.short_gaps
+    place = np.searchsorted(end_ns, short.start, side="right")
+    rows = np.flatnonzero(place < len(end_ns))
+    place = place[rows]
+    is_in = (end_ns[place] <= short.end[rows]) & (start_ns[place] < short.start[rows])
+    rows, place = rows[is_in], place[is_in]
+    launch = launches(profile).beginning(np.full(len(rows), device.number), short.end[rows])
+    is_launched = launch != NOT_FOUND
+    rows, place, launch = rows[is_launched], place[is_launched], launch[is_launched]
+    is_after = launched_ns(profile, launch) >= end_ns[place]
+    rows, place = rows[is_after], place[is_after]
+    return Intervals(short.start[rows], short.end[rows]), name[place]

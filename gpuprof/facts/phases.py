@@ -8,16 +8,16 @@ take similar times.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from gpuprof.base.errors import UsageError
-from gpuprof.facts.groups import groups
-from gpuprof.facts.growing import columns_of
 from gpuprof.facts.launches import launches
-from gpuprof.facts.nvtx import NO_RANGE, families, innermost, launches_within, named_parts
+from gpuprof.facts.numbers import columns_of, groups
+from gpuprof.facts.nvtx import NO_RANGE, named_parts
+from gpuprof.facts.range_launches import families, innermost, launches_within
 from gpuprof.facts.step_times import SIMILAR, are_similar, levels, warm_up_steps
 from gpuprof.facts.step_windows import (
     DETECTED,
@@ -35,8 +35,9 @@ from gpuprof.facts.timeline import (
     timelines,
 )
 from gpuprof.model.analysis import reads
-from gpuprof.model.intervals import NOTHING, Int64s, Intervals, covered_within, union
-from gpuprof.model.profile import Profile
+from gpuprof.model.intervals import NOTHING, Int64s, Intervals, covered_within
+from gpuprof.model.profile import Profile, once_per_recording
+from gpuprof.model.table import within
 
 PHASE_READS: Final = reads(STEP_READS, TIMELINE_READS, kernels="start_ns device_id name_id")
 # What a step is to its phase. `UNUSUAL` are those of another kind, too few for a phase of their
@@ -162,15 +163,8 @@ class PhaseSteps:
 
     def take(self, rows: Int64s) -> "PhaseSteps":
         """Some of the steps, at least one, with a phase of these alone."""
-        return _summed(
-            replace(
-                self,
-                number=self.number[rows],
-                start_ns=self.start_ns[rows],
-                end_ns=self.end_ns[rows],
-                status=self.status[rows],
-            )
-        )
+        times = self.number[rows], self.start_ns[rows], self.end_ns[rows]
+        return _summed(PhaseSteps(self.phase, self.text, *times, self.status[rows]))
 
 
 def phases(profile: Profile) -> tuple[Phase, ...]:
@@ -189,40 +183,13 @@ def phases(profile: Profile) -> tuple[Phase, ...]:
     return tuple(steps.phase for steps in steps_by_phase(profile) if len(steps.phase.start_ns))
 
 
+@once_per_recording
 def steps_by_phase(profile: Profile) -> tuple[PhaseSteps, ...]:
     """All steps of each phase, those of phases without samples last.
 
     Raises:
         UsageError: As in `phases`.
     """
-    return profile.unrestricted.once(_steps_by_phase)
-
-
-def steps_in_part(profile: Profile) -> tuple[PhaseSteps, ...]:
-    """The steps of each phase that start in the part of the recording that is looked at.
-
-    Raises:
-        UsageError: As in `phases`.
-    """
-    by_phase, windows = steps_by_phase(profile), profile.selection.windows
-    if windows is None:
-        return by_phase
-    parts = union([start for start, _ in windows], [end for _, end in windows])
-    starting = [
-        np.flatnonzero(covered_within(parts, steps.start_ns, steps.start_ns + 1))
-        for steps in by_phase
-    ]
-    return tuple(
-        steps.take(rows) for steps, rows in zip(by_phase, starting, strict=True) if len(rows)
-    )
-
-
-def per_step(intervals: Intervals, phase: Phase) -> Int64s:
-    """How many ns of a set of instants lie in each sample of a phase."""
-    return covered_within(intervals, phase.start_ns, phase.end_ns)
-
-
-def _steps_by_phase(profile: Profile) -> tuple[PhaseSteps, ...]:
     devices = {d.number: d for d in timelines(profile)}
     joined = [*_joined(step_windows(profile), devices)]
     by_phase = [
@@ -243,6 +210,24 @@ def _steps_by_phase(profile: Profile) -> tuple[PhaseSteps, ...]:
     return tuple(by_phase)
 
 
+def steps_in_part(profile: Profile) -> tuple[PhaseSteps, ...]:
+    """The steps of each phase that start in the part of the recording that is looked at.
+
+    Raises:
+        UsageError: As in `phases`.
+    """
+    by_phase, windows = steps_by_phase(profile), profile.selection.windows
+    if windows is None:
+        return by_phase
+    starting = ((steps, np.flatnonzero(within(windows, steps.start_ns))) for steps in by_phase)
+    return tuple(steps.take(rows) for steps, rows in starting if len(rows))
+
+
+def per_step(intervals: Intervals, phase: Phase) -> Int64s:
+    """How many ns of a set of instants lie in each sample of a phase."""
+    return covered_within(intervals, phase.start_ns, phase.end_ns)
+
+
 def _joined(step_series: Sequence[StepWindows], devices: _Devices) -> Iterator[StepWindows]:
     """Steps; those that were inferred on several devices at once as those of the busiest one."""
     yield from (series for series in step_series if series.source != DETECTED)
@@ -251,21 +236,16 @@ def _joined(step_series: Sequence[StepWindows], devices: _Devices) -> Iterator[S
         key=lambda series: -sum(layer.length for layer in _kernels(devices[series.devices[0]]))
     )
     while detected:
-        busiest, *candidates = detected
-        matching = [series for series in candidates if _match(busiest, series)]
-        detected = [series for series in candidates if series not in matching]
+        busiest, *others = detected
+        detected, matching = [], [busiest]
+        for series in others:
+            # The same steps, one by one, wherever there are any.
+            place = np.searchsorted(busiest.start_ns, series.start_ns, side="right")
+            met = np.bincount(place)
+            is_match = np.mean(met[met > 0] == 1) >= _MATCHING
+            (matching if is_match else detected).append(series)
         # The busiest device stays the first.
-        yield replace(
-            busiest,
-            devices=tuple(device for series in (busiest, *matching) for device in series.devices),
-        )
-
-
-def _match(busiest: StepWindows, candidate: StepWindows) -> bool:
-    """Whether steps of another device are those of the busiest, one by one, wherever there are."""
-    place = np.searchsorted(busiest.start_ns, candidate.start_ns, side="right")
-    met = np.bincount(place)
-    return bool(np.mean(met[met > 0] == 1) >= _MATCHING)
+        yield replace(busiest, devices=tuple(d for series in matching for d in series.devices))
 
 
 def _kernels(device: DeviceTimeline) -> tuple[Intervals, ...]:
@@ -278,9 +258,11 @@ def _kernels_by_step(step_series: Sequence[StepWindows], profile: Profile) -> It
     Of a large recording every so many-th kernel stands for all.
     """
     steps = sum(len(series.start_ns) for series in step_series)
-    enough = max(_MOST_KERNELS, _KERNELS_PER_STEP * steps)
-    stride = max(1, profile.events // enough)
-    start, device, name = columns_of(_named_kernels(profile, stride), 3)
+    stride = max(1, profile.events // max(_MOST_KERNELS, _KERNELS_PER_STEP * steps))
+    columns = ("start_ns", "device_id", "name_id")
+    kernels = profile.integers("kernels", *columns) if profile.has("kernels") else ()
+    parts = ([column[::stride].copy() for column in part] for part in kernels)
+    start, device, name = columns_of(parts, len(columns))
     numbers = _NUMBERS if stride == 1 else _NUMBERS_OF_SOME
     for series in step_series:
         number = max(1, min(numbers, _MOST_COUNTS // len(series.start_ns)))
@@ -292,33 +274,29 @@ def _kernels_by_step(step_series: Sequence[StepWindows], profile: Profile) -> It
         yield counts.reshape(-1, number)
 
 
-def _named_kernels(profile: Profile, stride: int) -> Iterator[Sequence[Any]]:
-    """Start, device and a number of the name of every so many-th kernel, in pieces."""
-    if not profile.has("kernels"):
-        return
-    for part in profile.integers("kernels", "start_ns", "device_id", "name_id"):
-        yield [column[::stride].copy() for column in part]
-
-
 def _phases_of(
     series: StepWindows, counts: Int64s, devices: _Devices, profile: Profile
 ) -> Iterator[PhaseSteps]:
     """The phases of the steps of one process, or of inferred steps."""
-    if series.source == DETECTED and _is_sweep(series):
+    if series.source == DETECTED and _is_sweep((series.end_ns - series.start_ns)[:-1]):
         return
     step_devices = [devices[device] for device in series.devices]
     names, name, section = _names(series, profile)
     busy = np.stack([_times(series, _kernels(device)) for device in step_devices])
     series = by_period(series)
     is_cut = _cut(series, busy.sum(axis=0), [device.span for device in step_devices])
-    works = (busy > 0).astype(np.int8)
-    kind, is_unusual = _kinds(groups(name, _mixes(counts), *works), is_cut)
-    if _ends_with_next(series):
-        is_unusual |= _before_pauses(series, kind, section)
-    status = np.where(is_cut, CUT, np.where(is_unusual, UNUSUAL, SAMPLE)).astype(np.int8)
-    phase, status = _by_level(kind, section, status, series, profile.skip_steps)
-    runs = np.stack([_times(series, device.busy) > 0 for device in step_devices])
+    kind, is_unusual = _kinds(groups(name, _mixes(counts), *(busy > 0).astype(np.int8)), is_cut)
     length = series.end_ns - series.start_ns
+    if _ends_with_next(series):
+        # An inferred step may end with what lies between two phases.
+        usual = np.empty(len(kind))
+        for rows in groups(kind):
+            usual[rows] = np.median(length[rows])
+        is_last = (kind[1:] != kind[:-1]) | (section[1:] != section[:-1])
+        is_unusual |= np.append(is_last, False) & (length > SIMILAR * usual)
+    status = np.where(is_cut, CUT, np.where(is_unusual, UNUSUAL, SAMPLE)).astype(np.int8)
+    phase, status = _by_level(kind, section, status, length, profile.skip_steps)
+    runs = np.stack([_times(series, device.busy) > 0 for device in step_devices])
     for rows in groups(phase):
         samples = rows[status[rows] == SAMPLE]
         chosen = samples if len(samples) else rows
@@ -333,18 +311,17 @@ def _ends_with_next(series: StepWindows) -> bool:
     return series.source == DETECTED or bool(len(series.between))
 
 
-def _is_sweep(series: StepWindows) -> bool:
-    """Whether each inferred step takes longer than the one before, or each shorter.
+def _is_sweep(length: Int64s) -> bool:
+    """Whether each inferred step but the last takes longer than the one before, or each shorter.
 
     So do the runs of a program that tries one size of a problem after another: none stands for the
     others. The last one may lack what follows it.
     """
-    length = (series.end_ns - series.start_ns)[:-1]
-    if len(length) < _LEAST_SWEEP:
-        return False
     change = np.diff(length)
-    least, most = int(length.min()), int(length.max())
-    return bool(((change > 0).all() or (change < 0).all()) and most >= _SWEEP * least)
+    is_one_way = (change > 0).all() or (change < 0).all()
+    return bool(
+        len(length) >= _LEAST_SWEEP and is_one_way and length.max() >= _SWEEP * length.min()
+    )
 
 
 def _is_regular(busy: Int64s) -> bool:
@@ -370,13 +347,12 @@ def _steps_of(
         end = np.where(status == UNUSUAL, np.minimum(end, start + usual), end)
     is_often = runs[:, rows].mean(axis=1) > 1 / 2
     working = [device for device, is_so in zip(series.devices, is_often, strict=True) if is_so]
-    nothing = np.empty(0, np.int64)
     phase = Phase(
         name,
         series.process_id,
         tuple(sorted(working or series.devices)),
         series.source,
-        *(nothing, nothing, (0, 0), 0, 0, 0),
+        *(start[:0], end[:0], (0, 0), 0, 0, 0),
         series.between,
     )
     return _summed(PhaseSteps(phase, series.text, rows, start, end, status))
@@ -415,16 +391,16 @@ def _names(series: StepWindows, profile: Profile) -> tuple[list[str], Int64s, In
     if series.source != DETECTED or not profile.has("nvtx_ranges", "api_calls"):
         return [series.text], np.zeros(steps, np.int64), np.zeros(steps, np.int64)
     parts, launched = named_parts(profile), launches(profile)
-    is_opening = (launched.of(launched.activities.device) == series.devices[0]) & (
-        launched.of(launched.activities.layer) == COMPUTE
-    )
-    is_opening &= np.isin(launched.of(launched.activities.start_ns), series.start_ns)
+    work = launched.activities
+    is_opening = launched.of(work.device) == series.devices[0]
+    is_opening &= launched.of(work.layer) == COMPUTE
+    is_opening &= np.isin(launched.of(work.start_ns), series.start_ns)
     openings = launched.take(np.flatnonzero(is_opening))
     label, section = np.full(steps, NO_RANGE), np.full(steps, NO_RANGE)
     for ranges, ordered in families(parts, openings):
         spans = launches_within(ranges, ordered)
         around = ranges.take(np.flatnonzero(spans.last - spans.first >= LEAST_STEPS))
-        place = np.searchsorted(series.start_ns, ordered.of(ordered.activities.start_ns))
+        place = np.searchsorted(series.start_ns, ordered.of(work.start_ns))
         section[place] = innermost(around, ordered)
         label[place] = np.append(around.label, NO_RANGE)[section[place]]
     texts = [*(masked(text) for text, _, _ in parts.labels), series.text]
@@ -492,21 +468,11 @@ def _kinds(alike: Sequence[Int64s], is_cut: _Flags) -> tuple[Int64s, _Flags]:
     return kind, is_rare
 
 
-def _before_pauses(series: StepWindows, kind: Int64s, section: Int64s) -> _Flags:
-    """Which inferred steps end with what lies between two phases."""
-    length = series.end_ns - series.start_ns
-    usual = np.empty(len(kind))
-    for rows in groups(kind):
-        usual[rows] = np.median(length[rows])
-    is_last = (kind[1:] != kind[:-1]) | (section[1:] != section[:-1])
-    return np.append(is_last, False) & (length > SIMILAR * usual)
-
-
 def _by_level(
     kind: Int64s,
     section: Int64s,
     status: npt.NDArray[np.int8],
-    series: StepWindows,
+    length: Int64s,
     skip_steps: int | None,
 ) -> tuple[Int64s, npt.NDArray[np.int8]]:
     """The phases: kinds split by the time of their steps, and what is known with the warm-up.
@@ -514,21 +480,26 @@ def _by_level(
     Returns:
         A number of the phase of each step, and the status of each.
     """
-    length = series.end_ns - series.start_ns
     phase, status = np.empty_like(kind), status.copy()
     count = 0
     for rows in groups(kind):
         samples = rows[status[rows] == SAMPLE]
         stretches = _split(samples, length, section)
         first = np.array([stretch[0] for stretch in stretches] or [0])
-        level = _alike([float(np.median(length[stretch])) for stretch in stretches])
+        # A number for the level of each stretch's usual time; the first one's is 0.
+        leaders: list[float] = []
+        level = []
+        for usual in (float(np.median(length[stretch])) for stretch in stretches):
+            near = [place for place, leader in enumerate(leaders) if are_similar(usual, leader)]
+            level.append(near[0] if near else len(leaders))
+            leaders += [] if near else [usual]
         place = np.searchsorted(first, rows, side="right") - 1
-        phase[rows] = count + level[np.maximum(place, 0)]
-        for number in range(level.max() + 1):
-            members = samples[phase[samples] == count + number]
+        phase[rows] = count + np.array(level or [0])[np.maximum(place, 0)]
+        for number in range(count, count + max(len(leaders), 1)):
+            members = samples[phase[samples] == number]
             skipped = warm_up_steps(length[members]) if skip_steps is None else skip_steps
             status[members[:skipped]] = WARM_UP
-        count += int(level.max()) + 1
+        count += max(len(leaders), 1)
     return phase, status
 
 
@@ -544,14 +515,3 @@ def _split(samples: Int64s, length: Int64s, section: Int64s) -> list[Int64s]:
             else:
                 stretches.append(part[level])
     return stretches
-
-
-def _alike(usual: Sequence[float]) -> Int64s:
-    """A number for the level of each of some usual times; the first one's is 0."""
-    leaders: list[float] = []
-    numbers = []
-    for ns in usual:
-        near = [place for place, leader in enumerate(leaders) if are_similar(ns, leader)]
-        numbers.append(near[0] if near else len(leaders))
-        leaders += [] if near else [ns]
-    return np.array(numbers or [0])

@@ -24,19 +24,14 @@ def step_notes(profile: Profile) -> list[str]:
         UsageError: As in `phases.phases`.
     """
     steps = steps_in_part(profile)
+    is_inferred = any(phase_steps.phase.source == DETECTED for phase_steps in steps)
     return [
-        *_inferred(steps),
+        *([_INFERRED] if is_inferred else []),
         *_periods(steps),
         *_warm_up(profile, steps),
         *_outliers(steps),
         *_few(steps),
     ]
-
-
-def _inferred(steps: Sequence[PhaseSteps]) -> list[str]:
-    if not any(phase_steps.phase.source == DETECTED for phase_steps in steps):
-        return []
-    return [_INFERRED]
 
 
 def _periods(steps: Sequence[PhaseSteps]) -> list[str]:
@@ -57,7 +52,8 @@ def _warm_up(profile: Profile, steps: Sequence[PhaseSteps]) -> list[str]:
         return []
     costs = [phase.warm_up_ns - phase.warm_up_steps * phase.step_ns for phase in phases]
     words = [
-        f"{_first(phase.warm_up_steps)} of {_name(phase.name)}"
+        f"the first {counted(phase.warm_up_steps, 'step', 'steps').removeprefix('1 ')} of"
+        f" {_name(phase.name)}"
         f" ({say_ns(phase.warm_up_ns)}, {say_ns(abs(cost))} {'more' if cost >= 0 else 'less'} than"
         " as many later ones)"
         for phase, cost in zip(phases, costs, strict=True)
@@ -94,10 +90,6 @@ def _few(steps: Sequence[PhaseSteps]) -> list[str]:
     ]
     few = "too few to say how long a step usually takes"
     return [f"{_listed(words, 'phases')}: {few}."] if words else []
-
-
-def _first(steps: int) -> str:
-    return "the first step" if steps == 1 else f"the first {steps:,} steps"
 
 
 def _name(text: str) -> str:

@@ -9,23 +9,20 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuprof.base.cuda import is_communication
-from gpuprof.facts.by_number import names_by_number
-from gpuprof.facts.calls import distinct
-from gpuprof.facts.growing import columns_of
 from gpuprof.facts.launches import Launches, launches
-from gpuprof.facts.nesting import without_nested
-from gpuprof.facts.nvtx import (
-    RANGE_READS,
-    Ranges,
+from gpuprof.facts.numbers import columns_of, distinct, names_by_number
+from gpuprof.facts.nvtx import RANGE_READS, Ranges, named_parts
+from gpuprof.facts.range_launches import (
     families,
+    launched_nothing,
     launches_within,
-    named_parts,
+    ranges_meant,
+    without_nested,
 )
-from gpuprof.facts.range_windows import launched_nothing, ranges_meant
 from gpuprof.model.analysis import reads
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import NOTHING, Int64s, Intervals, difference, union
-from gpuprof.model.profile import Profile
+from gpuprof.model.profile import Profile, once_per_profile
 
 STEP_READS: Final = reads(RANGE_READS, kernels="start_ns end_ns device_id stream_id name name_id")
 FROM_RANGES: Final = "ranges"
@@ -75,19 +72,17 @@ class StepWindows:
     between: Intervals = NOTHING
 
 
+@once_per_profile
 def step_windows(profile: Profile) -> tuple[StepWindows, ...]:
     """The steps of every process; none where nothing names steps or repeats."""
-    return profile.once(_step_windows)
-
-
-def _step_windows(profile: Profile) -> tuple[StepWindows, ...]:
     recording = profile.unrestricted
-    named = (
-        tuple(_named(named_parts(recording), launches(recording)))
-        if recording.has("nvtx_ranges", "api_calls")
-        else ()
-    )
-    return named or tuple(_detected(recording))
+    if not recording.has("nvtx_ranges", "api_calls"):
+        return tuple(_detected(recording))
+    parts = named_parts(recording)
+    texts = [masked(text) for text, _, _ in parts.labels]
+    of_steps = sorted({text for text in texts if _STEP.search(text)})
+    named = _most_launches(parts, launches(recording), texts, of_steps, least=_LEAST_STEPS)
+    return tuple(named) or tuple(_detected(recording))
 
 
 def by_period(series: StepWindows) -> StepWindows:
@@ -123,13 +118,6 @@ def windows_of_range(profile: Profile, pattern: str) -> tuple[StepWindows, ...]:
 def masked(text: str) -> str:
     """A text with # for its digits: what ranges have in common that differ in numbers only."""
     return _DIGITS.sub("#", text)
-
-
-def _named(parts: Ranges, launched: Launches) -> Iterator[StepWindows]:
-    """For each process, the text of steps whose ranges hold most launches."""
-    texts = [masked(text) for text, _, _ in parts.labels]
-    of_steps = sorted({text for text in texts if _STEP.search(text)})
-    return _most_launches(parts, launched, texts, of_steps, least=_LEAST_STEPS)
 
 
 def _most_launches(
@@ -193,7 +181,9 @@ def _detected(profile: Profile) -> Iterator[StepWindows]:
     for number in np.unique(device).tolist():
         rows = np.flatnonzero(device == number)
         time = (end - start)[rows] * is_computing[rows]
-        rows = rows[stream[rows] == _busiest(stream[rows], time)]
+        streams, member = np.unique(stream[rows], return_inverse=True)
+        busiest = streams[np.bincount(member, time).argmax()]
+        rows = rows[stream[rows] == busiest]
         rows = rows[np.argsort(start[rows], kind="stable")]
         opening = opening_kernels(name[rows], start[rows], end[rows])
         if opening is not None:
@@ -201,11 +191,6 @@ def _detected(profile: Profile) -> Iterator[StepWindows]:
             text = texts[name[rows][opening[0]]]
             last = end[rows][opening[-1] : opening[-1] + int(np.median(np.diff(opening)))].max()
             yield StepWindows(None, (number,), text, DETECTED, begun, np.append(begun[1:], last))
-
-
-def _busiest(stream: Int64s, time: Int64s) -> int:
-    streams, number = np.unique(stream, return_inverse=True)
-    return int(streams[np.bincount(number, time).argmax()])
 
 
 def opening_kernels(name: Int64s, start: Int64s, end: Int64s) -> Int64s | None:

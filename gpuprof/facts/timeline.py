@@ -6,19 +6,17 @@ each on the timeline of the device that they run on. CUDA graphs that were recor
 count as compute: what they contain is unknown.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 
 from gpuprof.base.cuda import is_communication
-from gpuprof.facts.busy import Busy, busy_by_device
-from gpuprof.facts.by_number import names_by_number
-from gpuprof.facts.copies import COPY_READS
-from gpuprof.facts.copy_rows import CopyRows, copy_rows
-from gpuprof.facts.groups import Numbers
+from gpuprof.facts.copies import COPY_READS, Copies, copy_rows
+from gpuprof.facts.numbers import Numbers, names_by_number
 from gpuprof.model.analysis import reads
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import (
@@ -33,14 +31,19 @@ from gpuprof.model.intervals import (
     single,
     together,
     union,
+    unions_by_key,
 )
-from gpuprof.model.profile import Profile
+from gpuprof.model.profile import Profile, once_per_recording
+from gpuprof.model.schema import INT, Column
 
 # In the order in which they claim an instant: the first that runs has it.
 COMPUTE, COMMUNICATION, TRANSFER, LOCAL_COPY = LAYERS = range(4)
 _PLACE: Final = ("start_ns", "end_ns", "device_id")
 # Between two activities that follow one another at once lie up to some microseconds.
 SHORT_NS: Final = 10_000
+
+# As a column of tables.
+DEVICE_ID: Final = Column(INT, "", "CUDA device ordinal; null where none was recorded.")
 
 TIMELINE_READS: Final = reads(
     COPY_READS,
@@ -156,16 +159,13 @@ def timeline_of(profile: Profile, device_id: int | None) -> DeviceTimeline:
     return matching[0] if matching else DeviceTimeline(device_id, NOTHING, (NOTHING,) * len(LAYERS))
 
 
+@once_per_recording
 def far_ends(profile: Profile) -> tuple[int, ...]:
     """Devices that ran nothing themselves in the whole recording: others copied from or to them.
 
     Where each process of a job is recorded by itself, such a device works for another one: that
     it idles cannot be told.
     """
-    return profile.unrestricted.once(_far_ends)
-
-
-def _far_ends(profile: Profile) -> tuple[int, ...]:
     idle = [
         timeline.device_id
         for timeline in timelines(profile)
@@ -198,14 +198,22 @@ def slice_borders(devices: Sequence[DeviceTimeline], slices: int) -> Int64s:
 def _read(profile: Profile) -> tuple[DeviceTimeline, ...]:
     by_device = {**busy_by_device(_activities(profile), len(LAYERS))}
     ordered = sorted(by_device, key=lambda device_id: (device_id is None, device_id))
-    # What one device's pieces took makes room for the next one's.
-    return tuple(_timeline(device_id, by_device.pop(device_id)) for device_id in ordered)
+    lines = []
+    for device_id in ordered:
+        # What one device's pieces took makes room for the next one's.
+        busy = by_device.pop(device_id)
+        kinds, span = busy.kinds, single(busy.start_ns, busy.end_ns)
+        layers = tuple(kinds.get(layer, NOTHING) for layer in LAYERS)
+        lines.append(DeviceTimeline(device_id, span, layers))
+    return tuple(lines)
 
 
 def _activities(profile: Profile) -> Iterator[Sequence[Any]]:
     """Start, end, device and layer of all activities, in pieces."""
     if profile.has("kernels"):
-        yield from _kernels(profile)
+        layers = names_by_number(profile, "kernels").values(is_communication, COMPUTE)
+        for *part, name_id in profile.integers("kernels", *_PLACE, "name_id"):
+            yield *part, layers.of(name_id)
     if profile.has("memcpys"):
         for copies in copy_rows(profile).by_device():
             yield copies.start_ns, copies.end_ns, copies.device, layer_of_copies(copies)
@@ -215,18 +223,59 @@ def _activities(profile: Profile) -> Iterator[Sequence[Any]]:
                 yield *part, np.full(len(part[0]), layer, np.int8)
 
 
-def layer_of_copies(copies: CopyRows) -> Numbers:
+def layer_of_copies(copies: Copies) -> Numbers:
     """The layer of each copy."""
     return np.where(copies.is_transfer, np.int8(TRANSFER), np.int8(LOCAL_COPY))
 
 
-def _kernels(profile: Profile) -> Iterator[Sequence[Any]]:
-    """The same of kernels, whose names are looked at once each."""
-    layers = names_by_number(profile, "kernels").values(is_communication, COMPUTE)
-    for *part, name_id in profile.integers("kernels", *_PLACE, "name_id"):
-        yield *part, layers.of(name_id)
+@dataclass
+class Busy:
+    """What one device did when.
+
+    Args:
+        start_ns: Start of its first activity.
+        end_ns: End of its last.
+        pieces: By kind, sets of instants at which an activity of it runs.
+    """
+
+    start_ns: int
+    end_ns: int
+    pieces: dict[int, list[Intervals]] = field(default_factory=lambda: defaultdict(list))
+
+    @property
+    def kinds(self) -> Mapping[int, Intervals]:
+        """By kind, the instants at which at least one activity of it runs."""
+        return {kind: together(pieces) for kind, pieces in self.pieces.items()}
 
 
-def _timeline(device_id: int | None, busy: Busy) -> DeviceTimeline:
-    kinds, span = busy.kinds, single(busy.start_ns, busy.end_ns)
-    return DeviceTimeline(device_id, span, tuple(kinds.get(layer, NOTHING) for layer in LAYERS))
+def busy_by_device(parts: Iterable[Sequence[Any]], kinds: int) -> Mapping[int | None, Busy]:
+    """When each device was busy with activities of each kind.
+
+    Args:
+        parts: Activities, each part as four arrays: start and end in ns, the device or `UNKNOWN`,
+            and the number of a kind.
+        kinds: How many kinds there are, numbered from 0.
+
+    Returns:
+        By device; None stands for activities whose device is unknown.
+    """
+    devices: dict[int, Busy] = {}
+
+    def reaching(device: int, start: Int64s, end: Int64s) -> Busy:
+        first, last = int(start.min()), int(end.max())
+        busy = devices.setdefault(device, Busy(first, last))
+        busy.start_ns, busy.end_ns = min(busy.start_ns, first), max(busy.end_ns, last)
+        return busy
+
+    for start, end, device, kind in parts:
+        key = (device.astype(np.int32) - UNKNOWN) * kinds + kind
+        for place, covered in unions_by_key(start, end, key):
+            number, of_kind = divmod(place, kinds)
+            busy = reaching(number + UNKNOWN, covered.start, covered.end)
+            busy.pieces[of_kind].append(covered)
+        # What takes no time covers nothing, and yet a device may begin or end with it.
+        instants = np.flatnonzero(start == end)
+        for number in np.unique(device[instants]).tolist():
+            rows = instants[device[instants] == number]
+            reaching(number, start[rows], end[rows])
+    return {None if number == UNKNOWN else number: busy for number, busy in devices.items()}

@@ -1,6 +1,19 @@
-"""The causes that findings name: stable, so that programs can act on them."""
+"""Findings and their causes, which are stable, so that programs can act on them; what mends each.
+
+A bound counts the time in which a cause holds up a device. A replay knows what else the step waits
+for then: a device that no longer waits for a copy may wait for its host.
+"""
 
 from typing import Final, NamedTuple
+
+from gpuprof.base.errors import UsageError
+from gpuprof.base.units import say_share
+from gpuprof.facts.launches import activities
+from gpuprof.findings.scope import Scope, usual_of
+from gpuprof.model.profile import Profile, once_per_recording
+from gpuprof.predict.build import graph_of
+from gpuprof.predict.effects import PREDICT_READS, Effect, Steps, doubt, effect
+from gpuprof.predict.replay import replay
 
 # Cause -> what it means, and by which means it can be saved.
 CAUSES: Final = {
@@ -68,35 +81,130 @@ CAUSES: Final = {
     "no_kernels": "Copies and memsets were recorded, but no kernel.",
 }
 
-
-class Mend(NamedTuple):
-    """The change of a program that mends a cause.
-
-    Args:
-        change: As `gpuprof predict --what` takes it, with what the finding names in place of
-            ``{names}``.
-        words: What is different then.
-    """
-
-    change: str
-    words: str
-
-
-# Every cause that a change mends. Messages, pauses of other kinds, and collectives that need other
-# sizes or another order, are none.
-_WITHOUT_COPIES: Final = Mend(r"drop=^({names})\b", "without these copies")
-_NO_LAUNCH_COST: Final = Mend("no-launch-cost", "if launches took no time")
+# Every cause that a change mends: that change, as `gpuprof predict --what` takes it, with what the
+# finding names in place of ``{names}``, and what is different then. Messages, pauses of other
+# kinds, and collectives that need other sizes or another order, are none.
+_WITHOUT_COPIES: Final = (r"drop=^({names})\b", "without these copies")
+_NO_LAUNCH_COST: Final = ("no-launch-cost", "if launches took no time")
 MENDS: Final = {
     "exposed_peer_copies": _WITHOUT_COPIES,
-    "staged_copies": Mend("link[PtoP_staged]={names}", "with direct copies over {names}"),
+    "staged_copies": ("link[PtoP_staged]={names}", "with direct copies over {names}"),
     "exposed_host_copies": _WITHOUT_COPIES,
-    "pageable_memory": Mend("hide={names}", "if these copies ran ahead from pinned memory"),
-    "collective_waiting": Mend("balance", "if no rank waited for another"),
-    "same_stream": Mend("streams={names}", "on a stream that no compute waits for"),
+    "pageable_memory": ("hide={names}", "if these copies ran ahead from pinned memory"),
+    "collective_waiting": ("balance", "if no rank waited for another"),
+    "same_stream": ("streams={names}", "on a stream that no compute waits for"),
     "host_late": _NO_LAUNCH_COST,
     "small_kernels": _NO_LAUNCH_COST,
-    "local_copies": Mend(r"drop=^({names})\b", "without these copies and memsets"),
-    "layout_conversions": Mend("drop={names}", "without these kernels"),
-    "copy_kernels": Mend("scale={names}:0.5", "if these kernels took half the time"),
-    "no_tensor_cores": Mend("scale={names}:0.75", "if these kernels took a quarter less time"),
+    "local_copies": (r"drop=^({names})\b", "without these copies and memsets"),
+    "layout_conversions": ("drop={names}", "without these kernels"),
+    "copy_kernels": ("scale={names}:0.5", "if these kernels took half the time"),
+    "no_tensor_cores": ("scale={names}:0.75", "if these kernels took a quarter less time"),
 }
+# A replay of so many kernels and copies, with their calls, takes about 0.2 s.
+MOST_OPERATIONS: Final = 30_000
+_TOO_MANY: Final = f"over {MOST_OPERATIONS:,} kernels and copies: ask `gpuprof predict`"
+_COPIES: Final = {"exposed_peer_copies", "exposed_host_copies"}
+# A device that idles could do something: where free launches win less than this share of the time,
+# they are not what mends it.
+_IDLE: Final = {"host_late", "small_kernels"}
+_LEAST_MENDED: Final = 0.1
+
+
+class Finding(NamedTuple):
+    """One thing that costs a device time.
+
+    Args:
+        cause: Its stable name, documented in `gpuprof/docs`.
+        scope: Where it was measured.
+        phrase: What the device does, to follow its name: ``waits for copies from the host``.
+        cost_ns: What it costs a step.
+        win_ns: What mending it can win of a step at most, by ``means``.
+        means: How, in a phrase: ``fewer bytes``.
+        suggestion: What to do, in the framework's own words where the operation is known.
+        table: The table that tells more.
+        where: Operation, range, call, route or rank; empty where none is known.
+        names: What the change that mends it (see `MENDS`) names: kernels, kinds of copies, a link;
+            empty where it names nothing, None where no change mends it.
+        is_sure: Whether the recording tells that this is what costs the time.
+        change: That change, as `gpuprof predict --what` takes it; empty where none can be replayed.
+        won_ns: What it wins of a step in a replay, at most ``win_ns``; None for no prediction.
+        different: What is different then, in a phrase; empty where nothing was replayed.
+        assumptions: What the replay assumes; why there is none, where there is none.
+    """
+
+    cause: str
+    scope: Scope
+    phrase: str
+    cost_ns: int
+    win_ns: int
+    means: str
+    suggestion: str
+    table: str
+    where: str = ""
+    names: tuple[str, ...] | None = None
+    is_sure: bool = True
+    change: str = ""
+    won_ns: int | None = None
+    different: str = ""
+    assumptions: str = ""
+
+    def share(self, ns: int) -> float:
+        """A time as a share of the step; 0 of steps without length."""
+        return ns / self.scope.step_ns if self.scope.step_ns else 0.0
+
+
+def hiding(won_ns: int, scope: Scope) -> str:
+    """By which means copies can be won back, where hiding them wins so much of a step."""
+    return f"fewer bytes; hiding them behind compute wins {say_share(won_ns / scope.step_ns)}"
+
+
+def with_win(finding: Finding) -> Finding:
+    """A finding with what the change that mends it wins of a step, where a replay can tell."""
+    change, words = MENDS.get(finding.cause, ("", ""))
+    if not change or finding.names is None or not finding.win_ns:
+        return finding._replace(assumptions="no change that `gpuprof predict` knows mends it")
+    change = change.format(names="|".join(finding.names))
+    scope = finding.scope
+    is_part = not scope.has_steps and scope.profile.selection.windows is not None
+    reason = "a part of a recording without steps: nothing is replayed" if is_part else ""
+    if not reason and not scope.has_steps and change == "balance":
+        reason = "without steps it is not known when each rank would have begun"
+    if reason := reason or _doubt(scope.profile):
+        return finding._replace(change=change if reason == _TOO_MANY else "", assumptions=reason)
+    try:
+        won = _effect(scope, change)
+    except UsageError as error:
+        return finding._replace(assumptions=error.message)
+    # A change also mends what other findings are about, such as the pauses beside copies.
+    won_ns = min(max(usual_of(won.won_ns), 0), finding.win_ns)
+    mended = finding._replace(
+        change=change, different=words.format(names=" or ".join(finding.names))
+    )
+    if finding.cause in _IDLE and won_ns < _LEAST_MENDED * finding.win_ns:
+        return mended._replace(assumptions="the host waits for more than launches")
+    mended = mended._replace(won_ns=won_ns, assumptions=won.assumptions)
+    if finding.cause not in _COPIES:
+        return mended
+    labels = graph_of(scope.profile).operations.labels
+    kinds = {label.text.partition(" ")[0] for label in labels}.intersection(finding.names)
+    hidden = _effect(scope, *(f"hide={kind}" for kind in sorted(kinds)))
+    # What hides copies from pauses and local copies is not compute.
+    hidden_ns = min(max(usual_of(hidden.won_ns), 0), finding.cost_ns, scope.compute_ns)
+    return mended._replace(means=f"{hiding(hidden_ns, scope)} (replay)")
+
+
+def _effect(scope: Scope, *changes: str) -> Effect:
+    steps = Steps((scope.device.number,), None, is_of_all=False)
+    if scope.has_steps:
+        steps = Steps(scope.devices, (scope.start_ns, scope.end_ns))
+    return effect(scope.profile, changes, steps)
+
+
+@once_per_recording
+def _doubt(profile: Profile) -> str:
+    """Why nothing of a recording is replayed; empty where it can be."""
+    if len(activities(profile)) > MOST_OPERATIONS:
+        return _TOO_MANY
+    profile.expect(PREDICT_READS)
+    graph = graph_of(profile)
+    return doubt(replay(graph, graph.weights, is_usual=True))

@@ -1,33 +1,29 @@
 """What costs a recording most, in sentences: that first which is worth most to mend."""
 
 import shlex
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
 
 import pyarrow as pa
 
-from gpuprof.analyses.ranks import MERGE as RANKS_MERGE
+from gpuprof.analyses.ranks import ANALYSIS as RANKS
 from gpuprof.base.units import counted, say_ns, say_share
-from gpuprof.facts.job_collectives import COLLECTIVE_CALLS, DEVICE_KERNELS
+from gpuprof.facts.last_ranks import CALLS_OF_FILES
 from gpuprof.facts.launches import activities
 from gpuprof.findings import (
-    collectives,
-    host,
-    kernels,
-    memory,
-    occupancy,
-    recording,
-    transfers,
+    costly_kernels,
+    exposed_collectives,
+    exposed_copies,
+    late_hosts,
+    whole_recording,
 )
-from gpuprof.findings.contract import Finding, Scope
-from gpuprof.findings.incomplete import INCOMPLETE, RERUN, incomplete
-from gpuprof.findings.of_jobs import COSTS, STEPS_OF_DEVICES, findings_of_job
-from gpuprof.findings.scopes import SCOPE_READS, scopes
-from gpuprof.findings.wins import with_win
-from gpuprof.model.analysis import Analysis, JobStates, Merge, State, reads
-from gpuprof.model.profile import Profile
+from gpuprof.findings.causes import Finding, with_win
+from gpuprof.findings.of_jobs import COSTS, findings_of_job, measured_steps
+from gpuprof.findings.scope import SCOPE_READS, Scope, scopes
+from gpuprof.findings.whole_recording import incomplete, of_recording
+from gpuprof.model.analysis import Analysis, per_file, reads
+from gpuprof.model.profile import Profile, once_per_profile
 from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema
 from gpuprof.predict.effects import PREDICT_READS
 
@@ -88,14 +84,21 @@ FINDINGS: Final = Schema(
 
 # What a device waits for others is won where these are mended.
 _OF_OTHERS: Final = {"collective_waiting", "waits_for_device", "unbalanced_devices"}
-_FAMILIES: Final = (transfers, host, collectives, kernels, memory, occupancy)
-# What `scopes` has computed ahead for the last of these takes longest.
-_AS_COMPUTED: Final = (host, kernels, memory, occupancy, collectives, transfers)
+# What costs a device time in a step, by family of causes: those first that need nothing of what
+# `scopes` has computed ahead, as copies do, which takes longest.
+_FAMILIES: Final[Sequence[Callable[[Scope], Iterator[Finding]]]] = (
+    late_hosts.of_scope,
+    costly_kernels.of_scope,
+    exposed_copies.of_memory,
+    costly_kernels.of_occupancy,
+    exposed_collectives.of_scope,
+    exposed_copies.of_copies,
+)
 # What a recording lacks comes first where its pauses tell nothing without that; what steps do not
 # pay comes after what they do, and what may win nothing at all after what wins something.
 _ORDER: Final = {
-    INCOMPLETE: -1,
-    RERUN: -1,
+    "incomplete": -1,
+    "kernels_rerun": -1,
     "no_training": -1,
     "no_kernels": -1,
     "low_occupancy": 1,
@@ -106,7 +109,7 @@ _ORDER: Final = {
 }
 # What copies cost is known without kernels; what a device does in pauses is not.
 _COPIES: Final = {"exposed_peer_copies", "staged_copies", "exposed_host_copies", "pageable_memory"}
-_WITHOUT_COST: Final = {INCOMPLETE, RERUN, "no_training", "no_kernels", "truncated"}
+_WITHOUT_COST: Final = {"incomplete", "kernels_rerun", "no_training", "no_kernels", "truncated"}
 
 
 def findings(profile: Profile) -> pa.Table:
@@ -118,6 +121,8 @@ def findings(profile: Profile) -> pa.Table:
     Costs are of one step, the median over the steps of a phase; where a recording has no steps,
     of the device's span. The costs of findings may overlap: they must not be added up.
 
+    Of a job of several files a row is the median over its devices, without a prediction.
+
     Args:
         profile: Needs ``kernels`` and ``memcpys``; ``api_calls``, ``host_calls``, ``nvtx_ranges``
             and ``synchronizations`` tell why a device idles, and where copies come from.
@@ -127,118 +132,109 @@ def findings(profile: Profile) -> pa.Table:
         in which most can be won; its sentence names others. What can win most time comes first. No
         rows where nothing costs that much.
     """
+    if profile.job is not None:
+        return FINDINGS.table(findings_of_job(profile, profile.once(costs_of_devices)))
     has_phases = len({scope.phase for scope in scopes(profile)}) > 1
-    groups = profile.once(_ranked)
     return FINDINGS.table(
         [
-            _row(phases[0][0])
+            _columns(phases[0][0])
+            | _shares(phases[0][0])
             | {"rank": number, "finding": _sentence(phases, has_phases=has_phases)}
-            for number, phases in enumerate(groups, start=1)
+            for number, phases in enumerate(_ranked(profile), start=1)
         ]
     )
 
 
 def worst_finding(profile: Profile) -> Finding | None:
     """The first one; None where nothing is worth a sentence."""
-    groups = profile.once(_ranked)
+    groups = _ranked(profile)
     return groups[0][0][0] if groups else None
 
 
+@once_per_profile
 def _ranked(profile: Profile) -> list[list[list[Finding]]]:
     """What is worth a sentence, by cause, phase and device: that first which can win most."""
     of_steps = [cost for costs in findings_of_scopes(profile).values() for cost in costs]
-    of_recording = [*recording.of_recording(profile, scopes(profile))]
-    if any(finding.cause == "no_training" for finding in of_recording):
-        of_steps = []
+    found = [*of_recording(profile, scopes(profile))]
+    lacking = {finding.cause for finding in found}
+    # From a single copy nothing follows, unless a kernel ran.
+    is_copy = len(activities(profile.unrestricted)) == 1 and not any(
+        scope.device.kernels.length for scope in scopes(profile)
+    )
     if incomplete(profile) is not None:
-        of_recording = [finding for finding in of_recording if finding.cause in _WITHOUT_COST]
-        of_steps = []
-    if len(activities(profile.unrestricted)) == 1 and not _works(profile):
+        found = [finding for finding in found if finding.cause in _WITHOUT_COST]
+    if incomplete(profile) is not None or is_copy or "no_training" in lacking:
         of_steps = []
     worth = [
         finding
-        for finding in (*of_recording, *of_steps)
-        if _share(finding.cost_ns, finding) >= _LEAST_SHARE or finding.cause in _WITHOUT_COST
+        for finding in (*found, *of_steps)
+        if finding.share(finding.cost_ns) >= _LEAST_SHARE or finding.cause in _WITHOUT_COST
     ]
-    groups: dict[str, list[list[Finding]]] = {}
-    for first, *on_others in _by_phase(worth):
-        groups.setdefault(first.cause, []).append([with_win(first), *on_others])
-    ordered = [
-        sorted(phases, key=lambda devices: -_weight(devices[0])) for phases in groups.values()
-    ]
-    has_steps = any(scope.has_steps for scope in scopes(profile))
-    has_kernels = "no_kernels" not in groups
-    return sorted(ordered, key=partial(_place, has_steps=has_steps, has_kernels=has_kernels))
+    by_cause: dict[str, list[list[Finding]]] = {}
+    for (cause, _), alike in groupby(sorted(worth, key=_cause_and_phase), key=_cause_and_phase):
+        first, *on_others = sorted(alike, key=lambda cost: (-cost.win_ns, -cost.cost_ns))
+        by_cause.setdefault(cause, []).append([with_win(first), *on_others])
+    has_steps, has_kernels = any(s.has_steps for s in scopes(profile)), "no_kernels" not in by_cause
+
+    def place(phases: Sequence[Sequence[Finding]]) -> tuple[int, float, int]:
+        """What the steady state pays by what can be won, and set-up after it.
+
+        A recording that is all set-up says so first, and one without steps if most of it is. What
+        takes most of the time with copies is true without kernels, too.
+        """
+        first = phases[0][0]
+        order, share = _ORDER.get(first.cause, 0), first.share(first.cost_ns)
+        if not has_kernels and first.cause in _COPIES and share >= _MOST:
+            order = _ORDER["no_kernels"]
+        if first.cause == "setup" and share >= (_ALL if has_steps else _MOST):
+            order = 0
+        return order, -sum(_weight(devices[0]) for devices in phases), -first.cost_ns
+
+    groups = [sorted(phases, key=lambda of: -_weight(of[0])) for phases in by_cause.values()]
+    return sorted(groups, key=place)
 
 
-def _works(profile: Profile) -> bool:
-    """Whether a kernel ran; from a single copy nothing follows."""
-    return any(scope.device.kernels.length for scope in scopes(profile))
-
-
-def _place(
-    phases: Sequence[Sequence[Finding]], *, has_steps: bool, has_kernels: bool
-) -> tuple[int, float, int]:
-    """By what it is sorted: what the steady state pays by what can be won, set-up after it.
-
-    A recording that is all set-up says so first, and one without steps if most of it is. What takes
-    most of the time with copies is true without kernels, too.
-    """
-    first = phases[0][0]
-    order = _ORDER.get(first.cause, 0)
-    if not has_kernels and first.cause in _COPIES and _share(first.cost_ns, first) >= _MOST:
-        order = _ORDER["no_kernels"]
-    if first.cause == "setup" and _share(first.cost_ns, first) >= (_ALL if has_steps else _MOST):
-        order = 0
-    return order, -sum(_weight(devices[0]) for devices in phases), -first.cost_ns
+def _cause_and_phase(finding: Finding) -> tuple[str, str]:
+    return finding.cause, finding.scope.phase
 
 
 def _weight(finding: Finding) -> float:
-    """What can be won; half of it counts where that is not sure."""
-    return finding.likely_win_ns * finding.scope.steps * (1.0 if finding.is_sure else _UNSURE_SHARE)
+    """What can be won, by a replay where there is one; half counts where that is not sure."""
+    won_ns = finding.win_ns if finding.won_ns is None else finding.won_ns
+    return won_ns * finding.scope.steps * (1.0 if finding.is_sure else _UNSURE_SHARE)
 
 
+@once_per_profile
 def findings_of_scopes(profile: Profile) -> Mapping[Scope, Sequence[Finding]]:
     """All that costs each device time, however little, by what was looked at."""
-    return profile.once(_findings_of_scopes)
-
-
-def _findings_of_scopes(profile: Profile) -> Mapping[Scope, Sequence[Finding]]:
-    most: dict[str, int] = {}
+    most_compute_ns: dict[str, int] = {}
     for scope in scopes(profile):
-        most[scope.phase] = max(most.get(scope.phase, 0), scope.compute_ns)
-    of_family = {
-        family: {scope: [*family.of_scope(scope)] for scope in scopes(profile)}
-        for family in _AS_COMPUTED
-    }
-    return {
-        scope: [
-            _on_path(finding, most[scope.phase])
-            for finding in _joined(
-                [row for family in _FAMILIES for row in of_family[family][scope]]
-            )
+        most_ns = max(most_compute_ns.get(scope.phase, 0), scope.compute_ns)
+        most_compute_ns[scope.phase] = most_ns
+    costs: dict[Scope, list[Finding]] = {scope: [] for scope in scopes(profile)}
+    for family in _FAMILIES:
+        for scope, of_scope in costs.items():
+            of_scope.extend(family(scope))
+    for scope, of_scope in costs.items():
+        # A device that computes less than another would wait for that one in the time it saves.
+        slack_ns = most_compute_ns[scope.phase] - scope.compute_ns if scope.has_steps else 0
+        costs[scope] = [
+            f if f.cause in _OF_OTHERS else f._replace(win_ns=max(f.win_ns - slack_ns, 0))
+            for f in _joined(of_scope)
         ]
-        for scope in scopes(profile)
-    }
-
-
-def _on_path(finding: Finding, most_compute_ns: int) -> Finding:
-    """A finding with what it can win of the step, which waits for the device that computes most.
-
-    A device that computes less would wait for that one in the time that it saves.
-    """
-    if not finding.scope.has_steps or finding.cause in _OF_OTHERS:
-        return finding
-    slack_ns = most_compute_ns - finding.scope.compute_ns
-    return finding._replace(win_ns=max(finding.win_ns - slack_ns, 0))
+    return costs
 
 
 def _joined(of_scope: Sequence[Finding]) -> list[Finding]:
     """The findings of a scope, those that are about the same time joined."""
     by_cause: dict[str, Finding] = {}
     for finding in of_scope:
-        prior = by_cause.get(finding.cause)
-        by_cause[finding.cause] = finding if prior is None else _together(prior, finding)
+        prior = by_cause.setdefault(finding.cause, finding)
+        if prior is not finding:
+            # At another time: in the words of the costlier one.
+            costlier = max(prior, finding, key=lambda cost: cost.cost_ns)
+            cost_ns, win_ns = prior.cost_ns + finding.cost_ns, prior.win_ns + finding.win_ns
+            by_cause[finding.cause] = costlier._replace(cost_ns=cost_ns, win_ns=win_ns)
     staged, waits = by_cause.get("staged_copies"), by_cause.get("waits_for_device")
     if staged is not None and waits is not None:
         # Devices wait for the halves that the others copy.
@@ -262,76 +258,51 @@ def _joined(of_scope: Sequence[Finding]) -> list[Finding]:
     return [*by_cause.values()]
 
 
-def _together(first: Finding, second: Finding) -> Finding:
-    """Findings of one cause at different times, in the words of the costlier one."""
-    costlier = max(first, second, key=lambda finding: finding.cost_ns)
-    cost_ns, win_ns = first.cost_ns + second.cost_ns, first.win_ns + second.win_ns
-    return costlier._replace(cost_ns=cost_ns, win_ns=win_ns)
-
-
-def _by_phase(costs: Sequence[Finding]) -> list[list[Finding]]:
-    """The findings of one cause in one phase, that of the device that can win most first."""
-    ordered = sorted(costs, key=_alike)
-    groups = [list(of_cause) for _, of_cause in groupby(ordered, key=_alike)]
-    return [sorted(of_cause, key=lambda cost: (-cost.win_ns, -cost.cost_ns)) for of_cause in groups]
-
-
-def _alike(finding: Finding) -> tuple[str, str]:
-    return finding.cause, finding.scope.phase
-
-
-def _share(ns: int, finding: Finding) -> float:
-    return ns / finding.scope.step_ns if finding.scope.step_ns else 0.0
-
-
-def _row(first: Finding) -> dict[str, Any]:
-    """A finding without its place and sentence."""
-    scope = first.scope
+def _columns(finding: Finding) -> dict[str, Any]:
+    """What a row of findings, and of the costs of a job's devices, says of a finding."""
+    scope = finding.scope
     return {
-        "cause": first.cause,
-        "where": first.where or None,
+        "cause": finding.cause,
+        "where": finding.where or None,
         "device_id": scope.device.device_id,
         "phase": scope.phase or None,
         "steps": len(scope.start_ns) if scope.has_steps else None,
         "step_ns": scope.step_ns,
-        "cost_ns": first.cost_ns,
-        "cost_share": _share(first.cost_ns, first),
-        "win_ns": first.win_ns,
-        "win_share": _share(first.win_ns, first),
-        **_win(first),
-        "means": first.means,
-        "total_win_ns": first.win_ns * scope.steps,
-        "suggestion": first.suggestion,
-        "table": first.table,
+        "cost_ns": finding.cost_ns,
+        "win_ns": finding.win_ns,
+        "means": finding.means,
+        "total_win_ns": finding.win_ns * scope.steps,
+        "suggestion": finding.suggestion,
+        "table": finding.table,
     }
 
 
-def _win(finding: Finding) -> dict[str, Any]:
-    """What a finding can win: by a replay where there is one."""
+def _shares(finding: Finding) -> dict[str, Any]:
+    """What a finding costs and can win: by a replay where there is one."""
+    win_share, won_ns = finding.share(finding.win_ns), finding.won_ns
+    row = {"cost_share": finding.share(finding.cost_ns), "win_share": win_share}
     if not finding.win_ns:
-        return {"win": "nothing by itself"}
-    at_most = f"at most {say_share(_share(finding.win_ns, finding))}"
-    if (replayed := finding.replayed) is None:
-        return {"win": at_most}
-    change, won_ns = replayed.change, replayed.won_ns
-    command = ["gpuprof", "predict", str(finding.scope.profile.origin.source), "--what", change]
-    row = {
-        "predicted_win_ns": won_ns,
-        "predicted_win_share": None if won_ns is None else _share(won_ns, finding),
-        "win": at_most,
-        "change": change or None,
-        "assumptions": replayed.assumptions,
-        "command": shlex.join(command) if change else None,
-    }
+        return row | {"win": "nothing by itself"}
+    source, words = str(finding.scope.profile.origin.source), finding.different
+    command = shlex.join(["gpuprof", "predict", source, "--what", finding.change])
+    win = at_most = f"at most {say_share(win_share)}"
     if won_ns is None:
-        words = f", next to nothing {replayed.words}" if replayed.words else ""
-        return row | {"win": at_most + words}
-    if _share(won_ns, finding) < _NOTHING_SHARE:
-        return row | {"win": f"next to nothing by itself, {replayed.words}; {at_most}"}
-    if won_ns == finding.cost_ns:
-        return row | {"win": f"all of it {replayed.words}"}
-    won = f"{say_ns(won_ns)} ({say_share(_share(won_ns, finding))}) {replayed.words}"
-    return row | {"win": won if won_ns == finding.win_ns else f"{won}; {at_most}"}
+        win += f", next to nothing {words}" if words else ""
+    elif finding.share(won_ns) < _NOTHING_SHARE:
+        win = f"next to nothing by itself, {words}; {at_most}"
+    elif won_ns == finding.cost_ns:
+        win = f"all of it {words}"
+    else:
+        won = f"{say_ns(won_ns)} ({say_share(finding.share(won_ns))}) {words}"
+        win = won if won_ns == finding.win_ns else f"{won}; {at_most}"
+    return row | {
+        "predicted_win_ns": won_ns,
+        "predicted_win_share": None if won_ns is None else finding.share(won_ns),
+        "win": win,
+        "change": finding.change or None,
+        "assumptions": finding.assumptions,
+        "command": command if finding.change else None,
+    }
 
 
 def _sentence(phases: Sequence[Sequence[Finding]], *, has_phases: bool) -> str:
@@ -347,7 +318,7 @@ def _sentence(phases: Sequence[Sequence[Finding]], *, has_phases: bool) -> str:
         return text
     also = [finding for finding in on_others if finding.cost_ns >= _ALSO * first.cost_ns]
     shares = [
-        f"{device_name(finding.scope)} {say_share(_share(finding.cost_ns, finding))}"
+        f"{device_name(finding.scope)} {say_share(finding.share(finding.cost_ns))}"
         for finding in also[:_MOST_OTHERS]
     ]
     if more := len(also) - len(shares):
@@ -360,7 +331,7 @@ def _sentence(phases: Sequence[Sequence[Finding]], *, has_phases: bool) -> str:
 
 
 def _cost(finding: Finding, *, has_phases: bool) -> str:
-    time, share = say_ns(finding.cost_ns), say_share(_share(finding.cost_ns, finding))
+    time, share = say_ns(finding.cost_ns), say_share(finding.share(finding.cost_ns))
     if not finding.scope.has_steps:
         return f"{time} ({share})"
     steps = len(finding.scope.start_ns)
@@ -375,62 +346,36 @@ def device_name(scope: Scope) -> str:
     return "an unknown device" if number is None else f"device {number}"
 
 
-def _costs(profile: Profile) -> pa.Table:
+@per_file(COSTS, needs=("kernels", "memcpys"))
+def costs_of_devices(profile: Profile) -> pa.Table:
     """What costs the devices of one file of a job time; without predictions, which take longest."""
-    costs = [*recording.of_recording(profile, scopes(profile))]
+    costs = [*of_recording(profile, scopes(profile))]
     costs += [cost for of_scope in findings_of_scopes(profile).values() for cost in of_scope]
     return COSTS.table(
         [
-            {
-                "device_id": cost.scope.device.device_id,
-                "phase": cost.scope.phase or None,
-                "cause": cost.cause,
-                "where": cost.where or None,
-                "steps": len(cost.scope.start_ns) if cost.scope.has_steps else None,
-                "step_ns": cost.scope.step_ns,
-                "cost_ns": cost.cost_ns,
-                "win_ns": cost.win_ns,
-                "total_win_ns": cost.win_ns * cost.scope.steps,
-                "is_sure": cost.is_sure,
-                "phrase": cost.phrase,
-                "means": cost.means,
-                "suggestion": cost.suggestion,
-                "table": cost.table,
-            }
+            _columns(cost) | {"is_sure": cost.is_sure, "phrase": cost.phrase}
             for cost in costs
             if cost.cost_ns
         ]
     )
 
 
-COSTS_OF_DEVICES: Final = State(COSTS, _costs)
-# How these answers of a job differ from those for a joined recording.
-OF_DEVICES: Final = (
-    "A row stands for all devices of a phase: medians of what each file tells about its own"
-    " devices, without predictions."
-)
-JOB_STATES: Final = (
-    COLLECTIVE_CALLS,
-    DEVICE_KERNELS,
-    STEPS_OF_DEVICES,
-    *RANKS_MERGE.states,
-)
-
-
-def _of_job(job: JobStates) -> pa.Table:
-    return FINDINGS.table(findings_of_job(job, job.rows(COSTS_OF_DEVICES)))
-
+# What the answers for a job are made of, beside what costs its devices.
+JOB_FUNCTIONS: Final = (*CALLS_OF_FILES, measured_steps, *(RANKS.of_files or ()))
 
 ANALYSIS: Final = Analysis(
     "What costs most",
     FINDINGS,
     ("kernels", "memcpys"),
     findings,
-    reads(SCOPE_READS, recording.READS, *(family.READS for family in _FAMILIES)),
-    reads(transfers.READS_OF_SMALL, occupancy.READS_OF_SMALL, PREDICT_READS),
-    merge=Merge(
-        (COSTS_OF_DEVICES, *JOB_STATES),
-        _of_job,
-        OF_DEVICES,
+    reads(
+        SCOPE_READS,
+        whole_recording.READS,
+        exposed_copies.READS,
+        late_hosts.READS,
+        exposed_collectives.READS,
+        costly_kernels.READS,
     ),
+    reads(exposed_copies.READS_OF_SMALL, costly_kernels.READS_OF_SMALL, PREDICT_READS),
+    of_files=(costs_of_devices, *JOB_FUNCTIONS),
 )

@@ -12,22 +12,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gpuprof.analyses.collective_waits import say_delay
-from gpuprof.analyses.ranks import ranks_of_job
-from gpuprof.analyses.steps import STEPS_OF_FILE
 from gpuprof.base.units import counted, say_ns, say_share
-from gpuprof.facts.collective_parts import RANKS
-from gpuprof.facts.hosts import DeviceNames, names_of_job
-from gpuprof.facts.job_collectives import (
-    COLLECTIVE_CALLS,
-    MOST_CALLS,
-    collective_record_of_job,
-)
-from gpuprof.facts.last_ranks import LastRank, last_ranks_of
-from gpuprof.findings.collectives import LITTLE, words_of_transfer
-from gpuprof.findings.contract import usual_of
-from gpuprof.findings.late_ranks import rank_sentences
-from gpuprof.findings.scopes import scopes
-from gpuprof.model.analysis import JobStates, State
+from gpuprof.facts.collective_calls import collective_calls, most_calls
+from gpuprof.facts.collective_parts import RANKS, collective_parts
+from gpuprof.facts.hosts import DeviceNames, names_of
+from gpuprof.facts.last_ranks import LastRank, last_ranks
+from gpuprof.findings.exposed_collectives import LITTLE, words_of_transfer
+from gpuprof.findings.scope import scopes, usual_of
+from gpuprof.model.analysis import per_file
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
@@ -90,8 +82,21 @@ SCOPES: Final = Schema(
 )
 
 
-def _steps(profile: Profile) -> pa.Table:
-    return MEASURED.table(
+_MEASURED: Final = Schema(
+    "measured_steps",
+    "one step that is a sample, on one device",
+    {
+        **{name: COSTS.columns[name] for name in ("device_id", "phase")},
+        "start_ns": instant_column("Start of the step on the devices.", required=True),
+        "end_ns": instant_column("Its end.", required=True),
+    },
+)
+
+
+@per_file(_MEASURED, needs=("kernels", "memcpys"))
+def measured_steps(profile: Profile) -> pa.Table:
+    """The steps of each device that are samples."""
+    return _MEASURED.table(
         [
             {
                 "device_id": scope.device.device_id,
@@ -105,17 +110,6 @@ def _steps(profile: Profile) -> pa.Table:
         ]
     )
 
-
-MEASURED: Final = Schema(
-    "measured_steps",
-    "one step that is a sample, on one device",
-    {
-        **{name: COSTS.columns[name] for name in ("device_id", "phase")},
-        "start_ns": instant_column("Start of the step on the devices.", required=True),
-        "end_ns": instant_column("Its end.", required=True),
-    },
-)
-STEPS_OF_DEVICES: Final = State(MEASURED, _steps)
 
 Row = dict[str, Any]
 
@@ -134,11 +128,11 @@ class Waiting(NamedTuple):
     last: LastRank | None
 
 
-def findings_of_job(job: JobStates, costs: pa.Table) -> list[Row]:
+def findings_of_job(job: Profile, costs: pa.Table) -> list[Row]:
     """The rows of ``findings``, what costs all devices together most first.
 
     Args:
-        job: The states of all files.
+        job: The job.
         costs: What costs the devices of each file, as in `COSTS`.
     """
     by_cause: dict[str, dict[str | None, list[Row]]] = {}
@@ -150,19 +144,16 @@ def findings_of_job(job: JobStates, costs: pa.Table) -> list[Row]:
     groups.sort(
         key=lambda phases: (_ORDER.get(phases[0][0]["cause"], 0), -sum(map(_weight, phases)))
     )
-    names, is_named = names_of_job(job), len({row["phase"] for row in rows}) > 1
+    names, is_named = names_of(job), len({row["phase"] for row in rows}) > 1
+    devices = job.table("devices").num_rows
     return [
         _finding(phases[0], names)
         | {
             "rank": number,
-            "finding": _sentence(phases, _device_count(job), names, is_named=is_named),
+            "finding": _sentence(phases, devices, names, is_named=is_named),
         }
         for number, phases in enumerate(groups, start=1)
     ]
-
-
-def _device_count(job: JobStates) -> int:
-    return int(job.sources["devices"].num_rows)
 
 
 def _is_worth(rows: Sequence[Row]) -> bool:
@@ -175,7 +166,7 @@ def _weight(rows: Sequence[Row]) -> float:
     return float(sum(row["total_win_ns"] * shares[row["is_sure"]] for row in rows))
 
 
-def _with_waiting(job: JobStates, rows: Sequence[Row]) -> Iterator[Row]:
+def _with_waiting(job: Profile, rows: Sequence[Row]) -> Iterator[Row]:
     """The costs with waiting and transfer of collectives as the calls of all ranks tell them."""
     waiting = job.once(waiting_by_device)
     exposed: dict[tuple[int | None, str | None], Row] = {}
@@ -293,21 +284,24 @@ def _named(rows: Sequence[Row], names: DeviceNames, *, has_hosts: bool = True) -
     return names.in_words(devices, _MOST_NAMED, has_hosts=has_hosts)
 
 
-def waiting_by_device(job: JobStates) -> Mapping[tuple[int | None, str | None], Waiting]:
+def waiting_by_device(job: Profile) -> Mapping[tuple[int | None, str | None], Waiting]:
     """What each device whose collectives are known of all ranks waits in them, by its phase."""
-    record = job.once(collective_record_of_job)
-    parts, kernels = record.parts, record.parts.kernels
-    last_of = {device: last for last in reversed(last_ranks_of(record)) for device in last.devices}
+    parts = collective_parts(job)
+    kernels = parts.kernels
+    last_of = {device: last for last in reversed(last_ranks(job)) for device in last.devices}
     steps = _steps_of_devices(job)
     waiting: dict[tuple[int | None, str | None], Waiting] = {}
     matched = np.flatnonzero(parts.basis == RANKS)
-    exposed_ns = _exposed(job, matched)
+    # How long each kernel waits while nothing computes, if compute hides all of it alike.
+    took = (kernels.end_ns - kernels.start_ns)[matched]
+    hidden = job.once(collective_calls)["hidden_ns"].to_numpy()[matched] / np.maximum(took, 1)
+    exposed_ns = (parts.waiting_ns[matched] * (1 - hidden)).astype(np.int64)
     for number in np.unique(kernels.device[matched]).tolist():
         here = kernels.device[matched] == number
         device, last = None if number == UNKNOWN else number, last_of.get(number)
         start, waits = kernels.start_ns[matched[here]], exposed_ns[here]
         is_complete = parts.is_complete[matched[here]]
-        last_kept = int(start.max()) if here.sum() >= MOST_CALLS else None
+        last_kept = int(start.max()) if here.sum() >= most_calls(job) else None
         waiting[device, None] = Waiting(int(waits.sum()), _are_known(is_complete), last)
         for phase, (step_start, step_end) in steps.get(device, {}).items():
             place = np.searchsorted(step_start, start, side="right") - 1
@@ -326,24 +320,13 @@ def _are_known(is_complete: npt.NDArray[np.bool_]) -> bool:
     return bool((~is_complete).sum() <= LITTLE * len(is_complete))
 
 
-def _exposed(job: JobStates, rows: Int64s) -> Int64s:
-    """How long each kernel waits while nothing computes, if compute hides all of it alike."""
-    parts = job.once(collective_record_of_job).parts
-    took = (parts.kernels.end_ns - parts.kernels.start_ns)[rows]
-    hidden_ns = job.rows(COLLECTIVE_CALLS)["hidden_ns"].to_numpy()[rows]
-    exposed_ns: Int64s = (parts.waiting_ns[rows] * (1 - hidden_ns / np.maximum(took, 1))).astype(
-        np.int64
-    )
-    return exposed_ns
-
-
 def _steps_of_devices(
-    job: JobStates,
+    job: Profile,
 ) -> Mapping[int | None, Mapping[str, tuple[Int64s, Int64s]]]:
     """Start and end of the steps of each device and phase that were measured."""
-    table = job.rows(STEPS_OF_DEVICES)
+    table = job.once(measured_steps)
     rows: dict[int | None, dict[str, list[tuple[int, int]]]] = {}
-    columns = (table[name].to_pylist() for name in MEASURED.columns)
+    columns = (table[name].to_pylist() for name in _MEASURED.columns)
     for device, phase, start, end in zip(*columns, strict=True):
         rows.setdefault(device, {}).setdefault(phase, []).append((start, end))
     return {
@@ -355,23 +338,17 @@ def _steps_of_devices(
     }
 
 
-def bottom_lines_of_job(job: JobStates, scopes: pa.Table) -> list[Row]:
+def bottom_lines_of_job(scopes_of_devices: pa.Table) -> list[Row]:
     """The rows of ``bottom_line``: one per phase, that of most devices and time first.
 
     Args:
-        job: The states of all files.
-        scopes: What the steps of devices go to, as in `SCOPES`.
+        scopes_of_devices: What the steps of devices go to, as in `SCOPES`.
     """
     phases: dict[str | None, list[Row]] = {}
-    for row in scopes.to_pylist():
+    for row in scopes_of_devices.to_pylist():
         phases.setdefault(row["phase"], []).append(row)
     ordered = sorted(phases.values(), key=lambda rows: (-len(rows), -_time(rows)))
-    lines = [_bottom_line(rows, is_named=len(phases) > 1) for rows in ordered]
-    if lines:
-        record, steps = job.once(collective_record_of_job), job.rows(STEPS_OF_FILE)
-        of_ranks = rank_sentences(record, steps, job.once(ranks_of_job))
-        lines[0]["bottom_line"] = ". ".join([lines[0]["bottom_line"], *of_ranks])
-    return lines
+    return [_bottom_line(rows, is_named=len(phases) > 1) for rows in ordered]
 
 
 def _time(rows: Sequence[Row]) -> int:

@@ -1,30 +1,32 @@
-"""Which idle time of a device is set-up, paid once: outside of phases, and in calls made once.
+"""What no step pays: set-up, paid once, and copies and waits before, between and after phases.
 
-A pause whose next work was launched before it is none: the device waited.
+A pause whose next work was launched before it is no set-up: the device waited.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from gpuprof.analyses.pauses import ANALYSIS as PAUSES
-from gpuprof.analyses.pauses import Pieces, pieces_of
+from gpuprof.base.units import format_bytes, say_ns, say_share
+from gpuprof.facts.collective_parts import PARTS_READS, part_times
+from gpuprof.facts.copies import Route, copy_rows, end_name
 from gpuprof.facts.host_clock import host_clock
 from gpuprof.facts.launches import launches
-from gpuprof.facts.pauses import NOT_LAUNCHED, pauses_of
+from gpuprof.facts.numbers import NOT_FOUND
+from gpuprof.facts.pause_causes import Pieces, pieces_of
+from gpuprof.facts.pauses import pauses_of
 from gpuprof.facts.phases import PHASE_READS, phases
 from gpuprof.facts.step_times import SIMILAR
-from gpuprof.facts.timeline import (
-    COMMUNICATION,
-    COMPUTE,
-    TRANSFER,
-    DeviceTimeline,
-    timelines,
-)
+from gpuprof.facts.timeline import COMMUNICATION, COMPUTE, TRANSFER, DeviceTimeline, timelines
+from gpuprof.findings.causes import Finding
+from gpuprof.findings.exposed_copies import speed_of
+from gpuprof.findings.scope import span_of
 from gpuprof.model.analysis import reads
+from gpuprof.model.derived import HOST
 from gpuprof.model.intervals import (
     NOTHING,
     Int64s,
@@ -33,11 +35,12 @@ from gpuprof.model.intervals import (
     covered_within,
     difference,
     intersection,
+    together,
     union,
 )
-from gpuprof.model.profile import Profile
+from gpuprof.model.profile import Profile, once_per_profile
 
-SET_UP_READS: Final = reads(PHASE_READS, PAUSES.reads)
+SET_UP_READS: Final = reads(PHASE_READS, PAUSES.reads, PARTS_READS)
 
 # Calls of CUDA that programs make once: memory, contexts, modules, streams and access to peers.
 _ONCE: Final = re.compile(
@@ -63,6 +66,122 @@ _OFTEN: Final = 3
 # Pauses shorter than this share of the span are not looked into one by one.
 _SHORT: Final = 0.01
 _MOST: Final = 0.5
+# Less of a device's span is not worth the time that it takes to look closer.
+_LEAST_OUTSIDE: Final = 0.01
+# Causes of pauses that say nothing of what the host did.
+_UNEXPLAINED: Final = {
+    "unknown",
+    "launch",
+    "waits_for_unknown",
+    "waits_for_stream",
+    "waits_for_device",
+}
+_RUN_LONGER: Final = (
+    "record longer, or cache what every start computes anew; no step includes this time"
+)
+_RECORD_MORE: Final = (
+    "record more than the start of the program: what it does again and again is hardly in here"
+)
+
+
+def outside_steps(
+    profile: Profile, device: DeviceTimeline, *, has_steps: bool
+) -> Iterator[Finding]:
+    """What a device pays that no step of it does; `setup` is of the device's span."""
+    yield from _idle_in_set_up(profile, device, has_steps=has_steps)
+    yield from _copying_outside(profile, device)
+    waits = NOTHING
+    spans = _holding_most(profile, device)
+    if spans is not None and profile.unrestricted.has("api_calls"):
+        waits = difference(_waits(profile, device), spans)
+    if waits.length:
+        yield Finding(
+            "waits_outside_steps",
+            span_of(profile, device),
+            "waits before or after its steps although its next work is launched",
+            waits.length,
+            waits.length,
+            "overlap",
+            "see what its stream depends on: work that the recording does not hold, another"
+            " stream's event, a rank, a callback of the host",
+            "pauses",
+        )
+
+
+def _idle_in_set_up(
+    profile: Profile, device: DeviceTimeline, *, has_steps: bool
+) -> Iterator[Finding]:
+    """Idle time that no step pays, with first calls of collectives, which set up connections."""
+    times, exposed = part_times(profile).get(device.device_id), device.exposed[COMMUNICATION]
+    first_calls = NOTHING if times is None else intersection(times.setup, exposed)
+    set_up = together([set_up_of(profile, device), first_calls])
+    if not set_up.length:
+        return
+    calls = f", {say_ns(first_calls.length)} in first collectives" if len(first_calls) else ""
+    longest_ns = int((set_up.end - set_up.start).max())
+    where, share = _largest(profile, device, set_up)
+    place = f", {say_share(share)} of it in {where or 'no call that was recorded'}" if share else ""
+    once = f", {say_ns(longest_ns)} of it at once" if len(set_up) > 1 else ""
+    is_little = has_steps or set_up.length < _MOST * device.span.length
+    yield Finding(
+        "setup",
+        span_of(profile, device),
+        f"is idle while the program sets up{calls}{once}{place}",
+        set_up.length,
+        set_up.length,
+        "less set-up",
+        _RUN_LONGER if is_little else _RECORD_MORE,
+        "pauses" if share else "gaps",
+        where,
+    )
+
+
+def _largest(profile: Profile, device: DeviceTimeline, some: Intervals) -> tuple[str, float]:
+    """What the host was in for most of some pauses of a device, and its share of them.
+
+    The name is empty for nothing that was recorded, the share 0 where nothing can be told.
+    """
+    if not profile.unrestricted.has("api_calls"):
+        return "", 0.0
+    pieces = pieces_of(profile)
+    is_of_device = pauses_of(profile).device[pieces.pause] == device.number
+    stretches, loading = pieces.stretches.take(is_of_device), is_loading(pieces)[is_of_device]
+    lengths = covered_within(some, stretches.start_ns, stretches.end_ns)
+    is_known = np.array([cause not in _UNEXPLAINED for cause, _ in pieces.labels])
+    counts = is_known[stretches.label] | loading
+    sums = np.bincount(stretches.label[counts], lengths[counts], len(pieces.labels))
+    most = int(sums.argmax())
+    cause, detail = pieces.labels[most]
+    share = float(sums[most] / some.length)
+    return f"{detail}, which loads code" if cause == "launch" and share else detail or "", share
+
+
+def _copying_outside(profile: Profile, device: DeviceTimeline) -> Iterator[Finding]:
+    """Copies before, between and after the steps."""
+    outside = copies_outside(profile, device)
+    if outside.length < _LEAST_OUTSIDE * device.span.length or not outside.length:
+        return
+    copies = copy_rows(profile.unrestricted)
+    is_here = (copies.src == device.number) | (copies.dst == device.number)
+    is_here &= covered_within(outside, copies.start_ns, copies.end_ns) > 0
+    size = int(copies.moved_bytes[is_here].sum())
+    to_device = int(copies.duration_ns[is_here & (copies.src == HOST)].sum())
+    to_host = int(copies.duration_ns[is_here & (copies.dst == HOST)].sum())
+    src, dst = (HOST, device.device_id) if to_device >= to_host else (device.device_id, HOST)
+    speed, pin = speed_of(profile, Route(src, dst, "direct"))
+    ends = f"{end_name(src)} to {end_name(dst)}"
+    yield Finding(
+        "copies_outside_steps",
+        span_of(profile, device),
+        "waits for copies before or after its steps"
+        f" ({f'{format_bytes(size)}, ' * (size > 0)}most {ends}{speed})",
+        outside.length,
+        outside.length,
+        "fewer or faster copies",
+        pin or "copy less, from pinned memory, or beside the first and last steps",
+        "transfers",
+        ends,
+    )
 
 
 def set_up_of(profile: Profile, device: DeviceTimeline) -> Intervals:
@@ -78,9 +197,10 @@ def set_up_of(profile: Profile, device: DeviceTimeline) -> Intervals:
         profile: The whole recording is read.
         device: One of its devices, or of those of the part that is looked at.
     """
-    return profile.once(_set_up)[device.device_id]
+    return _set_up(profile)[device.device_id]
 
 
+@once_per_profile
 def _set_up(profile: Profile) -> Mapping[int | None, Intervals]:
     return {device.device_id: _of_device(profile, device) for device in timelines(profile)}
 
@@ -96,21 +216,10 @@ def copies_outside(profile: Profile, device: DeviceTimeline) -> Intervals:
     return NOTHING if spans is None else difference(device.exposed[TRANSFER], spans)
 
 
-def waits_outside(profile: Profile, device: DeviceTimeline) -> Intervals:
-    """When a device waits outside of its phases although its next work is launched.
-
-    Args:
-        profile: The whole recording is read.
-        device: As in `set_up_of`.
-    """
-    spans = _holding_most(profile, device)
-    return NOTHING if spans is None else difference(_waits(profile, device), spans)
-
-
 def _waits(profile: Profile, device: DeviceTimeline) -> Intervals:
     """The pauses of a device whose next work was launched before, by a call that loads no code."""
     recorded = pauses_of(profile)
-    is_waiting = (recorded.device == device.number) & (recorded.launch != NOT_LAUNCHED)
+    is_waiting = (recorded.device == device.number) & (recorded.launch != NOT_FOUND)
     is_waiting &= (recorded.launch_ns <= recorded.start_ns) & host_clock(profile).is_known
     pauses = Intervals(recorded.start_ns[is_waiting], recorded.end_ns[is_waiting])
     is_once = _is_once(profile, device, pauses)
@@ -119,7 +228,8 @@ def _waits(profile: Profile, device: DeviceTimeline) -> Intervals:
 
 def _holding_most(profile: Profile, device: DeviceTimeline) -> Intervals | None:
     """The phases of a device where they hold most of its kernels' work."""
-    spans = _phases(profile, device)
+    times = [phase.span for phase in phases(profile) if device.number in phase.devices]
+    spans = union(*zip(*times, strict=True)) if times else NOTHING
     kernels = [device.exposed[layer] for layer in (COMPUTE, COMMUNICATION)]
     inside = sum(int(covered_within(layer, spans.start, spans.end).sum()) for layer in kernels)
     return spans if inside >= _ENOUGH * sum(layer.length for layer in kernels) > 0 else None
@@ -135,21 +245,14 @@ def _of_device(profile: Profile, device: DeviceTimeline) -> Intervals:
     is_set_up = _is_start(device, pauses) | _is_once(profile, device, pauses)
     if profile.unrestricted.has("api_calls") and len(launches(profile.unrestricted).order):
         is_long = length > sum(layer.length for layer in device.exposed)
-        is_set_up[is_long] |= ~_recurs(length[is_long])
+        long_ns = length[is_long]
+        ordered = np.sort(long_ns)
+        alike = np.searchsorted(ordered, long_ns * SIMILAR)
+        alike -= np.searchsorted(ordered, long_ns / SIMILAR, side="right")
+        # In several that are about as long the program sleeps, or waits for its input.
+        is_set_up[is_long] |= alike < _OFTEN
     chosen = np.flatnonzero(is_set_up & (length >= _SHORT * device.span.length))
     return Intervals(pauses.start[chosen], pauses.end[chosen])
-
-
-def _recurs(length: Int64s) -> npt.NDArray[np.bool_]:
-    """Whether some others are about as long as each: the program sleeps or waits for its input."""
-    ordered = np.sort(length)
-    first = np.searchsorted(ordered, length / SIMILAR, side="right")
-    return np.searchsorted(ordered, length * SIMILAR) - first >= _OFTEN
-
-
-def _phases(profile: Profile, device: DeviceTimeline) -> Intervals:
-    spans = [phase.span for phase in phases(profile) if device.number in phase.devices]
-    return union([start for start, _ in spans], [end for _, end in spans]) if spans else NOTHING
 
 
 def _is_start(device: DeviceTimeline, pauses: Intervals) -> npt.NDArray[np.bool_]:

@@ -1,15 +1,21 @@
-"""The choice of a recorder: the requested one, or the best one that can record here."""
+"""The choice of a recorder: the requested one, or the best one; and how to run it elsewhere."""
 
+import shlex
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 from gpuprof.base.errors import MissingToolError, UsageError
-from gpuprof.launch import AUTO
-from gpuprof.launch.contract import Program, Recorder
+from gpuprof.launch import AUTO, all_recorders, check_recorder
+from gpuprof.launch.contract import LaunchedRun, Program, Recorder
 from gpuprof.launch.run.gpus import gpus, why_no_gpu
 from gpuprof.launch.run.program import imports
+from gpuprof.launch.run.window import CaptureWindow, check_window
 
 _FOR_GPUS: Final = ("nsys", "cupti", "nvprof")
+# Whose command is printed for `auto`.
+_PRINTED: Final = "nsys"
 # Recorder, name for people, and packages whose import tells that a program uses it.
 _FRAMEWORKS: Final = (
     ("tensorflow", "TensorFlow", frozenset({"tensorflow", "keras", "tf_keras"})),
@@ -27,24 +33,12 @@ def chosen(name: str, program: Program, recorders: Sequence[Recorder]) -> tuple[
     """
     if name == AUTO:
         return _best(program, {recorder.name: recorder for recorder in recorders})
-    recorder = named(name, recorders)
+    check_recorder(name)
+    recorder = next(recorder for recorder in recorders if recorder.name == name)
     obstacle = recorder.obstacle(program)
     if obstacle is not None:
         raise obstacle
     return recorder, "as requested"
-
-
-def named(name: str, recorders: Sequence[Recorder]) -> Recorder:
-    """The recorder of this name.
-
-    Raises:
-        UsageError: There is none.
-    """
-    for recorder in recorders:
-        if recorder.name == name:
-            return recorder
-    msg = f"there is no recorder {name}"
-    raise UsageError(msg, f"Recorders: {', '.join([AUTO, *(r.name for r in recorders)])}.")
 
 
 def _best(program: Program, by_name: dict[str, Recorder]) -> tuple[Recorder, str]:
@@ -58,12 +52,16 @@ def _best(program: Program, by_name: dict[str, Recorder]) -> tuple[Recorder, str
             return recorder, "; ".join(reasons)
         reasons.append(reason)
         hint = obstacle.hint if obstacle else hint
-    for name, title, is_imported in _frameworks(program):
+    imported = imports(program)
+    # Those that the program imports come first.
+    for name, title, names in sorted(
+        _FRAMEWORKS, key=lambda framework: not imported & framework[2]
+    ):
         obstacle = by_name[name].obstacle(program) if name in by_name else None
         if name in by_name and obstacle is None:
             use = (
                 f"the program imports {title}"
-                if is_imported
+                if imported & names
                 else f"only activity of {title} will be recorded"
             )
             return by_name[name], "; ".join([*reasons, use])
@@ -74,8 +72,30 @@ def _best(program: Program, by_name: dict[str, Recorder]) -> tuple[Recorder, str
     raise MissingToolError(msg, hint)
 
 
-def _frameworks(program: Program) -> list[tuple[str, str, bool]]:
-    """Recorder, title and whether the program imports it: those that it does come first."""
-    imported = imports(program)
-    frameworks = [(name, title, bool(imported & names)) for name, title, names in _FRAMEWORKS]
-    return sorted(frameworks, key=lambda framework: not framework[2])
+def printed_command(name: str, program: Program, folder: Path | None, window: CaptureWindow) -> str:
+    """One line for a shell; nothing is checked here, as it is to run elsewhere.
+
+    Args:
+        name: Of a recorder; ``auto`` stands for nsys.
+        program: What it records; the interpreter that runs gpuprof becomes ``python3``.
+        folder: Where its files go, made by the line itself; None for the current one.
+        window: The part of the run to record.
+
+    Raises:
+        UsageError: There is no such recorder, it has no command, or cannot record this part.
+    """
+    check_recorder(name)
+    by_name = {recorder.name: recorder for recorder in all_recorders()}
+    recorder = by_name[_PRINTED if name == AUTO else name]
+    if recorder.command is None:
+        msg = f"the recorder {recorder.name} works inside the program and has no command"
+        hint = "Install gpuprof there and record with it, or print the one of --recorder nsys."
+        raise UsageError(msg, hint)
+    python, *script_arguments = program.arguments
+    words = ("python3" if python == sys.executable else python, *script_arguments)
+    check_window(window, recorder.name, recorder.windows)
+    run = LaunchedRun(program, folder or Path(), window=window)
+    settings = [f"{key}={value}" for key, value in recorder.environment(run).items()]
+    command = recorder.command(run, words)
+    line = shlex.join(["env", *settings, *command] if settings else command)
+    return line if folder is None else f"mkdir -p {shlex.quote(str(folder))} && {line}"

@@ -34,8 +34,7 @@ from gpuprof.launch.contract import Ended, LaunchedRun, Program, Recorded, Recor
 from gpuprof.launch.run.folder import Claim, check_folder, claimed, default_folder, make_folder
 from gpuprof.launch.run.marks import marked, mean_seconds, seconds_per_step
 from gpuprof.launch.run.monitor import INTERVAL_NS, monitoring
-from gpuprof.launch.run.output import Output
-from gpuprof.launch.run.process import Wrapping, run_program
+from gpuprof.launch.run.process import Output, Wrapping, run_program
 from gpuprof.launch.run.program import environment_of
 from gpuprof.launch.run.provenance import driver_versions, git_state, packages
 from gpuprof.launch.run.signals import SAVING_SECONDS, kill_processes_of
@@ -208,30 +207,21 @@ def _saving(folder: Path, claim: Claim) -> Iterator[None]:
 def _run(
     run: LaunchedRun, recorder: Recorder, options: Options, say: Callable[[str], None]
 ) -> Ended:
+    environment = environment_of({**recorder.environment(run), RUN_DIR_VARIABLE: str(run.folder)})
+    seconds = None if options.timeout_ns is None else options.timeout_ns / NS_PER_S
+    leaves = run.window.duration_ns is not None
     for attempt in range(1, _ATTEMPTS + 1):
-        ended = _run_once(run, recorder, options, say)
+        # Unbuffered, so that the log of a run that is killed is whole.
+        with (
+            (run.folder / PROGRAM_LOG).open("wb", buffering=0) as log,
+            (run.folder / RECORDER_LOG).open("wb", buffering=0) as recorder_log,
+        ):
+            output, wrapping = Output(log), None
+            if recorder.command is not None:
+                wrapping = Wrapping(partial(recorder.command, run), recorder_log, leaves, say)
+            ended = run_program(run.program.arguments, environment, output, wrapping, seconds)
         if attempt == _ATTEMPTS or not recorder.retry(run, ended):
             break
-    return ended
-
-
-def _run_once(
-    run: LaunchedRun, recorder: Recorder, options: Options, say: Callable[[str], None]
-) -> Ended:
-    environment = environment_of({**recorder.environment(run), RUN_DIR_VARIABLE: str(run.folder)})
-    # Unbuffered, so that the log of a run that is killed is whole.
-    with (
-        (run.folder / PROGRAM_LOG).open("wb", buffering=0) as log,
-        (run.folder / RECORDER_LOG).open("wb", buffering=0) as recorder_log,
-    ):
-        output = Output(log)
-        command = recorder.command
-        leaves = run.window.duration_ns is not None
-        wrapping = (
-            None if command is None else Wrapping(partial(command, run), recorder_log, leaves, say)
-        )
-        seconds = None if options.timeout_ns is None else options.timeout_ns / NS_PER_S
-        ended = run_program(run.program.arguments, environment, output, wrapping, seconds)
     error = output.log_error
     return ended if error is None else replace(ended, log_error=error.strerror or str(error))
 

@@ -5,10 +5,9 @@ A folder of repeats holds ``run-1``, ``run-2``, ..., which compare as runs of on
 alternates, so that a machine that warms up or slows down favours neither.
 """
 
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Final
@@ -26,25 +25,19 @@ RECORDED: Final = "run"
 PLAIN: Final = "plain"
 
 
-@dataclass(frozen=True)
-class Repeats:
-    """How often.
-
-    Args:
-        count: Recorded runs, and as many plain ones.
-        warmups: Plain runs before them, whose files are removed.
-    """
-
-    count: int
-    warmups: int = 0
-
-
 def record_repeatedly(
-    program: Program, options: Options, repeats: Repeats, say: Callable[[str], None]
+    program: Program, options: Options, count: int, warmups: int, say: Callable[[str], None]
 ) -> Outcome:
     """Record a program several times into one folder.
 
     Stops at the first run that fails; what was recorded until then is kept.
+
+    Args:
+        program: What to run.
+        options: How.
+        count: Recorded runs, and as many plain ones.
+        warmups: Plain runs before them, whose files are removed.
+        say: Takes a line for the person who waits.
 
     Returns:
         The folder of all runs, and the manifest of the last one.
@@ -59,15 +52,18 @@ def record_repeatedly(
     variant = options.variant or folder.resolve().name
     alike = replace(options, recorder=recorder.name, variant=variant, force=False)
     with claimed(folder):
-        for number in range(1, repeats.warmups + 1):
-            say(f"Warm-up {number} of {repeats.warmups}")
-            outcome = _warm_up(program, alike, say)
+        for number in range(1, warmups + 1):
+            say(f"Warm-up {number} of {warmups}")
+            with tempfile.TemporaryDirectory(
+                prefix="gpuprof-warm-up-", ignore_cleanup_errors=True
+            ) as parent:
+                outcome = _run(program, replace(alike, folder=Path(parent) / PLAIN), PLAIN, say)
             if outcome.manifest.exit_status:
                 return Outcome(folder, outcome.manifest)
-        for kind, number in _order(repeats.count, recorder):
-            say(f"{_TITLES[kind]} {number} of {repeats.count}")
+        for kind, number in _order(count, recorder):
+            say(f"{_TITLES[kind]} {number} of {count}")
             place = replace(alike, folder=folder / f"{kind}-{number}")
-            outcome = _run_once(program, place, kind, say)
+            outcome = _run(program, place, kind, say)
             if outcome.manifest.exit_status:
                 break
         last = _with_overhead(folder)
@@ -86,20 +82,12 @@ def _order(count: int, recorder: Recorder) -> Iterator[tuple[str, int]]:
         yield from ((kind, number) for kind in pair)
 
 
-def _run_once(program: Program, options: Options, kind: str, say: Callable[[str], None]) -> Outcome:
+def _run(program: Program, options: Options, kind: str, say: Callable[[str], None]) -> Outcome:
     if kind == RECORDED:
         return record(program, options, say)
     plain = replace(options, recorder=TIMING_ONLY, window=WHOLE_RUN)
     # A run without a recorder is announced already.
     return record(program, plain, lambda _: None)
-
-
-def _warm_up(program: Program, options: Options, say: Callable[[str], None]) -> Outcome:
-    parent = tempfile.mkdtemp(prefix="gpuprof-warm-up-")
-    try:
-        return _run_once(program, replace(options, folder=Path(parent) / PLAIN), PLAIN, say)
-    finally:
-        shutil.rmtree(parent, ignore_errors=True)
 
 
 def _with_overhead(folder: Path) -> Manifest | None:

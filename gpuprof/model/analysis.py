@@ -1,28 +1,27 @@
 """What an analysis is: a pure function from a recording to one table, and what it needs.
 
-For a job whose files are analysed one by one, each file is reduced to *states*: small tables of
-sums, histograms, steps or calls. States of several files become one: rows are summed up by what
-they are about, or stay those of their files. From the states of all files an analysis computes its
-table.
+Of several files that are one recording, each is analysed by itself: what `per_file` declares is
+computed of every file, and its ``combine`` makes one table of theirs. So one process, worker
+processes and a cluster give the same figures, and no analysis is written twice.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, Final, TypeVar
+from functools import update_wrapper
+from typing import Any, Final
 
 import pyarrow as pa
 
-from gpuprof.model.profile import Profile, absent_ranks
-from gpuprof.model.schema import Schema
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import Kind, Schema
 
-_Result = TypeVar("_Result")
-
-# The column of states that stay those of their files: the place of the file in the job.
+# The column of tables that stay those of their files: the place of the file in the job.
 FILE_PLACE: Final = "file_place"
+DEVICE_COLUMNS: Final = ("device_id", "src_device_id", "dst_device_id", "peer_device_id")
 
 # Table -> names of columns, among them those of `gpuprof.model.derived`.
 Reads = Mapping[str, frozenset[str]]
+Combine = Callable[[pa.Table], pa.Table]
 
 
 def reads(*facts: Reads, **columns: str) -> Reads:
@@ -39,122 +38,72 @@ def reads(*facts: Reads, **columns: str) -> Reads:
     }
 
 
-@dataclass(frozen=True, eq=False)
-class State:
-    """What one file is reduced to for one or several analyses.
+class PerFile:
+    """A function of a recording that is computed of each file by itself: see `per_file`."""
+
+    def __init__(
+        self,
+        of_file: Callable[[Profile], pa.Table],
+        schema: Schema,
+        combine: Combine | None,
+        needs: tuple[str, ...],
+        device_texts: tuple[str, ...],
+    ) -> None:
+        self.of_file, self.schema, self.needs = of_file, schema, needs
+        self.device_texts = device_texts
+        self._combine = combine
+        update_wrapper(self, of_file)
+        numbers = {"process_id", FILE_PLACE, *DEVICE_COLUMNS} & {*schema.columns}
+        kinds = {column.kind for column in schema.columns.values()}
+        self.is_of_files = bool(numbers or device_texts) or Kind.INSTANT in kinds
+
+    def __call__(self, profile: Profile) -> pa.Table:
+        """The table of a recording."""
+        return self.of_file(profile) if profile.job is None else profile.job.rows(self, profile)
+
+    def of(self, profile: Profile, place: int) -> pa.Table:
+        """The table of one file of a job, which has this place in it."""
+        names = [name for name in self.schema.columns if name != FILE_PLACE]
+        has_all = profile.has(*self.needs)
+        table = (profile.once(self) if has_all else self.schema.empty()).select(names)
+        places = pa.array([place] * table.num_rows, pa.int64())
+        return table.append_column(FILE_PLACE, places) if self.is_of_files else table
+
+    def together(self, tables: Sequence[pa.Table]) -> pa.Table:
+        """One table of several, in the order of their files; may be called again and again."""
+        table = pa.concat_tables(tables)
+        return table if self.is_of_files else self.combined(table)
+
+    def combined(self, table: pa.Table) -> pa.Table:
+        """The answer from the rows of all files, with numbers and instants of the job."""
+        names = [*self.schema.columns]
+        return (table if self._combine is None else self._combine(table)).select(names)
+
+
+def per_file(
+    schema: Schema,
+    combine: Combine | None = None,
+    *,
+    needs: tuple[str, ...] = (),
+    device_texts: tuple[str, ...] = (),
+) -> Callable[[Callable[[Profile], pa.Table]], PerFile]:
+    """Have a function computed of each file of a job by itself.
 
     Args:
-        schema: Its columns, and its name. Device and process numbers and instants are the file's.
-        of_file: Makes it of one file.
-        combine: Makes one table of those of several files, whose rows follow one another; called
-            again and again, and the same whatever the order. None where rows stay those of their
-            files; then numbers and instants become those of the job in the end.
+        schema: Its columns, and its name, which no other has.
+        combine: Makes one table of the rows of several files; None leaves them as they are, in the
+            order of ranks. Of rows about devices, processes or instants it is called once, when
+            these have the numbers and the clock of the job; of others again and again, and gives
+            the same whatever the order.
+        needs: Tables of the data model; a file without one of them has no rows.
         device_texts: Columns whose texts name devices, as in ``device 3``.
     """
-
-    schema: Schema
-    of_file: Callable[[Profile], pa.Table]
-    combine: Callable[[pa.Table], pa.Table] | None = None
-    device_texts: tuple[str, ...] = ()
-
-    @property
-    def name(self) -> str:
-        """As in a partial result."""
-        return self.schema.name
+    return lambda of_file: PerFile(of_file, schema, combine, needs, device_texts)
 
 
-@dataclass(frozen=True, eq=False)
-class JobStates:
-    """The states of all files of a job, with the job's numbers of devices and processes.
-
-    Args:
-        tables: By the name of the state.
-        sources: The small tables of the data model by name: devices, links and runs.
-        recorded: The tables of the data model that some file recorded.
-        recorded_by_all: Those that every file recorded.
-        hosts: The rank and the host of each file; None where it does not tell.
-    """
-
-    tables: Mapping[str, pa.Table]
-    sources: Mapping[str, pa.Table]
-    recorded: frozenset[str]
-    recorded_by_all: frozenset[str]
-    hosts: tuple[tuple[int | None, str | None], ...] = ()
-
-    def has(self, *names: str) -> bool:
-        """Whether all these tables of the data model were recorded."""
-        return self.recorded.issuperset(names)
-
-    @property
-    def absent_ranks(self) -> list[int]:
-        """Ranks of the job without a file, as far as they are known."""
-        sizes = self.sources["runs"]["world_size"].to_pylist()
-        return absent_ranks((rank for rank, _ in self.hosts), sizes)
-
-    def all_have(self, *names: str) -> bool:
-        """Whether all these tables were recorded in every file."""
-        return self.recorded_by_all.issuperset(names)
-
-    def rows(self, state: State) -> pa.Table:
-        """A state of all files; no rows where no file has any."""
-        table = self.tables.get(state.name)
-        return state.schema.empty() if table is None else table
-
-    def once(self, function: "Callable[[JobStates], _Result]") -> _Result:
-        """What a pure function makes of these states, computed once for all who ask."""
-        if function not in self._results:
-            self._results[function] = function(self)
-        result: _Result = self._results[function]
-        return result
-
-    @cached_property
-    def _results(self) -> dict[Any, Any]:
-        return {}
-
-    def device_ranks(self) -> dict[int | None, int]:
-        """The rank of each device that has one."""
-        rows = self.sources["devices"].select(["device_id", "rank"]).to_pylist()
-        return {row["device_id"]: row["rank"] for row in rows if row["rank"] is not None}
-
-
-@dataclass(frozen=True, eq=False)
-class Merge:
-    """How an analysis answers for a job.
-
-    Args:
-        states: What it needs of each file.
-        answer: Makes its table of them.
-        accuracy: How it may differ from the answer for a joined recording of the same files; empty
-            where it never does.
-    """
-
-    states: tuple[State, ...]
-    answer: Callable[[JobStates], pa.Table]
-    accuracy: str = ""
-
-
-def of_files(
-    schema: Schema,
-    run: Callable[[Profile], pa.Table],
-    *sort_keys: tuple[str, str],
-    accuracy: str = "",
-    device_texts: tuple[str, ...] = (),
-) -> Merge:
-    """The rows of all files, for an analysis whose rows are each about one process or device.
-
-    Args:
-        schema: Columns of the answer.
-        run: The analysis.
-        sort_keys: Columns, and ``ascending`` or ``descending``; nulls come last.
-        accuracy: As in `Merge`.
-        device_texts: As in `State`.
-    """
-    state = State(schema, run, device_texts=device_texts)
-
-    def answer(job: JobStates) -> pa.Table:
-        return schema.conform(ordered(job.rows(state), sort_keys))
-
-    return Merge((state,), answer, accuracy)
+def by(**order: str) -> Combine:
+    """All rows by some columns, each ``ascending`` or ``descending``; nulls come last."""
+    return lambda table: ordered(table, [*order.items()])
 
 
 def ordered(table: pa.Table, sort_keys: Sequence[tuple[str, str]]) -> pa.Table:
@@ -207,8 +156,9 @@ class Analysis:
         reads_of_small: What it asks for beside that where a recording is not large.
         needs_any_of: Tables beside the needs; any one is enough. Empty for none.
         instead: Tables of which any one answers it in place of the needs. Empty for none.
-        merge: How it answers for a job whose files are analysed one by one; None where it needs
-            single activities of all of them at once.
+        of_files: All that it takes of a job of several files. None where it needs single
+            activities of all of them at once; ``run`` alone where that is computed per file.
+        accuracy: What a reader must know of its answer for several files; empty for nothing.
     """
 
     title: str
@@ -219,14 +169,20 @@ class Analysis:
     reads_of_small: Reads = field(default_factory=dict)
     needs_any_of: tuple[str, ...] = ()
     instead: tuple[str, ...] = ()
-    merge: Merge | None = None
+    of_files: tuple[PerFile, ...] | None = None
+    accuracy: str = ""
+
+    def __post_init__(self) -> None:
+        """Take what is computed per file for all that it takes of a job."""
+        if self.of_files is None and isinstance(self.run, PerFile):
+            object.__setattr__(self, "of_files", (self.run,))
 
     @property
     def name(self) -> str:
         """As in ``--table`` and in the JSON's ``tables``."""
         return self.schema.name
 
-    def missing(self, profile: Profile | JobStates) -> str:
+    def missing(self, profile: Profile) -> str:
         """What the recording lacks to answer it, in words; empty where it can be answered."""
         if any(profile.has(name) for name in self.instead):
             return ""

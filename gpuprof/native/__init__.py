@@ -1,4 +1,4 @@
-"""Compiled functions: columns from the pages of SQLite files, unions of intervals, sums by group.
+"""Compiled functions: columns of SQLite files and nsys reports, events of JSON, unions of times.
 
 They are C without Python's API, called through ctypes, which lets other threads run meanwhile.
 ``pip install`` compiles them where a C compiler is, and wheels carry them; all else works without
@@ -14,8 +14,8 @@ from typing import Final
 
 # Set to 0, as for a comparison, the other ways are taken although the functions are there.
 SWITCH: Final = "GPUPROF_COMPILED"
-# The function that came last: what was built from older sources lacks it.
-_NEWEST: Final = "walk_back"
+# Functions that came last: what was built from older sources lacks them.
+_NEWEST: Final = ("report_texts", "scan_rows", "walk_back")
 
 
 @cache
@@ -31,5 +31,5 @@ def library() -> ctypes.CDLL | None:
                 functions = ctypes.CDLL(str(file))
             except OSError:
                 return None  # built for another machine
-            return functions if hasattr(functions, _NEWEST) else None
+            return functions if all(hasattr(functions, name) for name in _NEWEST) else None
     return None

@@ -137,7 +137,7 @@ static bool rehash(Texts *texts) {
     return true;
 }
 
-static bool add_text(Texts *texts, const uint8_t *text, size_t size) {
+bool add_text(Texts *texts, const uint8_t *text, size_t size) {
     if (texts->count >= UINT32_MAX / 2) return false;
     char *bytes = grown(texts->bytes, &texts->bytes_room, texts->size + size + PADDING, 1);
     if (!bytes) return false;
@@ -151,8 +151,7 @@ static bool add_text(Texts *texts, const uint8_t *text, size_t size) {
     return true;
 }
 
-/* Finds the number of a text, which is added where it is new. */
-static PagesStatus number_of(Texts *texts, const uint8_t *text, size_t size, int64_t *number) {
+PagesStatus number_of(Texts *texts, const uint8_t *text, size_t size, int64_t *number) {
     size_t mask = texts->slot_count - 1, slot = hash_of(text, size) & mask, tries = 0;
     for (; texts->slots[slot]; slot = (slot + 1) & mask) {
         size_t other = texts->slots[slot] - 1;

@@ -8,6 +8,7 @@
 #ifndef GPUPROF_PAGES_H
 #define GPUPROF_PAGES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -52,6 +53,10 @@ void texts_free(Texts *texts);
 size_t texts_count(const Texts *texts);
 const char *texts_bytes(const Texts *texts);
 const uint64_t *texts_ends(const Texts *texts);
+/* Adds a text, also one that is there already; false without memory. */
+bool add_text(Texts *texts, const uint8_t *text, size_t size);
+/* Finds the number of a text, which is added where it is new; 16 bytes behind it can be read. */
+PagesStatus number_of(Texts *texts, const uint8_t *text, size_t size, int64_t *number);
 
 /* The numbers of a table's leaf pages in the order of its rows; `leaves` has room for all pages. */
 int leaf_pages(const Database *db, uint32_t root, uint32_t *leaves, size_t *count);

@@ -97,10 +97,23 @@ class _Column(ctypes.Structure):
 _Ends = ctypes.POINTER(ctypes.c_uint64)
 
 
-class _Texts:
+def texts_listed(handle: int) -> list[bytes]:
+    """Texts that the compiled functions hold, by their number."""
+    functions = library()
+    if functions is None:
+        return []
+    _declare(functions)
+    count = functions.texts_count(handle)
+    ends = ctypes.cast(functions.texts_ends(handle), _Ends)[:count]
+    data = ctypes.string_at(functions.texts_bytes(handle), ends[-1] if ends else 0)
+    return [data[start:end] for start, end in pairwise([0, *ends])]
+
+
+class Texts:
     """Distinct texts that one thread has met, held by the compiled functions."""
 
     def __init__(self, functions: ctypes.CDLL) -> None:
+        _declare(functions)
         self._functions = functions
         self.handle = functions.texts_new()
         if not self.handle:
@@ -109,10 +122,7 @@ class _Texts:
 
     def listed(self) -> list[bytes]:
         """The texts by their number."""
-        count = self._functions.texts_count(self.handle)
-        ends = ctypes.cast(self._functions.texts_ends(self.handle), _Ends)[:count]
-        data = ctypes.string_at(self._functions.texts_bytes(self.handle), ends[-1] if ends else 0)
-        return [data[start:end] for start, end in pairwise([0, *ends])]
+        return texts_listed(self.handle)
 
 
 class _Room:
@@ -121,14 +131,14 @@ class _Room:
     def __init__(self, functions: ctypes.CDLL, values: int) -> None:
         # Untouched memory costs nothing: a piece rarely has the most rows that it could.
         self.values = np.empty(values, np.int64)
-        self.texts = _Texts(functions)
+        self.texts = Texts(functions)
 
 
 class _Piece(NamedTuple):
     """Some rows of every field, with what its thread's numbers of texts mean."""
 
     columns: list[tuple[Integers, int, Integers | None]]
-    texts: _Texts
+    texts: Texts
 
 
 def decode(file: int, root: int, fields: Sequence[Field]) -> list[Decoded]:

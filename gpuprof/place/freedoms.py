@@ -6,8 +6,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from gpuprof.analyses.dataflow import Dataflow, Node
-from gpuprof.analyses.misplacements import home_of, turning
+from gpuprof.facts.dataflow import Dataflow, Node
+from gpuprof.facts.misplacements import home_of, turning
 from gpuprof.model.intervals import Int64s
 from gpuprof.place.cut import fewest_bytes
 from gpuprof.place.from_flow import nodes_of

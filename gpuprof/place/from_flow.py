@@ -3,8 +3,8 @@
 from collections import defaultdict
 from collections.abc import Mapping
 
-from gpuprof.analyses.dataflow import Dataflow, Node, dataflow
 from gpuprof.base.errors import MissingTableError
+from gpuprof.facts.dataflow import Dataflow, Node, dataflow
 from gpuprof.model.profile import Profile
 from gpuprof.place.step_graph import (
     CONSTANT,
@@ -33,7 +33,7 @@ def step_of(profile: Profile) -> tuple[StepGraph, Dataflow]:
         msg = f"{source} has no graph of a training step (read as {profile.origin.reader})"
         hint = "Record a TensorFlow program with `gpuprof record --recorder tensorflow`."
         raise MissingTableError(msg, hint)
-    flow = profile.once(dataflow)
+    flow = dataflow(profile)
     if flow is None:
         msg = f"{source}: no training step was recorded completely"
         raise MissingTableError(msg, "Record more steps.")

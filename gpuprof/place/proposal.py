@@ -3,8 +3,8 @@
 from dataclasses import replace
 from typing import NamedTuple
 
-from gpuprof.analyses.dataflow import Dataflow
 from gpuprof.base.errors import MissingTableError
+from gpuprof.facts.dataflow import Dataflow
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
 from gpuprof.place.freedoms import Freedom, chosen, freedoms

@@ -6,8 +6,8 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from gpuprof.analyses.dataflow import NO_WORK
 from gpuprof.base.units import counted
+from gpuprof.facts.dataflow import NO_WORK
 from gpuprof.model.intervals import Int64s
 from gpuprof.place.step_graph import FORWARD, GRADIENT, UPDATE, VARIABLE, StepGraph
 

@@ -8,13 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuprof.base.errors import MissingTableError
-from gpuprof.facts.calls import NOT_FOUND, index_kind, pieces
 from gpuprof.facts.collective_parts import PARTS_READS
-from gpuprof.facts.groups import Numbers
 from gpuprof.facts.launches import by_time
+from gpuprof.facts.numbers import NOT_FOUND, Numbers, index_kind, pieces
 from gpuprof.model.analysis import reads
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
+from gpuprof.model.words import narrowed
 from gpuprof.predict.devices import add_awaited, add_copies, add_meetings, meetings
 from gpuprof.predict.graph import (
     APART,
@@ -30,7 +30,6 @@ from gpuprof.predict.graph import (
 )
 from gpuprof.predict.host import add_calls, work_between
 from gpuprof.predict.recorded import RECORDED_READS, Flags, Operations, recorded
-from gpuprof.readers.common.compact_columns import narrowed
 
 GRAPH_READS: Final = reads(
     RECORDED_READS,

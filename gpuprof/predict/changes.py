@@ -9,8 +9,7 @@ import numpy as np
 
 from gpuprof.base.errors import UsageError
 from gpuprof.base.units import say_ns
-from gpuprof.facts.calls import NOT_FOUND
-from gpuprof.facts.growing import read_columns
+from gpuprof.facts.numbers import NOT_FOUND, read_columns
 from gpuprof.facts.nvtx import ranges_like
 from gpuprof.model.derived import HOST
 from gpuprof.model.intervals import Int64s

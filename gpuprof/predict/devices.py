@@ -4,9 +4,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from gpuprof.facts.calls import NOT_FOUND
 from gpuprof.facts.collective_parts import NO_INSTANCE, RANKS, SPREAD, collective_parts
 from gpuprof.facts.launches import by_time
+from gpuprof.facts.numbers import NOT_FOUND
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
 from gpuprof.predict.graph import (

@@ -16,8 +16,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gpuprof.facts.calls import NOT_FOUND
-from gpuprof.facts.groups import Numbers
+from gpuprof.facts.numbers import NOT_FOUND, Numbers
 from gpuprof.model.intervals import Int64s
 from gpuprof.predict.recorded import Calls, Flags, Operations
 

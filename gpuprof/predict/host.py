@@ -5,13 +5,11 @@ from typing import Final
 
 import numpy as np
 
-from gpuprof.facts.calls import NOT_FOUND
-from gpuprof.facts.groups import Numbers, groups
-from gpuprof.facts.growing import read_columns
+from gpuprof.facts.numbers import NOT_FOUND, Numbers, groups, read_columns
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
-from gpuprof.model.words import Words
+from gpuprof.model.words import Words, narrowed
 from gpuprof.predict.graph import (
     AWAITED_NS,
     COPY_CALL,
@@ -25,7 +23,6 @@ from gpuprof.predict.graph import (
     Maker,
 )
 from gpuprof.predict.recorded import COLLECTIVE, COPY, CallOf, Calls, Flags, Operations
-from gpuprof.readers.common.compact_columns import narrowed
 
 # A longer launch met a full queue; a longer pause between two calls can be a wait.
 _LONG_NS: Final = 100_000

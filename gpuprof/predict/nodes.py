@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from gpuprof.facts.calls import NOT_FOUND
+from gpuprof.facts.numbers import NOT_FOUND
 from gpuprof.model.intervals import Int64s
 from gpuprof.predict import graph as kinds
 from gpuprof.predict.graph import NO_WORK, WITHIN, Graph

@@ -5,7 +5,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from gpuprof.facts.nvtx import named_parts, open_at
+from gpuprof.facts.nvtx import named_parts
+from gpuprof.facts.range_launches import open_at
 from gpuprof.facts.step_windows import masked
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile

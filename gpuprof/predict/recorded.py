@@ -14,23 +14,29 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuprof.base.cuda import is_communication, is_waiting
-from gpuprof.facts.by_number import UNNAMED, Names, names_by_number
-from gpuprof.facts.calls import NOT_FOUND, Ids, Pairs, index_kind, pieces
 from gpuprof.facts.collective_parts import PARTS_READS, collective_parts
-from gpuprof.facts.copies import COPY_READS
-from gpuprof.facts.copy_rows import CopyRows, among, copy_rows, copy_words
-from gpuprof.facts.groups import Numbers, groups
-from gpuprof.facts.growing import Growing, columns_of
-from gpuprof.facts.host_activity import HOST_READS
-from gpuprof.facts.host_clock import HostClock, host_clock
-from gpuprof.facts.launches import by_time
+from gpuprof.facts.copies import COPY_READS, among, copy_rows
+from gpuprof.facts.host_clock import HOST_READS, HostClock, host_clock
+from gpuprof.facts.launches import Ids, by_time
+from gpuprof.facts.numbers import (
+    NOT_FOUND,
+    UNNAMED,
+    Growing,
+    Names,
+    Numbers,
+    Pairs,
+    groups,
+    index_kind,
+    names_by_number,
+    pieces,
+    read_columns,
+)
 from gpuprof.facts.rank_matching import clock_shifts
 from gpuprof.model.analysis import reads
 from gpuprof.model.derived import HOST, UNKNOWN, movement
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
-from gpuprof.model.views import RowSet
-from gpuprof.readers.common.compact_columns import narrowed
+from gpuprof.model.words import narrowed
 
 Flags = npt.NDArray[np.bool_]
 # The call with each process and correlation id, or `NOT_FOUND`.
@@ -347,17 +353,17 @@ def _places(
 
 def _copies(profile: Profile, labels: list[Label]) -> tuple[Sequence[Numbers], Numbers, Numbers]:
     """The same of ``memcpys``."""
-    copies, kinds = copy_rows(profile), copy_words(profile)
-    context, stream = _streams_of(profile, copies)
+    copies = copy_rows(profile)
+    context, stream = read_columns(profile, "memcpys", "context_id", "stream_id")
     src, dst = (np.where(end == UNKNOWN, copies.device, end) for end in (copies.src, copies.dst))
     label = np.empty(len(src), np.int64)
-    is_pageable = among(copies.src_memory, kinds.src_memory, {"pageable"})
-    is_pageable |= among(copies.dst_memory, kinds.dst_memory, {"pageable"})
+    is_pageable = among(copies.src_memory, copies.src_memories, {"pageable"})
+    is_pageable |= among(copies.dst_memory, copies.dst_memories, {"pageable"})
     alike = (copies.kind, copies.is_staged, copies.is_peer, src, dst, is_pageable.astype(np.int8))
     for rows in groups(*alike):
         kind, staged, peer, of_src, of_dst, pageable = (int(c[rows[0]]) for c in alike)
         is_staged, is_peer = staged == 1, peer == 1
-        name = movement(kinds.kind[kind] or UNNAMED, is_staged=is_staged, is_peer=is_peer)
+        name = movement(copies.kinds[kind] or UNNAMED, is_staged=is_staged, is_peer=is_peer)
         route = "->".join(_ENDS.get(end, str(end)) for end in (of_src, of_dst))
         label[rows] = len(labels)
         text = f"{name} {route}"
@@ -365,22 +371,6 @@ def _copies(profile: Profile, labels: list[Label]) -> tuple[Sequence[Numbers], N
     place = copies.start_ns, copies.end_ns, copies.process, copies.device, context, stream
     size = np.where(copies.bytes == UNKNOWN, _UNKNOWN_SIZE, copies.bytes)
     return (*place, copies.correlation), label, size
-
-
-def _streams_of(profile: Profile, copies: CopyRows) -> tuple[Numbers, Numbers]:
-    """The context and the stream of each copy: rows of a query come in any order."""
-    keys = (copies.start_ns, copies.end_ns, copies.device, copies.correlation)
-    names = ("start_ns", "end_ns", "device_id", "correlation_id", "context_id", "stream_id")
-    parts = profile.stored_columns("memcpys", *names, rows=RowSet.RECORDED)
-    if parts is None or copies.is_staged.any():
-        parts = profile.stored_columns("memcpys", *names)
-    its = columns_of(([values.filled for values in part] for part in parts or ()), len(names))
-    *read, context, stream = its
-    if all(np.array_equal(key, column) for key, column in zip(keys, read, strict=True)):
-        return context, stream
-    rows = np.empty(len(context), np.int64)
-    rows[np.lexsort(keys)] = np.lexsort(read)
-    return context[rows], stream[rows]
 
 
 def _calls(profile: Profile) -> tuple[Calls, CallOf]:

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from gpuprof.facts.groups import Numbers
+from gpuprof.facts.numbers import Numbers
 from gpuprof.model.intervals import Int64s
+from gpuprof.model.words import narrowed
 from gpuprof.native.replay import Edges, Items, replayed, walk_back
 from gpuprof.predict.graph import GONE, Graph, Weights, holds, is_before, together
 from gpuprof.predict.graph import Edges as Stored
 from gpuprof.predict.recorded import Flags
-from gpuprof.readers.common.compact_columns import narrowed
 
 
 @dataclass(frozen=True, eq=False)

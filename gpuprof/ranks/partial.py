@@ -1,52 +1,56 @@
-"""What one file of a job is reduced to, and how the results of several files become one.
+"""What one file of a job is reduced to, how the results of several become one, and that a job.
 
-A partial result holds the states of the analyses that are asked for (see `gpuprof.model.analysis`)
-and, in tables of their own, what the job must know of each file. No activity of a file is in it.
+A partial result holds what `gpuprof.model.analysis.per_file` functions make of a file, by the names
+of their schemas, and, in tables of its own, what the job must know of the file. No activity of a
+file is in it. The merged one is a recording of the job, which analyses take as any other: what they
+take of each file is there already.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
 from gpuprof.analyses import LONG, analysis_named
-from gpuprof.analyses.reports import notes_of
+from gpuprof.analyses.reports import functions_of, reads_of
 from gpuprof.base.errors import UsageError
 from gpuprof.model import schema
-from gpuprof.model.analysis import FILE_PLACE, Analysis, State, reads
-from gpuprof.model.profile import Profile
-from gpuprof.model.schema import Schema
+from gpuprof.model.analysis import FILE_PLACE, Analysis, PerFile
+from gpuprof.model.profile import Origin, Profile, RankRecording
 from gpuprof.ranks.contract import JobFile, Partial
 from gpuprof.readers import read_profile
-from gpuprof.readers.merged_ranks import file_of
+from gpuprof.readers.job_notes import notes_of_files
+from gpuprof.readers.job_numbers import JobNumbers, ranks_of_names
+from gpuprof.readers.merged_ranks import file_of, ranked_runs
 
 # Table of each file, and tables of the data model that are small and stay those of their files.
 FILES: Final = "files"
-SMALL_TABLES: Final[Mapping[str, Schema]] = {
-    spec.name: spec for spec in (schema.DEVICES, schema.LINKS, schema.RUNS)
-}
-NOTES: Final = "notes"
-_PLACE: Final = (FILE_PLACE, pa.int64())
+_SMALL: Final = (schema.DEVICES, schema.LINKS, schema.RUNS, schema.ACTIVITY_SUMMARY)
+_ORIGIN: Final = ("reader", "tool", "tool_version", "exporter_version", "host", "epoch_ns")
 FILES_SCHEMA: Final = pa.schema(
     [
-        _PLACE,
+        (FILE_PLACE, pa.int64()),
         ("source", pa.string()),
         ("reader", pa.string()),
         ("tool", pa.string()),
         ("tool_version", pa.string()),
         ("exporter_version", pa.string()),
-        ("rank", pa.int64()),
         ("host", pa.string()),
         ("epoch_ns", pa.int64()),
+        ("rank", pa.int64()),
         ("end_ns", pa.int64()),
         ("events", pa.int64()),
         ("pids", pa.list_(pa.int64())),
         ("devices", pa.list_(pa.int64())),
         ("recorded", pa.list_(pa.string())),
+        ("warnings", pa.list_(pa.string())),
     ]
 )
-NOTES_SCHEMA: Final = pa.schema([_PLACE, ("text", pa.string())])
 
 
 @dataclass(frozen=True)
@@ -57,16 +61,19 @@ class ReportWork:
         names: The tables that are asked for, as ``--table`` takes them.
         skip_steps: As `gpuprof.model.profile.Profile` has it.
         reader: Name of the format; None where it is to be found.
+        file_count: How many files the job has.
     """
 
     names: tuple[str, ...]
     skip_steps: int | None = None
     reader: str | None = None
+    file_count: int = 1
 
     @property
     def key(self) -> str:
         """What partial results depend on beside the file."""
-        return f"report {' '.join(sorted(self.names))} {self.skip_steps} {self.reader}"
+        size = (self.file_count - 1).bit_length()
+        return f"report {' '.join(sorted(self.names))} {self.skip_steps} {self.reader} {size}"
 
     def reduce(self, file: JobFile) -> Partial:
         """What is kept of one file.
@@ -74,7 +81,8 @@ class ReportWork:
         Raises:
             GpuprofError: It cannot be read.
         """
-        profile = replace(read_profile(file.path, self.reader), skip_steps=self.skip_steps)
+        profile = read_profile(file.path, self.reader)
+        profile = replace(profile, skip_steps=self.skip_steps, file_count=self.file_count)
         return reduced(profile, file.place, analyses_of(self.names))
 
     def merge(self, partials: Sequence[Partial]) -> Partial:
@@ -84,7 +92,7 @@ class ReportWork:
 
 def is_mergeable(name: str) -> bool:
     """Whether an analysis answers for a job whose files are read one by one."""
-    return analysis_named(name).merge is not None
+    return analysis_named(name).of_files is not None
 
 
 def analyses_of(names: Iterable[str]) -> list[Analysis]:
@@ -95,7 +103,7 @@ def analyses_of(names: Iterable[str]) -> list[Analysis]:
     """
     chosen = [*map(analysis_named, names)]
     for analysis in chosen:
-        if analysis.merge is None:
+        if analysis.of_files is None:
             kind = "is made for pictures" if analysis.name in LONG else "shows single activities"
             msg = f"table {analysis.name} {kind}, which are not kept of the files of a large job"
             raise UsageError(msg, "Ask for one rank: --rank 17.")
@@ -110,61 +118,166 @@ def reduced(profile: Profile, place: int, analyses: Sequence[Analysis]) -> Parti
         place: Its place among the files of the job.
         analyses: What the job is asked for.
     """
-    runnable = [analysis for analysis in analyses if not analysis.missing(profile)]
-    profile.expect(reads(*(analysis.reads for analysis in runnable)))
-    partial: dict[str, pa.Table] = {}
-    for state in states_of(runnable):
-        rows = profile.once(state.of_file)
-        columns = rows.select([*state.schema.columns])
-        partial[state.name] = columns if state.combine else _of_file(columns, place)
+    profile.expect(reads_of(profile, analyses))
+    functions = functions_of(analyses)
+    partial = {function.schema.name: function.of(profile, place) for function in functions}
     file = file_of(profile)
-    for name in SMALL_TABLES:
-        partial[name] = _of_file(file.table(name), place)
-    partial[FILES] = pa.Table.from_pylist([_facts(file, place)], FILES_SCHEMA)
-    texts = notes_of(profile, [analysis.name for analysis in runnable])
-    rows = [{FILE_PLACE: place, "text": text} for text in texts]
-    return partial | {NOTES: pa.Table.from_pylist(rows, NOTES_SCHEMA)}
-
-
-def states_of(analyses: Iterable[Analysis]) -> list[State]:
-    """What these analyses need, each once."""
-    states = (state for analysis in analyses if analysis.merge for state in analysis.merge.states)
-    return [*{state.name: state for state in states}.values()]
-
-
-def _of_file(rows: pa.Table, place: int) -> pa.Table:
-    return rows.append_column(FILE_PLACE, pa.array([place] * rows.num_rows, pa.int64()))
-
-
-def _facts(file: Any, place: int) -> dict[str, Any]:
-    origin, extent = file.profile.origin, file.extent()
-    return {
+    for spec in _SMALL:
+        rows = file.table(spec.name)
+        places = pa.array([place] * rows.num_rows, pa.int64())
+        partial[spec.name] = rows.append_column(FILE_PLACE, places)
+    origin, extent = profile.origin, file.extent()
+    facts = {name: getattr(origin, name) for name in _ORIGIN} | {
         FILE_PLACE: place,
         "source": str(origin.source),
-        "reader": origin.reader,
-        "tool": origin.tool,
-        "tool_version": origin.tool_version,
-        "exporter_version": origin.exporter_version,
         "rank": file.rank,
-        "host": origin.host,
-        "epoch_ns": file.origin_ns,
         "end_ns": extent.end_ns,
-        "events": file.profile.events,
+        "events": profile.events,
         "pids": sorted(extent.pids),
         "devices": sorted(extent.used),
-        "recorded": sorted(file.profile.sources),
+        "recorded": sorted(profile.sources),
+        "warnings": origin.warnings,
     }
+    return partial | {FILES: pa.Table.from_pylist([facts], FILES_SCHEMA)}
 
 
 def merged(partials: Sequence[Partial], analyses: Sequence[Analysis]) -> Partial:
     """One partial result of several, in the order of their files."""
-    states = {state.name: state for state in states_of(analyses)}
-    names = dict.fromkeys(name for partial in partials for name in partial)
+    functions = {function.schema.name: function for function in functions_of(analyses)}
     together: dict[str, pa.Table] = {}
-    for name in names:
-        rows = pa.concat_tables([partial[name] for partial in partials if name in partial])
-        state = states.get(name)
-        if state is not None and state.combine is not None:
-            rows = state.combine(rows).select([*state.schema.columns])
+    for name in partials[0]:
+        tables = [partial[name] for partial in partials]
+        function = functions.get(name)
+        rows = pa.concat_tables(tables) if function is None else function.together(tables)
         together[name] = rows.combine_chunks()
     return together
+
+
+def job_profile(partial: Partial, source: Path, notes: Sequence[str] = ()) -> Profile:
+    """A job as a recording.
+
+    Args:
+        partial: The merge of all its files that could be read.
+        source: What people call the job.
+        notes: What they must know beside what the files say, such as files that are left out.
+
+    Raises:
+        InputError: Two files are the same recording.
+    """
+    job = _Job(partial)
+    rows = sorted(partial[FILES].to_pylist(), key=lambda row: row[FILE_PLACE])
+    origin = Origin(source, **{name: rows[0][name] for name in _ORIGIN})
+    texts = [(file.name, text) for file in job.files for text in file.facts["warnings"]]
+    warnings = (*job.notes, *notes, *notes_of_files(texts, len(rows)))
+    origin = replace(origin, epoch_ns=job.earliest_ns, warnings=warnings, host=None)
+    parts = tuple(RankRecording(file.rank, file.profile) for file in job.files)
+    return Profile(origin, job.sources, parts=parts, file_count=len(rows), job=job)
+
+
+@dataclass(frozen=True, eq=False)
+class _File:
+    """What a job knows of one of its files."""
+
+    facts: Mapping[str, Any]
+    tables: Mapping[str, pa.Table]
+    rank: int | None
+    pids: frozenset[int]
+    used: frozenset[int]
+
+    @cached_property
+    def profile(self) -> Profile:
+        """Its origin, and the tables that it recorded without their rows."""
+        origin = Origin(Path(self.facts["source"]), **{n: self.facts[n] for n in _ORIGIN})
+        recorded = (name for name in self.facts["recorded"] if name in schema.BY_NAME)
+        return Profile(origin, {name: schema.BY_NAME[name].empty() for name in recorded})
+
+    @property
+    def name(self) -> str:
+        """Its name, for people."""
+        return self.profile.origin.source.name
+
+    @property
+    def recorder(self) -> str:
+        """The tool that recorded it, and its version."""
+        return self.profile.origin.recorder
+
+    @property
+    def origin_ns(self) -> int | None:
+        """When its clock began; None where it does not tell."""
+        return self.profile.origin.epoch_ns
+
+    @property
+    def end_ns(self) -> int:
+        """When its last activity ends."""
+        return int(self.facts["end_ns"])
+
+    @property
+    def runs(self) -> pa.Table:
+        """Its runs; a single one where it records none."""
+        return ranked_runs(self.tables[schema.RUNS.name], self.rank)
+
+    def table(self, name: str) -> pa.Table:
+        """One of its small tables."""
+        return self.tables[name]
+
+
+class _Job(JobNumbers[_File]):
+    """The files of a job and what workers made of them: a `gpuprof.model.profile.Job`.
+
+    Args:
+        partial: The merged partial result.
+
+    Raises:
+        InputError: Two of them are the same recording.
+    """
+
+    def __init__(self, partial: Partial) -> None:
+        facts = sorted(partial[FILES].to_pylist(), key=lambda row: row[FILE_PLACE])
+        ranks: list[int | None] = [row["rank"] for row in facts]
+        if None in ranks:
+            ranks = ranks_of_names([Path(row["source"]).name for row in facts])
+        small = [(spec, _by_file(partial[spec.name])) for spec in _SMALL]
+        files = []
+        for row, rank in zip(facts, ranks, strict=True):
+            tables = {
+                spec.name: spec.conform(of_files.get(row[FILE_PLACE], spec.empty()))
+                for spec, of_files in small
+            }
+            numbers = frozenset(row["pids"]), frozenset(row["devices"])
+            files.append(_File(row, tables, rank, *numbers))
+        super().__init__(files)
+        self._partial = partial
+
+    @cached_property
+    def sources(self) -> dict[str, pa.Table]:
+        """The small tables of all files, and the others without their rows."""
+        recorded = {name for file in self.files for name in file.profile.sources}
+        sources = {name: schema.BY_NAME[name].empty() for name in sorted(recorded)}
+        sources |= {"devices": self.devices, "runs": self.small("runs")}
+        if "links" in recorded:
+            sources["links"] = self.links()
+        if "activity_summary" in recorded:
+            sources["activity_summary"] = self.small("activity_summary")
+        return sources
+
+    def rows(self, function: PerFile, _: Profile) -> pa.Table:
+        """As `gpuprof.model.profile.Job` has it."""
+        tables = {0: self._partial[function.schema.name]}
+        if function.is_of_files:
+            order = {file.facts[FILE_PLACE]: number for number, file in enumerate(self.files)}
+            tables = {order[place]: rows for place, rows in _by_file(tables[0]).items()}
+        return self.combined(function, tables)
+
+    def prepare(self, *_: object) -> None:
+        """Nothing is left to be computed."""
+
+
+def _by_file(table: pa.Table) -> dict[int, pa.Table]:
+    """The rows of each file, by its place."""
+    place = table[FILE_PLACE].to_numpy()
+    by_place = np.argsort(place, kind="stable")
+    ordered = table.take(pa.array(by_place))
+    places, first = np.unique(place[by_place], return_index=True)
+    bounds = pairwise([*first.tolist(), len(place)])
+    pairs = ((number, *bound) for number, bound in zip(places.tolist(), bounds, strict=True))
+    return {number: ordered.slice(low, high - low) for number, low, high in pairs}

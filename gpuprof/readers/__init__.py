@@ -35,7 +35,8 @@ READERS: Final = {
     "nsys-sqlite": "nsys.database",
     "nvprof-sqlite": "nvprof.database",
     "nsys-parquet": "nsys.parquet",
-    "nsys-rep": "nsys.report",
+    "nsys-rep": "nsys_report.reader",
+    "nsys-export": "nsys.report",
     "nvprof-text": "nvprof.text_summary",
     "nvprof-csv": "nvprof.csv_summary",
     "nvprof-trace": "nvprof.trace",
@@ -247,7 +248,7 @@ def _read_many(place: Path, files: Sequence[Path], reader: str | None) -> Profil
     errors = {file: error for file, error in opened.items() if isinstance(error, GpuprofError)}
     if not profiles:
         raise next(iter(errors.values()))
-    profile = profiles[0] if len(profiles) == 1 else merged_ranks.joined(profiles)
+    profile = profiles[0] if len(profiles) == 1 else merged_ranks.joined(profiles, len(files))
     empty = [
         (file, error.message)
         for file, error in errors.items()

@@ -1,15 +1,21 @@
 """What numbers of files mean among all files of a job: devices, processes, and the clock.
 
 Of one process, files may be several stretches. `gpuprof.readers.merged_ranks` joins files by these
-numbers, and `gpuprof.ranks.merged` what workers made of each.
+numbers, and the tables that are computed of each; `gpuprof.ranks.partial` those of workers.
 """
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Final, Generic, Protocol, TypeVar
+from itertools import accumulate
+from typing import Final, Generic, Protocol, TypeAlias, TypeVar
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gpuprof.base.errors import InputError
 from gpuprof.model import schema
+from gpuprof.model.analysis import DEVICE_COLUMNS, FILE_PLACE, PerFile
 from gpuprof.readers.job_notes import FileOfJob, job_notes
 
 _RANK_IN_NAME: Final = re.compile(r"(?:rank|worker)[-_.]?(\d+)", re.IGNORECASE)
@@ -22,7 +28,10 @@ _SHARED: Final = (
 )
 _NO_CLOCK: Final = "The files have no common clock: each begins at 0."
 
+_DEVICE_IN_TEXT: Final = re.compile(r"\bdevice (\d+)\b")
+
 Numbers = Mapping[int | None, int]
+Column: TypeAlias = pa.Array | pa.ChunkedArray
 
 
 class NumberedFile(Protocol):
@@ -35,10 +44,6 @@ class NumberedFile(Protocol):
     @property
     def rank(self) -> int | None:
         """Its rank, where known."""
-
-    @property
-    def world_size(self) -> int | None:
-        """How many ranks the job has; None where it does not tell."""
 
     @property
     def recorder(self) -> str:
@@ -60,6 +65,13 @@ class NumberedFile(Protocol):
     def used(self) -> Collection[int]:
         """The devices of its activities."""
 
+    @property
+    def runs(self) -> pa.Table:
+        """Its runs; a single one where it records none."""
+
+    def table(self, name: str) -> pa.Table:
+        """One of its small tables: devices, links, what a tool has summed up."""
+
 
 _File = TypeVar("_File", bound=NumberedFile)
 
@@ -69,10 +81,30 @@ class JobNumbers(Generic[_File]):
 
     Args:
         files: As they were given.
+
+    Raises:
+        InputError: Two of them are the same recording.
     """
 
     def __init__(self, files: Iterable[_File]) -> None:
         self.files = sorted(files, key=lambda file: (file.rank is None, file.rank or 0, file.name))
+        self._refuse_duplicates()
+
+    def _refuse_duplicates(self) -> None:
+        """The same recording twice, as in a plain and a gzip file, would count twice."""
+        alike: dict[tuple[object, ...], list[_File]] = {}
+        for file in self.files:
+            if file.origin_ns is None:
+                continue
+            earlier_files = alike.setdefault((file.rank, file.origin_ns), [])
+            for earlier in earlier_files:
+                if self._contents(file) == self._contents(earlier):
+                    msg = f"{earlier.name} and {file.name} are the same recording"
+                    raise InputError(msg, "Leave one of them out.")
+            earlier_files.append(file)
+
+    def _contents(self, file: _File) -> tuple[object, ...]:
+        return file.runs.num_rows, file.end_ns, {*file.pids}, {*file.used}
 
     @cached_property
     def earliest_ns(self) -> int | None:
@@ -114,13 +146,92 @@ class JobNumbers(Generic[_File]):
             return _device_maps(used, self._processes)
         return [{number: number for number in numbers} for numbers in used]
 
-    @property
-    def names_of_files(self) -> list[str | None]:
-        """What people know each file's devices by where it has no rank: its process' first file."""
-        return [
-            self.files[place].name if file.rank is None else None
-            for file, place in zip(self.files, self._processes, strict=True)
+    @cached_property
+    def devices(self) -> pa.Table:
+        """The devices that were used, with their ranks: files list all of their host."""
+        rows = []
+        for file, numbers, first in zip(self.files, self.device_maps, self._processes, strict=True):
+            listed = {row["device_id"]: row for row in file.table("devices").to_pylist()[::-1]}
+            # Without a rank, people know a device by its file.
+            name = self.files[first].name if file.rank is None else None
+            for own, number in sorted(numbers.items(), key=lambda pair: pair[1]):
+                row = listed.get(own, {}) | {"device_id": number, "rank": file.rank}
+                rows.append(
+                    row | ({"own_device_id": own, "file": name} if self.shares_devices else {})
+                )
+        return _different(schema.DEVICES.table(rows))
+
+    def links(self) -> pa.Table:
+        """The links between devices that were used; null is the host."""
+        maps = self.device_maps
+        if not self.shares_devices:
+            # Where a number means the same device to all, a link may join those of two processes.
+            maps = [{key: new for numbers in maps for key, new in numbers.items()}] * len(maps)
+        ends = ("device_id", "peer_device_id")
+        rows = [
+            row | {end: new[row[end]] for end in ends}
+            for file, numbers in zip(self.files, maps, strict=True)
+            for new in [{None: None, **numbers}]
+            for row in file.table("links").to_pylist()
+            if all(row[end] in new for end in ends)
         ]
+        return _different(schema.LINKS.table(rows))
+
+    def in_job(self, number: int, name: str, values: Column) -> Column:
+        """A column of the file of this place with the job's numbers of processes, devices, runs."""
+        if name == "process_id" and self.process_maps is not None:
+            return _renamed(values, self.process_maps[number])
+        if name in DEVICE_COLUMNS and self.shares_devices:
+            return _renamed(values, self.device_maps[number])
+        if name == "run_id" and values.null_count < len(values):
+            return pc.add(values.cast(pa.int64()).fill_null(0), self._first_runs[number])
+        return values
+
+    @cached_property
+    def _first_runs(self) -> list[int]:
+        return [0, *accumulate(file.runs.num_rows for file in self.files)]
+
+    def small(self, name: str) -> pa.Table:
+        """The ``runs`` of all files, or what tools have summed up in them."""
+        tables = [
+            pa.table({n: self.in_job(number, n, rows[n]) for n in rows.column_names})
+            for number, file in enumerate(self.files)
+            for rows in [file.runs if name == "runs" else file.table(name)]
+        ]
+        return schema.BY_NAME[name].conform(pa.concat_tables(tables))
+
+    def later(self, number: int, values: Column) -> Column:
+        """Instants of the file of this place on the clock of the job."""
+        shift_ns = self.shifts_ns[number]
+        return pc.add(values.cast(pa.int64()), shift_ns) if shift_ns else values
+
+    def combined(self, function: PerFile, tables: Mapping[int, pa.Table]) -> pa.Table:
+        """What a function of each file makes of all of them.
+
+        Args:
+            function: The function.
+            tables: What it made of the files, by their places in `files`.
+        """
+        if not tables:
+            return function.schema.empty()
+        if not function.is_of_files:
+            return function.combined(function.together([*tables.values()]))
+        rows = [self._rows(function, number, tables[number]) for number in sorted(tables)]
+        return function.combined(pa.concat_tables(rows))
+
+    def _rows(self, function: PerFile, number: int, table: pa.Table) -> pa.Table:
+        """Rows of the file of this place with numbers and instants of the job."""
+        columns: dict[str, Column] = {}
+        for name in table.column_names:
+            values = self.in_job(number, name, table[name])
+            if name == FILE_PLACE:
+                values = pa.array([number] * table.num_rows, pa.int64())
+            elif name in function.device_texts and self.shares_devices:
+                values = _with_numbers(values, self.device_maps[number])
+            elif function.schema.columns[name].kind == schema.Kind.INSTANT:
+                values = self.later(number, values)
+            columns[name] = values
+        return pa.table(columns)
 
     @property
     def notes(self) -> list[str]:
@@ -128,7 +239,14 @@ class JobNumbers(Generic[_File]):
         notes = [_SHARED] if self.shares_devices else []
         notes += [] if self.earliest_ns is not None else [_NO_CLOCK]
         described = [
-            FileOfJob(file.name, file.rank, file.world_size, file.recorder, file.origin_ns, process)
+            FileOfJob(
+                file.name,
+                file.rank,
+                pc.max(file.runs["world_size"]).as_py(),
+                file.recorder,
+                file.origin_ns,
+                process,
+            )
             for file, process in zip(self.files, self._processes, strict=True)
         ]
         return [*notes, *job_notes(described)]
@@ -206,3 +324,27 @@ def _device_maps(used: Sequence[Collection[int]], processes: Sequence[int]) -> l
         maps[place] = {device: count + number for number, device in enumerate(devices)}
         count += len(devices)
     return [maps[process] for process in processes]
+
+
+def _renamed(values: Column, numbers: Numbers) -> Column:
+    """Other numbers in the place of those of a file; where it has none, what None is called."""
+    file_numbers = [number for number in numbers if number is not None]
+    new = pa.array([numbers[number] for number in file_numbers], pa.int64())
+    places = pc.index_in(values.cast(pa.int64()), value_set=pa.array(file_numbers, pa.int64()))
+    renamed = new.take(places) if isinstance(places, pa.Array) else pc.take(new, places)
+    return renamed.fill_null(numbers[None]) if None in numbers else renamed
+
+
+def _with_numbers(texts: Column, numbers: Numbers) -> pa.Array:
+    """Texts with other numbers of the devices that they name."""
+
+    def named(match: re.Match[str]) -> str:
+        return f"device {numbers.get(int(match[1]), match[1])}"
+
+    words = texts.to_pylist()
+    return pa.array([t and _DEVICE_IN_TEXT.sub(named, t) for t in words], pa.string())
+
+
+def _different(table: pa.Table) -> pa.Table:
+    """The rows of a small table: two stretches of one process list the same devices."""
+    return table.group_by(table.column_names, use_threads=False).aggregate([])

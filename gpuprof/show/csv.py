@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuprof.analyses.reports import Report
+from gpuprof.show import Page
 from gpuprof.show.cells import clean
-from gpuprof.show.contract import Page, Renderer
 
 if TYPE_CHECKING:
     from gpuprof.comparisons import Comparison
@@ -73,6 +73,3 @@ def text_cell(text: str) -> str:
     """A text without what steers a terminal or is computed."""
     text = clean(text)
     return f"'{text}" if _FORMULA.match(text) else text
-
-
-RENDERER: Final = Renderer("csv", "one table, in base units, for spreadsheets", report, comparison)

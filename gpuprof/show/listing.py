@@ -12,7 +12,7 @@ from gpuprof.model.analysis import Analysis
 from gpuprof.model.schema import Column, Kind, Schema
 from gpuprof.readers.contract import Reader
 from gpuprof.readers.nsys.export_cache import LIMIT_BYTES, Entry, location
-from gpuprof.show.charts.contract import Chart
+from gpuprof.show.charts.figure import Chart
 
 
 def formats_text(readers: Sequence[Reader]) -> str:
@@ -50,10 +50,8 @@ def _schema_text(schema: Schema) -> str:
         name: f"[{unit}] {column.meaning}" if (unit := unit_of(column)) else column.meaning
         for name, column in schema.columns.items()
     }
-    facts_of = derived.OF_NAMES.get(schema.name, {}), derived.OF_ROWS.get(schema.name, {})
-    derived_columns = {
-        name: f"[derived] {f.doc}" for of_table in facts_of for name, f in of_table.items()
-    }
+    facts = derived.facts(schema.name)
+    derived_columns = {name: f"[derived] {fact.doc}" for name, fact in facts.items()}
     return f"{schema.name}: {schema.row}\n{_columns_text(columns | derived_columns)}"
 
 

@@ -1,7 +1,10 @@
-"""The output of `gpuprof place`, as text and JSON."""
+"""The output of `gpuprof place`: text, JSON, and a step as recorded and as proposed."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final
+
+import pyarrow as pa
 
 from gpuprof.base.units import (
     NS_PER_S,
@@ -18,8 +21,9 @@ from gpuprof.place.proposal import Proposal, TimedProposal
 from gpuprof.place.schedules import EFFICIENCIES, Timed
 from gpuprof.place.scopes import Scope, document
 from gpuprof.place.simulate import launch_s
-from gpuprof.place.step_graph import Copies
-from gpuprof.show.contract import Page
+from gpuprof.place.step_graph import FORWARD, GRADIENT, UPDATE, Copies
+from gpuprof.show import Page
+from gpuprof.show.charts.figure import KERNELS, PEER, Bars, Look, Part, Picture
 from gpuprof.show.json import document_text
 from gpuprof.show.overview import Grid
 from gpuprof.show.terminal import grids_text
@@ -230,3 +234,50 @@ def _time_notes(times: TimedProposal) -> Iterator[str]:
         f" {format_rate(link.bytes_per_s)}."
     )
     yield _PUBLISHED_COPY
+
+
+_LOOKS: Final = {
+    FORWARD: replace(KERNELS, name="forward pass"),
+    GRADIENT: Look("gradients", "", "#E69F00", "\\\\\\"),
+    UPDATE: Look("updates", "", "#009E73", "..."),
+    "copy": PEER,
+}
+
+
+def schedule(proposal: Proposal, times: TimedProposal) -> Picture:
+    """What each GPU does when in a step as recorded and as proposed, by estimates.
+
+    A lane for each GPU, and for each way that is copied; both panels to one scale. Of the ranges
+    of estimates the middle is drawn.
+    """
+    steps = [candidate for candidate in (times.today, times.best) if candidate]
+    candidates = list({id(candidate): candidate for candidate in steps}.values())
+    last = max((candidate.middle.seconds for candidate in candidates), default=0.0) * NS_PER_S
+    panels = []
+    for candidate in candidates:
+        spans = candidate.middle.spans
+        copies = sorted({(span.src, span.device) for span in spans if span.src is not None})
+        lanes = [*((None, device) for device in range(len(times.machine.gpus))), *copies]
+        parts = [
+            Part(
+                lanes.index((span.src, span.device)),
+                _LOOKS[
+                    "copy" if span.src is not None else proposal.graph.operations[span.number].role
+                ],
+                span.start_s * NS_PER_S,
+                span.end_s * NS_PER_S,
+            )
+            for span in spans
+            if span.end_s > span.start_s
+        ]
+        panels.append(
+            Bars(
+                [f"GPU {to}" if src is None else f"{src} > {to}" for src, to in lanes],
+                parts,
+                tuple(_LOOKS.values()),
+                label="time of the step, estimated" if candidate is candidates[-1] else "",
+                title=candidate.name,
+                last=last,
+            )
+        )
+    return Picture(time_sentence(times), pa.table({}), panels)

@@ -1,4 +1,4 @@
-"""Execute the remaining runs of a sweep, one at a time, each under `gpuprof record`."""
+"""A sweep from its plan to its results: its runs one at a time, each under `gpuprof record`."""
 
 import shlex
 import signal
@@ -12,9 +12,17 @@ from typing import IO, Final
 
 from gpuprof.base.signals import handling
 from gpuprof.base.units import format_seconds
-from gpuprof.sweeps.folder import Failure, failure, forget, has_ended, note_failure, working_in
-from gpuprof.sweeps.grid import SweepRun, ordered_runs, runs_of
-from gpuprof.sweeps.plan import Plan
+from gpuprof.sweeps.folder import (
+    failure,
+    forget,
+    has_ended,
+    note_failure,
+    open_sweep,
+    remove_sweep,
+    working_in,
+)
+from gpuprof.sweeps.plan import Plan, SweepRun, ordered_runs, runs_of
+from gpuprof.sweeps.results import Results, results
 
 _MINUTE: Final = 60
 _HOUR: Final = 3600
@@ -22,21 +30,43 @@ _HOUR: Final = 3600
 Say = Callable[[str], None]
 
 
-def execute(plan: Plan, folder: Path, seed: int, say: Say) -> None:
+def run_sweep(
+    plan: Plan,
+    folder: Path,
+    say: Say,
+    *,
+    force: bool = False,
+    retry_failed: bool = False,
+) -> Results:
+    """Execute the runs of a sweep that have not ended yet, and give the results of all.
+
+    Args:
+        plan: The sweep.
+        folder: Its folder, created or resumed.
+        say: Takes lines of progress.
+        force: Whether to remove the sweep in the folder first.
+        retry_failed: Whether to run failed cells again.
+
+    Raises:
+        GpuprofError: The folder holds something else, or another sweep is running in it.
+        KeyboardInterrupt: It was stopped; the unfinished run is dropped.
+    """
+    if force:
+        remove_sweep(folder)
+    seed = open_sweep(folder, plan)
+    if retry_failed:
+        for run in ordered_runs(plan, seed):
+            if has_ended(folder, run) and failure(folder, run):
+                forget(folder, run)
+    _execute(plan, folder, seed, say)
+    return results(plan, folder)
+
+
+def _execute(plan: Plan, folder: Path, seed: int, say: Say) -> None:
     """Execute the runs that have not ended yet.
 
     A cell that failed once does not run again. A run that Ctrl-C or SIGTERM stops counts as not
     run.
-
-    Args:
-        plan: The sweep.
-        folder: Its folder, from `open_sweep`.
-        seed: Of the order.
-        say: Takes lines of progress.
-
-    Raises:
-        OutputError: Another sweep is running in the folder.
-        KeyboardInterrupt: It was stopped; the unfinished run is dropped.
     """
     # SIGTERM stops a sweep as Ctrl-C does.
     with (
@@ -47,30 +77,26 @@ def execute(plan: Plan, folder: Path, seed: int, say: Say) -> None:
         waiting = [run for run in runs if not has_ended(folder, run)]
         if len(waiting) < len(runs):
             say(f"{len(runs) - len(waiting)} of {len(runs)} runs are already complete")
-        progress = _Progress(len(waiting), say)
-        for run in waiting:
-            cell_runs = runs_of(plan, run.cell)
-            if any(
-                has_ended(folder, cell_run) and failure(folder, cell_run) for cell_run in cell_runs
-            ):
-                progress.skipped(run)
+        seconds: list[float] = []
+        for place, run in enumerate(waiting, 1):
+            title = f"[{place}/{len(waiting)}] {run.cell.name}"
+            if any(has_ended(folder, r) and failure(folder, r) for r in runs_of(plan, run.cell)):
+                say(f"{title}: skipped, because a run of it failed")
                 continue
-            progress.begins(run)
+            say(f"{title}, {'warm-up' if run.is_warm_up else 'run'} {run.number} ...")
+            began = time.monotonic()
             _run(plan, folder, run, lock)
-            progress.ended(failure(folder, run))
+            seconds.append(time.monotonic() - began)
+            why = failure(folder, run)
+            how = f"failed: {why[0]}" if why else format_seconds(seconds[-1])
+            left = sum(seconds) / len(seconds) * (len(waiting) - place)
+            say(f"    {how}" + (f"; about {_span(left)} left" if left else ""))
 
 
 def commands(plan: Plan, seed: int, folder: Path) -> Iterator[str]:
     """The command of each run in order, quoted for a shell."""
     for run in ordered_runs(plan, seed):
         yield shlex.join(["gpuprof", *_words(plan, folder, run)])
-
-
-def retry_failed(plan: Plan, folder: Path) -> None:
-    """Forget the runs that failed, so that they run again."""
-    for run in ordered_runs(plan, 0):
-        if has_ended(folder, run) and failure(folder, run):
-            forget(folder, run)
 
 
 def _words(plan: Plan, folder: Path, run: SweepRun) -> list[str]:
@@ -111,38 +137,6 @@ def _run(plan: Plan, folder: Path, run: SweepRun, lock: IO[bytes]) -> None:
             errors = [line for line in log.read().splitlines() if line.startswith("Error: ")]
             status = f"gpuprof record ended with exit status {process.returncode}"
             note_failure(folder, run, errors[-1].removeprefix("Error: ") if errors else status)
-
-
-class _Progress:
-    """A line per run, with the estimated time left."""
-
-    def __init__(self, count: int, say: Say) -> None:
-        self._count = count
-        self._say = say
-        self._done = 0
-        self._ran = 0
-        self._seconds = 0.0
-        self._began = 0.0
-
-    def begins(self, run: SweepRun) -> None:
-        kind = "warm-up" if run.is_warm_up else "run"
-        self._say(f"[{self._done + 1}/{self._count}] {run.cell.name}, {kind} {run.number} ...")
-        self._began = time.monotonic()
-
-    def ended(self, why: Failure | None) -> None:
-        took = time.monotonic() - self._began
-        self._done += 1
-        self._ran += 1
-        self._seconds += took
-        how = f"failed: {why.reason}" if why else format_seconds(took)
-        seconds_left = self._seconds / self._ran * (self._count - self._done)
-        self._say(f"    {how}" + (f"; about {_span(seconds_left)} left" if seconds_left else ""))
-
-    def skipped(self, run: SweepRun) -> None:
-        self._done += 1
-        self._say(
-            f"[{self._done}/{self._count}] {run.cell.name}: skipped, because a run of it failed"
-        )
 
 
 def _span(seconds: float) -> str:

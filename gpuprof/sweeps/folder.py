@@ -15,16 +15,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import IO, Any, Final, NamedTuple
+from typing import IO, Any, Final
 
 from gpuprof.base import json_input
 from gpuprof.base.errors import OutputError, check_no_foreign_files
 from gpuprof.base.manifest import MANIFEST, PROGRAM_LOG, foreign_files, is_run, read_manifest
 from gpuprof.base.secrets import masked_text, masked_words
 from gpuprof.base.sweep_cells import FORMAT, PLAN, RUNS, is_sweep, read_plan
-from gpuprof.base.temporary_files import put
-from gpuprof.sweeps.grid import SweepRun
-from gpuprof.sweeps.plan import Plan
+from gpuprof.base.temporary_files import lock, put
+from gpuprof.sweeps.plan import Plan, SweepRun
 
 DEFAULT_PARENT: Final = "gpuprof-sweeps"
 # Runs can be added to a sweep only where these are the same.
@@ -40,18 +39,6 @@ _FAILED: Final = re.compile(r"\.?[\w-]+\.failed\.txt(\.unfinished)?")
 _LONGEST_REASON: Final = 200
 
 
-class Failure(NamedTuple):
-    """Why a run has no figures.
-
-    Args:
-        reason: In one line.
-        exit_status: Of the program; None where it did not start.
-    """
-
-    reason: str
-    exit_status: int | None = None
-
-
 def open_sweep(folder: Path, plan: Plan) -> int:
     """Create a sweep's folder or resume the sweep in it, and return the seed of its order.
 
@@ -64,7 +51,15 @@ def open_sweep(folder: Path, plan: Plan) -> int:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             msg = f"{folder} exists but does not contain a sweep"
             raise OutputError(msg, "Choose another folder with -o.")
-        return _begin(folder, plan)
+        seed = random.SystemRandom().randrange(10**6) if plan.seed is None else plan.seed
+        head = {"format": FORMAT, "format_version": 1, "seed": seed, "plan": _stored(plan)}
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            write_whole(path, json.dumps(head, indent=1) + "\n")
+        except OSError as error:
+            msg = f"{folder} cannot be created: {error.strerror}"
+            raise OutputError(msg) from error
+        return seed
     before = read_plan(path)
     requested = json_input.loads(json.dumps(_stored(plan)))
     differing = [key for key in _COMPARABLE if getattr(before, key) != requested[key]]
@@ -108,18 +103,6 @@ def _foreign_files(folder: Path) -> Iterator[Path]:
                 yield run
 
 
-def _begin(folder: Path, plan: Plan) -> int:
-    seed = random.SystemRandom().randrange(10**6) if plan.seed is None else plan.seed
-    head = {"format": FORMAT, "format_version": 1, "seed": seed, "plan": _stored(plan)}
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        write_whole(folder / PLAN, json.dumps(head, indent=1) + "\n")
-    except OSError as error:
-        msg = f"{folder} cannot be created: {error.strerror}"
-        raise OutputError(msg) from error
-    return seed
-
-
 def _stored(plan: Plan) -> dict[str, Any]:
     return asdict(plan) | {"command": masked_words(plan.command)}
 
@@ -142,26 +125,17 @@ def working_in(folder: Path, say: Callable[[str], None]) -> Iterator[IO[bytes]]:
     Raises:
         OutputError: Another sweep is running in the folder.
     """
-    from fcntl import LOCK_EX, flock  # noqa: PLC0415 - Windows, where nothing is recorded, has none
-
-    with (folder / ".sweep.lock").open("wb") as lock, (folder / ".run.lock").open("wb") as shared:
-        if not _locked(lock):
+    with (
+        (folder / ".sweep.lock").open("wb") as of_sweep,
+        (folder / ".run.lock").open("wb") as shared,
+    ):
+        if lock(of_sweep.fileno()) is False:
             msg = f"another sweep is running in {folder}"
             raise OutputError(msg, "Wait until it ends, or choose another folder with -o.")
-        if not _locked(shared):
+        if lock(shared.fileno()) is False:
             say("A run of an interrupted sweep is still active; waiting until it ends ...")
-            flock(shared, LOCK_EX)
+            lock(shared.fileno(), waits=True)
         yield shared
-
-
-def _locked(file: IO[bytes]) -> bool:
-    from fcntl import LOCK_EX, LOCK_NB, flock  # noqa: PLC0415 - as above
-
-    try:
-        flock(file, LOCK_EX | LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def has_ended(folder: Path, run: SweepRun) -> bool:
@@ -174,17 +148,17 @@ def has_ended(folder: Path, run: SweepRun) -> bool:
     return read_manifest(where).exit_status not in _STOPPED
 
 
-def failure(folder: Path, run: SweepRun) -> Failure | None:
-    """Why a run that ended has no figures; None where it succeeded."""
+def failure(folder: Path, run: SweepRun) -> tuple[str, int | None] | None:
+    """Why a run that ended has no figures, and its exit status, if it started; None if it has."""
     where = folder / run.folder
     if _failure_file(where).is_file():
-        return Failure(_failure_file(where).read_text(encoding="utf-8").strip())
+        return _failure_file(where).read_text(encoding="utf-8").strip(), None
     status = read_manifest(where).exit_status
     if status == 0:
         return None
     lines = (where / PROGRAM_LOG).read_text(encoding="utf-8", errors="replace").splitlines()
     last = next((line.strip() for line in reversed(lines) if line.strip()), "it printed nothing")
-    return Failure(f"exit status {status}: {masked_text(last)[:_LONGEST_REASON]}", status)
+    return f"exit status {status}: {masked_text(last)[:_LONGEST_REASON]}", status
 
 
 def note_failure(folder: Path, run: SweepRun, reason: str) -> None:

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from operator import itemgetter
 from statistics import median
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -50,38 +51,7 @@ BATCH_SPEED_UPS: Final = Schema(
     },
 )
 
-_Key = TypeVar("_Key")
-
-
-class _Time(NamedTuple):
-    """A row of `TIMES`."""
-
-    label: str | None
-    devices: int | None
-    batch_size: int | None
-    seconds_per_epoch: float
-    runs: int | None
-
-
-class _Scaled(NamedTuple):
-    """A row of `SCALING` but for its series."""
-
-    label: str | None
-    batch_size: int | None
-    devices: int
-    runs: int
-    seconds_per_epoch: float
-    speed_up: float
-    efficiency: float
-
-
-class _BatchSpeedUp(NamedTuple):
-    """A row of `BATCH_SPEED_UPS` but for its series."""
-
-    batch_size: int
-    seconds_per_epoch: float
-    speed_up: float
-    break_even_batch_size: float | None
+Row = dict[str, Any]
 
 
 def scaling(times: pa.Table) -> pa.Table:
@@ -97,38 +67,30 @@ def scaling(times: pa.Table) -> pa.Table:
         Columns as in `SCALING`, by label in the order given, then batch size and devices. No
         rows where no label has two numbers of devices with one batch size.
     """
-    of_label = _by(_rows(times), lambda row: row.label)
     series = [
         (label, batch, by_devices)
-        for label, rows in of_label.items()
+        for label, rows in _by(times.to_pylist(), itemgetter("label")).items()
         for batch, same_work in sorted(_by(rows, _batch).items())
         if len(by_devices := _by(same_work, _devices)) > 1
     ]
     has_batches = len({batch for _, batch, _ in series}) > 1
-    return SCALING.table(
-        [
-            row._asdict()
-            | {"series": _name(label, f"batch size {batch}" if has_batches and batch else "")}
-            for label, batch, by_devices in series
-            for row in _scaled(label, batch or None, by_devices)
-        ]
-    )
-
-
-def _scaled(
-    label: str | None, batch: int | None, by_devices: dict[int, list[_Time]]
-) -> list[_Scaled]:
-    seconds = {devices: _median(rows) for devices, rows in sorted(by_devices.items())}
-    least = min(seconds)
-    ideal = least * seconds[least]
-    return [
-        _Scaled(
-            *(label, batch, devices, sum(row.runs or 1 for row in by_devices[devices]), taken),
-            speed_up=ideal / taken,
-            efficiency=ideal / taken / devices,
-        )
-        for devices, taken in seconds.items()
-    ]
+    scaled = []
+    for label, batch, by_devices in series:
+        name = _name(label, f"batch size {batch}" if has_batches and batch else "")
+        seconds = {devices: _median(rows) for devices, rows in sorted(by_devices.items())}
+        ideal = min(seconds) * seconds[min(seconds)]
+        for devices, taken in seconds.items():
+            scaled.append({
+                "series": name,
+                "label": label,
+                "batch_size": batch or None,
+                "devices": devices,
+                "runs": sum(row["runs"] or 1 for row in by_devices[devices]),
+                "seconds_per_epoch": taken,
+                "speed_up": ideal / taken,
+                "efficiency": ideal / taken / devices,
+            })  # fmt: skip
+    return SCALING.table(scaled)
 
 
 def batch_speed_ups(times: pa.Table) -> pa.Table:
@@ -143,59 +105,56 @@ def batch_speed_ups(times: pa.Table) -> pa.Table:
         Columns as in `BATCH_SPEED_UPS`, by series in the order given, then batch size. No rows
         where no batch size was measured with the first series and another.
     """
-    rows = [row for row in _rows(times) if row.batch_size]
-    series = _by(rows, lambda row: (row.label, _devices(row)))
+    rows = [row for row in times.to_pylist() if row["batch_size"]]
+    series = _by(rows, lambda row: (row["label"], _devices(row)))
     if not series:
         return BATCH_SPEED_UPS.empty()
     has_numbers = len({devices for _, devices in series}) > 1
-    seconds = {
-        key: {batch: _median(same_work) for batch, same_work in sorted(_by(rows, _batch).items())}
-        for key, rows in series.items()
+    names = {
+        (label, devices): _name(label, counted(devices, "device", "devices") * has_numbers)
+        for label, devices in series
     }
-    (base, first), *other_series = [
-        (_name(label, counted(devices, "device", "devices") if has_numbers else ""), key)
-        for key in seconds
-        for label, devices in [key]
-    ]
-    return BATCH_SPEED_UPS.table(
-        [
-            row._asdict() | {"series": name, "label": key[0], "devices": key[1], "baseline": base}
-            for name, key in other_series
-            for row in _against(seconds[first], seconds[key])
-        ]
+    (first, baseline), *others = (
+        (key, {batch: _median(same) for batch, same in sorted(_by(of_key, _batch).items())})
+        for key, of_key in series.items()
     )
-
-
-def _against(baseline: dict[int, float], seconds: dict[int, float]) -> list[_BatchSpeedUp]:
-    points = [(b, baseline[b] / taken) for b, taken in seconds.items() if b in baseline]
-    place = crossing(points)
-    return [_BatchSpeedUp(b, seconds[b], speed_up, place) for b, speed_up in points]
-
-
-def _rows(times: pa.Table) -> list[_Time]:
-    return [_Time(**row) for row in times.to_pylist()]
+    speed_ups = []
+    for key, seconds in others:
+        points = [(b, baseline[b] / taken) for b, taken in seconds.items() if b in baseline]
+        of_series = {
+            "series": names[key],
+            "label": key[0],
+            "devices": key[1],
+            "baseline": names[first],
+            "break_even_batch_size": crossing(points),
+        }
+        speed_ups += [
+            of_series | {"batch_size": b, "seconds_per_epoch": seconds[b], "speed_up": speed_up}
+            for b, speed_up in points
+        ]
+    return BATCH_SPEED_UPS.table(speed_ups)
 
 
 def _name(label: str | None, detail: str) -> str | None:
     return ", ".join(part for part in (label, detail) if part) or None
 
 
-def _devices(row: _Time) -> int:
-    return row.devices or 1
+def _devices(row: Row) -> int:
+    return row["devices"] or 1
 
 
-def _batch(row: _Time) -> int:
+def _batch(row: Row) -> int:
     """The batch size; 0 where it does not vary."""
-    return row.batch_size or 0
+    return row["batch_size"] or 0
 
 
-def _by(rows: Sequence[_Time], key: Callable[[_Time], _Key]) -> dict[_Key, list[_Time]]:
+def _by(rows: Sequence[Row], key: Callable[[Row], Any]) -> dict[Any, list[Row]]:
     """Rows by what they have in common, in the order of their first rows."""
-    groups: dict[_Key, list[_Time]] = {}
+    groups: dict[Any, list[Row]] = {}
     for row in rows:
         groups.setdefault(key(row), []).append(row)
     return groups
 
 
-def _median(rows: Sequence[_Time]) -> float:
-    return float(median(row.seconds_per_epoch for row in rows))
+def _median(rows: Sequence[Row]) -> float:
+    return float(median(row["seconds_per_epoch"] for row in rows))

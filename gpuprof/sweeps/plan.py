@@ -1,16 +1,22 @@
-"""The plan of a sweep: a command with placeholders, and their values."""
+"""The plan of a sweep: a command with placeholders, their values, and the order of its runs."""
 
 import difflib
+import random
 import re
 import string
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from itertools import product
+from pathlib import Path
+from typing import Final, NamedTuple
 
 from gpuprof.base.errors import UsageError
+from gpuprof.base.sweep_cells import RUNS
 
 Number = int | float
 _AXIS_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# Characters that some file system or shell does not allow in a folder's name.
+_UNSAFE: Final = re.compile(r"[^A-Za-z0-9._=,+-]")
 # Columns of the results, which an axis or a figure of the program must not hide.
 RESERVED: Final = frozenset(
     {"run", "runs", "status", "reason", "speed_up", "seconds", "cell", "folder"}
@@ -63,7 +69,13 @@ class Plan:
         for name, values in self.axes.items():
             _check_axis(name, values)
         _check_placeholders(self.command, self.axes)
-        _check_baseline(self.baseline, self.axes)
+        for name, value in self.baseline.items():
+            if name not in self.axes:
+                msg = f"the grid has no axis {name}, which the baseline names"
+                raise UsageError(msg, near(name, self.axes))
+            if value not in self.axes[name]:
+                msg = f"the grid has no {name}={value}, which the baseline names"
+                raise UsageError(msg, near(value, self.axes[name]))
         _check_figures(self.figures, self.axes)
 
 
@@ -98,7 +110,14 @@ def _check_axis(name: str, values: tuple[str, ...]) -> None:
 
 
 def _check_placeholders(command: tuple[str, ...], axes: Mapping[str, object]) -> None:
-    named = {name: word for word in command for name in _placeholders(word)}
+    named: dict[str, str] = {}
+    for word in command:
+        try:
+            names = [name for _, name, _, _ in string.Formatter().parse(word) if name is not None]
+        except ValueError as error:
+            msg = f"{word}: {error}"
+            raise UsageError(msg, "Write {{ and }} for literal braces.") from error
+        named |= dict.fromkeys(names, word)
     for name, word in named.items():
         if name not in axes:
             msg = f"the grid has no axis {name!r}, which the command uses in {word}"
@@ -107,29 +126,6 @@ def _check_placeholders(command: tuple[str, ...], axes: Mapping[str, object]) ->
         if name not in named:
             msg = f"the command has no {{{name}}}, so this axis would have no effect"
             raise UsageError(msg, f"Put {{{name}}} into the command where the value belongs.")
-
-
-def _placeholders(word: str) -> list[str]:
-    """Names in braces in a word of a command.
-
-    Raises:
-        UsageError: A brace is not closed.
-    """
-    try:
-        return [name for _, name, _, _ in string.Formatter().parse(word) if name is not None]
-    except ValueError as error:
-        msg = f"{word}: {error}"
-        raise UsageError(msg, "Write {{ and }} for literal braces.") from error
-
-
-def _check_baseline(baseline: Mapping[str, str], axes: Mapping[str, tuple[str, ...]]) -> None:
-    for name, value in baseline.items():
-        if name not in axes:
-            msg = f"the grid has no axis {name}, which the baseline names"
-            raise UsageError(msg, near(name, axes))
-        if value not in axes[name]:
-            msg = f"the grid has no {name}={value}, which the baseline names"
-            raise UsageError(msg, near(value, axes[name]))
 
 
 def _check_figures(figures: Mapping[str, str], axes: Mapping[str, object]) -> None:
@@ -145,3 +141,77 @@ def _check_figures(figures: Mapping[str, str], axes: Mapping[str, object]) -> No
         if groups != 1:
             msg = f"the pattern of {name}, {pattern}, must have one group, not {groups}"
             raise UsageError(msg, r"Put the number into the group: accuracy=(\S+)")
+
+
+class Cell(NamedTuple):
+    """One value of each axis.
+
+    Args:
+        values: Axis to value.
+        words: The command with them in it.
+    """
+
+    values: Mapping[str, str]
+    words: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """``placement=dual,batch=64``."""
+        return ",".join(f"{axis}={value}" for axis, value in self.values.items()) or "only"
+
+    @property
+    def folder_name(self) -> str:
+        """The name with other characters as their codes, so that no two cells share a folder."""
+        return _UNSAFE.sub(lambda match: f"%{ord(match[0]):02x}", self.name)
+
+
+class SweepRun(NamedTuple):
+    """One run of a cell.
+
+    Args:
+        cell: The cell that runs.
+        number: From 1.
+        is_warm_up: Whether it is excluded from the results.
+    """
+
+    cell: Cell
+    number: int
+    is_warm_up: bool
+
+    @property
+    def folder(self) -> Path:
+        """The folder of its recording, relative to the sweep's folder."""
+        prefix = "warm-up-" if self.is_warm_up else ""
+        return Path(RUNS) / self.cell.folder_name / f"{prefix}{self.number}"
+
+
+def cells(plan: Plan) -> list[Cell]:
+    """All combinations of the axes' values, the last axis fastest."""
+    combinations = (dict(zip(plan.axes, v, strict=True)) for v in product(*plan.axes.values()))
+    return [
+        Cell(values, tuple(word.format_map(values) for word in plan.command))
+        for values in combinations
+    ]
+
+
+def runs_of(plan: Plan, cell: Cell) -> list[SweepRun]:
+    """The runs of a cell, the warm-ups first."""
+    return [SweepRun(cell, number, is_warm_up) for number, is_warm_up in _rounds(plan)]
+
+
+def ordered_runs(plan: Plan, seed: int) -> Iterator[SweepRun]:
+    """All runs: each round runs every cell once, in a new random order.
+
+    Slow changes of the machine (its temperature, other users) then affect all cells alike.
+    """
+    shuffler = random.Random(seed)  # noqa: S311 - an order, no secret
+    for number, is_warm_up in _rounds(plan):
+        shuffled = cells(plan)
+        shuffler.shuffle(shuffled)
+        yield from (SweepRun(cell, number, is_warm_up) for cell in shuffled)
+
+
+def _rounds(plan: Plan) -> list[tuple[int, bool]]:
+    """Number of each round, and whether it is a warm-up."""
+    warm_ups = [(number, True) for number in range(1, plan.warmup + 1)]
+    return warm_ups + [(number, False) for number in range(1, plan.repeat + 1)]

@@ -6,7 +6,6 @@ from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from statistics import median
-from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -19,8 +18,7 @@ from gpuprof.comparisons.variant_figures import VARIANTS, metrics, time_of_epoch
 from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Kind, Schema
 from gpuprof.readers import read_profile
 from gpuprof.sweeps.folder import failure, has_ended
-from gpuprof.sweeps.grid import Cell, SweepRun, cells, runs_of
-from gpuprof.sweeps.plan import Number, Plan, as_number
+from gpuprof.sweeps.plan import Cell, Number, Plan, SweepRun, as_number, cells, runs_of
 
 OK: Final = "ok"
 FAILED: Final = "failed"
@@ -72,40 +70,7 @@ RECORDED: Final[Mapping[str, Column]] = {
 # The program defines the unit of its figures.
 FIGURE: Final = Column(FLOAT, "", "Figure of the program.")
 
-Axes = Mapping[str, str | Number | None]
-Figures = Mapping[str, float | None]
-
-
-class _RunRow(NamedTuple):
-    """A run: the values of the axes, `RUNS`, then the program's figures and `RECORDED`."""
-
-    axes: Axes
-    run: int
-    folder: str
-    status: str = NOT_RUN
-    reason: str | None = None
-    exit_status: int | None = None
-    wall_seconds: float | None = None
-    seconds_per_epoch: float | None = None
-    figures: Figures = MappingProxyType({})
-
-
-class _CellRow(NamedTuple):
-    """A cell: the values of the axes, `CELLS`, then the medians of its runs' figures."""
-
-    axes: Axes
-    cell: str
-    status: str
-    reason: str | None
-    runs: int
-    seconds: float | None
-    seconds_min: float | None
-    seconds_max: float | None
-    spread: float | None
-    figures: Figures
-    speed_up: float | None = None
-    speed_up_min: float | None = None
-    speed_up_max: float | None = None
+Row = dict[str, Any]
 
 
 class Results(NamedTuple):
@@ -136,32 +101,35 @@ def results(plan: Plan, folder: Path) -> Results:
         the median of the runs that have it. Recordings that cannot be read have the status
         ``unreadable`` with the reason; their times count.
     """
+    every_cell = cells(plan)
     runs = [
-        _run_row(plan, folder, run)
-        for cell in cells(plan)
-        for run in runs_of(plan, cell)
-        if not run.is_warm_up
+        [_run(plan, folder, run) for run in runs_of(plan, cell) if not run.is_warm_up]
+        for cell in every_cell
     ]
-    timed = [row for row in runs if row.wall_seconds is not None]
-    per_epoch = bool(timed) and all(row.seconds_per_epoch is not None for row in timed)
+    ended = [run for of_cell in runs for run, _ in of_cell if run.get("wall_seconds") is not None]
+    per_epoch = bool(ended) and all(run["seconds_per_epoch"] is not None for run in ended)
+    seconds = "seconds_per_epoch" if per_epoch else "wall_seconds"
     rows = [
-        _cell_row(plan, cell, [row for row in runs if row.folder.startswith(prefix)], per_epoch)
-        for cell in cells(plan)
-        for prefix in [f"{SWEPT}/{cell.folder_name}/"]
+        (axis_values(plan, cell.values), *_cell(plan, cell, of_cell, seconds))
+        for cell, of_cell in zip(every_cell, runs, strict=True)
     ]
-    rows = [_with_speed_up(row, _baseline_of(plan, row, rows)) for row in rows]
+    if plan.baseline:
+        baseline = axis_values(plan, plan.baseline)
+        fields_of = {tuple(axes.items()): fields for axes, fields, _ in rows}
+        for axes, fields, _ in rows:
+            fields.update(_speed_ups(fields, fields_of[tuple({**axes, **baseline}.items())]))
     return Results(
         plan,
-        _schema(plan, "runs", RUNS).table([*map(_flat, runs)]),
-        _schema(plan, "cells", CELLS).table([*map(_flat, rows)]),
+        _schema(plan, "runs", RUNS).table(
+            [
+                {**axes, **fields, **figures}
+                for (axes, *_), of_cell in zip(rows, runs, strict=True)
+                for fields, figures in of_cell
+            ]
+        ),
+        _schema(plan, "cells", CELLS).table([{**a, **fields, **f} for a, fields, f in rows]),
         per_epoch,
     )
-
-
-def _flat(row: _RunRow | _CellRow) -> dict[str, Any]:
-    fields = row._asdict()
-    axes, figures = fields.pop("axes"), fields.pop("figures")
-    return {**axes, **fields, **figures}
 
 
 def _schema(plan: Plan, name: str, columns: Mapping[str, Column]) -> Schema:
@@ -178,7 +146,7 @@ def axis_column(values: Iterable[str]) -> Column:
     return Column(dtype, "", "Axis of the grid.", required=True)
 
 
-def axis_values(plan: Plan, values: Mapping[str, str]) -> Axes:
+def axis_values(plan: Plan, values: Mapping[str, str]) -> dict[str, str | Number | None]:
     """A cell's values as in the tables: numbers where the axis has numbers only."""
     return {
         axis: value if axis_column(plan.axes[axis]).dtype == TEXT else as_number(value)
@@ -186,63 +154,66 @@ def axis_values(plan: Plan, values: Mapping[str, str]) -> Axes:
     }
 
 
-def _run_row(plan: Plan, folder: Path, run: SweepRun) -> _RunRow:
-    row = _RunRow(axis_values(plan, run.cell.values), run.number, run.folder.as_posix())
+def _run(plan: Plan, folder: Path, run: SweepRun) -> tuple[Row, Row]:
+    """A run: `RUNS`, then the program's figures and `RECORDED`."""
+    row: Row = {"run": run.number, "folder": run.folder.as_posix(), "status": NOT_RUN}
     if not has_ended(folder, run):
-        return row
+        return row, {}
     failed = failure(folder, run)
     if failed:
-        return row._replace(status=FAILED, reason=failed.reason, exit_status=failed.exit_status)
+        reason, status = failed
+        return row | {"status": FAILED, "reason": reason, "exit_status": status}, {}
     run_folder = folder / run.folder
     manifest = read_manifest(run_folder)
     epochs = [epoch["seconds"] for epoch in manifest.epochs]
+    row |= {
+        "status": OK,
+        "exit_status": 0,
+        "wall_seconds": manifest.wall_seconds,
+        "seconds_per_epoch": time_of_epochs(epochs, plan.skipped_epochs)[0],
+    }
     log = (run_folder / PROGRAM_LOG).read_text(encoding="utf-8", errors="replace")
-    printed = {name: _figure(pattern, log) for name, pattern in plan.figures.items()}
-    row = row._replace(
-        status=OK,
-        exit_status=0,
-        wall_seconds=manifest.wall_seconds,
-        seconds_per_epoch=time_of_epochs(epochs, plan.skipped_epochs)[0],
-        figures=printed,
-    )
+    figures: Row = {}
+    for name, pattern in plan.figures.items():
+        printed = re.findall(pattern, log, re.MULTILINE)
+        number = as_number(printed[-1]) if printed else None
+        figures[name] = None if number is None else float(number)
     if plan.recorder == TIMING_ONLY:
-        return row
+        return row, figures
     try:
-        figures = metrics(read_profile(run_folder))
+        recorded = metrics(read_profile(run_folder))
     except EmptyRecordingError as error:
-        return row._replace(reason=error.message)
+        return row | {"reason": error.message}, figures
     except GpuprofError as error:
-        return row._replace(status=UNREADABLE, reason=error.message)
-    return row._replace(figures=printed | {name: figures.get(name) for name in RECORDED})
+        return row | {"status": UNREADABLE, "reason": error.message}, figures
+    return row, figures | {name: recorded.get(name) for name in RECORDED}
 
 
-def _figure(pattern: str, log: str) -> float | None:
-    matches = re.findall(pattern, log, re.MULTILINE)
-    number = as_number(matches[-1]) if matches else None
-    return None if number is None else float(number)
+def _cell(plan: Plan, cell: Cell, runs: Sequence[tuple[Row, Row]], time: str) -> tuple[Row, Row]:
+    """A cell: `CELLS` but for the speed-ups, then the medians of its runs' figures.
 
-
-def _cell_row(plan: Plan, cell: Cell, runs: Sequence[_RunRow], per_epoch: bool) -> _CellRow:  # noqa: FBT001 - a fact, not a switch
-    good = [row for row in runs if row.status in {OK, UNREADABLE}]
-    times = [row.seconds_per_epoch if per_epoch else row.wall_seconds for row in good]
-    seconds = [time for time in times if time is not None]
-    statuses = {row.status for row in runs}
-    reasons = dict.fromkeys(row.reason for row in runs if row.reason)
-    return _CellRow(
-        axis_values(plan, cell.values),
-        cell=cell.name,
-        status=OK if good else FAILED if FAILED in statuses else NOT_RUN,
-        reason="; ".join(reasons) or None,
-        runs=len(good),
-        seconds=median(seconds) if seconds else None,
-        seconds_min=min(seconds, default=None),
-        seconds_max=max(seconds, default=None),
-        spread=(max(seconds) - min(seconds)) / median(seconds) if len(seconds) > 1 else None,
-        figures={
-            name: _median(row.figures.get(name) for row in good)
-            for name in (*plan.figures, *RECORDED)
-        },
-    )
+    Args:
+        plan: The sweep.
+        cell: The cell.
+        runs: As of `_run`.
+        time: The time of runs that ``seconds`` are of.
+    """
+    good = [(run, figures) for run, figures in runs if run["status"] in {OK, UNREADABLE}]
+    seconds = [run[time] for run, _ in good if run[time] is not None]
+    statuses = {run["status"] for run, _ in runs}
+    reasons = dict.fromkeys(run["reason"] for run, _ in runs if run.get("reason"))
+    fields = {
+        "cell": cell.name,
+        "status": OK if good else FAILED if FAILED in statuses else NOT_RUN,
+        "reason": "; ".join(reasons) or None,
+        "runs": len(good),
+        "seconds": median(seconds) if seconds else None,
+        "seconds_min": min(seconds, default=None),
+        "seconds_max": max(seconds, default=None),
+        "spread": (max(seconds) - min(seconds)) / median(seconds) if len(seconds) > 1 else None,
+    }
+    names = (*plan.figures, *RECORDED)
+    return fields, {name: _median(figures.get(name) for _, figures in good) for name in names}
 
 
 def _median(values: Iterable[float | None]) -> float | None:
@@ -254,26 +225,17 @@ def _median(values: Iterable[float | None]) -> float | None:
     return round(middle) if all(isinstance(value, int) for value in numbers) else middle
 
 
-def _baseline_of(plan: Plan, row: _CellRow, rows: Sequence[_CellRow]) -> _CellRow | None:
-    """The cell with the baseline's values, and this cell's for all other axes."""
-    if not plan.baseline:
-        return None
-    baseline_axes = {**row.axes, **axis_values(plan, plan.baseline)}
-    return next(candidate for candidate in rows if candidate.axes == baseline_axes)
-
-
-def _with_speed_up(row: _CellRow, baseline: _CellRow | None) -> _CellRow:
-    if baseline is None or not row.seconds or not baseline.seconds:
-        return row
-    (least, most), (own_least, own_most) = (
-        (cell.seconds_min or 0.0, cell.seconds_max or 0.0) for cell in (baseline, row)
-    )
-    is_itself = row is baseline
-    return row._replace(
-        speed_up=baseline.seconds / row.seconds,
-        speed_up_min=1.0 if is_itself else least / own_most,
-        speed_up_max=1.0 if is_itself else most / own_least,
-    )
+def _speed_ups(cell: Row, baseline: Row) -> Row:
+    """The speed-ups of a cell over the baseline with the same other values, where both ran."""
+    if not cell["seconds"] or not baseline["seconds"]:
+        return {}
+    least, most = baseline["seconds_min"], baseline["seconds_max"]
+    is_itself = cell is baseline
+    return {
+        "speed_up": baseline["seconds"] / cell["seconds"],
+        "speed_up_min": 1.0 if is_itself else least / cell["seconds_max"],
+        "speed_up_max": 1.0 if is_itself else most / cell["seconds_min"],
+    }
 
 
 def failed_cells(results: Results) -> int:
@@ -300,10 +262,12 @@ def cells_to_compare(results: Results) -> tuple[str, str] | None:
             if row["speed_up"] is not None and not baseline.items() <= cell.values.items()
         ]
         best = max(speed_ups, key=itemgetter(0), default=None)
-        return best and _folders(best[1]._replace(values={**best[1].values, **baseline}), best[1])
-    by_seconds = sorted(measured, key=lambda pair: float(pair[1]["seconds"]))
-    return _folders(by_seconds[-1][0], by_seconds[0][0]) if len(by_seconds) > 1 else None
-
-
-def _folders(first: Cell, second: Cell) -> tuple[str, str]:
-    return f"{SWEPT}/{first.folder_name}", f"{SWEPT}/{second.folder_name}"
+        if best is None:
+            return None
+        pair = best[1]._replace(values={**best[1].values, **baseline}), best[1]
+    elif len(measured) > 1:
+        by_seconds = sorted(measured, key=lambda pair: float(pair[1]["seconds"]))
+        pair = by_seconds[-1][0], by_seconds[0][0]
+    else:
+        return None
+    return f"{SWEPT}/{pair[0].folder_name}", f"{SWEPT}/{pair[1].folder_name}"

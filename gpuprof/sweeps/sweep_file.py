@@ -1,4 +1,4 @@
-r"""``sweep.toml``: a sweep as a file.
+r"""A plan from a file, ``sweep.toml``, or from words and a grid.
 
 name = "placements"                 # of the folder under gpuprof-sweeps
 command = ["scripts/deepconn.py", "--placement", "{placement}", "--batch-size", "{batch}"]
@@ -20,6 +20,7 @@ loss = 'loss (\S+)$'
 
 import tomllib
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -61,8 +62,8 @@ def read_sweep_file(path: Path) -> Plan:
     except ValueError as error:  # TOML, or its encoding
         msg = f"{path} is not valid TOML: {error}"
         raise InputError(msg) from error
-    _check(path, values)
     try:
+        _check(values)
         return Plan(
             command=tuple(map(value_text, values["command"])),
             axes={name: tuple(map(value_text, axis)) for name, axis in values["grid"].items()},
@@ -77,25 +78,58 @@ def read_sweep_file(path: Path) -> Plan:
         raise UsageError(msg, error.hint) from error
 
 
-def _check(path: Path, values: Mapping[str, Any]) -> None:
+def _check(values: Mapping[str, Any]) -> None:
     for key, value in values.items():
         if key not in _KINDS:
-            msg = f"{path}: unknown key {key}"
+            msg = f"unknown key {key}"
             raise UsageError(msg, near(key, _KINDS))
         kind, words = _KINDS[key]
         if not isinstance(value, kind) or isinstance(value, bool):
-            msg = f"{path}: {key} must be {words}"
+            msg = f"{key} must be {words}"
             raise UsageError(msg)
     for key in ("command", "grid"):
         if key not in values:
-            msg = f"{path}: {key} is missing"
+            msg = f"{key} is missing"
             raise UsageError(msg, f"{key} is {_KINDS[key][1]}.")
     for name, axis in values["grid"].items():
         if not isinstance(axis, list):
-            msg = f"{path}: the axis {name} must be a list of values"
+            msg = f"the axis {name} must be a list of values"
             raise UsageError(msg, f"{name} = [{axis!r}]")
 
 
 def value_text(value: object) -> str:
     """A value of an axis as a word of the command: ``true`` and ``false`` of flags."""
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def planned(
+    words: tuple[str, ...],
+    axes: Mapping[str, tuple[str, ...]] | None,
+    options: Mapping[str, Any],
+    *,
+    grid: str,
+    advice: str,
+) -> Plan:
+    """The plan of a sweep file, or of a command and its grid.
+
+    Args:
+        words: The name of a file in TOML, or a command with placeholders.
+        axes: Each axis and its values.
+        options: Fields of the plan in place of the file's; None or empty for those not given.
+        grid: What the user calls the axes.
+        advice: How to give some.
+
+    Raises:
+        GpuprofError: The file cannot be read, or the arguments contradict each other.
+    """
+    changes = {name: value for name, value in options.items() if value not in (None, {})}
+    if len(words) == 1 and words[0].endswith(".toml"):
+        if axes is not None:
+            msg = f"{grid} cannot be combined with {words[0]}"
+            raise UsageError(msg, "Add the axis to [grid] in the file.")
+        return replace(read_sweep_file(Path(words[0])), **changes)
+    if not axes:
+        msg = "the sweep has no grid"
+        raise UsageError(msg, advice)
+    program = next((word for word in words if word.endswith(".py")), *words[:1] or ["sweep"])
+    return Plan(words, axes, name=Path(program).stem, **changes)

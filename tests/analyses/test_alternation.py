@@ -3,7 +3,6 @@
 from collections import defaultdict
 from itertools import chain, pairwise
 
-import pytest
 from drawing import draw
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -62,30 +61,6 @@ def test_operations_are_no_parts_that_could_be_placed():
     # Each peer copy of a forward pass has one of the backward pass that goes back.
     node = "autograd::engine::evaluate_function: ToCopyBackward0"
     assert rows(layers(*[(0, 1, "aten::to"), (1, 0, node)] * 3, kind="operation")) == []
-
-
-@pytest.mark.parametrize(
-    "profile",
-    [
-        pytest.param(layers(*[(0, 1, "a"), (1, 0, "a")] * 3), id="one-range"),
-        pytest.param(layers(*[(0, 1, None), (1, 0, "b")] * 3), id="unknown-range"),
-        pytest.param(layers(*[(0, 1, "a"), (0, 1, "b")] * 3), id="one-way"),
-        pytest.param(layers(*[(-1, 1, "a"), (1, -1, "b")] * 3), id="input-and-result"),
-        pytest.param(layers(*ALTERNATING, kernels=()), id="exchange-without-work"),
-        pytest.param(layers(*ALTERNATING, work=(10, 20)), id="work-beside-the-copy-alone"),
-        pytest.param(layers(*ALTERNATING[:2]), id="once-is-chance"),
-    ],
-)
-def test_other_copies_are_no_turns(profile):
-    assert rows(profile) == []
-
-
-def test_copies_with_other_devices_do_not_end_a_turn():
-    moves = [(0, 1, "a"), (2, 3, "x"), (1, 0, "b"), (3, 0, "y")]
-
-    assert rows(layers(*moves * 2), NAMES[:5]) == [
-        ("device 0", "device 1", "a", "b", 2),
-    ]
 
 
 def tensor(src, dst, made, taken, size=64):

@@ -3,8 +3,9 @@
 import pytest
 from drawing import draw
 
-from gpuprof.analyses import avoidable
 from gpuprof.analyses.reports import report
+from gpuprof.facts import needless_copies
+from gpuprof.facts.needless_copies import avoidable
 from gpuprof.findings.findings import findings
 
 MB = 1_000_000
@@ -75,7 +76,7 @@ def test_each_way_there_and_back_is_named_by_itself_with_its_copies():
         copies += [(at, at + 5, there), (at + 20, at + 25, back)]
         kernels.append((at + 8, at + 12, {"device_id": 1}))
 
-    rows = {row.phrase: row for row in avoidable.avoidable(draw(kernels=kernels, memcpys=copies))}
+    rows = {row.phrase: row for row in avoidable(draw(kernels=kernels, memcpys=copies))}
 
     straight = "that come straight back in the same size"
     assert [*rows] == [
@@ -106,7 +107,7 @@ def test_borders_of_several_copies_are_exchanged_though_a_kernel_follows():
         (100 * n + 30, 100 * n + 90, {"device_id": device}) for n in range(4) for device in (0, 1)
     ]
 
-    assert avoidable.avoidable(draw(kernels=kernels, memcpys=copies)) == []
+    assert avoidable(draw(kernels=kernels, memcpys=copies)) == []
 
 
 def test_what_two_devices_exchange_excuses_nothing_that_starts_at_the_same_time():
@@ -119,7 +120,7 @@ def test_what_two_devices_exchange_excuses_nothing_that_starts_at_the_same_time(
         kernels += [(at + 40, at + 90, {"device_id": device}) for device in (0, 1)]
         kernels += [(at + 10, at + 25, {"device_id": 2})]
 
-    rows = avoidable.avoidable(draw(kernels=kernels, memcpys=copies))
+    rows = avoidable(draw(kernels=kernels, memcpys=copies))
 
     assert [row.phrase.partition(" that")[0] for row in rows] == [
         "4 copies from device 0 to device 2"
@@ -134,7 +135,7 @@ def test_what_is_sent_on_an_answer_is_no_exchange_though_both_devices_work():
         kernels += [(at + 10, at + 35, {"device_id": device}) for device in (0, 1)]
         kernels.append((at + 50, at + 90, {"device_id": 0}))
 
-    rows = avoidable.avoidable(draw(kernels=kernels, memcpys=copies))
+    rows = avoidable(draw(kernels=kernels, memcpys=copies))
 
     assert [row.phrase.partition(" that")[0] for row in rows] == [
         "4 copies from device 0 to device 1"
@@ -201,9 +202,9 @@ def test_layers_that_take_turns_are_named_for_both_devices():
 
 def test_of_a_large_recording_ranges_are_not_looked_for_and_a_note_says_so(monkeypatch):
     assert not report(turns(), ["findings"]).notes
-    monkeypatch.setattr(avoidable, "_MOST_EVENTS", 16)
+    monkeypatch.setattr(needless_copies, "_MOST_EVENTS", 16)
     assert not report(turns(), ["findings"]).notes
-    monkeypatch.setattr(avoidable, "_MOST_EVENTS", 15)
+    monkeypatch.setattr(needless_copies, "_MOST_EVENTS", 15)
 
     assert found(turns()) == []
     assert report(turns(), ["findings"]).notes == (
@@ -218,8 +219,8 @@ def test_of_a_large_recording_ranges_are_not_looked_for_and_a_note_says_so(monke
 
 def test_what_comes_straight_back_is_named_in_a_large_recording_too(monkeypatch):
     copies = [(at, at + 5, way) for n in range(3) for at, way in ((40 * n, OUT), (40 * n + 20, IN))]
-    monkeypatch.setattr(avoidable, "_MOST_EVENTS", 1)
+    monkeypatch.setattr(needless_copies, "_MOST_EVENTS", 1)
 
-    (row,) = avoidable.avoidable(draw(kernels=[(200, 210)], memcpys=copies))
+    (row,) = avoidable(draw(kernels=[(200, 210)], memcpys=copies))
 
     assert row.table == "ping_pong"

@@ -118,13 +118,6 @@ def test_drawn_spans_split_exactly(tables, expected):
     assert split(draw(**tables)) == expected
 
 
-def test_devices_of_one_process_are_split_each_on_its_own():
-    second = {"device_id": 1}
-    recording = draw(kernels=[(0, 10), (10, 20, second), (15, 20, second)])
-
-    assert split(recording) == {0: (10, 10, 0, 0, 0, 0), 1: (10, 10, 0, 0, 0, 0)}
-
-
 def test_busy_is_exposed_and_hidden():
     row = breakdown(draw(kernels=[(0, 10)], memcpys=[(8, 18), (12, 20)])).to_pylist()[0]
 

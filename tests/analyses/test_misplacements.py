@@ -5,8 +5,8 @@ from itertools import pairwise
 import pytest
 from tensorflow_runs import document, graphs, operation, taken, written
 
-from gpuprof.analyses.dataflow import dataflow
-from gpuprof.analyses.misplacements import misplacements
+from gpuprof.facts.dataflow import dataflow
+from gpuprof.facts.misplacements import misplacements
 from gpuprof.readers import read_profile
 
 HERE, THERE = "CPU:0", "CPU:1"

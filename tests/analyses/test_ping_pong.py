@@ -27,34 +27,6 @@ def test_nothing_copied_is_an_empty_table():
     assert ping_pong(draw()).num_rows == 0
 
 
-def test_there_and_back_is_a_pair_and_each_copy_belongs_to_one():
-    copies = [peer(at, src, 1 - src) for at, src in ((0, 0), (10, 1), (30, 0), (40, 1))]
-
-    assert rows(draw(memcpys=copies), "src", "dst", "copy_bytes", "pairs", "total_ns") == [
-        ("device 0", "device 1", KIB, 2, 20)
-    ]
-    assert rows(draw(memcpys=copies), "median_stay_ns") == [(5.0,)]
-
-
-def test_what_comes_back_at_once_comes_back():
-    copies = [peer(at, src, 1 - src) for at, src in ((0, 0), (5, 1), (30, 0), (35, 1))]
-
-    assert rows(draw(memcpys=copies), "pairs", "median_stay_ns") == [(2, 0.0)]
-
-
-def test_each_two_memories_have_pairs_of_their_own():
-    copies = [
-        peer(at + 100 * other, *((0, other) if way else (other, 0)))
-        for other in (1, 2)
-        for at, way in ((0, 1), (10, 0), (30, 1), (40, 0))
-    ]
-
-    assert rows(draw(memcpys=copies), "src", "dst", "pairs") == [
-        ("device 0", "device 1", 2),
-        ("device 0", "device 2", 2),
-    ]
-
-
 def test_the_costliest_come_first():
     quick = [peer(10 * n, n % 2, 1 - n % 2) for n in range(4)]
     slow = [(s + 100, e + 104, row | {"bytes": 2 * KIB}) for s, e, row in quick]
@@ -63,10 +35,6 @@ def test_the_costliest_come_first():
         (2 * KIB, 36),
         (KIB, 20),
     ]
-
-
-def test_one_pair_alone_is_chance():
-    assert rows(draw(memcpys=[peer(0, 0, 1), peer(10, 1, 0)]), "pairs") == []
 
 
 def test_another_size_way_or_overlap_is_no_pair():
@@ -81,13 +49,6 @@ def test_another_size_way_or_overlap_is_no_pair():
         assert rows(draw(memcpys=copies), "pairs") == []
 
 
-def test_copies_of_other_devices_between_do_not_hide_a_pair():
-    copies = [peer(0, 0, 1), peer(6, 2, 3), peer(12, 1, 0)]
-    copies += [peer(100, 0, 1), peer(106, 2, 3), peer(112, 1, 0)]
-
-    assert rows(draw(memcpys=copies), "src", "pairs") == [("device 0", 2)]
-
-
 def test_host_is_a_memory_like_any_other_and_what_to_try_differs():
     def copy(at, kind):
         return (at, at + 5, {"memcpy_kind": kind, "bytes": KIB})
@@ -97,24 +58,6 @@ def test_host_is_a_memory_like_any_other_and_what_to_try_differs():
     assert rows(draw(memcpys=out), "src", "dst", "suggestion") == [
         ("device 0", "host", "keep it on device 0: do on the device what the host does with it")
     ]
-
-
-def test_ranges_at_both_ends_are_named():
-    copies = [
-        peer(at + 2, src, 1 - src, correlation_id=at)
-        for at, src in ((10, 0), (20, 1), (30, 0), (40, 1))
-    ]
-    profile = draw(
-        memcpys=copies,
-        api_calls=[(at, at + 1, {"correlation_id": at}) for at in (10, 20, 30, 40)],
-        nvtx_ranges=[
-            (0, 100, {"text": "step"}),
-            *((at, at + 5, {"text": "layer 1"}) for at in (10, 30)),
-            *((at, at + 5, {"text": "layer 2"}) for at in (20, 40)),
-        ],
-    )
-
-    assert rows(profile, "there_range", "back_range") == [("layer 1", "layer 2")]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """GPU work by the NVTX range that launched it."""
 
-from collections import Counter
 from typing import NamedTuple
 
 import pytest
@@ -9,10 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuprof.analyses.ranges import RANGES, ranges
-from gpuprof.facts import calls
+from gpuprof.facts import numbers as numbers_of
 from gpuprof.model.selection import Selection
 
-LETTERS = str.maketrans("0123456789", "abcdefghij")
 PUSHED = {"memcpy_kind": "PtoP", "src_device_id": 0, "dst_device_id": 1, "path": "direct"}
 
 
@@ -64,7 +62,7 @@ def test_launches_are_added_up_alike_in_pieces_of_any_size(monkeypatch):
     ]
     in_one = ranges(profile[0])
 
-    monkeypatch.setattr(calls, "_PIECE_ROWS", 2)
+    monkeypatch.setattr(numbers_of, "_PIECE_ROWS", 2)
 
     assert ranges(profile[1]).equals(in_one)
     assert by_text(profile[0], "kernel_calls") == {"first": (2,), "second": (4,)}
@@ -79,31 +77,6 @@ def test_the_longest_projected_time_comes_first():
     )
 
     assert [*by_text(profile, "projected_ns").items()] == [("kernels", (7,)), ("copies", (3,))]
-
-
-def test_work_belongs_to_the_range_of_its_launch_not_of_its_time():
-    profile = draw(
-        nvtx_ranges=[(0, 10, {"text": "forward"}), (20, 90, {"text": "backward"})],
-        api_calls=[call(5, 1), call(21, 2)],
-        kernels=[work(30, 50, 1), work(60, 65, 2)],
-    )
-
-    assert by_text(profile, "kernel_calls", "kernel_ns", "projected_ns", "host_ns") == {
-        "forward": (1, 20, 20, 10),
-        "backward": (1, 5, 5, 70),
-    }
-
-
-def test_ranges_that_launched_nothing_are_counted_apart():
-    profile = draw(
-        nvtx_ranges=[
-            (at, at + 10, {"text": text}) for at, text in ((0, "a"), (20, "a"), (40, "b"))
-        ],
-        api_calls=[call(5, 1)],
-        kernels=[work(30, 50, 1)],
-    )
-
-    assert by_text(profile, "instances", "active_instances") == {"a": (2, 1), "b": (1, 0)}
 
 
 def test_nested_ranges_share_work_and_only_the_innermost_owns_it():
@@ -122,24 +95,6 @@ def test_nested_ranges_share_work_and_only_the_innermost_owns_it():
         "step": (100, 50, 7, 0),
         "layer": (50, 50, 7, 0),
         "copy": (0, 0, 7, 7),
-    }
-
-
-def test_the_shorter_of_two_that_start_at_once_is_inside_and_the_next_one_is_not():
-    profile = draw(
-        nvtx_ranges=[
-            (start, end, {"text": text})
-            for start, end, text in ((0, 5, "a"), (0, 10, "b"), (10, 20, "c"), (6, 6, "mark"))
-        ],
-        api_calls=[call(10, 3), call(2, 1), call(7, 2)],
-        kernels=[work(20, 23, 1), work(30, 35, 2), work(40, 47, 3)],
-    )
-
-    assert by_text(profile, "kernel_ns", "self_kernel_ns") == {
-        "a": (3, 3),
-        "b": (8, 5),
-        "c": (7, 7),
-        "mark": (0, 0),
     }
 
 
@@ -174,21 +129,6 @@ def test_operations_that_launched_nothing_are_left_out():
     assert by_text(profile, "instances") == {"wait": (1,)}
 
 
-def test_of_ranges_that_overlap_in_part_the_later_one_owns_what_it_launched():
-    # Rounded times, or annotations that end in another order than that in which they began.
-    profile = draw(
-        nvtx_ranges=[(0, 10, {"text": "a"}), (5, 15, {"text": "b"}), (6, 7, {"text": "c"})],
-        api_calls=[call(at, at) for at in (4, 6, 8, 12, 15)],
-        kernels=[work(10 * at, 10 * at + at, at) for at in (4, 6, 8, 12, 15)],
-    )
-
-    assert by_text(profile, "kernel_ns", "self_kernel_ns") == {
-        "a": (4 + 6 + 8, 4),
-        "b": (6 + 8 + 12, 8 + 12),
-        "c": (6, 6),
-    }
-
-
 def test_ranges_and_ids_of_another_thread_or_process_hold_nothing():
     other = {"process_id": 200, "thread_id": 9}
     profile = draw(
@@ -206,24 +146,6 @@ def test_ranges_and_ids_of_another_thread_or_process_hold_nothing():
         "other thread": (0,),
         "other process": (9,),
     }
-
-
-def test_start_end_range_holds_what_all_threads_launch():
-    profile = draw(
-        nvtx_ranges=[(0, 10, {"text": "epoch", "range_kind": "start_end"})],
-        api_calls=[call(5, 1), call(6, 2, thread_id=7), call(6, 1, process_id=200)],
-        kernels=[work(20, 23, 1), work(30, 34, 2), work(40, 49, 1, process_id=200)],
-    )
-
-    assert by_text(profile, "kernel_ns", "self_kernel_ns") == {"epoch": (7, None)}
-
-
-def test_work_whose_call_is_not_recorded_belongs_to_no_range():
-    profile = draw(
-        nvtx_ranges=[(0, 10, {"text": "step"})], api_calls=[call(5, 1)], kernels=[work(20, 23, 2)]
-    )
-
-    assert by_text(profile, "kernel_calls", "projected_ns") == {"step": (0, 0)}
 
 
 def test_of_two_calls_with_one_id_the_earlier_launched():
@@ -300,75 +222,7 @@ def test_work_of_a_window_keeps_the_call_that_came_before_it():
     }
 
 
-@st.composite
-def nested(draw_value, low=0, high=12, depth=0):
-    """Ranges as a program opens and closes them, of one thread."""
-    found = []
-    while low < high and draw_value(st.booleans()):
-        start = draw_value(st.integers(low, high))
-        end = draw_value(st.integers(start, high))
-        if depth < 3:
-            found += draw_value(nested(start, end, depth + 1))
-        found.append((start, end))
-        low = end
-    return found
-
-
 THREADS = st.sampled_from([(100, 1), (100, 2), (200, 1)])
-
-
-@settings(max_examples=60)
-@given(
-    st.dictionaries(THREADS, nested(), max_size=3),
-    st.lists(st.tuples(st.integers(0, 13), THREADS, st.integers(1, 9)), max_size=8),
-)
-def test_any_launch_is_found_in_the_ranges_open_at_it(opened, launched):
-    held = [
-        (start, end, {"text": f"{p} {t} {i}".translate(LETTERS), "process_id": p, "thread_id": t})
-        for (p, t), pairs in opened.items()
-        for i, (start, end) in enumerate(pairs)
-    ]
-    profile = draw(
-        nvtx_ranges=held,
-        api_calls=[
-            call(at, number, process_id=p, thread_id=t)
-            for number, (at, (p, t), _) in enumerate(launched)
-        ],
-        kernels=[
-            work(100 - number, 100 - number + length, number, process_id=p)
-            for number, (_, (p, _), length) in enumerate(launched)
-        ],
-    )
-
-    def of(row):
-        start, end, place = row
-        return [
-            (number, at, length)
-            for number, (at, (p, t), length) in enumerate(launched)
-            if start <= at < end and (p, t) == (place["process_id"], place["thread_id"])
-        ]
-
-    def projected(found):
-        starts = [100 - number for number, _, _ in found]
-        ends = [100 - number + length for number, _, length in found]
-        return max(ends, default=0) - min(starts, default=0)
-
-    result = by_text(profile, "kernel_calls", "kernel_ns", "projected_ns")
-    assert result == {
-        row[2]["text"]: (len(of(row)), sum(one[2] for one in of(row)), projected(of(row)))
-        for row in held
-    }
-    # Of ranges that start and end at once, any one may own what was launched in them.
-    owned, expected = Counter(), Counter()
-    of_own = by_text(profile, "self_kernel_ns")
-    for start, end, place in held:
-        owned[start, end, place["process_id"], place["thread_id"]] += of_own[place["text"]][0]
-    for one in {one for row in held for one in of(row)}:
-        start, end, place = max(
-            (row for row in held if one in of(row)), key=lambda row: (row[0], -row[1])
-        )
-        expected[start, end, place["process_id"], place["thread_id"]] += one[2]
-    assert +owned == +expected
 
 
 def recursion(depth, text="aten::sum", **columns):

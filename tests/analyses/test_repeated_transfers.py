@@ -65,12 +65,6 @@ def test_a_copy_that_every_step_makes_is_named_with_its_place_and_cost():
     ]
 
 
-def test_one_step_without_it_is_enough_to_leave_a_copy_out():
-    assert rows(launched(4, [(n, 10, {}, None) for n in (0, 1, 3)]), "steps") == []
-    twice = [(n, at, {}, None) for n, at in ((0, 10), (0, 20), (1, 10), (3, 10))]
-    assert rows(launched(4, twice), "steps") == []
-
-
 @pytest.mark.parametrize(("last_at", "found"), [(51, 1), (52, 0)])
 def test_a_copy_that_starts_where_a_step_ends_is_not_in_it(last_at, found):
     # Nothing tells which call launched the copies: only when they start tells their step.
@@ -79,25 +73,6 @@ def test_a_copy_that_starts_where_a_step_ends_is_not_in_it(last_at, found):
     profile = launched(4, [(step, at, alone, None) for step, at in enumerate(times)])
 
     assert repeated_transfers(profile).num_rows == found
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        pytest.param({"bytes": 16}, id="size"),
-        pytest.param({"device_id": 1}, id="destination"),
-    ],
-)
-def test_copies_of_another_size_or_way_are_not_the_same(other):
-    alternating = [(n, 10, other if n % 2 else {}, None) for n in range(4)]
-
-    assert rows(launched(4, alternating), "steps") == []
-
-
-def test_copies_of_another_place_are_not_the_same():
-    alternating = [(n, 10, {}, "odd" if n % 2 else "even") for n in range(4)]
-
-    assert rows(launched(4, alternating), "range") == []
 
 
 def test_ranges_that_number_the_step_are_one_place():

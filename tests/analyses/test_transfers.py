@@ -26,30 +26,6 @@ def test_nothing_copied_is_an_empty_table():
     assert transfers(draw()).schema == TRANSFERS.arrow
 
 
-def test_durations_and_rate_of_drawn_copies():
-    profile = draw(memcpys=[(i * 100, i * 100 + i, {"bytes": 10 * i}) for i in range(1, 22)])
-
-    assert rows(
-        profile, "calls", "total_ns", "mean_ns", "median_ns", "p95_ns", "max_ns", "bytes"
-    ) == [(21, 231, 11.0, 11.0, 20.0, 21, 2310)]
-    assert rows(profile, "bytes_per_s") == [(10e9,)]
-
-
-def test_pageable_and_pinned_copies_are_two_rows():
-    profile = draw(
-        memcpys=[
-            (0, 5, PAGEABLE),
-            (5, 20, PAGEABLE | {"src_memory_kind": "pinned"}),
-            (30, 31, PAGEABLE),
-        ]
-    )
-
-    assert rows(profile, "src_memory_kind", "calls", "total_ns") == [
-        ("pinned", 1, 15),
-        ("pageable", 2, 6),
-    ]
-
-
 def test_staged_halves_are_one_peer_copy_with_its_bytes_once():
     half = PEER | {"path": "staged", "bytes": 64}
     pairs = [
@@ -78,37 +54,6 @@ def test_several_halves_of_one_launch_are_as_many_copies():
     ]
 
     assert rows(draw(memcpys=halves), "calls", "total_ns", "bytes") == [(2, 40, 11)]
-
-
-def test_copies_within_a_device_are_no_transfers():
-    copies = [
-        (0, 9, {"memcpy_kind": "DtoD"}),
-        (0, 9, {"memcpy_kind": "HtoH"}),
-        (0, 3, {"memcpy_kind": "DtoD", "src_device_id": 0, "dst_device_id": 1}),
-    ]
-
-    assert rows(draw(memcpys=copies), "memcpy_kind", "path", "calls", "total_ns") == [
-        ("DtoD", "direct", 1, 3)
-    ]
-
-
-def test_migrations_have_a_path_of_their_own():
-    copies = [(0, 9, {"memcpy_kind": "UVM_HtoD"}), (0, 3, {"memcpy_kind": "UVM_DtoH"})]
-
-    assert rows(draw(memcpys=copies), "path", "direction") == [
-        ("uvm", "host to device"),
-        ("uvm", "device to host"),
-    ]
-
-
-def test_unknown_bytes_make_the_sum_unknown_not_smaller():
-    profile = draw(memcpys=[(0, 5, {"bytes": 10}), (5, 9)])
-
-    assert rows(profile, "calls", "bytes", "bytes_per_s") == [(2, None, None)]
-
-
-def test_copy_of_no_duration_has_no_rate():
-    assert rows(draw(memcpys=[(5, 5, {"bytes": 10})]), "bytes", "bytes_per_s") == [(10, None)]
 
 
 CALLS = [
@@ -140,12 +85,6 @@ def test_pageable_copies_by_asynchronous_calls_are_counted_once(copy, expected):
 
 def test_without_api_calls_asynchronous_ones_are_unknown():
     assert rows(draw(memcpys=[(2, 5, PAGEABLE)]), "pageable_async_calls") == [(None,)]
-
-
-def test_one_correlation_id_in_two_processes_is_two_calls():
-    copies = [(2, 5, PAGEABLE | {"correlation_id": 2, "process_id": p}) for p in (100, 200)]
-
-    assert rows(draw(memcpys=copies, api_calls=CALLS), "calls", "pageable_async_calls") == [(2, 1)]
 
 
 ENDS = {"HtoD": "host to device", "DtoH": "device to host", "UVM_DtoH": "device to host"}

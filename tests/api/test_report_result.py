@@ -8,7 +8,7 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
 import gpuprof
-from gpuprof.analyses import reports
+from gpuprof.analyses import notes, reports
 from gpuprof.base.errors import TableNameError, UsageError
 
 STAGED = ROOT / "gpuprof" / "docs" / "recordings" / "staged.gpuprof"
@@ -30,7 +30,7 @@ def test_a_table_is_a_frame_of_arrow_columns_equal_to_the_command_s(staged):
 
 
 def test_tables_that_are_not_in_the_overview_are_computed_when_asked_for(staged):
-    assert "pauses" not in reports.OVERVIEW
+    assert "pauses" not in notes.OVERVIEW
     assert len(staged.tables["pauses"]) > 0
     assert staged.tables["pauses"] is not staged.tables["pauses"]
 
@@ -118,9 +118,10 @@ def test_steps_at_the_start_are_left_out_where_asked(staged):
         ({"to": "5 parsecs"}, UsageError, 'to: unknown unit "parsecs"'),
         ({"occurrence": 1}, UsageError, "--occurrence says which --range is meant"),
         ({"device": 9}, UsageError, "no device 9 is in"),
+        ({"skip_steps": -1}, UsageError, "skip_steps must be at least 0, not -1"),
         ({"tables": ["totls"]}, UsageError, "there is no table totls"),
     ],
-    ids=["float", "unit", "occurrence", "device", "table"],
+    ids=["float", "unit", "occurrence", "device", "steps", "table"],
 )
 def test_options_that_do_not_fit_are_refused(options, error, message):
     with pytest.raises(error) as caught:

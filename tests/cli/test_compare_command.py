@@ -127,13 +127,6 @@ def test_a_label_and_a_file_may_hold_the_sign_between_them(tmp_path):
     assert result["variants"]["lr=0.001"]["seconds_per_epoch"] == 2.5
 
 
-def test_a_file_that_is_not_there_is_named_without_its_label(tmp_path):
-    missing = f"{tmp_path}/lr=0.1/x.txt"
-    for text, name in (("lr=0.001=none.txt", "none.txt"), (f"b={missing}", missing)):
-        completed = gpuprof("compare", SINGLE, "--label", text)
-        assert (completed.returncode, completed.stderr) == (1, f"Error: {name}: no such file\n")
-
-
 def test_one_file_may_have_two_labels():
     result = _compared(DUAL, SINGLE, "--label", f"a={SINGLE}", "--label", f"b={SINGLE}")
 
@@ -175,60 +168,6 @@ def test_measured_epochs_are_set_beside():
         "p_value": None,
         "is_beyond_noise": None,
     }
-
-
-@pytest.mark.parametrize(
-    ("arguments", "status", "message"),
-    [
-        pytest.param(
-            [SINGLE], 2, "a comparison needs two variants, and one is given: single", id="one-file"
-        ),
-        pytest.param(
-            [SINGLE, DUAL, "--baseline", "none"], 2, "has the label none", id="unknown-baseline"
-        ),
-        pytest.param(
-            ["--label", f"a={SINGLE}", "--label", f"a={SINGLE}"], 2, "label a is given", id="twice"
-        ),
-        pytest.param([SINGLE, DUAL, "--label", "a"], 2, "NAME=VALUE", id="label-alone"),
-        pytest.param([SINGLE, "--label", "a="], 2, "NAME=VALUE", id="label-without-file"),
-        pytest.param(
-            [SINGLE, DUAL, "--epoch-seconds", "x=1"],
-            2,
-            "has the label x",
-            id="seconds-of-no-variant",
-        ),
-        pytest.param(
-            [SINGLE, DUAL, ("--epoch-seconds"), ("dual=nan")],
-            2,
-            ("must be above 0, not nan"),
-            id=("nan-seconds"),
-        ),
-        pytest.param(
-            [SINGLE, DUAL, "--epoch-seconds", "dual=fast"],
-            2,
-            "'fast' is not a valid float",
-            id="no-number",
-        ),
-        pytest.param([SINGLE, DUAL, "--chart", "a.gif"], 2, "a.gif does not end in", id="gif"),
-        pytest.param([SINGLE, DUAL, "--nonsense"], 2, "No such option", id="unknown-option"),
-        pytest.param([SINGLE, "none.txt"], 1, "none.txt: no such file", id="one-is-missing"),
-        pytest.param(
-            [SINGLE, "README.md"], 1, "README.md is in no known format", id="one-is-no-recording"
-        ),
-    ],
-)
-def test_what_does_not_fit_is_said_in_two_lines_and_nothing_is_written(
-    tmp_path, arguments, status, message
-):
-    out = tmp_path / "out.json"
-    done = gpuprof("compare", *arguments, "-o", out)
-
-    assert done.returncode == status
-    assert message in done.stderr
-    assert len(done.stderr.strip().splitlines()) <= 2
-    assert "Traceback" not in done.stderr
-    assert done.stdout == ""
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])

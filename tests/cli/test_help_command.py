@@ -10,8 +10,8 @@ import sys
 import pytest
 from commands import ROOT, gpuprof
 
-from gpuprof.cli import COMMANDS
-from gpuprof.cli.pages import TOPICS
+from gpuprof.cli.commands import COMMANDS
+from gpuprof.cli.help import TOPICS
 
 
 def test_without_a_topic_the_pages_are_listed():

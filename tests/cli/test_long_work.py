@@ -18,7 +18,7 @@ from commands import DUAL, ROOT
 
 from gpuprof import native
 from gpuprof.analyses import reports
-from gpuprof.cli import main, progress
+from gpuprof.cli import main, terminal
 
 # Long beside what Ctrl-C takes, short beside the work that it ends.
 _PATIENCE_S = 30
@@ -111,32 +111,32 @@ def test_progress_is_one_line_of_the_terminal(endless, columns):
     ],
 )
 def test_progress_says_which_pass_over_the_files_it_is(monkeypatch, read, columns, line):
-    monkeypatch.setattr(progress, "_bytes_read", iter((0, read)).__next__)
-    work = progress.Progress("Reading x.sqlite", [])
+    monkeypatch.setattr(terminal, "_bytes_read", iter((0, read)).__next__)
+    work = terminal.Progress("Reading x.sqlite", [])
     monkeypatch.setattr(work, "_size", 100_000)
 
     assert work.line(columns) == line
 
 
 def test_progress_keeps_both_ends_of_a_long_name(monkeypatch):
-    monkeypatch.setattr(progress, "_bytes_read", lambda: 0)
+    monkeypatch.setattr(terminal, "_bytes_read", lambda: 0)
     name = f"/data/{'long/' * 40}train.sqlite"
 
-    line = progress.Progress(f"Reading {name}", []).line(60)
+    line = terminal.Progress(f"Reading {name}", []).line(60)
 
     assert line.startswith("Reading /data/long/")
     assert line.endswith("train.sqlite 0 s")
     assert len(line) <= 60
 
 
-@pytest.mark.parametrize(("terminal", "is_drawn"), [("xterm", True), ("dumb", False)])
-def test_a_terminal_that_clears_no_line_shows_no_progress(monkeypatch, capsys, terminal, is_drawn):
-    monkeypatch.setenv("TERM", terminal)
+@pytest.mark.parametrize(("name", "is_drawn"), [("xterm", True), ("dumb", False)])
+def test_a_terminal_that_clears_no_line_shows_no_progress(monkeypatch, capsys, name, is_drawn):
+    monkeypatch.setenv("TERM", name)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    monkeypatch.setattr(progress, "_PATIENCE_S", 0)
-    monkeypatch.setattr(progress, "_PAUSE_S", 0.01)
+    monkeypatch.setattr(terminal, "_PATIENCE_S", 0)
+    monkeypatch.setattr(terminal, "_PAUSE_S", 0.01)
 
-    with progress.watched("Reading"):
+    with terminal.watched("Reading"):
         time.sleep(0.5)
 
     assert bool(capsys.readouterr().err) == is_drawn

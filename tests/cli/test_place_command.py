@@ -4,7 +4,7 @@ import json
 import re
 
 import pytest
-from commands import ROOT, gpuprof
+from commands import gpuprof
 from tensorflow_runs import copy, document, graphs, operation, taken, written
 
 FAR = "CPU:1"
@@ -113,14 +113,6 @@ class TestTime:
         drawn = chart.read_text()
         assert all(f"<!-- {text} -->" in drawn for text in ("GPU 0", "GPU 1", "today"))
 
-    def test_a_chart_needs_gpus(self, run, tmp_path):
-        status, _, complained = place(run, "--chart", tmp_path / "step.svg")
-
-        assert (status, complained.splitlines()[0]) == (
-            2,
-            "Error: --chart plots the time of a step: it needs --gpus",
-        )
-
     def test_loops_have_no_times(self, tmp_path):
         made = two_towers()
         names = made["graphs"][0]["names"]
@@ -164,28 +156,6 @@ def test_the_placement_is_written_where_it_is_asked_for_and_never_over_a_file(ru
 
     assert statuses == [0, 1]
     assert json.loads(target.read_text())["scopes"] == {"gradient_tape": "CPU:1"}
-
-
-@pytest.mark.parametrize(
-    ("file", "message"),
-    [
-        pytest.param(
-            "sample_logs/nvprof/published/dual.txt",
-            "has no graph of a training step (read as nvprof-text)",
-            id="another-tool",
-        ),
-        pytest.param(
-            "sample_logs/tensorflow/2.21.0/deepconn-dual.json",
-            "was made before gpuprof recorded graphs of a step",
-            id="older",
-        ),
-    ],
-)
-def test_what_holds_no_graph_gets_one_line(file, message):
-    status, said, complained = place(ROOT / file)
-
-    assert (status, said) == (1, "")
-    assert complained.splitlines()[0] == f"Error: {ROOT / file} {message}"
 
 
 def test_a_run_without_a_step_gets_one_line(tmp_path):

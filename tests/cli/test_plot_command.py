@@ -1,7 +1,6 @@
 import csv
 import json
 
-import pytest
 from commands import DUAL, ROOT, SINGLE, gpuprof
 
 DIRECT, STAGED = (
@@ -71,59 +70,6 @@ def test_a_report_draws_charts_by_name(tmp_path):
     assert second["finding"].startswith("Copies from ")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "status", "message"),
-    [
-        pytest.param(["matrix", "x.txt"], 2, "plot needs a CHART, a FILE and -o", id="no-output"),
-        pytest.param(["matrx", DUAL, "-o", "a.png"], 2, "there is no chart matrx", id="name"),
-        pytest.param(["matrix", DUAL, "-o", "a.gif"], 2, "does not end in .png", id="suffix"),
-        pytest.param(["matrix", DUAL, "-o", "-"], 2, "- does not end in .png", id="stdout"),
-        pytest.param(
-            ["matrix", DUAL, "-o", "a.png"], 1, "recording has no peer_matrix", id="summary"
-        ),
-        pytest.param(["variants", DUAL, "-o", "a.png"], 2, "needs two", id="one-variant"),
-        pytest.param(
-            ["matrix", "--label", f"a={DUAL}", "-o", "a.png"],
-            2,
-            "--label does not apply to matrix, a chart of a recording",
-            id="label-of-a-recording",
-        ),
-        pytest.param(
-            ["variants", DUAL, SINGLE, "--device", "0", "-o", "a.png"],
-            2,
-            "--device does not apply to variants, a chart of a comparison",
-            id="device-of-a-comparison",
-        ),
-        pytest.param(
-            ["batch", DUAL, "--skip-steps", "0", "-o", "a.png"],
-            2,
-            "--skip-steps does not apply to batch, a chart of a sweep",
-            id="steps-of-a-sweep",
-        ),
-        pytest.param(
-            ["variants", DUAL, SINGLE, "--baseline", "other", "-o", "a.png"],
-            2,
-            "no recording has the label other",
-            id="baseline",
-        ),
-    ],
-)
-def test_what_cannot_be_plotted_is_said(tmp_path, arguments, status, message):
-    done = gpuprof("plot", *arguments, cwd=tmp_path)
-
-    assert done.returncode == status
-    assert message in done.stderr
-    assert len(done.stderr.splitlines()) <= 2
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_chart_of_another_subject_is_refused(tmp_path):
-    done = gpuprof("report", DUAL, "--chart", f"variants={tmp_path / 'a.png'}")
-
-    assert done.returncode == 2
-    assert "chart variants shows a comparison, not a recording" in done.stderr
-
-
 def test_data_that_exist_are_not_replaced(tmp_path):
     (tmp_path / "a.csv").write_text("mine")
 
@@ -147,3 +93,14 @@ def test_a_saved_baseline_is_plotted_against(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
     rows = json.loads((tmp_path / "a.json").read_text())["rows"]
     assert {(row["baseline"], row["variant"]) for row in rows} == {("main", "direct")}
+
+
+def test_a_prediction_is_written_with_a_picture(tmp_path):
+    done = gpuprof(
+        *("predict", TRACE, "--what", "link[HtoD]=pcie5", "--what", "hide=HtoD"),
+        *("--format", "json", "--plot", tmp_path / "paths.png"),
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["what"] == ["link[HtoD]=pcie5", "hide=HtoD"]
+    assert (tmp_path / "paths.png").read_bytes().startswith(b"\x89PNG")

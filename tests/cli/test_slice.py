@@ -4,8 +4,7 @@ import pytest
 from click.testing import CliRunner
 from recordings import copy, kernel, summary, trace
 
-from gpuprof import readers
-from gpuprof.cli import cli
+from gpuprof.cli import chosen, cli
 from gpuprof.readers.gpuprof import gpuprof_file
 
 RECORDING = trace(
@@ -36,7 +35,7 @@ def run(monkeypatch, tmp_path):
     """Runs the command; gives what it wrote, or the error that it ended with."""
 
     def run(*words, of=RECORDING):
-        monkeypatch.setattr(readers, "read_profile", lambda *_: of)
+        monkeypatch.setattr(chosen, "read_profile", lambda *_: of)
         path = tmp_path / f"{len([*tmp_path.iterdir()])}.gpuprof"
         result = CliRunner().invoke(cli, ["slice", "x", *words, "-o", str(path)])
         assert path.exists() == (result.exit_code == 0)

@@ -51,11 +51,3 @@ def test_without_a_browser_the_page_s_path_is_printed(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
     found = re.fullmatch(r"(.*/page-.*/dual\.html)\n", done.stdout)
     assert Path(found[1]).is_file()
-
-
-def test_what_cannot_be_read_makes_no_page(tmp_path):
-    done = gpuprof("view", tmp_path / "none.txt", GPUPROF_CACHE=str(tmp_path))
-
-    assert done.returncode == 1
-    assert done.stderr.endswith("none.txt: no such file\n")
-    assert list(tmp_path.iterdir()) == []

@@ -2,8 +2,7 @@
 
 import pytest
 
-from gpuprof.facts.connected_parts import connected_towers
-from gpuprof.facts.model_parts import bare
+from gpuprof.facts.model_parts import connected_towers
 
 USER, ITEM = "look_1 + mul_1", "look_2 + mul_2"
 
@@ -21,7 +20,7 @@ def towers(*edges):
         {"tensor": f"{maker}:0", "dst_operation": taker, "is_variable": maker.startswith("w_")}
         for maker, taker in pairs
     ]
-    return connected_towers(operations, inputs, bare)
+    return connected_towers(operations, inputs)
 
 
 def tower(number, read="read"):

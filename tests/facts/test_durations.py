@@ -1,5 +1,6 @@
 import statistics
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -8,7 +9,7 @@ from nsys_export import KERNEL, STRINGS, kernel, write
 from gpuprof import native
 from gpuprof.analyses.reports import report
 from gpuprof.base.errors import CorruptFileError
-from gpuprof.facts.durations import figures_by_name
+from gpuprof.facts.durations import figures_by_name, square_sum, square_sums
 from gpuprof.model.schema import LONGEST_NS
 from gpuprof.readers import read_profile
 
@@ -47,6 +48,17 @@ def test_figures_are_those_of_python(tmp_path_factory, rows, is_compiled):
         else:
             spread = statistics.stdev(values)
             assert of_name.stddev_ns == pytest.approx(spread, rel=1e-9, abs=1e-9)
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, (1 << 62) - 1) | st.integers(0, 99))))
+def test_squares_are_added_up_exactly(rows):
+    group, values = (
+        np.array(column, np.int64) for column in [*zip(*rows, strict=True)] or [(), ()]
+    )
+    expected = [sum(ns * ns for place, ns in rows if place == number) for number in range(3)]
+
+    assert square_sums(values, group, 3) == expected
+    assert square_sum(values) == sum(expected)
 
 
 def test_a_sum_of_more_than_64_bits_is_refused(tmp_path):

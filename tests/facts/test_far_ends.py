@@ -5,7 +5,7 @@ from recordings import copy, kernel, trace
 
 from gpuprof.facts.timeline import far_ends
 
-PEER = copy("PtoP", 0, 4, device_id=0, src_device_id=0, dst_device_id=1)
+PUSHED = copy("PtoP", 0, 4, device_id=0, src_device_id=0, dst_device_id=1)
 
 
 @pytest.mark.parametrize(
@@ -19,4 +19,4 @@ PEER = copy("PtoP", 0, 4, device_id=0, src_device_id=0, dst_device_id=1)
     ],
 )
 def test_a_device_is_a_far_end_where_it_ran_nothing_itself_for_certain(tables, expected):
-    assert far_ends(trace(memcpys=[PEER], **tables)) == expected
+    assert far_ends(trace(memcpys=[PUSHED], **tables)) == expected

@@ -6,11 +6,11 @@ import pytest
 from drawing import draw
 from recordings import kernel, trace
 
-from gpuprof.facts.frameworks import framework
 from gpuprof.facts.kernel_kinds import (
     COPY,
     LAYOUT,
     PLAIN_PRODUCT,
+    framework,
     is_initial,
     kernels_of_kinds,
     kind_of,

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuprof.analyses.ranges import ranges
-from gpuprof.facts.launches import ALL_THREADS, UNKNOWN, activities, launches
+from gpuprof.facts.launches import ALL_THREADS, activities, launches
+from gpuprof.model.derived import UNKNOWN
 from gpuprof.native import arrays
 
 IDS = st.sampled_from([None, 0, 1, 2, 7, 300, 2**40])

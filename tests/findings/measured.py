@@ -3,7 +3,7 @@
 import numpy as np
 
 from gpuprof.facts.timeline import timeline_of
-from gpuprof.findings.contract import Scope
+from gpuprof.findings.scope import Scope
 
 
 def scope_of(profile, steps=(), device=0):

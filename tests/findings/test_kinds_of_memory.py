@@ -6,9 +6,7 @@ import pytest
 from drawing import draw
 from measured import scope_of
 
-from gpuprof.findings.memory import migration_pauses, of_scope
-from gpuprof.findings.scopes import scopes
-from gpuprof.readers import read_profile
+from gpuprof.findings.exposed_copies import migration_pauses, of_memory
 
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
 STEPS = [(0, 100), (100, 200), (200, 300)]
@@ -26,7 +24,7 @@ def recorded(columns, call="cudaMemcpyAsync"):
 
 
 def test_asynchronous_copies_of_pageable_memory_cost_what_no_kernel_hides():
-    [one] = of_scope(scope_of(recorded(PAGEABLE), STEPS))
+    [one] = of_memory(scope_of(recorded(PAGEABLE), STEPS))
 
     assert (one.cause, one.where, one.cost_ns, one.win_ns) == ("pageable_memory", "HtoD", 20, 20)
     assert "pin_memory=True" in one.suggestion
@@ -40,14 +38,14 @@ def test_asynchronous_copies_of_pageable_memory_cost_what_no_kernel_hides():
     ],
 )
 def test_other_copies_are_no_matter_of_pageable_memory(columns, call):
-    assert [*of_scope(scope_of(recorded(columns, call), STEPS))] == []
+    assert [*of_memory(scope_of(recorded(columns, call), STEPS))] == []
 
 
 def test_another_device_does_not_wait_for_them():
     profile = recorded(PAGEABLE | {"device_id": 1})
 
-    assert [*of_scope(scope_of(profile, STEPS))] == []
-    assert [one.cost_ns for one in of_scope(scope_of(profile, STEPS, device=1))] == [30]
+    assert [*of_memory(scope_of(profile, STEPS))] == []
+    assert [one.cost_ns for one in of_memory(scope_of(profile, STEPS, device=1))] == [30]
 
 
 def test_pages_that_migrate_cost_their_time_since_kernels_wait_for_them():
@@ -55,7 +53,7 @@ def test_pages_that_migrate_cost_their_time_since_kernels_wait_for_them():
     copies += [(60, 65, UVM | {"memcpy_kind": "UVM_DtoH"})]
     profile = draw(kernels=[(begin, begin + 99) for begin, _ in STEPS], memcpys=copies)
 
-    [one] = of_scope(scope_of(profile, STEPS))
+    [one] = of_memory(scope_of(profile, STEPS))
 
     assert (one.cause, one.cost_ns, one.win_ns) == ("unified_memory", 20, 20)
     assert one.where == "from the host"
@@ -85,7 +83,7 @@ def test_pages_that_migrate_are_told_with_their_bytes_and_faults(faults, phrase)
     kernels = [(begin, begin + 99) for begin, _ in STEPS]
     profile = draw(kernels=kernels, memcpys=copies, page_faults=records + of_others)
 
-    [one] = of_scope(scope_of(profile, STEPS))
+    [one] = of_memory(scope_of(profile, STEPS))
 
     moved = "65.536 KB of managed memory a step migrate, most from the host"
     assert one.phrase == f"has {moved}{phrase}"
@@ -95,7 +93,7 @@ def test_migrations_of_unknown_size_are_told_without_bytes():
     copies = [(begin + 40, begin + 60, UVM | {"bytes": None}) for begin, _ in STEPS]
     profile = draw(kernels=[(begin, begin + 99) for begin, _ in STEPS], memcpys=copies)
 
-    [one] = of_scope(scope_of(profile, STEPS))
+    [one] = of_memory(scope_of(profile, STEPS))
 
     assert one.phrase == "has pages of managed memory migrate, most from the host"
 
@@ -112,21 +110,9 @@ def test_a_kernel_that_has_faulted_waits_for_the_next_pages(kernels, faulting_ns
     starts = [5_000, 55_000, 264_999, 474_999]
     profile = draw(kernels=kernels, memcpys=[(at, at + 10_000, UVM) for at in starts])
 
-    [one] = of_scope(scope_of(profile))
+    [one] = of_memory(scope_of(profile))
 
     assert f"{faulting_ns / 1000:.1f} us of kernels that fault between them" in one.phrase
-
-
-def test_a_real_program_with_managed_memory():
-    path = CORPUS / "nsys-sqlite/sdroruganti__cuda-kernel-library__report2.sqlite"
-    if not path.is_file():
-        pytest.skip(f"no {path}: the corpus of real recordings is not here")
-    [scope] = scopes(read_profile(path))
-
-    [one] = of_scope(scope)
-
-    assert one.cause == "unified_memory"
-    assert one.cost_ns / scope.step_ns == pytest.approx(0.953, abs=0.001)
 
 
 def test_pauses_in_which_a_processor_touches_one_page_after_another_are_of_the_migrations():
@@ -134,7 +120,7 @@ def test_pauses_in_which_a_processor_touches_one_page_after_another_are_of_the_m
     pages = [(55, 60, UVM), (65, 70, UVM | {"memcpy_kind": "UVM_DtoH"})]
     profile = draw(kernels=[(0, 10), (40, 50)], memcpys=pages)
 
-    [one] = of_scope(scope_of(profile))
+    [one] = of_memory(scope_of(profile))
 
     assert one.cost_ns == 5 + 5 + 5 + 5
     assert "with pauses of 10 ns between them" in one.phrase

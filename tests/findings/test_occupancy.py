@@ -5,9 +5,9 @@ from commands import CORPUS
 from measured import scope_of
 from recordings import kernel, trace
 
-from gpuprof.analyses import avoidable
+from gpuprof.facts import needless_copies
+from gpuprof.findings.costly_kernels import of_occupancy
 from gpuprof.findings.findings import findings
-from gpuprof.findings.occupancy import of_scope
 from gpuprof.readers import read_profile
 
 MS = 1_000_000
@@ -29,7 +29,7 @@ def ran(name, start, end, **sizes):
 
 def found(*kernels, devices=(V100,), steps=()):
     profile = trace(kernels=[*kernels], devices=[*devices], memcpys=[])
-    return [*of_scope(scope_of(profile, steps))]
+    return [*of_occupancy(scope_of(profile, steps))]
 
 
 def test_a_kernel_with_few_warps_costs_its_time():
@@ -109,7 +109,7 @@ def test_nothing_is_said_of_an_unknown_gpu():
 
 
 def test_large_recordings_are_not_searched(monkeypatch):
-    monkeypatch.setattr(avoidable, "_MOST_EVENTS", 1)
+    monkeypatch.setattr(needless_copies, "_MOST_EVENTS", 1)
 
     assert found(ran("rays", 0, 8, **HUNGRY), ran("fill", 8, 9, **FULL)) == []
 

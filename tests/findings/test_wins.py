@@ -6,7 +6,7 @@ from collective_jobs import Job
 from drawing import draw
 from test_findings import BUSY, US, kernel, steps
 
-from gpuprof.findings import wins
+from gpuprof.findings import causes as of_causes
 from gpuprof.findings.causes import CAUSES, MENDS
 from gpuprof.findings.findings import findings
 from gpuprof.model.selection import Selection
@@ -189,7 +189,7 @@ def test_without_an_answer_the_bound_stays_and_says_why():
 
 
 def test_of_too_many_operations_the_command_is_said_that_replays_them(monkeypatch):
-    monkeypatch.setattr(wins, "MOST_OPERATIONS", 3)
+    monkeypatch.setattr(of_causes, "MOST_OPERATIONS", 3)
     row = row_of(queued((80, kernel()), (20, HTOD)), "exposed_host_copies")
 
     assert row["predicted_win_ns"] is None

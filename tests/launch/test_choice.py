@@ -16,9 +16,8 @@ from commands import gpuprof
 from gpuprof import read_profile
 from gpuprof.base.errors import EmptyRecordingError, MissingToolError, UsageError
 from gpuprof.launch import choice, recording
-from gpuprof.launch.choice import chosen
+from gpuprof.launch.choice import chosen, printed_command
 from gpuprof.launch.contract import Program, Recorded, Recorder
-from gpuprof.launch.printed import printed_command
 from gpuprof.launch.recording import Options
 from gpuprof.launch.run import gpus
 from gpuprof.launch.run.gpus import Gpu
@@ -144,7 +143,7 @@ def test_unknown_recorder_names_those_that_there_are():
         chosen("vtune", PROGRAM, (recorder("nsys"), recorder("nvprof")))
 
     assert caught.value.message == "there is no recorder vtune"
-    assert caught.value.hint == "Recorders: auto, nsys, nvprof."
+    assert caught.value.hint.startswith("Recorders: auto, nsys, cupti, nvprof, ")
 
 
 class FakeCuda:

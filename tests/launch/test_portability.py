@@ -16,7 +16,7 @@ for name in ("killpg", "getpgid", "waitid", "P_PID", "WEXITED", "WNOWAIT", "getu
 for name in ("SIGKILL", "SIGHUP"):
     delattr(signal, name)
 platform.system = lambda: "SYSTEM"
-import gpuprof, gpuprof.annotate, gpuprof.cli, gpuprof.cli.record, gpuprof.readers
+import gpuprof, gpuprof.annotate, gpuprof.cli, gpuprof.cli.recording, gpuprof.readers
 with gpuprof.epoch(), gpuprof.step():
     pass
 """

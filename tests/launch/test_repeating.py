@@ -11,7 +11,7 @@ import pytest
 from commands import DUAL, SINGLE, gpuprof
 
 from gpuprof.base.manifest import Manifest, repeats
-from gpuprof.comparisons.measure.variants import runs_of
+from gpuprof.comparisons.measure.labelled_runs import runs_of
 from gpuprof.launch.repeating import overhead
 
 GPUPROF = [sys.executable, str(Path(__file__).parents[0].joinpath("plain_gpuprof.py"))]

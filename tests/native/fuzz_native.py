@@ -2,9 +2,9 @@
 
     python tests/native/fuzz_native.py --seconds 200
 
-Needs clang with libFuzzer, on Linux. Starts from small databases that SQLite wrote; an input that
-makes a function read or write outside of its buffers, overflow or not end is kept in
-``fuzz-found/``.
+Needs clang with libFuzzer, on Linux. Starts from small databases that SQLite wrote, and from small
+traces; an input that makes a function read or write outside of its buffers, overflow or not end is
+kept in ``fuzz-found/``.
 """
 
 import argparse
@@ -29,8 +29,22 @@ CHOICES = ((1, 2, 3, 18, 131), (1, 2, 3, 4, 5), (0, 130, 99, 21, 3))
 ROWS = ((3, 10), (400, 5), (30, 3_000), (5_000, 20))
 
 
-def seeds(folder):
-    """Write inputs to begin with."""
+EVENT = (
+    '{"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 5.25, "dur": 2, "args": '
+    '{"device": 0, "grid": [1, 2, 3], "x": {"y": [true, null, -1.5e+3]}, "correlation": 9}}'
+)
+
+
+def traces(folder):
+    """Write texts to begin with, each behind the size of the pieces that it is read in."""
+    for number, category in enumerate(("kernel", "cpu_op", "python_function", r"a\u00e9")):
+        events = ", ".join([EVENT.replace("kernel", category)] * (number + 1))
+        text = f'{{"schemaVersion": 1, "traceEvents": [{events}], "a": {{}}}}'
+        (folder / f"{number}").write_bytes(bytes([3 * number]) + text.encode())
+
+
+def databases(folder):
+    """Write databases to begin with."""
     for number, (power, (count, length)) in enumerate(product(range(3), ROWS)):
         path = folder / "seed.sqlite"
         path.unlink(missing_ok=True)
@@ -47,7 +61,7 @@ def seeds(folder):
 
 
 def main():
-    """Build the harness and run it; the exit status is that of the fuzzer."""
+    """Build and run the harnesses; the exit status is that of the one that found something."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=int, default=200)
     options = parser.parse_args()
@@ -55,16 +69,24 @@ def main():
         print("clang is not installed: the compiled functions are not fuzzed")  # noqa: T201 - it talks to a person
         return 0
     FOUND.mkdir(exist_ok=True)
+    return max(fuzz(*harness, options.seconds // len(HARNESSES)) for harness in HARNESSES)
+
+
+HARNESSES = (("fuzz_pages", databases), ("fuzz_trace_events", traces))
+
+
+def fuzz(harness, seeds, seconds):
+    """Build a harness and run it; the exit status is that of the fuzzer."""
     with tempfile.TemporaryDirectory() as name:
-        corpus, program = Path(name) / "corpus", Path(name) / "fuzz_pages"
+        corpus, program = Path(name) / "corpus", Path(name) / harness
         corpus.mkdir()
         seeds(corpus)
-        source = str(HERE / "fuzz_pages.c")
+        source = str(HERE / f"{harness}.c")
         subprocess.run(
             ["clang", "-g", "-O1", SANITIZERS, "-fno-sanitize-recover=all", source, "-o", program],
             check=True,
         )
-        limits = [f"-max_total_time={options.seconds}", f"-timeout={SLOWEST_S}"]
+        limits = [f"-max_total_time={seconds}", f"-timeout={SLOWEST_S}"]
         limits += [f"-rss_limit_mb={MOST_MB}", "-max_len=65536", "-verbosity=1"]
         done = subprocess.run(
             [program, *limits, f"-artifact_prefix={FOUND}/native-", corpus],

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from test_replay import CALLS, OPERATIONS, SMALL, scrambled
 
-from gpuprof.facts.calls import NOT_FOUND
+from gpuprof.facts.numbers import NOT_FOUND
 from gpuprof.predict.build import graph_of
 from gpuprof.predict.nodes import CALL, OPERATION, WAIT, WORK, ranks_of
 

@@ -4,8 +4,6 @@ import numpy as np
 from recordings import copy, kernel, trace
 from test_replay import PLACE, call
 
-from gpuprof.model.profile import Profile
-from gpuprof.model.stored import Values
 from gpuprof.predict.build import graph_of
 from gpuprof.predict.graph import EVENT
 from gpuprof.predict.recorded import COLLECTIVE, COPY, KERNEL, MEMSET, recorded
@@ -46,26 +44,6 @@ def test_operations_are_called_after_kernels_and_routes_of_copies():
     assert np.flatnonzero(o.where(lambda label: label.is_pageable)[order]).tolist() == [2, 3]
     assert np.flatnonzero(o.where(lambda label: label.is_peer)[order]).tolist() == [4, 5, 7]
     assert np.flatnonzero(o.where(lambda label: label.is_staged)[order]).tolist() == [7]
-
-
-def test_a_copy_is_on_its_stream_in_whatever_order_a_query_has_the_rows(monkeypatch):
-    copies = [
-        copy("HtoD", start, start + 5, stream_id=stream, correlation_id=start, **PLACE)
-        for start, stream in ((0, 7), (10, 8), (20, 7), (30, 9))
-    ]
-    profile, stored = trace(memcpys=copies), Profile.stored_columns
-
-    def in_another_order(self, table, *names, **options):
-        if "stream_id" not in names:
-            return stored(self, table, *names, **options)
-        parts = None if options else stored(self, table, *names)
-        return parts and [[Values(of.filled[::-1], None) for of in part] for part in parts]
-
-    monkeypatch.setattr(Profile, "stored_columns", in_another_order)
-    o, _, _ = recorded(profile)
-
-    streams = {of.stream_id: o.start_ns[of.low : of.high].tolist() for of in o.streams}
-    assert streams == {7: [0, 20], 8: [10], 9: [30]}
 
 
 def test_work_after_a_wait_of_its_stream_starts_after_what_was_waited_for():

@@ -1,55 +1,42 @@
-"""The same recordings as one joined recording and as a job whose files are reduced one by one."""
+"""The same recordings as one joined recording and as a job whose files workers reduce."""
 
-import math
 from dataclasses import replace
 from pathlib import Path
 
-from gpuprof.analyses import ANALYSES, analysis_named
+from gpuprof.analyses import ANALYSES
+from gpuprof.analyses.reports import report
 from gpuprof.model.profile import Origin, Profile
 from gpuprof.model.schema import BY_NAME
-from gpuprof.ranks.merged import report_of
-from gpuprof.ranks.partial import analyses_of, is_mergeable, merged, reduced
+from gpuprof.ranks.partial import analyses_of, is_mergeable, job_profile, merged, reduced
 
 
 def mergeable():
     """The analyses that answer for a job whose files are read one by one."""
-    return [*filter(is_mergeable, ANALYSES)]
+    return [*filter(is_mergeable, ANALYSES), "ranks_over_time"]
 
 
-def partial_of(profiles, names=None):
-    """What the job is reduced to, merged two by two."""
+def partial_of(profiles, names=None, order=None):
+    """What the job is reduced to, merged two by two.
+
+    Args:
+        profiles: The files of the job.
+        names: The analyses that are asked for; all that can be by default.
+        order: The places of the files in the order in which they are merged.
+    """
     analyses = analyses_of(mergeable() if names is None else names)
-    partials = [reduced(profile, place, analyses) for place, profile in enumerate(profiles)]
+    files = [replace(profile, file_count=len(profiles)) for profile in profiles]
+    partials = [reduced(profile, place, analyses) for place, profile in enumerate(files)]
+    partials = [partials[place] for place in order or range(len(partials))]
     while len(partials) > 1:
         pairs = [partials[place : place + 2] for place in range(0, len(partials), 2)]
         partials = [merged(pair, analyses) if len(pair) > 1 else pair[0] for pair in pairs]
     return partials[0]
 
 
-def job_report(profiles, names=None):
+def job_report(profiles, names=None, order=None):
+    """The report of workers."""
     chosen = mergeable() if names is None else names
-    return report_of(partial_of(profiles, chosen), chosen, Path("job"))
-
-
-def exact():
-    """The tables that are equal on both ways, whatever the job."""
-    return [name for name in mergeable() if not analysis_named(name).merge.accuracy]
-
-
-def alike(first, second):
-    """Whether two tables hold the same values: floats up to rounding."""
-    rows = first.to_pylist(), second.to_pylist()
-    return len(rows[0]) == len(rows[1]) and all(map(_same, *rows))
-
-
-def _same(first, second):
-    return first.keys() == second.keys() and all(_equal(first[n], second[n]) for n in first)
-
-
-def _equal(first, second):
-    if isinstance(first, float) and isinstance(second, float):
-        return math.isclose(first, second, rel_tol=1e-9)
-    return first == second
+    return report(job_profile(partial_of(profiles, chosen, order), Path("job")), chosen)
 
 
 def ranks_of(profile, epochs_ns=None, hosts_devices=None):

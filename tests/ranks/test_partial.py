@@ -1,6 +1,7 @@
 """A job whose files are reduced one by one answers as one recording of all of them does."""
 
 import random
+import statistics
 from dataclasses import replace
 from functools import cache
 
@@ -9,89 +10,76 @@ import pytest
 from collective_jobs import Job
 from drawing import draw
 from drawn_jobs import job as stepping_job
-from ranks.joint import alike, exact, job_report, mergeable, of_rank, partial_of, ranks_of
+from ranks.joint import job_report, mergeable, of_rank, partial_of, ranks_of
 
-from gpuprof.analyses import analysis_named
+from gpuprof.analyses.reports import report
 from gpuprof.base.errors import InputError, UsageError
-from gpuprof.ranks.partial import analyses_of, merged, reduced
+from gpuprof.ranks.partial import analyses_of
 from gpuprof.readers.merged_ranks import file_of, joined
 
+# What the drawn jobs have no rows for.
+_NO_ROWS = {"slow_links", "synchronising_calls"}
 JOBS = {
-    "collectives": lambda: Job(4, 6, late="host").drawn(),
-    "steps": lambda: stepping_job([100, 120, 110, 300]),
+    "collectives": lambda ranks: Job(ranks, 6, late="host").drawn(),
+    "steps": lambda ranks: stepping_job([100, 120, 110, 300] * (ranks // 4) + [90] * (ranks % 4)),
 }
-EPOCHS_NS = {
-    "no offset": None,
-    "every rank begins at another time": [-5_000, -4_000, -3_000, -9_000],
-}
-
-
-def _answer(name, profile):
-    analysis = analysis_named(name)
-    return None if analysis.missing(profile) else analysis.run(profile)
 
 
 @cache
-def _both(drawn, epochs, devices):
-    """The report of a job, and the joined recording of the same files."""
-    files = ranks_of(JOBS[drawn](), EPOCHS_NS[epochs], devices)
-    return job_report(files), joined(files)
+def _reports(drawn, ranks, *, is_one_host=False):
+    """The reports of a joined recording and of workers, whose results merge in two orders."""
+    devices = range(ranks) if is_one_host else None
+    epochs_ns = [-1_000 * rank for rank in range(ranks)]
+    files = ranks_of(JOBS[drawn](ranks), epochs_ns, devices)
+    shuffled = [*range(ranks)]
+    random.Random(ranks).shuffle(shuffled)  # noqa: S311 - not for secrets
+    names = mergeable()
+    return report(joined(files), names), job_report(files), job_report(files, order=shuffled)
 
 
-@pytest.mark.parametrize("name", [*exact(), "activity_summary", "transfers"])
-@pytest.mark.parametrize("epochs", EPOCHS_NS)
+@pytest.mark.parametrize("name", mergeable())
+@pytest.mark.parametrize("ranks", [2, 8, 17, 20])
 @pytest.mark.parametrize("drawn", JOBS)
-@pytest.mark.parametrize("devices", [(0, 0, 0, 0), (0, 1, 2, 3)], ids=["hosts", "one host"])
-def test_a_job_answers_as_the_joined_recording(name, drawn, epochs, devices):
-    report, recording = _both(drawn, epochs, devices)
+def test_one_process_and_workers_give_the_same_figures_in_any_order(name, ranks, drawn):
+    by_one, by_workers, in_other_order = _reports(drawn, ranks)
 
-    of_job, of_joined = report.tables[name], _answer(name, recording)
-
-    assert (of_job is None) == (of_joined is None)
-    assert of_job is None or alike(of_job, of_joined)
+    table = by_one.tables[name]
+    assert by_workers.tables[name] == table
+    assert in_other_order.tables[name] == table
 
 
-@pytest.mark.parametrize("name", ["steps", "ranks", "ranges"])
-@pytest.mark.parametrize("epochs", EPOCHS_NS)
-def test_steps_that_ranges_mark_are_those_of_the_joined_recording(name, epochs):
-    report, recording = _both("steps", epochs, (0, 0, 0, 0))
+def test_the_drawn_jobs_have_rows_in_nearly_all_tables():
+    reports = [_reports(drawn, 8)[0] for drawn in JOBS]
 
-    assert alike(report.tables[name], _answer(name, recording))
+    assert {name for name in mergeable() if not any(of.rows(name) for of in reports)} == _NO_ROWS
 
 
-def test_it_does_not_matter_how_partial_results_were_merged():
-    files = ranks_of(Job(4, 6, late="work").drawn())
-    analyses = analyses_of(mergeable())
-    partials = [reduced(profile, place, analyses) for place, profile in enumerate(files)]
+@pytest.mark.parametrize("name", mergeable())
+@pytest.mark.parametrize("drawn", JOBS)
+def test_ranks_of_one_host_keep_the_numbers_of_their_devices(name, drawn):
+    by_one, by_workers, _ = _reports(drawn, 8, is_one_host=True)
 
-    at_once = merged(partials, analyses)
-    one_by_one = partials[0]
-    for partial in partials[1:]:
-        one_by_one = merged([one_by_one, partial], analyses)
-
-    for name, table in at_once.items():
-        assert sorted(map(str, table.to_pylist())) == sorted(map(str, one_by_one[name].to_pylist()))
+    assert by_workers.tables[name] == by_one.tables[name]
+    assert by_workers.notes == by_one.notes
+    assert {row["device_id"] for row in by_one.rows("breakdown")} == {*range(8)}
 
 
-def test_medians_of_many_different_durations_are_close():
+def test_standard_deviations_of_a_job_are_exact():
     dice = random.Random(1)  # noqa: S311 - not for secrets
+    lengths = [[dice.randrange(10**4, 9 * 10**5) for _ in range(900)] for _ in range(3)]
     files = [
-        draw(
-            kernels=[(10**6 * n, 10**6 * n + dice.randrange(10**4, 9 * 10**5)) for n in range(900)]
-        )
-        for _ in range(3)
+        draw(kernels=[(10**6 * n, 10**6 * n + ns) for n, ns in enumerate(of_file)])
+        for of_file in lengths
     ]
     files = [of_rank(profile, rank) for rank, profile in enumerate(files)]
+    everything = [ns for of_file in lengths for ns in of_file]
 
-    (row,) = job_report(files, ["kernel_summary"]).tables["kernel_summary"].to_pylist()
-    (joined_row,) = analysis_named("kernel_summary").run(joined(files)).to_pylist()
+    (row,) = job_report(files, ["kernel_summary"]).rows("kernel_summary")
 
-    assert row["calls"] == 2700
-    assert row["total_ns"] == joined_row["total_ns"]
-    assert (row["min_ns"], row["max_ns"]) == (joined_row["min_ns"], joined_row["max_ns"])
-    assert row["median_ns"] != joined_row["median_ns"]
-    assert row["median_ns"] == pytest.approx(joined_row["median_ns"], rel=2e-3)
-    assert row["stddev_ns"] == pytest.approx(joined_row["stddev_ns"], rel=2e-3)
+    assert (row["calls"], row["total_ns"]) == (len(everything), sum(everything))
+    assert (row["min_ns"], row["max_ns"]) == (min(everything), max(everything))
+    assert row["stddev_ns"] == pytest.approx(statistics.stdev(everything), rel=1e-15)
+    assert row["median_ns"] == pytest.approx(statistics.median(everything), rel=2e-3)
 
 
 def test_unknown_bytes_of_one_file_make_the_sum_unknown():
@@ -121,7 +109,10 @@ def test_no_activity_of_a_file_is_kept():
 
 
 def _rows(profile):
-    return sum(table.num_rows for table in partial_of([profile], exact()).values())
+    # Kernels as regular as these are taken for steps, of each of which a row stays.
+    of_steps = {"steps", "ranks", "rank_quantiles", "rank_groups", "findings", "bottom_line"}
+    names = [name for name in mergeable() if name not in of_steps]
+    return sum(table.num_rows for table in partial_of([profile], names).values())
 
 
 def test_a_job_of_which_no_file_has_a_table_says_so():

@@ -21,7 +21,7 @@ from gpuprof.base.errors import (
     OutputError,
     UnknownFormatError,
 )
-from gpuprof.cli.progress import Progress
+from gpuprof.cli.terminal import Progress
 from gpuprof.readers import inputs, read_profile, recording_files, remote
 from gpuprof.readers.gpuprof.write_data_set import write
 from gpuprof.readers.inputs import Address, path_of

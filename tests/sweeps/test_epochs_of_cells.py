@@ -6,11 +6,10 @@ import pytest
 
 from gpuprof.base.manifest import PROGRAM_LOG, Manifest, finish_manifest
 from gpuprof.comparisons import comparison
-from gpuprof.comparisons.measure.variants import labelled
+from gpuprof.comparisons.measure.labelled_runs import labelled
 from gpuprof.comparisons.variant_figures import time_of_epochs
 from gpuprof.sweeps.folder import open_sweep
-from gpuprof.sweeps.grid import cells, runs_of
-from gpuprof.sweeps.plan import Plan
+from gpuprof.sweeps.plan import Plan, cells, runs_of
 from gpuprof.sweeps.results import results
 
 PLAN = Plan(("train.py", "{mode}"), {"mode": ("one", "two")}, recorder="none")

@@ -3,8 +3,7 @@
 import pytest
 
 from gpuprof.base.errors import InputError, UsageError
-from gpuprof.sweeps.grid import Cell, cells, ordered_runs, runs_of
-from gpuprof.sweeps.plan import Plan
+from gpuprof.sweeps.plan import Cell, Plan, cells, ordered_runs, runs_of
 from gpuprof.sweeps.sweep_file import read_sweep_file
 
 AXES = {"placement": ("single", "dual"), "batch": ("64", "128")}

@@ -242,49 +242,6 @@ def test_a_sweep_file_runs_by_its_name(here):
     assert (here / "gpuprof-sweeps" / "two" / "results.csv").is_file()
 
 
-@pytest.mark.parametrize(
-    ("words", "message", "hint"),
-    [
-        pytest.param(
-            ("--grid", "batch=", "--", "a.py", "{batch}"),
-            "the axis batch has no values",
-            "Separate values by commas: --grid batch=1,2",
-            id="empty-axis",
-        ),
-        pytest.param(
-            ("--grid", "batch", "--", "a.py"),
-            "Invalid value for '--grid': batch is not of the form NAME=VALUE",
-            "See `gpuprof sweep --help`.",
-            id="axis",
-        ),
-        pytest.param(
-            ("--", "a.py"),
-            "the sweep has no grid",
-            "Give a sweep.toml, or axes: --grid batch=64,128 -- train.py {batch}",
-            id="no-grid",
-        ),
-        pytest.param(
-            ("--grid", "a=1", "--grid", "a=2", "--", "a.py", "{a}"),
-            "--grid a is given twice",
-            "Give all its values in one option: --grid a=1,2",
-            id="axis-twice",
-        ),
-        pytest.param(
-            ("--grid", "a=1", "--recorder", "nsis", "--", "a.py", "{a}"),
-            "there is no recorder nsis",
-            "Did you mean nsys?",
-            id="recorder",
-        ),
-    ],
-)
-def test_bad_words_are_refused_in_a_line_before_anything_is_made(tmp_path, words, message, hint):
-    completed = gpuprof("sweep", *words, cwd=tmp_path)
-
-    expected = f"Error: {message}\n" + (f"Hint: {hint}\n" if hint else "")
-    assert (completed.returncode, completed.stdout, completed.stderr) == (2, "", expected)
-    assert not list(tmp_path.iterdir())
-
-
 def _started(here, *before, **environment):
     words = ("sweep", "--recorder", "none", "-o", "out", "--seed", "1", *GRID, *WORDS)
     return subprocess.Popen(

@@ -17,14 +17,14 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from gpuprof.base.errors import GateError, UsageError
 from gpuprof.base.units import BASE_UNITS, format_base, format_share
-from gpuprof.comparisons.judge.certainty import BEYOND, WITHIN
-from gpuprof.comparisons.measure.phase_names import in_quotes
-from gpuprof.comparisons.measure.runs import METRICS
-from gpuprof.comparisons.result import Comparison
+from gpuprof.comparisons.judge.outcomes import BEYOND, WITHIN
+from gpuprof.comparisons.measure.compared_steps import in_quotes
+from gpuprof.comparisons.measure.measured_runs import METRICS
+from gpuprof.comparisons.result_tables import Comparison
 from gpuprof.comparisons.variant_figures import VARIANTS
 from gpuprof.model.schema import Kind
 
@@ -39,7 +39,7 @@ _CONDITION: Final = re.compile(
     r"((?!beyond\b)\S*)(\s*beyond\s+noise)?\s*"
 )
 _TIMES: Final = "x"
-_NEAR: Final = 3
+_NEAR: Final = 3  # Metrics of similar names that a message names.
 _EXAMPLE: Final = (
     'Write it as "exposed_transfer_share > 0.10", "step_ns > 1.05x beyond noise" or'
     ' "idle_ns > 2ms".'
@@ -64,10 +64,6 @@ class Condition(NamedTuple):
     limit: float
     is_ratio: bool
     is_beyond_noise: bool = False
-
-    def holds(self, value: float) -> bool:
-        """Whether a value, or a ratio to the baseline, makes the comparison fail."""
-        return _OPERATORS[self.operator](value, self.limit)
 
 
 class Check(NamedTuple):
@@ -128,12 +124,22 @@ def checks(result: Comparison, conditions: Sequence[Condition]) -> tuple[Check, 
 
 
 def _checks(result: Comparison, condition: Condition) -> Iterator[Check]:
-    figures = {(r["variant"], r["metric"]): r["median"] for r in result.figures.to_pylist()}
+    metric = condition.metric
+    figures = {
+        r["variant"]: r["median"] for r in result.figures.to_pylist() if r["metric"] == metric
+    }
+    is_beyond = {
+        row["variant"]: row["is_beyond_noise"]
+        for row in result.differences.to_pylist()
+        if row["metric"] == metric
+    }
     for outcome in result.outcomes.to_pylist():
-        label, base = outcome["variant"], figures.get((result.baseline, condition.metric))
-        check = _check(label, condition, base, figures)
+        label = outcome["variant"]
+        check = _check(label, condition, figures.get(result.baseline), figures.get(label))
         if condition.is_beyond_noise and check.is_known and check.reason is not None:
-            check = _beyond_noise(check, _certainty(result, outcome, condition.metric))
+            of_steps = outcome["certainty_of_steps"] if metric == "step_ns" else None
+            of_runs = {None: of_steps, True: BEYOND, False: WITHIN}
+            check = _beyond_noise(check, of_runs[is_beyond.get(label)])
         if result.phase is not None and check.reason is not None:
             check = check._replace(reason=f"{check.reason}, in {in_quotes(result.phase)}")
         yield check
@@ -149,43 +155,25 @@ def _beyond_noise(check: Check, certainty: str | None) -> Check:
     return check._replace(reason=reason, is_known=False)
 
 
-def _certainty(result: Comparison, outcome: Mapping[str, Any], metric: str) -> str | None:
-    """How certain the difference of a metric is; None where unknown."""
-    flags = [
-        row["is_beyond_noise"]
-        for row in result.differences.to_pylist()
-        if (row["variant"], row["metric"]) == (outcome["variant"], metric)
-    ]
-    if flags and flags[0] is not None:
-        return BEYOND if flags[0] else WITHIN
-    certainty: str | None = outcome["certainty_of_steps"]
-    return certainty if metric == "step_ns" else None
+def _check(label: str, condition: Condition, base: float | None, value: float | None) -> Check:
+    column = VARIANTS.columns[condition.metric]
 
+    def text(figure: float) -> str:
+        is_share = column.kind == Kind.SHARE
+        return format_share(figure) if is_share else format_base(figure, column.unit)
 
-def _check(
-    label: str,
-    condition: Condition,
-    base: float | None,
-    figures: Mapping[tuple[str, str], float],
-) -> Check:
-    metric, value = condition.metric, figures.get((label, condition.metric))
     if value is None or (condition.is_ratio and base is None):
         of = label if value is None else "the baseline"
-        return Check(label, condition, f"{metric} of {of} is not known", is_known=False)
-    figure = _text(metric, value)
-    if not condition.is_ratio or base is None:
-        return Check(label, condition, f"it is {figure}" if condition.holds(value) else None)
-    if not base and value:
-        ratio, change = float("inf"), "and the baseline has none"
-    else:
-        ratio = value / base if base else 1.0
-        change = f"{ratio:.3f}x of {_text(metric, base)}"
-    return Check(label, condition, f"it is {figure}, {change}" if condition.holds(ratio) else None)
-
-
-def _text(metric: str, value: float) -> str:
-    column = VARIANTS.columns[metric]
-    return format_share(value) if column.kind == Kind.SHARE else format_base(value, column.unit)
+        reason = f"{condition.metric} of {of} is not known"
+        return Check(label, condition, reason, is_known=False)
+    tested, reason = value, f"it is {text(value)}"
+    if condition.is_ratio and base is not None:
+        tested = value / base if base else float("inf") if value else 1.0
+        no_base = not base and value
+        change = "and the baseline has none" if no_base else f"{tested:.3f}x of {text(base)}"
+        reason = f"{reason}, {change}"
+    holds = _OPERATORS[condition.operator](tested, condition.limit)
+    return Check(label, condition, reason if holds else None)
 
 
 def fail(outcomes: Sequence[Check]) -> None:

@@ -3,13 +3,19 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from gpuprof.comparisons.judge.certainty import BEYOND, EXACT, UNKNOWN, WITHIN
-from gpuprof.comparisons.measure.calls import Calls
-from gpuprof.comparisons.measure.causes import largest_part, parts_of
+from gpuprof.base.statistics import step_interval
+from gpuprof.comparisons.measure.compared_kernels import Calls
 from gpuprof.comparisons.measure.compared_steps import STEP
-from gpuprof.comparisons.measure.difference_parts import EXPOSED, KERNELS, SUMS
-from gpuprof.comparisons.rows import Difference, DifferencePart, Outcome
+from gpuprof.comparisons.measure.differences import EXPOSED, KERNELS, SUMS, largest_part, parts_of
+from gpuprof.comparisons.measure.measured_runs import MeasuredRun
+from gpuprof.comparisons.result_tables import DifferencePart, Outcome
 
+# How certain a difference is.
+BEYOND: Final = "beyond noise"
+WITHIN: Final = "within noise"
+UNKNOWN: Final = "noise unknown"
+EXACT: Final = "exact"
+# What an outcome is judged by, beside the bases of its parts.
 CALLS: Final = "calls"
 IMPLIED: Final = "implied"
 COPIES: Final = "copies"
@@ -18,11 +24,13 @@ SAME_RECORDING: Final = "same"
 NONE: Final = "none"
 _PER_EPOCH: Final = "seconds_per_epoch"
 _COUNTED: Final = "peer_transfer_calls_per_step"
+# Of fewer steps nothing is said of their noise.
+LEAST_STEPS: Final = 3
 
 
 def outcome(
     label: str,
-    differences: Mapping[str, Difference],
+    differences: Mapping[str, Mapping[str, Any]],
     split: Mapping[str, Sequence[DifferencePart]],
     implied: tuple[int | None, int | None],
     unit: str,
@@ -41,8 +49,9 @@ def outcome(
     for basis, metric in ((EXPOSED, clock), (SUMS, "gpu_activity_ns"), (KERNELS, "kernel_ns")):
         if basis in split and metric in differences:
             # Times of a step in whole ns, so that the difference is what the parts add up to.
-            sides = round(differences[metric].baseline), round(differences[metric].candidate)
-            judged = _judged(basis, differences[metric])._replace(**_change(*sides))
+            row = differences[metric]
+            sides = round(row["baseline"]), round(row["candidate"])
+            judged = _judged(basis, row)._replace(**_change(*sides))
             parts = parts_of(split[basis])
             largest = largest_part(parts)
             cause_ns = None if largest is None else parts[largest].difference_ns
@@ -74,10 +83,33 @@ def _change(before: int, after: int) -> dict[str, Any]:
     }
 
 
-def _judged(basis: str, row: Difference) -> Outcome:
-    ends = row.low, row.high
-    if row.baseline:
-        ends = row.low and 100 * row.low / row.baseline, row.high and 100 * row.high / row.baseline
-    figures = row.baseline, row.candidate, row.difference, row.percent
-    certainty = {None: UNKNOWN, False: WITHIN, True: BEYOND}[row.is_beyond_noise]
-    return Outcome(row.variant, basis, row.metric, *figures, *ends, certainty)
+def _judged(basis: str, row: Mapping[str, Any]) -> Outcome:
+    ends, base = (row["low"], row["high"]), row["baseline"]
+    if base:
+        ends = ends[0] and 100 * ends[0] / base, ends[1] and 100 * ends[1] / base
+    figures = base, row["candidate"], row["difference"], row["percent"]
+    certainty = {None: UNKNOWN, False: WITHIN, True: BEYOND}[row["is_beyond_noise"]]
+    return Outcome(row["variant"], basis, row["metric"], *figures, *ends, certainty)
+
+
+def step_noise(baseline: MeasuredRun, candidate: MeasuredRun) -> dict[str, Any]:
+    """The steps of a run of each side, as columns of `OUTCOMES`; none where no step is timed.
+
+    It is the noise between the steps of one run; other runs may differ by more.
+    """
+    columns: dict[str, Any] = {}
+    intervals = []
+    for side, run in (("baseline", baseline), ("candidate", candidate)):
+        if run.device is None or run.device.steps is None:
+            return {}
+        steps_ns = run.device.steps_ns
+        columns[f"{side}_steps"] = len(steps_ns)
+        if (ends := step_interval(steps_ns)) is not None:
+            intervals.append((side, *ends))
+    if len(intervals) < len(columns):
+        return columns
+    for side, low, high in intervals:
+        columns |= {f"{side}_low_ns": low, f"{side}_high_ns": high}
+    (_, low, high), (_, other_low, other_high) = intervals
+    are_apart = high < other_low or other_high < low
+    return columns | {"certainty_of_steps": BEYOND if are_apart else WITHIN}

@@ -64,8 +64,14 @@ def baselines() -> tuple[Baseline, ...]:
     """Every baseline that can be named, by name."""
     by_name: dict[str, Baseline] = {}
     for place in (user_folder(), project_folder()):
-        folders = sorted(place.iterdir()) if place.is_dir() else []
-        by_name |= {b.name: b for b in map(_in, folders) if b is not None}
+        for folder in sorted(place.iterdir()) if place.is_dir() else ():
+            if not (folder.is_dir() and _NAME.fullmatch(folder.name)):
+                continue
+            named = ((_RUN.fullmatch(entry.name), entry) for entry in folder.iterdir())
+            runs = {int(match[1]): entry for match, entry in named if match}
+            if runs:
+                ordered = tuple(runs[number] for number in sorted(runs))
+                by_name[folder.name] = Baseline(folder.name, folder, ordered)
     return tuple(by_name[name] for name in sorted(by_name))
 
 
@@ -88,15 +94,6 @@ def saved_baseline(name: str) -> Baseline:
         make = "Save one with `gpuprof baseline save NAME RUN`."
         raise InputError(msg, f"Baselines: {', '.join(near)}." if near else make)
     return baseline
-
-
-def _in(folder: Path) -> Baseline | None:
-    if not (folder.is_dir() and _NAME.fullmatch(folder.name)):
-        return None
-    named = ((_RUN.fullmatch(entry.name), entry) for entry in folder.iterdir())
-    runs = {int(match[1]): entry for match, entry in named if match}
-    ordered = tuple(runs[number] for number in sorted(runs))
-    return Baseline(folder.name, folder, ordered) if runs else None
 
 
 def save_baseline(

@@ -9,13 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import zip_longest
 from operator import eq
 from pathlib import PurePath
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from gpuprof.base.units import capital, format_clock, listed, say_share
 from gpuprof.comparisons.measure.compared_steps import STEP, is_sampled, marked_steps
-from gpuprof.comparisons.measure.runs import Variant
-from gpuprof.comparisons.rows import KernelPair, Mismatch
-from gpuprof.model.profile import Profile
+from gpuprof.comparisons.measure.measured_runs import Variant
+from gpuprof.comparisons.result_tables import KernelPair
 
 # --batch-size 64, -b 64, batch_size=64, and those of Hugging Face and Megatron.
 _BATCH: Final = re.compile(
@@ -26,8 +25,8 @@ _OTHER_BATCH: Final = re.compile(r"eval|test|valid", re.IGNORECASE)
 _PROGRAMS: Final = re.compile(r"^(?:python[0-9.]*|env|torchrun|mpirun|srun|nsys|nvprof|profile)$")
 _SCRIPT: Final = re.compile(r"\.(?:py|ipynb|jl|sh)$")
 _NO_NAME: Final = re.compile(r"^(?:-.*|\w+=.*|[0-9.:,]+)$")
+# So much of the kernels in other launch shapes is worth a warning.
 _MUCH: Final = 0.1
-_MAKER: Final = "NVIDIA "
 
 
 class Aspect(NamedTuple):
@@ -67,27 +66,23 @@ def batch(variant: Variant) -> str | None:
 
 
 def _command(variant: Variant) -> list[str]:
-    command = _profile(variant).origin.command or ""
+    command = variant.median.compared.profile.origin.command or ""
     try:
         return shlex.split(command)
     except ValueError:  # A quote that nothing closes.
         return command.split()
 
 
-def _profile(variant: Variant) -> Profile:
-    return variant.median.compared.profile
-
-
 def _steps(variant: Variant) -> str | None:
     """The steps that it trained; where a sample of them was recorded, those that were marked."""
-    profile = _profile(variant)
+    profile = variant.median.compared.profile
     steps = marked_steps(profile) if is_sampled(profile) else variant.median.metrics.get("steps")
     return None if steps is None else str(steps)
 
 
 def _clock(variant: Variant) -> str | None:
     """The maximum clock of the GPUs, where the profiler records it."""
-    profile = _profile(variant)
+    profile = variant.median.compared.profile
     if not profile.has("devices"):
         return None
     clocks = {hz for hz in profile.table("devices").column("clock_hz").to_pylist() if hz}
@@ -96,7 +91,7 @@ def _clock(variant: Variant) -> str | None:
 
 def _tool(variant: Variant) -> str:
     """The tool that recorded and its version, whichever version exported the recording."""
-    origin = _profile(variant).origin
+    origin = variant.median.compared.profile.origin
     return f"{origin.tool} {origin.tool_version}" if origin.tool_version else origin.tool
 
 
@@ -106,23 +101,17 @@ def _is_same_tool(before: str, after: str) -> bool:
     return all(part == same_part for part, same_part in parts)
 
 
-def _is_same_gpu(before: str, after: str) -> bool:
-    """Whether GPUs are of the same models: drivers since 470 name them with their maker."""
-    return before.replace(_MAKER, "") == after.replace(_MAKER, "")
-
-
 ASPECTS: Final = (
     Aspect("script", "scripts", script),
     Aspect("batch", "batch sizes", batch),
     Aspect("steps", "step counts", _steps),
-    Aspect(
-        "work", "what counts as a step", lambda variant: variant.median.compared.text, "differs"
-    ),
+    Aspect("work", "what counts as a step", lambda v: v.median.compared.text, "differs"),
     Aspect(
         "gpu",
         "GPU models",
         lambda variant: variant.median.metrics.get("device_names"),
-        is_same=_is_same_gpu,
+        # Drivers since 470 name them with their maker.
+        is_same=lambda *sides: len({names.replace("NVIDIA ", "") for names in sides}) == 1,
     ),
     Aspect("clock", "maximum clocks", _clock),
     Aspect("tool", "profilers", _tool, is_same=_is_same_tool),
@@ -135,7 +124,7 @@ _SHAPES: Final = "shapes"
 
 def mismatches(
     baseline: Variant, candidate: Variant, kernels: Sequence[KernelPair]
-) -> list[Mismatch]:
+) -> list[dict[str, Any]]:
     """What differs, or could not be checked, as rows of `COMPARABILITY`.
 
     Args:
@@ -143,60 +132,52 @@ def mismatches(
         candidate: The candidate.
         kernels: The candidate's rows of `KERNELS`.
     """
-    rows = [_mismatch(aspect, baseline, candidate) for aspect in ASPECTS]
-    rows.append(_reshaped(baseline, candidate, kernels))
-    return [row for row in rows if row is not None]
-
-
-def _mismatch(aspect: Aspect, baseline: Variant, candidate: Variant) -> Mismatch | None:
-    before, after = aspect.of(baseline), aspect.of(candidate)
-    row = candidate.label, aspect.name, before, after
-    if before is not None and after is not None:
-        sides = {baseline.label: before, candidate.label: after}
-        if aspect.is_same(before, after):
-            return None
-        return Mismatch(*row, is_known=True, warning=_sentence(aspect, sides))
-    if aspect.name in _OPTIONAL:
-        return None
-    silent = [v.label for v, text in ((baseline, before), (candidate, after)) if text is None]
-    does = "does" if len(silent) == 1 else "do"
-    warning = (
-        f"{capital(aspect.words)} were not compared: {' and '.join(silent)} {does} not state them."
-    )
-    return Mismatch(*row, is_known=False, warning=warning)
-
-
-def _reshaped(
-    baseline: Variant, candidate: Variant, kernels: Sequence[KernelPair]
-) -> Mismatch | None:
-    """A warning where much of the same kernels runs in other launch shapes."""
+    labels = baseline.label, candidate.label
+    rows: list[dict[str, Any]] = []
+    for aspect in ASPECTS:
+        texts = aspect.of(baseline), aspect.of(candidate)
+        before, after = texts
+        if before is not None and after is not None:
+            if aspect.is_same(before, after):
+                continue
+            warning = _sentence(aspect, dict(zip(labels, texts, strict=True)))
+        elif aspect.name in _OPTIONAL:
+            continue
+        else:
+            silent = [label for label, text in zip(labels, texts, strict=True) if text is None]
+            do = f"{' and '.join(silent)} {'does' if len(silent) == 1 else 'do'}"
+            warning = f"{capital(aspect.words)} were not compared: {do} not state them."
+        row = {"variant": candidate.label, "aspect": aspect.name, "warning": warning}
+        rows.append(row | {"baseline": before, "candidate": after, "is_known": None not in texts})
     kernel_ns = baseline.median_figure("kernel_ns")
     gone_ns = sum(kernel.baseline_ns or 0 for kernel in kernels if kernel.is_reshaped)
     share = gone_ns / kernel_ns if kernel_ns else 0
-    if share < _MUCH:
-        return None
-    warning = (
-        f"Kernels that take {say_share(share)} of {baseline.label}'s kernel time run with other"
-        f" launch shapes in {candidate.label}, so their calls do not compare. The batch size may"
-        " differ, or the work may be split."
-    )
-    return Mismatch(candidate.label, _SHAPES, None, None, is_known=True, warning=warning)
+    if share >= _MUCH:
+        warning = (
+            f"Kernels that take {say_share(share)} of {baseline.label}'s kernel time run with"
+            f" other launch shapes in {candidate.label}, so their calls do not compare. The batch"
+            " size may differ, or the work may be split."
+        )
+        row = {"variant": candidate.label, "aspect": _SHAPES, "warning": warning}
+        rows.append(row | {"baseline": None, "candidate": None, "is_known": True})
+    return rows
 
 
-def comparability_notes(rows: Sequence[Mismatch], baseline: str, unit: str) -> list[str]:
+def comparability_notes(rows: Sequence[Mapping[str, Any]], baseline: str, unit: str) -> list[str]:
     """The warnings in few sentences: each aspect that differs, then what was not checked."""
     # How many steps each has is said with what a step is.
-    differ = [row for row in rows if row.is_known and (row.aspect, unit) != ("steps", STEP)]
+    differ = [r for r in rows if r["is_known"] and (r["aspect"], unit) != ("steps", STEP)]
     aspects = {aspect.name: aspect for aspect in ASPECTS}
     notes = []
-    for name in dict.fromkeys(row.aspect for row in differ):
-        of_aspect = [row for row in differ if row.aspect == name]
+    for name in dict.fromkeys(row["aspect"] for row in differ):
+        of_aspect = [row for row in differ if row["aspect"] == name]
         if name == _SHAPES:
-            notes += [row.warning for row in of_aspect]
+            notes += [row["warning"] for row in of_aspect]
             continue
-        sides = {baseline: of_aspect[0].baseline} | {r.variant: r.candidate for r in of_aspect}
+        sides = {baseline: of_aspect[0]["baseline"]}
+        sides |= {row["variant"]: row["candidate"] for row in of_aspect}
         notes.append(_sentence(aspects[name], sides))
-    unknown = dict.fromkeys(aspects[row.aspect].words for row in rows if not row.is_known)
+    unknown = dict.fromkeys(aspects[row["aspect"]].words for row in rows if not row["is_known"])
     if unknown:
         words = capital(listed([*unknown]))
         notes.append(f"{words} were not compared: not every recording states them.")

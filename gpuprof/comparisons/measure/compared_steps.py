@@ -1,18 +1,19 @@
 """What of a recording is compared: its steps where they are known, else all of it."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from gpuprof.analyses.activity_summary import SUM_READS
 from gpuprof.base.errors import UsageError
 from gpuprof.base.kernel_names import short_name
-from gpuprof.base.units import counted as counted_noun
+from gpuprof.base.units import counted, say_ns
 from gpuprof.comparisons.measure.matching import SHAPE
+from gpuprof.facts.activity_sums import SUM_READS
 from gpuprof.facts.phases import (
     PHASE_READS,
     SAMPLE,
@@ -37,6 +38,9 @@ STEP: Final = "step"
 RECORDING: Final = "recording"
 # The columns that a comparison reads, so that each table of a file is read in one pass.
 _READS: Final = reads(PHASE_READS, SUM_READS, kernels=" ".join(SHAPE))
+
+# What follows the name of a phase, see `phase_names`.
+_APART: Final = re.compile(r" \((?:[\d,]+ devices?(?:, from [^()]+ on)?|from [^()]+ on)\)$")
 
 _PhasesOfRun = TypeVar("_PhasesOfRun")
 
@@ -114,30 +118,22 @@ class ComparedSteps:
 StepsByLabel = Mapping[str, tuple[ComparedSteps, ...]]
 
 
-class Matched(NamedTuple):
-    """What of the runs of each variant is compared, and what is not.
-
-    Args:
-        phases: Each phase that all runs have, with its steps in every run; whole recordings where
-            runs have no phase in common.
-        uncompared: The phases of each run that another one lacks, where phases are compared.
-    """
-
-    phases: list[StepsByLabel]
-    uncompared: Mapping[str, tuple[tuple[ComparedSteps, ...], ...]]
-
-
 def compared_steps(
     variants: Mapping[str, Sequence[Profile]],
     range_text: str | None = None,
     skip_steps: int | None = None,
-) -> Matched:
+) -> tuple[list[StepsByLabel], Mapping[str, tuple[tuple[ComparedSteps, ...], ...]]]:
     """The steps of every run phase by phase where all of them know theirs, else every run whole.
 
     Args:
         variants: The runs of each variant.
         range_text: Text of the NVTX ranges that are the steps; * stands for anything.
         skip_steps: Steps to leave out at the start of each phase; None for the warm-up found.
+
+    Returns:
+        Each phase that all runs have, with its steps in every run; whole recordings where runs
+        have no phase in common. And the phases of each run that another one lacks, where phases
+        are compared.
 
     Raises:
         UsageError: Steps are asked for, and a recording knows none or too few.
@@ -148,7 +144,12 @@ def compared_steps(
     for profile in profiles:
         profile.expect(_READS)
     # A step with the time between marks is compared with none without it.
-    is_by_period = range_text is None and any(map(_has_periods, profiles))
+    is_by_period = range_text is None and any(
+        len(steps.phase.between)
+        for profile in profiles
+        if profile.has("kernels", "memcpys")
+        for steps in steps_by_phase(profile)
+    )
     phases = [
         _phases(label, profile, range_text, skip_steps, is_by_period=is_by_period)
         for label, profile in zip(labels, profiles, strict=True)
@@ -160,18 +161,19 @@ def compared_steps(
         for of_run in phases
     ]
     if not matched and skip_steps:
-        raise _cannot_skip(
-            [label for label, of_run in zip(labels, phases, strict=True) if not of_run]
-        )
+        without = [label for label, of_run in zip(labels, phases, strict=True) if not of_run]
+        has = "have" if len({*without}) > 1 else "has"
+        reason = "the recordings mark different steps"
+        if without:
+            reason = f"{', '.join(dict.fromkeys(without))} {has} no known steps"
+        msg = f"steps cannot be skipped: {reason}"
+        hint = "Mark steps with gpuprof.step() or NVTX ranges, or select ranges with --range."
+        raise UsageError(msg, hint)
     if not matched:
         # What marks a step is kept, for the note that says why steps are not compared.
-        matched = [
-            [
-                ComparedSteps(profile, source=of_run[0].source if of_run else None)
-                for profile, of_run in zip(profiles, phases, strict=True)
-            ]
-        ]
-    return Matched(
+        sources = [of_run[0].source if of_run else None for of_run in phases]
+        matched = [[ComparedSteps(p, source=s) for p, s in zip(profiles, sources, strict=True)]]
+    return (
         [_by_label(labels, [restricted(phase) for phase in of_runs]) for of_runs in matched],
         _by_label(labels, uncompared),
     )
@@ -208,13 +210,6 @@ def unit_of(compared: StepsByLabel) -> str:
     return STEP if all(phase.steps is not None for phase in runs) else RECORDING
 
 
-def _has_periods(profile: Profile) -> bool:
-    """Whether marks leave out so much that steps are periods."""
-    return profile.has("kernels", "memcpys") and any(
-        len(steps.phase.between) for steps in steps_by_phase(profile)
-    )
-
-
 def _phases(
     label: str,
     profile: Profile,
@@ -233,21 +228,33 @@ def _phases(
     else:
         statuses = (SAMPLE,) if skip_steps is None else (SAMPLE, WARM_UP)
         phases = _by_phase(profile, statuses, is_by_period=is_by_period)
-        counted = _counted(profile)
-        if counted is not None and (not phases or phases[0].source == DETECTED):
-            phases = [ComparedSteps(profile, counted, (), FROM_EPOCHS)]
+        # The script has counted the steps of a recording that has the GPU time of all of them.
+        has_time = profile.has("activity_summary") or profile.has("kernels")
+        steps = marked_steps(profile) if has_time and not is_sampled(profile) else None
+        if steps is not None and (not phases or phases[0].source == DETECTED):
+            phases = [ComparedSteps(profile, steps, (), FROM_EPOCHS)]
     if not skip_steps or not phases:
         return phases
     if not phases[0].series:
         msg = f"steps cannot be skipped: {label} has their number but not their times"
         raise UsageError(msg, "Record with nsys and mark steps with gpuprof.step().")
-    remaining = [phase for phase in (_without_first(p, skip_steps) for p in phases) if phase.series]
+    later = (replace(phase, series=_after(phase.series, skip_steps)) for phase in phases)
+    remaining = [phase for phase in later if phase.series]
     if not remaining:
         most = max(len(series.start_ns) for phase in phases for series in phase.series)
-        steps = counted_noun(most, "whole step", "whole steps")
-        msg = f"{label} has {steps}, and --skip-steps {skip_steps} leaves none"
+        whole = counted(most, "whole step", "whole steps")
+        msg = f"{label} has {whole}, and --skip-steps {skip_steps} leaves none"
         raise UsageError(msg, "Use a smaller --skip-steps.")
     return remaining
+
+
+def _after(series: Sequence[StepWindows], skip_steps: int) -> tuple[StepWindows, ...]:
+    """Steps without the first ones; only what has others."""
+    return tuple(
+        replace(s, start_ns=s.start_ns[skip_steps:], end_ns=s.end_ns[skip_steps:])
+        for s in series
+        if len(s.start_ns) > skip_steps
+    )
 
 
 def _by_phase(
@@ -265,36 +272,23 @@ def _by_phase(
         name, process = steps.phase.name, steps.phase.process_id
         together.setdefault((name, count[name, process]), []).append(steps)
         count[name, process] += 1
-    return [_work(profile, name, steps, statuses) for (name, _), steps in together.items()]
-
-
-def _work(
-    profile: Profile, name: str, processes: Sequence[PhaseSteps], statuses: Sequence[int]
-) -> ComparedSteps:
-    phases = [phase_steps.phase for phase_steps in processes]
-    series = []
-    for steps, phase in zip(processes, phases, strict=True):
-        rows = np.flatnonzero(np.isin(steps.status, statuses))
-        times = steps.start_ns[rows], steps.end_ns[rows]
-        marked = phase.process_id, phase.devices, name, phase.source
-        series.append(StepWindows(*marked, *times, phase.between))
-    has_warm_up = WARM_UP in statuses
-    return ComparedSteps(
-        profile,
-        None,
-        tuple(series),
-        phases[0].source,
-        name,
-        0 if has_warm_up else max(phase.warm_up_ns for phase in phases),
-        0 if has_warm_up else max(phase.warm_up_steps for phase in phases),
-        max(phase.cut_steps for phase in phases),
-    )
-
-
-def _counted(profile: Profile) -> int | None:
-    """Steps that the script marked, of a recording that has the GPU time of all of them."""
-    has_time = profile.has("activity_summary") | profile.has("kernels")
-    return marked_steps(profile) if has_time and not is_sampled(profile) else None
+    compared = []
+    for (name, _), processes in together.items():
+        series = []
+        for steps in processes:
+            rows, phase = np.flatnonzero(np.isin(steps.status, statuses)), steps.phase
+            times = steps.start_ns[rows], steps.end_ns[rows]
+            marked = phase.process_id, phase.devices, name, phase.source
+            series.append(StepWindows(*marked, *times, phase.between))
+        phases = [steps.phase for steps in processes]
+        warm_up_ns, warm_up_steps = 0, 0
+        if WARM_UP not in statuses:
+            warm_up_ns = max(phase.warm_up_ns for phase in phases)
+            warm_up_steps = max(phase.warm_up_steps for phase in phases)
+        cut_steps, source = max(phase.cut_steps for phase in phases), phases[0].source
+        set_aside = warm_up_ns, warm_up_steps, cut_steps
+        compared.append(ComparedSteps(profile, None, tuple(series), source, name, *set_aside))
+    return compared
 
 
 def _matched(runs: Sequence[Sequence[ComparedSteps]]) -> list[list[ComparedSteps]]:
@@ -303,9 +297,9 @@ def _matched(runs: Sequence[Sequence[ComparedSteps]]) -> list[list[ComparedSteps
     Those of one name are matched by their numbers of devices, else in the order of time. Where
     runs have different numbers of them, one of each number of devices is compared that all have:
     the longest of the run with the fewest, and of the others the one that takes most nearly as
-    long per step. Where no name is in all runs, the
-    longest phases are compared if ranges or numbers tell their steps: inferred ones may be parts
-    of steps in one run and whole ones in another.
+    long per step. Where no name is in all runs, the longest phases are compared if ranges or
+    numbers tell their steps: inferred ones may be parts of steps in one run and whole ones in
+    another.
     """
     names = [
         name
@@ -315,11 +309,11 @@ def _matched(runs: Sequence[Sequence[ComparedSteps]]) -> list[list[ComparedSteps
     if not names:
         first = [of_run[0] for of_run in runs]
         return [] if any(phase.source == DETECTED for phase in first) else [first]
-    return [
-        pair
-        for name in names
-        for pair in _alike([[w for w in of_run if w.phase == name] for of_run in runs])
-    ]
+    pairs = []
+    for name in names:
+        alike = _alike([[w for w in of_run if w.phase == name] for of_run in runs])
+        pairs += sorted(alike, key=lambda of_phase: -of_phase[0].total_ns)
+    return pairs
 
 
 def _alike(runs: Sequence[list[ComparedSteps]]) -> list[list[ComparedSteps]]:
@@ -327,54 +321,26 @@ def _alike(runs: Sequence[list[ComparedSteps]]) -> list[list[ComparedSteps]]:
     if len({len(of_run) for of_run in runs}) > 1:
         common = set.intersection(*({phase.devices for phase in of_run} for of_run in runs))
         placed = [[[w for w in of_run if w.devices == n] for of_run in runs] for n in common]
-        return _longest_first([_nearest(of_runs) for of_runs in placed] or [_nearest(runs)])
+        return [_nearest(of_runs) for of_runs in placed] or [_nearest(runs)]
     devices = [sorted(phase.devices for phase in of_run) for of_run in runs]
     is_placed = all(of_run == devices[0] for of_run in devices)
     ordered = [
         sorted(of_run, key=lambda phase: (phase.devices if is_placed else 0, phase.start_ns))
         for of_run in runs
     ]
-    return _longest_first([list(of_phase) for of_phase in zip(*ordered, strict=True)])
+    return [list(of_phase) for of_phase in zip(*ordered, strict=True)]
 
 
 def _nearest(runs: Sequence[Sequence[ComparedSteps]]) -> list[ComparedSteps]:
     """A phase of each run: the longest of the run with the fewest, and those most like it."""
     fewest, *_ = sorted(runs, key=len)
-    longest = max(fewest, key=lambda phase: phase.total_ns)
-    return [
-        min(of_run, key=lambda phase: _apart(phase.step_ns, longest.step_ns)) for of_run in runs
-    ]
+    longest_ns = max(fewest, key=lambda phase: phase.total_ns).step_ns
 
+    def factor(phase: ComparedSteps) -> float:
+        """How many times as long the longer of the two is; steps without length are alike."""
+        return max(phase.step_ns, longest_ns) / (min(phase.step_ns, longest_ns) or 1)
 
-def _apart(first: float, second: float) -> float:
-    """By what factor two times differ; of steps without length by none."""
-    return max(first, second) / (min(first, second) or 1)
-
-
-def _longest_first(pairs: list[list[ComparedSteps]]) -> list[list[ComparedSteps]]:
-    return sorted(pairs, key=lambda of_phase: -of_phase[0].total_ns)
-
-
-def _cannot_skip(without: Sequence[str]) -> UsageError:
-    labels = list(dict.fromkeys(without))
-    has = "have" if len(labels) > 1 else "has"
-    reason = (
-        f"{', '.join(labels)} {has} no known steps"
-        if labels
-        else "the recordings mark different steps"
-    )
-    hint = "Mark steps with gpuprof.step() or NVTX ranges, or select ranges with --range."
-    return UsageError(f"steps cannot be skipped: {reason}", hint)
-
-
-def _without_first(phase: ComparedSteps, skip_steps: int) -> ComparedSteps:
-    """A phase without its first steps; without series where none is left."""
-    series = tuple(
-        replace(s, start_ns=s.start_ns[skip_steps:], end_ns=s.end_ns[skip_steps:])
-        for s in phase.series
-        if len(s.start_ns) > skip_steps
-    )
-    return replace(phase, series=series)
+    return [min(of_run, key=factor) for of_run in runs]
 
 
 def restricted(phase: ComparedSteps) -> ComparedSteps:
@@ -386,3 +352,56 @@ def restricted(phase: ComparedSteps) -> ComparedSteps:
     windows = tuple(zip(covered.start.tolist(), covered.end.tolist(), strict=True))
     steps = max(map(len, starts))
     return replace(phase, profile=phase.profile.restricted(Selection(windows)), steps=steps)
+
+
+def phase_names(phases: Sequence[StepsByLabel]) -> list[str]:
+    """The name of each phase, with what tells it from the others of one recording."""
+    first_runs = [next(iter(of_phase.values()))[0] for of_phase in phases]
+    count = Counter((phase.phase, phase.devices) for phase in first_runs)
+    names = []
+    for phase, of_phase in zip(first_runs, phases, strict=True):
+        devices = {run.devices for runs in of_phase.values() for run in runs}
+        apart = [counted(phase.devices, "device", "devices")] if len(devices) == 1 else []
+        if count[phase.phase, phase.devices] > 1:
+            apart.append(f"from {say_ns(phase.start_ns)} on")
+        suffix = f" ({', '.join(apart)})" if apart else ""
+        names.append(f"{short_name(phase.phase or '')}{suffix}")
+    return names
+
+
+def in_quotes(phase: str) -> str:
+    """``"Jacobi solve" (2 devices)``: a phase in a sentence, its own name in quotes."""
+    apart = _APART.search(phase)
+    end = len(phase) if apart is None else apart.start()
+    return f'"{phase[:end]}"{phase[end:]}'
+
+
+def uncompared_rows(
+    phases: Sequence[StepsByLabel], uncompared: Mapping[str, Sequence[Sequence[ComparedSteps]]]
+) -> list[dict[str, Any]]:
+    """The phases of each variant that are not compared, as rows of `UNCOMPARED`, the longest first.
+
+    Args:
+        phases: Those that are compared.
+        uncompared: Those of each run that are not, by variant.
+
+    Returns:
+        Of several runs of a variant, a phase of one name as the first one has it.
+    """
+    rows: dict[tuple[str, str], tuple[int, dict[str, Any]]] = {}
+    for label, of_runs in uncompared.items():
+        for run, run_phases in enumerate(of_runs):
+            compared = [of_phase[label][run] for of_phase in phases]
+            names = phase_names([{label: (phase,)} for phase in (*run_phases, *compared)])
+            for name, phase in zip(names, run_phases, strict=False):
+                row = {
+                    "variant": label,
+                    "phase": name,
+                    "devices": phase.devices,
+                    "steps": len(phase.lengths_ns),
+                    "step_ns": phase.step_ns,
+                }
+                rows.setdefault((label, name), (phase.total_ns, row))
+    order = list(uncompared)
+    ordered = sorted(rows.values(), key=lambda row: (order.index(row[1]["variant"]), -row[0]))
+    return [row for _, row in ordered]

@@ -17,12 +17,11 @@ from gpuprof.base import cuda
 from gpuprof.base.statistics import scaled
 from gpuprof.comparisons.measure.compared_steps import ComparedSteps
 from gpuprof.comparisons.measure.matching import KernelShapes, Shaped
-from gpuprof.facts.busy import busy_by_device
-from gpuprof.facts.copy_rows import copy_rows, copy_words, movements
-from gpuprof.facts.growing import columns_of
+from gpuprof.facts.copies import copy_rows
+from gpuprof.facts.numbers import columns_of
 from gpuprof.facts.step_times import typical_steps
 from gpuprof.facts.step_windows import StepWindows
-from gpuprof.facts.timeline import COMMUNICATION, COMPUTE, DeviceTimeline, timelines
+from gpuprof.facts.timeline import COMMUNICATION, COMPUTE, DeviceTimeline, busy_by_device, timelines
 from gpuprof.model.derived import PEER_DEVICE_COPY, PEER_STAGED
 from gpuprof.model.intervals import (
     NOTHING,
@@ -206,9 +205,9 @@ def copy_layers(recording: Profile) -> Mapping[int | None, Mapping[str, Interval
     names = [*TRANSFERS, LOCAL_COPIES, UNKNOWN_COPIES, MEMSETS]
     number = {name: place for place, name in enumerate(names)}
     number |= dict.fromkeys(cuda.LOCAL_MEMCPY_KINDS, number[LOCAL_COPIES])
-    kinds, unknown = copy_words(recording).kind, number[UNKNOWN_COPIES]
+    unknown = number[UNKNOWN_COPIES]
     copies = (
-        (c.start_ns, c.end_ns, c.device, movements(c, kinds, lambda m: number.get(m, unknown)))
+        (c.start_ns, c.end_ns, c.device, c.movements(lambda m: number.get(m, unknown)))
         for c in copy_rows(recording).by_device()
     )
     times = ("start_ns", "end_ns", "device_id")

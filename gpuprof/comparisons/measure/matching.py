@@ -14,10 +14,7 @@ import numpy as np
 from gpuprof.base import cuda
 from gpuprof.base.demangle import demangled
 from gpuprof.base.kernel_names import family
-from gpuprof.facts.by_number import UNNAMED, names_by_number
-from gpuprof.facts.calls import Pairs
-from gpuprof.facts.groups import Numbers
-from gpuprof.facts.growing import columns_of
+from gpuprof.facts.numbers import UNNAMED, Numbers, Pairs, columns_of, names_by_number
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.profile import Profile
 from gpuprof.readers.common.compact_columns import narrowed

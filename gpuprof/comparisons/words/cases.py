@@ -4,12 +4,9 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from gpuprof.base.units import NS_PER_S, counted, format_change, listed, say_growth, say_ns
-from gpuprof.comparisons.judge.certainty import UNKNOWN, WITHIN
-from gpuprof.comparisons.judge.outcomes import EPOCHS
-from gpuprof.comparisons.judge.step_noise import LEAST_STEPS
-from gpuprof.comparisons.measure.calls import Calls
-from gpuprof.comparisons.measure.other_kernels import OtherKernels
-from gpuprof.comparisons.rows import DifferencePart, Outcome
+from gpuprof.comparisons.judge.outcomes import EPOCHS, LEAST_STEPS, UNKNOWN, WITHIN
+from gpuprof.comparisons.measure.compared_kernels import Calls, KernelsAlone
+from gpuprof.comparisons.result_tables import DifferencePart, Outcome
 from gpuprof.comparisons.variant_figures import Metrics
 
 _NAMED: Final = 3  # Candidates that a sentence names; the table has all.
@@ -46,7 +43,7 @@ class Case(NamedTuple):
     calls: Calls | None = None
     of_step: str = PER_STEP
     devices: tuple[int, int] | None = None
-    other_kernels: OtherKernels | None = None
+    other_kernels: tuple[KernelsAlone, KernelsAlone] | None = None
     lacking: str = ""
 
     @property
@@ -81,14 +78,6 @@ def largest(cases: Sequence[Case], count: int = _NAMED) -> list[Case]:
     return [case for case in cases if case in chosen]
 
 
-def on_devices(case: Case) -> str:
-    """`` on 512 devices instead of 128``, of jobs of different sizes; else nothing."""
-    if case.devices is None:
-        return ""
-    before, after = case.devices
-    return f" on {counted(after, 'device', 'devices')} instead of {before:,}"
-
-
 def further_cases(cases: Sequence[Case], named: Sequence[Case]) -> str:
     """``; the table lists 2 more``: the candidates that a sentence does not name."""
     count = len(cases) - len(named)
@@ -99,11 +88,10 @@ def change(case: Case) -> str:
     """``2.045 s (10.0 %, interval 8.1 to 11.9 %) more``, or that nothing differs."""
     if not case.difference and not interval(case):
         return "neither more nor less"
-    shares = [part for part in (_share(case), interval(case)) if part]
-    share = f" ({', '.join(shares)})" if shares else ""
+    shares = ", ".join(filter(None, (_share(case), interval(case))))
     unit_ns = NS_PER_S if case.outcome.basis == EPOCHS else 1
-    size = say_ns(abs(case.difference) * unit_ns)
-    return f"{size}{share} {'more' if case.difference >= 0 else 'less'}"
+    size = say_ns(abs(case.difference) * unit_ns) + (f" ({shares})" if shares else "")
+    return f"{size} {'more' if case.difference >= 0 else 'less'}"
 
 
 def _share(case: Case) -> str:
@@ -119,24 +107,24 @@ def relative(case: Case) -> str:
     return format_change(100 * case.growth) if is_both else _share(case)
 
 
-def interval(case: Case) -> str:
-    """``interval 8.1 to 11.9 %`` of a difference in the direction that is said; or nothing."""
-    ends = _ends(case)
-    if ends is None:
+def interval(case: Case, *, is_signed: bool = False) -> str:
+    """``interval 8.1 to 11.9 %`` of a difference, in the direction that is said; or nothing.
+
+    Signed: ``interval -1.5 to +0.5 %``.
+    """
+    low, high = case.outcome.low_percent, case.outcome.high_percent
+    if low is None or high is None or not case.baseline:
         return ""
-    low, high = ends if case.difference >= 0 else (-ends[1], -ends[0])
+    if is_signed:
+        return f"interval {low:+.1f} to {high:+.1f} %"
+    low, high = (low, high) if case.difference >= 0 else (-high, -low)
     return f"interval {low:.1f} to {high:.1f} %"
 
 
-def signed_interval(case: Case) -> str:
-    """``interval -1.5 to +0.5 %`` of a difference with its sign; or nothing."""
-    ends = _ends(case)
-    return "" if ends is None else f"interval {ends[0]:+.1f} to {ends[1]:+.1f} %"
-
-
-def _ends(case: Case) -> tuple[float, float] | None:
-    low, high = case.outcome.low_percent, case.outcome.high_percent
-    return None if low is None or high is None or not case.baseline else (low, high)
+def within_noise(case: Case) -> str:
+    """``within noise (-0.5 %, interval -1.5 to +0.5 %)``."""
+    figures = filter(None, (relative(case), interval(case, is_signed=True)))
+    return f"within noise ({', '.join(figures)})"
 
 
 def of_epoch(case: Case) -> str:
@@ -177,17 +165,13 @@ def _of_steps(cases: Sequence[Case]) -> str:
         runs = f"one run of {steps}" if few < LEAST_STEPS else "one run each"
         return f"; with {runs}, noise cannot be judged"
     first = cases[0].outcome
-    base = _spread(first.baseline_low_ns, first.baseline_high_ns)
-    spreads = [
-        _spread(case.outcome.candidate_low_ns, case.outcome.candidate_high_ns) for case in cases
-    ]
-    return f"; median step of one run each: {listed(spreads)} against {base}; other runs may differ"
-
-
-def _spread(low_ns: float | None, high_ns: float | None) -> str:
-    """``2.497 to 2.498 ms``; one figure where both ends are written alike."""
-    low, high = say_ns(low_ns), say_ns(high_ns)
-    if low == high:
-        return low
-    number, unit = low.split(" ")
-    return f"{number if high.endswith(f' {unit}') else low} to {high}"
+    ends = [(first.baseline_low_ns, first.baseline_high_ns)]
+    ends += [(c.outcome.candidate_low_ns, c.outcome.candidate_high_ns) for c in cases]
+    spreads = []
+    for low, high in (map(say_ns, of_side) for of_side in ends):
+        # The unit stands once, and one figure where both are written alike.
+        number, unit = low.split(" ")
+        first_end = number if high.endswith(f" {unit}") else low
+        spreads.append(low if low == high else f"{first_end} to {high}")
+    of_cases, of_base = listed(spreads[1:]), spreads[0]
+    return f"; median step of one run each: {of_cases} against {of_base}; other runs may differ"

@@ -1,25 +1,30 @@
 """What a reader must know to trust a comparison, one sentence each."""
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
-from gpuprof.analyses.reports import cannot, copy_notes, recording_notes
+from gpuprof.analyses.notes import cannot, recording_notes
+from gpuprof.analyses.trace_notes import copy_notes
 from gpuprof.base.kernel_names import short_name
 from gpuprof.base.statistics import LEVEL, coverage
 from gpuprof.base.sweep_cells import skipped_epochs_of
 from gpuprof.base.units import NS_PER_S, counted, listed, say_ns, say_share
-from gpuprof.comparisons.measure.compared_steps import FROM_CALLS, FROM_EPOCHS, STEP, ComparedSteps
+from gpuprof.comparisons.measure.compared_steps import (
+    FROM_CALLS,
+    FROM_EPOCHS,
+    STEP,
+    ComparedSteps,
+    in_quotes,
+)
 from gpuprof.comparisons.measure.matching import has_shapes
-from gpuprof.comparisons.measure.phase_names import in_quotes
-from gpuprof.comparisons.measure.runs import Variant
-from gpuprof.comparisons.rows import Uncompared
+from gpuprof.comparisons.measure.measured_runs import Variant
 from gpuprof.comparisons.variant_figures import time_of_epochs
-from gpuprof.facts.copy_rows import copy_rows
+from gpuprof.facts.copies import copy_rows
 from gpuprof.facts.step_times import mean_beside
 from gpuprof.facts.step_windows import DETECTED, FROM_RANGES
-from gpuprof.findings.incomplete import recorded_calls
+from gpuprof.findings.whole_recording import recorded_calls
 from gpuprof.model.derived import KERNELS_RERUN
 
 _PAIR: Final = 2
@@ -34,15 +39,20 @@ _GUESSED: Final = (
 def notes(variants: Mapping[str, Variant], unit: str) -> tuple[str, ...]:
     """Each recording's notes under its label, and what the recordings do not show."""
     labels_of: dict[str, list[str]] = {}
-    for label, variant in variants.items():
-        profile = variant.median.compared.profile
+    profiles = {label: variant.median.compared.profile for label, variant in variants.items()}
+    for label, profile in profiles.items():
         for note in (*recording_notes(profile), *copy_notes(profile)):
             labels_of.setdefault(note, []).append(label)
     shared = [note for note, labels in labels_of.items() if len(labels) == len(variants)]
     return (
         *(f"{', '.join(labels)}: {n}" for n, labels in labels_of.items() if n not in shared),
         *shared,
-        *_incomplete(variants),
+        *(
+            f"{label} has {recorded}: kernels are missing, so that idle and exposed times are"
+            " unknown."
+            for label, profile in profiles.items()
+            if (recorded := recorded_calls(profile))
+        ),
         *_epochs(variants),
         *_exposed(variants),
         *_staged(variants),
@@ -53,15 +63,15 @@ def notes(variants: Mapping[str, Variant], unit: str) -> tuple[str, ...]:
     )
 
 
-def uncompared_notes(rows: Sequence[Uncompared], variants: int) -> list[str]:
+def uncompared_notes(rows: Sequence[Mapping[str, Any]], variants: int) -> list[str]:
     """The phases that only some variants have, in a sentence for each of these."""
     notes = []
-    for label in dict.fromkeys(row.variant for row in rows):
+    for label in dict.fromkeys(row["variant"] for row in rows):
         phases = [
-            f"phase {in_quotes(row.phase)}, {counted(row.steps, 'step', 'steps')},"
-            f" {say_ns(row.step_ns)} each"
+            f"phase {in_quotes(row['phase'])}, {counted(row['steps'], 'step', 'steps')},"
+            f" {say_ns(row['step_ns'])} each"
             for row in rows
-            if row.variant == label
+            if row["variant"] == label
         ]
         more = len(phases) - _NAMED
         if more > 0:
@@ -106,15 +116,6 @@ def have_own_steps(*variants: Variant) -> bool:
         steps.source == FROM_RANGES and KERNELS_RERUN not in steps.profile.origin.warnings
         for steps in compared
     )
-
-
-def _incomplete(variants: Mapping[str, Variant]) -> list[str]:
-    """That kernels are missing among those that were recorded."""
-    return [
-        f"{label} has {recorded}: kernels are missing, so that idle and exposed times are unknown."
-        for label, variant in variants.items()
-        if (recorded := recorded_calls(variant.median.compared.profile))
-    ]
 
 
 def _shapes(variants: Mapping[str, Variant]) -> list[str]:
@@ -213,11 +214,23 @@ def _steps(variants: Mapping[str, Variant], unit: str) -> list[str]:
             return ["No recording marks its steps, so whole recordings are compared."]
         has = "has" if len(unmarked) == 1 else "have"
         return [f"{listed(unmarked)} {has} no known steps, so whole recordings are compared."]
-    return [
-        _compared_steps(compared_by_label),
-        *_means(variants),
-        *_set_aside(compared_by_label),
+    set_aside = [
+        f"{counted(compared.warm_up_steps, 'step', 'steps')} of {label}"
+        f" ({say_ns(compared.warm_up_ns)})"
+        for label, compared in compared_by_label.items()
+        if compared.warm_up_steps
     ]
+    cut = [
+        f"{counted(compared.cut_steps, 'step', 'steps')} of {label}"
+        for label, compared in compared_by_label.items()
+        if compared.cut_steps
+    ]
+    notes = [_compared_steps(compared_by_label), *_means(variants)]
+    if set_aside:
+        notes.append(f"Set aside as warm-up: {listed(set_aside)}; --skip-steps 0 keeps them.")
+    if cut:
+        notes.append(f"Left out, because the recording cuts them off: {listed(cut)}.")
+    return notes
 
 
 def _compared_steps(compared_by_label: Mapping[str, ComparedSteps]) -> str:
@@ -255,27 +268,6 @@ def _means(variants: Mapping[str, Variant]) -> list[str]:
     ]
     note = "Medians are compared. Median and mean of the steps are apart:"
     return [f"{note} {listed(clauses)}."]
-
-
-def _set_aside(compared_by_label: Mapping[str, ComparedSteps]) -> list[str]:
-    """Steps that are left out: the warm-up, and steps that the recording's ends cut off."""
-    warm_up = [
-        f"{counted(compared.warm_up_steps, 'step', 'steps')} of {label}"
-        f" ({say_ns(compared.warm_up_ns)})"
-        for label, compared in compared_by_label.items()
-        if compared.warm_up_steps
-    ]
-    cut = [
-        f"{counted(compared.cut_steps, 'step', 'steps')} of {label}"
-        for label, compared in compared_by_label.items()
-        if compared.cut_steps
-    ]
-    notes = []
-    if warm_up:
-        notes.append(f"Set aside as warm-up: {listed(warm_up)}; --skip-steps 0 keeps them.")
-    if cut:
-        notes.append(f"Left out, because the recording cuts them off: {listed(cut)}.")
-    return notes
 
 
 def _chance(variants: Mapping[str, Variant]) -> list[str]:

@@ -13,15 +13,16 @@ from gpuprof.base.units import (
     say_share,
     say_signed_ns,
 )
-from gpuprof.comparisons.measure.causes import (
+from gpuprof.comparisons.measure.differences import (
     COMPUTE,
+    KERNELS,
+    SUMS,
     Parts,
     Sides,
     difference_of,
     largest_part,
     parts_of,
 )
-from gpuprof.comparisons.measure.difference_parts import KERNELS, SUMS
 from gpuprof.comparisons.words.cases import NEW, NOTHING, REMOVED, SAME_WITHIN, Case
 from gpuprof.model.derived import PEER_DEVICE_COPY, PEER_STAGED
 
@@ -29,6 +30,7 @@ _PART_NAMES: Final = {**LABELS, "idle": "idle time"}
 # Beside communication, and on the clock, kernels are what computes.
 _COMPUTE: Final = {**_PART_NAMES, COMPUTE: "compute"}
 _PEERS: Final = {"PtoP", PEER_STAGED, PEER_DEVICE_COPY}
+_COMMUNICATION: Final = "communication"
 _ALMOST_ALL: Final = 0.9
 _MOST: Final = 0.5
 _WORTH_NAMING: Final = 0.1
@@ -86,8 +88,9 @@ def _moved(name: str, part: Sides) -> str:
 
 def reason(case: Case) -> str:
     """``: most of the difference is PtoP``; nothing where no cause is known or worth naming."""
-    has_cause = difference_of(parts_of(case.parts)) and abs(case.growth) >= NOTHING
-    is_known = case.outcome.basis != KERNELS or _knows_communication(case)
+    parts = parts_of(case.parts)
+    has_cause = difference_of(parts) and abs(case.growth) >= NOTHING
+    is_known = case.outcome.basis != KERNELS or _COMMUNICATION in parts
     if case.is_noise or not has_cause or not is_known:
         return ""
     return f": {_cause_text(case) or _signed(case)}"
@@ -95,14 +98,9 @@ def reason(case: Case) -> str:
 
 def causes_in_kernels(cases: Sequence[Case]) -> str:
     """`` Most of the difference is communication: ...``; nothing where compute alone is known."""
-    with_causes = [case for case in cases if _has_cause(case) and _knows_communication(case)]
-    clauses = [_cause(case, _sizes(with_causes)) for case in with_causes]
+    known = [case for case in cases if _has_cause(case) and _COMMUNICATION in parts_of(case.parts)]
+    clauses = [_cause(case, _sizes(known)) for case in known]
     return f" {capital('; '.join(clauses))}." if clauses else ""
-
-
-def _knows_communication(case: Case) -> bool:
-    """Whether anything but compute may be the cause of a difference of kernels."""
-    return "communication" in parts_of(case.parts)
 
 
 def _has_cause(case: Case) -> bool:
@@ -114,8 +112,9 @@ def _has_cause(case: Case) -> bool:
 
 def causes(cases: Sequence[Case]) -> str:
     """What the kernels did, then what makes each difference: one clause where all agree."""
-    kernels = _kernels(cases)
     real = [case for case in cases if _has_cause(case)]
+    are_cause = any(_by_size(parts_of(case.parts))[0] == COMPUTE for case in real)
+    kernels = _kernels(cases, are_cause=are_cause)
     if not real:
         return f"{kernels}, and no difference is large enough to name a cause."
     causes = {_cause_text(case) for case in real}
@@ -126,31 +125,24 @@ def causes(cases: Sequence[Case]) -> str:
     return f"{kernels}{', and' if len(clauses) == 1 else ';'} {'; '.join(clauses)}."
 
 
-def _kernels(cases: Sequence[Case]) -> str:
-    growths = [_growth(_kernel_time(case)) for case in cases]
-    are_cause = any(_has_cause(c) and _by_size(parts_of(c.parts))[0] == COMPUTE for c in cases)
-    if max(map(abs, growths)) <= SAME_WITHIN and not are_cause:
-        return f"Kernel time is the same within {say_share(max(map(abs, growths)))}"
-    changes = [_kernel_change(_kernel_time(case)) for case in cases]
+def _kernels(cases: Sequence[Case], *, are_cause: bool) -> str:
+    """``Kernel time is the same within 0.4 %``, or what it does in each case."""
+    times = {c.label: Sides(c.base["kernel_ns"], c.candidate["kernel_ns"]) for c in cases}
+    most = max(abs(_growth(kernels)) for kernels in times.values())
+    if most <= SAME_WITHIN and not are_cause:
+        return f"Kernel time is the same within {say_share(most)}"
+    changes = {}
+    for label, kernels in times.items():
+        growth = _growth(kernels)
+        change = f"{'shrinks' if growth < 0 else 'grows'} by {say_growth(growth)}"
+        if growth >= MANYFOLD:
+            change = f"is {1 + growth:,.1f} times the baseline's"
+        if not all(kernels) and any(kernels):
+            change = "drops to 0" if kernels.baseline_ns else "rises from 0"
+        changes[label] = change
     if len(cases) == 1:
-        return f"Kernel time {changes[0]}"
-    clauses = [f"{text} in {case.label}" for text, case in zip(changes, cases, strict=True)]
-    return f"Kernel time {listed(clauses)}"
-
-
-def _kernel_time(case: Case) -> Sides:
-    return Sides(case.base["kernel_ns"], case.candidate["kernel_ns"])
-
-
-def _kernel_change(kernels: Sides) -> str:
-    if not kernels.baseline_ns and kernels.candidate_ns:
-        return "rises from 0"
-    if kernels.baseline_ns and not kernels.candidate_ns:
-        return "drops to 0"
-    growth = _growth(kernels)
-    if growth >= MANYFOLD:
-        return f"is {1 + growth:,.1f} times the baseline's"
-    return f"{'shrinks' if growth < 0 else 'grows'} by {say_growth(growth)}"
+        return f"Kernel time {changes[cases[0].label]}"
+    return f"Kernel time {listed([f'{text} in {label}' for label, text in changes.items()])}"
 
 
 def _sizes(cases: Sequence[Case]) -> Callable[[int], str]:
@@ -179,10 +171,10 @@ def _cause_text(case: Case) -> str | None:
         size = "most of the difference"
     if share >= _ALMOST_ALL:
         size = "almost all of the difference"
-    return f"{size} is {_part_names(case).get(name, name)}"
+    return f"{size} is {_names_of(case).get(name, name)}"
 
 
-def _part_names(case: Case) -> Mapping[str, str]:
+def _names_of(case: Case) -> Mapping[str, str]:
     return _PART_NAMES if case.outcome.basis == SUMS else _COMPUTE
 
 
@@ -200,19 +192,16 @@ def _amount(case: Case, say: Callable[[int], str]) -> str:
 
 def _signed(case: Case) -> str:
     """The largest parts with their signs, then the sum of the others: ``HtoD +3 ms, ...``."""
-    parts, part_names = parts_of(case.parts), _part_names(case)
-    shown = _worth_showing(parts)
+    parts, part_names = parts_of(case.parts), _names_of(case)
+    names = _by_size(parts)
+    first_ns, all_ns = parts[names[0]].difference_ns, difference_of(parts)
+    least_ns = _WORTH_NAMING * abs(first_ns)
+    shown = [name for name in names if abs(parts[name].difference_ns) >= least_ns][:_PARTS]
+    # Of those that have the other sign, the largest one is always named.
+    opposed = next((name for name in names if parts[name].difference_ns * first_ns < 0), names[0])
+    shown += [opposed] if opposed not in shown else []
     sizes = [f"{part_names.get(n, n)} {say_signed_ns(parts[n].difference_ns)}" for n in shown]
-    others_ns = difference_of(parts) - sum(parts[name].difference_ns for name in shown)
-    if others_ns and abs(others_ns) >= _WORTH_NAMING * abs(difference_of(parts)):
+    others_ns = all_ns - sum(parts[name].difference_ns for name in shown)
+    if others_ns and abs(others_ns) >= _WORTH_NAMING * abs(all_ns):
         sizes.append(f"other parts {say_signed_ns(others_ns)}")
     return ", ".join(sizes)
-
-
-def _worth_showing(parts: Parts) -> list[str]:
-    """The names of the largest parts, and of the largest that has the other sign."""
-    names = _by_size(parts)
-    first = parts[names[0]].difference_ns
-    large = [n for n in names if abs(parts[n].difference_ns) >= _WORTH_NAMING * abs(first)]
-    opposed = next((name for name in names if parts[name].difference_ns * first < 0), names[0])
-    return [*large[:_PARTS], *([opposed] if opposed not in large[:_PARTS] else [])]

@@ -7,6 +7,7 @@ from gpuprof.base.kernel_names import short_names
 from gpuprof.base.short_texts import LONGEST_IN_WORDS, cut
 from gpuprof.base.units import (
     capital,
+    counted,
     format_bytes,
     format_change,
     format_count,
@@ -16,10 +17,8 @@ from gpuprof.base.units import (
     say_share,
 )
 from gpuprof.comparisons.judge.outcomes import CALLS, COPIES, EPOCHS, IMPLIED, NONE, SAME_RECORDING
-from gpuprof.comparisons.measure.compared_steps import STEP
-from gpuprof.comparisons.measure.difference_parts import EXPOSED, KERNELS, SUMS
-from gpuprof.comparisons.measure.other_kernels import KernelsAlone
-from gpuprof.comparisons.measure.phase_names import in_quotes
+from gpuprof.comparisons.measure.compared_steps import STEP, in_quotes
+from gpuprof.comparisons.measure.differences import EXPOSED, KERNELS, SUMS
 from gpuprof.comparisons.variant_figures import Metrics
 from gpuprof.comparisons.words.cases import (
     PER_STEP,
@@ -30,9 +29,8 @@ from gpuprof.comparisons.words.cases import (
     largest,
     noise,
     of_epoch,
-    on_devices,
     relative,
-    signed_interval,
+    within_noise,
 )
 from gpuprof.comparisons.words.reasons import causes, causes_in_kernels, reason, reasons
 
@@ -57,37 +55,37 @@ def verdict(baseline: str, cases: Sequence[Case], unit: str) -> str:
     groups: dict[str, list[Case]] = {}
     for case in cases:
         groups.setdefault(case.outcome.basis, []).append(case)
-    bases = [basis for basis in _SENTENCES if basis in groups]
+    bases = (basis for basis in _SENTENCES if basis in groups)
     return " ".join(_SENTENCES[basis](baseline, groups[basis], unit) for basis in bases)
 
 
 def headline(baseline: str, cases: Sequence[Case], unit: str) -> str:
     """The verdict's core in one short line: the candidate that differs most, and why."""
+    judged: Sequence[Case] = ()
     for basis in (EXPOSED, SUMS, KERNELS, CALLS, IMPLIED, COPIES, EPOCHS):
-        judged = [case for case in cases if case.outcome.basis == basis]
-        if not judged:
-            continue
-        (case,) = largest([case for case in judged if not case.is_noise] or judged, 1)
-        if basis == CALLS:
-            growth = case.outcome.call_percent or 0
-            unequal = "" if case.lacking else "; the work differs"
-            change_text = format_change(growth)
-            return f"Kernel calls change by {change_text} in {case.label}{unequal}"
-        if basis == COPIES:
-            return f"In each step, {_step_copies(case.label, case.candidate)} between devices"
-        if basis == IMPLIED:
-            text = f"{case.label} takes {change(case)} GPU time than {baseline}"
-            return f"{text}, as implied by printed shares"
-        time = f" {_TIMES[basis]}" if basis in _TIMES else ""
-        per = f" {case.of_step}" if unit == STEP else ""
-        per = " per epoch" if basis == EPOCHS else per
-        if case.is_noise:
-            equal_time = f"the same{time or ' time'}{per} as {baseline} within noise"
-            return f"{case.label} takes {equal_time} ({_noise(case)})"
-        why = "" if basis == EPOCHS else reason(case)
-        return f"{case.label} takes {change(case)}{time}{per} than {baseline}{why}"
-    different = [case.label for case in cases if case.outcome.basis != SAME_RECORDING]
-    return f"{baseline} and {listed(different or [case.label for case in cases])}"
+        judged = judged or [case for case in cases if case.outcome.basis == basis]
+    if not judged:
+        different = [case for case in cases if case.outcome.basis != SAME_RECORDING]
+        return f"{baseline} and {listed([case.label for case in different or cases])}"
+    (case,) = largest([case for case in judged if not case.is_noise] or judged, 1)
+    basis, label = case.outcome.basis, case.label
+    if basis == CALLS:
+        unequal = "" if case.lacking else "; the work differs"
+        change_text = format_change(case.outcome.call_percent or 0)
+        return f"Kernel calls change by {change_text} in {label}{unequal}"
+    if basis == COPIES:
+        return f"In each step, {_step_copies(label, case.candidate)} between devices"
+    if basis == IMPLIED:
+        return (
+            f"{label} takes {change(case)} GPU time than {baseline}, as implied by printed shares"
+        )
+    time = f" {_TIMES[basis]}" if basis in _TIMES else ""
+    per = f" {case.of_step}" if unit == STEP else ""
+    per = " per epoch" if basis == EPOCHS else per
+    if case.is_noise:
+        return f"{label} takes the same{time or ' time'}{per} as {baseline} {within_noise(case)}"
+    why = "" if basis == EPOCHS else reason(case)
+    return f"{label} takes {change(case)}{time}{per} than {baseline}{why}"
 
 
 def in_brief(phase: str, cases: Sequence[Case]) -> str:
@@ -113,7 +111,11 @@ def unequal_work(baseline: str, case: Case, *, of_recordings: bool) -> str:
     calls = case.calls
     if calls is None or not calls.are_unequal or case.of_step != PER_STEP:
         return ""
-    counts = _count(calls.moved_candidate), _count(calls.moved_baseline)
+    # Calls of a mean step may be a fraction.
+    counts = [
+        format_count(value) if value == int(value) else f"{value:.1f}"
+        for value in (calls.moved_candidate, calls.moved_baseline)
+    ]
     per = "" if of_recordings else " per step"
     more = "more" if calls.work_growth >= 0 else "less"
     longer = "longer" if calls.mean_growth >= 0 else "less"
@@ -126,36 +128,41 @@ def unequal_work(baseline: str, case: Case, *, of_recordings: bool) -> str:
     )
 
 
-def other_kernels(baseline: str, case: Case, unit: str) -> str:
-    """That much of a side's kernel time is of kernels that the other lacks; else empty."""
-    if case.other_kernels is None or case.of_step != PER_STEP:
-        return ""
-    labels, per = (baseline, case.label), " per step" if unit == STEP else ""
-    alone = [
-        f"in {label}, {_named(kernels)} that {lacking} lacks take {say_ns(kernels.alone_ns)}{per}"
-        f" ({say_share(kernels.share)} of its kernel time)"
-        for label, lacking, kernels in zip(labels, labels[::-1], case.other_kernels, strict=True)
-        if kernels.alone_ns
-    ]
-    shares = [kernels.share for kernels in case.other_kernels]
-    first = f"{'Most' if max(shares) >= _MOST else 'Many'} kernels differ"
-    if min(shares) == 1:
-        first = "No kernel runs on both sides"
-    return f"{first}, so totals are compared, not calls: {listed(alone)}."
+def _other_kernels(baseline: str, cases: Sequence[Case], unit: str) -> list[str]:
+    """That much of a side's kernel time is of kernels that the other lacks, of each case."""
+    sentences = []
+    for case in (case for case in cases if case.of_step == PER_STEP):
+        if case.other_kernels is None:
+            continue
+        labels, per = (baseline, case.label), " per step" if unit == STEP else ""
+        alone = [
+            f"in {label}, kernels such as"
+            f" {cut(short_names([kernels.name])[kernels.name], LONGEST_IN_WORDS)} that {lacking}"
+            f" lacks take {say_ns(kernels.alone_ns)}{per}"
+            f" ({say_share(kernels.share)} of its kernel time)"
+            for label, lacking, kernels in zip(
+                labels, labels[::-1], case.other_kernels, strict=True
+            )
+            if kernels.alone_ns
+        ]
+        shares = [kernels.share for kernels in case.other_kernels]
+        first = f"{'Most' if max(shares) >= _MOST else 'Many'} kernels differ"
+        if min(shares) == 1:
+            first = "No kernel runs on both sides"
+        sentences.append(f"{first}, so totals are compared, not calls: {listed(alone)}.")
+    return sentences
 
 
-def _named(kernels: KernelsAlone) -> str:
-    """The costliest of some kernels."""
-    name = short_names([kernels.name])[kernels.name]
-    return f"kernels such as {cut(name, LONGEST_IN_WORDS)}"
-
-
-def other_sizes(baseline: str, case: Case, unit: str) -> str:
+def _other_sizes(baseline: str, case: Case, unit: str) -> str:
     """That a candidate copies other amounts from and to the host in as many copies; else empty."""
-    before, after = (_with_host(side) for side in (case.base, case.candidate))
-    if before is None or after is None or case.of_step != PER_STEP:
-        return ""
-    (calls, size), (other_calls, other_size) = before, after
+    sides = []
+    for figures in (case.base, case.candidate):
+        for name in ("calls", "bytes"):
+            pair = figures.get(f"transfer_{name}"), figures.get(f"peer_transfer_{name}")
+            if None in pair or case.of_step != PER_STEP:
+                return ""
+            sides.append(figures[f"transfer_{name}"] - figures[f"peer_transfer_{name}"])
+    calls, size, other_calls, other_size = sides
     same_calls = abs(other_calls - calls) <= _SAME_COPIES * calls
     if not (same_calls and calls and size) or abs(other_size - size) <= _SAME_COPIES * size:
         return ""
@@ -165,21 +172,6 @@ def other_sizes(baseline: str, case: Case, unit: str) -> str:
         f" {format_bytes(size)} in as many copies: if their batches or problems differ in size,"
         " these times do not compare."
     )
-
-
-def _with_host(figures: Metrics) -> tuple[float, float] | None:
-    """Copies from and to the host, and their bytes; None where one is unknown."""
-    pairs = [
-        (figures.get(f"transfer_{name}"), figures.get(f"peer_transfer_{name}"))
-        for name in ("calls", "bytes")
-    ]
-    sums = [total - peers for total, peers in pairs if total is not None and peers is not None]
-    return (sums[0], sums[1]) if len(sums) == len(pairs) else None
-
-
-def _count(value: float) -> str:
-    """A number of calls; that of a mean step may be a fraction."""
-    return format_count(value) if value == int(value) else f"{value:.1f}"
 
 
 def _calls(baseline: str, cases: Sequence[Case], _: str) -> str:
@@ -217,63 +209,44 @@ def _without_idle_times(baseline: str, case: Case) -> str:
 
 def _clock(baseline: str, cases: Sequence[Case], unit: str) -> str:
     """``Against single, dual takes 2 ms (10.0 %) more per step: compute is the same, ...``."""
-    named = largest(cases)
-    clauses = [_on_the_clock(case, unit) for case in named]
+    named, clauses = largest(cases), []
+    for case in named:
+        per = f" {case.of_step}" if unit == STEP else " on its busiest device"
+        if case.devices is not None:
+            before, after = case.devices
+            per += f" on {counted(after, 'device', 'devices')} instead of {before:,}"
+        takes = f"{of_epoch(case)}{change(case)}{per}{reasons(case)}"
+        if case.is_noise:
+            takes = f"the same time{per} {within_noise(case)}"
+        clauses.append(f"{case.label} takes {takes}")
     complete = [case for case in named if not case.lacking]
-    unequal = [
-        unequal_work(baseline, case, of_recordings=False) for case in complete if unit == STEP
-    ]
+    steps = complete if unit == STEP else []
+    unequal = [unequal_work(baseline, case, of_recordings=False) for case in steps]
     text = f"Against {baseline}, {'; '.join(clauses)}{further_cases(cases, named)}{noise(named)}."
-    after = [_without_idle_times(baseline, case) for case in named if case.lacking]
-    after += [
-        of_case(baseline, case, unit)
-        for of_case in (other_kernels, other_sizes)
-        for case in complete
-    ]
-    return " ".join([*filter(None, unequal), text, *filter(None, after)])
-
-
-def _on_the_clock(case: Case, unit: str) -> str:
-    per = f" {case.of_step}" if unit == STEP else " on its busiest device"
-    place = on_devices(case)
-    if case.is_noise:
-        return f"{case.label} takes the same time{per}{place} within noise ({_noise(case)})"
-    return f"{case.label} takes {of_epoch(case)}{change(case)}{per}{place}{reasons(case)}"
-
-
-def _noise(case: Case) -> str:
-    return ", ".join(filter(None, (relative(case), signed_interval(case))))
+    after_text = [_without_idle_times(baseline, case) for case in named if case.lacking]
+    after_text += _other_kernels(baseline, complete, unit)
+    after_text += [_other_sizes(baseline, case, unit) for case in complete]
+    return " ".join(filter(None, [*unequal, text, *after_text]))
 
 
 def _sums(baseline: str, cases: Sequence[Case], unit: str) -> str:
-    """``Against single, dual takes 10.84 s (27.5 %) more GPU time. Kernel time is the same``."""
-    real = [case for case in largest(cases) if not case.is_noise]
-    text = _of_sums(baseline, cases, unit) + (f" {causes(real)}" if real else "")
-    return " ".join([text, *_other_kernels(baseline, cases, unit)])
+    """``Against single, dual takes 10.84 s (27.5 %) more GPU time. Kernel time is the same``.
 
-
-def _kernels(baseline: str, cases: Sequence[Case], unit: str) -> str:
-    """``Against a, b takes 2 s (5.6 %) more kernel time. Most of it is communication: ...``."""
-    real = [case for case in largest(cases) if not case.is_noise]
-    sums = _of_sums(baseline, cases, unit) + causes_in_kernels(real)
-    alone = _other_kernels(baseline, cases, unit)
-    return " ".join([sums, *alone, "Copy times are not known on both sides."])
-
-
-def _other_kernels(baseline: str, cases: Sequence[Case], unit: str) -> list[str]:
-    return [*filter(None, (other_kernels(baseline, case, unit) for case in largest(cases)))]
-
-
-def _of_sums(baseline: str, cases: Sequence[Case], unit: str) -> str:
-    """How much more or less time the candidates take that differ most."""
-    named = largest(cases)
-    clauses = []
+    Of kernels alone: ``Against a, b takes 2 s (5.6 %) more kernel time. Most of it is
+    communication: ...``.
+    """
+    named, basis = largest(cases), cases[0].outcome.basis
+    time, clauses = _TIMES[basis] + (" per step" if unit == STEP else ""), []
     for case in named:
-        time = _TIMES[case.outcome.basis] + (" per step" if unit == STEP else "")
-        changed = f"{of_epoch(case)}{change(case)} {time}"
-        unchanged = f"the same {time} within noise ({_noise(case)})"
-        clauses.append(f"{case.label} takes {unchanged if case.is_noise else changed}")
-    return f"Against {baseline}, {listed(clauses)}{further_cases(cases, named)}{noise(named)}."
+        takes = f"{of_epoch(case)}{change(case)} {time}"
+        if case.is_noise:
+            takes = f"the same {time} {within_noise(case)}"
+        clauses.append(f"{case.label} takes {takes}")
+    text = f"Against {baseline}, {listed(clauses)}{further_cases(cases, named)}{noise(named)}."
+    if real := [case for case in named if not case.is_noise]:
+        text += causes_in_kernels(real) if basis == KERNELS else f" {causes(real)}"
+    unknown = ["Copy times are not known on both sides."] if basis == KERNELS else []
+    return " ".join([text, *_other_kernels(baseline, named, unit), *unknown])
 
 
 def _same_recording(baseline: str, cases: Sequence[Case], _: str) -> str:
@@ -314,26 +287,22 @@ def _implied(baseline: str, cases: Sequence[Case], _: str) -> str:
         f" ({say_ns(case.outcome.candidate)})"
         for case in named
     ]
-    figures = {baseline: named[0].base} | {case.label: case.candidate for case in named}
     text = (
         "By the totals that the printed shares imply,"
         f" {listed(clauses)} than {baseline} ({say_ns(named[0].baseline)})"
-        f"{further_cases(cases, named)}{noise(named)}. {_listed_peers(figures)}"
+        f"{further_cases(cases, named)}{noise(named)}."
     )
-    return text.rstrip()
-
-
-def _listed_peers(figures: Mapping[str, Metrics]) -> str:
-    unlisted = [label for label, side in figures.items() if side["peer_transfer_ns"] is None]
+    figures = {baseline: named[0].base} | {case.label: case.candidate for case in named}
+    unlisted = listed([n for n, side in figures.items() if side["peer_transfer_ns"] is None])
     times = [
         f"{say_ns(side['peer_transfer_ns'])} ({say_share(side['peer_share'])}) in {label}"
         for label, side in figures.items()
         if side["peer_transfer_ns"]
     ]
-    if not times:
-        return f"PtoP is not listed for {listed(unlisted)}." if unlisted else ""
-    absent = f"; for {listed(unlisted)} it is not listed" if unlisted else ""
-    return f"PtoP takes {listed(times)}{absent}."
+    if times:
+        absent = f"; for {unlisted} it is not listed" if unlisted else ""
+        return f"{text} PtoP takes {listed(times)}{absent}."
+    return f"{text} PtoP is not listed for {unlisted}." if unlisted else text
 
 
 def _per_step(baseline: str, cases: Sequence[Case], _: str) -> str:
@@ -341,23 +310,19 @@ def _per_step(baseline: str, cases: Sequence[Case], _: str) -> str:
     named = largest(cases)
     sides = [(baseline, named[0].base), *((case.label, case.candidate) for case in named)]
     counts = [_step_copies(label, figures) for label, figures in sides]
-    scopes = [text for case in named for text in _scope(case)]
+    scopes = []
+    for label, figures in sides[1:]:
+        scope, size = figures.get("largest_scope"), figures.get("peer_transfer_bytes_per_step")
+        if scope and size:
+            share = say_share(figures["largest_scope_bytes_per_step"] / size)
+            is_gradient = figures["largest_scope_is_gradient"]
+            purpose = "gradients" if is_gradient else "the forward pass"
+            scopes.append(f"{share} of the bytes in {label} go to {purpose} of {scope}")
     return (
         f"In each step, {listed(counts)} between devices{further_cases(cases, named)}."
         f" {listed(scopes)}{'. ' if scopes else ''}The recording does not show how long these"
         " copies would take between GPUs."
     )
-
-
-def _scope(case: Case) -> list[str]:
-    """``99.5 % of the bytes in dual go to gradients of item_tower``."""
-    figures = case.candidate
-    scope, size = figures.get("largest_scope"), figures.get("peer_transfer_bytes_per_step")
-    if not (scope and size):
-        return []
-    share = say_share(figures["largest_scope_bytes_per_step"] / size)
-    purpose = "gradients" if figures["largest_scope_is_gradient"] else "the forward pass"
-    return [f"{share} of the bytes in {case.label} go to {purpose} of {scope}"]
 
 
 def _step_copies(label: str, figures: Metrics) -> str:
@@ -373,7 +338,7 @@ _SENTENCES: Final[Mapping[str, Callable[[str, Sequence[Case], str], str]]] = {
     CALLS: _calls,
     EXPOSED: _clock,
     SUMS: _sums,
-    KERNELS: _kernels,
+    KERNELS: _sums,
     IMPLIED: _implied,
     COPIES: _per_step,
     SAME_RECORDING: _same_recording,

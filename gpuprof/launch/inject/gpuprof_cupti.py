@@ -80,28 +80,15 @@ def install(run_dir: str) -> Recording:
     return recording
 
 
-class Texts:
-    """Numbers for names, each written once."""
-
-    def __init__(self) -> None:
-        self.numbers: dict[str, int] = {}
-        self.new: list[str] = []
-
-    def number(self, text: str | None) -> int:
-        """The number of a name."""
-        text = text or ""
-        number = self.numbers.get(text)
-        if number is None:
-            number = self.numbers[text] = len(self.numbers)
-            self.new.append(text)
-        return number
-
-
 class Rows:
-    """CUPTI's records as rows of integers, by table; the thread that has them is CUPTI's own."""
+    """CUPTI's records as rows of integers, by table; the thread that has them is CUPTI's own.
+
+    Names are numbers; each is in ``new_texts`` once.
+    """
 
     def __init__(self, api_name: Callable[[int, int], str]) -> None:
-        self.texts = Texts()
+        self.text_numbers: dict[str, int] = {}
+        self.new_texts: list[str] = []
         self.tables: dict[str, list[tuple[int, ...]]] = {name: [] for name in COLUMNS}
         self.api_name = api_name
         # Texts become numbers, and a marker's process lies deeper in its record.
@@ -123,26 +110,34 @@ class Rows:
                 row = self.getters[table](record)
                 self.tables[table].append(self._completed(table, row, record))
 
-    def take(self) -> dict[str, list[tuple[int, ...]]]:
-        """What came since the last call."""
-        taken, self.tables = self.tables, {name: [] for name in COLUMNS}
+    def take(self) -> tuple[dict[str, list[tuple[int, ...]]], list[str]]:
+        """What came since the last call: rows by table, and names."""
+        taken = self.tables, self.new_texts
+        self.tables, self.new_texts = {name: [] for name in COLUMNS}, []
         return taken
+
+    def number(self, text: str | None) -> int:
+        """The number of a name."""
+        text = text or ""
+        number = self.text_numbers.get(text)
+        if number is None:
+            number = self.text_numbers[text] = len(self.text_numbers)
+            self.new_texts.append(text)
+        return number
 
     def _completed(self, table: str, row: tuple[int, ...], record: Any) -> tuple[int, ...]:
         if table == "kernels":
-            return (*row, self.texts.number(record.name))
+            return (*row, self.number(record.name))
         if table == "api_calls":
-            return (*row, self._api_number(record.kind, record.cbid))
+            key = record.kind, record.cbid
+            if key not in self.api_numbers:
+                self.api_numbers[key] = self.number(self.api_name(*key))
+            return (*row, self.api_numbers[key])
         if table == "markers":
             place = record.object_id.pt
-            texts = (self.texts.number(record.name), self.texts.number(record.domain))
+            texts = (self.number(record.name), self.number(record.domain))
             return (*row, place.process_id, place.thread_id, *texts)
         return row
-
-    def _api_number(self, kind: int, cbid: int) -> int:
-        if (kind, cbid) not in self.api_numbers:
-            self.api_numbers[kind, cbid] = self.texts.number(self.api_name(kind, cbid))
-        return self.api_numbers[kind, cbid]
 
 
 class Recording:
@@ -180,7 +175,15 @@ class Recording:
         self.cupti = cupti
         self.rows = Rows(self._api_name)
         self.folder.mkdir()
-        self._write_process()
+        process = {
+            "format": "gpuprof-cupti",
+            "format_version": 1,
+            "process_id": self.pid,
+            "python_version": sys.version.split()[0],
+            "started_unix_ns": time.time_ns(),
+            "columns": COLUMNS,
+        }
+        (self.folder / "process.json").write_text(json.dumps(process), encoding="utf-8")
 
     def look(self) -> None:
         """Start or stop, if it is time to."""
@@ -200,7 +203,10 @@ class Recording:
         self.ending.set()
         self.look()
         with contextlib.suppress(Exception):
-            self._note_dropped()
+            dropped = ctypes.c_size_t()
+            self.cupti.activity_get_num_dropped_records(0, 0, ctypes.addressof(dropped))
+            if dropped.value:
+                self.note(f"CUPTI dropped {dropped.value} records: sums are too small")
         self.drain()
 
     def watch(self, framework: str) -> None:
@@ -240,32 +246,23 @@ class Recording:
 
     def drain(self) -> None:
         """Append what has come; a full disk ends the recording, not the program."""
-        with self.draining:  # a name's number is its place in the file
-            with self.lock:
-                taken, (texts, self.rows.texts.new) = self.rows.take(), (self.rows.texts.new, [])
-            self._write(taken, texts)
-
-    def _write(self, taken: dict[str, list[tuple[int, ...]]], texts: list[str]) -> None:
         import numpy as np  # noqa: PLC0415 - cupti-python has imported it
 
-        try:
-            # Names before the rows that name them.
-            if texts:
-                with (self.folder / "texts.jsonl").open("a", encoding="utf-8") as file:
-                    file.writelines(json.dumps(text) + "\n" for text in texts)
-            for table, rows in taken.items():
-                if rows:
-                    with (self.folder / f"{table}.rows").open("ab") as file:
-                        # Ids of graph nodes are unsigned and may use all 64 bits.
-                        file.write(np.array(rows, np.uint64).tobytes())
-        except OSError:
+        with self.draining:  # a name's number is its place in the file
+            with self.lock:
+                taken, texts = self.rows.take()
+            with contextlib.suppress(OSError):
+                # Names before the rows that name them.
+                if texts:
+                    with (self.folder / "texts.jsonl").open("a", encoding="utf-8") as file:
+                        file.writelines(json.dumps(text) + "\n" for text in texts)
+                for table, rows in taken.items():
+                    if rows:
+                        with (self.folder / f"{table}.rows").open("ab") as file:
+                            # Ids of graph nodes are unsigned and may use all 64 bits.
+                            file.write(np.array(rows, np.uint64).tobytes())
+                return
             self.ending.set()
-
-    def _note_dropped(self) -> None:
-        dropped = ctypes.c_size_t()
-        self.cupti.activity_get_num_dropped_records(0, 0, ctypes.addressof(dropped))
-        if dropped.value:
-            self.note(f"CUPTI dropped {dropped.value} records: sums are too small")
 
     def _api_name(self, kind: int, cbid: int) -> str:
         cbids = self.cupti.DriverApiTraceCbid if kind == DRIVER else self.cupti.RuntimeApiTraceCbid
@@ -273,14 +270,3 @@ class Recording:
             return str(cbids(cbid).name)
         except ValueError:
             return f"unknown {cbid}"
-
-    def _write_process(self) -> None:
-        process = {
-            "format": "gpuprof-cupti",
-            "format_version": 1,
-            "process_id": self.pid,
-            "python_version": sys.version.split()[0],
-            "started_unix_ns": time.time_ns(),
-            "columns": COLUMNS,
-        }
-        (self.folder / "process.json").write_text(json.dumps(process), encoding="utf-8")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import inspect
 import sys
 from pathlib import Path
 from typing import Any
+
+from gpuprof_importing import when_imported
 
 _TRAINER = "keras.src.backend.tensorflow.trainer"
 _GPUPROF = str(Path(__file__).resolve().parents[3])
@@ -18,27 +19,7 @@ def watch() -> None:
     if _TRAINER in sys.modules:
         _mark(sys.modules[_TRAINER])
     else:
-        sys.meta_path.insert(0, _WhenImported())
-
-
-class _WhenImported:
-    """A finder that steps aside at the import of Keras' trainer."""
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:  # noqa: ARG002
-        """The module's own spec, with the marks behind its execution."""
-        if name != _TRAINER:
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
-        if spec is not None and spec.loader is not None:
-            execute = spec.loader.exec_module
-
-            def exec_module(module: Any) -> None:
-                execute(module)
-                _mark(module)
-
-            setattr(spec.loader, "exec_module", exec_module)  # noqa: B010 - of this one loader
-        return spec
+        when_imported(_TRAINER, _mark)
 
 
 def _mark(trainer: Any) -> None:

@@ -40,20 +40,23 @@ class Functions:
 
     def describe(self, function_graphs: Any) -> Iterator[dict[str, Any]]:
         """One row per graph of a tf.function, as `gpuprof.launch.tensorflow_run` reads it."""
-        self._learn()
-        for graph in function_graphs:
-            names = self.names.get(_signature_of_graph(graph.pre_optimization_graph), [])
-            if names or not _is_one_eager_operation(graph):
-                yield row(graph, names)
-
-    def _learn(self) -> None:
         for raw in self.context.list_function_names():
             name = raw.decode() if isinstance(raw, bytes) else raw
-            if name in self.known or name.startswith("__wrapped__"):
-                continue
-            self.known.add(name)
-            signature = _signature_of_function(self.context.get_function_def(name))
-            self.names.setdefault(signature, []).append(name)
+            if name not in self.known and not name.startswith("__wrapped__"):
+                self.known.add(name)
+                definition = self.context.get_function_def(name)
+                arguments = range(len(definition.signature.input_arg))
+                shapes = (_shapes(definition.arg_attr[i].attr) for i in arguments)
+                signature = frozenset(n.name for n in definition.node_def), tuple(shapes)
+                self.names.setdefault(signature, []).append(name)
+        for graph in function_graphs:
+            nodes = graph.pre_optimization_graph.node
+            body = [n for n in nodes if n.op not in _ENDS]
+            shapes = (_shapes(n.attr) for n in nodes if n.op == "_Arg")
+            names = self.names.get((frozenset(n.name for n in body), tuple(shapes)), [])
+            is_one_eager_operation = len(body) <= 1 or any(n.op in _EAGER for n in nodes)
+            if names or not is_one_eager_operation:
+                yield row(graph, names)
 
 
 def row(graph: Any, names: list[str]) -> dict[str, Any]:
@@ -61,13 +64,15 @@ def row(graph: Any, names: list[str]) -> dict[str, Any]:
     requested = {n.name: n.device for n in graph.pre_optimization_graph.node if n.device}
     nodes = [n for part in graph.partition_graphs for n in part.node]
     real = [n for n in nodes if n.op not in _SENDS | _RECVS | _ENDS]
-    batch = batch_of(graph.post_optimization_graph)
+    whole = graph.post_optimization_graph
+    batch = batch_of(whole)
     lengths = _LENGTHS if batch else (None,)
-    by_length = [_amounts(graph.post_optimization_graph, length) for length in lengths]
-    sizes, flops = (
-        {key: _by_rows([amounts[key] for amounts in probes]) for key in probes[0]}
-        for probes in zip(*by_length, strict=True)
-    )
+    by_length = [outputs_of(whole, length) for length in lengths]
+    sizes = {key: _by_rows([outputs[key][1] for outputs in by_length]) for key in by_length[0]}
+    flops = {
+        node.name: _by_rows([flops_of(node, outputs) for outputs in by_length])
+        for node in whole.node
+    }
     return {
         "batch": batch,
         "functions": names,
@@ -88,13 +93,6 @@ def row(graph: Any, names: list[str]) -> dict[str, Any]:
             [n.name, short(n.device), _handle_bytes(n)] for n in nodes if _is_variable(n)
         ],
     }
-
-
-def _amounts(graph: Any, length: int | None) -> tuple[dict[Any, Any], dict[Any, Any]]:
-    """The size of every output, and operations' FLOPs, where batches have a length."""
-    outputs = outputs_of(graph, length)
-    flops = {node.name: flops_of(node, outputs) for node in graph.node}
-    return {output: size for output, (_, size) in outputs.items()}, flops
 
 
 def _by_rows(amounts: list[int | None]) -> Any:
@@ -249,18 +247,15 @@ def _shapes_of(graph: Any, changing: set[str], length: int | None) -> dict[tuple
         tf.graph_util.import_graph_def(_importable(graph, changing, length), name="")
         for number, node in enumerate(graph.node):
             for index, tensor in enumerate(inferred.get_operation_by_name(f"n{number}").outputs):
-                shapes[node.name, index] = (tensor.shape, _size(tensor))
+                count, kind = tensor.shape.num_elements(), tensor.dtype.base_dtype.name
+                has_size = count is not None and kind not in _WITHOUT_SIZE
+                size = count * tensor.dtype.size if has_size else None
+                shapes[node.name, index] = (tensor.shape, size)
             if node.op == "Switch":  # the same tensor on its other branch
                 shapes[node.name, 1] = shapes[node.name, 0]
             elif node.op == "Merge":  # which input came
                 shapes[node.name, 1] = (tf.TensorShape([]), tf.int32.size)
     return shapes
-
-
-def _size(tensor: Any) -> int | None:
-    count = tensor.shape.num_elements()
-    has_size = count is not None and tensor.dtype.base_dtype.name not in _WITHOUT_SIZE
-    return count * tensor.dtype.size if has_size else None
 
 
 def flops_of(node: Any, outputs: dict[tuple[str, int], Any]) -> int | None:
@@ -343,27 +338,11 @@ def _renamed(item: str, numbers: dict[str, tuple[str, str]]) -> str:
     return f"{mark}{number}" if mark or operation in _LOOPS or not index else f"{number}:{index}"
 
 
-def _signature_of_function(definition: Any) -> Any:
-    arguments = range(len(definition.signature.input_arg))
-    shapes = [_shapes(definition.arg_attr[i].attr) for i in arguments]
-    return frozenset(n.name for n in definition.node_def), tuple(shapes)
-
-
-def _signature_of_graph(graph: Any) -> Any:
-    shapes = [_shapes(n.attr) for n in graph.node if n.op == "_Arg"]
-    return frozenset(n.name for n in graph.node if n.op not in _ENDS), tuple(shapes)
-
-
 def _shapes(attributes: Any) -> Any:
     if "_output_shapes" not in attributes:
         return None
     shapes = attributes["_output_shapes"].list.shape
     return tuple(None if s.unknown_rank else tuple(d.size for d in s.dim) for s in shapes)
-
-
-def _is_one_eager_operation(graph: Any) -> bool:
-    body = [n.op for n in graph.pre_optimization_graph.node if n.op not in _ENDS]
-    return len(body) <= 1 or any(n.op in _EAGER for n in graph.pre_optimization_graph.node)
 
 
 def _source(item: str) -> tuple[str, int]:

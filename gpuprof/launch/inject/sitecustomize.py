@@ -9,35 +9,11 @@ import importlib.machinery
 import importlib.util
 import os
 import sys
-from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
+from gpuprof_importing import when_imported
+
 _HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - pathlib costs 5 ms
-
-
-class _WhenImported:
-    """A finder that steps aside at the first import of a framework and records what follows."""
-
-    def __init__(self, framework: str, then: Callable[[str], Any]) -> None:
-        self.framework = framework
-        self.then = then
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:  # noqa: ARG002
-        """The module's own spec, with the recorder behind its execution."""
-        if name != self.framework:
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
-        if spec is not None and spec.loader is not None:
-            execute = spec.loader.exec_module
-
-            def exec_module(module: ModuleType) -> None:
-                execute(module)
-                self.then(name)
-
-            setattr(spec.loader, "exec_module", exec_module)  # noqa: B010 - of this one loader
-        return spec
 
 
 def _run_the_users_own() -> None:
@@ -63,10 +39,7 @@ def _say(run_dir: str, name: str, text: str = "") -> None:
 def _tell_of_isolated_children(run_dir: str, recorder: str) -> None:
     """Note children that load no recorder because they ask for it."""
     if "subprocess" not in sys.modules:
-        finder = _WhenImported(
-            "subprocess", lambda _: _tell_of_isolated_children(run_dir, recorder)
-        )
-        sys.meta_path.insert(0, finder)
+        when_imported("subprocess", lambda _: _tell_of_isolated_children(run_dir, recorder))
         return
     popen: Any = sys.modules["subprocess"].Popen
     start = popen.__init__
@@ -109,11 +82,11 @@ def _record(run_dir: str, recorder: str) -> None:
     _say(run_dir, "python-started")
     _tell_of_isolated_children(run_dir, recorder)
     if recorder != "cupti":
-        sys.meta_path.insert(0, _WhenImported(recorder, _install))
+        when_imported(recorder, lambda module: _install(module.__name__))
         return
     recording = _install(recorder)
     for framework in ("torch", "tensorflow", "jax"):
-        sys.meta_path.insert(0, _WhenImported(framework, recording.watch))
+        when_imported(framework, lambda module: recording.watch(module.__name__))
 
 
 if os.environ.get("GPUPROF_RUN_DIR"):

@@ -7,7 +7,7 @@ they become ``cupti-<pid>/<table>.parquet`` here, whole rows only.
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from gpuprof.base import json_input
 from gpuprof.base.errors import RecordError
@@ -24,13 +24,14 @@ _ROWS: Final = 1 << 20
 _GPU_TABLES: Final = ("kernels", "memcpys", "peer_memcpys", "memsets")
 
 
-def _obstacle(program: Program) -> RecordError | None:
+def obstacle(program: Program) -> RecordError | None:
+    """No driver, or the package is missing."""
     if driver_cuda() is None:
         return RecordError("CUPTI needs NVIDIA's driver, and there is none here")
     return in_process.obstacle(program, NAME, "cupti-python")
 
 
-def _doubt() -> str | None:
+def doubt() -> str | None:
     """CUPTI of a CUDA that the driver does not run records nothing."""
     runs = driver_cuda()
     version = versions("cupti-python").get("cupti-python", "")
@@ -40,7 +41,8 @@ def _doubt() -> str | None:
     return f"cupti-python {version} needs CUDA {major}, and the driver runs {runs[0]}.{runs[1]}"
 
 
-def _environment(run: LaunchedRun) -> dict[str, str]:
+def environment(run: LaunchedRun) -> dict[str, str]:
+    """What loads the recorder, and CUPTI's library for ranges."""
     # CUPTI takes NVTX ranges where NVTX loads the library that CUPTI's own package brings.
     spec = find_spec("nvidia")
     places = list(spec.submodule_search_locations or ()) if spec else []
@@ -50,7 +52,8 @@ def _environment(run: LaunchedRun) -> dict[str, str]:
     return {**in_process.environment(run, NAME), **ranges}
 
 
-def _finish(run: LaunchedRun, _: Ended) -> Recorded:
+def finish(run: LaunchedRun, _: Ended) -> Recorded:
+    """Rewrite what each process left, and say what there is or why there is nothing."""
     is_loaded = in_process.was_loaded(run.folder)
     folders = sorted(p for p in run.folder.glob(f"{NAME}-*") if p.is_dir())
     warnings = in_process.notes(run.folder, NAME)
@@ -67,39 +70,29 @@ def _finish(run: LaunchedRun, _: Ended) -> Recorded:
 
 
 def _to_parquet(folder: Path) -> dict[str, int]:
-    """Rewrite the rows of one process; how many each table has."""
-    import pyarrow as pa  # noqa: PLC0415 - only this recorder needs them, and only at its end
+    """Rewrite the rows of one process, some at a time; how many each table has."""
+    # Only this recorder needs them, and only at its end.
+    import numpy as np  # noqa: PLC0415
+    import pyarrow as pa  # noqa: PLC0415
     import pyarrow.parquet as pq  # noqa: PLC0415
 
     columns: dict[str, list[str]] = in_process.document(folder / PROCESS).get("columns", {})
     counts = {}
     for table, names in columns.items():
-        raw = folder / f"{table}.rows"
+        raw, width = folder / f"{table}.rows", len(names)
+        # Whole rows: the last may have broken off with its program.
+        counts[table] = raw.stat().st_size // (8 * width) if raw.exists() else 0
         schema = pa.schema([(name, pa.uint64()) for name in names])
         with pq.ParquetWriter(folder / f"{table}.parquet", schema, compression="zstd") as writer:
-            counts[table] = sum(_written(writer, part, schema) for part in _parts(raw, len(names)))
+            for first in range(0, counts[table], _ROWS):
+                count = min(_ROWS, counts[table] - first)
+                values = np.fromfile(raw, np.uint64, count * width, offset=8 * first * width)
+                writer.write_table(pa.table([*values.reshape(-1, width).T], schema=schema))
         raw.unlink(missing_ok=True)
     texts = list(_texts(folder / f"{TEXTS}.jsonl"))
     pq.write_table(pa.table({"text": pa.array(texts, pa.string())}), folder / f"{TEXTS}.parquet")
     (folder / f"{TEXTS}.jsonl").unlink(missing_ok=True)
     return counts
-
-
-def _parts(raw: Path, width: int) -> Iterator[Any]:
-    """Whole rows, some at a time; the last may have broken off with its program."""
-    import numpy as np  # noqa: PLC0415
-
-    values = raw.stat().st_size // (8 * width) * width if raw.exists() else 0
-    for first in range(0, values, _ROWS * width):
-        count = min(_ROWS * width, values - first)
-        yield np.fromfile(raw, np.uint64, count, offset=8 * first).reshape(-1, width)
-
-
-def _written(writer: Any, part: Any, schema: Any) -> int:
-    import pyarrow as pa  # noqa: PLC0415
-
-    writer.write_table(pa.table([part[:, i] for i in range(part.shape[1])], schema=schema))
-    return int(part.shape[0])
 
 
 def _texts(path: Path) -> Iterator[str]:
@@ -115,10 +108,10 @@ def _texts(path: Path) -> Iterator[str]:
 RECORDER: Final = Recorder(
     name=NAME,
     title="NVIDIA's CUPTI inside the process: kernels, copies, CUDA calls, NVTX; no nsys needed",
-    obstacle=_obstacle,
-    finish=_finish,
-    environment=_environment,
+    obstacle=obstacle,
+    finish=finish,
+    environment=environment,
     versions=lambda: versions("cupti-python"),
-    doubt=_doubt,
+    doubt=doubt,
     windows=in_process.WINDOWS,
 )

@@ -126,23 +126,16 @@ def recorded(
     """
     is_loaded = was_loaded(run.folder)
     warnings = [*notes(run.folder, recorder), *silent(run.folder, files)]
+    if not is_loaded:
+        nothing = NOT_LOADED
+    elif not files:
+        nothing = "; ".join([f"{title}'s profiler recorded nothing", *warnings])
+    else:
+        files_kept = f"{', '.join(files)} {'are' if len(files) > 1 else 'is'} kept"
+        nothing = f"{title}'s profiler recorded no GPU activity: {why_no_gpu()}; {files_kept}"
     return Recorded(
         recordings=tuple(full),
-        nothing_recorded=None if full else _why_nothing(title, is_loaded, files, warnings),
+        nothing_recorded=None if full else nothing,
         warnings=tuple(warnings),
         devices=described_gpus(),
     )
-
-
-def _why_nothing(
-    title: str,
-    is_loaded: bool,  # noqa: FBT001 - a fact, not a switch
-    files: Sequence[str],
-    warnings: Sequence[str],
-) -> str:
-    if not is_loaded:
-        return NOT_LOADED
-    if not files:
-        return "; ".join([f"{title}'s profiler recorded nothing", *warnings])
-    files_kept = f"{', '.join(files)} {'are' if len(files) > 1 else 'is'} kept"
-    return f"{title}'s profiler recorded no GPU activity: {why_no_gpu()}; {files_kept}"

@@ -94,7 +94,10 @@ def command(run: LaunchedRun, arguments: tuple[str, ...]) -> list[str]:
     """``nsys profile`` before the program, with the options that this version has."""
     options = nsight.printed("nsys", "profile", "--help")
     words = ["nsys", "profile", f"--output={run.folder / REPORT}", "--force-overwrite=true"]
-    words.append(f"--trace={','.join(_traceable(options))}")
+    offered = re.search(r"--trace=\s(.*?)Select the API", options, re.DOTALL)
+    names = re.findall(r"'([\w-]+)'", offered[1]) if offered else []
+    traced = [name for name in _TRACED if name in names] or _ALWAYS
+    words.append(f"--trace={','.join(traced)}")
     # Without CPU samples the report takes a second to write, not many.
     words += ["--sample=none", "--cpuctxsw=none"]
     if not options or "--cuda-graph-trace" in options:
@@ -118,7 +121,8 @@ def _window_words(window: CaptureWindow) -> list[str]:
     return words
 
 
-def _environment(run: LaunchedRun) -> dict[str, str]:
+def environment(run: LaunchedRun) -> dict[str, str]:
+    """What lets nsys see ranges whose texts are not registered, where it waits for one."""
     by_range = run.window.epochs is not None or run.window.range_name is not None
     unregistered = {"NSYS_NVTX_PROFILER_REGISTER_ONLY": "0"} if by_range else {}
     return {**run.window.environment(), **unregistered}
@@ -144,7 +148,7 @@ def finish(run: LaunchedRun, ended: Ended) -> Recorded:
         is_exported = _export(run.folder)
     except OSError as error:
         (run.folder / EXPORT).unlink(missing_ok=True)
-        missing = f"{EXPORT} is missing ({error.strerror}); gpuprof reads {REPORT} through nsys."
+        missing = f"{EXPORT} is missing ({error.strerror}); gpuprof reads {REPORT}."
         return Recorded(
             recordings=(REPORT,),
             warnings=(missing, *interrupted, *_lost(ended)),
@@ -172,13 +176,6 @@ def failed_to_start(run: LaunchedRun, ended: Ended) -> bool:
     """Nsys sometimes loses its own agent before the program runs, and says so."""
     lost = "Connection to Agent lost" in _log(run)
     return lost and not ended.output_bytes and not (run.folder / REPORT).exists()
-
-
-def _traceable(options: str) -> list[str]:
-    """What to trace of what this version offers."""
-    offered = re.search(r"--trace=\s(.*?)Select the API", options, re.DOTALL)
-    names = re.findall(r"'([\w-]+)'", offered[1]) if offered else []
-    return [name for name in _TRACED if name in names] or list(_ALWAYS)
 
 
 def _import(folder: Path) -> bool:
@@ -234,7 +231,7 @@ def _of_run(folder: Path) -> dict[str, str]:
 
 def _rows(export: Path) -> tuple[int, int]:
     """Rows of GPU activities, and whole NVTX ranges; a table without rows is left out by nsys."""
-    import sqlite3  # noqa: PLC0415 - only this recorder needs it, and only at its end
+    import sqlite3  # noqa: PLC0415 - only at the end of this recorder
 
     with closing(sqlite3.connect(f"{export.as_uri()}?mode=ro", uri=True)) as connection:
         there = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
@@ -289,7 +286,7 @@ RECORDER: Final = Recorder(
     finish=finish,
     command=command,
     versions=versions,
-    environment=_environment,
+    environment=environment,
     retry=failed_to_start,
     doubt=doubt,
     windows=frozenset(("delay_ns", "duration_ns", "epochs", "range_name", "cuda_profiler")),

@@ -62,11 +62,18 @@ def finish(run: LaunchedRun, ended: Ended) -> Recorded:
         words = ["nvprof", "--import-profile", str(database), "--print-summary", "--log-file", text]
         subprocess.run(words, capture_output=True, start_new_session=True, check=False)  # noqa: S603
     why = "no NVIDIA driver here" if _NO_DRIVER in log else why_no_gpu()
+    # nvprof ends with 9 or 15 of its own; the program's status is in its words.
+    returned, killed = _RETURNED.findall(log), _KILLED.findall(log)
+    status = ended.exit_status if not killed else _SIGNAL_BASE + int(killed[-1])
+    # gpuprof reports a missing driver itself.
+    warned = re.findall(r"^==.*?Warning: (.*)$", log, re.MULTILINE)
+    expected = (_NO_DRIVER, "No profile data collected")
+    new = dict.fromkeys(line.strip() for line in warned if not line.startswith(expected))
     return Recorded(
         recordings=tuple(database.name for database in databases),
-        exit_status=_program_status(log, ended),
+        exit_status=int(returned[-1]) if returned else status,
         nothing_recorded=None if databases else f"nvprof recorded no GPU work: {why}",
-        warnings=_warnings(log),
+        warnings=tuple(f'nvprof warned: "{line}"' for line in new),
         devices=described_gpus(),
     )
 
@@ -74,24 +81,6 @@ def finish(run: LaunchedRun, ended: Ended) -> Recorded:
 def versions() -> dict[str, str]:
     """Nvprof's own version."""
     return {"nvprof": nsight.version("nvprof") or "unknown"}
-
-
-def _program_status(log: str, ended: Ended) -> int | None:
-    """Nvprof ends with 9 or 15 of its own; the program's status is in its words."""
-    returned, killed = _RETURNED.findall(log), _KILLED.findall(log)
-    if returned:
-        return int(returned[-1])
-    if killed:
-        return _SIGNAL_BASE + int(killed[-1])
-    return ended.exit_status
-
-
-def _warnings(log: str) -> tuple[str, ...]:
-    """The warnings of nvprof, without that of a missing driver, which gpuprof reports itself."""
-    lines = re.findall(r"^==.*?Warning: (.*)$", log, re.MULTILINE)
-    expected = (_NO_DRIVER, "No profile data collected")
-    new = [line for line in lines if not line.startswith(expected)]
-    return tuple(f'nvprof warned: "{line.strip()}"' for line in dict.fromkeys(new))
 
 
 RECORDER: Final = Recorder(

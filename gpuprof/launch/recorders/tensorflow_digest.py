@@ -29,7 +29,7 @@ is not known: what TensorFlow traces of ``_Send`` is handing a pointer over.
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -48,6 +48,15 @@ _TRACE_NUMBER: Final = re.compile(r"^__(?:inference|forward|backward)_(.*?)_\d+$
 _TRACED_FOR_SURE: Final = 900
 # Batches of more lengths have sizes that are unknown.
 _MOST_LENGTHS: Final = 8
+# What is taken of a graph's copy as it is, and a row of ``tensor_copies``.
+_KEPT: Final = (
+    *("src_device", "dst_device", "tensor", "src_operation", "is_gradient", "is_control"),
+    "bytes_per_call",
+)
+_COPY: Final = (
+    *("src_device", "dst_device", "tensor", "src_operation", "dst_operation", "is_gradient"),
+    *("is_control", "calls", "bytes_per_call"),
+)
 _LOCAL: Final = "/job:localhost/replica:0/task:0/device:"
 
 Row = dict[str, Any]
@@ -111,20 +120,6 @@ class _Totals:
     unreadable: int = 0
 
 
-class _Copies(NamedTuple):
-    """A row of ``tensor_copies`` but for its function."""
-
-    src_device: str
-    dst_device: str
-    tensor: str
-    src_operation: str | None
-    dst_operation: str | None
-    is_gradient: bool | None
-    is_control: bool
-    calls: int
-    bytes_per_call: int | None = None
-
-
 def digest(folder: Path) -> Row:
     """The document for one process's folder, as the module says."""
     graphs = list(_rows(folder / "graphs.jsonl"))
@@ -135,20 +130,41 @@ def digest(folder: Path) -> Row:
     complete = list(_without_cut_executions(totals))
     # They compute gradients and update variables.
     steps = {run.function for run in complete if run.graph and run.graph["is_training"]}
-    names = _labels(complete, steps)
-    copies = ((names[run.function], copy) for run in complete for copy in _copies(run))
+    names = {run.function: label(run.function) for run in complete}
+    # Keras calls both training and evaluation by the same name.
+    training = {label(function) for function in steps}
+    for function, name in names.items():
+        if function not in steps and name in training:
+            names[function] = f"{name} (no training)"
+    executions: Counter[tuple[str, bool]] = Counter()
+    for run in complete:
+        if not run.is_called:
+            executions[names[run.function], run.function in steps] += len(run.step_ids)
+    process = next(_rows(folder / "process.json"), {})
+    if "command" in process:
+        process["command"] = list(masked_words(process["command"]))
+    spans = [(window["start_unix_ns"], window["stop_unix_ns"]) for window in windows]
     return {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
-        "process": _process(folder),
-        "windows": _coverage(windows, totals, ended=(folder / "end.json").exists()),
-        "functions": list(_functions(complete, steps, names)),
+        "process": process,
+        "windows": {
+            "count": len(windows),
+            "recorded_ns": sum(stop_ns - start_ns for start_ns, stop_ns in spans),
+            "span_ns": spans[-1][1] - spans[0][0] if spans else 0,
+            "ended_in_order": (folder / "end.json").exists(),
+            "cut_executions": totals.cut,
+        },
+        "functions": [
+            {"function": name, "executions": count, "is_step": is_step}
+            for (name, is_step), count in sorted(executions.items())
+        ],
         "operations": [
             {"function": names[run.function], **row} for run in complete for row in _operations(run)
         ],
         "tensor_copies": [
-            {"function": function, **copy._asdict()}
-            for function, copy in (*copies, *((None, copy) for copy in _eager_copies(totals)))
+            *({"function": names[run.function], **row} for run in complete for row in _copies(run)),
+            *({"function": None, **row} for row in _eager_copies(totals)),
         ],
         "graphs": [
             {"function": names[run.function], "calls": len(run.step_ids), **_numbered(run.graph)}
@@ -157,14 +173,6 @@ def digest(folder: Path) -> Row:
         ],
         "notes": [masked_text(note) for note in _notes(folder, complete, totals, windows)],
     }
-
-
-def _process(folder: Path) -> Row:
-    """The process's own description; it names its command as it was given."""
-    process = next(_rows(folder / "process.json"), {})
-    if "command" in process:
-        process["command"] = list(masked_words(process["command"]))
-    return process
 
 
 def _rows(path: Path) -> Iterator[Row]:
@@ -315,27 +323,6 @@ def _short(device: str) -> str:
     return device.removeprefix(_LOCAL)
 
 
-def _labels(runs: Iterable[_GraphTotals], steps: set[str]) -> dict[str, str]:
-    """A name for each function; Keras calls both training and evaluation by the same one."""
-    training = {label(function) for function in steps}
-    names = {run.function: label(run.function) for run in runs}
-    return {
-        function: f"{name} (no training)" if function not in steps and name in training else name
-        for function, name in names.items()
-    }
-
-
-def _functions(
-    runs: Iterable[_GraphTotals], steps: set[str], names: dict[str, str]
-) -> Iterator[Row]:
-    executions: Counter[tuple[str, bool]] = Counter()
-    for run in runs:
-        if not run.is_called:
-            executions[names[run.function], run.function in steps] += len(run.step_ids)
-    for (name, is_step), count in sorted(executions.items()):
-        yield {"function": name, "executions": count, "is_step": is_step}
-
-
 def _operations(run: _GraphTotals) -> Iterator[Row]:
     for name, kind, requested, device, flops in run.graph["operations"] if run.graph else ():
         traced = run.calls.get(name)
@@ -372,37 +359,40 @@ def _calls(run: _GraphTotals, traced: int | None) -> int | None:
     return traced if max(run.calls.values()) <= _TRACED_FOR_SURE else None
 
 
-def _copies(run: _GraphTotals) -> Iterator[_Copies]:
+def _copies(run: _GraphTotals) -> Iterator[Row]:
     """The copies of a kept graph, else what the traced ``_Send`` operations tell."""
     for row in run.graph["copies"] if run.graph else ():
         if calls := run.received[row["recv"]]:
-            columns = {name: row[name] for name in _Copies._fields if name in row}
-            dst_operation = next(iter(row["dst_operations"]), None)
-            yield _Copies(**columns, dst_operation=dst_operation, calls=calls)
+            columns = {name: row[name] for name in _KEPT if name in row}
+            taker = next(iter(row["dst_operations"]), None)
+            yield _copy(**columns, dst_operation=taker, calls=calls)
     if run.graph is None:
         for sent, calls in sorted(run.sends.items(), key=lambda item: item[0].node):
-            devices = (_short(sent.src_device), _short(sent.dst_device))
-            is_control = "/ctrl/_" in sent.source
-            yield _Copies(*devices, sent.source, sent.source, sent.taker, None, is_control, calls)
+            yield _copy(
+                src_device=_short(sent.src_device),
+                dst_device=_short(sent.dst_device),
+                tensor=sent.source,
+                src_operation=sent.source,
+                dst_operation=sent.taker,
+                is_control="/ctrl/_" in sent.source,
+                calls=calls,
+            )
 
 
-def _eager_copies(totals: _Totals) -> Iterator[_Copies]:
+def _eager_copies(totals: _Totals) -> Iterator[Row]:
     for (source, target, operation), calls in sorted(totals.eager_copies.items()):
-        devices = (_short(source), _short(target))
-        tensor = f"input of {operation}" if operation else "input"
-        yield _Copies(*devices, tensor, None, operation or None, None, False, calls)  # noqa: FBT003
+        yield _copy(
+            src_device=_short(source),
+            dst_device=_short(target),
+            tensor=f"input of {operation}" if operation else "input",
+            dst_operation=operation or None,
+            calls=calls,
+        )
 
 
-def _coverage(windows: list[Row], totals: _Totals, *, ended: bool) -> Row:
-    recorded_ns = sum(w["stop_unix_ns"] - w["start_unix_ns"] for w in windows)
-    span_ns = windows[-1]["stop_unix_ns"] - windows[0]["start_unix_ns"] if windows else 0
-    return {
-        "count": len(windows),
-        "recorded_ns": recorded_ns,
-        "span_ns": span_ns,
-        "ended_in_order": ended,
-        "cut_executions": totals.cut,
-    }
+def _copy(**known: Any) -> Row:
+    """A row of ``tensor_copies`` but for its function; null for what is not known."""
+    return dict.fromkeys(_COPY) | {"is_control": False} | known
 
 
 def _notes(
@@ -424,7 +414,15 @@ def _notes(
         yield f"copies in functions without a graph were not traced: {lost}"
     if any(run.graph and run.graph["collectives"] for run in runs):
         yield "collective operations ran; what they move between devices is not counted"
-    moved = [row for run in runs for row in _operations(run) if _is_moved(row)]
+    # Soft placement silently puts operations on other devices than the script asked for.
+    moved = [
+        row
+        for run in runs
+        for row in _operations(run)
+        if row["requested_device"] is not None
+        and row["calls"] is not None
+        and not row["device"].endswith(row["requested_device"])
+    ]
     if moved:
         first = moved[0]
         yield (
@@ -432,9 +430,3 @@ def _notes(
             f" {first['operation']}: asked for {first['requested_device']}, ran on"
             f" {first['device']}"
         )
-
-
-def _is_moved(operation: Row) -> bool:
-    """Whether soft placement silently put it on another device than the script asked for."""
-    requested, is_known = operation["requested_device"], operation["calls"] is not None
-    return requested is not None and is_known and not operation["device"].endswith(requested)

@@ -125,7 +125,10 @@ def _read_line(window: ProfilerWindow, plane: Plane, line: Line, relevant: set[i
         elif name == _RECEIVED:
             _add_received(window, plane.stats_of(event))
         elif name == _ELEMENT:
-            _add_element(window, plane.stats_of(event))
+            stats = plane.stats_of(event)
+            if "element_size" in stats:
+                sizes = window.element_bytes.setdefault(_number(stats.get("id")), set())
+                sizes.add(_number(stats["element_size"]))
         elif name.startswith(_EAGER_COPY):
             _add_eager_copy(window, name, around)
         elif is_operation(event.metadata):
@@ -181,12 +184,6 @@ def _add_received(window: ProfilerWindow, stats: dict[str, Stat]) -> None:
     if stats.get("kernel_type") in _RECVS:
         received = window.received.setdefault(_number(stats.get("step_id")), Counter())
         received[str(stats.get("name", ""))] += 1
-
-
-def _add_element(window: ProfilerWindow, stats: dict[str, Stat]) -> None:
-    if "element_size" in stats:
-        sizes = window.element_bytes.setdefault(_number(stats.get("id")), set())
-        sizes.add(_number(stats["element_size"]))
 
 
 def _sent(node: str, stats: dict[str, Stat]) -> Sent | None:

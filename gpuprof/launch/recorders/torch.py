@@ -13,7 +13,8 @@ from gpuprof.launch.run.provenance import versions
 NAME: Final = "torch"
 
 
-def _finish(run: LaunchedRun, _: Ended) -> Recorded:
+def finish(run: LaunchedRun, _: Ended) -> Recorded:
+    """Tell traces with work of GPUs from those without."""
     traces = sorted(run.folder.glob(f"{NAME}-*.json.gz"))
     infos = {trace.name: trace.with_suffix("").with_suffix(".info") for trace in traces}
     gpu_events = {
@@ -29,7 +30,7 @@ RECORDER: Final = Recorder(
     name=NAME,
     title="PyTorch's own profiler: kernels and copies of the GPUs that PyTorch uses",
     obstacle=lambda program: in_process.obstacle(program, NAME, "PyTorch"),
-    finish=_finish,
+    finish=finish,
     # Else it reports each start and stop on stderr.
     environment=lambda run: in_process.environment(run, NAME, KINETO_LOG_LEVEL="7"),
     versions=lambda: versions("torch"),

@@ -12,6 +12,7 @@ from typing import Final
 
 from gpuprof.base.errors import OutputError, check_no_foreign_files
 from gpuprof.base.manifest import foreign_files, is_run, repeats
+from gpuprof.base.temporary_files import lock
 from gpuprof.launch.contract import Program
 
 DEFAULT_PARENT: Final = "gpuprof-runs"
@@ -108,22 +109,9 @@ def claimed(folder: Path) -> Iterator[Claim]:
         msg = f"{folder} cannot be written: {error.strerror}"
         raise OutputError(msg) from error
     try:
-        if not _locked(descriptor):
+        if lock(descriptor) is False:
             msg = f"another recording writes into {folder}"
             raise OutputError(msg, "Wait until it ends, or choose another folder with -o.")
         yield Claim(folder, descriptor)
     finally:
         os.close(descriptor)
-
-
-def _locked(descriptor: int) -> bool:
-    """Lock a folder for this process; whether that could be done."""
-    import fcntl  # noqa: PLC0415 - recording needs Linux, and this module is imported elsewhere
-
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return True  # of a file system without locks
-    return True

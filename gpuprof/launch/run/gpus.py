@@ -30,7 +30,17 @@ def gpus() -> tuple[Gpu, ...]:
     count = ctypes.c_int()
     if cuda is None or cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(count)):
         return ()
-    return tuple(_gpu(cuda, ordinal) for ordinal in range(count.value))
+    listed = []
+    for ordinal in range(count.value):
+        name = ctypes.create_string_buffer(_NAME_BYTES)
+        major, minor, memory = ctypes.c_int(), ctypes.c_int(), ctypes.c_size_t()
+        cuda.cuDeviceGetName(name, _NAME_BYTES, ordinal)
+        cuda.cuDeviceGetAttribute(ctypes.byref(major), _MAJOR, ordinal)
+        cuda.cuDeviceGetAttribute(ctypes.byref(minor), _MINOR, ordinal)
+        cuda.cuDeviceTotalMem_v2(ctypes.byref(memory), ordinal)
+        capability = major.value, minor.value
+        listed.append(Gpu(name.value.decode(errors="replace"), capability, memory.value))
+    return tuple(listed)
 
 
 def described_gpus() -> tuple[dict[str, Any], ...]:
@@ -67,9 +77,11 @@ def driver_cuda() -> tuple[int, int] | None:
 
 def peers() -> dict[tuple[int, int], bool]:
     """Whether one GPU can reach another's memory directly, for each two of `gpus`."""
-    cuda = _driver()
-    pairs = permutations(range(len(gpus())), 2)
-    return {pair: _reaches(cuda, *pair) for pair in pairs}
+    cuda, can, reaches = _driver(), ctypes.c_int(), {}
+    for pair in permutations(range(len(gpus())), 2):
+        is_known = not cuda.cuDeviceCanAccessPeer(ctypes.byref(can), *pair)
+        reaches[pair] = is_known and bool(can.value)
+    return reaches
 
 
 def why_no_gpu() -> str:
@@ -84,18 +96,3 @@ def _driver() -> Any:
         return ctypes.CDLL(_LIBRARY)
     except OSError:
         return None
-
-
-def _gpu(cuda: Any, ordinal: int) -> Gpu:
-    name = ctypes.create_string_buffer(_NAME_BYTES)
-    major, minor, memory = ctypes.c_int(), ctypes.c_int(), ctypes.c_size_t()
-    cuda.cuDeviceGetName(name, _NAME_BYTES, ordinal)
-    cuda.cuDeviceGetAttribute(ctypes.byref(major), _MAJOR, ordinal)
-    cuda.cuDeviceGetAttribute(ctypes.byref(minor), _MINOR, ordinal)
-    cuda.cuDeviceTotalMem_v2(ctypes.byref(memory), ordinal)
-    return Gpu(name.value.decode(errors="replace"), (major.value, minor.value), memory.value)
-
-
-def _reaches(cuda: Any, device: int, peer: int) -> bool:
-    can = ctypes.c_int()
-    return not cuda.cuDeviceCanAccessPeer(ctypes.byref(can), device, peer) and bool(can.value)

@@ -34,7 +34,10 @@ def marked(folder: Path) -> Marked:
     by_process: dict[Any, list[dict[str, Any]]] = {}
     for mark in _lines(folder / MARKS):
         by_process.setdefault(mark.get("process_id"), []).append(mark)
-    ordered = sorted(by_process.values(), key=_rank)
+    # Without a rank, last.
+    ordered = sorted(
+        by_process.values(), key=lambda of: (of[0].get("rank") is None, of[0].get("rank") or 0)
+    )
     epochs = tuple({k: m[k] for k in _FIELDS if k in m} for m in (ordered[0] if ordered else ()))
     processes = tuple(
         {
@@ -45,17 +48,12 @@ def marked(folder: Path) -> Marked:
         }
         for marks in ordered
     )
-    if len(processes) < 2:  # noqa: PLR2004 - several
+    if len(processes) <= 1:
         return Marked(epochs, processes, ())
     rank = processes[0]["rank"]
     whose = "the first to end one" if rank is None else f"rank {rank}"
     doubt = f"{len(processes)} processes marked epochs; those of {whose} are kept."
     return Marked(epochs, processes, (doubt,))
-
-
-def _rank(marks: list[dict[str, Any]]) -> float:
-    rank = marks[0].get("rank")
-    return float("inf") if rank is None else rank
 
 
 def mean_seconds(epochs: tuple[Mapping[str, Any], ...]) -> float | None:

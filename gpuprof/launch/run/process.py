@@ -6,6 +6,7 @@ streams as its program. To keep them apart, a one-line shell stands between the 
 pipes of gpuprof as the program's streams, says its process id, and becomes the program.
 """
 
+import contextlib
 import os
 import selectors
 import signal
@@ -13,7 +14,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Final
 
@@ -21,9 +22,13 @@ from gpuprof.base.errors import RecordError
 from gpuprof.base.manifest import RUN_DIR_VARIABLE
 from gpuprof.base.signals import handling
 from gpuprof.launch.contract import Ended
-from gpuprof.launch.run.output import STDERR, STDOUT, Output
 from gpuprof.launch.run.signals import SAVING_SECONDS, Signals, wait_for
 
+with contextlib.suppress(ImportError):  # on Windows, where nothing is recorded
+    import fcntl
+
+STDOUT: Final = 1
+STDERR: Final = 2
 # Signals are reported as shells do.
 _SIGNAL_BASE: Final = 128
 _CHUNK_BYTES: Final = 1 << 20
@@ -40,6 +45,47 @@ _SHELL: Final = 'exec >{out} 2>{err}; echo $$ >{id}; exec "$@"'
 _SHELL_THAT_STAYS: Final = (
     'exec >{out} 2>{err} 9>{ended}; echo $$ >{id}; trap : INT TERM HUP; "$@" 9>&-; echo $? >&9'
 )
+
+
+@dataclass
+class Output:
+    """Where the program's output goes: to gpuprof's own streams and to a log.
+
+    A stream whose reader has left (``| head``) is given up; the log goes on. A log that cannot
+    be written is given up and its error kept; the program goes on.
+    """
+
+    log: IO[bytes]
+    size: int = 0
+    log_error: OSError | None = None
+    _gone: set[int] = field(default_factory=set)
+
+    def write(self, stream: int, data: bytes) -> None:
+        """Pass bytes on as they are."""
+        self.size += len(data)
+        # Kept before it is shown: what was seen is there after a kill.
+        if self.log_error is None:
+            try:
+                _write_all(self.log.fileno(), data)  # a full disk takes a part without an error
+            except OSError as error:
+                self.log_error = error
+        if stream not in self._gone:
+            try:
+                _write_all(stream, data)
+            except OSError:
+                self._gone.add(stream)
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    remaining = memoryview(data)
+    while remaining:
+        try:
+            remaining = remaining[os.write(descriptor, remaining) :]
+        except BlockingIOError:
+            # Another program made the terminal non-blocking.
+            with selectors.DefaultSelector() as selector:
+                selector.register(descriptor, selectors.EVENT_WRITE)
+                selector.select()
 
 
 @dataclass(frozen=True)
@@ -103,7 +149,10 @@ class _Pipes:
     """The program's streams and the word of its process id, open here until it has them."""
 
     def __init__(self) -> None:
-        is_same_file = _same_file(STDOUT, STDERR)
+        try:
+            is_same_file = os.path.sameopenfile(STDOUT, STDERR)
+        except OSError:
+            is_same_file = False
         self.out = os.pipe()
         # One pipe where both go to one place keeps their order.
         self.err = self.out if is_same_file else os.pipe()
@@ -111,7 +160,8 @@ class _Pipes:
         self.ended = os.pipe()
         self.streams = {self.out[0]: STDOUT} | ({} if is_same_file else {self.err[0]: STDERR})
         for pipe in (self.out, self.err):
-            _widen(pipe[0])
+            with contextlib.suppress(OSError):  # beyond the user's limit: slower, and no less right
+                fcntl.fcntl(pipe[0], _F_SETPIPE_SZ, _CHUNK_BYTES)
         self.wake = os.pipe()
         self._ours = {self.out[1], self.err[1], self.id[1], self.ended[1]}
         self._all = {*self.out, *self.err, *self.id, *self.ended, *self.wake}
@@ -138,22 +188,6 @@ class _Pipes:
         """Close all that is still open."""
         for descriptor in self._all:
             os.close(descriptor)
-
-
-def _same_file(first: int, second: int) -> bool:
-    try:
-        return os.path.sameopenfile(first, second)
-    except OSError:
-        return False
-
-
-def _widen(descriptor: int) -> None:
-    import fcntl  # noqa: PLC0415 - not there on Windows, where nothing is recorded
-
-    try:
-        fcntl.fcntl(descriptor, _F_SETPIPE_SZ, _CHUNK_BYTES)
-    except OSError:
-        return  # beyond the user's limit: slower, and no less right
 
 
 def _start(
@@ -294,7 +328,11 @@ class _Relay:
         wait_for(program)
         if self._has_ended.wait(_SILENT_SECONDS):
             return
-        names = [f"{process} ({_name(process)})" for process in self._signals.left_behind()]
+        names = []
+        for process in self._signals.left_behind():
+            with contextlib.suppress(OSError):  # it has ended meanwhile
+                name = Path(f"/proc/{process}/comm").read_text(errors="replace").strip()
+                names.append(f"{process} ({name})")
         if names:
             self._say(
                 "The program has ended, and its profiler waits for what it has left running: "
@@ -305,10 +343,3 @@ class _Relay:
         self._selector.unregister(descriptor)
         self._pipes.hand_over()
         self._deadline = time.monotonic() + _LINGER_SECONDS
-
-
-def _name(process: int) -> str:
-    try:
-        return Path(f"/proc/{process}/comm").read_text(errors="replace").strip()
-    except OSError:
-        return "ended"

@@ -25,7 +25,9 @@ def script(path: str, arguments: Sequence[str] = ()) -> Program:
         source = source / "__main__.py"
     if not source.is_file():
         msg = f"{path}: no such script"
-        raise InputError(msg, _hint_for(path, arguments))
+        words = " ".join([path, *arguments])
+        advice = f"To record an executable, put -- before it: gpuprof record -- {words}"
+        raise InputError(msg, None if shutil.which(path) is None else advice)
     return Program((sys.executable, path, *arguments), source)
 
 
@@ -76,13 +78,6 @@ def imports(program: Program) -> frozenset[str]:
             visited.update(beside)
             waiting += beside
     return frozenset(names)
-
-
-def _hint_for(path: str, arguments: Sequence[str]) -> str | None:
-    if shutil.which(path) is None:
-        return None
-    words = " ".join([path, *arguments])
-    return f"To record an executable, put -- before it: gpuprof record -- {words}"
 
 
 def _module_source(name: str, path: list[str]) -> Path | None:

@@ -1,6 +1,5 @@
 """Which part of a run is recorded: a span of time, of epochs, of a range, or what it asks for."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Final
 
@@ -42,20 +41,19 @@ class CaptureWindow:
 
     def described(self) -> str:
         """In words: ``epochs 2 to 3``, ``1.5 s after 20.000 s``."""
-        return ", ".join(self._parts())
-
-    def _parts(self) -> Iterator[str]:
+        parts = []
         if self.epochs is not None:
             first, end = self.epochs
-            yield f"epoch {first}" if end == first + 1 else f"epochs {first} to {end - 1}"
+            parts.append(f"epoch {first}" if end == first + 1 else f"epochs {first} to {end - 1}")
         if self.duration_ns is not None:
-            yield f"{say_ns(self.duration_ns)} of time"
+            parts.append(f"{say_ns(self.duration_ns)} of time")
         if self.delay_ns is not None:
-            yield f"what came after {say_ns(self.delay_ns)}"
+            parts.append(f"what came after {say_ns(self.delay_ns)}")
         if self.range_name is not None:
-            yield f"the first range {self.range_name}"
+            parts.append(f"the first range {self.range_name}")
         if self.cuda_profiler:
-            yield "between cudaProfilerStart and cudaProfilerStop"
+            parts.append("between cudaProfilerStart and cudaProfilerStop")
+        return ", ".join(parts)
 
 
 WHOLE_RUN: Final = CaptureWindow()
@@ -84,23 +82,6 @@ def check_window(window: CaptureWindow, recorder: str, able: frozenset[str]) -> 
             msg = f"the recorder {recorder} does not support {_OPTIONS[name]}"
             alternatives = ", ".join(_OPTIONS[n] for n in _OPTIONS if n in able)
             raise UsageError(msg, f"It supports {alternatives}." if alternatives else None)
-
-
-def parse_epochs(text: str) -> tuple[int, int]:
-    """``2:4`` is epochs 2 and 3, ``2`` is epoch 2; 0 is the first.
-
-    Raises:
-        ValueError: It is neither form, or empty.
-    """
-    first, colon, end = text.partition(":")
-    if not first.isdecimal() or (colon and not end.isdecimal()):
-        msg = f"{text!r} is not a range of epochs"
-        raise ValueError(msg)
-    span = int(first), int(end) if colon else int(first) + 1
-    if span[0] >= span[1]:
-        msg = f"{text!r} is an empty range of epochs"
-        raise ValueError(msg)
-    return span
 
 
 def in_seconds(time_ns: int) -> str:

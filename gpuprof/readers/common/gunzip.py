@@ -59,8 +59,16 @@ def content(path: Path) -> bytes:
         return text.getvalue()
 
 
-def pieces(path: Path, file: IO[bytes], piece_bytes: int) -> Iterator[bytes]:
+def pieces(
+    path: Path, file: IO[bytes], piece_bytes: int, most_bytes: int = LARGEST_UNPACKED_BYTES
+) -> Iterator[bytes]:
     """What `opened` gave of a file, some bytes at a time.
+
+    Args:
+        path: The file, for messages.
+        file: What was opened.
+        piece_bytes: Size of a piece.
+        most_bytes: Most that a gzip file may unpack to.
 
     Raises:
         CorruptFileError: It is a gzip file that unpacks to more than is read.
@@ -68,8 +76,8 @@ def pieces(path: Path, file: IO[bytes], piece_bytes: int) -> Iterator[bytes]:
     unpacked_bytes = 0
     while piece := file.read(piece_bytes):
         unpacked_bytes += len(piece)
-        if isinstance(file, gzip.GzipFile) and unpacked_bytes > LARGEST_UNPACKED_BYTES:
-            most = f"{LARGEST_UNPACKED_BYTES:,}"
+        if isinstance(file, gzip.GzipFile) and unpacked_bytes > most_bytes:
+            most = f"{most_bytes:,}"
             msg = f"{path} unpacks to more than {most} bytes, the limit for gzip files"
             raise CorruptFileError(msg, "If it is a recording, unpack it first: gunzip FILE.")
         yield piece

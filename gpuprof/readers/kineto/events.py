@@ -61,6 +61,10 @@ class Arguments(msgspec.Struct, gc=False):
     correlation: Scalar = None
 
 
+# As a trace spells them.
+ARGUMENTS: Final = tuple(field.encode_name for field in msgspec.structs.fields(Arguments))
+
+
 class Device(msgspec.Struct, rename="camel"):
     """One GPU of the machine, whether it was used or not."""
 

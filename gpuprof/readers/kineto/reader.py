@@ -8,8 +8,7 @@ Source: https://github.com/pytorch/kineto, libkineto/src/output_json.cpp.
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,17 +16,19 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from gpuprof.base import json_input
 from gpuprof.base.errors import CorruptFileError, EmptyRecordingError
 from gpuprof.base.json_values import Scalar, integer, text
 from gpuprof.base.units import NS_PER_US, counted
 from gpuprof.model import schema
-from gpuprof.model.columns import Columns, Kinds, Tables, Window
 from gpuprof.model.profile import Origin, Profile
-from gpuprof.model.views import Select, View
+from gpuprof.model.table import in_memory
+from gpuprof.native import trace_events
+from gpuprof.native.trace_events import Detail
 from gpuprof.readers.common import gunzip, json_events
 from gpuprof.readers.contract import Reader
 from gpuprof.readers.kineto import rocm, tables
-from gpuprof.readers.kineto.events import Alike, Device, Event, Kind, Span, Timed
+from gpuprof.readers.kineto.events import ARGUMENTS, Alike, Device, Event, Kind, Span, Timed
 
 # Category (capitalised until 2022) -> what its events are. The GPU's copy of an annotation
 # (gpu_user_annotation) is left out: it is the host's one seen again.
@@ -58,6 +59,9 @@ _SPANS: Final = frozenset({Kind.ANNOTATIONS, Kind.OPERATIONS, Kind.OPERATORS, Ki
 _EXACT_DOUBLE_US: Final = 2**53 // NS_PER_US
 _DOUBLE_STEP_NS: Final = 250
 _EVENTS_AT_ONCE: Final = 2048
+PIECE_BYTES: Final = 1 << 22
+# No job writes a larger one; of a packed file nobody sees how long it is.
+_LARGEST_BYTES: Final = 64 << 30
 _HOST_AND_PROCESS: Final = re.compile(r"(.+)_(\d{1,9})\.\d+\.pt\.trace\.json")
 # Times since 1970 are here; a smaller one counts from the machine's start.
 _UNIX_TIMES_NS: Final = range(10**18, 1 << 62)
@@ -128,11 +132,9 @@ def _profile(path: Path) -> Profile:
     if not has_python:
         return Profile(origin, sources)
     calls = schema.HOST_CALLS
-    rows = Select({name: name for name in calls.columns}, f"FROM raw.{calls.name}")
     return Profile(
         origin,
-        {**sources, calls.name: View((rows,))},
-        Tables(lambda: {calls.name: _PythonCalls(path, origin_ns)}),
+        {**sources, calls.name: lambda: in_memory(calls, _python_calls(path, origin_ns))},
     )
 
 
@@ -143,41 +145,22 @@ def _host_in_name(path: Path, groups: Mapping[str, Timed]) -> str | None:
     return match[1] if match is not None and is_process else None
 
 
-class _PythonCalls(Columns):
-    """The calls of Python functions, which are read when a query asks for them.
+def _python_calls(path: Path, origin_ns: int) -> pa.Table:
+    """The calls of Python functions, which are read when they are asked for.
 
     Args:
         path: The file.
         origin_ns: The recording's origin, on the file's clock.
     """
-
-    def __init__(self, path: Path, origin_ns: int) -> None:
-        super().__init__(
-            schema.HOST_CALLS.kinds, self._call_columns, lambda: int(self._calls.num_rows)
-        )
-        self._path, self._origin_ns = path, origin_ns
-
-    def load(self, names: Collection[str], window: Window | None = None) -> None:
-        """Read them here, where errors are what they are: DuckDB would wrap them."""
-        self._calls  # noqa: B018 - reads
-        super().load(names, window)
-
-    def _call_columns(self, kinds: Kinds) -> dict[str, pa.Array | pa.ChunkedArray]:
-        rows = self._calls
-        present = {*rows.column_names}
-        return {
-            name: rows[name] if name in present else pa.nulls(rows.num_rows, kind)
-            for name, kind in kinds.items()
-        }
-
-    @cached_property
-    def _calls(self) -> pa.Table:
-        with json_events.within_limits(self._path):
-            trace, categories = _decoded(self._path, gunzip.content(self._path))
-            events = zip(trace.traceEvents, categories, strict=True)
-            raw = [event for event, category in events if category == _PYTHON]
-            timed = _timed(self._path, Kind.PYTHON, raw)
-            return tables.python_calls(_sound(timed).since(self._origin_ns))
+    with json_events.within_limits(path):
+        scanned = _scanned(path, {_PYTHON: Kind.PYTHON}, {})
+        if scanned is not None:
+            return tables.python_calls(_sound(scanned[1][Kind.PYTHON]).since(origin_ns))
+        trace, categories = _decoded(path, gunzip.content(path))
+        events = zip(trace.traceEvents, categories, strict=True)
+        raw = [event for event, category in events if category == _PYTHON]
+        timed = _timed(path, Kind.PYTHON, raw)
+        return tables.python_calls(_sound(timed).since(origin_ns))
 
 
 def _sound(group: Timed) -> Timed:
@@ -187,6 +170,10 @@ def _sound(group: Timed) -> Timed:
 
 def _trace(path: Path) -> tuple[_Trace, dict[str, Timed], bool]:
     """What a trace says beside its events, its events by kind, and whether it has Python's."""
+    scanned = _scanned(path, CATEGORIES | {_PYTHON: Kind.PYTHON}, {Kind.PYTHON: Detail.PRESENCE})
+    if scanned is not None and _OF_A_GPU & scanned[1].keys():
+        trace, timed = scanned
+        return trace, timed, timed.pop(Kind.PYTHON, None) is not None
     trace, categories = _decoded(path, gunzip.content(path))
     chosen = _chosen(trace.traceEvents, categories)
     if not _OF_A_GPU & chosen.keys():
@@ -195,6 +182,44 @@ def _trace(path: Path) -> tuple[_Trace, dict[str, Timed], bool]:
     # What is not needed any more goes, and with the last raw event the text of the file.
     trace.traceEvents, categories = [], []
     return trace, {kind: _timed(path, kind, chosen.pop(kind)) for kind in [*chosen]}, has_python
+
+
+def _scanned(
+    path: Path, kinds: Mapping[str, str], details: Mapping[str, Detail]
+) -> tuple[_Trace, dict[str, Timed]] | None:
+    """A trace without its events, and these by kind, read piece by piece.
+
+    None for a text that the compiled functions do not know for certain, or where there are none.
+    """
+    of_spans: dict[str, Detail] = dict.fromkeys(_SPANS, Detail.TIMES)
+    with gunzip.opened(path) as file:
+        pieces = gunzip.pieces(path, file, PIECE_BYTES, _LARGEST_BYTES)
+        scanned = trace_events.scanned(pieces, kinds, ARGUMENTS, of_spans | dict(details))
+    if scanned is None:
+        return None
+    rows_by_kind, members = scanned
+    try:
+        trace = json_input.lenient(members, _Trace)
+        return trace, {kind: _of_rows(rows) for kind, rows in rows_by_kind.items()}
+    except json_input.LimitError:
+        raise
+    except json_input.JsonError:
+        return None
+
+
+def _of_rows(rows: trace_events.EventRows) -> Timed:
+    """Events whose different ones are decoded: what is printed in several ways may be alike."""
+    alike = Alike()
+    places = alike.codes(json_input.decode(json_events.joined(rows.events), list[Event]))
+    codes = places[rows.codes]
+    return Timed(
+        alike.events,
+        codes,
+        rows.start_ns,
+        rows.duration_ns,
+        rows.correlation_id,
+        rows.has_fractions,
+    )
 
 
 def _decoded(path: Path, data: bytes) -> tuple[_Trace, list[str]]:

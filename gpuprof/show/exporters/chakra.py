@@ -8,17 +8,17 @@ attributes must be: astra-sim/workload/Workload.cc of https://github.com/astra-s
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property, partial
 from pathlib import Path
 from typing import IO, Any, Final
 
 from gpuprof.base.units import encodable
 from gpuprof.base.xspace import encoded
-from gpuprof.facts.calls import NOT_FOUND
 from gpuprof.facts.collective_parts import collective_parts
 from gpuprof.facts.communication import collective_of
 from gpuprof.facts.host_clock import host_clock
+from gpuprof.facts.numbers import NOT_FOUND
 from gpuprof.facts.rank_matching import NO_CALL
 from gpuprof.model.derived import HOST, UNKNOWN
 from gpuprof.model.profile import Profile
@@ -27,7 +27,6 @@ from gpuprof.predict.graph import Graph
 from gpuprof.predict.nodes import OPERATION, WAIT, WORK, Ranks, ranks_of
 from gpuprof.predict.recorded import COLLECTIVE, COPY
 from gpuprof.show.cells import clean
-from gpuprof.show.exporters.contract import Parts
 
 NEEDS: Final = ()
 EXAMPLE: Final = "trace.et"
@@ -47,10 +46,9 @@ _INT32, _INT64, _UINT64, _BOOL, _TEXT = 7, 9, 13, 27, 29
 _US: Final = 1000
 # Tags of fields of Node.
 _ID, _WAITS_FOR, _START, _DURATION = (encoded(tag) for tag in (1 << 3, 5 << 3 | 2, 6 << 3, 7 << 3))
-_MESSAGES: Final = f"""
-    SELECT start_ns, end_ns, coalesce(device_id, {UNKNOWN}) AS device, collective, bytes_in,
-        group_size, process_group
-    FROM collectives"""
+_MESSAGES: Final = (
+    "start_ns", "end_ns", "device_id", "collective", "bytes_in", "group_size", "process_group"
+)  # fmt: skip
 
 
 def named(path: Path, rank: int) -> Path:
@@ -58,7 +56,7 @@ def named(path: Path, rank: int) -> Path:
     return path.with_name(f"{path.name.removesuffix(_SUFFIX)}.{rank}{_SUFFIX}")
 
 
-def parts(profile: Profile) -> Parts:
+def parts(profile: Profile) -> tuple[list[Callable[[IO[bytes]], None]], tuple[str, ...]]:
     """A file for each device that operations run on, or are copied to.
 
     Raises:
@@ -66,7 +64,7 @@ def parts(profile: Profile) -> Parts:
     """
     trace = _Trace(profile.unrestricted)
     writers = [partial(trace.write, rank) for rank in range(len(trace.ranks.devices))]
-    return Parts(writers, tuple(trace.notes()))
+    return [*writers], tuple(trace.notes())
 
 
 def _field(number: int, value: int | str | bytes) -> bytes:
@@ -236,8 +234,12 @@ class _Trace:
         """Messages of collectives as the framework recorded them, by start, end and device."""
         if not self._profile.has("collectives"):
             return {}
-        rows = self._profile.query(_MESSAGES).to_pylist()
-        return {(row["start_ns"], row["end_ns"], row["device"]): row for row in rows}
+        rows = self._profile.arrow("collectives", _MESSAGES).to_pylist()
+        return {
+            (row["start_ns"], row["end_ns"], UNKNOWN if device is None else device): row
+            for row in rows
+            for device in [row["device_id"]]
+        }
 
     @cached_property
     def _groups(self) -> tuple[dict[tuple[int, int, int], str], dict[str, list[int]]]:

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from gpuprof.comparisons.tables import AS_THE_METRIC
+from gpuprof.comparisons.result_tables import AS_THE_METRIC
 from gpuprof.comparisons.variant_figures import VARIANTS
 from gpuprof.facts.hosts import NO_NAMES, DeviceNames
 from gpuprof.model.schema import FLOAT, INT, Column

@@ -10,7 +10,7 @@ from tensorflow_runs import copy, document, written
 from gpuprof.comparisons import comparison
 from gpuprof.comparisons.measure.comparability import batch, script
 from gpuprof.comparisons.measure.compared_steps import ComparedSteps
-from gpuprof.comparisons.measure.runs import variant_of
+from gpuprof.comparisons.measure.measured_runs import variant_of
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import EPOCHS
 from gpuprof.readers import read_profile

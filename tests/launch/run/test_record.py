@@ -76,13 +76,9 @@ def test_output_and_status_are_the_programs_and_the_run_can_be_read(recorder):
     assert profile.query("SELECT sum(calls) AS n FROM activity_summary")["n"].to_pylist() == [4]
 
 
+# Beside those of test_endings.py.
 ENDS = {
     "status-7": ("raise SystemExit(7)", 7),
-    "exception": ("raise ValueError('no')", 1),
-    "killed": ("import os; os.kill(os.getpid(), 9)", 137),
-    "terminated": ("import os; os.kill(os.getpid(), 15)", 143),
-    "segmentation-fault": ("import os; os.kill(os.getpid(), 11)", 139),
-    "abort": ("import os; os.abort()", 134),
     "crash-at-once": ("import nothing_of_this_name", 1),
     "no-python": ("this is no python", 1),
     "out-of-memory": (
@@ -246,37 +242,19 @@ def test_program_that_ctrl_c_kills_ends_with_130(recorder):
 
 
 @BOTH_RECORDERS
-def test_sigterm_ends_the_program_and_keeps_the_recording(recorder):
-    process = start(recorder, script(WAITS))
-    process.stdout.readline()
-    process.terminate()
-    process.communicate(timeout=30)
-
-    assert process.returncode == 143
-    assert manifest()["recordings"] == ["plain.txt"]
-
-
-@BOTH_RECORDERS
-def test_second_ctrl_c_ends_a_program_that_ignores_the_first(recorder):
-    process = start(recorder, script(STUBBORN.format(handlers=IGNORES_INT)))
-    for answer in (b"ready\n", b"no\n"):
-        assert process.stdout.readline() == answer
+@pytest.mark.parametrize(
+    ("ignored", "answers", "status"),
+    [(IGNORES_INT, ["no"], 143), (IGNORES_INT + IGNORES_TERM, ["no", "nor"], 137)],
+    ids=["the-first", "all"],
+)
+def test_further_ctrl_c_end_a_program_that_ignores_some(recorder, ignored, answers, status):
+    process = start(recorder, script(STUBBORN.format(handlers=ignored)))
+    for answer in ("ready", *answers):
+        assert process.stdout.readline().decode() == f"{answer}\n"
         process.send_signal(signal.SIGINT)
     process.communicate(timeout=30)
 
-    assert process.returncode == 143
-    assert manifest()["recordings"] == ["plain.txt"]
-
-
-@BOTH_RECORDERS
-def test_third_ctrl_c_ends_a_program_that_ignores_everything(recorder):
-    process = start(recorder, script(STUBBORN.format(handlers=IGNORES_INT + IGNORES_TERM)))
-    for answer in (b"ready\n", b"no\n", b"nor\n"):
-        assert process.stdout.readline() == answer
-        process.send_signal(signal.SIGINT)
-    process.communicate(timeout=30)
-
-    assert process.returncode == 137
+    assert process.returncode == status
     assert manifest()["recordings"] == ["plain.txt"]
 
 

@@ -16,7 +16,7 @@ from gpuprof.base.manifest import RUN_DIR_VARIABLE, read_manifest
 from gpuprof.launch import recording
 from gpuprof.launch.recorders import nsys
 from gpuprof.launch.run import process, signals
-from gpuprof.launch.run.output import Output
+from gpuprof.launch.run.process import Output
 
 pytestmark = pytest.mark.usefixtures("in_an_empty_folder")
 

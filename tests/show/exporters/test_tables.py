@@ -10,7 +10,7 @@ from drawing import draw
 from pyarrow import csv, parquet
 
 from gpuprof.base.errors import MissingTableError, OutputError, UsageError
-from gpuprof.cli.export import command
+from gpuprof.cli.commands import COMMANDS
 from gpuprof.model.schema import BY_NAME
 from gpuprof.readers import read_profile
 from gpuprof.show.exporters import EXPORTERS, TABLES, target
@@ -37,7 +37,7 @@ def _drawn():
 
 
 def test_the_command_offers_every_exporter():
-    (choice,) = (option for option in command.params if option.name == "form")
+    (choice,) = (option for option in COMMANDS["export"].params if option.name == "form")
 
     assert {*choice.type.choices} == {*EXPORTERS}
 
@@ -133,7 +133,7 @@ def test_a_failure_leaves_nothing_behind(tmp_path, monkeypatch):
     def fail(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(TABLES["csv"], "write_table", fail)
+    monkeypatch.setitem(TABLES, "csv", fail)
     with pytest.raises(OutputError, match="tables cannot be written: No space left on device"):
         _export(_drawn(), "csv", tmp_path / "tables")
 
@@ -147,7 +147,7 @@ def test_a_failure_keeps_the_folder_that_was_there(tmp_path, monkeypatch):
     def fail(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(TABLES["csv"], "write_table", fail)
+    monkeypatch.setitem(TABLES, "csv", fail)
     with pytest.raises(OutputError):
         _export(_drawn(), "csv", tmp_path / "tables", is_forced=True)
 

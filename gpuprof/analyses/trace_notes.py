@@ -1,0 +1,160 @@
+"""What limits the trust in tables of single activities, one sentence each."""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from gpuprof.analyses import analysis_named
+from gpuprof.analyses.clock_offsets import clock_notes
+from gpuprof.analyses.notes import OF_COLLECTIVES, OF_RANKS
+from gpuprof.analyses.peer_matrix import faster_than_links
+from gpuprof.analyses.ranks import early_ends
+from gpuprof.base.units import counted, format_bytes, format_rate, say_ns, say_share
+from gpuprof.facts.copies import copy_rows, too_fast
+from gpuprof.facts.host_clock import host_clock, unknown_clock_note
+from gpuprof.facts.step_notes import step_notes
+from gpuprof.facts.timeline import far_ends
+from gpuprof.model.intervals import intersection, single, union
+from gpuprof.model.profile import Profile
+
+# Analyses that combine the times of the host and of the devices.
+_OF_THE_HOST: Final = ("utilisation", "gaps", "launch_latency", "pauses", "findings")
+# Analyses that give the share of its time for which a device is busy.
+_OF_THE_SPAN: Final = ("findings", "breakdown", "utilisation")
+# Analyses of steps that are samples.
+_OF_STEPS: Final = ("bottom_line", "findings", "phases", "steps")
+_HOLDERS: Final = {"profiler": "{} itself", "cuda": "CUDA itself"}
+# A smaller share is within the variation from run to run.
+_MUCH: Final = 0.01
+_WORK: Final = ("kernels", "memcpys", "memsets", "graph_launches")
+
+
+def trace_notes(profile: Profile, names: Collection[str]) -> Iterator[str]:
+    """What a reader must know to trust the tables of these names, which are of activities."""
+    yield from _clock_notes(profile, names)
+    yield from _span_notes(profile, names)
+    if any("bytes" in analysis_named(name).reads.get("memcpys", ()) for name in names):
+        yield from copy_notes(profile)
+    if "peer_matrix" in names:
+        for row in faster_than_links(profile):
+            yield (
+                f"Copies from {row['src']} to {row['dst']} reached"
+                f" {format_rate(row['bytes_per_s'])}, more than the peak of {row['link']}"
+                f" ({format_rate(row['peak_bytes_per_s'])}): they took another link, or a figure of"
+                " this recording is wrong. Their share of the peak is n/a."
+            )
+    if not profile.has("kernels"):
+        return
+    if any(name in names for name in _OF_STEPS):
+        yield from step_notes(profile)
+
+
+def rank_notes(profile: Profile, names: Collection[str]) -> Iterator[str]:
+    """That clocks of ranks were set right, and whose recordings end early."""
+    if profile.has("kernels"):
+        yield from () if OF_COLLECTIVES.isdisjoint(names) else clock_notes(profile)
+        yield from () if OF_RANKS.isdisjoint(names) else early_ends(profile)
+
+
+def _clock_notes(profile: Profile, tables: Collection[str]) -> list[str]:
+    """How the times of the host were set right, or why its activity is n/a."""
+    recording = profile.unrestricted
+    names = [name for name in _OF_THE_HOST if name in tables]
+    if not names or not recording.has("api_calls"):
+        return []
+    if unknown := unknown_clock_note(recording):
+        na = f"Host activity is n/a in {', '.join(names)}; all other figures are valid."
+        return [f"{unknown} {na}"]
+    return [note] if (note := host_clock(recording).note()) else []
+
+
+def _span_notes(profile: Profile, tables: Collection[str]) -> Iterator[str]:
+    """The overhead of the profiler, and the devices whose idle time is meaningless."""
+    if not any(name in tables for name in _OF_THE_SPAN):
+        return
+    for overhead in overheads(profile):
+        held_ns, span_ns = overhead.held_ns, overhead.span_ns
+        if held_ns >= _MUCH * span_ns > 0:
+            yield (
+                f"{_HOLDERS[overhead.source].format(profile.origin.tool)} delayed a thread of the"
+                f" program by {say_ns(held_ns)}, {say_share(held_ns / span_ns)} of the time from"
+                " the first activity of a device to the last (mostly"
+                f" {overhead.most or 'unnamed'})."
+            )
+    for device in far_ends(profile):
+        # It was not recorded itself.
+        yield (
+            f"Device {device} ran nothing in this recording; other devices copied from or to it."
+            " Its other activity, for example for another process, is unknown."
+        )
+
+
+def copy_notes(profile: Profile) -> Iterator[str]:
+    """The copies that no memory is fast enough for, in a sentence."""
+    rows = too_fast(profile)
+    if rows.size:
+        copies, first = copy_rows(profile.unrestricted), rows[0]
+        more = f"; {counted(rows.size - 1, 'more is', 'more are')} like it" if rows.size > 1 else ""
+        yield (
+            f"Copy {first + 1:,} of the recording moves {format_bytes(int(copies.bytes[first]))} in"
+            f" {say_ns(int(copies.duration_ns[first]))}, faster than any memory{more}: its size or"
+            " its times are wrong, and totals and throughputs include them."
+        )
+
+
+@dataclass(frozen=True)
+class Overhead:
+    """What one source cost, of the time from the first activity of any device to the last.
+
+    Args:
+        source: ``profiler`` or ``cuda``.
+        held_ns: For how long at least one thread was held up.
+        span_ns: The whole time.
+        most: What held up threads longest; None where it has no name.
+    """
+
+    source: str
+    held_ns: int
+    span_ns: int
+    most: str | None
+
+
+def overheads(profile: Profile) -> list[Overhead]:
+    """What held up threads between the first activity of any device and the last.
+
+    What is set up before and cleared up after that changes no figure of the devices.
+
+    Args:
+        profile: ``overheads`` and the tables of activities are read where they were recorded.
+    """
+    work = [name for name in _WORK if profile.has(name)]
+    if not work or not profile.has("overheads") or not profile.table("overheads").num_rows:
+        return []
+    spans = [
+        (int(start.min()), int(end.max()))
+        for name in work
+        for start, end in profile.integers(name, "start_ns", "end_ns")
+        if len(start)
+    ]
+    if not spans:
+        return []
+    span = min(start for start, _ in spans), max(end for _, end in spans)
+    rows = profile.table("overheads").to_pylist()
+    sources = sorted({row["source"] for row in rows}, reverse=True)
+    return [
+        _overhead(source, [row for row in rows if row["source"] == source], span)
+        for source in sources
+    ]
+
+
+def _overhead(source: str, rows: list[dict[str, Any]], span: tuple[int, int]) -> Overhead:
+    start, end = (np.array([row[name] for row in rows]) for name in ("start_ns", "end_ns"))
+    covered = intersection(union(start, end), single(*span))
+    within = np.maximum(np.minimum(end, span[1]) - np.maximum(start, span[0]), 0)
+    by_name: dict[str | None, int] = {}
+    for row, ns in zip(rows, within.tolist(), strict=True):
+        by_name[row["name"]] = by_name.get(row["name"], 0) + ns
+    most = max(by_name, key=lambda name: by_name[name])
+    return Overhead(source, covered.length, span[1] - span[0], most)

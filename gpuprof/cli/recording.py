@@ -1,0 +1,99 @@
+"""What runs on this machine: ``gpuprof record``, ``monitor``, and ``doctor`` on what can."""
+
+import shlex
+import sys
+from functools import partial
+from types import SimpleNamespace
+from typing import Final
+
+import click
+
+from gpuprof.api.options import WINDOW
+from gpuprof.base.errors import MissingToolError, install
+from gpuprof.base.labels import TIMING_ONLY
+from gpuprof.base.units import counted
+from gpuprof.cli.commands import values_of
+from gpuprof.cli.terminal import page
+from gpuprof.doctor import as_json, as_text, findings
+from gpuprof.doctor.here import this_machine
+from gpuprof.launch.choice import printed_command
+from gpuprof.launch.contract import Program
+from gpuprof.launch.recording import Options, Outcome
+from gpuprof.launch.recording import record as record_once
+from gpuprof.launch.repeating import RECORDED, record_repeatedly
+from gpuprof.launch.run.monitor import samples, sources
+from gpuprof.launch.run.program import executable, module, script
+from gpuprof.launch.run.window import CaptureWindow
+from gpuprof.show.output import write_stdout
+
+# It flushes, too: the program's own output follows.
+_say: Final = partial(click.echo, err=True)
+
+
+def record(values: SimpleNamespace) -> int:
+    """Record a program, or print the command that would."""
+    window = CaptureWindow(**values_of(values, WINDOW))
+    words, as_executable, as_module = values.words, values.as_executable, values.as_module
+    if values.is_printed:
+        first = () if as_executable else (sys.executable, *(["-m"] if as_module else []))
+        program = Program((*first, *words))
+        click.echo(printed_command(values.recorder, program, values.folder, window))
+        return 0
+    program_of = module if as_module else executable if as_executable else script
+    program = program_of(words[0], words[1:])
+    options = Options(
+        *(values.recorder, values.variant, values.folder, values.force, values.timeout_ns),
+        *(window, values.monitor_ns or None),
+    )
+    if values.repeat is None and not values.warmup:
+        return _tell(record_once(program, options, _say))
+    repeats = values.repeat or 1, values.warmup
+    return _tell(record_repeatedly(program, options, *repeats, _say), f"{RECORDED}-1")
+
+
+def _tell(outcome: Outcome, first: str = "") -> int:
+    """Say how it went on stderr, which is not the program's output, and pass its status on.
+
+    Args:
+        outcome: What was recorded.
+        first: Of several runs in its folder, the one to look at.
+    """
+    folder, manifest = outcome
+    for warning in manifest.warnings:
+        _say(f"Warning: {warning}")
+    if manifest.exit_status:
+        _say(f"The program ended with exit status {manifest.exit_status}")
+    if manifest.recorder == TIMING_ONLY:
+        epochs = counted(len(manifest.epochs), "marked epoch", "marked epochs")
+        marked = f"; {epochs} of {manifest.seconds_per_epoch:.3f} s" if manifest.epochs else ""
+        _say(f"It ran for {manifest.wall_seconds:.3f} s{marked}\nIts output is in {folder}")
+    elif manifest.nothing_recorded:
+        _say(f"Warning: {manifest.nothing_recorded}")
+        _say(f"Its output is in {folder}")
+    else:
+        _say(f"Recorded in {folder}\nNext: gpuprof report {shlex.quote(str(folder / first))}")
+    return manifest.exit_status or 0
+
+
+def doctor(values: SimpleNamespace) -> int:
+    """Print what can be recorded here, and what prevents recording."""
+    machine = this_machine()
+    checked = findings(machine)
+    is_json = values.form == "json"
+    write_stdout(as_json(machine, checked) if is_json else as_text(checked, page().width))
+    return int(any(finding.state == "problem" for finding in checked))
+
+
+def monitor(values: SimpleNamespace) -> None:
+    """Print what GPUs and host are doing, until Ctrl-C or for so many samples."""
+    from gpuprof.show.monitor import show  # noqa: PLC0415 - a recording shows none
+
+    of = sources()
+    if not of:
+        msg = "neither nvidia-ml-py nor psutil is installed here"
+        raise MissingToolError(msg, install("monitor"))
+    try:
+        show(samples(of, values.interval_ns, values.count), values.form)
+    except KeyboardInterrupt:
+        if values.count is not None:  # else it is how this ends
+            raise

@@ -1,0 +1,223 @@
+"""The figures of every run, and the run that stands for its variant: the median one."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import Final
+
+import numpy as np
+
+from gpuprof.analyses.activity_summary import activity_summary
+from gpuprof.base.units import encodable
+from gpuprof.comparisons.measure.compared_steps import ComparedSteps, restricted
+from gpuprof.comparisons.measure.device_time import (
+    COMMUNICATING,
+    IDLE,
+    BusiestDevice,
+    busiest_device,
+    exposed_times,
+    exposed_unit,
+)
+from gpuprof.comparisons.variant_figures import EXTENSIVE, SHARES, VARIANTS, Metrics, metrics
+from gpuprof.facts.activity_sums import TABLES
+from gpuprof.facts.step_times import typical_steps
+from gpuprof.model.schema import FLOAT, INT
+
+METRICS: Final = tuple(
+    name
+    for name, column in VARIANTS.columns.items()
+    if column.dtype in {INT, FLOAT} and name != "runs"
+)
+# Of a call, so that it is not of one step.
+_MEAN: Final = "peer_transfer_mean_ns"
+# The first of these that all runs of a variant know orders them.
+_ORDERING: Final = ("step_ns", "span_ns", "gpu_activity_ns", "seconds_per_epoch")
+
+
+@dataclass(frozen=True)
+class MeasuredRun:
+    """One run of a variant.
+
+    Args:
+        compared: What of it is compared.
+        device: Its busiest device; None where it has no times.
+        metrics: Its metrics by name, of all that is compared; absent or None where unknown.
+        of_step: The times of its median step, and shares of these; empty where no step is timed.
+    """
+
+    compared: ComparedSteps
+    device: BusiestDevice | None
+    metrics: Metrics
+    of_step: Metrics
+
+    @property
+    def knows_steps(self) -> bool:
+        """Whether its steps are known, compared or not."""
+        return self.compared.source is not None
+
+    def figure(self, metric: str) -> float | None:
+        """A metric; where steps are compared, times of the median one, and the mean of counts."""
+        of_step: float | None = self.of_step.get(metric)
+        value: float | None = self.metrics.get(metric)
+        if of_step is not None:
+            return of_step
+        if value is None or self.compared.steps is None or metric not in EXTENSIVE:
+            return value
+        return value / self.compared.steps
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A variant: its runs, and every figure that is known of each.
+
+    Args:
+        label: Its label.
+        runs: Its runs.
+        middle: The one in the middle, or of an even number both, the faster one first.
+    """
+
+    label: str
+    runs: tuple[MeasuredRun, ...]
+    middle: tuple[MeasuredRun, ...]
+
+    @property
+    def median(self) -> MeasuredRun:
+        """The run whose recording stands for the variant: of an even number the faster one."""
+        return self.middle[0]
+
+    def median_figure(self, metric: str) -> float | None:
+        """The median of a metric over the runs that know it; None where none does."""
+        values = self.figures(metric)
+        return median(values) if values else None
+
+    def figures(self, metric: str) -> list[float]:
+        """A metric of every run that knows it."""
+        values = (run.figure(metric) for run in self.runs)
+        return [value for value in values if value is not None]
+
+
+def variant_of(
+    label: str, compared_runs: Sequence[ComparedSteps], epoch_seconds: float | None
+) -> Variant:
+    """The runs of a variant with their figures.
+
+    Args:
+        label: Its label.
+        compared_runs: What of each run is compared.
+        epoch_seconds: Measured seconds per epoch in place of marked ones; None for none.
+    """
+    measured = {} if epoch_seconds is None else {"seconds_per_epoch": epoch_seconds}
+    runs = tuple(_run(compared, measured) for compared in compared_runs)
+    known = (m for m in _ORDERING if all(run.figure(m) is not None for run in runs))
+    if (metric := next(known, None)) is None:
+        return Variant(label, runs, runs[:1])
+    in_order = sorted(runs, key=lambda run: run.figure(metric) or 0)
+    return Variant(label, runs, tuple(in_order[(len(runs) - 1) // 2 : len(runs) // 2 + 1]))
+
+
+def _run(compared: ComparedSteps, measured: Metrics) -> MeasuredRun:
+    figures, device = metrics(compared.profile), busiest_device(compared)
+    of_step: Metrics = {}
+    if compared.steps is not None:
+        figures["steps"] = compared.steps
+    if device is not None:
+        step_ns = device.total_ns / compared.steps if compared.steps else None
+        figures["span_ns"] = device.total_ns
+        figures["step_ns"] = float(np.median(device.steps_ns)) if device.steps else step_ns
+        figures |= _exposed(exposed_times(compared, device))
+        if device.steps is not None:
+            of_step = _of_step(compared, device)
+    return MeasuredRun(compared, device, figures | measured, of_step)
+
+
+def _of_step(compared: ComparedSteps, device: BusiestDevice) -> Metrics:
+    """What the median step goes to: the times of typical steps, scaled to it, and their shares.
+
+    Means over all steps would be those of outliers, and kernels could take longer than a step.
+    """
+    typical = tuple(
+        replace(s, start_ns=s.start_ns[rows], end_ns=s.end_ns[rows])
+        for s in compared.series
+        if len(s.start_ns)
+        for rows in [np.sort(typical_steps(s.end_ns - s.start_ns))]
+    )
+    part = restricted(replace(compared, series=typical))
+    figures = metrics(part.profile)
+    median_ns = float(np.median(device.steps_ns))
+    usual_ns = float(device.steps_ns[device.typical].mean())
+    scale = median_ns / usual_ns if usual_ns else 0.0
+    times = {
+        name: value and value * scale / (part.steps or 1)
+        for name, value in figures.items()
+        if name in EXTENSIVE and VARIANTS.columns[name].unit == "ns"
+    }
+    exposed = exposed_unit(compared, device, frozenset())
+    if figures.get(_MEAN):
+        times[_MEAN] = figures[_MEAN] * scale
+    return {
+        **times,
+        **{name: figures[name] for name in SHARES if name in figures},
+        "span_ns": median_ns,
+        **_exposed(exposed),
+    }
+
+
+def _exposed(times: Mapping[str, int]) -> Metrics:
+    """Times of the busiest device by the names of `VARIANTS`."""
+    return {
+        "compute_ns": sum(times[part] for part in ("kernels_common", "graphs")),
+        "exposed_communication_ns": times[COMMUNICATING],
+        "idle_ns": times[IDLE],
+    }
+
+
+def run_rows(variant: Variant) -> list[Metrics]:
+    """Its runs as rows of `RUNS`."""
+    return [
+        variant_row(variant, run)
+        | {"run": number, "is_median": any(run is middle for middle in variant.middle)}
+        for number, run in enumerate(variant.runs, start=1)
+    ]
+
+
+def variant_row(variant: Variant, run: MeasuredRun) -> Metrics:
+    """A run of a variant as a row of `VARIANTS`."""
+    origin = run.compared.profile.origin
+    head = {"variant": variant.label, "source": encodable(str(origin.source)), "tool": origin.tool}
+    return head | run.metrics | {"runs": len(variant.runs)}
+
+
+def median_figures(variant: Variant) -> Metrics:
+    """The medians over the runs for sentences, of one step where steps are compared.
+
+    ``gpu_ns`` is its GPU time as recorded, or else as printed shares imply it; ``runs`` how many
+    there are.
+    """
+    figures = variant.median.metrics | {metric: variant.median_figure(metric) for metric in METRICS}
+    recorded, implied = figures["gpu_activity_ns"], figures["implied_gpu_activity_ns"]
+    gpu_ns = implied if recorded is None else recorded
+    return figures | {"runs": len(variant.runs), "gpu_ns": gpu_ns}
+
+
+def known_figures(variants: Mapping[str, Variant]) -> dict[str, dict[str, list[float]]]:
+    """Label -> metric -> its values over the runs; metrics that no run knows are absent."""
+    return {
+        label: {metric: values for metric in METRICS if (values := variant.figures(metric))}
+        for label, variant in variants.items()
+    }
+
+
+def is_same(first: MeasuredRun, second: MeasuredRun) -> bool:
+    """Whether two runs are one and the same: every figure of theirs is equal, to the ns.
+
+    Two runs may well be equal in what is only counted: then the file decides.
+    """
+    if first.metrics != second.metrics:
+        return False
+    profiles = first.compared.profile, second.compared.profile
+    if all(any(profile.has(table) for table in TABLES) for profile in profiles):
+        rows, second_rows = (profile.once(activity_summary) for profile in profiles)
+        if rows.num_rows or second_rows.num_rows:
+            return bool(rows.equals(second_rows))
+    source, second_source = (profile.origin.source.absolute() for profile in profiles)
+    return bool(source == second_source)

@@ -1,0 +1,210 @@
+"""The communication kernels of each stream, and what its device did before each.
+
+Of a job whose files are analysed one by one, these are the activities that are kept, so that the
+calls of all ranks can be matched: the first ones of each stream.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from gpuprof.facts.communication import (
+    Collective,
+    CommunicationKernels,
+    communication_kernels,
+)
+from gpuprof.facts.numbers import groups, numbered
+from gpuprof.facts.rank_matching import Channel
+from gpuprof.facts.timeline import (
+    COMMUNICATION,
+    COMPUTE,
+    LOCAL_COPY,
+    TRANSFER,
+    DeviceTimeline,
+    timelines,
+)
+from gpuprof.model.analysis import per_file
+from gpuprof.model.derived import UNKNOWN
+from gpuprof.model.intervals import Int64s, Intervals, covered_within, together
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import FLAG, INT, TEXT, Column, Schema, instant_column
+
+# What delays a rank: its device idled, as its host was late; it computed; it copied; it was in a
+# collective of others. And the column of each.
+HOST, WORK, COPIES, COLLECTIVE = "host", "work", "copies", "collective"
+CAUSES: Final = {
+    HOST: "idle_ns",
+    WORK: "compute_ns",
+    COPIES: "copies_ns",
+    COLLECTIVE: "collectives_ns",
+}
+_LAYERS: Final = {
+    WORK: (COMPUTE,),
+    COPIES: (TRANSFER, LOCAL_COPY),
+    COLLECTIVE: (COMMUNICATION,),
+}
+# Calls that are kept of each stream of all files together, and of each at least.
+_CALLS_OF_JOB: Final = 1 << 20
+_LEAST_CALLS: Final = 2_048
+FIRST_CALLS: Final = (
+    "of the streams of many files the first 1,048,576 calls in all count, of each 2,048 at least"
+)
+_PLACE: Final = ("start_ns", "end_ns", "device_id", "stream_id")
+# A stream of communication also computes where it has this share of its device's computing.
+_LEAST_COMPUTE: Final = 0.01
+_BEFORE: Final = "Since the call before on its stream: time in which"
+CALLS: Final = Schema(
+    "collective_calls",
+    "one communication kernel",
+    {
+        "device_id": Column(INT, "", "CUDA device ordinal; null where unknown."),
+        "stream_id": Column(INT, "", "Stream; null where unknown."),
+        "collective": Column(TEXT, "", "As in collectives.", required=True),
+        "data_type": Column(TEXT, "", "As in collectives."),
+        "message_bytes": Column(INT, "B", "As in collectives."),
+        "group_size": Column(INT, "1", "As in collectives."),
+        "process_group": Column(TEXT, "", "As in collectives."),
+        "start_ns": instant_column("Start on the device.", required=True),
+        "end_ns": instant_column("End on the device.", required=True),
+        "hidden_ns": Column(INT, "ns", "Time of it in which a compute kernel runs."),
+        "idle_ns": Column(INT, "ns", f"{_BEFORE} nothing ran."),
+        "compute_ns": Column(INT, "ns", f"{_BEFORE} a compute kernel ran."),
+        "copies_ns": Column(INT, "ns", f"{_BEFORE} only copies and memsets ran."),
+        "collectives_ns": Column(INT, "ns", f"{_BEFORE} only other collectives ran."),
+        "is_same_stream": Column(FLAG, "", "Whether its stream also runs compute kernels."),
+    },
+)
+_LABELS: Final = Schema(
+    "collective", "one collective", {name: CALLS.columns[name] for name in Collective._fields}
+)
+
+
+def most_calls(profile: Profile) -> int:
+    """How many calls of each stream of a file are kept."""
+    # The same for nearly as many files, so that what was kept of a job can be taken up.
+    return max(_CALLS_OF_JOB >> (profile.file_count - 1).bit_length(), _LEAST_CALLS)
+
+
+@per_file(CALLS, needs=("kernels",))
+def collective_calls(profile: Profile) -> pa.Table:
+    """The first communication kernels of each stream of a file."""
+    kernels = communication_kernels(profile)
+    if not len(kernels):
+        return CALLS.empty()
+    is_same_stream = on_compute_streams(profile, kernels)
+    lines = {line.number: line for line in timelines(profile)}
+    chosen: list[Int64s] = []
+    before: dict[str, list[Int64s]] = {column: [] for column in CAUSES.values()}
+    for channel in channels(kernels):
+        rows = channel.rows[: most_calls(profile)]
+        start, end = kernels.start_ns[rows], kernels.end_ns[rows]
+        since = np.minimum(np.append(start[:1], end[:-1]), start)
+        chosen.append(rows)
+        for cause, column in CAUSES.items():
+            instants = instants_of(lines[channel.device], cause)
+            before[column].append(covered_within(instants, since, start))
+    rows = np.concatenate(chosen)
+    columns: dict[str, npt.NDArray[Any]] = {
+        column: np.concatenate(parts) for column, parts in before.items()
+    }
+    columns |= {"start_ns": kernels.start_ns[rows], "end_ns": kernels.end_ns[rows]}
+    columns["hidden_ns"] = _hidden(profile, kernels, rows)
+    columns["is_same_stream"] = is_same_stream[rows]
+    table = pa.table({name: pa.array(values) for name, values in columns.items()})
+    for name, values in (("device_id", kernels.device), ("stream_id", kernels.stream)):
+        numbers = np.asarray(values[rows], np.int64)
+        table = table.append_column(name, pa.array(numbers, mask=numbers == UNKNOWN))
+    labels = _LABELS.table([collective._asdict() for collective in kernels.collectives])
+    of_kernel = labels.take(pa.array(kernels.kind[rows]))
+    for name in labels.column_names:
+        table = table.append_column(name, of_kernel[name])
+    return CALLS.conform(table)
+
+
+def _hidden(profile: Profile, kernels: CommunicationKernels, rows: Int64s) -> Int64s:
+    """How long a compute kernel runs beside each kernel."""
+    hidden_ns, device = np.zeros(len(rows), np.int64), kernels.device[rows]
+    for line in timelines(profile):
+        here = np.flatnonzero(device == line.number)
+        start, end = kernels.start_ns[rows[here]], kernels.end_ns[rows[here]]
+        hidden_ns[here] = covered_within(line.busy[COMPUTE], start, end)
+    return hidden_ns
+
+
+def instants_of(line: DeviceTimeline, cause: str) -> Intervals:
+    """When a device did what may have delayed it: HOST, WORK, COPIES or COLLECTIVE."""
+    if cause == HOST:
+        return line.idle
+    return together([line.exposed[layer] for layer in _LAYERS[cause]])
+
+
+def kernels_of(calls: pa.Table) -> tuple[CommunicationKernels, npt.NDArray[np.bool_]]:
+    """The kernels of `collective_calls`, and whether the stream of each also computes."""
+    columns = (calls[name].to_pylist() for name in Collective._fields)
+    numbers: dict[Collective, int] = {}
+    kind = [
+        numbers.setdefault(Collective(*values), len(numbers))
+        for values in zip(*columns, strict=True)
+    ]
+    device, stream = (
+        calls[name].fill_null(UNKNOWN).to_numpy() for name in ("device_id", "stream_id")
+    )
+    start, end = (calls[name].to_numpy() for name in ("start_ns", "end_ns"))
+    kinds = np.array(kind, np.int64)
+    kernels = CommunicationKernels(start, end, device, stream, kinds, tuple(numbers))
+    return kernels, calls["is_same_stream"].to_numpy().astype(bool)
+
+
+def channels(kernels: CommunicationKernels) -> Iterator[Channel]:
+    """The kernels of each stream, in the order of their ends."""
+    order = np.argsort(kernels.end_ns, kind="stable")
+    alike = [
+        collective._replace(data_type=None, message_bytes=None)
+        for collective in kernels.collectives
+    ]
+    number = {collective: place for place, collective in enumerate(dict.fromkeys(alike))}
+    kind = np.array([number[collective] for collective in alike], np.int64)
+    for of_stream in groups(kernels.device[order], kernels.stream[order]):
+        rows = order[of_stream]
+        yield Channel(
+            int(kernels.device[rows[0]]),
+            rows,
+            kernels.start_ns[rows],
+            kernels.end_ns[rows],
+            kind[kernels.kind[rows]],
+        )
+
+
+def on_compute_streams(profile: Profile, kernels: CommunicationKernels) -> npt.NDArray[np.bool_]:
+    """Whether the stream of each kernel also runs kernels that compute, more than a few."""
+    is_same = np.zeros(len(kernels), bool)
+    if not len(kernels):
+        return is_same
+    computing = _time_of_streams(profile)
+    streams = groups(kernels.device, kernels.stream)
+    places = [(int(kernels.device[rows[0]]), int(kernels.stream[rows[0]])) for rows in streams]
+    for place, rows in zip(places, streams, strict=True):
+        computing[place] -= int((kernels.end_ns - kernels.start_ns)[rows].sum())
+    for (device, stream), rows in zip(places, streams, strict=True):
+        of_device = sum(total for place, total in computing.items() if place[0] == device)
+        is_same[rows] = stream != UNKNOWN and computing[device, stream] > _LEAST_COMPUTE * of_device
+    return is_same
+
+
+def _time_of_streams(profile: Profile) -> Counter[tuple[int, int]]:
+    """Time of all kernels by device and stream, added up."""
+    times = Counter[tuple[int, int]]()
+    for start, end, device, stream in profile.integers("kernels", *_PLACE):
+        streams = numbered(stream)
+        code = numbered(device).astype(np.int64) * (int(streams.max(initial=0)) + 1) + streams
+        row = np.zeros(int(code.max(initial=-1)) + 1, np.int64)
+        row[code] = np.arange(len(code))
+        # Doubles add whole ns exactly up to a hundred days.
+        total = np.bincount(code, end - start, len(row))
+        for place in np.flatnonzero(np.bincount(code)).tolist():
+            times[int(device[row[place]]), int(stream[row[place]])] += int(total[place])
+    return times

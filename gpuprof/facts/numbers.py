@@ -1,0 +1,248 @@
+"""Columns of integers: gathered from pieces, grouped, paired, and looked up by number."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuprof.model import words
+from gpuprof.model.intervals import Int64s
+from gpuprof.model.profile import Profile
+from gpuprof.model.table import NO_TEXTS
+from gpuprof.model.words import Words
+from gpuprof.native import arrays
+
+# Integers of any width.
+
+# Integers of any width.
+Numbers = npt.NDArray[np.integer[Any]]
+ByNumber = words.ByNumber
+UNNAMED: Final = "unknown"
+NOT_FOUND: Final = -1
+
+_SIXTEEN_BITS: Final = 0xFFFF
+_MOST_EXPECTED: Final = 1 << 28
+# Up to so many times as many numbers as names, a table of all of them is faster than a search;
+# up to so many numbers, it is made at once.
+_DENSE: Final = 64
+_FEW: Final = 1 << 18
+_PIECE_ROWS: Final = 1 << 16
+
+
+def numbered(values: Numbers) -> Numbers:
+    """Numbers in the order of the values, in few bits where that is possible: these sort fast."""
+    if len(values) and int(values.max()) - int(values.min()) <= _SIXTEEN_BITS:
+        # A difference may take one bit more than the values.
+        small: Numbers = np.subtract(values, values.min(), dtype=np.int64).astype(np.uint16)
+        return small
+    return np.searchsorted(np.unique(values), values)
+
+
+def groups(*columns: Numbers) -> list[Int64s]:
+    """Indices of rows with the same values, which keep their order; the groups by these values."""
+    order = np.lexsort([numbered(column) for column in reversed(columns)])
+    return np.split(order, first_of(order, *columns)[1:]) if len(order) else []
+
+
+def first_of(ordered: Int64s, *columns: Numbers) -> Int64s:
+    """Where each group of rows begins that are alike in some columns, by which they are ordered."""
+    is_first = np.zeros(len(ordered), bool)
+    is_first[:1] = True
+    for column in columns:
+        values = column[ordered]
+        is_first[1:] |= values[1:] != values[:-1]
+    return np.flatnonzero(is_first)
+
+
+def read_columns(
+    profile: Profile, table: str, *names: str, texts: Mapping[str, Words] = NO_TEXTS
+) -> list[Any]:
+    """Columns of a table as arrays; nulls are `UNKNOWN`, words what ``texts`` numbers them."""
+    parts = profile.stored_columns(table, *names, texts=texts) or ()
+    return columns_of(([values.filled for values in part] for part in parts), len(names))
+
+
+def columns_of(parts: Iterable[Sequence[Any]], columns: int) -> list[Any]:
+    """So many columns that come in pieces, each as one array."""
+    gathered = [Growing() for _ in range(columns)]
+    for part in parts:
+        for column, values in zip(gathered, part, strict=True):
+            column.add(values)
+    return [column.values for column in gathered]
+
+
+class Growing:
+    """An array of integers that come in pieces, with room for as many more.
+
+    Args:
+        kind: A type that its values have at least; by default that of the first piece.
+    """
+
+    def __init__(self, kind: type[np.integer[Any]] | None = None) -> None:
+        self._values: Any = np.empty(0, kind or np.int64)
+        self._rows, self._has_kind, self._expected = 0, kind is not None, 0
+
+    def expect(self, rows: int) -> None:
+        """Make room at once for so many rows that follow, at most."""
+        # Damaged files may claim any number of rows.
+        self._expected = self._rows + rows if rows <= _MOST_EXPECTED else 0
+
+    def add(self, part: Numbers) -> None:
+        """Some more values, which are copied."""
+        rows = self._rows + len(part)
+        kind = np.promote_types(part.dtype, self._values.dtype) if self._has_kind else part.dtype
+        if rows > len(self._values) or kind != self._values.dtype:
+            # Pages that nothing was written to take no memory.
+            fits = rows <= self._expected
+            room = np.empty(self._expected if fits else max(rows, 2 * len(self._values)), kind)
+            room[: self._rows] = self._values[: self._rows]
+            self._values = room
+        self._values[self._rows : rows] = part
+        self._rows, self._has_kind = rows, True
+
+    @property
+    def values(self) -> Any:
+        """All values so far."""
+        return self._values[: self._rows]
+
+
+class Names(NamedTuple):
+    """The names of a table: the number of each, none twice. Two numbers may mean one name."""
+
+    numbers: list[int]
+    names: list[str]
+
+    @property
+    def distinct(self) -> list[str]:
+        """The different names, `UNNAMED` first, perhaps with others of the file."""
+        return [*dict.fromkeys([UNNAMED, *self.names])]
+
+    @property
+    def places(self) -> "ByNumber":
+        """The place of each name among the different ones, by its number."""
+        place = {name: place for place, name in enumerate(self.distinct)}
+        return self.values(place.__getitem__, place[UNNAMED])
+
+    def values(self, of: Callable[[str], int], missing: int) -> "ByNumber":
+        """What depends on the name, by its number."""
+        # Recordings of many ranks number the same names for each of them.
+        of_name = {name: of(name) for name in dict.fromkeys(self.names)}
+        return ByNumber(self.numbers, [of_name[name] for name in self.names], missing)
+
+
+def names_by_number(profile: Profile, table: str) -> Names:
+    """The names of a table; unknown ones are `UNNAMED`."""
+    rows = profile.numbered_names(table)
+    numbers, names = rows["name_id"].to_pylist(), rows["name"].to_pylist()
+    return Names(numbers, [name or UNNAMED for name in names])
+
+
+def rows_named(
+    profile: Profile, table: str, names: Sequence[str], *columns: str
+) -> Iterator[list[Any]]:
+    """Columns of the rows whose name is one of some, and the place of that, in pieces."""
+    place = {name: number for number, name in enumerate(names)}
+    of_name = names_by_number(profile, table).values(lambda n: place.get(n, NOT_FOUND), NOT_FOUND)
+    for *part, number in profile.integers(table, *columns, "name_id"):
+        places = of_name.of(number)
+        rows = np.flatnonzero(places != NOT_FOUND)
+        yield [column[rows] for column in (*part, places)]
+
+
+def pieces(rows: int) -> Iterator[slice]:
+    """Slices that together are so many rows, each small enough for the processor's cache."""
+    return (slice(at, min(at + _PIECE_ROWS, rows)) for at in range(0, rows, _PIECE_ROWS))
+
+
+def pair_places(sorted_pairs: Int64s, first: Numbers, second: Numbers) -> Numbers:
+    """Where each pair of values is among sorted ones, or `NOT_FOUND`.
+
+    Args:
+        sorted_pairs: Two rows: the first and the second values.
+        first: The first value of each wanted pair.
+        second: The second value.
+    """
+    places = arrays.pair_places(first, second, sorted_pairs)
+    if places is not None:
+        return places
+    firsts, seconds = map(np.unique, sorted_pairs)
+    code, index = (
+        np.where(np.minimum(a, b) < 0, NOT_FOUND, a * len(seconds) + b)
+        for a, b in (
+            (_place_in(firsts, x), _place_in(seconds, y))
+            for x, y in (sorted_pairs, (first, second))
+        )
+    )
+    return _place_in(code, index)
+
+
+def _place_in(distinct: Numbers, values: Numbers) -> Numbers:
+    if not len(distinct):
+        return np.full(len(values), NOT_FOUND)
+    place = np.minimum(np.searchsorted(distinct, values), len(distinct) - 1)
+    return np.where(distinct[place] == values, place, NOT_FOUND)
+
+
+def sorted_pairs(first: Numbers, second: Numbers) -> Int64s:
+    """The different pairs in their order: a row of their first values, and one of the second."""
+    pairs = np.stack([first, second]).astype(np.int64)
+    pairs = pairs[:, np.lexsort(pairs[::-1])]
+    is_first = np.ones(pairs.shape[1], bool)
+    is_first[1:] = (pairs[:, 1:] != pairs[:, :-1]).any(axis=0)
+    return pairs[:, is_first]
+
+
+def index_kind(rows: int) -> type[np.integer[Any]]:
+    """The type of the places of so many rows."""
+    return np.int32 if rows < 1 << 31 else np.int64
+
+
+def distinct(values: Numbers) -> Int64s:
+    """The few different ones among many values, sorted."""
+    sorted_values = np.empty(0, np.int64)
+    for rows in pieces(len(values)):
+        part = values[rows]
+        is_new = pair_places(np.stack([sorted_values] * 2), part, part) == NOT_FOUND
+        if is_new.any():
+            sorted_values = np.union1d(sorted_values, part[is_new].astype(np.int64))
+    return sorted_values
+
+
+class Pairs:
+    """Different pairs of values, numbered from 0 on in the order in which they are met."""
+
+    def __init__(self) -> None:
+        # Sorted, and the number of each.
+        self._pairs, self._number = np.empty((2, 0), np.int64), np.empty(0, np.int32)
+        self._is_sorted = True  # in the order in which they are met
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._number)
+
+    @property
+    def values(self) -> Int64s:
+        """The pairs by their number: a row of their first values, and one of the second."""
+        return self._pairs[:, np.argsort(self._number)]
+
+    def of(self, first: Numbers, second: Numbers) -> Numbers:
+        """The number of each pair, or `NOT_FOUND`."""
+        places = pair_places(self._pairs, first, second)
+        if self._is_sorted:
+            return places
+        numbers: Numbers = np.append(self._number, np.int32(NOT_FOUND))
+        return numbers[places]
+
+    def learn(self, first: Numbers, second: Numbers) -> Numbers:
+        """The number of each pair; those that are new are given one."""
+        number = self.of(first, second)
+        if not (is_new := number == NOT_FOUND).any():
+            return number
+        new = sorted_pairs(first[is_new], second[is_new])
+        pairs = np.concatenate([self._pairs, new], axis=1)
+        numbers = np.append(self._number, len(self._number) + np.arange(new.shape[1]))
+        order = np.lexsort(pairs[::-1])
+        self._pairs, self._number = pairs[:, order], numbers[order].astype(np.int32)
+        self._is_sorted = bool((self._number[1:] > self._number[:-1]).all())
+        return self.of(first, second)

@@ -1,0 +1,504 @@
+"""What kernels cost beside the work that is wanted: small ones, conversions, few warps or blocks.
+
+Low occupancy alone is no fault: products of matrices and their kin keep all units busy with 8 to
+25 % of the warps (V. Volkov, "Better Performance at Lower Occupancy", GTC 2010), and to squeeze
+more warps in can make them four times slower. So kernels of libraries and of products are left
+out, and what is said of others is not sure.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuprof.analyses import kernel_occupancy
+from gpuprof.analyses.kernel_occupancy import BLOCK_SIZE, BLOCKS, REGISTERS, SHARED_MEMORY
+from gpuprof.analyses.pauses import ANALYSIS as PAUSES
+from gpuprof.base.cuda import is_communication
+from gpuprof.base.kernel_names import short_names
+from gpuprof.base.short_texts import LONGEST_IN_WORDS, shortened
+from gpuprof.base.units import counted, format_bytes, say_ns, say_share
+from gpuprof.facts.kernel_kinds import (
+    COPY,
+    JAX,
+    KIND_READS,
+    LAYOUT,
+    PLAIN_PRODUCT,
+    PYTORCH,
+    TENSORFLOW,
+    framework,
+    kernels_of_kinds,
+    kind_of,
+    shown,
+)
+from gpuprof.facts.launches import activities
+from gpuprof.facts.moves import origins
+from gpuprof.facts.needless_copies import not_sought
+from gpuprof.facts.numbers import names_by_number
+from gpuprof.facts.nvtx import NO_RANGE, OF_ONE_CALL
+from gpuprof.facts.pause_causes import pieces_of
+from gpuprof.facts.pauses import SHORT_WAIT_READS, pauses_of, short_waits
+from gpuprof.facts.timeline import LOCAL_COPY, busy_by_device
+from gpuprof.findings.causes import Finding
+from gpuprof.findings.scope import Scope, usual_of
+from gpuprof.model.analysis import reads
+from gpuprof.model.intervals import (
+    NOTHING,
+    Int64s,
+    Intervals,
+    covered_within,
+    difference,
+    intersection,
+    runs,
+    together,
+    union,
+)
+from gpuprof.model.profile import Profile, once_per_recording
+
+READS: Final = reads(
+    KIND_READS,
+    PAUSES.reads,
+    SHORT_WAIT_READS,
+    kernels="start_ns end_ns device_id name name_id",
+    memsets="bytes",
+    devices="device_id name compute_capability",
+)
+READS_OF_SMALL: Final = kernel_occupancy.READS
+
+# Kernels shorter than this take less time than it takes a host to launch the next one.
+_SMALL_NS: Final = 10_000
+_MANY: Final = 50
+# So many steps are enough to measure how long kernels are.
+_SAMPLES: Final = 20
+# A longer pause has another reason than the launch of one kernel.
+_LAUNCH_NS: Final = 1_000_000
+# Causes of pauses (see `pauses`) in which the host does what it takes to launch the next kernel.
+_LAUNCHING: Final = {"launch", "operation", "range", "cuda_call", "host_late"}
+# Less of a step is not worth the time that it takes to look closer.
+_LEAST_SHARE: Final = 0.01
+_MOST: Final = 0.5
+# So many names are said, and none that takes less of the time than this.
+_MOST_PLACES: Final = 2
+_WORTH: Final = 0.1
+# Kernels of a kind that take less of its time are left out of a replay, whose change names each.
+_LEAST_REPLAYED: Final = 0.02
+# The CUDA C++ Best Practices Guide ("Occupancy") has low occupancy always interfere with hiding
+# latency, without a figure. In the recordings that this was tried on, kernels of programs' own at
+# 8 to 17 % are worth a look (rays, particles, fits), and of those at 25 % nothing could be told.
+_LOW: Final = 0.25
+# With fewer blocks than half of the multiprocessors, more than half of the GPU is idle.
+_FEW_BLOCKS: Final = 0.5
+# Shorter kernels are over before more warps or blocks would tell: in recordings they prepare data.
+_LEAST_NS: Final = 50_000
+# Of a step: less is not worth a rewritten kernel.
+_LEAST_REWRITTEN: Final = 0.1
+# Of the time of a kernel in launches that are so: the others are launched well.
+_NEARLY_ALL: Final = 0.9
+# Kernels of libraries, and those that work on tiles in registers as these do.
+_TUNED: Final = re.compile(
+    r"gemm|cutlass|cudnn|cublas|cufft|xmma|convolve|winograd|fmha|flash|attention|nvjet|wgrad|dgrad"
+    r"|wmma|\bmma_|tensorop|\btrt_|triton_|\bat::native::|tensorflow::|\bcub::|\bthrust::",
+    re.IGNORECASE,
+)
+_MORE_WARPS: Final = {
+    REGISTERS: "bound registers with __launch_bounds__ or -maxrregcount, or split the kernel",
+    SHARED_MEMORY: "use less shared memory in a block, or more threads that share it",
+    BLOCK_SIZE: "choose blocks that fill a multiprocessor, such as 256 threads",
+    BLOCKS: "use larger blocks, such as 256 threads",
+}
+_MEASURE: Final = " and measure it: if it does not wait for memory, more warps win nothing"
+_MORE_BLOCKS: Final = (
+    "split its work into more blocks, at least one for each multiprocessor, or run kernels that do"
+    " not need each other on several streams"
+)
+
+Row = Mapping[str, Any]
+_Words = tuple[str, str, int, str, Mapping[str, str]]
+
+_AMP: Final = {
+    PYTORCH: "compute in mixed precision (torch.autocast)",
+    TENSORFLOW: "compute in mixed precision (mixed_precision.set_global_policy('mixed_float16'))",
+    JAX: "compute in bfloat16 or float16",
+    "": "compute in fp16",
+}
+_TF32: Final = {
+    PYTORCH: "allow TF32 (torch.set_float32_matmul_precision('high'),"
+    " torch.backends.cudnn.allow_tf32 = True) or compute in mixed precision (torch.autocast)",
+    TENSORFLOW: "allow TF32 (tf.config.experimental.enable_tensor_float_32_execution(True)) or"
+    " compute in mixed precision",
+    JAX: "allow TF32 (jax_default_matmul_precision='tensorfloat32') or compute in bfloat16",
+    "": "allow TF32 (CUBLAS_COMPUTE_32F_FAST_TF32, CUDNN_TENSOR_OP_MATH) or compute in fp16",
+}
+# Cause, what the device does, what their time is divided by for what can be won at most, by which
+# means, and what to try.
+_LAYOUT: Final = (
+    "layout_conversions",
+    "converts the layout of tensors",
+    1,
+    "one layout throughout",
+    {
+        PYTORCH: "keep model and input in one layout: .to(memory_format=torch.channels_last)",
+        TENSORFLOW: "build the model with data_format='channels_last', or compile it with XLA",
+        JAX: "choose NHWC dimension numbers for convolutions, so that nothing is transposed",
+        "": "keep tensors in the layout that the library's kernels take (NHWC)",
+    },
+)
+# Most programs need some of them.
+_COPY: Final = (
+    "copy_kernels",
+    "copies or casts tensors by kernels",
+    2,
+    "fewer copies and casts",
+    {
+        PYTORCH: "avoid .contiguous(), .clone() and .to() of tensors, or fuse them (torch.compile)",
+        TENSORFLOW: "avoid tf.cast and tf.identity of large tensors, or fuse them (XLA)",
+        JAX: "donate buffers (donate_argnums) and avoid casts of large arrays",
+        "": "avoid copies of tensors, or fuse them with the kernel that reads them",
+    },
+)
+# Up to 8 times as fast: A100 has 19.5 TFLOPS in fp32 and 156 in TF32, V100 15.7 in fp32 and 125
+# with Tensor Cores in fp16 (NVIDIA's data sheets;
+# https://developer.nvidia.com/blog/accelerating-ai-training-with-tf32-tensor-cores). What memory
+# bounds, and what is small, gains little of that: a quarter of the time is what is counted on, so
+# that nothing surer ranks behind it.
+_PLAIN: Final = "multiplies matrices or convolves without Tensor Cores"
+_PLAIN_TF32: Final = ("no_tensor_cores", _PLAIN, 4, "TF32 or mixed precision", _TF32)
+_PLAIN_AMP: Final = ("no_tensor_cores", _PLAIN, 4, "mixed precision", _AMP)
+
+_SMALL: Final = {
+    PYTORCH: "launch many at once: CUDA graphs (torch.cuda.make_graphed_callables), or"
+    " torch.compile(mode='reduce-overhead'), which fuses them, too",
+    TENSORFLOW: "compile the step with XLA (tf.function(jit_compile=True)), which fuses kernels",
+    JAX: "put the whole step into one jax.jit",
+    "": "launch the step as one CUDA graph, or fuse its kernels",
+}
+_LOCAL: Final = {
+    PYTORCH: "avoid .clone(), .copy_() and .contiguous() there, or run them beside kernels on"
+    " another stream",
+    TENSORFLOW: "avoid copies of variables and slices there, or compile with XLA",
+    JAX: "donate buffers (donate_argnums), so that results overwrite what they replace",
+    "": "swap pointers instead of copying, or copy on another stream beside kernels",
+}
+_SETTING: Final = "let the first kernel write all of it, or set it on another stream beside kernels"
+
+# Of devices whose compute capability was not recorded. GeForce 16 have capability 7.5 and none.
+_WITHOUT: Final = re.compile(r"\bGTX\b|\bMX\d|\bT[456]00\b|\bT1000\b")
+_SINCE_AMPERE: Final = re.compile(
+    r"\bA\d{1,3}\b|\bA100|\bA800|\bH\d{2,3}\b|\bH100|\bGH200|\bG?B\d{3}\b|\bL4\b|\bL20\b|\bL40S?\b"
+    r"|\bRTX (?:A\d{4}|[345]0\d0|PRO)|\b(?:Orin|Thor)\b"
+)
+_SINCE_VOLTA: Final = re.compile(r"\bV100|\bTITAN (?:V|RTX)\b|\bT4\b|\bRTX\b|\bXavier\b|\bGV100\b")
+_VOLTA, _AMPERE = 7.0, 8.0
+
+
+def of_scope(scope: Scope) -> Iterator[Finding]:
+    """What a device's small kernels, conversions and copies within its memory cost a step."""
+    yield from _small_kernels(scope)
+    yield from _of_kind(scope, LAYOUT, _LAYOUT)
+    yield from _of_kind(scope, COPY, _COPY)
+    recorded = scope.profile.unrestricted
+    known = _capabilities(recorded) if recorded.has("devices") else {}
+    capability = known.get(scope.device.device_id, 0)
+    if capability >= _VOLTA:
+        yield from _of_kind(
+            scope, PLAIN_PRODUCT, _PLAIN_TF32 if capability >= _AMPERE else _PLAIN_AMP
+        )
+    yield from _local_copies(scope)
+
+
+def _small_kernels(scope: Scope) -> Iterator[Finding]:
+    """Kernels so short that the device waits for the launch of the next one."""
+    cost_ns = usual_of(_waits_for_launches(scope))
+    if cost_ns < _LEAST_SHARE * scope.step_ns or not cost_ns:
+        return
+    durations, steps = _durations(scope)
+    is_many = len(durations) * len(scope.start_ns) >= _MANY * steps
+    if not is_many or np.median(durations) >= _SMALL_NS:
+        return
+    number = f"{round(len(durations) / steps):,}{' a step' if scope.has_steps else ''}"
+    phrase = (
+        f"waits for the launch of small kernels: {number}, half of them shorter than"
+        f" {say_ns(float(np.median(durations)))}"
+    )
+    suggestion = _SMALL[framework(scope.profile)]
+    yield Finding(
+        "small_kernels", scope, phrase, cost_ns, cost_ns, "launching many at once", suggestion,
+        "pauses", names=(),
+    )  # fmt: skip
+
+
+def _waits_for_launches(scope: Scope) -> Int64s:
+    """Of each step short gaps, and pauses in which the host did nothing but what a launch takes.
+
+    Where the host waits for a result before it launches more, launching is not what takes long.
+    """
+    long_pauses = scope.device.pauses
+    if scope.profile.unrestricted.has("api_calls"):
+        pauses = pauses_of(scope.profile)
+        is_here = pauses.device == scope.device.number
+        is_bound = _is_launch_bound(scope.profile) & is_here
+        is_left = ~np.isin(long_pauses.start, pauses.start_ns[is_bound])
+        long_pauses = Intervals(long_pauses.start[is_left], long_pauses.end[is_left])
+    steps = scope.start_ns, scope.end_ns
+    other_ns = covered_within(long_pauses, *steps)
+    other_ns += covered_within(short_waits(scope.profile, scope.device).gaps, *steps)
+    return scope.device.idle_ns(*steps) - other_ns
+
+
+@once_per_recording
+def _is_launch_bound(profile: Profile) -> npt.NDArray[np.bool_]:
+    """Of each pause, whether launching was all that the host did in it."""
+    pauses, pieces = pauses_of(profile), pieces_of(profile)
+    is_launching = np.array([cause in _LAUNCHING for cause, _ in pieces.labels], bool)
+    is_bound = pauses.end_ns - pauses.start_ns <= _LAUNCH_NS
+    is_bound[pieces.pause[~is_launching[pieces.stretches.label]]] = False
+    return is_bound
+
+
+def _durations(scope: Scope) -> tuple[Int64s, int]:
+    """Durations of the kernels that start in some of the steps, and how many steps these are."""
+    work = activities(scope.profile.unrestricted)
+    low, high = work.tables.get("kernels", (0, 0))
+    start, order = work.start_ns[low:high], _by_start(scope.profile)
+    steps = np.unique(np.linspace(0, len(scope.start_ns) - 1, _SAMPLES, dtype=np.int64))
+    borders = (scope.start_ns[steps], scope.end_ns[steps])
+    first, last = (np.searchsorted(start, border, sorter=order) for border in borders)
+    rows = runs(first, last - first)
+    rows = low + (rows if order is None else order[rows])
+    rows = rows[work.device[rows] == scope.device.number]
+    return np.asarray(work.end_ns[rows] - work.start_ns[rows], np.int64), len(steps)
+
+
+@once_per_recording
+def _by_start(profile: Profile) -> Int64s | None:
+    """The order of the kernels by start; None where they lie in it."""
+    work = activities(profile)
+    low, high = work.tables.get("kernels", (0, 0))
+    start = work.start_ns[low:high]
+    return None if (start[1:] >= start[:-1]).all() else np.argsort(start, kind="stable")
+
+
+def _of_kind(scope: Scope, kind: str, words: _Words) -> Iterator[Finding]:
+    """The time of the kernels of a kind, and the one that takes most of it."""
+    times = kernels_of_kinds(scope.profile).get(scope.device.device_id, {})
+    ran = {
+        name: intersection(instants, scope.device.span)
+        for name, instants in times.items()
+        if kind_of(name) == kind
+    }
+    cost_ns = scope.per_step(together([*ran.values()])) if ran else 0
+    if not cost_ns:
+        return
+    sums: dict[str, int] = defaultdict(int)
+    for name, instants in ran.items():
+        sums[shown(name)] += scope.per_step(instants)
+    named = _most(sums, cost_ns)
+    parts = ", ".join(f"{name} {say_share(sums[name] / scope.step_ns)}" for name in named)
+    cause, phrase, divisor, means, suggestions = words
+    yield Finding(
+        cause,
+        scope,
+        f"{phrase} ({parts} of {'a step' if scope.has_steps else 'the span'})",
+        cost_ns,
+        cost_ns // divisor,
+        means,
+        suggestions[framework(scope.profile)],
+        "kernel_summary",
+        named[0],
+        tuple(
+            # Words such as Cast are in the names of other kernels, too.
+            f"^{name}$" if name in ran and name.isalpha() else re.escape(name)
+            for name in sums
+            if sums[name] >= _LEAST_REPLAYED * cost_ns
+        ),
+    )
+
+
+@once_per_recording
+def _capabilities(profile: Profile) -> Mapping[int | None, float]:
+    """The compute capability of each device, or the least that its name tells; 0 for none known."""
+    least: dict[int | None, float] = {}
+    for row in profile.table("devices").to_pylist():
+        name, capability = row["name"] or "", 0.0
+        if row["compute_capability"] is not None:
+            major, _, minor = row["compute_capability"].partition(".")
+            if major.isdecimal() and minor.isdecimal():
+                capability = float(f"{major}.{minor}")
+        elif _SINCE_AMPERE.search(name):
+            capability = _AMPERE
+        elif _SINCE_VOLTA.search(name):
+            capability = _VOLTA
+        capability = 0 if _WITHOUT.search(name) else capability
+        least[row["device_id"]] = min(capability, least.get(row["device_id"], capability))
+    return least
+
+
+def _local_copies(scope: Scope) -> Iterator[Finding]:
+    """Copies within the device's memory and memsets at which nothing else runs."""
+    exposed = intersection(scope.device.exposed[LOCAL_COPY], union(scope.start_ns, scope.end_ns))
+    cost_ns = scope.per_step(exposed)
+    if not cost_ns:
+        return
+    phrase, suggestion = "copies or sets its own memory", _LOCAL[framework(scope.profile)]
+    where = ""
+    if cost_ns >= _LEAST_SHARE * scope.step_ns:
+        work = activities(scope.profile.unrestricted)
+        copies = len(work.copies)
+        is_here = work.device[:copies] == scope.device.number
+        rows = np.flatnonzero((work.layer[:copies] == LOCAL_COPY) & is_here)
+        lengths = covered_within(exposed, work.start_ns[rows], work.end_ns[rows])
+        rows, lengths = rows[lengths > 0], lengths[lengths > 0]
+        if lengths.sum() < _MOST * exposed.length:
+            phrase, suggestion = "sets its own memory", _SETTING
+        else:
+            moved = int(work.copies.moved_bytes[rows].sum()) // len(scope.start_ns)
+            size = f"{format_bytes(moved)} " if moved else ""
+            phrase = f"copies {size}within its own memory"
+            where = _origins(scope, rows, lengths)
+    if len(exposed) == 1:
+        phrase += ", once"
+    yield Finding(
+        "local_copies", scope, phrase, cost_ns, cost_ns, "fewer copies, or overlap", suggestion,
+        "breakdown", where, ("DtoD", "memset"),
+    )  # fmt: skip
+
+
+def _origins(scope: Scope, rows: Int64s, lengths: Int64s) -> str:
+    """The ranges or operations that launched most of some copies; empty where none is known."""
+    profile = scope.profile.unrestricted
+    if not profile.has("api_calls", "nvtx_ranges"):
+        return ""
+    number, texts = origins(profile, activities(profile).copies.take(rows))
+    sums: dict[str, int] = defaultdict(int)
+    for place in np.unique(number[number != NO_RANGE]).tolist():
+        sums[OF_ONE_CALL.sub("", texts[place])] += int(lengths[number == place].sum())
+    return " and ".join(_most(sums, int(lengths.sum())))
+
+
+def _most(sums: Mapping[str, int], total: int) -> list[str]:
+    """The names of the largest parts of a total, the largest one first."""
+    most = sorted(sums, key=lambda name: -sums[name])[:_MOST_PLACES]
+    return [*most[:1], *(name for name in most[1:] if sums[name] >= _WORTH * total)]
+
+
+def of_occupancy(scope: Scope) -> Iterator[Finding]:
+    """What kernels with few warps, and with few blocks, cost a step."""
+    profile = scope.profile.unrestricted
+    if not profile.has("kernels", "devices") or not_sought(profile):
+        return
+    kernels = _badly_launched(profile)
+    alone = _alone(profile).get(scope.device.device_id, {})
+    costs = {name: scope.per_step(intersection(t, scope.device.span)) for name, t in alone.items()}
+    least_ns = max(_LEAST_REWRITTEN * scope.step_ns, 1)
+    costly = sorted((n for n in costs if costs[n] >= least_ns), key=lambda name: -costs[name])
+    for cause in ("low_occupancy", "small_grids"):
+        worth = {name: kernels[name][1] for name in costly if kernels[name][0] == cause}
+        if worth:
+            together_ns = scope.per_step(together([alone[name] for name in worth]))
+            used = [
+                row["occupancy"]
+                if cause == "low_occupancy"
+                else row["blocks"] / row["multiprocessors"]
+                for row in worth.values()
+            ]
+            won_ns = sum(int(costs[n] * (1 - share)) for n, share in zip(worth, used, strict=True))
+            yield _of_launches(scope, cause, worth, together_ns, min(won_ns, together_ns))
+
+
+def _of_launches(
+    scope: Scope, cause: str, launches: Mapping[str, Row], cost_ns: int, win_ns: int
+) -> Finding:
+    short = short_names(launches)
+    names = [shortened(short[name], LONGEST_IN_WORDS) for name in [*launches][:_MOST_PLACES]]
+    means, suggestion = "more blocks", _MORE_BLOCKS
+    phrases = [_few_blocks(launch) for launch in launches.values()]
+    if cause == "low_occupancy":
+        phrases, means = [_few_warps(launch) for launch in launches.values()], "more warps"
+        limits = next(iter(launches.values()))["limited_by"].split(", ")
+        suggestion = " or ".join(_MORE_WARPS[limit] for limit in limits) + _MEASURE
+    words = " and ".join(f"{name} {how}" for name, how in zip(names, phrases, strict=False))
+    return Finding(
+        cause, scope, f"runs {words}", cost_ns, win_ns, means, suggestion, "kernel_occupancy",
+        names[0], is_sure=False,
+    )  # fmt: skip
+
+
+def _few_warps(launch: Row) -> str:
+    sizes = {
+        REGISTERS: f"{launch['registers_per_thread']} registers a thread",
+        SHARED_MEMORY: "its shared memory",
+        BLOCK_SIZE: counted(launch["threads_per_block"], "thread a block", "threads a block"),
+        BLOCKS: counted(launch["threads_per_block"], "thread a block", "threads a block"),
+    }
+    limits = dict.fromkeys(sizes[limit] for limit in launch["limited_by"].split(", "))
+    share = say_share(launch["occupancy"])
+    return f"with {share} of the warps that a GPU can hold, for {' and '.join(limits)}"
+
+
+def _few_blocks(launch: Row) -> str:
+    blocks = counted(launch["blocks"], "block", "blocks")
+    threads = counted(launch["threads_per_block"], "thread", "threads")
+    return f"with {blocks} of {threads} on {launch['multiprocessors']} multiprocessors"
+
+
+@once_per_recording
+def _badly_launched(profile: Profile) -> dict[str, tuple[str, Row, int]]:
+    """The kernels that have few warps, or few blocks, for nearly all of their time.
+
+    Of each why, the launch that takes most of its time, and all its time in ns.
+    """
+    of_name: dict[str, list[Row]] = {}
+    for row in profile.once(kernel_occupancy.kernel_occupancy).to_pylist():
+        of_name.setdefault(row["name"], []).append(row)
+    kernels = {}
+    for name, rows in of_name.items():
+        total_ns = sum(row["total_ns"] for row in rows)
+        is_short = total_ns < _LEAST_NS * sum(row["calls"] for row in rows)
+        if is_short or is_communication(name) or _TUNED.search(name):
+            continue
+        for cause in ("low_occupancy", "small_grids"):
+            launches = [row for row in rows if _unused(row) == cause]
+            if sum(row["total_ns"] for row in launches) >= _NEARLY_ALL * total_ns > 0:
+                kernels[name] = cause, launches[0], total_ns
+    return kernels
+
+
+def _unused(launch: Row) -> str:
+    """Why a launch leaves a part of the GPU unused; empty where it does not, or may not."""
+    if launch["waves"] is None:
+        return ""
+    if launch["blocks"] < _FEW_BLOCKS * launch["multiprocessors"]:
+        return "small_grids"
+    return "low_occupancy" if launch["occupancy"] < _LOW and launch["waves"] >= 1 else ""
+
+
+@once_per_recording
+def _alone(profile: Profile) -> dict[int | None, dict[str, Intervals]]:
+    """When each of these kernels runs and no other kernel does, by device."""
+    kernels = _badly_launched(profile)
+    if not kernels:
+        return {}
+    place, others = {name: number for number, name in enumerate(kernels)}, len(kernels)
+    values = names_by_number(profile, "kernels").values(lambda n: place.get(n, others), others)
+    columns = ("start_ns", "end_ns", "device_id", "name_id")
+    parts = (
+        (start, end, device, values.of(number).astype(np.int64))
+        for start, end, device, number in profile.integers("kernels", *columns)
+    )
+    alone: dict[int | None, dict[str, Intervals]] = {}
+    lengths = dict.fromkeys(kernels, 0)
+    for device, busy in busy_by_device(parts, others + 1).items():
+        for name, number in place.items():
+            times = busy.kinds.get(number, NOTHING)
+            lengths[name] += times.length
+            rest = together([t for kind, t in busy.kinds.items() if kind != number])
+            alone.setdefault(device, {})[name] = difference(times, rest)
+    # Where calls of a kernel run side by side, they share the GPU.
+    are_apart = {name for name, (*_, ns) in kernels.items() if lengths[name] >= _NEARLY_ALL * ns}
+    return {
+        device: {name: t for name, t in of_name.items() if name in are_apart}
+        for device, of_name in alone.items()
+    }

@@ -1,0 +1,393 @@
+"""What a device waits for copies and for pages that migrate, and what winning that back can win."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import numpy as np
+
+from gpuprof.analyses.transfers import TRANSFER_READS, transfers
+from gpuprof.base.units import NS_PER_S, counted, format_bytes, listed, say_ns
+from gpuprof.facts.copies import (
+    COPY_READS,
+    PATHS,
+    UVM,
+    Route,
+    copy_rows,
+    end_name,
+    running_on,
+    transfer_rows,
+    transfer_times,
+)
+from gpuprof.facts.moves import moves, origins
+from gpuprof.facts.needless_copies import Avoidable, avoidable, not_sought
+from gpuprof.facts.numbers import columns_of
+from gpuprof.facts.nvtx import RANGE_READS
+from gpuprof.facts.timeline import TRANSFER, busy_by_device
+from gpuprof.findings.causes import Finding, hiding
+from gpuprof.findings.scope import Scope
+from gpuprof.model.analysis import reads
+from gpuprof.model.derived import HOST
+from gpuprof.model.intervals import (
+    NOTHING,
+    Int64s,
+    Intervals,
+    covered_within,
+    intersection,
+    together,
+    union,
+)
+from gpuprof.model.profile import Profile, once_per_recording
+from gpuprof.model.words import Words
+from gpuprof.predict.links import NAMES
+
+READS: Final = reads(
+    TRANSFER_READS,
+    COPY_READS,
+    links="device_id peer_device_id link",
+    page_faults="start_ns processor device_id faults",
+)
+READS_OF_SMALL: Final = RANGE_READS
+
+_STAGED, _WITH_HOST = "staged_copies", "exposed_host_copies"
+# Cause of copies -> what the device does, and what to try.
+_CAUSES: Final = {
+    "exposed_peer_copies": (
+        "waits for copies between devices",
+        "place what works on the same data on one device, or overlap the copies with compute",
+    ),
+    _STAGED: (
+        "waits for copies between devices through the host",
+        "turn on peer access, or choose a pair of devices that has it (nvidia-smi topo -p2p r)",
+    ),
+    _WITH_HOST: (
+        "waits for copies from and to the host",
+        (
+            "keep data on the device and copy less, or copy ahead on a stream of its own from"
+            " pinned memory"
+        ),
+    ),
+}
+_PIN: Final = (
+    "pin the host's memory (cudaHostAlloc, cudaHostRegister, pin_memory=True), from where copies"
+    " run faster and beside kernels, or copy less"
+)
+_PEER_KINDS: Final = ("PtoP", "DtoD_peer")
+# What is copied needlessly, or launched in one place, is said where it is most of the time.
+_MOST: Final = 0.5
+# Copies of fewer bytes take a time that says little of the speed of memory and link.
+_LARGE_BYTES: Final = 1 << 20
+# What a processor does between two faults takes less; longer pauses have other reasons.
+_LONG_NS: Final = 1_000_000
+# A driver handles a batch of faults of a GPU in less; the kernel that faults waits for it.
+_BATCH_NS: Final = 200_000
+
+
+def of_copies(scope: Scope) -> Iterator[Finding]:
+    """What a device waits for copies in a step, by kind; copies of managed memory are not here."""
+    waits: dict[str, dict[Route, Intervals]] = {}
+    for route, exposed in exposed_by_route(scope).items():
+        if route.path == "staged":
+            waits.setdefault(_STAGED, {})[route] = exposed
+        elif route.path != "uvm":
+            is_with_host = HOST in {route.src, route.dst}
+            cause = _WITH_HOST if is_with_host else "exposed_peer_copies"
+            waits.setdefault(cause, {})[route] = exposed
+    for cause, routes in waits.items():
+        exposed = together([*routes.values()])
+        if cost_ns := scope.per_step(exposed):
+            yield _of_kind(scope, cause, routes, _needless(scope, exposed, cost_ns), cost_ns)
+
+
+def exposed_by_route(scope: Scope) -> dict[Route, Intervals]:
+    """When a device waits for copies, by their route."""
+    device = scope.device.device_id
+    return {
+        route: intersection(running_on(times, device, route), scope.device.exposed[TRANSFER])
+        for route, times in transfer_times(scope.profile.unrestricted).items()
+        if device in {route.src, route.dst} and device is not None
+    }
+
+
+def _of_kind(
+    scope: Scope,
+    cause: str,
+    routes: Mapping[Route, Intervals],
+    needless: Avoidable | None,
+    cost_ns: int,
+) -> Finding:
+    costs = {route: scope.per_step(exposed) for route, exposed in routes.items()}
+    route, (phrase, suggestion) = max(costs, key=lambda route: costs[route]), _CAUSES[cause]
+    ends, origin, speed = (
+        f"{end_name(route.src)} to {end_name(route.dst)}",
+        _origin(scope, routes),
+        "",
+    )
+    if cause == _STAGED:
+        link, reason = _direct_link(scope.profile, route)
+        names: tuple[str, ...] = (link,)
+        suggestion = f"{suggestion}; {reason}" if reason else suggestion
+    else:
+        waited = [route for route in routes if costs[route]] or [*routes]
+        kinds = [
+            ("HtoD",) if r.src == HOST else ("DtoH",) if r.dst == HOST else _PEER_KINDS
+            for r in waited
+        ]
+        names = tuple(dict.fromkeys(kind for of_route in kinds for kind in of_route))
+    if cause == _WITH_HOST:
+        speed, pin = speed_of(scope.profile, route)
+        suggestion = pin or suggestion
+    if needless is not None:
+        suggestion = f"{needless.suggestion} ({needless.phrase})"
+    times = transfer_times(scope.profile.unrestricted)
+    # From a single copy nothing follows for others.
+    is_single = not scope.has_steps and sum(len(times[route].start_ns) for route in routes) == 1
+    return Finding(
+        cause,
+        scope,
+        f"{phrase} ({'most ' * (len(routes) > 1)}{ends}{speed}{f', in {origin}' if origin else ''}"
+        f"{', one copy' if is_single else ''})",
+        cost_ns,
+        cost_ns,
+        hiding(min(cost_ns, scope.compute_ns), scope),
+        suggestion,
+        "peer_matrix" if needless is None else needless.table,
+        f"{ends}, {origin}" if origin else ends,
+        names,
+    )
+
+
+def speed_of(profile: Profile, route: Route) -> tuple[str, str]:
+    """The speed of large copies from or to the host, with what to do where memory is pageable.
+
+    Both are empty where nothing follows: of small copies, and where bytes are unknown.
+    """
+    is_from_host = route.src == HOST
+    direction = "host to device" if is_from_host else "device to host"
+    rows = [
+        row
+        for row in profile.unrestricted.once(transfers).to_pylist()
+        if row["direction"] == direction and row["path"] == "direct"
+    ]
+    if not rows or any(row["bytes"] is None for row in rows):
+        return "", ""
+    size, total_ns, calls = (
+        sum(row[name] for row in rows) for name in ("bytes", "total_ns", "calls")
+    )
+    if not total_ns or size < _LARGE_BYTES * calls:
+        return "", ""
+    memory = "src_memory_kind" if is_from_host else "dst_memory_kind"
+    pageable_ns = sum(row["total_ns"] for row in rows if row[memory] == "pageable")
+    words = f" at {format_bytes(size * NS_PER_S / total_ns)}/s"
+    if pageable_ns <= _MOST * total_ns:
+        return words, ""
+    return f"{words} {'from' if is_from_host else 'into'} pageable memory", _PIN
+
+
+def _direct_link(profile: Profile, route: Route) -> tuple[str, str]:
+    """The link that direct copies take, and why two devices may lack peer access, where known.
+
+    The link is the NVLink of the machine, else the slowest one.
+    """
+    if not profile.unrestricted.has("links"):
+        return "pcie3", ""
+    rows = profile.unrestricted.table("links").to_pylist()
+    links = [row for row in rows if row["peer_device_id"] is not None]
+    matches = (re.match(r"NVLink (\d)", row["link"]) for row in links)
+    names = (f"nvlink{match[1]}" for match in matches if match)
+    name = next((name for name in names if name in NAMES), "pcie3")
+    for row in links:
+        if {row["device_id"], row["peer_device_id"]} == {route.src, route.dst}:
+            return name, f"{row['link']} joins the two, so that peer access is only off"
+    if not links:
+        return name, "no link between devices was found on this machine"
+    ends = f"device {links[0]['device_id']} and device {links[0]['peer_device_id']}"
+    return name, f"no link joins the two, but {links[0]['link']} joins {ends}"
+
+
+def _origin(scope: Scope, routes: Mapping[Route, Intervals]) -> str:
+    """The operation or range that launched most of the time of the copies; empty where unknown."""
+    profile = scope.profile
+    if not_sought(profile) or not profile.unrestricted.has("nvtx_ranges", "api_calls"):
+        return ""
+    copies = moves(profile.unrestricted)
+    steps = union(scope.start_ns, scope.end_ns)
+    is_meant = covered_within(steps, copies.start_ns, copies.end_ns) > 0
+    is_meant &= np.any(
+        [(copies.src == route.src) & (copies.dst == route.dst) for route in routes], axis=0
+    )
+    copies = copies.take(np.flatnonzero(is_meant))
+    numbers, texts = origins(profile, copies)
+    if not len(numbers):
+        return ""
+    sums = np.bincount(numbers + 1, copies.duration_ns)
+    most = int(sums.argmax()) - 1
+    is_known = most >= 0 and sums[most + 1] > _MOST * sums.sum()
+    return texts[most] if is_known and not scope.is_mark(texts[most]) else ""
+
+
+def _needless(scope: Scope, exposed: Intervals, cost_ns: int) -> Avoidable | None:
+    """Copies that need not be, where they are most of a wait."""
+    for copies in avoidable(scope.profile):
+        running = copies.running
+        # Few of them take enough time to be most of a wait at all: what a step usually pays is at
+        # most twice the mean.
+        if 2 * running.length <= _MOST * cost_ns * len(scope.start_ns):
+            continue
+        if scope.per_step(intersection(running, exposed)) > _MOST * cost_ns:
+            return copies
+    return None
+
+
+def of_memory(scope: Scope) -> Iterator[Finding]:
+    """What a device waits a step for copies of pageable memory, and for pages that migrate."""
+    for kind, by_device in _pageable_copies(scope.profile).items():
+        running = by_device.get(scope.device.device_id, NOTHING)
+        cost_ns = scope.per_step(intersection(running, scope.device.exposed[TRANSFER]))
+        if cost_ns:
+            yield Finding(
+                "pageable_memory",
+                scope,
+                f"waits for asynchronous {kind} copies of pageable memory, which make the host"
+                " wait, too",
+                cost_ns,
+                cost_ns,
+                "pinned memory",
+                "pin the memory (cudaHostAlloc, pin_memory=True)",
+                "transfers",
+                kind,
+                (kind,),
+            )
+    yield from _unified(scope)
+
+
+@once_per_recording
+def _pageable_copies(profile: Profile) -> Mapping[str, Mapping[int | None, Intervals]]:
+    """By memcpy kind and device, when copies of pageable memory run that should run beside work."""
+    if not profile.has("memcpys"):
+        return {}
+    rows = [r for r in profile.once(transfers).to_pylist() if r["pageable_async_calls"]]
+    copies = transfer_rows(profile)
+    running: dict[str, Mapping[int | None, Intervals]] = {}
+    for kind in sorted({row["memcpy_kind"] for row in rows}):
+        is_meant = np.zeros(len(copies.kind), bool)
+        for row in (row for row in rows if row["memcpy_kind"] == kind):
+            is_meant |= (
+                (copies.kind == copies.kinds.index(kind))
+                & (copies.path == PATHS.index(row["path"]))
+                & (copies.src_memory == copies.src_memories.index(row["src_memory_kind"]))
+                & (copies.dst_memory == copies.dst_memories.index(row["dst_memory_kind"]))
+            )
+        device = copies.device[is_meant]
+        alike = np.zeros(len(device), np.int8)
+        part = (copies.start_ns[is_meant], copies.end_ns[is_meant], device, alike)
+        busy = busy_by_device([part], 1)
+        running[kind] = {device: of.kinds.get(0, NOTHING) for device, of in busy.items()}
+    return running
+
+
+def _unified(scope: Scope) -> Iterator[Finding]:
+    """Pages of managed memory that migrate: kernels that touch them wait, busy as they look."""
+    device = scope.device.device_id
+    routes = {
+        route: intersection(running_on(times, device, route), scope.device.span)
+        for route, times in transfer_times(scope.profile.unrestricted).items()
+        if route.path == "uvm" and device is not None and device in {route.src, route.dst}
+    }
+    if not routes:
+        return
+    pauses, migrating = migration_pauses(scope), together([*routes.values()])
+    faulting = _faulting(scope, migrating)
+    if cost_ns := scope.per_step(together([migrating, pauses, faulting])):
+        parts = {"pauses of {}": pauses, "{} of kernels that fault": faulting}
+        costs = {text: scope.per_step(part) for text, part in parts.items()}
+        between = listed([text.format(say_ns(ns)) for text, ns in costs.items() if ns])
+        beside = f", with {between} between them" if between else ""
+        most = max(routes, key=lambda route: scope.per_step(routes[route]))
+        way = "to the host" if most.dst == HOST else "between devices"
+        way = "from the host" if most.src == HOST else way
+        yield Finding(
+            "unified_memory",
+            scope,
+            f"has {_migrated(scope)} migrate, most {way}{_faults(scope)}{beside}",
+            cost_ns,
+            cost_ns,
+            "prefetching",
+            "move pages ahead (cudaMemPrefetchAsync), let both sides read them"
+            " (cudaMemAdviseSetReadMostly), or copy explicitly",
+            "transfers",
+            way,
+        )
+
+
+def migration_pauses(scope: Scope) -> Intervals:
+    """When the device idles before pages migrate: a processor touches one page after another.
+
+    Where copies of pages run beside kernels, kernels wait for them as they look busy.
+    """
+    recorded = scope.profile.unrestricted
+    if not any(route.path == "uvm" for route in transfer_times(recorded)):
+        return NOTHING
+    start_ns = _migrations(recorded)[0]
+    idle = scope.device.idle
+    is_before = np.isin(idle.end, start_ns) & (idle.end - idle.start < _LONG_NS)
+    return Intervals(idle.start[is_before], idle.end[is_before])
+
+
+def _faulting(scope: Scope, migrating: Intervals) -> Intervals:
+    """When a kernel has faulted, and the next pages that it waits for do not migrate yet."""
+    start, end = migrating.end[:-1], migrating.start[1:]
+    kernels = scope.device.kernels if len(start) else NOTHING
+    kernel = np.searchsorted(kernels.start, start, side="right") - 1
+    is_within = (kernel >= 0) & (end - start < _BATCH_NS)
+    is_within[is_within] &= kernels.end[kernel[is_within]] >= end[is_within]
+    return Intervals(start[is_within], end[is_within])
+
+
+def _migrated(scope: Scope) -> str:
+    """How much a step migrates to and from the device, as far as known."""
+    start_ns, size, src, dst = _migrations(scope.profile)
+    is_here = (src == scope.device.device_id) | (dst == scope.device.device_id)
+    if (size[is_here] < 0).any():
+        return "pages of managed memory"
+    amount = _mean_of_step(scope, start_ns[is_here], size[is_here])
+    return f"{format_bytes(amount)} of managed memory{' a step' if scope.has_steps else ''}"
+
+
+@once_per_recording
+def _migrations(profile: Profile) -> list[Int64s]:
+    """Start, bytes (`UNKNOWN` where so), source and destination of each migration."""
+    copies = copy_rows(profile)
+    is_migration = copies.path == UVM
+    columns = (copies.start_ns, copies.bytes, copies.src, copies.dst)
+    return [column[is_migration].astype(np.int64) for column in columns]
+
+
+def _faults(scope: Scope) -> str:
+    """How many faults of the device's brought this about; empty where none were recorded."""
+    device_id, start_ns, faults = _page_faults(scope.profile)
+    is_here = device_id == scope.device.device_id
+    count = round(_mean_of_step(scope, start_ns[is_here], faults[is_here]))
+    if not count or (faults[is_here] < 0).any():
+        return ""
+    return f", with {counted(count, 'GPU page fault', 'GPU page faults')}"
+
+
+@once_per_recording
+def _page_faults(profile: Profile) -> list[Int64s]:
+    """Device, start and number (below 0 where unknown) of each record of a GPU's page faults."""
+    if not profile.has("page_faults"):
+        return columns_of((), 3)
+    processors = Words()
+    columns = ("device_id", "start_ns", "faults", "processor")
+    texts = {"processor": processors}
+    parts = profile.stored_columns("page_faults", *columns, texts=texts) or ()
+    *faults, processor = columns_of(([v.filled for v in part] for part in parts), len(columns))
+    return [column[processor == processors.place("gpu")] for column in faults]
+
+
+def _mean_of_step(scope: Scope, start_ns: Int64s, amount: Int64s) -> float:
+    """What a step of a scope takes, on average, of amounts that come at some times."""
+    step = np.searchsorted(scope.start_ns, start_ns, side="right") - 1
+    is_in = (step >= 0) & (start_ns < scope.end_ns[step])
+    return float(amount[is_in].sum() / len(scope.start_ns))

@@ -1,0 +1,387 @@
+"""Why a device does nothing: for whom it waits, and what the host does instead of launching."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from gpuprof.analyses.pauses import ANALYSIS as PAUSES
+from gpuprof.base.units import format_bytes, say_ns, say_share
+from gpuprof.facts.copies import copy_rows
+from gpuprof.facts.kernel_kinds import JAX, PYTORCH, TENSORFLOW, framework
+from gpuprof.facts.numbers import Numbers
+from gpuprof.facts.pause_causes import NEAR_NS, Pieces, pieces_of
+from gpuprof.facts.pauses import SHORT_WAIT_READS, pauses_of, short_waits
+from gpuprof.facts.timeline import SHORT_NS
+from gpuprof.findings.causes import Finding
+from gpuprof.findings.exposed_copies import migration_pauses
+from gpuprof.findings.scope import Scope
+from gpuprof.findings.set_up import SET_UP_READS, is_loading, set_up_of
+from gpuprof.model.analysis import reads
+from gpuprof.model.derived import HOST
+from gpuprof.model.intervals import (
+    Int64s,
+    Intervals,
+    covered_within,
+    difference,
+    intersection,
+    longer,
+    together,
+    union,
+)
+from gpuprof.model.profile import Profile, once_per_recording
+
+READS: Final = reads(
+    PAUSES.reads,
+    SET_UP_READS,
+    SHORT_WAIT_READS,
+    memcpys="start_ns end_ns bytes device_id src_device_id dst_device_id memcpy_kind"
+    " src_memory_kind dst_memory_kind",
+)
+
+_HOST_LATE: Final = "host_late"
+_SYNCHRONISING: Final = "synchronising_call"
+_BETWEEN_STEPS: Final = "between_steps"
+# Cause -> what a device does while it waits for it, how that can be won, and what to try.
+_CAUSES: Final = {
+    _HOST_LATE: (
+        "has no work because the host launches late",
+        "launching ahead",
+        (
+            "launch less often (CUDA graphs, a compiled step) or prepare launches and input on"
+            " other threads"
+        ),
+    ),
+    _SYNCHRONISING: (
+        "has no work because the host waited in",
+        "launching ahead",
+        "",  # By what was read, see `_waited`.
+    ),
+    "mpi": (
+        "has no work while the host is in MPI",
+        "overlap with compute",
+        "start messages without blocking and compute meanwhile, send fewer, or balance the ranks",
+    ),
+    _BETWEEN_STEPS: (
+        "has no work while the host is between two marked steps",
+        "launching ahead",
+        "do this on another thread or ahead, while the device computes",
+    ),
+    "waits_for_stream": (
+        "waits for a stream although its next work is launched",
+        "overlap",
+        "see what the stream depends on: another stream's event, a rank, a callback of the host",
+    ),
+    "waits_for_device": (
+        "waits for another device",
+        "balance",
+        "give the devices equal work, or start the copies between them earlier",
+    ),
+    "idle": (
+        "is idle, and the recording does not tell why",
+        "launching ahead",
+        "record the API calls of all processes: they show what the host did",
+    ),
+}
+_NAMES: Final = (*_CAUSES,)
+# Causes of pauses in which the host had not launched yet what ended them.
+_LATE: Final = (_HOST_LATE, _SYNCHRONISING, "mpi")
+_OF_LABEL: Final = {
+    "mpi_call": "mpi",
+    "synchronising_call": _SYNCHRONISING,
+    "waits_for_stream": "waits_for_stream",
+    "waits_for_device": "waits_for_device",
+    "waits_for_unknown": "waits_for_stream",
+    "unknown": "idle",
+}
+# Pauses have a reason that takes this much of them.
+_MOST: Final = 0.5
+# Longer pauses have another reason than how launches are made.
+_LONG_NS: Final = 200_000
+_OTHER_WORK: Final = (
+    "see what the host does in these pauses ({how}), and do it on another thread or ahead"
+)
+_UNNAMED: Final = "host_late"  # Label of what the host did outside all that was recorded.
+_LATE_IN: Final = {
+    r"_MultiProcessingDataLoader": (
+        "give the loader more workers (num_workers, prefetch_factor), or less work: decode and"
+        " augment ahead or on the device"
+    ),
+    r"(?i)data_?load|next_batch|get_next|iterator|load_batch": (
+        "load and prepare input ahead: DataLoader(num_workers=..., pin_memory=True),"
+        " tf.data.prefetch"
+    ),
+    r"^(?:cuda|cu|hip)(?:Malloc|MemAlloc|Host|MemHost|Free|MemFree|MemCreate)": (
+        "allocate memory once, before the loop, or from a pool (cudaMallocAsync)"
+    ),
+    r"^f?(?:read|write|open|close|sync)\b|^p(?:read|write)": (
+        "read and write files on another thread"
+    ),
+}
+# Less of the pauses is not where they come from.
+_LEAST_PLACE: Final = 0.1
+
+# What records the calls of the host, and what it does between them, by the reader of a recording.
+_RECORD_CALLS: Final = {
+    "kineto": "ProfilerActivity.CPU beside ProfilerActivity.CUDA",
+    "xplane": "host_tracer_level=2",
+}
+_RECORD_HOST: Final = {
+    "kineto": "torch.profiler.profile(with_stack=True)",
+    "xplane": "host_tracer_level=3, python_tracer_level=1",
+}
+_NSYS: Final = "nsys profile --trace=cuda,nvtx,osrt"
+
+# A copy of so few bytes brings a number or a flag.
+_FLAG_BYTES: Final = 64
+# A link moves so many in less time than a copy takes to start.
+_PIECE_BYTES: Final = 1 << 14
+# Steps that compute for less of their time do little but copy.
+_LITTLE_COMPUTE: Final = 0.25
+# Steps copy something if so many of them do.
+_MOST_STEPS: Final = 0.9
+_READ_LATER: Final = (
+    "read results later, or wait for single events, so that the next work is launched before"
+)
+_AT_ONCE: Final = (
+    "copy the data of all steps at once, from one contiguous buffer into memory that is allocated"
+    " once, then launch them"
+)
+_NOT_EACH_STEP: Final = {
+    PYTORCH: "read it every n-th step (.item(), .cpu(), if tensor:), or keep the test on the"
+    " device (torch.where)",
+    TENSORFLOW: "read it every n-th step (.numpy(), float(loss)), or keep the test in the graph"
+    " (tf.cond)",
+    JAX: "read it every n-th step (float(loss)), or keep the test on the device (jax.lax.cond)",
+    "": "read it every n-th step, or test it on the device (a loop of a CUDA graph), so that the"
+    " next work is launched before",
+}
+
+
+def of_scope(scope: Scope) -> Iterator[Finding]:
+    """What a device waits for in a step, by cause; set-up is left out where there are no steps."""
+    is_known = scope.profile.unrestricted.has("api_calls")
+    # The pieces of pauses lie in the idle time of the whole recording.
+    pauses = scope.device.span if is_known else scope.device.idle
+    if not scope.has_steps:
+        pauses = difference(pauses, set_up_of(scope.profile, scope.device))
+    pauses = difference(pauses, migration_pauses(scope))
+    if not is_known:
+        yield _idle(scope, longer(pauses, SHORT_NS))
+        return
+    pieces = pieces_of(scope.profile)
+    gaps = intersection(short_waits(scope.profile, scope.device).gaps, pauses)
+    steps = intersection(pauses, union(scope.start_ns, scope.end_ns))
+    for cause, rows, lengths, waits in _by_cause(scope, pieces, steps):
+        if not len(rows) and not len(gaps):
+            continue
+        if cause != _SYNCHRONISING:
+            place = _place(scope, pieces, rows, lengths)
+            yield _finding(cause, scope, scope.per_step(waits), place)
+            continue
+        cost_ns = scope.per_step(together([waits, gaps]))
+        phrase, means, _ = _CAUSES[cause]
+        call, what, suggestion = _waited(scope, pieces, rows, lengths)
+        phrase = f"{phrase} {call or 'a synchronising call'}{what}"
+        suggestion = (not what and _advice(call)) or suggestion
+        yield Finding(cause, scope, phrase, cost_ns, cost_ns, means, suggestion, "pauses", call)
+
+
+def _by_cause(
+    scope: Scope, pieces: Pieces, pauses: Intervals
+) -> Iterator[tuple[str, Int64s, Int64s, Intervals]]:
+    """Each cause of some pauses: the pieces that are of it, how long each is in them, and when.
+
+    What is late while the host is between marks is a cause of its own, whatever the host does.
+    """
+    causes = _causes_of_pieces(scope.profile)
+    is_of_device = pauses_of(scope.profile).device[pieces.pause] == scope.device.number
+    between = intersection(pauses, scope.between)
+    within_marks = difference(pauses, scope.between)
+    for number, cause in enumerate(_NAMES):
+        is_meant = is_of_device & (causes == number)
+        instants = within_marks if cause in _LATE else pauses
+        if cause == _BETWEEN_STEPS:
+            is_meant = is_of_device & np.isin(causes, [_NAMES.index(late) for late in _LATE])
+            instants = between
+        rows = np.flatnonzero(is_meant)
+        stretches = pieces.stretches.take(rows)
+        lengths = covered_within(instants, stretches.start_ns, stretches.end_ns)
+        rows, lengths = rows[lengths > 0], lengths[lengths > 0]
+        if len(rows) or cause == _SYNCHRONISING:
+            waits = union(stretches.start_ns, stretches.end_ns)
+            yield cause, rows, lengths, intersection(waits, instants)
+
+
+@once_per_recording
+def _causes_of_pieces(profile: Profile) -> Numbers:
+    """The cause of each piece of a pause, an index into `_NAMES`."""
+    pieces = pieces_of(profile)
+    of_label = [_NAMES.index(_OF_LABEL.get(kind, _HOST_LATE)) for kind, _ in pieces.labels]
+    causes = np.array(of_label, np.int64)[pieces.stretches.label]
+    # A call that waits drained a device only where it covers the end of its last work; one that
+    # begins later is slow by itself.
+    drained = np.sort(pauses_of(profile).start_ns)
+    start, end = pieces.stretches.start_ns, pieces.stretches.end_ns
+    is_draining = np.searchsorted(drained, start) < np.searchsorted(drained, end, side="right")
+    is_draining &= causes == _NAMES.index(_SYNCHRONISING)
+    causes[(causes == _NAMES.index(_SYNCHRONISING)) & ~is_draining] = _NAMES.index(_HOST_LATE)
+    is_late = causes == _NAMES.index(_HOST_LATE)
+    of_launch = [kind == "launch" for kind, _ in pieces.labels]
+    is_launch = np.array(of_launch, bool)[pieces.stretches.label]
+    between_ns = np.bincount(pieces.pause, np.where(is_late & ~is_launch, end - start, 0))
+    # Programs that launch at once after a call spend 14 to 17 us between the two, Python more than
+    # 40: what takes the host longer is work of its own.
+    is_of_launch = (is_launch & ~is_loading(pieces)) | (between_ns[pieces.pause] <= NEAR_NS)
+    returned_ns = np.full(len(between_ns), np.iinfo(np.int64).max)
+    np.minimum.at(returned_ns, pieces.pause[is_draining], end[is_draining])
+    is_of_launch &= start >= returned_ns[pieces.pause]
+    return np.where(is_late & is_of_launch, _NAMES.index(_SYNCHRONISING), causes)
+
+
+class _Place(NamedTuple):
+    """What takes most of some pauses.
+
+    Args:
+        name: Call, operation, range, stream or device; empty where too little is in one place.
+        share: Its share of them.
+        mean_ns: How long a pause lasts on average.
+        unnamed_share: Share of them in which the host was in nothing that was recorded.
+    """
+
+    name: str
+    share: float
+    mean_ns: float
+    unnamed_share: float
+
+
+def _place(scope: Scope, pieces: Pieces, rows: Int64s, lengths: Int64s) -> _Place:
+    if not len(rows):
+        return _Place("", 0.0, 0.0, 0.0)
+    mean_ns = float(lengths.sum() / len(np.unique(pieces.pause[rows])))
+    sums = np.bincount(pieces.stretches.label[rows], lengths, len(pieces.labels))
+    is_unnamed = np.array([kind == _UNNAMED for kind, _ in pieces.labels])
+    unnamed_share = float(sums[is_unnamed].sum() / sums.sum())
+    for label in np.argsort(-sums, kind="stable").tolist():
+        kind, detail = pieces.labels[label]
+        share = float(sums[label] / sums.sum())
+        if share < _LEAST_PLACE:
+            break
+        # Of work that was launched in time the call that launched it is no place to look at.
+        if detail is not None and kind != "launch" and not scope.is_mark(detail):
+            return _Place(detail, share, mean_ns, unnamed_share)
+    return _Place("", 0.0, mean_ns, unnamed_share)
+
+
+def _finding(cause: str, scope: Scope, cost_ns: int, place: _Place) -> Finding:
+    phrase, means, suggestion = _CAUSES[cause]
+    is_long, is_unnamed = place.mean_ns >= _LONG_NS, place.unnamed_share >= _MOST
+    if place.name:
+        way = "for" if cause.startswith("waits_for") else "in"
+        phrase += f", {say_share(place.share)} of it {way} {place.name}"
+    elif is_unnamed and is_long:
+        phrase += f", {say_share(place.unnamed_share)} of it in no call or range that was recorded"
+    if cause in {_HOST_LATE, _BETWEEN_STEPS}:
+        if is_long if cause == _HOST_LATE else not place.name:
+            # Most of the host's work between its calls may be unrecorded.
+            host = _RECORD_HOST.get(scope.profile.origin.reader, f"{_NSYS} --sample=process-tree")
+            how = host if is_unnamed else "--table pauses, a profile of the CPU"
+            suggestion = _OTHER_WORK.format(how=how)
+        suggestion = _advice(place.name) or suggestion
+    # What the host does in longer pauses, and other calls, cost as much without launches.
+    is_launching = suggestion == _CAUSES[_HOST_LATE][-1]
+    return Finding(
+        cause, scope, phrase, cost_ns, cost_ns, means, suggestion, "pauses", place.name,
+        () if is_launching else None, is_sure=cause != "idle",
+    )  # fmt: skip
+
+
+def _advice(name: str) -> str:
+    """What to try against a host that is late in a place whose name tells it; else nothing."""
+    return next((text for pattern, text in _LATE_IN.items() if re.search(pattern, name)), "")
+
+
+def _idle(scope: Scope, pauses: Intervals) -> Finding:
+    """Pauses of a device, in a recording without the calls of its host."""
+    cost_ns = scope.per_step(pauses)
+    longest_ns = int((pauses.end - pauses.start).max(initial=0))
+    # Of steps a single long pause tells nothing.
+    is_one = not scope.has_steps and len(pauses) > 1 and longest_ns >= _MOST * cost_ns
+    once = f", {say_ns(longest_ns)} of it at once" if is_one else ""
+    how = _RECORD_CALLS.get(scope.profile.origin.reader, _NSYS)
+    return Finding(
+        "idle", scope, f"is idle{once}, and no calls of the host were recorded to tell why",
+        cost_ns, cost_ns, _CAUSES["idle"][1], f"record these calls, too ({how})", "gaps",
+        is_sure=False,
+    )  # fmt: skip
+
+
+def _waited(scope: Scope, pieces: Pieces, rows: Int64s, lengths: Int64s) -> tuple[str, str, str]:
+    """In which call the host waited before most of some pauses, and the short gaps of the scope.
+
+    Args:
+        scope: Where the pauses were measured.
+        pieces: All pieces of pauses.
+        rows: Those that calls which wait brought about, by their places.
+        lengths: What the scope has of each.
+
+    Returns:
+        The name of the call, empty where none is known; what it reads back or copies each time,
+        in words, empty where that is much; and what to do.
+    """
+    times = Counter(_of_pauses(pieces, rows, lengths))
+    gaps, of_gap, names = short_waits(scope.profile, scope.device)
+    if len(gaps):
+        inside = covered_within(Intervals(scope.start_ns, scope.end_ns), gaps.start, gaps.end)
+        sums = np.bincount(of_gap, inside, len(names)).tolist()
+        times.update({name: int(ns) for name, ns in zip(names, sums, strict=True) if ns})
+    call = max(times, key=lambda name: times[name], default="")
+    if size := _copied(scope, HOST, _FLAG_BYTES):
+        what = f", as it reads {format_bytes(size)} back in each step"
+        return call, what, _NOT_EACH_STEP[framework(scope.profile)]
+    is_mostly_idle = scope.compute_ns < _LITTLE_COMPUTE * scope.step_ns
+    if is_mostly_idle and (size := _copied(scope, scope.device.number, _PIECE_BYTES)):
+        return call, f", as it copies {format_bytes(size)} to the device in each step", _AT_ONCE
+    return call, "", _READ_LATER
+
+
+def _of_pauses(pieces: Pieces, rows: Int64s, lengths: Int64s) -> Mapping[str, int]:
+    """How long pauses last in all, by the call that their first piece is of."""
+    if not len(rows):
+        return {}
+    order = np.lexsort((pieces.stretches.start_ns[rows], pieces.pause[rows]))
+    rows, lengths = rows[order], lengths[order]
+    first = np.flatnonzero(np.diff(pieces.pause[rows], prepend=-1))
+    of_pause = np.add.reduceat(lengths, first)
+    label = pieces.stretches.label[rows[first]]
+    sums = np.bincount(label, of_pause, len(pieces.labels))
+    return {
+        detail: int(sums[number])
+        for number, (kind, detail) in enumerate(pieces.labels)
+        if kind == "synchronising_call" and detail is not None and sums[number]
+    }
+
+
+def _copied(scope: Scope, dst: int, most_bytes: int) -> int:
+    """Bytes that each step copies between host and device where these are few; else 0.
+
+    Args:
+        scope: The steps.
+        dst: Where to: `HOST`, or the number of the device.
+        most_bytes: How many are few.
+    """
+    if not scope.has_steps or not scope.profile.unrestricted.has("memcpys"):
+        return 0
+    copies = copy_rows(scope.profile.unrestricted)
+    src = scope.device.number if dst == HOST else HOST
+    rows = np.flatnonzero((copies.dst == dst) & (copies.src == src) & (copies.moved_bytes > 0))
+    step = np.searchsorted(scope.start_ns, copies.start_ns[rows], side="right") - 1
+    is_in = (step >= 0) & (copies.start_ns[rows] < scope.end_ns[step])
+    rows, step = rows[is_in], step[is_in]
+    copying = len(np.unique(step))
+    if not copying or copying < _MOST_STEPS * len(scope.start_ns):
+        return 0
+    size = round(float(copies.moved_bytes[rows].sum()) / copying)
+    return size if size <= most_bytes else 0

@@ -1,0 +1,175 @@
+"""The steps of each device over which costs are measured: those of its phases, else its span."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from gpuprof.analyses.transfers import transfers
+from gpuprof.base.kernel_names import short_names
+from gpuprof.facts.collective_parts import part_times
+from gpuprof.facts.copies import transfer_times
+from gpuprof.facts.launches import launches
+from gpuprof.facts.needless_copies import avoidable
+from gpuprof.facts.nvtx import ranges_of
+from gpuprof.facts.pause_causes import pieces_of
+from gpuprof.facts.phases import PHASE_READS, Phase, phases
+from gpuprof.facts.step_windows import DETECTED, masked
+from gpuprof.facts.timeline import COMPUTE, TIMELINE_READS, DeviceTimeline, far_ends, timelines
+from gpuprof.model.analysis import reads
+from gpuprof.model.intervals import NOTHING, Int64s, Intervals, covered_within, union
+from gpuprof.model.profile import Profile, once_per_profile
+
+SCOPE_READS: Final = reads(PHASE_READS, TIMELINE_READS)
+# Steps differ so much that the median tells nothing of their mean, which costs are then shares of.
+_UNEVEN: Final = 1.1
+# Phases that hold less of what a device does leave too much of it out.
+_ENOUGH: Final = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class Scope:
+    """What one device did in the steps of one phase, or in a recording that has no steps.
+
+    Args:
+        profile: The recording, or the part of it that is looked at.
+        device: The device's timeline.
+        phase: What people call the phase, each another name; empty where no steps are known.
+        start_ns: Start of each step that is a sample; of the device's span where there are none.
+        end_ns: End of each.
+        steps: How many steps the phase has, those that are no samples included; 1 for none.
+        is_inferred: Whether no range marks the steps.
+        devices: The devices of the phase, as operations name them; empty where no steps are known.
+        between: When the host is between the marks of the steps, as in `Phase`.
+    """
+
+    profile: Profile
+    device: DeviceTimeline
+    phase: str
+    start_ns: Int64s
+    end_ns: Int64s
+    steps: int
+    is_inferred: bool = False
+    devices: tuple[int, ...] = ()
+    between: Intervals = NOTHING
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether costs are of one step; else they are of the device's span."""
+        return bool(self.phase)
+
+    @cached_property
+    def median_ns(self) -> int:
+        """Median length of a step."""
+        return int(np.median(self.end_ns - self.start_ns))
+
+    @cached_property
+    def step_ns(self) -> int:
+        """What a step takes, and costs are shares of.
+
+        The median, or where single steps often take longer, as what they wait for then counts
+        for all of them, the mean without the longest twentieth.
+        """
+        usual_ns = usual_of(self.end_ns - self.start_ns)
+        return usual_ns if usual_ns > _UNEVEN * self.median_ns else self.median_ns
+
+    @cached_property
+    def compute_ns(self) -> int:
+        """Time of a step in which the device computes."""
+        return self.per_step(self.device.exposed[COMPUTE])
+
+    def is_mark(self, text: str) -> bool:
+        """Whether a range's text only marks the steps, so that it is no place within them."""
+        return masked(text).replace("*", "#") == self.phase.partition(" (")[0]
+
+    def per_step(self, instants: Intervals) -> int:
+        """How many ns of a set of instants a step pays."""
+        return usual_of(covered_within(instants, self.start_ns, self.end_ns))
+
+
+def usual_of(steps: Int64s) -> int:
+    """What a step pays of something that each of some steps pays so much of.
+
+    The median over the steps, or the mean without the longest twentieth where that is more:
+    some costs come with every other step, and a single step's tell nothing of the others.
+    """
+    ordered = np.sort(steps)
+    usual = ordered[: len(ordered) - -(-len(ordered) // 20)] if len(ordered) > 1 else ordered
+    # NumPy's median takes ten times as long for as few steps as most recordings have.
+    middle = ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]
+    return int(max(sum(map(int, middle)) / 2, usual.mean()))
+
+
+def span_of(profile: Profile, device: DeviceTimeline) -> Scope:
+    """All that a device did, as one step."""
+    start, end = int(device.span.start[0]), int(device.span.end[-1])
+    return Scope(profile, device, "", np.array([start]), np.array([end]), 1)
+
+
+def working_devices(profile: Profile) -> list[DeviceTimeline]:
+    """Devices whose own work was recorded."""
+    not_recorded = far_ends(profile)
+    devices = (d for d in timelines(profile) if d.device_id not in not_recorded)
+    return [device for device in devices if device.span.length]
+
+
+@once_per_profile
+def scopes(profile: Profile) -> tuple[Scope, ...]:
+    """The devices with the steps of each of their phases; a device without steps as a whole."""
+    recorded = profile.unrestricted
+    if recorded.has("kernels", "memcpys", "api_calls"):
+        # What all findings ask for, on two threads, each with about half of the work.
+        ranges = (ranges_of,) if recorded.has("nvtx_ranges") else ()
+        ahead = (timelines, *ranges, part_times, transfer_times, avoidable, transfers)
+        recorded.compute_ahead(ahead, is_first=True)
+        with suppress(Exception):  # what fails is left to who asks for it
+            launches(recorded)
+            pieces_of(recorded)
+    return tuple(s for device in working_devices(profile) for s in _of_device(profile, device))
+
+
+def _of_device(profile: Profile, device: DeviceTimeline) -> Iterator[Scope]:
+    names = _names(profile)
+    of_device = [phase for phase in phases(profile) if device.number in phase.devices]
+    spans = union(*(np.array([phase.span[end] for phase in of_device]) for end in (0, 1)))
+    kernels_ns = int(device.kernel_ns(spans.start, spans.end).sum())
+    all_ns = int(device.kernel_ns(device.span.start, device.span.end).sum())
+    in_part = [s for p in of_device if (s := _of_phase(profile, device, names[p], p))]
+    yield from in_part
+    if not in_part or kernels_ns < _ENOUGH * all_ns:
+        yield span_of(profile, device)
+
+
+@once_per_profile
+def _names(profile: Profile) -> Mapping[Phase, str]:
+    """The names of phases for people, numbered in time where those of a process are alike."""
+    by_time = sorted(phases(profile), key=lambda phase: phase.span)
+    short = short_names(phase.name for phase in by_time if phase.source == DETECTED)
+    names = {phase: short.get(phase.name, phase.name) for phase in by_time}
+    alike = Counter((phase.process_id, name) for phase, name in names.items())
+    numbers = Counter[tuple[int | None, str]]()
+    numbered = {}
+    for phase, name in names.items():
+        key = phase.process_id, name
+        numbers[key] += 1
+        numbered[phase] = f"{name} ({numbers[key]})" if alike[key] > 1 else name
+    return numbered
+
+
+def _of_phase(profile: Profile, device: DeviceTimeline, name: str, phase: Phase) -> Scope | None:
+    """The samples that lie in the part that is looked at; None where there are none."""
+    start, end = phase.start_ns, phase.end_ns
+    if profile.selection.windows is not None:
+        is_in = covered_within(device.span, start, end) == end - start
+        start, end = start[is_in], end[is_in]
+    if not len(start):
+        return None
+    steps = len(start) + phase.warm_up_steps + phase.cut_steps
+    is_inferred = phase.source == DETECTED
+    return Scope(
+        *(profile, device, name, start, end, steps, is_inferred, phase.devices), phase.between
+    )

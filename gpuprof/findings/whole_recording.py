@@ -1,0 +1,364 @@
+"""What a whole recording lacks, and whether its devices do equal work.
+
+Idle time is none of the program's where records are missing, or kernels were rerun: a device seems
+to idle where a kernel ran that has no record, and while a profiler runs kernels again to count
+metrics. What kernels and copies take is then right; what a step takes, and what hides what, is not.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuprof.analyses.transfers import TRANSFER_READS
+from gpuprof.base.cuda import BEGINS_CAPTURE, KERNEL_LAUNCHES, LAUNCHING_CALLS
+from gpuprof.base.units import counted, format_bytes, say_ns
+from gpuprof.facts.activity_sums import SUM_READS, summed_up
+from gpuprof.facts.copies import end_name, known_end, sums_of, transfer_rows
+from gpuprof.facts.kernel_kinds import is_initial, may_initialise
+from gpuprof.facts.launches import LAUNCH_READS, launches
+from gpuprof.facts.numbers import columns_of, groups, names_by_number
+from gpuprof.facts.nvtx import RANGE_READS, named_parts
+from gpuprof.facts.phases import steps_by_phase
+from gpuprof.facts.step_windows import FROM_RANGES, masked
+from gpuprof.facts.timeline import COMMUNICATION, COMPUTE, DeviceTimeline, timelines
+from gpuprof.findings.causes import Finding
+from gpuprof.findings.scope import Scope, span_of, working_devices
+from gpuprof.findings.set_up import SET_UP_READS, outside_steps
+from gpuprof.model.analysis import reads
+from gpuprof.model.derived import KERNELS_RERUN
+from gpuprof.model.intervals import Int64s
+from gpuprof.model.profile import Profile, once_per_recording
+
+READS: Final = reads(
+    SET_UP_READS,
+    LAUNCH_READS,
+    RANGE_READS,
+    SUM_READS,
+    TRANSFER_READS,
+    api_calls="start_ns name process_id thread_id correlation_id",
+    devices="device_id",
+)
+
+# So many calls tell whether calls are missing.
+_SAMPLE: Final = 50_000
+_LEAST_CALLS: Final = 100
+# CUPTI numbers calls in their order. Profilers leave out those that do not matter, and record one
+# of one to twelve; of a recording from which events were dropped few are left.
+_FAR_APART: Final = 20
+# Launches that left no record are worth a word if they are so many, and this share of all: some
+# fail, or another tool took them.
+_LEAST_LAUNCHES: Final = 10
+_LEAST_SHARE: Final = 0.05
+_NEVER: Final = 1 << 62
+# Kernels that fill tensors with initial values take so much of all kernels' time where a
+# recording is of nothing else.
+_INITIAL_SHARE: Final = 0.1
+# Devices that share the work of a step differ less in what they compute.
+_UNEQUAL: Final = 0.1
+# Steps of two devices are the same ones where they have so much in common.
+_LEAST_COMMON: Final = 0.8
+# What a recording without kernels may have, and calls that launch kernels.
+_WITHOUT_KERNELS: Final = {"memcpys": ("copy", "copies"), "memsets": ("memset", "memsets")}
+_LAUNCHES: Final = re.compile(r"(cu|cuda|hip)[A-Za-z]*Launch(Kernel|Cooperative|Graph|Grid|_|$)")
+# What tells phases of one name apart.
+_NUMBER_OF_PHASE: Final = re.compile(r" \(\d+\)$")
+
+
+class Incomplete(NamedTuple):
+    """Why the idle time of a recording is none of its program's.
+
+    Args:
+        cause: Of the finding.
+        phrase: What is to be said of a device, to follow its name.
+        suggestion: What to do.
+        idle_word: What to call the time in which nothing was recorded.
+    """
+
+    cause: str
+    phrase: str
+    suggestion: str
+    idle_word: str
+
+
+def of_recording(profile: Profile, scopes: Sequence[Scope]) -> Iterator[Finding]:
+    """What a recording as a whole lacks, is of, or pays once; costs of `setup` are of all of it.
+
+    Args:
+        profile: The recording, or the part of it that is looked at.
+        scopes: The devices with their phases.
+    """
+    devices = working_devices(profile)
+    if devices:
+        yield from _lacking(profile, devices)
+    yield from _unbalanced(scopes)
+    has_steps = any(scope.has_steps for scope in scopes)
+    for device in devices:
+        yield from outside_steps(profile, device, has_steps=has_steps)
+
+
+def _lacking(profile: Profile, devices: Sequence[DeviceTimeline]) -> Iterator[Finding]:
+    """Records that are missing: in the midst of others, at the end, or all of a kind."""
+    of_most_kernels = max(devices, key=lambda device: device.kernels.length)
+    if (why := incomplete(profile)) is not None:
+        words = (why.phrase, 0, 0, "a whole recording", why.suggestion, "kernel_summary")
+        yield Finding(why.cause, span_of(profile, of_most_kernels), *words)
+    if (truncated := _truncated(profile.unrestricted)) is not None:
+        phrase, table = truncated
+        last = max(devices, key=lambda device: int(device.span.end[-1]))
+        suggestion = (
+            "record a shorter part, and wait for the devices before it ends (synchronise, then"
+            " cudaProfilerStop)"
+        )
+        words = (phrase, 0, 0, "a whole recording", suggestion, table)
+        yield Finding("truncated", span_of(profile, last), *words)
+    if (idle_devices := _without_training(profile, devices)) is not None:
+        phrase = "only fills memory with initial values: no step of a training was recorded"
+        suggestion = "record later, when steps run: start the profiler after the first ones"
+        words = (phrase + idle_devices, 0, 0, "recording steps", suggestion, "kernel_summary")
+        yield Finding("no_training", span_of(profile, of_most_kernels), *words)
+    recorded = [device.busy for device in timelines(profile.unrestricted)]
+    if not any(len(busy[layer]) for busy in recorded for layer in (COMPUTE, COMMUNICATION)):
+        yield _no_kernels(profile, max(devices, key=lambda device: device.span.length))
+
+
+def _truncated(recorded: Profile) -> tuple[str, str] | None:
+    """Activities that stop while the host goes on launching, and the table that tells more."""
+    if not recorded.has("api_calls") or not len(launches(recorded).launch_ns):
+        return None
+    last = int(launches(recorded).launch_ns.max())
+    lost = _calls_like(recorded, LAUNCHING_CALLS, last)
+    if lost < _LEAST_LAUNCHES:
+        return None
+    calls = _calls_like(recorded, LAUNCHING_CALLS)
+    if lost < _LEAST_SHARE * calls:
+        return None
+    steps = _recorded_steps(recorded)
+    words = f"has no records of what was launched last{steps}: of {lost:,} of {calls:,} launches"
+    return words, "steps" if steps else "totals"
+
+
+def _calls_like(profile: Profile, pattern: re.Pattern[str], after_ns: int = -_NEVER) -> int:
+    """How many calls of some names begin after an instant."""
+    names = names_by_number(profile, "api_calls")
+    is_meant = names.values(lambda name: pattern.match(name) is not None, 0)
+    return sum(
+        int(np.count_nonzero(is_meant.of(number[start > after_ns])))
+        for start, number in profile.integers("api_calls", "start_ns", "name_id")
+        if start.max(initial=-_NEVER) > after_ns
+    )
+
+
+def _recorded_steps(profile: Profile) -> str:
+    """Of how many of the steps that ranges mark there are records; empty where not known."""
+    marked = [steps for steps in steps_by_phase(profile) if steps.phase.source == FROM_RANGES]
+    if not marked:
+        return ""
+    names = {_NUMBER_OF_PHASE.sub("", steps.phase.name) for steps in marked}
+    parts = named_parts(profile)
+    is_step = np.array([masked(text) in names for text, _, _ in parts.labels], bool)
+    marks = int(np.count_nonzero(is_step[parts.label]))
+    recorded = sum(len(steps.start_ns) for steps in marked)
+    return f", after {recorded:,} of {marks:,} steps" if recorded < marks else ""
+
+
+def _without_training(profile: Profile, devices: Sequence[DeviceTimeline]) -> str | None:
+    """The devices that ran no kernel, of a recording that fills tensors with initial values alone.
+
+    None where kernels do more.
+    """
+    recorded = profile.unrestricted
+    if not profile.has("kernels"):
+        return None
+    may = names_by_number(recorded, "kernels").values(may_initialise, 0)
+    if not all(may.of(name_id).all() for (name_id,) in recorded.integers("kernels", "name_id")):
+        return None
+    rows = summed_up(recorded, "kernels")
+    total_ns = sum(row["total_ns"] for row in rows)
+    initial_ns = sum(row["total_ns"] for row in rows if is_initial(row["name"] or ""))
+    working = sum(device.kernels.length > 0 for device in devices)
+    if not total_ns or initial_ns < _INITIAL_SHARE * total_ns or not working:
+        return None
+    numbers = {device.device_id for device in timelines(profile)}
+    if recorded.has("devices"):
+        numbers |= {*recorded.table("devices")["device_id"].to_pylist()}
+    count, idle = counted(len(numbers), "device", "devices"), len(numbers) - working
+    return f"; {idle} of {count} ran no kernel" if idle else ""
+
+
+def _no_kernels(profile: Profile, device: DeviceTimeline) -> Finding:
+    """Copies and memsets of a program whose kernels were not recorded, or never launched."""
+    recorded = profile.unrestricted
+    counts = [
+        counted(rows, *words)
+        for table, words in _WITHOUT_KERNELS.items()
+        if recorded.has(table)
+        and (rows := sum(len(start) for (start,) in recorded.integers(table, "start_ns")))
+    ]
+    launched = _calls_like(recorded, _LAUNCHES) if recorded.has("api_calls") else 0
+    suggestion = "see whether the program came to its kernels, and record the part that computes"
+    if launched:
+        suggestion = (
+            f"record again: {counted(launched, 'launch', 'launches')} of kernels left no record of"
+            " what ran (see the profiler's messages)"
+        )
+    only = f"ran no kernel: the recording has {' and '.join(counts)} only"
+    words = (only + _most_copies(recorded), 0, 0, "recording kernels", suggestion, "totals")
+    return Finding("no_kernels", span_of(profile, device), *words)
+
+
+def _most_copies(profile: Profile) -> str:
+    """Where most of the time of transfers goes, their size and speed; empty for a single one."""
+    if not profile.has("memcpys"):
+        return ""
+    copies = transfer_rows(profile)
+    routes = ((sums_of(copies, rows), rows[0]) for rows in groups(copies.src, copies.dst))
+    sums, first = max(routes, key=lambda route: route[0].total_ns, default=(None, 0))
+    if sums is None or sums.calls <= 1 or not (sums.bytes and sums.bytes_per_s):
+        return ""
+    src, dst = (end_name(known_end(int(end[first]))) for end in (copies.src, copies.dst))
+    size, speed = format_bytes(sums.bytes / sums.calls), format_bytes(sums.bytes_per_s)
+    return f"; most {src} to {dst}, {size} each at {speed}/s"
+
+
+def _unbalanced(scopes: Sequence[Scope]) -> Iterator[Finding]:
+    """Devices that compute for longer in the same steps than others do."""
+    groups: list[list[Scope]] = []
+    for scope in (scope for scope in scopes if scope.has_steps):
+        # Also where each process marks its own.
+        group = next((group for group in groups if _is_at_once(group[0], scope)), None)
+        if group is None:
+            groups.append([scope])
+        else:
+            group.append(scope)
+    for alike in groups:
+        busiest = max(alike, key=lambda scope: scope.compute_ns)
+        least = min(alike, key=lambda scope: scope.compute_ns)
+        win_ns = busiest.compute_ns - sum(scope.compute_ns for scope in alike) // len(alike)
+        if win_ns <= 0 or least.compute_ns > (1 - _UNEQUAL) * busiest.compute_ns:
+            continue
+        other = f"device {least.device.device_id}"
+        yield Finding(
+            "unbalanced_devices",
+            busiest,
+            f"computes for {say_ns(busiest.compute_ns)} of a step, {other} for"
+            f" {say_ns(least.compute_ns)}: the difference",
+            busiest.compute_ns - least.compute_ns,
+            win_ns,
+            "equal work",
+            "give each device work in proportion to its speed",
+            "breakdown",
+            other,
+        )
+
+
+def _is_at_once(first: Scope, second: Scope) -> bool:
+    start = max(int(first.start_ns[0]), int(second.start_ns[0]))
+    end = min(int(first.end_ns[-1]), int(second.end_ns[-1]))
+    spans = [int(scope.end_ns[-1] - scope.start_ns[0]) for scope in (first, second)]
+    steps = [len(scope.start_ns) for scope in (first, second)]
+    return end - start >= _LEAST_COMMON * max(spans) and min(steps) >= _LEAST_COMMON * max(steps)
+
+
+@once_per_recording
+def incomplete(profile: Profile) -> Incomplete | None:
+    """Why idle time tells nothing in a recording; None where it does.
+
+    Args:
+        profile: The whole recording is looked at, up to its first 50,000 calls.
+    """
+    if KERNELS_RERUN in profile.origin.warnings:
+        return Incomplete(
+            "kernels_rerun",
+            "seems idle while the profiler runs kernels one at a time, and again, to count their"
+            " metrics: only the durations of kernels are the program's",
+            "record again without metrics and events to see what the program waits for",
+            "idle, or the profiler's",
+        )
+    if not profile.has("api_calls", "kernels"):
+        return None
+    recorded = recorded_calls(profile)
+    if not recorded:
+        without, of = _without_kernels(profile)
+        if without < max(_LEAST_LAUNCHES, _LEAST_SHARE * of):
+            return None
+        recorded = f"{of - without:,} of {of:,} launches with their kernels"
+    return Incomplete(
+        "incomplete",
+        f"ran more than was recorded: the recording has {recorded}, so that idle time, and"
+        " what hides what, is unknown",
+        "record again, all events and a shorter part (see the profiler's messages), before you"
+        " draw conclusions from pauses",
+        "idle or not recorded",
+    )
+
+
+@once_per_recording
+def recorded_calls(profile: Profile) -> str:
+    """How many of the numbered calls a recording has, where most are missing; else empty."""
+    if not profile.has("api_calls"):
+        return ""
+    start, process, _, correlation, _ = _first_calls(profile)
+    numbered = 0
+    for number in np.unique(process):
+        ids = np.unique(correlation[(process == number) & (correlation > 0)])
+        if len(ids) >= _LEAST_CALLS and np.median(np.diff(ids)) >= _FAR_APART:
+            numbered += int(ids[-1] - ids[0] + 1)
+    return f"{len(start):,} of {numbered:,} numbered calls of CUDA" if numbered else ""
+
+
+@once_per_recording
+def _first_calls(profile: Profile) -> list[Int64s]:
+    """Start, process, thread, correlation id and name of calls, up to some more than `_SAMPLE`."""
+    columns = "start_ns", "process_id", "thread_id", "correlation_id", "name_id"
+
+    def enough() -> Iterator[list[Int64s]]:
+        rows = 0
+        for part in profile.integers("api_calls", *columns):
+            yield part
+            rows += len(part[0])
+            if rows >= _SAMPLE:
+                return
+
+    return [column.astype(np.int64) for column in columns_of(enough(), len(columns))]
+
+
+def _without_kernels(profile: Profile) -> tuple[int, int]:
+    """How many launches of kernels left no record, and how many there are in the same time.
+
+    Launches before the first that left one were cut off, and those of the end, see `_ends`. While
+    a graph is captured, launches leave none.
+    """
+    start, process, thread, correlation, name = _first_calls(profile)
+    names = names_by_number(profile, "api_calls")
+    launching = names.values(lambda text: KERNEL_LAUNCHES.match(text) is not None, 0)
+    is_launch = np.flatnonzero(launching.of(name))
+    if not len(is_launch) or any(map(BEGINS_CAPTURE.match, names.distinct)):
+        return 0, 0
+    without = of = 0
+    for rows in groups(process[is_launch], thread[is_launch]):
+        calls = is_launch[rows]
+        begins, ids = start[calls], correlation[calls]
+        of_thread = int(process[calls[0]]), int(thread[calls[0]])
+        low, high = launches(profile).bounds.get(of_thread, (0, 0))
+        # When the calls of the thread began that launched anything, as far as calls are known.
+        launched = launches(profile).launch_ns[low:high]
+        launched = launched[: int(np.searchsorted(launched, begins.max(), side="right"))]
+        is_within = begins >= launched.min(initial=_NEVER)
+        # A call of the runtime and that of the driver in it have one number.
+        within, first = np.unique(ids[is_within], return_index=True)
+        has_left = np.isin(within, ids[is_within & np.isin(begins, launched)])
+        is_without = ~has_left[np.argsort(first)]
+        end = _ends(is_without)
+        without += int(np.count_nonzero(is_without[:end]))
+        of += end
+    return without, of
+
+
+def _ends(is_without: npt.NDArray[np.bool_]) -> int:
+    """Where the end begins, at which most left no record: one stream may be behind another."""
+    surplus = np.cumsum(np.where(is_without, 1, -1)[::-1])
+    most = int(surplus.max(initial=0))
+    return len(is_without) - (int(surplus.argmax()) + 1 if most > 0 else 0)
