@@ -43,7 +43,7 @@ ANALYSES: Final = {
     "device_map": "analyses.device_map",
     "marked_epochs": "analyses.monitoring:EPOCHS_ANALYSIS",
     "monitoring": "analyses.monitoring",
-    "top_activities": "analyses.top_activities",
+    "top_activities": "analyses.totals:TOP_ANALYSIS",
     "placement_hints": "analyses.placement:HINTS_ANALYSIS",
     "placement": "analyses.placement",
     "placement_edges": "analyses.placement:EDGES_ANALYSIS",

@@ -24,7 +24,6 @@ from gpuprof.facts.numbers import groups
 from gpuprof.facts.timeline import TIMELINE_READS, timeline_of
 from gpuprof.model.analysis import Analysis, ordered, per_file, summed
 from gpuprof.model.derived import HOST, UNKNOWN
-from gpuprof.model.intervals import Intervals
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Kind, Schema
 
@@ -106,48 +105,38 @@ def peer_matrix(profile: Profile) -> pa.Table:
         One row per source, destination and path, the costliest first, columns as in
         `PEER_MATRIX`; no rows where nothing was transferred.
     """
-    return PEER_MATRIX.table(
-        [
-            row | _ends(row) | _peak(profile, row) | _exposed(profile, row)
-            for row in _routes(profile)
-        ]
-    )
-
-
-def _routes(profile: Profile) -> list[dict[str, Any]]:
-    """Each route with its sums, the costliest first; unknown ends come last."""
     copies, rows = transfer_rows(profile), []
-    for route in groups(copies.src, copies.dst, copies.path):
-        first = route[0]
+    path = copies.path
+    for alike in groups(copies.src, copies.dst, path):
+        first = alike[0]
         src, dst = (known_end(int(end[first])) for end in (copies.src, copies.dst))
-        sums = sums_of(copies, route)
-        path = PATHS[int(copies.path[first])]
-        rows.append({"src": src, "dst": dst, "path": path, **sums._asdict()})
+        route = Route(src, dst, PATHS[path[first]])
+        row: dict[str, Any] = {"path": route.path, **sums_of(copies, alike)._asdict()}
+        link = None if route.path == "staged" else link_between(profile, src, dst)
+        if link is not None:
+            share = _share(row["bytes_per_s"], link.bytes_per_s)
+            row |= {"link": link.name, "peak_bytes_per_s": link.bytes_per_s, "peak_share": share}
+        rows.append(row | _end(profile, "src", src, route) | _end(profile, "dst", dst, route))
 
     def order(row: dict[str, Any]) -> tuple[object, ...]:
-        ends = ((end is None, end or 0) for end in (row["src"], row["dst"]))
-        return -row["total_ns"], *ends, row["path"]
+        # Unknown ends come last, the host before devices.
+        ends = ((row[end] == "unknown", row[f"{end}_device_id"] or 0) for end in _ENDS[:2])
+        hosts = (row[end] != "host" for end in _ENDS[:2])
+        return -row["total_ns"], *zip(ends, hosts, strict=True), row["path"]
 
-    return sorted(rows, key=order)
-
-
-def _ends(row: dict[str, Any]) -> dict[str, Any]:
-    return {
-        name: value
-        for end in ("src", "dst")
-        for name, value in (
-            (end, end_name(row[end])),
-            (f"{end}_device_id", None if row[end] == HOST else row[end]),
-        )
-    }
+    return PEER_MATRIX.table(sorted(rows, key=order))
 
 
-def _peak(profile: Profile, row: dict[str, Any]) -> dict[str, Any]:
-    link = None if row["path"] == "staged" else link_between(profile, row["src"], row["dst"])
-    if link is None:
-        return {}
-    share = _share(row["bytes_per_s"], link.bytes_per_s)
-    return {"link": link.name, "peak_bytes_per_s": link.bytes_per_s, "peak_share": share}
+def _end(profile: Profile, name: str, end: int | None, route: Route) -> dict[str, Any]:
+    """The columns of one end of a route."""
+    row = {name: end_name(end), f"{name}_device_id": None if end == HOST else end}
+    if end is None or end == HOST:
+        return row
+    running = running_on(transfer_times(profile)[route], end, route)
+    # A copy that starts in a window may end behind it, where kernels hide it too.
+    hidden_ns = timeline_of(profile.unrestricted, end).kernel_ns(running.start, running.end)
+    exposed_ns = running.length - int(hidden_ns.sum())
+    return row | {f"{name}_busy_ns": running.length, f"{name}_exposed_ns": exposed_ns}
 
 
 def _share(achieved: float | None, peak: int | None) -> float | None:
@@ -161,24 +150,6 @@ def faster_than_links(profile: Profile) -> list[dict[str, Any]]:
     return [
         row for row in rows if (row["bytes_per_s"] or 0) > (row["peak_bytes_per_s"] or math.inf)
     ]
-
-
-def _exposed(profile: Profile, row: dict[str, Any]) -> dict[str, int | None]:
-    route = Route(row["src"], row["dst"], row["path"])
-    times = transfer_times(profile)[route]
-    columns: dict[str, int | None] = {}
-    for end in ("src", "dst"):
-        if row[end] is not None and row[end] != HOST:
-            running = running_on(times, row[end], route)
-            columns[f"{end}_busy_ns"] = running.length
-            columns[f"{end}_exposed_ns"] = _without_kernels(profile, running, row[end])
-    return columns
-
-
-def _without_kernels(profile: Profile, running: Intervals, device: int) -> int:
-    # A copy that starts in a window may end behind it, where kernels hide it too.
-    hidden_ns = timeline_of(profile.unrestricted, device).kernel_ns(running.start, running.end)
-    return running.length - int(hidden_ns.sum())
 
 
 ANALYSIS: Final = Analysis(

@@ -38,7 +38,7 @@ from gpuprof.findings.whole_recording import incomplete
 from gpuprof.model.analysis import Analysis, per_file, reads
 from gpuprof.model.derived import HOST
 from gpuprof.model.intervals import covered_within, together
-from gpuprof.model.profile import Profile
+from gpuprof.model.profile import Profile, once_per_profile
 from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema
 
 # From here on compute is the answer, and its kernels are named.
@@ -248,6 +248,7 @@ def _moving(profile: Profile, scope: Scope, row: dict[str, Any]) -> str:
     return f"Moving data {', '.join(parts)}{alone}{outside}"
 
 
+@once_per_profile
 def _costliest_kernels(profile: Profile) -> str:
     """The costliest kernels with their shares of the time of all."""
     sums = profile.once(activity_sums).to_pylist()

@@ -50,10 +50,8 @@ def _schema_text(schema: Schema) -> str:
         name: f"[{unit}] {column.meaning}" if (unit := unit_of(column)) else column.meaning
         for name, column in schema.columns.items()
     }
-    facts_of = derived.OF_NAMES.get(schema.name, {}), derived.OF_ROWS.get(schema.name, {})
-    derived_columns = {
-        name: f"[derived] {f.doc}" for of_table in facts_of for name, f in of_table.items()
-    }
+    facts = derived.facts(schema.name)
+    derived_columns = {name: f"[derived] {fact.doc}" for name, fact in facts.items()}
     return f"{schema.name}: {schema.row}\n{_columns_text(columns | derived_columns)}"
 
 

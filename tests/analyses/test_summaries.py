@@ -10,7 +10,7 @@ from gpuprof.analyses.activity_summary import (
     kernel_summary,
     size_summary,
 )
-from gpuprof.analyses.top_activities import top_activities
+from gpuprof.analyses.totals import top_activities
 
 
 def test_no_kernel_is_an_empty_table():

@@ -149,7 +149,7 @@ def finish(run: LaunchedRun, ended: Ended) -> Recorded:
         is_exported = _export(run.folder)
     except OSError as error:
         (run.folder / EXPORT).unlink(missing_ok=True)
-        missing = f"{EXPORT} is missing ({error.strerror}); gpuprof reads {REPORT} through nsys."
+        missing = f"{EXPORT} is missing ({error.strerror}); gpuprof reads {REPORT}."
         return Recorded(
             recordings=(REPORT,),
             warnings=(missing, *interrupted, *_lost(ended)),

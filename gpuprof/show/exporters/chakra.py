@@ -48,10 +48,9 @@ _INT32, _INT64, _UINT64, _BOOL, _TEXT = 7, 9, 13, 27, 29
 _US: Final = 1000
 # Tags of fields of Node.
 _ID, _WAITS_FOR, _START, _DURATION = (encoded(tag) for tag in (1 << 3, 5 << 3 | 2, 6 << 3, 7 << 3))
-_MESSAGES: Final = f"""
-    SELECT start_ns, end_ns, coalesce(device_id, {UNKNOWN}) AS device, collective, bytes_in,
-        group_size, process_group
-    FROM collectives"""
+_MESSAGES: Final = (
+    "start_ns", "end_ns", "device_id", "collective", "bytes_in", "group_size", "process_group"
+)  # fmt: skip
 
 
 def named(path: Path, rank: int) -> Path:
@@ -234,8 +233,12 @@ class _Trace:
         """Messages of collectives as the framework recorded them, by start, end and device."""
         if not self._profile.has("collectives"):
             return {}
-        rows = self._profile.query(_MESSAGES).to_pylist()
-        return {(row["start_ns"], row["end_ns"], row["device"]): row for row in rows}
+        rows = self._profile.arrow("collectives", _MESSAGES).to_pylist()
+        return {
+            (row["start_ns"], row["end_ns"], UNKNOWN if device is None else device): row
+            for row in rows
+            for device in [row["device_id"]]
+        }
 
     @cached_property
     def _groups(self) -> tuple[dict[tuple[int, int, int], str], dict[str, list[int]]]:
