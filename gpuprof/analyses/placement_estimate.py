@@ -19,7 +19,7 @@ from gpuprof.model.derived import HOST
 from gpuprof.model.intervals import Intervals, covered_within, difference, together
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema, process_column
-from gpuprof.model.stored import within
+from gpuprof.model.table import within
 
 PLACEMENT_ESTIMATE: Final = Schema(
     "placement_estimate",

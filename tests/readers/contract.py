@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from gpuprof.analyses.activity_summary import TABLES, activity_summary
+from gpuprof.analyses.activity_summary import activity_summary
+from gpuprof.facts.activity_sums import TABLES
 from gpuprof.readers import find_reader
 
 ROOT = Path(__file__).parents[2]

@@ -11,8 +11,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
-from dataclasses import replace
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Final
 
@@ -20,7 +19,7 @@ import pyarrow as pa
 
 from gpuprof.base import nsight
 from gpuprof.base.errors import CorruptFileError, GpuprofError, InputError, MissingToolError
-from gpuprof.base.nsys_scrub import OUTPUTS, scrub
+from gpuprof.base.nsight import OUTPUTS, scrub
 from gpuprof.base.secrets import REMOVED
 from gpuprof.model.profile import Profile
 from gpuprof.readers.common.changes import check, stamp
@@ -74,13 +73,14 @@ def read(path: Path) -> Profile:
     folder = cached(path, key, lambda into: _export(path, into))
     version = _recorder_version(path)
     check(path, before)
-    opened = (
+    opened: AbstractContextManager[recording.Export] = (
         database.export_of(folder / _SQLITE, path, NAME)
         if (folder / _SQLITE).exists()
         else nullcontext(nsys_parquet.export_in(folder, path, NAME))
     )
     with opened as export:
-        return recording.profile(replace(export, recorder_version=version))
+        export.recorder_version = version
+        return recording.profile(export)
 
 
 def _recorder_version(path: Path) -> str | None:
@@ -141,7 +141,7 @@ def _scrub_strings(into: Path) -> None:
 def _add_settings(settings: Path, into: Path) -> None:
     """Add the settings of the recording that are read; the others may hold secrets."""
     with database.export_of(settings, settings, NAME) as export:
-        rows = export.select(recording.SETTINGS, recording.READ_SETTINGS, name=str, value=str)
+        rows = recording.settings(export)
     _add_table(into, recording.SETTINGS, {"name": pa.string(), "value": pa.string()}, rows)
 
 

@@ -14,13 +14,10 @@ from gpuprof import __version__
 from gpuprof.base.errors import UsageError, one_of
 from gpuprof.model import schema
 from gpuprof.model.profile import Profile
-from gpuprof.readers.gpuprof.write_gpuprof_file import alone, batches_by_start, row_select
+from gpuprof.readers.gpuprof.write_gpuprof_file import alone, batches_by_start
 from gpuprof.show.csv import text_cell
 from gpuprof.show.output import prepare, prepare_folder
 
-# As queries show a number that has no name.
-_NO_NAME: Final = "unknown"
-_NUMBER: Final = "name_id"
 # From the rows of a table, its columns and a path.
 _Write = Callable[[Iterable[pa.RecordBatch], pa.Schema, Path], None]
 
@@ -102,17 +99,9 @@ def table_rows(profile: Profile, name: str) -> Iterator[pa.RecordBatch]:
     Raises:
         GpuprofError: The recording breaks its format's rules.
     """
-    profile = alone(profile, name)
-    spec, select = schema.BY_NAME[name], row_select(profile, name)
-    names = None if select.names is None else profile.query(select.names)
-    for batch in batches_by_start(profile, name, select):
-        columns = {column: batch.column(column) for column in batch.schema.names}
-        if names is not None:
-            columns |= _of_names(columns.pop(_NUMBER), names)
-        arrays = [
-            columns[column].cast(kind) if column in columns else pa.nulls(len(batch), kind)
-            for column, kind in spec.kinds.items()
-        ]
+    spec = schema.BY_NAME[name]
+    for batch in batches_by_start(alone(profile, name), name, spec.columns):
+        arrays = [batch.column(column).cast(kind) for column, kind in spec.kinds.items()]
         yield pa.RecordBatch.from_arrays(arrays, schema=described(spec))
 
 
@@ -128,19 +117,6 @@ def described(spec: schema.Schema) -> pa.Schema:
         for name, kind in spec.kinds.items()
     ]
     return pa.schema(fields, {"table": spec.name, "written_by": f"gpuprof {__version__}"})
-
-
-def _of_names(numbers: pa.Array, names: pa.Table) -> dict[str, pa.Array]:
-    """What depends on the name, for the number of the name in each row."""
-    import pyarrow.compute as pc  # noqa: PLC0415 - 0.1 s that other exporters do not need
-
-    rows = pc.index_in(numbers.cast(pa.int64()), names[_NUMBER].cast(pa.int64()))
-    columns = {
-        column: names[column].combine_chunks().take(rows)
-        for column in names.column_names
-        if column != _NUMBER
-    }
-    return columns | {"name": pc.fill_null(columns["name"].cast(pa.string()), _NO_NAME)}
 
 
 def _write_csv(batches: Iterable[pa.RecordBatch], columns: pa.Schema, path: Path) -> None:

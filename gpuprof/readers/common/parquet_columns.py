@@ -1,4 +1,4 @@
-"""A Parquet file within another file: each query reads only its columns and its window of time.
+"""A Parquet file within another file: each question reads only its columns and its window of time.
 
 The file keeps, for each group of rows, the first and the last start.
 """
@@ -6,14 +6,17 @@ The file keeps, for each group of rows, the first and the last start.
 import errno
 import io
 import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from gpuprof.model.columns import Columns, Kinds, Streamed, Window, as_type
+from gpuprof.base.errors import GpuprofError
+from gpuprof.model.kept import Kept, Kinds
+from gpuprof.model.table import Window, values
+from gpuprof.model.words import Values
 from gpuprof.readers.common.changes import Stamp, stamp
 from gpuprof.readers.common.threads import in_turn
 
@@ -112,28 +115,31 @@ class Packed(NamedTuple):
     columns: pa.Schema
 
 
-class ParquetColumns(Streamed):
-    """The columns of a table as the last query named them; DuckDB sees the others as null.
+class ParquetColumns:
+    """The columns of a table in Parquet files.
 
-    Those of a large table are not kept in memory: each query decodes them again, in batches of
-    rows. Those of another one are kept, unless a query needs a window of time alone.
+    Those of a large table are not kept in memory: each question decodes them again, in batches of
+    rows. Those of another one are kept, unless a question needs a window of time alone.
 
     Args:
         files: Those of its rows, one after another.
-        kinds: The columns that queries see, with their types.
-        shift_ns: By how much the times in the files are later than those that queries see.
+        kinds: Its columns, with their types.
+        failure: What an error at reading says about the file; None where the file is not at fault.
+        shift_ns: By how much the times in the files are later than those that are given.
     """
 
-    # A file that was replaced is refused.
-    is_read_once = True
-
-    def __init__(self, files: Sequence[Packed], kinds: Kinds, shift_ns: int = 0) -> None:
+    def __init__(
+        self,
+        files: Sequence[Packed],
+        kinds: Kinds,
+        failure: Callable[[Exception], GpuprofError | None],
+        shift_ns: int = 0,
+    ) -> None:
+        self._files, self._failure, self._shift_ns = files, failure, shift_ns
         self._texts = [name for name, kind in kinds.items() if kind == pa.string()]
-        super().__init__(kinds, {name: _widest(name, files) for name in kinds})
-        self._files, self._shift_ns = files, shift_ns
-        self._window: Window | None = None
+        self._kinds = {name: _widest(name, files) for name in kinds}
         rows = self.rows_known()
-        self._kept = Columns(kinds, self._all, lambda: rows) if rows <= _MOST_KEPT else None
+        self._kept = Kept(kinds, self._all, lambda: rows) if rows <= _MOST_KEPT else None
 
     def rows_known(self) -> int:
         """How many rows it has, as its files say."""
@@ -144,38 +150,37 @@ class ParquetColumns(Streamed):
         if self._kept is not None:
             self._kept.expect(names)
 
-    def load(self, names: Collection[str], window: Window | None = None) -> None:
-        """What the next query reads: columns, and from when to when."""
-        super().load(names)
-        self._window = window
-
-    def pieces(
-        self, names: Sequence[str], window: Window | None = None
-    ) -> Iterator[pa.RecordBatch]:
+    def pieces(self, names: Sequence[str], window: Window | None = None) -> Iterator[list[Values]]:
         """Columns in pieces, of the groups of rows that may lie in a window.
 
         Integers are as narrow as their file has them.
         """
         if self._kept is not None and window is None:
-            return self._kept.pieces(names)
-        return self._streamed(names, window)
+            yield from self._kept.pieces(names)
+            return
+        for batch in self._batches(names, window):
+            yield [*map(values, batch.columns)]
 
-    def _streamed(
+    def _batches(
         self, names: Sequence[str], window: Window | None = None
     ) -> Iterator[pa.RecordBatch]:
-        read = partial(self._read, names)
-        for batches in in_turn(read, self._groups(window)):
-            yield from batches
-
-    def _loaded(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        return self.pieces(names, self._window)
+        try:
+            for batches in in_turn(partial(self._read, names), self._groups(window)):
+                yield from batches
+        except Exception as error:
+            if isinstance(error, GpuprofError) or (fault := self._failure(error)) is None:
+                raise
+            raise fault from error
 
     def _all(self, kinds: Kinds) -> dict[str, pa.ChunkedArray]:
         """Columns of all rows, in the pieces in which they are decoded."""
-        pieces = [*self._streamed([*kinds])]
-        types = {name: self.columns[name] for name in kinds}
+        pieces = [*self._batches([*kinds])]
+        types = {name: self._kinds[name] for name in kinds}
         return {
-            name: pa.chunked_array([as_type(piece[name], kind) for piece in pieces], kind)
+            # A cast loads pyarrow.compute.
+            name: pa.chunked_array(
+                [c if (c := piece[name]).type == kind else c.cast(kind) for piece in pieces], kind
+            )
             for name, kind in types.items()
         }
 
@@ -204,7 +209,7 @@ class ParquetColumns(Streamed):
             columns = [
                 self._unshifted(name, batch.column(name))
                 if name in there
-                else pa.nulls(len(batch), self.columns[name])
+                else pa.nulls(len(batch), self._kinds[name])
                 for name in names
             ]
             yield pa.RecordBatch.from_arrays(columns, [*names])
