@@ -93,10 +93,7 @@ def report(recording: Recording, names: Sequence[str] | None = None) -> Report:
         *([left_out] if left_out else []),
         *missing_notes(profile, missing, cannot(profile)),
     ]
-    columns = {column for analysis in chosen for column in analysis.schema.columns}
-    # Which devices a job uses takes a look at all its files.
-    names_devices = not is_job or not columns.isdisjoint((*DEVICE_COLUMNS, *_DEVICE_TEXTS))
-    called = names_of(profile) if names_devices else NO_NAMES
+    called = _called(profile, chosen)
     if called.own:
         # Sentences say what devices are called in their own files; those of a job name ranks.
         named = {a.name: tables[a.name] for a in of_recording}
@@ -106,6 +103,14 @@ def report(recording: Recording, names: Sequence[str] | None = None) -> Report:
     else:
         notes = [*map(called.in_text, notes)]
     return Report(profile.origin, tables, tuple(dict.fromkeys(notes)), called)
+
+
+def _called(profile: Profile, analyses: Sequence[Analysis]) -> DeviceNames:
+    """What people know the devices by, where these analyses name any."""
+    columns = {column for analysis in analyses for column in analysis.schema.columns}
+    if profile.job is not None and columns.isdisjoint((*DEVICE_COLUMNS, *_DEVICE_TEXTS)):
+        return NO_NAMES  # which devices a job uses takes a look at all its files
+    return names_of(profile)
 
 
 def functions_of(analyses: Sequence[Analysis]) -> list[PerFile]:
