@@ -6,20 +6,15 @@ DuckDB gets the columns that the statement reads, and neither files, network nor
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pyarrow as pa
 
 from gpuprof.analyses import ANALYSES, LONG, analysis_named
-from gpuprof.base import json_input, signals
+from gpuprof.base import signals
 from gpuprof.base.errors import InputError, MissingTableError, UsageError, one_of
-from gpuprof.model import derived, engine, schema
-from gpuprof.model.borders import SQL_TYPES
-from gpuprof.model.database import INTERRUPTED
+from gpuprof.model import derived, queries, schema
 from gpuprof.model.profile import Profile
-
-if TYPE_CHECKING:
-    import duckdb
 
 # https://duckdb.org/docs/stable/operations_manual/securing_duckdb/overview
 _CLOSED: Final[Mapping[str, str | bool]] = {
@@ -58,12 +53,12 @@ def query(profile: Profile, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]
         GpuprofError: The recording is damaged, or the memory too small.
     """
     _check(sql)
-    connection = engine.connect(_CLOSED)
+    connection = queries.connect(_CLOSED)
     tables = _tables(profile, {*_WORD.findall(sql.lower())})
     with _errors(profile, tables, sql), signals.interrupting(connection):
-        _create(connection, tables)
-        for name, columns in _reads(connection, sql).items():
-            _fill(connection, name, tables[name], _rows(profile, name, columns))
+        queries.create(connection, tables)
+        for name, columns in queries.reads(connection, sql).items():
+            queries.fill(connection, name, tables[name], _rows(profile, name, columns))
         connection.execute("SET lock_configuration = true")
         result = connection.execute(sql)
         names = [column[0] for column in result.description]
@@ -96,71 +91,11 @@ def _tables(profile: Profile, words: set[str]) -> dict[str, schema.Schema]:
     return {name: schema.BY_NAME[name] for name in profile.sources} | answers
 
 
-def _create(connection: "duckdb.DuckDBPyConnection", tables: Mapping[str, schema.Schema]) -> None:
-    """Make all tables without rows, and the columns and tables that are derived from them."""
-    connection.execute("CREATE SCHEMA recorded")
-    for name, spec in tables.items():
-        columns = ", ".join(f'"{c}" {SQL_TYPES[s.dtype]}' for c, s in spec.columns.items())
-        connection.execute(f'CREATE TABLE recorded."{name}" ({columns})')
-        further = "".join(f", {fact.sql} AS {column}" for column, fact in _derived(name).items())
-        view = f'SELECT *{further} FROM recorded."{name}"'
-        connection.execute(f'CREATE OR REPLACE VIEW main."{spec.name}" AS {view}')
-    for name, relation in derived.RELATIONS.items():
-        if relation.of in tables:
-            connection.execute(f'CREATE VIEW main."{name}" AS {relation.sql}')
-
-
-def _derived(name: str) -> dict[str, derived.Fact]:
-    """What a table has beside its recorded columns."""
-    return {**derived.OF_NAMES.get(name, {}), **derived.OF_ROWS.get(name, {})}
-
-
-def _reads(connection: "duckdb.DuckDBPyConnection", sql: str) -> dict[str, set[str]]:
-    """The columns that a statement reads, by table, as DuckDB plans it.
-
-    Of its optimisers only the one that leaves out columns runs: others leave out empty tables,
-    and keep apart what conditions read.
-    """
-    ((before,),) = connection.execute("SELECT current_setting('disabled_optimizers')").fetchall()
-    others = connection.execute("FROM duckdb_optimizers() WHERE name <> 'unused_columns'")
-    names = ",".join(name for (name,) in others.fetchall())
-    connection.execute(f"SET disabled_optimizers = {engine.literal(names)}")
-    ((_, plan),) = connection.execute(f"EXPLAIN (FORMAT json) {sql}").fetchall()
-    connection.execute(f"SET disabled_optimizers = {engine.literal(before)}")
-    reads: dict[str, set[str]] = {}
-    nodes = json_input.loads(plan)
-    while nodes:
-        node = nodes.pop()
-        nodes += node["children"]
-        details = node["extra_info"]
-        if "Table" in details:
-            columns = details.get("Projections") or []
-            columns = [columns] if isinstance(columns, str) else columns
-            reads.setdefault(details["Table"].rpartition(".")[2].strip('"'), set()).update(columns)
-    return reads
-
-
 def _rows(profile: Profile, name: str, columns: set[str]) -> pa.Table:
     """Some columns of a table, one at least, so that rows can be counted."""
     if name.startswith(_ANSWER):
         return profile.once(analysis_named(name.removeprefix(_ANSWER)).run)
-    spec = schema.BY_NAME[name].columns
-    chosen = [column for column in spec if column in columns] or [*spec][:1]
-    order = " ORDER BY start_ns" if "start_ns" in spec else ""
-    return profile.query(f'SELECT {", ".join(chosen)} FROM "{name}"{order}')
-
-
-def _fill(
-    connection: "duckdb.DuckDBPyConnection", name: str, spec: schema.Schema, rows: pa.Table
-) -> None:
-    """Put rows in the place of a table; columns that no plan reads are there, without values."""
-    connection.register(f"rows of {name}", rows)
-    columns = ", ".join(
-        f'{engine.quoted(c) if c in rows.column_names else "NULL"}::{SQL_TYPES[s.dtype]} AS "{c}"'
-        for c, s in spec.columns.items()
-    )
-    connection.execute(f'DROP TABLE recorded."{name}"')
-    connection.execute(f'CREATE VIEW recorded."{name}" AS SELECT {columns} FROM "rows of {name}"')
+    return queries.rows(profile, name, columns)
 
 
 @contextmanager
@@ -171,7 +106,7 @@ def _errors(profile: Profile, tables: Mapping[str, schema.Schema], sql: str) -> 
     try:
         yield
     except (duckdb.InterruptException, RuntimeError) as error:
-        if any(sign in str(error) for sign in INTERRUPTED):
+        if any(sign in str(error) for sign in queries.INTERRUPTED):
             raise KeyboardInterrupt from error
         raise
     except duckdb.OutOfMemoryException as error:
@@ -187,7 +122,7 @@ def _errors(profile: Profile, tables: Mapping[str, schema.Schema], sql: str) -> 
         if match := _NO_COLUMN.search(text):
             words = {*_WORD.findall(sql.lower())}
             named = [spec for spec in tables.values() if spec.name in words]
-            columns = [c for spec in named for c in (*spec.columns, *_derived(spec.name))]
+            columns = [c for spec in named for c in (*spec.columns, *derived.facts(spec.name))]
             columns += [c for n, r in derived.RELATIONS.items() if n in words for c in r.columns]
             msg = f"there is no column {match[1]}"
             raise UsageError(msg, _nearest("Columns", match[1], columns)) from error

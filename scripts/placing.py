@@ -10,7 +10,7 @@ from gpuprof.base.errors import GpuprofError
 from gpuprof.place.machines import machine
 from gpuprof.place.proposal import proposal_of, timed_proposal
 from gpuprof.place.step_graph import StepGraph
-from gpuprof.show.contract import Page
+from gpuprof.show import Page
 from gpuprof.show.placement_search import as_text
 
 WIDTH = 80

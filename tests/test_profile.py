@@ -8,14 +8,13 @@ from hypothesis import strategies as st
 from recordings import kernel, trace
 
 from gpuprof.base import machine
-from gpuprof.base.errors import CorruptFileError, MissingTableError
+from gpuprof.base.errors import MissingTableError
 from gpuprof.base.labels import TIMING_ONLY
 from gpuprof.model import schema
-from gpuprof.model.columns import Columns, Streamed, Tables
-from gpuprof.model.database import Database
+from gpuprof.model.kept import Kept
 from gpuprof.model.profile import Origin, Profile
 from gpuprof.model.selection import Selection
-from gpuprof.model.views import Select, StoredColumn, StoredRows, View
+from gpuprof.model.table import InMemory, Made, NumberedNames, Part, Table
 
 ORIGIN = Origin(source=Path("train.txt"), reader="nvprof-text", tool="nvprof")
 TWO_KERNELS = schema.KERNELS.table(
@@ -26,9 +25,10 @@ TWO_KERNELS = schema.KERNELS.table(
 )
 
 
-def rows(names=None, *, is_costly=False, **columns):
-    """A view of a table that is called raw."""
-    return View((Select(columns, "FROM raw"),), names, is_costly)
+def of_file(columns, schema=schema.KERNELS, names=None, **made):
+    """A recording with one table, made of the columns of a file."""
+    part = Part(InMemory(pa.table(columns)), made)
+    return Profile(ORIGIN, {schema.name: lambda: Table(schema, [part], names)})
 
 
 @pytest.mark.parametrize(
@@ -69,16 +69,14 @@ def test_a_query_finds_tables_however_it_spells_them_and_can_list_them():
     profile = Profile(ORIGIN, sources)
 
     assert profile.query("SELECT count(*) AS n FROM KERNELS").to_pylist() == [{"n": 2}]
-    listed = profile.query("SELECT view_name FROM duckdb_views() WHERE NOT temporary")
-    assert {*listed.column("view_name").to_pylist()} == {*sources}
+    listed = profile.query("SHOW TABLES").column("name").to_pylist()
+    assert {*listed} == {*sources, "copies", "copies_by_device"}
 
 
-def test_a_view_gets_the_columns_of_the_schema_and_is_sorted_by_start():
-    def prepare(connection):
-        connection.register("raw", pa.table({"s": [7, 3], "e": [9, 4], "n": ["late", "early"]}))
-
-    view = rows(start_ns="s", end_ns="e", name="n")
-    profile = Profile(ORIGIN, {"kernels": view}, prepare)
+def test_a_table_has_the_columns_of_the_schema_and_is_sorted_by_start():
+    profile = of_file(
+        {"s": [7, 3], "e": [9, 4], "n": ["late", "early"]}, start_ns="s", end_ns="e", name="n"
+    )
 
     table = profile.table("kernels")
 
@@ -96,14 +94,6 @@ def test_frames_keep_integers_integers_beside_missing_values():
     assert frame["stream_id"].isna().all()
     assert list(profile.tables) == ["kernels"]
     assert "memcpys" not in profile.tables
-
-
-def test_results_come_piece_by_piece():
-    profile = Profile(ORIGIN, {"kernels": TWO_KERNELS})
-
-    pieces = list(profile.batches("SELECT end_ns FROM kernels ORDER BY end_ns"))
-
-    assert [value for piece in pieces for value in piece.column(0).to_pylist()] == [5, 30]
 
 
 def test_what_several_analyses_need_is_computed_once():
@@ -190,23 +180,19 @@ def test_what_fails_on_the_second_thread_fails_where_it_is_asked_for():
     assert [thread is threading.main_thread() for thread in threads] == [False, True]
 
 
-NAMED = rows(
-    names=Select({"name_id": "number", "name": "name"}, "FROM words"),
+NAMED = of_file(
+    {"s": [0, 5, 7], "e": [4, 9, 8], "number": [2, 1, 2]},
+    names=lambda: NumberedNames([1, 2, 3], {"name": ["a", "nccl_kernel", "c"]}),
     start_ns="s",
     end_ns="e",
     name_id="number",
 )
 
 
-def numbered(connection):
-    connection.register("raw", pa.table({"s": [0, 5, 7], "e": [4, 9, 8], "number": [2, 1, 2]}))
-    connection.register("words", pa.table({"number": [1, 2, 3], "name": ["a", "nccl_kernel", "c"]}))
-
-
 @pytest.mark.parametrize(
     "profile",
     [
-        pytest.param(Profile(ORIGIN, {"kernels": NAMED}, numbered), id="numbered-by-the-file"),
+        pytest.param(NAMED, id="numbered-by-the-file"),
         pytest.param(
             Profile(
                 ORIGIN,
@@ -295,43 +281,45 @@ def test_activities_of_many_windows_are_those_that_start_in_one(borders, starts)
     device_id=st.sampled_from([None, 0, 1, 2]),
     is_timed=st.booleans(),
 )
-def test_integers_of_a_part_need_no_query_and_are_those_of_one(
+def test_a_part_has_the_timed_rows_of_its_windows_and_its_device(
     borders, starts, devices, device_id, is_timed
 ):
-    held = {
-        "start": pa.array(starts, pa.int64()),
-        # What was never timed has 0 for both.
-        "end": pa.array([start + 2 if start else 0 for start in starts], pa.int64()),
-        "deviceId": pa.array(devices[: len(starts)], pa.int64()),
-    }
-    table = Columns(
-        dict.fromkeys(held, pa.int64()),
-        lambda kinds: {name: held[name] for name in kinds},
-        lambda: len(starts),
-    )
-    named = {"start_ns": "start", "end_ns": "end", "device_id": "deviceId"}
-    columns = {name: StoredColumn(stored) for name, stored in named.items()}
-    view = View((Select(columns, StoredRows("t", are_timed=is_timed)),))
     ordered = sorted(borders)
     windows = tuple(zip(ordered[::2], ordered[1::2], strict=False)) or None
-    part = Profile(ORIGIN, {"memsets": view}, Tables(lambda: {"t": table})).restricted(
-        Selection(windows, device_id)
+    # What was never timed has 0 for both.
+    rows = [(s, s + 2 if s else 0, d) for s, d in zip(starts, devices, strict=False)]
+    stored = {name: [row[place] for row in rows] for place, name in enumerate("sed")}
+    timed = Made(("s", "e"), lambda start, end: (start != 0) | (end != 0))
+    part = Part(
+        InMemory(pa.table({name: pa.array(values, pa.int64()) for name, values in stored.items()})),
+        {"start_ns": "s", "end_ns": "e", "device_id": "d"},
+        (timed,) if is_timed else (),
+    )
+    table = Table(schema.MEMSETS, [part] if rows else [])
+    recording = Profile(ORIGIN, {"memsets": lambda: table})
+    asked = recording.restricted(Selection(windows, device_id))
+
+    # The second pass knows from the first whether rows are left out.
+    first, second = (
+        [
+            row
+            for piece in asked.columns("memsets", "end_ns", "device_id")
+            for row in zip(*(column.tolist() for column in piece), strict=True)
+        ]
+        for _ in range(2)
     )
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delattr(Database, "batches")
-        # The second pass knows from the first whether rows are left out.
-        first, second = (
-            [
-                list(row)
-                for piece in part.integers("memsets", "end_ns", "device_id")
-                for row in zip(*(column.tolist() for column in piece), strict=True)
-            ]
-            for _ in range(2)
-        )
-
-    asked = part.query("SELECT end_ns, coalesce(device_id, -2) AS device FROM memsets")
-    assert first == second == [list(row.values()) for row in asked.to_pylist()]
+    assert (
+        first
+        == second
+        == [
+            (end, -2 if device is None else device)
+            for start, end, device in rows
+            if (windows is None or any(low <= start < high for low, high in windows))
+            and (device_id is None or device == device_id)
+            and not (is_timed and start == end == 0)
+        ]
+    )
 
 
 def test_a_copy_belongs_to_the_devices_at_both_ends():
@@ -353,35 +341,16 @@ def test_a_window_has_no_summary_of_the_whole_recording():
 def test_a_part_can_look_back_at_the_whole():
     part = WHOLE.restricted(Selection(((5, 15),)))
 
-    counts = "SELECT (SELECT count(*) FROM kernels), (SELECT count(*) FROM unrestricted.kernels)"
-    assert list(part.query(counts).to_pylist()[0].values()) == [2, 4]
-
-
-def test_a_part_may_be_asked_in_the_middle_of_a_result_of_the_whole():
-    def prepare(connection):
-        connection.execute("CREATE TABLE raw AS SELECT unnest(range(1000000)) AS s")
-
-    source = rows(start_ns="s", end_ns="s + 1", name="'a'")
-    recording = Profile(ORIGIN, {"kernels": source, "memsets": source}, prepare)
-    part = recording.restricted(Selection(windows=((0, 6),)))
-
-    count = 0
-    for piece in recording.batches("SELECT start_ns FROM kernels"):
-        assert part.query("SELECT count(*) AS n FROM memsets").to_pylist() == [{"n": 6}]
-        count += len(piece)
-
-    assert count == 1_000_000
+    assert (len(_starts(part)), len(_starts(part.unrestricted))) == (2, 4)
 
 
 def test_a_part_with_a_table_of_its_own_does_not_change_the_whole():
-    def prepare(connection):
-        connection.execute("CREATE TABLE raw AS SELECT unnest([0, 5, 7]) AS s")
-
-    source = rows(start_ns="s", end_ns="s + 1", name="'a'")
-    recording = Profile(ORIGIN, {"kernels": source}, prepare)
+    recording = of_file(
+        {"s": [0, 5, 7]}, start_ns="s", end_ns="s", name=Made((), int, lambda: ["a"])
+    )
     part = recording.restricted(Selection(windows=((0, 6),))).with_table("kernels", TWO_KERNELS)
 
-    assert part.query("SELECT count(*) AS n FROM unrestricted.kernels").to_pylist() == [{"n": 2}]
+    assert _starts(part) == [0]
     assert recording.table("kernels").num_rows == 3
 
 
@@ -393,137 +362,59 @@ def test_a_long_query_draws_no_progress_bar_among_the_results():
     assert settings.column("bar").to_pylist() == [False]
 
 
-def test_a_costly_table_is_made_once():
-    made = []
-
-    def prepare(connection):
-        numbered(connection)
-        connection.create_function("seen", lambda n: made.append(n) or n, ["BIGINT"], "BIGINT")
-
-    source = rows(is_costly=True, start_ns="seen(s)", end_ns="e", name="'a'")
-    profile = Profile(ORIGIN, {"kernels": source}, prepare)
-
-    ends = profile.query("SELECT end_ns FROM kernels").column(0).to_pylist()
-    of_few = len(made)
-    table = profile.table("kernels")
-
-    assert (ends, table.column("start_ns").to_pylist()) == ([4, 9, 8], [0, 5, 7])
-    assert len(made) == of_few == 3
-
-
 class _Read:
     """Notes which of a file's columns are read, and when."""
 
     def __init__(self):
         self.passes = []
-        values = {"s": [0, 5, 7], "e": [4, 9, 8], "number": [2, 1, 2], "g": [1, 1, 1]}
-        kinds = dict.fromkeys(values, pa.int64())
+        values = {"s": [0, 5, 7], "e": [4, 9, 8], "n": ["a", "b", "a"], "g": [1, 1, 1]}
+        kinds = {n: pa.string() if n == "n" else pa.int64() for n in values}
 
         def read(columns):
             self.passes.append(sorted(columns))
             return {name: pa.array(values[name]) for name in columns}
 
-        self.columns = {"file": Columns(kinds, read, lambda: 3)}
-
-    def profile(self, **columns):
-        view = View((Select(columns, "FROM raw.file t"),))
-        return Profile(ORIGIN, {"kernels": view}, Tables(lambda: self.columns))
-
-
-@pytest.mark.parametrize(
-    "read",
-    [lambda p: p.table("kernels"), lambda p: [*p.integers("kernels", "start_ns")]],
-    ids=["table", "columns"],
-)
-def test_columns_that_a_view_cannot_take_are_the_fault_of_the_file(read):
-    profile = _Read().profile(start_ns="t.s - 'x'::BLOB", end_ns="t.e")
-
-    with pytest.raises(CorruptFileError, match="table kernels: its columns are not of the types"):
-        read(profile)
-
-
-OF_FILE = {
-    "start_ns": "t.s", "end_ns": "t.e", "name": "'k' || t.number", "grid_x": "t.g"
-}  # fmt: skip
+        columns = {"start_ns": "s", "end_ns": "e", "name": "n", "grid_x": "g"}
+        table = Table(schema.KERNELS, [Part(Kept(kinds, read), columns)])
+        self.profile = Profile(ORIGIN, {"kernels": lambda: table})
 
 
 @pytest.mark.parametrize(
     ("sql", "columns"),
     [
-        pytest.param("SELECT count(*) FROM kernels", [], id="none"),
         pytest.param("SELECT max(start_ns) FROM kernels", ["s"], id="bare"),
         pytest.param("SELECT max(end_ns) FROM kernels", ["e", "s"], id="and-its-bound"),
-        pytest.param('SELECT "Grid_X" FROM Kernels', ["g"], id="spelt-otherwise"),
-        pytest.param("SELECT k.name FROM kernels k", ["number"], id="aliased"),
-        pytest.param("SELECT is_communication FROM kernels", ["number"], id="derived"),
-        pytest.param("SELECT * FROM kernels", ["e", "g", "number", "s"], id="all"),
-        pytest.param("FROM kernels", ["e", "g", "number", "s"], id="all-unsaid"),
-        pytest.param("SELECT k.* FROM kernels k", ["e", "g", "number", "s"], id="all-of-alias"),
-        pytest.param("DESCRIBE kernels", ["e", "g", "number", "s"], id="described"),
+        pytest.param('SELECT "Grid_X" FROM Kernels', ["g", "s"], id="spelt-otherwise"),
+        pytest.param("SELECT k.name FROM kernels k", ["n", "s"], id="aliased"),
+        pytest.param("SELECT is_communication FROM kernels", ["n", "s"], id="derived"),
+        pytest.param("SELECT * FROM kernels", ["e", "g", "n", "s"], id="all"),
+        pytest.param("FROM kernels", ["e", "g", "n", "s"], id="all-unsaid"),
+        pytest.param("SELECT k.* FROM kernels k", ["e", "g", "n", "s"], id="all-of-alias"),
         pytest.param(
-            "SELECT n FROM (SELECT max(grid_x) AS n FROM kernels)", ["g"], id="all-of-some"
+            "SELECT n FROM (SELECT max(grid_x) AS n FROM kernels)", ["g", "s"], id="all-of-some"
         ),
     ],
 )
-def test_a_query_reads_the_columns_that_it_names(sql, columns):
+def test_a_query_reads_the_columns_that_it_names_and_the_order(sql, columns):
     read = _Read()
 
-    read.profile(**OF_FILE).query(sql)
+    read.profile.query(sql)
 
-    assert read.passes == ([columns] if columns else [])
+    assert read.passes == [columns]
 
 
 def test_what_is_announced_is_read_in_one_pass():
     read = _Read()
-    profile = read.profile(**OF_FILE)
 
-    profile.expect({"kernels": ("start_ns", "grid_x"), "memcpys": ("bytes",)})
+    read.profile.expect({"kernels": ("start_ns", "grid_x"), "memcpys": ("bytes",)})
     assert read.passes == []
     for column in ("grid_x", "start_ns", "end_ns"):
-        profile.query(f"SELECT {column} FROM kernels")
+        list(read.profile.columns("kernels", column))
 
     assert read.passes == [["g", "s"], ["e"]]
 
 
-@pytest.mark.parametrize("column", ["start_ns", "grid_x"])
-def test_a_selection_reads_what_it_selects_by(column):
-    read = _Read()
-    part = read.profile(**OF_FILE).restricted(Selection(windows=((5, 9),)))
-
-    assert part.query(f"SELECT {column} FROM kernels").num_rows == 2
-    assert part.query(f"SELECT {column} FROM unrestricted.kernels").num_rows == 3
-
-
 def test_columns_that_are_named_in_no_known_way_are_read_all_the_same():
-    profile = _Read().profile(**OF_FILE)
-
-    found = profile.query("SELECT struct_extract(k, 'grid' || '_x') FROM kernels k")
+    found = _Read().profile.query("SELECT struct_extract(k, 'grid' || '_x') FROM kernels k")
 
     assert found.column(0).to_pylist() == [1, 1, 1]
-
-
-class _Changing(Streamed):
-    """Times of a file that another program changes after the first pass."""
-
-    def __init__(self):
-        kinds = dict.fromkeys(("start", "end"), pa.int64())
-        super().__init__(kinds, kinds)
-        self.ends = iter([9, -1, -1])
-
-    def pieces(self, names, _=None):
-        times = {"start": [3], "end": [next(self.ends)]}
-        yield pa.RecordBatch.from_arrays([pa.array(times[name]) for name in names], [*names])
-
-
-def test_values_that_are_read_anew_are_checked_anew():
-    columns = {"start_ns": StoredColumn("start"), "end_ns": StoredColumn("end")}
-    view = View((Select(columns, StoredRows("t")),))
-    table = _Changing()
-    profile = Profile(ORIGIN, {"memsets": view}, Tables(lambda: {"t": table}))
-
-    ((ends,),) = profile.integers("memsets", "end_ns")
-    with pytest.raises(CorruptFileError) as caught:
-        list(profile.integers("memsets", "end_ns"))
-
-    assert ends.tolist() == [9]
-    assert caught.value.message.startswith("train.txt, table memsets: ")

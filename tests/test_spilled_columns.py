@@ -13,11 +13,11 @@ import pytest
 from commands import ROOT, gpuprof
 
 from gpuprof.base.errors import InputError, UsageError
-from gpuprof.model import spilling
-from gpuprof.model.columns import Columns, Tables
+from gpuprof.model import schema, spilling
+from gpuprof.model.kept import Kept
 from gpuprof.model.profile import Profile
 from gpuprof.model.spilling import BUDGET, Spilled
-from gpuprof.model.views import Select, StoredColumn, StoredRows, View
+from gpuprof.model.table import Part, Table
 from tests.test_profile import ORIGIN
 
 ROWS = 2 * spilling.BATCH_ROWS + 3
@@ -53,7 +53,7 @@ import os, tempfile
 from tests.test_spilled_columns import columns
 from gpuprof.base import signals
 table = columns()
-table.load(["start", "end"])
+next(table.pieces(["start", "end"]))
 print(*os.listdir(tempfile.gettempdir()), flush=True)
 signals.end()
 """
@@ -101,14 +101,15 @@ def columns(passes=None, most_rows=lambda: ROWS):
         # What stays alive counts as in memory: not those that all tests share.
         return {name: VALUES[name].slice(0) for name in kinds}
 
-    return Columns(KINDS, read, lambda: ROWS, most_rows)
+    return Kept(KINDS, read, most_rows)
 
 
 def decoded(table, names):
     """Values of columns, piece by piece, as lists."""
-    pieces = [piece.to_pydict() for piece in table.pieces(names)]
-    assert all(len(piece[names[0]]) <= spilling.BATCH_ROWS for piece in pieces)
-    return {name: [value for piece in pieces for value in piece[name]] for name in names}
+    pieces = [*table.pieces(names)]
+    assert all(len(piece[0].numbers) <= spilling.BATCH_ROWS for piece in pieces)
+    columns = zip(names, zip(*pieces, strict=True), strict=True)
+    return {name: [value for piece in of for value in piece.listed] for name, of in columns}
 
 
 def figures(text):
@@ -124,10 +125,10 @@ def test_spilled_columns_are_those_in_memory(folder, monkeypatch, budget):
     values = decoded(table, [*VALUES])
 
     assert values == {name: column.to_pylist() for name, column in VALUES.items()}
-    assert {name: column.type for name, column in table.columns.items()} == {
-        name: column.type for name, column in VALUES.items()
-    }
-    spilled = [n for n, column in table.columns.items() if isinstance(column, Spilled)]
+    kept = table._columns  # noqa: SLF001
+    assert {n: column.type for n, column in kept.items()} == {n: c.type for n, c in VALUES.items()}
+    spilled = [n for n, column in kept.items() if isinstance(column, Spilled)]
+    del kept
     assert len([*folder.iterdir()]) == len(spilled)
     assert {"1B": len(VALUES), "1GB": 0}.get(budget, len(spilled)) == len(spilled)
     assert budget in {"1B", "1GB"} or 0 < len(spilled) < len(VALUES)
@@ -138,12 +139,9 @@ def test_spilled_columns_are_those_in_memory(folder, monkeypatch, budget):
 @pytest.mark.parametrize("budget", ["1B", "1.5MB", "1GB"])
 def test_queries_give_the_same_of_spilled_columns(folder, monkeypatch, budget):
     monkeypatch.setenv(BUDGET, budget)
-    named = {"start_ns": "start", "end_ns": "end", "stream_id": "small"}
-    view = View((
-        Select({name: StoredColumn(column) for name, column in named.items()}, StoredRows("t")),
-    ))  # fmt: skip
-    table = columns()
-    profile = Profile(ORIGIN, {"kernels": view}, Tables(lambda: {"t": table}))
+    named = {"start_ns": "start", "end_ns": "end", "stream_id": "small", "name": "other codes"}
+    table = Table(schema.KERNELS, [Part(columns(), named)])
+    profile = Profile(ORIGIN, {"kernels": lambda: table})
 
     rows = profile.query(
         "SELECT count(*) AS n, sum(start_ns)::BIGINT AS starts, count(stream_id) AS streams"
@@ -168,7 +166,7 @@ def test_a_pass_reads_as_many_columns_as_there_is_room_for(monkeypatch, budget, 
     monkeypatch.setattr(spilling, "_in_memory", WeakValueDictionary())
     passes = []
 
-    columns(passes).load([*VALUES])
+    next(columns(passes).pieces([*VALUES]))
 
     assert len(passes[0]) == columns_at_once
     assert [name for names in passes for name in names] == [*VALUES]
@@ -263,7 +261,7 @@ def test_a_budget_that_is_no_size_is_told(monkeypatch):
     monkeypatch.setenv(BUDGET, "much")
 
     with pytest.raises(UsageError) as caught:
-        columns().load(["start"])
+        next(columns().pieces(["start"]))
 
     assert (
         caught.value.message == f'{BUDGET} is no size: expected a number with a unit, found "much"'

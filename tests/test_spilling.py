@@ -1,74 +1,31 @@
 """What does not fit into memory goes to a private temporary folder, which never stays."""
 
-import os
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 import duckdb
 import pytest
-from commands import ROOT
 
+from gpuprof.model import queries
 from gpuprof.model.profile import Origin, Profile
 
 ORIGIN = Origin(source=Path("train.txt"), reader="nvprof-text", tool="nvprof")
-SORTED = "SELECT i, 2 * i AS j FROM range(5_000_000) t(i) ORDER BY hash(i)"
-# Ends by Ctrl-C's brake while what was sorted still lies on the disk.
-STOPPED = """
-import os, tempfile
-from tests.test_spilling import SORTED, spilling
-from gpuprof.base import signals
-rows = spilling().batches(SORTED)
-next(rows)
-print(*os.listdir(tempfile.gettempdir()), flush=True)
-signals.end()
-"""
 
 
-def spilling():
-    """A recording in whose queries little fits into memory."""
-
-    def prepare(connection):
-        connection.execute("SET memory_limit = '60MB'")
-
-    return Profile(ORIGIN, {}, prepare)
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """Where temporary files go."""
+def test_a_query_that_spills_leaves_no_folder(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    return tmp_path
+    connect, spilled = queries.connect, []
 
+    def little_memory(settings):
+        return connect(settings | {"memory_limit": "60MB"})
 
-def test_a_query_that_spilled_leaves_no_folder(folder):
-    profile = spilling()
-    rows = profile.batches(SORTED)
-    found = next(rows).num_rows
+    monkeypatch.setattr(queries, "_leave_memory", lambda _: None)
+    monkeypatch.setattr(queries, "connect", little_memory)
+    monkeypatch.setattr(queries, "reads", lambda *_: spilled.extend(tmp_path.iterdir()) or {})
+    sql = "SELECT i, 2 * i AS j FROM range(5_000_000) t(i) ORDER BY hash(i)"
 
-    (spilled,) = folder.iterdir()
-    found += sum(batch.num_rows for batch in rows)
-    del profile, rows
-
-    assert spilled.name.startswith("gpuprof-")
-    assert found == 5_000_000
-    assert list(folder.iterdir()) == []
-
-
-def test_a_query_that_spilled_leaves_no_folder_after_ctrl_c(tmp_path):
-    ended = subprocess.run(
-        [sys.executable, "-c", STOPPED],
-        env=os.environ | {"TMPDIR": str(tmp_path), "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-
-    assert ended.returncode == 130, ended.stderr
-    assert ended.stdout.startswith("gpuprof-")
+    assert Profile(ORIGIN, {}).query(sql).num_rows == 5_000_000
+    assert [folder.name.startswith("gpuprof-") for folder in spilled] == [True]
     assert list(tmp_path.iterdir()) == []
 
 

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from commands import ROOT
 
-from gpuprof.show.folder_output import FolderOutput
-from gpuprof.show.output import Output
+from gpuprof.show.output import FolderOutput, Output
 
 HOLDS = """
 import sys, time

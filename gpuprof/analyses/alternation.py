@@ -1,12 +1,11 @@
 """Parts of a program that take turns on two devices, and copy each time: alternating layers."""
 
 from collections import defaultdict
-from collections.abc import Callable
 from typing import Any, Final
 
 import pyarrow as pa
 
-from gpuprof.facts.dataflow import Node, dataflow
+from gpuprof.facts.dataflow import dataflow
 from gpuprof.facts.misplacements import ALL, turning
 from gpuprof.facts.model_parts import copied_in_every_step, parts_by_function
 from gpuprof.facts.needless_copies import turns
@@ -79,40 +78,34 @@ def _of_tensors(profile: Profile) -> list[Row]:
     """Parts of a model whose forward pass copies both ways in every step."""
     rows = [row for row, _ in copied_in_every_step(profile) if row["is_gradient"] is False]
     rows.sort(key=lambda row: -1 if row["bytes"] is None else row["bytes"], reverse=True)
-    ways: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
-    scope_of = _scopes(profile)
-    for row in rows:
-        scope, dst_scope = (scope_of((row["function"], row[f"{e}_operation"] or "")) for e in _ENDS)
-        if scope is not None and scope == dst_scope:
-            ways[scope, row["src_device"], row["dst_device"]].append(row)
-    return [
-        _tensor_row(scope, there, ways[scope, dst, src])
-        for (scope, src, dst), there in sorted(ways.items())
-        if src < dst and ways.get((scope, dst, src))
-    ]
-
-
-def _scopes(profile: Profile) -> Callable[[Node], str | None]:
-    """The tower of an operation; of a model without towers that takes turns, all of it."""
     flow = dataflow(profile) if profile.has("operations") else None
+    # Of a model without towers that takes turns, all of it is one.
     alternating = turning(flow).get(ALL, ()) if flow else ()
     names = parts_by_function(profile)
-    return lambda node: ALL if node in alternating else names[node[0]].tower(node[1])
-
-
-def _tensor_row(scope: str, there: list[Row], back: list[Row]) -> Row:
-    sizes = [row["bytes"] for row in (*there, *back)]
-    first = there[0]
-    return {
-        "src": first["src_device"],
-        "dst": first["dst_device"],
-        "there": first["dst_operation"] or first["tensor"],
-        "back": back[0]["src_operation"] or back[0]["tensor"],
-        "name_scope": scope,
-        "turns": min(sum(row["calls"] for row in way) for way in (there, back)),
-        "bytes": None if None in sizes else sum(sizes),
-        "suggestion": f"place all of {scope} on one device",
-    }
+    ways: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
+    for row in rows:
+        nodes = [(row["function"], row[f"{end}_operation"] or "") for end in _ENDS]
+        scopes = [ALL if n in alternating else names[n[0]].tower(n[1]) for n in nodes]
+        if scopes[0] is not None and scopes[0] == scopes[1]:
+            ways[scopes[0], row["src_device"], row["dst_device"]].append(row)
+    alternations = []
+    for (scope, src, dst), there in sorted(ways.items()):
+        back = ways.get((scope, dst, src), [])
+        if src < dst and back:
+            sizes = [row["bytes"] for row in (*there, *back)]
+            alternations.append(
+                {
+                    "src": src,
+                    "dst": dst,
+                    "there": there[0]["dst_operation"] or there[0]["tensor"],
+                    "back": back[0]["src_operation"] or back[0]["tensor"],
+                    "name_scope": scope,
+                    "turns": min(sum(row["calls"] for row in way) for way in (there, back)),
+                    "bytes": None if None in sizes else sum(sizes),
+                    "suggestion": f"place all of {scope} on one device",
+                }
+            )
+    return alternations
 
 
 ANALYSIS: Final = Analysis(

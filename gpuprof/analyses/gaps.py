@@ -11,7 +11,7 @@ from gpuprof.facts.host_clock import host_clock
 from gpuprof.facts.launches import ALL_THREADS, launches
 from gpuprof.facts.numbers import UNNAMED, columns_of, names_by_number
 from gpuprof.facts.nvtx import RANGE_READS, Ranges, ranges_of
-from gpuprof.facts.timeline import TIMELINE_READS, DeviceTimeline, timelines
+from gpuprof.facts.timeline import TIMELINE_READS, timelines
 from gpuprof.model.analysis import Analysis, by, per_file, reads
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s, Intervals, meeting, union, unions_by_key
@@ -79,37 +79,30 @@ def gaps(profile: Profile) -> pa.Table:
         At most twenty rows of all devices, the longest pause first, columns as in `GAPS`. The
         host's part is null where it was not recorded, or on a clock that disagrees.
     """
-    gap_rows = [gap for timeline in timelines(profile) for gap in _longest(timeline)]
+    gap_rows: list[Row] = []
+    for device in timelines(profile):
+        idle = device.idle
+        length = idle.end - idle.start
+        longest = np.argsort(-length, kind="stable")[:_ROWS]
+        gap_rows += [
+            {"device_id": device.device_id, "start_ns": start, "gap_ns": gap_ns}
+            for start, gap_ns in zip(
+                idle.start[longest].tolist(), length[longest].tolist(), strict=True
+            )
+        ]
     gap_rows.sort(key=lambda gap: (-gap["gap_ns"], gap["start_ns"], gap["device_id"] or 0))
-    return GAPS.table(_with_context(profile.unrestricted, gap_rows[:_ROWS]))
-
-
-def _longest(device: DeviceTimeline) -> list[dict[str, Any]]:
-    idle = device.idle
-    length = idle.end - idle.start
-    longest = np.argsort(-length, kind="stable")[:_ROWS]
-    return [
-        {
-            "device_id": device.device_id,
-            "start_ns": int(idle.start[index]),
-            "gap_ns": int(length[index]),
-        }
-        for index in longest.tolist()
-    ]
-
-
-def _with_context(profile: Profile, gap_rows: list[Row]) -> list[Row]:
+    gap_rows, recording = gap_rows[:_ROWS], profile.unrestricted
     ends = [row["start_ns"] + row["gap_ns"] for row in gap_rows]
-    enders = _enders(profile, np.array(ends)) if ends else {}
+    enders = _enders(recording, np.array(ends)) if ends else {}
     ended: list[tuple[Row, _Activity]] = []
     for row, end in zip(gap_rows, ends, strict=True):
-        device = UNKNOWN if row["device_id"] is None else row["device_id"]
-        if (ender := enders.get((device, end))) is not None:
+        number = UNKNOWN if row["device_id"] is None else row["device_id"]
+        if (ender := enders.get((number, end))) is not None:
             row["ended_by"] = ender[0]
             ended.append((row, ender[1]))
-    if ended and profile.has("api_calls") and host_clock(profile).is_known:
-        _add_host(profile, ended)
-    return gap_rows
+    if ended and recording.has("api_calls") and host_clock(recording).is_known:
+        _add_host(recording, ended)
+    return GAPS.table(gap_rows)
 
 
 def _enders(profile: Profile, ends: Int64s) -> dict[tuple[int, int], tuple[str, _Activity]]:
@@ -162,11 +155,18 @@ def _add_host(profile: Profile, ended: Sequence[tuple[Row, _Activity]]) -> None:
     at = np.array([launch_ns for launch_ns, _ in launched.values()], np.int64)
     # Of millions of calls and ranges, few are near.
     near = union(np.append(start, at), np.append(end, at + 1))
-    calls, ranges = _calls_in(profile, near), ranges_of(profile)
+    numbered, columns = names_by_number(profile, "api_calls"), ("start_ns", "end_ns", "process_id")
+    names, parts = sorted({UNNAMED, *numbered.names}), []
+    place = numbered.values(names.index, names.index(UNNAMED))
+    for *part, number in profile.integers("api_calls", *columns, "name_id"):
+        rows = meeting(Intervals(*part[:2]), near)
+        parts.append([*(column[rows] for column in part), place.of(number[rows])])
+    calls, ranges = columns_of(parts, len(columns) + 1), ranges_of(profile)
     ranges = ranges.take(meeting(Intervals(ranges.start_ns, ranges.end_ns), near))
     for (row, activity), low, high in zip(ended, start.tolist(), end.tolist(), strict=True):
         process = activity[-1]
-        row.update(_longest_call(calls, process, low, high))
+        if most := _longest_call(calls, process, low, high):
+            row["host_call"], row["host_call_ns"] = names[-most[1]], most[0]
         row["host_range"] = _filling(ranges, process, low, high)
         if activity in launched:
             launch_ns, thread = launched[activity]
@@ -188,30 +188,25 @@ def _launched(profile: Profile, some: list[_Activity]) -> dict[_Activity, tuple[
     }
 
 
-def _calls_in(profile: Profile, near: Intervals) -> tuple[list[Int64s], list[str]]:
-    """Start, end, process and name of calls, these as places in sorted ones."""
-    numbered_names = names_by_number(profile, "api_calls")
-    names = sorted({UNNAMED, *numbered_names.names})
-    place = numbered_names.values(names.index, names.index(UNNAMED))
-    parts = []
-    for *times, process, number in profile.integers(
-        "api_calls", "start_ns", "end_ns", "process_id", "name_id"
-    ):
-        rows = meeting(Intervals(*times), near)
-        parts.append([*(column[rows] for column in (*times, process)), place.of(number[rows])])
-    return columns_of(parts, 4), names
+def _longest_call(
+    calls: Sequence[Int64s], process: int, low: int, high: int
+) -> tuple[int, int] | None:
+    """For how long a call of a process takes most of a pause, each instant of all threads once.
 
+    Args:
+        calls: Start, end, process and number of the name.
+        process: The process.
+        low: Start of the pause.
+        high: End of it.
 
-def _longest_call(calls: tuple[list[Int64s], list[str]], process: int, low: int, high: int) -> Row:
-    """The call of a process that takes most of a pause, each instant of all threads once."""
-    (start, end, of, name), names = calls
+    Returns:
+        Time in ns, and less the number of the name, of equal times the first; None for no call.
+    """
+    start, end, of, name = calls
     rows = np.flatnonzero((of == process) & (start < high) & (end > low))
     within = np.maximum(start[rows], low), np.minimum(end[rows], high), name[rows]
     times = [(covered.length, -place) for place, covered in unions_by_key(*within)]
-    if not times:
-        return {}
-    most_ns, place = max(times)
-    return {"host_call": names[-place], "host_call_ns": most_ns}
+    return max(times, default=None)
 
 
 def _filling(ranges: Ranges, process: int, low: int, high: int) -> str | None:

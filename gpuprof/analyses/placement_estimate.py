@@ -12,15 +12,14 @@ import numpy as np
 import pyarrow as pa
 
 from gpuprof.facts.copies import running_on, transfer_times
-from gpuprof.facts.phases import PHASE_READS, PhaseSteps, steps_by_phase
+from gpuprof.facts.phases import PHASE_READS, steps_by_phase
 from gpuprof.facts.timeline import DeviceTimeline, timelines
 from gpuprof.model.analysis import Analysis
 from gpuprof.model.derived import HOST
-from gpuprof.model.intervals import Int64s, Intervals, covered_within, difference, together
+from gpuprof.model.intervals import Intervals, covered_within, difference, together
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema, process_column
-from gpuprof.model.selection import Selection
-from gpuprof.model.stored import within
+from gpuprof.model.table import within
 
 PLACEMENT_ESTIMATE: Final = Schema(
     "placement_estimate",
@@ -84,19 +83,36 @@ def placement_estimate(profile: Profile) -> pa.Table:
         One row per step, columns as in `PLACEMENT_ESTIMATE`; one row for the whole recording
         where no steps are found; no rows where no device did anything.
     """
-    devices = timelines(profile.unrestricted)
-    if profile.selection.device_id is not None:
-        devices = tuple(
-            device for device in devices if device.device_id == profile.selection.device_id
-        )
-    peer = {device.device_id: _peer_copies(profile.unrestricted, device) for device in devices}
-    rows = [
-        row
-        for steps in steps_by_phase(profile)
-        for row in _step_rows(
-            steps, [d for d in devices if d.number in steps.phase.devices], peer, profile.selection
-        )
+    part = profile.selection
+    devices = [
+        device
+        for device in timelines(profile.unrestricted)
+        if part.device_id in {None, device.device_id}
     ]
+    peer = {device.device_id: _peer_copies(profile.unrestricted, device) for device in devices}
+    rows = []
+    for steps in steps_by_phase(profile):
+        start, end = steps.start_ns, steps.end_ns
+        working = [device.device_id for device in devices if device.number in steps.phase.devices]
+        if not working:
+            continue
+        figures = np.array([[covered_within(of, start, end) for of in peer[d]] for d in working])
+        # Busy and exposed, for each device and step.
+        longest = figures[:, 1].argmax(axis=0)
+        is_shown = np.ones(len(start), bool)
+        if part.windows is not None:
+            is_shown = within(part.windows, start)
+        for step in np.flatnonzero(is_shown).tolist():
+            place = int(longest[step])
+            busy, exposed = figures[place, :, step].tolist()
+            of_step = {
+                "process_id": steps.phase.process_id,
+                "phase": steps.phase.name,
+                "step": int(steps.number[step]),
+                "source": steps.phase.source,
+                "device_id": working[place],
+            }
+            rows.append(of_step | _estimates(int(end[step] - start[step]), busy, exposed))
     if not rows:
         rows = _whole_row(timelines(profile), peer)
     rows.sort(key=lambda row: (row["step"] or 0, row["process_id"] or 0, row["device_id"] or 0))
@@ -115,66 +131,21 @@ def _peer_copies(profile: Profile, device: DeviceTimeline) -> tuple[Intervals, I
     return busy, difference(difference(busy, device.kernels), together(host_copies))
 
 
-def _step_rows(
-    steps: PhaseSteps,
-    devices: list[DeviceTimeline],
-    peer: dict[int | None, tuple[Intervals, Intervals]],
-    selection: Selection,
-) -> list[dict[str, Any]]:
-    if not devices:
-        return []
-    start, end = steps.start_ns, steps.end_ns
-    figures = [
-        tuple(covered_within(covered, start, end) for covered in peer[device.device_id])
-        for device in devices
-    ]
-    longest = np.argmax(np.stack([exposed for _, exposed in figures]), axis=0)
-    is_shown = np.ones(len(start), bool)
-    if selection.windows is not None:
-        is_shown = within(selection.windows, start)
-    rows = []
-    for step in np.flatnonzero(is_shown).tolist():
-        device = int(longest[step])
-        busy, exposed = (int(column[step]) for column in figures[device])
-        rows.append(
-            _estimates(int(end[step] - start[step]), busy, exposed)
-            | {
-                "process_id": steps.phase.process_id,
-                "phase": steps.phase.name,
-                "step": int(steps.number[step]),
-                "source": steps.phase.source,
-                "device_id": devices[device].device_id,
-            }
-        )
-    return rows
-
-
 def _whole_row(
     devices: tuple[DeviceTimeline, ...], peer: dict[int | None, tuple[Intervals, Intervals]]
 ) -> list[dict[str, Any]]:
     if not devices:
         return []
-
-    def of_span(device: DeviceTimeline) -> tuple[int, int]:
-        busy, exposed = peer[device.device_id]
-        return _length(device.span, busy), _length(device.span, exposed)
-
-    device = max(devices, key=lambda timeline: of_span(timeline)[1])
-    return [
-        _estimates(device.span.length, *of_span(device))
-        | {
-            "process_id": None,
-            "phase": None,
-            "step": None,
-            "source": "recording",
-            "device_id": device.device_id,
-        }
+    figures = [
+        [int(covered_within(of, d.span.start, d.span.end).sum()) for of in peer[d.device_id]]
+        for d in devices
     ]
-
-
-def _length(windows: Intervals, covered: Intervals) -> int:
-    lengths_ns: Int64s = covered_within(covered, windows.start, windows.end)
-    return int(lengths_ns.sum())
+    device, (busy, exposed) = max(
+        zip(devices, figures, strict=True), key=lambda device_and_figures: device_and_figures[1][1]
+    )
+    place = {"process_id": None, "phase": None, "step": None, "source": "recording"}
+    estimates = _estimates(device.span.length, busy, exposed)
+    return [place | {"device_id": device.device_id} | estimates]
 
 
 def _estimates(measured: int, busy: int, exposed: int) -> dict[str, Any]:

@@ -135,14 +135,14 @@ def _tensors(profile: Profile) -> list[Row]:
             "dst_operation": copied["dst_operation"],
             "is_constant": True if kind == _CONSTANT else None,
         }
-        rows.append(row | {"suggestion": _tensor_suggestion(row)})
+        dst = row["dst"]
+        row["suggestion"] = (
+            f"make the constant under tf.device({dst!r}), where it is taken"
+            if row["is_constant"]
+            else f"place the variable on {dst}, where it is read, or read it once per step there"
+        )
+        rows.append(row)
     return rows
-
-
-def _tensor_suggestion(row: Row) -> str:
-    if row["is_constant"]:
-        return f"make the constant under tf.device({row['dst']!r}), where it is taken"
-    return f"place the variable on {row['dst']}, where it is read, or read it once per step there"
 
 
 ANALYSIS: Final = Analysis(

@@ -1,11 +1,10 @@
 """Which tensors a TensorFlow program copies between devices, and which operations make it so."""
 
-from collections.abc import Iterable
 from typing import Any, Final
 
 import pyarrow as pa
 
-from gpuprof.facts.model_parts import Names, parts_by_function, step_executions, tensor_copies
+from gpuprof.facts.model_parts import parts_by_function, step_executions, tensor_copies
 from gpuprof.model.analysis import Analysis, reads
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLAG, FLOAT, INT, TEXT, Column, Kind, Schema
@@ -73,11 +72,24 @@ def tensor_transfers(profile: Profile) -> pa.Table:
     """
     steps = step_executions(profile)
     names = parts_by_function(profile)
-    rows = [
-        _transfer(row, steps.get(row["function"]), names[row["function"]])
-        for row in tensor_copies(profile)
-    ]
-    return TENSOR_TRANSFERS.table(sorted(rows, key=_cost))
+    rows = []
+    for row in tensor_copies(profile):
+        count, size = steps.get(row["function"]), row["bytes"]
+        ends = (row[end] or "" for end in ("src_operation", "dst_operation"))
+        towers = map(names[row["function"]].tower, ends)
+        rows.append(
+            {name: row[name] for name in row if name in TENSOR_TRANSFERS.columns}
+            | {
+                "name_scope": next(filter(None, towers), None),
+                "calls_per_step": row["calls"] / count if count else None,
+                "bytes_per_step": size / count if count and size is not None else None,
+            }
+        )
+
+    def cost(row: Row) -> tuple[float, int, str]:
+        return -(row["bytes_per_step"] or 0.0), -row["calls"], row["src_operation"] or ""
+
+    return TENSOR_TRANSFERS.table(sorted(rows, key=cost))
 
 
 def per_step(profile: Profile) -> pa.Table:
@@ -94,7 +106,9 @@ def per_step(profile: Profile) -> pa.Table:
     count = sum(steps.values())
     if not count:
         return PER_STEP.empty()
-    if _has_collectives(profile, steps):
+    operations = profile.table("operations").to_pylist() if profile.has("operations") else []
+    kinds = [row["operation_type"] or "" for row in operations if row["function"] in steps]
+    if any(kind.startswith(_COLLECTIVES) for kind in kinds):
         return PER_STEP.table([{"steps": count}])
     rows = [row for row in tensor_copies(profile) if row["function"] in steps]
     gradients = [row for row in rows if row["is_gradient"] is not False]
@@ -112,34 +126,9 @@ def per_step(profile: Profile) -> pa.Table:
     )
 
 
-def _has_collectives(profile: Profile, steps: Iterable[str]) -> bool:
-    if not profile.has("operations"):
-        return False
-    rows = profile.table("operations").to_pylist()
-    return any(
-        (row["operation_type"] or "").startswith(_COLLECTIVES)
-        for row in rows
-        if row["function"] in steps
-    )
-
-
 def _bytes_per_step(rows: list[Row], steps: int) -> float | None:
     sizes = [row["bytes"] for row in rows]
     return None if None in sizes else sum(sizes) / steps
-
-
-def _transfer(row: Row, steps: int | None, names: Names) -> Row:
-    is_known = steps and row["bytes"] is not None
-    towers = (names.tower(row[end] or "") for end in ("src_operation", "dst_operation"))
-    return {name: row[name] for name in row if name in TENSOR_TRANSFERS.columns} | {
-        "name_scope": next(filter(None, towers), None),
-        "calls_per_step": row["calls"] / steps if steps else None,
-        "bytes_per_step": row["bytes"] / steps if is_known else None,
-    }
-
-
-def _cost(row: Row) -> tuple[float, int, str]:
-    return -(row["bytes_per_step"] or 0.0), -row["calls"], row["src_operation"] or ""
 
 
 ANALYSIS: Final = Analysis(

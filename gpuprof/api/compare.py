@@ -5,12 +5,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from gpuprof.api.arguments import Variants, variants
+from gpuprof.api.options import SKIP_STEPS
 from gpuprof.api.result import Result, Tables
+from gpuprof.api.values import checked
 from gpuprof.comparisons import Comparison, comparison, labelled
 from gpuprof.comparisons.result_tables import TABLES
-from gpuprof.show.contract import COMPARISON
-from gpuprof.show.notebook.comparison import comparison_summary
-from gpuprof.show.notebook.summary import Summary
+from gpuprof.show import COMPARISON
+from gpuprof.show.notebook import Summary, comparison_summary
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -103,8 +104,11 @@ class ComparisonResult(Result):
             UsageError: There is no such chart of a comparison.
             GpuprofError: There is nothing to draw.
         """
-        from gpuprof.show.charts import chart_about, drawn  # noqa: PLC0415 - only for charts
-        from gpuprof.show.charts.results import of_comparison  # noqa: PLC0415 - as above
+        from gpuprof.show.charts import (  # noqa: PLC0415 - only for charts
+            chart_about,
+            drawn,
+            of_comparison,
+        )
 
         return drawn(chart_about(name, COMPARISON), of_comparison(self._comparison))
 
@@ -151,7 +155,8 @@ def compare(
         raise TypeError(msg)
     by_label = section if isinstance(section, Mapping) else {"": section}
     sections = {label: str(name) for label, name in by_label.items() if name is not None}
+    skipped = checked(SKIP_STEPS, skip_steps)
     by_variant = labelled(variants(recordings), baseline, sections)
     return ComparisonResult(
-        comparison(by_variant, baseline, epoch_seconds, range_text=range, skip_steps=skip_steps)
+        comparison(by_variant, baseline, epoch_seconds, range_text=range, skip_steps=skipped)
     )

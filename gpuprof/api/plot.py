@@ -10,11 +10,10 @@ from gpuprof.api.options import PLOT_OPTIONS
 from gpuprof.api.values import keyword
 from gpuprof.base.errors import UsageError
 from gpuprof.base.units import listed
-from gpuprof.readers.inputs import AnyPath, checked_path
-from gpuprof.show.charts import chart_named, drawn
-from gpuprof.show.charts.contract import Chart
-from gpuprof.show.charts.results import of_recording, of_times
-from gpuprof.show.contract import COMPARISON, RECORDING, SWEEP
+from gpuprof.readers.inputs import checked_path
+from gpuprof.show import COMPARISON, SWEEP
+from gpuprof.show.charts import chart_named, drawn, of_recording, of_times
+from gpuprof.show.charts.figure import Chart
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -68,11 +67,19 @@ def plot(  # noqa: PLR0913 - the options of the command
         "baseline": baseline, "reader": reader, "section": section, "from_": from_, "to": to,
         "range": range, "occurrence": occurrence, "device": device, "skip_steps": skip_steps,
     }  # fmt: skip
-    options = {name: value for name, value in requested.items() if value is not None}
-    drawn_chart = chart_named(chart)
-    _check(drawn_chart, recordings, options)
-    draw = {RECORDING: _of_recording, COMPARISON: _of_comparison, SWEEP: _of_sweep}
-    return draw[drawn_chart.subject](drawn_chart, recordings, options)
+    options: dict[str, Any] = {n: value for n, value in requested.items() if value is not None}
+    shown = chart_named(chart)
+    _check(shown, recordings, options)
+    given: Any = recordings
+    if shown.subject == COMPARISON:
+        is_made = isinstance(given[-1], ComparisonResult)
+        return (given[-1] if is_made else compare(*given, **options)).plot(chart)
+    if shown.subject == SWEEP:
+        return drawn(shown, of_times(Path(checked_path(given[0]))))
+    of_part = part(from_, to, range, occurrence, device)
+    recording = given[0] if len(given) == 1 else given
+    profile = read(recording, of_part, reader=reader, section=section, skip_steps=skip_steps)
+    return drawn(shown, of_recording(profile, shown))
 
 
 def _check(chart: Chart, recordings: tuple[Any, ...], options: Mapping[str, Any]) -> None:
@@ -84,29 +91,6 @@ def _check(chart: Chart, recordings: tuple[Any, ...], options: Mapping[str, Any]
         taken = listed(sorted(_KEYWORDS[chart.subject])) or "no options"
         msg = f"chart {chart.name} does not take {listed(refused)}"
         raise UsageError(msg, f"It takes {taken}.")
-
-
-def _of_recording(
-    chart: Chart, recordings: tuple[Any, ...], options: Mapping[str, Any]
-) -> "Figure":
-    names = ("from_", "to", "range", "occurrence", "device")
-    requested = part(*(options.get(name) for name in names))
-    how = {name: value for name, value in options.items() if name not in names}
-    recording = recordings[0] if len(recordings) == 1 else recordings
-    return drawn(chart, of_recording(read(recording, requested, **how), chart))
-
-
-def _of_comparison(
-    chart: Chart, recordings: tuple[Any, ...], options: Mapping[str, Any]
-) -> "Figure":
-    (*_, last) = recordings
-    result = last if isinstance(last, ComparisonResult) else compare(*recordings, **options)
-    return result.plot(chart.name)
-
-
-def _of_sweep(chart: Chart, recordings: tuple[Any, ...], _: Mapping[str, Any]) -> "Figure":
-    if len(recordings) > 1:
+    if chart.subject == SWEEP and len(recordings) > 1:
         msg = f"chart {chart.name} takes one table of measured times, not {len(recordings)}"
         raise UsageError(msg, "Give the folder of a sweep, or a table of times.")
-    place: AnyPath = checked_path(recordings[0])
-    return drawn(chart, of_times(Path(place)))

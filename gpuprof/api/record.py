@@ -21,8 +21,7 @@ from gpuprof.launch.repeating import record_repeatedly
 from gpuprof.launch.run.program import executable, module, script
 from gpuprof.launch.run.window import CaptureWindow
 from gpuprof.readers.inputs import AnyPath
-from gpuprof.show.notebook.run import run_summary
-from gpuprof.show.notebook.summary import Summary
+from gpuprof.show.notebook import Summary, run_summary
 
 _PROGRAMS: Final = {"-m": module, "--": executable}
 

@@ -11,9 +11,8 @@ from gpuprof.api.arguments import Recording, Time, part, read
 from gpuprof.api.result import Result, Tables
 from gpuprof.base.errors import UsageError
 from gpuprof.model.profile import Origin, Profile, to_frame
-from gpuprof.show.contract import RECORDING
-from gpuprof.show.notebook.report import bottom_line, report_summary
-from gpuprof.show.notebook.summary import Summary
+from gpuprof.show import RECORDING
+from gpuprof.show.notebook import Summary, bottom_line, report_summary
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,8 +75,11 @@ class ReportResult(Result):
             UsageError: There is no such chart of a recording.
             GpuprofError: The recording lacks what the chart shows.
         """
-        from gpuprof.show.charts import chart_about, drawn  # noqa: PLC0415 - only for charts
-        from gpuprof.show.charts.results import of_recording  # noqa: PLC0415 - as above
+        from gpuprof.show.charts import (  # noqa: PLC0415 - only for charts
+            chart_about,
+            drawn,
+            of_recording,
+        )
 
         chart = chart_about(name, RECORDING)
         return drawn(chart, of_recording(self._profile, chart))

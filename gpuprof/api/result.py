@@ -11,7 +11,7 @@ import pyarrow as pa
 from gpuprof.base.errors import TableNameError, one_of
 from gpuprof.model.profile import to_frame
 from gpuprof.readers.inputs import AnyPath
-from gpuprof.show.notebook.summary import Summary, summary_html, summary_text
+from gpuprof.show.notebook import Summary, summary_html, summary_text
 from gpuprof.show.output import prepare
 
 if TYPE_CHECKING:

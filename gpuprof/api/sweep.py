@@ -13,8 +13,7 @@ from gpuprof.api.result import Result, Tables
 from gpuprof.base.errors import StoppedError, UsageError, one_of
 from gpuprof.launch import check_recorder, check_system
 from gpuprof.readers.inputs import AnyPath
-from gpuprof.show.notebook.summary import Summary
-from gpuprof.show.notebook.sweep import CHARTS, sweep_summary
+from gpuprof.show.notebook import SWEEP_CHARTS, Summary, sweep_summary
 from gpuprof.show.sweep import headline, notes, save
 from gpuprof.sweeps.break_even import break_evens
 from gpuprof.sweeps.execution import run_sweep
@@ -76,22 +75,19 @@ class SweepResult(Result):
         Raises:
             UsageError: There is no such chart, or the sweep has nothing to draw in it.
         """
-        from gpuprof.show.sweep_chart import (  # noqa: PLC0415 - only for charts
-            break_even_figure,
-            scaling_figure,
-        )
+        from gpuprof.show.charts import figure_of, sweeps  # noqa: PLC0415 - only for charts
 
-        if name not in CHARTS:
+        if name not in SWEEP_CHARTS:
             msg = f"there is no chart {name} of a sweep"
-            raise UsageError(msg, one_of("Charts", name, CHARTS))
-        draw = {"scaling": scaling_figure, "break-even": break_even_figure}[name]
-        if (figure := draw(self._results)) is None:
+            raise UsageError(msg, one_of("Charts", name, SWEEP_CHARTS))
+        shown = {"scaling": sweeps.seconds, "break-even": sweeps.break_even}[name]
+        if (picture := shown(self._results)) is None:
             msg = f"{name} cannot be drawn: {_NEEDED[name]}"
             raise UsageError(msg)
-        return figure
+        return figure_of(picture)
 
     def _page(self) -> str:
-        from gpuprof.show.page.sweep import sweep_page  # noqa: PLC0415 - only for pages
+        from gpuprof.show.sweep import sweep_page  # noqa: PLC0415 - only for pages
 
         return sweep_page(self._results, self._folder)
 

@@ -12,11 +12,10 @@ from gpuprof.comparisons.measure import baselines
 from gpuprof.comparisons.measure.labelled_runs import check_repeats, runs_of
 from gpuprof.readers import read_profile
 from gpuprof.readers.gpuprof.write_gpuprof_file import write
-from gpuprof.show import renderer_named
+from gpuprof.show import COMPARISON, renderer_named
 from gpuprof.show.cells import clean
-from gpuprof.show.contract import COMPARISON
+from gpuprof.show.comparison import junit
 from gpuprof.show.further_outputs import further_outputs
-from gpuprof.show.junit import junit
 from gpuprof.show.output import prepare
 
 
@@ -27,8 +26,9 @@ def compare(values: SimpleNamespace) -> None:
         raise click.UsageError(msg)
     gates = [*map(parse, values.conditions)]
     inputs = (*values.files, *(file for _, file in values.labels))
-    target = prepare(values.output, is_forced=values.force, inputs=inputs)
-    tests = values.junit and prepare(values.junit, is_forced=values.force, inputs=inputs)
+    to = {"is_forced": values.force, "inputs": inputs}
+    target = prepare(values.output, **to)
+    tests = None if values.junit is None else prepare(values.junit, **to)
     further = further_outputs(
         *(values.charts, values.data_format, values.page, COMPARISON),
         force=values.force,
@@ -53,7 +53,7 @@ def compare(values: SimpleNamespace) -> None:
         further.write_comparison(result, has_full_names=values.full_names)
     target.write_text(text)
     outcomes = checks(result, gates)
-    if tests:
+    if tests is not None:
         tests.write_text(junit(result, outcomes))
     fail(outcomes)
 

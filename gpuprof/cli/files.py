@@ -15,8 +15,7 @@ from gpuprof.facts.parts import RecordingPart, part_of
 from gpuprof.readers.gpuprof import packed_run, write_data_set, write_gpuprof_file
 from gpuprof.readers.gpuprof.data_set import is_data_set
 from gpuprof.show import archive
-from gpuprof.show.folder_output import prepare_folder
-from gpuprof.show.output import prepare
+from gpuprof.show.output import prepare, prepare_folder
 
 _ENDS_OF_FOLDERS: Final = ("/", os.sep)
 _SUFFIXES_OF_DATA_SETS: Final = (".json", ".parquet")

@@ -25,7 +25,7 @@ from gpuprof.base.errors import UsageError, one_of
 from gpuprof.cli import cli
 from gpuprof.cli.commands import COMMANDS, PAGES
 from gpuprof.cli.terminal import page
-from gpuprof.show.contract import Page
+from gpuprof.show import Page
 
 # In the order in which they are listed.
 TOPICS: Final = (

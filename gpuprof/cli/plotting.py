@@ -16,11 +16,10 @@ from gpuprof.comparisons import comparison, labelled
 from gpuprof.facts.parts import part_of
 from gpuprof.readers import read_profile
 from gpuprof.readers.nsys.export_cache import cached_page
-from gpuprof.show.charts import CHARTS, chart_named
-from gpuprof.show.charts.contract import Chart, Results
-from gpuprof.show.charts.drawing import drawing
-from gpuprof.show.charts.results import of_comparison, of_recording, of_times
-from gpuprof.show.contract import COMPARISON, RECORDING, SWEEP
+from gpuprof.show import COMPARISON, RECORDING, SWEEP
+from gpuprof.show.charts import CHARTS, chart_named, of_comparison, of_recording, of_times
+from gpuprof.show.charts.figure import Chart, Results
+from gpuprof.show.further_outputs import drawing
 from gpuprof.show.listing import charts_text
 from gpuprof.show.output import write_stdout
 from gpuprof.show.page.recording import recording_page
@@ -44,7 +43,8 @@ def plot(values: SimpleNamespace) -> None:
         is_taken = option not in of_other_charts or any(
             option in of for of in PLOT_OPTIONS[chart.subject]
         )
-        if not is_taken and getattr(values, str(option.name)) not in (None, ()):
+        # What stands for another option has no value of its own.
+        if not is_taken and getattr(values, str(option.name), None) not in (None, ()):
             word = option.opts[0]
             msg = f"{word} does not apply to {chart.name}, a chart of a {chart.subject}."
             raise click.UsageError(msg)

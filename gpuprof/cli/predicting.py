@@ -9,11 +9,10 @@ from gpuprof.cli.terminal import page
 from gpuprof.place.machines import machine
 from gpuprof.place.proposal import proposal, timed_proposal
 from gpuprof.predict.predict import predict as predicted
-from gpuprof.show.charts.canvas import check_suffix, save
-from gpuprof.show.output import check_apart, prepare, write_stdout
-from gpuprof.show.placement_search import as_json, as_text, placement_text, time_sentence
-from gpuprof.show.placement_search_chart import schedule_figure
-from gpuprof.show.prediction import prediction_text, save_figure
+from gpuprof.show.charts import save
+from gpuprof.show.output import check_apart, check_suffix, prepare, write_stdout
+from gpuprof.show.placement_search import as_json, as_text, placement_text, schedule
+from gpuprof.show.prediction import critical_paths, prediction_text
 
 
 def predict(values: SimpleNamespace) -> None:
@@ -25,7 +24,7 @@ def predict(values: SimpleNamespace) -> None:
     with reading(values) as profile:
         result = predicted(profile, values.changes)
         if figure is not None:
-            save_figure(result, figure)
+            save(critical_paths(result), figure)
         text = prediction_text(result, profile.origin, values.form, page(values))
     target.write_text(text)
 
@@ -48,6 +47,6 @@ def place(values: SimpleNamespace) -> None:
     if target is not None:
         target.write_text(placement_text(proposed, times))
     if picture is not None and times is not None:
-        save(schedule_figure(proposed, times, time_sentence(times)), picture)
+        save(schedule(proposed, times), picture)
     is_json = values.form == "json"
     write_stdout(as_json(proposed, times) if is_json else as_text(name, proposed, times, page()))

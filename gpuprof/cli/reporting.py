@@ -10,8 +10,7 @@ from gpuprof.base.units import counted
 from gpuprof.cli.chosen import is_job, part, reading
 from gpuprof.cli.terminal import page, watched
 from gpuprof.facts.parts import part_of
-from gpuprof.show import renderer_named
-from gpuprof.show.contract import RECORDING
+from gpuprof.show import RECORDING, renderer_named
 from gpuprof.show.further_outputs import FurtherOutputs, further_outputs
 from gpuprof.show.output import prepare
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from gpuprof.base.short_texts import cut, shortened
 from gpuprof.base.signals import interruptible
 from gpuprof.base.units import counted, format_bytes, format_count
-from gpuprof.show.contract import Page
+from gpuprof.show import Page
 
 if TYPE_CHECKING:
     from gpuprof.model.profile import Profile

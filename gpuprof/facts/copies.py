@@ -14,7 +14,7 @@ import numpy.typing as npt
 from gpuprof.base.cuda import HOST_MEMCPY_KINDS, PEER_MEMCPY_KINDS
 from gpuprof.base.units import NS_PER_S
 from gpuprof.facts.durations import total
-from gpuprof.facts.numbers import ByNumber, Numbers, columns_of, first_of, groups, pieces
+from gpuprof.facts.numbers import Numbers, columns_of, first_of, groups, pieces
 from gpuprof.model.analysis import reads
 from gpuprof.model.derived import (
     DEVICE_COPY_KINDS,
@@ -26,8 +26,7 @@ from gpuprof.model.derived import (
 )
 from gpuprof.model.intervals import Int64s, Intervals, union
 from gpuprof.model.profile import Profile, once_per_profile
-from gpuprof.model.stored import within
-from gpuprof.model.views import RowSet
+from gpuprof.model.table import within
 from gpuprof.model.words import Words
 from gpuprof.readers.common.compact_columns import narrowed
 
@@ -199,13 +198,15 @@ def copy_rows(profile: Profile) -> Copies:
     if windows is not None and profile.selection.device_id is None:
         rows = copy_rows(profile.unrestricted)
         return rows.take(within(windows, rows.start_ns))
-    recorded = _as_recorded(profile, words)
-    return _gathered(_in_the_model(profile, words) if recorded is None else recorded, words)
+    return _gathered(_in_the_model(profile, words), words)
 
 
 @once_per_profile
 def transfer_rows(profile: Profile) -> Copies:
-    """All transfers, the staged ones first and the others in the order of the file."""
+    """All transfers, the staged ones first and the others in the order of the file.
+
+    The k-th half to the host and the k-th half from the host of one launch are one staged copy.
+    """
     copies = copy_rows(profile)
     is_half = copies.is_staged == 1
     direct = copies.take((copies.is_transfer == 1) & ~is_half)
@@ -320,31 +321,6 @@ def _in_the_model(profile: Profile, words: Sequence[Words]) -> Iterator[Sequence
     for part in profile.stored_columns("memcpys", *_RECORDED, *texts, texts=texts) or ():
         *columns, kind, src, dst, path = (values.filled for values in part)
         yield _with_facts(columns, (kind, src, dst), words[0].words, path == 1)
-
-
-def _as_recorded(profile: Profile, words: Sequence[Words]) -> list[Sequence[Any]] | None:
-    """The rows without a query; None where they take one, or one may be half of a staged copy."""
-    parts = profile.stored_columns("memcpys", *_RECORDED, *_WORDS, rows=RowSet.RECORDED)
-    if parts is None:
-        return None
-    places, rows = [], []
-    # A copy without a kind is of an unknown one, as the views of readers have it; of memory the
-    # kind stays null.
-    for name, of, null in zip(_WORDS, words, (_NO_WORD, None, None), strict=True):
-        of_number = {n: of.place(word) for n, word in profile.words("memcpys", name).items()}
-        of_number[UNKNOWN] = of.place(null)
-        places.append(ByNumber([*of_number], [*of_number.values()], of.place(_NO_WORD)))
-    for part in parts:
-        columns = [values.filled for values in part]
-        numbers = [of.of(column) for of, column in zip(places, columns[-3:], strict=True)]
-        halves: tuple[AbstractSet[str], ...] = ({"HtoD", "DtoH"}, {"device"}, {"device"})
-        alike = zip(numbers, words, halves, strict=True)
-        if np.logical_and.reduce([among(n, of.words, some) for n, of, some in alike]).any():
-            return None
-        rows.append(
-            _with_facts(columns[:-3], numbers, words[0].words, np.zeros(len(numbers[0]), bool))
-        )
-    return rows
 
 
 def _with_facts(

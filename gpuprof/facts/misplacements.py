@@ -172,7 +172,8 @@ def _lookups(flow: Dataflow) -> Iterator[Misplacement]:
         if len(runs) == 1 and runs != {here}:
             continue  # these are weights apart from the layers that run on one device
         lookups = sorted(n for n in _lookups_in(flow, readers) if flow.device[n] != here)
-        away = [n for n in readers if flow.kind[n].startswith(_GATHERS) and _is_far(flow, n, here)]
+        gathers = [n for n in readers if flow.kind[n].startswith(_GATHERS)]
+        away = [n for n in gathers if (_runs_on(flow, n) or here) != here]
         if len({_runs_on(flow, reader) for reader in readers} | {here}) > 1 and lookups:
             far = flow.device[lookups[0]]
             yield Misplacement(
@@ -234,10 +235,6 @@ def _far_table(flow: Dataflow, variable: Node, here: str) -> Misplacement | None
         f"build and call it under tf.device('/{far}'), if it fits there",
         pronoun="it",
     )
-
-
-def _is_far(flow: Dataflow, lookup: Node, here: str) -> bool:
-    return (_runs_on(flow, lookup) or here) != here
 
 
 def _size(flow: Dataflow, variable: Node) -> float | None:

@@ -15,7 +15,7 @@ from gpuprof.facts.timeline import timeline_of
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile, once_per_profile
-from gpuprof.model.stored import within
+from gpuprof.model.table import within
 
 # Scripts write "backward"; PyTorch's operations and emit_nvtx
 # "autograd::engine::evaluate_function: MmBackward0" and "MmBackward0, seq = 12", traces before

@@ -18,7 +18,7 @@ from gpuprof.facts.timeline import timeline_of
 from gpuprof.model.derived import HOST
 from gpuprof.model.intervals import Int64s, Intervals, covered_within, together, union
 from gpuprof.model.profile import Profile, once_per_profile
-from gpuprof.model.stored import within
+from gpuprof.model.table import within
 
 # Steps and ranges of more events take longer than all else that a report says first.
 _MOST_EVENTS: Final = 1_000_000

@@ -6,17 +6,18 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from gpuprof.model import words
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
-from gpuprof.model.stored import NO_TEXTS
+from gpuprof.model.table import NO_TEXTS
 from gpuprof.model.words import Words
 from gpuprof.native import arrays
-from gpuprof.readers.common.compact_columns import narrowed
 
 # Integers of any width.
 
 # Integers of any width.
 Numbers = npt.NDArray[np.integer[Any]]
+ByNumber = words.ByNumber
 UNNAMED: Final = "unknown"
 NOT_FOUND: Final = -1
 
@@ -147,43 +148,6 @@ def rows_named(
         places = of_name.of(number)
         rows = np.flatnonzero(places != NOT_FOUND)
         yield [column[rows] for column in (*part, places)]
-
-
-class ByNumber:
-    """Values by the numbers of names.
-
-    Args:
-        numbers: The number of each name, none twice.
-        values: What belongs to each; small integers or flags.
-        missing: What belongs to every other number.
-    """
-
-    def __init__(self, numbers: Sequence[int], values: Sequence[int], missing: int) -> None:
-        # With `missing` first, and at every place that is no name's.
-        self._values = narrowed(np.array([missing, *values], np.int64))
-        order = np.argsort(numbers)
-        self._numbers: Int64s = np.asarray(numbers, np.int64)[order]
-        self._places = order + 1
-        self._table: npt.NDArray[Any] | None = None
-        least, most = (self._numbers[0], self._numbers[-1]) if len(order) else (0, 0)
-        if least >= 0 and most < max(_FEW, _DENSE * (len(order) + 1)):
-            self._table = np.full(most + 2, self._values[0])
-            self._table[self._numbers] = self._values[self._places]
-
-    def of(self, numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """The value of each number."""
-        if self._table is not None:
-            last = len(self._table) - 1
-            inside = numbers
-            if len(numbers) and not (numbers.min() >= 0 and numbers.max() < last):
-                inside = np.where((numbers >= 0) & (numbers < last), numbers, last)
-            values: npt.NDArray[Any] = self._table[inside]
-            return values
-        if not len(self._numbers):
-            return np.full(len(numbers), self._values[0])
-        place = np.minimum(np.searchsorted(self._numbers, numbers), len(self._numbers) - 1)
-        is_known = self._numbers[place] == numbers
-        return self._values[np.where(is_known, self._places[place], 0)]
 
 
 def pieces(rows: int) -> Iterator[slice]:

@@ -7,20 +7,18 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from gpuprof.facts.launches import ALL_THREADS, LAUNCH_READS, by_time
-from gpuprof.facts.numbers import ByNumber, Numbers, groups, pair_places
+from gpuprof.facts.numbers import Numbers, groups
 from gpuprof.model.analysis import reads
-from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile, once_per_profile, once_per_recording
 from gpuprof.model.schema import OPERATION
-from gpuprof.model.views import RowSet
 from gpuprof.model.words import Words
 from gpuprof.readers.common.compact_columns import narrowed
 
@@ -39,12 +37,9 @@ _NUMBER: Final = re.compile(r"\d+")
 _COUNT: Final = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?![\w.])")
 _MOST_NUMBERED: Final = 10
 
-_START_END: Final = "start_end"
+START_END: Final = "start_end"
 _TIMED: Final = ("start_ns", "end_ns", "process_id", "thread_id")
 _TEXTS: Final = ("text", "domain", "range_kind")
-_EVENT: Final = (*_TIMED, "range_kind", "text_id", "domain_id")
-# Among the literals of a file, or below it where the file has no column of them.
-_NO_LITERAL: Final = 0
 
 RANGE_READS: Final = reads(
     LAUNCH_READS,
@@ -100,9 +95,7 @@ class Ranges:
 def ranges_of(profile: Profile) -> Ranges:
     """Every range of the whole recording: a part's work may have been launched before it."""
     numbers: dict[Label, int] = {}
-    parts = _recorded(profile) if profile.has("nvtx_ranges") else iter(())
-    if parts is None:
-        parts = _in_the_model(profile)
+    parts = _in_the_model(profile) if profile.has("nvtx_ranges") else iter(())
     # Texts, domains and kinds become numbers while their part is at hand.
     pieces = [[*place, _labelled(words, numbers)] for *place, words in parts]
     columns = [np.concatenate(column) for column in zip(*pieces, strict=True)]
@@ -161,83 +154,10 @@ def _in_the_model(profile: Profile) -> Iterator[list[Any]]:
         yield [start.copy(), end.copy(), narrowed(process), lane, of_ranges]
 
 
-def _recorded(profile: Profile) -> Iterator[list[Any]] | None:
-    """The same without a query; None where they take one."""
-    literals = Words([None])
-    parts = profile.stored_columns(
-        "nvtx_ranges", *_EVENT, "text", texts={"text": literals}, rows=RowSet.RECORDED
-    )
-    if parts is None:
-        return None
-
-    @cache
-    def strings() -> dict[int, str]:
-        rows = profile.numbered_names("nvtx_ranges")
-        return dict(zip(rows["name_id"].to_pylist(), rows["name"].to_pylist(), strict=True))
-
-    def string(number: int) -> str | None:
-        """The text of a number, or below what an unknown one is, that in the event itself."""
-        if number < UNKNOWN:
-            return literals.words[UNKNOWN - number]
-        return strings().get(number) if number >= 0 else None
-
-    kind_words = profile.words("nvtx_ranges", "range_kind")
-    kinds, kind_of = [*kind_words.values()], ByNumber([*kind_words], range(len(kind_words)), 0)
-    pairs, domains = _domains(profile, string)
-
-    def words() -> Iterator[list[Any]]:
-        for part in parts:
-            start, end, process, thread, kind, text_id, number, literal = (v.filled for v in part)
-            text = _numbered(np.where(literal <= _NO_LITERAL, text_id, UNKNOWN - literal), string)
-            place = kind_of.of(kind)
-            # The first domain is none.
-            domain = pair_places(pairs, process, number) + 1 if len(domains) > 1 else 0 * place
-            of_ranges = [
-                text,
-                (domain, len(domains), domains.__getitem__),
-                (place, len(kinds), kinds.__getitem__),
-            ]
-            lane = _lanes(thread, place, kinds)
-            yield [start.copy(), end.copy(), narrowed(process), lane, of_ranges]
-
-    return words()
-
-
-def _numbered(text: Numbers, string: Callable[[int], str | None]) -> _WordsOf:
-    """The words of the numbers of texts."""
-    least, most = (int(text.min()), int(text.max())) if len(text) else (0, 0)
-    if most - least <= _MOST_CODES:
-        return text.astype(np.int64) - least, most - least + 1, lambda place: string(least + place)
-    # With the domains, numbers may be beyond 64 bits.
-    different, place = np.unique(text, return_inverse=True)
-    return place, len(different), lambda place: string(int(different[place]))
-
-
 def _lanes(thread: Numbers, kind: Numbers, kinds: Sequence[str | None]) -> Numbers:
     """The thread of each range, `ALL_THREADS` for those of a whole process."""
-    is_of_process = np.array([word == _START_END for word in kinds], bool)[kind]
+    is_of_process = np.array([word == START_END for word in kinds], bool)[kind]
     return narrowed(np.where(is_of_process, ALL_THREADS, thread))
-
-
-def _domains(
-    profile: Profile, string: Callable[[int], str | None]
-) -> tuple[Int64s, list[str | None]]:
-    """Sorted pairs of process and number of the domains, and their names after that of none."""
-    literals = Words([None])
-    columns = ("process_id", "domain_id", "text_id", "text")
-    texts = {"text": literals}
-    parts = profile.stored_columns("nvtx_ranges", *columns, texts=texts, rows=RowSet.DOMAINS)
-    names: dict[tuple[int, int], str] = {}
-    for part in parts or ():
-        for process, domain, text_id, literal in zip(
-            *(values.filled.tolist() for values in part), strict=True
-        ):
-            name = literals.words[max(literal, _NO_LITERAL)] or string(text_id)
-            if name and domain != UNKNOWN:
-                names.setdefault((process, domain), name)
-    pairs = sorted(names)
-    sorted_pairs = np.array(pairs, np.int64).reshape(-1, 2).T.copy()
-    return sorted_pairs, ["", *(names[pair] for pair in pairs)]
 
 
 def _labelled(words: Sequence[_WordsOf], numbers: dict[Label, int]) -> Numbers:

@@ -37,7 +37,7 @@ from gpuprof.facts.timeline import (
 from gpuprof.model.analysis import reads
 from gpuprof.model.intervals import NOTHING, Int64s, Intervals, covered_within
 from gpuprof.model.profile import Profile, once_per_recording
-from gpuprof.model.stored import within
+from gpuprof.model.table import within
 
 PHASE_READS: Final = reads(STEP_READS, TIMELINE_READS, kernels="start_ns device_id name_id")
 # What a step is to its phase. `UNUSUAL` are those of another kind, too few for a phase of their

@@ -3,102 +3,32 @@
 Types: a column is cast where every value allows it, else the file is refused. Tools write the types
 that they declare; another program that writes the same format may turn numbers into text or
 decimals, which lose nothing, or put in what is no number at all.
-
-Bounds: those of the schema. They stand in the views themselves, so that a column is checked when
-a query reads it, and no table is read twice.
 """
 
-import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import UnionType
 from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from gpuprof.base.errors import CorruptFileError, excerpt
-from gpuprof.model.engine import literal
-from gpuprof.model.schema import (
-    FLAG,
-    FLOAT,
-    INT,
-    LONGEST_NS,
-    TEXT,
-    Column,
-)
+from gpuprof.model.derived import UNKNOWN
+from gpuprof.model.schema import EDITED
 
-SQL_TYPES: Final = {INT: "BIGINT", FLOAT: "DOUBLE", TEXT: "VARCHAR", FLAG: "BOOLEAN"}
 # What to do about a file that holds what no recording can.
-HINT: Final = "Was it edited, or damaged on its way? Export or record it again."
+HINT: Final = EDITED
 
-# DuckDB's types whose values all fit into that of a column.
-_FITTING: Final = {
-    INT: {"BIGINT", "INTEGER", "SMALLINT", "TINYINT", "UINTEGER", "USMALLINT", "UTINYINT"},
-    FLOAT: {"DOUBLE", "FLOAT", "BIGINT", "INTEGER"},
-    TEXT: {"VARCHAR"},
-    FLAG: {"BOOLEAN"},
-}
 # What Arrow raises at a file that is damaged; ValueError and KeyError at names of its columns.
 DAMAGE: Final = (pa.ArrowException, OSError, ValueError, KeyError)
-_MARK: Final = re.compile(r"impossible value in table (\w+)")
 # Real tables have less than one row per byte; equal values by the million are packed into a few.
 _MOST_ROWS_PER_BYTE: Final = 20
 _FEW_ROWS: Final = 1_000_000
 _MOST_BYTES_PER_BYTE: Final = 200
 _FEW_BYTES: Final = 1 << 28
-
-
-def checked(table: str, column: str, spec: Column, kind: str) -> str:
-    """SQL: a column of a file as one of the data model.
-
-    A query that reads a value beyond the column's bounds fails, and `refused_by` says where.
-
-    Args:
-        table: Name of the table of the data model.
-        column: Name of the column, also in the SELECT that it stands in.
-        spec: Its type and bounds.
-        kind: DuckDB's name of the type that the file's column has.
-    """
-    sql_type = SQL_TYPES[spec.dtype]
-    value = f"CAST({column} AS {sql_type})"
-    conditions = _conditions(column, spec, value)
-    if kind not in _FITTING[spec.dtype]:
-        value = f"TRY_CAST({column} AS {sql_type})"
-        conditions = [
-            *_conditions(column, spec, value), f"({value} IS NULL AND {column} IS NOT NULL)"
-        ]  # fmt: skip
-    # Bare, so that a window picks the parts of the file that it needs; its end is checked for it.
-    if column == "start_ns" or not conditions:
-        return f"{value} AS {column}"
-    # Of a constant DuckDB would make its error before it reads a row.
-    refusal = f"error(concat('impossible value in table {table}', left({column}::VARCHAR, 0)))"
-    beyond = " OR ".join(conditions)
-    return f"CASE WHEN {beyond} THEN CAST({refusal} AS {sql_type}) ELSE {value} END AS {column}"
-
-
-def refused_by(error: Exception) -> str | None:
-    """The table whose bounds made a query fail; None where it failed otherwise."""
-    match = _MARK.search(str(error))
-    return match[1] if match else None
-
-
-def _conditions(column: str, spec: Column, value: str) -> list[str]:
-    """SQL: how a value can be one that no recording holds; NaN is larger than all numbers."""
-    conditions = [f"{value} IS NULL"] if spec.required else []
-    if spec.least is not None:
-        conditions.append(f"{value} < {spec.least}")
-    if spec.most is not None:
-        # Only by NaN a column that holds no null can say that a value is unknown.
-        unknown = f" AND NOT isnan({value})" if spec.required and spec.dtype == FLOAT else ""
-        conditions.append(f"({value} > {spec.most}{unknown})")
-    if spec.words is not None:
-        conditions.append(f"{value} NOT IN ({', '.join(map(literal, sorted(spec.words)))})")
-    if column == "end_ns":
-        start = "TRY_CAST(start_ns AS BIGINT)"
-        conditions += [f"{start} IS NULL", f"{start} < {spec.least}", f"{value} < {start}"]
-        conditions.append(f"CAST({value} AS DOUBLE) - {start} > {LONGEST_NS}")
-    return conditions
 
 
 def rows_of(rows: Iterable[tuple[Any, ...]], *kinds: type | UnionType) -> list[tuple[Any, ...]]:
@@ -119,27 +49,25 @@ def check_names(where: str, schema: pa.Schema) -> None:
         raise CorruptFileError(msg, HINT)
 
 
-def check_keys(
-    path: Path, table: str, column: str, rows: Callable[[str], list[tuple[Any, ...]]]
-) -> None:
+def check_keys(path: Path, table: str, column: str, keys: npt.NDArray[Any]) -> None:
     """See that each row of a table has a key of its own: what is joined to it would count twice.
 
     Args:
         path: What messages name.
-        table: Name of the file's table, of no great size.
+        table: Name of the file's table.
         column: Its column.
-        rows: Runs a small query on the file.
+        keys: What that holds; `UNKNOWN` for null.
 
     Raises:
         CorruptFileError: Two have one, or one has none.
     """
-    counts = f"count(*), count({column}), count(DISTINCT {column})"
-    ((all_rows, keys, different),) = rows(f"SELECT {counts} FROM {table}")
-    if keys < all_rows:
-        msg = f"{path}, table {table}: {all_rows - keys:,} of {all_rows:,} rows have no {column}"
+    known = keys[keys != UNKNOWN]
+    if len(known) < len(keys):
+        rows = f"{len(keys) - len(known):,} of {len(keys):,} rows"
+        msg = f"{path}, table {table}: {rows} have no {column}"
         raise CorruptFileError(msg, HINT)
-    if different < keys:
-        msg = f"{path}, table {table}: {keys - different:,} rows repeat the {column} of another row"
+    if repeated := len(keys) - len(np.unique(keys)):
+        msg = f"{path}, table {table}: {repeated:,} rows repeat the {column} of another row"
         raise CorruptFileError(msg, HINT)
 
 

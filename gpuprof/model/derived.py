@@ -217,3 +217,8 @@ RELATIONS: Final[Mapping[str, Relation]] = {
             AND dst_device_id IS DISTINCT FROM src_device_id""",
     ),
 }
+
+
+def facts(table: str) -> dict[str, Fact]:
+    """What a table has beside its recorded columns."""
+    return {**OF_NAMES.get(table, {}), **OF_ROWS.get(table, {})}

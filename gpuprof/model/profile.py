@@ -1,8 +1,7 @@
 """One recording: where it came from, and its tables.
 
-A reader gives each table either as Arrow data or as SQL over its own file. All tables can be
-queried in SQL under their names of the data model, so that an analysis reads from a large
-file only the columns it needs, and never knows which format it reads.
+A reader gives each table either as Arrow data or as a `Table` over its own file, so that an
+analysis reads from a large file only the columns it needs, and never knows which format it reads.
 """
 
 import threading
@@ -10,28 +9,38 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from gpuprof.base import machine
-from gpuprof.base.errors import GpuprofError, MissingTableError, excerpt
+from gpuprof.base.errors import (
+    ROOM,
+    CorruptFileError,
+    InputError,
+    MissingTableError,
+    excerpt,
+)
 from gpuprof.base.labels import TIMING_ONLY
 from gpuprof.base.secrets import masked_text
 from gpuprof.model import schema
-from gpuprof.model.database import Database, Failure, Loader, Source, corrupt
 from gpuprof.model.second_thread import SecondThread
 from gpuprof.model.selection import EVERYTHING, Selection
-from gpuprof.model.stored import NO_TEXTS, Values
-from gpuprof.model.views import RowSet, View
-from gpuprof.model.words import Words
+from gpuprof.model.table import (
+    NO_TEXTS,
+    BeyondBoundsError,
+    Table,
+    in_memory,
+)
+from gpuprof.model.words import Values, Words
 
 if TYPE_CHECKING:
-    import duckdb
     import pandas as pd
 
 
+# A table in memory, or what opens one of a file.
+Source: TypeAlias = pa.Table | Callable[[], Table]
 _Result = TypeVar("_Result")
 _TWO = 2  # threads
 # Of fewer events, two threads of Python take longer than one.
@@ -99,15 +108,6 @@ _TEXTS = (
     "reader", "tool", "tool_version", "schema_version", "command", "recorded_at", "variant",
     "exporter_version", "host",
 )  # fmt: skip
-
-
-def _prepare_nothing(_: "duckdb.DuckDBPyConnection") -> None:
-    """A profile whose tables are all in memory."""
-
-
-def _no_failure(_: Exception) -> GpuprofError | None:
-    """A profile that reads no file any more: a failed query is a bug."""
-    return None
 
 
 @dataclass(frozen=True)
@@ -202,12 +202,9 @@ class Profile:
 
     Args:
         origin: Where it came from.
-        sources: Table name to Arrow data or `View`. An absent table was not recorded; a
-            table with no rows was recorded, and nothing happened. Arrow data may be of narrower
-            types than the schema's, and lack columns that are null (see `Schema.narrow`).
-        prepare: Makes the reader's file visible to the views, on a fresh DuckDB connection;
-            returns what reads its columns before each query, or None.
-        failure: What a failed query says about the reader's file; None where it is a bug.
+        sources: Table name to Arrow data, or to what opens the table. An absent table was not
+            recorded; a table with no rows was recorded, and nothing happened. Arrow data may be of
+            narrower types than the schema's, and lack columns that are null (see `Schema.narrow`).
         selection: Which activities its tables show.
         stored: About how many events lie in the reader's file, where that is known.
         sections: The recordings of a file that holds several, which this one then adds up; see
@@ -222,10 +219,6 @@ class Profile:
 
     origin: Origin
     sources: Mapping[str, Source] = field(repr=False)
-    prepare: "Callable[[duckdb.DuckDBPyConnection], Loader | None]" = field(
-        default=_prepare_nothing, repr=False
-    )
-    failure: Callable[[Exception], GpuprofError | None] = field(default=_no_failure, repr=False)
     selection: Selection = EVERYTHING
     stored: int = 0
     sections: tuple[Section, ...] = field(default=(), repr=False)
@@ -235,7 +228,6 @@ class Profile:
     file_count: int = 1
     job: Job | None = field(default=None, repr=False)
     _unrestricted: "Profile | None" = field(default=None, repr=False)
-    _name_words: dict[str, Words] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def unrestricted(self) -> "Profile":
@@ -281,14 +273,12 @@ class Profile:
 
     def with_table(self, name: str, table: pa.Table) -> "Profile":
         """The same recording with one more table, or another in its place."""
-        sources = {**self.sources, name: table}
-        return replace(self, sources=sources, job=None, _name_words={})
+        return replace(self, sources={**self.sources, name: table}, job=None)
 
     def restricted(self, selection: Selection) -> "Profile":
         """Some activities of the recording, with only the tables that these have.
 
-        In queries each table has its name, and that of the whole recording the same name with
-        ``unrestricted.`` before it: what launched an activity may have happened earlier.
+        What launched an activity may have happened earlier: `unrestricted` has all of them.
         """
         excluded = _TIMELESS if selection.windows is not None else _OF_ALL_DEVICES
         sources = {name: source for name, source in self.sources.items() if name not in excluded}
@@ -303,8 +293,9 @@ class Profile:
 
     def expect(self, reads: Mapping[str, Collection[str]]) -> None:
         """Announce columns by table that will be asked for, so that they are read in one pass."""
-        if any(isinstance(source, View) for source in self.sources.values()):
-            self._database.expect(reads)
+        for name in reads.keys() & self.sources.keys():
+            if not isinstance(self.sources[name], pa.Table):
+                self.loaded(name).expect(reads[name])
 
     def query(self, sql: str) -> pa.Table:
         """The result of a SQL query (DuckDB's dialect) over the tables, by their names.
@@ -314,76 +305,79 @@ class Profile:
         Raises:
             GpuprofError: The reader's file breaks its format's rules where the query reads it.
         """
-        return self._database.query(sql)
+        from gpuprof.model.queries import answer  # noqa: PLC0415 - loads DuckDB
 
-    def batches(self, sql: str) -> Iterator[pa.RecordBatch]:
-        """The result of a SQL query piece by piece, so that it need not fit into memory.
+        return answer(self, sql)
 
-        The next query ends it: read it to its end before. Another thread's query waits so long.
-        """
-        yield from self._database.batches(sql)
-
-    def arrays(self, sql: str) -> Iterator[list[Any]]:
-        """The columns of a query piece by piece as arrays; all are numbers and never null.
-
-        Raises:
-            CorruptFileError: The reader's file has no value where each row has one.
-        """
-        for batch in self.batches(sql):
-            if any(column.null_count for column in batch.columns):
-                raise corrupt(self.origin.source, "a row has no value where every row has one")
-            yield [np.from_dlpack(column) for column in batch.columns]
-
-    def integers(self, table: str, *names: str) -> Iterator[list[Any]]:
-        """Columns of integers of a table, in pieces of arrays that are as narrow as may be.
+    def columns(
+        self, table: str, *names: str, texts: Mapping[str, Words] = NO_TEXTS
+    ) -> Iterator[list[Any]]:
+        """Columns of a table, in pieces of arrays that are as narrow as may be.
 
         Nulls are `derived.UNKNOWN`. Beside the columns of the schema there is ``name_id``, see
         `numbered_names`.
 
+        Args:
+            table: The table.
+            names: Its columns of numbers, and those of words that are numbered.
+            texts: What numbers the words of the latter.
+
         Raises:
             GpuprofError: The reader's file breaks its format's rules.
         """
-        for part in self.values(table, *names):
+        for part in self.stored_columns(table, *names, texts=texts):
             yield [column.filled for column in part]
 
-    def values(self, table: str, *names: str) -> Iterator[list[Values]]:
-        """The same with which of them are null."""
-        yield from self._database.values(table, names)
+    def pieces(self, table: str, *names: str) -> Iterator[list[Values]]:
+        """The same with which numbers are null, and words as the reader numbers them."""
+        try:
+            yield from self.loaded(table).pieces(names, self.selection)
+        except BeyondBoundsError as error:
+            raise self._impossible(table) from error
+        except MemoryError as error:
+            msg = f"{self.origin.source} needs more memory, or more room for temporary files"
+            raise InputError(msg, ROOM) from error
+
+    def loaded(self, table: str) -> Table:
+        """A table as its reader gives it, whatever is selected."""
+        source, unrestricted = self.sources[table], self.unrestricted
+        if unrestricted is not self and unrestricted.sources.get(table) is source:
+            return unrestricted.loaded(table)
+        if table not in self._tables:
+            is_here = isinstance(source, pa.Table)
+            of = in_memory(schema.BY_NAME[table], source) if is_here else source()
+            # Of two threads that ask at once, both get the first one.
+            self._tables.setdefault(table, of)
+        return self._tables[table]
+
+    def _impossible(self, table: str) -> CorruptFileError:
+        """Which value of a table no recording holds."""
+        fault = self.loaded(table).fault() or "its values are impossible"
+        return corrupt(self.origin.source, f"table {table}: {fault}")
+
+    def integers(self, table: str, *names: str) -> Iterator[list[Any]]:
+        """The same as `columns`."""
+        return self.columns(table, *names)
 
     def stored_columns(
-        self,
-        table: str,
-        *names: str,
-        texts: Mapping[str, Words] = NO_TEXTS,
-        rows: RowSet = RowSet.TABLE,
-    ) -> Iterator[list[Values]] | None:
-        """Columns as `values` has them, and columns of words as numbers.
-
-        None for rows as they were recorded, where the reader's file does not have them so. Of
-        these, copies may be halves of one copy, and columns of words that
-        the tool numbers come as the numbers that `words` explains.
+        self, table: str, *names: str, texts: Mapping[str, Words] = NO_TEXTS
+    ) -> Iterator[list[Values]]:
+        """Columns as `pieces` has them, and columns of words as numbers.
 
         Args:
             table: The table.
-            names: Its columns; of recorded ``nvtx_ranges`` also ``text_id``, whose texts
-                `numbered_names` has, and ``domain_id``, which stand in place of what is looked up
-                elsewhere.
+            names: Its columns.
             texts: What numbers the words of those of the columns that hold texts.
-            rows: Which rows of the file.
         """
-        return self._database.stored_columns(rows, table, names, texts)
-
-    def words(self, table: str, column: str) -> Mapping[int, str]:
-        """What the numbers of `stored_columns` mean; nothing for a null column."""
-        return self._database.words(table, column)
+        for piece in self.pieces(table, *names):
+            yield [
+                Values(texts[name].numbers(column)) if name in texts else column
+                for name, column in zip(names, piece, strict=True)
+            ]
 
     def rows_known(self, table: str) -> int:
         """How many rows a table of the reader's file has at most; 0 for unknown."""
-        return self._database.rows_known(table)
-
-    def needs_query(self, table: str, *names: str) -> bool:
-        """Whether columns of integers take a query: the reader's file has no such columns."""
-        return self._database.needs_query(table, names)
+        return self.loaded(table).rows_known()
 
     def numbered_names(self, table: str) -> pa.Table:
         """A table's names by their numbers, in the columns ``name_id`` and ``name``.
@@ -391,7 +385,9 @@ class Profile:
         Two numbers may mean one name, and a number none. There may be names that no row has.
         Either column may be of a narrower type.
         """
-        return self._database.names(table)
+        numbers, columns = self.loaded(table).names
+        texts = schema.texts([*columns["name"]])
+        return pa.Table.from_arrays([schema.integers([*numbers]), texts], ["name_id", "name"])
 
     def once(self, function: "Callable[[Profile], _Result]") -> _Result:
         """What a pure function makes of this recording, computed once for all who ask.
@@ -447,13 +443,32 @@ class Profile:
         source, columns = self.sources[name], schema.BY_NAME[name].columns
         if isinstance(source, pa.Table) and not self.selection.columns(columns):
             return schema.BY_NAME[name].conform(source)
-        order = " ORDER BY start_ns" if "start_ns" in columns else ""
-        return self._database.rows(name, [*columns], order)
+        return schema.BY_NAME[name].conform(self.arrow(name, [*columns]))
+
+    def arrow(self, name: str, columns: Sequence[str]) -> pa.Table:
+        """Some columns of a table as Arrow data, sorted by start."""
+        spec = schema.BY_NAME[name]
+        by_start = ["start_ns"] if "start_ns" in spec.columns and "start_ns" not in columns else []
+        try:
+            table = self.loaded(name).arrow([*columns, *by_start], self.selection)
+        except BeyondBoundsError as error:
+            raise self._impossible(name) from error
+        if "start_ns" in spec.columns:
+            start = np.concatenate(
+                [np.empty(0, np.int64), *(part.to_numpy() for part in table["start_ns"].chunks)]
+            )
+            if (start[1:] < start[:-1]).any():
+                table = table.take(np.argsort(start, kind="stable"))
+        return table.select([*columns])
 
     @property
     def tables(self) -> "Mapping[str, pd.DataFrame]":
         """Every recorded table as a DataFrame (Arrow-backed), made when it is asked for."""
         return _Frames(self)
+
+    @cached_property
+    def _tables(self) -> dict[str, Table]:
+        return {}
 
     @cached_property
     def _results(self) -> dict[Any, Any]:
@@ -466,11 +481,6 @@ class Profile:
     @cached_property
     def _locks(self) -> dict[Any, "threading.RLock"]:
         return {}
-
-    @cached_property
-    def _database(self) -> Database:
-        failure = Failure(self.origin.source, self.failure)
-        return Database(self.sources, self.selection, self.prepare, failure, self._name_words)
 
 
 # Where and by whom something was done, not what.
@@ -512,6 +522,11 @@ def to_frame(table: pa.Table) -> "pd.DataFrame":
 
     frame: pd.DataFrame = table.to_pandas(types_mapper=pd.ArrowDtype)
     return frame
+
+
+def corrupt(source: Path, fault: str) -> CorruptFileError:
+    """The error of a file that holds what no recording can."""
+    return CorruptFileError(f"{source}, {fault}", schema.EDITED)
 
 
 def once_per_profile(function: Callable[[Profile], _Result]) -> Callable[[Profile], _Result]:

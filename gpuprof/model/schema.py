@@ -17,6 +17,8 @@ import pyarrow as pa
 
 from gpuprof.base.errors import excerpt
 
+# What to do about a file that holds what no recording can.
+EDITED: Final = "Was it edited, or damaged on its way? Export or record it again."
 INT: Final = "int64"
 FLOAT: Final = "float64"
 TEXT: Final = "string"

@@ -1,19 +1,55 @@
-"""Columns of words as small numbers."""
+"""Words as small numbers, and what depends on a number that a file gives."""
 
-from collections.abc import Iterable
-from typing import Any, Final
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
-from gpuprof.model.stored import values
+from gpuprof.model.derived import UNKNOWN
 
 Numbers = npt.NDArray[np.integer[Any]]
+# Up to so many times as many numbers as names, a table of all of them is faster than a search;
+# up to so many numbers, it is made at once.
+_DENSE: Final = 64
+_FEW: Final = 1 << 18
 
 
-# So many words are numbered before pyarrow.compute, which does it faster, is imported.
-_FEW: Final = 16_384
+class Values(NamedTuple):
+    """A column of some rows.
+
+    Args:
+        numbers: Its numbers; of words the place of each row's word among some words.
+        is_null: Where there is none; None for nowhere. Of words, null is a word, too.
+        words: These words; None for a column of numbers.
+    """
+
+    numbers: npt.NDArray[Any]
+    is_null: npt.NDArray[np.bool_] | None = None
+    words: Sequence[str | None] | None = None
+
+    @property
+    def filled(self) -> npt.NDArray[Any]:
+        """The numbers, `UNKNOWN` where there is none."""
+        if self.is_null is None:
+            return self.numbers
+        return np.where(self.is_null, UNKNOWN, self.numbers)
+
+    @property
+    def listed(self) -> list[Any]:
+        """The values, None for null."""
+        listed: list[Any] = self.numbers.tolist()
+        if self.words is not None:
+            return [self.words[place] for place in listed]
+        if self.is_null is None:
+            return listed
+        pairs = zip(listed, self.is_null.tolist(), strict=True)
+        return [None if is_null else value for value, is_null in pairs]
+
+    def take(self, rows: npt.NDArray[Any]) -> "Values":
+        """Some of the rows: flags, or their places."""
+        is_null = None if self.is_null is None else self.is_null[rows]
+        return Values(self.numbers[rows], is_null, self.words)
 
 
 class Words:
@@ -25,45 +61,82 @@ class Words:
 
     def __init__(self, first: Iterable[str | None] = ()) -> None:
         self._places: dict[str | None, int] = {}
+        # All words so far, by their places: a list that grows.
+        self.listed: list[str | None] = []
+        # The words of the column that came last, and the place of each; -1 for none yet.
+        self._last: tuple[Sequence[str | None], Numbers] = ((), np.empty(0, np.int32))
         for word in first:
             self.place(word)
 
     @property
     def words(self) -> tuple[str | None, ...]:
         """All words so far, by their places."""
-        return tuple(self._places)
-
-    @property
-    def null_place(self) -> int | None:
-        """The place of null, if that was met."""
-        return self._places.get(None)
+        return tuple(self.listed)
 
     def place(self, word: str | None) -> int:
         """The place of a word, which is given one where it has none."""
-        return self._places.setdefault(word, len(self._places))
+        place = self._places.setdefault(word, len(self._places))
+        if place == len(self.listed):
+            self.listed.append(word)
+        return place
 
-    def numbers(self, column: pa.Array) -> Numbers:
+    def numbers(self, column: Values) -> Numbers:
         """The place of each word of a column."""
-        codes, words = coded(column)
-        places: Numbers = np.array([*map(self.place, words)], np.int32)[codes]
-        return places
+        (words, places), its_words = self._last, column.words or ()
+        if words is not its_words or len(places) != len(words):
+            words, places = its_words, np.full(len(its_words), -1, np.int32)
+        numbers: Numbers = places[column.numbers]
+        if len(numbers) and numbers.min() < 0:
+            is_met = np.zeros(len(places), bool)
+            is_met[column.numbers] = True
+            for number in np.flatnonzero(is_met & (places < 0)).tolist():
+                places[number] = self.place(words[number])
+            numbers = places[column.numbers]
+        self._last = words, places
+        return numbers
 
 
-def coded(column: pa.Array) -> tuple[Numbers, list[str | None]]:
-    """A column of words as places among its different ones, and these."""
-    if pa.types.is_dictionary(column.type):
-        return _coded_dictionary(column)
-    if len(column) > _FEW:
-        encoded = column.dictionary_encode(null_encoding="encode")
-        words = encoded.dictionary.to_pylist()
-        return np.asarray(np.from_dlpack(encoded.indices), np.int32), words
-    place: dict[str | None, int] = {}
-    codes = [place.setdefault(word, len(place)) for word in column.to_pylist()]
-    return np.array(codes, np.int32), [*place]
+class ByNumber:
+    """Values by the numbers of names.
+
+    Args:
+        numbers: The number of each name, none twice.
+        values: What belongs to each; small integers or flags.
+        missing: What belongs to every other number.
+    """
+
+    def __init__(self, numbers: Sequence[int], values: Sequence[int], missing: int) -> None:
+        # With `missing` first, and at every place that is no name's.
+        self._values = narrowed(np.array([missing, *values], np.int64))
+        order = np.argsort(numbers)
+        self._numbers: Numbers = np.asarray(numbers, np.int64)[order]
+        self._places = order + 1
+        self._table: npt.NDArray[Any] | None = None
+        least, most = (self._numbers[0], self._numbers[-1]) if len(order) else (0, 0)
+        if least >= 0 and most < max(_FEW, _DENSE * (len(order) + 1)):
+            self._table = np.full(most + 2, self._values[0])
+            self._table[self._numbers] = self._values[self._places]
+
+    def of(self, numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """The value of each number."""
+        if self._table is not None:
+            last = len(self._table) - 1
+            inside = numbers
+            if len(numbers) and not (numbers.min() >= 0 and numbers.max() < last):
+                inside = np.where((numbers >= 0) & (numbers < last), numbers, last)
+            values: npt.NDArray[Any] = self._table[inside]
+            return values
+        if not len(self._numbers):
+            return np.full(len(numbers), self._values[0])
+        place = np.minimum(np.searchsorted(self._numbers, numbers), len(self._numbers) - 1)
+        is_known = self._numbers[place] == numbers
+        return self._values[np.where(is_known, self._places[place], 0)]
 
 
-def _coded_dictionary(column: pa.DictionaryArray) -> tuple[Numbers, list[str | None]]:
-    words, (codes, is_null) = column.dictionary.to_pylist(), values(column.indices)
-    if is_null is None:
-        return codes, words
-    return np.where(is_null, np.int32(len(words)), codes), [*words, None]
+def narrowed(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The same integers, of the smallest type that holds all of them."""
+    least, most = (int(values.min()), int(values.max())) if values.size else (0, 0)
+    for kind in (np.int8, np.int16, np.int32):
+        if np.iinfo(kind).min <= least and most <= np.iinfo(kind).max:
+            return values.astype(kind, copy=False)
+    return values

@@ -13,7 +13,6 @@ from gpuprof.base.errors import (
     GpuprofError,
     UnknownFormatError,
 )
-from gpuprof.model import sessions
 from gpuprof.ranks.contract import Fault, JobFile, Partial, Work
 from gpuprof.ranks.files import has_changed
 from gpuprof.ranks.memory import peak_bytes
@@ -46,7 +45,7 @@ def run_task(work: Work, task: Task) -> TaskResult:
     """Reduce the files of a task one after another, and merge their partial results."""
     tree = Tree(work, task.node, task.files[-1].place + 1)
     faults = []
-    with sessions.passed_on(), _only_new_looked_at():
+    with _only_new_looked_at():
         for file in task.files:
             reduced = _reduced(work, file)
             gc.collect()  # columns of a recording may lie in cycles

@@ -1,22 +1,28 @@
-"""Which figures of a comparison people see first, as grids for terminal and markdown."""
+"""What people see of a comparison: figures and kernels as grids, its conditions as JUnit."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import cached_property
 from itertools import chain
 from typing import Final
+from xml.etree import ElementTree as ET
+
+import pyarrow as pa
 
 from gpuprof.base import units
 from gpuprof.base.labels import label
 from gpuprof.base.units import capital
 from gpuprof.comparisons import Comparison
+from gpuprof.comparisons.judge.gate import Check
 from gpuprof.comparisons.measure.compared_steps import in_quotes
 from gpuprof.comparisons.measure.differences import ORDER
 from gpuprof.comparisons.variant_figures import VARIANTS
 from gpuprof.comparisons.words.cases import NEW, REMOVED
 from gpuprof.model.schema import Kind
-from gpuprof.show.cells import cell, clean, percent, signed_ns, without_common_ends
-from gpuprof.show.contract import Row
+from gpuprof.show import Row
+from gpuprof.show.cells import cell, clean, percent, signed_ns, with_one_name, without_common_ends
 from gpuprof.show.overview import Grid
 
 # Metric -> its name for people; these are the rows of a comparison.
@@ -82,6 +88,8 @@ _FIRST: Final = (
 SIDE_BY_SIDE: Final = 3
 _PAIR: Final = 2
 _NO_CHANGE: Final = "-"
+# What no XML may hold beside control characters.
+_NO_CHARACTERS: Final = str.maketrans("", "", "\ufffe\uffff")
 
 _BASES: Final = {
     "exposed": "time of the busiest device",
@@ -284,3 +292,132 @@ def _split_of_many(variants: Sequence[str], rows: Sequence[Row], shown: Mapping[
     sums = {x: sum(row["difference_ns"] for row in rows if row["variant"] == x) for x in variants}
     total = ("Total", *(signed_ns(sums[variant]) for variant in variants))
     return Grid("", ("", *(shown[variant] for variant in variants)), (*cells, total))
+
+
+def kernel_grids(
+    result: Comparison, most: int | None, *, has_full_names: bool = False
+) -> list[Grid]:
+    """Each candidate's kernels, the largest differences first.
+
+    Args:
+        result: The comparison.
+        most: How many kernels of each candidate to show; None for all.
+        has_full_names: Whether kernels have their full names, not their short ones.
+    """
+    counts = Counter(result.kernels.column("variant").to_pylist())
+    grids, first = [], 0
+    # Twenty thousand rows are sorted already, and few of them are shown.
+    for variant, count in counts.items():
+        kernels = result.kernels.slice(first, count)
+        title = f"Kernels of {clean(variant)} against {clean(result.baseline)}"
+        # One side has no launch shapes.
+        if not any(kernels.column("grid").to_pylist() + kernels.column("is_reshaped").to_pylist()):
+            title += ", by name alone"
+        title += ", calls x mean"
+        shown = kernels.slice(0, most)
+        if len(shown) < count:
+            title += f" ({len(shown)} of {count})"
+        grids.append(_kernels(title, with_one_name(shown, has_full_names=has_full_names)))
+        first += count
+    return grids
+
+
+def _kernels(title: str, table: pa.Table) -> Grid:
+    rows = table.to_pylist()
+    has_p = any(row["adjusted_p_value"] is not None for row in rows)
+    has_shape = any(row["grid"] or row["is_reshaped"] for row in rows)
+    cells = [
+        (
+            signed_ns(row["difference_ns"]),
+            percent(row["contribution"]),
+            row["status"],
+            _of_side(row, "baseline"),
+            _of_side(row, "candidate"),
+            *([_p_value(row["adjusted_p_value"])] if has_p else []),
+            clean(row["name"]),
+            *([_shape(row)] if has_shape else []),
+        )
+        for row in rows
+    ]
+    header = (
+        "Difference",
+        "Of kernels",
+        "",
+        "Baseline",
+        "Candidate",
+        *(["p (adjusted)"] if has_p else []),
+        "Kernel",
+        *(["Grid, block"] if has_shape else []),
+    )
+    return Grid(title, header, tuple(cells), (2, *range(header.index("Kernel"), len(header))))
+
+
+def _of_side(row: Row, side: str) -> str:
+    """``30 x 7.869 ms``: calls, of a step perhaps no whole number, and their mean."""
+    calls, mean = row[f"{side}_calls"], row[f"{side}_mean_ns"]
+    if not calls or mean is None:
+        return units.format_ns(row[f"{side}_ns"])
+    shown = f"{calls:,.1f}" if calls % 1 else units.format_count(calls)
+    return f"{shown} x {units.format_ns(mean)}"
+
+
+def _shape(row: Row) -> str:
+    """How a kernel is launched, where it is launched alike on both sides.
+
+    ``128x1x1`` is ``128``, as it is written in a launch.
+    """
+    if not (row["grid"] and row["block"]):
+        return "other shapes"
+    return ", ".join(row[n].removesuffix("x1").removesuffix("x1") for n in ("grid", "block"))
+
+
+def _p_value(value: float | None) -> str:
+    return "n/a" if value is None else f"{value:.3g}"
+
+
+def junit(result: Comparison, checks: Sequence[Check], now: datetime | None = None) -> str:
+    """The conditions of a comparison as a JUnit file: one test per condition and candidate.
+
+    It keeps to the stricter of the two schemas in use, the one of Ant's JUnitReport, which wants
+    ``package``, ``id``, ``hostname``, ``properties``, ``system-out`` and ``system-err`` as well.
+    Source: https://github.com/windyroad/JUnit-Schema
+
+    Args:
+        result: The comparison; its verdict becomes the suite's output.
+        checks: Its conditions; those that could not be tested are errors.
+        now: When it was made; now where None.
+    """
+    suites = ET.Element("testsuites")
+    failed = [check for check in checks if check.reason is not None]
+    head = {
+        "name": "gpuprof compare",
+        "package": "gpuprof",
+        "id": "0",
+        "hostname": "localhost",
+        "timestamp": (now or datetime.now(UTC)).strftime("%Y-%m-%dT%H:%M:%S"),
+        "tests": str(len(checks)),
+        "failures": str(sum(check.is_known for check in failed)),
+        "errors": str(sum(not check.is_known for check in failed)),
+        "time": "0",
+    }
+    suite = ET.SubElement(suites, "testsuite", head)
+    properties = ET.SubElement(suite, "properties")
+    baseline = {"name": "baseline", "value": _for_xml(result.baseline)}
+    ET.SubElement(properties, "property", baseline)
+    for check in checks:
+        condition, variant = check.condition.text, _for_xml(check.variant)
+        name = {"name": condition, "classname": variant, "time": "0"}
+        case = ET.SubElement(suite, "testcase", name)
+        if check.reason is not None:
+            kind, reason = "failure" if check.is_known else "error", _for_xml(check.reason)
+            outcome = ET.SubElement(case, kind, {"message": reason, "type": kind})
+            outcome.text = f"{condition}: {reason}"
+    ET.SubElement(suite, "system-out").text = _for_xml(result.verdict)
+    ET.SubElement(suite, "system-err").text = "\n".join(map(_for_xml, result.notes))
+    ET.indent(suites)
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ET.tostring(suites, encoding="unicode")}\n'
+
+
+def _for_xml(text: str) -> str:
+    """Text from a recording without what no XML may hold."""
+    return clean(text).translate(_NO_CHARACTERS)

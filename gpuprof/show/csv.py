@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuprof.analyses.reports import Report
+from gpuprof.show import Page
 from gpuprof.show.cells import clean
-from gpuprof.show.contract import Page, Renderer
 
 if TYPE_CHECKING:
     from gpuprof.comparisons import Comparison
@@ -60,19 +60,13 @@ def rows_text(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, lineterminator="\n")
     writer.writeheader()
-    writer.writerows({name: _cell(value) for name, value in row.items()} for row in rows)
+    writer.writerows(
+        {name: text_cell(v) if isinstance(v, str) else v for name, v in row.items()} for row in rows
+    )
     return text.getvalue()
-
-
-def _cell(value: Any) -> Any:
-    """A text without what steers a terminal or is computed; any other value as it is."""
-    return text_cell(value) if isinstance(value, str) else value
 
 
 def text_cell(text: str) -> str:
     """A text without what steers a terminal or is computed."""
     text = clean(text)
     return f"'{text}" if _FORMULA.match(text) else text
-
-
-RENDERER: Final = Renderer("csv", "one table, in base units, for spreadsheets", report, comparison)

@@ -1,15 +1,80 @@
 """Charts and the page beside what a command prints: checked before its work, written after it."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpuprof.show.output import Output, check_apart, prepare
+from gpuprof.show.output import Output, check_apart, check_suffix, prepare
 
 if TYPE_CHECKING:
     from gpuprof.analyses.reports import Report
     from gpuprof.comparisons import Comparison
     from gpuprof.model.profile import Profile
-    from gpuprof.show.charts.drawing import Drawing
+    from gpuprof.show.charts.figure import Chart, Results
+
+
+class Drawing(NamedTuple):
+    """A chart that is to be drawn.
+
+    Args:
+        chart: Which.
+        picture: Where to.
+        data: Where what is drawn goes, as .csv or .json; None for nowhere.
+    """
+
+    chart: "Chart"
+    picture: Output
+    data: Output | None = None
+
+    def draw(self, results: "Results") -> None:
+        """Draw it, and write the data beside it.
+
+        Raises:
+            GpuprofError: There is nothing to draw, or a file cannot be written.
+        """
+        from gpuprof.show.charts import picture_of, save  # noqa: PLC0415 - start-up time
+
+        shown = picture_of(self.chart, results)
+        save(shown, self.picture)
+        if self.data is None:
+            return
+        rows, path = shown.rows.to_pylist(), self.data.path
+        if path is not None and path.suffix == ".csv":
+            from gpuprof.show.csv import rows_text  # noqa: PLC0415 - start-up time
+
+            self.data.write_text(rows_text(shown.rows.column_names, rows))
+        else:
+            from gpuprof.show.json import versioned_text  # noqa: PLC0415 - start-up time
+
+            drawn = {"chart": self.chart.name, "finding": shown.finding, "rows": rows}
+            self.data.write_text(versioned_text(drawn))
+
+
+def drawing(
+    chart: "Chart",
+    path: str,
+    data_format: str | None,
+    *,
+    is_forced: bool,
+    inputs: Sequence[str] = (),
+) -> Drawing:
+    """A chart and its files, found writable.
+
+    Args:
+        chart: Which.
+        path: The picture.
+        data_format: csv or json for a file of that suffix beside it, or None.
+        is_forced: Whether files that exist may be replaced.
+        inputs: What is read, which is never replaced.
+
+    Raises:
+        GpuprofError: The name has another ending, or a file cannot be written.
+    """
+    target = prepare(check_suffix(path), is_forced=is_forced, inputs=inputs)
+    if data_format is None:
+        return Drawing(chart, target)
+    beside = str(Path(path).with_suffix(f".{data_format}"))
+    return Drawing(chart, target, prepare(beside, is_forced=is_forced, inputs=inputs))
 
 
 class FurtherOutputs(NamedTuple):
@@ -20,7 +85,7 @@ class FurtherOutputs(NamedTuple):
         page: The page; None for none.
     """
 
-    drawings: "Sequence[Drawing]"
+    drawings: Sequence[Drawing]
     page: Output | None
 
     def write_recording(
@@ -31,11 +96,10 @@ class FurtherOutputs(NamedTuple):
         Raises:
             GpuprofError: There is nothing to draw, or a file cannot be written.
         """
-        if self.drawings:
-            from gpuprof.show.charts.results import of_recording  # noqa: PLC0415 - start-up time
+        for drawing in self.drawings:
+            from gpuprof.show.charts import of_recording  # noqa: PLC0415 - start-up time
 
-            for drawing in self.drawings:
-                drawing.draw(of_recording(profile, drawing.chart))
+            drawing.draw(of_recording(profile, drawing.chart))
         if self.page is not None:
             from gpuprof.show.page.recording import recording_page  # noqa: PLC0415 - as above
 
@@ -47,7 +111,7 @@ class FurtherOutputs(NamedTuple):
         return [name for drawing in self.drawings for name in drawing.chart.tables]
 
     @property
-    def page_tables(self) -> "Sequence[str]":
+    def page_tables(self) -> Sequence[str]:
         """The tables that a page shows where they are known."""
         if self.page is None:
             return ()
@@ -73,7 +137,7 @@ class FurtherOutputs(NamedTuple):
             GpuprofError: There is nothing to draw, or a file cannot be written.
         """
         for drawing in self.drawings:
-            from gpuprof.show.charts.results import of_report  # noqa: PLC0415 - start-up time
+            from gpuprof.show.charts import of_report  # noqa: PLC0415 - start-up time
 
             drawing.draw(of_report(report(drawing.chart.tables, ())))
         if self.page is not None:
@@ -88,11 +152,10 @@ class FurtherOutputs(NamedTuple):
         Raises:
             GpuprofError: There is nothing to draw, or a file cannot be written.
         """
-        if self.drawings:
-            from gpuprof.show.charts.results import of_comparison  # noqa: PLC0415 - start-up time
+        for drawing in self.drawings:
+            from gpuprof.show.charts import of_comparison  # noqa: PLC0415 - start-up time
 
-            for drawing in self.drawings:
-                drawing.draw(of_comparison(comparison))
+            drawing.draw(of_comparison(comparison))
         if self.page is not None:
             from gpuprof.show.page.comparison import comparison_page  # noqa: PLC0415 - as above
 
@@ -112,7 +175,7 @@ def further_outputs(  # noqa: PLR0913 - one per option
     """Find the outputs of ``--chart``, ``--chart-data`` and ``--html`` writable.
 
     Args:
-        charts: Values of ``--chart``.
+        charts: Values of ``--chart``: ``NAME=FILE``, or a file for the first chart of the subject.
         data_format: That of ``--chart-data``.
         page: That of ``--html``.
         subject: What the charts are about.
@@ -121,16 +184,18 @@ def further_outputs(  # noqa: PLR0913 - one per option
         command_outputs: The other files that the command writes.
 
     Raises:
-        GpuprofError: One cannot be written, or two are one file.
+        GpuprofError: One cannot be written, or two are one file, or a chart is not about that.
     """
     drawings = []
-    if charts:
-        from gpuprof.show.charts.drawing import drawing, named_chart  # noqa: PLC0415 - as above
+    for text in charts:
+        from gpuprof.show.charts import CHARTS, chart_about, charts_about  # noqa: PLC0415 - as above
 
-        drawings = [
-            drawing(*named_chart(chart, subject), data_format, is_forced=force, inputs=inputs)
-            for chart in charts
-        ]
+        name, equals, path = text.partition("=")
+        is_named = equals and name in {chart.name for chart in CHARTS}
+        chart, path = (
+            (chart_about(name, subject), path) if is_named else (charts_about(subject)[0], text)
+        )
+        drawings.append(drawing(chart, path, data_format, is_forced=force, inputs=inputs))
     target = prepare(page, is_forced=force, inputs=inputs) if page else None
     drawn = (output for drawing in drawings for output in (drawing.picture, drawing.data))
     check_apart((*command_outputs, *drawn, target))

@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from gpuprof.analyses.reports import FORMAT_VERSION, Report
 from gpuprof.model.schema import INT
+from gpuprof.show import Page
 from gpuprof.show.cells import CONTROL
-from gpuprof.show.contract import Page, Renderer
 
 if TYPE_CHECKING:
     from gpuprof.comparisons import Comparison
@@ -91,6 +91,11 @@ def _as_integer(metric: str, name: str, value: float | None) -> float | None:
     return int(value) if value is not None and is_whole and value == int(value) else value
 
 
+def versioned_text(document: dict[str, Any]) -> str:
+    """A document as JSON under the version of its format."""
+    return document_text({"format_version": FORMAT_VERSION} | document)
+
+
 def document_text(document: dict[str, Any]) -> str:
     """A document as JSON; what is no number becomes null, what steers a terminal is escaped."""
     text = json.dumps(
@@ -118,6 +123,3 @@ def _path_as_text(value: object) -> str:
         return str(value)
     msg = f"{type(value).__name__} cannot be written as JSON"
     raise TypeError(msg)
-
-
-RENDERER: Final = Renderer("json", "everything, in base units, for programs", report, comparison)

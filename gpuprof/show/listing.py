@@ -12,18 +12,18 @@ from gpuprof.model.analysis import Analysis
 from gpuprof.model.schema import Column, Kind, Schema
 from gpuprof.readers.contract import Reader
 from gpuprof.readers.nsys.export_cache import LIMIT_BYTES, Entry, location
-from gpuprof.show.charts.contract import Chart
+from gpuprof.show.charts.figure import Chart
 
 
 def formats_text(readers: Sequence[Reader]) -> str:
     """Every input format: name, what it is, versions, limits."""
     width = max(len(reader.name) for reader in readers) + 2
-    return "".join(_entry(reader.name, width, _format_lines(reader)) for reader in readers)
-
-
-def _format_lines(reader: Reader) -> list[str]:
-    lines = [f"{reader.title}; {reader.versions}", f"Tables: {', '.join(reader.gives)}"]
-    return [*lines, f"Limits: {reader.cannot}"] if reader.cannot else lines
+    text = ""
+    for reader in readers:
+        lines = [f"{reader.title}; {reader.versions}", f"Tables: {', '.join(reader.gives)}"]
+        lines += [f"Limits: {reader.cannot}"] if reader.cannot else []
+        text += _entry(reader.name, width, lines)
+    return text
 
 
 def formats_table(readers: Sequence[Reader]) -> str:
@@ -50,10 +50,8 @@ def _schema_text(schema: Schema) -> str:
         name: f"[{unit}] {column.meaning}" if (unit := unit_of(column)) else column.meaning
         for name, column in schema.columns.items()
     }
-    facts_of = derived.OF_NAMES.get(schema.name, {}), derived.OF_ROWS.get(schema.name, {})
-    derived_columns = {
-        name: f"[derived] {f.doc}" for of_table in facts_of for name, f in of_table.items()
-    }
+    facts = derived.facts(schema.name)
+    derived_columns = {name: f"[derived] {fact.doc}" for name, fact in facts.items()}
     return f"{schema.name}: {schema.row}\n{_columns_text(columns | derived_columns)}"
 
 
@@ -71,7 +69,12 @@ def unit_of(column: Column) -> str:
 def analyses_text(analyses: Sequence[Analysis]) -> str:
     """Every analysis: name, title, and the tables that it needs."""
     width = max(len(analysis.name) for analysis in analyses) + 2
-    return "".join(_entry(a.name, width, [a.title, f"Needs {_needs(a)}"]) for a in analyses)
+    text = ""
+    for analysis in analyses:
+        needs = " and ".join(analysis.needs), " or ".join(analysis.needs_any_of)
+        needed = ", and ".join(filter(None, needs)) or "nothing"
+        text += _entry(analysis.name, width, [analysis.title, f"Needs {needed}"])
+    return text
 
 
 def charts_text(charts: Sequence[Chart]) -> str:
@@ -81,12 +84,6 @@ def charts_text(charts: Sequence[Chart]) -> str:
         _entry(c.name, width, [c.title, f"Of a {c.subject}: {' and '.join(c.tables)}"])
         for c in charts
     )
-
-
-def _needs(analysis: Analysis) -> str:
-    all_needed = " and ".join(analysis.needs)
-    any_of = " or ".join(analysis.needs_any_of)
-    return ", and ".join(part for part in (all_needed, any_of) if part) or "nothing"
 
 
 def cache_text(entries: Sequence[Entry]) -> str:
@@ -111,18 +108,20 @@ def cleared_text(removed: Sequence[Entry], in_use: Sequence[Entry]) -> str:
 
 def cache_json(**groups: Sequence[Entry]) -> str:
     """The cache's folder and limit, and groups of its exports, for programs."""
-    rows = {name: [_row(entry) for entry in entries] for name, entries in groups.items()}
+    rows: dict[str, list[dict[str, Any]]] = {
+        name: [
+            {
+                "source": entry.source,
+                "folder": str(entry.folder),
+                "bytes": entry.size_bytes,
+                "last_used": _used(entry),
+            }
+            for entry in entries
+        ]
+        for name, entries in groups.items()
+    }
     head = {"folder": str(location()), "limit_bytes": LIMIT_BYTES}
     return json.dumps({**head, **rows}, indent=2) + "\n"
-
-
-def _row(entry: Entry) -> dict[str, Any]:
-    return {
-        "source": entry.source,
-        "folder": str(entry.folder),
-        "bytes": entry.size_bytes,
-        "last_used": _used(entry),
-    }
 
 
 def _used(entry: Entry) -> str:

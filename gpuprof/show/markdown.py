@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from gpuprof.analyses.reports import Report
+from gpuprof.show import Page
 from gpuprof.show.cells import clean
-from gpuprof.show.contract import Page, Renderer
 from gpuprof.show.overview import Grid, findings_lines, report_grids
 
 if TYPE_CHECKING:
@@ -37,8 +37,11 @@ def report(result: Report, page: Page) -> str:
 
 def comparison(result: "Comparison", page: Page) -> str:
     """For a pull request: verdict, warnings and a short table; all else folds away."""
-    from gpuprof.show.comparison import comparison_grids, short_grid  # noqa: PLC0415 - start-up
-    from gpuprof.show.comparison_kernels import kernel_grids  # noqa: PLC0415 - start-up time
+    from gpuprof.show.comparison import (  # noqa: PLC0415 - start-up time
+        comparison_grids,
+        kernel_grids,
+        short_grid,
+    )
 
     kernels = [
         grid
@@ -66,7 +69,7 @@ def _folded(title: str, text: str) -> str:
     )
 
 
-def grids_text(headline: str, grids: Sequence[Grid], notes: Sequence[str]) -> str:
+def grids_text(headline: str, grids: Sequence[Grid], notes: Sequence[str], _: Page) -> str:
     """A sentence, tables, and notes."""
     return _joined([f"**{_escaped(headline)}**", *map(_table, grids)], notes)
 
@@ -101,6 +104,3 @@ def _inert(text: str) -> str:
     for the dollar sign.
     """
     return _LINKED.sub(r"\1<!-- -->", text).replace("$", "<span>$</span>")
-
-
-RENDERER: Final = Renderer("markdown", "tables for an issue or a pull request", report, comparison)

@@ -1,20 +1,22 @@
-"""Outputs are written whole or not at all, and checked before the work begins."""
+"""Files and folders are written whole or not at all, and checked before the work begins."""
 
 import contextlib
 import glob
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from gpuprof.base.errors import OutputError
+from gpuprof.base.errors import OutputError, UsageError
 from gpuprof.base.temporary_files import give_usual_mode, put, unfinished
 from gpuprof.base.units import encodable
 
 STDOUT: Final = "-"
 _STDIN_LIST: Final = "@-"
+PICTURES: Final = (".png", ".svg", ".pdf")
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,14 @@ class Output:
             msg = f"{content} cannot go to standard output"
             raise OutputError(msg, "Give a file name with -o.")
         try:
-            _save_whole(self.path, write, is_private=is_private)
+            if self.path.exists() and not self.path.is_file():
+                write(self.path)  # A device or a pipe: nothing to rename.
+                return
+            with unfinished(self.path) as temporary:
+                write(temporary)
+                if not is_private:
+                    give_usual_mode(temporary)
+                put(temporary, self.path)
         except OSError as error:
             msg = f"{self.path} cannot be written: {error.strerror or error}"
             raise OutputError(msg) from error
@@ -81,7 +90,12 @@ def prepare(path: str, *, is_forced: bool = False, inputs: Sequence[str] = ()) -
     check_is_here(path)
     target = Path(path)
     folder = target.parent
-    _check_is_file_name(target)
+    if target.is_socket():
+        msg = f"{target} is a socket"
+        raise OutputError(msg, "Give a file name.")
+    if target.is_dir():
+        msg = f"{target} is a folder"
+        raise OutputError(msg, "Give a file name in it.")
     if not folder.is_dir():
         msg = f"{target}: there is no folder {folder}"
         raise OutputError(msg, f"Make it first: mkdir -p {folder}")
@@ -108,13 +122,16 @@ def check_is_here(path: str) -> None:
         raise OutputError(msg, "Write a file, then copy it, for example with `aws s3 cp`.")
 
 
-def _check_is_file_name(target: Path) -> None:
-    if target.is_socket():
-        msg = f"{target} is a socket"
-        raise OutputError(msg, "Give a file name.")
-    if target.is_dir():
-        msg = f"{target} is a folder"
-        raise OutputError(msg, "Give a file name in it.")
+def check_suffix(path: str) -> str:
+    """The path itself, where its ending names a kind of picture.
+
+    Raises:
+        UsageError: It does not.
+    """
+    if Path(path).suffix.lower() not in PICTURES:
+        msg = f"{path} does not end in {', '.join(PICTURES[:-1])} or {PICTURES[-1]}"
+        raise UsageError(msg, "The suffix selects the format of the picture.")
+    return path
 
 
 def check_apart(outputs: Iterable[Output | None]) -> None:
@@ -146,17 +163,6 @@ def _names(source: str, target: Path) -> bool:
     return any(Path(name).is_file() and target.samefile(name) for name in sources)
 
 
-def _save_whole(target: Path, write: Callable[[Path], object], *, is_private: bool) -> None:
-    if target.exists() and not target.is_file():
-        write(target)  # A device or a pipe: nothing to rename.
-        return
-    with unfinished(target) as temporary:
-        write(temporary)
-        if not is_private:
-            give_usual_mode(temporary)
-        put(temporary, target)
-
-
 def write_stdout(text: str) -> None:
     """Print a text whole.
 
@@ -175,3 +181,92 @@ def write_stdout(text: str) -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         msg = f"standard output cannot be written: {error.strerror or error}"
         raise OutputError(msg) from error
+
+
+@dataclass(frozen=True)
+class FolderOutput:
+    """A folder to make that was found possible.
+
+    Args:
+        path: The folder; one that exists is replaced.
+    """
+
+    path: Path
+
+    def save(self, write: Callable[[Path], object]) -> None:
+        """Let a function fill a folder, and give it the output's name when it is whole.
+
+        Args:
+            write: Fills an empty folder.
+
+        Raises:
+            OutputError: It cannot be written; no partial folder is left behind.
+        """
+        try:
+            with unfinished(self.path, is_folder=True) as draft:
+                write(draft)
+                give_usual_mode(draft)
+                self._put(draft)
+        except OSError as error:
+            msg = f"{self.path} cannot be written: {error.strerror or error}"
+            raise OutputError(msg) from error
+
+    def _put(self, draft: Path) -> None:
+        """Rename a draft to the output, and what was there before out of its way."""
+        if not self.path.exists():
+            put(draft, self.path)
+            return
+        # Of another name than drafts, which are removed when they are left behind.
+        before = draft.with_name(draft.name.replace(".unfinished-", ".before-"))
+        self.path.replace(before)
+        try:
+            put(draft, self.path)
+        except OSError:
+            before.replace(self.path)
+            raise
+        shutil.rmtree(before, ignore_errors=True)
+
+
+def prepare_folder(
+    path: str, is_ours: Callable[[Path], bool], *, is_forced: bool, inputs: Sequence[str] = ()
+) -> FolderOutput:
+    """Check, before the work begins, that a folder can be made.
+
+    Args:
+        path: The folder.
+        is_ours: Whether a folder is one that the same command made, which may be replaced.
+        is_forced: Whether such a folder may be replaced.
+        inputs: What is read, which is never replaced.
+
+    Raises:
+        OutputError: The folder around it is not there or read-only, or it exists already.
+    """
+    check_is_here(path)
+    target = Path(path)
+    if not target.parent.is_dir():
+        msg = f"{target}: there is no folder {target.parent}"
+        raise OutputError(msg, f"Make it first: mkdir -p {target.parent}")
+    if target.exists():
+        _check_replaceable(target, is_ours, inputs, is_forced=is_forced)
+    if not os.access(target.parent, os.W_OK):
+        msg = f"{target} cannot be written: no permission"
+        raise OutputError(msg)
+    return FolderOutput(target)
+
+
+def _check_replaceable(
+    target: Path, is_ours: Callable[[Path], bool], inputs: Sequence[str], *, is_forced: bool
+) -> None:
+    if not target.is_dir():
+        msg = f"{target} is a file, and the output is a folder"
+        raise OutputError(msg, "Give another name.")
+    if any(Path(source).exists() and target.samefile(source) for source in inputs):
+        msg = f"{target} is an input of this command and is never replaced"
+        raise OutputError(msg, "Give the output another name.")
+    is_empty = not any(target.iterdir())
+    if not is_empty and not is_ours(target):
+        msg = f"{target} is a folder of other files"
+        raise OutputError(msg, "Give the name of a new folder.")
+    if not is_empty and not is_forced:
+        msg = f"{target} exists already"
+        raise OutputError(msg, "Replace it with --force, or give another name.")

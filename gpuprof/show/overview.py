@@ -18,8 +18,8 @@ from gpuprof.base.units import capital
 from gpuprof.facts.hosts import NO_NAMES, DeviceNames
 from gpuprof.model.derived import PEER_DEVICE_COPY, PEER_STAGED
 from gpuprof.model.schema import Kind
+from gpuprof.show import Page, Row
 from gpuprof.show.cells import cell, cell_of, clean, headings, schema_columns, with_one_name
-from gpuprof.show.contract import Page, Row
 
 
 @dataclass(frozen=True)
@@ -88,6 +88,7 @@ _LONGEST_CHANGE: Final = 40
 _FIGURES: Final = ("calls", "total_ns", "bytes", "implied_ns")
 # Of no less than this part of all, a group of totals is never cut.
 _MUCH: Final = 0.01
+_NEVER_CUT: Final = {"kernels", "transfers", "gpu_activities"}
 # What an overview of many devices keeps of its tables.
 _LEAST_DEVICES: Final = 2
 _LEAST_ROUTES: Final = 2
@@ -98,7 +99,11 @@ _LEAST_EPOCHS: Final = 3
 def _totals_grid(table: pa.Table) -> Grid:
     """The groups, those that are part of another one indented under it."""
     rows = table.to_pylist()
-    depth = _depths(rows)
+    # How deep each group stands under others; the sum of all comes last and indents nothing.
+    depth: dict[str, int] = {}
+    for row in rows:
+        is_top = row["part_of"] in {None, "gpu_activities"}
+        depth[row["activity_group"]] = 0 if is_top else depth.get(row["part_of"], -1) + 1
     shown = [row for row in rows if _is_worth_a_row(row)]
     columns = schema_columns("totals", table)
     is_whole = all(row["total_ns"] is not None for row in shown)
@@ -108,37 +113,27 @@ def _totals_grid(table: pa.Table) -> Grid:
     cells = [
         (
             "  " * depth[group := row["activity_group"]] + _GROUP_NAMES.get(group, group),
-            *("" if _says_no_more(n, row) else cell(columns[n], row[n]) for n in columns_shown),
+            # Where the total is known, what is listed or implied of it says no more.
+            *(
+                ""
+                if n in {"listed_ns", "implied_ns"} and row["total_ns"] is not None
+                else cell(columns[n], row[n])
+                for n in columns_shown
+            ),
         )
         for row in shown
     ]
-    named = frozenset(place for place, row in enumerate(shown) if _is_much(row))
+    named = frozenset(
+        place
+        for place, row in enumerate(shown)
+        if row["activity_group"] in _NEVER_CUT or (row["share"] or 0) >= _MUCH
+    )
     title = "Totals, summed over devices"
     unknown = [name for group, name in _GROUP_NAMES.items() if group not in depth]
     if unknown := [name for name in unknown if name in _TOP_GROUPS]:
         title += f" (n/a: {', '.join(unknown)})"
     header = ("", *headings(columns, columns_shown))
     return Grid(title, header, tuple(cells), least=len(named), named=named)
-
-
-def _depths(rows: Sequence[Row]) -> dict[str, int]:
-    """How deep each group stands under others; the sum of all comes last and indents nothing."""
-    depth: dict[str, int] = {}
-    for row in rows:
-        is_top = row["part_of"] in {None, "gpu_activities"}
-        depth[row["activity_group"]] = 0 if is_top else depth.get(row["part_of"], -1) + 1
-    return depth
-
-
-def _says_no_more(name: str, row: Row) -> bool:
-    """Whether the total is known beside what is listed or implied of it."""
-    return name in {"listed_ns", "implied_ns"} and row["total_ns"] is not None
-
-
-def _is_much(row: Row) -> bool:
-    """Whether a row of the totals is never cut."""
-    is_whole = row["activity_group"] in {"kernels", "transfers", "gpu_activities"}
-    return is_whole or (row["share"] or 0) >= _MUCH
 
 
 def _is_worth_a_row(row: Row) -> bool:
@@ -260,7 +255,13 @@ def _edges_grid(table: pa.Table, step: str) -> Grid:
             cell(columns["bytes_per_step"], row["bytes_per_step"]),
             f"{row['src_device']} > {row['dst_device']}",
             "yes" if row["is_gradient"] else "",
-            *(_part(row, end) for end in ("src", "dst")),
+            *(
+                "/".join(
+                    clean(row[f"{end}_{at}"]) for at in ("tower", "layer") if row[f"{end}_{at}"]
+                )
+                or "not in a scope"
+                for end in ("src", "dst")
+            ),
         )
         for row in table.to_pylist()[:_EDGES]
     ]
@@ -268,28 +269,20 @@ def _edges_grid(table: pa.Table, step: str) -> Grid:
     return Grid(f"Largest edges between parts{step}", header, tuple(rows), (3, 4))
 
 
-def _part(row: Row, end: str) -> str:
-    names = [clean(row[f"{end}_{level}"]) for level in ("tower", "layer") if row[f"{end}_{level}"]]
-    return "/".join(names) or "not in a scope"
-
-
 def _tensor_overview(result: Report) -> tuple[tuple[str, "_Show"], ...]:
     """What the overview shows of a recording of TensorFlow."""
-    step = "".join(map(_step, result.rows("tensor_transfers_per_step")))
+    step = ""
+    for row in result.rows("tensor_transfers_per_step"):
+        if row["copies_per_step"] is not None:
+            noun = "copy" if row["copies_per_step"] == 1 else "copies"
+            size = units.format_bytes(row["bytes_per_step"])
+            steps = units.counted(row["steps"], "step", "steps")
+            step += f": {row['copies_per_step']:,.4g} {noun}, {size} in each of {steps}"
     return (
         ("marked_epochs", _epochs_grid),
         ("placement_edges", partial(_edges_grid, step=step)),
         ("tensor_transfers", _tensor_grid),
     )
-
-
-def _step(row: Row) -> str:
-    """What a step copies, in a clause; nothing where that is not known."""
-    if row["copies_per_step"] is None:
-        return ""
-    copies = f"{row['copies_per_step']:,.4g} {'copy' if row['copies_per_step'] == 1 else 'copies'}"
-    size = units.format_bytes(row["bytes_per_step"])
-    return f": {copies}, {size} in each of {units.counted(row['steps'], 'step', 'steps')}"
 
 
 _Show = Callable[[pa.Table], Grid]
@@ -322,36 +315,29 @@ def findings_lines(result: Report) -> list[str]:
 
 def numbered(findings: Sequence[Row]) -> list[str]:
     """Findings or placement hints as sentences: what it is, what to try, and what that saves."""
-    return [f"{number}. {_finding_text(row)}" for number, row in enumerate(findings, start=1)]
+    lines = []
+    for number, row in enumerate(findings, start=1):
+        text = f"{capital(clean(row['finding']))}. {capital(clean(row['suggestion']))}"
+        win, change = clean(row.get("win") or ""), clean(row.get("change") or "")
+        is_short = change and len(change) <= _LONGEST_CHANGE
+        replay = f"gpuprof predict --what {shlex.quote(change)}; " if is_short else ""
+        is_predicted = row.get("predicted_win_ns") is not None
+        saves = f"saves {win}; " if row.get("win_share") and not is_predicted else ""
+        can_save = f". Can save {win}" if is_predicted else ""
+        lines.append(f"{number}. {text}{can_save} ({saves}{replay}--table {row['table']}).")
+    return lines
 
 
 def all_findings(result: Report) -> list[Row]:
-    """The findings, and the worst hint of each cause."""
-    return [*result.rows("findings"), *_hints(result)]
-
-
-def _hints(result: Report) -> list[Row]:
-    """The worst hint of each cause, with how many more there are."""
+    """The findings, and the worst hint of each cause with how many more there are."""
     hints = result.rows("placement_hints")
     count_by_cause = Counter(row["cause"] for row in hints)
     worst = {row["cause"]: row for row in reversed(hints)}
-    return [
-        row | {"finding": f"{row['finding']}; {more} more like this" if more else row["finding"]}
-        for row in sorted(worst.values(), key=hints.index)
-        for more in [count_by_cause[row["cause"]] - 1]
-    ]
-
-
-def _finding_text(row: Row) -> str:
-    table = f"--table {row['table']}"
-    text = f"{capital(clean(row['finding']))}. {capital(clean(row['suggestion']))}"
-    win, change = clean(row.get("win") or ""), clean(row.get("change") or "")
-    replay = f"gpuprof predict --what {shlex.quote(change)}; " if change else ""
-    replay = replay if len(change) <= _LONGEST_CHANGE else ""
-    if row.get("predicted_win_ns") is not None:
-        return f"{text}. Can save {win} ({replay}{table})."
-    gain = f"saves {win}; " if row.get("win_share") else ""
-    return f"{text} ({gain}{replay}{table})."
+    shown = []
+    for row in sorted(worst.values(), key=hints.index):
+        more = count_by_cause[row["cause"]] - 1
+        shown.append(row | {"finding": f"{row['finding']}; {more} more like this"} if more else row)
+    return [*result.rows("findings"), *shown]
 
 
 def for_people(result: Report, *, has_full_names: bool) -> Report:
@@ -373,9 +359,14 @@ def report_grids(report: Report, page: Page) -> list[Grid]:
         has_tensors = result.tables.get("tensor_transfers") is not None
         overview = _tensor_overview(result) if has_tensors else _GPU_OVERVIEW
         grids = _grids(result, overview) or _grids(result, (("marked_epochs", _epochs_grid),))
-        grids = [_with_names(grid, result.device_names) for grid in grids]
         sentences = " ".join(findings_lines(result))
-        return [replace(grid, named=grid.named | _rows_named(grid, sentences)) for grid in grids]
+        called = result.device_names.in_text
+        # The first column says what devices are called in their own files.
+        named = [
+            replace(grid, rows=tuple((called(row[0]), *row[1:]) for row in grid.rows))
+            for grid in grids
+        ]
+        return [replace(grid, named=grid.named | _rows_named(grid, sentences)) for grid in named]
     return [
         replace(
             table_grid(analysis_named(name).title, name, table, result.device_names),
@@ -385,11 +376,6 @@ def report_grids(report: Report, page: Page) -> list[Grid]:
         for name in page.tables
         if (table := result.tables[name]) is not None
     ]
-
-
-def _with_names(grid: Grid, names: DeviceNames) -> Grid:
-    """A table whose first column says what devices are called in their own files."""
-    return replace(grid, rows=tuple((names.in_text(row[0]), *row[1:]) for row in grid.rows))
 
 
 def _rows_named(grid: Grid, sentences: str) -> frozenset[int]:

@@ -1,7 +1,10 @@
-"""The output of `gpuprof place`, as text and JSON."""
+"""The output of `gpuprof place`: text, JSON, and a step as recorded and as proposed."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any, Final
+
+import pyarrow as pa
 
 from gpuprof.base.units import (
     NS_PER_S,
@@ -18,8 +21,9 @@ from gpuprof.place.proposal import Proposal, TimedProposal
 from gpuprof.place.schedules import EFFICIENCIES, Timed
 from gpuprof.place.scopes import Scope, document
 from gpuprof.place.simulate import launch_s
-from gpuprof.place.step_graph import Copies
-from gpuprof.show.contract import Page
+from gpuprof.place.step_graph import FORWARD, GRADIENT, UPDATE, Copies
+from gpuprof.show import Page
+from gpuprof.show.charts.figure import KERNELS, PEER, Bars, Look, Part, Picture
 from gpuprof.show.json import document_text
 from gpuprof.show.overview import Grid
 from gpuprof.show.terminal import grids_text
@@ -49,9 +53,15 @@ def as_text(
         write: Gives the lines of a script for a scope; by default those for TensorFlow.
     """
     sentence = time_sentence(times) if times else _sentence(proposal)
-    lines = _lines(times.scopes if times else proposal.scopes, write)
-    headline = "\n".join((f"{name}: {_step(proposal)}", "", sentence, *lines))
-    grids = [_times(times)] if times else [_freedoms(proposal)]
+    scopes = times.scopes if times else proposal.scopes
+    lines = ["", "Write:"] if scopes else []
+    lines += [f"  {line}" for scope in scopes[:_SHOWN_SCOPES] for line in write(scope)]
+    if len(scopes) > _SHOWN_SCOPES:
+        lines.append(f"  and {len(scopes) - _SHOWN_SCOPES} more scopes: see --format json")
+    operations = counted(proposal.operations, "operation", "operations")
+    step = f"a step of {operations} on {' and '.join(proposal.graph.devices)}"
+    headline = "\n".join((f"{name}: {step}", "", sentence, *lines))
+    grids = [_times(times) if times else _freedoms(proposal)]
     notes = [*(_time_notes(times) if times else ()), *_notes(proposal)]
     return grids_text(headline, grids, notes, page)
 
@@ -68,10 +78,19 @@ def as_json(proposal: Proposal, times: TimedProposal | None) -> str:
     }
     if times:
         figures["machine"] = times.machine.name
-        figures["estimates"] = [
-            _estimate(candidate) | {"is_best": candidate is times.best}
-            for candidate in times.candidates
-        ]
+        figures["estimates"] = []
+        for candidate in times.candidates:
+            least, most = _ends(candidate)
+            estimate = {
+                "placement": candidate.name,
+                "least_step_ns": round(least * NS_PER_S),
+                "most_step_ns": round(most * NS_PER_S),
+                **_figures(candidate.copies),
+                "peak_memory_bytes": candidate.middle.peak_bytes,
+                "fits": candidate.fits,
+                "is_best": candidate is times.best,
+            }
+            figures["estimates"].append(estimate)
     return document_text(_document(proposal, times) | figures)
 
 
@@ -95,23 +114,6 @@ def _figures(copies: Copies) -> dict[str, float]:
     }
 
 
-def _estimate(candidate: Timed) -> dict[str, Any]:
-    least, most = _ends(candidate)
-    return {
-        "placement": candidate.name,
-        "least_step_ns": round(least * NS_PER_S),
-        "most_step_ns": round(most * NS_PER_S),
-        **_figures(candidate.copies),
-        "peak_memory_bytes": candidate.middle.peak_bytes,
-        "fits": candidate.fits,
-    }
-
-
-def _step(proposal: Proposal) -> str:
-    devices = " and ".join(proposal.graph.devices)
-    return f"a step of {counted(proposal.operations, 'operation', 'operations')} on {devices}"
-
-
 def _sentence(proposal: Proposal) -> str:
     today, best = proposal.today, proposal.best.copies
     if not today.calls:
@@ -132,16 +134,6 @@ def _amount(copies: Copies) -> str:
     calls = counted(round(copies.calls), "copy", "copies")
     unknown = f", {copies.unknown:g} of unknown size" if copies.unknown else ""
     return f"{format_bytes(copies.bytes)} in {calls}{unknown}"
-
-
-def _lines(scopes: Sequence[Scope], write: Callable[[Scope], Iterable[str]]) -> Iterator[str]:
-    if scopes:
-        yield ""
-        yield "Write:"
-    for scope in scopes[:_SHOWN_SCOPES]:
-        yield from (f"  {line}" for line in write(scope))
-    if len(scopes) > _SHOWN_SCOPES:
-        yield f"  and {len(scopes) - _SHOWN_SCOPES} more scopes: see --format json"
 
 
 def _freedoms(proposal: Proposal) -> Grid:
@@ -230,3 +222,50 @@ def _time_notes(times: TimedProposal) -> Iterator[str]:
         f" {format_rate(link.bytes_per_s)}."
     )
     yield _PUBLISHED_COPY
+
+
+_LOOKS: Final = {
+    FORWARD: replace(KERNELS, name="forward pass"),
+    GRADIENT: Look("gradients", "", "#E69F00", "\\\\\\"),
+    UPDATE: Look("updates", "", "#009E73", "..."),
+    "copy": PEER,
+}
+
+
+def schedule(proposal: Proposal, times: TimedProposal) -> Picture:
+    """What each GPU does when in a step as recorded and as proposed, by estimates.
+
+    A lane for each GPU, and for each way that is copied; both panels to one scale. Of the ranges
+    of estimates the middle is drawn.
+    """
+    steps = [candidate for candidate in (times.today, times.best) if candidate]
+    candidates = list({id(candidate): candidate for candidate in steps}.values())
+    last = max((candidate.middle.seconds for candidate in candidates), default=0.0) * NS_PER_S
+    panels = []
+    for candidate in candidates:
+        spans = candidate.middle.spans
+        copies = sorted({(span.src, span.device) for span in spans if span.src is not None})
+        lanes = [*((None, device) for device in range(len(times.machine.gpus))), *copies]
+        parts = [
+            Part(
+                lanes.index((span.src, span.device)),
+                _LOOKS[
+                    "copy" if span.src is not None else proposal.graph.operations[span.number].role
+                ],
+                span.start_s * NS_PER_S,
+                span.end_s * NS_PER_S,
+            )
+            for span in spans
+            if span.end_s > span.start_s
+        ]
+        panels.append(
+            Bars(
+                [f"GPU {to}" if src is None else f"{src} > {to}" for src, to in lanes],
+                parts,
+                tuple(_LOOKS.values()),
+                label="time of the step, estimated" if candidate is candidates[-1] else "",
+                title=candidate.name,
+                last=last,
+            )
+        )
+    return Picture(time_sentence(times), pa.table({}), panels)

@@ -1,43 +1,37 @@
 """A prediction as tables and JSON, and a plot of both critical paths of one step."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 import pyarrow as pa
 
-from gpuprof.analyses.reports import FORMAT_VERSION
 from gpuprof.base.kernel_names import short_names
 from gpuprof.base.short_texts import cut
-from gpuprof.base.units import counted, say_ns, time_axis
+from gpuprof.base.units import counted, say_ns
 from gpuprof.model.profile import Origin
 from gpuprof.predict.paths import CALL, HOST, LATENCY
 from gpuprof.predict.predict import SCHEMAS, Prediction
-from gpuprof.show import csv, json, markdown, terminal
+from gpuprof.show import Page, Row, csv, json, renderer_named
 from gpuprof.show.cells import cell, headings, signed_ns
-from gpuprof.show.charts import canvas
-from gpuprof.show.contract import Page, Row
-from gpuprof.show.output import Output
+from gpuprof.show.charts.figure import COMMUNICATION, KERNELS, MEMSETS, Bars, Look, Part, Picture
 from gpuprof.show.overview import Grid
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 _PARTS: Final = 12
 _HEADER: Final = (
     "Time of", "Device", "Steps", "Measured", "Replayed", "Predicted", "Range", "Change", "Assumed",
 )  # fmt: skip
 _LOOKS: Final = {
-    "kernel": canvas.KERNELS,
-    "collective": canvas.COMMUNICATION,
-    "copy": canvas.Look("copies", "copy", "#D55E00", "///"),
-    "memset": canvas.MEMSETS,
-    CALL: canvas.Look("CUDA call", CALL, "#CC79A7", "xxx"),
-    HOST: canvas.Look("host", HOST, "#F0E442", "|||"),
-    LATENCY: canvas.Look("latency or wait", LATENCY, "#EEEEEE"),
+    "kernel": KERNELS,
+    "collective": COMMUNICATION,
+    "copy": Look("copies", "copy", "#D55E00", "///"),
+    "memset": MEMSETS,
+    CALL: Look("CUDA call", CALL, "#CC79A7", "xxx"),
+    HOST: Look("host", HOST, "#F0E442", "|||"),
+    LATENCY: Look("latency or wait", LATENCY, "#EEEEEE"),
 }
 _NAMES: Final = {"before": "as recorded", "after": "predicted"}
 _LABELS: Final = 3
+_KERNELS: Final = ("kernel", "collective")
 # A bar wider than this share of the picture has room for its name.
 _WIDE: Final = 0.12
 # With more stretches than this, those of one kind are merged within each of as many slots.
@@ -47,9 +41,8 @@ _SLOTS: Final = 160
 def prediction_text(result: Prediction, origin: Origin, form: str, page: Page) -> str:
     """A prediction in a format of ``--format``; csv has the table of times only."""
     if form == "json":
-        return json.document_text(
+        return json.versioned_text(
             {
-                "format_version": FORMAT_VERSION,
                 "origin": origin.shown(),
                 "what": result.changes,
                 "headline": result.headline,
@@ -60,23 +53,13 @@ def prediction_text(result: Prediction, origin: Origin, form: str, page: Page) -
     if form == "csv":
         table = result.tables["prediction"]
         return csv.rows_text(table.column_names, table.to_pylist())
-    parts = result.headline, _grids(result, page), result.notes
-    return markdown.grids_text(*parts) if form == "markdown" else terminal.grids_text(*parts, page)
-
-
-def _grids(result: Prediction, page: Page) -> list[Grid]:
-    """The times, the critical path, and the edges of the graph with their provenance."""
     times, path, edges = (result.tables[n] for n in ("prediction", "critical_path", "dependencies"))
-    return [
-        _times_grid(times),
-        _path_grid(path, page),
-        Grid(
-            "Dependencies: edges of the graph",
-            headings(SCHEMAS["dependencies"].columns, edges.column_names),
-            _cells("dependencies", edges, edges.column_names, page),
-            name_columns=(0, 1),
-        ),
-    ]
+    spec = SCHEMAS["dependencies"].columns
+    cells = _cells("dependencies", edges, edges.column_names, page)
+    heads = headings(spec, edges.column_names)
+    dependencies = Grid("Dependencies: edges of the graph", heads, cells, name_columns=(0, 1))
+    grids = [_times_grid(times), _path_grid(path, page), dependencies]
+    return renderer_named(form).grids_text(result.headline, grids, result.notes, page)
 
 
 def _times_grid(times: pa.Table) -> Grid:
@@ -106,10 +89,18 @@ def _times_grid(times: pa.Table) -> Grid:
 def _cells(
     name: str, table: pa.Table, columns: Sequence[str], page: Page
 ) -> tuple[tuple[str, ...], ...]:
-    spec = SCHEMAS[name].columns
-    rows = _with_short_names(table.to_pylist(), page)
+    """Rows as text, kernels with short names."""
+    spec, rows = SCHEMAS[name].columns, table.to_pylist()
+    shown: Mapping[str, str] = {}
+    if not page.has_full_names:
+        shown = short_names({row["name"] for row in rows if row.get("kind") in _KERNELS})
     return tuple(
-        tuple(signed_ns(row[c]) if c == "difference_ns" else cell(spec[c], row[c]) for c in columns)
+        tuple(
+            signed_ns(row[c])
+            if c == "difference_ns"
+            else cell(spec[c], shown.get(row[c], row[c]) if c == "name" else row[c])
+            for c in columns
+        )
         for row in rows
     )
 
@@ -135,49 +126,33 @@ def _path_grid(table: pa.Table, page: Page) -> Grid:
     )
 
 
-def _with_short_names(rows: list[Row], page: Page) -> list[Row]:
-    if page.has_full_names:
-        return rows
-    names = short_names({row["name"] for row in rows if row.get("kind") in _KERNELS})
-    return [
-        row | {"name": names.get(row["name"], row["name"])} if "name" in row else row
-        for row in rows
-    ]
-
-
-_KERNELS: Final = ("kernel", "collective")
-
-
-def save_figure(result: Prediction, output: Output) -> None:
-    """Draw both critical paths over one step.
-
-    Raises:
-        OutputError: It cannot be written.
-    """
-    from matplotlib import rc_context  # noqa: PLC0415 - half a second that only charts need
-
-    with rc_context(canvas.STYLE):
-        canvas.save(_figure(result), output)
-
-
-def _figure(result: Prediction) -> "Figure":
-    rows = result.tables["stretches"].to_pylist()
+def critical_paths(result: Prediction) -> Picture:
+    """Both critical paths over one step: a bar each, with names in the widest stretches."""
+    table = result.tables["stretches"]
+    rows = table.to_pylist()
     paths = list(dict.fromkeys(row["path"] for row in rows)) or ["before"]
-    figure = canvas.new_figure(1.6 + 1.0 * len(paths))
-    axes = figure.subplots()
-    factor, unit = time_axis(max((row["end_ns"] for row in rows), default=1))
+    parts, figures = [], []
     for place, name in enumerate(paths):
         stretches = _joined([row for row in rows if row["path"] == name])
-        _draw(axes, place, stretches, factor)
-    axes.set_yticks(range(len(paths)), [_NAMES[name] for name in paths])
-    axes.set_ylim(len(paths) - 0.4, -0.6)
-    axes.margins(x=0.09)
-    axes.set_xlim(left=0)
-    axes.tick_params(axis="y", length=0)
-    axes.set_xlabel(f"critical path of one step, time since its start [{unit}]", fontsize=9)
-    canvas.state(figure, result.headline)
-    canvas.explain(figure, [axes], [look.name for look in _LOOKS.values()])
-    return figure
+        end = max((row["end_ns"] for row in stretches), default=0)
+        shown = stretches if len(stretches) <= _SLOTS else in_slots(stretches, end)
+        parts += [Part(place, _LOOKS[r["kind"]], r["start_ns"], r["end_ns"]) for r in shown]
+        wide = [row for row in stretches if row["end_ns"] - row["start_ns"] > _WIDE * end]
+        names = short_names({row["name"] for row in wide if row["kind"] in _KERNELS})
+        for row in wide[:_LABELS]:
+            room = int(90 * (row["end_ns"] - row["start_ns"]) / end)
+            label = cut(names.get(row["name"], row["name"]), room)
+            look = _LOOKS[row["kind"]]
+            parts.append(Part(place, look, row["start_ns"], row["end_ns"], label=label))
+        figures.append(say_ns(end))
+    bars = Bars(
+        [_NAMES[name] for name in paths],
+        parts,
+        tuple(_LOOKS.values()),
+        figures,
+        "critical path of one step, time since its start",
+    )
+    return Picture(result.headline, table, [bars])
 
 
 def _joined(rows: Sequence[Row]) -> list[Row]:
@@ -192,7 +167,7 @@ def _joined(rows: Sequence[Row]) -> list[Row]:
     return joined
 
 
-def _in_slots(rows: Sequence[Row], end: int) -> list[Row]:
+def in_slots(rows: Sequence[Row], end: int) -> list[Row]:
     """Stretches sorted by kind within each slot of time, so that none is too thin to see."""
     times: dict[tuple[int, str], int] = {}
     for row in rows:
@@ -207,29 +182,3 @@ def _in_slots(rows: Sequence[Row], end: int) -> list[Row]:
         ordered.append({"kind": kind, "name": "", "start_ns": at, "end_ns": at + times[slot, kind]})
         at += times[slot, kind]
     return _joined(ordered)
-
-
-def _draw(axes: "Axes", place: int, rows: Sequence[Row], factor: float) -> None:
-    """One bar of stretches, the widest with their names, and the total time after it."""
-    end = max((row["end_ns"] for row in rows), default=0)
-    for kind, look in _LOOKS.items():
-        bars = rows if len(rows) <= _SLOTS else _in_slots(rows, end)
-        of_kind = [row for row in bars if row["kind"] == kind]
-        if of_kind:
-            axes.barh(
-                [place] * len(of_kind),
-                [(row["end_ns"] - row["start_ns"]) / factor for row in of_kind],
-                left=[row["start_ns"] / factor for row in of_kind],
-                height=0.6,
-                label=look.name,
-                **look.bar | {"linewidth": 0},
-            )
-    wide = [row for row in rows if row["end_ns"] - row["start_ns"] > _WIDE * end]
-    names = short_names({row["name"] for row in wide if row["kind"] in _KERNELS})
-    for row in wide[:_LABELS]:
-        middle = (row["start_ns"] + row["end_ns"]) / 2 / factor
-        room = int(90 * (row["end_ns"] - row["start_ns"]) / end)
-        text = cut(names.get(row["name"], row["name"]), room)
-        box = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
-        axes.annotate(text, (middle, place), ha="center", va="center", fontsize=8, bbox=box)
-    canvas.annotate(axes, say_ns(end), (end / factor, place))

@@ -4,11 +4,9 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any, Final
 
-from gpuprof.analyses.reports import FORMAT_VERSION
 from gpuprof.base.units import counted
 from gpuprof.model.profile import Origin
-from gpuprof.show import csv, json, markdown, terminal
-from gpuprof.show.contract import Page
+from gpuprof.show import Page, csv, json, renderer_named
 from gpuprof.show.overview import Grid
 
 _PLAIN: Final = (bool, int, float, str, type(None))
@@ -28,9 +26,8 @@ def answer_text(
         records = [dict(zip(names, row, strict=True)) for row in plain]
         if form == "csv":
             return csv.rows_text(names, records)
-        return json.document_text(
+        return json.versioned_text(
             {
-                "format_version": FORMAT_VERSION,
                 "origin": origin.shown(),
                 "columns": names,
                 "rows": records,
@@ -40,8 +37,8 @@ def answer_text(
     cells = [tuple("n/a" if value is None else str(value) for value in row) for row in plain]
     texts = [place for place in range(len(names)) if any(isinstance(r[place], str) for r in plain)]
     grids = [Grid("", tuple(names), tuple(cells), tuple(texts))]
-    parts = f"{origin.source}: {counted(len(rows), 'row', 'rows')}", grids, notes
-    return markdown.grids_text(*parts) if form == "markdown" else terminal.grids_text(*parts, page)
+    head = f"{origin.source}: {counted(len(rows), 'row', 'rows')}"
+    return renderer_named(form).grids_text(head, grids, notes, page)
 
 
 def _plain(value: Any) -> Any:

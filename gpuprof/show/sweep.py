@@ -8,10 +8,10 @@ from typing import Final
 import pyarrow as pa
 
 from gpuprof.base import units
+from gpuprof.base.secrets import masked_words
 from gpuprof.base.units import counted
-from gpuprof.show import csv, markdown, terminal
+from gpuprof.show import Page, Row, csv, renderer_named
 from gpuprof.show.cells import cell, clean
-from gpuprof.show.contract import Page, Row
 from gpuprof.show.output import Output
 from gpuprof.show.overview import Grid
 from gpuprof.sweeps.break_even import BreakEven, break_even_rows, break_evens
@@ -31,9 +31,18 @@ def sweep_text(results: Results, form: str, page: Page) -> str:
     if form == "csv":
         return _table_csv(results.cells)
     if form == "json":
-        return _json(results)
+        tables = {"cells": results.cells, "runs": results.runs}
+        if results.plan.baseline:
+            tables["break_evens"] = break_evens(results)
+        document = {
+            "format_version": FORMAT_VERSION,
+            "per_epoch": results.per_epoch,
+            **{name: table.to_pylist() for name, table in tables.items()},
+            "notes": notes(results),
+        }
+        return json.dumps(document, indent=2) + "\n"
     parts = headline(results), sweep_grids(results), notes(results)
-    return markdown.grids_text(*parts) if form == "markdown" else terminal.grids_text(*parts, page)
+    return renderer_named(form).grids_text(*parts, page)
 
 
 def save(results: Results, folder: Path) -> list[str]:
@@ -47,8 +56,8 @@ def save(results: Results, folder: Path) -> list[str]:
     """
     from pyarrow import parquet  # noqa: PLC0415 - what else is shown needs none of it
 
-    from gpuprof.show.charts import canvas  # noqa: PLC0415
-    from gpuprof.show.sweep_chart import break_even_figure, scaling_figure  # noqa: PLC0415
+    from gpuprof.show.charts import save as save_picture  # noqa: PLC0415
+    from gpuprof.show.charts import sweeps  # noqa: PLC0415
 
     names = ["results.csv", "results.parquet", "runs.csv", "runs.parquet"]
     for name, table in (("results", results.cells), ("runs", results.runs)):
@@ -56,9 +65,9 @@ def save(results: Results, folder: Path) -> list[str]:
         Output(folder / f"{name}.parquet").save(
             lambda path, table=table: parquet.write_table(table, path)  # type: ignore[misc]
         )
-    for name, draw in (("break-even.svg", break_even_figure), ("scaling.svg", scaling_figure)):
-        if (figure := draw(results)) is not None:
-            canvas.save(figure, Output(folder / name))
+    for name, shown in (("break-even.svg", sweeps.break_even), ("scaling.svg", sweeps.seconds)):
+        if (picture := shown(results)) is not None:
+            save_picture(picture, Output(folder / name))
             names.append(name)
     return names
 
@@ -92,7 +101,12 @@ def _best(rows: Sequence[Row]) -> Row | None:
 
 def sweep_grids(results: Results) -> list[Grid]:
     """The cells, and the break-even of each placement."""
-    grids = [_cells_grid(results), *_reasons_grid(results)]
+    grids = [_cells_grid(results)]
+    failed = [row for row in results.cells.to_pylist() if row["reason"]]
+    if failed:
+        reasons = tuple((clean(r["cell"]), r["status"], clean(r["reason"])) for r in failed)
+        heads = ("Cell", "Status", "Reason")
+        grids.append(Grid("Cells without a result", heads, reasons, (0, 1, 2)))
     crossings = break_even_rows(results) if results.plan.baseline else []
     for axis in dict.fromkeys(row.axis for row in crossings):
         rows = tuple(row for c in crossings if c.axis == axis for row in _meanings(c))
@@ -140,16 +154,6 @@ def _marked_speed_ups(rows: Sequence[Row]) -> list[str]:
     return [_times(row["speed_up"]) + (" *" if row is best else "  ") for row in rows]
 
 
-def _reasons_grid(results: Results) -> list[Grid]:
-    rows = [row for row in results.cells.to_pylist() if row["reason"]]
-    shown = tuple((clean(row["cell"]), row["status"], clean(row["reason"])) for row in rows)
-    return (
-        [Grid("Cells without a result", ("Cell", "Status", "Reason"), shown, (0, 1, 2))]
-        if rows
-        else []
-    )
-
-
 def _range(row: Row) -> str:
     least, most = row["speed_up_min"], row["speed_up_max"]
     return "" if least is None or least == most else f"{least:.2f} to {most:.2f}"
@@ -183,14 +187,27 @@ def notes(results: Results) -> list[str]:
     return lines
 
 
-def _json(results: Results) -> str:
-    tables = {"cells": results.cells, "runs": results.runs}
-    if results.plan.baseline:
-        tables["break_evens"] = break_evens(results)
-    document = {
-        "format_version": FORMAT_VERSION,
-        "per_epoch": results.per_epoch,
-        **{name: table.to_pylist() for name, table in tables.items()},
-        "notes": notes(results),
-    }
-    return json.dumps(document, indent=2) + "\n"
+def sweep_page(results: Results, folder: Path) -> str:
+    """The results of a sweep in a folder as one HTML file."""
+    from gpuprof.show.page.document import Document, html  # noqa: PLC0415 - only pages need it
+    from gpuprof.show.page.tables import grid_table  # noqa: PLC0415 - as above
+
+    name = clean(str(folder))
+    return html(
+        Document(
+            title=f"{name} - gpuprof",
+            heading=f"Sweep in {name}",
+            verdict=(clean(headline(results)),),
+            figures=(),
+            tables=tuple(
+                grid_table(f"sweep-{number}", grid, grid.title or "Cells")
+                for number, grid in enumerate(sweep_grids(results), start=1)
+            ),
+            notes=tuple(notes(results)),
+            provenance=(
+                ("Folder", name),
+                ("Command", clean(" ".join(masked_words(results.plan.command)))),
+                ("Recorder", results.plan.recorder),
+            ),
+        )
+    )

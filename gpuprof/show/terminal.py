@@ -16,8 +16,8 @@ from rich.text import Text
 from gpuprof.analyses.reports import Report
 from gpuprof.base.short_texts import cut, shortened, shortened_apart
 from gpuprof.base.units import bound
+from gpuprof.show import Page
 from gpuprof.show.cells import clean, folded
-from gpuprof.show.contract import Page, Renderer
 from gpuprof.show.overview import Grid, findings_lines, report_grids
 
 if TYPE_CHECKING:
@@ -99,8 +99,7 @@ def _report(
 
 def comparison(result: "Comparison", page: Page) -> str:
     """The verdict first, then the variants."""
-    from gpuprof.show.comparison import comparison_grids  # noqa: PLC0415 - start-up time
-    from gpuprof.show.comparison_kernels import kernel_grids  # noqa: PLC0415
+    from gpuprof.show.comparison import comparison_grids, kernel_grids  # noqa: PLC0415 - start-up time
 
     grids = (
         comparison_grids(result)
@@ -352,6 +351,3 @@ def _line(grid: Grid, widths: Mapping[int, int], row: Sequence[str]) -> str:
 def _cell_len(text: str) -> int:
     """The columns that a text takes; nearly all are of plain letters, which need no look-up."""
     return len(text) if text.isascii() else cell_len(text)
-
-
-RENDERER: Final = Renderer("terminal", "for people, in the terminal", report, comparison)

@@ -9,9 +9,8 @@ from nsys_export import DTOH, HTOD, KERNEL, MEMCPY, MEMSET, NVTX, PAGEABLE, PTOP
 from gpuprof.analyses import all_analyses
 from gpuprof.analyses.notes import OVERVIEW
 from gpuprof.analyses.reports import report
-from gpuprof.model import derived
 from gpuprof.model.analysis import reads
-from gpuprof.model.database import Database
+from gpuprof.model.table import Table
 from gpuprof.readers import read_profile
 from gpuprof.readers.sqlite import table as sqlite_table
 
@@ -70,16 +69,14 @@ def training(tmp_path_factory):
 def _asked_of(path, analysis, monkeypatch):
     """The columns of events that an analysis asks for, by table."""
     asked = {}
-    load = Database._load  # noqa: SLF001 - every query passes there
+    pieces = Table.pieces
 
-    def noted(database, table, window):
-        names = table.view.names.columns.keys() if table.view.names else set()
-        known = table.view.columns | names | derived.OF_NAMES.get(table.name, {}).keys()
-        asked.setdefault(table.name, set()).update(table.words & known)
-        load(database, table, window)
+    def noted(table, names, *more, **options):
+        asked.setdefault(table.schema.name, set()).update(names)
+        return pieces(table, names, *more, **options)
 
     profile = read_profile(path)
-    monkeypatch.setattr(Database, "_load", noted)
+    monkeypatch.setattr(Table, "pieces", noted)
     rows = analysis.run(profile).num_rows
     return rows, {table: asked[table] for table in EVENTS if table in asked}
 

@@ -89,6 +89,8 @@ def test_a_condition_that_is_true_is_an_error(compared):
 def test_one_recording_is_no_comparison():
     with pytest.raises(UsageError, match=r"^a comparison needs two variants, and one is given"):
         gpuprof.compare(SINGLE)
+    with pytest.raises(UsageError, match=r"^skip_steps must be at least 0, not -1"):
+        gpuprof.compare(DIRECT, STAGED, skip_steps=-1)
 
 
 def test_a_page_and_charts_are_those_of_the_command(compared, tmp_path):

@@ -118,9 +118,10 @@ def test_steps_at_the_start_are_left_out_where_asked(staged):
         ({"to": "5 parsecs"}, UsageError, 'to: unknown unit "parsecs"'),
         ({"occurrence": 1}, UsageError, "--occurrence says which --range is meant"),
         ({"device": 9}, UsageError, "no device 9 is in"),
+        ({"skip_steps": -1}, UsageError, "skip_steps must be at least 0, not -1"),
         ({"tables": ["totls"]}, UsageError, "there is no table totls"),
     ],
-    ids=["float", "unit", "occurrence", "device", "table"],
+    ids=["float", "unit", "occurrence", "device", "steps", "table"],
 )
 def test_options_that_do_not_fit_are_refused(options, error, message):
     with pytest.raises(error) as caught:

@@ -93,3 +93,14 @@ def test_a_saved_baseline_is_plotted_against(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
     rows = json.loads((tmp_path / "a.json").read_text())["rows"]
     assert {(row["baseline"], row["variant"]) for row in rows} == {("main", "direct")}
+
+
+def test_a_prediction_is_written_with_a_picture(tmp_path):
+    done = gpuprof(
+        *("predict", TRACE, "--what", "link[HtoD]=pcie5", "--what", "hide=HtoD"),
+        *("--format", "json", "--plot", tmp_path / "paths.png"),
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["what"] == ["link[HtoD]=pcie5", "hide=HtoD"]
+    assert (tmp_path / "paths.png").read_bytes().startswith(b"\x89PNG")

@@ -15,8 +15,7 @@ from recordings import row, summary
 from gpuprof.base.errors import UsageError
 from gpuprof.base.manifest import MANIFEST, Manifest
 from gpuprof.comparisons import comparison, labelled
-from gpuprof.show import renderer_named
-from gpuprof.show.contract import Page
+from gpuprof.show import Page, renderer_named
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ from gpuprof.base.errors import UsageError
 from gpuprof.comparisons import comparison
 from gpuprof.comparisons.judge.gate import checks, parse
 from gpuprof.readers import read_profile
+from gpuprof.show import Page
 from gpuprof.show import csv as render_csv
 from gpuprof.show import json as render_json
-from gpuprof.show.contract import Page
 
 US = 1_000
 FEW = 2

@@ -9,6 +9,7 @@ from tensorflow_runs import document, written
 import gpuprof
 from gpuprof.base.errors import UsageError
 from gpuprof.comparisons import comparison, labelled
+from gpuprof.comparisons import result_tables as tables
 from gpuprof.comparisons.measure.compared_steps import compared_steps
 from gpuprof.comparisons.variant_figures import COMPONENTS
 
@@ -277,3 +278,15 @@ def test_steps_of_the_start_are_left_out_where_asked():
 
     assert (all_steps.steps, warm.steps) == (3, 2)
     assert warm.profile.table("kernels")["start_ns"].to_pylist() == [91, 101]
+
+
+@pytest.mark.parametrize(
+    ("row", "schema"),
+    [
+        (tables.DifferencePart, tables.SPLIT),
+        (tables.KernelPair, tables.KERNELS),
+        (tables.Outcome, tables.OUTCOMES),
+    ],
+)
+def test_the_fields_of_a_row_are_the_columns_of_its_table(row, schema):
+    assert row._fields == tuple(schema.columns)

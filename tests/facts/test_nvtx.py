@@ -14,7 +14,7 @@ from gpuprof.facts import nvtx
 from gpuprof.facts.launches import ALL_THREADS, launches
 from gpuprof.facts.nvtx import NO_RANGE, ranges_of
 from gpuprof.facts.range_launches import innermost, outermost
-from gpuprof.model import words
+from gpuprof.model import table
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.selection import Selection
 from gpuprof.readers import read_profile
@@ -61,7 +61,7 @@ def test_few_texts_and_many_are_numbered_alike(texts):
     with pytest.MonkeyPatch.context() as patch:
         labels = []
         for few in (0, 100):
-            patch.setattr(words, "_FEW", few)
+            patch.setattr(table, "_FEW_WORDS", few)
             read = ranges_of(draw(nvtx_ranges=ranges))
             labels.append([read.labels[label][0] for label in read.label.tolist()])
 
@@ -98,7 +98,7 @@ def is_plain(rows):
     rows=st.lists(EVENTS, min_size=1, max_size=8).filter(is_plain),
     absent=st.sets(st.sampled_from(["text", "textId", "domainId"]), max_size=2),
 )
-def test_ranges_as_recorded_are_those_of_a_query(rows, absent):
+def test_ranges_are_those_of_the_events(rows, absent):
     with tempfile.TemporaryDirectory() as folder:
         typed = {"text": "", "start": 0, "end": 0, "eventType": MARK, "globalTid": 0}
         strings = [{"id": number, "value": name} for number, name in NAMES.items()]
@@ -106,8 +106,45 @@ def test_ranges_as_recorded_are_those_of_a_query(rows, absent):
         tables = {KERNEL: [kernel(0, 5)], NVTX: [first, *rows], STRINGS: strings}
         profile = read_profile(write(Path(folder) / "x.sqlite", tables, drop=absent))
 
-        assert nvtx._recorded(profile) is not None  # noqa: SLF001 - which takes no query
+        assert labelled(nvtx.ranges_of(profile)) == expected_ranges(rows, absent)
         assert labelled(nvtx.ranges_of(profile)) == queried_ranges(profile)
+
+
+def expected_ranges(rows, absent):
+    """The ranges of nsys' events, one event after another."""
+    there = [{name: None if name in absent else row[name] for name in row} for row in rows]
+
+    def process(row):
+        return UNKNOWN if row["globalTid"] is None else row["globalTid"] >> 24 & 0xFFFFFF
+
+    def text(row):
+        return row["text"] if row["text"] is not None else NAMES.get(row["textId"])
+
+    domains = {
+        (process(row), row["domainId"]): text(row)
+        for row in there
+        if row["eventType"] == DOMAIN and row["domainId"] is not None
+    }
+    kinds = {PUSH_POP: "push_pop", START_END: "start_end"}
+    return sorted(
+        (
+            row["start"],
+            row["end"],
+            process(row),
+            ALL_THREADS
+            if row["eventType"] == START_END
+            else UNKNOWN
+            if row["globalTid"] is None
+            else row["globalTid"] & 0xFFFFFF,
+            text(row) or "",
+            domains.get((process(row), row["domainId"])) or "",
+            kinds[row["eventType"]],
+        )
+        for row in there
+        if row["eventType"] in kinds
+        and None not in (row["start"], row["end"])
+        and (row["start"], row["end"]) != (0, 0)
+    )
 
 
 def labelled(ranges):

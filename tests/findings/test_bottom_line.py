@@ -1,11 +1,85 @@
-"""The first sentence of a report: what a step goes to, and what moving data costs of it."""
+"""The first sentence of a report: what a step goes to, and what moving data costs of it.
+
+Of a printed summary, which has sums and no timestamps, and of TensorFlow, it says what they hold.
+"""
 
 import pytest
 from drawing import draw
+from recordings import SINGLE, row, summary
+from tensorflow_runs import copy, document, operation, written
 from test_findings import PEER, US, kernel, steps
 
-from gpuprof.findings.bottom_line import BETWEEN_DEVICES, WITH_HOST, bottom_line
+from gpuprof.analyses.reports import report
+from gpuprof.findings.bottom_line import (
+    ANALYSIS,
+    BETWEEN_DEVICES,
+    WITH_HOST,
+    bottom_line,
+    summary_line,
+)
 from gpuprof.findings.causes import CAUSES
+from gpuprof.readers import read_profile
+
+COMPUTE = row("conv", 400, 6_000_000_000, 0.6)
+ALL_REDUCE = row("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 10, 1_000_000_000, 0.1)
+OF_PEERS = row("PtoP", 78_292, 2_000_000_000, 0.2)
+FROM_HOST = row("HtoD", 5, 500_000_000, 0.05)
+WITHIN = row("DtoD", 5, 400_000_000, 0.04)
+MEMSET = row("memset", 5, 100_000_000, 0.01)
+
+
+def test_each_kind_of_work_has_its_share():
+    line = summary_line(summary(COMPUTE, ALL_REDUCE, OF_PEERS, FROM_HOST, WITHIN, MEMSET))
+
+    assert line == (
+        "GPU activities take 10.00 s, summed over devices: 60.0 % compute, 10.0 % collectives,"
+        " 20.0 % copies between devices (2.000 s), 5.0 % copies from and to the host, 4.0 % local"
+        " copies, 1.0 % memsets. How much of the copies kernels hide, only a trace tells"
+    )
+
+
+def test_one_device_copies_nothing_to_another():
+    line = summary_line(summary(*SINGLE))
+
+    assert "92.5 % compute" in line
+    assert (
+        ". No copy goes between devices. Costliest kernels (of all kernel time): conv 100.0 %"
+        in line
+    )
+
+
+def test_of_an_excerpt_only_what_it_lists_is_told():
+    line = summary_line(summary(row("PtoP", 94_774, 13_069_600_000, 0.2453)))
+
+    assert line.startswith(
+        "GPU activities take 53.28 s, summed over devices: 24.5 % copies between devices (13.07 s);"
+        " what else there is, the excerpt does not tell. How much of the copies kernels hide"
+    )
+    assert "compute" not in line
+
+
+def test_an_excerpt_that_lists_no_kind_whole_names_its_costliest_row():
+    line = summary_line(summary(row("void conv<float>(int)", 9, 2_000_000_000, 0.2)))
+
+    assert line == (
+        "GPU activities take 10.00 s, summed over devices; the costliest that is listed takes"
+        " 20.0 %: conv"
+    )
+
+
+@pytest.mark.parametrize("rows", [[row("conv", 3, 0)], []], ids=["no time", "no rows"])
+def test_nothing_is_said_of_no_time(rows):
+    assert summary_line(summary(*rows)) == ""
+    assert ANALYSIS.run(summary(*rows)).num_rows == 0
+
+
+def test_a_summary_is_enough_for_the_first_sentence_and_not_for_findings():
+    result = report(summary(*SINGLE), ["bottom_line", "findings"])
+
+    [line] = result.tables["bottom_line"].to_pylist()
+    assert line.pop("bottom_line").startswith("GPU activities take ")
+    assert {*line.values()} == {None}
+    assert result.tables["findings"] is None
 
 
 def test_what_moving_data_costs_is_summed_over_causes_that_findings_have():
@@ -201,3 +275,59 @@ def test_calls_that_share_a_kernels_time_are_not_told_apart():
     kernels = [(0, 60, {"name": "a"}), (60, 100, {"name": "a"}), (100, 105, {"name": "b"})]
 
     assert first(draw(kernels=kernels))["bottom_line"].endswith("a 95.2 %, b 4.8 %")
+
+
+def said(folder, *copies, **changes):
+    (row,) = report(read_profile(written(folder, document(*copies, **changes)))).rows("bottom_line")
+    return row["bottom_line"]
+
+
+def test_a_step_says_its_bytes_what_they_are_for_and_where_most_go(tmp_path):
+    copies = (
+        copy("a", 100, src_device="CPU:0", dst_device="CPU:1"),
+        copy("b", 300, is_gradient=True),
+    )
+
+    assert said(tmp_path, *copies) == (
+        "A step copies 400 B between devices in 2 copies (10 steps), 75.0 % of it for gradients."
+        " The largest part goes from CPU:1 to CPU:0: 75.0 % of the bytes"
+    )
+
+
+def test_without_sizes_it_counts_the_copies(tmp_path):
+    assert said(tmp_path, copy("a", None)) == (
+        "A step makes 1 copy between devices, 1 of them of unknown size (10 steps). The largest"
+        " part goes from CPU:1 to CPU:0: 100.0 % of the copies"
+    )
+
+
+@pytest.mark.parametrize(
+    ("copies", "changes", "sentence"),
+    [
+        pytest.param((), {}, "A step copies nothing between devices (10 steps)", id="nothing"),
+        pytest.param(
+            (copy("a", 1),),
+            {"functions": []},
+            "No training step was seen whole. The largest part goes from CPU:1 to CPU:0: 100.0 % of"
+            " the copies",
+            id="no-step",
+        ),
+        pytest.param(
+            (),
+            {"functions": []},
+            "No training step was seen whole. Nothing is copied between devices",
+            id="no-step-and-nothing",
+        ),
+    ],
+)
+def test_what_is_not_copied_or_not_seen_is_said(tmp_path, copies, changes, sentence):
+    assert said(tmp_path, *copies, **changes) == sentence
+
+
+def test_bytes_of_collective_operations_are_unknown(tmp_path):
+    reduce = operation("reduce", operation_type="CollectiveReduceV2")
+
+    assert said(tmp_path, operations=[reduce]) == (
+        "A step moves data between devices in collective operations, whose bytes TensorFlow does"
+        " not show (10 steps)"
+    )

@@ -1,11 +1,18 @@
 """Which cause comes first, where it lies, what it costs a step, and what mending it can win."""
 
+import itertools
+
+import numpy as np
 import pytest
+from collective_jobs import REDUCE, Job
 from drawing import draw
 from ranks.joint import job_report, of_rank
 
+from gpuprof.facts.timeline import timelines
 from gpuprof.findings.causes import CAUSES
 from gpuprof.findings.findings import findings
+from gpuprof.findings.scope import Scope, scopes
+from gpuprof.model.intervals import union
 
 US = 1_000
 PEER = {"memcpy_kind": "PtoP", "path": "direct", "src_device_id": 0, "dst_device_id": 1}
@@ -59,12 +66,14 @@ BUSY = (0, 2, 52, kernel())
 LAST = (1, 90, 99, kernel(name="end"))
 
 
+HTOD = {"memcpy_kind": "HtoD", "dst_device_id": 0, "src_memory_kind": "pinned", "bytes": 8}
+
+
 def test_costs_are_of_a_step_the_median_over_its_phase():
     """Copies of 20 us in every step but one, in which they take 38."""
-    copy = {"memcpy_kind": "HtoD", "dst_device_id": 0, "src_memory_kind": "pinned", "bytes": 8}
     [row] = [
         row
-        for row in rows(steps(9, 100, BUSY, (1, 52, 72, copy), (1, 72, 99, kernel(name="end"))))
+        for row in rows(steps(9, 100, BUSY, (1, 52, 72, HTOD), (1, 72, 99, kernel(name="end"))))
         if row["cause"] == "exposed_host_copies"
     ]
 
@@ -77,120 +86,131 @@ def test_costs_are_of_a_step_the_median_over_its_phase():
 
 
 def test_hiding_copies_wins_no_more_than_there_is_to_compute():
-    copy = {"memcpy_kind": "HtoD", "dst_device_id": 0, "src_memory_kind": "pinned", "bytes": 8}
-    profile = draw(kernels=[(0, 5 * US)], memcpys=[(100 * US, 195 * US, copy)])
+    profile = draw(kernels=[(0, 5 * US)], memcpys=[(100 * US, 195 * US, HTOD)])
 
     assert rows(profile)[0]["means"].endswith("wins 2.6 %")
 
 
-def test_copies_between_devices_are_named_with_both_ends():
-    [row] = rows(draw(kernels=[(0, 50), (95, 100)], memcpys=[(50, 80, PEER | {"bytes": 10})]))[:1]
-
-    assert (row["cause"], row["where"]) == ("exposed_peer_copies", "device 0 to device 1")
-    assert (row["phase"], row["steps"], row["step_ns"]) == (None, None, 100)
-    assert row["finding"] == (
-        "device 0 waits for copies between devices (device 0 to device 1, one copy): 30 ns (30.0 %)"
-    )
+def halves(**columns):
+    """Copies from device 0 to device 1 through the host, each in two halves."""
+    return [
+        (0, 10, HALF | columns | {"memcpy_kind": "DtoH"}),
+        (10, 30, HALF | columns | {"memcpy_kind": "HtoD", "device_id": 1}),
+    ]
 
 
-def test_halves_by_way_of_the_host_are_told_to_go_directly():
-    profile = draw(
-        memcpys=[
-            (0, 10, HALF | {"memcpy_kind": "DtoH", "bytes": 6}),
-            (10, 30, HALF | {"memcpy_kind": "HtoD", "device_id": 1, "bytes": 6}),
-        ]
-    )
-
-    row = rows(profile)[0]
-    assert (row["cause"], row["device_id"], row["cost_ns"]) == ("staged_copies", 1, 20)
-    assert row["suggestion"].startswith("turn on peer access")
+def in_host(begin_us, end_us, **call):
+    """A call of the host in each step of 100 us."""
+    return lambda n: [
+        (1_000_000 + (n * 100 + begin_us) * US, 1_000_000 + (n * 100 + end_us) * US, call)
+    ]
 
 
-def test_what_the_host_does_while_the_device_has_no_work_is_named():
-    """Each step is launched 30 us after the last one ended, in an operation or a call."""
-    late = (60, 62, 95, kernel(name="late"))
-
-    def calls(name):
-        return lambda n: [
-            (1_000_000 + n * 100 * US - 4 * US, 1_000_000 + n * 100 * US - 1, {"name": name})
-        ]
-
-    row = rows(steps(6, 100, (0, 2, 30, kernel()), late))[0]
-    assert (row["cause"], row["where"]) == ("host_late", None)
-    assert row["cost_ns"] == pytest.approx(32 * US, rel=0.05)
-
-    waiting = {"name": "cudaStreamSynchronize"}
-    profile = steps(
-        6,
-        100,
-        (0, 2, 30, kernel()),
-        late,
-        api_calls=lambda n: [
-            (1_000_000 + (n * 100 + 5) * US, 1_000_000 + (n * 100 + 50) * US, waiting)
-        ],
-    )
-    row = rows(profile)[0]
-    assert (row["cause"], row["where"]) == ("synchronising_call", "cudaStreamSynchronize")
-    # The 10 us after the call count, too: without it the host would have been ahead.
-    assert row["cost_ns"] == pytest.approx(32 * US, rel=0.05)
+FIRST, LATE = (0, 2, 30, kernel()), (60, 62, 95, kernel(name="late"))
+IN_TIME = (1, 62, 95, kernel(name="waits"))
+DIRECTLY = {"path": "staged", "src_device_id": 0, "dst_device_id": 1, "bytes": 6}
+MESSAGE = {"name": "MPI_Sendrecv", "library": "mpi", "process_id": 100, "thread_id": 1}
 
 
-def test_mpi_is_no_lateness_of_the_host():
-    message = {"name": "MPI_Sendrecv", "library": "mpi", "process_id": 100, "thread_id": 1}
-    profile = steps(
-        6,
-        100,
-        (0, 2, 30, kernel()),
-        (60, 62, 95, kernel(name="late")),
-        host_calls=lambda n: [
-            (1_000_000 + (n * 100 + 5) * US, 1_000_000 + (n * 100 + 58) * US, message)
-        ],
-    )
+@pytest.mark.parametrize(
+    ("profile", "cost", "words", "absent"),
+    [
+        pytest.param(
+            draw(kernels=[(0, 50), (95, 100)], memcpys=[(50, 80, PEER | {"bytes": 10})]),
+            ("exposed_peer_copies", "device 0 to device 1", 0, 30),
+            "device 0 waits for copies between devices (device 0 to device 1, one copy): 30 ns"
+            " (30.0 %)",
+            "",
+            id="both-ends-of-a-peer-copy",
+        ),
+        pytest.param(
+            draw(memcpys=halves(bytes=6)),
+            ("staged_copies", "device 0 to device 1", 1, 20),
+            "turn on peer access",
+            "",
+            id="halves-by-way-of-the-host",
+        ),
+        pytest.param(
+            # Device 0 sends its half, and goes on when device 1 has written the other.
+            steps(
+                *(6, 100, FIRST),
+                (0, 30, 40, DIRECTLY | {"memcpy_kind": "DtoH"}),
+                (0, 41, 60, DIRECTLY | {"memcpy_kind": "HtoD", "device_id": 1}),
+                (1, 61, 95, kernel(name="waits")),
+            ),
+            ("staged_copies", "device 0 to device 1", 0, 31 * US),
+            "with pauses of",
+            "waits_for_device",
+            id="halves-with-the-pauses-beside-them",
+        ),
+        pytest.param(
+            # Each step is launched 30 us after the last one ended.
+            steps(6, 100, FIRST, LATE),
+            ("host_late", None, 0, 32 * US),
+            "launches late",
+            "",
+            id="host-that-launches-late",
+        ),
+        pytest.param(
+            # The 10 us after the call count, too: without it the host would have been ahead.
+            steps(6, 100, FIRST, LATE, api_calls=in_host(5, 50, name="cudaStreamSynchronize")),
+            ("synchronising_call", "cudaStreamSynchronize", 0, 32 * US),
+            "waited in cudaStreamSynchronize",
+            "",
+            id="host-that-waits",
+        ),
+        pytest.param(
+            steps(6, 100, FIRST, LATE, host_calls=in_host(5, 58, **MESSAGE)),
+            ("mpi", "MPI_Sendrecv", 0, 28 * US),
+            "in MPI_Sendrecv",
+            "",
+            id="mpi-is-no-lateness",
+        ),
+        pytest.param(
+            steps(6, 100, FIRST, IN_TIME),
+            ("waits_for_stream", None, 0, 32 * US),
+            "although its next work is launched",
+            "",
+            id="launched-in-time",
+        ),
+        pytest.param(
+            steps(6, 100, FIRST, (0, 2, 61, kernel(device_id=1)), IN_TIME),
+            ("waits_for_device", "device 1", 0, 32 * US),
+            "of it for device 1",
+            "",
+            id="begins-as-another-device-ends",
+        ),
+        pytest.param(
+            steps(
+                *(6, 100, BUSY),
+                (1, 52, 72, HTOD | {"src_memory_kind": "pageable"}),
+                (1, 72, 99, kernel(name="end")),
+            ),
+            ("pageable_memory", "host to device 0", 0, 20 * US),
+            "waits for asynchronous HtoD copies of pageable memory",
+            "exposed_host_copies",
+            id="pageable-memory",
+        ),
+        pytest.param(
+            draw(kernels=[(0, 500 * US), (600 * US, 1000 * US)]),
+            ("idle", None, 0, 100 * US),
+            "no calls of the host were recorded to tell why: 100.0 us (10.0 %); record these calls,"
+            " too (nsys profile --trace=cuda",
+            "",
+            id="without-api-calls",
+        ),
+    ],
+)
+def test_what_costs_a_device_time_has_its_cause_place_and_words(profile, cost, words, absent):
+    cause, where, device, cost_ns = cost
+    of_all = rows(profile)
+    row = next(row for row in of_all if row["cause"] == cause)
 
-    row = rows(profile)[0]
-    assert (row["cause"], row["where"]) == ("mpi", "MPI_Sendrecv")
-    assert row["cost_ns"] == pytest.approx(28 * US, rel=0.05)
-
-
-def test_work_that_was_launched_in_time_waits_for_its_stream():
-    profile = steps(6, 100, (0, 2, 30, kernel()), (1, 62, 95, kernel(name="waits")))
-
-    row = rows(profile)[0]
-    assert row["cause"] == "waits_for_stream"
-    assert row["cost_ns"] == pytest.approx(32 * US, rel=0.1)
-
-
-def test_work_that_begins_as_another_device_ends_waits_for_that():
-    profile = steps(
-        6,
-        100,
-        (0, 2, 30, kernel()),
-        (0, 2, 61, kernel(device_id=1)),
-        (1, 62, 95, kernel(name="waits")),
-    )
-
-    row = next(row for row in rows(profile) if row["device_id"] == 0)
-    assert (row["cause"], row["where"]) == ("waits_for_device", "device 1")
-    assert row["cost_ns"] == pytest.approx(32 * US, rel=0.1)
-    assert "of it for device 1" in row["finding"]
-
-
-def test_halves_of_staged_copies_take_the_pauses_beside_them():
-    """Device 0 sends its half, and goes on when device 1 has written the other."""
-    half = {"path": "staged", "src_device_id": 0, "dst_device_id": 1, "bytes": 6}
-    profile = steps(
-        6,
-        100,
-        (0, 2, 30, kernel()),
-        (0, 30, 40, half | {"memcpy_kind": "DtoH"}),
-        (0, 41, 60, half | {"memcpy_kind": "HtoD", "device_id": 1}),
-        (1, 61, 95, kernel(name="waits")),
-    )
-
-    row = next(row for row in rows(profile) if row["cause"] == "staged_copies")
-    assert row["device_id"] == 0
-    assert row["cost_ns"] == pytest.approx(31 * US, rel=0.05)
-    assert "waits_for_device" not in causes(profile)
+    assert row["rank"] == 1 or len({other["device_id"] for other in of_all}) > 1
+    assert (row["device_id"], row["where"]) == (device, where)
+    assert row["cost_ns"] == pytest.approx(cost_ns, rel=0.05)
+    assert words in f"{row['finding']}; {row['suggestion']}"
+    assert absent not in causes(profile)
 
 
 @pytest.mark.parametrize(
@@ -205,24 +225,12 @@ def test_halves_of_staged_copies_take_the_pauses_beside_them():
 def test_why_copies_go_by_way_of_the_host_is_said_where_links_are_listed(links, reason):
     names = ("device_id", "peer_device_id", "link")
     profile = draw(
-        memcpys=[
-            (0, 10, HALF | {"memcpy_kind": "DtoH", "bytes": 6}),
-            (10, 30, HALF | {"memcpy_kind": "HtoD", "device_id": 1, "bytes": 6}),
-        ],
+        memcpys=halves(bytes=6),
         **({"links": [dict(zip(names, link, strict=True)) for link in links]} if links else {}),
     )
 
     suggestion = rows(profile)[0]["suggestion"]
     assert suggestion.endswith(reason or "(nvidia-smi topo -p2p r)") or reason in suggestion
-
-
-def test_pageable_memory_is_said_in_place_of_its_copies():
-    copy = {"memcpy_kind": "HtoD", "dst_device_id": 0, "src_memory_kind": "pageable", "bytes": 8}
-    profile = steps(6, 100, BUSY, (1, 52, 72, copy), (1, 72, 99, kernel(name="end")))
-
-    row = rows(profile)[0]
-    assert (row["cause"], row["cost_ns"]) == ("pageable_memory", 20 * US)
-    assert "exposed_host_copies" not in causes(profile)
 
 
 def test_a_host_that_is_late_for_small_kernels_is_said_once():
@@ -234,15 +242,6 @@ def test_a_host_that_is_late_for_small_kernels_is_said_once():
     assert first["cause"] == "small_kernels"
     assert first["cost_share"] == pytest.approx(0.85, rel=0.05)
     assert "host_late" not in causes(profile)
-
-
-def test_without_api_calls_the_cause_of_a_pause_is_not_known():
-    profile = draw(kernels=[(0, 500 * US), (600 * US, 1000 * US)])
-
-    [row] = rows(profile)
-    assert (row["cause"], row["cost_ns"]) == ("idle", 100 * US)
-    assert "no calls of the host were recorded" in row["finding"]
-    assert "nsys profile --trace=cuda" in row["suggestion"]
 
 
 def test_set_up_is_no_part_of_what_the_rest_pays_and_comes_last():
@@ -299,18 +298,16 @@ def test_a_busy_device_has_no_findings():
 
 
 def test_few_steps_are_said_to_be_few():
-    copy = {"memcpy_kind": "HtoD", "dst_device_id": 0, "src_memory_kind": "pinned", "bytes": 8}
-    profile = steps(3, 100, BUSY, (1, 52, 72, copy), (1, 72, 99, kernel(name="end")))
+    profile = steps(3, 100, BUSY, (1, 52, 72, HTOD), (1, 72, 99, kernel(name="end")))
 
     assert "2 steps only" in rows(profile)[0]["finding"]
 
 
 def test_every_cause_that_these_recordings_have_is_documented():
-    copy = {"memcpy_kind": "HtoD", "dst_device_id": 0, "bytes": 8}
-    profile = steps(6, 100, BUSY, (1, 52, 72, copy), LAST)
+    found = causes(steps(6, 100, BUSY, (1, 52, 72, HTOD), LAST))
 
-    assert {*causes(profile)} <= CAUSES.keys()
-    assert len({*causes(profile)}) >= 2
+    assert {*found} <= CAUSES.keys()
+    assert len({*found}) >= 2
 
 
 @pytest.mark.parametrize(
@@ -347,9 +344,8 @@ def test_from_a_single_copy_nothing_follows():
 
 @pytest.mark.parametrize(("pause_us", "first"), [(300, "no_kernels"), (200, "exposed_host_copies")])
 def test_without_kernels_pauses_tell_nothing_and_copies_of_half_of_the_time_do(pause_us, first):
-    copy = {"memcpy_kind": "HtoD", "dst_device_id": 0, "bytes": 8, "src_memory_kind": "pinned"}
     second = (100 + pause_us) * US
-    copies = [(0, 100 * US, copy), (second, second + 100 * US, copy)]
+    copies = [(0, 100 * US, HTOD), (second, second + 100 * US, HTOD)]
 
     assert causes(draw(memcpys=copies))[0] == first
 
@@ -357,11 +353,10 @@ def test_without_kernels_pauses_tell_nothing_and_copies_of_half_of_the_time_do(p
 @pytest.mark.parametrize(("pause_us", "first"), [(600, "setup"), (300, "exposed_host_copies")])
 def test_without_steps_most_of_the_time_comes_first_though_it_is_set_up(pause_us, first):
     """A copy of 200 us, and a pause in a call that is made once."""
-    copy = {"memcpy_kind": "HtoD", "dst_device_id": 0, "bytes": 8, "src_memory_kind": "pinned"}
     launch, total = {"correlation_id": 1}, 400 + pause_us
     profile = draw(
         kernels=[(0, 200 * US), ((total - 1) * US, total * US, launch)],
-        memcpys=[(200 * US, 399 * US, copy)],
+        memcpys=[(200 * US, 399 * US, HTOD)],
         api_calls=[
             (400 * US, (400 + pause_us - 5) * US, {"name": "cudaMalloc"}),
             ((400 + pause_us - 4) * US, (400 + pause_us - 3) * US, launch),
@@ -411,3 +406,120 @@ def test_a_cause_in_two_phases_is_one_finding_that_names_them():
     assert len(of_job) == 1
     for phase in ("relax (1)", "relax (2)"):
         assert f'of a step of "{phase}"' in of_job[0]["finding"]
+
+
+def test_the_rank_that_comes_last_is_named_with_what_kept_it():
+    profile = Job(4, 20, seed=7, names=(REDUCE,), late="kernels").drawn()
+
+    row = next(row for row in rows(profile) if row["cause"] == "collective_waiting")
+    assert row["where"] == "device 2"
+    assert row["device_id"] != 2
+    assert "came last to" in row["suggestion"]
+    assert "kernels:" in row["suggestion"]
+
+
+@pytest.mark.parametrize("apart_ns", [5_000 * US, 0])
+def test_clocks_that_are_apart_hide_no_waiting(apart_ns):
+    profile = Job(2, 20, seed=9).drawn(late_ns={1: apart_ns}.items())
+
+    assert "collective_waiting" in causes(profile)
+
+
+REDUCES = kernel(name="ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgs)", stream_id=7)
+
+
+def test_collectives_on_the_stream_of_compute_cannot_be_hidden():
+    events = (0, 2, 60, kernel()), (1, 60, 80, REDUCES), (1, 80, 99, kernel(name="end"))
+    apart = (0, 2, 60, kernel()), (1, 60, 80, REDUCES | {"stream_id": 20}), events[2]
+
+    assert "same_stream" in causes(steps(8, 100, *events))
+    assert "collective_transfer" in causes(steps(8, 100, *apart))
+
+
+def test_many_small_collectives_are_to_be_joined():
+    small = [(1, 10 + n, 11 + n, REDUCES | {"stream_id": 20}) for n in range(60)]
+    profile = steps(8, 100, (0, 2, 8, kernel()), *small, (1, 72, 99, kernel(name="end")))
+
+    row = next(row for row in rows(profile) if row["cause"] == "collective_transfer")
+    assert "60 calls a step, 1.000 us each" in row["finding"]
+    assert row["suggestion"].startswith("join small collectives")
+
+
+def test_a_single_copy_is_said_to_be_one():
+    profile = draw(kernels=[(0, 50), (95, 100)], memcpys=[(50, 80, HTOD)])
+
+    assert ", one copy)" in rows(profile)[0]["finding"]
+
+
+def test_first_calls_that_set_up_connections_are_set_up():
+    """The first AllReduce takes 20 ms, the others 20 us."""
+    calls = [
+        (0, 20_000 * US),
+        *((20_000 * US + n * 100 * US, 20_000 * US + (n * 100 + 20) * US) for n in range(1, 40)),
+    ]
+    compute = [(end, start) for (_, end), (start, _) in itertools.pairwise(calls)]
+    profile = draw(
+        kernels=[
+            *((start, end, REDUCES | {"stream_id": 20}) for start, end in calls),
+            *((start, end, kernel()) for start, end in compute),
+        ]
+    )
+
+    row = next(row for row in rows(profile) if row["cause"] == "setup")
+    assert "20.00 ms in first collectives" in row["finding"]
+
+
+@pytest.mark.parametrize(
+    ("costs", "expected"),
+    [
+        ([10] * 39 + [100], 10),  # one outlier tells nothing of the others
+        ([0] * 39 + [100], 0),
+        ([0, 0, 40] * 14, 11),  # every third step: the mean without the longest twentieth
+        ([7], 7),
+    ],
+)
+def test_a_step_pays_the_median_or_what_steps_pay_on_average(costs, expected):
+    profile = draw(kernels=[(0, 100 * len(costs))])
+    start = np.arange(len(costs)) * 100
+    scope = Scope(profile, timelines(profile)[0], "step #", start, start + 100, len(costs))
+
+    assert scope.per_step(union(start, start + np.array(costs))) == expected
+
+
+def solver(at, step_ns):
+    return [
+        (at + step_ns * n + 10 * k, at + step_ns * n + 10 * k + 9, {"name": name})
+        for n in range(30)
+        for k, name in enumerate(("relax", "norm", "norm"))
+    ]
+
+
+def test_phases_of_one_name_are_numbered_in_time():
+    profile = draw(kernels=[*solver(0, 100), *solver(10_000, 1_000)])
+    measured = sorted(scopes(profile), key=lambda scope: scope.start_ns[0])
+
+    assert [scope.phase.rpartition(" ")[2] for scope in measured] == ["(1)", "(2)"]
+
+
+def test_a_device_whose_phases_hold_its_work_is_not_looked_at_as_a_whole():
+    kernels, more = solver(0, 100), (10_000, 60_000, {"name": "other"})
+
+    assert [scope.has_steps for scope in scopes(draw(kernels=kernels))] == [True]
+    assert [scope.has_steps for scope in scopes(draw(kernels=[*kernels, more]))] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("third", "step_ns"),
+    [
+        # Of every third step; two of thirty, the longest twentieth, are left out.
+        pytest.param(500, (20 * 100 + 8 * 500) // 28, id="mean-as-costs"),
+        pytest.param(120, 100, id="differ-little"),
+    ],
+)
+def test_steps_that_differ_take_their_mean_as_costs_do(third, step_ns):
+    lengths = np.array([100, 100, third] * 10)
+    start = np.cumsum(lengths) - lengths
+    profile = draw(kernels=[(0, int(lengths.sum()))])
+    scope = Scope(profile, timelines(profile)[0], "step #", start, start + lengths, len(start))
+
+    assert (scope.step_ns, scope.median_ns) == (step_ns, 100)

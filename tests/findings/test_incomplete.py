@@ -10,7 +10,6 @@ from gpuprof.findings.bottom_line import bottom_line
 from gpuprof.findings.findings import findings
 from gpuprof.findings.whole_recording import incomplete
 from gpuprof.model.derived import KERNELS_RERUN
-from gpuprof.readers import read_profile
 
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
 US = 1_000
@@ -121,20 +120,3 @@ def test_kernels_that_the_profiler_ran_again_say_nothing_of_pauses():
     [row] = findings(profile).to_pylist()
     assert (row["cause"], row["table"]) == ("kernels_rerun", "kernel_summary")
     assert "99.8 % idle, or the profiler's" in bottom_line(profile)["bottom_line"][0].as_py()
-
-
-@pytest.mark.parametrize(
-    ("name", "cause", "text"),
-    [
-        ("kineto/hta_timeline_analysis__sampled_rank-0.json.gz", "incomplete", "1,204 of 259,691"),
-        ("kineto/hta_trace_filter__sampled_rank-1.json.gz", "incomplete", "1,154 of 258,363"),
-        ("nvprof-sqlite/shukoushuu__EM-Algorithm__analysis.nvprof", "kernels_rerun", "metrics"),
-    ],
-)
-def test_real_recordings_that_lack_records(name, cause, text):
-    path = CORPUS / name
-    if not path.is_file():
-        pytest.skip(f"no {path}: the corpus of real recordings is not here")
-
-    [row] = findings(read_profile(path)).to_pylist()
-    assert (row["cause"], text in row["finding"]) == (cause, True)

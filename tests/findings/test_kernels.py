@@ -8,8 +8,6 @@ from drawing import draw
 from measured import scope_of
 
 from gpuprof.findings.costly_kernels import of_scope
-from gpuprof.findings.scope import scopes
-from gpuprof.readers import read_profile
 
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
 US = 1_000
@@ -260,49 +258,3 @@ def test_local_copies_are_named_by_the_operations_that_launch_most_of_them():
     [one] = found(scope_of(profile), "local_copies")
 
     assert (one.cost_ns, one.where) == (70, "aten::clone and pack")
-
-
-def real(name):
-    path = CORPUS / name
-    if not path.is_file():
-        pytest.skip(f"no {path}: the corpus of real recordings is not here")
-    return max(scopes(read_profile(path)), key=lambda scope: scope.steps)
-
-
-def shares(scope):
-    return {
-        one.cause: (round(one.cost_ns / scope.step_ns, 3), one.where) for one in of_scope(scope)
-    }
-
-
-def test_a_training_that_is_bound_by_launches():
-    causes = shares(real("kineto/hta_df_index_resolver__df_index_resolver.json.gz"))
-
-    assert causes["small_kernels"][0] == pytest.approx(0.42, abs=0.01)
-
-
-def test_a_training_in_another_layout_than_that_of_its_library():
-    scope = real("nsys-rep/NERSC__sc21-dl-tutorial__4gpu_bucketcap100mb.qdrep")
-    [layout] = found(scope, "layout_conversions")
-    [plain] = found(scope, "no_tensor_cores")
-
-    assert "(nchwToNhwcKernel 11.1 %, nhwcToNchwKernel 2.4 % of a step)" in layout.phrase
-    assert "convolveNd_dgrad_float_engine 13.2 %" in plain.phrase
-    assert plain.win_ns < layout.win_ns
-
-
-def test_a_training_that_copies_its_gradients():
-    cost, where = shares(real("kineto/hta_trace_diff__test__test.json.gz"))["local_copies"]
-
-    assert cost == pytest.approx(0.116, abs=0.005)
-    assert where == (
-        "autograd::engine::evaluate_function: CompiledFunctionBackward and ## forward:over_arch ##"
-    )
-
-
-def test_a_solver_that_copies_what_it_could_swap():
-    [one] = found(real("nvprof-trace/nanzifan_cfd_gpu_trace.csv"), "local_copies")
-
-    assert one.cost_ns / one.scope.step_ns == pytest.approx(0.046, abs=0.004)
-    assert "1.943 MB" in one.phrase
-    assert "swap pointers" in one.suggestion

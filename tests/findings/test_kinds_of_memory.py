@@ -7,8 +7,6 @@ from drawing import draw
 from measured import scope_of
 
 from gpuprof.findings.exposed_copies import migration_pauses, of_memory
-from gpuprof.findings.scope import scopes
-from gpuprof.readers import read_profile
 
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
 STEPS = [(0, 100), (100, 200), (200, 300)]
@@ -115,18 +113,6 @@ def test_a_kernel_that_has_faulted_waits_for_the_next_pages(kernels, faulting_ns
     [one] = of_memory(scope_of(profile))
 
     assert f"{faulting_ns / 1000:.1f} us of kernels that fault between them" in one.phrase
-
-
-def test_a_real_program_with_managed_memory():
-    path = CORPUS / "nsys-sqlite/sdroruganti__cuda-kernel-library__report2.sqlite"
-    if not path.is_file():
-        pytest.skip(f"no {path}: the corpus of real recordings is not here")
-    [scope] = scopes(read_profile(path))
-
-    [one] = of_memory(scope)
-
-    assert one.cause == "unified_memory"
-    assert one.cost_ns / scope.step_ns == pytest.approx(0.953, abs=0.001)
 
 
 def test_pauses_in_which_a_processor_touches_one_page_after_another_are_of_the_migrations():

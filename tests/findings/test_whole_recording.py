@@ -13,7 +13,6 @@ from gpuprof.findings.scope import scopes
 from gpuprof.findings.set_up import set_up_of
 from gpuprof.findings.whole_recording import of_recording
 from gpuprof.model.derived import UNKNOWN
-from gpuprof.readers import read_profile
 
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
 US = 1_000
@@ -383,39 +382,3 @@ def test_without_phases_long_pauses_that_recur_are_no_set_up(pauses_ms, set_up_m
     profile = draw(kernels=kernels, api_calls=calls)
 
     assert set_up_of(profile, timeline_of(profile, 0)).length == set_up_ms * MS
-
-
-def real(name):
-    path = CORPUS / name
-    if not path.is_file():
-        pytest.skip(f"no {path}: the corpus of real recordings is not here")
-    return read_profile(path)
-
-
-@pytest.mark.parametrize(
-    ("name", "device", "cost_ns"),
-    [
-        ("nvprof-trace/nanzifan_cfd_gpu_trace.csv", 0, 617_500_000),
-        ("nsys-rep/openhackathons__gpubootcamp__jacobi_memcpy_nvlink_report.qdrep", 0, 316_000_000),
-    ],
-)
-def test_real_programs_that_set_up_for_long(name, device, cost_ns):
-    costs = {one.scope.device.device_id: one.cost_ns for one in found(real(name), "setup")}
-
-    assert costs[device] == pytest.approx(cost_ns, rel=0.05)
-
-
-def test_a_real_recording_that_stops_before_its_program():
-    profile = real("nsys-rep/NERSC__sc21-dl-tutorial__4gpu_bucketcap100mb.qdrep")
-
-    [one] = found(profile, "truncated")
-
-    assert "after 13 of 29 steps" in one.phrase
-
-
-def test_a_real_recording_before_the_first_step():
-    profile = real("xplane/xprof__34.83.195.179_6003.xplane.pb")
-
-    [one] = found(profile, "no_training")
-
-    assert "6 of 8 devices ran no kernel" in one.phrase

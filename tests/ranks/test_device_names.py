@@ -12,10 +12,8 @@ from ranks.joint import job_report, ranks_of
 from gpuprof.analyses.reports import report
 from gpuprof.ranks.partial import is_mergeable
 from gpuprof.readers.merged_ranks import joined
-from gpuprof.show import renderer_named
-from gpuprof.show.charts import chart_named, drawn
-from gpuprof.show.charts.results import of_recording, of_report
-from gpuprof.show.contract import Page
+from gpuprof.show import Page, renderer_named
+from gpuprof.show.charts import chart_named, drawn, of_recording, of_report
 from gpuprof.show.page.recording import TABLES_OF_JOB, recording_page, report_page
 
 # No file of these jobs has a device 1.

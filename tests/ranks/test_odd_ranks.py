@@ -12,7 +12,7 @@ from gpuprof.analyses.reports import report
 from gpuprof.model.schema import BY_NAME, KERNELS
 from gpuprof.readers.job_numbers import ranks_of_names
 from gpuprof.readers.merged_ranks import joined
-from gpuprof.show.contract import Page
+from gpuprof.show import Page
 from gpuprof.show.overview import report_grids
 
 RANKS, STEPS, SLOW_FROM = 6, 24, 14

@@ -38,7 +38,7 @@ from gpuprof.readers import inputs
 from gpuprof.readers.gpuprof import write_data_set
 from gpuprof.readers.gpuprof.write_gpuprof_file import write
 from gpuprof.show import renderer_named
-from gpuprof.show.contract import Page
+from gpuprof.show import Page
 from gpuprof.show.exporters import EXPORTERS
 from gpuprof.show.output import Output
 

@@ -22,7 +22,7 @@ from gpuprof.base.errors import CorruptFileError
 from gpuprof.model import schema
 from gpuprof.readers import read_profile
 from gpuprof.readers.gpuprof.write_gpuprof_file import write as write_own
-from gpuprof.readers.nsys import recording as nsys_recording
+from gpuprof.readers.nsys import database as nsys_database
 
 HINT = "Was it edited, or damaged on its way? Export or record it again."
 
@@ -83,10 +83,10 @@ def test_a_sum_finds_it_in_the_pass_that_it_makes(tmp_path):
 
 
 def test_pieces_are_checked_as_well(tmp_path):
-    profile, sql = read_profile(gpuprof_file(tmp_path, bytes=-5)), "SELECT bytes FROM memcpys"
+    profile = read_profile(gpuprof_file(tmp_path, bytes=-5))
 
     with pytest.raises(CorruptFileError, match=r"(?m)column bytes holds -5 in row 2$"):
-        list(profile.batches(sql))
+        list(profile.columns("memcpys", "bytes"))
 
 
 def test_what_is_missing_from_a_column_that_needs_it_is_refused(tmp_path):
@@ -138,7 +138,7 @@ def test_a_copy_that_is_faster_than_any_memory_is_read_and_doubted(tmp_path, wri
 @pytest.mark.parametrize("engine_rows", [None, 0])
 def test_a_memset_may_write_one_value_at_any_speed(tmp_path, monkeypatch, engine_rows):
     if engine_rows is not None:
-        monkeypatch.setattr(nsys_recording, "FIRST_ROWS", engine_rows)
+        monkeypatch.setattr(nsys_database, "_FIRST_ROWS", engine_rows)
     memset = {"start": 1, "end": 1121, "bytes": 4_000_000_000, "deviceId": 0}
     path = write(tmp_path / "x.sqlite", {KERNEL: [kernel(0, 9)], MEMSET: [memset]})
 
@@ -151,7 +151,7 @@ def test_a_memset_may_write_one_value_at_any_speed(tmp_path, monkeypatch, engine
 
 
 def test_what_ends_before_it_starts_is_refused_where_it_was_not_counted(tmp_path, monkeypatch):
-    monkeypatch.setattr(nsys_recording, "FIRST_ROWS", 2)
+    monkeypatch.setattr(nsys_database, "_FIRST_ROWS", 2)
     kernels = [kernel(start, start + 1) for start in range(1, 4)]
     path = write(tmp_path / "x.sqlite", {KERNEL: [*kernels, kernel(9, 7)]})
 

@@ -12,8 +12,7 @@ from contract import CORPUS, TOOL_NEEDED, corpus_files
 from gpuprof.analyses import reports
 from gpuprof.base.errors import GpuprofError
 from gpuprof.readers import read_profile
-from gpuprof.show import RENDERERS, renderer_named
-from gpuprof.show.contract import Page
+from gpuprof.show import RENDERERS, Page, renderer_named
 
 TABLES = ("META_DATA_CAPTURE", "TARGET_INFO_SYSTEM_ENV")
 EXPORTS = [path for path in corpus_files() if path.suffix == ".sqlite"]

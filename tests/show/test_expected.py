@@ -22,8 +22,7 @@ from tensorflow_runs import document, written
 from gpuprof.analyses.reports import report
 from gpuprof.comparisons import comparison
 from gpuprof.readers import read_profile
-from gpuprof.show import RENDERERS, renderer_named
-from gpuprof.show.contract import Page
+from gpuprof.show import RENDERERS, Page, renderer_named
 from gpuprof.show.overview import Grid
 from gpuprof.show.terminal import grids_text
 

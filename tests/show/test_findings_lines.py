@@ -9,8 +9,7 @@ from gpuprof.analyses.peer_matrix import PEER_MATRIX
 from gpuprof.analyses.reports import Report
 from gpuprof.findings.findings import FINDINGS
 from gpuprof.model.profile import Origin
-from gpuprof.show import terminal
-from gpuprof.show.contract import Page
+from gpuprof.show import Page, terminal
 from gpuprof.show.overview import findings_lines
 
 ROW = {

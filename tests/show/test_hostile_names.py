@@ -21,9 +21,8 @@ from recordings import trace
 from gpuprof.analyses.reports import report
 from gpuprof.comparisons import comparison
 from gpuprof.model.profile import Origin
-from gpuprof.show import renderer_named
+from gpuprof.show import Page, renderer_named
 from gpuprof.show.cells import clean
-from gpuprof.show.contract import Page
 from gpuprof.show.csv import rows_text
 from gpuprof.show.page.recording import recording_page
 

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from recordings import copy, kernel, trace
 
 from gpuprof.predict.predict import predict
-from gpuprof.show.contract import Page
+from gpuprof.show import Page
+from gpuprof.show.charts import save
 from gpuprof.show.output import Output
-from gpuprof.show.prediction import _in_slots, prediction_text, save_figure
+from gpuprof.show.prediction import critical_paths, in_slots, prediction_text
 
 PLACE = {"process_id": 1, "device_id": 0, "context_id": 1, "stream_id": 7}
 
@@ -76,7 +77,7 @@ def test_markdown_has_the_answer_in_bold(profile):
 def test_both_paths_become_a_picture(profile, tmp_path):
     target = tmp_path / "paths.svg"
 
-    save_figure(predict(profile, ["link=1us,100GB/s"]), Output(target))
+    save(critical_paths(predict(profile, ["link=1us,100GB/s"])), Output(target))
 
     picture = target.read_text()
     assert picture.startswith("<?xml")
@@ -113,7 +114,7 @@ def test_slots_of_a_picture_keep_the_time_of_every_kind(drawn):
         rows.append({"kind": kind, "name": "", "start_ns": at, "end_ns": at + took})
         at += took
 
-    slots = _in_slots(rows, at)
+    slots = in_slots(rows, at)
 
     assert [row["start_ns"] for row in slots[1:]] == [row["end_ns"] for row in slots[:-1]]
     for kind in ("kernel", "host"):

@@ -19,8 +19,7 @@ from gpuprof.analyses.totals import TOTALS
 from gpuprof.analyses.transfers import TRANSFERS
 from gpuprof.findings.bottom_line import BOTTOM_LINE
 from gpuprof.findings.findings import FINDINGS
-from gpuprof.show import terminal
-from gpuprof.show.contract import Page
+from gpuprof.show import Page, terminal
 from gpuprof.show.overview import Grid
 from gpuprof.show.terminal import grids_text, report
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from gpuprof.show.sweep_chart import break_even_figure, scaling_figure
+from gpuprof.show.charts import figure_of
+from gpuprof.show.charts.sweeps import break_even, seconds
 from gpuprof.sweeps.plan import Plan
 from gpuprof.sweeps.results import CELLS, Results, _schema
 
@@ -30,8 +31,8 @@ def swept():
     return results(
         plan,
         [
-            ({"devices": d, "batch": b}, seconds, SECONDS[1, b] / seconds)
-            for (d, b), seconds in SECONDS.items()
+            ({"devices": d, "batch": b}, took, SECONDS[1, b] / took)
+            for (d, b), took in SECONDS.items()
         ],
     )
 
@@ -42,7 +43,7 @@ def _points(axes, label):
 
 
 def test_speed_up_is_drawn_with_its_break_even(swept):
-    figure = break_even_figure(swept)
+    figure = figure_of(break_even(swept))
     [axes] = figure.axes
 
     assert _points(axes, "devices=2") == [(64, 0.5), (256, 2.0)]
@@ -62,7 +63,7 @@ def test_speed_up_is_drawn_with_its_break_even(swept):
 
 
 def test_seconds_are_drawn_with_their_range_and_the_ideal_of_more_devices(swept):
-    by_devices, by_batch = scaling_figure(swept).axes
+    by_devices, by_batch = figure_of(seconds(swept)).axes
 
     assert _points(by_batch, "devices=1") == [(64, 1.0), (256, 2.0)]
     assert _points(by_devices, "batch=256") == [(1, 2.0), (2, 1.0)]
@@ -82,7 +83,7 @@ def test_cells_without_an_axis_of_numbers_are_bars():
     found = results(
         plan, [({"placement": "single"}, 2.0, None), ({"placement": "dual"}, 1.5, None)]
     )
-    figure = scaling_figure(found)
+    figure = figure_of(seconds(found))
     [axes] = figure.axes
 
     assert [bar.get_width() for bar in axes.patches] == [2.0, 1.5]
@@ -96,10 +97,10 @@ def test_cells_without_an_axis_of_numbers_are_bars():
         [1.25, 1.75],
     ]
     assert figure.get_suptitle() == "Fastest is placement=dual: 1.500 s for an epoch"
-    assert break_even_figure(found) is None
+    assert break_even(found) is None
 
 
 def test_nothing_is_drawn_where_nothing_ran():
     plan = Plan(("train.py", "{n}"), {"n": ("1", "2")})
 
-    assert scaling_figure(results(plan, [])) is None
+    assert seconds(results(plan, [])) is None

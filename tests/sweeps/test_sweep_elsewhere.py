@@ -11,8 +11,7 @@ import gpuprof as library
 from gpuprof.base.errors import CorruptFileError, EmptyRecordingError, InputError, UsageError
 from gpuprof.base.manifest import MANIFEST
 from gpuprof.base.sweep_cells import PLAN, cell_runs, cells_of
-from gpuprof.show.charts import batch, picture_of
-from gpuprof.show.charts.results import of_times
+from gpuprof.show.charts import of_times, picture_of, sweeps
 from gpuprof.sweeps.times import read_times
 
 # Faster with more devices and larger batches; two placements; a cell that fails.
@@ -117,7 +116,7 @@ def test_speed_ups_over_batch_sizes_have_a_line_for_each_number_of_devices(folde
         ("placement=dual, 1 device", "128", str(1 / 0.75)),
         ("placement=dual, 2 devices", "128", "2.0"),
     ]
-    assert picture_of(batch.CHART, of_times(folder / "swept")).finding == (
+    assert picture_of(sweeps.BATCH, of_times(folder / "swept")).finding == (
         "Faster than placement=single, 1 device with every batch size: at most 2.00 times the speed"
         " of placement=single, 1 device (placement=dual, 2 devices, batch size 128)"
     )

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from gpuprof.base.manifest import PROGRAM_LOG, Manifest, finish_manifest
-from gpuprof.show.contract import Page
+from gpuprof.show import Page
 from gpuprof.show.sweep import sweep_text
 from gpuprof.sweeps.folder import note_failure
 from gpuprof.sweeps.plan import Plan, cells, runs_of

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpuprof.show.contract import Page
+from gpuprof.show import Page
 from gpuprof.show.sweep import sweep_text
 from gpuprof.sweeps.plan import Plan
 from gpuprof.sweeps.results import CELLS, RECORDED, Results, _schema

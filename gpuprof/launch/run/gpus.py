@@ -31,9 +31,9 @@ def gpus() -> tuple[Gpu, ...]:
     if cuda is None or cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(count)):
         return ()
     listed = []
-    name = ctypes.create_string_buffer(_NAME_BYTES)
-    major, minor, memory = ctypes.c_int(), ctypes.c_int(), ctypes.c_size_t()
     for ordinal in range(count.value):
+        name = ctypes.create_string_buffer(_NAME_BYTES)
+        major, minor, memory = ctypes.c_int(), ctypes.c_int(), ctypes.c_size_t()
         cuda.cuDeviceGetName(name, _NAME_BYTES, ordinal)
         cuda.cuDeviceGetAttribute(ctypes.byref(major), _MAJOR, ordinal)
         cuda.cuDeviceGetAttribute(ctypes.byref(minor), _MINOR, ordinal)

@@ -16,24 +16,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from gpuprof.model import words
 from gpuprof.model.schema import Schema
 
 # Of 64 bits where they are computed, of fewer where they are kept.
 Integers = npt.NDArray[Any]
 Flags = npt.NDArray[np.bool_]
 
-_SMALLER: Final = (np.int8, np.int16, np.int32)
+narrowed = words.narrowed
 # The columns that differ from row to row.
 _OF_EACH: Final = frozenset({"start_ns", "end_ns", "correlation_id"})
-
-
-def narrowed(values: Integers) -> Integers:
-    """The same integers, of the smallest type that holds all of them."""
-    least, most = (int(values.min()), int(values.max())) if values.size else (0, 0)
-    for kind in _SMALLER:
-        if np.iinfo(kind).min <= least and most <= np.iinfo(kind).max:
-            return values.astype(kind, copy=False)
-    return values
 
 
 def narrowed_part(part: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:

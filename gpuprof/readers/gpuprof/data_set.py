@@ -31,19 +31,19 @@ import pyarrow as pa
 from gpuprof.base import json_input
 from gpuprof.base.errors import CorruptFileError, GpuprofError, InputError, UnknownFormatError
 from gpuprof.model import borders, schema
-from gpuprof.model.columns import Kinds, Table, Tables
-from gpuprof.model.profile import Origin, Profile
-from gpuprof.model.views import Select, StoredColumn, StoredRows, View
+from gpuprof.model.kept import Kinds
+from gpuprof.model.profile import Origin, Profile, Source
+from gpuprof.model.table import Part, Table
 from gpuprof.readers.common.changes import changed, stamp
-from gpuprof.readers.contract import Reader
-from gpuprof.readers.gpuprof.gpuprof_file import OriginFields
-from gpuprof.readers.gpuprof.parquet_columns import (
+from gpuprof.readers.common.parquet_columns import (
     CHANGED,
     FilePart,
     Packed,
     ParquetColumns,
     opened,
 )
+from gpuprof.readers.contract import Reader
+from gpuprof.readers.gpuprof.gpuprof_file import OriginFields
 
 VERSION: Final = 1
 HEADER: Final = "gpuprof.json"
@@ -287,28 +287,20 @@ def _recording(file: Path, stored: StoredRecording) -> Profile:
     files = {n: (path / stored.file_of(n), t) for n, t in stored.tables.items() if t.rows}
     small = {name: table for name, (_, table) in files.items() if table.ranks is not None}
 
-    def make() -> dict[str, Table]:
-        return {
-            name: ParquetColumns([_packed(*there, name)], columns_of(name), stored.shift_ns)
-            for name, there in files.items()
-            if name not in small
-        }
+    def table(name: str) -> Table:
+        packed = _packed(path / stored.file_of(name), stored.tables[name], name)
+        kinds = columns_of(name)
+        rows = ParquetColumns([packed], kinds, partial(_failure, path, stored), stored.shift_ns)
+        return Table(schema.BY_NAME[name], [Part(rows, {column: column for column in kinds})])
 
-    sources: dict[str, pa.Table | View] = {
-        name: schema.BY_NAME[name].empty() for name in stored.tables
-    }
-    sources |= {name: _view(name) for name in files if name not in small}
+    sources: dict[str, Source] = {name: schema.BY_NAME[name].empty() for name in stored.tables}
+    sources |= {name: partial(table, name) for name in files if name not in small}
     sources |= {name: _small(file, name, stored.file_of(name), t) for name, t in small.items()}
     events = sum(
         t.rows for name, t in stored.tables.items() if "start_ns" in schema.BY_NAME[name].columns
     )
     origin = Origin(file, **msgspec.structs.asdict(stored.origin))
-    return Profile(origin, sources, Tables(make), partial(_failure, path, stored), stored=events)
-
-
-def _view(name: str) -> View:
-    columns = {column: StoredColumn(column) for column in columns_of(name)}
-    return View((Select({**columns}, StoredRows(name)),))
+    return Profile(origin, sources, stored=events)
 
 
 def _small(header: Path, name: str, file_of_table: str, stored: StoredTable) -> pa.Table:

@@ -23,7 +23,7 @@ import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+from typing import IO, Annotated, Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -32,22 +32,18 @@ import pyarrow as pa
 from gpuprof.base import json_input
 from gpuprof.base.errors import CorruptFileError, GpuprofError, InputError, UnknownFormatError
 from gpuprof.model import borders, schema
-from gpuprof.model.columns import Columns, Kinds, Table, Tables
-from gpuprof.model.database import Source
-from gpuprof.model.profile import Origin, Profile
-from gpuprof.model.views import Select, StoredColumn, StoredRows, View
+from gpuprof.model.kept import Kinds
+from gpuprof.model.profile import Origin, Profile, Source
+from gpuprof.model.table import InMemory, NumberedNames, Part, Stored, Table
 from gpuprof.readers.common.changes import changed, stamp
-from gpuprof.readers.contract import Reader
-from gpuprof.readers.gpuprof.parquet_columns import (
+from gpuprof.readers.common.parquet_columns import (
     CHANGED,
     FilePart,
     Packed,
     ParquetColumns,
     opened,
 )
-
-if TYPE_CHECKING:
-    import duckdb
+from gpuprof.readers.contract import Reader
 
 VERSION: Final = 3
 HEADER: Final = "gpuprof.json"
@@ -79,8 +75,6 @@ class OriginFields(msgspec.Struct):
 
 TOOL_FIELDS: Final = OriginFields.__struct_fields__
 _NUMBER: Final = {NUMBER: pa.int64()}
-# What queries call the names of a table.
-_NAMES_OF: Final = "_names"
 _ZIP_MAGIC: Final = b"PK\x03\x04"
 # A member's header in the archive: so long before its name, and where the lengths are.
 _LOCAL_HEADER_BYTES: Final = 30
@@ -104,27 +98,11 @@ def read(path: Path) -> Profile:
         name: _table(path, name, members) for name in schema.BY_NAME if name + SUFFIX in members
     }
 
-    def make() -> dict[str, Table]:
-        columns: dict[str, Table] = {n: _columns(table.rows) for n, table in tables.items()}
-        named = {name + _NAMES_OF: table.names for name, table in tables.items() if table.names}
-        return columns | {name: _columns(names) for name, names in named.items()}
-
     sources = {name: _source(path, name, table) for name, table in tables.items()}
     events = sum(
         t.row_count for name, t in tables.items() if "start_ns" in schema.BY_NAME[name].columns
     )
-    prepare = Tables(make, _keep_sides_of_joins)
-    return Profile(origin, sources, prepare, partial(_failure, path), stored=events)
-
-
-def _keep_sides_of_joins(connection: "duckdb.DuckDBPyConnection") -> None:
-    """Let a join hold what is written at its right, the names.
-
-    DuckDB knows of neither side how many rows it has, and would hold all activities instead.
-    """
-    ((disabled,),) = connection.execute("SELECT current_setting('disabled_optimizers')").fetchall()
-    more = ",".join(filter(None, [disabled, "build_side_probe_side"]))
-    connection.execute(f"SET disabled_optimizers = '{more}'")
+    return Profile(origin, sources, stored=events)
 
 
 def _failure(path: Path, error: Exception) -> GpuprofError | None:
@@ -142,7 +120,7 @@ def _source(path: Path, name: str, table: "_Table") -> Source:
     if not table.row_count:
         return spec.empty()
     if table.row_count > _FEW_ROWS or "start_ns" in spec.columns:
-        return _view(name, table)
+        return partial(_opened, path, spec, table)
     stored = table.rows
     # Integers need no cast, which loads pyarrow.compute.
     kinds = {column: kind for column, kind in stored.kinds.items() if kind != pa.int64()}
@@ -161,13 +139,21 @@ def _read_rows(files: "Sequence[Packed]", kinds: Kinds) -> Iterator[pa.Table]:
         yield opened(file.part.again(), (), file.metadata).read(names)
 
 
-def _view(name: str, table: "_Table") -> View:
-    columns = {column: StoredColumn(column) for column in table.rows.kinds}
-    names = None
-    if table.names:
-        of_names = {column: StoredColumn(column) for column in table.names.kinds}
-        names = Select({**of_names}, StoredRows(name + _NAMES_OF))
-    return View((Select({**columns}, StoredRows(name)),), names)
+def _opened(path: Path, spec: schema.Schema, table: "_Table") -> Table:
+    rows, names = table.rows, table.names
+    part = Part(_stored(path, rows), {column: column for column in rows.kinds})
+    if names is None:
+        return Table(spec, [part])
+
+    def numbered() -> NumberedNames:
+        columns = [*names.kinds]
+        lists: dict[str, list[Any]] = {column: [] for column in columns}
+        for piece in _stored(path, names).pieces(columns):
+            for column, values in zip(columns, piece, strict=True):
+                lists[column] += values.listed
+        return NumberedNames(lists.pop(NUMBER), lists)
+
+    return Table(spec, [part], numbered, names.kinds.keys() - {NUMBER})
 
 
 def _members(path: Path) -> Mapping[str, FilePart]:
@@ -244,14 +230,11 @@ class _Table(NamedTuple):
     row_count: int
 
 
-def _columns(rows: _Rows) -> Table:
-    """What queries read of Parquet files, or of their rows in memory."""
-    if rows.cast is None:
-        return ParquetColumns(rows.files, rows.kinds)
-    table = rows.cast
-    return Columns(
-        rows.kinds, lambda kinds: {n: table.column(n) for n in kinds}, lambda: table.num_rows
-    )
+def _stored(path: Path, rows: _Rows) -> Stored:
+    """What Parquet files hold, or their rows in memory."""
+    if rows.cast is not None:
+        return InMemory(rows.cast)
+    return ParquetColumns(rows.files, rows.kinds, partial(_failure, path))
 
 
 def _table(path: Path, name: str, members: Mapping[str, FilePart]) -> _Table:

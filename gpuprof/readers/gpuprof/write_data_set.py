@@ -15,7 +15,7 @@ import pyarrow as pa
 from gpuprof import __version__
 from gpuprof.base.units import encodable
 from gpuprof.model import schema
-from gpuprof.model.columns import Kinds
+from gpuprof.model.kept import Kinds
 from gpuprof.model.profile import Origin, Profile, RankRecording
 from gpuprof.readers.common.threads import in_turn
 from gpuprof.readers.gpuprof.data_set import (
@@ -31,7 +31,7 @@ from gpuprof.readers.gpuprof.data_set import (
     file_name,
 )
 from gpuprof.readers.gpuprof.gpuprof_file import TOOL_FIELDS, OriginFields
-from gpuprof.readers.gpuprof.write_gpuprof_file import Written, alone, batches_by_start
+from gpuprof.readers.gpuprof.write_gpuprof_file import alone, batches_by_start
 
 _FEW_EVENTS: Final = 1_000_000
 # What mostly grows from row to row packs best as differences.
@@ -133,8 +133,7 @@ def _fields(origin: Origin) -> OriginFields:
 
 def _rows(profile: Profile, name: str) -> Iterator[pa.RecordBatch]:
     """The rows of a table by their start."""
-    select = Written(f'"{name}"', schema.BY_NAME[name].columns)
-    return batches_by_start(alone(profile, name), name, select)
+    return batches_by_start(alone(profile, name), name, schema.BY_NAME[name].columns)
 
 
 def _write_table(

@@ -2,21 +2,21 @@
 
 import json
 import zipfile
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from gpuprof import __version__
 from gpuprof.base.units import encodable
 from gpuprof.model import schema
-from gpuprof.model.database import Source
 from gpuprof.model.profile import Profile
-from gpuprof.model.views import View, names_of
-from gpuprof.readers.common.compact_columns import arrow
+from gpuprof.model.table import NumberedNames, as_arrow, joined, reaching
+from gpuprof.model.words import Values
 from gpuprof.readers.common.threads import in_turn
 from gpuprof.readers.gpuprof.gpuprof_file import (
     HEADER,
@@ -47,20 +47,6 @@ _INTEGERS: Final = (pa.int8(), pa.int16(), pa.int32())
 _NO_TIME: Final = (1980, 1, 1, 0, 0, 0)
 
 _Columns = Mapping[str, schema.Column]
-
-
-class Written(NamedTuple):
-    """What is written of a table.
-
-    Args:
-        rows: SQL: its rows, perhaps with numbers in place of names.
-        columns: The columns of these.
-        names: SQL: what the numbers mean, among others; None where it has none.
-    """
-
-    rows: str
-    columns: _Columns
-    names: str | None = None
 
 
 class _Packed(NamedTuple):
@@ -104,86 +90,67 @@ def alone(profile: Profile, name: str) -> Profile:
 
 
 def _write_table(profile: Profile, name: str, archive: zipfile.ZipFile) -> None:
-    select = row_select(profile, name)
-    pack, numbers = partial(_packed, columns=select.columns), []
-    for place, packed in enumerate(in_turn(pack, _parts(batches_by_start(profile, name, select)))):
+    columns = written_columns(profile, name)
+    pack, numbers = partial(_packed, columns=columns), []
+    for place, packed in enumerate(in_turn(pack, _parts(batches_by_start(profile, name, columns)))):
         archive.writestr(zipfile.ZipInfo(member_name(name, place), _NO_TIME), packed.content)
         numbers.append(packed.numbers)
-    if select.names is not None:
-        names = _of_numbers(profile.query(f"{select.names} ORDER BY {NUMBER}"), numbers)
+    if NUMBER in columns:
+        names = _of_numbers(profile.loaded(name).names, numbers)
         specs = {NUMBER: _NUMBERS, **schema.BY_NAME[name].columns}
         packed = _packed(names.to_batches(), {name: specs[name] for name in names.schema.names})
         archive.writestr(zipfile.ZipInfo(member_name(name + NAMES), _NO_TIME), packed.content)
 
 
-def _of_numbers(names: pa.Table, numbers: Iterable[pa.Array]) -> pa.Table:
+def _of_numbers(names: NumberedNames, numbers: Iterable[pa.Array]) -> pa.Table:
     """The names of some numbers."""
-    import pyarrow.compute as pc  # noqa: PLC0415 - 0.1 s that only this command needs
+    used = {number for part in numbers for number in part.to_pylist()}
+    rows = sorted((n, place) for place, n in enumerate(names.numbers) if n in used)
+    columns = {
+        column: [texts[place] for _, place in rows] for column, texts in names.columns.items()
+    }
+    arrays = [schema.integers([number for number, _ in rows]), *map(schema.texts, columns.values())]
+    return pa.Table.from_arrays(arrays, [NUMBER, *columns])
 
-    used = pa.concat_arrays([part.cast(pa.int64()) for part in numbers])
-    return names.filter(pc.is_in(names[NUMBER], value_set=used))
 
-
-def row_select(profile: Profile, name: str) -> Written:
-    """The rows of a table; names of activities are numbered."""
+def written_columns(profile: Profile, name: str) -> _Columns:
+    """What is written of a table; names of activities are numbered."""
     columns, source = schema.BY_NAME[name].columns, profile.sources[name]
-    if name == schema.NVTX_RANGES.name:
-        return Written(f"unrestricted.{name}{profile.selection.of_ranges}", columns)
     # Of a table whose names may be missing, a number could not say so.
-    if "start_ns" not in columns or "name" not in columns or not columns["name"].required:
-        return Written(f'"{name}"', columns)
-    if isinstance(source, View) and source.names is not None:
-        rows, names = f'"{name}"', f"SELECT * FROM unrestricted.{names_of(name)}"
-        of_names = {*source.names.columns}
-    else:
-        (rows, names), of_names = _numbered(name), {NUMBER, "name"}
-    of_rows = {column: spec for column, spec in columns.items() if column not in of_names}
-    return Written(rows, of_rows | {NUMBER: _NUMBERS}, names)
-
-
-def _numbered(name: str) -> tuple[str, str]:
-    """SQL for the rows of a table with numbers in place of names, and for the names."""
-    names = (
-        "SELECT row_number() OVER (ORDER BY name) AS name_id, name"
-        f' FROM (SELECT DISTINCT name FROM "{name}")'
+    is_named = "start_ns" in columns and "name" in columns and columns["name"].required
+    if not is_named:
+        return columns
+    of_names = (
+        {"name"} if isinstance(source, pa.Table) else profile.loaded(name).of_names | {"name"}
     )
-    return f'(SELECT * FROM "{name}" JOIN ({names}) USING (name))', names
+    return {c: spec for c, spec in columns.items() if c not in of_names} | {NUMBER: _NUMBERS}
 
 
-def batches_by_start(profile: Profile, name: str, select: Written) -> Iterator[pa.RecordBatch]:
-    """The rows of a table in pieces, by their start; integers of any width."""
-    source, columns = profile.sources[name], [*select.columns]
-    if isinstance(source, pa.Table) and not source.num_rows:
+def batches_by_start(profile: Profile, name: str, columns: _Columns) -> Iterator[pa.RecordBatch]:
+    """The rows of a table in pieces, by their start; integers of any width.
+
+    Of a part of a recording, ranges that are open at its borders are among them.
+    """
+    names = [*columns]
+    pieces = partial(profile.pieces, name)
+    if name == schema.NVTX_RANGES.name and profile.selection.windows is not None:
+        windows = profile.selection.windows
+        pieces = partial(reaching, partial(profile.unrestricted.pieces, name), windows)
+    if "start_ns" in columns and not _are_ascending(c.numbers for (c,) in pieces("start_ns")):
+        yield from _in_order([*pieces(*names)], names)
         return
-    is_timed = "start_ns" in columns
-    if is_timed and _are_stored(profile, name, select):
-        profile.expect({name: columns})
-        if _are_ascending(start for (start,) in profile.integers(name, "start_ns")):
-            for part in profile.values(name, *columns):
-                yield pa.RecordBatch.from_arrays([arrow(*values) for values in part], columns)
-            return
-    sql, starts = (f"SELECT {c} FROM {select.rows}" for c in (", ".join(columns), "start_ns"))
-    is_joined = (
-        select.rows.startswith("(")
-        or _takes_names(source, columns)
-        or not (isinstance(source, pa.Table) or source.is_costly or source.keeps_order)
-    )
-    if is_timed and (is_joined or not _are_ascending(s for (s,) in profile.arrays(starts))):
-        sql += " ORDER BY start_ns, end_ns"
-    yield from profile.batches(sql)
+    for piece in pieces(*names):
+        yield pa.RecordBatch.from_arrays([*map(as_arrow, piece)], names)
 
 
-def _takes_names(source: Source, columns: Collection[str]) -> bool:
-    """Whether names are joined to the rows, which then come in any order."""
-    names = source.names if isinstance(source, View) else None
-    return names is not None and not {*names.columns}.isdisjoint({*columns} - {NUMBER})
-
-
-def _are_stored(profile: Profile, name: str, select: Written) -> bool:
-    """Whether the reader's file has the columns of a table as they are."""
-    are_integers = all(spec.dtype == schema.INT for spec in select.columns.values())
-    is_plain = are_integers and select.rows == f'"{name}"'
-    return is_plain and not profile.needs_query(name, *select.columns)
+def _in_order(pieces: Sequence[Sequence[Values]], names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """All rows by start and end."""
+    columns = [joined(column) for column in zip(*pieces, strict=True)]
+    start, end = (columns[names.index(name)].numbers for name in _TIMES)
+    order = np.lexsort((end, start))
+    for at in range(0, len(order), _ROW_GROUP_ROWS):
+        rows = order[at : at + _ROW_GROUP_ROWS]
+        yield pa.RecordBatch.from_arrays([as_arrow(column.take(rows)) for column in columns], names)
 
 
 def _are_ascending(parts: Iterable[Any]) -> bool:

@@ -8,8 +8,7 @@ Source: https://github.com/pytorch/kineto, libkineto/src/output_json.cpp.
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,9 +21,8 @@ from gpuprof.base.errors import CorruptFileError, EmptyRecordingError
 from gpuprof.base.json_values import Scalar, integer, text
 from gpuprof.base.units import NS_PER_US, counted
 from gpuprof.model import schema
-from gpuprof.model.columns import Columns, Kinds, Tables, Window
 from gpuprof.model.profile import Origin, Profile
-from gpuprof.model.views import Select, View
+from gpuprof.model.table import in_memory
 from gpuprof.native import trace_events
 from gpuprof.native.trace_events import Detail
 from gpuprof.readers.common import gunzip, json_events
@@ -134,11 +132,9 @@ def _profile(path: Path) -> Profile:
     if not has_python:
         return Profile(origin, sources)
     calls = schema.HOST_CALLS
-    rows = Select({name: name for name in calls.columns}, f"FROM raw.{calls.name}")
     return Profile(
         origin,
-        {**sources, calls.name: View((rows,))},
-        Tables(lambda: {calls.name: _PythonCalls(path, origin_ns)}),
+        {**sources, calls.name: lambda: in_memory(calls, _python_calls(path, origin_ns))},
     )
 
 
@@ -149,45 +145,22 @@ def _host_in_name(path: Path, groups: Mapping[str, Timed]) -> str | None:
     return match[1] if match is not None and is_process else None
 
 
-class _PythonCalls(Columns):
-    """The calls of Python functions, which are read when a query asks for them.
+def _python_calls(path: Path, origin_ns: int) -> pa.Table:
+    """The calls of Python functions, which are read when they are asked for.
 
     Args:
         path: The file.
         origin_ns: The recording's origin, on the file's clock.
     """
-
-    def __init__(self, path: Path, origin_ns: int) -> None:
-        super().__init__(
-            schema.HOST_CALLS.kinds, self._call_columns, lambda: int(self._calls.num_rows)
-        )
-        self._path, self._origin_ns = path, origin_ns
-
-    def load(self, names: Collection[str], window: Window | None = None) -> None:
-        """Read them here, where errors are what they are: DuckDB would wrap them."""
-        self._calls  # noqa: B018 - reads
-        super().load(names, window)
-
-    def _call_columns(self, kinds: Kinds) -> dict[str, pa.Array | pa.ChunkedArray]:
-        rows = self._calls
-        present = {*rows.column_names}
-        return {
-            name: rows[name] if name in present else pa.nulls(rows.num_rows, kind)
-            for name, kind in kinds.items()
-        }
-
-    @cached_property
-    def _calls(self) -> pa.Table:
-        with json_events.within_limits(self._path):
-            scanned = _scanned(self._path, {_PYTHON: Kind.PYTHON}, {})
-            if scanned is not None:
-                timed = scanned[1][Kind.PYTHON]
-                return tables.python_calls(_sound(timed).since(self._origin_ns))
-            trace, categories = _decoded(self._path, gunzip.content(self._path))
-            events = zip(trace.traceEvents, categories, strict=True)
-            raw = [event for event, category in events if category == _PYTHON]
-            timed = _timed(self._path, Kind.PYTHON, raw)
-            return tables.python_calls(_sound(timed).since(self._origin_ns))
+    with json_events.within_limits(path):
+        scanned = _scanned(path, {_PYTHON: Kind.PYTHON}, {})
+        if scanned is not None:
+            return tables.python_calls(_sound(scanned[1][Kind.PYTHON]).since(origin_ns))
+        trace, categories = _decoded(path, gunzip.content(path))
+        events = zip(trace.traceEvents, categories, strict=True)
+        raw = [event for event, category in events if category == _PYTHON]
+        timed = _timed(path, Kind.PYTHON, raw)
+        return tables.python_calls(_sound(timed).since(origin_ns))
 
 
 def _sound(group: Timed) -> Timed:

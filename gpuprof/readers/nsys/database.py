@@ -4,31 +4,33 @@ Without metadata (nsys 2019 to 2021) and schema 2.9 to 3.25 (2022.2 to 2026.2).
 Source: https://docs.nvidia.com/nsight-systems/UserGuide/index.html, "SQLite Schema Reference".
 """
 
-import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import replace
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-import pyarrow as pa
-
-from gpuprof.model import schema
+from gpuprof.model.kept import Kept
 from gpuprof.model.profile import Profile
-from gpuprof.model.spilling import batches
-from gpuprof.model.stored import Values, values
-from gpuprof.model.views import View
-from gpuprof.native.pages import NotDecodedError
 from gpuprof.readers.contract import Reader
 from gpuprof.readers.nsys import recording, tables
 from gpuprof.readers.nsys.recording import CANNOT, GIVES, Export
-from gpuprof.readers.sqlite import table as sqlite_table
-from gpuprof.readers.sqlite.source import MAGIC, SqliteFile, is_sqlite, open_sqlite, tables_in
+from gpuprof.readers.sqlite.source import (
+    MAGIC,
+    Rows,
+    SqliteFile,
+    is_sqlite,
+    open_sqlite,
+    tables_in,
+)
+from gpuprof.readers.sqlite.table import quoted
 
 NAME: Final = "nsys-sqlite"
 # Every export has this table.
 _MARK: Final = "StringIds"
-_SMALL: Final = ("devices", "runs")
+# nsys writes rows in the order of their start, so that those without times come first: a large
+# table is counted whole only where its first rows hold one (to count ten million takes seconds).
+_FIRST_ROWS: Final = 100_000
+_UNTIMED: Final = 'start IS NULL OR "end" IS NULL OR (start = 0 AND "end" = 0) OR "end" < start'
 
 
 def read(path: Path) -> Profile:
@@ -40,31 +42,49 @@ def read(path: Path) -> Profile:
         InputError: It cannot be opened.
     """
     with export_of(path, path, NAME) as export:
-        profile = recording.profile(export)
-        return replace(profile, sources={**profile.sources, **dict(_small_tables(profile, export))})
+        return recording.profile(export)
 
 
-def _small_tables(profile: Profile, export: Export) -> Iterator[tuple[str, pa.Table]]:
-    """Tables of few rows, which SQLite reads sooner than DuckDB plans a query.
+class SqliteExport(Export):
+    """An export's tables in a database, which SQLite itself asks where it knows soonest."""
 
-    Those that hold what they should not stay as they are: whoever asks for them is told.
-    """
-    for name in _SMALL:
-        view = profile.sources.get(name)
-        if not isinstance(view, View) or any(t in view.selects[0].source for t in tables.EVENTS):
-            continue
-        spec = schema.BY_NAME[name]
-        names = [name for name in spec.columns if name in view.columns]
-        sql = view.sql(names).replace("raw.", "")
-        with suppress(sqlite3.Error, TypeError, ValueError, OverflowError):
-            rows = [dict(zip(names, row, strict=True)) for row in export.rows(sql)]
-            table = spec.table(rows)
-            if spec.fault(table) is None:
-                yield name, table
+    def __init__(self, file: SqliteFile, path: Path, reader: str, rows: Rows) -> None:
+        self.path, self.reader, self._file = path, reader, file
+        self.columns = {table: frozenset(names) for table, names in file.columns.items()}
+        self.most_rows = file.most_rows((t for t in tables.EVENTS if t in self.columns), rows)
+        self._rows: Rows | None = rows
+
+    def close(self) -> None:
+        """Let go of the connection; another one is opened where more is asked."""
+        self._rows = None
+
+    def stored(self, table: str) -> Kept:
+        """What a table holds."""
+        return self._file.stored(table)
+
+    def has_rows(self, table: str) -> bool:
+        """Whether a table has any row."""
+        return bool(self._asked(f"SELECT 1 FROM {quoted(table)} LIMIT 1"))
+
+    def rows(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
+        """Columns of a small table, None where there is no value."""
+        return self._asked(f"SELECT {', '.join(map(quoted, columns))} FROM {quoted(table)}")
+
+    def untimed(self, table: str) -> int:
+        """How many rows of a table have no times."""
+        count = "SELECT count(*) FROM"
+        first = f'(SELECT start, "end" FROM {quoted(table)} LIMIT {_FIRST_ROWS})'
+        ((untimed,),) = self._asked(f"{count} {first} WHERE {_UNTIMED}")
+        if untimed and self.most_rows.get(table, _FIRST_ROWS + 1) > _FIRST_ROWS:
+            ((untimed,),) = self._asked(f"{count} {quoted(table)} WHERE {_UNTIMED}")
+        return int(untimed)
+
+    def _asked(self, sql: str) -> list[tuple[Any, ...]]:
+        return (self._rows or self._file.rows)(sql)
 
 
 @contextmanager
-def export_of(database: Path, path: Path, reader: str) -> Iterator[Export]:
+def export_of(database: Path, path: Path, reader: str) -> Iterator[SqliteExport]:
     """The tables of a database, which answers small queries meanwhile.
 
     Args:
@@ -77,31 +97,12 @@ def export_of(database: Path, path: Path, reader: str) -> Iterator[Export]:
         InputError: It cannot be opened.
     """
     file = open_sqlite(database, tables.KINDS)
-    columns = {table: frozenset(names) for table, names in file.columns.items()}
     with file.query_session() as rows:
-        most = file.most_rows((table for table in tables.EVENTS if table in columns), rows)
-        few = [table for table, count in most.items() if count <= recording.FIRST_ROWS]
-        yield Export(
-            path,
-            reader,
-            columns,
-            rows,
-            file.prepare,
-            file.failure,
-            file.filled,
-            most,
-            integers=lambda table, names: _integers(file, table, names) if table in few else None,
-        )
-
-
-def _integers(file: SqliteFile, table: str, names: Sequence[str]) -> list[list[Values]] | None:
-    """Columns of a table, piece by piece; None where the compiled functions do not read them."""
-    try:
-        columns = sqlite_table.from_pages(file, table, dict.fromkeys(names, pa.int64()))
-    except (sqlite_table.NotReadError, NotDecodedError):
-        return None
-    pieces = batches(columns, len(columns[names[0]]))
-    return [[*map(values, piece.columns)] for piece in pieces]
+        export = SqliteExport(file, path, reader, rows)
+        try:
+            yield export
+        finally:
+            export.close()
 
 
 READER: Final = Reader(

@@ -8,11 +8,7 @@ list contexts only, from which it is seen that processes share a number.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Final
-
-from gpuprof.model.schema import BY_NAME
-from gpuprof.model.views import Select, View
 
 # Process and ordinal -> the GPU's number in the machine.
 Numbers = Mapping[tuple[int, int], int]
@@ -21,7 +17,6 @@ RENUMBERED: Final = (
     "Processes number different GPUs alike (CUDA_VISIBLE_DEVICES), so devices have the numbers of "
     "the machine here."
 )
-_COLUMNS: Final = ("device_id", "src_device_id", "dst_device_id")
 
 
 def machine_numbers(uses: Iterable[tuple[int, int, int | str]]) -> Numbers:
@@ -43,31 +38,6 @@ def machine_numbers(uses: Iterable[tuple[int, int, int | str]]) -> Numbers:
         (process, ordinal): gpu if isinstance(gpu, int) else places[gpu]
         for process, ordinal, gpu in rows
     }
-
-
-def renumbered(views: Mapping[str, View], numbers: Numbers) -> dict[str, View]:
-    """The same tables with devices as the machine numbers them."""
-    if not numbers:
-        return dict(views)
-    return {
-        name: replace(
-            view,
-            selects=tuple(_renumbered(name, s, numbers) for s in view.selects),
-            recorded=None,
-        )
-        for name, view in views.items()
-    }
-
-
-def _renumbered(table: str, select: Select, numbers: Numbers) -> Select:
-    columns = dict(select.columns)
-    for name in (name for name in _COLUMNS if name in BY_NAME[table].columns):
-        cases = " ".join(
-            f"WHEN {columns['process_id']} = {process} AND {columns[name]} = {ordinal} THEN {gpu}"
-            for (process, ordinal), gpu in sorted(numbers.items())
-        )
-        columns[name] = f"CASE {cases} ELSE {columns[name]} END"
-    return select._replace(columns=columns)
 
 
 def shared(contexts: Iterable[tuple[int, int]]) -> str | None:

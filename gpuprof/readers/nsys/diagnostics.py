@@ -13,7 +13,7 @@ from gpuprof.base import json_input
 TABLE: Final = "DIAGNOSTIC_EVENT"
 WARNING: Final = 2
 ERROR: Final = 3
-SELECT: Final = f"SELECT text FROM {TABLE} WHERE severity IN ({WARNING}, {ERROR})"
+SEVERE: Final = (WARNING, ERROR)
 # Of CPU samples, of libraries that are not read here, or of ranges that a program need not have.
 _BESIDE_THE_POINT: Final = re.compile(
     r"IP/backtrace|IP samples|Scheduling information|event sampling|context switch|VSync"

@@ -4,23 +4,28 @@ Since nsys 2023.4. Names and meanings are those of the SQLite export; settings o
 (``META_DATA_CAPTURE``) are not in them, so that neither command nor "traced, but empty" is known.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 import pyarrow as pa
 
 from gpuprof.base.errors import CorruptFileError, GpuprofError, InputError
-from gpuprof.model import borders, engine
+from gpuprof.model import borders
 from gpuprof.model.profile import Profile
+from gpuprof.model.table import InMemory, Stored, Window
+from gpuprof.model.words import Values
+from gpuprof.readers.common.changes import changed, stamp
+from gpuprof.readers.common.parquet_columns import (
+    CHANGED,
+    FilePart,
+    Packed,
+    ParquetColumns,
+    opened,
+)
 from gpuprof.readers.contract import Reader
 from gpuprof.readers.nsys import recording, tables
 from gpuprof.readers.nsys.recording import CANNOT, GIVES, Export
-
-if TYPE_CHECKING:
-    import duckdb
 
 NAME: Final = "nsys-parquet"
 _SUFFIXES: Final = (".parquet", ".arrow")
@@ -55,102 +60,79 @@ def export_in(folder: Path, path: Path, reader: str) -> Export:
     Raises:
         CorruptFileError: A file is cut short.
     """
-    # Of a table in both types, the first one counts.
-    paths = {f.stem: f for s in reversed(_SUFFIXES) for f in folder.glob(f"*{s}") if f.is_file()}
-    names = paths.keys() & {*tables.USED, recording.SYSTEM}
-    files = _Files(path, {table: paths[table] for table in sorted(names)})
-    columns = {table: frozenset(schema.names) for table, schema in files.schemas.items()}
-    return Export(path, reader, columns, files.rows, files.prepare, files.failure)
+    return _Folder(folder, path, reader)
 
 
-@dataclass(frozen=True)
-class _Files:
+class _Folder(Export):
     """The files of a folder that are read, by the name of their table."""
 
-    path: Path
-    paths: Mapping[str, Path] = field(repr=False)
+    def __init__(self, folder: Path, path: Path, reader: str) -> None:
+        self.path, self.reader = path, reader
+        # Of a table in both types, the first one counts.
+        found = [file for s in reversed(_SUFFIXES) for file in folder.glob(f"*{s}")]
+        files = {file.stem: file for file in found if file.is_file()}
+        names = sorted(files.keys() & {*tables.USED, recording.SYSTEM})
+        self._files = {table: files[table] for table in names}
+        self._schemas = {table: self._schema(table) for table in names}
+        self.columns = {table: frozenset(of.names) for table, of in self._schemas.items()}
 
-    @cached_property
-    def schemas(self) -> Mapping[str, pa.Schema]:
-        """The columns of every table, after a look at the end of its file.
+    def _schema(self, table: str) -> pa.Schema:
+        """The columns of a table, after a look at the end of its file.
 
         Raises:
-            CorruptFileError: One is cut short, or is no table that nsys writes.
+            CorruptFileError: It is cut short, or is no table that nsys writes.
         """
-        schemas = {}
-        for table, file in self.paths.items():
-            try:
-                schemas[table] = _schema(self._where(table), file)
-            except borders.DAMAGE as error:
-                msg = f"{self._where(table)}: its file is cut short or damaged"
-                raise CorruptFileError(msg, _HINT) from error
-            borders.check_names(self._where(table), schemas[table])
-        return schemas
+        where = self._where(table)
+        try:
+            columns = _schema(where, self._files[table])
+        except borders.DAMAGE as error:
+            msg = f"{where}: its file is cut short or damaged"
+            raise CorruptFileError(msg, _HINT) from error
+        borders.check_names(where, columns)
+        return columns
 
-    def prepare(self, connection: "duckdb.DuckDBPyConnection") -> None:
-        """Make all tables visible to DuckDB as ``raw.NAME``."""
-        connection.execute("CREATE SCHEMA raw")
-        for table, file in self.paths.items():
-            rows = self.recast.get(table)
-            if rows is None and file.suffix == ".parquet":
-                source = f"read_parquet({engine.literal(file)})"
-            else:
-                source = f'"file of {table}"'
-                connection.register(f"file of {table}", _mapped(file) if rows is None else rows)
-            connection.execute(f'CREATE VIEW raw."{table}" AS SELECT * FROM {source}')
-
-    @cached_property
-    def recast(self) -> Mapping[str, pa.Table]:
-        """The tables in which a column is of another type than nsys writes, cast and in memory.
+    def stored(self, table: str) -> Stored:
+        """What a table holds; in memory where a column is of another type than nsys writes.
 
         Raises:
             CorruptFileError: A value cannot be of the type that is expected.
         """
-        recast = {}
-        for table, columns in self.schemas.items():
-            kinds = _kinds(table, columns)
+        file, columns = self._files[table], self._schemas[table]
+        kinds = _kinds(table, columns)
+        try:
             if borders.unlike(columns, kinds):
-                rows = _read(self.paths[table]).select([n for n in columns.names if n in kinds])
-                recast[table] = borders.cast(self._where(table), rows, kinds)
-        return recast
+                rows = _read(file).select([name for name in columns.names if name in kinds])
+                return InMemory(borders.cast(self._where(table), rows, kinds))
+            if file.suffix != ".parquet":
+                return _Mapped(_mapped(file))
+            about = file.stat()
+            part = FilePart(file, 0, about.st_size, stamp(about))
+            texts = [field.name for field in columns if pa.types.is_string(field.type)]
+            parquet = opened(part, texts)
+        except borders.DAMAGE as error:
+            raise self._damaged(error) or error from error
+        all_kinds = {field.name: kinds.get(field.name, field.type) for field in columns}
+        packed = Packed(part, parquet.metadata, parquet.schema_arrow)
+        return ParquetColumns([packed], all_kinds, self._damaged)
 
     def _where(self, table: str) -> str:
         return f"{self.path}, table {table}"
 
-    def rows(self, sql: str) -> list[tuple[Any, ...]]:
-        """All rows of a small query.
-
-        Raises:
-            CorruptFileError: A file breaks while it is read.
-        """
-        try:
-            return self._connection.execute(sql).fetchall()
-        except GpuprofError:
-            raise
-        except Exception as error:  # DuckDB raises what its parts raise
-            fault = self.failure(error)
-            if fault is None:
-                raise
-            raise fault from error
-
-    def failure(self, error: Exception) -> GpuprofError | None:
-        """What a failed query says about the files; None where they are not at fault."""
-        import duckdb  # noqa: PLC0415 - a query has run, so that it is loaded
-
-        of_files = (duckdb.Error, pa.ArrowException, OSError, UnicodeDecodeError)
-        ours = (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException)
-        if not isinstance(error, of_files) or isinstance(
-            error, (*ours, duckdb.OutOfMemoryException)
-        ):
+    def _damaged(self, error: Exception) -> GpuprofError | None:
+        if CHANGED in str(error):
+            return changed(self.path)
+        if not isinstance(error, (*borders.DAMAGE, UnicodeDecodeError)):
             return None
         return CorruptFileError(f"{self.path}: one of its files is damaged", _HINT)
 
-    @cached_property
-    def _connection(self) -> "duckdb.DuckDBPyConnection":
-        connection = engine.connect()
-        self.prepare(connection)
-        connection.execute("SET schema = 'raw'")
-        return connection
+
+class _Mapped(InMemory):
+    """The rows of an Arrow file, which may be written anew once they are read."""
+
+    def pieces(self, names: Sequence[str], window: Window | None = None) -> Iterator[list[Values]]:
+        """Columns of all rows, copied."""
+        for piece in super().pieces(names, window):
+            yield [column._replace(numbers=column.numbers.copy()) for column in piece]
 
 
 def _schema(where: str, file: Path) -> pa.Schema:

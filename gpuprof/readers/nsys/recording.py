@@ -1,30 +1,34 @@
 """From the tables of a Nsight Systems export to a profile: origin, doubts, empty or absent."""
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import cached_property, partial
 from pathlib import Path
 from types import UnionType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from gpuprof.base.cuda import MEMCPY_KINDS, NSYS_MEMORY_KINDS, UNKNOWN
-from gpuprof.base.errors import CorruptFileError, EmptyRecordingError, GpuprofError
+from gpuprof.base.errors import CorruptFileError, EmptyRecordingError, excerpt
 from gpuprof.base.secrets import REMOVED, masked_words
 from gpuprof.base.units import counted
 from gpuprof.model import borders, schema
-from gpuprof.model.database import Loader
-from gpuprof.model.profile import Origin, Profile
-from gpuprof.model.stored import Values
-from gpuprof.model.views import View
+from gpuprof.model.derived import UNKNOWN as NO_VALUE
+from gpuprof.model.profile import Origin, Profile, Source
+from gpuprof.model.schema import Schema
+from gpuprof.model.table import Made, Stored, Table, in_memory
 from gpuprof.readers.nsys import devices, diagnostics
 from gpuprof.readers.nsys import tables as nsys_tables
-from gpuprof.readers.nsys.tables import Tables
-
-if TYPE_CHECKING:
-    import duckdb
+from gpuprof.readers.nsys.tables import (
+    Strings,
+    Tables,
+    as_made,
+    columns_at_once,
+    owners,
+    untimed_rows,
+)
 
 CUDA_TABLES: Final = ("kernels", "memcpys", "memsets", "api_calls", "synchronizations")
 _GPU_TABLES: Final = ("kernels", "memcpys", "memsets", "graph_launches")
@@ -39,10 +43,8 @@ CANNOT: Final = (
 )
 
 SETTINGS: Final = "META_DATA_CAPTURE"
-READ_SETTINGS: Final = (
-    "WHERE name LIKE '%COLLECT_CUDA_TRACE' "
-    "OR name LIKE '%COLLECT_NVTX_TRACE' OR name = 'PROCESS_0:COMMAND' "
-    "OR name LIKE 'PROCESS_0:ARGUMENT_%'"
+_READ_SETTINGS: Final = re.compile(
+    r".*COLLECT_(?:CUDA|NVTX)_TRACE|PROCESS_0:COMMAND|PROCESS_0:ARGUMENT_.+", re.DOTALL
 )
 
 # Its other rows hold the environment.
@@ -60,44 +62,56 @@ _ARGUMENT: Final = re.compile(r"ARGUMENT_\d{1,9}", re.ASCII)
 FIRST_ROWS: Final = 100_000
 
 
-@dataclass(frozen=True)
 class Export:
     """An export's tables, whichever files they lie in.
 
-    Args:
+    Attributes:
         path: What the user named.
         reader: Name of the reader.
         columns: Table name to the names of its columns.
-        rows: All rows of a small SELECT, whose tables it names by bare names.
-        prepare: Makes the tables visible to DuckDB as ``raw.NAME``; see `Profile`.
-        failure: What a failed query says about the file.
-        filled: Table name to the columns that hold no null, where the file says so.
         most_rows: Table name to about how many rows it holds, where that is known.
         recorder_version: Version of nsys that recorded, where the tables are of a report.
-        integers: Columns of a small table, piece by piece; None where only queries read them.
     """
 
     path: Path
     reader: str
     columns: Mapping[str, frozenset[str]]
-    rows: Callable[[str], list[tuple[Any, ...]]]
-    prepare: "Callable[[duckdb.DuckDBPyConnection], Loader | None]"
-    failure: Callable[[Exception], GpuprofError | None]
-    filled: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    most_rows: Mapping[str, int] = field(default_factory=dict)
+    most_rows: Mapping[str, int] = {}
     recorder_version: str | None = None
-    integers: Callable[[str, Sequence[str]], list[list[Values]] | None] = lambda *_: None
+
+    def stored(self, table: str) -> Stored:
+        """What a table holds."""
+        raise NotImplementedError
+
+    @cached_property
+    def strings(self) -> Strings:
+        """The texts of the file by their numbers."""
+        has_strings = nsys_tables.STRINGS in self.columns
+        return Strings(partial(self.stored, nsys_tables.STRINGS) if has_strings else None)
+
+    def has_rows(self, table: str) -> bool:
+        """Whether a table has any row."""
+        return next(self.stored(table).pieces([*self.columns[table]][:1]), None) is not None
+
+    def rows(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
+        """Columns of a small table, None where there is no value."""
+        pieces = self.stored(table).pieces(columns)
+        return [row for of in pieces for row in zip(*(c.listed for c in of), strict=True)]
+
+    def untimed(self, table: str) -> int:
+        """How many rows of a table have no times, see `nsys_tables.untimed_rows`."""
+        start, end = columns_at_once(self.stored(table), ["start", "end"])
+        return untimed_rows(start, end)
 
     def has(self, table: str, *columns: str) -> bool:
         """Whether the table is there with these columns."""
         return set(columns) <= self.columns.get(table, frozenset()) and table in self.columns
 
-    def select(self, table: str, where: str = "", **kinds: type | UnionType) -> list[Any]:
+    def select(self, table: str, **kinds: type | UnionType) -> list[Any]:
         """Rows of a small table whose values are of these types; none where a column is absent."""
         if not self.has(table, *kinds):
             return []
-        sql = f"SELECT {', '.join(kinds)} FROM {table} {where}"
-        return borders.rows_of(self.rows(sql), *kinds.values())
+        return borders.rows_of(self.rows(table, *kinds), *kinds.values())
 
 
 def profile(export: Export) -> Profile:
@@ -108,35 +122,34 @@ def profile(export: Export) -> Profile:
         EmptyRecordingError: Neither CUDA nor NVTX was recorded.
     """
     _check_columns(export)
-    untimed = _untimed(export)
+    timed = (table for table in nsys_tables.TIMED if table in export.columns)
+    untimed = {table: count for table in timed if (count := export.untimed(table))}
+    numbers = devices.machine_numbers(_device_numbers(export))
     tables = Tables(
         export.columns,
+        export.stored,
+        export.strings,
         _kinds(export, "ENUM_CUDA_MEMCPY_OPER", MEMCPY_KINDS),
         _kinds(export, "ENUM_CUDA_MEM_KIND", NSYS_MEMORY_KINDS),
         _backtrace_class(export),
-        export.filled,
-        frozenset(untimed),
+        untimed.keys(),
+        machine_numbers=numbers,
     )
-    if not _may_be_staged(export, nsys_tables.halves(tables)):
-        tables = replace(tables, has_staged=False)
     capture = _capture(export)
     diagnoses = _diagnoses(export)
-    numbers = devices.machine_numbers(_device_numbers(export))
-    views = devices.renumbered(nsys_tables.views(tables), numbers)
-    if not _has_cuda_records(export):
-        views = {n: view for n, view in views.items() if n not in {*CUDA_TABLES, *_GPU_TABLES}}
-    fault = None if views.keys() & {*_GPU_TABLES} else _fault(export, capture, diagnoses)
-    sources = _sources(export, views, capture, fault)
+    sources: dict[str, Source] = nsys_tables.tables(tables) | dict(_small_tables(export, tables))
+    has_records = _has_cuda_records(export)
+    if not has_records:
+        sources = {n: of for n, of in sources.items() if n not in {*CUDA_TABLES, *_GPU_TABLES}}
+    fault = None if sources.keys() & {*_GPU_TABLES} else _fault(export, capture, diagnoses)
     warnings = (
         *(f'nsys reported: "{line}"' for line in diagnoses),
-        *notes(views.keys(), fault, sum(untimed.values())),
+        *notes(sources.keys(), fault, sum(untimed.values())),
         *_device_warnings(export, numbers),
     )
     return Profile(
         _origin(export, capture, warnings),
-        sources,
-        export.prepare,
-        export.failure,
+        _with_empty(export, sources, capture, fault),
         stored=sum(export.most_rows.values()),
     )
 
@@ -148,13 +161,14 @@ def _check_columns(export: Export) -> None:
             msg = f"{export.path}: table {table} has no column {missing[0]}"
             raise CorruptFileError(msg, "Export the report again: nsys export --type sqlite FILE.")
     if nsys_tables.STRINGS in export.columns:
-        borders.check_keys(export.path, nsys_tables.STRINGS, "id", export.rows)
+        ids = np.array(export.strings.numbered.numbers, np.int64)
+        borders.check_keys(export.path, nsys_tables.STRINGS, "id", ids)
 
 
 def _has_cuda_records(export: Export) -> bool:
     """Whether a call, a wait or GPU work was recorded."""
     tables = [table for table in export.columns if table.startswith(_CUPTI)]
-    return any(export.rows(f"SELECT 1 FROM {table} LIMIT 1") for table in tables)
+    return any(map(export.has_rows, tables))
 
 
 def _fault(
@@ -173,35 +187,153 @@ def _fault(
     runtime, strings = nsys_tables.RUNTIME, nsys_tables.STRINGS
     if not (export.has(runtime, "nameId") and export.has(strings, "id", "value")):
         return None
-    is_launch = " OR ".join(f"s.value LIKE '{name}%'" for name in LAUNCHES)
-    succeeded = "r.returnValue = 0" if export.has(runtime, "returnValue") else "true"
-    launches = export.rows(
-        f"SELECT s.value FROM {runtime} r JOIN {strings} s ON s.id = r.nameId"
-        f" WHERE ({is_launch}) AND {succeeded} LIMIT 1"
-    )
-    if not launches:
+    texts = {i: t for i, t in export.select(strings, id=int, value=str) if t.startswith(LAUNCHES)}
+    returned = "returnValue" if export.has(runtime, "returnValue") else None
+    names, values = columns_at_once(export.stored(runtime), ["nameId", returned])
+    is_launch = np.isin(names, [*texts])
+    launches = names[is_launch & (values == 0) if returned else is_launch]
+    if not len(launches):
         return None
-    call = str(launches[0][0]).partition("_v")[0]
+    call = texts[int(launches[0])].partition("_v")[0]
     return f"{call} was called, and nsys recorded no work that calls started"
 
 
-def _sources(
+def _with_empty(
     export: Export,
-    views: Mapping[str, View],
+    sources: Mapping[str, Source],
     capture: Mapping[str, list[str]],
     fault: str | None,
-) -> dict[str, pa.Table | View]:
-    """The views, and an empty table where something was traced and nothing happened."""
-    sources: dict[str, pa.Table | View] = dict(views)
+) -> dict[str, Source]:
+    """The tables, and an empty one where something was traced and nothing happened."""
+    with_empty: dict[str, Source] = dict(sources)
     if fault is None:
         # nsys leaves a table without rows out of the file.
         empty = (*CUDA_TABLES, "graph_launches")
-        sources = {name: schema.BY_NAME[name].empty() for name in empty} | sources
+        with_empty = {name: schema.BY_NAME[name].empty() for name in empty} | with_empty
     if was_on(capture, "NVTX"):
-        sources.setdefault("nvtx_ranges", schema.NVTX_RANGES.empty())
-    if not sources.keys() & {*CUDA_TABLES, "nvtx_ranges"}:
+        with_empty.setdefault("nvtx_ranges", schema.NVTX_RANGES.empty())
+    if not with_empty.keys() & {*CUDA_TABLES, "nvtx_ranges"}:
         raise nothing(export.path, capture, fault)
-    return sources
+    return with_empty
+
+
+def _small_tables(export: Export, tables: Tables) -> Iterator[tuple[str, Source]]:
+    """Devices and processes; what they hold that they should not is told to who asks for them."""
+    owner = owners(tables)
+    makers: dict[str, Callable[[], pa.Table]] = {}
+    if any(table in export.columns for table in nsys_tables.GPUS):
+        makers["devices"] = partial(_devices, export)
+    if owner is not None:
+        makers["runs"] = partial(_runs, export, *owner)
+    for name, make in makers.items():
+        spec = schema.BY_NAME[name]
+        if name == "runs" and owner is not None and owner[0] in nsys_tables.EVENTS:
+            yield name, partial(_made, spec, make)
+            continue
+        try:
+            rows = make()
+        except CorruptFileError:
+            yield name, partial(_made, spec, make)
+        else:
+            yield name, rows if spec.fault(rows) is None else partial(_made, spec, make)
+
+
+def _made(spec: Schema, make: Callable[[], pa.Table]) -> Table:
+    return in_memory(spec, make())
+
+
+def _devices(export: Export) -> pa.Table:
+    mapped, old, gpu = nsys_tables.GPUS
+    table = gpu if {mapped, gpu} <= export.columns.keys() or old not in export.columns else old
+    names = [*export.columns[table] & _DEVICE_COLUMNS.keys()]
+    listed = [dict(zip(names, row, strict=True)) for row in export.rows(table, *names)]
+    rows: list[tuple[Any, Any, Mapping[str, Any]]]
+    if table == old:
+        rows = [(row.get("deviceId"), row.get("pid"), row) for row in listed]
+    elif mapped in export.columns:
+        # Each process may number the devices in its own way (CUDA_VISIBLE_DEVICES).
+        keys = ("gpuId", "cudaId", "pid")
+        uses = export.rows(mapped, *keys) if export.has(mapped, *keys) else []
+        rows = [(u[1], u[2], row) for row in listed for u in uses if u[0] == row.get("id")]
+    else:
+        rows = [(row.get("id", row.get("deviceId")), None, row) for row in listed]
+    numbers = devices.machine_numbers(_device_numbers(export))
+    rows = [(numbers.get((p, n), n), p, row) for n, p, row in rows]
+    where = f"{export.path}, table devices"
+    return checked_table(where, schema.DEVICES, [_device(*row) for row in rows])
+
+
+# The columns of devices that are read, whichever of them a version has.
+_DEVICE_COLUMNS: Final = dict.fromkeys((
+    "id", "deviceId", "pid", "name", "totalMemory", "globalMemorySize", "memoryBandwidth",
+    "globalMemoryBandwidth", "clockRate", "computeMajor", "computeMinor", "smMajor", "smMinor",
+    "computeCapabilityMajor", "computeCapabilityMinor", "smCount", "numMultiprocessors",
+    "busLocation", "pciBusId",
+))  # fmt: skip
+# nsys 2020.3 gives the memory in MiB and no bandwidth; later versions give bytes.
+_MIB: Final = 1 << 20
+
+
+def _device(number: Any, process: Any, row: Mapping[str, Any]) -> dict[str, Any]:
+    def pick(*names: str) -> Any:
+        return next((row[name] for name in names if name in row), None)
+
+    memory = pick("totalMemory", "globalMemorySize")
+    if isinstance(memory, int) and memory < _MIB:
+        memory *= _MIB
+    major = pick("computeMajor", "smMajor", "computeCapabilityMajor")
+    minor = pick("computeMinor", "smMinor", "computeCapabilityMinor")
+    return {
+        "device_id": number,
+        "process_id": process,
+        "name": pick("name"),
+        "total_memory_bytes": memory,
+        "memory_bandwidth_bytes_per_s": pick("memoryBandwidth", "globalMemoryBandwidth") or None,
+        "compute_capability": None if major is None or minor is None else f"{major}.{minor}",
+        "clock_hz": pick("clockRate") or None,
+        "multiprocessors": pick("smCount", "numMultiprocessors") or None,
+        "bus_id": pick("busLocation", "pciBusId") or None,
+    }
+
+
+def _runs(export: Export, table: str, process: Made | str) -> pa.Table:
+    made = as_made(process)
+    columns = columns_at_once(export.stored(table), made.reads)
+    all_processes = made.make(*columns) if made.make and len(columns[0]) else columns[0]
+    processes = np.unique(all_processes).tolist()
+    # What no process is known of comes last.
+    processes.sort(key=lambda number: (number == NO_VALUE, number))
+    commands: dict[int | None, str] = {}
+    for pid, name in export.select("PROCESSES", pid=int, name=str):
+        commands.setdefault(pid, name)
+    known = [None if number == NO_VALUE else number for number in processes]
+    return checked_table(
+        f"{export.path}, table runs",
+        schema.RUNS,
+        [
+            {"run_id": place, "process_id": number, "command": commands.get(number)}
+            for place, number in enumerate(known)
+        ],
+    )
+
+
+def checked_table(where: str, spec: Schema, rows: list[dict[str, Any]]) -> pa.Table:
+    """Rows of a small table.
+
+    Raises:
+        CorruptFileError: A value is of another type.
+    """
+    for place, row in enumerate(rows, 1):
+        for name, value in row.items():
+            is_text = spec.columns[name].dtype == schema.TEXT
+            if not isinstance(value, str | None if is_text else int | None):
+                msg = f"{where}: column {name} holds {excerpt(value)} in row {place:,}"
+                raise CorruptFileError(msg, borders.HINT)
+    try:
+        return spec.table(rows)
+    except OverflowError as error:
+        msg = f"{where}: {error}"
+        raise CorruptFileError(msg, borders.HINT) from error
 
 
 def nothing(path: Path, capture: Mapping[str, list[str]], fault: str | None) -> EmptyRecordingError:
@@ -215,10 +347,16 @@ def nothing(path: Path, capture: Mapping[str, list[str]], fault: str | None) -> 
 
 def _capture(export: Export) -> Mapping[str, list[str]]:
     """The settings of the recording that are read; the others may hold secrets."""
-    settings: dict[str, list[str]] = {}
-    for name, value in export.select(SETTINGS, READ_SETTINGS, name=str, value=str):
-        settings.setdefault(name.rpartition(":")[2], []).append(value)
-    return settings
+    values: dict[str, list[str]] = {}
+    for name, value in settings(export):
+        values.setdefault(name.rpartition(":")[2], []).append(value)
+    return values
+
+
+def settings(export: Export) -> list[tuple[str, str]]:
+    """The settings of the recording that are read, as they are written."""
+    rows = export.select(SETTINGS, name=str, value=str)
+    return [(name, value) for name, value in rows if _READ_SETTINGS.fullmatch(name)]
 
 
 def was_on(capture: Mapping[str, list[str]], trace: str) -> bool:
@@ -228,7 +366,7 @@ def was_on(capture: Mapping[str, list[str]], trace: str) -> bool:
 
 def _origin(export: Export, capture: Mapping[str, list[str]], warnings: tuple[str, ...]) -> Origin:
     table = next((table for table in _METADATA if export.has(table, "name", "value")), "")
-    versions = dict(export.select(table, "WHERE name LIKE 'EXPORT_%_VERSION'", name=str, value=str))
+    versions = dict(export.select(table, name=str, value=str))
     exporter = versions.get("EXPORT_PRODUCT_VERSION")
     epoch, utc = _started(export)
     return Origin(
@@ -248,8 +386,9 @@ def _origin(export: Export, capture: Mapping[str, list[str]], warnings: tuple[st
 
 def _host(export: Export) -> str | None:
     """The name of the host; None in what `gpuprof record` keeps."""
-    rows = export.select(SYSTEM, "WHERE lower(name) = 'hostname'", value=str)
-    return rows[0][0] if rows and rows[0][0] not in {"", REMOVED} else None
+    rows = export.select(SYSTEM, name=str, value=str)
+    names = [value for name, value in rows if name.lower() == "hostname"]
+    return names[0] if names and names[0] not in {"", REMOVED} else None
 
 
 def _recorder_version(export: Export, exporter: str | None) -> str | None:
@@ -258,10 +397,9 @@ def _recorder_version(export: Export, exporter: str | None) -> str | None:
     An export names the version that exported it alone. The folder is named after the first
     three numbers of its version, but for those within the HPC SDK.
     """
-    if not export.has(SYSTEM, "name", "value"):
-        return None
-    rows = export.rows(f"SELECT value FROM {SYSTEM} WHERE name = 'TargetInstallDir'")
-    installed = _INSTALLED.search(str(rows[0][0])) if rows else None
+    rows = export.select(SYSTEM, name=str, value=str)
+    folders = [value for name, value in rows if name == "TargetInstallDir"]
+    installed = _INSTALLED.search(folders[0]) if folders else None
     if installed is None:
         return None
     is_exporter = exporter is not None and f"{exporter}.".startswith(f"{installed[1]}.")
@@ -334,53 +472,8 @@ def _device_warnings(export: Export, numbers: devices.Numbers) -> list[str]:
 def _diagnoses(export: Export) -> list[str]:
     if not export.has(diagnostics.TABLE, "severity", "text"):
         return []
-    return diagnostics.doubts(text for (text,) in export.rows(diagnostics.SELECT))
-
-
-def _untimed(export: Export) -> dict[str, int]:
-    """By table, activities whose times CUPTI could not collect, mostly given as 0.
-
-    nsys writes rows in the order of their start, so that these come first: a table is counted
-    whole only where its first rows hold one (a count of ten million rows takes seconds).
-    """
-    tables = [table for table in nsys_tables.TIMED if table in export.columns]
-    small = {table: export.integers(table, ("start", "end")) for table in tables}
-    counts = {t: sum(map(_untimed_rows, parts)) for t, parts in small.items() if parts is not None}
-    uncounted = [table for table in tables if table not in counts]
-    first = {table: f'(SELECT start, "end" FROM {table} LIMIT {FIRST_ROWS})' for table in uncounted}
-    counted = _count_untimed(export, {table: table for table in _count_untimed(export, first)})
-    return {table: count for table, count in counts.items() if count} | counted
-
-
-def _untimed_rows(times: Sequence[Values]) -> int:
-    """How many rows have no times, see `nsys_tables.UNTIMED`."""
-    (start, no_start), (end, no_end) = times
-    is_untimed = ((start == 0) & (end == 0)) | (end < start)
-    for is_null in (no_start, no_end):
-        is_untimed |= False if is_null is None else is_null
-    return int(is_untimed.sum())
-
-
-def _may_be_staged(export: Export, halves: Mapping[str, Collection[int]]) -> bool:
-    """Whether a copy may be half of a staged one, see `nsys_tables.halves`."""
-    parts = export.integers(nsys_tables.MEMCPY, [*halves]) if halves else []
-    return parts is None or any(
-        np.logical_and.reduce([
-            np.isin(column.filled, [*numbers])
-            for column, numbers in zip(part, halves.values(), strict=True)
-        ]).any()
-        for part in parts
-    )  # fmt: skip
-
-
-def _count_untimed(export: Export, rows: Mapping[str, str]) -> dict[str, int]:
-    """By table, how many of some rows, given in SQL, have no times, where any has none."""
-    counts = [
-        f"SELECT '{table}', count(*) FROM {source} t WHERE {nsys_tables.UNTIMED}"
-        for table, source in rows.items()
-    ]
-    counted = export.rows(" UNION ALL ".join(counts)) if counts else []
-    return {table: count for table, count in counted if count}
+    rows = export.rows(diagnostics.TABLE, "severity", "text")
+    return diagnostics.doubts(text for severity, text in rows if severity in diagnostics.SEVERE)
 
 
 def _kinds(export: Export, table: str, default: Mapping[int, str]) -> Mapping[int, str]:
@@ -395,8 +488,6 @@ def _kinds(export: Export, table: str, default: Mapping[int, str]) -> Mapping[in
 
 def _backtrace_class(export: Export) -> int:
     """The class of rows that repeat API calls, by the file's own enum where it has one."""
-    if not export.has(nsys_tables.EVENT_CLASSES, "id", "name"):
-        return nsys_tables.BACKTRACE_CLASS
-    sql = f"SELECT id FROM {nsys_tables.EVENT_CLASSES} WHERE name = '{nsys_tables.BACKTRACE}'"
-    numbers = [number for (number,) in export.rows(sql) if isinstance(number, int)]
+    rows = export.select(nsys_tables.EVENT_CLASSES, id=int, name=str)
+    numbers = [number for number, name in rows if name == nsys_tables.BACKTRACE]
     return numbers[0] if numbers else nsys_tables.BACKTRACE_CLASS

@@ -7,28 +7,28 @@ Source: https://docs.nvidia.com/cuda/profiler-users-guide/, "Export/Import".
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 import pyarrow as pa
 
-from gpuprof.base.cuda import CUPTI_MEMORY_KINDS
-from gpuprof.base.demangle import demangled, is_mangled
+from gpuprof.base.cuda import CUPTI_MEMORY_KINDS, MEMCPY_KINDS
 from gpuprof.base.errors import CorruptFileError, EmptyRecordingError
+from gpuprof.base.kernel_names import demangled, is_mangled
 from gpuprof.base.secrets import masked_text
 from gpuprof.base.units import NS_PER_S, counted
 from gpuprof.model import borders, schema
-from gpuprof.model.database import Loader
 from gpuprof.model.derived import KERNELS_RERUN
-from gpuprof.model.profile import Origin, Profile
-from gpuprof.model.views import View
+from gpuprof.model.profile import Origin, Profile, Source
+from gpuprof.model.table import in_memory
 from gpuprof.readers.contract import Reader
-from gpuprof.readers.nsys.tables import Tables
+from gpuprof.readers.nsys.recording import checked_table
+from gpuprof.readers.nsys.tables import Strings, Tables, columns_at_once
 from gpuprof.readers.nvprof import tables as nvprof_tables
 from gpuprof.readers.nvprof.links import links
 from gpuprof.readers.nvprof.tables import (
     CALLS,
+    DEVICE,
     GPU_WORK,
     MARKER,
     MIGRATION,
@@ -42,9 +42,6 @@ from gpuprof.readers.nvprof.tables import (
 )
 from gpuprof.readers.sqlite.source import MAGIC, SqliteFile, is_sqlite, open_sqlite, tables_in
 from gpuprof.readers.sqlite.table import mismatch
-
-if TYPE_CHECKING:
-    import duckdb
 
 NAME: Final = "nvprof-sqlite"
 # CUPTI's CUpti_ActivityFlag and CUpti_ActivityObjectKind.
@@ -94,15 +91,16 @@ def _profile(file: SqliteFile, counts: dict[str, _Counts]) -> Profile:
     columns = {table: frozenset(names) for table, names in file.columns.items()}
     process_id, command = _process(file)
     command = None if command is None else masked_text(command)
-    database = nvprof_tables.Database(
-        Tables(columns, memory_kinds=CUPTI_MEMORY_KINDS), origin_ns, process_id
-    )
     names = _names(file)
-    views = nvprof_tables.views(database)
+    tables = Tables(columns, file.stored, Strings(None), MEMCPY_KINDS, CUPTI_MEMORY_KINDS)
+    database = nvprof_tables.Database(tables, origin_ns, process_id, names)
     # nvprof makes all tables, also those of what it did not record.
     unknown = [] if _has_rows(counts, GPU_WORK) else [*_OF_GPUS]
     unknown += [] if _has_rows(counts, CALLS.values()) else ["api_calls"]
-    sources: dict[str, pa.Table | View] = {n: v for n, v in views.items() if n not in unknown}
+    activities = nvprof_tables.tables(database)
+    sources: dict[str, Source] = {n: of for n, of in activities.items() if n not in unknown}
+    if DEVICE in file.columns:
+        sources["devices"] = lambda: in_memory(schema.DEVICES, _devices(file, names))
     if MARKER in file.columns:
         sources["nvtx_ranges"] = _ranges(file, origin_ns)
     if {*OVERHEAD_COLUMNS} <= file.columns.get(OVERHEAD, {}).keys():
@@ -113,11 +111,6 @@ def _profile(file: SqliteFile, counts: dict[str, _Counts]) -> Profile:
         run = {"run_id": 0, "process_id": process_id, "command": command}
         sources["runs"] = schema.RUNS.table([run])
 
-    def prepare(connection: "duckdb.DuckDBPyConnection") -> Loader:
-        connection.register(nvprof_tables.NAMES, names)
-        connection.register(nvprof_tables.CALL_NAMES, _call_names())
-        return file.prepare(connection)
-
     epoch_ns = origin_ns if origin_ns > _SOME_UNIX_TIME_NS else None
     origin = Origin(
         file.path,
@@ -127,9 +120,9 @@ def _profile(file: SqliteFile, counts: dict[str, _Counts]) -> Profile:
         command=command,
         recorded_at=None if epoch_ns is None else _utc(epoch_ns),
         epoch_ns=epoch_ns,
-        warnings=_warnings(file, counts, names["value"].to_pylist()),
+        warnings=_warnings(file, counts, names.values()),
     )
-    return Profile(origin, sources, prepare, file.failure)
+    return Profile(origin, sources)
 
 
 def _has_rows(counts: Mapping[str, _Counts], tables: Iterable[str]) -> bool:
@@ -145,7 +138,8 @@ def _check_columns(file: SqliteFile) -> None:
             raise CorruptFileError(msg, "Was it edited? Give the file that `nvprof -o` wrote.")
     for table, key in ((STRINGS, "_id_"), (nvprof_tables.CONTEXT, "contextId")):
         if key in file.columns.get(table, {}):
-            borders.check_keys(file.path, table, key, file.rows)
+            (keys,) = columns_at_once(file.stored(table), [key])
+            borders.check_keys(file.path, table, key, keys)
 
 
 def _count(file: SqliteFile, table: str) -> _Counts:
@@ -211,25 +205,50 @@ def _number(object_id: str, place: int) -> int | None:
     return int.from_bytes(raw, "little", signed=True) if len(raw) == 4 else None  # noqa: PLR2004
 
 
-def _names(file: SqliteFile) -> pa.Table:
-    """The file's strings, kernels' names as their authors wrote them."""
+def _names(file: SqliteFile) -> dict[int, str]:
+    """The file's strings by their numbers, kernels' names as their authors wrote them."""
     has_names = STRINGS in file.columns
     strings = file.rows(f"SELECT _id_, value FROM {STRINGS}") if has_names else []
-    rows = borders.rows_of(strings, int, str)
-    return pa.table(
-        {
-            "id": pa.array([row[0] for row in rows], pa.int64()),
-            "value": pa.array([demangled(row[1]) for row in rows], pa.string()),
-        }
+    return {number: demangled(text) for number, text in borders.rows_of(strings, int, str)}
+
+
+def _devices(file: SqliteFile, names: Mapping[int, str]) -> pa.Table:
+    """The devices that the program could use.
+
+    Raises:
+        CorruptFileError: A value is of another type.
+    """
+    columns = [name for name in _DEVICE_COLUMNS if name in file.columns[DEVICE]]
+    rows = file.rows(f"SELECT {', '.join(columns)} FROM {DEVICE}") if columns else []
+    of_rows = [
+        dict.fromkeys(_DEVICE_COLUMNS) | dict(zip(columns, row, strict=True)) for row in rows
+    ]
+    return checked_table(
+        f"{file.path}, table devices",
+        schema.DEVICES,
+        [_device(row, names) for row in of_rows if row["isCudaVisible"] != 0],
     )
 
 
-@cache
-def _call_names() -> pa.Table:
-    """Names of API calls by CUPTI's numbers; a file has only the numbers."""
-    text = Path(__file__).with_name("cupti_calls.txt").read_text("ascii")
-    api, number, name = zip(*(line.split() for line in text.splitlines()), strict=True)
-    return pa.table({"api": api, "id": pa.array(map(int, number), pa.int64()), "name": name})
+_DEVICE_COLUMNS: Final = (
+    "id", "name", "isCudaVisible", "globalMemorySize", "globalMemoryBandwidth",
+    "computeCapabilityMajor", "computeCapabilityMinor", "coreClockRate", "numMultiprocessors",
+)  # fmt: skip
+_THOUSAND: Final = 1000
+
+
+def _device(row: Mapping[str, Any], names: Mapping[int, str]) -> dict[str, Any]:
+    major, minor = row["computeCapabilityMajor"], row["computeCapabilityMinor"]
+    kb_per_s, khz = row["globalMemoryBandwidth"], row["coreClockRate"]
+    return {
+        "device_id": row["id"],
+        "name": names.get(row["name"]),
+        "total_memory_bytes": row["globalMemorySize"],
+        "memory_bandwidth_bytes_per_s": kb_per_s * _THOUSAND if kb_per_s else None,
+        "compute_capability": None if major is None or minor is None else f"{major}.{minor}",
+        "clock_hz": khz * _THOUSAND if khz else None,
+        "multiprocessors": row["numMultiprocessors"] or None,
+    }
 
 
 def _ranges(file: SqliteFile, origin_ns: int) -> pa.Table:

@@ -1,4 +1,4 @@
-"""The tables of nvprof's databases as SELECTs in the words of the data model.
+"""The tables of nvprof's databases as those of the data model.
 
 Times there are near 1.6e18, nanoseconds of the Unix clock (of the machine's, on Windows), and
 become integers since the recording's origin before anything else sees them. Columns grow with
@@ -6,15 +6,34 @@ versions (8 to 22): optional ones are asked for by name.
 Source: CUPTI's activity records, https://docs.nvidia.com/cupti/api/structlist.html.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from functools import cache, cached_property, partial
+from pathlib import Path
+from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from gpuprof.base.cuda import CUPTI_MEMORY_KINDS, MEMCPY_KINDS
-from gpuprof.model.views import Select, View
-from gpuprof.readers.nsys.tables import KERNEL_COLUMNS, Tables, staged, words
+from gpuprof.model.derived import UNKNOWN
+from gpuprof.model.schema import BY_NAME
+from gpuprof.model.table import Flags, Made, NumberedNames, Part, Table, constant, translated
+from gpuprof.model.words import ByNumber, Words
+from gpuprof.readers.nsys.tables import (
+    KERNEL_COLUMNS,
+    PATHS,
+    EventRecords,
+    Staged,
+    Tables,
+    columns_at_once,
+    copy_end,
+    halves,
+    may_be_staged,
+    present,
+    without,
+)
 
 PREFIX: Final = "CUPTI_ACTIVITY_KIND_"
 MEMCPY: Final = f"{PREFIX}MEMCPY"
@@ -33,10 +52,6 @@ CONTEXT: Final = f"{PREFIX}CONTEXT"
 STREAM: Final = f"{PREFIX}STREAM"
 MARKER: Final = f"{PREFIX}MARKER"
 STRINGS: Final = "StringTable"
-
-# What the reader makes visible beside the file's own tables.
-NAMES: Final = "nvprof_names"
-CALL_NAMES: Final = "nvprof_call_names"
 
 # Work of the GPU, and the columns without which it says nothing.
 GPU_WORK: Final = {
@@ -85,43 +100,43 @@ OVERHEAD_KINDS: Final = {
     6 << 16: ("cuda", "Command buffer full"),
 }
 # In place of a stream or an event.
-_NONE: Final = "(-1, 4294967295)"
+_NONE: Final = (-1, 4294967295)
 # CUPTI writes 0 for times that it could not collect, and no end for what never ended.
 TIMED: Final = 't.start > 0 AND t."end" >= t.start'
-_BYTES_PER_KB: Final = 1000
-_HZ_PER_KHZ: Final = 1000
+
+Numbers = npt.NDArray[Any]
+_Columns = dict[str, Made | str | None]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Database:
     """What lies in one database.
 
     Args:
-        tables: Table name to the names of its columns.
+        tables: Table name to the names of its columns, and what they hold.
         origin_ns: The recording's origin, on the database's clock.
         process_id: The process, where the database names one.
+        names: The file's strings by their numbers, kernels' names as their authors wrote them.
     """
 
     tables: Tables
     origin_ns: int
     process_id: int | None
+    names: Mapping[int, str]
 
-    def pick(self, table: str, *names: str) -> str:
-        """The first of these columns that the table has, else NULL."""
+    def pick(self, table: str, *names: str) -> str | None:
+        """The first of these columns that the table has."""
         return self.tables.pick(table, *names)
 
-    @property
-    def process(self) -> str:
-        """The process as SQL."""
-        return "NULL" if self.process_id is None else str(self.process_id)
+    def since(self, column: str) -> Made:
+        """A time since the origin."""
+        return Made((column,), lambda times: times.astype(np.int64, copy=False) - self.origin_ns)
 
-    def times(self) -> dict[str, str]:
-        """Start and end since the origin."""
-        return {"start_ns": f"t.start - {self.origin_ns}", "end_ns": f't."end" - {self.origin_ns}'}
-
-    def place(self, table: str) -> dict[str, str]:
+    def place(self, table: str) -> _Columns:
         """When and where an activity of the GPU ran."""
-        return self.times() | {
+        return {
+            "start_ns": self.since("start"),
+            "end_ns": self.since("end"),
             "device_id": self.pick(table, "deviceId"),
             "context_id": self.pick(table, "contextId"),
             "stream_id": self.pick(table, "streamId"),
@@ -129,10 +144,50 @@ class Database:
             "correlation_id": self.pick(table, "correlationId"),
         }
 
+    @property
+    def process(self) -> Made | None:
+        """The process of all rows."""
+        return None if self.process_id is None else Made((), lambda: self.process_id)
 
-def views(database: Database) -> dict[str, View]:
-    """Every table of the data model that the database's own tables can fill."""
-    makers: tuple[tuple[str, str, Callable[[Database, str], Select]], ...] = (
+    def part(self, table: str, columns: _Columns, *keep: Made, **more: Any) -> Part:
+        """Rows of one of its tables."""
+        return Part(self.tables.stored(table), present(columns), keep, **more)
+
+    @cached_property
+    def context_devices(self) -> ByNumber | None:
+        """The device of each context."""
+        if not self.tables.has(CONTEXT, "contextId", "deviceId"):
+            return None
+        context, device = columns_at_once(self.tables.stored(CONTEXT), ["contextId", "deviceId"])
+        is_known = context != UNKNOWN
+        return ByNumber(context[is_known].tolist(), device[is_known].tolist(), UNKNOWN)
+
+    @cached_property
+    def stream_contexts(self) -> ByNumber | None:
+        """The context of each stream, where it is one."""
+        if not self.tables.has(STREAM, "contextId", "streamId"):
+            return None
+        columns = columns_at_once(self.tables.stored(STREAM), ["streamId", "contextId"])
+        contexts: dict[int, set[int]] = {}
+        for stream, context in zip(*(column.tolist() for column in columns), strict=True):
+            contexts.setdefault(stream, set()).add(context)
+        known = {s: c - {UNKNOWN} for s, c in contexts.items() if s != UNKNOWN}
+        single = {stream: of.pop() for stream, of in known.items() if len(of) == 1}
+        return ByNumber([*single], [*single.values()], UNKNOWN)
+
+
+# CUPTI writes 0 for times that it could not collect, and no end for what never ended.
+def _are_timed(start: Numbers, end: Numbers) -> Flags:
+    flags: Flags = (start > 0) & (end >= start)
+    return flags
+
+
+_IS_TIMED: Final = Made(("start", "end"), _are_timed)
+
+
+def tables(database: Database) -> dict[str, Callable[[], Table]]:
+    """Every table of activities that the database's own tables can fill."""
+    makers: tuple[tuple[str, str, Callable[[Database, str], Part]], ...] = (
         *(("kernels", table, _kernels) for table in KERNELS),
         ("memcpys", MEMCPY, _memcpys),
         ("memcpys", PEER, _peer_copies),
@@ -142,187 +197,259 @@ def views(database: Database) -> dict[str, View]:
         *(("api_calls", table, _calls) for table in CALLS.values()),
         ("synchronizations", SYNCHRONIZATION, _synchronizations),
         ("cuda_events", CUDA_EVENT, _cuda_events),
-        ("devices", DEVICE, _devices),
     )
-    selects: dict[str, list[Select]] = {}
+    parts: dict[str, list[Callable[[], Part]]] = {}
     for name, table, make in makers:
         if table in database.tables.columns:
-            selects.setdefault(name, []).append(make(database, table))
-    return {n: View(tuple(parts), is_costly=n == "memcpys") for n, parts in selects.items()}
+            parts.setdefault(name, []).append(partial(make, database, table))
+
+    def made(name: str) -> Table:
+        names = (lambda: _names(database)) if name == "kernels" else None
+        return Table(BY_NAME[name], [part() for part in parts[name]], names)
+
+    return {name: partial(made, name) for name in parts}
 
 
-def _kernels(database: Database, table: str) -> Select:
-    columns = {
-        "name": "coalesce(n.value, 'unknown')",
+def _names(database: Database) -> NumberedNames:
+    return NumberedNames([*database.names], {"name": [*database.names.values()]})
+
+
+def _kernels(database: Database, table: str) -> Part:
+    columns = database.place(table) | {
+        "name_id": "name",
         **{name: database.pick(table, recorded) for name, recorded in KERNEL_COLUMNS.items()},
-        "graph_node_id": f"nullif({database.pick(table, 'graphNodeId')}, 0)",
+        "graph_node_id": without(database.pick(table, "graphNodeId"), 0),
     }
-    join = f"LEFT JOIN {NAMES} n ON n.id = t.name"
-    return Select(database.place(table) | columns, _timed(table, join))
+    return database.part(table, columns, _IS_TIMED)
 
 
-def _timed(table: str, join: str = "") -> str:
-    return f"FROM raw.{table} t {join} WHERE {TIMED}"
-
-
-def _memcpys(database: Database, table: str) -> Select:
+def _memcpys(database: Database, table: str) -> Part:
     """Copies between host and device, on one device, and staged halves of peer copies."""
-    device = database.pick(table, "deviceId")
-    src, dst, join = staged(database.tables) or ("NULL", "NULL", "")
-
-    def end(recorded: str, letter: int) -> str:
-        kinds = [n for n, word in MEMCPY_KINDS.items() if word.isalpha() and word[letter] in "DA"]
-        return f"coalesce({recorded}, CASE WHEN t.copyKind IN {tuple(kinds)} THEN {device} END)"
-
-    columns = {
-        "src_device_id": end(src, 0),
-        "dst_device_id": end(dst, -1),
-        "path": f"CASE WHEN {src} IS NOT NULL THEN 'staged' END",
+    of = database.tables
+    columns = _copy(database, table) | {
+        "src_device_id": copy_end(of, None, 0),
+        "dst_device_id": copy_end(of, None, -1),
     }
-    return Select(_copy(database, table) | columns, _timed(table, join))
+    kinds = halves(of)
+    if not kinds:
+        return database.part(table, columns, _IS_TIMED)
+    staged = Staged(of)
+    columns["src_device_id"] = staged.over(columns["src_device_id"], 0)
+    columns["dst_device_id"] = staged.over(columns["dst_device_id"], 1)
+    columns["path"] = staged.path(None)
+    is_whole = cache(lambda: may_be_staged(of.stored(table), kinds))
+    return database.part(table, columns, _IS_TIMED, is_whole=is_whole)
 
 
-def _peer_copies(database: Database, table: str) -> Select:
-    columns = {
-        "src_device_id": "t.srcDeviceId",
-        "dst_device_id": "t.dstDeviceId",
-        "path": "CASE WHEN t.srcDeviceId <> t.dstDeviceId THEN 'direct' END",
-    }
-    return Select(_copy(database, table) | columns, _timed(table))
+def _peer_copies(database: Database, table: str) -> Part:
+    ends = ("srcDeviceId", "dstDeviceId")
+
+    def path(src: Numbers, dst: Numbers) -> Numbers:
+        is_direct = (src != dst) & (src != UNKNOWN) & (dst != UNKNOWN)
+        return np.where(is_direct, PATHS.index("direct"), 0)
+
+    columns = _copy(database, table) | dict(
+        zip(("src_device_id", "dst_device_id"), ends, strict=True)
+    )
+    return database.part(table, columns | {"path": Made(ends, path, lambda: PATHS)}, _IS_TIMED)
 
 
-def _copy(database: Database, table: str) -> dict[str, str]:
-    kind = words("t.copyKind", MEMCPY_KINDS)
+def _copy(database: Database, table: str) -> _Columns:
+    src, dst = database.pick(table, "srcKind"), database.pick(table, "dstKind")
     return database.place(table) | {
-        "memcpy_kind": f"coalesce({kind}, 'unknown')",
-        "bytes": "t.bytes",
-        "src_memory_kind": words(database.pick(table, "srcKind"), CUPTI_MEMORY_KINDS),
-        "dst_memory_kind": words(database.pick(table, "dstKind"), CUPTI_MEMORY_KINDS),
-        "graph_node_id": f"nullif({database.pick(table, 'graphNodeId')}, 0)",
+        "memcpy_kind": translated("copyKind", MEMCPY_KINDS, "unknown"),
+        "bytes": "bytes",
+        "src_memory_kind": src and translated(src, CUPTI_MEMORY_KINDS),
+        "dst_memory_kind": dst and translated(dst, CUPTI_MEMORY_KINDS),
+        "graph_node_id": without(database.pick(table, "graphNodeId"), 0),
     }
 
 
-def _migrations(database: Database, table: str) -> Select:
+def _of_counter(
+    column: str | None, kinds: tuple[int, ...], otherwise: int = UNKNOWN
+) -> Made | None:
+    """A column of unified memory's counters, where they are of some kinds."""
+    if column is None:
+        return None if otherwise == UNKNOWN else Made((), lambda: otherwise)
+    return Made(
+        ("counterKind", column),
+        lambda kind, numbers: np.where(np.isin(kind, kinds), numbers, otherwise),
+    )
+
+
+def _counter_process(database: Database, table: str) -> Made | None:
+    column, process = database.pick(table, "processId"), database.process_id
+    if column is None or process is None:
+        return Made((column,)) if column is not None else database.process
+    return Made((column,), lambda numbers: np.where(numbers == UNKNOWN, process, numbers))
+
+
+def _migrations(database: Database, table: str) -> Part:
     """Pages of unified memory that moved; the device is the one that is not the host."""
     src, dst = database.pick(table, "srcId"), database.pick(table, "dstId")
-    columns = {
-        "memcpy_kind": words("t.counterKind", MIGRATION_KINDS),
-        "bytes": "t.value",
-        "device_id": f"CASE WHEN t.counterKind = 2 THEN {src} ELSE {dst} END",
-        "src_device_id": f"CASE WHEN t.counterKind <> 1 THEN {src} END",
-        "dst_device_id": f"CASE WHEN t.counterKind <> 2 THEN {dst} END",
-        "process_id": f"coalesce({database.pick(table, 'processId')}, {database.process})",
+
+    def device(kind: Numbers, *ends: Numbers) -> Numbers:
+        at = dict(zip([name for name in (src, dst) if name], ends, strict=True))
+        read, written = (at.get(name or "", np.full(len(kind), UNKNOWN)) for name in (src, dst))
+        return np.where(kind == 2, read, written)  # noqa: PLR2004 - UVM_DtoH
+
+    columns: _Columns = {
+        "start_ns": database.since("start"),
+        "end_ns": database.since("end"),
+        "memcpy_kind": translated("counterKind", MIGRATION_KINDS),
+        "bytes": "value",
+        "device_id": Made(("counterKind", *filter(None, (src, dst))), device),
+        "src_device_id": _of_counter(src, (2, 8)),
+        "dst_device_id": _of_counter(dst, (1, 8)),
+        "process_id": _counter_process(database, table),
     }
-    moves = f"t.counterKind IN {tuple(MIGRATION_KINDS)}"
-    return Select(database.times() | columns, f"{_timed(table)} AND {moves}")
+    is_move = Made(("counterKind",), lambda kind: np.isin(kind, [*MIGRATION_KINDS]))
+    return database.part(table, columns, _IS_TIMED, is_move)
 
 
-def _page_faults(database: Database, table: str) -> Select:
+def _page_faults(database: Database, table: str) -> Part:
     """Faults on pages of unified memory; the CPU's have no end, and each row is one."""
-    is_gpu = "t.counterKind = 4"
-    times = database.times()
-    columns = {
-        "start_ns": times["start_ns"],
-        "end_ns": f"CASE WHEN {is_gpu} THEN {times['end_ns']} ELSE {times['start_ns']} END",
-        "processor": words("t.counterKind", _FAULT_KINDS),
-        "device_id": f"CASE WHEN {is_gpu} THEN {database.pick(table, 'srcId')} END",
-        "process_id": f"coalesce({database.pick(table, 'processId')}, {database.process})",
-        "faults": f"CASE WHEN {is_gpu} THEN t.value ELSE 1 END",
+    of_gpu = 4
+
+    def end(kind: Numbers, start: Numbers, ends: Numbers) -> Numbers:
+        return np.where(kind == of_gpu, ends, start).astype(np.int64) - database.origin_ns
+
+    def is_fault(kind: Numbers, start: Numbers, ends: Numbers) -> Flags:
+        flags: Flags = (kind != of_gpu) | _are_timed(start, ends)
+        flags &= np.isin(kind, [*_FAULT_KINDS]) & (start > 0)
+        return flags
+
+    counted = ("counterKind", "start", "end")
+    columns: _Columns = {
+        "start_ns": database.since("start"),
+        "end_ns": Made(counted, end),
+        "processor": translated("counterKind", _FAULT_KINDS),
+        "device_id": _of_counter(database.pick(table, "srcId"), (of_gpu,)),
+        "process_id": _counter_process(database, table),
+        "faults": _of_counter("value", (of_gpu,), 1),
     }
-    is_fault = f"t.counterKind IN {tuple(_FAULT_KINDS)} AND (NOT {is_gpu} OR {TIMED})"
-    return Select(columns, f"FROM raw.{table} t WHERE t.start > 0 AND {is_fault}")
+    return database.part(table, columns, Made(counted, is_fault))
 
 
-def _memsets(database: Database, table: str) -> Select:
-    kind = words(database.pick(table, "memoryKind"), CUPTI_MEMORY_KINDS)
-    columns = database.place(table) | {"bytes": "t.bytes", "memory_kind": kind}
-    return Select(columns, _timed(table))
+def _memsets(database: Database, table: str) -> Part:
+    kind = database.pick(table, "memoryKind")
+    columns = database.place(table) | {
+        "bytes": "bytes",
+        "memory_kind": kind and translated(kind, CUPTI_MEMORY_KINDS),
+    }
+    return database.part(table, columns, _IS_TIMED)
 
 
-def _calls(database: Database, table: str) -> Select:
+def _calls(database: Database, table: str) -> Part:
     api = next(api for api, calls in CALLS.items() if calls == table)
-    columns = {
-        "api": f"'{api}'",
-        "name": f"coalesce(c.name, '{api} call ' || t.cbid)",
+    columns: _Columns = {
+        "start_ns": database.since("start"),
+        "end_ns": database.since("end"),
+        "api": constant(api),
+        "name": _call_name(api),
         "process_id": database.pick(table, "processId"),
         "thread_id": database.pick(table, "threadId"),
         "correlation_id": database.pick(table, "correlationId"),
     }
-    join = f"LEFT JOIN {CALL_NAMES} c ON c.api = '{api}' AND c.id = t.cbid"
-    return Select(database.times() | columns, _timed(table, join))
+    return database.part(table, columns, _IS_TIMED)
 
 
-def _synchronizations(database: Database, table: str) -> Select:
-    event = f"CASE WHEN {database.pick(table, 'cudaEventId')} NOT IN {_NONE} THEN t.cudaEventId END"
-    has_event = "cudaEventId" in database.tables.columns[table]
-    columns, join = _stream(database, table)
-    columns |= {
-        "sync_kind": words("t.type", _SYNC_KINDS),
-        "event_id": event if has_event else "NULL",
+def _call_name(api: str) -> Made:
+    """The name of each call; of a number that CUPTI has not, what it is of and the number."""
+    names, words = _call_names()[api], Words([None])
+
+    def word(number: int) -> str | None:
+        return None if number == UNKNOWN else names.get(number, f"{api} call {number}")
+
+    def make(numbers: Numbers) -> Numbers:
+        distinct, places = np.unique(numbers, return_inverse=True)
+        of_distinct = [words.place(word(number)) for number in distinct.tolist()]
+        return np.array(of_distinct, np.int32)[places]
+
+    return Made(("cbid",), make, lambda: words.listed)
+
+
+@cache
+def _call_names() -> dict[str, dict[int, str]]:
+    """Names of API calls by CUPTI's numbers; a file has only the numbers."""
+    text = Path(__file__).with_name("cupti_calls.txt").read_text("ascii")
+    names: dict[str, dict[int, str]] = {api: {} for api in CALLS}
+    for line in text.splitlines():
+        api, number, name = line.split()
+        names[api][int(number)] = name
+    return names
+
+
+def _synchronizations(database: Database, table: str) -> Part:
+    event, correlation = database.pick(table, "cudaEventId"), database.pick(table, "correlationId")
+    columns = _on_stream(database, table) | {
+        "start_ns": database.since("start"),
+        "end_ns": database.since("end"),
+        "sync_kind": translated("type", _SYNC_KINDS),
+        "event_id": _known(event),
     }
-    if CUDA_EVENT in database.tables.columns and has_event:
+    if CUDA_EVENT in database.tables.columns and event is not None and correlation is not None:
         # An event may be recorded again and again; ids grow in the order of calls.
-        source, source_join = _stream(database, CUDA_EVENT)
-        join += f"""
-            ASOF LEFT JOIN (
-                SELECT t.eventId AS event, t.correlationId AS record,
-                    {source["device_id"]} AS device, {source["stream_id"]} AS stream
-                FROM raw.{CUDA_EVENT} t {source_join}
-            ) e ON e.event = {event} AND e.record < t.correlationId"""
-        columns |= {"src_device_id": "e.device", "src_stream_id": "e.stream"}
-    return Select(database.times() | columns, _timed(table, join))
+        records = cache(lambda: _records(database))
+        for number, name in enumerate(("src_device_id", "src_stream_id")):
+
+            def make(events: Numbers, calls: Numbers, number: int = number) -> Numbers:
+                wanted = np.where(np.isin(events, _NONE), UNKNOWN, events)
+                return records().latest(number, np.zeros(len(events), np.int8), wanted, calls)
+
+            columns[name] = Made((event, correlation), make)
+    return database.part(table, columns, _IS_TIMED)
 
 
-def _cuda_events(database: Database, table: str) -> Select:
-    columns, join = _stream(database, table)
-    return Select(columns | {"event_id": "t.eventId"}, f"FROM raw.{table} t {join}")
+def _records(database: Database) -> EventRecords:
+    """When events were recorded, on which device and stream."""
+    table = _cuda_events(database, CUDA_EVENT)
+    names = ("event_id", "correlation_id", "device_id", "stream_id")
+    columns = [*Table(BY_NAME["cuda_events"], [table]).pieces(names, is_checked=False)]
+    if not columns:
+        return EventRecords(*np.empty((5, 0), np.int64))
+    event, call, device, stream = (
+        np.concatenate([column.filled for column in pieces])
+        for pieces in zip(*columns, strict=True)
+    )
+    return EventRecords(np.zeros(len(event), np.int8), event, call, device, stream)
 
 
-def _stream(database: Database, table: str) -> tuple[dict[str, str], str]:
-    """Where a call on a stream belongs to, and the joins for it.
+def _cuda_events(database: Database, table: str) -> Part:
+    return database.part(table, _on_stream(database, table) | {"event_id": "eventId"})
+
+
+def _known(column: str | None) -> Made | None:
+    """A stream or an event, null where a number stands in place of one."""
+    if column is None:
+        return None
+    return Made((column,), lambda numbers: np.where(np.isin(numbers, _NONE), UNKNOWN, numbers))
+
+
+def _on_stream(database: Database, table: str) -> _Columns:
+    """Where a call on a stream belongs to.
 
     CUPTI gives the context that was current in the call; its stream may be another one's.
     """
-    tables = database.tables.columns
     context, stream = database.pick(table, "contextId"), database.pick(table, "streamId")
-    join = ""
-    if stream != "NULL" and {"contextId", "streamId"} <= tables.get(STREAM, frozenset()):
-        join = f"""
-            LEFT JOIN (
-                SELECT streamId AS number, min(contextId) AS context FROM raw.{STREAM}
-                GROUP BY streamId HAVING min(contextId) = max(contextId)
-            ) s ON s.number = {stream}"""
-        context = f"coalesce(s.context, {context})"
-    has_devices = {"contextId", "deviceId"} <= tables.get(CONTEXT, frozenset())
-    if has_devices := has_devices and context != "NULL":
-        join += f" LEFT JOIN raw.{CONTEXT} c ON c.contextId = {context}"
-    columns = {
-        "device_id": "c.deviceId" if has_devices else "NULL",
-        "context_id": context,
-        "stream_id": f"CASE WHEN {stream} NOT IN {_NONE} THEN {stream} END",
+    reads = [name for name in (context, stream) if name is not None]
+
+    def contexts(*columns: Numbers) -> Numbers:
+        at = dict(zip(reads, columns, strict=True))
+        current = at[context] if context else np.full(len(columns[0]), UNKNOWN)
+        if stream is None or database.stream_contexts is None:
+            return current
+        of_stream = database.stream_contexts.of(at[stream])
+        return np.where(of_stream == UNKNOWN, current, of_stream)
+
+    def devices(*columns: Numbers) -> Numbers:
+        of_contexts = database.context_devices
+        return UNKNOWN if of_contexts is None else of_contexts.of(contexts(*columns))  # type: ignore[return-value]
+
+    return {
+        "device_id": Made((*reads,), devices) if reads else None,
+        "context_id": Made((*reads,), contexts) if reads else None,
+        "stream_id": _known(stream),
         "process_id": database.process,
         "correlation_id": database.pick(table, "correlationId"),
     }
-    return columns, join
-
-
-def _devices(database: Database, table: str) -> Select:
-    def pick(name: str) -> str:
-        return database.pick(table, name)
-
-    visible = pick("isCudaVisible")
-    name = "n.value" if pick("name") != "NULL" else "NULL"
-    join = f"LEFT JOIN {NAMES} n ON n.id = t.name" if name != "NULL" else ""
-    major, minor = pick("computeCapabilityMajor"), pick("computeCapabilityMinor")
-    columns = {
-        "device_id": pick("id"),
-        "name": name,
-        "total_memory_bytes": pick("globalMemorySize"),
-        "memory_bandwidth_bytes_per_s": (
-            f"nullif({pick('globalMemoryBandwidth')}, 0) * {_BYTES_PER_KB}"
-        ),
-        "compute_capability": f"{major} || '.' || {minor}",
-        "clock_hz": f"nullif({pick('coreClockRate')}, 0) * {_HZ_PER_KHZ}",
-        "multiprocessors": f"nullif({pick('numMultiprocessors')}, 0)",
-    }
-    return Select(columns, f"FROM raw.{table} t {join} WHERE coalesce({visible}, 1) <> 0")

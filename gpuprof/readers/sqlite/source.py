@@ -20,11 +20,10 @@ from typing import Any, Final
 import pyarrow as pa
 
 from gpuprof.base.errors import ROOM, CorruptFileError, GpuprofError, InputError
-from gpuprof.model.columns import Columns, Tables
-from gpuprof.model.engine import quoted
+from gpuprof.model.kept import Kept
 from gpuprof.readers.common.changes import Stamp, changed, check, stamp
 from gpuprof.readers.sqlite import table as sqlite_table
-from gpuprof.readers.sqlite.table import Declared, NotReadError, readable
+from gpuprof.readers.sqlite.table import Declared, NotReadError, quoted, readable
 
 MAGIC: Final = b"SQLite format 3\x00"
 _BATCH_ROWS: Final = 65_536
@@ -129,29 +128,20 @@ class SqliteFile:
     def _last_ids(self) -> dict[str, int]:
         return {}
 
-    @property
-    def prepare(self) -> Tables:
-        """What makes tables visible to DuckDB as ``raw.NAME``, and reads what queries name."""
-        return Tables(self._tables)
-
-    def _tables(self) -> dict[str, Columns]:
-        names = [name for name in self.columns if name in self.readable]
-        tables = {name: self._loaded.get(name) or self._table(name) for name in names}
-        self._loaded.update(tables)
-        return tables
-
-    def _table(self, name: str) -> Columns:
-        count = f"SELECT count(*) FROM {quoted(name)}"
-        return Columns(
-            self.columns[name],
-            lambda kinds: sqlite_table.read(self, name, kinds),
-            lambda: int(self.rows(count)[0][0]),
-            lambda: self.most_rows([name]).get(name, 0),
-        )
+    def stored(self, name: str) -> Kept:
+        """What a table holds, read when it is asked for; shared by all who ask meanwhile."""
+        table = self._kept.get(name)
+        if table is None:
+            table = Kept(
+                self.columns[name],
+                lambda kinds: sqlite_table.read(self, name, kinds),
+                lambda: self.most_rows([name]).get(name, 0),
+            )
+            table = self._kept.setdefault(name, table)
+        return table
 
     @cached_property
-    def _loaded(self) -> "weakref.WeakValueDictionary[str, Columns]":
-        """What has been read, as long as any connection shows it."""
+    def _kept(self) -> "weakref.WeakValueDictionary[str, Kept]":
         return weakref.WeakValueDictionary()
 
     def batches(self, sql: str) -> Iterator[pa.RecordBatch]:

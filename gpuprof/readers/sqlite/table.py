@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 
 from gpuprof.base.errors import ROOM, CorruptFileError, InputError, excerpt
-from gpuprof.model.engine import quoted
 from gpuprof.model.spilling import InMemory, Packed
 from gpuprof.native import pages
 from gpuprof.readers.common.compact_columns import Flags, Integers, arrow, arrow_texts, narrowed
@@ -33,6 +32,11 @@ _HINT: Final = "Export the file again; was it edited?"
 Kinds = Mapping[str, pa.DataType]
 # Integers of any width, texts as a dictionary where they recur.
 Columns = dict[str, InMemory]
+
+
+def quoted(name: str) -> str:
+    """SQL: a name."""
+    return '"' + name.replace('"', '""') + '"'
 
 
 class NotReadError(Exception):

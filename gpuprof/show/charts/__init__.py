@@ -1,28 +1,34 @@
 """Result tables -> pictures: each chart is one file and one line in `CHARTS`."""
 
+from dataclasses import fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import pyarrow as pa
+
+from gpuprof.analyses.reports import Report, report
 from gpuprof.base.errors import EmptyRecordingError, MissingTableError, UsageError, one_of
+from gpuprof.model.profile import Profile
 from gpuprof.show.charts import (
-    batch,
     copy_sizes,
     kernels,
     matrix,
     placement,
     ranks,
-    ranks_over_time,
-    scaling,
     steps,
+    sweeps,
     timeline,
     utilisation,
     variants,
     waterfall,
 )
-from gpuprof.show.charts.canvas import STYLE
-from gpuprof.show.charts.contract import Chart, Picture, Results
+from gpuprof.show.charts.figure import Chart, Picture, Results
+from gpuprof.show.output import Output
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from gpuprof.comparisons import Comparison
 
 CHARTS: Final[tuple[Chart, ...]] = (
     timeline.CHART,
@@ -31,13 +37,13 @@ CHARTS: Final[tuple[Chart, ...]] = (
     matrix.CHART,
     copy_sizes.CHART,
     utilisation.CHART,
-    ranks.CHART,
-    ranks_over_time.CHART,
+    ranks.IN_STEPS,
+    ranks.OVER_TIME,
     placement.CHART,
     variants.CHART,
     waterfall.CHART,
-    scaling.CHART,
-    batch.CHART,
+    sweeps.SCALING,
+    sweeps.BATCH,
 )
 
 
@@ -73,6 +79,36 @@ def chart_about(name: str, subject: str) -> Chart:
     return chart
 
 
+def of_recording(profile: Profile, chart: Chart) -> Results:
+    """What the analyses say that a chart takes."""
+    return of_report(report(profile, chart.tables))
+
+
+def of_report(result: Report) -> Results:
+    """The tables of a report, with what people know its devices by."""
+    return Results(result.tables, device_names=result.device_names)
+
+
+def of_times(path: Path) -> Results:
+    """Speed-ups over devices and over batch sizes, of measured times or a sweep's results.
+
+    Raises:
+        GpuprofError: It cannot be read, or lacks a column.
+    """
+    from gpuprof.sweeps.measured import batch_speed_ups, scaling  # noqa: PLC0415 - of sweeps alone
+    from gpuprof.sweeps.times import read_times  # noqa: PLC0415 - as above
+
+    times = read_times(path)
+    return Results({"scaling": scaling(times), "batch_speed_ups": batch_speed_ups(times)})
+
+
+def of_comparison(result: "Comparison") -> Results:
+    """All tables of a comparison, under its headline."""
+    values = {field.name: getattr(result, field.name) for field in fields(result)}
+    tables = {name: value for name, value in values.items() if isinstance(value, pa.Table)}
+    return Results(tables, result.headline, result.baseline)
+
+
 def picture_of(chart: Chart, results: Results) -> Picture:
     """What a chart shows of results.
 
@@ -88,16 +124,25 @@ def picture_of(chart: Chart, results: Results) -> Picture:
     if not picture.rows.num_rows:
         msg = f"{chart.name} cannot be drawn: the recording has no such activity"
         raise EmptyRecordingError(msg, f"It shows {chart.title[0].lower()}{chart.title[1:]}.")
-    names = results.device_names
-    return picture._replace(finding=names.in_text(picture.finding), device_names=names)
+    return picture._replace(finding=results.device_names.in_text(picture.finding))
 
 
-def figure_of(chart: Chart, picture: Picture) -> "Figure":
+def figure_of(picture: Picture) -> "Figure":
     """A picture as a figure of matplotlib."""
-    from matplotlib import rc_context  # noqa: PLC0415 - half a second that only charts need
+    from gpuprof.show.charts import drawing  # noqa: PLC0415 - 0.5 s that only pictures need
 
-    with rc_context(STYLE):
-        return chart.draw(picture)
+    return drawing.figure_of(picture)
+
+
+def save(picture: Picture, output: Output) -> None:
+    """Draw a picture into a file of the kind that its ending names.
+
+    Raises:
+        OutputError: It cannot be written; no partial file is left behind.
+    """
+    from gpuprof.show.charts import drawing  # noqa: PLC0415 - 0.5 s that only pictures need
+
+    drawing.save(picture, output)
 
 
 def drawn(chart: Chart, results: Results) -> "Figure":
@@ -107,4 +152,4 @@ def drawn(chart: Chart, results: Results) -> "Figure":
         MissingTableError: The recording lacks a table that the chart needs.
         EmptyRecordingError: There is nothing to draw.
     """
-    return figure_of(chart, picture_of(chart, results))
+    return figure_of(picture_of(chart, results))

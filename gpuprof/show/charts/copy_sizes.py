@@ -1,30 +1,34 @@
 """How many copies have which size, and how long they take: a histogram over a fitted line."""
 
+from dataclasses import replace
 from itertools import cycle
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
-from gpuprof.analyses.copy_sizes import COPY_SIZES
-from gpuprof.analyses.copy_speeds import COPY_SPEEDS
+from gpuprof.analyses.copy_speeds import COPY_SIZES, COPY_SPEEDS
 from gpuprof.base.labels import label
-from gpuprof.base.units import (
-    NS_PER_S,
-    format_rate,
-    say_binary_bytes,
-    say_ns,
-    say_share,
-    tick_ns,
-    time_axis,
-)
+from gpuprof.base.units import NS_PER_S, counted, format_rate, say_binary_bytes, say_ns, say_share
 from gpuprof.model.schema import Schema
-from gpuprof.show.charts import canvas
-from gpuprof.show.charts.contract import Chart, Picture, Results
-from gpuprof.show.contract import RECORDING, Row
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from gpuprof.show import RECORDING, Row
+from gpuprof.show.charts.figure import (
+    COMMUNICATION,
+    DTOH,
+    HTOD,
+    KERNELS,
+    LOCAL,
+    MEMSETS,
+    PEER,
+    Chart,
+    Columns,
+    Lines,
+    Look,
+    Panel,
+    Picture,
+    Point,
+    Results,
+    Series,
+)
 
 _FIT: Final = ("latency_ns", "bandwidth_bytes_per_s", "half_speed_bytes")
 _KINDS: Final = ("direction", "path", "src_memory_kind", "dst_memory_kind")
@@ -34,57 +38,31 @@ ROWS: Final = Schema(
     " with the fit of the route with most such copies",
     {**COPY_SIZES.columns, **{name: COPY_SPEEDS.columns[name] for name in _FIT}},
 )
-_LOOKS: Final = {
-    "host to device": canvas.HTOD,
-    "device to host": canvas.DTOH,
-    "device to device": canvas.PEER,
-}
+_LOOKS: Final = {"host to device": HTOD, "device to host": DTOH, "device to device": PEER}
 # For further groups of one direction.
-_SPARE: Final = (canvas.KERNELS, canvas.LOCAL, canvas.COMMUNICATION, canvas.MEMSETS)
-# They tell groups apart in grey.
-_MARKERS: Final = "osD^vP*X"
-_HEIGHT: Final = 5.6
+_SPARE: Final = (KERNELS, LOCAL, COMMUNICATION, MEMSETS)
 _CURVE_POINTS: Final = 60
 _MANY: Final = 10_000
-_THOUSAND: Final = 1_000
-_FEW_DECADES: Final = 100
 # Copies too small for their link are worth a title from this share of the time on.
 _WORTH_SAYING: Final = 0.01
-# Powers of two between two ticks, by how many there are in all.
-_TICK_STEPS: Final = {8: 1, 16: 2}
-
-_Group = tuple[str | None, ...]
 
 
 def picture(results: Results) -> Picture:
-    """The rows of `copy_sizes` with the fits of `copy_speeds`."""
-    fits = _fits(results.table("copy_speeds").to_pylist())
-    sizes = [row for row in results.table("copy_sizes").to_pylist() if row["bytes"]]
-    rows = [row | fits.get(group_of(row), {}) for row in sizes]
-    return Picture(_finding(rows), ROWS.table(rows))
-
-
-def group_of(row: Row) -> _Group:
-    """Direction, path and kinds of memory: what a series of the chart is."""
-    return tuple(row[name] for name in _KINDS)
-
-
-def group_name(group: _Group) -> str:
-    """``host to device, pageable``: what tells a group from others."""
-    direction, path, src, dst = group
-    memories = {"host to device": src, "device to host": dst}.get(direction or "")
-    way = label(path) if path and path != "direct" else None
-    return ", ".join(filter(None, (direction, way, memories)))
-
-
-def _fits(speeds: list[Row]) -> dict[_Group, Row]:
-    """The fit of the busiest route of each group."""
-    fits: dict[_Group, Row] = {}
-    for row in sorted(speeds, key=lambda row: int(row["calls"])):
+    """The rows of `copy_sizes` with the fit of the busiest route of each group."""
+    fits: dict[tuple[str | None, ...], Row] = {}
+    for row in sorted(results.rows("copy_speeds"), key=lambda row: int(row["calls"])):
         direction = " to ".join(row[end].split(" ")[0] for end in ("src", "dst"))
         group = (direction, *(row[name] for name in _KINDS[1:]))
         fits[group] = {name: row[name] for name in _FIT}
-    return fits
+    sizes = [row for row in results.rows("copy_sizes") if row["bytes"]]
+    table = ROWS.table([row | fits.get(_group_of(row), {}) for row in sizes])
+    rows = table.to_pylist()
+    return Picture(_finding(rows), table, _panels(rows) if rows else [])
+
+
+def _group_of(row: Row) -> tuple[str | None, ...]:
+    """Direction, path and kinds of memory: what a series of the chart is."""
+    return tuple(row[name] for name in _KINDS)
 
 
 def _finding(rows: list[Row]) -> str:
@@ -105,124 +83,55 @@ def _finding(rows: list[Row]) -> str:
     )
 
 
-def draw(shown: Picture) -> "Figure":
+def _panels(rows: list[Row]) -> list[Panel]:
     """What each size costs and how often it is copied, over how long such a copy takes."""
-    rows = shown.rows.to_pylist()
-    figure = canvas.new_figure(_HEIGHT)
-    costs, durations = figure.subplots(2, 1, sharex=True, height_ratios=(2, 3))
-    groups = list(dict.fromkeys(map(group_of, rows)))
-    stacked = dict.fromkeys((row["from_bytes"] for row in rows), 0.0)
-    factor, unit = time_axis(max(row["total_ns"] for row in rows))
-    for group, look, marker in zip(groups, _looks(groups), cycle(_MARKERS), strict=False):
-        group_rows = [row for row in rows if group_of(row) == group]
-        _cost(costs, group_rows, look, (stacked, factor))
-        _time(durations, group_rows, look.colour, marker)
-    _count(costs, rows, stacked)
-    costs.set_ylabel(f"total time [{unit}]")
-    costs.set_title("over each bar: number of copies", loc="left", fontsize=8)
-    durations.set(xscale="log", yscale="log", xlabel="bytes per copy", ylabel="mean duration")
-    _label_axes(durations, rows)
-    canvas.state(figure, shown.finding)
-    canvas.explain(figure, [costs, durations])
-    return figure
-
-
-def _looks(groups: list[_Group]) -> list[canvas.Look]:
-    """The look of its direction for the first group, another one for the next."""
-    spare = cycle(_SPARE)
-    directions: list[str | None] = []
-    looks = []
-    for direction, *_ in groups:
+    sizes = sorted({(row["from_bytes"], row["below_bytes"]) for row in rows})
+    spare, directions = cycle(_SPARE), set[str | None]()
+    costs: list[tuple[Look, list[float]]] = []
+    lines: list[Series] = []
+    for number, group in enumerate(dict.fromkeys(map(_group_of, rows))):
+        direction, path, src, dst = group
+        of_group = [row for row in rows if _group_of(row) == group]
         is_first = direction not in directions and direction in _LOOKS
-        looks.append(_LOOKS[direction or ""] if is_first else next(spare))
-        directions.append(direction)
-    return looks
-
-
-def _cost(
-    axes: "Axes", rows: list[Row], look: canvas.Look, scale: tuple[dict[int, float], float]
-) -> None:
-    stacked, factor = scale
-    heights = [row["total_ns"] / factor for row in rows]
-    axes.bar(
-        [row["from_bytes"] for row in rows],
-        heights,
-        width=[row["below_bytes"] - row["from_bytes"] for row in rows],
-        bottom=[stacked[row["from_bytes"]] for row in rows],
-        align="edge",
-        label=_entry(rows),
-        **look.bar,
+        look = _LOOKS[direction or ""] if is_first else next(spare)
+        directions.add(direction)
+        memories = {"host to device": src, "device to host": dst}.get(direction or "")
+        way = label(path) if path and path != "direct" else None
+        name = ", ".join(filter(None, (direction, way, memories)))
+        points = [(row["bytes"] / row["calls"], row["mean_ns"]) for row in of_group]
+        legend, curve = _fit(name, of_group[0], points)
+        look = replace(look, name=legend)
+        lines.append(Series(name, points, number, "points", legend, look=look))
+        lines += [Series(legend, curve, number, "fit", look=look)] if curve else []
+        by_size = {row["from_bytes"]: row["total_ns"] for row in of_group}
+        costs.append((look, [by_size.get(size, 0) for size, _ in sizes]))
+    calls = [sum(row["calls"] for row in rows if row["from_bytes"] == size) for size, _ in sizes]
+    ends = [tuple(map(say_binary_bytes, size)) for size in sizes]
+    columns = Columns(
+        costs,
+        "total time",
+        names=[
+            f"{low} to {high}: {counted(n, 'copy', 'copies')}"
+            for (low, high), n in zip(ends, calls, strict=True)
+        ],
+        ticks=[low for low, _ in ends],
+        edges=[edge for size in sizes for edge in size],
+        tops=[f"{n:,}" if n < _MANY else f"{n / 1_000:,.0f}k" for n in calls],
+        title="over each bar: number of copies",
+        inches=1.7,
     )
-    for row, height in zip(rows, heights, strict=True):
-        stacked[row["from_bytes"]] += height
+    return [columns, Lines(lines, "bytes per copy", "mean duration", is_log=True, inches=2.6)]
 
 
-def _entry(rows: list[Row]) -> str:
-    """A group in the legend, with the line that was fitted to it."""
-    name, fit = group_name(group_of(rows[0])), rows[0]
-    if fit["bandwidth_bytes_per_s"] is None or fit["latency_ns"] is None:
-        return name
-    rate = format_rate(fit["bandwidth_bytes_per_s"])
-    return f"{name}: line of {say_ns(fit['latency_ns'])} + bytes / ({rate})"
-
-
-def _count(axes: "Axes", rows: list[Row], tops: dict[int, float]) -> None:
-    """How many copies a bar stands for, over it."""
-    for start, top in tops.items():
-        calls = sum(row["calls"] for row in rows if row["from_bytes"] == start)
-        text = f"{calls:,}" if calls < _MANY else f"{calls / _THOUSAND:,.0f}k"
-        axes.annotate(
-            text,
-            (start * 2**0.5, top),
-            xytext=(0, 2),
-            textcoords="offset points",
-            ha="center",
-            fontsize=8,
-        )
-
-
-def _time(axes: "Axes", rows: list[Row], colour: str, marker: str) -> None:
-    sizes = [row["bytes"] / row["calls"] for row in rows]
-    means = [row["mean_ns"] for row in rows]
-    name = _entry(rows)
-    axes.plot(sizes, means, marker, color=colour, markeredgecolor=canvas.DARK, label=name)
-    curve = fitted_curve(rows)
-    if curve:
-        axes.plot(*zip(*curve, strict=True), "-", color=colour, linewidth=1.2)
-
-
-def fitted_curve(rows: list[Row]) -> list[tuple[float, float]]:
-    """Size and duration along the fit of a group, from its least size to its greatest."""
-    sizes = [row["bytes"] / row["calls"] for row in rows]
-    points = np.geomspace(min(sizes), max(sizes), _CURVE_POINTS).tolist()
-    return [(size, ns) for size in points if (ns := fitted_ns(rows[0], size)) is not None]
-
-
-def fitted_ns(row: Row, size: float) -> float | None:
-    """The fitted time of a copy of a size, in ns; None where there is no fit."""
-    if row["bandwidth_bytes_per_s"] is None or row["latency_ns"] is None:
-        return None
-    fitted: float = row["latency_ns"] + size * NS_PER_S / row["bandwidth_bytes_per_s"]
-    return fitted if fitted > 0 else None
-
-
-def _label_axes(axes: "Axes", rows: list[Row]) -> None:
-    from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator  # noqa: PLC0415
-
-    least = min(row["from_bytes"] for row in rows)
-    most = max(row["below_bytes"] for row in rows)
-    powers = (most // least).bit_length()
-    step = next((step for many, step in _TICK_STEPS.items() if powers <= many), 4)
-    ticks = [1 << power for power in range(0, 64, step) if least / 2 <= 1 << power <= most * 2]
-    axes.set_xlim(least / 2, most * 2)
-    axes.xaxis.set_major_locator(FixedLocator(ticks))
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda size, _: say_binary_bytes(int(size))))
-    low, high = axes.get_ylim()
-    subs = (1.0, 2.0, 5.0) if high < _FEW_DECADES * low else (1.0,)
-    axes.yaxis.set_major_locator(LogLocator(subs=subs))
-    axes.yaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda ns, _: tick_ns(ns)))
+def _fit(name: str, row: Row, points: list[Point]) -> tuple[str, list[Point]]:
+    """A group's name with the line that was fitted to it, and the line; none without a fit."""
+    latency_ns, rate = row["latency_ns"], row["bandwidth_bytes_per_s"]
+    if rate is None or latency_ns is None:
+        return name, []
+    sizes = np.geomspace(min(points)[0], max(points)[0], _CURVE_POINTS).tolist()
+    curve = [(size, latency_ns + size * NS_PER_S / rate) for size in sizes]
+    legend = f"{name}: line of {say_ns(latency_ns)} + bytes / ({format_rate(rate)})"
+    return legend, [(size, ns) for size, ns in curve if ns > 0]
 
 
 CHART: Final = Chart(
@@ -231,5 +140,4 @@ CHART: Final = Chart(
     RECORDING,
     ("copy_sizes", "copy_speeds"),
     picture,
-    draw,
 )

@@ -1,57 +1,77 @@
 """Where a TensorFlow model runs: devices as boxes, its parts in them, copies as thick as bytes."""
 
-from typing import TYPE_CHECKING, Final
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 import pyarrow as pa
 
-from gpuprof.base.units import capital, format_bytes, say_share
-from gpuprof.show.charts import canvas
-from gpuprof.show.charts.contract import Chart, Picture, Results
-from gpuprof.show.charts.placement_layout import GAP, Box, Plan, Point, arranged
-from gpuprof.show.contract import RECORDING, Row
+from gpuprof.base.short_texts import shortened
+from gpuprof.base.units import capital, counted, format_bytes, say_share
+from gpuprof.show import RECORDING, Row
+from gpuprof.show.cells import clean
+from gpuprof.show.charts.figure import (
+    Arrow,
+    Box,
+    Boxes,
+    Chart,
+    Look,
+    Picture,
+    Point,
+    Results,
+)
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-FORWARD: Final = canvas.Look("forward pass, loss and update", "forward", "#56B4E9")
-GRADIENTS: Final = canvas.Look("gradients", "gradients", "#E69F00", "///")
-FORWARD_COPY: Final = canvas.Look("copies for the forward pass", "forward", "#0072B2")
-GRADIENT_COPY: Final = canvas.Look("copies for gradients", "gradients", "#D55E00", "/////")
-FALLBACK: Final = canvas.Look("ran elsewhere than asked", "fallback", "#CC0000")
-_INCHES_PER_ROW: Final = 0.24
-THICKEST: Final = 11.0
-THINNEST: Final = 0.7
+FORWARD: Final = Look("forward pass, loss and update", "forward", "#56B4E9")
+GRADIENTS: Final = Look("gradients", "gradients", "#E69F00", "///")
+FORWARD_COPY: Final = Look("copies for the forward pass", "forward", "#0072B2")
+GRADIENT_COPY: Final = Look("copies for gradients", "gradients", "#D55E00", "/////")
+FALLBACK: Final = Look("ran elsewhere than asked", "fallback", "#CC0000")
+# Widths in the units of the picture, whose heights are rows of text.
+_CELL: Final = 9.0
+GAP: Final = 16.0
+_PAD: Final = 0.5
+_HEAD: Final = 1.2
+_SPACE: Final = 0.8
+_LABEL: Final = 22
+# With more layers than this, a tower is drawn as one part.
+_MOST_LAYERS: Final = 90
+_ASIDE: Final = 0.3  # Rows between the middle of a box and a copy that has one against it.
+_THICKEST: Final = 11.0
+_THINNEST: Final = 0.7
 # Copies of a smaller share of the step's bytes carry no figure.
-LEAST_SHARE: Final = 0.02
-MOST_FIGURES: Final = 14
+_LEAST_SHARE: Final = 0.02
+_MOST_FIGURES: Final = 14
 # Where along an arrow its figure may stand, and how far from others.
 _PLACES: Final = (0.5, 0.35, 0.65, 0.42, 0.58, 0.28, 0.72)
 _FIGURE_WIDTH: Final = 4.6
 _FIGURE_HEIGHT: Final = 1.0
 
+# Device, tower, layer, and whether it is of gradients.
+_Key = tuple[str | None, str | None, str | None, bool]
+
 
 def picture(results: Results) -> Picture:
     """The parts of `placement`, then what they copy to each other as `placement_edges` has it."""
-    parts = results.table("placement").to_pylist()
     edges = results.table("placement_edges")
-    hints = results.table("placement_hints").to_pylist()
+    hints = results.rows("placement_hints")
     nodes = [
         {
             **{f"src_{name}": row[name] for name in ("device", "tower", "layer", "is_gradient")},
             **{name: row[name] for name in ("operations", "requested_device", "fallbacks")},
         }
-        for row in parts
+        for row in results.rows("placement")
     ]
     kinds = [("operations", pa.int64()), ("requested_device", pa.string())]
     schema = pa.schema([*edges.schema, *kinds, ("fallbacks", pa.int64())])
-    rows = pa.Table.from_pylist([*nodes, *edges.to_pylist()], schema=schema)
-    return Picture(_finding(edges.to_pylist(), hints), rows)
+    copies = edges.to_pylist()
+    rows = pa.Table.from_pylist([*nodes, *copies], schema=schema)
+    finding = capital(hints[0]["finding"]) if hints else what_a_step_copies(copies)
+    return Picture(finding, rows, [arranged(nodes, copies)] if rows.num_rows else [])
 
 
-def _finding(edges: list[Row], hints: list[Row]) -> str:
-    if hints:
-        return capital(hints[0]["finding"])
+def what_a_step_copies(edges: Sequence[Row]) -> str:
+    """How much, and which part of it is for gradients."""
     sizes = [row["bytes_per_step"] for row in edges]
     if not edges:
         return "Nothing is copied between devices in a step"
@@ -62,171 +82,170 @@ def _finding(edges: list[Row], hints: list[Row]) -> str:
     return f"A step copies {format_bytes(sum(sizes))} between devices, {share} of it for gradients"
 
 
-def draw(shown: Picture) -> "Figure":
-    """Devices side by side; in each, a row per layer: its forward part, then its gradients."""
-    rows = shown.rows.to_pylist()
-    nodes = [row for row in rows if row["dst_device"] is None]
-    edges = [row for row in rows if row["dst_device"] is not None]
-    plan = arranged(nodes, edges)
-    figure = canvas.new_figure(1.4 + _INCHES_PER_ROW * plan.height)
-    axes = figure.subplots()
-    axes.set_xlim(0, plan.width)
-    axes.set_ylim(plan.height, 0)
-    axes.axis("off")
-    for box in plan.devices:
-        _frame(axes, box, "#F4F4F4", 10.5, "bold")
-    for box in plan.towers:
-        _frame(axes, box, "#FFFFFF", 8.5, "normal")
-    for box in plan.parts:
-        _part(axes, box)
-    _copies(axes, plan, edges)
-    _explain(axes, any(box.row["fallbacks"] for box in plan.parts))
-    canvas.state(figure, shown.finding)
-    canvas.explain(figure, [axes])
-    return figure
+def arranged(nodes: Sequence[Row], edges: Sequence[Row]) -> Boxes:
+    """Devices side by side; in each, a row per layer: its forward part, then its gradients.
+
+    The device that copies most, or the first of two, is on the left, all others on the right.
+    """
+    is_coarse = len({_key(row, "src", is_coarse=False) for row in nodes}) > _MOST_LAYERS
+    cells = _cells(nodes, edges, is_coarse=is_coarse)
+    devices = sorted({key[0] for key in cells if key[0]}, key=_by_number)
+    columns = [[device] for device in devices]
+    if len(devices) > 2:  # noqa: PLR2004 - one column each
+        moved: Counter[str] = Counter()
+        for edge in edges:
+            for end in ("src_device", "dst_device"):
+                moved[edge[end]] += edge["bytes_per_step"] or 1
+        hub = max(devices, key=lambda device: moved[device])
+        columns = [[hub], [device for device in devices if device != hub]]
+    labels = _labels(cells)
+    step = 2 * _CELL + 6 * _PAD + GAP
+    outer: list[Box] = []
+    inner: list[Box] = []
+    parts: dict[_Key, Box] = {}
+    for number, column in enumerate(columns):
+        y = 0.0
+        for device in column:
+            frame = _add_device(device, (number * step, y), (cells, labels), (inner, parts))
+            outer.append(frame)
+            y = frame.y + frame.height + _SPACE
+    arrows = _arrows(edges, parts, is_coarse=is_coarse)
+    beside = GAP / 2 if any(arrow.start[0] == arrow.end[0] for arrow in arrows) else 0
+    height = max((box.y + box.height for box in outer), default=1)
+    width = len(columns) * step - GAP + beside
+    return Boxes(width, height, outer, inner, [*parts.values()], arrows, FALLBACK)
 
 
-def _frame(axes: "Axes", box: Box, colour: str, size: float, weight: str) -> None:
-    from matplotlib.patches import FancyBboxPatch  # noqa: PLC0415 - only charts need it
+def _key(row: Row, end: str, *, is_coarse: bool) -> _Key:
+    layer = None if is_coarse else row[f"{end}_layer"]
+    return row[f"{end}_device"], row[f"{end}_tower"], layer, bool(row[f"{end}_is_gradient"])
 
-    axes.add_patch(
-        FancyBboxPatch(
-            (box.x, box.y),
-            box.width,
-            box.height,
-            boxstyle="round,pad=0,rounding_size=0.25",
-            facecolor=colour,
-            edgecolor=canvas.DARK,
-            linewidth=0.8,
+
+def _cells(
+    nodes: Sequence[Row], edges: Sequence[Row], *, is_coarse: bool
+) -> dict[_Key, tuple[int | None, int]]:
+    """Operations and fallbacks of each part: of the table, or of one that only copies name."""
+    cells: dict[_Key, tuple[int | None, int]] = {}
+    for row in nodes:
+        key = _key(row, "src", is_coarse=is_coarse)
+        before = cells.get(key, (0, 0))[1]
+        cells[key] = row.get("operations"), before + (row["fallbacks"] or 0)
+    for edge in edges:
+        for end in ("src", "dst"):
+            cells.setdefault(_key(edge, end, is_coarse=is_coarse), (None, 0))
+    return cells
+
+
+def _by_number(device: str) -> tuple[str, int, str]:
+    kind, _, number = device.rpartition(":")
+    return kind, int(number) if number.isdecimal() else 0, device
+
+
+def _labels(cells: Iterable[_Key]) -> dict[tuple[str | None, str | None], str]:
+    """Layers' names, without the number of their call where they stay apart without it."""
+    towers: dict[str | None, set[str]] = {}
+    for _, tower, layer, _ in cells:
+        towers.setdefault(tower, set()).add(layer or "")
+    labels: dict[tuple[str | None, str | None], str] = {}
+    for tower, layers in towers.items():
+        bare = {layer: re.sub(r"_\d+$", "", layer) for layer in layers}
+        count = Counter(bare.values())
+        for layer in layers:
+            shown = bare[layer] if count[bare[layer]] == 1 else layer
+            labels[tower, layer or None] = shortened(clean(shown) or "others", _LABEL)
+    return labels
+
+
+def _add_device(
+    device: str,
+    corner: Point,
+    of_cells: tuple[dict[_Key, tuple[int | None, int]], dict[tuple[str | None, str | None], str]],
+    boxes: tuple[list[Box], dict[_Key, Box]],
+) -> Box:
+    """A device's box; its towers below each other and their layers as rows go to other boxes.
+
+    Layers stand in the order of the tower's forward pass, the same on every device.
+    """
+    (x, y), (cells, labels), (inner, parts) = corner, of_cells, boxes
+    towers = sorted(dict.fromkeys(k[1] for k in cells if k[0] == device), key=lambda t: t is None)
+    place = y + _HEAD
+    for tower in towers:
+        of_tower = sorted((key for key in cells if key[1] == tower), key=lambda key: key[3])
+        here = {key[2] for key in of_tower if key[0] == device}
+        layers = [layer for layer in dict.fromkeys(key[2] for key in of_tower) if layer in here]
+        height = _HEAD + len(layers) + _PAD / 2
+        name = shortened(clean(tower or "loss, update and others"), 2 * _LABEL)
+        inner.append(Box(x + _PAD, place, 2 * _CELL + 4 * _PAD, height, name))
+        for number, layer in enumerate(layers):
+            for is_gradient in (False, True):
+                if (key := (device, tower, layer, is_gradient)) not in cells:
+                    continue
+                operations, fallbacks = cells[key]
+                label = labels[tower, layer]
+                words = f": {counted(operations, 'operation', 'operations')}" if operations else ""
+                parts[key] = Box(
+                    x + 2 * _PAD + is_gradient * (_CELL + _PAD),
+                    place + _HEAD + number,
+                    _CELL,
+                    0.86,
+                    label,
+                    GRADIENTS if is_gradient else FORWARD,
+                    f"{label}{words}",
+                    is_marked=bool(fallbacks),
+                )
+        place += height + _PAD
+    return Box(x, y, 2 * _CELL + 6 * _PAD, place - y, clean(device), None, clean(device))
+
+
+def _arrows(edges: Sequence[Row], boxes: dict[_Key, Box], *, is_coarse: bool) -> list[Arrow]:
+    """Each copy from the facing side of its source's box to that of its destination's.
+
+    Those of unknown purpose are with those for gradients; large ones carry a figure.
+    """
+    keys = [tuple(_key(e, end, is_coarse=is_coarse) for end in ("src", "dst")) for e in edges]
+    sizes: list[float] = [row["bytes_per_step"] or 0 for row in edges]
+    largest, total, taken = max(sizes, default=0) or 1, sum(sizes), list[Point]()
+    arrows = []
+    for number, (row, (src, dst), size) in enumerate(zip(edges, keys, sizes, strict=True)):
+        # There and back, each beside the other.
+        aside = 0.0
+        if (dst, src) in keys:
+            aside = _ASIDE if [*map(str, src)] < [*map(str, dst)] else -_ASIDE
+        (x, y), (to_x, to_y) = _side(boxes[src], boxes[dst]), _side(boxes[dst], boxes[src])
+        start, end = (x, y + aside), (to_x, to_y + aside)
+        figure, place = "", (0.0, 0.0)
+        if number < _MOST_FIGURES and size >= _LEAST_SHARE * total > 0:
+            figure, place = format_bytes(row["bytes_per_step"]), _free_place(start, end, taken)
+            taken.append(place)
+        levels = ("device", "tower", "layer")
+        names = (
+            "/".join(row[f"{at}_{level}"] for level in levels if row[f"{at}_{level}"])
+            for at in ("src", "dst")
         )
-    )
-    axes.text(box.x + 0.25, box.y + 0.62, box.label, fontsize=size, weight=weight, va="center")
+        words = clean(f"{' to '.join(names)}: {format_bytes(row['bytes_per_step'])} per step")
+        look = FORWARD_COPY if row["is_gradient"] is False else GRADIENT_COPY
+        width = _THINNEST + _THICKEST * size / largest
+        arrows.append(Arrow(look, start, end, width, words, figure, place))
+    return arrows
 
 
-def _part(axes: "Axes", box: Box) -> None:
-    from matplotlib.patches import Rectangle  # noqa: PLC0415 - only charts need it
-
-    look = GRADIENTS if box.row["src_is_gradient"] else FORWARD
-    has_moved = bool(box.row["fallbacks"])
-    axes.add_patch(
-        Rectangle(
-            (box.x, box.y),
-            box.width,
-            box.height,
-            facecolor=look.colour,
-            alpha=0.55,
-            hatch=look.hatch,
-            edgecolor=FALLBACK.colour if has_moved else canvas.DARK,
-            linewidth=2.0 if has_moved else 0.4,
-            linestyle="--" if has_moved else "-",
-        )
-    )
-    axes.text(
-        box.x + box.width / 2,
-        box.y + box.height / 2,
-        box.label,
-        fontsize=7.5,
-        ha="center",
-        va="center",
-        bbox={"facecolor": "white", "alpha": 0.6, "linewidth": 0, "pad": 0.8},
-    )
+def _side(box: Box, target: Box) -> Point:
+    """The middle of the side that faces the other box; the right one where both stand alike."""
+    is_left = target.x + _CELL + GAP / 2 < box.x
+    return (box.x if is_left else box.x + box.width), box.y + box.height / 2
 
 
-def _copies(axes: "Axes", plan: Plan, edges: list[Row]) -> None:
-    """Arrows, the thick ones first, so that thin ones stay visible."""
-    for row, ends, width in zip(edges, plan.ends, widths(edges), strict=True):
-        _arrow(axes, row, ends, width)
-    for row, place in figure_places(edges, plan):
-        _figure(axes, row, place)
-
-
-def widths(edges: list[Row]) -> list[float]:
-    """How thick each copy is drawn, by its bytes."""
-    largest = max((row["bytes_per_step"] or 0 for row in edges), default=0) or 1
-    return [THINNEST + THICKEST * (row["bytes_per_step"] or 0) / largest for row in edges]
-
-
-def figure_places(edges: list[Row], plan: Plan) -> list[tuple[Row, Point]]:
-    """The copies that carry a figure, and where it stands, far enough from others."""
-    total = sum(row["bytes_per_step"] or 0 for row in edges)
-    taken: list[Point] = []
-    shown = []
-    for row, ends in list(zip(edges, plan.ends, strict=True))[:MOST_FIGURES]:
-        if total and (row["bytes_per_step"] or 0) >= LEAST_SHARE * total:
-            taken.append(free_place(ends, taken))
-            shown.append((row, taken[-1]))
-    return shown
-
-
-def _arrow(axes: "Axes", row: Row, ends: tuple[Point, Point], width: float) -> None:
-    from matplotlib.patches import FancyArrowPatch  # noqa: PLC0415 - only charts need it
-
-    is_beside = ends[0][0] == ends[1][0]
-    axes.add_patch(
-        FancyArrowPatch(
-            *ends,
-            arrowstyle=f"simple,tail_width={width},head_width={width + 5},head_length={6 + width}",
-            connectionstyle="arc3,rad=-0.5" if is_beside else "arc3,rad=0",
-            mutation_scale=1,
-            linewidth=0,
-            facecolor=look_of(row).colour,
-            edgecolor="white",
-            hatch=look_of(row).hatch,
-            alpha=0.7,
-            shrinkA=0,
-            shrinkB=0,
-        )
-    )
-
-
-def look_of(row: Row) -> canvas.Look:
-    """How a copy is shown: those whose purpose is unknown are with those for gradients."""
-    return FORWARD_COPY if row["is_gradient"] is False else GRADIENT_COPY
-
-
-def free_place(ends: tuple[Point, Point], taken: list[Point]) -> Point:
+def _free_place(start: Point, end: Point, taken: Sequence[Point]) -> Point:
     """A place along an arrow that is far enough from others, the middle where none is."""
-    (x, y), (to_x, to_y) = ends
+    (x, y), (to_x, to_y) = start, end
     bend = GAP / 3 if x == to_x else 0
     places = [(x + share * (to_x - x) + bend, y + share * (to_y - y)) for share in _PLACES]
     free = (
-        place
-        for place in places
-        if all(
-            abs(place[0] - taken_place[0]) > _FIGURE_WIDTH
-            or abs(place[1] - taken_place[1]) > _FIGURE_HEIGHT
-            for taken_place in taken
-        )
+        (across, down)
+        for across, down in places
+        if all(abs(across - a) > _FIGURE_WIDTH or abs(down - d) > _FIGURE_HEIGHT for a, d in taken)
     )
     return next(free, places[0])
-
-
-def _figure(axes: "Axes", row: Row, place: Point) -> None:
-    axes.text(
-        *place,
-        format_bytes(row["bytes_per_step"]),
-        fontsize=7.5,
-        ha="center",
-        va="center",
-        color=look_of(row).colour,
-        bbox={"facecolor": "white", "alpha": 0.85, "linewidth": 0, "pad": 1},
-    )
-
-
-def _explain(axes: "Axes", has_fallbacks: bool) -> None:  # noqa: FBT001 - a fact, not a switch
-    """Entries of the legend, from bars of no size."""
-    for look in (FORWARD, GRADIENTS):
-        axes.bar(
-            [0], [0], color=look.colour, alpha=0.55, hatch=look.hatch, label=look.name,
-            edgecolor=canvas.DARK,
-        )  # fmt: skip
-    for look in (FORWARD_COPY, GRADIENT_COPY):
-        axes.bar(
-            [0], [0], color=look.colour, alpha=0.7, hatch=look.hatch, edgecolor="white",
-            label=f"{look.name}, by bytes",
-        )  # fmt: skip
-    if has_fallbacks:
-        axes.plot([], [], color=FALLBACK.colour, linestyle="--", label=FALLBACK.name)
 
 
 CHART: Final = Chart(
@@ -235,5 +254,4 @@ CHART: Final = Chart(
     RECORDING,
     ("placement", "placement_edges", "placement_hints"),
     picture,
-    draw,
 )

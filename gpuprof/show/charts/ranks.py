@@ -1,45 +1,62 @@
-"""Which rank works longest in which step, as a heat map of the time apart from collectives."""
+"""What the devices of a job do: heat maps of who works longer in which step, and of what when."""
 
-from math import nan
+from itertools import pairwise
 from statistics import median
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from gpuprof.base.units import capital, say_ns, say_share
-from gpuprof.show.charts import canvas
-from gpuprof.show.charts.contract import Chart, Picture, Results
-from gpuprof.show.contract import RECORDING, Row
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from gpuprof.base.units import capital, counted, listed, say_ns, say_share
+from gpuprof.facts.hosts import NO_NAMES, DeviceNames
+from gpuprof.show import RECORDING, Row
+from gpuprof.show.cells import clean
+from gpuprof.show.charts.figure import SINCE_ORIGIN, Chart, HeatMap, Picture, Results
 
 _SAMPLES: Final = ("sample", "outlier")
-_PERCENT: Final = 100
-# Orange for longer and purple for shorter, which all eyes tell apart.
-_COLOURS: Final = "PuOr_r"
-# Differences below that fill no colour: they are noise.
-_LEAST_RANGE_PERCENT: Final = 2.0
-_ROW_INCHES: Final = 0.22
-_LEAST_INCHES, _MOST_INCHES = 1.6, 8.0
-_MOST_LABELS: Final = 36
+# A difference that is smaller is no finding.
 _WORTH_SAYING: Final = 0.01
+_OVER_TIME: Final = "ranks_over_time"
+# Columns -> what devices do meanwhile, in titles and in sentences.
+PARTS: Final = {
+    "compute_ns": ("compute", "computes"),
+    "communication_ns": ("communication that no compute hides", "communicates"),
+    "copies_ns": ("copies and memsets that no kernel hides", "copies"),
+    "idle_ns": ("idle", "idles"),
+}
+# What takes less has no panel, and is left out of the title.
+_LEAST_SHARE: Final = 0.01
+# A device differs whose share is so much above the median.
+_DIFFERS: Final = 0.05
 
-# In lines that are shorter than the lowest of the charts is high.
-_SCALE: Final = "time without\ncollectives against\nthe median [%]"
 
-
-def picture(results: Results) -> Picture:
+def in_steps(results: Results) -> Picture:
     """The own time of each device in each step of the phase of `ranks` that takes most time."""
-    ranks = results.table("ranks").to_pylist()
+    ranks = results.rows("ranks")
     phase = ranks[0]["phase"] if ranks else None
     devices = [row for row in ranks if row["phase"] == phase]
-    shown = _cells(results.table("steps"), phase, devices)
-    return Picture(_finding(devices), shown)
+    table = _own_times(results.table("steps"), phase, devices)
+    rows = table.to_pylist()
+    if not rows:
+        return Picture("", table, [])
+    named = {row["device_id"]: results.device_names.in_text(_device_in_words(row)) for row in rows}
+    steps = sorted({row["step"] for row in rows})
+    change = {(row["device_id"], row["step"]): row["own_ratio"] - 1 for row in rows}
+    cells = HeatMap(
+        [*named.values()],
+        [str(step) for step in steps],
+        [[change.get((device, step)) for step in steps] for device in named],
+        # In lines that are shorter than the lowest of the charts is high.
+        "time without\ncollectives against\nthe median",
+        "change",
+        labels=("step", ""),
+        row_inches=0.22,
+    )
+    return Picture(_longest(devices), table, [cells])
 
 
-def _cells(steps: pa.Table, phase: str | None, devices: list[Row]) -> pa.Table:
+def _own_times(steps: pa.Table, phase: str | None, devices: list[Row]) -> pa.Table:
     """A row per device and step; own times as share of their median over the step's devices."""
     rank_of = {row["device_id"]: row["rank"] for row in devices}
     names = ("phase", "status", "device_id", "step", "span_ns", "exposed_communication_ns")
@@ -70,10 +87,8 @@ def _cells(steps: pa.Table, phase: str | None, devices: list[Row]) -> pa.Table:
     )
 
 
-def _finding(devices: list[Row]) -> str:
+def _longest(devices: list[Row]) -> str:
     """The device of longest own time, or that all work as long."""
-    if not devices:
-        return ""
     longest, usual_ns = devices[0], median(row["own_ns"] for row in devices)
     excess = longest["own_ns"] / usual_ns - 1 if usual_ns else 0
     if excess < _WORTH_SAYING:
@@ -84,58 +99,116 @@ def _finding(devices: list[Row]) -> str:
         )
     part = f", most of it {longest['longer_part']}" if longest["longer_part"] else ""
     return (
-        f"{capital(_name(longest))} works {say_share(excess)} longer than"
+        f"{capital(_device_in_words(longest))} works {say_share(excess)} longer than"
         f" the median device in a step{part}; it is the slowest in"
         f" {say_share(longest['slowest_share'])} of the steps"
     )
 
 
-def _name(row: Row) -> str:
+def _device_in_words(row: Row) -> str:
     device = "unknown device" if row["device_id"] is None else f"device {row['device_id']}"
     return device if row["rank"] is None else f"rank {row['rank']}, {device}"
 
 
-def draw(shown: Picture) -> "Figure":
-    """A row per device, a column per step; the deeper the orange, the longer it works."""
-    rows = shown.rows.to_pylist()
-    devices = {row["device_id"]: shown.device_names.in_text(_name(row)) for row in rows}
-    steps = sorted({row["step"] for row in rows})
-    height = min(max(_ROW_INCHES * len(devices), _LEAST_INCHES), _MOST_INCHES)
-    figure = canvas.new_figure(1.4 + height)
-    axes = figure.subplots()
-    excess = {(row["device_id"], row["step"]): _PERCENT * (row["own_ratio"] - 1) for row in rows}
-    widest = max(_LEAST_RANGE_PERCENT, *(abs(value) for value in excess.values()))
-    image = axes.imshow(
-        [[excess.get((device, step), nan) for step in steps] for device in devices],
-        cmap=_COLOURS,
-        vmin=-widest,
-        vmax=widest,
-        aspect="auto",
-        interpolation="nearest",
+def over_time(results: Results) -> Picture:
+    """The rows of `ranks_over_time`."""
+    rows = results.table(_OVER_TIME)
+    if not rows.num_rows:
+        return Picture("", rows, [])
+    devices = _by_device(rows)
+    spent = {part: [_share(of_device, part) for _, of_device in devices] for part in PARTS}
+    finding = _differing([name for name, _ in devices], spent)
+    return Picture(finding, rows, heat_maps(rows, results.device_names))
+
+
+def _differing(names: list[str], shares: dict[str, list[float]]) -> str:
+    """What devices do in the median, and which differs most from that."""
+    usual = {part: median(of_part) for part, of_part in shares.items()}
+    words = [
+        f"{PARTS[part][1]} {say_share(share)}"
+        for part, share in usual.items()
+        if share >= _LEAST_SHARE
+    ]
+    if len(names) == 1:
+        return f"{capital(names[0])} {listed(words)} of the time"
+    text = f"Of {counted(len(names), 'device', 'devices')} the median {listed(words)} of the time"
+    excess, place, part = max(
+        (share - usual[part], place, part)
+        for part, of_part in shares.items()
+        for place, share in enumerate(of_part)
     )
-    _label(axes, [*devices.values()], steps)
-    bar = figure.colorbar(image, label=_SCALE, pad=0.01)
-    bar.outline.set_visible(False)
-    canvas.state(figure, shown.finding)
-    return figure
+    if excess <= _DIFFERS:
+        return f"{text}; none differs by more than {say_share(_DIFFERS)}"
+    return f"{text}; {names[place]} {PARTS[part][1]} {say_share(shares[part][place])}"
 
 
-def _label(axes: "Axes", devices: list[str], steps: list[int]) -> None:
-    """Names of the devices, thinned where there is no room for all."""
-    stride = -(-len(devices) // _MOST_LABELS)
-    axes.set_yticks(range(0, len(devices), stride), devices[::stride])
-    stride = -(-len(steps) // _MOST_LABELS)
-    axes.set_xticks(range(0, len(steps), stride), [str(step) for step in steps[::stride]])
-    axes.set(xlabel="step")
-    axes.tick_params(length=0)
-    axes.spines[:].set_visible(False)
+def _by_device(rows: pa.Table, names: DeviceNames = NO_NAMES) -> list[tuple[str, pa.Table]]:
+    """The name and the rows of each device, in their order.
+
+    Only of ranks with many devices the device's number stands beside the rank.
+    """
+    device = rows["device_id"].combine_chunks()
+    places = pc.index_in(device, value_set=device.unique()).to_numpy()
+    begins = [0, *(np.flatnonzero(np.diff(places)) + 1).tolist(), rows.num_rows]
+    tables = [rows.slice(begin, end - begin) for begin, end in pairwise(begins)]
+    has_many = len({*rows["rank"].to_pylist()}) < len(tables)
+    labels = []
+    for row in (table.slice(0, 1).to_pylist()[0] for table in tables):
+        number = f"device {row['device_id']}"
+        host = "" if row["host"] is None else f" on {row['host']}"
+        rank = f"rank {row['rank']}{f', {number}' if has_many else ''}"
+        labels.append(names.in_text(f"{number if row['rank'] is None else rank}{host}"))
+    return [*zip(labels, tables, strict=True)]
 
 
-CHART: Final = Chart(
-    "ranks",
-    "Which rank works longest in which step",
+def _share(rows: pa.Table, part: str) -> float:
+    """The share of its recorded time that a part takes."""
+    share: float = pc.sum(rows[part]).as_py() / pc.sum(rows["recorded_ns"]).as_py()
+    return share
+
+
+def heat_maps(rows: pa.Table, names: DeviceNames = NO_NAMES) -> list[HeatMap]:
+    """A panel per part that is worth one: a row per device, a column per slice of time."""
+    devices = _by_device(rows, names)
+    starts, ends = (rows[name].to_pylist() for name in ("start_ns", "end_ns"))
+    # The slices of all devices start together, and are as long.
+    slices = range(min(starts), max(ends), ends[0] - starts[0])
+    parts = [part for part in PARTS if _share(rows, part) >= _LEAST_SHARE]
+    panels = []
+    for part in parts:
+        values: list[list[float | None]] = [[None] * len(slices) for _ in devices]
+        for shares, (_, of_device) in zip(values, devices, strict=True):
+            columns = (of_device[n].to_pylist() for n in ("start_ns", "recorded_ns", part))
+            for start, recorded, spent in zip(*columns, strict=True):
+                shares[slices.index(start)] = spent / recorded
+        panels.append(
+            HeatMap(
+                [name for name, _ in devices],
+                (),
+                values,
+                "share of the time",
+                "share",
+                words=[
+                    f"{clean(name)}: {PARTS[part][0]} {say_share(_share(of_device, part))}"
+                    for name, of_device in devices
+                ],
+                times=(slices.start, slices.stop),
+                labels=(SINCE_ORIGIN if part == parts[-1] else "", ""),
+                title=PARTS[part][0],
+                row_inches=0.16,
+                inches=(0.8, 3.2),
+            )
+        )
+    return panels
+
+
+IN_STEPS: Final = Chart(
+    "ranks", "Which rank works longest in which step", RECORDING, ("ranks", "steps"), in_steps
+)
+OVER_TIME: Final = Chart(
+    _OVER_TIME,
+    "What the devices of all ranks do when: compute, communication, copies and idle time",
     RECORDING,
-    ("ranks", "steps"),
-    picture,
-    draw,
+    (_OVER_TIME,),
+    over_time,
 )

@@ -1,162 +1,182 @@
 """What each device did when: a lane per kind of activity, exposed parts told from hidden ones."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from gpuprof.base.labels import label
-from gpuprof.base.units import capital, say_ns, time_axis
-from gpuprof.facts.hosts import DeviceNames
-from gpuprof.show.charts import canvas
-from gpuprof.show.charts.canvas import Look
-from gpuprof.show.charts.contract import Chart, Picture, Results
-from gpuprof.show.charts.device_choice import choose_devices
-from gpuprof.show.contract import RECORDING, Row
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from gpuprof.base.short_texts import cut
+from gpuprof.base.units import capital, say_ns
+from gpuprof.facts.hosts import NO_NAMES, DeviceNames
+from gpuprof.show import RECORDING, Row
+from gpuprof.show.cells import clean
+from gpuprof.show.charts.figure import (
+    COMMUNICATION,
+    DTOH,
+    HTOD,
+    KERNELS,
+    LOCAL,
+    MANAGED,
+    PEER,
+    Chart,
+    Lanes,
+    Look,
+    Picture,
+    Results,
+    choose_devices,
+)
 
 _LOOKS: Final = {
-    "compute": canvas.KERNELS,
-    "communication": canvas.COMMUNICATION,
-    "HtoD": canvas.HTOD,
-    "HtoA": canvas.HTOD,
-    "DtoH": canvas.DTOH,
-    "AtoH": canvas.DTOH,
-    "UVM_HtoD": canvas.MANAGED,
-    "UVM_DtoH": canvas.MANAGED,
-    "local_copies": canvas.LOCAL,
+    "compute": KERNELS,
+    "communication": COMMUNICATION,
+    "HtoD": HTOD,
+    "HtoA": HTOD,
+    "DtoH": DTOH,
+    "AtoH": DTOH,
+    "UVM_HtoD": MANAGED,
+    "UVM_DtoH": MANAGED,
+    "local_copies": LOCAL,
 }
-
-_HIDDEN_ALPHA: Final = 0.35
-_HEIGHT: Final = 0.85
-# What runs for less than this share of a slice is drawn so high, so that it shows.
-_LEAST: Final = 0.15
-_LANE_INCHES: Final = 0.26
-_DEVICE_GAP: Final = 0.5
-
-_Place = tuple[int | None, str]
+_LONGEST_NAME: Final = 160
+# Of a slice too small to be seen: places of intervals on a page are that exact.
+_STEPS_OF_SLICE: Final = 128
 
 
-def look(lane: str) -> Look:
+def _look(lane: str) -> Look:
     """How a lane is shown; all kinds that are not named are transfers between devices."""
-    return _LOOKS.get(lane, canvas.PEER)
+    return _LOOKS.get(lane, PEER)
 
 
 def picture(results: Results) -> Picture:
     """The rows of `lanes_over_time`, under the worst of the findings."""
-    rows = results.table("lanes_over_time")
-    findings = results.table("findings").to_pylist()
-    if findings:
-        return Picture(capital(findings[0]["finding"]), rows)
-    return Picture(_span(rows.to_pylist()), rows)
+    table, findings = results.table("lanes_over_time"), results.rows("findings")
+    rows = table.to_pylist()
+    if not rows:
+        return Picture("", table, [])
+    finding = capital(findings[0]["finding"]) if findings else ""
+    if not findings:
+        devices = len({row["device_id"] for row in rows})
+        span = max(row["end_ns"] for row in rows) - min(row["start_ns"] for row in rows)
+        finding = f"What {devices} {'device' if devices == 1 else 'devices'} did in {say_ns(span)}"
+    return Picture(finding, table, [_lanes(rows, results.device_names)])
 
 
-def _span(rows: list[Row]) -> str:
-    devices = len({row["device_id"] for row in rows})
-    first = min((row["start_ns"] for row in rows), default=0)
-    last = max((row["end_ns"] for row in rows), default=0)
-    return f"What {devices} {'device' if devices == 1 else 'devices'} did in {say_ns(last - first)}"
-
-
-def draw(shown: Picture) -> "Figure":
-    """Lanes below each other, devices apart; as high as the share of a slice that is busy."""
-    by_place = groupby(shown.rows.to_pylist(), key=itemgetter("device_id", "lane"))
-    lanes = {place: list(rows) for place, rows in by_place}
-    choice = choose_devices(_busy_ns(lanes))
-    lanes = {place: rows for place, rows in lanes.items() if place[0] in choice.devices}
-    floors = _floors(list(lanes))
-    first = min(row["start_ns"] for rows in lanes.values() for row in rows)
-    last = max(row["end_ns"] for rows in lanes.values() for row in rows)
-    factor, unit = time_axis(last)
-    figure = canvas.new_figure(1.7 + _LANE_INCHES * max(floors.values()))
-    axes = figure.subplots()
-    for place, rows in lanes.items():
-        _draw_lane(axes, rows, floors[place], factor)
-    labels = _labels(list(lanes), shown.device_names)
-    axes.set_yticks([floor - _HEIGHT / 2 for floor in floors.values()], labels)
-    axes.set_ylim(max(floors.values()) + 0.1, 0)
-    canvas.show_instants(axes, first / factor, last / factor)
-    scale = f"{canvas.SINCE_ORIGIN} [{unit}]; height: share of it that is busy"
-    axes.set_xlabel(f"{scale}\n{choice.words}".strip())
-    axes.tick_params(axis="y", length=0, labelsize=8.5)
-    axes.spines["left"].set_visible(False)
-    canvas.state(figure, shown.finding)
-    _explain(figure)
-    return figure
-
-
-def _busy_ns(lanes: Mapping[_Place, list[Row]]) -> dict[int | None, float]:
-    """The busy time of each device: each instant of it is exposed in one lane."""
+def _lanes(rows: list[Row], names: DeviceNames) -> Lanes:
+    """The lanes of the devices that there is room for."""
     busy_ns = Counter[int | None]()
-    for (device, _), rows in lanes.items():
-        busy_ns[device] += sum(row["exposed_ns"] for row in rows)
-    return dict(busy_ns)
-
-
-def _floors(places: list[_Place]) -> dict[_Place, float]:
-    """Where each lane stands, counted from the top, with a gap between devices."""
-    devices = list(dict.fromkeys(device for device, _ in places))
-    return {
-        place: number + 1 + _DEVICE_GAP * devices.index(place[0])
-        for number, place in enumerate(places)
-    }
-
-
-def _labels(places: list[_Place], names: DeviceNames) -> list[str]:
-    """Lanes by name, the first of each device with the device."""
-    labels: list[str] = []
-    last: object = labels  # no device
-    for device, lane in places:
-        of_device = "" if device == last else f"{names.called(device)}   "
-        labels.append(f"{of_device}{label(lane)}")
-        last = device
-    return labels
-
-
-def _draw_lane(axes: "Axes", rows: list[Row], floor: float, factor: float) -> None:
-    """Exposed parts stand on the lane's floor, hidden ones on these."""
-    start, end, exposed, hidden = (
-        np.array([row[name] for row in rows])
-        for name in ("start_ns", "end_ns", "exposed_ns", "hidden_ns")
+    # Each instant in which a device is busy is exposed in one lane.
+    for row in rows:
+        busy_ns[row["device_id"]] += row["exposed_ns"]
+    chosen, note = choose_devices(busy_ns)
+    by_lane = groupby(
+        (row for row in rows if row["device_id"] in chosen), key=itemgetter("device_id", "lane")
     )
-    axes.axhline(floor, color="#DDDDDD", linewidth=0.5, zorder=0)
-    edges = np.unique(np.concatenate([start, end]))
-    at = np.searchsorted(edges, start)
-    low, high = np.zeros(len(edges) - 1), np.zeros(len(edges) - 1)
-    low[at] = _visible(exposed / (end - start))
-    high[at] = np.maximum(_visible((exposed + hidden) / (end - start)), low[at])
-    for bottom, top, alpha in ((np.zeros_like(low), low, 1), (low, high, _HIDDEN_ALPHA)):
-        if (top > bottom).any():
-            axes.stairs(
-                floor - _HEIGHT * top,
-                edges / factor,
-                baseline=floor - _HEIGHT * bottom,
-                fill=True,
-                color=look(rows[0]["lane"]).colour,
-                alpha=alpha,
-                linewidth=0,
-                gid=f"{rows[0]['device_id']} {rows[0]['lane']}",
-            )
+    names_shown, devices, lanes, edges, shares = [], [], [], [], []
+    for (device, lane), of_lane in by_lane:
+        slices = list(of_lane)
+        start, end, exposed, hidden = (
+            np.array([row[name] for row in slices])
+            for name in ("start_ns", "end_ns", "exposed_ns", "hidden_ns")
+        )
+        edges.append(np.unique(np.concatenate([start, end])))
+        of_slices = np.zeros((2, len(edges[-1]) - 1))
+        of_slices[:, np.searchsorted(edges[-1], start)] = [
+            exposed / (end - start),
+            hidden / (end - start),
+        ]
+        head = "" if device in devices else f"{names.called(device)}   "
+        names_shown.append(f"{head}{label(lane)}")
+        devices.append(device)
+        lanes.append(lane)
+        shares.append(of_slices)
+    exposed_shares, hidden_shares = zip(*shares, strict=True)
+    looks = [*map(_look, lanes)]
+    return Lanes(names_shown, devices, lanes, looks, edges, exposed_shares, hidden_shares, note)
 
 
-def _visible(shares: "np.typing.NDArray[np.float64]") -> "np.typing.NDArray[np.float64]":
-    return np.where(shares > 0, np.maximum(shares, _LEAST), 0)
+def intervals(
+    table: pa.Table,
+    kernels: Sequence[Row] = (),
+    ranges: Sequence[Row] = (),
+    device_names: DeviceNames = NO_NAMES,
+) -> Row:
+    """The rows of `lanes` for the page's timeline.
+
+    Each lane has its exposed and its hidden intervals as one flat list of three whole numbers
+    per interval: the pause since the last one's end, the length, and how much of it is idle.
+    They are in units of ``unit`` ns, a part of a slice too small to be seen, from ``first`` on,
+    in ns since the recording's origin.
+
+    Kernels and marks (steps and ranges) are flat lists, too, of three or four numbers: the time
+    since the last one's start, the length, the place of the name in ``names``, and how many
+    kernels it stands for.
+
+    Args:
+        table: Rows of `lanes`.
+        kernels: Those of `lane_kernels`, under the names to show.
+        ranges: Those of `lane_ranges`.
+        device_names: What people know the devices by.
+    """
+    first, last, slice_ns = (
+        int(find(table.column(name)).as_py())
+        for name, find in (("start_ns", pc.min), ("end_ns", pc.max), ("slice_ns", pc.min))
+    )
+    unit = max(1, slice_ns // _STEPS_OF_SLICE)
+    lanes: dict[tuple[int | None, str], Row] = {}
+    columns = (table.column(name).to_pylist() for name in ("device_id", "lane", "is_exposed"))
+    at = 0
+    for (device, lane, is_exposed), rows in groupby(zip(*columns, strict=True)):
+        length = sum(1 for _ in rows)
+        head = {"owner": device_names.called(device), "kind": _look(lane).kind}
+        head |= {"device": device, "lane": lane, "name": label(lane)}
+        drawn = lanes.setdefault((device, lane), head | {"exposed": [], "hidden": []})
+        flat = _deltas(table.slice(at, length), first, unit)
+        drawn["exposed" if is_exposed else "hidden"] = flat
+        at += length
+    names: dict[str, int] = {}
+    for key, of_lane in groupby(kernels, key=itemgetter("device_id", "lane")):
+        if key in lanes:
+            lanes[key]["kernels"] = _named(of_lane, "name", names, (first, unit))
+    marks: dict[int | None, list[Row]] = {}
+    for (device, level), of_level in groupby(ranges, key=itemgetter("device_id", "level")):
+        head = {"device": device, "owner": device_names.called(device)}
+        head |= {"lane": "marks", "name": "NVTX ranges" if level else "steps"}
+        marked = _named(of_level, "text", names, (first, unit))
+        marks.setdefault(device, []).append(head | {"marks": marked})
+    by_device = groupby(lanes.values(), key=itemgetter("device"))
+    lists = [lane for device, of in by_device for lane in (*marks.get(device, ()), *of)]
+    times = {"first": first, "length": last - first, "slice": slice_ns, "unit": unit}
+    shown = [cut(clean(name), _LONGEST_NAME) for name in names]
+    return times | {"names": shown, "lanes": lists}
 
 
-def _explain(figure: "Figure") -> None:
-    from matplotlib.patches import Patch  # noqa: PLC0415 - only charts need it
+def _named(
+    rows: Iterable[Row], key: str, names: dict[str, int], scale: tuple[int, int]
+) -> list[int]:
+    """Times, names and, of kernels, counts as one flat list; rows are sorted by start."""
+    first, unit = scale
+    flat, before = [], 0
+    for row in rows:
+        begun, ended = (row["start_ns"] - first) // unit, -((first - row["end_ns"]) // unit)
+        flat += [begun - before, ended - begun, names.setdefault(row[key], len(names))]
+        flat += [row["kernels"]] if "kernels" in row else []
+        before = begun
+    return flat
 
-    handles = [
-        Patch(color=canvas.DARK, label="exposed: nothing of a lane further up runs"),
-        Patch(color=canvas.DARK, alpha=_HIDDEN_ALPHA, label="hidden: something does"),
-    ]
-    figure.legend(handles=handles, loc="outside lower left", ncols=2, frameon=False, fontsize=9)
+
+def _deltas(rows: pa.Table, first: int, unit: int) -> list[int]:
+    start, end, busy = (rows.column(n).to_numpy() for n in ("start_ns", "end_ns", "busy_ns"))
+    # What is rounded are places, not lengths, so that nothing adds up.
+    begun, ended = (start - first) // unit, -((first - end) // unit)
+    pause = begun - np.concatenate([[0], ended[:-1]])
+    idle = (ended - begun) - np.maximum(-(-busy // unit), 1)
+    return np.stack([pause, ended - begun, np.maximum(idle, 0)], axis=1).ravel().tolist()
 
 
 CHART: Final = Chart(
@@ -165,5 +185,4 @@ CHART: Final = Chart(
     RECORDING,
     ("lanes_over_time", "findings"),
     picture,
-    draw,
 )

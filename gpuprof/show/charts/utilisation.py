@@ -1,34 +1,44 @@
 """How much of the time each device runs kernels or waits for transfers, slice by slice."""
 
 from itertools import groupby
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from gpuprof.base.units import capital, say_share, time_axis
-from gpuprof.show.charts import canvas
-from gpuprof.show.charts.contract import Chart, Picture, Results
-from gpuprof.show.charts.device_choice import choose_devices
-from gpuprof.show.contract import RECORDING, Row
+from gpuprof.base.units import capital, say_share
+from gpuprof.facts.hosts import NO_NAMES, DeviceNames
+from gpuprof.show import RECORDING, Row
+from gpuprof.show.charts.figure import (
+    KERNELS,
+    PEER,
+    SINCE_ORIGIN,
+    Chart,
+    Columns,
+    Look,
+    Picture,
+    Results,
+    choose_devices,
+)
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-_PANEL_INCHES: Final = 0.95
-_PERCENT: Final = 100
 _WORTH_SAYING: Final = 0.1
+_LOOKS: Final = {
+    "kernel_ns": Look("runs kernels", KERNELS.kind, KERNELS.colour),
+    "exposed_transfer_ns": Look("waits for transfers", PEER.kind, PEER.colour, PEER.hatch),
+}
 
 
 def picture(results: Results) -> Picture:
     """The rows of `utilisation_over_time`."""
-    rows = results.table("utilisation_over_time")
-    return Picture(_finding(rows.to_pylist()), rows)
+    table = results.table("utilisation_over_time")
+    rows = table.to_pylist()
+    if not rows:
+        return Picture("", table, [])
+    chosen, note = choose_devices(_shares(rows, "kernel_ns"))
+    shown = [row for row in rows if row["device_id"] in chosen]
+    return Picture(_finding(rows), table, panels(shown, note, results.device_names))
 
 
 def _finding(rows: list[Row]) -> str:
     """How busy the devices are, and which waits most for transfers where that is worth a word."""
-    if not rows:
-        return ""
-    busy, waits = (_shares(rows, column) for column in ("kernel_ns", "exposed_transfer_ns"))
+    busy, waits = (_shares(rows, column) for column in _LOOKS)
     least, most = (choose(busy, key=lambda device: busy[device]) for choose in (min, max))
     low, high = say_share(busy[least]), say_share(busy[most])
     sentence = f"{capital(device_name(least))} runs kernels {low} of the time"
@@ -58,51 +68,25 @@ def device_name(device: int | None) -> str:
     return "an unknown device" if device is None else f"device {device}"
 
 
-def draw(shown: Picture) -> "Figure":
+def panels(rows: list[Row], note: str = "", names: DeviceNames = NO_NAMES) -> list[Columns]:
     """A panel per device: kernels, and on them the transfers that nothing hid."""
-    rows = shown.rows.to_pylist()
-    choice = choose_devices(_shares(rows, "kernel_ns"))
-    devices = {
-        device: list(device_rows)
-        for device, device_rows in groupby(rows, key=lambda row: row["device_id"])
-        if device in choice.devices
-    }
-    first, last = min(r["start_ns"] for r in rows), max(r["end_ns"] for r in rows)
-    factor, unit = time_axis(last)
-    figure = canvas.new_figure(1.6 + _PANEL_INCHES * len(devices))
-    panels = figure.subplots(len(devices), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
-    for (device, device_rows), axes in zip(devices.items(), panels, strict=True):
-        _draw_device(axes, device_rows, factor)
-        name = shown.device_names.in_text(device_name(device))
-        axes.set_ylabel(f"{name}\n[%]", rotation=0, ha="right", va="center")
-    panels[0].set_ylim(0, _PERCENT)
-    canvas.show_instants(panels[-1], first / factor, last / factor)
-    panels[-1].set_xlabel(f"{canvas.SINCE_ORIGIN} [{unit}]\n{choice.words}".strip())
-    canvas.state(figure, shown.finding)
-    canvas.explain(figure, list(panels))
-    return figure
-
-
-def _draw_device(axes: "Axes", rows: list[Row], factor: float) -> None:
-    edges = [row["start_ns"] / factor for row in rows]
-    edges.append(rows[-1]["end_ns"] / factor)
-    kernels, waits = (
-        [_PERCENT * row[column] / (row["end_ns"] - row["start_ns"]) for row in rows]
-        for column in ("kernel_ns", "exposed_transfer_ns")
-    )
-    tops = [kernel + wait for kernel, wait in zip(kernels, waits, strict=True)]
-    axes.stairs(kernels, edges, fill=True, color=canvas.KERNELS.colour, label="runs kernels")
-    axes.stairs(
-        tops,
-        edges,
-        baseline=kernels,
-        fill=True,
-        facecolor=canvas.PEER.colour,
-        edgecolor=canvas.DARK,
-        hatch=canvas.PEER.hatch,
-        linewidth=0.3,
-        label="waits for transfers",
-    )
+    by_device = groupby(rows, key=lambda row: row["device_id"])
+    slices = {device: list(of_device) for device, of_device in by_device}
+    *_, last = slices
+    return [
+        Columns(
+            [
+                (look, [row[n] / (row["end_ns"] - row["start_ns"]) for row in of_device])
+                for n, look in _LOOKS.items()
+            ],
+            names.in_text(device_name(device)),
+            f"{SINCE_ORIGIN}\n{note}".strip() if device == last else "",
+            unit="share",
+            edges=[*(row["start_ns"] for row in of_device), of_device[-1]["end_ns"]],
+            inches=0.95,
+        )
+        for device, of_device in slices.items()
+    ]
 
 
 CHART: Final = Chart(
@@ -111,5 +95,4 @@ CHART: Final = Chart(
     RECORDING,
     ("utilisation_over_time",),
     picture,
-    draw,
 )

@@ -1,8 +1,8 @@
 """Variants as stacked bars: where the GPU time goes, beside the time by the clock."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pyarrow as pa
 
@@ -10,35 +10,45 @@ from gpuprof.base import units
 from gpuprof.base.statistics import scaled
 from gpuprof.comparisons.measure.differences import EXPOSED
 from gpuprof.comparisons.variant_figures import VARIANTS, of_medians
-from gpuprof.show.cells import without_common_ends
-from gpuprof.show.charts import canvas
-from gpuprof.show.charts.canvas import Look
-from gpuprof.show.charts.contract import Chart, Picture, Results
-from gpuprof.show.contract import COMPARISON, Row
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-_BAR_INCHES: Final = 0.55
+from gpuprof.show import COMPARISON, Row
+from gpuprof.show.cells import clean, without_common_ends
+from gpuprof.show.charts.figure import (
+    COMMUNICATION,
+    DTOH,
+    HTOD,
+    KERNELS,
+    LOCAL,
+    MANAGED,
+    MEMSETS,
+    NOTHING,
+    PEER,
+    UNKNOWN,
+    Bars,
+    Chart,
+    Look,
+    Part,
+    Picture,
+    Results,
+)
 
 # Metric -> how its part of a bar is shown, from the left to the right.
 TIME_LAYERS: Final = {
-    "compute_kernel_ns": canvas.KERNELS,
-    "communication_kernel_ns": canvas.COMMUNICATION,
-    "peer_transfer_ns": canvas.PEER,
-    "htod_ns": canvas.HTOD,
-    "dtoh_ns": canvas.DTOH,
-    "managed_transfer_ns": canvas.MANAGED,
-    "local_copy_ns": canvas.LOCAL,
-    "memset_ns": canvas.MEMSETS,
-    "unknown_copy_ns": canvas.UNKNOWN,
-    "unlisted_gpu_activity_ns": Look("not listed (implied)", "idle", canvas.NOTHING.colour),
+    "compute_kernel_ns": KERNELS,
+    "communication_kernel_ns": COMMUNICATION,
+    "peer_transfer_ns": PEER,
+    "htod_ns": HTOD,
+    "dtoh_ns": DTOH,
+    "managed_transfer_ns": MANAGED,
+    "local_copy_ns": LOCAL,
+    "memset_ns": MEMSETS,
+    "unknown_copy_ns": UNKNOWN,
+    "unlisted_gpu_activity_ns": Look("not listed (implied)", "idle", NOTHING.colour),
 }
 BYTE_LAYERS: Final = {
-    "gradient_bytes_per_step": replace(canvas.PEER, name="for gradients"),
-    "forward_bytes_per_step": replace(canvas.KERNELS, name="for the forward pass"),
+    "gradient_bytes_per_step": replace(PEER, name="for gradients"),
+    "forward_bytes_per_step": replace(KERNELS, name="for the forward pass"),
 }
+_PLAIN: Final = Look("", "memset", "#999999")
 _COMPUTE: Final = pa.field("compute_kernel_ns", pa.int64())
 _TOTALS: Final = ("gpu_activity_ns", "implied_gpu_activity_ns")
 _SHOWN: Final = (
@@ -64,7 +74,24 @@ def picture(results: Results) -> Picture:
     clock = [clock_ns(row) if is_timed else None for row in rows]
     drawn = pa.Table.from_pylist(rows, VARIANTS.table([]).schema.append(_COMPUTE))
     drawn = drawn.append_column("clock_ns", pa.array(clock, pa.int64())).select(_SHOWN)
-    return Picture(f"By the clock, {results.headline}" if is_timed else results.headline, drawn)
+    shown, names = drawn.to_pylist(), without_common_ends([row["variant"] for row in rows])
+    measured = "span of" if rows and rows[0]["step_ns"] is None else "median step on"
+    panels = [times(shown, [*names.values()]), bytes_per_step(shown, [*names.values()])]
+    for column, label, unit in (
+        ("clock_ns", f"by the clock: {measured}\nthe busiest device", "ns"),
+        ("seconds_per_epoch", "seconds per epoch", "s"),
+    ):
+        show = units.format_ns if unit == "ns" else units.format_seconds
+        panels.append(_bars(shown, [*names.values()], {column: _PLAIN}, column, show, label, unit))
+    work, copied, by_clock, epochs = panels
+    known = [
+        *([work] if work.parts else []),
+        *([by_clock] if any(value is not None for value in clock) else []),
+        *([copied] if any(r["peer_transfer_bytes_per_step"] is not None for r in shown) else []),
+        *([epochs] if any(row["seconds_per_epoch"] is not None for row in shown) else []),
+    ]
+    finding = f"By the clock, {results.headline}" if is_timed else results.headline
+    return Picture(finding, drawn, known or [work], is_beside=True)
 
 
 def clock_ns(row: Row) -> int | None:
@@ -90,110 +117,64 @@ def layered(variants: pa.Table, figures: pa.Table) -> list[Row]:
     return rows
 
 
-def draw(shown: Picture) -> "Figure":
-    """Bars per variant: GPU time by kind or bytes per step, beside the times that are known."""
-    rows = shown.rows.to_pylist()
-    panels = _panels(rows)
-    figure = canvas.new_figure(1.9 + _BAR_INCHES * len(rows))
-    widths = [1 if panel in {_draw_clock, _draw_epochs} else 2.4 for panel in panels]
-    axes = figure.subplots(1, len(panels), sharey=True, squeeze=False, width_ratios=widths)[0]
-    for draw_panel, panel_axes in zip(panels, axes, strict=True):
-        draw_panel(panel_axes, rows)
-        panel_axes.set_xlim(left=0)
-        panel_axes.tick_params(axis="y", length=0)
-    names = without_common_ends([row["variant"] for row in rows])
-    labels = [canvas.label(name) for name in names.values()]
-    axes[0].set_yticks(range(len(rows)), labels)
-    axes[0].set_ylim(len(rows) - 0.5, -0.5)
-    canvas.state(figure, shown.finding)
-    canvas.explain(figure, axes)
-    return figure
-
-
-def _panels(rows: Sequence[Row]) -> "list[Callable[[Axes, Sequence[Row]], None]]":
-    """The figures that at least one variant has."""
-    panels: list[Callable[[Axes, Sequence[Row]], None]] = []
-    if any(row[metric] for row in rows for metric in TIME_LAYERS):
-        panels.append(_draw_times)
-    if any(row["clock_ns"] is not None for row in rows):
-        panels.append(_draw_clock)
-    if any(row["peer_transfer_bytes_per_step"] is not None for row in rows):
-        panels.append(_draw_bytes)
-    if any(row["seconds_per_epoch"] is not None for row in rows):
-        panels.append(_draw_epochs)
-    return panels or [_draw_times]
-
-
-def _draw_times(axes: "Axes", rows: Sequence[Row]) -> None:
+def times(rows: Sequence[Row], names: Sequence[str]) -> Bars:
+    """The GPU time of each row of `layered`, by kind."""
     totals = [next((row[n] for n in _TOTALS if row[n] is not None), None) for row in rows]
-    # How long a bar is; its total may be unknown all the same.
-    factor, unit = units.time_axis(max(sum(row[n] or 0 for n in TIME_LAYERS) for row in rows))
-    ends = _stack(axes, rows, TIME_LAYERS, factor)
-    _annotate(axes, ends, map(units.format_ns, totals))
-    per = " of one step" if rows[0]["step_ns"] is not None else ""
-    axes.set_xlabel(f"GPU time{per}, summed over devices [{unit}]")
+    per = " of one step" if rows and rows[0]["step_ns"] is not None else ""
+    shown = [row | {"total": total} for row, total in zip(rows, totals, strict=True)]
+    label = f"GPU time{per}, summed over devices"
+    return _bars(shown, names, TIME_LAYERS, "total", units.format_ns, label, "ns")
 
 
-def _draw_bytes(axes: "Axes", rows: Sequence[Row]) -> None:
-    totals = [row["peer_transfer_bytes_per_step"] for row in rows]
-    factor, unit = units.bytes_axis(max((t or 0 for t in totals), default=0))
-    ends = _stack(axes, rows, BYTE_LAYERS, factor)
-    _annotate(axes, ends, map(units.format_bytes, totals))
-    axes.set_xlabel(f"copied between devices per step [{unit}]")
+def bytes_per_step(rows: Sequence[Row], names: Sequence[str]) -> Bars:
+    """What each row of `layered` copies between devices in a step, by what needs it."""
+    total, label = "peer_transfer_bytes_per_step", "copied between devices per step"
+    return _bars(rows, names, BYTE_LAYERS, total, units.format_bytes, label, "B")
 
 
-def _draw_clock(axes: "Axes", rows: Sequence[Row]) -> None:
-    times = [row["clock_ns"] for row in rows]
-    factor, unit = units.time_axis(max(time_ns or 0 for time_ns in times))
-    _plain(axes, times, factor, units.format_ns)
-    measured = "median step on" if rows[0]["step_ns"] is not None else "span of"
-    axes.set_xlabel(f"by the clock: {measured}\nthe busiest device [{unit}]")
+def _bars(  # noqa: PLR0913, PLR0917 - what bars consist of
+    rows: Sequence[Row],
+    names: Sequence[str],
+    layers: dict[str, Look],
+    total: str,
+    show: Callable[[float | None], str],
+    label: str,
+    unit: str,
+) -> Bars:
+    parts_of = [[(look, row[metric]) for metric, look in layers.items()] for row in rows]
+    return stacked(names, parts_of, [row[total] for row in rows], show, label=label, unit=unit)
 
 
-def _draw_epochs(axes: "Axes", rows: Sequence[Row]) -> None:
-    _plain(axes, [row["seconds_per_epoch"] for row in rows], 1, units.format_seconds)
-    axes.set_xlabel("seconds per epoch [s]")
+def stacked(  # noqa: PLR0913 - what bars consist of
+    names: Sequence[str],
+    parts_of: Sequence[Sequence[tuple[Look, float | None]]],
+    totals: Sequence[float | None],
+    show: Callable[[float | None], str] = units.format_ns,
+    *,
+    label: str = "",
+    unit: str = "ns",
+) -> Bars:
+    """Bars of parts, each with its share.
 
-
-def _plain(
-    axes: "Axes",
-    values: Sequence[float | None],
-    factor: float,
-    words: Callable[[float | None], str],
-) -> None:
-    lengths = [(value or 0) / factor for value in values]
-    axes.barh(range(len(lengths)), lengths, height=0.6, color="#999999")
-    _annotate(axes, lengths, map(words, values), margin=0.36)
-
-
-def _stack(
-    axes: "Axes", rows: Sequence[Row], layers: dict[str, Look], factor: float
-) -> list[float]:
-    """Draw the layers of each bar; where the bars end."""
-    starts = [0.0] * len(rows)
-    for metric, look in layers.items():
-        widths = [(row[metric] or 0) / factor for row in rows]
-        if not any(widths):
-            continue
-        axes.barh(
-            range(len(rows)),
-            widths,
-            left=starts,
-            height=0.6,
-            label=look.name,
-            **look.bar,
-        )
-        starts = [start + width for start, width in zip(starts, widths, strict=True)]
-    return starts
-
-
-def _annotate(
-    axes: "Axes", ends: Sequence[float], words: Iterable[str], margin: float = 0.16
-) -> None:
-    """Figures behind the ends of bars."""
-    for place, (end, text) in enumerate(zip(ends, words, strict=True)):
-        canvas.annotate(axes, text, (end, place))
-    axes.margins(x=margin)
+    Args:
+        names: Of the bars.
+        parts_of: Looks and sizes of each bar's parts; None where unknown.
+        totals: What stands behind each bar.
+        show: A size for people.
+        label: What the sizes are.
+        unit: Of sizes.
+    """
+    parts = []
+    for place, (name, sizes) in enumerate(zip(names, parts_of, strict=True)):
+        start, total = 0.0, sum(size or 0 for _, size in sizes) or 1
+        for look, size in sizes:
+            if size:
+                share = units.format_share(size / total)
+                words = f"{clean(name)}: {look.name} {show(size)} ({share})"
+                parts.append(Part(place, look, start, start + size, words))
+                start += size
+    looks = dict.fromkeys(look for sizes in parts_of for look, _ in sizes)
+    return Bars(names, parts, tuple(looks), [*map(show, totals)], label, unit=unit)
 
 
 CHART: Final = Chart(
@@ -202,5 +183,4 @@ CHART: Final = Chart(
     COMPARISON,
     ("variants", "figures", "outcomes"),
     picture,
-    draw,
 )

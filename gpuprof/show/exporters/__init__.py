@@ -2,24 +2,21 @@
 
 The file of an exporter of traces has the tables that it needs, ``NEEDS``; a function ``named`` from
 a path and the number of a file to that file's path; and a function ``parts`` from a recording to
-`Parts`. That of an exporter of tables has the end of its files' names, ``SUFFIX``, and a function
-``write_table`` from the rows of a table.
+functions, each of which writes a file, and to what the files do not say, a sentence each.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import IO, Any, Final
 
 from gpuprof.base.errors import OutputError, UsageError
 from gpuprof.model.profile import Profile
-from gpuprof.show.exporters import chakra, csv, parquet, perfetto
-from gpuprof.show.exporters.contract import Parts, Writer
-from gpuprof.show.exporters.table_target import TableTarget
+from gpuprof.show.exporters import chakra, perfetto
+from gpuprof.show.exporters.tables import TABLES, TableTarget
 from gpuprof.show.output import STDOUT, Output, prepare
 
 TRACES: Final = {"chakra": chakra, "perfetto": perfetto}
-TABLES: Final = {"csv": csv, "parquet": parquet}
-EXPORTERS: Final = TRACES | TABLES
+EXPORTERS: Final[dict[str, Any]] = {**TRACES, **TABLES}
 
 
 def target(
@@ -45,7 +42,7 @@ def target(
         msg = f"{content} cannot go to standard output"
         raise OutputError(msg, f"Give it a name: -o {example}")
     if name in TABLES:
-        return TableTarget(TABLES[name], output, inputs, table=table, is_forced=is_forced)
+        return TableTarget(name, output, inputs, table=table, is_forced=is_forced)
     if table is not None:
         msg = f"--table is for tables, and {name} writes a trace"
         raise UsageError(msg, f"Leave it out, or choose --to {' or '.join(TABLES)}.")
@@ -84,12 +81,13 @@ class TraceTarget:
             GpuprofError: The recording lacks what it takes, or a file cannot be written.
         """
         profile.require(*self._exporter.NEEDS)
-        parts: Parts = self._exporter.parts(profile)
-        _save([(self._output(n), writer) for n, writer in enumerate(parts.writers)])
-        return parts.notes
+        notes: tuple[str, ...]
+        writers, notes = self._exporter.parts(profile)
+        _save([(self._output(n), writer) for n, writer in enumerate(writers)])
+        return notes
 
 
-def _save(files: Sequence[tuple[Output, Writer]]) -> None:
+def _save(files: Sequence[tuple[Output, Callable[[IO[bytes]], None]]]) -> None:
     """Write files; none gets its name before all are whole."""
     (output, writer), *further = files
 

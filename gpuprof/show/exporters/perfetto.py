@@ -13,7 +13,7 @@ The classes of the packets are those of the PyPI package ``perfetto``.
 """
 
 from collections import defaultdict, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from importlib import import_module
 from itertools import count
@@ -23,10 +23,12 @@ from typing import IO, Any, Final, NamedTuple
 import numpy as np
 
 from gpuprof.base.errors import MissingToolError, install
-from gpuprof.facts.copies import end_name
+from gpuprof.facts.copies import copy_rows, end_name
+from gpuprof.facts.numbers import columns_of
+from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.profile import Profile
+from gpuprof.model.words import Words
 from gpuprof.show.cells import clean
-from gpuprof.show.exporters.contract import Parts
 
 NEEDS: Final = ("kernels", "memcpys")
 EXAMPLE: Final = "trace.pftrace"
@@ -34,17 +36,11 @@ _STATE_CLEARED, _NEEDS_STATE = 1, 2
 _SEQUENCE: Final = 1
 _FLUSH_PACKETS: Final = 20_000
 _BEGIN: Final = "start of the recording"
-_STREAM: Final = "start_ns, end_ns, device_id, context_id, stream_id"
-# A column each of `_Activity`; what is no copy has only the first of them.
-_TABLES: Final = {
-    "kernels": f"SELECT {_STREAM}, name FROM kernels",
-    "memsets": f"SELECT {_STREAM}, 'memset' AS name FROM memsets",
-    "graph_launches": f"SELECT {_STREAM}, 'CUDA graph' AS name FROM graph_launches",
-    "memcpys": f"""
-        SELECT {_STREAM}, movement AS name, bytes, is_transfer, src,
-            dst, is_staged, process_id, correlation_id
-        FROM memcpys""",
-}
+_STREAM: Final = ("start_ns", "end_ns", "device_id", "context_id", "stream_id")
+_TABLES: Final = ("kernels", "memsets", "graph_launches", "memcpys")
+# What has no name of its own.
+_NAMES: Final = {"memsets": "memset", "graph_launches": "CUDA graph"}
+_ACTIVITIES_AT_ONCE: Final = 1 << 16
 
 _Place = tuple[int | None, str]
 _Packet = Any  # its package is untyped
@@ -73,9 +69,9 @@ def named(path: Path, _: int) -> Path:
     return path
 
 
-def parts(profile: Profile) -> Parts:
+def parts(profile: Profile) -> tuple[list[Callable[[IO[bytes]], None]], tuple[str, ...]]:
     """One file with the whole recording."""
-    return Parts([partial(write, profile)])
+    return [partial(write, profile)], ()
 
 
 def write(profile: Profile, file: IO[bytes]) -> None:
@@ -108,17 +104,42 @@ def write(profile: Profile, file: IO[bytes]) -> None:
 
 def _shift_ns(profile: Profile) -> int:
     """How much later than in the recording each time is: 0 but where one is negative."""
-    starts = " UNION ALL ".join(f"SELECT start_ns FROM {t}" for t in _TABLES if profile.has(t))
-    sql = f"SELECT -least(coalesce(min(start_ns), 0), 0) AS shift_ns FROM ({starts})"
-    return int(profile.query(sql).column("shift_ns")[0].as_py())
+    tables = filter(profile.has, _TABLES)
+    starts = (start for name in tables for (start,) in profile.columns(name, "start_ns"))
+    return -min([0, *(int(start.min()) for start in starts if len(start))])
 
 
 def _activities(profile: Profile) -> Iterator[_Activity]:
     """All of them by their starts: lanes are given out in this order."""
-    tables = [sql for table, sql in _TABLES.items() if profile.has(table)]
-    for batch in profile.batches(f"{' UNION ALL BY NAME '.join(tables)} ORDER BY start_ns, end_ns"):
-        columns = {name: batch.column(name).to_pylist() for name in batch.schema.names}
-        yield from map(_Activity, *(columns[name] for name in _Activity._fields))
+    words = Words()
+    tables = [_columns(profile, name, words) for name in _TABLES if profile.has(name)]
+    columns = [np.concatenate(column) for column in zip(*tables, strict=True)]
+    order = np.lexsort(columns[1::-1])
+    for at in range(0, len(order), _ACTIVITIES_AT_ONCE):
+        listed = [column[order[at : at + _ACTIVITIES_AT_ONCE]].tolist() for column in columns]
+        for start, end, *values in zip(*listed, strict=True):
+            known: list[Any] = [None if value == UNKNOWN else value for value in values]
+            known[3] = words.words[values[3]]
+            yield _Activity(start, end, *known)
+
+
+def _columns(profile: Profile, table: str, words: Words) -> list[Any]:
+    """The columns of `_Activity`, names as places among words; what is no copy lacks the others."""
+    texts = {"name": words} if table == "kernels" else {}
+    columns = columns_of(profile.columns(table, *_STREAM, *texts, texts=texts), 5 + len(texts))
+    count = len(columns[0])
+    if table != "memcpys":
+        if table in _NAMES:
+            columns.append(np.full(count, words.place(_NAMES[table])))
+        return [*columns, *np.full((7, count), UNKNOWN, np.int8)]
+    copies = copy_rows(profile)
+    kinds = Words()
+    movement = copies.movements(kinds.place)
+    name = np.array([*map(words.place, kinds.listed)], np.int32)[movement]
+    return [
+        *columns, name, copies.bytes, copies.is_transfer, copies.src, copies.dst,
+        copies.is_staged, copies.process, copies.correlation,
+    ]  # fmt: skip
 
 
 def _levels(changes: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:

@@ -1,35 +1,35 @@
 """The page of a comparison: the verdict first, then charts, tables and provenance."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import compress, groupby
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import groupby
 from typing import Final
 
-from gpuprof.base.units import format_bytes, format_ns, say_ns
 from gpuprof.comparisons import Comparison
 from gpuprof.comparisons.measure.compared_steps import STEP
 from gpuprof.comparisons.measure.differences import EXPOSED
 from gpuprof.comparisons.result_tables import TABLES
+from gpuprof.show import Row
 from gpuprof.show.cells import clean, with_one_name
 from gpuprof.show.charts import waterfall
-from gpuprof.show.charts.canvas import PEER, UNKNOWN, Look
-from gpuprof.show.charts.variants import BYTE_LAYERS, TIME_LAYERS, clock_ns, layered
+from gpuprof.show.charts.figure import COMMUNICATION, KERNELS, NOTHING, PEER, UNKNOWN, Look
+from gpuprof.show.charts.variants import bytes_per_step, clock_ns, layered, stacked, times
 from gpuprof.show.comparison import grid_with_columns, shown_labels
-from gpuprof.show.contract import Row
 from gpuprof.show.page.document import Document, html
-from gpuprof.show.page.figures import Bar, Bars, Figure, Segment, stacked
+from gpuprof.show.page.figures import Figure, figure
 from gpuprof.show.page.tables import grid_table, page_table
 
 # Of the baseline's time: smaller differences have no chart.
 _LEAST_SHARE: Final = 0.01
-_CLOCK_PARTS: Final = {
-    "compute": "compute",
-    "communication": "exposed communication",
-    "peer": "exposed copies and memsets",
-    "idle": "idle",
-    UNKNOWN.kind: "of unknown parts",
-}
 # Groups of the parts of a difference; all others are copies and memsets.
-_KINDS: Final = {"kernels": "compute", "communication": "communication", "idle": "idle"}
+_COPIES: Final = replace(PEER, name="exposed copies and memsets")
+_CLOCK_PARTS: Final = {
+    "kernels": replace(KERNELS, name="compute"),
+    "communication": replace(COMMUNICATION, name="exposed communication"),
+    "copies": _COPIES,
+    "idle": NOTHING,
+}
+_OF_UNKNOWN: Final = replace(UNKNOWN, name="of unknown parts")
 _TITLES: Final = {
     "kernels": "Difference by kernel",
     "split": "Parts of the difference",
@@ -85,128 +85,79 @@ def figures(result: Comparison) -> list[Figure]:
     """The charts whose figures the comparison has."""
     labels = shown_labels(result)
     rows = layered(result.variants, result.figures)
+    names = [labels[row["variant"]] for row in rows]
     by_clock = EXPOSED in result.outcomes.column("basis").to_pylist()
     clock = [_clock(result, rows, labels)] if by_clock else []
-    shown = [row | {"variant": labels[row["variant"]]} for row in rows]
-    work = [_times(shown)] if any(row[m] for row in shown for m in TIME_LAYERS) else []
-    sizes = [_bytes(shown)] if any(row[m] for row in shown for m in BYTE_LAYERS) else []
-    return [*clock, *_waterfalls(result, labels), *work, *sizes]
+    per = "" if rows[0]["step_ns"] is None else " of one step"
+    shown = [
+        (
+            times(rows, names),
+            "variants",
+            f"Where each variant's GPU time{per} goes",
+            "Sums over all devices: how much work of each kind there was, not how long it took.",
+        ),
+        (
+            bytes_per_step(rows, names),
+            "bytes",
+            "What each variant copies between devices in a step",
+            "Bytes; what only gradients need apart from all others.",
+        ),
+    ]
+    stacks = [figure(name, title, note, [bars]) for bars, name, title, note in shown if bars.parts]
+    return [*clock, *_waterfalls(result, labels), *stacks]
 
 
 def _clock(result: Comparison, variants: list[Row], labels: Mapping[str, str]) -> Figure:
-    """What each variant's busiest device does in the time that the verdict is of."""
+    """What each variant's busiest device does in the time that the verdict is of.
+
+    The parts are those of the split; none where they are unknown.
+    """
     measured = "A step" if result.unit == STEP else "The whole time"
-    parts = _parts_by_variant(result)
-    bars = [
-        (
-            labels[row["variant"]],
-            [*parts.get(row["variant"], {UNKNOWN.kind: clock_ns(row)}).items()],
-            clock_ns(row),
-        )
-        for row in variants
-    ]
-    return Figure(
-        "clock",
-        f"{measured} by the clock, on each variant's busiest device",
-        "Where activities overlap, time counts as compute first, then as communication, then as"
-        " copies. The rest is idle.",
-        stacked(bars, _CLOCK_PARTS),
-        "bars",
-    )
-
-
-def _parts_by_variant(result: Comparison) -> dict[str, dict[str, int]]:
-    """The parts of each variant's time as in the split; none where they are unknown."""
     rows = [row for row in result.split.to_pylist() if row["basis"] == EXPOSED]
-    parts: dict[str, dict[str, int]] = {}
+    parts: dict[str, dict[Look, float | None]] = {}
     for row in rows:
         sides = {row["variant"]: row["candidate_ns"]}
         if row["variant"] == rows[0]["variant"]:
             sides[result.baseline] = row["baseline_ns"]
-        for label, part_ns in sides.items():
-            of_variant = parts.setdefault(label, dict.fromkeys(_CLOCK_PARTS, 0))
-            of_variant[_KINDS.get(row["part_group"], PEER.kind)] += part_ns
-    return parts
-
-
-def _times(variants: list[Row]) -> Figure:
-    per = "" if variants[0]["step_ns"] is None else " of one step"
-    totals = [
-        next(filter(None, (row["gpu_activity_ns"], row["implied_gpu_activity_ns"])), None)
-        for row in variants
-    ]
-    return Figure(
-        "variants",
-        f"Where each variant's GPU time{per} goes",
-        "Sums over all devices: how much work of each kind there was, not how long it took.",
-        _layered(variants, TIME_LAYERS, totals, format_ns),
-        "bars",
+        for variant, part_ns in sides.items():
+            of_variant = parts.setdefault(variant, dict.fromkeys(_CLOCK_PARTS.values(), 0))
+            look = _CLOCK_PARTS.get(row["part_group"], _COPIES)
+            of_variant[look] = (of_variant[look] or 0) + part_ns
+    bars = stacked(
+        [labels[row["variant"]] for row in variants],
+        [[*parts.get(r["variant"], {_OF_UNKNOWN: clock_ns(r)}).items()] for r in variants],
+        [clock_ns(row) for row in variants],
     )
-
-
-def _layered(
-    variants: list[Row],
-    layers: Mapping[str, Look],
-    totals: Iterable[float | None],
-    show: Callable[[float | None], str],
-) -> Bars:
-    bars = [
-        (row["variant"], [(look.kind, row[metric]) for metric, look in layers.items()], total)
-        for row, total in zip(variants, totals, strict=True)
-    ]
-    return stacked(bars, {look.kind: look.name for look in layers.values()}, show)
-
-
-def _bytes(variants: list[Row]) -> Figure:
-    totals = [row["peer_transfer_bytes_per_step"] for row in variants]
-    return Figure(
-        "bytes",
-        "What each variant copies between devices in a step",
-        "Bytes; what only gradients need apart from all others.",
-        _layered(variants, BYTE_LAYERS, totals, format_bytes),
-        "bars",
+    caption = (
+        "Where activities overlap, time counts as compute first, then as communication, then as"
+        " copies. The rest is idle."
     )
+    title = f"{measured} by the clock, on each variant's busiest device"
+    return figure("clock", title, caption, [bars])
 
 
 def _waterfalls(result: Comparison, labels: Mapping[str, str]) -> Iterator[Figure]:
     """From the baseline to each candidate, a bar per part of the difference, on one axis."""
     split = waterfall.by_candidate_basis(result.split).to_pylist()
-    panels = [list(rows) for _, rows in groupby(split, key=lambda row: row["variant"])]
-    baseline = labels[result.baseline]
-    bars = [waterfall.steps(rows, baseline, labels[rows[0]["variant"]]) for rows in panels]
-    drawn = [
-        max(abs(row["difference_ns"]) for row in rows) >= _LEAST_SHARE * of_panel[0].end_ns
-        for rows, of_panel in zip(panels, bars, strict=True)
-    ]
-    axis = waterfall.axis([*compress(bars, drawn)])
-    count = result.outcomes.num_rows
+    by_variant = {v: list(rows) for v, rows in groupby(split, key=lambda row: row["variant"])}
+    large = {
+        variant
+        for variant, rows in by_variant.items()
+        if max(abs(row["difference_ns"]) for row in rows)
+        >= _LEAST_SHARE * sum(row["baseline_ns"] for row in rows)
+    }
+    drawn = [row for row in split if row["variant"] in large]
+    panels = waterfall.bars(drawn, result.baseline, labels)
+    count, baseline = result.outcomes.num_rows, labels[result.baseline]
     few = f" One of the {waterfall.MOST} that differ most of {count}." * (count > waterfall.MOST)
-    for number, (rows, of_panel, is_drawn) in enumerate(zip(panels, bars, drawn, strict=True)):
-        title = f"From {baseline} to {labels[rows[0]['variant']]}"
-        measured = f"Per {result.unit}: {waterfall.basis_words(rows[0]['basis'])}.{few}"
-        yield Figure(
-            f"waterfall-{number}",
-            title if is_drawn else f"{title}: no part differs by 1 % of the time of {baseline}",
-            f"{measured}{_cut_words(axis[0])}" if is_drawn else "Too little to draw.",
-            _steps(of_panel, axis) if is_drawn else None,
-            "bars" if is_drawn else "sentence",
-            "split",
-        )
-
-
-def _cut_words(first: float) -> str:
-    return f" Totals are cut at the strokes: bars begin at {say_ns(first)}." if first else ""
-
-
-def _steps(steps: list[waterfall.Step], axis: tuple[float, float]) -> Bars:
-    first, last = axis
-    scale = 100 / ((last - first) or 1)
-    bars = []
-    for step in steps:
-        low, high = sorted((max(step.start_ns, first), step.end_ns))
-        words = clean(f"{step.name}: {step.figure}")
-        segment = Segment(step.kind, (low - first) * scale, (high - low) * scale, words)
-        is_cut = bool(first) and step.kind == waterfall.TOTAL
-        bars.append(Bar(clean(step.name), step.figure, (segment,), is_cut))
-    used = {step.kind for step in steps}
-    return Bars(tuple(bars), {k: name for k, name in waterfall.LEGEND.items() if k in used})
+    for number, variant in enumerate(by_variant):
+        name, title = f"waterfall-{number}", f"From {baseline} to {labels[variant]}"
+        if variant not in panels:
+            title += f": no part differs by 1 % of the time of {baseline}"
+            yield Figure(name, title, "Too little to draw.", table="split")
+            continue
+        panel = panels[variant]
+        note = f"; {panel.note}" if panel.note else ""
+        cut = " Totals are cut at the strokes." if panel.first else ""
+        caption = f"Per {result.unit}: {panel.label}{note}.{few}{cut}"
+        yield figure(name, title, caption, [panel], "split")

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpuprof import __version__
-from gpuprof.base.short_texts import shortened
+from gpuprof.base.short_texts import shortened, shortened_apart
 from gpuprof.base.units import bound
-from gpuprof.show.cells import pieces
+from gpuprof.show.cells import clean, pieces
+from gpuprof.show.page import figures
 from gpuprof.show.page.figures import Figure
 from gpuprof.show.page.tables import PageTable
 
@@ -69,6 +70,19 @@ def html(document: Document) -> str:
     )
     environment.filters["bound"] = bound
     environment.filters["breakable"] = _breakable
+    environment.filters["apart"] = lambda names: shortened_apart(
+        [*map(clean, names)], _LONGEST_NAME
+    )
+    environment.filters |= {
+        "used": figures.used,
+        "level": figures.level,
+        "curve": figures.curve,
+    }
+    environment.globals |= {
+        "across": figures.ACROSS,
+        "down": figures.DOWN,
+        "margin": figures.MARGIN,
+    }
     titles = {table.key: table.title for table in document.tables if table.key}
     environment.filters["linked"] = partial(_linked, titles)
     style, script = (_joined(names) for names in (_STYLES, _SCRIPTS))

@@ -1,70 +1,43 @@
-"""What the charts of a page show: bars and matrices drawn ahead, lines and lanes as data."""
+"""Panels on a page: bars, matrices and boxes for the template, columns and lines as data."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
-from operator import itemgetter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from gpuprof.base.labels import label
-from gpuprof.base.short_texts import cut
-from gpuprof.base.units import format_bytes, format_ns, format_rate, format_share
-from gpuprof.facts.hosts import NO_NAMES, DeviceNames
+from gpuprof.base.short_texts import shortened
+from gpuprof.base.units import tick_ns
 from gpuprof.show.cells import clean
-from gpuprof.show.contract import Row
+from gpuprof.show.charts.figure import (
+    SINCE_ORIGIN,
+    Arrow,
+    Bars,
+    Boxes,
+    Columns,
+    HeatMap,
+    Lines,
+    Panel,
+    Point,
+)
+from gpuprof.show.charts.placement import GAP
 
-_LEVELS: Final = 9
-_STEPS_OF_SLICE: Final = 128
-_LONGEST_NAME: Final = 160
-
-
-class Segment(NamedTuple):
-    """A part of a bar: its kind (which colours it), place and width in percent, and words."""
-
-    kind: str
-    start: float
-    width: float
-    words: str
-
-
-class Bar(NamedTuple):
-    """A bar: its name, the figure beside it, its parts, and whether its beginning is cut off."""
-
-    name: str
-    figure: str
-    segments: tuple[Segment, ...]
-    is_cut: bool = False
-
-
-class Bars(NamedTuple):
-    """Bars below each other.
-
-    Args:
-        bars: From the top.
-        legend: Kind to name.
-        is_wide: Whether the figures beside the bars are several words long.
-    """
-
-    bars: tuple[Bar, ...]
-    legend: Mapping[str, str]
-    is_wide: bool = False
-
-
-class MatrixCell(NamedTuple):
-    """What is written in a cell of a heat map, and how dark it is, 0 to 9."""
-
-    lines: tuple[str, ...] = ()
-    level: int = 0
-
-
-class Matrix(NamedTuple):
-    """A heat map of sources (rows) and destinations (columns)."""
-
-    ends: tuple[str, ...]
-    rows: tuple[tuple[MatrixCell, ...], ...]
+LEVELS: Final = 9
+# Pixels of a unit of the width of boxes, and of a row of text, and around all.
+ACROSS: Final = 14
+DOWN: Final = 19
+MARGIN: Final = 2
+# Of heat maps, whose picture is 1000 wide.
+_WIDTH: Final = 1000
+_NAMES_WIDTH: Final = 170
+_LONGEST_NAME: Final = 24
+_ROW: Final = 14
+_MOST_HEIGHT: Final = 360
+_LEAST_ROW_OF_NAME: Final = 12
+_TITLE_HEIGHT: Final = 24
+_AXIS_HEIGHT: Final = 20
+# More cells of a panel are joined, so that a page stays small.
+_MOST_CELLS: Final = 25_600
+_TICKS: Final = 5
+# What waits for less of every slice has no line.
+_LEAST_SHARE: Final = 0.01
 
 
 class Figure(NamedTuple):
@@ -74,181 +47,198 @@ class Figure(NamedTuple):
         name: Unique on the page.
         title: The finding.
         caption: How it is to be read.
-        shown: `Bars`, `Matrix`, `Placement`, data for the page's script, or None for a sentence.
-        kind: "bars", "matrix", "placement", "sentence" where the title says everything, or which
-            of the script's charts.
+        kind: What the template or the page's script draws; "sentence" where the title says all.
+        shown: What they draw.
         table: Name of the table with the figures; empty for none.
     """
 
     name: str
     title: str
     caption: str
-    shown: Any = None
     kind: str = "sentence"
+    shown: Any = None
     table: str = ""
 
 
-def stacked(
-    rows: Iterable[tuple[str, Sequence[tuple[str, float | None]], float | None]],
-    names: Mapping[str, str],
-    show: Callable[[float | None], str] = format_ns,
-) -> Bars:
-    """Bars of parts.
+def figure(name: str, title: str, caption: str, panels: Sequence[Panel], table: str = "") -> Figure:
+    """Panels as one chart of a page."""
+    kind, shown = _drawn(panels)
+    return Figure(name, title, caption, kind, shown, table)
 
-    Args:
-        rows: Each bar's name, its parts as kind and size (None where unknown), and its total.
-        names: Kind to name for people.
-        show: A size for people; in ns where nothing is said.
+
+def _drawn(panels: Sequence[Panel]) -> tuple[str, Any]:
+    """What draws panels of one kind, and what it takes."""
+    first = panels[0]
+    if isinstance(first, HeatMap):
+        shown = [panel for panel in panels if isinstance(panel, HeatMap)]
+        return ("matrix", first) if first.texts else ("heat-maps", heat_maps(shown))
+    if isinstance(first, Columns):
+        shares = [panel for panel in panels if isinstance(panel, Columns)]
+        return (
+            ("lines", _share_lines(shares))
+            if first.unit == "share"
+            else ("columns", _columns(first))
+        )
+    if isinstance(first, Lines):
+        return "lines", _lines(first)
+    return ("placement" if isinstance(first, Boxes) else "bars"), first
+
+
+def _columns(panel: Columns) -> dict[str, Any]:
+    """Columns for the page's script."""
+    return {
+        "label": panel.label,
+        "quantity": panel.quantity,
+        "names": panel.names,
+        "labels": panel.ticks,
+        "pale": panel.pale or [False] * len(panel.ticks),
+        "series": [
+            {"label": look.name, "kind": look.kind, "values": [*map(round, values)]}
+            for look, values in panel.series
+            if any(values)
+        ],
+        "levels": [
+            {"first": first, "last": last, "value": value}
+            for first, last, value, _ in panel.levels
+            if value is not None
+        ],
+    }
+
+
+def _lines(panel: Lines) -> dict[str, Any]:
+    """Lines over bytes for the page's script; all have the same places on the axis."""
+    places = sorted({x for series in panel.series for x, _ in series.points})
+    series = []
+    for line in panel.series:
+        heights = dict(line.points)
+        shown: dict[str, Any] = {"label": line.name, "values": _short(heights, places)}
+        shown |= {"has_points": True} if line.style == "points" else {}
+        kind = {} if line.look is None else {"kind": line.look.kind}
+        series.append(shown | {"like": line.number} | kind)
+    return {
+        "x": {"label": panel.x, "unit": "binary", "log": True, "values": places},
+        "y": {"label": panel.y, "unit": "ns", "log": True},
+        "series": series,
+    }
+
+
+def _short(heights: Mapping[float, float], places: Sequence[float]) -> list[float | None]:
+    """The height at each place, with more digits than are seen; None where there is none."""
+    return [float(f"{heights[x]:.6g}") if x in heights else None for x in places]
+
+
+def _share_lines(panels: Sequence[Columns]) -> dict[str, Any]:
+    """Shares over time for the page's script, a line per panel, and one for what waits.
+
+    The last slice ends with its own value.
     """
-    bar_rows = list(rows)
-    longest = max((sum(size or 0 for _, size in parts) for _, parts, _ in bar_rows), default=0) or 1
-    bars = tuple(
-        Bar(clean(name), show(total), tuple(_segments(name, parts, (names, show), longest)))
-        for name, parts, total in bar_rows
-    )
-    used = {segment.kind for bar in bars for segment in bar.segments}
-    return Bars(bars, {kind: name for kind, name in names.items() if kind in used})
+    edges = sorted({edge for panel in panels for edge in panel.edges})
+    series = []
+    for number, panel in enumerate(panels):
+        for place, (look, shares) in enumerate(panel.series):
+            if place and max(shares) < _LEAST_SHARE:
+                continue
+            heights = dict(zip(panel.edges, [*shares, shares[-1]], strict=True))
+            name = f"{panel.quantity} {look.name}" if place else panel.quantity
+            shown: dict[str, Any] = {"label": name, "values": _short(heights, edges)}
+            series.append(shown | {"like": number} | ({"dotted": True} if place else {}))
+    return {
+        "x": {"label": SINCE_ORIGIN, "unit": "ns", "log": False, "values": edges},
+        "y": {"label": "share of the time", "unit": "share", "log": False, "range": [0, 1]},
+        "stepped": True,
+        "series": series,
+    }
 
 
-def _segments(
-    name: str,
-    parts: Sequence[tuple[str, float | None]],
-    words_of: tuple[Mapping[str, str], Callable[[float | None], str]],
-    longest: float,
-) -> Iterable[Segment]:
-    names, show = words_of
-    start = 0.0
-    total = sum(size or 0 for _, size in parts) or 1
-    for kind, size in parts:
-        if size:
-            words = f"{clean(name)}: {names[kind]} {show(size)} ({format_share(size / total)})"
-            yield Segment(kind, 100 * start / longest, 100 * size / longest, words)
-            start += size
+def curve(arrow: Arrow) -> str:
+    """An arrow as SVG has it; on one side of a device it bends around what lies between."""
+    ends = arrow.start, arrow.end
+    (x, y), (to_x, to_y) = ((a * ACROSS + MARGIN, d * DOWN + MARGIN) for a, d in ends)
+    bend = GAP / 2 * ACROSS if x == to_x else 0.0
+    points: tuple[Point, ...] = ((x, y), (x + bend, y), (to_x + bend, to_y), (to_x, to_y))
+    begin, *bend_and_end = (f"{across:.1f} {down:.1f}" for across, down in points)
+    return f"M{begin}C{' '.join(bend_and_end)}"
 
 
-def matrix(
-    rows: Sequence[Row],
-    place: Any,
-    device_names: DeviceNames = NO_NAMES,
-) -> Matrix:
-    """Who copies to whom.
+def used(panel: Bars) -> list[Any]:
+    """The looks of the legend that parts have."""
+    looks = {part.look for part in panel.parts}
+    return [look for look in panel.looks if look in looks]
 
-    Args:
-        rows: Those of `peer_matrix`.
-        place: Order of the ends.
-        device_names: What people know the devices by.
+
+def level(panel: HeatMap, row: int, column: int) -> int:
+    """How dark a cell is, 1 to `LEVELS`; 0 where there is nothing."""
+    value = panel.values[row][column]
+    largest = max((v or 0 for of_row in panel.values for v in of_row), default=0) or 1
+    return 0 if value is None else min(LEVELS, 1 + round((LEVELS - 1) * value / largest))
+
+
+def heat_maps(panels: Sequence[HeatMap]) -> Mapping[str, Any]:
+    """Heat maps below each other, with one axis of time: where all of it stands, 1000 wide.
+
+    Returns:
+        For each panel its title, the names of rows, and of each row its top, what a pointer over
+        it says, and by level (0 to 9) a path of its cells; the ticks of the axis; the height of
+        all and of a row; where cells begin, and how wide they are.
     """
-    ends = sorted({row[end] for row in rows for end in ("src", "dst")}, key=place)
-    largest = max((row["total_ns"] for row in rows), default=0) or 1
-    by_ends = groupby(sorted(rows, key=itemgetter("src", "dst")), key=itemgetter("src", "dst"))
-    cells = {pair: _matrix_cell(list(paths), largest) for pair, paths in by_ends}
-    lines = (tuple(cells.get((src, dst), MatrixCell()) for dst in ends) for src in ends)
-    return Matrix(tuple(map(device_names.in_text, ends)), tuple(lines))
+    names, (first, last) = panels[0].rows, panels[0].times or (0, 1)
+    count = len(panels[0].values[0])
+    row_height = min(_ROW, _MOST_HEIGHT / len(names))
+    joined = -(-count * len(names) // _MOST_CELLS)
+    stride = max(round(_LEAST_ROW_OF_NAME / row_height), 1)
+    drawn, bottom = [], 0.0
+    for panel in panels:
+        top = bottom + _TITLE_HEIGHT
+        tops = [top + place * row_height for place in range(len(names))]
+        drawn.append(
+            {
+                "title": (top - 7, panel.title),
+                "names": [
+                    (y + row_height / 2 + 4, shortened(clean(name), _LONGEST_NAME))
+                    for y, name in zip(tops[::stride], names[::stride], strict=True)
+                ],
+                "rows": [
+                    (y, words, [*_paths(values, joined)])
+                    for y, words, values in zip(tops, panel.words, panel.values, strict=True)
+                ],
+            }
+        )
+        bottom = top + row_height * len(names)
+    room = _WIDTH - _NAMES_WIDTH
+    # Round times within the slices, at least `_TICKS` of them.
+    most_ns = max((last - first) // _TICKS, 1)
+    power = 10 ** (len(str(most_ns)) - 1)
+    step = max(power * n for n in (1, 2, 5) if power * n <= most_ns)
+    return {
+        "panels": drawn,
+        "ticks": [
+            (_NAMES_WIDTH + room * (tick - first) / (last - first), tick_ns(tick))
+            for tick in range(-(-first // step) * step, last + 1, step)
+        ],
+        "height": bottom + _AXIS_HEIGHT,
+        "cells_x": _NAMES_WIDTH,
+        "scale": room * joined / count,
+        "row_height": row_height,
+    }
 
 
-def _matrix_cell(rows: list[Row], largest: int) -> MatrixCell:
-    total = sum(row["total_ns"] for row in rows)
-    lines = [format_ns(total)]
-    for row in rows:
-        way = "" if row["path"] == "direct" else f"{label(row['path'])}: "
-        # Below each other, so that nine ends fit beside each other.
-        lines += [f"{way}{format_bytes(row['bytes'])}", format_rate(row["bytes_per_s"])]
-    return MatrixCell(tuple(lines), min(_LEVELS, 1 + round((_LEVELS - 1) * total / largest)))
+def _paths(shares: Sequence[float | None], joined: int) -> Iterator[tuple[int, str]]:
+    """By level the runs of its cells, as one path of lines each; a cell is 1 wide.
 
-
-def lanes_data(
-    table: pa.Table,
-    kernels: Sequence[Row] = (),
-    ranges: Sequence[Row] = (),
-    device_names: DeviceNames = NO_NAMES,
-) -> dict[str, Any]:
-    """The rows of `lanes` for the page's timeline.
-
-    Each lane has its exposed and its hidden intervals as one flat list of three whole numbers
-    per interval: the pause since the last one's end, the length, and how much of it is idle.
-    They are in units of ``unit`` ns, a part of a slice too small to be seen, from ``first`` on,
-    in ns since the recording's origin.
-
-    Kernels and marks (steps and ranges) are flat lists, too, of three or four numbers: the time
-    since the last one's start, the length, the place of the name in ``names``, and how many
-    kernels it stands for.
-
-    Args:
-        table: Rows of `lanes`.
-        kernels: Those of `lane_kernels`, under the names to show.
-        ranges: Those of `lane_ranges`.
-        device_names: What people know the devices by.
+    The level of a cell is that of the mean of its slices, none where nothing was recorded. The
+    last cell may be of fewer slices than others, and is as wide.
     """
-    first, last, slice_ns = (
-        int(find(table.column(name)).as_py())
-        for name, find in (("start_ns", pc.min), ("end_ns", pc.max), ("slice_ns", pc.min))
-    )
-    unit = max(1, slice_ns // _STEPS_OF_SLICE)
-    lanes: dict[tuple[int | None, str], dict[str, Any]] = {}
-    for (device, lane, is_exposed), part in _parts(table):
-        head = {"device": device, "owner": device_names.called(device)}
-        head |= {"lane": lane, "name": label(lane)}
-        intervals = lanes.setdefault((device, lane), head | {"exposed": [], "hidden": []})
-        intervals["exposed" if is_exposed else "hidden"] = _deltas(part, first, unit)
-    names = _Names()
-    of_lane = itemgetter("device_id", "lane")
-    for key, rows in groupby(kernels, key=of_lane):
-        if key in lanes:
-            lanes[key]["kernels"] = _named(rows, "name", names, (first, unit))
-    marks: dict[int | None, list[dict[str, Any]]] = {}
-    for (device, level), rows in groupby(ranges, key=itemgetter("device_id", "level")):
-        head = {"device": device, "owner": device_names.called(device)}
-        head |= {"lane": "marks", "name": "NVTX ranges" if level else "steps"}
-        marked = _named(rows, "text", names, (first, unit))
-        marks.setdefault(device, []).append(head | {"marks": marked})
-    by_device = groupby(lanes.values(), key=itemgetter("device"))
-    lists = [lane for device, of in by_device for lane in (*marks.get(device, ()), *of)]
-    times = {"first": first, "length": last - first, "slice": slice_ns, "unit": unit}
-    return times | {"names": names.listed, "lanes": lists}
-
-
-class _Names:
-    """Names, each once, by their places."""
-
-    def __init__(self) -> None:
-        self.listed: list[str] = []
-        self._places: dict[str, int] = {}
-
-    def place(self, name: str) -> int:
-        """Where a name stands, at the end if it is new."""
-        if name not in self._places:
-            self._places[name] = len(self.listed)
-            self.listed.append(cut(clean(name), _LONGEST_NAME))
-        return self._places[name]
-
-
-def _named(rows: Iterable[Row], key: str, names: _Names, scale: tuple[int, int]) -> list[int]:
-    """Times, names and, of kernels, counts as one flat list; rows are sorted by start."""
-    first, unit = scale
-    flat, before = [], 0
-    for row in rows:
-        begun, ended = (row["start_ns"] - first) // unit, -((first - row["end_ns"]) // unit)
-        flat += [begun - before, ended - begun, names.place(row[key])]
-        flat += [row["kernels"]] if "kernels" in row else []
-        before = begun
-    return flat
-
-
-def _parts(table: pa.Table) -> Iterator[tuple[tuple[int | None, str, bool], pa.Table]]:
-    """The rows of each lane, exposed or hidden; they follow one another in the table."""
-    names = ("device_id", "lane", "is_exposed")
-    keys = list(zip(*(table.column(name).to_pylist() for name in names), strict=True))
-    at = 0
-    for key, rows in groupby(keys):
-        length = sum(1 for _ in rows)
-        yield key, table.slice(at, length)
-        at += length
-
-
-def _deltas(rows: pa.Table, first: int, unit: int) -> list[int]:
-    start, end, busy = (rows.column(n).to_numpy() for n in ("start_ns", "end_ns", "busy_ns"))
-    # What is rounded are places, not lengths, so that nothing adds up.
-    begun, ended = (start - first) // unit, -((first - end) // unit)
-    pause = begun - np.concatenate([[0], ended[:-1]])
-    idle = (ended - begun) - np.maximum(-(-busy // unit), 1)
-    return np.stack([pause, ended - begun, np.maximum(idle, 0)], axis=1).ravel().tolist()
+    cells: list[int | None] = []
+    for place in range(0, len(shares), joined):
+        recorded = [share for share in shares[place : place + joined] if share is not None]
+        cells.append(round(LEVELS * sum(recorded) / len(recorded)) if recorded else None)
+    runs: dict[int, list[str]] = {}
+    begin = 0
+    for place in range(1, len(cells) + 1):
+        if place < len(cells) and cells[place] == cells[begin]:
+            continue
+        of_run = cells[begin]
+        if of_run is not None:
+            runs.setdefault(of_run, []).append(f"M{begin} 0h{place - begin}")
+        begin = place
+    return ((of_run, "".join(runs[of_run])) for of_run in sorted(runs))

@@ -1,8 +1,8 @@
 // Charts over a numeric axis: what uPlot draws, and moving about in them by key, button and wheel.
 const LINE_COLOURS = ["compute", "peer", "htod", "dtoh", "local", "communication"];
 const DASHES = [[], [8, 4], [2, 3], [10, 3, 2, 3]];
-const lineLook = (number) => ({
-  stroke: colour(LINE_COLOURS[number % LINE_COLOURS.length]),
+const lineLook = (number, kind) => ({
+  stroke: colour(kind ?? LINE_COLOURS[number % LINE_COLOURS.length]),
   dash: DASHES[Math.floor(number / LINE_COLOURS.length) % DASHES.length],
 });
 
@@ -96,10 +96,11 @@ const drawLines = (chart, data) => {
       { label: data.x.label, value: (_, v) => (v === null ? "" : format.x(v)) },
       ...data.series.map((one, number) => ({
         label: one.label,
-        ...lineLook(one.like ?? number),
+        ...lineLook(one.like, one.kind),
+        ...(one.dotted ? { dash: [2, 3] } : {}),
         width: one.has_points ? 0 : 2,
         paths,
-        points: { show: Boolean(one.has_points), size: 8, fill: lineLook(one.like ?? number).stroke },
+        points: { show: Boolean(one.has_points), size: 8, fill: lineLook(one.like, one.kind).stroke },
         spanGaps: true,
         value: (_, v) => (v === null || v === undefined ? "" : format.y(v)),
       })),

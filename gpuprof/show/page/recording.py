@@ -1,16 +1,33 @@
 """The page of one recording: the worst finding first, then charts, tables and provenance."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from gpuprof.analyses import analysis_named
 from gpuprof.analyses.reports import Report, report
-from gpuprof.base.units import say_ns, say_share
+from gpuprof.base.kernel_names import short_names
+from gpuprof.base.units import capital, say_ns, say_share
+from gpuprof.facts.hosts import NO_NAMES, DeviceNames
 from gpuprof.model.profile import Profile
+from gpuprof.show import Row
 from gpuprof.show.cells import clean, schema_columns
+from gpuprof.show.charts import (
+    copy_sizes,
+    kernels,
+    matrix,
+    of_report,
+    placement,
+    ranks,
+    steps,
+    timeline,
+    utilisation,
+)
+from gpuprof.show.charts.figure import choose_devices
+from gpuprof.show.charts.variants import stacked
 from gpuprof.show.overview import findings_lines, for_people
 from gpuprof.show.page.document import Document, html
-from gpuprof.show.page.recording_figures import figures
+from gpuprof.show.page.figures import Figure, figure
 from gpuprof.show.page.tables import page_table
 
 # What a page shows of a recording, beside what was asked for: what does not take much longer than
@@ -53,6 +70,18 @@ _ORIGIN: Final = {
     "variant": "Variant",
     "recorded_at": "Recorded",
 }
+# What takes less has no chart.
+_LEAST_SHARE: Final = 0.01
+_LEAST_STEPS: Final = 2
+_PARTS: Final = steps.PARTS
+_DETAILS: Final = (
+    " Point at a lane for what runs there. Drag to zoom, double-click or All for everything, Ctrl"
+    " or Shift and the wheel to zoom."
+)
+_MARKS: Final = (
+    " Steps and NVTX ranges last from the start of the first activity that they launched on the"
+    " device to the end of the last; of many ranges, the longest are shown."
+)
 
 
 def recording_page(
@@ -65,7 +94,13 @@ def recording_page(
         names: Tables to show beside those that every page has.
         has_full_names: Whether kernels have their full names, not their short ones.
     """
-    return report_page(_with_named_tables(profile, names), names, has_full_names=has_full_names)
+    drawn = (*_DATA, *(_DATA_OF_JOBS if profile.parts else ()))
+    data = (name for name in drawn if not analysis_named(name).missing(profile))
+    result = report(profile, tuple(dict.fromkeys((*TABLES, *data, *names))))
+    tables = tuple(dict.fromkeys((*result.tables, *_named_tables(result))))
+    # What was computed is kept: only the tables that findings name take time.
+    complete = result if len(tables) == len(result.tables) else report(profile, tables)
+    return report_page(complete, names, has_full_names=has_full_names)
 
 
 def report_page(
@@ -113,16 +148,6 @@ def report_page(
     )
 
 
-def _with_named_tables(profile: Profile, names: Sequence[str]) -> Report:
-    """The tables that every page has, those asked for, and those that findings name."""
-    drawn = (*_DATA, *(_DATA_OF_JOBS if profile.parts else ()))
-    data = (name for name in drawn if not analysis_named(name).missing(profile))
-    result = report(profile, tuple(dict.fromkeys((*TABLES, *data, *names))))
-    tables = tuple(dict.fromkeys((*result.tables, *_named_tables(result))))
-    # What was computed is kept: only the named tables take time.
-    return result if len(tables) == len(result.tables) else report(profile, tables)
-
-
 def _named_tables(result: Report) -> list[str]:
     """The tables that tell more of findings."""
     return [row["table"] for name in _NAMING for row in result.rows(name)]
@@ -130,8 +155,7 @@ def _named_tables(result: Report) -> list[str]:
 
 def verdict(result: Report) -> tuple[str, ...]:
     """The bottom line and the worst findings; without these, what is known to take most."""
-    lines = findings_lines(result)
-    if lines:
+    if lines := findings_lines(result):
         return tuple(lines)
     top = result.rows("top_activities")
     if top and top[0]["total_ns"] is not None:
@@ -140,3 +164,200 @@ def verdict(result: Report) -> tuple[str, ...]:
         time = say_ns(top[0]["total_ns"])
         return (f"{name} takes the most time of the listed activities: {time}{share}",)
     return ("Overview of this recording",)
+
+
+def figures(result: Report) -> list[Figure]:
+    """The charts whose tables the recording has."""
+    busy = {
+        row["device_id"]: 1 - row["idle_ns"] / max(row["span_ns"], 1)
+        for row in result.rows("breakdown")
+    }
+    devices, words = choose_devices(busy)
+    option = "rank" if result.tables.get("ranks_over_time") is not None else "device"
+    on_left_out = f" Shown: {words}. gpuprof report --{option} N --html shows {option} N alone."
+    on_left_out *= bool(words)
+
+    def chosen(name: str) -> list[Row]:
+        return [row for row in result.rows(name) if row["device_id"] in devices]
+
+    figures_of: dict[str, Callable[[], Sequence[Figure]]] = {
+        "placement": lambda: _placement(result),
+        "breakdown": lambda: [breakdown(chosen("breakdown"), on_left_out, result.device_names)],
+        "lanes": lambda: [_timeline(result, chosen, on_left_out)],
+        "ranks_over_time": lambda: [_ranks_over_time(result)],
+        "steps": lambda: _steps(result),
+        "top_activities": lambda: _kernels(result),
+        "peer_matrix": lambda: _copies(result),
+        "utilisation_over_time": lambda: [
+            _utilisation(result, chosen("utilisation_over_time"), on_left_out)
+        ],
+        "copy_sizes": lambda: _copy_sizes(result),
+    }
+    drawn = (
+        figure
+        for name, figures_of_table in figures_of.items()
+        if (table := result.tables.get(name)) is not None and table.num_rows
+        for figure in figures_of_table()
+    )
+    called = result.device_names.in_text
+    return [figure._replace(title=called(figure.title)) for figure in drawn]
+
+
+def _placement(result: Report) -> list[Figure]:
+    """Where the parts of a TensorFlow model run."""
+    if any(result.tables.get(name) is None for name in placement.CHART.tables):
+        return []
+    shown = placement.picture(of_report(result))
+    # The verdict has said a hint.
+    title = placement.CHART.title if result.rows("placement_hints") else shown.finding
+    caption = (
+        "Devices with the parts of the model that run on them, in the order of the forward pass."
+        " Arrows are copies between devices in a step; the thicker, the more bytes."
+    )
+    return [figure("placement", title, caption, shown.panels, "placement_edges")]
+
+
+def breakdown(rows: Sequence[Row], on_left_out: str = "", names: DeviceNames = NO_NAMES) -> Figure:
+    """A bar per device of what its time went to.
+
+    Args:
+        rows: Of the table `breakdown`.
+        on_left_out: What the caption says of devices that are not among them.
+        names: What people know them by.
+    """
+    bars = stacked(
+        [names.called(row["device_id"]) for row in rows],
+        [[(look, row[part]) for part, look in steps.PARTS.items()] for row in rows],
+        [row["span_ns"] for row in rows],
+    )
+    caption = (
+        "Each instant of a device's span belongs to the first that runs of compute,"
+        f" communication, transfers and local copies, else it is idle.{on_left_out}"
+    )
+    return figure("breakdown", "Where each device's time went", caption, [bars], "breakdown")
+
+
+def _timeline(result: Report, chosen: Callable[[str], list[Row]], on_left_out: str) -> Figure:
+    table = result.tables["lanes"]
+    assert table is not None  # noqa: S101 - `figures` has looked
+    if on_left_out:
+        import pyarrow as pa  # noqa: PLC0415 - only pages of many devices need it
+        import pyarrow.compute as pc  # noqa: PLC0415 - 0.1 s, as above
+
+        drawn = {row["device_id"] for row in chosen("breakdown")}
+        kept = pc.is_in(table.column("device_id"), pa.array([*drawn], pa.int64()))
+        table = table.filter(kept)
+    ranges, of_lanes = chosen("lane_ranges"), chosen("lane_kernels")
+    shown = short_names(row["name"] for row in of_lanes)
+    named = [row | {"name": shown[row["name"]]} for row in of_lanes]
+    data = timeline.intervals(table, named, ranges, result.device_names)
+    detail = f" What starts within {say_ns(data['slice'])} is one bar." * (data["slice"] > 1)
+    caption = (
+        "Full colour: nothing of a lane further up runs (exposed); pale: something does"
+        f" (hidden). The height is the share of the time that is busy.{detail}"
+        f"{_MARKS if ranges else ''}{_DETAILS}{on_left_out}"
+    )
+    return Figure("timeline", "What each device did when", caption, "timeline", data)
+
+
+def _ranks_over_time(result: Report) -> Figure:
+    """What the devices of a job do when."""
+    shown = ranks.over_time(of_report(result))
+    caption = "A row per device. The darker, the more of the time; empty where it was not recorded."
+    return figure("ranks-over-time", shown.finding, caption, shown.panels, "breakdown")
+
+
+def _steps(result: Report) -> list[Figure]:
+    if len({*result.tables["steps"]["step"].to_pylist()}) < _LEAST_STEPS:  # type: ignore[index]
+        return []
+    shown = steps.picture(of_report(result))
+    caption = (
+        "What the time of each step went to, on the device that computes most. Pale: warm-up and"
+        " steps that are cut off. Dashed: the median of the phase."
+    )
+    return [figure("steps", shown.finding, caption, shown.panels, "phases")]
+
+
+def _kernels(result: Report) -> list[Figure]:
+    """The kernels that take most time; of a summary those that it lists first."""
+    rows = result.rows("kernel_summary") or [
+        row for row in result.rows("top_activities") if row["activity_kind"] == "kernel"
+    ]
+    groups = {row["activity_group"]: row for row in result.rows("totals")}
+    group = groups.get("kernels")
+    costliest = kernels.top(rows, group["total_ns"] if group else None)
+    if not costliest:
+        return []
+    if group and group["share"] is not None and group["share"] < _LEAST_SHARE:
+        title = f"Kernels take {say_share(group['share'])} of the GPU time"
+        return [Figure("kernels", title, "That is too little to draw.", table="kernel_summary")]
+    caption = (
+        "Time of each kernel, summed over devices, its share of the time of all kernels, and its"
+        " calls."
+    )
+    table = "kernel_summary" if result.rows("kernel_summary") else "top_activities"
+    bars = kernels.bars(costliest)
+    return [figure("kernels", kernels.finding(costliest), caption, [bars], table)]
+
+
+def _transfer_share(result: Report) -> tuple[float, str]:
+    """The share of its time for which the device that transfers most does so, and its name."""
+    shares = [
+        (row["busy_transfer_ns"] / row["span_ns"], utilisation.device_name(row["device_id"]))
+        for row in result.rows("breakdown")
+        if row["span_ns"]
+    ]
+    return max(shares, key=lambda share: share[0], default=(1.0, ""))
+
+
+def _copies(result: Report) -> list[Figure]:
+    """Who copies to whom."""
+    share, device = _transfer_share(result)
+    if share < _LEAST_SHARE:
+        title = f"{capital(device)} transfers {say_share(share)} of the time, more than any other"
+        caption = "Too little to draw where to, and in which sizes."
+        return [Figure("matrix", title, caption, table="peer_matrix")]
+    shown = matrix.picture(of_report(result))
+    _, _, note = shown.panels[0].labels[0].partition(" (")  # type: ignore[union-attr]
+    caption = (
+        "Rows are sources, columns destinations: time, then bytes and throughput. The darker,"
+        f" the more time.{f' Shown: {note[:-1]}.' if note else ''}"
+    )
+    return [figure("matrix", shown.finding, caption, shown.panels, "peer_matrix")]
+
+
+def _utilisation(result: Report, rows: list[Row], on_left_out: str) -> Figure:
+    caption = (
+        "Share of each of twenty equal slices of the time at which a kernel runs. Dotted: share at"
+        f" which a transfer runs and no kernel.{on_left_out}"
+    )
+    return figure(
+        "utilisation",
+        utilisation.picture(of_report(result)).finding,
+        caption,
+        utilisation.panels(rows, names=result.device_names),
+        "utilisation_over_time",
+    )
+
+
+def _copy_sizes(result: Report) -> list[Figure]:
+    """What copies of each size cost, and how long one takes."""
+    if _transfer_share(result)[0] < _LEAST_SHARE:
+        return []
+    shown = copy_sizes.picture(of_report(result))
+    costs, durations = shown.panels
+    caption = (
+        "Mean duration of the copies of each size; the line is latency + bytes /"
+        " bandwidth, fitted to them. Where it is level, copies are too small for their link."
+    )
+    return [
+        figure("copy-sizes", shown.finding, caption, [durations], "copy_sizes"),
+        figure(
+            "copy-costs",
+            "What copies of each size cost",
+            "Time of all copies of each size, by direction. Point at a column for how many there"
+            " are.",
+            [replace(costs, label="bytes per copy")],  # type: ignore[arg-type]
+            "copy_sizes",
+        ),
+    ]

@@ -1,8 +1,4 @@
 // A timeline of lanes: uPlot gives axis, zoom and cursor; the lanes are drawn on its canvas.
-const LANE_COLOURS = {
-  compute: "compute", communication: "communication", HtoD: "htod", HtoA: "htod", DtoH: "dtoh",
-  AtoH: "dtoh", UVM_HtoD: "managed", UVM_DtoH: "managed", local_copies: "local",
-};
 const LANE_HEIGHT = 22;
 // All lanes of a chart fit on one sheet.
 const PAPER_HEIGHT = 800;
@@ -176,7 +172,7 @@ const drawTimeline = (chart, data) => {
         paintMarks(plot, lane.marks, floor, height);
         return;
       }
-      ctx.fillStyle = colour(LANE_COLOURS[lane.lane] || "peer");
+      ctx.fillStyle = colour(lane.kind);
       const exposed = columns(lane.exposed, min, max, width);
       const hidden = columns(lane.hidden, min, max, width);
       for (let pixel = 0; pixel < width; pixel += 1) {

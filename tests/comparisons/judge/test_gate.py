@@ -14,7 +14,7 @@ from recordings import DUAL, SINGLE, summary
 from gpuprof.base.errors import GateError, UsageError
 from gpuprof.comparisons import comparison
 from gpuprof.comparisons.judge.gate import checks, fail, parse
-from gpuprof.show.junit import junit
+from gpuprof.show.comparison import junit
 
 EXAMPLE = (
     'Write it as "exposed_transfer_share > 0.10", "step_ns > 1.05x beyond noise" or'

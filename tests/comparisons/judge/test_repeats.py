@@ -12,8 +12,7 @@ from recordings import row, summary
 
 from gpuprof.base.manifest import MANIFEST, Manifest, repeats
 from gpuprof.comparisons import comparison, labelled
-from gpuprof.show import renderer_named
-from gpuprof.show.contract import Page
+from gpuprof.show import Page, renderer_named
 
 S = 1_000_000_000
 

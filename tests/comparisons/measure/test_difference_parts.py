@@ -9,8 +9,7 @@ from recordings import DUAL, PUBLISHED_DUAL, SINGLE, copy, kernel, summary, trac
 from gpuprof.analyses.breakdown import breakdown
 from gpuprof.comparisons import comparison
 from gpuprof.comparisons.measure.device_time import per_step
-from gpuprof.show import renderer_named
-from gpuprof.show.contract import Page
+from gpuprof.show import Page, renderer_named
 
 _times = st.tuples(st.integers(0, 60), st.integers(1, 20)).map(lambda t: (t[0], sum(t)))
 _shape = dict.fromkeys(("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z"), 1)

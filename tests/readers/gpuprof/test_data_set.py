@@ -22,7 +22,7 @@ from gpuprof.facts.parts import RecordingPart, part_of
 from gpuprof.readers import find_reader, read_profile, recording_files
 from gpuprof.readers.gpuprof.data_set import is_data_set
 from gpuprof.readers.gpuprof.write_data_set import write
-from gpuprof.show.folder_output import prepare_folder
+from gpuprof.show.output import prepare_folder
 
 
 def copying_rank(folder, name, **about):

@@ -127,7 +127,7 @@ def test_a_size_that_64_bits_hold_only_without_a_sign_is_refused(tmp_path, suffi
         read_profile(folder).table("kernels")
 
     assert caught.value.message == (
-        f"{folder}, table kernels: column static_shared_memory_bytes holds {size} (uint64) in row 1"
+        f"{folder}, table kernels: column static_shared_memory_bytes holds {size} in row 1"
     )
 
 

@@ -27,11 +27,11 @@ from nsys_export import (
 )
 
 from gpuprof import compare, native, report
-from gpuprof.analyses.activity_summary import activity_summary, activity_sums
-from gpuprof.analyses.kernel_summary import kernel_summary
+from gpuprof.analyses.activity_summary import activity_summary, kernel_summary
 from gpuprof.analyses.totals import totals
 from gpuprof.base.errors import CorruptFileError, EmptyRecordingError, GateError, InputError
 from gpuprof.base.secrets import REMOVED
+from gpuprof.facts.activity_sums import activity_sums
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.readers import find_reader, read_profile
 from gpuprof.readers.nsys import database as nsys_sqlite
@@ -348,12 +348,8 @@ def test_arrays_lie_on_the_device(tmp_path):
     ]
 
 
-@pytest.mark.parametrize(
-    ("first", "is_joined"), [({}, False), ({"srcKind": DEVICE, "dstKind": DEVICE}, True)]
-)
-def test_ends_of_copies_take_a_join_only_where_a_copy_may_be_half_of_another(
-    tmp_path, first, is_joined
-):
+@pytest.mark.parametrize("first", [{}, {"srcKind": DEVICE, "dstKind": DEVICE}])
+def test_ends_of_copies_are_the_same_where_a_copy_may_be_half_of_another(tmp_path, first):
     rows = [
         memcpy(0, 4, HTOD, deviceId=3, **first),
         memcpy(5, 9, DTOH, deviceId=2),
@@ -364,13 +360,10 @@ def test_ends_of_copies_take_a_join_only_where_a_copy_may_be_half_of_another(
     profile = read_profile(write(tmp_path / "x.sqlite", {MEMCPY: rows}))
     names = ("device_id", "src_device_id", "dst_device_id")
 
-    (part,) = profile.values("memcpys", *names)
-    known = ", ".join(f"coalesce({name}, {UNKNOWN}) AS {name}" for name in names)
-    asked = profile.query(f"SELECT {known} FROM memcpys ORDER BY start_ns")
+    ((_, src, dst),) = profile.columns("memcpys", *names)
 
-    assert profile.needs_query("memcpys", *names) == (is_joined or native.library() is None)
-    assert [column.filled.tolist() for column in part] == [*asked.to_pydict().values()]
-    assert asked["src_device_id"].to_pylist() == [UNKNOWN, 2, 1, 1, UNKNOWN]
+    assert src.tolist() == [UNKNOWN, 2, 1, 1, UNKNOWN]
+    assert dst.tolist() == [3, UNKNOWN, 4, UNKNOWN, UNKNOWN]
 
 
 def test_names_of_calls_take_no_query(tmp_path, monkeypatch):
@@ -378,7 +371,7 @@ def test_names_of_calls_take_no_query(tmp_path, monkeypatch):
     names = [{"id": number, "value": text} for number, text in enumerate(texts)]
     call = {"start": 0, "end": 1, "nameId": 1, "globalTid": pid(9), "correlationId": 1}
     profile = read_profile(write(tmp_path / "x.sqlite", {STRINGS: names, RUNTIME: [call]}))
-    asked = profile.query("SELECT name_id, name FROM unrestricted.api_calls_names ORDER BY name_id")
+    asked = profile.numbered_names("api_calls")
     monkeypatch.setattr(duckdb, "connect", None)
 
     read = profile.numbered_names("api_calls")

@@ -1,8 +1,7 @@
 """Charts of recordings drawn by hand."""
 
-from gpuprof.show.charts import figure_of, picture_of
-from gpuprof.show.charts.results import of_recording
+from gpuprof.show.charts import figure_of, of_recording, picture_of
 
 
 def figure(chart, profile):
-    return figure_of(chart, picture_of(chart, of_recording(profile, chart)))
+    return figure_of(picture_of(chart, of_recording(profile, chart)))

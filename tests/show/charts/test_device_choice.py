@@ -3,7 +3,7 @@ from drawing import draw
 from pictures import figure
 
 from gpuprof.show.charts import timeline, utilisation
-from gpuprof.show.charts.device_choice import choose_devices
+from gpuprof.show.charts.figure import choose_devices
 
 
 def _devices(count):
@@ -21,10 +21,10 @@ def test_up_to_sixteen_devices_are_all_shown():
 
 
 def test_of_more_the_busiest_and_the_least_busy_are_shown():
-    choice = choose_devices({device: device % 100 for device in range(1, 99)} | {None: 0})
+    devices, words = choose_devices({device: device % 100 for device in range(1, 99)} | {None: 0})
 
-    assert choice.devices == frozenset((None, *range(1, 8), *range(91, 99)))
-    assert choice.words == "the 8 busiest and the 8 least busy of 99 devices"
+    assert devices == frozenset((None, *range(1, 8), *range(91, 99)))
+    assert words == "the 8 busiest and the 8 least busy of 99 devices"
 
 
 @pytest.mark.parametrize("chart", [timeline.CHART, utilisation.CHART], ids=lambda c: c.name)

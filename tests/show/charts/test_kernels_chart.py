@@ -4,8 +4,7 @@ from pictures import figure
 from recordings import DUAL, summary
 
 from gpuprof.base.errors import EmptyRecordingError
-from gpuprof.show.charts import kernels, picture_of
-from gpuprof.show.charts.results import of_recording
+from gpuprof.show.charts import kernels, of_recording, picture_of
 
 NCCL = {"name": "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgs)"}
 

@@ -44,7 +44,7 @@ def test_a_cell_tells_its_paths_apart():
 
     # What is copied within no pair of ends has no cell.
     assert list(_cells(axes).values()) == [
-        "8.000 us\ndirect\n3.000 KB 500.0 MB/s\nthrough the host\n500 B 250.0 MB/s"
+        "8.000 us\ndirect: 3.000 KB\n500.0 MB/s\nthrough the host: 500 B\n250.0 MB/s"
     ]
 
 

@@ -2,9 +2,8 @@ import pytest
 from commands import ROOT, gpuprof
 
 from gpuprof.readers import read_profile
-from gpuprof.show.charts import figure_of, picture_of, placement
-from gpuprof.show.charts.placement_layout import arranged
-from gpuprof.show.charts.results import of_recording
+from gpuprof.show.charts import figure_of, of_recording, picture_of, placement
+from gpuprof.show.charts.placement import FORWARD, GRADIENTS, arranged
 
 SAMPLES = ROOT / "sample_logs" / "tensorflow" / "2.21.0"
 
@@ -35,10 +34,10 @@ def _overlap(box, box_2):
 def test_every_part_stands_alone_in_its_tower_and_each_tower_in_its_device(name, devices):
     layout, _ = plan(name)
 
-    assert [box.label for box in layout.devices] == [f"CPU:{n}" for n in range(devices)]
-    for boxes in (layout.devices, layout.towers, layout.parts):
+    assert [box.label for box in layout.outer] == [f"CPU:{n}" for n in range(devices)]
+    for boxes in (layout.outer, layout.inner, layout.parts):
         assert not any(_overlap(a, b) for n, a in enumerate(boxes) for b in boxes[n + 1 :])
-    for inner, outer in ((layout.parts, layout.towers), (layout.towers, layout.devices)):
+    for inner, outer in ((layout.parts, layout.inner), (layout.inner, layout.outer)):
         for box in inner:
             around = [o for o in outer if _overlap(box, o)]
             assert len(around) == 1
@@ -49,19 +48,20 @@ def test_every_part_stands_alone_in_its_tower_and_each_tower_in_its_device(name,
 def test_gradients_of_a_tower_stand_on_the_device_that_computes_them():
     layout, _ = plan("dual")
     middle = layout.width / 2
-    item = [box for box in layout.parts if box.row.get("src_tower") == "item_tower"]
+    towers = [tower for tower in layout.inner if tower.label == "item_tower"]
+    item = [box for box in layout.parts if any(_overlap(box, tower) for tower in towers)]
 
-    assert {box.row["src_is_gradient"] for box in item if box.x < middle} == {True}
-    assert {box.row["src_is_gradient"] for box in item if box.x > middle} == {False}
+    assert {box.look for box in item if box.x < middle} == {GRADIENTS}
+    assert {box.look for box in item if box.x > middle} == {FORWARD}
     assert [box.label for box in item if box.x > middle][:1] == ["item_embedding"]
 
 
 def test_each_copy_goes_from_box_to_box_as_thick_as_its_bytes():
     layout, edges = plan("dual")
-    axes = figure_of(placement.CHART, shown("dual")).axes[0]
+    axes = figure_of(shown("dual")).axes[0]
     arrows = [patch for patch in axes.patches if hasattr(patch, "get_arrowstyle")]
 
-    assert len(arrows) == len(edges) == len(layout.ends) == 10
+    assert len(arrows) == len(edges) == len(layout.arrows) == 10
     widths = [arrow.get_arrowstyle().tail_width for arrow in arrows]
     assert widths == sorted(widths, reverse=True)
     thick, half = (edges[0]["bytes_per_step"], edges[1]["bytes_per_step"])
@@ -78,7 +78,7 @@ def test_copies_there_and_back_stand_beside_each_other():
 
     layout = arranged([row for row in rows if row["dst_device"] is None], edges)
 
-    heights = [start[1] for start, _ in layout.ends]
+    heights = [arrow.start[1] for arrow in layout.arrows]
     assert len({*heights}) == len(edges) == 2
     assert picture.finding.endswith("none of it for gradients")
 
@@ -86,7 +86,7 @@ def test_copies_there_and_back_stand_beside_each_other():
 def test_gradients_are_told_from_the_forward_pass_in_grey():
     arrows = [
         patch
-        for patch in figure_of(placement.CHART, shown("exaggerated")).axes[0].patches
+        for patch in figure_of(shown("exaggerated")).axes[0].patches
         if type(patch).__name__ == "FancyArrowPatch"
     ]
 
@@ -111,12 +111,13 @@ def test_four_devices_stand_around_the_one_that_copies_most():
             "dst_layer": "dense",
             "dst_is_gradient": True,
             "bytes_per_step": 100.0,
+            "is_gradient": True,
         }
         for n in (0, 1, 3)
     ]
     layout = arranged(nodes, edges)
 
-    assert [(box.label, box.x == 0) for box in layout.devices] == [
+    assert [(box.label, box.x == 0) for box in layout.outer] == [
         ("GPU:2", True),
         ("GPU:0", False),
         ("GPU:1", False),

@@ -11,7 +11,7 @@ from gpuprof.show.charts import ranks
 def test_a_row_per_device_and_a_column_per_step_show_who_works_longer():
     rank_of = [{"device_id": device, "rank": device + 8} for device in range(4)]
 
-    shown = figure(ranks.CHART, job([300, 300, 400, 300], devices=rank_of))
+    shown = figure(ranks.IN_STEPS, job([300, 300, 400, 300], devices=rank_of))
 
     axes = shown.axes[0]
     cells = axes.images[0].get_array()
@@ -34,7 +34,7 @@ def test_a_device_whose_recording_ends_early_leaves_the_others_their_columns():
     kept = [row for row in rows if row["device_id"] or row["start_ns"] < 4 * STEP_NS]
 
     shown, early = (
-        figure(ranks.CHART, profile).axes[0].images[0].get_array()
+        figure(ranks.IN_STEPS, profile).axes[0].images[0].get_array()
         for profile in (whole, whole.with_table("kernels", KERNELS.table(kept)))
     )
 
@@ -43,7 +43,7 @@ def test_a_device_whose_recording_ends_early_leaves_the_others_their_columns():
 
 
 def test_devices_that_work_as_long_are_said_together():
-    shown = figure(ranks.CHART, job([300, 300]))
+    shown = figure(ranks.IN_STEPS, job([300, 300]))
 
     assert shown.get_suptitle() == (
         "All 2 devices work alike: 750 ns of a step, collectives left out"
@@ -51,7 +51,7 @@ def test_devices_that_work_as_long_are_said_together():
 
 
 def test_the_scale_has_its_whole_label_beside_two_devices():
-    shown = figure(ranks.CHART, job([300, 300]))
+    shown = figure(ranks.IN_STEPS, job([300, 300]))
     shown.draw_without_rendering()
 
     label = shown.axes[1].yaxis.label.get_window_extent()
@@ -62,4 +62,4 @@ def test_the_scale_has_its_whole_label_beside_two_devices():
 
 def test_a_single_device_has_no_chart():
     with pytest.raises(EmptyRecordingError, match="ranks cannot be drawn"):
-        figure(ranks.CHART, job([300]))
+        figure(ranks.IN_STEPS, job([300]))

@@ -8,9 +8,8 @@ from pictures import figure
 from ranks.joint import ranks_of
 
 from gpuprof.readers.merged_ranks import joined
-from gpuprof.show.charts import picture_of, ranks_over_time
-from gpuprof.show.charts.results import of_recording
-from gpuprof.show.page.heat_maps import heat_maps
+from gpuprof.show.charts import of_recording, picture_of, ranks
+from gpuprof.show.page.figures import heat_maps as laid_out
 from gpuprof.show.page.recording import recording_page
 
 
@@ -20,10 +19,10 @@ def late_job(late="host"):
 
 
 def test_each_part_has_a_panel_with_a_row_per_device():
-    shown = figure(ranks_over_time.CHART, late_job())
+    shown = figure(ranks.OVER_TIME, late_job())
 
     panels = {axes.get_title(loc="left"): axes.images[0].get_array() for axes in shown.axes[:4]}
-    assert [*panels] == [title for title, _ in ranks_over_time.PARTS.values()]
+    assert [*panels] == [title for title, _ in ranks.PARTS.values()]
     idle, communication = panels["idle"], panels["communication that no compute hides"]
     assert idle.shape[0] == 6
     assert idle.max(axis=1).argmax() == 2
@@ -35,7 +34,7 @@ def test_each_part_has_a_panel_with_a_row_per_device():
 
 
 def test_the_title_names_the_rank_that_differs():
-    title = figure(ranks_over_time.CHART, late_job()).get_suptitle().replace("\n", " ")
+    title = figure(ranks.OVER_TIME, late_job()).get_suptitle().replace("\n", " ")
 
     assert re.fullmatch(
         r"Of 6 devices the median computes \d+\.\d %, communicates \d+\.\d %, .* of the time;"
@@ -45,7 +44,7 @@ def test_the_title_names_the_rank_that_differs():
 
 
 def test_where_all_are_alike_the_title_says_so():
-    title = figure(ranks_over_time.CHART, late_job(None)).get_suptitle().replace("\n", " ")
+    title = figure(ranks.OVER_TIME, late_job(None)).get_suptitle().replace("\n", " ")
 
     assert title.endswith("of the time; none differs by more than 5.0 %")
 
@@ -61,20 +60,20 @@ def test_the_page_of_a_job_has_the_heat_maps_and_that_of_one_file_has_not():
 
 
 def test_a_page_joins_cells_of_many_devices():
-    rows = picture_of(ranks_over_time.CHART, of_recording(late_job(), ranks_over_time.CHART)).rows
+    rows = picture_of(ranks.OVER_TIME, of_recording(late_job(), ranks.OVER_TIME)).rows
     device = rows["device_id"].to_numpy()
     place = rows.column_names.index("device_id")
     # The same six devices 40 times.
     many = pa.concat_tables(
         [rows.set_column(place, "device_id", pa.array(device + 6 * n)) for n in range(40)]
     )
-    few_cells, many_cells = heat_maps(rows), heat_maps(many)
+    few_cells, many_cells = (laid_out(ranks.heat_maps(shown)) for shown in (rows, many))
 
-    assert few_cells.scale < many_cells.scale
-    assert len(many_cells.panels[0].rows) == 240
+    assert few_cells["scale"] < many_cells["scale"]
+    assert len(many_cells["panels"][0]["rows"]) == 240
     for shown in (few_cells, many_cells):
-        for row in (row for panel in shown.panels for row in panel.rows):
-            cells = [cell for _, path in row.paths for cell in re.findall(r"M(\d+) 0h(\d+)", path)]
+        for _, _, paths in (row for panel in shown["panels"] for row in panel["rows"]):
+            cells = [cell for _, path in paths for cell in re.findall(r"M(\d+) 0h(\d+)", path)]
             ends = [int(begin) + int(width) for begin, width in cells]
-            assert max(ends) * shown.scale < 1000 - shown.cells_x + shown.scale
-    assert many_cells.height < 2_000
+            assert max(ends) * shown["scale"] < 1000 - shown["cells_x"] + shown["scale"]
+    assert many_cells["height"] < 2_000

@@ -7,9 +7,8 @@ from pictures import figure
 
 from gpuprof.analyses.steps import STEPS
 from gpuprof.base.errors import EmptyRecordingError
-from gpuprof.show.charts import picture_of, steps
-from gpuprof.show.charts.contract import Results
-from gpuprof.show.charts.results import of_recording
+from gpuprof.show.charts import figure_of, of_recording, picture_of, steps
+from gpuprof.show.charts.figure import Results
 
 
 def _rows(profile):
@@ -53,12 +52,14 @@ def test_steps_that_are_set_aside_are_pale():
 
 
 def test_many_steps_are_means_of_some():
-    rows = _rows(job([300], steps=900))
+    profile = job([300], steps=900)
+    rows = _rows(profile)
 
     assert len(rows) <= 200
     assert (rows[0]["step"], rows[0]["last_step"]) == (0, 4)
     assert rows[1]["span_ns"] == pytest.approx(1_000)
-    assert steps.bar_name(rows[0]) == "steps 0 to 4 (mean)"
+    (columns,) = picture_of(steps.CHART, of_recording(profile, steps.CHART)).panels
+    assert columns.names[0] == "steps 0 to 4 (mean), step #, counted"
 
 
 def test_the_title_says_what_a_step_takes_and_the_longest():
@@ -73,7 +74,7 @@ def test_phases_are_parted_and_named():
 
     shown = picture_of(steps.CHART, Results({"steps": STEPS.table(rows)}))
 
-    axes = steps.CHART.draw(shown).axes[0]
+    axes = figure_of(shown).axes[0]
     assert {text.get_text() for text in axes.texts} == {"train", "validate"}
     assert [line.get_xdata()[0] for line in axes.lines if line.get_label() == "median"] == [
         -0.5,
@@ -91,7 +92,7 @@ def test_phases_of_one_name_have_numbers_and_medians_of_their_own():
 
     shown = picture_of(steps.CHART, Results({"steps": STEPS.table(rows)}))
 
-    axes = steps.CHART.draw(shown).axes[0]
+    axes = figure_of(shown).axes[0]
     assert {text.get_text() for text in axes.texts} == {"step (1)", "step (2)"}
     medians = [line.get_ydata()[0] for line in axes.lines if line.get_label() == "median"]
     assert medians == pytest.approx([1.0, 0.5])

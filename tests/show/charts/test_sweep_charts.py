@@ -1,8 +1,7 @@
 import pytest
 
 from gpuprof.base.errors import EmptyRecordingError
-from gpuprof.show.charts import batch, figure_of, picture_of, scaling
-from gpuprof.show.charts.results import of_times
+from gpuprof.show.charts import figure_of, of_times, picture_of, sweeps
 
 
 @pytest.fixture
@@ -10,7 +9,7 @@ def figure(tmp_path):
     def draw(chart, text):
         path = tmp_path / "times.csv"
         path.write_text(text)
-        return figure_of(chart, picture_of(chart, of_times(path)))
+        return figure_of(picture_of(chart, of_times(path)))
 
     return draw
 
@@ -24,7 +23,7 @@ def _lines(axes):
 
 
 def test_scaling_stands_beside_the_ideal(figure):
-    drawn = figure(scaling.CHART, "label,devices,seconds\na,1,10\na,2,6.25\na,4,4\nb,1,8\nb,4,4\n")
+    drawn = figure(sweeps.SCALING, "label,devices,seconds\na,1,10\na,2,6.25\na,4,4\nb,1,8\nb,4,4\n")
 
     speed, efficiency = drawn.axes
     assert _lines(speed) == {
@@ -39,7 +38,7 @@ def test_scaling_stands_beside_the_ideal(figure):
 
 def test_break_even_is_marked_and_named(figure):
     drawn = figure(
-        batch.CHART,
+        sweeps.BATCH,
         "label,batch_size,seconds\nsingle,64,8\nsingle,256,8\ndual,64,16\ndual,256,5.3333333333\n",
     )
 
@@ -54,7 +53,7 @@ def test_break_even_is_marked_and_named(figure):
 
 
 def test_without_break_even_the_title_says_so(figure):
-    drawn = figure(batch.CHART, "label,batch_size,seconds\na,64,8\na,128,8\nb,64,10\nb,128,9\n")
+    drawn = figure(sweeps.BATCH, "label,batch_size,seconds\na,64,8\na,128,8\nb,64,10\nb,128,9\n")
 
     assert drawn.get_suptitle() == (
         "No break-even: at most 0.89 times the speed of a (b, batch size 128)"
@@ -63,11 +62,11 @@ def test_without_break_even_the_title_says_so(figure):
 
 def test_one_point_is_no_chart(figure):
     with pytest.raises(EmptyRecordingError):
-        figure(scaling.CHART, "devices,seconds\n1,10\n")
+        figure(sweeps.SCALING, "devices,seconds\n1,10\n")
 
 
 def test_devices_without_a_label_are_named(figure):
-    drawn = figure(scaling.CHART, "devices,seconds\n1,10\n2,8\n")
+    drawn = figure(sweeps.SCALING, "devices,seconds\n1,10\n2,8\n")
 
     assert drawn.get_suptitle() == "2 devices are 1.25 times as fast as one: 62.5 % of the ideal"
 
@@ -75,7 +74,7 @@ def test_devices_without_a_label_are_named(figure):
 def test_twelve_lines_differ_in_grey(figure):
     rows = "".join(f"v{n},{d},{10 + n - d}\n" for n in range(12) for d in (1, 2))
 
-    speed, _ = figure(scaling.CHART, f"label,devices,seconds\n{rows}").axes
+    speed, _ = figure(sweeps.SCALING, f"label,devices,seconds\n{rows}").axes
 
     assert len({line.get_marker() for line in speed.lines if line.get_label() != "ideal"}) == 12
 
@@ -84,7 +83,7 @@ def test_twelve_lines_differ_in_grey(figure):
 def test_the_star_of_a_break_even_lies_on_its_line(figure, sizes):
     low, high = sizes
     drawn = figure(
-        batch.CHART,
+        sweeps.BATCH,
         f"label,batch_size,seconds\na,{low},8\na,{high},8\nb,{low},10\nb,{high},4\n",
     )
 

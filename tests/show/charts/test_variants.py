@@ -8,14 +8,13 @@ from tensorflow_runs import document, written
 
 from gpuprof.comparisons import comparison
 from gpuprof.readers import read_profile
-from gpuprof.show.charts import figure_of, picture_of, variants
-from gpuprof.show.charts.results import of_comparison
+from gpuprof.show.charts import figure_of, of_comparison, picture_of, variants
 from gpuprof.show.charts.variants import TIME_LAYERS
 
 
 def _drawn(profiles, epoch_seconds=None):
     results = of_comparison(comparison(profiles, epoch_seconds=epoch_seconds))
-    return figure_of(variants.CHART, picture_of(variants.CHART, results))
+    return figure_of(picture_of(variants.CHART, results))
 
 
 def _figure(epoch_seconds=None, **recorded):
@@ -24,9 +23,15 @@ def _figure(epoch_seconds=None, **recorded):
 
 def _layers(axes):
     """Legend name of each layer to the widths of its bars, top to bottom."""
-    return {
-        bars.get_label(): [round(bar.get_width(), 3) for bar in bars] for bars in axes.containers
-    }
+    count = len(axes.get_yticks())
+    layers = {}
+    for bars in axes.containers:
+        widths = {
+            round(bar.get_y() + bar.get_height() / 2): round(float(bar.get_width()), 3)
+            for bar in bars
+        }
+        layers[bars.get_label()] = [widths.get(place, 0) for place in range(count)]
+    return layers
 
 
 def test_bars_are_the_times_by_kind_in_seconds():
@@ -111,7 +116,7 @@ def test_the_bars_are_the_figures_of_the_title():
 def test_of_two_runs_the_bars_are_the_figures_of_the_title():
     runs = [_steps_of(*[ns] * 9) for ns in (1_000, 2_000)]
     result = comparison({"a": runs, "b": _steps_of(*[500] * 9)})
-    figure = figure_of(variants.CHART, picture_of(variants.CHART, of_comparison(result)))
+    figure = figure_of(picture_of(variants.CHART, of_comparison(result)))
 
     assert figure.get_suptitle().startswith("By the clock, b takes 1.000 us (66.7 %) less per")
     work, clock = figure.axes
@@ -166,11 +171,12 @@ def test_sums_alone_have_no_clock():
 def test_bars_begin_where_the_last_one_ended():
     axes = _figure(single=SINGLE, dual=DUAL).axes[0]
 
-    ends = [0.0, 0.0]
-    for bars in axes.containers:
-        assert [bar.get_x() for bar in bars] == pytest.approx(ends)
-        ends = [bar.get_x() + bar.get_width() for bar in bars]
-    assert ends == pytest.approx([39.452, 50.294])
+    ends = {0: 0.0, 1: 0.0}
+    for bar in (bar for bars in axes.containers for bar in bars):
+        place = round(bar.get_y() + bar.get_height() / 2)
+        assert bar.get_x() == pytest.approx(ends[place])
+        ends[place] = bar.get_x() + bar.get_width()
+    assert [*ends.values()] == pytest.approx([39.452, 50.294])
 
 
 def test_epochs_stand_beside_where_they_are_known():

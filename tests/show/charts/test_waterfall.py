@@ -2,15 +2,14 @@ import pytest
 from drawing import draw
 
 from gpuprof.comparisons import comparison
-from gpuprof.show.charts import figure_of, picture_of, waterfall
-from gpuprof.show.charts.results import of_comparison
+from gpuprof.show.charts import figure_of, of_comparison, picture_of, waterfall
 
 _PEER = {"memcpy_kind": "PtoP", "src_device_id": 0, "dst_device_id": 1}
 
 
 def _figure(**profiles):
     results = of_comparison(comparison(profiles))
-    return figure_of(waterfall.CHART, picture_of(waterfall.CHART, results))
+    return figure_of(picture_of(waterfall.CHART, results))
 
 
 @pytest.fixture
@@ -21,9 +20,10 @@ def axes():
 
 
 def _bars(axes):
+    patches = sorted(axes.patches, key=lambda bar: bar.get_y())
     return [
         (name.get_text(), round(bar.get_x(), 6), round(bar.get_x() + bar.get_width(), 6))
-        for name, bar in zip(axes.get_yticklabels(), axes.patches, strict=True)
+        for name, bar in zip(axes.get_yticklabels(), patches, strict=True)
     ]
 
 

@@ -75,9 +75,9 @@ def _messages(octets):
 
 def exported(profile):
     """The nodes of each rank, and the notes."""
-    parts = EXPORTERS["chakra"].parts(profile)
+    writers, notes = EXPORTERS["chakra"].parts(profile)
     ranks = []
-    for number, writer in enumerate(parts.writers):
+    for number, writer in enumerate(writers):
         file = BytesIO()
         writer(file)
         head, *nodes = _messages(file.getvalue())
@@ -88,7 +88,7 @@ def exported(profile):
             assert node.id not in seen
             assert seen.issuperset(node.data_deps)
             seen.add(node.id)
-    return ranks, parts.notes
+    return ranks, notes
 
 
 def attributes(node):

@@ -133,7 +133,7 @@ def test_a_failure_leaves_nothing_behind(tmp_path, monkeypatch):
     def fail(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(TABLES["csv"], "write_table", fail)
+    monkeypatch.setitem(TABLES, "csv", fail)
     with pytest.raises(OutputError, match="tables cannot be written: No space left on device"):
         _export(_drawn(), "csv", tmp_path / "tables")
 
@@ -147,7 +147,7 @@ def test_a_failure_keeps_the_folder_that_was_there(tmp_path, monkeypatch):
     def fail(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(TABLES["csv"], "write_table", fail)
+    monkeypatch.setitem(TABLES, "csv", fail)
     with pytest.raises(OutputError):
         _export(_drawn(), "csv", tmp_path / "tables", is_forced=True)
 

@@ -6,7 +6,7 @@ import pytest
 from drawing import draw
 
 import gpuprof
-from gpuprof.show.notebook.summary import Point, Summary, summary_html, summary_text
+from gpuprof.show.notebook import Point, Summary, summary_html, summary_text
 from gpuprof.show.overview import Grid
 
 HOSTILE = '<script>alert("x")</script>\x1b[31m\u202e & <b>'

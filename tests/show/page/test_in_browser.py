@@ -34,7 +34,7 @@ def opened(browser, address):
         page.on("pageerror", lambda error: page.said.append(str(error)))
         page.on("request", lambda request: page.asked.append(request.url))
         page.goto(address)
-        page.wait_for_function("document.querySelectorAll('.plot canvas').length === 3")
+        page.wait_for_function("document.querySelectorAll('.plot canvas').length === 4")
         return page
 
     yield open_page

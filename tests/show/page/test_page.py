@@ -23,9 +23,10 @@ from tensorflow_runs import document, written
 from gpuprof.analyses.lanes import LANES
 from gpuprof.comparisons import comparison
 from gpuprof.readers import read_profile
-from gpuprof.show.notebook.comparison import comparison_summary
+from gpuprof.show.charts.timeline import intervals
+from gpuprof.show.notebook import comparison_summary
 from gpuprof.show.page.comparison import comparison_page, figures
-from gpuprof.show.page.figures import lanes_data
+from gpuprof.show.page.figures import used
 from gpuprof.show.page.recording import recording_page
 
 
@@ -95,7 +96,8 @@ def test_data_of_charts_are_json(page):
     assert [sorted(json.loads(text)) for text in data] == [
         ["first", "lanes", "length", "names", "slice", "unit"],
         ["series", "stepped", "x", "y"],
-        ["points", "series", "x", "y"] if "points" in json.loads(data[2]) else ["series", "x", "y"],
+        ["series", "x", "y"],
+        ["label", "labels", "levels", "names", "pale", "quantity", "series"],
     ]
 
 
@@ -323,7 +325,7 @@ def _lanes(*times, slice_ns):
          "busy_ns": busy, "slice_ns": slice_ns}
         for start, end, busy in times
     ]  # fmt: skip
-    return lanes_data(LANES.table(rows))
+    return intervals(LANES.table(rows))
 
 
 def test_lanes_are_packed_without_loss():
@@ -337,6 +339,7 @@ def test_lanes_are_packed_without_loss():
             {
                 "device": 0,
                 "owner": "device 0",
+                "kind": "compute",
                 "lane": "compute",
                 "name": "compute",
                 "exposed": [0, 10, 0, 54, 36, 16],
@@ -360,7 +363,7 @@ def test_kernels_and_ranges_are_named_by_their_places():
         {"device_id": 0, "level": 1, "start_ns": 110, "end_ns": 150, "text": "gemm"},
     ]
 
-    data = lanes_data(table, kernels, ranges)
+    data = intervals(table, kernels, ranges)
 
     steps, named, compute = data["lanes"]
     assert (steps["name"], steps["marks"]) == ("steps", [0, 60, 2])
@@ -499,7 +502,7 @@ def test_the_time_by_the_clock_is_that_of_the_verdict():
         f"idle {parts['idle', 'candidate']}",
     ]
     summary = comparison_summary(result)
-    assert [bar.figure for bar in summary.figures[0].shown.bars] == ["1.000 us", "800 ns"]
+    assert summary.figures[0].shown.figures == ["1.000 us", "800 ns"]
 
 
 def test_a_variant_without_parts_has_no_idle_time():
@@ -509,19 +512,15 @@ def test_a_variant_without_parts_has_no_idle_time():
 
     (clock, *_) = figures(result)
 
-    assert [(bar.figure, len(bar.segments)) for bar in clock.shown.bars] == [
-        ("1.000 us", 1),
-        ("1.500 us", 1),
-        ("n/a", 0),
-    ]
+    assert clock.shown.figures == ["1.000 us", "1.500 us", "n/a"]
+    assert [part.bar for part in clock.shown.parts] == [0, 1]
     split = result.split.filter(pc.not_equal(result.split["variant"], "two"))
     (clock, *_) = figures(replace(result, split=split))
-    assert [[part.kind for part in bar.segments] for bar in clock.shown.bars] == [
-        ["unknown"],
-        ["unknown"],
-        [],
+    assert [(part.bar, part.look.kind) for part in clock.shown.parts] == [
+        (0, "unknown"),
+        (1, "unknown"),
     ]
-    assert clock.shown.legend == {"unknown": "of unknown parts"}
+    assert [look.name for look in used(clock.shown)] == ["of unknown parts"]
 
 
 def test_waterfalls_of_a_page_have_one_axis_and_show_where_it_is_broken():
@@ -533,9 +532,10 @@ def test_waterfalls_of_a_page_have_one_axis_and_show_where_it_is_broken():
     result = comparison({"one": baseline, **runs})
     first, second = [figure for figure in figures(result) if figure.name.startswith("waterfall")]
 
-    assert first.shown.bars[0] == second.shown.bars[0]
-    assert [bar.is_cut for bar in first.shown.bars] == [True, False, True]
-    assert " Totals are cut at the strokes: bars begin at 95.50 us." in first.caption
+    assert first.shown.parts[0] == second.shown.parts[0]
+    assert (first.shown.first, first.shown.end) == (second.shown.first, second.shown.end)
+    assert [part.start < first.shown.first for part in first.shown.parts] == [True, False, True]
+    assert "; the axis begins at 95.50 us. Totals are cut at the strokes." in first.caption
     assert comparison_page(result).count('class="cut"') == 4
     fast = comparison({"one": baseline, "fast": draw(kernels=[(0, 10_000)])})
     assert 'class="cut"' not in comparison_page(fast)

@@ -1,0 +1,515 @@
+"""The one representation of a recording's events: tables of equally long columns of numbers.
+
+A reader gives what its file holds, column by column and in pieces (`Stored`), and says of which of
+these, and by which function of arrays, each column of the data model is made (`Made`). Words are
+numbers beside the list of different words, and what is unknown is `UNKNOWN`. Rows that the table
+leaves out, the selection and the bounds of the schema have one place each: `Part.pieces`.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from gpuprof.model.derived import UNKNOWN
+from gpuprof.model.schema import LARGEST, LONGEST_NS, TEXT, Column, Schema, texts
+from gpuprof.model.selection import ENDS, EVERYTHING, Selection
+from gpuprof.model.words import ByNumber, Values, Words, narrowed
+
+Numbers = npt.NDArray[Any]
+Flags = npt.NDArray[np.bool_]
+# From the first start on and before the last, in ns.
+Window = tuple[int, int]
+
+_START, _END, _NAME, _NAME_ID = "start_ns", "end_ns", "name", "name_id"
+_NO_NAME: Final = "unknown"
+# So many words are numbered before pyarrow.compute, which does it faster, is imported.
+_FEW_WORDS: Final = 16_384
+NO_TEXTS: Final[Mapping[str, Words]] = {}
+
+
+class BeyondBoundsError(Exception):
+    """A table holds what no recording can."""
+
+
+class Stored(Protocol):
+    """The rows of a table of a file, in pieces, as they are."""
+
+    def rows_known(self) -> int:
+        """How many rows it has at most, as far as is known without reading them; 0 for unknown."""
+
+    def expect(self, names: Collection[str]) -> None:
+        """Note columns that are read together with the first that is needed."""
+
+    def pieces(self, names: Sequence[str], window: Window | None = None) -> Iterator[list[Values]]:
+        """Columns of the file in pieces, one name at least.
+
+        Rows that start outside of the window, which none needs, may be missing.
+        """
+
+
+class Made(NamedTuple):
+    """How a column is made of those of a file.
+
+    Args:
+        reads: Columns of the file.
+        make: Of these, as arrays in which `UNKNOWN` stands for null, the same of this column; or
+            one value for all rows. None for the column as the file has it.
+        words: What its numbers mean; None for a column of numbers.
+    """
+
+    reads: tuple[str, ...]
+    make: Callable[..., Any] | None = None
+    words: Callable[[], Sequence[str | None]] | None = None
+
+
+def constant(word: str) -> Made:
+    """A column of one word."""
+    return Made((), lambda: 0, lambda: (word,))
+
+
+def translated(column: str, words: Mapping[int, str], null: str | None = None) -> Made:
+    """Words for a tool's numbers; a number without a word is unknown.
+
+    Args:
+        column: The numbers.
+        words: Number to word.
+        null: What stands where there is no number.
+    """
+    distinct = [*dict.fromkeys([*words.values(), "unknown", null])]
+    place = {word: place for place, word in enumerate(distinct)}
+    places = {number: place[word] for number, word in words.items()} | {UNKNOWN: place[null]}
+    by_number = ByNumber([*places], [*places.values()], place["unknown"])
+    return Made((column,), by_number.of, lambda: distinct)
+
+
+class NumberedNames(NamedTuple):
+    """What numbers of names mean.
+
+    Args:
+        numbers: Each once.
+        columns: ``name`` and what else depends on the name alone.
+    """
+
+    numbers: Sequence[int]
+    columns: Mapping[str, Sequence[str | None]]
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Rows of a table of the data model, made of those of a file's table.
+
+    Args:
+        stored: What the file holds.
+        columns: How each column is made, or the name of the file's that is it; absent ones are
+            null.
+        keep: Which rows are the table's: by functions that give flags.
+        is_whole: Whether functions need all rows at once, as they look from one to others; asked
+            when rows are.
+    """
+
+    stored: Stored
+    columns: Mapping[str, Made | str]
+    keep: tuple[Made, ...] = ()
+    is_whole: Callable[[], bool] = lambda: False
+    # Whether no row was left out, and the columns that were found to be within their bounds.
+    _known: dict[str, bool] = field(default_factory=dict)
+
+    def made(self, name: str) -> Made | None:
+        """How a column is made."""
+        made = self.columns.get(name)
+        return Made((made,)) if isinstance(made, str) else made
+
+    def reads(self, names: Iterable[str]) -> list[str]:
+        """The file's columns of which these are made, and those that tell which rows are kept."""
+        made = [made for name in names if (made := self.made(name)) is not None]
+        keep = () if self._known.get("") else self.keep
+        reads = [*dict.fromkeys(read for of in (*made, *keep) for read in of.reads)]
+        # The count of rows needs at least one column.
+        others = (read for name in self.columns for read in (self.made(name) or Made(())).reads)
+        return reads or [next(others)]
+
+    def pieces(
+        self, schema: Schema, names: Sequence[str], selection: Selection, *, is_checked: bool
+    ) -> Iterator[list[Values]]:
+        """Columns of the chosen rows.
+
+        Raises:
+            BeyondBoundsError: A value is beyond its bounds.
+        """
+        needed = [*dict.fromkeys((*names, *selection.columns(schema.columns)))]
+        needed += [_START] if _END in needed and _START not in needed else []
+        unchecked = [name for name in needed if is_checked and not self._known.get(name)]
+        keep, reads, is_all = () if self._known.get("") else self.keep, self.reads(needed), True
+        for stored in self._stored_pieces(reads, selection):
+            of_file = dict(zip(reads, stored, strict=True))
+            rows = len(stored[0].numbers)
+            made = {name: self._column(schema, name, of_file, rows) for name in needed}
+            for name in {_START, _END} & made.keys():  # whose differences may take more room
+                made[name] = made[name]._replace(
+                    numbers=made[name].numbers.astype(np.int64, copy=False)
+                )
+            kept = [of.make(*(_plain(of_file[n]) for n in of.reads)) for of in keep if of.make]
+            is_all = is_all and all(flags.all() for flags in kept)
+            kept += _chosen(selection, selection.columns(schema.columns), made)
+            if kept and not (is_row := np.logical_and.reduce(kept)).all():
+                made = {name: column.take(is_row) for name, column in made.items()}
+            for name in unchecked:
+                _check(schema.columns.get(name), made[name])
+            if _END in unchecked:
+                durations = made[_END].numbers - made[_START].numbers
+                _check_bounds(durations, 0, LONGEST_NS)
+            yield [made[name] for name in names]
+        if selection == EVERYTHING:
+            self._known.update(dict.fromkeys(unchecked, True) | {"": is_all})
+
+    def _stored_pieces(self, reads: Sequence[str], selection: Selection) -> Iterator[list[Values]]:
+        # What is whole looks at rows outside of a window, too.
+        is_whole = self.is_whole()
+        pieces = self.stored.pieces(reads, None if is_whole else selection.extent)
+        if not is_whole:
+            yield from pieces
+        elif all_pieces := [*pieces]:
+            yield [joined(column) for column in zip(*all_pieces, strict=True)]
+
+    def _column(
+        self, schema: Schema, name: str, of_file: Mapping[str, Values], rows: int
+    ) -> Values:
+        made, spec = self.made(name), schema.columns.get(name)
+        if made is None:
+            if spec is not None and spec.dtype == TEXT:
+                return Values(np.zeros(rows, np.int8), None, (None,))
+            return Values(np.full(rows, UNKNOWN, np.int8), np.ones(rows, bool))
+        columns = [of_file[read] for read in made.reads]
+        if made.make is None:
+            return columns[0]
+        numbers = made.make(*map(_plain, columns))
+        numbers = np.full(rows, numbers) if np.ndim(numbers) == 0 else numbers
+        if made.words is not None:
+            return Values(numbers, None, made.words())
+        has_nulls = any(column.is_null is not None for column in columns)
+        if spec is not None and spec.required and not has_nulls:
+            return Values(numbers)
+        is_null = numbers == UNKNOWN
+        return Values(numbers, is_null if is_null.any() else None)
+
+
+class Table:
+    """A table of the data model.
+
+    Args:
+        schema: Its columns and their bounds.
+        parts: Its rows, one part below the other.
+        names: What the numbers of names mean, where the file numbers them: its rows have
+            ``name_id`` in place of these columns. None where it does not.
+        of_names: The columns that depend on the name alone, where the file numbers the names.
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        parts: Sequence[Part],
+        names: Callable[[], NumberedNames] | None = None,
+        of_names: Collection[str] = (_NAME,),
+    ) -> None:
+        self.schema, self.parts, self._names = schema, parts, names
+        self.of_names = frozenset(() if names is None else of_names)
+        self._read_names: NumberedNames | None = None
+
+    @property
+    def names(self) -> NumberedNames:
+        """The names by their numbers; where the file does not number them, all in their order."""
+        if self._read_names is None:
+            # No cached property: of a job, the names of files are read by other threads, which
+            # Python 3.11 lets wait for each other.
+            words = self._all_words.words if self._names is None else ()
+            of_rows = NumberedNames(range(len(words)), {_NAME: words})
+            self._read_names = of_rows if self._names is None else self._names()
+        return self._read_names
+
+    def expect(self, names: Collection[str]) -> None:
+        """Note columns that are read together with the first that is needed."""
+        for part in self.parts:
+            stored = self._of_rows([n for n in names if n in {*self.schema.columns, _NAME_ID}])
+            part.stored.expect(part.reads(stored))
+
+    def rows_known(self) -> int:
+        """How many rows it has at most; 0 for unknown."""
+        return sum(part.stored.rows_known() for part in self.parts)
+
+    def pieces(
+        self,
+        names: Sequence[str],
+        selection: Selection = EVERYTHING,
+        *,
+        is_checked: bool = True,
+    ) -> Iterator[list[Values]]:
+        """Columns of the chosen rows in pieces, ``name_id`` among them.
+
+        Raises:
+            BeyondBoundsError: A value is beyond its bounds.
+        """
+        of_rows = self._of_rows(names)
+        by_name = {n: self._by_name(n) for n in names if n in self.of_names}
+        for part in self.parts:
+            for piece in part.pieces(self.schema, of_rows, selection, is_checked=is_checked):
+                columns = dict(zip(of_rows, piece, strict=True))
+                for name, (of_number, words) in by_name.items():
+                    columns[name] = Values(of_number.of(columns[_NAME_ID].filled), None, words)
+                if _NAME_ID in names and self._names is None:
+                    columns[_NAME_ID] = Values(self._all_words.numbers(columns[_NAME]))
+                yield [columns[name] for name in names]
+
+    def _of_rows(self, names: Sequence[str]) -> list[str]:
+        """The columns of rows that these are made of."""
+        if self._names is None:
+            return [*dict.fromkeys(_NAME if name == _NAME_ID else name for name in names)]
+        return [*dict.fromkeys(_NAME_ID if n in self.of_names else n for n in names)]
+
+    def _by_name(self, column: str) -> tuple[ByNumber, Sequence[str | None]]:
+        """What depends on the name, by its number."""
+        words = Words([_NO_NAME if column == _NAME else None])
+        numbers, columns = self.names
+        no_word = words.words[0]
+        places = [words.place(no_word if word is None else word) for word in columns[column]]
+        return ByNumber(numbers, places, 0), words.words
+
+    @cached_property
+    def _all_words(self) -> Words:
+        """The names of all rows in their order."""
+        words = Words()
+        for part in self.parts:
+            for (column,) in part.pieces(self.schema, [_NAME], EVERYTHING, is_checked=False):
+                words.numbers(column)
+        return Words(sorted(words.words, key=lambda name: name or ""))
+
+    def arrow(
+        self, names: Sequence[str], selection: Selection = EVERYTHING, *, is_checked: bool = True
+    ) -> pa.Table:
+        """Columns of the schema as Arrow data of its types, texts as dictionaries."""
+        kinds = [self.schema.kinds[name] for name in names]
+        parts = []
+        for piece in self.pieces(names, selection, is_checked=is_checked):
+            columns = [as_arrow(c, kind) for c, kind in zip(piece, kinds, strict=True)]
+            parts.append(pa.Table.from_arrays(columns, [*names]))
+        if not parts:
+            return pa.Table.from_batches([], pa.schema(list(zip(names, kinds, strict=True))))
+        return pa.concat_tables(parts)
+
+    def fault(self) -> str | None:
+        """The first value that no recording holds, found by reading all rows."""
+        before = 0
+        columns = [
+            name
+            for name in self.schema.columns
+            if name in self.of_names or any(name in part.columns for part in self.parts)
+        ]
+        for piece in self.pieces(columns, is_checked=False):
+            rows = pa.Table.from_arrays([as_arrow(column) for column in piece], columns)
+            if (fault := self.schema.fault(rows, before)) is not None:
+                return fault
+            before += rows.num_rows
+        return None
+
+
+class InMemory:
+    """The rows of a table that is in memory.
+
+    Args:
+        rows: Integers of any width, texts perhaps as a dictionary.
+    """
+
+    def __init__(self, rows: pa.Table) -> None:
+        self._rows = rows
+
+    def rows_known(self) -> int:
+        """How many rows it has."""
+        return int(self._rows.num_rows)
+
+    def expect(self, names: Collection[str]) -> None:
+        """Nothing: all columns are there."""
+
+    def pieces(self, names: Sequence[str], _: Window | None = None) -> Iterator[list[Values]]:
+        """Columns of all rows, as they are."""
+        for batch in self._rows.select([*names]).to_batches(_ROWS_AT_ONCE):
+            yield [*map(values, batch.columns)]
+
+
+_ROWS_AT_ONCE: Final = 65_536
+_WIDE: Final = 8  # bytes
+
+
+def in_memory(schema: Schema, rows: pa.Table) -> Table:
+    """A table that is in memory."""
+    parts = [Part(InMemory(rows), {name: name for name in rows.column_names})]
+    return Table(schema, parts if rows.num_rows else [])
+
+
+def within(windows: Sequence[tuple[int, int]], instants: Numbers) -> Flags:
+    """Which instants are in one of the windows, which are sorted and disjoint."""
+    starts, ends = np.array([*windows, (0, 0)], np.int64).T
+    window = np.searchsorted(starts[:-1], instants, side="right") - 1
+    # Before the first window, that is the last one: an empty one.
+    is_within: Flags = (instants >= starts[window]) & (instants < ends[window])
+    return is_within
+
+
+def _chosen(
+    selection: Selection, columns: Collection[str], made: Mapping[str, Values]
+) -> Iterator[Flags]:
+    """Which rows start in the windows, and which are of the device."""
+    if selection.windows is not None and _START in columns:
+        start = made[_START]
+        yield within(selection.windows, start.numbers)
+        if start.is_null is not None:
+            yield ~start.is_null
+    if selection.device_id is not None and (ends := {*columns} & {*ENDS}):
+        yield np.logical_or.reduce([made[end].filled == selection.device_id for end in ends])
+
+
+def reaching(
+    pieces: Callable[..., Iterator[list[Values]]], windows: Sequence[Window], *names: str
+) -> Iterator[list[Values]]:
+    """The rows that reach into one of some windows, which are sorted and disjoint.
+
+    Args:
+        pieces: Gives columns of all rows.
+        windows: The windows.
+        names: The columns.
+    """
+    for start, end, *columns in pieces(_START, _END, *names):
+        last = np.maximum(end.numbers - 1, start.numbers)
+        starts, ends = np.array([*windows, (0, 0)], np.int64)[:-1].reshape(-1, 2).T
+        # The first window that ends after the start; no range starts before it in time.
+        window = np.minimum(np.searchsorted(ends, start.numbers, side="right"), len(ends) - 1)
+        is_in = (
+            (last >= starts[window]) & (start.numbers < ends[window])
+            if len(ends)
+            else start.numbers < start.numbers
+        )
+        yield [column.take(is_in) for column in columns]
+
+
+def _plain(column: Values) -> Any:
+    """What functions take: an array, or words with their numbers."""
+    return column.filled if column.words is None else column
+
+
+def joined(pieces: Sequence[Values]) -> Values:
+    """A column in one piece."""
+    if pieces[0].words is not None:
+        words = Words()
+        return Values(np.concatenate([words.numbers(of) for of in pieces]), None, words.listed)
+    are_null = [
+        np.zeros(len(of.numbers), bool) if of.is_null is None else of.is_null for of in pieces
+    ]
+    is_null = np.concatenate(are_null)
+    numbers = np.concatenate([of.filled for of in pieces])
+    return Values(numbers, is_null if is_null.any() else None)
+
+
+def _check(spec: Column | None, column: Values) -> None:
+    """See that values are within the bounds of their column."""
+    numbers, is_null, words = column
+    if spec is None:
+        return
+    if words is not None:
+        if spec.words is not None or (spec.required and None in words):
+            met = {words[number] for number in np.unique(numbers).tolist()}
+            allowed = met - {None} if spec.words is None else {*spec.words}
+            if not met <= allowed | (set() if spec.required else {None}):
+                raise BeyondBoundsError
+        return
+    if is_null is not None and is_null.any():
+        if spec.required:
+            raise BeyondBoundsError
+        numbers = numbers[~is_null]
+    _check_bounds(numbers, spec.least, spec.most)
+
+
+def _check_bounds(numbers: Numbers, least: float | None, most: float | None) -> None:
+    # What is no number is beyond all bounds.
+    if len(numbers) and (
+        (least is not None and not numbers.min() >= least)
+        or (most is not None and not numbers.max() <= most)
+    ):
+        raise BeyondBoundsError
+
+
+def values(array: pa.Array) -> Values:
+    """A column of a file: numbers of any width, flags and texts, perhaps as a dictionary."""
+    is_coded = pa.types.is_dictionary(array.type)
+    kind = array.type.value_type if is_coded else array.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return _coded(array)
+    if pa.types.is_null(kind):
+        return Values(np.full(len(array), UNKNOWN, np.int8), np.ones(len(array), bool))
+    if is_coded:
+        of, is_null, _ = values(array.indices)
+        # What stands in the place of a null is anything.
+        place = of if is_null is None else np.where(is_null, 0, of)
+        different = values(array.dictionary)
+        if different.is_null is not None:
+            of_rows = different.is_null[place]
+            is_null = of_rows if is_null is None else is_null | of_rows
+        return Values(different.numbers[place] if len(different.numbers) else place, is_null)
+    low, high = array.offset, array.offset + len(array)
+    if pa.types.is_boolean(kind):
+        numbers: Numbers = _bits(array.buffers()[1], low, high)
+    else:
+        dtype = np.dtype(kind.to_pandas_dtype())  # despite its name one of numpy's
+        numbers = np.frombuffer(array.buffers()[1] or b"", dtype)[low:high]
+        if dtype.kind == "u":
+            # Of eight bytes, what is beyond the bounds of all columns stays what it is.
+            is_huge = dtype.itemsize == _WIDE and len(numbers) and numbers.max() > LARGEST
+            wider = {1: np.int16, 2: np.int32}.get(dtype.itemsize, np.int64)
+            numbers = numbers if is_huge else numbers.astype(wider)
+    return Values(numbers, ~_bits(array.buffers()[0], low, high) if array.null_count else None)
+
+
+def _coded(column: pa.Array) -> Values:
+    """A column of words as places among its different ones, and these."""
+    if pa.types.is_dictionary(column.type):
+        words, (of, is_null, _) = column.dictionary.to_pylist(), values(column.indices)
+        if is_null is None:
+            return Values(of, None, words)
+        return Values(np.where(is_null, np.int32(len(words)), of), None, [*words, None])
+    if len(column) > _FEW_WORDS:
+        encoded = column.dictionary_encode(null_encoding="encode")
+        numbers = np.asarray(np.from_dlpack(encoded.indices), np.int32)
+        return Values(numbers, None, encoded.dictionary.to_pylist())
+    place: dict[str | None, int] = {}
+    codes = [place.setdefault(word, len(place)) for word in column.to_pylist()]
+    return Values(np.array(codes, np.int32), None, [*place])
+
+
+def _bits(buffer: Any, low: int, high: int) -> Flags:
+    bits = np.frombuffer(buffer or b"", np.uint8)
+    return np.unpackbits(bits, bitorder="little")[low:high].astype(bool)
+
+
+def arrow(numbers: Numbers, is_null: Flags | None = None) -> pa.Array:
+    """Numbers as Arrow data, without a copy; `pa.array` would import pandas."""
+    present = None
+    if is_null is not None and is_null.any():
+        present = pa.py_buffer(np.packbits(~is_null, bitorder="little"))
+    kind = pa.from_numpy_dtype(numbers.dtype)
+    stored = np.packbits(numbers, bitorder="little") if numbers.dtype == bool else numbers
+    data = pa.py_buffer(np.ascontiguousarray(stored))
+    return pa.Array.from_buffers(kind, len(numbers), [present, data])
+
+
+def as_arrow(column: Values, kind: pa.DataType | None = None) -> pa.Array:
+    """A column as Arrow data, of some type where that is given."""
+    numbers, is_null, words = column
+    if words is not None:
+        return pa.DictionaryArray.from_arrays(
+            arrow(narrowed(numbers)), texts([*words])
+        ).dictionary_decode()
+    if kind is not None and (dtype := np.dtype(kind.to_pandas_dtype())) != numbers.dtype:
+        numbers = numbers.astype(dtype)
+    return arrow(numbers, is_null)

@@ -1,0 +1,236 @@
+"""A Parquet file within another file: each question reads only its columns and its window of time.
+
+The file keeps, for each group of rows, the first and the last start.
+"""
+
+import errno
+import io
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import pyarrow as pa
+
+from gpuprof.base.errors import GpuprofError
+from gpuprof.model.kept import Kept, Kinds
+from gpuprof.model.table import Window, values
+from gpuprof.model.words import Values
+from gpuprof.readers.common.changes import Stamp, stamp
+from gpuprof.readers.common.threads import in_turn
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+_BATCH_ROWS: Final = 65_536
+# Of a group that is decoded at once.
+_MOST_ROWS: Final = 1 << 20
+# To keep the columns of a larger table takes more time than to decode what each query needs.
+_MOST_KEPT: Final = 1 << 20
+_TIME: Final = "start_ns"
+_TIMES: Final = (_TIME, "end_ns")
+# What the error says where another program replaces or writes the file.
+CHANGED: Final = "it changed while it was read"
+
+
+class FilePart(io.RawIOBase):
+    """A part of a file, opened for each call: a drive that goes away is an error, not a signal.
+
+    Args:
+        path: The file.
+        begin: Where in it the part begins, in bytes.
+        size: How long it is, in bytes.
+        before: The file's stamp when the part was found in it.
+    """
+
+    def __init__(self, path: Path, begin: int, size: int, before: Stamp) -> None:
+        self.path, self.begin, self.size, self._place = path, begin, size, 0
+        self._before = before
+
+    def again(self) -> "FilePart":
+        """The same part, with a place of its own."""
+        return FilePart(self.path, self.begin, self.size, self._before)
+
+    def readable(self) -> bool:
+        """As Python's protocol of files has it."""
+        return True
+
+    def seekable(self) -> bool:
+        """As above."""
+        return True
+
+    def tell(self) -> int:
+        """As above."""
+        return self._place
+
+    def seek(self, offset: int, relative_to: int = os.SEEK_SET) -> int:
+        """As above."""
+        self._place = offset + {os.SEEK_CUR: self._place, os.SEEK_END: self.size}.get(
+            relative_to, 0
+        )
+        return self._place
+
+    def readinto(self, buffer: "WriteableBuffer") -> int:
+        """As above.
+
+        Raises:
+            OSError: The file cannot be read, or has been replaced.
+        """
+        part = memoryview(buffer)[: max(self.size - self._place, 0)]
+        with self.path.open("rb", buffering=0) as file:
+            if stamp(os.fstat(file.fileno())) != self._before:
+                raise OSError(errno.ESTALE, CHANGED)
+            file.seek(self.begin + self._place)
+            count = file.readinto(part)
+        self._place += count
+        return count
+
+
+def opened(part: FilePart, texts: Collection[str], metadata: Any = None) -> Any:
+    """A Parquet file whose columns of texts are read as dictionaries.
+
+    Raises:
+        pyarrow.ArrowException: It is damaged.
+        OSError: It is damaged, or cannot be read.
+    """
+    import pyarrow.parquet as pq  # noqa: PLC0415 - 50 ms that other formats do not need
+
+    return pq.ParquetFile(
+        part, metadata=metadata, read_dictionary=[*texts], page_checksum_verification=True
+    )
+
+
+class Packed(NamedTuple):
+    """A Parquet file in the archive.
+
+    Args:
+        part: Where it lies.
+        metadata: Of that file, as Arrow read it.
+        columns: Its columns with their types, those of texts as dictionaries.
+    """
+
+    part: FilePart
+    metadata: Any
+    columns: pa.Schema
+
+
+class ParquetColumns:
+    """The columns of a table in Parquet files.
+
+    Those of a large table are not kept in memory: each question decodes them again, in batches of
+    rows. Those of another one are kept, unless a question needs a window of time alone.
+
+    Args:
+        files: Those of its rows, one after another.
+        kinds: Its columns, with their types.
+        failure: What an error at reading says about the file; None where the file is not at fault.
+        shift_ns: By how much the times in the files are later than those that are given.
+    """
+
+    def __init__(
+        self,
+        files: Sequence[Packed],
+        kinds: Kinds,
+        failure: Callable[[Exception], GpuprofError | None],
+        shift_ns: int = 0,
+    ) -> None:
+        self._files, self._failure, self._shift_ns = files, failure, shift_ns
+        self._texts = [name for name, kind in kinds.items() if kind == pa.string()]
+        self._kinds = {name: _widest(name, files) for name in kinds}
+        rows = self.rows_known()
+        self._kept = Kept(kinds, self._all, lambda: rows) if rows <= _MOST_KEPT else None
+
+    def rows_known(self) -> int:
+        """How many rows it has, as its files say."""
+        return sum(int(file.metadata.num_rows) for file in self._files)
+
+    def expect(self, names: Collection[str]) -> None:
+        """Note columns that are read together with the first that is needed, if they are kept."""
+        if self._kept is not None:
+            self._kept.expect(names)
+
+    def pieces(self, names: Sequence[str], window: Window | None = None) -> Iterator[list[Values]]:
+        """Columns in pieces, of the groups of rows that may lie in a window.
+
+        Integers are as narrow as their file has them.
+        """
+        if self._kept is not None and window is None:
+            yield from self._kept.pieces(names)
+            return
+        for batch in self._batches(names, window):
+            yield [*map(values, batch.columns)]
+
+    def _batches(
+        self, names: Sequence[str], window: Window | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        try:
+            for batches in in_turn(partial(self._read, names), self._groups(window)):
+                yield from batches
+        except Exception as error:
+            if isinstance(error, GpuprofError) or (fault := self._failure(error)) is None:
+                raise
+            raise fault from error
+
+    def _all(self, kinds: Kinds) -> dict[str, pa.ChunkedArray]:
+        """Columns of all rows, in the pieces in which they are decoded."""
+        pieces = [*self._batches([*kinds])]
+        types = {name: self._kinds[name] for name in kinds}
+        return {
+            # A cast loads pyarrow.compute.
+            name: pa.chunked_array(
+                [c if (c := piece[name]).type == kind else c.cast(kind) for piece in pieces], kind
+            )
+            for name, kind in types.items()
+        }
+
+    def _groups(self, window: Window | None) -> Iterator[tuple[Packed, int]]:
+        """The groups of rows that may lie in a window."""
+        if window is not None:
+            least, most = window
+            window = least + self._shift_ns, most + self._shift_ns
+        for file in self._files:
+            for group in range(file.metadata.num_row_groups):
+                if _overlaps(file, group, window):
+                    yield file, group
+
+    def _read(self, names: Sequence[str], place: tuple[Packed, int]) -> Iterable[pa.RecordBatch]:
+        """Columns of one group of rows; of a large one they are decoded when they are asked for."""
+        file, group = place
+        batches = self._decoded(names, file, group)
+        is_large = file.metadata.row_group(group).num_rows > _MOST_ROWS
+        return batches if is_large else [*batches]
+
+    def _decoded(self, names: Sequence[str], file: Packed, group: int) -> Iterator[pa.RecordBatch]:
+        there = [name for name in names if name in file.columns.names]
+        texts = [name for name in self._texts if name in there]
+        reader = opened(file.part.again(), texts, file.metadata)
+        for batch in reader.iter_batches(_BATCH_ROWS, [group], there, use_threads=False):
+            columns = [
+                self._unshifted(name, batch.column(name))
+                if name in there
+                else pa.nulls(len(batch), self._kinds[name])
+                for name in names
+            ]
+            yield pa.RecordBatch.from_arrays(columns, [*names])
+
+    def _unshifted(self, name: str, values: pa.Array) -> pa.Array:
+        if not self._shift_ns or name not in _TIMES:
+            return values
+        import pyarrow.compute as pc  # noqa: PLC0415 - 25 ms that few files need
+
+        return pc.subtract(values, self._shift_ns)
+
+
+def _overlaps(file: Packed, group: int, window: Window | None) -> bool:
+    if window is None or _TIME not in file.columns.names:
+        return True
+    about, (least, most) = file.metadata.row_group(group), window
+    times = about.column(file.metadata.schema.names.index(_TIME)).statistics
+    return times is None or not times.has_min_max or (times.min < most and least <= times.max)
+
+
+def _widest(name: str, files: Sequence[Packed]) -> pa.DataType:
+    """The type that holds a column of all files."""
+    kinds = [file.columns.field(name).type for file in files if name in file.columns.names]
+    return max(kinds, key=lambda kind: kind.bit_width if pa.types.is_integer(kind) else 0)

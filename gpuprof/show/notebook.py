@@ -1,0 +1,236 @@
+"""A result as a notebook or an interactive Python shows it: sentences, bars and small tables.
+
+The HTML fragment has no scripts and loads nothing. It takes its colours from the notebook around
+it, so that it fits light and dark themes.
+"""
+
+import shlex
+import textwrap
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import pyarrow as pa
+
+from gpuprof.analyses.reports import Report
+from gpuprof.base.labels import TIMING_ONLY
+from gpuprof.base.manifest import Manifest
+from gpuprof.base.units import bound, capital, counted, format_seconds
+from gpuprof.comparisons import Comparison
+from gpuprof.comparisons.result_tables import TABLES
+from gpuprof.show import COMPARISON, RECORDING, Page, Row
+from gpuprof.show.cells import clean
+from gpuprof.show.charts import charts_about
+from gpuprof.show.comparison import grid_with_columns, split_grids
+from gpuprof.show.overview import Grid, all_findings, report_grids
+from gpuprof.show.page import comparison, recording
+from gpuprof.show.page.figures import Figure, used
+from gpuprof.show.sweep import headline, notes, sweep_grids
+from gpuprof.sweeps.results import Results
+
+if TYPE_CHECKING:
+    import jinja2
+
+SWEEP_CHARTS: Final = ("scaling", "break-even")
+_MOST_ROWS: Final = 12
+_MOST_BARS: Final = 8
+_TEMPLATES: Final = Path(__file__).parent / "page"
+
+
+class Point(NamedTuple):
+    """A sentence of a summary, such as a finding.
+
+    Args:
+        sentence: What there is to know.
+        detail: What to do about it; empty for nothing.
+        table: The table that shows it; empty for none.
+    """
+
+    sentence: str
+    detail: str = ""
+    table: str = ""
+
+
+class Summary(NamedTuple):
+    """What is shown of a result before anything is asked for.
+
+    Args:
+        source: What was looked at, in a line.
+        headline: What came out; empty where that is unknown.
+        points: The further sentences, the most important one first.
+        figures: Charts of bars.
+        grids: Tables; the first one is open.
+        notes: What a reader must know to trust the figures.
+        tables: Names of all tables.
+        charts: Names of the charts that can be drawn.
+    """
+
+    source: str
+    headline: str = ""
+    points: tuple[Point, ...] = ()
+    figures: tuple[Figure, ...] = ()
+    grids: tuple[Grid, ...] = ()
+    notes: tuple[str, ...] = ()
+    tables: tuple[str, ...] = ()
+    charts: tuple[str, ...] = ()
+
+
+def summary_html(summary: Summary) -> str:
+    """A summary as an HTML fragment with its own styles; long tables are cut."""
+    grids = [grid.cut(len(grid.rows) - _MOST_ROWS) for grid in summary.grids]
+    first, point, further = summary.headline.partition(". ")
+    return (
+        _environment()
+        .get_template("summary.html.jinja")
+        .render(
+            summary=summary._replace(grids=tuple(grids)),
+            style=(_TEMPLATES / "summary.css").read_text(encoding="utf-8"),
+            headline=(f"{first}.", further) if point else (first,),
+            most_rows=_MOST_ROWS,
+            most_bars=_MOST_BARS,
+        )
+    )
+
+
+@cache
+def _environment() -> "jinja2.Environment":
+    import jinja2  # noqa: PLC0415 - 50 ms that only notebooks need
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        finalize=_shown,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters["used"] = used
+    return environment
+
+
+def _shown(value: Any) -> Any:
+    """Texts of recordings without control characters; figures stay with their units."""
+    return bound(clean(value)) if type(value) is str else value
+
+
+def summary_text(summary: Summary, width: int) -> str:
+    """A summary as text in lines of at most a width, without its tables."""
+    points = [
+        f"{number}. {point.sentence}{f' {point.detail}' if point.detail else ''}"
+        + (f' ["{point.table}"]' if point.table else "")
+        for number, point in enumerate(summary.points, start=1)
+    ]
+    names = {"Tables": summary.tables, "Charts": summary.charts}
+    lines = [
+        summary.source,
+        *filter(None, [summary.headline]),
+        *points,
+        *(f"Note: {note}" for note in summary.notes),
+        *(f"{title}: {', '.join(shown)}" for title, shown in names.items() if shown),
+    ]
+    filled = (textwrap.fill(bound(clean(line)), width) for line in lines)
+    return "\n".join(filled).replace("\N{NO-BREAK SPACE}", " ")
+
+
+def report_summary(
+    result: Report, available: Sequence[str], requested: tuple[str, ...] | None = None
+) -> Summary:
+    """What a notebook shows of a report: its bottom line, the costliest findings, small tables.
+
+    Args:
+        result: The tables of the overview, or those that were requested.
+        available: Names of all tables that the recording can give.
+        requested: Names of the tables that were requested; None for the overview.
+    """
+    origin, grids = result.origin, tuple(report_grids(result, Page(tables=requested)))
+    charts = [c.name for c in charts_about(RECORDING) if {*c.tables} <= {*available}]
+    summary = Summary(
+        f"{origin.source}: {origin.recorder}, read as {origin.reader}",
+        grids=grids,
+        notes=result.notes,
+        tables=tuple(available),
+        charts=tuple(charts),
+    )
+    if requested is not None:
+        return summary
+    devices = result.rows("breakdown")
+    # Those that sentences name come first: of many devices only some are shown.
+    first_places = {p for grid in grids if grid.table == "breakdown" for p in grid.named}
+    places = sorted(range(len(devices)), key=lambda place: place not in first_places)
+    devices = [devices[place] for place in places]
+    points = tuple(map(_point, all_findings(result)))
+    first = bottom_line(result.tables.get("bottom_line"))
+    return summary._replace(
+        headline=first or ("" if points else f"{recording.verdict(result)[0]}."),
+        points=points,
+        figures=(recording.breakdown(devices),) if devices else (),
+        grids=tuple(grid for grid in grids if grid.table != "breakdown"),
+    )
+
+
+def bottom_line(table: pa.Table | None) -> str:
+    """The first sentence of a report; empty where the recording cannot tell."""
+    rows = [] if table is None else table.slice(0, 1).to_pylist()
+    return f"{capital(rows[0]['bottom_line'])}." if rows else ""
+
+
+def _point(row: Row) -> Point:
+    """A finding: what to do about it, and what that saves."""
+    suggestion, win = capital(row["suggestion"]), row.get("win")
+    detail = f"{suggestion}."
+    if win and row.get("predicted_win_ns") is not None:
+        detail += f" Can save {win}."
+    elif win and row.get("win_share"):
+        detail += f" Saves {win}."
+    return Point(f"{capital(row['finding'])}.", detail, row["table"])
+
+
+def comparison_summary(result: Comparison) -> Summary:
+    """What a notebook shows of a comparison: its verdict, and where differences lie."""
+    labels = result.variants.column("variant").to_pylist()
+    return Summary(
+        f"Compared: {', '.join(labels)}; baseline {result.baseline}",
+        result.verdict,
+        figures=tuple(f for f in comparison.figures(result) if f.name == "clock"),
+        grids=(*split_grids(result), grid_with_columns(result)),
+        notes=result.notes,
+        tables=("variants", *TABLES),
+        charts=tuple(chart.name for chart in charts_about(COMPARISON)),
+    )
+
+
+def run_summary(folder: Path, manifest: Manifest, runs: int = 1) -> Summary:
+    """What a notebook shows of a run: what ran, how long it took, and where it is.
+
+    Args:
+        folder: Its folder, or the folder of several runs.
+        manifest: What is known of it; of several runs, of the last one.
+        runs: How many there are.
+    """
+    several = "" if runs == 1 else f"{counted(runs, 'run', 'runs')} of "
+    seconds = format_seconds(manifest.wall_seconds)
+    is_timed = manifest.recorder == TIMING_ONLY
+    how = "Only times were recorded" if is_timed else f"Recorded with {manifest.recorder}"
+    sentences = [f"{how}, in {folder}; the program ran for {seconds}."]
+    if manifest.epochs:
+        epochs = counted(len(manifest.epochs), "marked epoch", "marked epochs")
+        sentences.append(f"{epochs} of {format_seconds(manifest.seconds_per_epoch)}.")
+    if manifest.nothing_recorded and not is_timed:
+        sentences.append(f"{capital(manifest.nothing_recorded).removesuffix('.')}.")
+    command = shlex.join(manifest.command)
+    return Summary(f"{several}{command}", " ".join(sentences), notes=manifest.warnings)
+
+
+def sweep_summary(results: Results, folder: Path) -> Summary:
+    """What a notebook shows of a sweep: its cells, and where a variant breaks even."""
+    cells, *break_evens = sweep_grids(results)
+    return Summary(
+        f"Sweep in {folder}",
+        headline(results),
+        grids=(replace(cells, title="Cells"), *break_evens),
+        notes=tuple(notes(results)),
+        tables=("cells", "runs", *(["break_evens"] if results.plan.baseline else [])),
+        charts=SWEEP_CHARTS,
+    )
