@@ -106,10 +106,11 @@ def report(recording: Recording, names: Sequence[str] | None = None) -> Report:
 
 
 def _device_names(profile: Profile, analyses: Sequence[Analysis]) -> DeviceNames:
-    """What devices are called; of a job only where a table names any: it takes all its files."""
+    """What people know the devices by, where these analyses name any."""
     columns = {column for analysis in analyses for column in analysis.schema.columns}
-    is_needed = profile.job is None or not columns.isdisjoint((*DEVICE_COLUMNS, *_DEVICE_TEXTS))
-    return names_of(profile) if is_needed else NO_NAMES
+    if profile.job is not None and columns.isdisjoint((*DEVICE_COLUMNS, *_DEVICE_TEXTS)):
+        return NO_NAMES  # which devices a job uses takes a look at all its files
+    return names_of(profile)
 
 
 def functions_of(analyses: Sequence[Analysis]) -> list[PerFile]:
