@@ -356,25 +356,13 @@ class Profile:
         return corrupt(self.origin.source, f"table {table}: {fault}")
 
     def integers(self, table: str, *names: str) -> Iterator[list[Any]]:
-        """Columns of integers of a table, in pieces of arrays that are as narrow as may be.
-
-        Nulls are `derived.UNKNOWN`. Beside the columns of the schema there is ``name_id``, see
-        `numbered_names`.
-
-        Raises:
-            GpuprofError: The reader's file breaks its format's rules.
-        """
-        for part in self.values(table, *names):
-            yield [column.filled for column in part]
-
-    def values(self, table: str, *names: str) -> Iterator[list[Values]]:
-        """The same with which of them are null."""
-        yield from self.pieces(table, *names)
+        """The same as `columns`."""
+        return self.columns(table, *names)
 
     def stored_columns(
         self, table: str, *names: str, texts: Mapping[str, Words] = NO_TEXTS
     ) -> Iterator[list[Values]]:
-        """Columns as `values` has them, and columns of words as numbers.
+        """Columns as `pieces` has them, and columns of words as numbers.
 
         Args:
             table: The table.

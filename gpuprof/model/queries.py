@@ -83,7 +83,13 @@ def connect(settings: Mapping[str, str | bool] = _OPEN) -> "duckdb.DuckDBPyConne
     # notebook without ipywidgets has none, and refuses to have it turned off.
     with suppress(duckdb.InvalidInputException):
         connection.execute("SET enable_progress_bar = false")
+    # DuckDB 1.5 takes two tables with the same columns for one, and reads the first of them twice.
+    faulty = "common_subplan"
+    if connection.execute(f"FROM duckdb_optimizers() WHERE name = '{faulty}'").fetchall():
+        connection.execute(f"SET disabled_optimizers = '{faulty}'")
     _leave_memory(connection)
+    if machine.process_count() > 1:  # the cores of other workers
+        connection.execute(f"SET threads = {machine.thread_count(machine.core_count())}")
     return connection
 
 

@@ -164,7 +164,7 @@ class Part:
                 durations = made[_END].numbers - made[_START].numbers
                 _check_bounds(durations, 0, LONGEST_NS)
             yield [made[name] for name in names]
-        if selection.extent is None:
+        if selection == EVERYTHING:
             self._known.update(dict.fromkeys(unchecked, True) | {"": is_all})
 
     def _stored_pieces(self, reads: Sequence[str], selection: Selection) -> Iterator[list[Values]]:
@@ -206,6 +206,7 @@ class Table:
         parts: Its rows, one part below the other.
         names: What the numbers of names mean, where the file numbers them: its rows have
             ``name_id`` in place of these columns. None where it does not.
+        of_names: The columns that depend on the name alone, where the file numbers the names.
     """
 
     def __init__(
@@ -213,8 +214,10 @@ class Table:
         schema: Schema,
         parts: Sequence[Part],
         names: Callable[[], NumberedNames] | None = None,
+        of_names: Collection[str] = (_NAME,),
     ) -> None:
         self.schema, self.parts, self._names = schema, parts, names
+        self.of_names = frozenset(() if names is None else of_names)
         self._read_names: NumberedNames | None = None
 
     @property
@@ -227,16 +230,6 @@ class Table:
             of_rows = NumberedNames(range(len(words)), {_NAME: words})
             self._read_names = of_rows if self._names is None else self._names()
         return self._read_names
-
-    @property
-    def are_names_numbered(self) -> bool:
-        """Whether the file numbers the names."""
-        return self._names is not None
-
-    @property
-    def of_names(self) -> frozenset[str]:
-        """The columns that depend on the name alone, where the file numbers the names."""
-        return frozenset() if self._names is None else frozenset(self.names.columns)
 
     def expect(self, names: Collection[str]) -> None:
         """Note columns that are read together with the first that is needed."""

@@ -12,7 +12,7 @@ from counting import Counting, Failing
 from gpuprof.base import machine
 from gpuprof.base.errors import GpuprofError, MissingToolError
 from gpuprof.base.units import parse_decimal_bytes
-from gpuprof.model import engine
+from gpuprof.model import queries
 from gpuprof.ranks import memory, process
 from gpuprof.ranks.engine import run
 from gpuprof.ranks.files import job_files
@@ -146,14 +146,14 @@ def test_workers_share_the_cores_and_the_memory(monkeypatch):
     monkeypatch.delenv(machine.PROCESSES, raising=False)
     alone = _memory_limit()
     monkeypatch.setenv(machine.PROCESSES, "100")
-    connection = engine.connect()
+    connection = queries.connect()
 
     assert connection.execute("SELECT current_setting('threads')").fetchall() == [(1,)]
     assert parse_decimal_bytes(_memory_limit()) < parse_decimal_bytes(alone) / 50
 
 
 def _memory_limit():
-    ((text,),) = engine.connect().execute("SELECT current_setting('memory_limit')").fetchall()
+    ((text,),) = queries.connect().execute("SELECT current_setting('memory_limit')").fetchall()
     return text.replace(" ", "")
 
 

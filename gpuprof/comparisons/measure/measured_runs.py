@@ -50,11 +50,6 @@ class MeasuredRun:
     metrics: Metrics
     of_step: Metrics
 
-    @property
-    def knows_steps(self) -> bool:
-        """Whether its steps are known, compared or not."""
-        return self.compared.source is not None
-
     def figure(self, metric: str) -> float | None:
         """A metric; where steps are compared, times of the median one, and the mean of counts."""
         of_step: float | None = self.of_step.get(metric)
@@ -197,14 +192,6 @@ def median_figures(variant: Variant) -> Metrics:
     recorded, implied = figures["gpu_activity_ns"], figures["implied_gpu_activity_ns"]
     gpu_ns = implied if recorded is None else recorded
     return figures | {"runs": len(variant.runs), "gpu_ns": gpu_ns}
-
-
-def known_figures(variants: Mapping[str, Variant]) -> dict[str, dict[str, list[float]]]:
-    """Label -> metric -> its values over the runs; metrics that no run knows are absent."""
-    return {
-        label: {metric: values for metric in METRICS if (values := variant.figures(metric))}
-        for label, variant in variants.items()
-    }
 
 
 def is_same(first: MeasuredRun, second: MeasuredRun) -> bool:

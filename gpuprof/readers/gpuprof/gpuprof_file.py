@@ -36,14 +36,14 @@ from gpuprof.model.kept import Kinds
 from gpuprof.model.profile import Origin, Profile, Source
 from gpuprof.model.table import InMemory, NumberedNames, Part, Stored, Table
 from gpuprof.readers.common.changes import changed, stamp
-from gpuprof.readers.contract import Reader
-from gpuprof.readers.gpuprof.parquet_columns import (
+from gpuprof.readers.common.parquet_columns import (
     CHANGED,
     FilePart,
     Packed,
     ParquetColumns,
     opened,
 )
+from gpuprof.readers.contract import Reader
 
 VERSION: Final = 3
 HEADER: Final = "gpuprof.json"
@@ -153,7 +153,7 @@ def _opened(path: Path, spec: schema.Schema, table: "_Table") -> Table:
                 lists[column] += values.listed
         return NumberedNames(lists.pop(NUMBER), lists)
 
-    return Table(spec, [part], numbered)
+    return Table(spec, [part], numbered, names.kinds.keys() - {NUMBER})
 
 
 def _members(path: Path) -> Mapping[str, FilePart]:

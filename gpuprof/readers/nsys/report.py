@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from gpuprof.base import nsight
 from gpuprof.base.errors import CorruptFileError, GpuprofError, InputError, MissingToolError
-from gpuprof.base.nsys_scrub import OUTPUTS, scrub
+from gpuprof.base.nsight import OUTPUTS, scrub
 from gpuprof.base.secrets import REMOVED
 from gpuprof.model.profile import Profile
 from gpuprof.readers.common.changes import check, stamp

@@ -256,6 +256,7 @@ def tables(of: Tables) -> dict[str, Callable[[], Table]]:
             BY_NAME[name],
             [part() for part in parts[name]],
             None if of_names is None else partial(of_names, of),
+            {"name", "api"} if name == "api_calls" else {"name"},
         )
 
     return {name: partial(made, name) for name in parts}
