@@ -14,7 +14,7 @@ from gpuprof.facts.nvtx import ranges_like
 from gpuprof.model.derived import HOST
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
-from gpuprof.model.words import Words
+from gpuprof.model.words import Words, narrowed
 from gpuprof.predict import graph as kinds
 from gpuprof.predict.build import graph_of
 from gpuprof.predict.graph import APART, GONE, NEVER, NO_WORK, Graph, holds, is_before
@@ -210,7 +210,7 @@ def _returning(changed: Changed, chosen: Flags) -> Changed:
     call = call[call != NOT_FOUND]
     if not len(call):
         return changed
-    usual_ns = int(np.median(graph.calls.took_ns[call]))
+    usual_ns = int(np.median(narrowed(graph.calls.took_ns)[call]))
     returning = np.minimum(graph.weights.call_ns, np.int64(usual_ns))
     is_its = _calls_of(graph, chosen)
     return changed.with_times(call_ns=np.where(is_its, returning, changed.weights.call_ns))
@@ -234,25 +234,24 @@ def _bypassed(changed: Changed, chosen: Flags, *more_kinds: int) -> Changed:
     """Edges past some operations: from the one before them on their stream to what follows."""
     graph = changed.graph
     o, edges, first = graph.operations, graph.weights.edges, len(graph.calls)
-    before = _latest(o, ~chosen)
     next_ones = np.flatnonzero(_after(chosen) & (graph.weights.follows == APART))
     past = [(kinds.STREAM, next_ones - 1, 2 * (first + next_ones))]
     for kind in (*_SYNCHRONISATIONS, *more_kinds):
         rows = changed.stored(kind, chosen, is_source=True)
         past.append((kind, changed.operation(rows, is_source=True), edges.target[rows]))
     for kind, passed, target in past:
-        from_ = before[passed]
+        from_ = _latest(o, ~chosen, passed)
         is_some = (from_ != NOT_FOUND) & ~holds(chosen, target // 2 - first)
         changed = changed.adding(kind, 2 * (first + from_[is_some]) + 1, target[is_some])
     return changed
 
 
-def _latest(o: Operations, chosen: Flags) -> Int64s:
-    """The latest of some operations on the stream of each, up to itself; `NOT_FOUND` for none."""
-    latest = np.where(chosen, np.arange(len(o)), NOT_FOUND)
-    for of in o.streams:
-        np.maximum.accumulate(latest[of.low : of.high], out=latest[of.low : of.high])
-    return latest
+def _latest(o: Operations, chosen: Flags, until: Int64s) -> Int64s:
+    """The latest of some operations on the stream of others, up to these; `NOT_FOUND` for none."""
+    rows = np.flatnonzero(chosen)
+    place = np.searchsorted(rows, until, side="right") - 1
+    latest = np.append(rows, NOT_FOUND)[place]
+    return np.where(o.stream[latest] == o.stream[until], latest, NOT_FOUND)
 
 
 def _streams(_: Profile, changed: Changed, text: str) -> Changed:
@@ -260,11 +259,10 @@ def _streams(_: Profile, changed: Changed, text: str) -> Changed:
     o, edges, first = graph.operations, graph.weights.edges, len(graph.calls)
     chosen = _named(o, text)
     changed = _bypassed(changed, chosen)
-    latest = _latest(o, chosen)
     # The host waits for the last one of them before what it waits for.
     for kind in _SYNCHRONISATIONS:
         rows = changed.stored(kind, ~chosen, is_source=True)
-        source = latest[changed.operation(rows, is_source=True)]
+        source = _latest(o, chosen, changed.operation(rows, is_source=True))
         rows, source = rows[source != NOT_FOUND], source[source != NOT_FOUND]
         changed = changed.adding(kind, 2 * (first + source) + 1, edges.target[rows])
     rows = np.flatnonzero(chosen)

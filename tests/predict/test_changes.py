@@ -339,6 +339,31 @@ def test_a_change_that_is_none_is_refused(what, message):
     assert error.value.hint
 
 
+def test_a_hint_names_only_what_was_recorded():
+    profile = trace(kernels=[kernel("gemm", 0, 10, **PLACE)], memsets=[], graph_launches=[])
+
+    with pytest.raises(UsageError) as error:
+        predict(profile, ["scale=zebra:2"])
+
+    assert error.value.hint == "Recorded names include: gemm."
+
+
+def test_versions_of_a_call_are_one_part_of_a_path():
+    kernels = [
+        kernel("k", n * 9000 + 8000, n * 9000 + 8500, correlation_id=n, **PLACE) for n in (0, 1)
+    ]
+    names = ("cudaLaunchKernel", "cudaLaunchKernel_v7000")
+    calls = [call(name, n * 9000, n * 9000 + 9000, n) for n, name in enumerate(names)]
+    calls.append(call("cudaGetDevice", 18_000, 19_000, 2))
+    kernels.append(kernel("last", 27_000, 28_000, correlation_id=3, **PLACE))
+    calls.append(call("cudaLaunchKernel", 19_000, 27_500, 3))
+
+    path = predict(trace(kernels=kernels, api_calls=calls), ()).tables["critical_path"].to_pylist()
+
+    on_path = {row["name"]: row["before_ns"] for row in path if row["kind"] == "call"}
+    assert on_path["cudaLaunchKernel"] == pytest.approx(18 * on_path["cudaGetDevice"], rel=0.01)
+
+
 def test_a_printed_summary_has_no_times_to_replay():
     with pytest.raises(MissingTableError, match="no times of kernels and copies"):
         predict(summary(), [])

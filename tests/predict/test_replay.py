@@ -12,7 +12,7 @@ from gpuprof import native
 from gpuprof.native import replay as native_replay
 from gpuprof.predict.build import graph_of
 from gpuprof.predict.changes import apply
-from gpuprof.predict.graph import AWAITED, DEFAULT_STREAMS, is_before
+from gpuprof.predict.graph import AWAITED, DEFAULT_STREAMS, SYNCHRONISATION, is_before
 from gpuprof.predict.links import USUAL
 from gpuprof.predict.predict import predict
 from gpuprof.predict.replay import as_measured, last_waits, replay
@@ -242,3 +242,13 @@ def test_a_path_leads_back_to_what_waits_for_nothing():
     assert (np.diff(graph.time_ns[instants]) <= 0).all()
     assert kinds[-1] == -1
     assert (kinds[:-1] >= 0).all()
+
+
+def test_only_what_indices_do_not_imply_is_stored():
+    """Of a hundred kernels with their calls, a wait for each of the streams of each iteration."""
+    profile, _ = program([[(0, "gemm", 5000), (1, "relu", 5000)] * 5] * 10)
+    graph = graph_of(profile)
+
+    assert graph.counts.sum() > 4 * len(graph.operations)
+    assert np.unique(graph.weights.edges.kind).tolist() == [SYNCHRONISATION]
+    assert len(graph.weights.edges) == 10 * 2
