@@ -17,6 +17,7 @@ from gpuprof.facts.activity_sums import (
     summed_up,
     trace_sums,
 )
+from gpuprof.facts.copies import COPY_READS
 from gpuprof.facts.durations import Figures, figures
 from gpuprof.facts.histograms import ROUNDING, Words, distribution
 from gpuprof.model.analysis import Analysis, per_file, reads, summed
@@ -162,7 +163,7 @@ SIZES_ANALYSIS: Final = Analysis(
     SIZE_SUMMARY,
     (),
     size_summary,
-    reads(memcpys="memcpy_kind bytes", memsets="bytes"),
+    reads(COPY_READS, memsets="start_ns end_ns bytes"),
     needs_any_of=tuple(WITH_BYTES),
     of_files=(size_calls, *SIZES),
     accuracy=f"Of several files, median sizes {ROUNDING}.",

@@ -92,6 +92,7 @@ SWEPT_PROGRAM: Final = _argument(
     "words", nargs=-1, metavar="SWEEP.TOML | -- SCRIPT [ARGS]...", type=click.UNPROCESSED
 )
 
+
 def _via(context: click.Context, _option: click.Parameter, tool: str | None) -> None:
     context.meta[_VIA] = tool
 
@@ -416,7 +417,7 @@ DRY_RUN: Final = _flag("--dry-run", "Print the commands in order without running
 # What charts of each subject take, by the names of `gpuprof.show`: in Python the first of
 # the two; on the command line both.
 PLOT_OPTIONS: Final = {
-    "recording": ((*READING, *PART, SKIP_STEPS), (RANK, *WORKERS)),
+    "recording": ((READER, SECTION, *PART, SKIP_STEPS), (VIA, RANK, *WORKERS)),
     "comparison": ((BASELINE, SECTION, RANGE, SKIP_STEPS), (LABELS,)),
     "sweep": ((), ()),
 }

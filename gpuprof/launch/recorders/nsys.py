@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import signal
+import sqlite3
 import subprocess
 from collections.abc import Sequence
 from contextlib import closing, suppress
@@ -231,8 +232,6 @@ def _of_run(folder: Path) -> dict[str, str]:
 
 def _rows(export: Path) -> tuple[int, int]:
     """Rows of GPU activities, and whole NVTX ranges; a table without rows is left out by nsys."""
-    import sqlite3  # noqa: PLC0415 - only at the end of this recorder
-
     with closing(sqlite3.connect(f"{export.as_uri()}?mode=ro", uri=True)) as connection:
         there = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
         activities = sum(

@@ -106,7 +106,7 @@ def _shift_ns(profile: Profile) -> int:
     """How much later than in the recording each time is: 0 but where one is negative."""
     tables = filter(profile.has, _TABLES)
     starts = (start for name in tables for (start,) in profile.columns(name, "start_ns"))
-    return -min((int(start.min()) for start in starts if len(start)), default=0)
+    return -min([0, *(int(start.min()) for start in starts if len(start))])
 
 
 def _activities(profile: Profile) -> Iterator[_Activity]:
