@@ -7,7 +7,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from gpuprof.base.kernel_names import short_name
-from gpuprof.facts.copies import copy_rows
+from gpuprof.facts.copies import COPY_READS, copy_rows
 from gpuprof.facts.durations import (
     Durations,
     Figures,
@@ -45,8 +45,8 @@ SOURCES: Final = {
     "api_calls": "api",
 }
 SUM_READS: Final = reads(
+    COPY_READS,
     kernels="start_ns end_ns name_id",
-    memcpys="start_ns end_ns memcpy_kind bytes",
     memsets="start_ns end_ns bytes",
     api_calls="start_ns end_ns name_id",
 )

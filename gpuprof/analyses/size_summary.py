@@ -6,6 +6,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from gpuprof.analyses.activity_summary import WITH_BYTES
+from gpuprof.facts.copies import COPY_READS
 from gpuprof.facts.durations import Figures, figures
 from gpuprof.facts.histograms import ROUNDING, Words, distribution
 from gpuprof.model.analysis import Analysis, per_file, reads, summed
@@ -87,7 +88,7 @@ ANALYSIS: Final = Analysis(
     SIZE_SUMMARY,
     (),
     size_summary,
-    reads(memcpys="memcpy_kind bytes", memsets="bytes"),
+    reads(COPY_READS, memsets="start_ns end_ns bytes"),
     needs_any_of=tuple(WITH_BYTES),
     of_files=(size_calls, *SIZES),
     accuracy=f"Of several files, median sizes {ROUNDING}.",
