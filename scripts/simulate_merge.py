@@ -11,17 +11,18 @@ import argparse
 import resource
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 from gpuprof.analyses.notes import OVERVIEW
+from gpuprof.analyses.reports import report
 from gpuprof.base.units import say_binary_bytes
 from gpuprof.model.analysis import FILE_PLACE
 from gpuprof.ranks.contract import FAN_IN, Partial
-from gpuprof.ranks.merged import report_of
-from gpuprof.ranks.partial import FILES, analyses_of, merged, reduced
+from gpuprof.ranks.partial import FILES, analyses_of, job_profile, merged, reduced
 from gpuprof.readers import read_profile
 
 # What the first screen of a job shows, and what compares ranks.
@@ -39,7 +40,8 @@ def main() -> None:
     parser.add_argument("--table", action="append", help="a table; repeat for more")
     options = parser.parse_args()
     names = tuple(options.table or NAMES)
-    first = reduced(read_profile(options.recording), 0, analyses_of(names))
+    recording = replace(read_profile(options.recording), file_count=options.ranks)
+    first = reduced(recording, 0, analyses_of(names))
     print(f"partial result of a rank: {say_binary_bytes(size_of(first))}")
     for name, table in sorted(first.items(), key=lambda item: -item[1].nbytes)[:5]:
         print(f"  {name}: {table.num_rows:,} rows, {say_binary_bytes(table.nbytes)}")
@@ -49,11 +51,11 @@ def main() -> None:
     print(f"merged of {options.ranks:,} ranks: {say_binary_bytes(size_of(partial))}")
     print(f"merges: {merges_s:.1f} s, {1000 * merges_s / options.ranks:.1f} ms a rank")
     began = time.monotonic()
-    report = report_of(partial, names, Path("job"))
+    of_job = report(job_profile(partial, Path("job")), names)
     print(f"report: {time.monotonic() - began:.1f} s")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     print(f"memory at most: {say_binary_bytes(peak)}")
-    if (lines := report.tables.get("bottom_line")) is not None:
+    if (lines := of_job.tables.get("bottom_line")) is not None:
         print(lines["bottom_line"][0].as_py())
 
 

@@ -186,7 +186,7 @@ def test_the_example_of_an_analysis_answers():
 
     rows = analysis.run(read_profile(DOCS / "recordings" / "staged.gpuprof")).to_pylist()
 
-    assert f'"{analysis.name}": "transfers.{analysis.name}",' in _text(DOCS / "extend.md")
+    assert f'"{analysis.name}": "analyses.{analysis.name}",' in _text(DOCS / "extend.md")
     assert len(rows) == 10
     assert rows[0]["bytes"] == max(row["bytes"] for row in rows) > 4_000_000
 

@@ -1,61 +1,57 @@
-"""All calls of one kernel, memcpy kind, memset or API function in one row."""
+"""Activities by name: all of them, kernels alone, and the sizes of copies and memsets."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator
 from typing import Any, Final
 
 import pyarrow as pa
 
 from gpuprof.base.kernel_names import short_name
-from gpuprof.facts.copies import COPY_READS, copy_rows
-from gpuprof.facts.durations import (
-    Durations,
-    Figures,
-    Sums,
-    durations_by_name,
-    figures,
-    figures_by_name,
-    sums,
-    sums_by_name,
-    total,
+from gpuprof.facts.activity_sums import (
+    ACCURACY,
+    DURATIONS,
+    SHORT_NAME,
+    SOURCES,
+    SUM_READS,
+    TABLES,
+    WITH_BYTES,
+    summed_up,
+    trace_sums,
 )
+from gpuprof.facts.copies import COPY_READS
+from gpuprof.facts.durations import Figures, figures
 from gpuprof.facts.histograms import ROUNDING, Words, distribution
-from gpuprof.facts.numbers import UNNAMED, columns_of, groups
 from gpuprof.model.analysis import Analysis, per_file, reads, summed
 from gpuprof.model.derived import UNKNOWN
+from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
-from gpuprof.model.schema import ACTIVITY_SUMMARY, TEXT, Column, Schema
+from gpuprof.model.schema import ACTIVITY_SUMMARY, FLOAT, INT, TEXT, Column, Schema
 
-SHORT_NAME: Final = Column(
-    TEXT,
-    "",
-    "The function's own name, as nsys prints with :base; many may share it.",
-    required=True,
-)
 ACTIVITIES: Final = Schema(
     ACTIVITY_SUMMARY.name,
     ACTIVITY_SUMMARY.row,
     {**ACTIVITY_SUMMARY.columns, "short_name": SHORT_NAME},
 )
-# Table -> activity kind.
-SOURCES: Final = {
-    "kernels": "kernel",
-    "memcpys": "memcpy",
-    "memsets": "memset",
-    "api_calls": "api",
-}
-SUM_READS: Final = reads(
-    COPY_READS,
-    kernels="start_ns end_ns name_id",
-    memsets="start_ns end_ns bytes",
-    api_calls="start_ns end_ns name_id",
+_OF_KERNELS: Final = ("calls", "total_ns", "mean_ns", "median_ns", "min_ns", "max_ns", "stddev_ns")
+KERNEL_SUMMARY: Final = Schema(
+    "kernel_summary",
+    "all executions of the kernels of one name, on all devices",
+    {name: ACTIVITY_SUMMARY.columns[name] for name in _OF_KERNELS}
+    | {"name": Column(TEXT, "", "Demangled name.", required=True), "short_name": SHORT_NAME},
 )
-TABLES: Final = ("activity_summary", *SOURCES)
-
-# Read once for all that need them.
-_FIGURES_OF: Final = {t: partial(figures_by_name, table=t) for t in ("kernels", "api_calls")}
-_MEMSET: Final = "memset"
-Row = dict[str, Any]
+SIZE_SUMMARY: Final = Schema(
+    "size_summary",
+    "all copies of one kind, or all memsets",
+    {
+        "name": Column(TEXT, "", "Memcpy kind, or memset.", required=True),
+        "calls": ACTIVITY_SUMMARY.columns["calls"],
+        "bytes": Column(INT, "B", "Sum of sizes; null where one of them is unknown."),
+        "mean_bytes": Column(FLOAT, "B", "Mean size of those that are known."),
+        "median_bytes": Column(FLOAT, "B", "Median size of those that are known."),
+        "min_bytes": Column(INT, "B", "Smallest size."),
+        "max_bytes": Column(INT, "B", "Largest size."),
+        "stddev_bytes": Column(FLOAT, "B", "Sample standard deviation; null for a single call."),
+    },
+)
 
 
 def activity_summary(profile: Profile) -> pa.Table:
@@ -78,145 +74,71 @@ def activity_summary(profile: Profile) -> pa.Table:
     return ACTIVITIES.table([row | {"short_name": short_name(row["name"])} for row in rows])
 
 
-def summed_up(profile: Profile, table: str) -> list[Row]:
-    """The activities of a trace table by name, the costliest first; none where it is absent."""
-    if not profile.has(table):
-        return []
-    if profile.job is not None:
-        of_files = DURATIONS[table].of(profile).items()
-        rows = [{"name": name} | of._asdict() for (name,), (of, _) in of_files]
-        if table in WITH_BYTES:
-            of_kind = _of_kind(profile.once(trace_sums), table)
-            size = {row["name"]: row["bytes"] for row in of_kind}
-            rows = [row | {"bytes": size[row["name"]]} for row in rows]
-    elif table in WITH_BYTES:
-        rows = _with_bytes(profile, table, figures)
-    else:
-        rows = _named(profile.once(_FIGURES_OF[table]))
-    kind = SOURCES[table]
-    rows.sort(key=_costliest_first)
-    return [row | {"activity_kind": kind, "section": kind} for row in rows]
+def kernel_summary(profile: Profile) -> pa.Table:
+    """Sum up the kernels by name: what `nsys stats --report cuda_gpu_kern_sum` prints.
 
+    Args:
+        profile: Needs ``kernels``.
 
-def activity_sums(profile: Profile) -> pa.Table:
-    """The same without medians and deviations, of a trace with all API calls in one row.
-
-    Totals and ranks need no more, and millions of API calls are read in half the time.
+    Returns:
+        One row per name, the longest total first, columns as in `KERNEL_SUMMARY`.
     """
-    if profile.has("activity_summary"):
-        return profile.table("activity_summary")
-    rows = [row for table in SOURCES for row in _of_kind(profile.once(trace_sums), table)]
-    return ACTIVITY_SUMMARY.table(rows)
+    rows = summed_up(profile, "kernels")
+    return KERNEL_SUMMARY.table([row | {"short_name": short_name(row["name"])} for row in rows])
 
 
-def _of_kind(all_sums: pa.Table, table: str) -> list[Row]:
-    """The sums of one table, the costliest first."""
-    rows: list[Row] = [
-        row | {"mean_ns": row["total_ns"] / row["calls"]}
-        for row in all_sums.to_pylist()
-        if row["activity_kind"] == SOURCES[table]
-    ]
-    return sorted(rows, key=_costliest_first)
+def size_summary(profile: Profile) -> pa.Table:
+    """Sum up sizes: what `nsys stats --report cuda_gpu_mem_size_sum` prints.
+
+    Args:
+        profile: Needs ``memcpys`` or ``memsets``.
+
+    Returns:
+        One row per memcpy kind, and one of memsets, the largest total first; columns as in
+        `SIZE_SUMMARY`.
+    """
+    of_kinds: dict[str | None, Figures | None]
+    if profile.job is None:
+        of_kinds = {name: figures(sizes) for name, _, sizes in _sizes(profile)}
+    else:
+        of_kinds = {name: of for (name,), (of, _) in SIZES.of(profile).items()}
+    rows = []
+    for name, calls in zip(*profile.once(size_calls).columns, strict=True):
+        row: dict[str, Any] = {"name": name.as_py(), "calls": calls.as_py()}
+        if (of := of_kinds.get(row["name"])) is not None:
+            row |= {f"{figure}_bytes": getattr(of, f"{figure}_ns") for figure in _OF_SIZES}
+            row["bytes"] = of.total_ns if of.calls == row["calls"] else None
+        rows.append(row)
+    rows.sort(key=lambda row: (row.get("bytes") is None, -(row.get("bytes") or 0), row["name"]))
+    return SIZE_SUMMARY.table(rows)
 
 
-def _costliest_first(row: Row) -> tuple[int, str]:
-    return -row["total_ns"], row["name"]
+def _sizes(profile: Profile) -> Iterator[tuple[str, int, Int64s]]:
+    """The name of each kind, the number of its calls, and those of their sizes that are known."""
+    for table, by_kind in WITH_BYTES.items():
+        for name, _, size in by_kind(profile) if profile.has(table) else ():
+            yield name, len(size), size[size != UNKNOWN]
 
 
-def _added(table: pa.Table) -> pa.Table:
-    return summed(table, _ALIKE, ("calls", "total_ns", "bytes"), ("min_ns",), ("max_ns",))
+def _known_sizes(profile: Profile) -> Iterator[tuple[Words, Int64s]]:
+    return (((name,), size) for name, _, size in _sizes(profile))
 
 
-_ALIKE: Final = ("activity_kind", "section", "name")
-_SUMS: Final = Schema(
-    "activity_sums",
-    "all activities of one name; all API calls",
-    {
-        name: ACTIVITY_SUMMARY.columns[name]
-        for name in (*_ALIKE, "calls", "total_ns", "min_ns", "max_ns", "bytes")
-    },
+_OF_SIZES: Final = ("mean", "median", "min", "max", "stddev")
+_CALLS: Final = Schema(
+    "size_calls",
+    SIZE_SUMMARY.row,
+    {name: SIZE_SUMMARY.columns[name] for name in ("name", "calls")},
 )
+SIZES: Final = distribution("sizes", {"name": SIZE_SUMMARY.columns["name"]}, _known_sizes)
 
 
-@per_file(_SUMS, _added)
-def trace_sums(profile: Profile) -> pa.Table:
-    """What the activities of a trace add up to, by name; all API calls in one row."""
-    rows: list[Row] = []
-    for table in filter(profile.has, SOURCES):
-        if table in WITH_BYTES:
-            of_table = _with_bytes(profile, table, sums)
-        elif table == "api_calls":
-            of_table = _all_calls(profile)
-        else:
-            of_table = _named(sums_by_name(profile, table))
-        kind = SOURCES[table]
-        rows += [row | {"activity_kind": kind, "section": kind} for row in of_table]
-    return _SUMS.table(rows)
+@per_file(_CALLS, lambda rows: summed(rows, ["name"], ["calls"]))
+def size_calls(profile: Profile) -> pa.Table:
+    """How many copies of each kind there are, and memsets, of known size or not."""
+    return _CALLS.table([{"name": name, "calls": calls} for name, calls, _ in _sizes(profile)])
 
 
-def _named(by_name: Mapping[str, Sums | Figures]) -> list[Row]:
-    """Kernels or calls."""
-    return [{"name": name} | of._asdict() for name, of in by_name.items()]
-
-
-def _with_bytes(
-    profile: Profile, table: str, of_durations: Callable[[Durations], Sums | Figures | None]
-) -> list[Row]:
-    """Copies or memsets."""
-    return [
-        {"name": name, **of._asdict(), "bytes": None if (size == UNKNOWN).any() else total(size)}
-        for name, durations, size in WITH_BYTES[table](profile)
-        if (of := of_durations(durations)) is not None
-    ]
-
-
-def _all_calls(profile: Profile) -> list[Row]:
-    """All API calls in one row; none where there are none."""
-    calls = total_ns = 0
-    for start, end in profile.integers("api_calls", "start_ns", "end_ns"):
-        calls += len(start)
-        total_ns += int((end - start).sum())
-    return [{"name": "", "calls": calls, "total_ns": total_ns}] if calls else []
-
-
-def _copies_by_kind(profile: Profile) -> Iterator[tuple[str, Durations, Durations]]:
-    """Each kind of copy with durations and bytes."""
-    copies = copy_rows(profile)
-    for alike in groups(copies.kind):
-        name = copies.kinds[copies.kind[alike[0]]] or UNNAMED
-        yield name, copies.duration_ns[alike], copies.bytes[alike]
-
-
-def _memsets(profile: Profile) -> Iterator[tuple[str, Durations, Durations]]:
-    """The same of all memsets."""
-    parts = profile.integers("memsets", "start_ns", "end_ns", "bytes")
-    start, end, size = columns_of(parts, 3)
-    if len(start):
-        yield _MEMSET, end - start, size
-
-
-# Of activities with bytes: name, durations in ns and bytes of each kind, piece by piece.
-WITH_BYTES: Final = {"memcpys": _copies_by_kind, "memsets": _memsets}
-
-
-def _durations(profile: Profile, table: str) -> Iterator[tuple[Words, Durations]]:
-    """How long the activities of each name of a table take."""
-    if profile.has(table):
-        of_table: Iterator[Sequence[Any]] = (
-            WITH_BYTES[table](profile) if table in WITH_BYTES else durations_by_name(profile, table)
-        )
-        yield from (((name,), durations) for name, durations, *_ in of_table)
-
-
-DURATIONS: Final = {
-    table: distribution(
-        f"durations_of_{table}",
-        {"name": ACTIVITY_SUMMARY.columns["name"]},
-        partial(_durations, table=table),
-    )
-    for table in SOURCES
-}
-ACCURACY: Final = f"Of several files, medians {ROUNDING}."
 ANALYSIS: Final = Analysis(
     "All activities",
     ACTIVITIES,
@@ -226,4 +148,23 @@ ANALYSIS: Final = Analysis(
     needs_any_of=TABLES,
     of_files=(trace_sums, *(part for of in DURATIONS.values() for part in of)),
     accuracy=ACCURACY,
+)
+KERNELS_ANALYSIS: Final = Analysis(
+    "Kernels by name",
+    KERNEL_SUMMARY,
+    ("kernels",),
+    kernel_summary,
+    reads(kernels="start_ns end_ns name name_id"),
+    of_files=DURATIONS["kernels"],
+    accuracy=ACCURACY,
+)
+SIZES_ANALYSIS: Final = Analysis(
+    "Sizes of memory operations",
+    SIZE_SUMMARY,
+    (),
+    size_summary,
+    reads(COPY_READS, memsets="start_ns end_ns bytes"),
+    needs_any_of=tuple(WITH_BYTES),
+    of_files=(size_calls, *SIZES),
+    accuracy=f"Of several files, median sizes {ROUNDING}.",
 )

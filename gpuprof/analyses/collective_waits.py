@@ -7,7 +7,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from gpuprof.analyses.collectives import bandwidths
 from gpuprof.base.units import format_ratio, say_ns
 from gpuprof.facts.collective_calls import COLLECTIVE, COPIES, FIRST_CALLS, HOST
 from gpuprof.facts.collective_parts import (
@@ -16,6 +15,7 @@ from gpuprof.facts.collective_parts import (
     SPREAD,
     CollectiveParts,
 )
+from gpuprof.facts.communication import bandwidths
 from gpuprof.facts.last_ranks import (
     CALLS_OF_FILES,
     KERNELS,

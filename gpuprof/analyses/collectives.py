@@ -3,16 +3,15 @@
 Source of the two bandwidths: https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md
 """
 
-import re
 from typing import Any, Final
 
 import pyarrow as pa
 
-from gpuprof.base.units import NS_PER_S
 from gpuprof.facts.communication import (
     COMMUNICATION_READS,
     Collective,
     CommunicationKernels,
+    bandwidths,
     communication_kernels,
 )
 from gpuprof.facts.timeline import COMPUTE, TIMELINE_READS, timelines
@@ -53,19 +52,6 @@ COLLECTIVES: Final = Schema(
         ),
     },
 )
-
-# The framework's word by its letters -> how often each byte of a message crosses a rank's link
-# in a group of n, by (n - 1) / n; 0 stands for once, whatever n is. First match counts.
-_BUS_FACTORS: Final = {
-    "allreduce": 2,
-    "allgather": 1,
-    "reducescatter": 1,
-    "alltoall": 1,
-    "broadcast": 0,
-    "reduce": 0,
-    "send": 0,
-    "recv": 0,
-}
 
 
 def _added(table: pa.Table) -> pa.Table:
@@ -125,26 +111,6 @@ def _rows(profile: Profile, kernels: CommunicationKernels, kind: int) -> list[di
                 }
             )
     return rows
-
-
-def bandwidths(group: Collective, calls: int, total_ns: int) -> dict[str, float]:
-    """Algorithm and bus bandwidth in bytes per second, as far as the collective tells them."""
-    if group.message_bytes is None or not total_ns:
-        return {}
-    algorithm = calls * group.message_bytes * NS_PER_S / total_ns
-    factor = bus_factor(group.collective, group.group_size)
-    return {"algorithm_bytes_per_s": algorithm} | (
-        {} if factor is None else {"bus_bytes_per_s": algorithm * factor}
-    )
-
-
-def bus_factor(collective: str, group_size: int | None) -> float | None:
-    """Bus bandwidth by algorithm bandwidth; None for an unknown collective or group."""
-    letters = re.sub("[^a-z]", "", collective.lower())
-    ways = next((ways for word, ways in _BUS_FACTORS.items() if word in letters), None)
-    if ways == 0:
-        return 1.0
-    return None if ways is None or not group_size else ways * (group_size - 1) / group_size
 
 
 ANALYSIS: Final = Analysis(

@@ -216,49 +216,34 @@ def copy_speeds(profile: Profile) -> pa.Table:
         One row per route and kinds of memory, that which spends most time on copies too small
         for its bandwidth first; columns as in `COPY_SPEEDS`.
     """
-    rows = [_row(link, sizes) for link, sizes in sizes_by_link(profile).items()]
+    rows = []
+    for link, sizes in sizes_by_link(profile).items():
+        row: dict[str, Any] = {
+            **link._asdict(),
+            "src": end_name(link.src),
+            "dst": end_name(link.dst),
+            "calls": int(sizes.calls.sum()),
+            "sizes": len(sizes.bytes),
+            "total_ns": int(sizes.total_ns.sum()),
+        }
+        rows.append(row)
+        line = fit(sizes)
+        if line is None:
+            continue
+        row |= {"latency_ns": line.latency_ns, "latency_error_ns": line.latency_error_ns}
+        half = line.half_speed_bytes
+        if half is not None:
+            error = NS_PER_S * line.ns_per_byte_error / line.ns_per_byte**2
+            small = sizes.bytes < half
+            row |= {
+                "bandwidth_bytes_per_s": NS_PER_S / line.ns_per_byte,
+                "bandwidth_error_bytes_per_s": error,
+                "half_speed_bytes": half,
+                "latency_bound_calls": int(sizes.calls[small].sum()),
+                "latency_bound_ns": int(sizes.total_ns[small].sum()),
+            }
     rows.sort(key=lambda row: (-(row.get("latency_bound_ns") or 0), -row["total_ns"], row["src"]))
     return COPY_SPEEDS.table(rows)
-
-
-def _row(link: Link, sizes: Sizes) -> dict[str, Any]:
-    return {
-        **link._asdict(),
-        "src": end_name(link.src),
-        "dst": end_name(link.dst),
-        "calls": int(sizes.calls.sum()),
-        "sizes": len(sizes.bytes),
-        "total_ns": int(sizes.total_ns.sum()),
-        **_fitted(sizes),
-    }
-
-
-def _fitted(sizes: Sizes) -> dict[str, Any]:
-    line = fit(sizes)
-    if line is None:
-        return {}
-    latency: dict[str, Any] = {
-        "latency_ns": line.latency_ns,
-        "latency_error_ns": line.latency_error_ns,
-    }
-    half = line.half_speed_bytes
-    if half is None:
-        return latency
-    small = sizes.bytes < half
-    return latency | {
-        "bandwidth_bytes_per_s": NS_PER_S / line.ns_per_byte,
-        "bandwidth_error_bytes_per_s": NS_PER_S * line.ns_per_byte_error / line.ns_per_byte**2,
-        "half_speed_bytes": half,
-        "latency_bound_calls": int(sizes.calls[small].sum()),
-        "latency_bound_ns": int(sizes.total_ns[small].sum()),
-    }
-
-
-def link_kind(link: Link) -> str:
-    """Direction of a link for people."""
-    return (
-        f"{'host' if link.src == HOST else 'device'} to {'host' if link.dst == HOST else 'device'}"
-    )
 
 
 ANALYSIS: Final = Analysis(
@@ -266,6 +251,80 @@ ANALYSIS: Final = Analysis(
     COPY_SPEEDS,
     ("memcpys",),
     copy_speeds,
+    COPY_READS,
+    of_files=(copies_by_size,),
+)
+
+
+COPY_SIZES: Final = Schema(
+    "copy_sizes",
+    "the transfers of one direction, path and kinds of memory whose sizes have as many bits",
+    {
+        "direction": Column(
+            TEXT, "", "host to device, device to host or device to device.", required=True
+        ),
+        "path": Column(TEXT, "", "direct, staged through the host, or uvm.", required=True),
+        "src_memory_kind": Column(TEXT, "", "pageable, pinned, device, managed, ..."),
+        "dst_memory_kind": Column(TEXT, "", "pageable, pinned, device, managed, ..."),
+        "from_bytes": Column(INT, "B", "Smallest size of the row: a power of two, or 0."),
+        "below_bytes": Column(INT, "B", "Sizes of the row are smaller than this."),
+        "calls": Column(INT, "1", "How often.", required=True),
+        "bytes": Column(INT, "B", "Bytes moved.", required=True),
+        "total_ns": Column(INT, "ns", "Sum of durations.", required=True),
+        "mean_ns": Column(FLOAT, "ns", "total_ns / calls."),
+        "bytes_per_s": Column(FLOAT, "B/s", "bytes / total_ns."),
+        "latency_bound_ns": Column(
+            INT,
+            "ns",
+            "Time of copies that spend more on their link's latency than on data (see "
+            "copy_speeds); null where no latency could be fitted.",
+        ),
+    },
+)
+
+
+def copy_sizes(profile: Profile) -> pa.Table:
+    """Count the transfers by size.
+
+    Args:
+        profile: Needs ``memcpys``.
+
+    Returns:
+        One row per direction, path, kinds of memory and power of two, smallest sizes first;
+        columns as in `COPY_SIZES`. Copies of unknown size are in no row.
+    """
+    by_place: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for link, sizes in sizes_by_link(profile).items():
+        line = fit(sizes)
+        half = line.half_speed_bytes if line is not None else None
+        ends = ("host" if end == HOST else "device" for end in (link.src, link.dst))
+        kinds = " to ".join(ends), link.path, link.src_memory_kind, link.dst_memory_kind
+        columns = (sizes.bytes.tolist(), sizes.calls.tolist(), sizes.total_ns.tolist())
+        for size, calls, total_ns in zip(*columns, strict=True):
+            low = 1 << (size.bit_length() - 1) if size else 0
+            row = by_place.setdefault((*kinds, low, 2 * low or 1), dict.fromkeys(_SUMS, 0))
+            row["calls"] += calls
+            row["bytes"] += size * calls
+            row["total_ns"] += total_ns
+            if half is not None:
+                bound = row.get("latency_bound_ns", 0)
+                row["latency_bound_ns"] = bound + (total_ns if size < half else 0)
+    rows = []
+    for place, row in by_place.items():
+        rate = row["bytes"] * NS_PER_S / row["total_ns"] if row["total_ns"] else None
+        derived = {"mean_ns": row["total_ns"] / row["calls"], "bytes_per_s": rate}
+        rows.append(dict(zip(_PLACE, place, strict=True)) | row | derived)
+    rows.sort(key=lambda row: [str(row[n]) for n in _PLACE[:4]] + [row["from_bytes"] * 1.0])
+    return COPY_SIZES.table(rows)
+
+
+_PLACE: Final = tuple(COPY_SIZES.columns)[:6]
+_SUMS: Final = ("calls", "bytes", "total_ns")
+SIZES_ANALYSIS: Final = Analysis(
+    "Sizes of copies",
+    COPY_SIZES,
+    ("memcpys",),
+    copy_sizes,
     COPY_READS,
     of_files=(copies_by_size,),
 )

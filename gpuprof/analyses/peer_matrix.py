@@ -1,8 +1,10 @@
 """Device by device, the host being one: time, bytes, rate, and what each end waited for it."""
 
 import math
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
 from gpuprof.base.units import NS_PER_S
@@ -16,14 +18,14 @@ from gpuprof.facts.copies import (
     transfer_rows,
     transfer_times,
 )
+from gpuprof.facts.hosts import DeviceNames, names_of, rails
 from gpuprof.facts.links import link_between
 from gpuprof.facts.numbers import groups
 from gpuprof.facts.timeline import TIMELINE_READS, timeline_of
 from gpuprof.model.analysis import Analysis, ordered, per_file, summed
-from gpuprof.model.derived import HOST
-from gpuprof.model.intervals import Intervals
+from gpuprof.model.derived import HOST, UNKNOWN
 from gpuprof.model.profile import Profile
-from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema
+from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Kind, Schema
 
 PEER_MATRIX: Final = Schema(
     "peer_matrix",
@@ -103,48 +105,38 @@ def peer_matrix(profile: Profile) -> pa.Table:
         One row per source, destination and path, the costliest first, columns as in
         `PEER_MATRIX`; no rows where nothing was transferred.
     """
-    return PEER_MATRIX.table(
-        [
-            row | _ends(row) | _peak(profile, row) | _exposed(profile, row)
-            for row in _routes(profile)
-        ]
-    )
-
-
-def _routes(profile: Profile) -> list[dict[str, Any]]:
-    """Each route with its sums, the costliest first; unknown ends come last."""
     copies, rows = transfer_rows(profile), []
-    for route in groups(copies.src, copies.dst, copies.path):
-        first = route[0]
+    path = copies.path
+    for alike in groups(copies.src, copies.dst, path):
+        first = alike[0]
         src, dst = (known_end(int(end[first])) for end in (copies.src, copies.dst))
-        sums = sums_of(copies, route)
-        path = PATHS[int(copies.path[first])]
-        rows.append({"src": src, "dst": dst, "path": path, **sums._asdict()})
+        route = Route(src, dst, PATHS[path[first]])
+        row: dict[str, Any] = {"path": route.path, **sums_of(copies, alike)._asdict()}
+        link = None if route.path == "staged" else link_between(profile, src, dst)
+        if link is not None:
+            share = _share(row["bytes_per_s"], link.bytes_per_s)
+            row |= {"link": link.name, "peak_bytes_per_s": link.bytes_per_s, "peak_share": share}
+        rows.append(row | _end(profile, "src", src, route) | _end(profile, "dst", dst, route))
 
     def order(row: dict[str, Any]) -> tuple[object, ...]:
-        ends = ((end is None, end or 0) for end in (row["src"], row["dst"]))
-        return -row["total_ns"], *ends, row["path"]
+        # Unknown ends come last, the host before devices.
+        ends = ((row[end] == "unknown", row[f"{end}_device_id"] or 0) for end in _ENDS[:2])
+        hosts = (row[end] != "host" for end in _ENDS[:2])
+        return -row["total_ns"], *zip(ends, hosts, strict=True), row["path"]
 
-    return sorted(rows, key=order)
-
-
-def _ends(row: dict[str, Any]) -> dict[str, Any]:
-    return {
-        name: value
-        for end in ("src", "dst")
-        for name, value in (
-            (end, end_name(row[end])),
-            (f"{end}_device_id", None if row[end] == HOST else row[end]),
-        )
-    }
+    return PEER_MATRIX.table(sorted(rows, key=order))
 
 
-def _peak(profile: Profile, row: dict[str, Any]) -> dict[str, Any]:
-    link = None if row["path"] == "staged" else link_between(profile, row["src"], row["dst"])
-    if link is None:
-        return {}
-    share = _share(row["bytes_per_s"], link.bytes_per_s)
-    return {"link": link.name, "peak_bytes_per_s": link.bytes_per_s, "peak_share": share}
+def _end(profile: Profile, name: str, end: int | None, route: Route) -> dict[str, Any]:
+    """The columns of one end of a route."""
+    row = {name: end_name(end), f"{name}_device_id": None if end == HOST else end}
+    if end is None or end == HOST:
+        return row
+    running = running_on(transfer_times(profile)[route], end, route)
+    # A copy that starts in a window may end behind it, where kernels hide it too.
+    hidden_ns = timeline_of(profile.unrestricted, end).kernel_ns(running.start, running.end)
+    exposed_ns = running.length - int(hidden_ns.sum())
+    return row | {f"{name}_busy_ns": running.length, f"{name}_exposed_ns": exposed_ns}
 
 
 def _share(achieved: float | None, peak: int | None) -> float | None:
@@ -160,28 +152,150 @@ def faster_than_links(profile: Profile) -> list[dict[str, Any]]:
     ]
 
 
-def _exposed(profile: Profile, row: dict[str, Any]) -> dict[str, int | None]:
-    route = Route(row["src"], row["dst"], row["path"])
-    times = transfer_times(profile)[route]
-    columns: dict[str, int | None] = {}
-    for end in ("src", "dst"):
-        if row[end] is not None and row[end] != HOST:
-            running = running_on(times, row[end], route)
-            columns[f"{end}_busy_ns"] = running.length
-            columns[f"{end}_exposed_ns"] = _without_kernels(profile, running, row[end])
-    return columns
-
-
-def _without_kernels(profile: Profile, running: Intervals, device: int) -> int:
-    # A copy that starts in a window may end behind it, where kernels hide it too.
-    hidden_ns = timeline_of(profile.unrestricted, device).kernel_ns(running.start, running.end)
-    return running.length - int(hidden_ns.sum())
-
-
 ANALYSIS: Final = Analysis(
     "Transfers by device pair",
     PEER_MATRIX,
     ("memcpys", "kernels"),
     peer_matrix,
     TIMELINE_READS,
+)
+
+
+# Of fewer routes none is an outlier.
+_LEAST_ROUTES: Final = 4
+# A slower route reaches less than this share of the median rate of its kind.
+_SLOW: Final = 0.8
+# The memory of the host, as an end of a route.
+_HOST: Final = "host"
+_END_IDS: Final = ("src_device_id", "dst_device_id")
+# Columns with the share of slow routes, and those in which the routes are alike.
+_SHARES: Final = ("slow_of_host_share", "slow_of_rail_share")
+_SHARED: Final = (("src_host", "dst_host"), ("rail",))
+
+SLOW_LINKS: Final = Schema(
+    "slow_links",
+    "one route whose rate is below 80 % of the median of its kind",
+    {
+        "src": Column(TEXT, "", "host, device N, or unknown.", required=True),
+        "dst": Column(TEXT, "", "host, device N, or unknown.", required=True),
+        "path": Column(TEXT, "", "direct, staged through the host, or uvm.", required=True),
+        "src_rank": Column(INT, "1", "Rank that uses the source, where known."),
+        "dst_rank": Column(INT, "1", "Rank that uses the destination, where known."),
+        "src_host": Column(TEXT, "", "Host of the source, where those of several are known."),
+        "dst_host": Column(TEXT, "", "Host of the destination, where known."),
+        "rail": Column(
+            TEXT,
+            "",
+            "Place of its device among those of the host, from 0; of two devices both, as 2 to 3.",
+        ),
+        "routes": Column(
+            INT,
+            "1",
+            "Routes of its kind: as many bytes per call within a factor of two, the same path, and"
+            " the host at the same ends.",
+            required=True,
+        ),
+        "calls": Column(INT, "1", "Its copies.", required=True),
+        "bytes": Column(INT, "B", "Bytes that they moved.", required=True),
+        "bytes_per_s": Column(FLOAT, "B/s", "Their rate.", required=True),
+        "usual_bytes_per_s": Column(FLOAT, "B/s", "Median rate of its kind.", required=True),
+        "rate_ratio": Column(
+            FLOAT, "1", "bytes_per_s / usual_bytes_per_s.", required=True, kind=Kind.RATIO
+        ),
+        "lost_ns": Column(INT, "ns", "Time that it loses beside the usual rate.", required=True),
+        "slow_of_host_share": Column(
+            FLOAT,
+            "1",
+            "Share of the routes of its kind and hosts that are slow; all of them: the host.",
+        ),
+        "slow_of_rail_share": Column(
+            FLOAT, "1", "Share of the routes of its kind and rail, over all hosts, that are slow."
+        ),
+    },
+)
+
+
+def slow_links(profile: Profile) -> pa.Table:
+    """Compare the routes between memories with others of their kind.
+
+    Args:
+        profile: Needs ``memcpys`` and ``kernels``.
+
+    Returns:
+        One row per slow route, that which loses most time first, columns as in `SLOW_LINKS`; no
+        rows where fewer than four routes are of one kind, or none is slow.
+    """
+    names = names_of(profile)
+    rail_of = rails(names.hosts)
+    kinds: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in profile.once(peer_matrix).to_pylist():
+        if row["bytes_per_s"] and row["bytes"]:
+            kinds.setdefault(_kind_of_route(row), []).append(
+                row | _place_of_route(row, names, rail_of)
+            )
+    rows = [row for routes in kinds.values() for row in _slow(routes)]
+    rows.sort(
+        key=lambda row: (
+            -row["lost_ns"],
+            *(UNKNOWN if row[end] is None else row[end] for end in _END_IDS),
+            row["src"],
+        )
+    )
+    return SLOW_LINKS.table(rows)
+
+
+def _place_of_route(
+    row: dict[str, Any], names: DeviceNames, rail_of: Mapping[int | None, int]
+) -> dict[str, Any]:
+    """The ranks and hosts of a route's ends, and its rail."""
+    src, dst = (row[end] for end in _END_IDS)
+    hosts = names.hosts.get(src), names.hosts.get(dst)
+    places = [str(rail_of[device]) for device in (src, dst) if device in rail_of]
+    return {
+        "src_rank": names.ranks.get(src),
+        "dst_rank": names.ranks.get(dst),
+        # A device copies from and to the memory of its own host.
+        "src_host": hosts[1] if row["src"] == _HOST else hosts[0],
+        "dst_host": hosts[0] if row["dst"] == _HOST else hosts[1],
+        "rail": " to ".join(places) or None,
+    }
+
+
+def _kind_of_route(row: dict[str, Any]) -> tuple[Any, ...]:
+    """What must be alike for rates to be compared: small copies are slower on any link."""
+    size = row["bytes"] // row["calls"] if row["calls"] else 0
+    return row["path"], row["src"] == _HOST, row["dst"] == _HOST, size.bit_length()
+
+
+def _slow(routes: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    if len(routes) < _LEAST_ROUTES:
+        return
+    usual = float(np.median([row["bytes_per_s"] for row in routes]))
+    ratios = [row["bytes_per_s"] / usual for row in routes]
+    of_host, of_rail = (_slow_shares(routes, ratios, *names) for names in _SHARED)
+    for row, ratio, *shares in zip(routes, ratios, of_host, of_rail, strict=True):
+        if ratio < _SLOW:
+            figures = {"usual_bytes_per_s": usual, "rate_ratio": ratio, "routes": len(routes)}
+            figures |= dict(zip(_SHARES, shares, strict=True))
+            yield row | figures | {"lost_ns": round(row["total_ns"] * (1 - ratio))}
+
+
+def _slow_shares(
+    routes: Sequence[dict[str, Any]], ratios: Sequence[float], *names: str
+) -> list[float | None]:
+    """For each route the share of slow ones among those that are alike in some columns."""
+    slow: dict[tuple[Any, ...], list[bool]] = {}
+    keys = [tuple(row[name] for name in names) for row in routes]
+    for key, ratio in zip(keys, ratios, strict=True):
+        slow.setdefault(key, []).append(ratio < _SLOW)
+    return [None if None in key else sum(slow[key]) / len(slow[key]) for key in keys]
+
+
+SLOW_LINKS_ANALYSIS: Final = Analysis(
+    "Slow links",
+    SLOW_LINKS,
+    ANALYSIS.needs,
+    slow_links,
+    ANALYSIS.reads,
+    of_files=ANALYSIS.of_files,
 )

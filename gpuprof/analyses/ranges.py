@@ -1,6 +1,6 @@
 """What each NVTX range or operation launched: kernels, transfers, and what of them was exposed."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -15,9 +15,8 @@ from gpuprof.facts.launches import (
     launches,
 )
 from gpuprof.facts.numbers import Numbers, pieces
-from gpuprof.facts.nvtx import NO_RANGE, RANGE_READS, Ranges, by_pattern, ranges_of
+from gpuprof.facts.nvtx import NO_RANGE, RANGE_READS, START_END, Ranges, by_pattern, ranges_of
 from gpuprof.facts.range_launches import (
-    Spans,
     families,
     innermost,
     launches_within,
@@ -30,6 +29,7 @@ from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s, Intervals, covered_within, together, unions_by_key
 from gpuprof.model.profile import Profile, once_per_profile
 from gpuprof.model.schema import INT, OPERATION, TEXT, Column, Schema
+from gpuprof.model.table import within
 from gpuprof.readers.common.compact_columns import narrowed
 
 RANGES: Final = Schema(
@@ -117,19 +117,15 @@ def ranges(profile: Profile) -> pa.Table:
     for family, ordered in families(named, launched):
         for name, values in _totals(profile, _in_part(profile, family, ordered), ordered).items():
             totals[name] = totals.get(name, 0) + values
-    rows = [
-        _row(label, {name: int(values[index]) for name, values in totals.items()})
-        for index, label in enumerate(named.labels)
-        if totals["active_instances" if label[2] == OPERATION else "instances"][index]
-    ]
+    rows = []
+    for index, (text, domain, kind) in enumerate(named.labels):
+        row: dict[str, Any] = {name: int(values[index]) for name, values in totals.items()}
+        if row["active_instances" if kind == OPERATION else "instances"]:
+            if kind == START_END:  # they hold launches of all threads, and own none
+                row |= {name: None for name in row if name.startswith("self_")}
+            rows.append({"text": text, "domain": domain, "range_kind": kind or None, **row})
     rows.sort(key=lambda row: (-row["projected_ns"], -row["host_ns"], row["text"]))
     return RANGES.table(rows)
-
-
-def _row(label: tuple[str, str, str], totals: Mapping[str, int]) -> dict[str, Any]:
-    text, domain, kind = label
-    exclusive = {name: None for name in totals if name.startswith("self_") and kind == "start_end"}
-    return {"text": text, "domain": domain, "range_kind": kind or None, **totals, **exclusive}
 
 
 def _in_part(profile: Profile, family: Ranges, ordered: Launches) -> Ranges:
@@ -138,8 +134,7 @@ def _in_part(profile: Profile, family: Ranges, ordered: Launches) -> Ranges:
         return family
     spans = launches_within(family, ordered)
     is_in_part = spans.last > spans.first
-    for start, end in profile.selection.windows:
-        is_in_part |= (family.start_ns >= start) & (family.start_ns < end)
+    is_in_part |= within(profile.selection.windows, family.start_ns)
     return family.take(np.flatnonzero(is_in_part))
 
 
@@ -154,27 +149,28 @@ def _totals(profile: Profile, family: Ranges, ordered: Launches) -> dict[str, In
     merged = merged_by_label(family)
     spans = spans if merged is family else launches_within(merged, ordered)
     totals["host_ns"] = _summed(merged.label, merged.end_ns - merged.start_ns, labels)
-    totals["projected_ns"] = _summed(merged.label, _projected_ns(spans, ordered), labels)
-    label = np.append(narrowed(family.label), np.int8(NO_RANGE))[_owners(family, ordered)]
+    first, last = spans.extent(ordered)
+    totals["projected_ns"] = _summed(merged.label, last - first, labels)
+    del first, last
+    # Launches of whole processes have no innermost range.
+    owner: Numbers = np.full(len(ordered.order), NO_RANGE, np.int8)
+    if not (family.thread == ALL_THREADS).all():
+        owner = innermost(family, ordered)
+    label = np.append(narrowed(family.label), np.int8(NO_RANGE))[owner]
+    del owner
     work = ordered.activities
     layer = ordered.of(work.layer)
     for number, measured in _measures(profile, work).items():
         is_chosen = layer == number
-        within = spans.among(is_chosen)
+        of_layer = spans.among(is_chosen)
         for name, values_at in measured.items():
             before, exclusive = _sums(values_at, ordered.order, is_chosen, label, labels)
-            of_ranges = before[within.last] - before[within.first]
+            of_ranges = before[of_layer.last] - before[of_layer.first]
             totals[name] = _summed(merged.label, of_ranges, labels)
             if name in _EXCLUSIVE:
                 totals[f"self_{name}"] = exclusive
             del before  # makes room for the next
     return totals
-
-
-def _projected_ns(spans: Spans, ordered: Launches) -> Int64s:
-    """From the first start to the last end of what each range launched."""
-    first, last = spans.extent(ordered)
-    return last - first
 
 
 def _sums(
@@ -196,13 +192,6 @@ def _sums(
         at += len(values)
         np.add.at(of_label, label[rows][chosen].astype(np.intp), values)
     return before, of_label[:-1]  # the last is of `NO_RANGE`
-
-
-def _owners(family: Ranges, ordered: Launches) -> Numbers:
-    """The innermost range of each launch; `NO_RANGE` for those of whole processes."""
-    if (family.thread == ALL_THREADS).all():
-        return np.full(len(ordered.order), NO_RANGE, np.int8)
-    return innermost(family, ordered)
 
 
 def _measures(profile: Profile, work: Activities) -> dict[int, dict[str, _Measure]]:
@@ -237,6 +226,10 @@ def _summed(label: Numbers, values: Numbers, labels: int) -> Int64s:
 
 @once_per_profile
 def _exposed_of_copies(profile: Profile) -> Int64s:
+    """How long each copy ran while no kernel did, on the end where that is longer.
+
+    Copies that run at once each have their own time.
+    """
     work = activities(profile)
     number = len(work.copies)
     ends = work.device[:number], *work.copies.ends

@@ -5,10 +5,11 @@ late. What tells ranks apart is a step without its collectives, the device's *ow
 compared step by step.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from gpuprof.analyses.breakdown import ANALYSIS as BREAKDOWN_ANALYSIS
@@ -293,4 +294,175 @@ ANALYSIS: Final = Analysis(
     ranks,
     reads(STEPS_ANALYSIS.reads, BREAKDOWN_ANALYSIS.reads, devices="device_id rank"),
     of_files=(steps, breakdown),
+)
+
+
+_FIGURES: Final = (
+    "step_ns",
+    "own_ns",
+    "compute_ns",
+    "exposed_communication_ns",
+    "exposed_transfer_ns",
+    "exposed_local_copy_ns",
+    "idle_ns",
+)
+_QUANTILES: Final = {"p10_ns": 0.1, "median_ns": 0.5, "p90_ns": 0.9}
+
+RANK_QUANTILES: Final = Schema(
+    "rank_quantiles",
+    "one figure of the devices of one phase",
+    {
+        "phase": Column(TEXT, "", "As in ranks."),
+        "figure": Column(TEXT, "", "Column of ranks.", required=True),
+        "devices": Column(INT, "1", "Devices that are compared.", required=True),
+        "min_ns": Column(INT, "ns", "The least.", required=True),
+        "p10_ns": Column(INT, "ns", "10 % have less (interpolated).", required=True),
+        "median_ns": Column(INT, "ns", "Median.", required=True),
+        "p90_ns": Column(INT, "ns", "90 % have less (interpolated).", required=True),
+        "max_ns": Column(INT, "ns", "The most.", required=True),
+        "min_rank": Column(INT, "1", "Rank with the least, where known."),
+        "min_device_id": Column(INT, "", "Its device."),
+        "max_rank": Column(INT, "1", "Rank with the most, where known."),
+        "max_device_id": Column(INT, "", "Its device."),
+    },
+)
+
+
+def rank_quantiles(profile: Profile) -> pa.Table:
+    """Sum up the table `ranks`: from the least to the most that a step takes on a device.
+
+    Args:
+        profile: As for ``ranks``.
+
+    Returns:
+        One row per phase and figure, in the order of the columns of ``ranks``, columns as in
+        `RANK_QUANTILES`; no rows for a single device.
+    """
+    phases = by_phase(profile.once(ranks))
+    rows = [row for phase, devices in phases.items() for row in _quantile_rows(phase, devices)]
+    return RANK_QUANTILES.table(rows)
+
+
+def _quantile_rows(phase: str | None, devices: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    for figure in _FIGURES:
+        values = np.array([row[figure] for row in devices])
+        least, most = devices[int(values.argmin())], devices[int(values.argmax())]
+        yield {
+            "phase": phase,
+            "figure": figure,
+            "devices": len(devices),
+            "min_ns": least[figure],
+            "max_ns": most[figure],
+            **{name: round(float(np.quantile(values, q))) for name, q in _QUANTILES.items()},
+            **{f"min_{key}": least[key] for key in ("rank", "device_id")},
+            **{f"max_{key}": most[key] for key in ("rank", "device_id")},
+        }
+
+
+QUANTILES_ANALYSIS: Final = Analysis(
+    "Spread between ranks",
+    RANK_QUANTILES,
+    ANALYSIS.needs,
+    rank_quantiles,
+    ANALYSIS.reads,
+    of_files=ANALYSIS.of_files,
+)
+
+
+# Devices of a group differ in each part of a step by no more than this share of the median step.
+_ALIKE: Final = 0.05
+_GROUP_PARTS: Final = {
+    "compute_ns": "compute",
+    "exposed_communication_ns": "exposed collectives",
+    "exposed_transfer_ns": "exposed transfers",
+    "exposed_local_copy_ns": "exposed local copies",
+    "idle_ns": "idle",
+}
+
+RANK_GROUPS: Final = Schema(
+    "rank_groups",
+    "the devices of one phase whose steps are alike",
+    {
+        "phase": Column(TEXT, "", "As in ranks."),
+        "group": Column(INT, "1", "1 for the group of most devices.", required=True),
+        "devices": Column(INT, "1", "Devices in it.", required=True),
+        "ranks": Column(TEXT, "", "Their ranks, such as 0 to 6 and 9; null where unknown."),
+        "device_ids": Column(TEXT, "", "The devices."),
+        "step_ns": Column(INT, "ns", "Length of a step, median over its devices.", required=True),
+        **{
+            name: Column(INT, "ns", f"Time of {word} in a step, median over its devices.")
+            for name, word in _GROUP_PARTS.items()
+        },
+        "differs_by": Column(
+            TEXT, "", "The part that differs most from that of group 1; null for group 1."
+        ),
+        "difference_ns": Column(INT, "ns", "How much longer it takes; negative for shorter."),
+    },
+)
+
+
+def rank_groups(profile: Profile) -> pa.Table:
+    """Group the devices of each phase by what a step goes to.
+
+    The device whose parts are nearest to the medians leads the first group, which holds all
+    devices that differ from it in no part by more than 5 % of the median step. Of the others the
+    nearest leads the next group, and so on. Source: J. A. Hartigan, Clustering Algorithms, 1975,
+    chapter 3.
+
+    Args:
+        profile: As for ``ranks``.
+
+    Returns:
+        One row per phase and group, that of most devices first, columns as in `RANK_GROUPS`; no
+        rows for a single device.
+    """
+    phases = by_phase(profile.once(ranks))
+    rows = [row for phase, devices in phases.items() for row in _group_rows(phase, devices)]
+    return RANK_GROUPS.table(rows)
+
+
+def _group_rows(phase: str | None, devices: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    times = np.array([[row[name] for name in _GROUP_PARTS] for row in devices], float)
+    step_ns = float(np.median([row["step_ns"] for row in devices]))
+    groups = sorted(_groups(times, _ALIKE * step_ns), key=lambda rows: -len(rows))
+    usual = np.median(times[groups[0]], axis=0)
+    for number, members in enumerate(groups, start=1):
+        medians = np.median(times[members], axis=0)
+        apart = medians - usual
+        part = int(np.abs(apart).argmax())
+        of_group = [devices[place] for place in members]
+        numbers = [row["rank"] for row in of_group if row["rank"] is not None]
+        ids = [row["device_id"] for row in of_group if row["device_id"] is not None]
+        yield {
+            "phase": phase,
+            "group": number,
+            "devices": len(members),
+            "ranks": number_ranges(sorted({*numbers})) if numbers else None,
+            "device_ids": number_ranges(sorted({*ids})) if ids else None,
+            "step_ns": int(np.median([row["step_ns"] for row in of_group])),
+            **dict(zip(_GROUP_PARTS, medians.astype(int).tolist(), strict=True)),
+            "differs_by": None if number == 1 else [*_GROUP_PARTS.values()][part],
+            "difference_ns": None if number == 1 else int(apart[part]),
+        }
+
+
+def _groups(times: npt.NDArray[np.float64], most_apart: float) -> list[list[int]]:
+    """Places of devices that are alike; of a group the leader comes first."""
+    apart = np.abs(times - np.median(times, axis=0)).max(axis=1)
+    unassigned = np.argsort(apart, kind="stable")
+    groups = []
+    while len(unassigned):
+        is_like = np.abs(times[unassigned] - times[unassigned[0]]).max(axis=1) <= most_apart
+        groups.append(unassigned[is_like].tolist())
+        unassigned = unassigned[~is_like]
+    return groups
+
+
+GROUPS_ANALYSIS: Final = Analysis(
+    "Ranks that behave alike",
+    RANK_GROUPS,
+    ANALYSIS.needs,
+    rank_groups,
+    ANALYSIS.reads,
+    of_files=ANALYSIS.of_files,
 )

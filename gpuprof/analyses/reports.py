@@ -15,7 +15,7 @@ from gpuprof.analyses.notes import cannot, file_notes, missing_notes, notes_of
 from gpuprof.base.units import listed
 from gpuprof.facts.hosts import NO_NAMES, DeviceNames, names_of
 from gpuprof.model import schema
-from gpuprof.model.analysis import Analysis, PerFile, Reads, reads
+from gpuprof.model.analysis import DEVICE_COLUMNS, Analysis, PerFile, Reads, reads
 from gpuprof.model.profile import Origin, Profile
 from gpuprof.readers import Recording, read_profile
 
@@ -93,7 +93,7 @@ def report(recording: Recording, names: Sequence[str] | None = None) -> Report:
         *([left_out] if left_out else []),
         *missing_notes(profile, missing, cannot(profile)),
     ]
-    called = names_of(profile)
+    called = _device_names(profile, chosen)
     if called.own:
         # Sentences say what devices are called in their own files; those of a job name ranks.
         named = {a.name: tables[a.name] for a in of_recording}
@@ -103,6 +103,13 @@ def report(recording: Recording, names: Sequence[str] | None = None) -> Report:
     else:
         notes = [*map(called.in_text, notes)]
     return Report(profile.origin, tables, tuple(dict.fromkeys(notes)), called)
+
+
+def _device_names(profile: Profile, analyses: Sequence[Analysis]) -> DeviceNames:
+    """What devices are called; of a job only where a table names any: it takes all its files."""
+    columns = {column for analysis in analyses for column in analysis.schema.columns}
+    is_needed = profile.job is None or not columns.isdisjoint((*DEVICE_COLUMNS, *_DEVICE_TEXTS))
+    return names_of(profile) if is_needed else NO_NAMES
 
 
 def functions_of(analyses: Sequence[Analysis]) -> list[PerFile]:

@@ -9,7 +9,6 @@ from gpuprof.comparisons.variant_figures import VARIANTS
 from gpuprof.comparisons.variant_figures import metrics as recording_figures
 from gpuprof.facts.parts import RecordingPart
 from gpuprof.findings.bottom_line import ANALYSIS, BOTTOM_LINE
-from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLOAT, INT, Column
 
 # Before each key, so that trackers show them in a section of their own.
@@ -51,20 +50,16 @@ def metrics(recording: Recording) -> dict[str, float]:
         TypeError: It is no recording.
     """
     profile = read(recording, RecordingPart())
-    figures: dict[str, Any] = recording_figures(profile) | _step_figures(profile)
+    figures: dict[str, Any] = recording_figures(profile)
+    # Those of the report's first sentence, where the recording can tell.
+    if not ANALYSIS.missing(profile):
+        for row in profile.once(ANALYSIS.run).slice(0, 1).to_pylist():
+            of_step = {name: row[name] for name in _STEP}
+            if row["steps"] is None:
+                of_step["span_ns"] = of_step.pop("step_ns")
+            figures = figures | of_step
     return {
         PREFIX + name: float(figures[name])
         for name in METRICS
         if figures.get(name) is not None and math.isfinite(figures[name])
     }
-
-
-def _step_figures(profile: Profile) -> dict[str, Any]:
-    """Of the report's first sentence; empty where the recording cannot tell."""
-    rows = [] if ANALYSIS.missing(profile) else profile.once(ANALYSIS.run).slice(0, 1).to_pylist()
-    if not rows:
-        return {}
-    figures = {name: rows[0][name] for name in _STEP}
-    if figures["steps"] is None:
-        figures["span_ns"] = figures.pop("step_ns")
-    return figures

@@ -27,6 +27,8 @@ from gpuprof.launch import AUTO, RECORDERS
 
 _CHARTS: Final = ("gpuprof.show.charts", "CHARTS")
 _PATH: Final = click.Path(path_type=Path)
+# Where a command keeps what ``--via`` names.
+_VIA: Final = "gpuprof.via"
 _LEAST_0: Final = click.IntRange(min=0)
 _LEAST_1: Final = click.IntRange(min=1)
 
@@ -90,16 +92,36 @@ SWEPT_PROGRAM: Final = _argument(
     "words", nargs=-1, metavar="SWEEP.TOML | -- SCRIPT [ARGS]...", type=click.UNPROCESSED
 )
 
+
+def _via(context: click.Context, _option: click.Parameter, tool: str | None) -> None:
+    context.meta[_VIA] = tool
+
+
+def _reader(context: click.Context, _option: click.Parameter, name: str | None) -> str | None:
+    """The format that ``--reader`` names, or that of what ``--via`` exports."""
+    return "nsys-export" if name is None and context.meta.get(_VIA) else name
+
+
 # What is read.
 READER: Final = _option(
-    "--reader=NAME", "Format of the input, if it is not recognised; see `gpuprof formats`."
+    "--reader=NAME",
+    "Format of the input, if it is not recognised; see `gpuprof formats`.",
+    callback=_reader,
+)
+VIA: Final = _option(
+    "--via",
+    "Read a report of Nsight Systems through the installed nsys.",
+    type=click.Choice(["nsys"]),
+    is_eager=True,
+    expose_value=False,
+    callback=_via,
 )
 _SECTION: Final = (
     "Recording to read from a file that holds several, such as a log of several runs: its number, "
     "its process, a part of its name, or all"
 )
 SECTION: Final = _option("--section=N", f"{_SECTION} to add them up.")
-READING: Final = (READER, SECTION)
+READING: Final = (READER, VIA, SECTION)
 SECTIONS: Final = _option(
     "--section=[LABEL=]N sections",
     f"{_SECTION}; for one label or file, or for all files. Repeat for more.",
@@ -395,7 +417,7 @@ DRY_RUN: Final = _flag("--dry-run", "Print the commands in order without running
 # What charts of each subject take, by the names of `gpuprof.show`: in Python the first of
 # the two; on the command line both.
 PLOT_OPTIONS: Final = {
-    "recording": ((*READING, *PART, SKIP_STEPS), (RANK, *WORKERS)),
+    "recording": ((READER, SECTION, *PART, SKIP_STEPS), (VIA, RANK, *WORKERS)),
     "comparison": ((BASELINE, SECTION, RANGE, SKIP_STEPS), (LABELS,)),
     "sweep": ((), ()),
 }

@@ -1,13 +1,20 @@
-"""Short names of kernels: the function's own name, as ``nsys stats`` prints with ``:base``."""
+"""Names of kernels: demangled by the C++ library of the machine, and short.
 
+A short name is the function's own, as ``nsys stats`` prints with ``:base``.
+"""
+
+import ctypes
+import ctypes.util
 import re
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from functools import cache
 from itertools import chain, count, takewhile
 from typing import Final
 
-from gpuprof.base.demangle import demangled
-
+_MANGLED: Final = re.compile(r"^_Z[A-Za-z0-9_$.]+$")
+# The library reads names recursively: no name of a compiler's comes near this.
+_LONGEST_NAME: Final = 16_384
 _SIGNATURE: Final = re.compile(r"[<(]")
 _TOKEN: Final = re.compile(
     r"\boperator ?(?:\(\)|\[\]|->\*?|<=>|<<=?|>>=?|[<>]=?)|->|::|[<>()\[\]{} ]"
@@ -36,6 +43,48 @@ _OF_SCOPE: Final = re.compile(r"\b(\w+)::((?:device_)?kernel\d?)<(?:\w+::)*(\w+)
 _OF_LINE: Final = re.compile(
     r"(.+)_\d+(_gpu(?:__red)?)|(.+)_F\d+L\d+(?:_\d+)?|__omp_offloading_[\da-f]+_[\da-f]+_(.+)_l\d+"
 )
+
+
+def demangled(name: str) -> str:
+    """A name without C++'s mangling; itself where it has none or nothing here can read it."""
+    if not is_mangled(name) or len(name) > _LONGEST_NAME:
+        return name
+    read = _library()
+    return name if read is None else read(name) or name
+
+
+def is_mangled(name: str) -> bool:
+    """Whether a name is one that a C++ compiler made up for the linker."""
+    return _MANGLED.match(name) is not None
+
+
+@cache
+def _library() -> Callable[[str], str | None] | None:
+    for library in ("stdc++", "c++abi", "c++"):
+        path = ctypes.util.find_library(library)
+        if path is None:
+            continue
+        try:
+            function = ctypes.CDLL(path)["__cxa_demangle"]
+        except (OSError, AttributeError):
+            continue
+        break
+    else:
+        return None
+    function.restype = ctypes.c_void_p
+    function.argtypes = (ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+    free = ctypes.CDLL(None).free
+    free.argtypes = (ctypes.c_void_p,)
+
+    def read(name: str) -> str | None:
+        address = function(name.encode(), None, None, None)
+        if not address:
+            return None
+        text = ctypes.string_at(address).decode(errors="replace")
+        free(address)
+        return text
+
+    return read
 
 
 def short_name(name: str) -> str:

@@ -43,7 +43,8 @@ def plot(values: SimpleNamespace) -> None:
         is_taken = option not in of_other_charts or any(
             option in of for of in PLOT_OPTIONS[chart.subject]
         )
-        if not is_taken and getattr(values, str(option.name)) not in (None, ()):
+        # What stands for another option has no value of its own.
+        if not is_taken and getattr(values, str(option.name), None) not in (None, ()):
             word = option.opts[0]
             msg = f"{word} does not apply to {chart.name}, a chart of a {chart.subject}."
             raise click.UsageError(msg)

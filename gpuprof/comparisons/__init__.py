@@ -9,7 +9,7 @@ from dataclasses import replace
 from math import isfinite
 from numbers import Real
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from gpuprof.base.errors import UsageError
 from gpuprof.comparisons.judge.outcomes import (
@@ -32,6 +32,7 @@ from gpuprof.comparisons.measure.compared_kernels import (
     other_kernels_of,
 )
 from gpuprof.comparisons.measure.compared_steps import (
+    RECORDING,
     STEP,
     StepsByLabel,
     compared_steps,
@@ -39,7 +40,6 @@ from gpuprof.comparisons.measure.compared_steps import (
     is_sampled,
     phase_names,
     uncompared_rows,
-    unit_of,
 )
 from gpuprof.comparisons.measure.device_time import copy_layers
 from gpuprof.comparisons.measure.differences import (
@@ -51,9 +51,9 @@ from gpuprof.comparisons.measure.differences import (
 from gpuprof.comparisons.measure.labelled_runs import Recording, labelled
 from gpuprof.comparisons.measure.matching import kernel_groups, matched
 from gpuprof.comparisons.measure.measured_runs import (
+    METRICS,
     Variant,
     is_same,
-    known_figures,
     median_figures,
     run_rows,
     variant_of,
@@ -132,15 +132,21 @@ def comparison(
     has_several = len(phases) > 1 or bool(uncompared)
     names = phase_names(phases) if has_several else [None]
     compared = [_of_phase(chosen, seconds, *named) for named in zip(phases, names, strict=True)]
-    if (by_calls := _by_call(chosen, seconds, phases[0], compared[0])) is not None:
+    if (by_calls := _by_call(chosen, seconds, phases[0], compared[0][1])) is not None:
         return by_calls
-    first, *other_phases = sorted(compared, key=lambda phase: -phase.largest_ns)
-    brief = [in_brief(phase.result.phase or "", phase.cases) for phase in other_phases]
+
+    def largest_ns(phase: tuple[Comparison, Sequence[Case]]) -> float:
+        """The largest difference of all steps; 0 where nothing is compared by step."""
+        sizes = (abs(c.difference) * (c.outcome.baseline_steps or 0) for c in phase[1])
+        return max(sizes, default=0)
+
+    (first, _), *others = sorted(compared, key=largest_ns, reverse=True)
+    brief = [in_brief(result.phase or "", cases) for result, cases in others]
     return replace(
-        first.result,
-        verdict=" ".join([first.result.verdict, *brief]),
-        notes=(*uncompared_notes(uncompared, len(runs)), *first.result.notes),
-        other_phases=tuple(phase.result for phase in other_phases),
+        first,
+        verdict=" ".join([first.verdict, *brief]),
+        notes=(*uncompared_notes(uncompared, len(runs)), *first.notes),
+        other_phases=tuple(result for result, _ in others),
         uncompared=UNCOMPARED.table(uncompared),
     )
 
@@ -153,13 +159,13 @@ def _compute_ahead(part: Profile, functions: Sequence[Callable[[Profile], object
 
 
 def _by_call(
-    chosen: str, seconds: Mapping[str, float], recordings: StepsByLabel, compared: "_Compared"
+    chosen: str, seconds: Mapping[str, float], recordings: StepsByLabel, cases: Sequence[Case]
 ) -> Comparison | None:
     """Recordings of unequal work by the calls of their costliest kernel; None where they are not.
 
     The calls of another kernel than the costliest may well have stopped in a side's middle.
     """
-    unequal = [case for case in compared.cases if case.outcome.basis == CALLS and not case.lacking]
+    unequal = [case for case in cases if case.outcome.basis == CALLS and not case.lacking]
     if not unequal or unequal[0].calls is None:
         return None
     name = unequal[0].calls.name
@@ -167,44 +173,35 @@ def _by_call(
     called = {label: tuple(filter(None, runs)) for label, runs in by_label.items()}
     if any(len(runs) < len(by_label[label]) for label, runs in called.items()):
         return None
-    result = _of_phase(chosen, seconds, called, None).result
+    result, _ = _of_phase(chosen, seconds, called, None)
     first = " ".join(unequal_work(chosen, case, of_recordings=True) for case in unequal)
     return replace(result, verdict=f"{first} {result.verdict}")
 
 
-class _Compared(NamedTuple):
-    """The comparison of one phase, with what its sentences are made of."""
-
-    result: Comparison
-    cases: Sequence[Case]
-
-    @property
-    def largest_ns(self) -> float:
-        """The largest difference of all its steps; 0 where nothing is compared by step."""
-        return max(
-            (abs(case.difference) * (case.outcome.baseline_steps or 0) for case in self.cases),
-            default=0,
-        )
-
-
 def _of_phase(
     chosen: str, seconds: Mapping[str, float], compared: StepsByLabel, phase: str | None
-) -> _Compared:
-    """The comparison of the steps of one phase, or of whole recordings."""
+) -> tuple[Comparison, list[Case]]:
+    """The comparison of the steps of one phase, or of whole recordings; what it says is made of."""
     for part in (steps.profile for of_label in compared.values() for steps in of_label):
         # What comes after the sums, which are asked for first.
         _compute_ahead(part, [kernel_groups])
     measured = {label: variant_of(label, w, seconds.get(label)) for label, w in compared.items()}
     base, candidates = measured[chosen], [v for v in measured.values() if v.label != chosen]
-    unit, figures = unit_of(compared), known_figures(measured)
+    is_by_step = all(s.steps is not None for of_label in compared.values() for s in of_label)
+    unit = STEP if is_by_step else RECORDING
+    # Metrics that no run of a variant knows are absent.
+    figures = {
+        label: {metric: values for metric in METRICS if (values := variant.figures(metric))}
+        for label, variant in measured.items()
+    }
     sampled = [v.label for v in measured.values() if is_sampled(v.median.compared.profile)]
     differences = difference_rows(chosen, figures, sampled)
     pairs = [_pair(base, candidate, unit, differences) for candidate in candidates]
-    cases = [pair.case for pair in pairs]
+    cases = [case for *_, case in pairs]
     checked = [
         row
-        for candidate, pair in zip(candidates, pairs, strict=True)
-        for row in mismatches(base, candidate, pair.kernels)
+        for candidate, (_, kernels, _) in zip(candidates, pairs, strict=True)
+        for row in mismatches(base, candidate, kernels)
     ]
     place = chosen if phase is None else f"{chosen} in {in_quotes(phase)}"
     result = Comparison(
@@ -214,8 +211,8 @@ def _of_phase(
         RUNS.table([row for v in measured.values() for row in run_rows(v)]),
         FIGURES.table(figure_rows(figures)),
         DIFFERENCES.table(differences),
-        SPLIT.table([row._asdict() for pair in pairs for row in pair.split]),
-        KERNELS.table([row._asdict() for pair in pairs for row in pair.kernels]),
+        SPLIT.table([row._asdict() for split, *_ in pairs for row in split]),
+        KERNELS.table([row._asdict() for _, kernels, _ in pairs for row in kernels]),
         COMPARABILITY.table(checked),
         OUTCOMES.table([case.outcome._asdict() for case in cases]),
         UNCOMPARED.empty(),
@@ -224,20 +221,13 @@ def _of_phase(
         (*comparability_notes(checked, chosen, unit), *notes(measured, unit)),
         phase,
     )
-    return _Compared(result, cases)
-
-
-class _Pair(NamedTuple):
-    """The rows of one candidate against the baseline, and what its sentence is made of."""
-
-    split: list[DifferencePart]
-    kernels: list[KernelPair]
-    case: Case
+    return result, cases
 
 
 def _pair(
     base: Variant, candidate: Variant, unit: str, differences: Sequence[Mapping[str, Any]]
-) -> _Pair:
+) -> tuple[list[DifferencePart], list[KernelPair], Case]:
+    """The rows of one candidate against the baseline, and what its sentence is made of."""
     label, pair = candidate.label, (base, candidate)
     # Kernels are matched in the way that all runs of both allow.
     groups = matched([[run.compared.profile for run in variant.runs] for variant in pair])
@@ -271,7 +261,7 @@ def _pair(
     if lacking:
         # What ran in the pauses is unknown, and with it the sums.
         judged, parts = judged._replace(cause=None, cause_ns=None), {}
-    return _Pair(
+    return (
         [row for of_basis in parts.values() for row in of_basis],
         kernels,
         Case(

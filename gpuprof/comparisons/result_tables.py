@@ -6,8 +6,8 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
-from gpuprof.analyses.activity_summary import SHORT_NAME
 from gpuprof.comparisons.variant_figures import VARIANTS
+from gpuprof.facts.activity_sums import SHORT_NAME
 from gpuprof.model.schema import FLAG, FLOAT, INT, TEXT, Column, Kind, Schema
 
 # The unit of figures of any metric: that of the metric in the same row.

@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from gpuprof.analyses import breakdown, tensor_transfers
-from gpuprof.analyses.activity_summary import TABLES
 from gpuprof.analyses.totals import totals
 from gpuprof.base.sweep_cells import skipped_epochs_of
 from gpuprof.base.units import NS_PER_S
+from gpuprof.facts.activity_sums import TABLES
 from gpuprof.facts.moves import backward_peer_share
 from gpuprof.facts.step_times import warm_up_steps
 from gpuprof.model.profile import Profile

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from gpuprof.base.cuda import is_communication
+from gpuprof.base.units import NS_PER_S
 from gpuprof.facts.numbers import (
     Numbers,
     columns_of,
@@ -151,3 +152,37 @@ def _messages(profile: Profile, place: Sequence[Numbers]) -> tuple[list[Collecti
     origin[ordered] = np.repeat(ordered[first], np.diff(first, append=len(ordered)))
     of_kernels = np.minimum(origin[len(size) :], len(size))
     return messages, np.append(message, _NONE)[of_kernels]
+
+
+# The framework's word by its letters -> how often each byte of a message crosses a rank's link
+# in a group of n, by (n - 1) / n; 0 stands for once, whatever n is. First match counts.
+_BUS_FACTORS: Final = {
+    "allreduce": 2,
+    "allgather": 1,
+    "reducescatter": 1,
+    "alltoall": 1,
+    "broadcast": 0,
+    "reduce": 0,
+    "send": 0,
+    "recv": 0,
+}
+
+
+def bandwidths(group: Collective, calls: int, total_ns: int) -> dict[str, float]:
+    """Algorithm and bus bandwidth in bytes per second, as far as the collective tells them."""
+    if group.message_bytes is None or not total_ns:
+        return {}
+    algorithm = calls * group.message_bytes * NS_PER_S / total_ns
+    factor = bus_factor(group.collective, group.group_size)
+    return {"algorithm_bytes_per_s": algorithm} | (
+        {} if factor is None else {"bus_bytes_per_s": algorithm * factor}
+    )
+
+
+def bus_factor(collective: str, group_size: int | None) -> float | None:
+    """Bus bandwidth by algorithm bandwidth; None for an unknown collective or group."""
+    letters = re.sub("[^a-z]", "", collective.lower())
+    ways = next((ways for word, ways in _BUS_FACTORS.items() if word in letters), None)
+    if ways == 0:
+        return 1.0
+    return None if ways is None or not group_size else ways * (group_size - 1) / group_size

@@ -203,7 +203,10 @@ def copy_rows(profile: Profile) -> Copies:
 
 @once_per_profile
 def transfer_rows(profile: Profile) -> Copies:
-    """All transfers, the staged ones first and the others in the order of the file."""
+    """All transfers, the staged ones first and the others in the order of the file.
+
+    The k-th half to the host and the k-th half from the host of one launch are one staged copy.
+    """
     copies = copy_rows(profile)
     is_half = copies.is_staged == 1
     direct = copies.take((copies.is_transfer == 1) & ~is_half)

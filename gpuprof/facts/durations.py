@@ -195,8 +195,11 @@ def square_sums(values: Durations, group: Durations, groups: int) -> list[int]:
 
 def square_sum(values: Durations) -> int:
     """The same of all of them."""
-    half = 21
-    if int(values.max(initial=0)) >= 1 << 2 * half:
+    half, most = 21, int(values.max(initial=0))
+    if most**2 * len(values) < _MOST:
+        exact = values.astype(np.int64)
+        return int(exact @ exact)
+    if most >= 1 << 2 * half:
         return sum(value * value for value in values.tolist())
     squares = 0
     for at in range(0, len(values), _PIECE):

@@ -89,16 +89,19 @@ def distribution(
     """
     names = [*keys]
 
+    def gathered(profile: Profile) -> list[tuple[Words, npt.NDArray[Any]]]:
+        return [*groups(profile)]
+
     def sums(profile: Profile) -> pa.Table:
         return sums_schema.table(
             [
                 dict(zip(names, words, strict=True)) | _sums_of(values)
-                for words, values in groups(profile)
+                for words, values in profile.once(gathered)
             ]
         )
 
     def histogram(profile: Profile) -> pa.Table:
-        return histogram_table(names, groups(profile))
+        return histogram_table(names, profile.once(gathered))
 
     def added(rows: pa.Table) -> pa.Table:
         sizes = [column for column in _SUMS if column not in ("least", "most")]

@@ -37,7 +37,7 @@ _NUMBER: Final = re.compile(r"\d+")
 _COUNT: Final = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?![\w.])")
 _MOST_NUMBERED: Final = 10
 
-_START_END: Final = "start_end"
+START_END: Final = "start_end"
 _TIMED: Final = ("start_ns", "end_ns", "process_id", "thread_id")
 _TEXTS: Final = ("text", "domain", "range_kind")
 
@@ -156,7 +156,7 @@ def _in_the_model(profile: Profile) -> Iterator[list[Any]]:
 
 def _lanes(thread: Numbers, kind: Numbers, kinds: Sequence[str | None]) -> Numbers:
     """The thread of each range, `ALL_THREADS` for those of a whole process."""
-    is_of_process = np.array([word == _START_END for word in kinds], bool)[kind]
+    is_of_process = np.array([word == START_END for word in kinds], bool)[kind]
     return narrowed(np.where(is_of_process, ALL_THREADS, thread))
 
 

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from gpuprof.analyses.activity_summary import SUM_READS, activity_sums
 from gpuprof.analyses.ranks import ANALYSIS as RANKS
 from gpuprof.analyses.ranks import ranks
 from gpuprof.analyses.steps import steps
@@ -19,6 +18,7 @@ from gpuprof.base.cuda import is_communication
 from gpuprof.base.kernel_names import short_name, short_names
 from gpuprof.base.short_texts import LONGEST_IN_WORDS, cut, shortened_apart
 from gpuprof.base.units import counted, format_bytes, say_ns, say_share
+from gpuprof.facts.activity_sums import SUM_READS, activity_sums
 from gpuprof.facts.last_ranks import collective_record
 from gpuprof.facts.step_times import mean_beside
 from gpuprof.facts.timeline import COMMUNICATION, LAYERS, TRANSFER
@@ -38,7 +38,7 @@ from gpuprof.findings.whole_recording import incomplete
 from gpuprof.model.analysis import Analysis, per_file, reads
 from gpuprof.model.derived import HOST
 from gpuprof.model.intervals import covered_within, together
-from gpuprof.model.profile import Profile
+from gpuprof.model.profile import Profile, once_per_profile
 from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema
 
 # From here on compute is the answer, and its kernels are named.
@@ -248,6 +248,7 @@ def _moving(profile: Profile, scope: Scope, row: dict[str, Any]) -> str:
     return f"Moving data {', '.join(parts)}{alone}{outside}"
 
 
+@once_per_profile
 def _costliest_kernels(profile: Profile) -> str:
     """The costliest kernels with their shares of the time of all."""
     sums = profile.once(activity_sums).to_pylist()

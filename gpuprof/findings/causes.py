@@ -11,7 +11,9 @@ from gpuprof.base.units import say_share
 from gpuprof.facts.launches import activities
 from gpuprof.findings.scope import Scope, usual_of
 from gpuprof.model.profile import Profile, once_per_recording
-from gpuprof.predict.effects import PREDICT_READS, Effect, Steps, doubt, effect, measured_of
+from gpuprof.predict.build import graph_of
+from gpuprof.predict.effects import PREDICT_READS, Effect, Steps, doubt, effect
+from gpuprof.predict.replay import replay
 
 # Cause -> what it means, and by which means it can be saved.
 CAUSES: Final = {
@@ -183,8 +185,8 @@ def with_win(finding: Finding) -> Finding:
     mended = mended._replace(won_ns=won_ns, assumptions=won.assumptions)
     if finding.cause not in _COPIES:
         return mended
-    labels = measured_of(scope.profile).graph.operations.labels
-    kinds = {label.partition(" ")[0] for label in labels}.intersection(finding.names)
+    labels = graph_of(scope.profile).operations.labels
+    kinds = {label.text.partition(" ")[0] for label in labels}.intersection(finding.names)
     hidden = _effect(scope, *(f"hide={kind}" for kind in sorted(kinds)))
     # What hides copies from pauses and local copies is not compute.
     hidden_ns = min(max(usual_of(hidden.won_ns), 0), finding.cost_ns, scope.compute_ns)
@@ -204,4 +206,5 @@ def _doubt(profile: Profile) -> str:
     if len(activities(profile)) > MOST_OPERATIONS:
         return _TOO_MANY
     profile.expect(PREDICT_READS)
-    return doubt(measured_of(profile))
+    graph = graph_of(profile)
+    return doubt(replay(graph, graph.weights, is_usual=True))

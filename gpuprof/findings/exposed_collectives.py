@@ -87,8 +87,7 @@ def _transfer(scope: Scope, exposed: Intervals, times: PartTimes) -> Finding:
     """The exposed time in which data moves, or may move."""
     parts, kernels = collective_parts(scope.profile), collective_parts(scope.profile).kernels
     rows = np.flatnonzero(kernels.device == scope.device.number)
-    step = np.searchsorted(scope.start_ns, kernels.start_ns[rows], side="right") - 1
-    rows = rows[(step >= 0) & (kernels.start_ns[rows] < scope.end_ns[step])]
+    rows = rows[scope.step_of(kernels.start_ns[rows]) >= 0]
     lengths = kernels.end_ns[rows] - kernels.start_ns[rows]
     on_compute_ns = lengths[parts.is_same_stream[rows]].sum()
     if len(rows) and on_compute_ns > _MOST * max(int(lengths.sum()), 1):

@@ -388,6 +388,4 @@ def _page_faults(profile: Profile) -> list[Int64s]:
 
 def _mean_of_step(scope: Scope, start_ns: Int64s, amount: Int64s) -> float:
     """What a step of a scope takes, on average, of amounts that come at some times."""
-    step = np.searchsorted(scope.start_ns, start_ns, side="right") - 1
-    is_in = (step >= 0) & (start_ns < scope.end_ns[step])
-    return float(amount[is_in].sum() / len(scope.start_ns))
+    return float(amount[scope.step_of(start_ns) >= 0].sum() / len(scope.start_ns))

@@ -377,10 +377,8 @@ def _copied(scope: Scope, dst: int, most_bytes: int) -> int:
     copies = copy_rows(scope.profile.unrestricted)
     src = scope.device.number if dst == HOST else HOST
     rows = np.flatnonzero((copies.dst == dst) & (copies.src == src) & (copies.moved_bytes > 0))
-    step = np.searchsorted(scope.start_ns, copies.start_ns[rows], side="right") - 1
-    is_in = (step >= 0) & (copies.start_ns[rows] < scope.end_ns[step])
-    rows, step = rows[is_in], step[is_in]
-    copying = len(np.unique(step))
+    step = scope.step_of(copies.start_ns[rows])
+    rows, copying = rows[step >= 0], len(np.unique(step[step >= 0]))
     if not copying or copying < _MOST_STEPS * len(scope.start_ns):
         return 0
     size = round(float(copies.moved_bytes[rows].sum()) / copying)

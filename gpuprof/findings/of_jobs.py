@@ -11,13 +11,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from gpuprof.analyses.collective_waits import say_delay
 from gpuprof.base.units import counted, say_ns, say_share
 from gpuprof.facts.collective_calls import collective_calls, most_calls
 from gpuprof.facts.collective_parts import RANKS, collective_parts
 from gpuprof.facts.hosts import DeviceNames, names_of
 from gpuprof.facts.last_ranks import LastRank, last_ranks
-from gpuprof.findings.exposed_collectives import LITTLE, words_of_transfer
+from gpuprof.findings.exposed_collectives import LITTLE, words_of_transfer, words_of_waiting
 from gpuprof.findings.scope import scopes, usual_of
 from gpuprof.model.analysis import per_file
 from gpuprof.model.derived import UNKNOWN
@@ -187,30 +186,17 @@ def _split(row: Row, waiting: Waiting, absent: Sequence[int]) -> Iterator[Row]:
     steps = row["steps"] or 1
     phrase, suggestion = words_of_transfer(is_known=waiting.is_known, absent=absent)
     moves = {"phrase": phrase, "means": "overlap", "suggestion": suggestion, "where": None}
+    suggestion, name = words_of_waiting(waiting.last)
+    phrase = f"waits in collectives for other ranks{f', most for {name}' if name else ''}"
+    waits = {"phrase": phrase, "means": "balance", "suggestion": suggestion, "where": name or None}
     shared = {"is_sure": True, "table": "collective_waits"}
     for cause, cost_ns, words in (
-        (_WAITING, waits_ns, _words_of_waiting(waiting.last)),
+        (_WAITING, waits_ns, waits),
         (_TRANSFER, row["cost_ns"] - waits_ns, moves),
     ):
         costs = {"cost_ns": cost_ns, "win_ns": cost_ns, "total_win_ns": cost_ns * steps}
         if cost_ns:
             yield row | shared | words | costs | {"cause": cause}
-
-
-def _words_of_waiting(last: LastRank | None) -> Row:
-    phrase = "waits in collectives for other ranks"
-    if last is None or not last.stands_out:
-        suggestion = "make the ranks arrive together: see which one is last, and what keeps it"
-        return {"phrase": phrase, "means": "balance", "suggestion": suggestion, "where": None}
-    name = last.name
-    suggestion = f"see what keeps {name}, which came last to {say_share(last.share)} of them"
-    suggestion += "" if last.delay is None else f" ({say_delay(last.delay)})"
-    return {
-        "phrase": f"{phrase}, most for {name}",
-        "means": "balance",
-        "suggestion": suggestion,
-        "where": name,
-    }
 
 
 def _finding(rows: Sequence[Row], names: DeviceNames) -> Row:

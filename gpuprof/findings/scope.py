@@ -86,6 +86,11 @@ class Scope:
         """Whether a range's text only marks the steps, so that it is no place within them."""
         return masked(text).replace("*", "#") == self.phase.partition(" (")[0]
 
+    def step_of(self, instants: Int64s) -> Int64s:
+        """The place of the step in which each instant lies; -1 where in none."""
+        step = np.searchsorted(self.start_ns, instants, side="right") - 1
+        return np.where(instants < self.end_ns[step], step, -1)
+
     def per_step(self, instants: Intervals) -> int:
         """How many ns of a set of instants a step pays."""
         return usual_of(covered_within(instants, self.start_ns, self.end_ns))

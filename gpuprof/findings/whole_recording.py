@@ -12,10 +12,10 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gpuprof.analyses.activity_summary import SUM_READS, summed_up
 from gpuprof.analyses.transfers import TRANSFER_READS
 from gpuprof.base.cuda import BEGINS_CAPTURE, KERNEL_LAUNCHES, LAUNCHING_CALLS
 from gpuprof.base.units import counted, format_bytes, say_ns
+from gpuprof.facts.activity_sums import SUM_READS, summed_up
 from gpuprof.facts.copies import end_name, known_end, sums_of, transfer_rows
 from gpuprof.facts.kernel_kinds import is_initial, may_initialise
 from gpuprof.facts.launches import LAUNCH_READS, launches

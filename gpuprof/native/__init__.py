@@ -15,7 +15,7 @@ from typing import Final
 # Set to 0, as for a comparison, the other ways are taken although the functions are there.
 SWITCH: Final = "GPUPROF_COMPILED"
 # Functions that came last: what was built from older sources lacks them.
-_NEWEST: Final = ("report_texts", "scan_rows")
+_NEWEST: Final = ("report_texts", "scan_rows", "walk_back")
 
 
 @cache

@@ -4,15 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int64_t at(Integers integers, size_t i) {
-    switch (integers.width) {
-    case 1: return ((const int8_t *)integers.values)[i];
-    case 2: return ((const int16_t *)integers.values)[i];
-    case 4: return ((const int32_t *)integers.values)[i];
-    default: return ((const int64_t *)integers.values)[i];
-    }
-}
-
 /* ---------------------------------------------------------------- unions */
 
 typedef struct {
@@ -282,24 +273,6 @@ ArraysStatus gather_groups(Integers values, Integers group, size_t groups, int64
         if (g < 0 || (size_t)g >= groups || next[g] < 0 || (size_t)next[g] >= made.count)
             return ARRAYS_TOO_LARGE;
         copy(values, i, made, (size_t)next[g]++);
-    }
-    return ARRAYS_OK;
-}
-
-/* ---------------------------------------------------------------- graphs */
-
-ArraysStatus longest_path(const int64_t *bounds, const int64_t *source, const int64_t *after,
-                          size_t edges, const int64_t *lag, size_t count, int64_t *time,
-                          int64_t *last) {
-    for (size_t i = 0; i < count; i++) {
-        if (bounds[i] < 0 || bounds[i + 1] > (int64_t)edges) return ARRAYS_TOO_LARGE;
-        time[i] = 0, last[i] = -1;
-        for (int64_t e = bounds[i], t; e < bounds[i + 1]; e++) {
-            if (source[e] < 0 || (size_t)source[e] >= i) return ARRAYS_UNSORTED;
-            if (__builtin_add_overflow(time[source[e]], after[e], &t)) return ARRAYS_TOO_LARGE;
-            if (t > time[i] || (last[i] < 0 && t == time[i])) time[i] = t, last[i] = e;
-        }
-        if (__builtin_add_overflow(time[i], lag[i], &time[i])) return ARRAYS_TOO_LARGE;
     }
     return ARRAYS_OK;
 }

@@ -19,6 +19,15 @@ typedef struct {
     size_t count;
 } Integers;
 
+static inline int64_t at(Integers integers, size_t i) {
+    switch (integers.width) {
+    case 1: return ((const int8_t *)integers.values)[i];
+    case 2: return ((const int16_t *)integers.values)[i];
+    case 4: return ((const int32_t *)integers.values)[i];
+    default: return ((const int64_t *)integers.values)[i];
+    }
+}
+
 /* Sorted, disjoint intervals [start, end), of several sets one after another. */
 typedef struct {
     int64_t *start;
@@ -91,11 +100,5 @@ ArraysStatus extents(Integers first, Integers last, Integers order, Integers sta
  * then one further. `made` has room for all values, as wide as they are, and is written to. */
 ArraysStatus gather_groups(Integers values, Integers group, size_t groups, int64_t *next,
                            Integers made);
-
-/* When each node comes: the latest of 0 and, of its edges, time[source] + after, and its lag later;
- * and the edge of that, or -1. Sources come before: source[e] < i for edges e of node i. */
-ArraysStatus longest_path(const int64_t *bounds, const int64_t *source, const int64_t *after,
-                          size_t edges, const int64_t *lag, size_t count, int64_t *time,
-                          int64_t *last);
 
 #endif

@@ -287,31 +287,6 @@ def grouped(
     return gathered
 
 
-def longest_path(
-    bounds: Int64s, source: Int64s, after: Int64s, lag: Int64s
-) -> tuple[Int64s, Int64s] | None:
-    """When each node of a graph comes, and the edge that it waited for last; -1 for none.
-
-    A node comes its lag after the latest of 0 and, of its edges, their source and a time after it.
-
-    Args:
-        bounds: Where the edges of each node begin, and where the last ones end.
-        source: The node that each edge comes from, which is before its own.
-        after: How much later than that the node comes at least.
-        lag: How much later than all its edges allow.
-    """
-    functions = library()
-    if functions is None:
-        return None
-    times_and_edges = np.empty((2, len(lag)), np.int64)
-    inputs = [*(np.ascontiguousarray(a, np.int64) for a in (bounds, source, after, lag))]
-    status = functions.longest_path(
-        *map(_pointer, inputs[:3]), ctypes.c_size_t(len(source)), _pointer(inputs[3]),
-        ctypes.c_size_t(len(lag)), *map(_pointer, times_and_edges),
-    )  # fmt: skip
-    return None if status else (times_and_edges[0], times_and_edges[1])
-
-
 def _pointer(values: npt.NDArray[Any]) -> ctypes.c_void_p:
     return ctypes.c_void_p(values.ctypes.data)
 

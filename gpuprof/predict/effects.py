@@ -6,15 +6,17 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from gpuprof.base.units import say_ns, say_share
+from gpuprof.facts.launches import by_time
 from gpuprof.facts.phases import PHASE_READS
 from gpuprof.model.analysis import reads
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
 from gpuprof.predict import graph as kinds
-from gpuprof.predict.build import GRAPH_READS, graph_of
-from gpuprof.predict.changes import USUAL, Changed, apply, replayable
+from gpuprof.predict.build import GRAPH_READS
+from gpuprof.predict.changes import apply
 from gpuprof.predict.graph import KINDS, Graph
-from gpuprof.predict.replay import Measured, measured, replay
+from gpuprof.predict.links import USUAL
+from gpuprof.predict.replay import Changed, Replay, as_measured
 
 PREDICT_READS: Final = reads(
     GRAPH_READS, PHASE_READS, host_calls="start_ns library process_id thread_id"
@@ -41,15 +43,6 @@ class Steps(NamedTuple):
     is_of_all: bool = True
 
 
-def measured_of(profile: Profile) -> Measured:
-    """The graph of the whole recording with the times of its edges."""
-    return profile.unrestricted.once(_measured)
-
-
-def _measured(profile: Profile) -> Measured:
-    return measured(graph_of(profile))
-
-
 class Effect(NamedTuple):
     """What changes win.
 
@@ -73,37 +66,34 @@ def effect(profile: Profile, changes: Sequence[str], steps: Steps) -> Effect:
     Raises:
         UsageError: A change is unknown, or matches nothing.
     """
-    before = measured_of(profile)
-    changed = apply(profile, before, changes, USUAL)
-    after = replayable(changed)
-    predicted = StepTime(before.graph, steps, changed).of_steps(
-        replay(after.graph, after.with_lags).time_ns
-    )
+    changed = apply(profile, changes, USUAL)
+    predicted = StepTime(changed.graph, changed).of_steps(steps, changed.replayed())
     # What precedes the first operation that is left is no gain of a recording.
-    is_left = changed if changed.gone is not None and not changed.is_balanced else None
-    took = StepTime(before.graph, steps, is_left).of_steps(before.graph.time_ns)[0]
+    is_left = changed.gone is not None and not changed.is_balanced
+    recorded = as_measured(changed.graph, changed.weights if is_left else None)
+    took = StepTime(changed.graph, changed if is_left else None).of_steps(steps, recorded)[0]
     won_ns = np.rint(took - predicted.mean(axis=0)).astype(np.int64)
     return Effect(won_ns, "; ".join(changed.assumptions))
 
 
-def unexplained(before: Measured) -> float:
+def unexplained(usual: Replay) -> float:
     """How much longer a replay with usual latencies takes, as a share of the span."""
-    graph = before.graph
-    last, replayed = (int(t[graph.ends].max()) for t in (graph.time_ns, before.replayed.time_ns))
-    return (replayed - last) / max(last - int(graph.time_ns[graph.starts].min()), 1)
+    spans = as_measured(usual.graph).spans.values()
+    first, last = min(of[0] for of in spans), max(of[1] for of in spans)
+    return (max(of[1] for of in usual.spans.values()) - last) / max(last - first, 1)
 
 
-def doubt(before: Measured) -> str:
+def doubt(usual: Replay) -> str:
     """Why there is no prediction, as a sentence; empty where there is one."""
-    graph, share = before.graph, unexplained(before)
+    graph, share = usual.graph, unexplained(usual)
     if not graph.calls.clock.is_known:
         return "the clocks of GPU and host disagree, and no constant sets them right"
     for kind, most in _MOST_AGAINST.items():
         against = graph.doubts.get(f"{KINDS[kind].name}: back in time", 0)
-        edges = int((graph.edges.kind == kind).sum())
-        if against >= _LEAST_AGAINST and against > most * (against + edges):
+        edges = against + graph.counts[kind]
+        if against >= _LEAST_AGAINST and against > most * edges:
             return (
-                f"{against:,} of {against + edges:,} edges ({KINDS[kind].name}) go back in time:"
+                f"{against:,} of {edges:,} edges ({KINDS[kind].name}) go back in time:"
                 " the clocks of GPU and host disagree"
             )
     if abs(share) <= MOST_UNEXPLAINED:
@@ -112,18 +102,10 @@ def doubt(before: Measured) -> str:
     why += f" {say_share(MOST_UNEXPLAINED)}"
     if not len(graph.calls):
         return f"{why}: no CUDA calls were recorded, so it is unknown what devices waited for"
-    lag = before.with_lags.lag_ns.copy()
-    lag[np.diff(graph.bounds) == 0] = 0
-    item = int(graph.item[int(lag.argmax())])
-    calls = len(graph.calls)
-    name = (
-        graph.calls.labels[graph.calls.label[item]]
-        if item < calls
-        else graph.operations.labels[graph.operations.label[item - calls]]
-        if item < calls + len(graph.operations)
-        else "a collective"
-    )
-    return f"{why}: the longest lag of unknown cause is {say_ns(int(lag.max()))}, before {name}"
+    if not usual.lag_ns:
+        return why
+    before = graph.name_of(usual.lag_at // 2)
+    return f"{why}: the longest lag of unknown cause is {say_ns(usual.lag_ns)}, before {before}"
 
 
 class StepTime:
@@ -136,61 +118,60 @@ class StepTime:
 
     Args:
         graph: The graph as recorded.
-        steps: What is timed.
         changed: The graph with changes; None for none.
     """
 
-    def __init__(self, graph: Graph, steps: Steps, changed: Changed | None = None) -> None:
-        self._borders = [_borders(graph, steps, device, changed) for device in steps.devices]
-        self._is_mean = changed is not None and changed.is_balanced and steps.is_of_all
-        self._is_recording = steps.times is None
+    def __init__(self, graph: Graph, changed: Changed | None = None) -> None:
+        self._graph, self._changed = graph, changed
+        self._borders: dict[tuple[int, int], tuple[Int64s, Int64s]] = {}
 
-    def __call__(self, times_ns: Int64s) -> int:
-        """The time where the instants of the graph come at these times."""
-        return int(np.mean([int(np.median(took)) for took in self.of_steps(times_ns)]))
+    def __call__(self, steps: Steps, replayed: Replay) -> int:
+        """The time where the instants of the graph come as replayed."""
+        return int(np.mean([int(np.median(took)) for took in self.of_steps(steps, replayed)]))
 
-    def of_steps(self, times_ns: Int64s) -> Int64s:
+    def of_steps(self, steps: Steps, replayed: Replay) -> Int64s:
         """The times of each step: a row for each device whose mean counts, else one row."""
-        moved = [times_ns[border.places] + border.after_ns for border in self._borders]
-        if self._is_recording:
-            first = min(int(starts.min()) for starts, _ in moved)
-            moved = [np.array([[first], [ends.max()]]) for _, ends in moved]
-        if not self._is_mean:
+        if steps.times is None:
+            spans = replayed.spans
+            of_all = min(of[0] for of in spans.values()), max(of[1] for of in spans.values())
+            its = np.array([spans.get(device, of_all) for device in steps.devices])
+            moved = [np.array([[its[:, 0].min()], [last]]) for last in its[:, 1]]
+        else:
+            borders = (self._of_device(steps, device) for device in steps.devices)
+            moved = [replayed.at(instants) + after_ns for instants, after_ns in borders]
+        if not (steps.is_of_all and self._changed is not None and self._changed.is_balanced):
             moved = [np.maximum.reduce(moved)]
         return np.array([ends - starts for starts, ends in moved])
 
-
-class _Borders(NamedTuple):
-    """Starts and ends of steps, a row each: the instant before each, and the time since then.
-
-    For the recording: the starts and ends of all operations.
-    """
-
-    places: Int64s
-    after_ns: Int64s
+    def _of_device(self, steps: Steps, device: int) -> tuple[Int64s, Int64s]:
+        """The instant before each border, a row of starts and one of ends; and the time since."""
+        key = id(steps.times and steps.times[0]), device
+        if key not in self._borders:
+            self._borders[key] = _borders(self._graph, steps, device, self._changed)
+        return self._borders[key]
 
 
-def _borders(graph: Graph, steps: Steps, device: int, changed: Changed | None) -> _Borders:
-    o = graph.operations
-    on = np.flatnonzero(o.device == device)
-    on = on if len(on) else np.arange(len(o))
-    if changed is not None and changed.gone is not None and not changed.gone[on].all():
-        on = on[~changed.gone[on]]
-    if steps.times is None:
-        places = np.stack([graph.starts[on], graph.ends[on]])
-        return _Borders(places, np.zeros_like(places))
+def _borders(
+    graph: Graph, steps: Steps, device: int, changed: Changed | None
+) -> tuple[Int64s, Int64s]:
+    o, first = graph.operations, len(graph.calls)
+    its = [of for of in o.streams if of.device == device] or o.streams
+    on = np.concatenate([np.arange(of.low, of.high) for of in its])
     # Steps are on the clock of the device.
-    starts, ends = (times + o.shifts_ns.get(device, 0) for times in steps.times)
-    if changed is not None and changed.moved is not None and not changed.moved[on].all():
-        on = on[~changed.moved[on]]
-    since = np.stack([starts, ends]) - graph.origin_ns
-    inside = on[(o.start_ns[on] < ends[-1]) & (o.end_ns[on] > starts[0])]
+    since = np.stack(steps.times or ()) + o.shifts_ns.get(device, 0)
+    for away in () if changed is None else (changed.gone, changed.moved):
+        if away is not None and not away[on].all():
+            on = on[~away[on]]
+    inside = on[(o.start_ns[on] < since[1, -1]) & (o.end_ns[on] > since[0, 0])]
     if len(inside):
-        busiest = np.bincount(o.stream[inside], o.took_ns[inside]).argmax()
-        on = on[o.stream[on] == busiest]
-    places = np.sort(np.concatenate([graph.starts[on], graph.ends[on]]))
-    last = np.searchsorted(graph.time_ns[places], since, side="right") - 1
-    # Before the first of them anything else, such as the call that launches it.
-    earlier = np.maximum(np.searchsorted(graph.time_ns, since, side="left") - 1, 0)
-    near = np.where(last < 0, earlier, places[last])
-    return _Borders(near, since - graph.time_ns[near])
+        took = o.end_ns[inside] - o.start_ns[inside]
+        on = on[o.stream[on] == np.bincount(o.stream[inside], took).argmax()]
+    instants = (2 * (first + on)[:, None] + np.arange(2)).reshape(-1)
+    times = graph.time_ns[instants]
+    order = by_time(times)
+    last = np.searchsorted(times[order], since, side="right") - 1
+    near = instants[order[last]]
+    for place in np.argwhere(last < 0):
+        # Before the first of them anything else, such as the call that launches it.
+        near[tuple(place)] = graph.last_before(int(since[tuple(place)]))
+    return near, since - graph.time_ns[near]

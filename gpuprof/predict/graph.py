@@ -1,20 +1,24 @@
 """The dependency graph: instants in the order of time, and edges with their provenance.
 
-Every call, operation and meeting of ranks is an item with two instants, its start and its end.
+Every call, operation and meeting of ranks is an item with two instants, its start and its end:
+``2 * item`` and ``2 * item + 1``. Items are calls first, then operations, then meetings. Most edges
+follow from indices: a call comes after the one before it in its thread, an operation after the one
+before it on its stream and after its launch, an end after its start. Only the others are stored.
 """
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from gpuprof.facts.numbers import NOT_FOUND, Numbers
 from gpuprof.model.intervals import Int64s
-from gpuprof.native import arrays
-from gpuprof.predict.recorded import Calls, Flags, Operations, Recorded
+from gpuprof.predict.recorded import Calls, Flags, Operations
 
 RECORDED, RULE, INFERRED = range(3)
 PROVENANCES: Final = ("recorded", "rule", "inferred")
@@ -23,6 +27,10 @@ PROVENANCES: Final = ("recorded", "rule", "inferred")
 AWAITED_NS: Final = 25_000
 # The work that it waited for ended at most this long before.
 NEAR_NS: Final = 20_000
+# As the time of an edge: the target does not wait for the source.
+NEVER: Final = -(1 << 60)
+# As the work before a call that follows no other.
+NO_WORK: Final = -1
 
 
 class Kind(NamedTuple):
@@ -58,27 +66,37 @@ KINDS: Final = (
     Kind("launch into a full queue", INFERRED),
     Kind("call after another thread's", INFERRED, is_fixed=True),
 )
+# Indices imply the edges of the first six kinds: each is of its target item.
 (
     DURATION, CALL, HOST_WORK, LAUNCH, STREAM, OVERLAP, SYNCHRONISATION, SYNCHRONISATION_BY_NAME,
     EVENT, COPY_CALL, DEFAULT_STREAMS, STAGED, ARRIVAL, TRANSFER, AWAITED, FULL_QUEUE, OTHER_THREAD,
 ) = range(len(KINDS))  # fmt: skip
 IS_FIXED: Final = np.array([kind.is_fixed for kind in KINDS])
+# Those of latencies whose usual time `Weights` have by kind of operation.
+IMPLIED: Final = (LAUNCH, STREAM, OVERLAP)
+# The kinds of operations, and one whose edges take no time.
+GONE: Final = 4
+OPERATION_KINDS: Final = 5
+# In `Weights.follows`: an operation waits for the end, or the start, of the one before it.
+APART, WITHIN = 1, 2
 
 
 @dataclass(frozen=True, eq=False)
 class Edges:
-    """Edges, one element each.
+    """Edges that are stored, sorted by target, one element each.
 
     Args:
         source: The instant to wait for.
         target: The instant that waits for it.
         kind: Index into `KINDS`.
-        least_ns: For fixed kinds, the least time from source to target.
+        usual_ns: The usual time from source to target; `NEVER` where the target does not wait.
+        least_ns: The same, but no longer than measured.
     """
 
     source: Int64s
     target: Int64s
     kind: npt.NDArray[np.int8]
+    usual_ns: Int64s
     least_ns: Int64s
 
     def __len__(self) -> int:
@@ -87,121 +105,184 @@ class Edges:
 
     def take(self, rows: Flags | Int64s) -> "Edges":
         """Some of them."""
-        return Edges(self.source[rows], self.target[rows], self.kind[rows], self.least_ns[rows])
+        return Edges(*(column[rows] for column in vars(self).values()))
 
 
-def together(parts: Sequence[Edges]) -> Edges:
-    """Edges of several sets."""
-    columns = ("source", "target", "kind", "least_ns")
-    return Edges(*(np.concatenate([getattr(part, c) for part in parts]) for c in columns))
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """The edges of a graph, and how long each takes at least.
 
+    Args:
+        work_ns: Of each call, from the end of the one before it; `NO_WORK` where it follows none.
+        call_ns: Of each call, from its start to its end without waiting.
+        duration_ns: Of each operation, from its start to its end without waiting.
+        launch: The call whose start each operation comes after; `NOT_FOUND` for none.
+        follows: `APART` or `WITHIN` where an operation comes after the one before it, else 0.
+        kind: The kind of each operation, or `GONE`.
+        edges: All other edges.
+        usual_ns: Usual latencies of `LAUNCH`, `STREAM` and `OVERLAP`, a row each, by the kind of
+            operation.
+    """
 
-def by_target(edges: Edges, instants: int) -> Int64s:
-    """The order of edges by their targets; stable."""
-    counts = np.bincount(edges.target, minlength=instants)
-    order = arrays.grouped([(np.arange(len(edges)), edges.target)], counts, np.dtype(np.int64))
-    return np.argsort(edges.target, kind="stable") if order is None else order.astype(np.int64)
+    work_ns: Numbers
+    call_ns: Numbers
+    duration_ns: Numbers
+    launch: Numbers
+    follows: npt.NDArray[np.int8]
+    kind: npt.NDArray[np.int8]
+    edges: Edges
+    usual_ns: Int64s
 
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """The instants of a recording in the order of time, and the edges by their targets.
-
-    Items are calls first, then operations, then meetings of ranks; instants ``2 * item`` and
-    ``2 * item + 1`` are start and end. Edges name instants by their place in the order of time.
+    """The instants of a recording, and what each waits for.
 
     Args:
         operations: The operations.
         calls: The calls.
-        time_ns: When each instant was measured, ascending, since the first one.
-        origin_ns: When that was.
-        transfer_ns: Time of each operation without waiting for other ranks, where known.
-        place: The place of each instant in the order of time.
-        edges: Edges, sorted by target; each source comes before its target.
+        time_ns: When each instant was measured.
+        by_start: The items by their starts.
+        by_end: The items by their ends, then starts.
+        weights: The edges as recorded.
+        collectives: Operations that are collectives.
+        transfer_ns: Their times without waiting for other ranks, where known.
         doubts: Inconsistencies of the recording, with their counts.
     """
 
     operations: Operations
     calls: Calls
     time_ns: Int64s
-    origin_ns: int
+    by_start: Numbers
+    by_end: Numbers
+    weights: Weights
+    collectives: Int64s
     transfer_ns: Int64s
-    place: Int64s
-    edges: Edges
     doubts: Mapping[str, int]
 
-    @cached_property
-    def bounds(self) -> Int64s:
-        """Where the edges of each instant begin, and where the last ones end."""
-        count = np.bincount(self.edges.target, minlength=len(self.time_ns))
-        return np.concatenate([[0], np.cumsum(count)])
+    @property
+    def origin_ns(self) -> int:
+        """When the first instant was measured."""
+        return int(self.time_ns[2 * self.by_start[0]]) if len(self.by_start) else 0
+
+    @property
+    def starts(self) -> slice:
+        """The starts of the operations among all instants."""
+        first = 2 * len(self.calls)
+        return slice(first, first + 2 * len(self.operations), 2)
+
+    @property
+    def ends(self) -> slice:
+        """Their ends."""
+        return slice(self.starts.start + 1, self.starts.stop + 1, 2)
 
     @cached_property
-    def starts(self) -> Int64s:
-        """The places of the starts of the operations."""
-        return self.place[2 * (len(self.calls) + np.arange(len(self.operations)))]
+    def counts(self) -> Int64s:
+        """How many edges there are of each kind."""
+        w = self.weights
+        counts = np.bincount(w.edges.kind, minlength=len(KINDS))
+        counts[[DURATION, CALL]] = len(w.duration_ns), len(w.call_ns)
+        counts[HOST_WORK] = np.count_nonzero(w.work_ns != NO_WORK)
+        counts[LAUNCH] = np.count_nonzero(w.launch != NOT_FOUND)
+        counts[[STREAM, OVERLAP]] = [np.count_nonzero(w.follows == n) for n in (APART, WITHIN)]
+        return counts
 
-    @cached_property
-    def ends(self) -> Int64s:
-        """The places of their ends."""
-        return self.place[2 * (len(self.calls) + np.arange(len(self.operations))) + 1]
+    def name_of(self, item: int) -> str:
+        """What people call an item."""
+        calls, o, row = self.calls, self.operations, item - len(self.calls)
+        if row < 0:
+            return calls.labels[int(calls.label[item])]
+        return o.labels[int(o.label[row])].text if row < len(o) else "a collective"
 
-    @cached_property
-    def item(self) -> Int64s:
-        """The item of each place."""
-        items = np.empty(len(self.place), np.int64)
-        items[self.place] = np.arange(len(self.place)) // 2
-        return items
+    def usual_of(self, kind: int) -> int | None:
+        """The median time of the edges of a kind; None where there are none."""
+        w = self.weights
+        if kind in IMPLIED:
+            of = w.launch != NOT_FOUND, w.follows == APART, w.follows == WITHIN
+            number = np.bincount(w.kind[of[IMPLIED.index(kind)]], minlength=OPERATION_KINDS)
+            order = np.argsort(usual_ns := w.usual_ns[IMPLIED.index(kind)])
+            until, usual_ns = np.cumsum(number[order]), usual_ns[order]
+            middle = [(until[-1] - 1) // 2, until[-1] // 2]
+            times = usual_ns[np.searchsorted(until, middle, side="right")] if until[-1] else ()
+        elif kind in {DURATION, CALL, HOST_WORK}:
+            times = {DURATION: w.duration_ns, CALL: w.call_ns, HOST_WORK: w.work_ns}[kind]
+            times = times[times != NO_WORK]
+        else:
+            times = w.edges.usual_ns[w.edges.kind == kind]
+        return int(np.median(times)) if len(times) else None
+
+    def last_before(self, time_ns: int) -> int:
+        """The last instant before a time; the first one of all where there is none."""
+        first, chosen = 2 * int(self.by_start[0]), []
+        for items, is_end in ((self.by_start, 0), (self.by_end, 1)):
+
+            def when(place: int, items: Numbers = items, is_end: int = is_end) -> int:
+                return int(self.time_ns[2 * int(items[place]) + is_end])
+
+            if place := bisect_left(range(len(items)), time_ns, key=when):
+                chosen.append(2 * int(items[place - 1]) + is_end)
+        return max(chosen, key=lambda i: (*self.time_ns[[i, i & ~1]].tolist(), i), default=first)
 
 
 class Maker:
-    """Collects the edges of a graph kind by kind."""
+    """Collects the edges of a graph that are stored, kind by kind."""
 
-    def __init__(self, source: Recorded, meetings: Int64s) -> None:
-        self.operations, self.calls = source.operations, source.calls
-        o, c = self.operations, self.calls
-        self.start_ns = np.concatenate([c.start_ns, o.start_ns, meetings])
-        self.end_ns = np.concatenate([c.end_ns, o.end_ns, meetings])
-        self._times = np.stack([self.start_ns, self.end_ns], axis=1).reshape(-1)
-        self._parts: list[Edges] = []
+    def __init__(self, operations: Operations, calls: Calls, time_ns: Int64s) -> None:
+        self.operations, self.calls, self.time_ns = operations, calls, time_ns
         self.doubts: Counter[str] = Counter()
+        nothing = np.empty(0, np.int64)
+        self._parts = [Edges(nothing, nothing, np.empty(0, np.int8), nothing, nothing)]
 
     @property
     def first_operation(self) -> int:
         """The item of the first operation."""
         return len(self.calls)
 
-    def starts(self, items: Int64s) -> Int64s:
-        """Instants of starts."""
-        return 2 * items
+    def starts(self, operations: Int64s) -> Int64s:
+        """Instants of their starts."""
+        return 2 * (len(self.calls) + operations)
 
-    def ends(self, items: Int64s) -> Int64s:
-        """Instants of ends."""
-        return 2 * items + 1
-
-    def time(self, instants: Int64s) -> Int64s:
-        """When instants were measured."""
-        return self._times[instants]
+    def ends(self, operations: Int64s) -> Int64s:
+        """Instants of their ends."""
+        return self.starts(operations) + 1
 
     def add(
         self, kind: int, source: Int64s, target: Int64s, least_ns: Int64s | None = None
     ) -> None:
         """Add edges between instants; those that go back in time are left out."""
-        slack = self.time(target) - self.time(source)
-        fits = slack >= 0
-        if not fits.all() and KINDS[kind].provenance == RECORDED:
-            self.doubts[f"{KINDS[kind].name}: back in time"] += int((~fits).sum())
-        least = slack if least_ns is None else np.minimum(least_ns, slack)
-        edges = Edges(source, target, np.full(len(source), kind, np.int8), least)
-        self._parts.append(edges if fits.all() else edges.take(fits))
+        slack = self.time_ns[target] - self.time_ns[source]
+        if KINDS[kind].provenance == RECORDED and (back := int((slack < 0).sum())):
+            self.doubts[f"{KINDS[kind].name}: back in time"] += back
+        fits = is_before(self.time_ns, source, target)
+        slack = slack[fits]
+        least = slack if least_ns is None else np.minimum(least_ns[fits], slack)
+        kinds = np.full(len(slack), kind, np.int8)
+        self._parts.append(Edges(source[fits], target[fits], kinds, least, least))
 
     def edges(self) -> Edges:
         """All of them."""
         return together(self._parts)
 
-    def latest(self, targets: int) -> Int64s:
-        """The time of the latest known dependency of each instant."""
-        latest_ns = np.full(targets, np.iinfo(np.int64).min)
-        for edges in self._parts:
-            np.maximum.at(latest_ns, edges.target, self.time(edges.source))
-        return latest_ns
+
+def is_before(time_ns: Int64s, first: Int64s, second: Int64s) -> Flags:
+    """Whether some instants come before others.
+
+    Of equal times the item comes first that starts first, and an item's start before its end.
+    """
+    before, after = time_ns[first], time_ns[second]
+    started, starts = time_ns[first & ~1], time_ns[second & ~1]
+    is_first = (started < starts) | ((started == starts) & (first < second))
+    return np.asarray((before < after) | ((before == after) & is_first))
+
+
+def holds(values: npt.NDArray[Any], index: Numbers) -> npt.NDArray[Any]:
+    """The value at each index; 0 or False outside of them."""
+    inside = (index >= 0) & (index < len(values))
+    return np.append(values, values.dtype.type(0))[np.where(inside, index, -1)]
+
+
+def together(parts: Sequence[Edges]) -> Edges:
+    """Edges of several sets, those of one target in the order of the sets."""
+    columns = zip(*(vars(part).values() for part in parts), strict=True)
+    edges = Edges(*map(np.concatenate, columns))
+    return edges.take(np.argsort(edges.target, kind="stable"))

@@ -1,23 +1,28 @@
-"""Edges of the host: durations of calls, work between them, full queues, and other threads."""
+"""Edges of the host: what calls wait for, full queues, and work between calls of a thread."""
 
+from functools import cached_property
 from typing import Final
 
 import numpy as np
 
-from gpuprof.facts.numbers import NOT_FOUND
+from gpuprof.facts.numbers import NOT_FOUND, Numbers, groups, read_columns
+from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
+from gpuprof.model.words import Words, narrowed
 from gpuprof.predict.graph import (
     AWAITED_NS,
-    CALL,
+    COPY_CALL,
+    EVENT,
     FULL_QUEUE,
-    HOST_WORK,
     NEAR_NS,
+    NO_WORK,
     OTHER_THREAD,
+    SYNCHRONISATION,
+    SYNCHRONISATION_BY_NAME,
     Maker,
 )
-from gpuprof.predict.recorded import COLLECTIVE, Calls, Flags, Recorded, runs
-from gpuprof.predict.waits import Waits
+from gpuprof.predict.recorded import COLLECTIVE, COPY, CallOf, Calls, Flags, Operations
 
 # A longer launch met a full queue; a longer pause between two calls can be a wait.
 _LONG_NS: Final = 100_000
@@ -25,95 +30,243 @@ _LONG_NS: Final = 100_000
 _SOON: Final = 0.01
 # A thread waited for another one where calls of that fill more than this share of a pause.
 _FILLED: Final = 0.5
+_LATEST: Final = np.iinfo(np.int64).max
+_SYNCHRONISATIONS: Final = (
+    "start_ns", "process_id", "device_id", "stream_id", "correlation_id",
+    "src_device_id", "src_stream_id", "event_id",
+)  # fmt: skip
+_EVENTS: Final = ("process_id", "correlation_id", "event_id")
 
 
-def add_calls(maker: Maker, profile: Profile, source: Recorded) -> None:
-    """Add durations and waits of calls, and the host's work between them."""
-    c = maker.calls
-    if not len(c):
-        return
-    items = np.arange(len(c))
-    waits = Waits(maker, profile, source)
-    is_blocked = np.zeros(len(c), bool)
-    for kind, called, operations in waits.edges(is_blocked):
-        awaited = maker.ends(maker.first_operation + operations)
-        maker.add(kind, awaited, maker.ends(called))
-        # A call that returns later than that after the awaited work does work of its own.
-        soon_ns = np.maximum(AWAITED_NS, _SOON * (c.end_ns - c.start_ns)[called])
-        is_until = maker.time(awaited) <= c.end_ns[called]
-        is_until &= maker.time(awaited) >= c.end_ns[called] - soon_ns
-        is_until &= maker.time(awaited) >= c.start_ns[called]
-        is_blocked[called[is_until]] = True
-    is_full, starting = _full_queues(maker, is_blocked)
-    maker.add(FULL_QUEUE, starting, maker.ends(is_full))
-    usual = _usual_launch(maker)
-    took = c.end_ns - c.start_ns
-    least = np.where(is_blocked, 0, took)
-    least[is_full] = np.minimum(usual, took[is_full])
-    maker.add(CALL, maker.starts(items), maker.ends(items), least)
-    _add_host_work(maker)
+def add_calls(maker: Maker, profile: Profile, call_of: CallOf) -> Numbers:
+    """Add what calls wait for; returns how long each call takes at least."""
+    if not len(maker.calls):
+        return np.empty(0, np.int64)
+    waits = _Waits(maker)
+    waits.add(COPY_CALL, *_copies(maker))
+    waits.add(SYNCHRONISATION, *_synchronisations(waits, profile, call_of))
+    waits.add(SYNCHRONISATION_BY_NAME, *_by_name(waits))
+    least = narrowed(maker.calls.took_ns)
+    is_launching = _launching(maker.operations, len(least))
+    is_full, starting = _full_queues(maker, is_launching & ~waits.is_blocked)
+    maker.add(FULL_QUEUE, maker.starts(starting), 2 * is_full + 1)
+    if len(is_full):
+        least[is_full] = np.minimum(int(np.median(least[is_launching])), least[is_full])
+    least[waits.is_blocked] = 0
+    return least
 
 
-def _add_host_work(maker: Maker) -> None:
-    """Add the host's work from the end of a call to the next call of its thread."""
-    c = maker.calls
-    before = np.flatnonzero(c.thread[1:] == c.thread[:-1])
-    overlap = c.end_ns[before] > c.start_ns[before + 1]
-    if overlap.any():
-        maker.doubts["calls of one thread that overlap"] = int(overlap.sum())
-    before = before[~overlap]
-    pause = c.start_ns[before + 1] - c.end_ns[before]
-    long = np.flatnonzero(pause > _LONG_NS)
-    other_calls = _filling(c, before[long])
-    waited = long[other_calls != NOT_FOUND]
-    least = pause.copy()
-    least[waited] = 0
-    maker.add(HOST_WORK, maker.ends(before), maker.starts(before + 1), least)
-    other_calls = other_calls[other_calls != NOT_FOUND]
-    maker.add(OTHER_THREAD, maker.ends(other_calls), maker.starts(before[waited] + 1))
+def work_between(maker: Maker) -> Numbers:
+    """The host's work before each call since the one before it of its thread.
+
+    Adds waits for other threads, which then fill the pause; a call that overlaps the one before it
+    follows none.
+    """
+    c, overlaps = maker.calls, 0
+    parts = [np.empty(0, np.int8)]
+    for of in c.threads:
+        gap = c.start_ns[of.low + 1 : of.high] - c.end_ns[of.low : of.high - 1]
+        overlaps += int((gap < 0).sum())
+        parts += [np.full(1, NO_WORK, np.int8), narrowed(np.maximum(gap, NO_WORK))]
+    pause: Numbers = np.concatenate(parts)
+    if overlaps:
+        maker.doubts["calls of one thread that overlap"] = overlaps
+    after = np.flatnonzero(pause > _LONG_NS)
+    others = _filling(c, after)
+    after, others = after[others != NOT_FOUND], others[others != NOT_FOUND]
+    maker.add(OTHER_THREAD, 2 * others + 1, 2 * after)
+    pause[after] = 0
+    return pause
 
 
-def _filling(c: Calls, before: Int64s) -> Int64s:
-    """The last call of another thread whose calls fill most of the pause after each call."""
-    chosen = np.full(len(before), NOT_FOUND)
-    filled = _FILLED * (c.start_ns[before + 1] - c.end_ns[before])
-    for low, high in runs(c.thread):
-        start, end = c.start_ns[low:high], c.end_ns[low:high]
-        first = np.searchsorted(start, c.end_ns[before], side="left")
-        last = np.searchsorted(end, c.start_ns[before + 1], side="right") - 1
-        some = (last >= first) & (c.process[before] == c.process[low])
-        some &= c.thread[before] != c.thread[low]
-        first, last = np.minimum(first, high - low - 1), np.maximum(last, 0)
+def _filling(c: Calls, after: Int64s) -> Int64s:
+    """The last call of another thread whose calls fill most of the pause before each call."""
+    chosen = np.full(len(after), NOT_FOUND)
+    since, until = c.end_ns[after - 1], c.start_ns[after]
+    filled = _FILLED * (until - since)
+    process, thread = c.process(after), c.thread(after)
+    for number, of in enumerate(c.threads):
+        start, end = c.start_ns[of.low : of.high], c.end_ns[of.low : of.high]
+        first = np.searchsorted(start, since, side="left")
+        last = np.searchsorted(end, until, side="right") - 1
+        some = (last >= first) & (process == of.process) & (thread != number)
+        first, last = np.minimum(first, len(start) - 1), np.maximum(last, 0)
         length = np.where(some, end[last] - start[first], 0)
         is_more = length > filled
-        chosen[is_more], filled[is_more] = low + last[is_more], length[is_more]
+        chosen[is_more], filled[is_more] = of.low + last[is_more], length[is_more]
     return chosen
 
 
-def _usual_launch(maker: Maker) -> int:
-    """The median duration of calls that launch kernels."""
-    c, launching = maker.calls, _launching(maker)
-    return int(np.median((c.end_ns - c.start_ns)[launching])) if len(launching) else 0
-
-
-def _launching(maker: Maker) -> Int64s:
-    """The calls that launch kernels."""
-    o = maker.operations
-    is_launching = np.zeros(len(maker.calls), bool)
+def _launching(o: Operations, calls: int) -> Flags:
+    """Which calls launch kernels."""
+    is_launching = np.zeros(calls, bool)
     is_launching[o.call[(o.kind <= COLLECTIVE) & (o.call != NOT_FOUND)]] = True
-    return np.flatnonzero(is_launching)
+    return is_launching
 
 
-def _full_queues(maker: Maker, is_blocked: Flags) -> tuple[Int64s, Int64s]:
+def _full_queues(maker: Maker, is_launching: Flags) -> tuple[Int64s, Int64s]:
     """Launch calls that met a full queue, and the last operation start before each returned."""
     o, c = maker.operations, maker.calls
-    launching = _launching(maker)
-    long = launching[(c.end_ns - c.start_ns)[launching] > _LONG_NS]
-    long = long[~is_blocked[long]]
-    order = np.argsort(o.start_ns, kind="stable")
-    place = np.searchsorted(o.start_ns[order], c.end_ns[long], side="right") - 1
-    chosen = order[np.maximum(place, 0)] if len(order) else np.empty(0, np.int64)
-    is_near = (place >= 0) & (c.end_ns[long] - o.start_ns[chosen] <= NEAR_NS)
-    is_near &= o.process[chosen] == c.process[long]
-    is_near &= o.call[chosen] != long
-    return long[is_near], maker.starts(maker.first_operation + chosen[is_near])
+    long = np.flatnonzero(is_launching & (c.took_ns > _LONG_NS))
+    returned = c.end_ns[long]
+    chosen, started = np.full(len(long), NOT_FOUND), np.full(len(long), -_LATEST)
+    process = np.full(len(long), UNKNOWN)
+    for of in o.streams if len(long) else ():
+        place = of.low + np.searchsorted(o.start_ns[of.low : of.high], returned, side="right") - 1
+        some = np.flatnonzero(place >= of.low)
+        some = some[o.start_ns[place[some]] >= started[some]]
+        chosen[some], process[some] = place[some], of.process
+        started[some] = o.start_ns[place[some]]
+    is_near = (chosen != NOT_FOUND) & (returned - started <= NEAR_NS)
+    is_near &= (process == c.process(long)) & (o.call[chosen] != long)
+    return long[is_near], chosen[is_near]
+
+
+class _Waits:
+    """What calls wait for: the last operations launched before on their streams."""
+
+    def __init__(self, maker: Maker) -> None:
+        self.maker = maker
+        self.is_blocked = np.zeros(len(maker.calls), bool)
+
+    def add(self, kind: int, calls: Int64s, operations: Int64s) -> None:
+        """Add waits of calls, which have no work of their own where they return soon after."""
+        c, awaited = self.maker.calls, self.maker.operations.end_ns[operations]
+        self.maker.add(kind, self.maker.ends(operations), 2 * calls + 1)
+        start, end = c.start_ns[calls], c.end_ns[calls]
+        soon_ns = np.maximum(AWAITED_NS, _SOON * (end - start))
+        is_until = (awaited <= end) & (awaited >= end - soon_ns) & (awaited >= start)
+        self.is_blocked[calls[is_until]] = True
+
+    @cached_property
+    def launched(self) -> list[Int64s]:
+        """When the operations of each stream were launched.
+
+        Without a launch call: before the recording, or with the operation before it.
+        """
+        o = self.maker.operations
+        call = (o.call[of.low : of.high] for of in o.streams)
+        starts = self.maker.calls.start_ns
+        launch = (np.where(its == NOT_FOUND, -_LATEST, starts[its]) for its in call)
+        return [*map(np.maximum.accumulate, launch)]
+
+    def last_before(
+        self, times: Int64s, process: Int64s, device: Int64s, stream: Int64s
+    ) -> tuple[Int64s, Int64s]:
+        """The last operation launched before each time on its streams, with the row of that time.
+
+        A device or stream that is `UNKNOWN` stands for all of them.
+        """
+        rows, chosen = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        streams = self.maker.operations.streams if len(times) else ()
+        for number, of in enumerate(streams):
+            is_here = (process == of.process) & ((device == of.device) | (device == UNKNOWN))
+            is_here &= (stream == of.stream_id) | (stream == UNKNOWN)
+            rows_here = np.flatnonzero(is_here)
+            place = np.searchsorted(self.launched[number], times[rows_here], side="left") - 1
+            rows.append(rows_here[place >= 0])
+            chosen.append(of.low + place[place >= 0])
+        return np.concatenate(rows), np.concatenate(chosen)
+
+
+def _copies(maker: Maker) -> tuple[Int64s, Int64s]:
+    """Calls that wait for their copy: of pageable memory, or as their name says."""
+    o, c = maker.operations, maker.calls
+    copies = np.flatnonzero(o.where(lambda of: of.kind == COPY))
+    copies = copies[(o.copied_bytes >= 0) & (o.call[copies] != NOT_FOUND)]
+    call = o.call[copies].astype(np.int64)
+    waits = o.where(lambda of: of.is_pageable)[copies] | c.is_waiting[call]
+    waits &= o.end_ns[copies] <= c.end_ns[call]
+    return call[waits], copies[waits]
+
+
+def _synchronisations(waits: _Waits, profile: Profile, call_of: CallOf) -> tuple[Int64s, Int64s]:
+    """Recorded waits of calls; adds those of streams."""
+    nothing, calls = np.empty(0, np.int64), waits.maker.calls
+    if not profile.has("synchronizations"):
+        return nothing, nothing
+    kinds = {"sync_kind": Words(["stream_wait"])}
+    columns = read_columns(profile, "synchronizations", *_SYNCHRONISATIONS, *kinds, texts=kinds)
+    start, process, device, stream, correlation, src_device, src_stream, event, kind = (
+        column.astype(np.int64) for column in columns
+    )
+    start = calls.clock.on_devices(start, process)
+    since = start
+    if profile.has("cuda_events"):
+        events = read_columns(profile, "cuda_events", *_EVENTS)
+        at = call_of(*events[:2])
+        is_known = at != NOT_FOUND
+        recorded = calls.start_ns[at[is_known]], *(events[n][is_known] for n in (0, 2))
+        since = np.minimum(start, _recorded_at(start, (process, event), recorded))
+    has_source, is_wait = src_stream != UNKNOWN, kind == 0
+    rows = np.flatnonzero(is_wait & has_source & (stream != UNKNOWN))
+    sources = since[rows], process[rows], src_device[rows], src_stream[rows]
+    _add_stream_waits(waits, sources, (start[rows], device[rows], stream[rows]))
+    call = call_of(process, correlation)
+    # Without its stream an event does not identify any work.
+    rows = np.flatnonzero(~is_wait & (call != NOT_FOUND) & (has_source | (event == UNKNOWN)))
+    has_source, call = has_source[rows], call[rows].astype(np.int64)
+    row, operations = waits.last_before(
+        np.where(has_source, since[rows], calls.start_ns[call]),
+        process[rows],
+        np.where(has_source, src_device[rows], device[rows]),
+        np.where(has_source, src_stream[rows], stream[rows]),
+    )
+    return call[row].astype(np.int64), operations
+
+
+def _recorded_at(
+    start: Int64s, event: tuple[Int64s, Int64s], recorded: tuple[Int64s, Int64s, Int64s]
+) -> Int64s:
+    """When the event of each wait was last recorded before it; its start if unknown.
+
+    Args:
+        start: When each wait began.
+        event: The process of each, and its event.
+        recorded: When events were recorded, the process of each, and which event it was.
+    """
+    when = start.copy()
+    order = np.argsort(recorded[0], kind="stable")
+    at, process, number = (column[order] for column in recorded)
+    for rows in groups(*event):
+        is_its = (process == event[0][rows[0]]) & (number == event[1][rows[0]])
+        times = np.append(at[is_its], _LATEST)
+        place = np.searchsorted(times, when[rows], side="right") - 1
+        when[rows] = np.where(place >= 0, times[place], when[rows])
+    return when
+
+
+def _add_stream_waits(
+    waits: _Waits, sources: tuple[Int64s, ...], waiting: tuple[Int64s, Int64s, Int64s]
+) -> None:
+    """The first operation launched after a wait starts after the work before the event.
+
+    Args:
+        waits: What was launched when.
+        sources: When each event was recorded, its process, device and stream.
+        waiting: When each stream began to wait, its device and stream.
+    """
+    maker = waits.maker
+    rows, chosen = waits.last_before(*sources)
+    process, (start, device, stream) = sources[1][rows], (column[rows] for column in waiting)
+    for number, of in enumerate(maker.operations.streams if len(rows) else ()):
+        here = np.flatnonzero(
+            (process == of.process) & (device == of.device) & (stream == of.stream_id)
+        )
+        place = np.searchsorted(waits.launched[number], start[here], side="right")
+        here, place = (column[place < of.high - of.low] for column in (here, place))
+        maker.add(EVENT, maker.ends(chosen[here]), maker.starts(of.low + place))
+
+
+def _by_name(waits: _Waits) -> tuple[Int64s, Int64s]:
+    """Calls that wait by their name, where the recording has no synchronisation for them.
+
+    They wait for the last operation of each stream, among those launched before, that ended
+    before they returned.
+    """
+    o, c = waits.maker.operations, waits.maker.calls
+    called = np.flatnonzero(c.is_waiting & ~waits.is_blocked)
+    u = np.full(len(called), UNKNOWN)
+    rows, chosen = waits.last_before(c.start_ns[called], c.process(called), u, u)
+    fits = o.end_ns[chosen] <= c.end_ns[called[rows]]
+    return called[rows[fits]], chosen[fits]

@@ -8,7 +8,12 @@ import numpy as np
 from gpuprof.base.cuda import pcie_bytes_per_s
 from gpuprof.base.errors import UsageError
 from gpuprof.base.units import duration_ns, format_rate, say_ns, to_decimal_bytes
+from gpuprof.model.derived import HOST
 from gpuprof.model.intervals import Int64s
+from gpuprof.predict.graph import DEFAULT_STREAMS, TRANSFER, holds
+from gpuprof.predict.graph import STAGED as STAGED_HALVES
+from gpuprof.predict.recorded import COPY, Flags, Operations
+from gpuprof.predict.replay import Changed
 
 _NS_PER_S: Final = 1_000_000_000
 _GB: Final = to_decimal_bytes("1", "GB")
@@ -28,6 +33,12 @@ _NVLINKS: Final = {
 STAGED: Final = "staged"
 NAMES: Final = (*_NVLINKS, "pcie3", "pcie4", "pcie5", STAGED)
 _FIGURES: Final = re.compile(r"([\d.]+ ?[num]?s), ?([\d.]+) ?([KMGT]?B)/s")
+# A link at its usual, lowest or highest bandwidth.
+USUAL, SLOW, FAST = range(3)
+# Where the recording has no gap between halves of a staged copy, or copies of two devices.
+_HALVES_NS: Final = 7_000
+# Copies that a message lists.
+_SHOWN: Final = 8
 # Bandwidth needs copies of several sizes: the largest this many times the smallest.
 _LARGER: Final = 8
 
@@ -113,3 +124,133 @@ def fitted(sizes: Int64s, took_ns: Int64s, words: str) -> Link | None:
         return None
     rate = (most - least) * _NS_PER_S / (high - low)
     return _link(words, max(low - least * _NS_PER_S / rate, 0), rate)
+
+
+def with_link(changed: Changed, route: str | None, name: str, bound: int) -> Changed:
+    """Let copies of a route, or between devices, go over another link.
+
+    Args:
+        changed: The graph so far.
+        route: Kind or ends of the copies; None for all between devices.
+        name: As `links_named` knows it.
+        bound: `USUAL`, `SLOW` or `FAST`.
+
+    Raises:
+        UsageError: There is no such link, or no such copy.
+    """
+    links = links_named(name)
+    o = changed.graph.operations
+    is_meant = on_route(o, route)
+    if links is None:
+        return _staged(changed, is_meant, route, bound)
+    link = links[bound]
+    second = changed.operation(changed.stored(STAGED_HALVES, is_meant))
+    sizes = o.bytes
+    took = link.copies_ns(np.maximum(sizes, 0))
+    took[second] = 0
+    changed = lasting(changed, is_meant & (sizes >= 0), took)
+    is_second = np.zeros(len(o), bool)
+    is_second[second] = True
+    starts = 2 * (len(changed.graph.calls) + second)
+    changed = changed.with_edges(changed.stored(STAGED_HALVES, is_second), 0).without_lag(starts)
+    copies = int((is_meant & (sizes >= 0)).sum()) - len(second)
+    return changed.saying(
+        f"copies {route or 'between devices'} ({copies:,}) take {link.words};"
+        f"{_without_size(sizes[is_meant])} collectives keep their recorded times, and copies that"
+        " share a link do not slow each other down"
+    )
+
+
+def lasting(
+    changed: Changed, chosen: Flags, took_ns: Int64s, transfer_ns: Int64s | None = None
+) -> Changed:
+    """Give some operations other durations, and collectives of several ranks other transfers."""
+    transfers = changed.stored(TRANSFER, chosen)
+    meeting = changed.operation(transfers)
+    # A collective ends one transfer after the last rank arrived, not after its own start.
+    alone = chosen.copy()
+    alone[meeting] = False
+    durations = np.where(alone, took_ns, changed.weights.duration_ns)
+    times = took_ns if transfer_ns is None else transfer_ns
+    return changed.with_times(duration_ns=durations).with_edges(transfers, times[meeting])
+
+
+def _without_size(sizes: Int64s) -> str:
+    """Words about copies that no link changes; none where there are none."""
+    unknown = int((sizes < 0).sum())
+    return f" copies of unknown size ({unknown:,}) and" if unknown else ""
+
+
+def on_route(o: Operations, route: str | None) -> Flags:
+    """Copies of a kind or route; without one, copies between devices.
+
+    Raises:
+        UsageError: There are none.
+    """
+    if route is None:
+        chosen = o.where(lambda label: label.is_peer)
+    elif "->" in route:
+        src, dst = (_end(part.strip()) for part in route.split("->", 1))
+        chosen = o.where(lambda of: (of.kind, of.src, of.dst) == (COPY, src, dst))
+    else:
+        chosen = o.where(lambda of: of.kind == COPY and of.text.split(" ")[0].startswith(route))
+    if chosen.any():
+        return chosen
+    msg = f"no copies {route or 'between devices'} were recorded"
+    copies = sorted({label.text for label in o.labels if label.kind == COPY})
+    more = f", and {len(copies) - _SHOWN} more" if len(copies) > _SHOWN else ""
+    there = f"{', '.join(copies[:_SHOWN])}{more}" if copies else "none"
+    raise UsageError(msg, f"Name a kind (HtoD) or a route (0->1); recorded: {there}.")
+
+
+def _end(text: str) -> int:
+    if text == "host":
+        return HOST
+    if not text.isdigit():
+        msg = f"{text} is neither a device number nor host"
+        raise UsageError(msg, "Write a route as link[host->0]=pcie5.")
+    return int(text)
+
+
+def _staged(changed: Changed, is_meant: Flags, route: str | None, bound: int) -> Changed:
+    """Copies between devices through the host: two copies, and the gap between them."""
+    o = changed.graph.operations
+    if (is_meant & ~o.where(lambda label: label.is_peer)).any():
+        msg = f"copies {route} are not between devices: none can be staged"
+        raise UsageError(msg, "Name a route between two devices: link[0->1]=staged.")
+    sizes = o.bytes
+    direct = is_meant & ~o.where(lambda label: label.is_staged) & (sizes >= 0)
+    halves = [_host_link(o, kind, bound) for kind in ("DtoH", "HtoD")]
+    between = _gap_ns(changed)
+    first, second = (link.copies_ns(np.maximum(sizes, 0)) for link in halves)
+    words = f"copies {route or 'between devices'} ({direct.sum():,}) go through the host: "
+    words += f"DtoH {halves[0].words}, a gap of {say_ns(between)}, HtoD {halves[1].words}"
+    if unchanged_copies := _without_size(sizes[is_meant]):
+        words += f";{unchanged_copies.removesuffix(' and')} keep their times"
+    return lasting(changed, direct, first + between + second).saying(words)
+
+
+def _host_link(o: Operations, kind: str, bound: int) -> Link:
+    """A link fitted to the recorded copies between host and devices, else PCIe 3."""
+    sizes = o.bytes
+    for ends in (kind, "HtoD", "DtoH"):
+        rows = o.where(lambda of: of.kind == COPY and not of.is_pageable)
+        rows &= (o.ends()[0 if ends == "HtoD" else 1] == HOST) & (sizes >= 0)
+        took = o.end_ns[rows] - o.start_ns[rows]
+        link = fitted(sizes[rows], took, f"fitted to its {ends} copies")
+        if link is not None:
+            return link
+    links = links_named("pcie3")
+    assert links is not None  # noqa: S101 - a name of the table
+    return links[bound]
+
+
+def _gap_ns(changed: Changed) -> int:
+    """The median gap from a copy to one on another device that waits for it."""
+    is_copy = changed.graph.operations.where(lambda label: label.kind == COPY)
+    for kind in (STAGED_HALVES, DEFAULT_STREAMS):
+        rows = changed.stored(kind, is_copy)
+        rows = rows[holds(is_copy, changed.operation(rows, is_source=True))]
+        if len(rows):
+            return int(np.median(changed.graph.weights.edges.usual_ns[rows]))
+    return _HALVES_NS

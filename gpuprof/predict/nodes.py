@@ -14,8 +14,8 @@ import numpy as np
 from gpuprof.facts.numbers import NOT_FOUND
 from gpuprof.model.intervals import Int64s
 from gpuprof.predict import graph as kinds
-from gpuprof.predict.graph import Graph
-from gpuprof.predict.recorded import COPY, Flags, runs
+from gpuprof.predict.graph import NO_WORK, WITHIN, Graph
+from gpuprof.predict.recorded import COPY, Flags
 
 # Kinds of nodes, in the order of those of one call.
 WORK, CALL, WAIT, OPERATION = range(4)
@@ -70,34 +70,75 @@ class Ranks:
     left_out: int
 
 
+class _All:
+    """All edges of a graph, those that indices imply too, and the order of its instants."""
+
+    def __init__(self, graph: Graph) -> None:
+        w, calls = graph.weights, len(graph.calls)
+        called, ran = np.arange(calls), calls + np.arange(len(graph.operations))
+        followed = w.follows != 0
+        is_within = w.follows[followed] == WITHIN
+        parts = [
+            (kinds.HOST_WORK, called - 1, called, w.work_ns, w.work_ns != NO_WORK),
+            (kinds.CALL, called, called, w.call_ns, np.ones(calls, bool)),
+            (kinds.DURATION, ran, ran, w.duration_ns, np.ones(len(ran), bool)),
+            (kinds.LAUNCH, w.launch, ran, np.zeros(len(ran)), w.launch != NOT_FOUND),
+            (kinds.STREAM, ran - 1, ran, np.zeros(len(ran)), followed),
+        ]
+        columns = [
+            [np.full(int(some.sum()), kind), *(c[some] for c in (source, target, least))]
+            for kind, source, target, least, some in parts
+        ]
+        columns[-1][0][is_within] = kinds.OVERLAP
+        its = w.edges
+        columns.append([its.kind, its.source // 2, its.target // 2, its.least_ns])
+        self.kind, self.source, self.target, self.least_ns = (
+            np.concatenate(column).astype(np.int64) for column in zip(*columns, strict=True)
+        )
+        self.time_ns = graph.time_ns - graph.origin_ns
+        instants = np.arange(len(self.time_ns))
+        self.place = np.empty_like(instants)
+        order = np.lexsort((instants, self.time_ns[instants & ~1], self.time_ns))
+        self.place[order] = instants
+
+
 def ranks_of(graph: Graph) -> Ranks:
     """The nodes of each device that operations run on, or are copied to."""
-    o, calls = graph.operations, len(graph.calls)
-    ends = np.stack([o.device, o.device])
-    is_direct = o.is_peer & ~o.is_staged & (o.kind == COPY)
-    is_direct &= (o.src >= 0) & (o.dst >= 0) & (o.src != o.dst)
-    ends[:, is_direct] = np.stack([o.src, o.dst])[:, is_direct]
-    first, second = _halves(graph)
-    ends[:, first] = ends[:, second] = np.stack([o.device[first], o.device[second]])
-    devices = np.unique(np.append(ends, o.device))
+    o, calls, edges = graph.operations, len(graph.calls), _All(graph)
+    device = o.device
+    ends = np.stack([device, device])
+    is_direct = o.where(
+        lambda of: (
+            of.kind == COPY and of.is_peer and not of.is_staged and 0 <= of.src != of.dst >= 0
+        )
+    )
+    ends[:, is_direct] = np.stack(o.ends())[:, is_direct]
+    rows = edges.kind == kinds.STAGED
+    # Both operations of each staged copy.
+    first, second = edges.source[rows] - calls, edges.target[rows] - calls
+    ends[:, first] = ends[:, second] = np.stack([device[first], device[second]])
+    devices = np.unique(np.append(ends, device))
     sender, receiver = np.searchsorted(devices, ends)
-    home = np.searchsorted(devices, o.device)
+    home = np.searchsorted(devices, device)
     message = np.where(is_direct | _flags(first, len(o)), np.arange(len(o)), NOT_FOUND)
     message[second] = message[first]
-    least_ns, meetings = _least_ns(graph), np.zeros(len(graph.place) // 2 - calls - len(o), bool)
-    nodes, is_known, is_met = [], *np.zeros((2, len(graph.edges)), bool)
+    items = len(graph.by_start)
+    # How long each item takes without waiting.
+    least_ns, rows = np.zeros(items, np.int64), np.isin(edges.kind, _DURATIONS)
+    np.maximum.at(least_ns, edges.target[rows], edges.least_ns[rows])
+    nodes, is_known, is_met = [], *np.zeros((2, len(edges.kind)), bool)
     for number, of_calls in enumerate(_ranks_of_calls(graph, home, len(devices))):
         of_rank = np.where(is_direct, (sender == number) | (receiver == number), home == number)
-        here = np.concatenate([of_calls, of_rank, meetings])
+        here = np.concatenate([of_calls, of_rank, np.zeros(items - calls - len(o), bool)])
         # On its rank, half of a staged copy stands for both.
         half = np.arange(len(here))
         half[calls + first[of_rank[second]]] = calls + second[of_rank[second]]
         half[calls + second[of_rank[first]]] = calls + first[of_rank[first]]
-        source, target = (half[graph.item[e]] for e in (graph.edges.source, graph.edges.target))
-        nodes.append(_nodes(graph, here, (source, target), least_ns))
+        source, target = half[edges.source], half[edges.target]
+        nodes.append(_nodes(graph, edges, here, (source, target), least_ns))
         is_known |= here[target]
         is_met |= here[source] & here[target]
-    is_left_out = np.isin(graph.edges.kind, (*_STARTS, *_WAITS, kinds.LAUNCH)) & is_known & ~is_met
+    is_left_out = np.isin(edges.kind, (*_STARTS, *_WAITS, kinds.LAUNCH)) & is_known & ~is_met
     return Ranks(
         tuple(devices.tolist()), tuple(nodes), message, sender, receiver, int(is_left_out.sum())
     )
@@ -109,62 +150,51 @@ def _flags(rows: Int64s, count: int) -> Flags:
     return flags
 
 
-def _halves(graph: Graph) -> tuple[Int64s, Int64s]:
-    """Both operations of each staged copy."""
-    rows = np.flatnonzero(graph.edges.kind == kinds.STAGED)
-    source, target = graph.edges.source[rows], graph.edges.target[rows]
-    return graph.item[source] - len(graph.calls), graph.item[target] - len(graph.calls)
-
-
 def _ranks_of_calls(graph: Graph, home: Int64s, ranks: int) -> list[Flags]:
     """By rank, the calls of threads that launch on it; other threads are on all of the process."""
     o, calls = graph.operations, graph.calls
     launched = np.flatnonzero(o.call != NOT_FOUND)
-    threads = int(calls.thread.max(initial=-1)) + 1
-    is_on = np.zeros((ranks, threads), bool)
-    is_on[home[launched], calls.thread[o.call[launched]]] = True
-    for low, _ in runs(calls.thread):
-        if not is_on[:, (thread := calls.thread[low])].any():
-            is_on[home[o.process == calls.process[low]], thread] = True
-    return [flags[calls.thread] for flags in is_on]
+    is_on = np.zeros((ranks, len(calls.threads)), bool)
+    is_on[home[launched], calls.thread(o.call[launched])] = True
+    process = o.process
+    for number, of in enumerate(calls.threads):
+        if not is_on[:, number].any():
+            is_on[home[process == of.process], number] = True
+    thread = calls.thread(np.arange(len(calls)))
+    return [flags[thread] for flags in is_on]
 
 
-def _least_ns(graph: Graph) -> Int64s:
-    """How long each item takes without waiting."""
-    edges, least_ns = graph.edges, np.zeros(len(graph.place) // 2, np.int64)
-    rows = np.isin(edges.kind, _DURATIONS)
-    np.maximum.at(least_ns, graph.item[edges.target[rows]], edges.least_ns[rows])
-    return least_ns
-
-
-def _nodes(graph: Graph, here: Flags, edges: tuple[Int64s, Int64s], least_ns: Int64s) -> Nodes:
+def _nodes(
+    graph: Graph, edges: _All, here: Flags, ends: tuple[Int64s, Int64s], least_ns: Int64s
+) -> Nodes:
     """The nodes of the calls and operations that are here.
 
     Args:
         graph: The graph.
+        edges: Its edges.
         here: Whether each item is on this rank.
-        edges: The items of both ends of each edge.
+        ends: The items of both ends of each edge.
         least_ns: How long each item takes without waiting.
     """
-    (source, target), kind_of = edges, graph.edges.kind
+    (source, target), kind_of = ends, edges.kind
     calls = len(graph.calls)
-    start, end = graph.place[0::2], graph.place[1::2]
+    start, end = edges.place[0::2], edges.place[1::2]
     is_within = here[source] & here[target] & (source != target)
     is_wait = np.isin(kind_of, _WAITS)
     # What waits for another rank without a message takes as long as it did.
     outside, least_ns = target[is_wait & ~is_within], least_ns.copy()
-    least_ns[outside] = (graph.time_ns[end] - graph.time_ns[start])[outside]
+    least_ns[outside] = (graph.time_ns[1::2] - graph.time_ns[0::2])[outside]
     is_wait &= is_within
     is_start = is_within & np.isin(kind_of, _STARTS)
     is_launch = is_within & (kind_of == kinds.LAUNCH)
     # What starts before its launch call ends follows what is before the call.
     is_early = is_launch & (start[target] < end[source]) & (least_ns[source] > 0)
-    work_ns, before = _work_before(graph, here)
+    work_ns, before = _work_before(graph, edges, here)
     has_work = (work_ns > 0) | _flags(source[is_early], calls)
     waiting, called = np.unique(target[is_wait]), np.flatnonzero(before != NOT_FOUND)
     worked, operations = np.flatnonzero(has_work), calls + np.flatnonzero(here[calls:])
     members = (worked, np.flatnonzero(here[:calls]), waiting, operations)
-    kind, item, when, node = _numbered(graph, members)
+    kind, item, when, node = _numbered(edges, members)
     first = np.where(node[WORK] >= 0, node[WORK], np.maximum(node[CALL], node[OPERATION]))
     last = np.where(node[WAIT] >= 0, node[WAIT], np.maximum(node[CALL], node[OPERATION]))
     launching = node[np.where(is_early, WORK, CALL)[is_launch], source[is_launch]]
@@ -179,7 +209,7 @@ def _nodes(graph: Graph, here: Flags, edges: tuple[Int64s, Int64s], least_ns: In
         ],
         axis=1,
     )
-    started_ns = graph.time_ns[when]
+    started_ns = edges.time_ns[when]
     work_of_ns = np.append(work_ns, np.zeros(len(here) - calls, np.int64))[item]
     return Nodes(
         kind,
@@ -190,19 +220,19 @@ def _nodes(graph: Graph, here: Flags, edges: tuple[Int64s, Int64s], least_ns: In
     )
 
 
-def _numbered(graph: Graph, members: tuple[Int64s, ...]) -> tuple[Int64s, Int64s, Int64s, Int64s]:
+def _numbered(edges: _All, members: tuple[Int64s, ...]) -> tuple[Int64s, Int64s, Int64s, Int64s]:
     """Nodes in the order of their starts: kind, item, instant; and their numbers by kind and item.
 
     Args:
-        graph: The graph.
+        edges: The edges of the graph.
         members: By kind of node, the items that have one.
     """
     item = np.concatenate(members)
     kind = np.repeat(np.arange(len(members)), [len(rows) for rows in members])
-    when = graph.place[2 * item + (kind == WAIT)]
-    order = np.lexsort((kind, when))
+    when = 2 * item + (kind == WAIT)
+    order = np.lexsort((kind, edges.place[when]))
     kind, item = kind[order], item[order]
-    node = np.full((len(members), len(graph.place) // 2), NOT_FOUND)
+    node = np.full((len(members), len(edges.place) // 2), NOT_FOUND)
     node[kind, item] = np.arange(len(order))
     return kind, item, when[order], node
 
@@ -215,14 +245,14 @@ def _grouped(pairs: Int64s, count: int) -> tuple[Int64s, Int64s]:
     return np.searchsorted(after, np.arange(count + 1)), waits_for
 
 
-def _work_before(graph: Graph, here: Flags) -> tuple[Int64s, Int64s]:
+def _work_before(graph: Graph, edges: _All, here: Flags) -> tuple[Int64s, Int64s]:
     """The host's work before each call, and for the first call of a thread the call before it.
 
     A thread starts after the last call that had ended then; without one, it starts with the graph.
     """
-    calls, edges = len(graph.calls), graph.edges
-    start, end = graph.place[0 : 2 * calls : 2], graph.place[1 : 2 * calls : 2]
-    source, target = graph.item[edges.source], graph.item[edges.target]
+    calls, source, target = len(graph.calls), edges.source, edges.target
+    start, end = edges.place[0 : 2 * calls : 2], edges.place[1 : 2 * calls : 2]
+    start_ns, end_ns = edges.time_ns[0 : 2 * calls : 2], edges.time_ns[1 : 2 * calls : 2]
     work_ns, before = np.zeros(calls, np.int64), np.full(calls, NOT_FOUND)
     is_work = edges.kind == kinds.HOST_WORK
     is_first = here[:calls] & ~_flags(target[is_work], calls)
@@ -231,7 +261,7 @@ def _work_before(graph: Graph, here: Flags) -> tuple[Int64s, Int64s]:
     np.maximum.at(work_ns, target[is_work], edges.least_ns[is_work])
     # The pause stays where it waited for a thread of another rank.
     outside = target[is_work & ~here[source]]
-    work_ns[outside] = (graph.time_ns[start[1:]] - graph.time_ns[end[:-1]])[outside - 1]
+    work_ns[outside] = (start_ns[1:] - end_ns[:-1])[outside - 1]
     first = np.flatnonzero(is_first)
     candidates = np.flatnonzero(here[:calls])
     candidates = candidates[np.argsort(end[candidates])]
@@ -239,6 +269,6 @@ def _work_before(graph: Graph, here: Flags) -> tuple[Int64s, Int64s]:
     has_one = place >= 0
     before[first[has_one]] = candidates[place[has_one]]
     began_ns = np.zeros(len(first), np.int64)
-    began_ns[has_one] = graph.time_ns[end[before[first[has_one]]]]
-    work_ns[first] = graph.time_ns[start[first]] - began_ns
+    began_ns[has_one] = end_ns[before[first[has_one]]]
+    work_ns[first] = start_ns[first] - began_ns
     return work_ns, before

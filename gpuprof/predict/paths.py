@@ -13,7 +13,7 @@ from gpuprof.model.profile import Profile
 from gpuprof.predict import graph as kinds
 from gpuprof.predict.graph import Graph
 from gpuprof.predict.recorded import COLLECTIVE, COPY, KERNEL, MEMSET, Flags
-from gpuprof.predict.replay import Replay
+from gpuprof.predict.replay import Replay, last_waits
 
 _OF_OPERATIONS: Final = {
     KERNEL: "kernel",
@@ -37,31 +37,31 @@ class Path(NamedTuple):
     """Instants of a critical path, the last one first.
 
     Args:
-        places: Places of the instants.
-        edges: The edge that each waited for last.
+        instants: The instants.
+        kinds: The kind of the edge that each waited for last.
         since_ns: When the instant before it came.
         until_ns: When it came.
     """
 
-    places: Int64s
-    edges: Int64s
+    instants: Int64s
+    kinds: Int64s
     since_ns: Int64s
     until_ns: Int64s
 
 
-def path(graph: Graph, replayed: Replay) -> Path:
+def path(replayed: Replay) -> Path:
     """From the last end of an operation back to an instant that waits for nothing."""
-    # A list of all instants would take more memory than the graph.
-    last_edge, source = replayed.last_edge.data, graph.edges.source.data
-    place = int(graph.ends[np.argmax(replayed.time_ns[graph.ends])])
-    places, edges = [], []
-    while (edge := last_edge[place]) >= 0:
-        places.append(place)
-        edges.append(edge)
-        place = source[edge]
-    at, by = np.array(places, np.int64), np.array(edges, np.int64)
-    times = replayed.time_ns
-    return Path(at, by, times[graph.edges.source[by]], times[at])
+    graph, last = replayed.graph, 0
+    latest_ns = graph.origin_ns - 1
+    for of in graph.operations.streams:
+        first = graph.ends.start + 2 * of.low
+        ends_ns = replayed.at(slice(first, first + 2 * (of.high - of.low), 2))
+        place = int(ends_ns.argmax())
+        if ends_ns[place] > latest_ns:
+            latest_ns, last = int(ends_ns[place]), first + 2 * place
+    instants, its_kinds = last_waits(replayed, last)
+    times = replayed.at(instants)
+    return Path(instants[:-1], its_kinds[:-1], times[1:], times[:-1])
 
 
 class Named(NamedTuple):
@@ -78,8 +78,8 @@ class Named(NamedTuple):
 
 def named(profile: Profile, graph: Graph, along: Path) -> Named:
     """The part of each stretch of a path: operations by name, the host by range, latencies."""
-    calls, item = len(graph.calls), graph.item[along.places]
-    kind = graph.edges.kind[along.edges].astype(np.int64)
+    calls, item = len(graph.calls), along.instants // 2
+    kind = along.kinds.copy()
     kind[kind == kinds.TRANSFER] = kinds.DURATION
     kind[kind == kinds.OTHER_THREAD] = kinds.HOST_WORK
     number, texts = _ranges(profile, graph, item)
@@ -94,17 +94,15 @@ def named(profile: Profile, graph: Graph, along: Path) -> Named:
         kind * (int(name.max(initial=0)) + 1) + name, return_index=True, return_inverse=True
     )
     parts = [
-        _part(graph, (int(kind[row]), int(name[row])), int(item[row]) - calls, texts)
-        for row in index[: len(codes)].tolist()
+        _part(graph, int(kind[row]), int(name[row]), texts) for row in index[: len(codes)].tolist()
     ]
     return Named(inverse, parts)
 
 
-def _part(graph: Graph, code: tuple[int, int], operation: int, texts: list[str]) -> PathPart:
-    kind, name = code
+def _part(graph: Graph, kind: int, name: int, texts: list[str]) -> PathPart:
     if kind == kinds.DURATION:
-        its_kind = int(graph.operations.kind[operation])
-        return PathPart(_OF_OPERATIONS[its_kind], graph.operations.labels[name])
+        label = graph.operations.labels[name]
+        return PathPart(_OF_OPERATIONS[label.kind], label.text)
     if kind == kinds.CALL:
         return PathPart(CALL, graph.calls.labels[name])
     if kind == kinds.HOST_WORK:
@@ -120,13 +118,17 @@ def _ranges(profile: Profile, graph: Graph, items: Int64s) -> tuple[Int64s, list
     ranges = named_parts(profile.unrestricted)
     shown = [masked(text) for text, _, _ in ranges.labels]
     texts += sorted({*shown} - {""})
-    of_label = np.array([texts.index(text) for text in shown], np.int64)
+    places = {text: place for place, text in enumerate(texts)}
+    of_label = np.array([places[text] for text in shown], np.int64)
     rows = np.flatnonzero(items < len(calls))
-    called = items[rows]
-    for (process, thread), its in ranges.lanes.items():
-        on = (calls.process[called] == process) & (calls.thread_id[called] == thread)
-        begun = rows[on][np.argsort(calls.start_ns[called[on]], kind="stable")]
-        started = calls.start_ns[items[begun]] - calls.clock.of(process)
+    thread = calls.thread(items[rows])
+    for place, of in enumerate(calls.threads):
+        its = ranges.lanes.get((of.process, of.thread_id))
+        on = rows[thread == place]
+        if its is None or not len(on):
+            continue
+        begun = on[np.argsort(calls.start_ns[items[on]], kind="stable")]
+        started = calls.start_ns[items[begun]] - calls.clock.of(of.process)
         opened = open_at(ranges.take(its), started, is_outermost=False)
         inside = opened >= 0
         number[begun[inside]] = of_label[ranges.label[its[opened[inside]]]]
@@ -138,4 +140,7 @@ def times(stretches: Named, along: Path, is_inside: Flags) -> Counter[PathPart]:
     lengths = np.where(is_inside, along.until_ns - along.since_ns, 0)
     sums = np.zeros(len(stretches.parts), np.int64)
     np.add.at(sums, stretches.number, lengths)
-    return Counter(dict(zip(stretches.parts, sums.tolist(), strict=True)))
+    total = Counter[PathPart]()
+    for part, time_ns in zip(stretches.parts, sums.tolist(), strict=True):
+        total[part] += time_ns
+    return total

@@ -17,19 +17,14 @@ from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Kind, Schema
-from gpuprof.predict.changes import FAST, SLOW, USUAL, Changed, apply, replayable
-from gpuprof.predict.effects import (
-    PREDICT_READS,
-    Steps,
-    StepTime,
-    doubt,
-    measured_of,
-    unexplained,
-)
+from gpuprof.predict.build import graph_of
+from gpuprof.predict.changes import apply
+from gpuprof.predict.effects import PREDICT_READS, Steps, StepTime, doubt, unexplained
 from gpuprof.predict.graph import KINDS, PROVENANCES, Graph
+from gpuprof.predict.links import FAST, SLOW, USUAL
 from gpuprof.predict.paths import Path, PathPart, named, path, times
 from gpuprof.predict.recorded import Flags
-from gpuprof.predict.replay import Measured, Replay, replay
+from gpuprof.predict.replay import Changed, as_measured, replay
 
 PREDICTION: Final = Schema(
     "prediction",
@@ -133,32 +128,11 @@ class _Step(NamedTuple):
     device: int | None
     start_ns: Int64s
     end_ns: Int64s
-
-    def steps(self, graph: Graph) -> Steps:
-        """On which devices, and from when to when."""
-        of_phase = np.unique(graph.operations.device) if self.phase is None else self.phase.devices
-        devices = of_phase if self.device is None else (self.device,)
-        times = None if self.phase is None else (self.start_ns, self.end_ns)
-        return Steps((*devices,), times, is_of_all=self.device is None)
+    steps: Steps
 
 
-# Name -> graph, critical path, and what a step takes that its parts in a step are scaled to.
-_Along = dict[str, tuple[Graph, Path, int]]
-
-
-class _Replays(NamedTuple):
-    """A recording as measured, and its replays with changes.
-
-    ``bounds_ns`` has the times of instants with usual latencies, then for slow and for fast links
-    those with the recorded lags and with usual latencies.
-    """
-
-    measured: Measured
-    changed: Changed
-    graph: Graph
-    predicted: Replay
-    bounds_ns: tuple[Int64s, ...]
-    usual: Replay
+# Name -> critical path, and what a step takes that its parts in a step are scaled to.
+_Along = dict[str, tuple[Path, int]]
 
 
 def predict(profile: Profile, changes: Sequence[str]) -> Prediction:
@@ -173,95 +147,108 @@ def predict(profile: Profile, changes: Sequence[str]) -> Prediction:
         MissingTableError: The recording has no times.
     """
     profile.unrestricted.expect(PREDICT_READS)
-    before = measured_of(profile)
-    graph = before.graph
-    replays = _replays(profile, before, changes)
-    share = unexplained(before)
-    reason = doubt(before)
+    graph = graph_of(profile)
+    changed = apply(profile, changes, USUAL)
     steps = [*_steps(profile, graph)]
-    rows = [_row(replays, step, share, reason) for step in steps]
+    recorded, usual = as_measured(graph), replay(graph, graph.weights, is_usual=True)
+    share, reason, timed = unexplained(usual), doubt(usual), StepTime(graph)
+    rows: list[dict[str, Any]] = [
+        {
+            "phase": step.phase and step.phase.name,
+            "device_id": None if step.device in (None, UNKNOWN) else step.device,
+            "steps": step.phase and len(step.start_ns),
+            "measured_ns": timed(step.steps, recorded),
+            "replayed_ns": timed(step.steps, usual),
+            "unexplained": abs(share),
+            "assumptions": "; ".join(changed.assumptions) or "nothing is changed",
+        }
+        for step in steps
+    ]
+    before = path(recorded)
+    # One replay at a time: of millions of operations each takes 0.1 GB and more.
+    del usual
+    after = None
+    if not changes and not reason:
+        after = before
+        for row in rows:
+            row.update(dict.fromkeys(("predicted_ns", "low_ns", "high_ns"), row["measured_ns"]))
+            row["change"] = 0.0 if row["measured_ns"] else None
+    elif not reason:
+        after = _predicted(profile, changes, changed, steps, rows)
     chosen = _most_changed(rows, steps)
-    before_path = path(graph, replay(graph, before.with_lags))
-    after_path = None if reason else path(replays.graph, replays.predicted)
-    totals = rows[chosen]["measured_ns"], rows[chosen].get("predicted_ns")
-    along = {"before": (graph, before_path, totals[0])}
-    if after_path is not None:
-        along["after"] = (replays.graph, after_path, totals[1])
-    paths = _paths(profile, along, steps[chosen])
+    along = {"before": (before, rows[chosen]["measured_ns"])}
+    if after is not None:
+        along["after"] = (after, rows[chosen]["predicted_ns"])
+    paths = _paths(profile, graph, along, steps[chosen])
     tables = {
         "prediction": PREDICTION.table(rows),
         "critical_path": CRITICAL_PATH.table(paths),
-        "dependencies": DEPENDENCIES.table([*_dependencies(before, before_path)]),
-        "stretches": _STRETCHES.table([*_stretches(profile, along, steps[chosen])]),
+        "dependencies": DEPENDENCIES.table([*_dependencies(graph, before)]),
+        "stretches": _STRETCHES.table([*_stretches(profile, graph, along, steps[chosen])]),
     }
     return Prediction(
         tuple(changes),
         _headline(rows[chosen], reason, is_changed=bool(changes)),
         tables,
-        tuple(_notes(profile, replays, share, paths, reason)),
+        tuple(_notes(profile, graph, share, paths, reason)),
     )
-
-
-def _replays(profile: Profile, before: Measured, changes: Sequence[str]) -> _Replays:
-    """Replay with usual links, and where a link is changed also with slow and fast ones."""
-    changed = apply(profile, before, changes, USUAL)
-    first = replayable(changed)
-    predicted = replay(first.graph, first.with_lags)
-    # Keep times only: a replay of a million operations takes 0.1 GB.
-    bounds_ns, graph = [replay(first.graph, first.usual).time_ns], first.graph
-    del first
-    if any(text.startswith("link") for text in changes):
-        for bound in (SLOW, FAST):
-            bounded = replayable(apply(profile, before, changes, bound))
-            weights = bounded.with_lags, bounded.usual
-            bounds_ns += [replay(bounded.graph, w).time_ns for w in weights]
-    return _Replays(before, changed, graph, predicted, tuple(bounds_ns), before.replayed)
 
 
 def _steps(profile: Profile, graph: Graph) -> Iterator[_Step]:
     """The recording, then each phase: for the program, and for each device of several."""
     o = graph.operations
-    start, end = np.array([o.start_ns.min()]), np.array([o.end_ns.max()])
-    devices_used = tuple(np.unique(o.device).tolist())
-    spans: list[tuple[Phase | None, tuple[int, ...], Int64s, Int64s]]
-    spans = [(None, devices_used, start, end)]
-    spans += [(phase, phase.devices, phase.start_ns, phase.end_ns) for phase in phases(profile)]
-    for phase, devices, start, end in spans:
+    times = np.array([o.start_ns.min()]), np.array([o.end_ns.max()])
+    spans: list[tuple[Phase | None, tuple[int, ...], tuple[Int64s, Int64s]]]
+    spans = [(None, o.devices, times)]
+    spans += [(phase, phase.devices, (phase.start_ns, phase.end_ns)) for phase in phases(profile)]
+    for phase, devices, times in spans:
+        of_steps = None if phase is None else times
         if len(devices) != 1:
-            yield _Step(phase, None, start, end)
+            yield _Step(phase, None, *times, Steps(devices, of_steps))
         for device in devices:
-            yield _Step(phase, device, start, end)
+            yield _Step(phase, device, *times, Steps((device,), of_steps, is_of_all=False))
 
 
-def _row(replays: _Replays, step: _Step, share: float, reason: str) -> dict[str, Any]:
-    graph = replays.measured.graph
-    step_ns = StepTime(graph, step.steps(graph))
-    measured_ns, replayed_ns = step_ns(graph.time_ns), step_ns(replays.usual.time_ns)
-    row = {
-        "phase": step.phase and step.phase.name,
-        "device_id": None if step.device in (None, UNKNOWN) else int(step.device),
-        "steps": step.phase and len(step.start_ns),
-        "measured_ns": measured_ns,
-        "replayed_ns": replayed_ns,
-        "unexplained": abs(share),
-        "assumptions": "; ".join(replays.changed.assumptions) or "nothing is changed",
-    }
-    if reason:
-        return row
-    step_ns = StepTime(graph, step.steps(graph), replays.changed)
-    predicted_ns = step_ns(replays.predicted.time_ns)
-    # Times with usual latencies lack the lags of the recording.
-    lags_ns = measured_ns - replayed_ns
+def _predicted(
+    profile: Profile,
+    changes: Sequence[str],
+    changed: Changed,
+    steps: Sequence[_Step],
+    rows: Sequence[dict[str, Any]],
+) -> Path:
+    """Adds predictions to the rows of steps; returns the critical path with the changes."""
+    timed = StepTime(changed.graph, changed)
+    predicted = changed.replayed()
+    predicted_ns = [timed(step.steps, predicted) for step in steps]
+    along = path(predicted)
+    del predicted
     bounds_ns = [predicted_ns]
-    for number, time_ns in enumerate(map(step_ns, replays.bounds_ns)):
-        bounds_ns.append(time_ns if number % 2 else time_ns + lags_ns)
-    margin_ns = int(abs(share) * measured_ns) if replays.changed.assumptions else 0
-    return row | {
-        "predicted_ns": predicted_ns,
-        "low_ns": max(min(bounds_ns) - margin_ns, 0),
-        "high_ns": max(bounds_ns) + margin_ns,
-        "change": 100 * (predicted_ns - measured_ns) / measured_ns if measured_ns else None,
-    }
+    bounds = [(changed, True)]
+    # Where a link is changed, also slow and fast ones, with the recorded lags and without.
+    if any(text.startswith("link") for text in changes):
+        for bound in (SLOW, FAST):
+            bounded = apply(profile, changes, bound)
+            bounds += [(bounded, False), (bounded, True)]
+    for bounded, is_usual in bounds:
+        replayed = bounded.replayed(is_usual=is_usual)
+        # Times with usual latencies lack the lags of the recording.
+        bounds_ns.append(
+            [
+                timed(step.steps, replayed)
+                + (row["measured_ns"] - row["replayed_ns"] if is_usual else 0)
+                for step, row in zip(steps, rows, strict=True)
+            ]
+        )
+    for row, in_changed_ns, *its_bounds_ns in zip(rows, predicted_ns, *bounds_ns, strict=True):
+        measured_ns = row["measured_ns"]
+        margin_ns = int(row["unexplained"] * measured_ns)
+        row |= {
+            "predicted_ns": in_changed_ns,
+            "low_ns": max(min(its_bounds_ns) - margin_ns, 0),
+            "high_ns": max(its_bounds_ns) + margin_ns,
+            "change": 100 * (in_changed_ns - measured_ns) / measured_ns if measured_ns else None,
+        }
+    return along
 
 
 def _most_changed(rows: Sequence[dict[str, Any]], steps: Sequence[_Step]) -> int:
@@ -278,10 +265,10 @@ def _most_changed(rows: Sequence[dict[str, Any]], steps: Sequence[_Step]) -> int
     return max(of_phases, key=worth)
 
 
-def _paths(profile: Profile, along: _Along, step: _Step) -> list[dict[str, Any]]:
+def _paths(profile: Profile, graph: Graph, along: _Along, step: _Step) -> list[dict[str, Any]]:
     """The parts of both paths within the chosen steps, longest first."""
     shares = []
-    for graph, its, total_ns in along.values():
+    for its, total_ns in along.values():
         inside = _is_inside(graph, its, step.start_ns, step.end_ns)
         shares.append(Counter(scaled(times(named(profile, graph, its), its, inside), total_ns)))
     first, second = shares[0], shares[1] if len(shares) > 1 else None
@@ -310,17 +297,19 @@ def _of(counter: Counter[PathPart] | None, part: PathPart) -> int:
 
 def _is_inside(graph: Graph, along: Path, start_ns: Int64s, end_ns: Int64s) -> Flags:
     """Which stretches of a path end within steps, by measured times."""
-    when = graph.time_ns[along.places] + graph.origin_ns
+    when = graph.time_ns[along.instants]
     step = np.searchsorted(start_ns, when, side="left") - 1
     return np.asarray((step >= 0) & (when <= end_ns[np.maximum(step, 0)]))
 
 
-def _stretches(profile: Profile, along: _Along, step: _Step) -> Iterator[dict[str, Any]]:
+def _stretches(
+    profile: Profile, graph: Graph, along: _Along, step: _Step
+) -> Iterator[dict[str, Any]]:
     """Both paths over the step nearest to the median, scaled to the times of the headline."""
     lengths = step.end_ns - step.start_ns
     place = int(np.argmin(np.abs(lengths - np.median(lengths))))
     start, end = step.start_ns[place : place + 1], step.end_ns[place : place + 1]
-    for name, (graph, its, total_ns) in along.items():
+    for name, (its, total_ns) in along.items():
         rows = np.flatnonzero(_is_inside(graph, its, start, end))[::-1]
         some = Path(*(column[rows] for column in its))
         stretches = named(profile, graph, some)
@@ -338,18 +327,16 @@ def _stretches(profile: Profile, along: _Along, step: _Step) -> Iterator[dict[st
             }  # fmt: skip
 
 
-def _dependencies(before: Measured, along: Path) -> Iterator[dict[str, Any]]:
-    edges = before.graph.edges
-    on_path = np.bincount(edges.kind[along.edges], minlength=len(KINDS))
-    for number, kind in enumerate(KINDS):
-        rows = edges.kind == number
-        if rows.any():
+def _dependencies(graph: Graph, along: Path) -> Iterator[dict[str, Any]]:
+    on_path = np.bincount(along.kinds, minlength=len(KINDS)).tolist()
+    for number, (kind, edges) in enumerate(zip(KINDS, graph.counts.tolist(), strict=True)):
+        if edges:
             yield {
                 "dependency": kind.name,
                 "provenance": PROVENANCES[kind.provenance],
-                "edges": int(rows.sum()),
-                "on_path": int(on_path[number]),
-                "usual_ns": int(np.median(before.usual.edge_ns[rows])),
+                "edges": edges,
+                "on_path": on_path[number],
+                "usual_ns": graph.usual_of(number),
             }
 
 
@@ -374,7 +361,7 @@ def _short(name: str) -> str:
 
 
 def _notes(
-    profile: Profile, replays: _Replays, share: float, paths: Sequence[dict[str, Any]], reason: str
+    profile: Profile, graph: Graph, share: float, paths: Sequence[dict[str, Any]], reason: str
 ) -> Iterator[str]:
     yield (
         f"Replayed with usual latencies only, the span differs by"
@@ -390,11 +377,11 @@ def _notes(
         )
     if note := host_clock(profile).note():
         yield note
-    if shifts := replays.measured.graph.operations.shifts_ns:
+    if shifts := graph.operations.shifts_ns:
         yield (
             f"The clocks of {counted(len(shifts), 'device', 'devices')} are up to"
             f" {say_ns(max(map(abs, shifts.values())))} from those of others. Their times were set"
             " right by the common ends of collectives (gpuprof report --table clock_offsets)."
         )
-    for text, count in replays.measured.graph.doubts.items():
+    for text, count in graph.doubts.items():
         yield f"{text}: {count:,}; edges that do not fit are left out."

@@ -1,143 +1,193 @@
-"""When every instant comes, given the times of the edges: the longest path."""
+"""A graph replayed with other times: when every instant comes, and what it waited for last."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final
+from typing import Any
 
 import numpy as np
 
+from gpuprof.facts.numbers import Numbers
 from gpuprof.model.intervals import Int64s
-from gpuprof.native import arrays
-from gpuprof.predict.graph import AWAITED_NS, IS_FIXED, Graph
+from gpuprof.model.words import narrowed
+from gpuprof.native.replay import Edges, Items, replayed, walk_back
+from gpuprof.predict.graph import GONE, Graph, Weights, holds, is_before, together
+from gpuprof.predict.graph import Edges as Stored
 from gpuprof.predict.recorded import Flags
-
-# As the time of an edge: the target does not wait for the source.
-NEVER: Final = -(1 << 60)
-NO_EDGE: Final = -1
-# More than the number of operation kinds.
-_KINDS: Final = 8
-
-
-@dataclass(frozen=True, eq=False)
-class Weights:
-    """The input of a replay.
-
-    Args:
-        edge_ns: Least time from the source to the target of each edge; `NEVER` for no wait.
-        lag_ns: Time from when the edges of each instant allow it until it comes.
-    """
-
-    edge_ns: Int64s
-    lag_ns: Int64s
 
 
 @dataclass(frozen=True, eq=False)
 class Replay:
-    """When every instant comes, and the edge that it waited for last; `NO_EDGE` for none."""
-
-    time_ns: Int64s
-    last_edge: Int64s
-
-
-def replay(graph: Graph, weights: Weights) -> Replay:
-    """One sweep over the instants in the order of time."""
-    native = arrays.longest_path(graph.bounds, graph.edges.source, weights.edge_ns, weights.lag_ns)
-    return Replay(*(native or _longest_path(graph, weights)))
-
-
-def _longest_path(graph: Graph, weights: Weights) -> tuple[Int64s, Int64s]:
-    bounds, source, edge_ns = (
-        a.tolist() for a in (graph.bounds, graph.edges.source, weights.edge_ns)
-    )
-    times: list[int] = []
-    last: list[int] = []
-    for place, lag in enumerate(weights.lag_ns.tolist()):
-        latest, edge = 0, NO_EDGE
-        for row in range(bounds[place], bounds[place + 1]):
-            time = times[source[row]] + edge_ns[row]
-            if time > latest or (edge == NO_EDGE and time == latest):
-                latest, edge = time, row
-        times.append(latest + lag)
-        last.append(edge)
-    return np.array(times, np.int64), np.array(last, np.int64)
-
-
-@dataclass(frozen=True, eq=False)
-class Measured:
-    """A graph with the times of its edges: with recorded lags, and with usual latencies.
+    """When the instants of a graph come.
 
     Args:
-        graph: The graph.
-        with_lags: Reproduce every instant as measured.
-        usual: Latencies are medians over similar edges, and there are no lags.
+        graph: The graph as recorded.
+        weights: The edges of the replay.
+        moved_ns: How much later each instant comes than it was measured.
+        lag_ns: The longest lag of an instant behind all that it waits for.
+        lag_at: That instant.
     """
 
     graph: Graph
-    with_lags: Weights
-    usual: Weights
+    weights: Weights
+    moved_ns: Numbers
+    lag_ns: int = 0
+    lag_at: int = -1
+
+    def at(self, instants: Int64s | slice) -> Int64s:
+        """When some instants come."""
+        return self.graph.time_ns[instants] + self.moved_ns[instants]
 
     @cached_property
-    def replayed(self) -> Replay:
-        """The replay with usual latencies only."""
-        return replay(self.graph, self.usual)
+    def spans(self) -> dict[int, tuple[int, int]]:
+        """The first start and the last end of the operations of each device.
+
+        Of those that are not removed, where there are any.
+        """
+        first = 2 * len(self.graph.calls)
+        is_left = self.weights.kind != GONE
+        spans: dict[tuple[int, bool], list[tuple[int, int]]] = {}
+        for of in self.graph.operations.streams:
+            starts = self.at(slice(first + 2 * of.low, first + 2 * of.high, 2))
+            ends = self.at(slice(first + 2 * of.low + 1, first + 2 * of.high, 2))
+            is_here = is_left[of.low : of.high]
+            for some in (False, True):
+                its = is_here == some
+                if its.any():
+                    span = int(starts[its].min()), int(ends[its].max())
+                    spans.setdefault((of.device, some), []).append(span)
+        return {
+            device: (min(first for first, _ in its), max(last for _, last in its))
+            for (device, is_some), its in spans.items()
+            if is_some or (device, True) not in spans
+        }
 
 
-def measured(graph: Graph) -> Measured:
-    """The times of the edges that reproduce every instant as measured, and the usual ones.
+def replay(
+    graph: Graph, weights: Weights, no_lag: Flags | None = None, *, is_usual: bool = False
+) -> Replay:
+    """One sweep over the instants in the order of time.
 
-    The usual time of a latency is the median over edges that were waited for last. The time from
-    when the edges of an instant allow it until it comes is its lag.
+    With its lags the recording is reproduced: an instant comes as much later than all edges allow
+    as it was measured to, with no latency longer than measured.
+
+    Args:
+        graph: The graph as recorded.
+        weights: Its edges, with changes.
+        no_lag: Instants without their lag; None for none. What waits for nothing stays.
+        is_usual: Whether latencies are usual ones, and there are no lags.
     """
-    edges, times = graph.edges, graph.time_ns
-    slack = times[edges.target] - times[edges.source]
-    fixed = IS_FIXED[edges.kind]
-    usual = np.where(fixed, edges.least_ns, _usual(graph, slack))
-    edge_ns = np.minimum(usual, slack)
-    lag = times.copy()
-    if len(edges):
-        with_edges = np.flatnonzero(np.diff(graph.bounds))
-        ready = np.maximum.reduceat(times[edges.source] + edge_ns, graph.bounds[with_edges])
-        lag[with_edges] -= np.maximum(ready, 0)
-    no_lag = np.where(np.diff(graph.bounds) > 0, 0, lag)
-    return Measured(graph, Weights(edge_ns, lag), Weights(usual, no_lag))
+    recorded = _edges(graph.weights, is_usual=False)
+    changed = _edges(weights, is_usual=is_usual)
+    return Replay(
+        graph, weights, *replayed(_items(graph), recorded, changed, no_lag, is_usual=is_usual)
+    )
 
 
-def _usual(graph: Graph, slack: Int64s) -> Int64s:
-    """The median latency of edges of one kind to operations of one kind; 0 for fixed kinds.
+def as_measured(graph: Graph, weights: Weights | None = None) -> Replay:
+    """The recording itself, perhaps with operations that other weights remove."""
+    moved_ns = np.zeros(len(graph.time_ns), np.int8)
+    return Replay(graph, graph.weights if weights is None else weights, moved_ns)
 
-    Only edges that were waited for last count, and none longer than any latency.
+
+def last_waits(result: Replay, instant: int) -> tuple[Int64s, Int64s]:
+    """From an instant back to one that waits for nothing: these, and the kind of edge before each.
+
+    The last kind is -1.
     """
-    rows = np.flatnonzero(~IS_FIXED[graph.edges.kind])
-    family, slack = _families(graph, rows), slack[rows]
-    is_latency = _is_last(graph)[rows] & (slack <= AWAITED_NS)
-    kinds = family // _KINDS
-    medians = np.zeros(int(family.max(initial=0)) + 1, np.int64)
-    for number in np.unique(family).tolist():
-        its = family == number
-        # Where no edge of a family was waited for last, take those of its kind, else all.
-        similar = (its, kinds == number // _KINDS, np.ones(len(rows), bool))
-        some = next((m for m in similar if (m & is_latency).any()), None)
-        usual = AWAITED_NS if some is None else np.median(slack[some & is_latency])
-        medians[number] = usual if some is its else min(usual, slack[its].min())
-    usual_ns = np.zeros(len(graph.edges), np.int64)
-    usual_ns[rows] = medians[family]
-    return usual_ns
+    edges = _edges(result.weights, is_usual=False)
+    return walk_back(_items(result.graph), edges, result.moved_ns, instant)
 
 
-def _families(graph: Graph, rows: Int64s) -> Int64s:
-    """A number for the kind of each edge and the kind of its target operation."""
-    item = graph.item[graph.edges.target[rows]] - len(graph.calls)
-    kind = np.append(graph.operations.kind, -1) + 1
-    outside = (item < 0) | (item >= len(graph.operations))
-    its = kind[np.where(outside, len(graph.operations), item)]
-    return np.asarray(graph.edges.kind[rows].astype(np.int64) * _KINDS + its, np.int64)
+def _items(graph: Graph) -> Items:
+    sizes = len(graph.calls), len(graph.operations)
+    return Items(*sizes, graph.time_ns, graph.by_start, graph.by_end, graph.origin_ns)
 
 
-def _is_last(graph: Graph) -> Flags:
-    """Whether each edge comes from the latest source of its target."""
-    if not len(graph.edges):
-        return np.zeros(0, bool)
-    source_ns = graph.time_ns[graph.edges.source]
-    counts = np.diff(graph.bounds)
-    latest = np.maximum.reduceat(source_ns, graph.bounds[:-1][counts > 0])
-    return np.asarray(source_ns == np.repeat(latest, counts[counts > 0]))
+def _edges(weights: Weights, *, is_usual: bool) -> Edges:
+    edges = weights.edges
+    return Edges(
+        *(weights.work_ns, weights.call_ns, weights.duration_ns),
+        *(weights.launch, weights.follows, weights.kind),
+        *(edges.source, edges.target, edges.kind),
+        edges.usual_ns if is_usual else edges.least_ns,
+        weights.usual_ns,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Changed:
+    """A graph with other times.
+
+    Args:
+        graph: The graph as recorded.
+        weights: Its edges with other times, or without some.
+        added: Additional edges.
+        no_lag: Instants whose lag is removed; None for none.
+        assumptions: A sentence for each change.
+        is_balanced: Whether no rank waits for another.
+        moved: Operations that come at other places in time than those around them; None for none.
+        gone: Operations that are removed; None for none.
+    """
+
+    graph: Graph
+    weights: Weights
+    added: tuple[Stored, ...] = ()
+    no_lag: Flags | None = None
+    assumptions: tuple[str, ...] = ()
+    is_balanced: bool = False
+    moved: Flags | None = None
+    gone: Flags | None = None
+
+    def replayed(self, *, is_usual: bool = False) -> Replay:
+        """The replay with these changes; see `replay`."""
+        edges = together([self.weights.edges, *self.added])
+        weights = replace(self.weights, edges=edges)
+        return replay(self.graph, weights, self.no_lag, is_usual=is_usual)
+
+    def with_times(self, **columns: Numbers) -> "Changed":
+        """The same with other columns of its weights, each as narrow as may be."""
+        narrow: dict[str, Any] = {name: narrowed(column) for name, column in columns.items()}
+        return replace(self, weights=replace(self.weights, **narrow))
+
+    def with_edges(self, rows: Flags | Int64s, times_ns: Int64s | int) -> "Changed":
+        """The same with other times for some of the stored edges."""
+        edges = self.weights.edges
+        usual_ns, least_ns = edges.usual_ns.copy(), edges.least_ns.copy()
+        usual_ns[rows] = least_ns[rows] = times_ns
+        edges = replace(edges, usual_ns=usual_ns, least_ns=least_ns)
+        return replace(self, weights=replace(self.weights, edges=edges))
+
+    def without_lag(self, instants: Int64s) -> "Changed":
+        """The same without the lags of some instants."""
+        no_lag = np.zeros(len(self.graph.time_ns), bool)
+        no_lag[instants] = True
+        return replace(self, no_lag=no_lag if self.no_lag is None else self.no_lag | no_lag)
+
+    def moving(self, operations: Flags) -> "Changed":
+        """The same with more operations at other places in time."""
+        moved = operations if self.moved is None else self.moved | operations
+        return replace(self, moved=moved)
+
+    def saying(self, words: str) -> "Changed":
+        """The same with one more assumption."""
+        return replace(self, assumptions=(*self.assumptions, words))
+
+    def stored(self, kind: int, operations: Flags, *, is_source: bool = False) -> Int64s:
+        """The stored edges of a kind to, or from, some operations."""
+        rows = np.flatnonzero(self.weights.edges.kind == kind)
+        is_its = holds(operations, self.operation(rows, is_source=is_source))
+        return np.asarray(rows[is_its], np.int64)
+
+    def operation(self, edges: Int64s | slice, *, is_source: bool = False) -> Int64s:
+        """The operation at an end of stored edges; none of them for a call or a collective."""
+        its = self.weights.edges
+        ends: Int64s = (its.source if is_source else its.target)[edges]
+        return ends // 2 - len(self.graph.calls)
+
+    def adding(self, kind: int, source: Int64s, target: Int64s) -> "Changed":
+        """The same with more edges, each with the usual latency of its kind."""
+        fits = is_before(self.graph.time_ns, source, target)
+        usual_ns = np.full(int(fits.sum()), self.graph.usual_of(kind) or 0)
+        its_kind = np.full(len(usual_ns), kind, np.int8)
+        edges = Stored(source[fits], target[fits], its_kind, usual_ns, usual_ns)
+        return replace(self, added=(*self.added, edges))

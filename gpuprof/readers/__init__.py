@@ -36,6 +36,7 @@ READERS: Final = {
     "nvprof-sqlite": "nvprof.database",
     "nsys-parquet": "nsys.parquet",
     "nsys-rep": "nsys_report.reader",
+    "nsys-export": "nsys.report",
     "nvprof-text": "nvprof.text_summary",
     "nvprof-csv": "nvprof.csv_summary",
     "nvprof-trace": "nvprof.trace",

@@ -214,9 +214,9 @@ class JobNumbers(Generic[_File]):
         """
         if not tables:
             return function.schema.empty()
-        if not function.is_of_files:
-            return function.combined(function.together([*tables.values()]))
-        rows = [self._rows(function, number, tables[number]) for number in sorted(tables)]
+        rows = [tables[number] for number in sorted(tables)]
+        if function.is_of_files:
+            rows = [self._rows(function, number, tables[number]) for number in sorted(tables)]
         return function.combined(pa.concat_tables(rows))
 
     def _rows(self, function: PerFile, number: int, table: pa.Table) -> pa.Table:

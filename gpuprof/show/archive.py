@@ -47,7 +47,14 @@ def pack(folder: Path, output: Output, *, with_original: bool = False) -> None:
         except OSError as error:
             msg = f"{folder} cannot be converted in {name}: {error.strerror or error}"
             raise OutputError(msg, ROOM) from error
-        members = converted | (_originals(folder) if with_original else {})
+        # Links are left out, as they lead who knows where.
+        files = (p for p in sorted(folder.rglob("*")) if p.is_file() and not p.is_symlink())
+        originals = {
+            f"{ORIGINALS}/{path.relative_to(folder).as_posix()}": path
+            for path in files
+            if with_original and path.resolve().is_relative_to(folder.resolve())
+        }
+        members = converted | originals
         output.save(lambda temporary: _write(temporary, members), is_private=with_original)
 
 
@@ -62,21 +69,12 @@ def _converted(folder: Path, manifest: Manifest, into: Path) -> dict[str, Path]:
     return {name: path for name, path in members.items() if path.is_file()}
 
 
-def _originals(folder: Path) -> dict[str, Path]:
-    """The folder's own files; links are left out, as they lead who knows where."""
-    files = (p for p in sorted(folder.rglob("*")) if p.is_file() and not p.is_symlink())
-    return {
-        f"{ORIGINALS}/{path.relative_to(folder).as_posix()}": path
-        for path in files
-        if path.resolve().is_relative_to(folder.resolve())
-    }
-
-
 def _write(temporary: Path, members: Mapping[str, Path]) -> None:
-    listed = [
-        {"name": name, "size": path.stat().st_size, "sha256": _hash_of(path)}
-        for name, path in members.items()
-    ]
+    listed = []
+    for name, path in members.items():
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        listed.append({"name": name, "size": path.stat().st_size, "sha256": digest})
     index = {"gpuprof_pack": VERSION, "members": listed}
     with zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr(zipfile.ZipInfo(INDEX, _NO_TIME), json.dumps(index, indent=1) + "\n")
@@ -86,8 +84,3 @@ def _write(temporary: Path, members: Mapping[str, Path]) -> None:
                 archive.open(zipfile.ZipInfo(name, _NO_TIME), "w", force_zip64=True) as target,
             ):
                 shutil.copyfileobj(source, target, CHUNK_BYTES)
-
-
-def _hash_of(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -121,9 +121,11 @@ def without_common_ends(labels: Sequence[str]) -> dict[str, str]:
         remaining = {name: words[name][begin:] for name in names}
         last = _common([parts[::-1] for parts in remaining.values()], names)
         for end in range(last, -1, -1):
-            shown = {name: _joined(parts, end) for name, parts in remaining.items()}
-            if all(text[:1].isalpha() for text in shown.values()) and _differ(shown):
-                return shown
+            kept = ("".join(parts[: len(parts) - end]) for parts in remaining.values())
+            # Without what parted them from the words that are left out.
+            cut = [text.rstrip("-_/., ") if end else text for text in kept]
+            if all(text[:1].isalpha() for text in cut) and len({*cut}) == len(cut):
+                return dict(zip(remaining, cut, strict=True))
     return {name: name for name in names}
 
 
@@ -133,16 +135,6 @@ def _common(parts: Sequence[Sequence[str]], names: Sequence[str]) -> int:
         return 0
     alike = takewhile(lambda words: len({*words}) == 1, zip(*parts, strict=False))
     return min(sum(1 for _ in alike), min(map(len, parts)) - 1)
-
-
-def _joined(parts: Sequence[str], end: int) -> str:
-    """Words but for the last ones, without what parted them from those."""
-    text = "".join(parts[: len(parts) - end])
-    return text.rstrip("-_/., ") if end else text
-
-
-def _differ(shown: Mapping[str, str]) -> bool:
-    return len({*shown.values()}) == len(shown)
 
 
 def pieces(text: str) -> list[str]:

@@ -60,13 +60,10 @@ def rows_text(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, lineterminator="\n")
     writer.writeheader()
-    writer.writerows({name: _cell(value) for name, value in row.items()} for row in rows)
+    writer.writerows(
+        {name: text_cell(v) if isinstance(v, str) else v for name, v in row.items()} for row in rows
+    )
     return text.getvalue()
-
-
-def _cell(value: Any) -> Any:
-    """A text without what steers a terminal or is computed; any other value as it is."""
-    return text_cell(value) if isinstance(value, str) else value
 
 
 def text_cell(text: str) -> str:

@@ -18,12 +18,12 @@ from gpuprof.show.charts.figure import Chart
 def formats_text(readers: Sequence[Reader]) -> str:
     """Every input format: name, what it is, versions, limits."""
     width = max(len(reader.name) for reader in readers) + 2
-    return "".join(_entry(reader.name, width, _format_lines(reader)) for reader in readers)
-
-
-def _format_lines(reader: Reader) -> list[str]:
-    lines = [f"{reader.title}; {reader.versions}", f"Tables: {', '.join(reader.gives)}"]
-    return [*lines, f"Limits: {reader.cannot}"] if reader.cannot else lines
+    text = ""
+    for reader in readers:
+        lines = [f"{reader.title}; {reader.versions}", f"Tables: {', '.join(reader.gives)}"]
+        lines += [f"Limits: {reader.cannot}"] if reader.cannot else []
+        text += _entry(reader.name, width, lines)
+    return text
 
 
 def formats_table(readers: Sequence[Reader]) -> str:
@@ -69,7 +69,12 @@ def unit_of(column: Column) -> str:
 def analyses_text(analyses: Sequence[Analysis]) -> str:
     """Every analysis: name, title, and the tables that it needs."""
     width = max(len(analysis.name) for analysis in analyses) + 2
-    return "".join(_entry(a.name, width, [a.title, f"Needs {_needs(a)}"]) for a in analyses)
+    text = ""
+    for analysis in analyses:
+        needs = " and ".join(analysis.needs), " or ".join(analysis.needs_any_of)
+        needed = ", and ".join(filter(None, needs)) or "nothing"
+        text += _entry(analysis.name, width, [analysis.title, f"Needs {needed}"])
+    return text
 
 
 def charts_text(charts: Sequence[Chart]) -> str:
@@ -79,12 +84,6 @@ def charts_text(charts: Sequence[Chart]) -> str:
         _entry(c.name, width, [c.title, f"Of a {c.subject}: {' and '.join(c.tables)}"])
         for c in charts
     )
-
-
-def _needs(analysis: Analysis) -> str:
-    all_needed = " and ".join(analysis.needs)
-    any_of = " or ".join(analysis.needs_any_of)
-    return ", and ".join(part for part in (all_needed, any_of) if part) or "nothing"
 
 
 def cache_text(entries: Sequence[Entry]) -> str:
@@ -109,18 +108,20 @@ def cleared_text(removed: Sequence[Entry], in_use: Sequence[Entry]) -> str:
 
 def cache_json(**groups: Sequence[Entry]) -> str:
     """The cache's folder and limit, and groups of its exports, for programs."""
-    rows = {name: [_row(entry) for entry in entries] for name, entries in groups.items()}
+    rows: dict[str, list[dict[str, Any]]] = {
+        name: [
+            {
+                "source": entry.source,
+                "folder": str(entry.folder),
+                "bytes": entry.size_bytes,
+                "last_used": _used(entry),
+            }
+            for entry in entries
+        ]
+        for name, entries in groups.items()
+    }
     head = {"folder": str(location()), "limit_bytes": LIMIT_BYTES}
     return json.dumps({**head, **rows}, indent=2) + "\n"
-
-
-def _row(entry: Entry) -> dict[str, Any]:
-    return {
-        "source": entry.source,
-        "folder": str(entry.folder),
-        "bytes": entry.size_bytes,
-        "last_used": _used(entry),
-    }
 
 
 def _used(entry: Entry) -> str:

@@ -61,7 +61,14 @@ class Output:
             msg = f"{content} cannot go to standard output"
             raise OutputError(msg, "Give a file name with -o.")
         try:
-            _save_whole(self.path, write, is_private=is_private)
+            if self.path.exists() and not self.path.is_file():
+                write(self.path)  # A device or a pipe: nothing to rename.
+                return
+            with unfinished(self.path) as temporary:
+                write(temporary)
+                if not is_private:
+                    give_usual_mode(temporary)
+                put(temporary, self.path)
         except OSError as error:
             msg = f"{self.path} cannot be written: {error.strerror or error}"
             raise OutputError(msg) from error
@@ -83,7 +90,12 @@ def prepare(path: str, *, is_forced: bool = False, inputs: Sequence[str] = ()) -
     check_is_here(path)
     target = Path(path)
     folder = target.parent
-    _check_is_file_name(target)
+    if target.is_socket():
+        msg = f"{target} is a socket"
+        raise OutputError(msg, "Give a file name.")
+    if target.is_dir():
+        msg = f"{target} is a folder"
+        raise OutputError(msg, "Give a file name in it.")
     if not folder.is_dir():
         msg = f"{target}: there is no folder {folder}"
         raise OutputError(msg, f"Make it first: mkdir -p {folder}")
@@ -108,15 +120,6 @@ def check_is_here(path: str) -> None:
     if "://" in path:
         msg = f"{path}: outputs are files of this machine"
         raise OutputError(msg, "Write a file, then copy it, for example with `aws s3 cp`.")
-
-
-def _check_is_file_name(target: Path) -> None:
-    if target.is_socket():
-        msg = f"{target} is a socket"
-        raise OutputError(msg, "Give a file name.")
-    if target.is_dir():
-        msg = f"{target} is a folder"
-        raise OutputError(msg, "Give a file name in it.")
 
 
 def check_suffix(path: str) -> str:
@@ -158,17 +161,6 @@ def _names(source: str, target: Path) -> bool:
         return any(file.is_file() and target.samefile(file) for file in named_in(source))
     sources = {source, *glob.glob(source, recursive=True)}  # noqa: PTH207 - as for the inputs
     return any(Path(name).is_file() and target.samefile(name) for name in sources)
-
-
-def _save_whole(target: Path, write: Callable[[Path], object], *, is_private: bool) -> None:
-    if target.exists() and not target.is_file():
-        write(target)  # A device or a pipe: nothing to rename.
-        return
-    with unfinished(target) as temporary:
-        write(temporary)
-        if not is_private:
-            give_usual_mode(temporary)
-        put(temporary, target)
 
 
 def write_stdout(text: str) -> None:

@@ -1,6 +1,6 @@
 """The output of `gpuprof place`: text, JSON, and a step as recorded and as proposed."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Final
 
@@ -53,9 +53,15 @@ def as_text(
         write: Gives the lines of a script for a scope; by default those for TensorFlow.
     """
     sentence = time_sentence(times) if times else _sentence(proposal)
-    lines = _lines(times.scopes if times else proposal.scopes, write)
-    headline = "\n".join((f"{name}: {_step(proposal)}", "", sentence, *lines))
-    grids = [_times(times)] if times else [_freedoms(proposal)]
+    scopes = times.scopes if times else proposal.scopes
+    lines = ["", "Write:"] if scopes else []
+    lines += [f"  {line}" for scope in scopes[:_SHOWN_SCOPES] for line in write(scope)]
+    if len(scopes) > _SHOWN_SCOPES:
+        lines.append(f"  and {len(scopes) - _SHOWN_SCOPES} more scopes: see --format json")
+    operations = counted(proposal.operations, "operation", "operations")
+    step = f"a step of {operations} on {' and '.join(proposal.graph.devices)}"
+    headline = "\n".join((f"{name}: {step}", "", sentence, *lines))
+    grids = [_times(times) if times else _freedoms(proposal)]
     notes = [*(_time_notes(times) if times else ()), *_notes(proposal)]
     return grids_text(headline, grids, notes, page)
 
@@ -72,10 +78,19 @@ def as_json(proposal: Proposal, times: TimedProposal | None) -> str:
     }
     if times:
         figures["machine"] = times.machine.name
-        figures["estimates"] = [
-            _estimate(candidate) | {"is_best": candidate is times.best}
-            for candidate in times.candidates
-        ]
+        figures["estimates"] = []
+        for candidate in times.candidates:
+            least, most = _ends(candidate)
+            estimate = {
+                "placement": candidate.name,
+                "least_step_ns": round(least * NS_PER_S),
+                "most_step_ns": round(most * NS_PER_S),
+                **_figures(candidate.copies),
+                "peak_memory_bytes": candidate.middle.peak_bytes,
+                "fits": candidate.fits,
+                "is_best": candidate is times.best,
+            }
+            figures["estimates"].append(estimate)
     return document_text(_document(proposal, times) | figures)
 
 
@@ -99,23 +114,6 @@ def _figures(copies: Copies) -> dict[str, float]:
     }
 
 
-def _estimate(candidate: Timed) -> dict[str, Any]:
-    least, most = _ends(candidate)
-    return {
-        "placement": candidate.name,
-        "least_step_ns": round(least * NS_PER_S),
-        "most_step_ns": round(most * NS_PER_S),
-        **_figures(candidate.copies),
-        "peak_memory_bytes": candidate.middle.peak_bytes,
-        "fits": candidate.fits,
-    }
-
-
-def _step(proposal: Proposal) -> str:
-    devices = " and ".join(proposal.graph.devices)
-    return f"a step of {counted(proposal.operations, 'operation', 'operations')} on {devices}"
-
-
 def _sentence(proposal: Proposal) -> str:
     today, best = proposal.today, proposal.best.copies
     if not today.calls:
@@ -136,16 +134,6 @@ def _amount(copies: Copies) -> str:
     calls = counted(round(copies.calls), "copy", "copies")
     unknown = f", {copies.unknown:g} of unknown size" if copies.unknown else ""
     return f"{format_bytes(copies.bytes)} in {calls}{unknown}"
-
-
-def _lines(scopes: Sequence[Scope], write: Callable[[Scope], Iterable[str]]) -> Iterator[str]:
-    if scopes:
-        yield ""
-        yield "Write:"
-    for scope in scopes[:_SHOWN_SCOPES]:
-        yield from (f"  {line}" for line in write(scope))
-    if len(scopes) > _SHOWN_SCOPES:
-        yield f"  and {len(scopes) - _SHOWN_SCOPES} more scopes: see --format json"
 
 
 def _freedoms(proposal: Proposal) -> Grid:

@@ -31,7 +31,16 @@ def sweep_text(results: Results, form: str, page: Page) -> str:
     if form == "csv":
         return _table_csv(results.cells)
     if form == "json":
-        return _json(results)
+        tables = {"cells": results.cells, "runs": results.runs}
+        if results.plan.baseline:
+            tables["break_evens"] = break_evens(results)
+        document = {
+            "format_version": FORMAT_VERSION,
+            "per_epoch": results.per_epoch,
+            **{name: table.to_pylist() for name, table in tables.items()},
+            "notes": notes(results),
+        }
+        return json.dumps(document, indent=2) + "\n"
     parts = headline(results), sweep_grids(results), notes(results)
     return renderer_named(form).grids_text(*parts, page)
 
@@ -92,7 +101,12 @@ def _best(rows: Sequence[Row]) -> Row | None:
 
 def sweep_grids(results: Results) -> list[Grid]:
     """The cells, and the break-even of each placement."""
-    grids = [_cells_grid(results), *_reasons_grid(results)]
+    grids = [_cells_grid(results)]
+    failed = [row for row in results.cells.to_pylist() if row["reason"]]
+    if failed:
+        reasons = tuple((clean(r["cell"]), r["status"], clean(r["reason"])) for r in failed)
+        heads = ("Cell", "Status", "Reason")
+        grids.append(Grid("Cells without a result", heads, reasons, (0, 1, 2)))
     crossings = break_even_rows(results) if results.plan.baseline else []
     for axis in dict.fromkeys(row.axis for row in crossings):
         rows = tuple(row for c in crossings if c.axis == axis for row in _meanings(c))
@@ -140,16 +154,6 @@ def _marked_speed_ups(rows: Sequence[Row]) -> list[str]:
     return [_times(row["speed_up"]) + (" *" if row is best else "  ") for row in rows]
 
 
-def _reasons_grid(results: Results) -> list[Grid]:
-    rows = [row for row in results.cells.to_pylist() if row["reason"]]
-    shown = tuple((clean(row["cell"]), row["status"], clean(row["reason"])) for row in rows)
-    return (
-        [Grid("Cells without a result", ("Cell", "Status", "Reason"), shown, (0, 1, 2))]
-        if rows
-        else []
-    )
-
-
 def _range(row: Row) -> str:
     least, most = row["speed_up_min"], row["speed_up_max"]
     return "" if least is None or least == most else f"{least:.2f} to {most:.2f}"
@@ -181,19 +185,6 @@ def notes(results: Results) -> list[str]:
             " slowest divided by the cell's fastest."
         )
     return lines
-
-
-def _json(results: Results) -> str:
-    tables = {"cells": results.cells, "runs": results.runs}
-    if results.plan.baseline:
-        tables["break_evens"] = break_evens(results)
-    document = {
-        "format_version": FORMAT_VERSION,
-        "per_epoch": results.per_epoch,
-        **{name: table.to_pylist() for name, table in tables.items()},
-        "notes": notes(results),
-    }
-    return json.dumps(document, indent=2) + "\n"
 
 
 def sweep_page(results: Results, folder: Path) -> str:

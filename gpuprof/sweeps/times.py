@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
+from pyarrow import csv, parquet
 
 from gpuprof.base import json_input
 from gpuprof.base.errors import CorruptFileError, GpuprofError, InputError, UnknownFormatError
 from gpuprof.base.short_texts import cut
 from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema
+from gpuprof.readers import find_reader
 
 TIMES: Final = Schema(
     "times",
@@ -77,8 +79,6 @@ def _refuse_recording(path: Path) -> None:
     Raises:
         UnknownFormatError: It is one.
     """
-    from gpuprof.readers import find_reader  # noqa: PLC0415 - few errors need it
-
     try:
         reader = find_reader(path)
     except GpuprofError:
@@ -97,8 +97,6 @@ def _results_in(folder: Path) -> Path:
 
 
 def _table(path: Path) -> pa.Table:
-    from pyarrow import csv, parquet  # noqa: PLC0415 - what else is drawn needs neither
-
     if path.suffix == ".parquet":
         return parquet.read_table(path)
     if path.suffix == ".json":

@@ -6,9 +6,9 @@ from collections import defaultdict
 import pytest
 from drawing import draw
 
-from gpuprof.analyses.collectives import bus_factor, collectives
+from gpuprof.analyses.collectives import collectives
 from gpuprof.analyses.device_map import device_map
-from gpuprof.facts.communication import collective_of
+from gpuprof.facts.communication import bus_factor, collective_of
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import optimize
 
-from gpuprof.analyses.copy_sizes import copy_sizes
-from gpuprof.analyses.copy_speeds import Sizes, copy_speeds, fit, sizes_by_link
+from gpuprof.analyses.copy_speeds import Sizes, copy_sizes, copy_speeds, fit, sizes_by_link
 
 
 def copies(sizes, latency=1000, ns_per_byte=0.1, **columns):

@@ -4,8 +4,7 @@ import pytest
 from commands import ROOT
 from tensorflow_runs import copy, document, operation, written
 
-from gpuprof.analyses.placement import placement, placement_edges
-from gpuprof.analyses.placement_hints import placement_hints
+from gpuprof.analyses.placement import placement, placement_edges, placement_hints
 from gpuprof.readers import read_profile
 
 SAMPLES = ROOT / "sample_logs" / "tensorflow" / "2.21.0"

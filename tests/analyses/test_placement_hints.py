@@ -9,8 +9,7 @@ from tensorflow_recording import manifest, needs_tensorflow, record, recorded
 from tensorflow_runs import copy, document, graphs, operation, taken, written
 
 from gpuprof.analyses.alternation import alternation
-from gpuprof.analyses.placement import placement
-from gpuprof.analyses.placement_hints import placement_hints
+from gpuprof.analyses.placement import placement, placement_hints
 from gpuprof.analyses.tensor_transfers import per_step, tensor_transfers
 from gpuprof.facts.dataflow import dataflow
 from gpuprof.facts.misplacements import misplacements

@@ -3,8 +3,7 @@
 import pytest
 from drawn_jobs import job
 
-from gpuprof.analyses.rank_groups import rank_groups
-from gpuprof.analyses.rank_quantiles import rank_quantiles
+from gpuprof.analyses.ranks import rank_groups, rank_quantiles
 from gpuprof.base.units import number_ranges
 
 

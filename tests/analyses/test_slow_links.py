@@ -2,7 +2,7 @@
 
 from drawing import draw
 
-from gpuprof.analyses.slow_links import slow_links
+from gpuprof.analyses.peer_matrix import slow_links
 
 SIZE = 1_000_000
 

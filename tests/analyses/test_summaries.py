@@ -4,10 +4,13 @@ import pytest
 from drawing import draw
 from recordings import DUAL, PUBLISHED_EXAGGERATED, copy, kernel, row, summary, trace
 
-from gpuprof.analyses.activity_summary import activity_summary
-from gpuprof.analyses.kernel_summary import KERNEL_SUMMARY, kernel_summary
-from gpuprof.analyses.size_summary import size_summary
-from gpuprof.analyses.top_activities import top_activities
+from gpuprof.analyses.activity_summary import (
+    KERNEL_SUMMARY,
+    activity_summary,
+    kernel_summary,
+    size_summary,
+)
+from gpuprof.analyses.totals import top_activities
 
 
 def test_no_kernel_is_an_empty_table():

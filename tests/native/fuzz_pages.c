@@ -22,6 +22,7 @@ ssize_t pread_of_input(int file, void *into, size_t size, off_t offset) {
 }
 #define pread pread_of_input
 #include "../../gpuprof/native/arrays.c"
+#include "../../gpuprof/native/replay.c"
 #define INTERVALS_INCLUDED
 #include "../../gpuprof/native/pages.c"
 
@@ -81,13 +82,20 @@ static void match(const Column *columns, size_t rows) {
     Launched launched = {heads + rows, places, heads + 2 * rows, 0, rows};
     (void)take_chains(c, a, b, (const IdSpan *)pairs, few / 2, rows, heads, numbers, &launched);
     if (launched.count > rows) abort();
-    free(heads);
     (void)open_ranges(a, b, c, rows & 1, places);
     for (size_t i = 0; i < rows; i++)
         if (places[i] < -1 || (places[i] >= 0 && (size_t)places[i] >= rows)) abort();
     a.count = few; /* the work grows with the square */
     (void)extents(a, b, c, b, a.count < rows ? b : a, pairs, pairs + rows);
-    (void)longest_path(pairs, pairs, pairs + rows, rows, pairs, few, places, pairs + 2 * rows);
+    a.count = rows;
+    /* As many calls as operations, of whatever times, launched and waiting for whatever. */
+    Items items = {few / 4, few / 4, few / 2, pairs, b, c, rows ? pairs[0] : 0};
+    Integers numbered = {heads, 4, few / 4}, stored = {places, 8, few / 4};
+    Weights weights = {a, a, b, numbered, c, numbered, a, b, c, stored, pairs};
+    Replayed made = {{places + 3 * rows, 8, rows}, 0, 0};
+    for (size_t i = 0; i < few; i++) heads[i] = (int32_t)(i % 5);
+    if (rows >= 16) (void)replay(&items, &weights, &weights, rows & 1, NULL, &made);
+    free(heads);
     free(numbers);
     free(places);
 }

@@ -222,12 +222,3 @@ def test_without_the_compiled_functions_the_sets_are_the_same(monkeypatch):
     monkeypatch.setattr(arrays, "library", lambda: None)
 
     assert results() == compiled
-
-
-@pytest.mark.parametrize(
-    ("source", "after"), [([1, 0], [0, 0]), ([-1, 0], [0, 0]), ([0, 0], [0, 2**63 - 1])]
-)
-def test_a_path_through_later_nodes_or_beyond_all_times_is_refused(source, after):
-    bounds, lag = np.array([0, 0, 1, 2]), np.array([1, 0, 0])
-    assert arrays.longest_path(bounds, np.array([0, 1]), np.array([2, 3]), lag) is not None
-    assert arrays.longest_path(bounds, np.array(source), np.array(after), lag) is None

@@ -24,10 +24,10 @@ def test_operations_are_called_after_kernels_and_routes_of_copies():
         graph_launches=[{"start_ns": 8, "end_ns": 9}],
     )
 
-    o = recorded(profile).operations
+    o, _, _ = recorded(profile)
     order = np.lexsort((o.device, o.start_ns))
 
-    assert [o.labels[label] for label in o.label[order].tolist()] == [
+    assert [o.labels[label].text for label in o.label[order].tolist()] == [
         "ncclDevKernel_AllReduce",
         "gemm",
         "HtoD host->1",
@@ -41,9 +41,9 @@ def test_operations_are_called_after_kernels_and_routes_of_copies():
     ]
     assert o.kind[order].tolist() == [COLLECTIVE, KERNEL, *[COPY] * 6, MEMSET, KERNEL]
     assert o.bytes[order].tolist() == [-1, -1, 7, -1, -1, -1, -1, 9, -1, -1]
-    assert np.flatnonzero(o.is_pageable[order]).tolist() == [2, 3]
-    assert np.flatnonzero(o.is_peer[order]).tolist() == [4, 5, 7]
-    assert np.flatnonzero(o.is_staged[order]).tolist() == [7]
+    assert np.flatnonzero(o.where(lambda label: label.is_pageable)[order]).tolist() == [2, 3]
+    assert np.flatnonzero(o.where(lambda label: label.is_peer)[order]).tolist() == [4, 5, 7]
+    assert np.flatnonzero(o.where(lambda label: label.is_staged)[order]).tolist() == [7]
 
 
 def test_work_after_a_wait_of_its_stream_starts_after_what_was_waited_for():
@@ -55,7 +55,11 @@ def test_work_after_a_wait_of_its_stream_starts_after_what_was_waited_for():
     wait = {"start_ns": 4, "end_ns": 5, "stream_id": 8, "src_stream_id": 7, "src_device_id": 0}
 
     edges = [
-        (graph_of(trace(kernels=kernels, api_calls=calls, synchronizations=rows)).edges.kind)
+        (
+            graph_of(
+                trace(kernels=kernels, api_calls=calls, synchronizations=rows)
+            ).weights.edges.kind
+        )
         for rows in ([wait | PLACE | {"sync_kind": kind}] for kind in ("stream_wait", "event"))
     ]
 

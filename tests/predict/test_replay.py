@@ -9,10 +9,13 @@ from hypothesis import strategies as st
 from recordings import copy, kernel, trace
 
 from gpuprof import native
+from gpuprof.native import replay as native_replay
 from gpuprof.predict.build import graph_of
-from gpuprof.predict.graph import AWAITED, DEFAULT_STREAMS
+from gpuprof.predict.changes import apply
+from gpuprof.predict.graph import AWAITED, DEFAULT_STREAMS, is_before
+from gpuprof.predict.links import USUAL
 from gpuprof.predict.predict import predict
-from gpuprof.predict.replay import _longest_path, measured, replay
+from gpuprof.predict.replay import as_measured, last_waits, replay
 
 PLACE = {"process_id": 1, "device_id": 0, "context_id": 1}
 LAUNCH_NS, LATENCY_NS, GAP_NS, RETURN_NS, HOST_NS = 4_000, 6_000, 1_000, 2_000, 3_000
@@ -152,11 +155,9 @@ def scrambled(operations, calls):
 def test_a_replay_that_changes_nothing_is_the_recording_to_the_ns(operations, calls):
     graph = graph_of(scrambled(operations, calls))
 
-    replayed = replay(graph, measured(graph).with_lags)
-
-    assert (graph.edges.source < graph.edges.target).all()
-    assert (np.diff(graph.time_ns) >= 0).all()
-    assert replayed.time_ns.tolist() == graph.time_ns.tolist()
+    edges = graph.weights.edges
+    assert is_before(graph.time_ns, edges.source, edges.target).all()
+    assert not replay(graph, graph.weights).moved_ns.any()
 
 
 @SMALL
@@ -176,7 +177,7 @@ def test_dropping_work_wins_no_more_than_its_time_its_calls_and_the_pauses_it_en
     profile = scrambled(operations, calls)
     graph = graph_of(profile)
     o = graph.operations
-    dropped = np.flatnonzero(np.array([label == "k1" for label in o.labels], bool)[o.label])
+    dropped = np.flatnonzero(o.where(lambda label: label.text == "k1"))
     if not len(dropped):
         return
     row = predict(profile, ["drop=^k1$"]).tables["prediction"].to_pylist()[0]
@@ -184,10 +185,10 @@ def test_dropping_work_wins_no_more_than_its_time_its_calls_and_the_pauses_it_en
     before = np.where(np.diff(o.stream, prepend=-1) == 0, np.roll(o.end_ns, 1), graph.origin_ns)
     pauses = np.maximum(o.start_ns - before, 0)
     # Those that it ends are before it, and before what waited for it on other streams.
-    first, edges = len(graph.calls), graph.edges
-    is_of = np.isin(graph.item[edges.source] - first, dropped)
+    first, edges = len(graph.calls), graph.weights.edges
+    is_of = np.isin(edges.source // 2 - first, dropped)
     is_of &= np.isin(edges.kind, (DEFAULT_STREAMS, AWAITED))
-    ended = np.union1d(dropped, graph.item[edges.target[is_of]] - first)
+    ended = np.union1d(dropped, edges.target[is_of] // 2 - first)
     gone = np.unique(o.call[dropped])
     host = (graph.calls.end_ns - graph.calls.start_ns)[gone[gone >= 0]]
     most = int(o.took_ns[dropped].sum() + pauses[ended].sum() + host.sum())
@@ -215,13 +216,29 @@ def test_a_faster_link_is_never_slower(operations, calls, latency, rate, more):
 
 @pytest.mark.skipif(native.library() is None, reason="nothing was compiled here")
 @SMALL
-@given(OPERATIONS, CALLS)
-def test_the_compiled_sweep_and_the_plain_one_agree(operations, calls):
-    graph = graph_of(scrambled(operations, calls))
-    weights = measured(graph).usual
+@given(OPERATIONS, CALLS, st.sampled_from([(), ("scale=.:3",), ("hide=PtoP", "streams=fixed")]))
+def test_the_compiled_sweep_and_the_plain_one_agree(operations, calls, changes):
+    profile = scrambled(operations, calls)
+    changed = apply(profile, changes, USUAL)
+    results = []
+    for is_compiled in (True, False):
+        with pytest.MonkeyPatch.context() as patch:
+            if not is_compiled:
+                patch.setattr(native_replay, "library", lambda: None)
+            for is_usual in (False, True):
+                replayed = changed.replayed(is_usual=is_usual)
+                results.append([replayed.moved_ns.tolist(), replayed.lag_ns, replayed.lag_at])
+            results.append([c.tolist() for c in last_waits(changed.replayed(), 2)])
 
-    compiled = replay(graph, weights)
-    times, last_edge = _longest_path(graph, weights)
+    assert results[:3] == results[3:]
 
-    assert compiled.time_ns.tolist() == times.tolist()
-    assert compiled.last_edge.tolist() == last_edge.tolist()
+
+def test_a_path_leads_back_to_what_waits_for_nothing():
+    profile, _ = program([FIXED, [(1, "gemm", 5000), *FIXED]])
+    graph = graph_of(profile)
+
+    instants, kinds = last_waits(as_measured(graph), graph.ends.stop - 2)
+
+    assert (np.diff(graph.time_ns[instants]) <= 0).all()
+    assert kinds[-1] == -1
+    assert (kinds[:-1] >= 0).all()

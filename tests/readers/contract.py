@@ -2,14 +2,15 @@
 
 from pathlib import Path
 
-from gpuprof.analyses.activity_summary import TABLES, activity_summary
+from gpuprof.analyses.activity_summary import activity_summary
+from gpuprof.facts.activity_sums import TABLES
 from gpuprof.readers import find_reader
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "sample_logs"
 CORPUS = ROOT.parent / "shared" / "corpus"
-# Only the installed nsys can open these.
-TOOL_NEEDED = {".nsys-rep", ".qdrep", ".qdstrm"}
+# Only the installed nsys can open streams.
+TOOL_NEEDED = {".qdstrm"}
 
 HEADINGS = (
     "path", "reader", "kernels", "kernel_ns", "memcpys", "memcpy_ns", "memcpy_bytes", "memsets",

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 from contract import CORPUS, TOOL_NEEDED, corpus_files
 
-from gpuprof.analyses.activity_summary import TABLES, activity_summary
+from gpuprof.analyses.activity_summary import activity_summary
 from gpuprof.base.errors import GpuprofError
+from gpuprof.facts.activity_sums import TABLES
 from gpuprof.model import schema
 from gpuprof.readers import find_reader, read_profile
 

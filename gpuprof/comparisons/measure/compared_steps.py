@@ -9,11 +9,11 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from gpuprof.analyses.activity_summary import SUM_READS
 from gpuprof.base.errors import UsageError
 from gpuprof.base.kernel_names import short_name
 from gpuprof.base.units import counted, say_ns
 from gpuprof.comparisons.measure.matching import SHAPE
+from gpuprof.facts.activity_sums import SUM_READS
 from gpuprof.facts.phases import (
     PHASE_READS,
     SAMPLE,
@@ -88,12 +88,7 @@ class ComparedSteps:
         return len({device for windows in self.series for device in windows.devices})
 
     @property
-    def has_periods(self) -> bool:
-        """Whether its marks leave out so much that a step is the period up to the next one."""
-        return any(len(windows.between) for windows in self.series)
-
-    @property
-    def start_ns(self) -> int:
+    def first_ns(self) -> int:
         """When its first step starts; 0 where that is not known."""
         return min((int(windows.start_ns[0]) for windows in self.series), default=0)
 
@@ -202,12 +197,6 @@ def marked_steps(profile: Profile) -> int | None:
         return None
     steps = recording.table("epochs").column("steps").to_pylist()
     return sum(steps) or None if steps and None not in steps else None
-
-
-def unit_of(compared: StepsByLabel) -> str:
-    """What figures are of: `STEP` where every run is compared by steps, else `RECORDING`."""
-    runs = [phase for runs in compared.values() for phase in runs]
-    return STEP if all(phase.steps is not None for phase in runs) else RECORDING
 
 
 def _phases(
@@ -325,7 +314,7 @@ def _alike(runs: Sequence[list[ComparedSteps]]) -> list[list[ComparedSteps]]:
     devices = [sorted(phase.devices for phase in of_run) for of_run in runs]
     is_placed = all(of_run == devices[0] for of_run in devices)
     ordered = [
-        sorted(of_run, key=lambda phase: (phase.devices if is_placed else 0, phase.start_ns))
+        sorted(of_run, key=lambda phase: (phase.devices if is_placed else 0, phase.first_ns))
         for of_run in runs
     ]
     return [list(of_phase) for of_phase in zip(*ordered, strict=True)]
@@ -363,7 +352,7 @@ def phase_names(phases: Sequence[StepsByLabel]) -> list[str]:
         devices = {run.devices for runs in of_phase.values() for run in runs}
         apart = [counted(phase.devices, "device", "devices")] if len(devices) == 1 else []
         if count[phase.phase, phase.devices] > 1:
-            apart.append(f"from {say_ns(phase.start_ns)} on")
+            apart.append(f"from {say_ns(phase.first_ns)} on")
         suffix = f" ({', '.join(apart)})" if apart else ""
         names.append(f"{short_name(phase.phase or '')}{suffix}")
     return names

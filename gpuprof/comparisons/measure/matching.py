@@ -12,8 +12,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from gpuprof.base import cuda
-from gpuprof.base.demangle import demangled
-from gpuprof.base.kernel_names import family
+from gpuprof.base.kernel_names import demangled, family
 from gpuprof.facts.numbers import UNNAMED, Numbers, Pairs, columns_of, names_by_number
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.profile import Profile
@@ -58,11 +57,6 @@ class Kernel(NamedTuple):
     calls: int | None
     total_ns: int | None
     shaped: tuple[Shaped, ...] = ()
-
-    @property
-    def mean_ns(self) -> float | None:
-        """Mean of its calls; None where unknown."""
-        return self.total_ns / self.calls if self.calls and self.total_ns is not None else None
 
     @property
     def is_communication(self) -> bool:

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from gpuprof.analyses.activity_summary import TABLES, activity_summary
+from gpuprof.analyses.activity_summary import activity_summary
 from gpuprof.base.units import encodable
 from gpuprof.comparisons.measure.compared_steps import ComparedSteps, restricted
 from gpuprof.comparisons.measure.device_time import (
@@ -19,6 +19,7 @@ from gpuprof.comparisons.measure.device_time import (
     exposed_unit,
 )
 from gpuprof.comparisons.variant_figures import EXTENSIVE, SHARES, VARIANTS, Metrics, metrics
+from gpuprof.facts.activity_sums import TABLES
 from gpuprof.facts.step_times import typical_steps
 from gpuprof.model.schema import FLOAT, INT
 
@@ -48,11 +49,6 @@ class MeasuredRun:
     device: BusiestDevice | None
     metrics: Metrics
     of_step: Metrics
-
-    @property
-    def knows_steps(self) -> bool:
-        """Whether its steps are known, compared or not."""
-        return self.compared.source is not None
 
     def figure(self, metric: str) -> float | None:
         """A metric; where steps are compared, times of the median one, and the mean of counts."""
@@ -196,14 +192,6 @@ def median_figures(variant: Variant) -> Metrics:
     recorded, implied = figures["gpu_activity_ns"], figures["implied_gpu_activity_ns"]
     gpu_ns = implied if recorded is None else recorded
     return figures | {"runs": len(variant.runs), "gpu_ns": gpu_ns}
-
-
-def known_figures(variants: Mapping[str, Variant]) -> dict[str, dict[str, list[float]]]:
-    """Label -> metric -> its values over the runs; metrics that no run knows are absent."""
-    return {
-        label: {metric: values for metric in METRICS if (values := variant.figures(metric))}
-        for label, variant in variants.items()
-    }
 
 
 def is_same(first: MeasuredRun, second: MeasuredRun) -> bool:

@@ -206,7 +206,7 @@ def _steps(variants: Mapping[str, Variant], unit: str) -> list[str]:
         unmarked = [
             label
             for label, variant in variants.items()
-            if not all(run.knows_steps for run in variant.runs)
+            if any(run.compared.source is None for run in variant.runs)
         ]
         if not unmarked:
             return ["Steps are marked in different ways, so whole recordings are compared."]
@@ -247,7 +247,12 @@ def _compared_steps(compared_by_label: Mapping[str, ComparedSteps]) -> str:
         )
     if FROM_EPOCHS in sources:
         return f"Compared by step ({counts}), as counted by the script, including the warm-up."
-    apart = [label for label, compared in compared_by_label.items() if compared.has_periods]
+    # Their marks leave out so much that a step is the period up to the next one.
+    apart = [
+        label
+        for label, compared in compared_by_label.items()
+        if any(len(windows.between) for windows in compared.series)
+    ]
     if apart:
         return (
             f"Compared by step ({counts}), each from its start to that of the next: marks leave out"

@@ -15,6 +15,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+import tensorflow as tf
+
 _SENDS = {"_Send", "_HostSend"}
 _RECVS = {"_Recv", "_HostRecv"}
 _LOOPS = {"Enter", "Exit", "Switch", "Merge", "NextIteration"}
@@ -113,8 +115,6 @@ def batch_of(graph: Any) -> list[int] | None:
     They are if the graph takes elements in one place, and all that is unknown is the length of the
     first dimension of their tensors, which then is the same for all.
     """
-    import tensorflow as tf  # noqa: PLC0415 - the script has imported it
-
     places = [node for node in graph.node if node.op == _NEXT]
     if len(places) != 1:
         return None
@@ -137,8 +137,6 @@ def _is_variable(node: Any) -> bool:
 
 def _handle_bytes(handle: Any) -> int | None:
     """The size of the variable behind a handle; None where TensorFlow does not say."""
-    import tensorflow as tf  # noqa: PLC0415 - the script has imported it
-
     kinds = handle.attr["_handle_dtypes"].list.type
     shapes = handle.attr["_handle_shapes"].list.shape
     if len(kinds) != 1 or len(shapes) != 1:
@@ -240,8 +238,6 @@ def outputs_of(graph: Any, length: int | None = None) -> dict[tuple[str, int], A
 
 
 def _shapes_of(graph: Any, changing: set[str], length: int | None) -> dict[tuple[str, int], Any]:
-    import tensorflow as tf  # noqa: PLC0415 - the script has imported it
-
     shapes = {}
     with tf.Graph().as_default() as inferred:
         tf.graph_util.import_graph_def(_importable(graph, changing, length), name="")

@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import signal
+import sqlite3
 import subprocess
 from collections.abc import Sequence
 from contextlib import closing, suppress
@@ -18,7 +19,7 @@ from typing import Final
 from gpuprof.base import nsight
 from gpuprof.base.errors import MissingToolError, RecordError
 from gpuprof.base.manifest import MARKS, RECORDER_LOG, RUN_DIR_VARIABLE
-from gpuprof.base.nsys_scrub import scrub
+from gpuprof.base.nsight import scrub
 from gpuprof.launch.contract import Ended, LaunchedRun, Program, Recorded, Recorder
 from gpuprof.launch.run import provenance
 from gpuprof.launch.run.gpus import (
@@ -148,7 +149,7 @@ def finish(run: LaunchedRun, ended: Ended) -> Recorded:
         is_exported = _export(run.folder)
     except OSError as error:
         (run.folder / EXPORT).unlink(missing_ok=True)
-        missing = f"{EXPORT} is missing ({error.strerror}); gpuprof reads {REPORT} through nsys."
+        missing = f"{EXPORT} is missing ({error.strerror}); gpuprof reads {REPORT}."
         return Recorded(
             recordings=(REPORT,),
             warnings=(missing, *interrupted, *_lost(ended)),
@@ -231,8 +232,6 @@ def _of_run(folder: Path) -> dict[str, str]:
 
 def _rows(export: Path) -> tuple[int, int]:
     """Rows of GPU activities, and whole NVTX ranges; a table without rows is left out by nsys."""
-    import sqlite3  # noqa: PLC0415 - only at the end of this recorder
-
     with closing(sqlite3.connect(f"{export.as_uri()}?mode=ro", uri=True)) as connection:
         there = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
         activities = sum(

@@ -1,5 +1,6 @@
 """From the words of a command to a program that is there: a script, a module, an executable."""
 
+import ast
 import importlib.machinery
 import os
 import shutil
@@ -95,8 +96,6 @@ def _beside(folder: Path, name: str) -> list[Path]:
 
 def _imported(path: Path) -> Iterator[str]:
     """Names that a file imports; none where it is no Python."""
-    import ast  # noqa: PLC0415 - only the choice of a recorder reads sources
-
     try:
         nodes = ast.walk(ast.parse(path.read_bytes()))
     except (OSError, SyntaxError, ValueError):

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,8 +34,6 @@ def packages(program: Program) -> dict[str, str]:
 
 def versions(*names: str) -> dict[str, str]:
     """Of the first of these packages that is installed, under the first name."""
-    from importlib import metadata  # noqa: PLC0415 - 30 ms that other commands do not need
-
     for name in names:
         try:
             return {names[0]: metadata.version(name)}

@@ -15,8 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gpuprof.base import cuda, json_input
-from gpuprof.base.demangle import demangled
 from gpuprof.base.errors import CorruptFileError, EmptyRecordingError
+from gpuprof.base.kernel_names import demangled
 from gpuprof.base.units import counted
 from gpuprof.model import borders, schema
 from gpuprof.model.profile import Origin, Profile

@@ -35,15 +35,15 @@ from gpuprof.model.kept import Kinds
 from gpuprof.model.profile import Origin, Profile, Source
 from gpuprof.model.table import Part, Table
 from gpuprof.readers.common.changes import changed, stamp
-from gpuprof.readers.contract import Reader
-from gpuprof.readers.gpuprof.gpuprof_file import OriginFields
-from gpuprof.readers.gpuprof.parquet_columns import (
+from gpuprof.readers.common.parquet_columns import (
     CHANGED,
     FilePart,
     Packed,
     ParquetColumns,
     opened,
 )
+from gpuprof.readers.contract import Reader
+from gpuprof.readers.gpuprof.gpuprof_file import OriginFields
 
 VERSION: Final = 1
 HEADER: Final = "gpuprof.json"

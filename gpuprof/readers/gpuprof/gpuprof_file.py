@@ -36,14 +36,14 @@ from gpuprof.model.kept import Kinds
 from gpuprof.model.profile import Origin, Profile, Source
 from gpuprof.model.table import InMemory, NumberedNames, Part, Stored, Table
 from gpuprof.readers.common.changes import changed, stamp
-from gpuprof.readers.contract import Reader
-from gpuprof.readers.gpuprof.parquet_columns import (
+from gpuprof.readers.common.parquet_columns import (
     CHANGED,
     FilePart,
     Packed,
     ParquetColumns,
     opened,
 )
+from gpuprof.readers.contract import Reader
 
 VERSION: Final = 3
 HEADER: Final = "gpuprof.json"

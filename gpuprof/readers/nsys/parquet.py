@@ -16,14 +16,14 @@ from gpuprof.model.profile import Profile
 from gpuprof.model.table import InMemory, Stored, Window
 from gpuprof.model.words import Values
 from gpuprof.readers.common.changes import changed, stamp
-from gpuprof.readers.contract import Reader
-from gpuprof.readers.gpuprof.parquet_columns import (
+from gpuprof.readers.common.parquet_columns import (
     CHANGED,
     FilePart,
     Packed,
     ParquetColumns,
     opened,
 )
+from gpuprof.readers.contract import Reader
 from gpuprof.readers.nsys import recording, tables
 from gpuprof.readers.nsys.recording import CANNOT, GIVES, Export
 

@@ -1,7 +1,7 @@
-"""Reports of Nsight Systems: ``.nsys-rep``, the older ``.qdrep``, and ``.qdstrm`` streams.
+"""Reports and streams (``.qdstrm``) of Nsight Systems, through the installed nsys.
 
-Only nsys itself can open them: the installed one exports what is needed into a cache outside
-the user's folder. A report of a newer nsys than the installed one cannot be opened.
+It exports what is needed into a cache outside the user's folder. A report of a newer nsys than the
+installed one cannot be opened. `gpuprof.readers.nsys_report` reads reports without it.
 """
 
 import errno
@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from gpuprof.base import nsight
 from gpuprof.base.errors import CorruptFileError, GpuprofError, InputError, MissingToolError
-from gpuprof.base.nsys_scrub import OUTPUTS, scrub
+from gpuprof.base.nsight import OUTPUTS, scrub
 from gpuprof.base.secrets import REMOVED
 from gpuprof.model.profile import Profile
 from gpuprof.readers.common.changes import check, stamp
@@ -33,7 +33,6 @@ from gpuprof.readers.nsys.recording import CANNOT, GIVES
 NAME: Final = "nsys-rep"
 # A disk with less is full.
 _LEAST_FREE_BYTES: Final = 64 * 1024
-_REPORT: Final = b"NVIDIA Tegra Profiler Report"
 # Before it stands whether the recorder came to its end, as "U3w[END]".
 _STREAM: Final = re.compile(
     rb".{8}NVIDIA Nsight Systems Stream(?: (?P<version>\d{4}(?:\.\d+){3}))?", re.DOTALL
@@ -235,15 +234,19 @@ def _refusal(path: Path, output_text: str, reason: str) -> GpuprofError:
 
 def _is_stream(path: Path) -> bool:
     with path.open("rb") as file:
-        return _STREAM.match(file.read(_STREAM_HEAD_BYTES)) is not None
+        return is_stream(file.read(_STREAM_HEAD_BYTES))
+
+
+def is_stream(head: bytes) -> bool:
+    """Whether a file that begins so is a stream, which nsys' importer alone can read."""
+    return _STREAM.match(head) is not None
 
 
 READER: Final = Reader(
-    NAME,
-    "Nsight Systems report, through the installed nsys",
+    "nsys-export",
+    "Nsight Systems report or stream, through the installed nsys (--via nsys)",
     "nsys 2019.5 up to the installed one",
     GIVES,
     CANNOT,
     read,
-    recognises=lambda head: head.startswith(_REPORT) or _STREAM.match(head) is not None,
 )

@@ -21,10 +21,10 @@ GPU by which number before 2025.
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from io import BufferedReader
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -114,11 +114,14 @@ LAYOUT: Final = {
 CUDA: Final = (0, 1)  # runtime, driver
 OVERHEAD: Final = (3,)
 OS: Final = (27, 31, 32)  # calls, start and end of their tracing
-# Domains whose ranges are calls of a library: the exporter gives them tables of their own.
-LIBRARIES: Final = {"MPI": "mpi", "UCX": "ucx"}
+# Domains whose ranges are calls of a library, for which the exporter has tables of their own. That
+# of UCX was in no report at hand.
+LIBRARIES: Final = {"MPI": "mpi"}
 
-_BATCH_BYTES: Final = 4 << 20
+_BATCH_BYTES: Final = 1 << 20
 _THREADS: Final = 2
+# Events may lie so far outside of the recording: clocks are set, buffers are flushed late.
+_DAY_NS: Final = 86_400 * 10**9
 
 Column = tuple[Integers, Flags | None]
 
@@ -214,7 +217,8 @@ def _part(data: bytes) -> _Part:
         for column, values in zip(LAYOUT[name].columns, rows.T, strict=True):
             is_null = values == NO_VALUE
             if not is_null.any():
-                columns[column] = narrowed(values), None
+                # A copy, or else the column would keep all others in memory.
+                columns[column] = narrowed(values.copy()), None
             elif not is_null.all():
                 columns[column] = narrowed(np.where(is_null, 0, values)), is_null
         tables[name] = len(rows), columns
@@ -283,6 +287,7 @@ class Report:
         self._parts = _parts(stream, index.integer(1), end)
         stream.at = end or stream.at
         self.types = sum((part.types for part in self._parts), np.zeros(256, np.int64))
+        self.counts = {name: sum(p.tables[name][0] for p in self._parts) for name in LAYOUT}
         self.strings: list[bytes] = []
         while len(self.strings) < index.integer(3):
             self.strings += reports.texts(stream.block("a block of texts"))
@@ -300,22 +305,50 @@ class Report:
         return next((text.partition("-")[0] for text in texts if text), None)
 
     def rows(self, name: str) -> "Rows":
-        """The rows of one table of `LAYOUT`, whose parts are given up."""
-        lexicon, columns = Lexicon(), {}
+        """The rows of one table of `LAYOUT` in the order of their start; its parts are given up.
+
+        Raises:
+            ReportError: A time lies outside of the recording, or a device is not listed.
+        """
+        lexicon, columns, order = Lexicon(), dict[str, Column](), None
         pieces = [(*part.tables.pop(name), part.texts) for part in self._parts]
-        for column in LAYOUT[name].columns:
-            if not any(column in part for _, part, _ in pieces):
-                continue
+        # By the start first, so that no more than a column is there twice.
+        for column in sorted(LAYOUT[name].columns, key=lambda column: column != "start"):
             values, nulls = [], []
             for rows, part, texts in pieces:
-                absent = np.zeros(rows, np.int8), np.ones(rows, np.bool_)
-                numbers, is_null = part.pop(column, absent)
-                if column in LAYOUT[name].texts and texts:
+                numbers, is_null = part.pop(column, (np.zeros(rows, np.int8), np.True_))
+                if column in LAYOUT[name].texts and texts and is_null is not np.True_:
                     numbers = lexicon.codes(texts, len(texts))[numbers]
                 values.append(numbers)
-                nulls.append(np.zeros(rows, np.bool_) if is_null is None else is_null)
-            columns[column] = np.concatenate(values), np.concatenate(nulls)
-        return Rows(columns, sum(rows for rows, *_ in pieces), lexicon.texts)
+                nulls.append(is_null)
+            if all(is_null is np.True_ for is_null in nulls):
+                continue
+            joined, are_null = np.concatenate(values), _joined(nulls, values)
+            if column == "start" and not (joined[1:] >= joined[:-1]).all():
+                order = np.argsort(joined, kind="stable")
+            if order is not None:
+                joined, are_null = joined[order], are_null if are_null is None else are_null[order]
+            columns[column] = joined, are_null
+        made = Rows(columns, sum(rows for rows, *_ in pieces), lexicon.texts)
+        self._check(name, made)
+        return made
+
+    def _check(self, name: str, rows: "Rows") -> None:
+        last = max(self.head.integer(18), self.head.integer(19)) - self.head.integer(17)
+        for column in ("start", "end"):
+            times = rows.numbers(column, 0)
+            if times.size and not -_DAY_NS <= times.min() <= times.max() <= last + _DAY_NS:
+                msg = f"a time of {name} lies outside of the recording"
+                raise ReportError(msg)
+        places = {m.integer(5) for m in self.tail.messages(14)}
+        places |= {m.integer(number) for number in (7, 1) for m in self.tail.messages(1, 2, number)}
+        used = rows.numbers("deviceId")
+        if places and used.size and not _among(used, [-1, *places]).all():
+            msg = f"{name} has a device that the report does not list"
+            raise ReportError(msg)
+        if (rows.numbers("isInNs", 1) != 1).any():
+            msg = f"times of {name} are of another unit"
+            raise ReportError(msg)
 
     def named(self, numbers: Integers, shown: Callable[[str], str] = str) -> Coded:
         """Texts by their numbers, as they are to be shown; -1 for none."""
@@ -328,39 +361,56 @@ class Report:
         texts = (shown(self.strings[n].decode("utf-8", "replace")) for n in used.tolist())
         codes = np.full(len(is_used), -1, np.int64)
         codes[used] = lexicon.codes(texts, len(used))
-        return coded(lexicon.texts, codes[numbers])
+        return coded(lexicon.texts, narrowed(codes)[numbers])
+
+
+def _joined(nulls: list[Any], values: list[Integers]) -> Flags | None:
+    """Which rows have no value, of parts where none, all or some have none."""
+    if all(is_null is None for is_null in nulls):
+        return None
+    pairs = zip(nulls, map(len, values), strict=True)
+    return np.concatenate([
+        np.zeros(count, np.bool_) if is_null is None else np.broadcast_to(is_null, count)
+        for is_null, count in pairs
+    ])  # fmt: skip
+
+
+def _among(values: Integers, few: Iterable[int]) -> Flags:
+    """Which values are some of a few."""
+    found: Flags = np.logical_or.reduce([values == number for number in few])
+    return found
 
 
 class Rows:
     """Rows of one table by columns; one that no row has is null throughout."""
 
-    def __init__(
-        self, columns: Mapping[str, tuple[Integers, Flags]], count: int, texts: list[str]
-    ) -> None:
+    def __init__(self, columns: Mapping[str, Column], count: int, texts: list[str]) -> None:
         self._columns, self.count, self.texts = columns, count, texts
 
     def numbers(self, name: str, missing: int = -1) -> Integers:
         """A column as integers, with one that stands for a null."""
         if name not in self._columns:
-            return np.full(self.count, missing, np.int64)
+            return np.full(self.count, missing, np.int8)
         values, is_null = self._columns[name]
-        return np.where(is_null, np.int64(missing), values) if is_null.any() else values
+        return values if is_null is None else np.where(is_null, np.int64(missing), values)
 
     def nulls(self, name: str) -> Flags:
         """Which rows have no value."""
-        return self._columns[name][1] if name in self._columns else np.ones(self.count, np.bool_)
+        if name not in self._columns:
+            return np.ones(self.count, np.bool_)
+        is_null = self._columns[name][1]
+        return np.zeros(self.count, np.bool_) if is_null is None else is_null
 
     def where(self, chosen: Flags) -> "Rows":
-        """Some of the rows, in the order of their start."""
-        rows = np.flatnonzero(chosen)
-        start = self.numbers("start")[rows]
-        if len(rows) == self.count and (start[1:] >= start[:-1]).all():
-            return self
-        return self.taken(rows[np.argsort(start, kind="stable")])
+        """Some of the rows."""
+        return self if chosen.all() else self.taken(np.flatnonzero(chosen))
 
     def taken(self, rows: npt.NDArray[np.intp]) -> "Rows":
         """Some of the rows, by their places."""
-        columns = {name: (v[rows], n[rows]) for name, (v, n) in self._columns.items()}
+        columns = {
+            name: (values[rows], is_null if is_null is None else is_null[rows])
+            for name, (values, is_null) in self._columns.items()
+        }
         return Rows(columns, len(rows), self.texts)
 
     def timed(self, *, are_ordered: bool = False) -> "Rows":
@@ -371,7 +421,7 @@ class Rows:
 
     def of_class(self, classes: tuple[int, ...]) -> "Rows":
         """Calls of some classes."""
-        return self.where(np.isin(self.numbers("eventClass"), classes))
+        return self.where(_among(self.numbers("eventClass"), classes))
 
     def distinct(self, *names: str) -> "Rows":
         """The rows without those that are like an earlier one in some columns."""
@@ -395,7 +445,7 @@ class Rows:
     def array(self, name: str, none: int | None = None) -> pa.Array:
         """A column as Arrow data; one more number may stand for null."""
         is_null, values = self.nulls(name), self.numbers(name, 0)
-        return arrow(values, is_null if none is None else is_null | (values == none))
+        return arrow(narrowed(values), is_null if none is None else is_null | (values == none))
 
     def bits(self, name: str, shift: int) -> Integers:
         """24 bits of a global id: of the process from 24 on, of the thread from 0 on."""

@@ -23,16 +23,13 @@ from gpuprof.readers.contract import Reader
 from gpuprof.readers.nsys import devices as nsys_devices
 from gpuprof.readers.nsys import diagnostics, recording
 from gpuprof.readers.nsys import report as through_nsys
-from gpuprof.readers.nsys import tables as nsys_tables
 from gpuprof.readers.nsys.recording import CANNOT, GIVES
-from gpuprof.readers.nsys_report.file import CALLS, CUDA, DIAGNOSTICS, HEAD, LAYOUT, Report, Rows
+from gpuprof.readers.nsys_report.file import DIAGNOSTICS, HEAD, LAYOUT, Report, Rows
 from gpuprof.readers.nsys_report.to_tables import devices, runs, tables
 
 NAME: Final = "nsys-rep"
 # Versions whose reports were compared with what nsys makes of them.
 _COMPARED: Final = ((2019, 5), (2026, 2))
-# Events may lie so far outside of the recording: clocks are set, buffers are flushed late.
-_DAY_NS: Final = 86_400 * 10**9
 # Types of events, as the exporter numbers them (``ENUM_NSYS_EVENT_TYPE``), end here.
 _LAST_TYPE: Final = 143
 _CUDA_TYPES: Final = (79, 80, 106, 127, 130)
@@ -44,31 +41,6 @@ _NUMBER: Final = re.compile(r"-?[0-9]{1,20}")
 _NOT_READ: Final = {119: "page faults of the CPU", 120: "page faults of GPUs"}
 
 _GPU_WORK: Final = ("kernels", "memcpys", "memsets", "graph_launches")
-
-
-def _check(report: Report, raw: Mapping[str, Rows]) -> None:
-    """See that times lie in the recording, and that devices are known.
-
-    Raises:
-        ReportError: One does not, or is not.
-    """
-    head = report.head
-    last = max(head.integer(18), head.integer(19)) - head.integer(17) + _DAY_NS
-    places = {m.integer(5) for m in report.tail.messages(14)}
-    places |= {m.integer(number) for number in (7, 1) for m in report.tail.messages(1, 2, number)}
-    for name, rows in raw.items():
-        for column in ("start", "end"):
-            times = rows.numbers(column, 0)
-            if times.size and not -_DAY_NS <= times.min() <= times.max() <= last:
-                msg = f"a time of {name} lies outside of the recording"
-                raise ReportError(msg)
-        used = rows.numbers("deviceId")
-        if places and used.size and not np.isin(used, [-1, *places]).all():
-            msg = f"{name} has a device that the report does not list"
-            raise ReportError(msg)
-    if (raw[nsys_tables.NVTX].numbers("isInNs", 1) != 1).any():
-        msg = "times of its ranges are of another unit"
-        raise ReportError(msg)
 
 
 def _diagnoses(report: Report) -> list[str]:
@@ -101,9 +73,7 @@ def _fault(
     if not has_cuda:
         is_off = "COLLECT_CUDA_TRACE" in capture and not recording.was_on(capture, "CUDA")
         return "CUDA was not traced" if is_off else "no CUDA call was recorded"
-    calls = calls.of_class(CUDA)
-    succeeded = calls.numbers("nameId")[calls.numbers("returnValue", 0) == 0]
-    names = report.named(succeeded)
+    names = report.named(calls.numbers("nameId")[calls.numbers("returnValue", 0) == 0])
     is_launch = [name.startswith(recording.LAUNCHES) for name in names.values]
     call = next((names.values[code] for code in names.codes.tolist() if is_launch[code]), None)
     if call is None:
@@ -133,20 +103,17 @@ def _epoch_ns(report: Report) -> int | None:
 
 
 def _profile(path: Path, report: Report) -> Profile:
-    raw = {name: report.rows(name) for name in LAYOUT if name != DIAGNOSTICS}
-    _check(report, raw)
     places, numbers = devices(report)
-    if numbers:
-        raw = {name: rows.renumbered(numbers) for name, rows in raw.items()}
-    recorded, capture, diagnoses = tables(report, raw), _capture(report), _diagnoses(report)
+    recorded, untimed, calls = tables(report, numbers)
+    capture, diagnoses = _capture(report), _diagnoses(report)
     has_cuda = bool(recorded.keys() & {*recording.CUDA_TABLES, *_GPU_WORK, "cuda_events"})
     fault = None
     if not recorded.keys() & {*_GPU_WORK}:
         causes = diagnostics.faults(diagnoses)
         fault = f'nsys could not collect it ("{causes[0]}")' if causes else None
-        fault = fault or _fault(report, capture, raw[CALLS], has_cuda=has_cuda)
+        fault = fault or _fault(report, capture, calls, has_cuda=has_cuda)
     sources = {"devices": places} if places.num_rows else {}
-    sources |= recorded | runs(report, raw)
+    sources |= recorded | runs(report, recorded)
     if fault is None:
         empty = (*recording.CUDA_TABLES, "graph_launches")
         sources = {name: schema.BY_NAME[name].empty() for name in empty} | sources
@@ -154,11 +121,10 @@ def _profile(path: Path, report: Report) -> Profile:
         sources.setdefault("nvtx_ranges", schema.NVTX_RANGES.empty())
     if not sources.keys() & {*recording.CUDA_TABLES, "nvtx_ranges"}:
         raise recording.nothing(path, capture, fault)
-    counts = [(raw[n].count, raw[n].timed(are_ordered=True).count) for n in nsys_tables.TIMED]
     warnings = (
         *(f'nsys reported: "{line}"' for line in diagnoses),
-        *recording.notes(recorded.keys(), fault, sum(count - timed for count, timed in counts)),
-        *_doubts(report, raw, numbers),
+        *recording.notes(recorded.keys(), fault, untimed),
+        *_doubts(report, numbers),
     )
     epoch_ns = _epoch_ns(report)
     start = None if epoch_ns is None else datetime.fromtimestamp(epoch_ns // 10**9, UTC)
@@ -176,9 +142,7 @@ def _profile(path: Path, report: Report) -> Profile:
     return Profile(origin, sources)
 
 
-def _doubts(
-    report: Report, raw: Mapping[str, Rows], numbers: nsys_devices.Numbers
-) -> Iterator[str]:
+def _doubts(report: Report, numbers: nsys_devices.Numbers) -> Iterator[str]:
     """What a reader must know of the devices, and of what is not read."""
     if numbers:
         yield nsys_devices.RENUMBERED
@@ -187,7 +151,7 @@ def _doubts(
         if (doubt := nsys_devices.shared(contexts)) is not None:
             yield doubt
     cuda = sum(int(report.types[number]) for number in _CUDA_TYPES)
-    unread = {"CUDA activities": cuda - sum(raw[name].count for name in _CUDA_TABLES)}
+    unread = {"CUDA activities": cuda - sum(report.counts[name] for name in _CUDA_TABLES)}
     unread |= {name: int(report.types[number]) for number, name in _NOT_READ.items()}
     later = range(_LAST_TYPE + 1, len(report.types))
     unread |= {f"events of type {number}": int(report.types[number]) for number in later}
@@ -225,13 +189,13 @@ def _checked_by_nsys(path: Path, error: ReportError) -> Profile:
     """What nsys makes of a report whose checks fail."""
     fault = f"{path}: {error}"
     if shutil.which("nsys") is None:
-        hint = "Copy it again, or export it where it was recorded: nsys export --type sqlite FILE."
-        raise CorruptFileError(fault, hint) from error
+        raise CorruptFileError(fault, "Copy it again from where it was recorded.") from error
     try:
         profile = through_nsys.read(path)
     except (CorruptFileError, InputError) as refusal:
-        msg = f"{fault}, and nsys cannot open it either"
-        raise CorruptFileError(msg, refusal.hint) from error
+        refused = refusal.message.removeprefix(f"{path}: ")
+        msg = f"{fault}; {refused}"
+        raise type(refusal)(msg, refusal.hint) from error
     note = f"Read through nsys, since a check of the report failed: {error}"
     origin = replace(profile.origin, warnings=(note, *profile.origin.warnings))
     return replace(profile, origin=origin)
@@ -244,5 +208,5 @@ READER: Final = Reader(
     GIVES,
     CANNOT,
     read,
-    recognises=through_nsys.READER.recognises,
+    recognises=lambda head: head.startswith(HEAD) or through_nsys.is_stream(head),
 )

@@ -6,7 +6,6 @@ See `gpuprof.readers.nsys.tables`.
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Final
 
 import numpy as np
@@ -71,7 +70,7 @@ def _kernels(report: Report, rows: Rows) -> pa.Table:
     return schema.KERNELS.narrow(pa.table(_place(rows) | columns))
 
 
-def _memcpys(rows: Rows) -> pa.Table:
+def _memcpys(_report: Report, rows: Rows) -> pa.Table:
     kinds, device = rows.words("copyKind", MEMCPY_KINDS), rows.numbers("deviceId")
     pairs = _staged(rows)
     ends = []
@@ -130,13 +129,13 @@ def _staged(rows: Rows) -> tuple[Integers, Integers]:
     return ends[0], ends[1]
 
 
-def _memsets(rows: Rows) -> pa.Table:
+def _memsets(_report: Report, rows: Rows) -> pa.Table:
     kinds = rows.words("memKind", NSYS_MEMORY_KINDS).array(pa.string())
     columns = {"bytes": rows.array("bytes"), "memory_kind": kinds}
     return schema.MEMSETS.narrow(pa.table(_place(rows) | columns))
 
 
-def _graph_launches(rows: Rows) -> pa.Table:
+def _graph_launches(_report: Report, rows: Rows) -> pa.Table:
     return schema.GRAPH_LAUNCHES.narrow(pa.table(_place(rows)))
 
 
@@ -230,7 +229,7 @@ def _domain(rows: Rows) -> tuple[Integers, Integers]:
 
 def _ranges(report: Report, events: Rows) -> tuple[pa.Table, tuple[Rows, Coded, Coded]]:
     """NVTX ranges, and those that are calls, with their libraries and names."""
-    rows = events.where(np.isin(events.numbers("eventType"), [*_RANGE_KINDS])).timed()
+    rows = events.where(~events.words("eventType", _RANGE_KINDS).are(UNKNOWN)).timed()
     is_call = _domains(report, events, rows).are(*LIBRARIES)
     ranges = rows.where(~is_call)
     calls = rows.where(is_call).distinct("start", "end", "globalTid", "textId", "text")
@@ -304,19 +303,18 @@ def _capability(major: int, minor: int) -> str | None:
     return f"{major}.{minor}" if major else None
 
 
-def runs(report: Report, raw: Mapping[str, Rows]) -> dict[str, pa.Table]:
+def runs(report: Report, recorded: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
     """The processes that used CUDA, with what they were started as."""
     names: dict[int, str] = {}
-    processes, calls, kernels = (raw[n] for n in (PROCESSES, CALLS, nsys_tables.KERNEL))
+    processes = report.rows(PROCESSES)
     texts = np.where(processes.nulls("name"), *map(processes.numbers, ("command", "name")))
     for process, text in zip(processes.bits("globalPid", 24).tolist(), texts.tolist(), strict=True):
         if text >= 0:
             names.setdefault(process, processes.texts[text])
     used = {m.integer(4) for m in report.tail.messages(15) or report.tail.messages(14)}
-    if not used:
-        calls = calls.of_class(CUDA)
-        owners = calls.bits("globalTid", 24) if calls.count else kernels.bits("globalPid", 24)
-        used = {*np.unique(owners).tolist()}
+    for table in ("api_calls", "kernels"):
+        if not used and table in recorded and recorded[table].num_rows:
+            used = {*np.unique(recorded[table]["process_id"].to_numpy()).tolist()}
     rows = [
         {"run_id": number, "process_id": process, "command": names.get(process)}
         for number, process in enumerate(sorted(used))
@@ -324,35 +322,60 @@ def runs(report: Report, raw: Mapping[str, Rows]) -> dict[str, pa.Table]:
     return {"runs": schema.RUNS.table(rows)} if rows else {}
 
 
-def tables(report: Report, raw: Mapping[str, Rows]) -> dict[str, pa.Table]:
-    """The tables of which the file has rows."""
-    calls, nvtx = raw[CALLS], raw[nsys_tables.NVTX]
-    timed = {name: raw[name].timed(are_ordered=True) for name in nsys_tables.TIMED}
-    syncs, records = raw[nsys_tables.SYNCHRONIZATION], raw[nsys_tables.CUDA_EVENT]
-    api, overheads, os_calls = map(calls.of_class, (CUDA, OVERHEAD, OS))
-    os_calls = os_calls.timed(are_ordered=True).distinct("start", "end", "globalTid", "nameId")
+def tables(report: Report, numbers: nsys_devices.Numbers) -> tuple[dict[str, pa.Table], int, Rows]:
+    """The tables of which the file has rows, one after another, to hold no more than it must.
+
+    Args:
+        report: The file, whose rows are given up.
+        numbers: The machine's numbers of devices that processes number in their own ways.
+
+    Returns:
+        The tables; how many activities have no times; and the calls of CUDA.
+    """
+
+    def rows_of(name: str) -> Rows:
+        rows = report.rows(name)
+        return rows.renumbered(numbers) if numbers else rows
+
+    made, untimed = {}, 0
+    for name, (table, make) in _ACTIVITIES.items():
+        rows = rows_of(name)
+        timed = rows.timed(are_ordered=True)
+        untimed += rows.count - timed.count
+        if rows.count:
+            made[table] = make(report, timed)
+    waits, records = rows_of(nsys_tables.SYNCHRONIZATION), rows_of(nsys_tables.CUDA_EVENT)
+    if waits.count:
+        made["synchronizations"] = _synchronizations(waits.timed(), records)
+    if records.count:
+        made["cuda_events"] = _cuda_events(records)
+    of_host, cuda_calls = _host_tables(report)
+    return made | of_host, untimed, cuda_calls
+
+
+def _host_tables(report: Report) -> tuple[dict[str, pa.Table], Rows]:
+    """The tables of what was done on the host, and the calls of CUDA."""
+    made = {}
+    calls, nvtx = report.rows(CALLS), report.rows(nsys_tables.NVTX)
+    cuda_calls, overheads, os_calls = map(calls.of_class, (CUDA, OVERHEAD, OS))
+    if cuda_calls.count:
+        made["api_calls"] = _api_calls(report, cuda_calls.timed())
+    if overheads.count:
+        made["overheads"] = _overheads(report, overheads.timed())
     ranges, library_calls = _ranges(report, nvtx)
-    libraries = coded(["os"], np.zeros(os_calls.count, np.int8))
-    os_names = report.named(os_calls.numbers("nameId"))
-    recorded: dict[str, tuple[Rows, Callable[[Rows], pa.Table]]] = {
-        "kernels": (timed[nsys_tables.KERNEL], partial(_kernels, report)),
-        "memcpys": (timed[nsys_tables.MEMCPY], _memcpys),
-        "memsets": (timed[nsys_tables.MEMSET], _memsets),
-        "graph_launches": (timed[nsys_tables.GRAPH_TRACE], _graph_launches),
-        "api_calls": (api.timed(), partial(_api_calls, report)),
-        "synchronizations": (syncs.timed(), partial(_synchronizations, events=records)),
-        "cuda_events": (records, _cuda_events),
-        "overheads": (overheads.timed(), partial(_overheads, report)),
-    }
-    counts = [raw[name].count for name in nsys_tables.TIMED]
-    counts += [api.count, syncs.count, records.count, overheads.count]
-    made = {
-        name: make(rows)
-        for (name, (rows, make)), count in zip(recorded.items(), counts, strict=True)
-        if count
-    }
     if nvtx.count > library_calls[0].count:
         made["nvtx_ranges"] = ranges
+    os_calls = os_calls.timed(are_ordered=True).distinct("start", "end", "globalTid", "nameId")
     if os_calls.count or library_calls[0].count:
-        made["host_calls"] = _host_calls([(os_calls, libraries, os_names), library_calls])
-    return made
+        libraries = coded(["os"], np.zeros(os_calls.count, np.int8))
+        names = report.named(os_calls.numbers("nameId"))
+        made["host_calls"] = _host_calls([(os_calls, libraries, names), library_calls])
+    return made, cuda_calls
+
+
+_ACTIVITIES: Final[Mapping[str, tuple[str, Callable[[Report, Rows], pa.Table]]]] = {
+    nsys_tables.KERNEL: ("kernels", _kernels),
+    nsys_tables.MEMCPY: ("memcpys", _memcpys),
+    nsys_tables.MEMSET: ("memsets", _memsets),
+    nsys_tables.GRAPH_TRACE: ("graph_launches", _graph_launches),
+}

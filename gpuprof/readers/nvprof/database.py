@@ -13,8 +13,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 from gpuprof.base.cuda import CUPTI_MEMORY_KINDS, MEMCPY_KINDS
-from gpuprof.base.demangle import demangled, is_mangled
 from gpuprof.base.errors import CorruptFileError, EmptyRecordingError
+from gpuprof.base.kernel_names import demangled, is_mangled
 from gpuprof.base.secrets import masked_text
 from gpuprof.base.units import NS_PER_S, counted
 from gpuprof.model import borders, schema

@@ -6,8 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from gpuprof.analyses.copy_sizes import COPY_SIZES
-from gpuprof.analyses.copy_speeds import COPY_SPEEDS
+from gpuprof.analyses.copy_speeds import COPY_SIZES, COPY_SPEEDS
 from gpuprof.base.labels import label
 from gpuprof.base.units import NS_PER_S, counted, format_rate, say_binary_bytes, say_ns, say_share
 from gpuprof.model.schema import Schema

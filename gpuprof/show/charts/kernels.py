@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from gpuprof.analyses.top_activities import merged_runs
+from gpuprof.analyses.totals import merged_runs
 from gpuprof.base.cuda import is_communication
 from gpuprof.base.kernel_names import short_names
 from gpuprof.base.short_texts import cut

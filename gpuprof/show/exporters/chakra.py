@@ -13,8 +13,6 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import IO, Any, Final
 
-import numpy as np
-
 from gpuprof.base.units import encodable
 from gpuprof.base.xspace import encoded
 from gpuprof.facts.collective_parts import collective_parts
@@ -100,8 +98,10 @@ class _Trace:
         self._profile = profile
         self._graph: Graph = graph_of(profile)
         self.ranks: Ranks = ranks_of(self._graph)
+        self._bytes = self._graph.operations.bytes
         calls = self._graph.calls
-        self._calls = list(zip(calls.label.tolist(), calls.thread_id.tolist(), strict=True))
+        threads = [of.thread_id for of in calls.threads for _ in range(of.low, of.high)]
+        self._calls = list(zip(calls.label.tolist(), threads, strict=True))
         # Bodies of nodes that look alike.
         self._hosts: dict[tuple[int, int, int], bytes] = {}
         self._of_devices: dict[tuple[int, int, int], bytes] = {}
@@ -118,7 +118,7 @@ class _Trace:
                 f"{ranks.left_out:,} dependencies between devices are left out: neither copies nor"
                 " collectives express them."
             )
-        collectives = np.flatnonzero(graph.operations.kind == COLLECTIVE).tolist()
+        collectives = graph.collectives.tolist()
         if incomplete := sum(not self._collective(row)[1] for row in collectives):
             yield (
                 f"{incomplete:,} of {len(collectives):,} communication kernels have no bytes, no"
@@ -165,11 +165,12 @@ class _Trace:
         o, row = self._graph.operations, item - len(self._graph.calls)
         if self.ranks.message[row] != NOT_FOUND:
             return self._message(row, rank)
-        if o.kind[row] == COLLECTIVE:
+        label = o.labels[o.label[row]]
+        if label.kind == COLLECTIVE:
             return self._collective(row)[0]
-        is_load, is_store = (o.kind[row] == COPY and end[row] == HOST for end in (o.src, o.dst))
+        is_load, is_store = (label.kind == COPY and end == HOST for end in (label.src, label.dst))
         node_type = _COMP if is_load == is_store else _LOAD if is_load else _STORE
-        size = int(o.bytes[row]) if o.kind[row] == COPY else UNKNOWN
+        size = int(self._bytes[row]) if label.kind == COPY else UNKNOWN
         return self._on_device(row, node_type) + _attribute("tensor_size", _UINT64, size)
 
     def _of_host(self, kind: int, label: int, thread: int) -> bytes:
@@ -186,10 +187,10 @@ class _Trace:
 
     def _on_device(self, row: int, node_type: int) -> bytes:
         o = self._graph.operations
-        key = node_type, int(o.label[row]), int(o.stream_id[row])
+        key = node_type, int(o.label[row]), o.streams[o.stream[row]].stream_id
         if key not in self._of_devices:
             self._of_devices[key] = (
-                _field(2, o.labels[key[1]])
+                _field(2, o.labels[key[1]].text)
                 + _field(3, node_type)
                 + _attribute("is_cpu_op", _BOOL, 0)
                 + _attribute("stream", _INT64, key[2])
@@ -205,17 +206,17 @@ class _Trace:
             + _attribute("comm_src", _INT32, sender)
             + _attribute("comm_dst", _INT32, receiver)
             + _attribute("comm_tag", _INT32, int(ranks.message[row]))
-            + _attribute("comm_size", _INT64, int(self._graph.operations.bytes[row]))
+            + _attribute("comm_size", _INT64, int(self._bytes[row]))
         )
 
     def _collective(self, row: int) -> tuple[bytes, bool]:
         """A communication kernel, and whether a simulator knows all of it."""
         o = self._graph.operations
-        device = int(o.device[row])
+        device = o.streams[o.stream[row]].device
         shift_ns = o.shifts_ns.get(device, 0)
         place = int(o.start_ns[row]) - shift_ns, int(o.end_ns[row]) - shift_ns, device
         message = self._messages.get(place, {})
-        name = message.get("collective") or collective_of(o.labels[int(o.label[row])])[0]
+        name = message.get("collective") or collective_of(o.labels[o.label[row]].text)[0]
         node_type = {"send": _SEND, "recv": _RECEIVE}.get(name.lower(), _COLLECTIVE)
         comm_type, size = _type_of(name), message.get("bytes_in")
         body = (
@@ -243,7 +244,7 @@ class _Trace:
     @cached_property
     def _groups(self) -> tuple[dict[tuple[int, int, int], str], dict[str, list[int]]]:
         """The group of each collective, by start, end and device; and the ranks of each group."""
-        if not (self._graph.operations.kind == COLLECTIVE).any():
+        if not len(self._graph.collectives):
             return {}, {}
         collectives, devices = collective_parts(self._profile), self.ranks.devices
         kernels = collectives.kernels

@@ -111,7 +111,7 @@ def _lines(panel: Lines) -> dict[str, Any]:
     series = []
     for line in panel.series:
         heights = dict(line.points)
-        shown: dict[str, Any] = {"label": line.name, "values": [heights.get(x) for x in places]}
+        shown: dict[str, Any] = {"label": line.name, "values": _short(heights, places)}
         shown |= {"has_points": True} if line.style == "points" else {}
         kind = {} if line.look is None else {"kind": line.look.kind}
         series.append(shown | {"like": line.number} | kind)
@@ -120,6 +120,11 @@ def _lines(panel: Lines) -> dict[str, Any]:
         "y": {"label": panel.y, "unit": "ns", "log": True},
         "series": series,
     }
+
+
+def _short(heights: Mapping[float, float], places: Sequence[float]) -> list[float | None]:
+    """The height at each place, with more digits than are seen; None where there is none."""
+    return [float(f"{heights[x]:.6g}") if x in heights else None for x in places]
 
 
 def _share_lines(panels: Sequence[Columns]) -> dict[str, Any]:
@@ -135,7 +140,7 @@ def _share_lines(panels: Sequence[Columns]) -> dict[str, Any]:
                 continue
             heights = dict(zip(panel.edges, [*shares, shares[-1]], strict=True))
             name = f"{panel.quantity} {look.name}" if place else panel.quantity
-            shown: dict[str, Any] = {"label": name, "values": [heights.get(x) for x in edges]}
+            shown: dict[str, Any] = {"label": name, "values": _short(heights, edges)}
             series.append(shown | {"like": number} | ({"dotted": True} if place else {}))
     return {
         "x": {"label": SINCE_ORIGIN, "unit": "ns", "log": False, "values": edges},
@@ -193,7 +198,7 @@ def heat_maps(panels: Sequence[HeatMap]) -> Mapping[str, Any]:
                     for y, name in zip(tops[::stride], names[::stride], strict=True)
                 ],
                 "rows": [
-                    (y, words, [*_paths(_cells(values, joined))])
+                    (y, words, [*_paths(values, joined)])
                     for y, words, values in zip(tops, panel.words, panel.values, strict=True)
                 ],
             }
@@ -217,20 +222,16 @@ def heat_maps(panels: Sequence[HeatMap]) -> Mapping[str, Any]:
     }
 
 
-def _cells(shares: Sequence[float | None], joined: int) -> list[int | None]:
-    """The level of each cell, of the mean of its slices; None where nothing was recorded."""
-    cells: list[int | None] = []
-    for begin in range(0, len(shares), joined):
-        recorded = [share for share in shares[begin : begin + joined] if share is not None]
-        cells.append(round(LEVELS * sum(recorded) / len(recorded)) if recorded else None)
-    return cells
-
-
-def _paths(cells: Sequence[int | None]) -> Iterator[tuple[int, str]]:
+def _paths(shares: Sequence[float | None], joined: int) -> Iterator[tuple[int, str]]:
     """By level the runs of its cells, as one path of lines each; a cell is 1 wide.
 
-    The last cell may be of fewer slices than others, and is as wide.
+    The level of a cell is that of the mean of its slices, none where nothing was recorded. The
+    last cell may be of fewer slices than others, and is as wide.
     """
+    cells: list[int | None] = []
+    for place in range(0, len(shares), joined):
+        recorded = [share for share in shares[place : place + joined] if share is not None]
+        cells.append(round(LEVELS * sum(recorded) / len(recorded)) if recorded else None)
     runs: dict[int, list[str]] = {}
     begin = 0
     for place in range(1, len(cells) + 1):

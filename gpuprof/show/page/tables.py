@@ -104,7 +104,13 @@ def page_table(  # noqa: PLR0913 - what a table of a page consists of
     return PageTable(
         *named,
         tuple(
-            Head(_heading(n, c), _meaning(n, c), c.dtype in {INT, FLOAT})
+            Head(
+                # Each cell has its unit.
+                _PER_SECOND.sub(" per second", c.heading(n)),
+                f"{c.meaning} In CSV and JSON: {n}"
+                f"{f', in {unit}' if (unit := _UNITS.get(c.unit, c.unit)) else ''}.",
+                c.dtype in {INT, FLOAT},
+            )
             for n, c in known_columns.items()
         ),
         tuple(
@@ -130,17 +136,6 @@ def grid_table(name: str, grid: Grid, title: str) -> PageTable:
         tuple(tuple(map(Cell, row)) for row in grid.rows),
         is_open=True,
     )
-
-
-def _heading(name: str, column: Column) -> str:
-    """The heading of a column in words; each cell has its unit."""
-    return _PER_SECOND.sub(" per second", column.heading(name))
-
-
-def _meaning(name: str, column: Column) -> str:
-    """What a column says, with its name for programs and the unit that it has there."""
-    unit = _UNITS.get(column.unit, column.unit)
-    return f"{column.meaning} In CSV and JSON: {name}{f', in {unit}' if unit else ''}."
 
 
 def _cell(name: str, column: Column, row: Mapping[str, Any], device_names: DeviceNames) -> Cell:

@@ -254,7 +254,7 @@ def test_a_report_of_nsys_whose_export_has_no_room_is_kept(disk_of):
     completed = record("-o", f"{tiny_disk}/run", "script.py", recorder="nsys")
 
     said = "nsys.sqlite is missing (No space left on device); "
-    said += "gpuprof reads nsys.nsys-rep through nsys."
+    said += "gpuprof reads nsys.nsys-rep."
     assert completed.returncode == 7
     assert f"Warning: {said}" in completed.stderr.splitlines()
     assert said in read_manifest(tiny_disk / "run").warnings

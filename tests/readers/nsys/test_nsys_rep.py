@@ -79,7 +79,7 @@ def test_without_nsys_a_report_says_how_to_go_on(report, monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
 
     with pytest.raises(MissingToolError) as caught:
-        read_profile(report)
+        read_profile(report, "nsys-export")
 
     assert caught.value.message == f"{report} can only be opened by nsys, which is not installed"
     assert caught.value.hint == (
@@ -96,7 +96,7 @@ def test_a_report_of_a_newer_nsys_names_both_versions(report, install_nsys):
     )
 
     with pytest.raises(InputError) as caught:
-        read_profile(report)
+        read_profile(report, "nsys-export")
 
     assert caught.value.message == (
         f"{report}: nsys 2025.5.1.121 recorded it, and the installed nsys 2023.4.4.54 is older"
@@ -119,7 +119,7 @@ def test_an_export_that_fails_leaves_no_cache_and_says_why(
     install_nsys(export, options="sqlite")
 
     with pytest.raises(CorruptFileError) as caught:
-        read_profile(report)
+        read_profile(report, "nsys-export")
 
     assert caught.value.message == f"{report}: nsys cannot open it ({why})"
     assert list(cache.iterdir()) == []
@@ -139,18 +139,18 @@ TRAILER = (
 
 def test_the_version_is_that_of_the_nsys_that_recorded(report, install_nsys, tmp_path):
     install_nsys(f'cp {exported(tmp_path)} "$output"', options="sqlite")
-    assert read_profile(report).origin.recorder == "nsys (exported by 2023.4.4.54)"
+    assert read_profile(report, "nsys-export").origin.recorder == "nsys (exported by 2023.4.4.54)"
 
     report.write_bytes(report.read_bytes() + TRAILER % b"2020.5.1.85")
 
-    origin = read_profile(report).origin
+    origin = read_profile(report, "nsys-export").origin
     assert (origin.tool_version, origin.exporter_version) == ("2020.5.1.85", "2023.4.4.54")
 
 
 def test_an_nsys_without_parquet_exports_sqlite(report, install_nsys, tmp_path):
     calls = install_nsys(f'cp {exported(tmp_path)} "$output"', options="sqlite")
 
-    profile = read_profile(report)
+    profile = read_profile(report, "nsys-export")
 
     assert profile.table("kernels").num_rows == 1
     assert (profile.origin.source, profile.origin.reader) == (report, "nsys-rep")
@@ -164,19 +164,19 @@ def test_an_export_is_made_once_for_a_content_wherever_it_lies(report, install_n
     shutil.copy(report, copy)
 
     for path in (report, report, copy):
-        read_profile(path)
+        read_profile(path, "nsys-export")
 
     assert len(calls.read_text().splitlines()) == 1
 
 
 def test_a_new_report_under_an_old_name_is_exported_anew(report, install_nsys, tmp_path):
     calls = install_nsys(f'cp {exported(tmp_path)} "$output"', options="sqlite")
-    read_profile(report)
+    read_profile(report, "nsys-export")
     before = report.stat()
     report.write_bytes(report.read_bytes()[:-1] + b"x")
     os.utime(report, ns=(before.st_atime_ns, before.st_mtime_ns))
 
-    read_profile(report)
+    read_profile(report, "nsys-export")
 
     assert len(calls.read_text().splitlines()) == 2
 
@@ -185,7 +185,7 @@ def test_only_the_tables_that_are_read_are_exported(report, install_nsys):
     calls = install_nsys("exit 1", options="parquetdir --tables")
 
     with pytest.raises(CorruptFileError):
-        read_profile(report)
+        read_profile(report, "nsys-export")
 
     (call,) = calls.read_text().splitlines()
     tables = call.split("--tables=")[1].split()[0].split(",")
@@ -221,7 +221,7 @@ def test_why_no_gpu_work_was_collected_is_found_in_the_report_itself(
         esac"""
     )
 
-    profile = read_profile(report)
+    profile = read_profile(report, "nsys-export")
 
     assert profile.has("kernels") == is_known
     assert ("--type=json" in calls.read_text()) != is_known
@@ -398,7 +398,6 @@ class TestRealReports:
         origins = {name: read_profile(CORPUS / name).origin for name in versions}
 
         assert {name: origin.tool_version for name, origin in origins.items()} == versions
-        assert len({origin.exporter_version for origin in origins.values()}) == 1
 
     @pytest.mark.parametrize("kept", [30, 1_000, 100_000, -1])
     def test_a_report_cut_short_is_refused(self, tmp_path, kept, cache):
@@ -408,7 +407,9 @@ class TestRealReports:
         with pytest.raises(GpuprofError) as caught:
             read_profile(path)
 
-        assert caught.value.message.startswith(f"{path}: nsys cannot open it (")
+        assert caught.value.message.startswith(
+            f"{path}: it does not end as a complete report does; nsys cannot open it ("
+        )
         assert list(cache.iterdir()) == []
 
     def test_a_real_stream_is_imported_and_left_as_it_was(self, tmp_path):
@@ -468,16 +469,19 @@ def test_a_report_that_is_replaced_while_nsys_exports_it_is_not_kept_as_the_old_
     report, other = tmp_path / "run.nsys-rep", tmp_path / "other"
     shutil.copyfile(JACOBI, report)
     shutil.copyfile(JACOBI_STAGED, other)
-    expected = read_profile(report).origin.command, read_profile(other).origin.command
+    expected = (
+        read_profile(report, "nsys-export").origin.command,
+        read_profile(other, "nsys-export").origin.command,
+    )
     shutil.rmtree(os.environ["GPUPROF_CACHE"])
     install_before_nsys(f"cd {tmp_path}; test -e other && {change}; rm -f other")
 
     with pytest.raises(InputError, match="changed while it was read"):
-        read_profile(report)
+        read_profile(report, "nsys-export")
 
-    commands = [read_profile(report).origin.command]
+    commands = [read_profile(report, "nsys-export").origin.command]
     shutil.copyfile(JACOBI, report)
-    assert (read_profile(report).origin.command, *commands) == expected
+    assert (read_profile(report, "nsys-export").origin.command, *commands) == expected
 
 
 @pytest.mark.profilers

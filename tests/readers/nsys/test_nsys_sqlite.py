@@ -27,11 +27,11 @@ from nsys_export import (
 )
 
 from gpuprof import compare, native, report
-from gpuprof.analyses.activity_summary import activity_summary, activity_sums
-from gpuprof.analyses.kernel_summary import kernel_summary
+from gpuprof.analyses.activity_summary import activity_summary, kernel_summary
 from gpuprof.analyses.totals import totals
 from gpuprof.base.errors import CorruptFileError, EmptyRecordingError, GateError, InputError
 from gpuprof.base.secrets import REMOVED
+from gpuprof.facts.activity_sums import activity_sums
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.readers import find_reader, read_profile
 from gpuprof.readers.nsys import database as nsys_sqlite

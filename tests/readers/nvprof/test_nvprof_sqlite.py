@@ -8,7 +8,7 @@ import pytest
 from nvprof_database import EPOCH_NS, PID, PREFIX, at, thread, write
 
 import gpuprof
-from gpuprof.base import demangle
+from gpuprof.base import kernel_names
 from gpuprof.base.errors import CorruptFileError, EmptyRecordingError
 from gpuprof.readers import find_reader
 from gpuprof.readers.nvprof import database as nvprof_sqlite
@@ -121,7 +121,7 @@ def test_kernels_of_both_tables_count_once_each(tmp_path):
 
 
 def test_kernel_names_are_demangled(tmp_path):
-    if demangle.demangled("_Z3fooIfLi5EEvPT_") == "_Z3fooIfLi5EEvPT_":
+    if kernel_names.demangled("_Z3fooIfLi5EEvPT_") == "_Z3fooIfLi5EEvPT_":
         pytest.skip("no C++ library here")
     profile = _read(tmp_path, ["_Z3fooIfLi5EEvPT_"], kernel=[at(0, 1, name=2)])
 
@@ -130,7 +130,7 @@ def test_kernel_names_are_demangled(tmp_path):
 
 
 def test_names_that_nothing_can_demangle_stay_and_are_told(tmp_path, monkeypatch):
-    monkeypatch.setattr(demangle, "_library", lambda: None)
+    monkeypatch.setattr(kernel_names, "_library", lambda: None)
 
     profile = _read(tmp_path, ["_Z3foov"], kernel=[at(0, 1, name=2)])
 

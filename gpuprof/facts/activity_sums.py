@@ -1,0 +1,193 @@
+"""What the activities of each name add up to: sums alone, or with medians and deviations."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+import pyarrow as pa
+
+from gpuprof.facts.copies import COPY_READS, copy_rows
+from gpuprof.facts.durations import (
+    Durations,
+    Figures,
+    Sums,
+    durations_by_name,
+    figures,
+    figures_by_name,
+    sums,
+    sums_by_name,
+    total,
+)
+from gpuprof.facts.histograms import ROUNDING, Words, distribution
+from gpuprof.facts.numbers import UNNAMED, columns_of, groups
+from gpuprof.model.analysis import per_file, reads, summed
+from gpuprof.model.derived import UNKNOWN
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import ACTIVITY_SUMMARY, TEXT, Column, Schema
+
+SHORT_NAME: Final = Column(
+    TEXT,
+    "",
+    "The function's own name, as nsys prints with :base; many may share it.",
+    required=True,
+)
+# Table -> activity kind.
+SOURCES: Final = {
+    "kernels": "kernel",
+    "memcpys": "memcpy",
+    "memsets": "memset",
+    "api_calls": "api",
+}
+SUM_READS: Final = reads(
+    COPY_READS,
+    kernels="start_ns end_ns name_id",
+    memsets="start_ns end_ns bytes",
+    api_calls="start_ns end_ns name_id",
+)
+TABLES: Final = ("activity_summary", *SOURCES)
+
+# Read once for all that need them.
+_FIGURES_OF: Final = {t: partial(figures_by_name, table=t) for t in ("kernels", "api_calls")}
+_MEMSET: Final = "memset"
+Row = dict[str, Any]
+
+
+def summed_up(profile: Profile, table: str) -> list[Row]:
+    """The activities of a trace table by name, the costliest first; none where it is absent."""
+    if not profile.has(table):
+        return []
+    if profile.job is not None:
+        of_files = DURATIONS[table].of(profile).items()
+        rows = [{"name": name} | of._asdict() for (name,), (of, _) in of_files]
+        if table in WITH_BYTES:
+            of_kind = _of_kind(profile.once(trace_sums), table)
+            size = {row["name"]: row["bytes"] for row in of_kind}
+            rows = [row | {"bytes": size[row["name"]]} for row in rows]
+    elif table in WITH_BYTES:
+        rows = _with_bytes(profile, table, figures)
+    else:
+        rows = _named(profile.once(_FIGURES_OF[table]))
+    kind = SOURCES[table]
+    rows.sort(key=_costliest_first)
+    return [row | {"activity_kind": kind, "section": kind} for row in rows]
+
+
+def activity_sums(profile: Profile) -> pa.Table:
+    """The same without medians and deviations, of a trace with all API calls in one row.
+
+    Totals and ranks need no more, and millions of API calls are read in half the time.
+    """
+    if profile.has("activity_summary"):
+        return profile.table("activity_summary")
+    rows = [row for table in SOURCES for row in _of_kind(profile.once(trace_sums), table)]
+    return ACTIVITY_SUMMARY.table(rows)
+
+
+def _of_kind(all_sums: pa.Table, table: str) -> list[Row]:
+    """The sums of one table, the costliest first."""
+    rows: list[Row] = [
+        row | {"mean_ns": row["total_ns"] / row["calls"]}
+        for row in all_sums.to_pylist()
+        if row["activity_kind"] == SOURCES[table]
+    ]
+    return sorted(rows, key=_costliest_first)
+
+
+def _costliest_first(row: Row) -> tuple[int, str]:
+    return -row["total_ns"], row["name"]
+
+
+def _added(table: pa.Table) -> pa.Table:
+    return summed(table, _ALIKE, ("calls", "total_ns", "bytes"), ("min_ns",), ("max_ns",))
+
+
+_ALIKE: Final = ("activity_kind", "section", "name")
+_SUMS: Final = Schema(
+    "activity_sums",
+    "all activities of one name; all API calls",
+    {
+        name: ACTIVITY_SUMMARY.columns[name]
+        for name in (*_ALIKE, "calls", "total_ns", "min_ns", "max_ns", "bytes")
+    },
+)
+
+
+@per_file(_SUMS, _added)
+def trace_sums(profile: Profile) -> pa.Table:
+    """What the activities of a trace add up to, by name; all API calls in one row."""
+    rows: list[Row] = []
+    for table in filter(profile.has, SOURCES):
+        if table in WITH_BYTES:
+            of_table = _with_bytes(profile, table, sums)
+        elif table == "api_calls":
+            of_table = _all_calls(profile)
+        else:
+            of_table = _named(sums_by_name(profile, table))
+        kind = SOURCES[table]
+        rows += [row | {"activity_kind": kind, "section": kind} for row in of_table]
+    return _SUMS.table(rows)
+
+
+def _named(by_name: Mapping[str, Sums | Figures]) -> list[Row]:
+    """Kernels or calls."""
+    return [{"name": name} | of._asdict() for name, of in by_name.items()]
+
+
+def _with_bytes(
+    profile: Profile, table: str, of_durations: Callable[[Durations], Sums | Figures | None]
+) -> list[Row]:
+    """Copies or memsets."""
+    return [
+        {"name": name, **of._asdict(), "bytes": None if (size == UNKNOWN).any() else total(size)}
+        for name, durations, size in WITH_BYTES[table](profile)
+        if (of := of_durations(durations)) is not None
+    ]
+
+
+def _all_calls(profile: Profile) -> list[Row]:
+    """All API calls in one row; none where there are none."""
+    calls = total_ns = 0
+    for start, end in profile.integers("api_calls", "start_ns", "end_ns"):
+        calls += len(start)
+        total_ns += int((end - start).sum())
+    return [{"name": "", "calls": calls, "total_ns": total_ns}] if calls else []
+
+
+def _copies_by_kind(profile: Profile) -> Iterator[tuple[str, Durations, Durations]]:
+    """Each kind of copy with durations and bytes."""
+    copies = copy_rows(profile)
+    for alike in groups(copies.kind):
+        name = copies.kinds[copies.kind[alike[0]]] or UNNAMED
+        yield name, copies.duration_ns[alike], copies.bytes[alike]
+
+
+def _memsets(profile: Profile) -> Iterator[tuple[str, Durations, Durations]]:
+    """The same of all memsets."""
+    parts = profile.integers("memsets", "start_ns", "end_ns", "bytes")
+    start, end, size = columns_of(parts, 3)
+    if len(start):
+        yield _MEMSET, end - start, size
+
+
+# Of activities with bytes: name, durations in ns and bytes of each kind, piece by piece.
+WITH_BYTES: Final = {"memcpys": _copies_by_kind, "memsets": _memsets}
+
+
+def _durations(profile: Profile, table: str) -> Iterator[tuple[Words, Durations]]:
+    """How long the activities of each name of a table take."""
+    if profile.has(table):
+        of_table: Iterator[Sequence[Any]] = (
+            WITH_BYTES[table](profile) if table in WITH_BYTES else durations_by_name(profile, table)
+        )
+        yield from (((name,), durations) for name, durations, *_ in of_table)
+
+
+DURATIONS: Final = {
+    table: distribution(
+        f"durations_of_{table}",
+        {"name": ACTIVITY_SUMMARY.columns["name"]},
+        partial(_durations, table=table),
+    )
+    for table in SOURCES
+}
+ACCURACY: Final = f"Of several files, medians {ROUNDING}."

@@ -1,0 +1,191 @@
+#include "replay.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+
+/* Kinds of edges and places in tables, as in predict/graph.py. */
+enum { DURATION, CALL, HOST_WORK, LAUNCH, STREAM, OVERLAP, NONE = -1 };
+enum { APART = 1, WITHIN = 2, KINDS = 5 };
+
+/* What an instant waits for: the latest time, its source and the kind of that edge. */
+typedef struct {
+    int64_t time, source;
+    int kind;
+    bool is_too_large;
+} Latest;
+
+/* A look at the graph: with the times of these weights, moved or not. */
+typedef struct {
+    const Items *items;
+    const Weights *weights;
+    const uint8_t *stored; /* a bit for each instant that stored edges lead to */
+    const Integers *moved; /* NULL for measured times */
+    bool is_least;         /* no latency is longer than measured */
+} View;
+
+static void consider(const View *view, size_t target, int64_t source, int64_t ns, int kind,
+                     bool is_latency, Latest *latest) {
+    if (source < 0 || (size_t)source >= 2 * view->items->items) {
+        latest->is_too_large = true;
+        return;
+    }
+    int64_t time = view->items->time[source], slack;
+    if (is_latency && view->is_least) {
+        if (__builtin_sub_overflow(view->items->time[target], time, &slack))
+            latest->is_too_large = true;
+        else if (ns > slack) ns = slack;
+    }
+    if (view->moved) time += at(*view->moved, (size_t)source);
+    if (__builtin_add_overflow(time, ns, &time)) latest->is_too_large = true;
+    else if (time > latest->time || (latest->kind == NONE && time == latest->time))
+        latest->time = time, latest->source = source, latest->kind = kind;
+}
+
+static bool has_stored(const View *view, size_t instant) {
+    return view->stored[instant / 8] >> (instant % 8) & 1;
+}
+
+static void consider_stored(const View *view, size_t instant, Latest *latest) {
+    const Weights *w = view->weights;
+    if (!has_stored(view, instant)) return;
+    size_t low = 0;
+    for (size_t high = w->target.count; low < high;) {
+        size_t middle = low + (high - low) / 2;
+        if (at(w->target, middle) < (int64_t)instant) low = middle + 1;
+        else high = middle;
+    }
+    for (; low < w->target.count && at(w->target, low) == (int64_t)instant; low++)
+        consider(view, instant, at(w->source, low), at(w->edge_ns, low),
+                 (int)at(w->edge_kind, low), false, latest);
+}
+
+/* The edges that indices imply; whether there are any. */
+static bool consider_implied(const View *view, size_t instant, Latest *latest) {
+    const Weights *w = view->weights;
+    size_t item = instant / 2, o = item - view->items->calls;
+    int64_t i = (int64_t)instant;
+    if (item < view->items->calls) {
+        if (instant % 2) {
+            consider(view, instant, i - 1, at(w->call, item), CALL, false, latest);
+            return true;
+        }
+        int64_t work = at(w->work, item);
+        if (work >= 0) consider(view, instant, i - 1, work, HOST_WORK, false, latest);
+        return work >= 0;
+    }
+    if (o >= view->items->operations) return false;
+    if (instant % 2) {
+        consider(view, instant, i - 1, at(w->duration, o), DURATION, false, latest);
+        return true;
+    }
+    int64_t follows = at(w->follows, o), launch = at(w->launch, o), kind = at(w->kind, o);
+    if (kind < 0 || kind >= KINDS || launch >= (int64_t)view->items->calls) {
+        latest->is_too_large = true;
+        return false;
+    }
+    const int64_t *usual = w->usual + kind;
+    if (follows == APART) consider(view, instant, i - 1, usual[KINDS], STREAM, true, latest);
+    if (follows == WITHIN) consider(view, instant, i - 2, usual[2 * KINDS], OVERLAP, true, latest);
+    if (launch >= 0) consider(view, instant, 2 * launch, usual[0], LAUNCH, true, latest);
+    return follows || launch >= 0;
+}
+
+static Latest latest_of(const View *view, size_t instant, bool *is_any) {
+    Latest latest = {view->items->origin, -1, NONE, false};
+    *is_any = has_stored(view, instant);
+    if (instant % 2) consider_stored(view, instant, &latest);
+    *is_any |= consider_implied(view, instant, &latest);
+    if (instant % 2 == 0) consider_stored(view, instant, &latest);
+    return latest;
+}
+
+static bool keep(Integers moved, size_t i, int64_t value) {
+    if (moved.width == 4) {
+        ((int32_t *)moved.values)[i] = (int32_t)value;
+        return value == (int32_t)value;
+    }
+    ((int64_t *)moved.values)[i] = value;
+    return moved.width == 8;
+}
+
+static ArraysStatus visit(const View *before, const View *after, bool is_usual,
+                          const uint8_t *no_lag, size_t instant, Replayed *made) {
+    bool is_any, is_any_after;
+    int64_t time = before->items->time[instant];
+    Latest recorded = latest_of(before, instant, &is_any);
+    int64_t lag, moved;
+    if (__builtin_sub_overflow(time, recorded.time, &lag)) return ARRAYS_TOO_LARGE;
+    if (is_any && lag > made->lag) made->lag = lag, made->at = (int64_t)instant;
+    if (is_any && (is_usual || (no_lag && no_lag[instant]))) lag = 0;
+    Latest latest = latest_of(after, instant, &is_any_after);
+    if (recorded.is_too_large || latest.is_too_large ||
+        __builtin_add_overflow(latest.time, lag, &moved) ||
+        __builtin_sub_overflow(moved, time, &moved) || !keep(made->moved, instant, moved))
+        return ARRAYS_TOO_LARGE;
+    return ARRAYS_OK;
+}
+
+static ArraysStatus visit_all(const View *before, const View *after, bool is_usual,
+                          const uint8_t *no_lag, Replayed *made) {
+    const Items *items = before->items;
+    made->lag = 0, made->at = -1;
+    for (size_t s = 0, e = 0; e < items->items;) {
+        size_t start = s < items->items ? (size_t)at(items->by_start, s) : 0;
+        size_t end = (size_t)at(items->by_end, e);
+        if (start >= items->items || end >= items->items) return ARRAYS_TOO_LARGE;
+        int64_t starts = items->time[2 * start], ends = items->time[2 * end + 1];
+        int64_t since = items->time[2 * end];
+        bool is_end = s == items->items || ends < starts ||
+                      (ends == starts && (since < starts || (since == starts && end < start)));
+        size_t instant = is_end ? 2 * end + 1 : 2 * start;
+        *(is_end ? &e : &s) += 1;
+        ArraysStatus status = visit(before, after, is_usual, no_lag, instant, made);
+        if (status) return status;
+    }
+    return ARRAYS_OK;
+}
+
+/* Which instants stored edges lead to; NULL without memory, or if a target is none. */
+static uint8_t *stored_of(const Items *items, const Weights *weights) {
+    uint8_t *stored = calloc(items->items / 4 + 1, 1);
+    for (size_t i = 0; stored && i < weights->target.count; i++) {
+        int64_t target = at(weights->target, i);
+        if (target < 0 || (size_t)target >= 2 * items->items) {
+            free(stored);
+            return NULL;
+        }
+        stored[target / 8] |= (uint8_t)(1u << (target % 8));
+    }
+    return stored;
+}
+
+ArraysStatus replay(const Items *items, const Weights *recorded, const Weights *changed,
+                    int is_usual, const uint8_t *no_lag, Replayed *made) {
+    uint8_t *were = stored_of(items, recorded), *are = stored_of(items, changed);
+    View before = {items, recorded, were, NULL, true};
+    View after = {items, changed, are, &made->moved, !is_usual};
+    ArraysStatus status = ARRAYS_NO_MEMORY;
+    if (were && are) status = visit_all(&before, &after, is_usual, no_lag, made);
+    free(were);
+    free(are);
+    return status;
+}
+
+int64_t walk_back(const Items *items, const Weights *weights, Integers moved, int64_t from,
+                  int64_t *instants, int8_t *kinds, size_t room) {
+    uint8_t *stored = stored_of(items, weights);
+    View view = {items, weights, stored, &moved, true};
+    int64_t count = stored ? 0 : -1;
+    while (count >= 0 && from >= 0 && (size_t)from < 2 * items->items) {
+        bool is_any;
+        if ((size_t)count == room) {
+            count = -1;
+            break;
+        }
+        Latest latest = latest_of(&view, (size_t)from, &is_any);
+        instants[count] = from, kinds[count++] = (int8_t)latest.kind;
+        from = latest.source;
+    }
+    free(stored);
+    return count;
+}

@@ -1,0 +1,258 @@
+"""When each instant of a recording comes: one sweep over its items in the order of time.
+
+Compiled, or in Python where the compiled functions are not there: with the same results.
+"""
+
+import ctypes
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuprof.native import library
+from gpuprof.native.arrays import Int64s, Integers, _Integers, _integers
+
+# As in predict/graph.py.
+_DURATION, _CALL, _HOST_WORK, _LAUNCH, _STREAM, _OVERLAP = range(6)
+_NONE: Final = -1
+_APART, _WITHIN = 1, 2
+
+
+class Items(NamedTuple):
+    """Calls, then operations, then others: item k starts at instant ``2 * k``, and ends after it.
+
+    Args:
+        calls: How many calls there are.
+        operations: How many operations there are.
+        time_ns: When each instant was measured.
+        by_start: The items by their starts.
+        by_end: The items by their ends.
+        origin_ns: Nothing comes before.
+    """
+
+    calls: int
+    operations: int
+    time_ns: Int64s
+    by_start: Integers
+    by_end: Integers
+    origin_ns: int
+
+
+class Edges(NamedTuple):
+    """What each instant waits for, as `Weights` in predict/graph.py; others sorted by target."""
+
+    work_ns: Integers
+    call_ns: Integers
+    duration_ns: Integers
+    launch: Integers
+    follows: Integers
+    kind: Integers
+    source: Integers
+    target: Integers
+    edge_kind: Integers
+    edge_ns: Integers
+    usual_ns: Int64s
+
+
+class _Items(ctypes.Structure):
+    _fields_ = (
+        *((name, ctypes.c_size_t) for name in ("calls", "operations", "items")),
+        ("time", ctypes.c_void_p),
+        *((name, _Integers) for name in ("by_start", "by_end")),
+        ("origin", ctypes.c_int64),
+    )
+
+
+class _Weights(ctypes.Structure):
+    _fields_ = (
+        *((name, _Integers) for name in Edges._fields[:-1]),
+        ("usual", ctypes.c_void_p),
+    )
+
+
+class _Replayed(ctypes.Structure):
+    _fields_ = (("moved", _Integers), ("lag", ctypes.c_int64), ("at", ctypes.c_int64))
+
+
+class Replayed(NamedTuple):
+    """When each instant comes.
+
+    Args:
+        moved_ns: How much later each comes than measured.
+        lag_ns: The longest lag: how much later an instant came than all that it waited for.
+        lag_at: Its instant.
+    """
+
+    moved_ns: Integers
+    lag_ns: int
+    lag_at: int
+
+
+def replayed(
+    items: Items,
+    recorded: Edges,
+    changed: Edges,
+    no_lag: npt.NDArray[np.bool_] | None,
+    *,
+    is_usual: bool,
+) -> Replayed:
+    """Visit all instants: each comes its lag after the latest of what it waits for.
+
+    Args:
+        items: The items.
+        recorded: The edges as recorded, which give the lag: none of their latencies is longer than
+            measured.
+        changed: The edges of the replay.
+        no_lag: Instants without a lag; None for none. What waits for nothing has one.
+        is_usual: Whether there is no lag at all, and latencies may be longer than measured.
+    """
+    for kind in ("int32", "int64"):
+        moved: Integers = np.zeros(len(items.time_ns), kind)
+        functions = library()
+        if functions is None:
+            break
+        made = _Replayed(_integers(moved), 0, 0)
+        status = functions.replay(
+            *map(ctypes.byref, (_items(items), _weights(recorded), _weights(changed))),
+            ctypes.c_int(is_usual),
+            None if no_lag is None else ctypes.c_void_p(no_lag.ctypes.data),
+            ctypes.byref(made),
+        )
+        if not status:
+            return Replayed(moved, made.lag, made.at)
+    return _replayed(items, recorded, changed, no_lag, is_usual=is_usual)
+
+
+def walk_back(
+    items: Items, changed: Edges, moved_ns: Integers, instant: int
+) -> tuple[Int64s, Int64s]:
+    """From an instant back to one that waits for nothing: these, and the kind of edge before each.
+
+    The last kind is -1.
+    """
+    functions = library()
+    if functions is None:
+        return _walk_back(items, changed, moved_ns, instant)
+    # Pages that nothing is written to take no memory.
+    instants, kinds = np.empty(len(moved_ns), np.int64), np.empty(len(moved_ns), np.int8)
+    functions.walk_back.restype = ctypes.c_int64
+    count = functions.walk_back(
+        *map(ctypes.byref, (_items(items), _weights(changed))), _integers(moved_ns),
+        ctypes.c_int64(instant), *(ctypes.c_void_p(a.ctypes.data) for a in (instants, kinds)),
+        ctypes.c_size_t(len(instants)),
+    )  # fmt: skip
+    if count < 0:
+        raise MemoryError
+    return instants[:count].copy(), kinds[:count].astype(np.int64)
+
+
+def _items(items: Items) -> _Items:
+    return _Items(
+        items.calls, items.operations, len(items.by_start), items.time_ns.ctypes.data,
+        _integers(items.by_start), _integers(items.by_end), items.origin_ns,
+    )  # fmt: skip
+
+
+def _weights(edges: Edges) -> _Weights:
+    return _Weights(*map(_integers, edges[:-1]), edges.usual_ns.ctypes.data)
+
+
+class _View:
+    """What each instant waits for, with the times of some edges, moved or as measured."""
+
+    def __init__(self, items: Items, edges: Edges, *, is_least: bool) -> None:
+        self.time_ns, self._items, self._is_least = items.time_ns.tolist(), items, is_least
+        self.moved_ns = [0] * len(self.time_ns)
+        self._edges = [column.tolist() for column in edges]
+        self._stored: dict[int, list[tuple[int, int, int]]] = {}
+        for source, target, kind, ns in zip(*self._edges[6:10], strict=True):
+            self._stored.setdefault(target, []).append((source, ns, kind))
+
+    def waits(self, instant: int) -> list[tuple[int, int, int]]:
+        """Source, time and kind of the edges to an instant; of equal times the first one counts."""
+        stored = self._stored.get(instant, [])
+        implied = self._implied(instant)
+        return [*stored, *implied] if instant % 2 else [*implied, *stored]
+
+    def latest(self, instant: int) -> tuple[int, int, int]:
+        """The latest time of what an instant waits for, its source and the kind of the edge."""
+        time, source, kind = self._items.origin_ns, _NONE, _NONE
+        for before, ns, its in self.waits(instant):
+            at = self.time_ns[before] + self.moved_ns[before] + ns
+            if at > time or (kind == _NONE and at == time):
+                time, source, kind = at, before, its
+        return time, source, kind
+
+    def _implied(self, instant: int) -> list[tuple[int, int, int]]:
+        work, call, duration, launches, follows, kinds, *_, usual = self._edges
+        item, is_end = divmod(instant, 2)
+        row = item - self._items.calls
+        if row < 0:
+            if is_end:
+                return [(instant - 1, call[item], _CALL)]
+            return [(instant - 1, work[item], _HOST_WORK)] if work[item] >= 0 else []
+        if row >= self._items.operations:
+            return []
+        if is_end:
+            return [(instant - 1, duration[row], _DURATION)]
+        some = (
+            (follows[row] == _APART, instant - 1, 1, _STREAM),
+            (follows[row] == _WITHIN, instant - 2, 2, _OVERLAP),
+            (launches[row] >= 0, 2 * launches[row], 0, _LAUNCH),
+        )
+        return [
+            (source, self._latency(source, instant, usual[place][kinds[row]]), kind)
+            for is_there, source, place, kind in some
+            if is_there
+        ]
+
+    def _latency(self, source: int, target: int, usual_ns: int) -> int:
+        slack: int = self.time_ns[target] - self.time_ns[source]
+        return min(usual_ns, slack) if self._is_least else usual_ns
+
+
+def _replayed(
+    items: Items,
+    recorded: Edges,
+    changed: Edges,
+    no_lag: npt.NDArray[np.bool_] | None,
+    *,
+    is_usual: bool,
+) -> Replayed:
+    """`replayed` without compiled functions."""
+    before = _View(items, recorded, is_least=True)
+    after = _View(items, changed, is_least=not is_usual)
+    longest, longest_at = 0, _NONE
+    for instant in _in_order(items):
+        time_ns = before.time_ns[instant]
+        lag = time_ns - before.latest(instant)[0]
+        if before.waits(instant):
+            if lag > longest:
+                longest, longest_at = lag, instant
+            if is_usual or (no_lag is not None and no_lag[instant]):
+                lag = 0
+        after.moved_ns[instant] = after.latest(instant)[0] + lag - time_ns
+    return Replayed(np.array(after.moved_ns, np.int64), longest, longest_at)
+
+
+def _in_order(items: Items) -> list[int]:
+    """The instants by their times, then the starts of their items; starts before ends."""
+    instants = np.arange(len(items.time_ns))
+    start_ns = items.time_ns[instants & ~1]
+    ordered: list[int] = np.lexsort((instants, start_ns, items.time_ns)).tolist()
+    return ordered
+
+
+def _walk_back(
+    items: Items, changed: Edges, moved_ns: Integers, instant: int
+) -> tuple[Int64s, Int64s]:
+    """`walk_back` without compiled functions."""
+    view = _View(items, changed, is_least=True)
+    view.moved_ns = moved_ns.tolist()
+    instants, kinds = [], []
+    while instant >= 0:
+        _, source, kind = view.latest(instant)
+        instants.append(instant)
+        kinds.append(kind)
+        instant = source
+    return np.array(instants, np.int64), np.array(kinds, np.int64)

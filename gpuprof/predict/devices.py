@@ -1,0 +1,165 @@
+"""Edges between devices: copies and default streams, collectives of ranks, and inferred waits."""
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from gpuprof.facts.collective_parts import NO_INSTANCE, RANKS, SPREAD, collective_parts
+from gpuprof.facts.launches import by_time
+from gpuprof.facts.numbers import NOT_FOUND
+from gpuprof.model.intervals import Int64s
+from gpuprof.model.profile import Profile
+from gpuprof.predict.graph import (
+    ARRIVAL,
+    AWAITED,
+    DEFAULT_STREAMS,
+    NEAR_NS,
+    STAGED,
+    TRANSFER,
+    Maker,
+)
+from gpuprof.predict.recorded import COLLECTIVE, Operations
+
+# Streams are not the default streams where more than this share of copies contradicts it.
+_DISPROVED: Final = 0.02
+_CANDIDATES: Final = 8
+
+
+def add_copies(maker: Maker) -> None:
+    """Add waits of copies between devices: between halves, and for and by both default streams."""
+    o = maker.operations
+    rows = np.flatnonzero(o.where(lambda of: of.is_peer and 0 <= of.src != of.dst >= 0))
+    if not len(rows):
+        return
+    before, after = _copies_of(maker, rows)
+    process = o.process
+    for end in o.ends():
+        for stream in _default_streams(o):
+            of = o.streams[stream]
+            starts = o.start_ns[of.low : of.high]
+
+            is_here = (end == of.device) & (process == of.process) & (o.stream != stream)
+            its = before[is_here[before]]
+            place = np.searchsorted(starts, o.start_ns[its], side="left")
+            _add_default(maker, of.low + place[place > 0] - 1, its[place > 0])
+            its = after[is_here[after]]
+            place = np.searchsorted(starts, o.start_ns[its], side="left")
+            is_some = place < len(starts)
+            _add_default(maker, its[is_some], of.low + place[is_some])
+
+
+def _add_default(maker: Maker, source: Int64s, target: Int64s) -> None:
+    """Add waits for, or by, a default stream, where few contradict that it is one."""
+    o = maker.operations
+    is_against = o.end_ns[source] > o.start_ns[target]
+    if len(source) and is_against.mean() <= _DISPROVED:
+        maker.add(DEFAULT_STREAMS, maker.ends(source), maker.starts(target))
+
+
+def _copies_of(maker: Maker, rows: Int64s) -> tuple[Int64s, Int64s]:
+    """The first and the last operation of each copy between devices; two for staged copies."""
+    o = maker.operations
+    peers = np.flatnonzero(o.where(lambda of: of.is_peer))
+    ids = o.peer_ids[np.searchsorted(peers, rows)]
+    by_id = np.lexsort((o.start_ns[rows], ids, o.process[rows]))
+    order, ids = rows[by_id], ids[by_id]
+    device, is_staged = o.device[order], o.where(lambda of: of.is_staged)[order]
+    is_half = is_staged[1:] & is_staged[:-1]
+    is_half &= (ids[1:] == ids[:-1]) & (ids[1:] >= 0) & (device[1:] != device[:-1])
+    is_second = np.append(False, is_half)
+    # Among four halves with the same id, the third starts another copy.
+    for place in np.flatnonzero(is_second[2:] & is_second[1:-1]) + 2:
+        is_second[place] &= not is_second[place - 1]
+    second = np.flatnonzero(is_second)
+    maker.add(STAGED, maker.ends(order[second - 1]), maker.starts(order[second]))
+    return order[~is_second], order[np.append(~is_second[1:], True)]
+
+
+def _default_streams(o: Operations) -> list[int]:
+    """The stream with the lowest number on each device of each process."""
+    least: dict[tuple[int, int], int] = {}
+    for number, of in enumerate(o.streams):
+        place = of.process, of.device
+        if place not in least or of.stream_id < o.streams[least[place]].stream_id:
+            least[place] = number
+    return sorted(least.values())
+
+
+def add_awaited(maker: Maker, late: Int64s) -> None:
+    """Add inferred waits of operations that start long after all known dependencies."""
+    if not len(late):
+        return
+    o, process = maker.operations, np.array([of.process for of in maker.operations.streams])
+    ends = np.ascontiguousarray(o.end_ns)
+    order = by_time(ends)
+    place = np.searchsorted(ends[order], o.start_ns[late], side="right") - 1
+    chosen = np.full(len(late), NOT_FOUND)
+    for back in range(_CANDIDATES):
+        candidate = order[np.maximum(place - back, 0)]
+        fits = (chosen == NOT_FOUND) & (place >= back)
+        fits &= o.start_ns[late] - o.end_ns[candidate] <= NEAR_NS
+        fits &= o.stream[candidate] != o.stream[late]
+        fits &= process[o.stream[candidate]] == process[o.stream[late]]
+        chosen[fits] = candidate[fits]
+    has_one = chosen != NOT_FOUND
+    maker.add(AWAITED, maker.ends(chosen[has_one]), maker.starts(late[has_one]))
+
+
+class Meetings(NamedTuple):
+    """Collectives of several ranks, which end on all of them together.
+
+    Args:
+        collectives: All operations that are collectives.
+        alone_ns: The time without waiting of each of these, as far as known.
+        members: Those of several ranks; what matches none of another rank is left out.
+        meeting: The meeting of each member.
+        arrived_ns: When the last rank arrived at each meeting.
+        transfer_ns: The transfer of each meeting.
+    """
+
+    collectives: Int64s
+    alone_ns: Int64s
+    members: Int64s
+    meeting: Int64s
+    arrived_ns: Int64s
+    transfer_ns: Int64s
+
+
+def meetings(profile: Profile, o: Operations) -> Meetings:
+    """The collectives of a recording and where they meet."""
+    rows = np.flatnonzero(o.kind == COLLECTIVE)
+    if not len(rows):
+        return Meetings(*[rows] * 6)
+    parts = collective_parts(profile)
+    kernels = parts.kernels
+    times = (kernels.start_ns + parts.shift_ns, kernels.end_ns + parts.shift_ns)
+    places = np.stack([*times, kernels.device])
+    device = np.array([of.device for of in o.streams], np.int64)[o.stream[rows]]
+    keys = np.stack([o.start_ns[rows], o.end_ns[rows], device])
+    code = np.unique(np.concatenate([places, keys], axis=1), axis=1, return_inverse=True)[1]
+    of_code = np.full(int(code.max()) + 1, NOT_FOUND)
+    of_code[code.reshape(-1)[: len(kernels.start_ns)]] = np.arange(len(kernels.start_ns))
+    kernel = of_code[code.reshape(-1)[len(kernels.start_ns) :]]
+    alone_ns = o.end_ns[rows] - o.start_ns[rows]
+    is_waiting = (kernel != NOT_FOUND) & np.isin(parts.basis[kernel], (RANKS, SPREAD))
+    alone_ns[is_waiting] = parts.transfer_ns[kernel[is_waiting]]
+    is_met = is_waiting & (parts.basis[kernel] == RANKS) & (parts.instance[kernel] != NO_INSTANCE)
+    members = rows[is_met]
+    numbers, meeting = np.unique(parts.instance[kernel[is_met]], return_inverse=True)
+    arrived = np.full(len(numbers), np.iinfo(np.int64).min)
+    np.maximum.at(arrived, meeting, o.start_ns[members])
+    transfer = np.full(len(numbers), np.iinfo(np.int64).max)
+    np.minimum.at(transfer, meeting, o.end_ns[members] - o.start_ns[members])
+    alone_ns[is_met] = transfer[meeting]
+    return Meetings(rows, alone_ns, members, meeting, arrived, transfer)
+
+
+def add_meetings(maker: Maker, met: Meetings) -> None:
+    """Add edges so that a collective ends on all ranks together, one transfer after the last."""
+    o, members = maker.operations, met.members
+    places = 2 * (maker.first_operation + len(o) + met.meeting)
+    maker.add(ARRIVAL, maker.starts(members), places, np.zeros(len(members), np.int64))
+    maker.add(TRANSFER, places, maker.ends(members), met.transfer_ns[met.meeting])
+    alone = len(met.collectives) - len(members)
+    if alone and len(o.devices) > 1:
+        maker.doubts["collectives that no other rank shares"] = alone
