@@ -122,7 +122,7 @@ def test_a_name_that_the_file_lacks_is_unknown_as_in_queries(tmp_path):
     strings = [{"id": 2, "value": "gemm"}]
     tables = {nsys_export.STRINGS: strings, nsys_export.KERNEL: kernels}
     profile = read_profile(nsys_export.write(tmp_path / "x.sqlite", tables))
-    assert profile.loaded("kernels").names.columns["name"]
+    assert profile.loaded("kernels").of_names == {"name"}
     _export(profile, "parquet", tmp_path / "k.parquet", "kernels")
 
     names = parquet.read_table(tmp_path / "k.parquet").column("name").to_pylist()

@@ -1,0 +1,110 @@
+"""Tables of arrays: which rows they have, how words are numbered, and what is looked up."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuprof.base.errors import CorruptFileError
+from gpuprof.model import schema
+from gpuprof.model.derived import UNKNOWN
+from gpuprof.model.profile import Origin, Profile
+from gpuprof.model.selection import Selection
+from gpuprof.model.table import InMemory, Made, Part, Table, translated, values
+from gpuprof.model.words import Values, Words
+from gpuprof.readers.nsys.tables import EventRecords, Pairs
+
+ORIGIN = Origin(Path("x.sqlite"), "nsys-sqlite", "nsys")
+
+
+def recording(columns, **made):
+    part = Part(InMemory(pa.table(columns)), made)
+    return Profile(ORIGIN, {"memsets": lambda: Table(schema.MEMSETS, [part])})
+
+
+def test_values_of_another_device_are_checked_once_they_are_looked_at():
+    columns = {"s": [0, 5], "d": [0, 1], "b": [7, -5]}
+    whole = recording(columns, start_ns="s", end_ns="s", device_id="d", bytes="b")
+    of_0 = whole.restricted(Selection(device_id=0))
+
+    assert [size.tolist() for (size,) in of_0.columns("memsets", "bytes")] == [[7]]
+    with pytest.raises(CorruptFileError, match="column bytes holds -5 in row 2"):
+        list(whole.columns("memsets", "bytes"))
+
+
+def test_functions_that_look_at_other_rows_see_those_that_a_window_leaves_out():
+    part = Part(
+        InMemory(pa.table({"s": [0, 5, 9]})),
+        {"start_ns": "s", "end_ns": "s", "bytes": Made(("s",), lambda s: np.full(3, s.sum()))},
+        is_whole=lambda: True,
+    )
+    whole = Profile(ORIGIN, {"memsets": lambda: Table(schema.MEMSETS, [part])})
+
+    ((size,),) = whole.restricted(Selection(((5, 6),))).columns("memsets", "bytes")
+
+    assert size.tolist() == [14]
+
+
+def test_words_of_columns_get_one_numbering():
+    words = Words(["a"])
+
+    first = words.numbers(Values(np.array([1, 0, 1]), None, ["b", None]))
+    second = words.numbers(Values(np.array([2, 0]), None, ["a", "not met", "b"]))
+
+    assert (first.tolist(), second.tolist()) == ([2, 1, 2], [1, 0])
+    assert words.words == ("a", "b", None)
+
+
+def test_a_number_without_a_word_is_unknown_and_null_stays_null():
+    made = translated("kind", {1: "HtoD", 2: "DtoH"})
+
+    numbers = made.make(np.array([2, 1, 9, UNKNOWN]))
+
+    assert [made.words()[n] for n in numbers] == ["DtoH", "HtoD", "unknown", None]
+
+
+@pytest.mark.parametrize(
+    ("array", "expected"),
+    [
+        (pa.array([1, None, 3], pa.uint8()), [1, None, 3]),
+        (pa.array([2**63], pa.uint64()), [2**63]),
+        (pa.array([True, None, False]), [True, None, False]),
+        (pa.array(["b", None, "a"]).dictionary_encode(), ["b", None, "a"]),
+        (pa.array([5, None, 5]).dictionary_encode(), [5, None, 5]),
+        (pa.nulls(2), [None, None]),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_columns_of_files_keep_their_values(array, expected):
+    assert values(array).listed == expected
+    assert values(array.slice(len(array) - 1)).listed == expected[-1:]
+
+
+NUMBERS = st.integers(0, 3)
+ROWS = st.lists(st.tuples(NUMBERS, NUMBERS, st.integers(0, 9)), max_size=12)
+
+
+@given(records=ROWS, waits=ROWS)
+def test_a_wait_is_for_the_latest_record_of_its_event_before_it(records, waits):
+    process, event, call = np.array([*zip(*records, strict=True)] or [[]] * 3, np.int64)
+    found = EventRecords(process, event, call, call).latest(
+        0, *np.array([*zip(*waits, strict=True)] or [[]] * 3, np.int64)
+    )
+
+    assert found.tolist() == [
+        max((c for p, e, c in records if (p, e) == wait[:2] and c < wait[2]), default=UNKNOWN)
+        for wait in waits
+    ]
+
+
+@given(pairs=st.sets(st.tuples(NUMBERS, NUMBERS), min_size=1), asked=ROWS)
+def test_pairs_have_their_places(pairs, asked):
+    ordered = sorted(pairs)
+    first, second, _ = np.array([*zip(*asked, strict=True)] or [[]] * 3, np.int64)
+
+    found = Pairs(*np.array(ordered, np.int64).T).of(first, second).tolist()
+
+    assert found == [ordered.index(of[:2]) if of[:2] in pairs else -1 for of in asked]
