@@ -64,6 +64,17 @@ def test_ranks_of_one_host_keep_the_numbers_of_their_devices(name, drawn):
     assert {row["device_id"] for row in by_one.rows("breakdown")} == {*range(8)}
 
 
+def test_steps_of_files_are_those_that_were_drawn_on_one_clock():
+    drawn = report(JOBS["steps"](8), ["steps", "breakdown"])
+    by_one, *_ = _reports("steps", 8)
+
+    # The clock of the first file began 7,000 ns before that of the drawing.
+    began = {(row["device_id"], row["start_ns"] + 7_000) for row in drawn.rows("steps")}
+    assert {(row["device_id"], row["start_ns"]) for row in by_one.rows("steps")} == began
+    assert by_one.rows("breakdown") == drawn.rows("breakdown")
+    assert {row["rank"] for row in by_one.rows("ranks")} == {*range(8)}
+
+
 def test_standard_deviations_of_a_job_are_exact():
     dice = random.Random(1)  # noqa: S311 - not for secrets
     lengths = [[dice.randrange(10**4, 9 * 10**5) for _ in range(900)] for _ in range(3)]
