@@ -73,13 +73,13 @@ def report(recording: Recording, names: Sequence[str] | None = None) -> Report:
     profile = read_profile(recording)
     missing = {analysis.name: analysis.missing(profile) for analysis in chosen}
     runnable = [analysis for analysis in chosen if not missing[analysis.name]]
-    is_job = profile.job is not None
-    of_recording = [a for a in runnable if not is_job or a.of_files is None]
+    is_job, by_file = profile.job is not None, [a for a in runnable if a.is_by_file(profile)]
+    of_recording = [a for a in runnable if a not in by_file]
     left_out = _not_sought(profile, of_recording)
     further = [] if left_out else [analysis.reads_of_small for analysis in of_recording]
     profile.expect(reads(*(analysis.reads for analysis in of_recording), *further))
     if profile.job is not None:
-        profile.job.prepare(functions_of(runnable), profile, partial(reads_of, analyses=runnable))
+        profile.job.prepare(functions_of(by_file), profile, partial(reads_of, analyses=by_file))
     elif profile.unrestricted.events >= _LARGE:
         later = [analysis.run for analysis in runnable[1:] if analysis.name != _FINDINGS]
         profile.compute_ahead(later[::-1])

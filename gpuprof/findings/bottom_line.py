@@ -35,7 +35,7 @@ from gpuprof.findings.of_jobs import SCOPES, bottom_lines_of_job
 from gpuprof.findings.scope import Scope, scopes
 from gpuprof.findings.set_up import copies_outside, set_up_of
 from gpuprof.findings.whole_recording import incomplete
-from gpuprof.model.analysis import Analysis, per_file, reads
+from gpuprof.model.analysis import Analysis, as_one_recording, per_file, reads
 from gpuprof.model.derived import HOST
 from gpuprof.model.intervals import covered_within, together
 from gpuprof.model.profile import Profile, once_per_profile
@@ -123,10 +123,11 @@ def bottom_line(profile: Profile) -> pa.Table:
 
     Returns:
         One row per device and phase, columns as in `BOTTOM_LINE`; first the phase of most devices
-        in which most can be won, and of its devices the one that computes most. Of a job of
-        several files, one row per phase. Of a summary, and of TensorFlow, one row with all but the
-        sentence null.
+        in which most can be won, and of its devices the one that computes most. Of a job of many
+        files, and of one that workers read, one row per phase. Of a summary, and of TensorFlow, one
+        row with all but the sentence null.
     """
+    profile = as_one_recording(profile)
     if not _is_trace(profile):
         lines = [say(profile) for table, say in _INSTEAD.items() if profile.has(table)]
         text = ". ".join(filter(None, lines))
@@ -385,4 +386,5 @@ ANALYSIS: Final = Analysis(
     FINDINGS.reads_of_small,
     instead=(*_INSTEAD,),
     of_files=(phases_of_devices, *JOB_FUNCTIONS),
+    is_as_one=True,
 )

@@ -22,7 +22,7 @@ from gpuprof.findings.causes import Finding, with_win
 from gpuprof.findings.of_jobs import COSTS, findings_of_job, measured_steps
 from gpuprof.findings.scope import SCOPE_READS, Scope, scopes
 from gpuprof.findings.whole_recording import incomplete, of_recording
-from gpuprof.model.analysis import Analysis, per_file, reads
+from gpuprof.model.analysis import Analysis, as_one_recording, per_file, reads
 from gpuprof.model.profile import Profile, once_per_profile
 from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema
 from gpuprof.predict.effects import PREDICT_READS
@@ -121,7 +121,8 @@ def findings(profile: Profile) -> pa.Table:
     Costs are of one step, the median over the steps of a phase; where a recording has no steps,
     of the device's span. The costs of findings may overlap: they must not be added up.
 
-    Of a job of several files a row is the median over its devices, without a prediction.
+    Of a job of many files, and of one that workers read, a row is the median over its devices,
+    without a prediction; see `gpuprof.model.analysis.as_one_recording`.
 
     Args:
         profile: Needs ``kernels`` and ``memcpys``; ``api_calls``, ``host_calls``, ``nvtx_ranges``
@@ -132,6 +133,7 @@ def findings(profile: Profile) -> pa.Table:
         in which most can be won; its sentence names others. What can win most time comes first. No
         rows where nothing costs that much.
     """
+    profile = as_one_recording(profile)
     if profile.job is not None:
         return FINDINGS.table(findings_of_job(profile, profile.once(costs_of_devices)))
     has_phases = len({scope.phase for scope in scopes(profile)}) > 1
@@ -378,4 +380,5 @@ ANALYSIS: Final = Analysis(
     ),
     reads(exposed_copies.READS_OF_SMALL, costly_kernels.READS_OF_SMALL, PREDICT_READS),
     of_files=(costs_of_devices, *JOB_FUNCTIONS),
+    is_as_one=True,
 )

@@ -214,6 +214,8 @@ class _Job(JobNumbers[File]):
         InputError: Two of them are the same recording.
     """
 
+    has_activities = True
+
     def __init__(self, profiles: Sequence[Profile]) -> None:
         super().__init__(_files(profiles))
         names = (name for file in self.files for name in file.profile.sources)
