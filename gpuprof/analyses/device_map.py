@@ -147,7 +147,7 @@ def _accessible(profile: Profile) -> dict[int | None, set[int]]:
 def _counts(profile: Profile, table: str) -> Mapping[tuple[int | None, int | None], int]:
     """How many activities each device and process has."""
     counts: Counter[tuple[int | None, int | None]] = Counter()
-    for device, process in profile.integers(table, "device_id", "process_id"):
+    for device, process in profile.columns(table, "device_id", "process_id"):
         for alike in groups(device, process):
             ids = (int(column[alike[0]]) for column in (device, process))
             device_id, process_id = (None if number == UNKNOWN else number for number in ids)

@@ -137,7 +137,7 @@ def _others_at(profile: Profile, table: str, ends: Int64s) -> Iterator[_Begun]:
         columns.append("name_id")
         name = dict(zip(*names_by_number(profile, table), strict=True))
     low = 0
-    for part in profile.integers(table, *columns):
+    for part in profile.columns(table, *columns):
         rows = np.flatnonzero(np.isin(part[0], ends))
         values = zip(*(column[rows].tolist() for column in part), strict=True)
         for row, (start, process, device, *number) in zip(rows.tolist(), values, strict=True):
@@ -158,7 +158,7 @@ def _add_host(profile: Profile, ended: Sequence[tuple[Row, _Activity]]) -> None:
     numbered, columns = names_by_number(profile, "api_calls"), ("start_ns", "end_ns", "process_id")
     names, parts = sorted({UNNAMED, *numbered.names}), []
     place = numbered.values(names.index, names.index(UNNAMED))
-    for *part, number in profile.integers("api_calls", *columns, "name_id"):
+    for *part, number in profile.columns("api_calls", *columns, "name_id"):
         rows = meeting(Intervals(*part[:2]), near)
         parts.append([*(column[rows] for column in part), place.of(number[rows])])
     calls, ranges = columns_of(parts, len(columns) + 1), ranges_of(profile)

@@ -216,7 +216,7 @@ def _launches(
     place = numbered.values({name: number for number, name in enumerate(names)}.__getitem__, 0)
     columns = ("start_ns", "end_ns", "device_id", "name_id", *_SIZES)
     parts = []
-    for start, end, device, name_id, *sizes in profile.integers("kernels", *columns):
+    for start, end, device, name_id, *sizes in profile.columns("kernels", *columns):
         kind = np.full(len(start), -1)
         for number, of_device in kinds.items():
             kind[device == number] = of_device

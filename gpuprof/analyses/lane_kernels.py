@@ -120,7 +120,7 @@ def _kernels(
     communicates = numbered.values(is_communication, 0)
     lanes = ByNumber(devices.tolist(), range(len(devices)), _ABSENT)
     columns = ("start_ns", "end_ns", "device_id", "name_id")
-    for start, end, device, number in profile.integers("kernels", *columns):
+    for start, end, device, number in profile.columns("kernels", *columns):
         # A kernel of no length may begin or end a device's time.
         is_inside = ((end > first) & (start < last)) | (
             (start == end) & (start >= first) & (start <= last)

@@ -101,7 +101,7 @@ def cannot(profile: Profile) -> str:
         return limits
     recording = profile.unrestricted
     is_graph = names_by_number(recording, "api_calls").values(lambda n: "GraphLaunch" in n, 0)
-    calls = recording.integers("api_calls", "name_id")
+    calls = recording.columns("api_calls", "name_id")
     return limits if any(is_graph.of(number).any() for (number,) in calls) else ""
 
 

@@ -95,7 +95,7 @@ def _with_kernels(profile: Profile, repeated: list[tuple[Copies, Row]]) -> list[
     low = min(start for _, _, start, _ in firsts) - _NEAR_NS
     high = max(end for _, _, _, end in firsts) + _NEAR_NS
     recorded = profile.unrestricted
-    parts = recorded.integers("kernels", "device_id", "start_ns", "end_ns", "name_id")
+    parts = recorded.columns("kernels", "device_id", "start_ns", "end_ns", "name_id")
     near = ([c[(part[1] >= low) & (part[1] <= high)] for c in part] for part in parts)
     device, start_ns, end_ns, number = columns_of(near, 4)
     name = dict(zip(*names_by_number(recorded, "kernels"), strict=True))

@@ -151,7 +151,7 @@ def _check_unread(profile: Profile) -> None:
     name, columns = schema.KERNELS.name, schema.LAUNCH_COLUMNS
     if profile.job is None and profile.has(name) and 0 < profile.rows_known(name) <= _FEW_ROWS:
         # Each piece is checked when it is made.
-        for _ in profile.stored_columns(name, *columns) or ():
+        for _ in profile.pieces(name, *columns):
             pass
 
 

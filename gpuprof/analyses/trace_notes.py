@@ -135,7 +135,7 @@ def overheads(profile: Profile) -> list[Overhead]:
     spans = [
         (int(start.min()), int(end.max()))
         for name in work
-        for start, end in profile.integers(name, "start_ns", "end_ns")
+        for start, end in profile.columns(name, "start_ns", "end_ns")
         if len(start)
     ]
     if not spans:

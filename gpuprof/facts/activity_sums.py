@@ -147,7 +147,7 @@ def _with_bytes(
 def _all_calls(profile: Profile) -> list[Row]:
     """All API calls in one row; none where there are none."""
     calls = total_ns = 0
-    for start, end in profile.integers("api_calls", "start_ns", "end_ns"):
+    for start, end in profile.columns("api_calls", "start_ns", "end_ns"):
         calls += len(start)
         total_ns += int((end - start).sum())
     return [{"name": "", "calls": calls, "total_ns": total_ns}] if calls else []
@@ -163,7 +163,7 @@ def _copies_by_kind(profile: Profile) -> Iterator[tuple[str, Durations, Duration
 
 def _memsets(profile: Profile) -> Iterator[tuple[str, Durations, Durations]]:
     """The same of all memsets."""
-    parts = profile.integers("memsets", "start_ns", "end_ns", "bytes")
+    parts = profile.columns("memsets", "start_ns", "end_ns", "bytes")
     start, end, size = columns_of(parts, 3)
     if len(start):
         yield _MEMSET, end - start, size

@@ -198,7 +198,7 @@ def on_compute_streams(profile: Profile, kernels: CommunicationKernels) -> npt.N
 def _time_of_streams(profile: Profile) -> Counter[tuple[int, int]]:
     """Time of all kernels by device and stream, added up."""
     times = Counter[tuple[int, int]]()
-    for start, end, device, stream in profile.integers("kernels", *_PLACE):
+    for start, end, device, stream in profile.columns("kernels", *_PLACE):
         streams = numbered(stream)
         code = numbered(device).astype(np.int64) * (int(streams.max(initial=0)) + 1) + streams
         row = np.zeros(int(code.max(initial=-1)) + 1, np.int64)

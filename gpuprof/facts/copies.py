@@ -318,8 +318,8 @@ def _in_the_model(profile: Profile, words: Sequence[Words]) -> Iterator[Sequence
     """The rows of the data model, in which halves of staged copies are told."""
     paths = Words([None, PATHS[STAGED]])
     texts = dict(zip((*_WORDS, "path"), (*words, paths), strict=True))
-    for part in profile.stored_columns("memcpys", *_RECORDED, *texts, texts=texts) or ():
-        *columns, kind, src, dst, path = (values.filled for values in part)
+    for part in profile.columns("memcpys", *_RECORDED, *texts, texts=texts):
+        *columns, kind, src, dst, path = part
         yield _with_facts(columns, (kind, src, dst), words[0].words, path == 1)
 
 

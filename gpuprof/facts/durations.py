@@ -120,7 +120,7 @@ def _named_parts(
     place = names.places
     parts = (
         (narrowed(end - start), place.of(name_id))
-        for start, end, name_id in profile.integers(table, "start_ns", "end_ns", "name_id")
+        for start, end, name_id in profile.columns(table, "start_ns", "end_ns", "name_id")
     )
     return names.distinct, parts
 

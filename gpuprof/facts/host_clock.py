@@ -207,7 +207,7 @@ class HostCalls:
 def host_calls(profile: Profile) -> HostCalls:
     """Every API call of the whole recording."""
     waits = names_by_number(profile, "api_calls").values(is_waiting, 0)
-    calls = profile.integers("api_calls", *_PLACE, "name_id")
+    calls = profile.columns("api_calls", *_PLACE, "name_id")
     parts = ([*place, waits.of(name_id)] for *place, name_id in calls)
     start, end, process, waiting = columns_of(parts, 4)
     return HostCalls(start, end, process, waiting.astype(bool))

@@ -315,7 +315,7 @@ def kernel_sums(profile: Profile) -> list[dict[str, Any]]:
     columns = ("start_ns", "end_ns", "device_id", "name_id")
     parts = [
         (narrowed(end - start), pairs.learn(device, places.of(name_id)))
-        for start, end, device, name_id in profile.integers("kernels", *columns)
+        for start, end, device, name_id in profile.columns("kernels", *columns)
     ]
     rows = zip(pairs.values.T.tolist(), by_group(parts, len(pairs)), strict=True)
     return [

@@ -198,9 +198,9 @@ def launches(profile: Profile) -> Launches:
     """Every activity with the call that launched it; those without one are left out."""
     activities_read, process, correlation = _activities(profile)
     recording = profile.unrestricted
-    launched = launched_by(recording.integers("api_calls", *_CALL), process, correlation)
+    launched = launched_by(recording.columns("api_calls", *_CALL), process, correlation)
     if launched is None:
-        calls = columns_of(recording.integers("api_calls", *_CALL), len(_CALL))
+        calls = columns_of(recording.columns("api_calls", *_CALL), len(_CALL))
         order = np.argsort(calls[_CALL.index("start_ns")], kind="stable")
         by_start = ([column[order[rows]] for column in calls] for rows in pieces(len(order)))
         launched = launched_by(by_start, process, correlation) or {}
@@ -251,7 +251,7 @@ def _copies(copies: Copies) -> Iterator[Sequence[Any]]:
 
 def _others(profile: Profile, table: str) -> Iterator[Sequence[Any]]:
     """The same of another table in pieces, each column as narrow as its values there."""
-    for process, correlation, *place in profile.integers(table, *_PLACE):
+    for process, correlation, *place in profile.columns(table, *_PLACE):
         layer = np.full(len(process), _LAYERS[table], np.int8)
         yield narrowed(process), narrowed(correlation), *place, layer
 

@@ -14,8 +14,6 @@ from gpuprof.model.words import Words
 from gpuprof.native import arrays
 
 # Integers of any width.
-
-# Integers of any width.
 Numbers = npt.NDArray[np.integer[Any]]
 ByNumber = words.ByNumber
 UNNAMED: Final = "unknown"
@@ -59,8 +57,7 @@ def read_columns(
     profile: Profile, table: str, *names: str, texts: Mapping[str, Words] = NO_TEXTS
 ) -> list[Any]:
     """Columns of a table as arrays; nulls are `UNKNOWN`, words what ``texts`` numbers them."""
-    parts = profile.stored_columns(table, *names, texts=texts) or ()
-    return columns_of(([values.filled for values in part] for part in parts), len(names))
+    return columns_of(profile.columns(table, *names, texts=texts), len(names))
 
 
 def columns_of(parts: Iterable[Sequence[Any]], columns: int) -> list[Any]:
@@ -133,9 +130,8 @@ class Names(NamedTuple):
 
 def names_by_number(profile: Profile, table: str) -> Names:
     """The names of a table; unknown ones are `UNNAMED`."""
-    rows = profile.numbered_names(table)
-    numbers, names = rows["name_id"].to_pylist(), rows["name"].to_pylist()
-    return Names(numbers, [name or UNNAMED for name in names])
+    numbers, columns = profile.loaded(table).names
+    return Names([*numbers], [name or UNNAMED for name in columns["name"]])
 
 
 def rows_named(
@@ -144,7 +140,7 @@ def rows_named(
     """Columns of the rows whose name is one of some, and the place of that, in pieces."""
     place = {name: number for number, name in enumerate(names)}
     of_name = names_by_number(profile, table).values(lambda n: place.get(n, NOT_FOUND), NOT_FOUND)
-    for *part, number in profile.integers(table, *columns, "name_id"):
+    for *part, number in profile.columns(table, *columns, "name_id"):
         places = of_name.of(number)
         rows = np.flatnonzero(places != NOT_FOUND)
         yield [column[rows] for column in (*part, places)]

@@ -146,8 +146,8 @@ _WordsOf = tuple[Numbers, int, Callable[[int], str | None]]
 def _in_the_model(profile: Profile) -> Iterator[list[Any]]:
     """Start, end, process, lane and words of ranges, with the texts of the data model."""
     texts = {name: Words([None]) for name in _TEXTS}
-    for part in profile.stored_columns("nvtx_ranges", *_TIMED, *texts, texts=texts) or ():
-        start, end, process, thread, *codes = (values.filled for values in part)
+    for part in profile.columns("nvtx_ranges", *_TIMED, *texts, texts=texts):
+        start, end, process, thread, *codes = part
         words = [of.words for of in texts.values()]
         lane = _lanes(thread, codes[-1], words[-1])
         of_ranges = [(code, len(of), of.__getitem__) for code, of in zip(codes, words, strict=True)]

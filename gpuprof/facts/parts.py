@@ -135,7 +135,7 @@ def _check_device(profile: Profile, device_id: int) -> None:
     ids: set[int] = set()
     for table in filter(profile.has, _OF_DEVICES):
         ends = ENDS if table == "memcpys" else ENDS[:1]
-        for column in chain.from_iterable(profile.integers(table, *ends)):
+        for column in chain.from_iterable(profile.columns(table, *ends)):
             ids.update(np.unique(column).tolist())
             if device_id in ids:
                 return
@@ -155,19 +155,19 @@ def _runs(part: Profile, names: list[str]) -> bool:
     return any(
         ((start < last) & ((end > first) | (start >= first))).any()
         for name in names
-        for start, end in part.unrestricted.integers(name, "start_ns", "end_ns")
+        for start, end in part.unrestricted.columns(name, "start_ns", "end_ns")
     )
 
 
 def _starts(part: Profile, names: list[str]) -> bool:
     """Whether anything but a range starts in the windows."""
     events = (name for name in names if name != _RANGES)
-    return any(len(start) for name in events for (start,) in part.integers(name, "start_ns"))
+    return any(len(start) for name in events for (start,) in part.columns(name, "start_ns"))
 
 
 def _extent(profile: Profile, names: list[str]) -> str:
     """Between which times that which a recording holds starts, as a hint."""
-    columns = [start for name in names for (start,) in profile.integers(name, "start_ns")]
+    columns = [start for name in names for (start,) in profile.columns(name, "start_ns")]
     starts = [time for start in columns if len(start) for time in (start.min(), start.max())]
     if not starts:
         return "It holds nothing that has a time."

@@ -346,7 +346,7 @@ def _api_calls(profile: Profile, labels: _Labels) -> Iterator[list[Any]]:
         return labels.of("synchronising_call" if is_waiting(name) else "cuda_call", name)
 
     of_names = names_by_number(profile, "api_calls").values(label, label(UNNAMED))
-    for *place, number in profile.integers("api_calls", *_PLACE, "name_id"):
+    for *place, number in profile.columns("api_calls", *_PLACE, "name_id"):
         yield [*place, of_names.of(number)]
 
 
@@ -357,8 +357,7 @@ def _library_calls(
     if not profile.has("host_calls"):
         return
     texts, pairs, numbers = {"library": Words(labels), "name": Words()}, Pairs(), list[int]()
-    for part in profile.stored_columns("host_calls", *_PLACE, *texts, texts=texts) or ():
-        *place, library, name = (values.filled for values in part)
+    for *place, library, name in profile.columns("host_calls", *_PLACE, *texts, texts=texts):
         rows = np.flatnonzero(library < len(labels))
         number = pairs.learn(library[rows], name[rows])
         libraries, names = (words.words for words in texts.values())
@@ -421,7 +420,7 @@ def _ranges_within(
 def _streams_of(profile: Profile) -> Numbers:
     parts: list[Numbers] = [np.empty(0, np.int8)]
     for table in launches(profile).activities.tables:
-        parts.extend(stream for (stream,) in profile.integers(table, "stream_id"))
+        parts.extend(stream for (stream,) in profile.columns(table, "stream_id"))
     return np.concatenate(parts)
 
 

@@ -260,7 +260,7 @@ def _kernels_by_step(step_series: Sequence[StepWindows], profile: Profile) -> It
     steps = sum(len(series.start_ns) for series in step_series)
     stride = max(1, profile.events // max(_MOST_KERNELS, _KERNELS_PER_STEP * steps))
     columns = ("start_ns", "device_id", "name_id")
-    kernels = profile.integers("kernels", *columns) if profile.has("kernels") else ()
+    kernels = profile.columns("kernels", *columns) if profile.has("kernels") else ()
     parts = ([column[::stride].copy() for column in part] for part in kernels)
     start, device, name = columns_of(parts, len(columns))
     numbers = _NUMBERS if stride == 1 else _NUMBERS_OF_SOME

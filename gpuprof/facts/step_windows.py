@@ -176,7 +176,7 @@ def _detected(profile: Profile) -> Iterator[StepWindows]:
     texts = ["unnamed kernel", *names.distinct[1:]]
     places, communicates = names.places, names.values(is_communication, 0)
     columns = ("start_ns", "end_ns", "device_id", "stream_id", "name_id")
-    start, end, device, stream, name_id = columns_of(profile.integers("kernels", *columns), 5)
+    start, end, device, stream, name_id = columns_of(profile.columns("kernels", *columns), 5)
     name, is_computing = places.of(name_id), communicates.of(name_id) == 0
     for number in np.unique(device).tolist():
         rows = np.flatnonzero(device == number)

@@ -174,7 +174,7 @@ def far_ends(profile: Profile) -> tuple[int, ...]:
     ]
     tables = _TABLES if idle else ()
     for table in filter(profile.has, tables):
-        for (ran,) in profile.integers(table, "device_id"):
+        for (ran,) in profile.columns(table, "device_id"):
             idle = [device for device in idle if not np.isin(ran, (device, UNKNOWN)).any()]
     return tuple(idle)
 
@@ -212,14 +212,14 @@ def _activities(profile: Profile) -> Iterator[Sequence[Any]]:
     """Start, end, device and layer of all activities, in pieces."""
     if profile.has("kernels"):
         layers = names_by_number(profile, "kernels").values(is_communication, COMPUTE)
-        for *part, name_id in profile.integers("kernels", *_PLACE, "name_id"):
+        for *part, name_id in profile.columns("kernels", *_PLACE, "name_id"):
             yield *part, layers.of(name_id)
     if profile.has("memcpys"):
         for copies in copy_rows(profile).by_device():
             yield copies.start_ns, copies.end_ns, copies.device, layer_of_copies(copies)
     for table, layer in _OF_ONE_LAYER.items():
         if profile.has(table):
-            for part in profile.integers(table, *_PLACE):
+            for part in profile.columns(table, *_PLACE):
                 yield *part, np.full(len(part[0]), layer, np.int8)
 
 

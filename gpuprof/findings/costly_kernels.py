@@ -486,7 +486,7 @@ def _alone(profile: Profile) -> dict[int | None, dict[str, Intervals]]:
     columns = ("start_ns", "end_ns", "device_id", "name_id")
     parts = (
         (start, end, device, values.of(number).astype(np.int64))
-        for start, end, device, number in profile.integers("kernels", *columns)
+        for start, end, device, number in profile.columns("kernels", *columns)
     )
     alone: dict[int | None, dict[str, Intervals]] = {}
     lengths = dict.fromkeys(kernels, 0)

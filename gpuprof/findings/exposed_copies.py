@@ -21,7 +21,7 @@ from gpuprof.facts.copies import (
 )
 from gpuprof.facts.moves import moves, origins
 from gpuprof.facts.needless_copies import Avoidable, avoidable, not_sought
-from gpuprof.facts.numbers import columns_of
+from gpuprof.facts.numbers import columns_of, read_columns
 from gpuprof.facts.nvtx import RANGE_READS
 from gpuprof.facts.timeline import TRANSFER, busy_by_device
 from gpuprof.findings.causes import Finding, hiding
@@ -381,8 +381,7 @@ def _page_faults(profile: Profile) -> list[Int64s]:
     processors = Words()
     columns = ("device_id", "start_ns", "faults", "processor")
     texts = {"processor": processors}
-    parts = profile.stored_columns("page_faults", *columns, texts=texts) or ()
-    *faults, processor = columns_of(([v.filled for v in part] for part in parts), len(columns))
+    *faults, processor = read_columns(profile, "page_faults", *columns, texts=texts)
     return [column[processor == processors.place("gpu")] for column in faults]
 
 

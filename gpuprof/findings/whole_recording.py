@@ -146,7 +146,7 @@ def _calls_like(profile: Profile, pattern: re.Pattern[str], after_ns: int = -_NE
     is_meant = names.values(lambda name: pattern.match(name) is not None, 0)
     return sum(
         int(np.count_nonzero(is_meant.of(number[start > after_ns])))
-        for start, number in profile.integers("api_calls", "start_ns", "name_id")
+        for start, number in profile.columns("api_calls", "start_ns", "name_id")
         if start.max(initial=-_NEVER) > after_ns
     )
 
@@ -173,7 +173,7 @@ def _without_training(profile: Profile, devices: Sequence[DeviceTimeline]) -> st
     if not profile.has("kernels"):
         return None
     may = names_by_number(recorded, "kernels").values(may_initialise, 0)
-    if not all(may.of(name_id).all() for (name_id,) in recorded.integers("kernels", "name_id")):
+    if not all(may.of(name_id).all() for (name_id,) in recorded.columns("kernels", "name_id")):
         return None
     rows = summed_up(recorded, "kernels")
     total_ns = sum(row["total_ns"] for row in rows)
@@ -195,7 +195,7 @@ def _no_kernels(profile: Profile, device: DeviceTimeline) -> Finding:
         counted(rows, *words)
         for table, words in _WITHOUT_KERNELS.items()
         if recorded.has(table)
-        and (rows := sum(len(start) for (start,) in recorded.integers(table, "start_ns")))
+        and (rows := sum(len(start) for (start,) in recorded.columns(table, "start_ns")))
     ]
     launched = _calls_like(recorded, _LAUNCHES) if recorded.has("api_calls") else 0
     suggestion = "see whether the program came to its kernels, and record the part that computes"
@@ -316,7 +316,7 @@ def _first_calls(profile: Profile) -> list[Int64s]:
 
     def enough() -> Iterator[list[Int64s]]:
         rows = 0
-        for part in profile.integers("api_calls", *columns):
+        for part in profile.columns("api_calls", *columns):
             yield part
             rows += len(part[0])
             if rows >= _SAMPLE:

@@ -320,8 +320,8 @@ class Profile:
     ) -> Iterator[list[Any]]:
         """Columns of a table, in pieces of arrays that are as narrow as may be.
 
-        Nulls are `derived.UNKNOWN`. Beside the columns of the schema there is ``name_id``, see
-        `numbered_names`.
+        Nulls are `derived.UNKNOWN`. Beside the columns of the schema there is ``name_id``, the
+        number of a name: `loaded` has the `names` by these.
 
         Args:
             table: The table.
@@ -331,8 +331,11 @@ class Profile:
         Raises:
             GpuprofError: The reader's file breaks its format's rules.
         """
-        for part in self.stored_columns(table, *names, texts=texts):
-            yield [column.filled for column in part]
+        for piece in self.pieces(table, *names):
+            yield [
+                texts[name].numbers(column) if name in texts else column.filled
+                for name, column in zip(names, piece, strict=True)
+            ]
 
     def pieces(self, table: str, *names: str) -> Iterator[list[Values]]:
         """The same with which numbers are null, and words as the reader numbers them."""
@@ -361,39 +364,9 @@ class Profile:
         fault = self.loaded(table).fault() or "its values are impossible"
         return corrupt(self.origin.source, f"table {table}: {fault}")
 
-    def integers(self, table: str, *names: str) -> Iterator[list[Any]]:
-        """The same as `columns`."""
-        return self.columns(table, *names)
-
-    def stored_columns(
-        self, table: str, *names: str, texts: Mapping[str, Words] = NO_TEXTS
-    ) -> Iterator[list[Values]]:
-        """Columns as `pieces` has them, and columns of words as numbers.
-
-        Args:
-            table: The table.
-            names: Its columns.
-            texts: What numbers the words of those of the columns that hold texts.
-        """
-        for piece in self.pieces(table, *names):
-            yield [
-                Values(texts[name].numbers(column)) if name in texts else column
-                for name, column in zip(names, piece, strict=True)
-            ]
-
     def rows_known(self, table: str) -> int:
         """How many rows a table of the reader's file has at most; 0 for unknown."""
         return self.loaded(table).rows_known()
-
-    def numbered_names(self, table: str) -> pa.Table:
-        """A table's names by their numbers, in the columns ``name_id`` and ``name``.
-
-        Two numbers may mean one name, and a number none. There may be names that no row has.
-        Either column may be of a narrower type.
-        """
-        numbers, columns = self.loaded(table).names
-        texts = schema.texts([*columns["name"]])
-        return pa.Table.from_arrays([schema.integers([*numbers]), texts], ["name_id", "name"])
 
     def once(self, function: "Callable[[Profile], _Result]") -> _Result:
         """What a pure function makes of this recording, computed once for all who ask.

@@ -340,13 +340,13 @@ def _places(
         names = names_by_number(profile, "kernels")
         kinds = (COLLECTIVE if is_communication(text) else KERNEL for text in names.distinct)
         labels += map(Label, names.distinct, kinds)
-        for name, *place in profile.integers("kernels", "name_id", *_PLACED):
+        for name, *place in profile.columns("kernels", "name_id", *_PLACED):
             yield place, names.places.of(name), np.full(len(name), _UNKNOWN_SIZE, np.int8)
     if profile.has("memcpys"):
         yield _copies(profile, labels)
     for table in filter(profile.has, _NAMED):
         labels.append(Label(*_NAMED[table]))
-        for place in profile.integers(table, *_PLACED):
+        for place in profile.columns(table, *_PLACED):
             label = np.full(len(place[0]), len(labels) - 1)
             yield place, label, np.full(len(label), _UNKNOWN_SIZE, np.int8)
 
@@ -377,7 +377,7 @@ def _calls(profile: Profile) -> tuple[Calls, CallOf]:
     """The outermost calls, and the outermost call with each process and correlation id."""
     has_calls = profile.has("api_calls")
     threads, names = Pairs(), names_by_number(profile, "api_calls") if has_calls else Names([], [])
-    rows = profile.integers("api_calls", "name_id", *_CALLED) if has_calls else ()
+    rows = profile.columns("api_calls", "name_id", *_CALLED) if has_calls else ()
     columns = _gathered(
         (
             names.places.of(name),

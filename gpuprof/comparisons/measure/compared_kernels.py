@@ -262,7 +262,7 @@ def by_call(compared: ComparedSteps, name: str) -> ComparedSteps | None:
         return None
     plain, names = plain_name(name), names_by_number(profile, "kernels")
     is_it = names.values(lambda text: text == name or plain_name(text) == plain, 0)
-    columns = profile.integers("kernels", "device_id", "start_ns", "name_id")
+    columns = profile.columns("kernels", "device_id", "start_ns", "name_id")
     calls = (
         [c[is_it.of(number) == 1] for c in (device, start)] for device, start, number in columns
     )

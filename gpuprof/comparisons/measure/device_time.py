@@ -194,7 +194,7 @@ def _kernel_layers(
     parts = {COMMON: is_compute & ~is_unmatched, UNMATCHED: is_unmatched}
     layers = {part: union(start[is_part], end[is_part]) for part, is_part in parts.items()}
     if has_graphs:
-        start, end, of_device = columns_of(recording.integers("graph_launches", *times), 3)
+        start, end, of_device = columns_of(recording.columns("graph_launches", *times), 3)
         is_here = of_device == device.number
         layers[GRAPHS] = union(start[is_here], end[is_here])
     return layers
@@ -213,7 +213,7 @@ def copy_layers(recording: Profile) -> Mapping[int | None, Mapping[str, Interval
     times = ("start_ns", "end_ns", "device_id")
     memsets = (
         (*part, np.full(len(part[0]), number[MEMSETS], np.int8))
-        for part in (recording.integers("memsets", *times) if recording.has("memsets") else ())
+        for part in (recording.columns("memsets", *times) if recording.has("memsets") else ())
     )
     return {
         device: {names[kind]: covered for kind, covered in busy.kinds.items()}

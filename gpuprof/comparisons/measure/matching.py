@@ -210,7 +210,7 @@ class KernelShapes:
         """The number of each kernel, and columns of integers, in pieces."""
         place = {name: place for place, name in enumerate(self._names)}
         names = names_by_number(self._profile, "kernels").values(place.__getitem__, place[UNNAMED])
-        for name, *values in self._profile.integers("kernels", "name_id", *SHAPE, *columns):
+        for name, *values in self._profile.columns("kernels", "name_id", *SHAPE, *columns):
             number: Numbers = names.of(name)
             for pairs, side in zip(self._sides, values, strict=False):
                 number = pairs.learn(number, side)

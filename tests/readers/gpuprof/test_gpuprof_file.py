@@ -432,8 +432,8 @@ def test_names_are_told_by_their_numbers(tmp_path):
     profile = read_profile(numbered(tmp_path))
 
     assert profile.table("kernels")["name"].to_pylist() == ["two", "one"]
-    names = profile.numbered_names("kernels")
-    assert {*zip(names["name_id"].to_pylist(), names["name"].to_pylist(), strict=True)} == {
+    numbers, columns = profile.loaded("kernels").names
+    assert {*zip(numbers, columns["name"], strict=True)} == {
         (1, "one"),
         (2, "two"),
     }
@@ -503,7 +503,7 @@ def test_a_table_that_is_not_large_is_decoded_once(tmp_path, monkeypatch, most_k
 
     sums = [profile.query(SUMS).to_pylist() for _ in range(2)]
     queries = len(decoded)
-    starts = np.concatenate([part[0] for part in profile.integers("memsets", "start_ns")])
+    starts = np.concatenate([part[0] for part in profile.columns("memsets", "start_ns")])
 
     assert sums == [[{"busy": ROWS_OF_TWO_GROUPS, "sizes": 0}]] * 2
     assert starts.tolist() == [*range(ROWS_OF_TWO_GROUPS)]
@@ -584,7 +584,7 @@ def test_what_a_file_of_a_large_table_lacks_is_unknown_in_its_rows_alone(in_part
     profile, path = in_parts
     asked = "SELECT count(stream_id) AS streams, sum(correlation_id)::BIGINT AS ids FROM kernels"
 
-    parts = [*read_profile(path).integers("kernels", "stream_id", "correlation_id")]
+    parts = [*read_profile(path).columns("kernels", "stream_id", "correlation_id")]
 
     assert read_profile(path).query(asked).equals(profile.query(asked))
     assert [len(stream) for stream, _ in parts] == [ROWS_OF_A_PART, ROWS_OF_A_PART, 1]
@@ -601,7 +601,7 @@ def test_a_window_of_a_large_table_reads_only_the_files_that_hold_it(in_parts):
     assert late.query("SELECT start_ns, end_ns FROM kernels").to_pylist() == [
         {"start_ns": 20_000, "end_ns": 20_005}
     ]
-    assert [end.tolist() for (end,) in late.integers("kernels", "end_ns")] == [[20_005]]
+    assert [end.tolist() for (end,) in late.columns("kernels", "end_ns")] == [[20_005]]
     with pytest.raises(CorruptFileError, match="one of its tables is damaged"):
         read_profile(path).query("SELECT sum(end_ns) FROM kernels")
 

@@ -371,13 +371,12 @@ def test_names_of_calls_take_no_query(tmp_path, monkeypatch):
     names = [{"id": number, "value": text} for number, text in enumerate(texts)]
     call = {"start": 0, "end": 1, "nameId": 1, "globalTid": pid(9), "correlationId": 1}
     profile = read_profile(write(tmp_path / "x.sqlite", {STRINGS: names, RUNTIME: [call]}))
-    asked = profile.numbered_names("api_calls")
     monkeypatch.setattr(duckdb, "connect", None)
 
-    read = profile.numbered_names("api_calls")
+    names = profile.loaded("api_calls").names
 
-    assert read.to_pylist() == asked.to_pylist()
-    assert read["name"].to_pylist() == [
+    assert [*names.numbers] == [*range(len(texts))]
+    assert names.columns["name"] == [
         "cudaFree", "a_v3020\n", "b_v123", "c_v12345", "", "d_v3020"
     ]  # fmt: skip
 
