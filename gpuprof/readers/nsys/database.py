@@ -13,7 +13,7 @@ from gpuprof.model.kept import Kept
 from gpuprof.model.profile import Profile
 from gpuprof.readers.contract import Reader
 from gpuprof.readers.nsys import recording, tables
-from gpuprof.readers.nsys.recording import CANNOT, GIVES, Export
+from gpuprof.readers.nsys.recording import CANNOT, FIRST_ROWS, GIVES, Export
 from gpuprof.readers.sqlite.source import (
     MAGIC,
     Rows,
@@ -27,9 +27,6 @@ from gpuprof.readers.sqlite.table import quoted
 NAME: Final = "nsys-sqlite"
 # Every export has this table.
 _MARK: Final = "StringIds"
-# nsys writes rows in the order of their start, so that those without times come first: a large
-# table is counted whole only where its first rows hold one (to count ten million takes seconds).
-_FIRST_ROWS: Final = 100_000
 _UNTIMED: Final = 'start IS NULL OR "end" IS NULL OR (start = 0 AND "end" = 0) OR "end" < start'
 
 
@@ -71,11 +68,11 @@ class SqliteExport(Export):
         return self._asked(f"SELECT {', '.join(map(quoted, columns))} FROM {quoted(table)}")
 
     def untimed(self, table: str) -> int:
-        """How many rows of a table have no times."""
+        """As of any export, counted by SQLite: it decodes no column for that."""
         count = "SELECT count(*) FROM"
-        first = f'(SELECT start, "end" FROM {quoted(table)} LIMIT {_FIRST_ROWS})'
+        first = f'(SELECT start, "end" FROM {quoted(table)} LIMIT {FIRST_ROWS})'
         ((untimed,),) = self._asked(f"{count} {first} WHERE {_UNTIMED}")
-        if untimed and self.most_rows.get(table, _FIRST_ROWS + 1) > _FIRST_ROWS:
+        if untimed and self.most_rows.get(table, FIRST_ROWS + 1) > FIRST_ROWS:
             ((untimed,),) = self._asked(f"{count} {quoted(table)} WHERE {_UNTIMED}")
         return int(untimed)
 

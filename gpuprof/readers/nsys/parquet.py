@@ -75,6 +75,8 @@ class _Folder(Export):
         self._files = {table: files[table] for table in names}
         self._schemas = {table: self._schema(table) for table in names}
         self.columns = {table: frozenset(of.names) for table, of in self._schemas.items()}
+        events = [table for table in tables.EVENTS if table in files]
+        self.most_rows = {table: self.stored(table).rows_known() for table in events}
 
     def _schema(self, table: str) -> pa.Schema:
         """The columns of a table, after a look at the end of its file.

@@ -99,9 +99,18 @@ class Export:
         return [row for of in pieces for row in zip(*(c.listed for c in of), strict=True)]
 
     def untimed(self, table: str) -> int:
-        """How many rows of a table have no times, see `nsys_tables.untimed_rows`."""
-        start, end = columns_at_once(self.stored(table), ["start", "end"])
-        return untimed_rows(start, end)
+        """How many rows of a table have no times: an end before the start counts as none.
+
+        nsys writes rows in the order of their start, so that those without times come first: a
+        large table is counted whole only where its first rows hold one.
+        """
+        rows = untimed = 0
+        for start, end in self.stored(table).pieces(["start", "end"]):
+            untimed += untimed_rows(start.filled, end.filled)
+            rows += len(start.numbers)
+            if not untimed and rows >= FIRST_ROWS:
+                break
+        return untimed
 
     def has(self, table: str, *columns: str) -> bool:
         """Whether the table is there with these columns."""

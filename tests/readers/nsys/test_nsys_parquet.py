@@ -46,6 +46,7 @@ def test_a_folder_gives_the_tables_of_the_database(tmp_path, suffix):
     database = read_profile(tmp_path / "x.sqlite")
     assert profile.table("kernels") == database.table("kernels")
     assert profile.table("memcpys") == database.table("memcpys")
+    assert profile.events == database.events == len(tables[KERNEL]) + len(tables[MEMCPY])
 
 
 @pytest.fixture
