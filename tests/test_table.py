@@ -15,7 +15,8 @@ from gpuprof.model.profile import Origin, Profile
 from gpuprof.model.selection import Selection
 from gpuprof.model.table import InMemory, Made, Part, Table, translated, values
 from gpuprof.model.words import Values, Words
-from gpuprof.readers.nsys.tables import EventRecords, Pairs
+from gpuprof.readers.nsys.columns import Pairs
+from gpuprof.readers.nsys.event_waits import EventRecords
 
 ORIGIN = Origin(Path("x.sqlite"), "nsys-sqlite", "nsys")
 

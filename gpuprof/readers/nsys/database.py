@@ -12,7 +12,7 @@ from typing import Any, Final
 from gpuprof.model.kept import Kept
 from gpuprof.model.profile import Profile
 from gpuprof.readers.contract import Reader
-from gpuprof.readers.nsys import recording, tables
+from gpuprof.readers.nsys import export_schema, recording
 from gpuprof.readers.nsys.recording import CANNOT, FIRST_ROWS, GIVES, Export
 from gpuprof.readers.sqlite.source import (
     MAGIC,
@@ -48,7 +48,9 @@ class SqliteExport(Export):
     def __init__(self, file: SqliteFile, path: Path, reader: str, rows: Rows) -> None:
         self.path, self.reader, self._file = path, reader, file
         self.columns = {table: frozenset(names) for table, names in file.columns.items()}
-        self.most_rows = file.most_rows((t for t in tables.EVENTS if t in self.columns), rows)
+        self.most_rows = file.most_rows(
+            (t for t in export_schema.EVENTS if t in self.columns), rows
+        )
         self._rows: Rows | None = rows
 
     def close(self) -> None:
@@ -93,7 +95,7 @@ def export_of(database: Path, path: Path, reader: str) -> Iterator[SqliteExport]
         CorruptFileError: The database is damaged.
         InputError: It cannot be opened.
     """
-    file = open_sqlite(database, tables.KINDS)
+    file = open_sqlite(database, export_schema.KINDS)
     with file.query_session() as rows:
         export = SqliteExport(file, path, reader, rows)
         try:

@@ -24,12 +24,12 @@ from gpuprof.readers.common.parquet_columns import (
     opened,
 )
 from gpuprof.readers.contract import Reader
-from gpuprof.readers.nsys import recording, tables
+from gpuprof.readers.nsys import export_schema, recording
 from gpuprof.readers.nsys.recording import CANNOT, GIVES, Export
 
 NAME: Final = "nsys-parquet"
 _SUFFIXES: Final = (".parquet", ".arrow")
-_MARKS: Final = ("StringIds", *tables.TIMED)
+_MARKS: Final = ("StringIds", *export_schema.TIMED)
 # An Arrow stream that was written to its end has this there.
 _END_OF_STREAM: Final = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 _HINT: Final = "Export the report again: nsys export --type parquetdir FILE."
@@ -71,11 +71,11 @@ class _Folder(Export):
         # Of a table in both types, the first one counts.
         found = [file for s in reversed(_SUFFIXES) for file in folder.glob(f"*{s}")]
         files = {file.stem: file for file in found if file.is_file()}
-        names = sorted(files.keys() & {*tables.USED, recording.SYSTEM})
+        names = sorted(files.keys() & {*export_schema.USED, recording.SYSTEM})
         self._files = {table: files[table] for table in names}
         self._schemas = {table: self._schema(table) for table in names}
         self.columns = {table: frozenset(of.names) for table, of in self._schemas.items()}
-        events = [table for table in tables.EVENTS if table in files]
+        events = [table for table in export_schema.EVENTS if table in files]
         self.most_rows = {table: self.stored(table).rows_known() for table in events}
 
     def _schema(self, table: str) -> pa.Schema:
@@ -152,7 +152,9 @@ def _schema(where: str, file: Path) -> pa.Schema:
 
 def _kinds(table: str, columns: pa.Schema) -> dict[str, pa.DataType]:
     """The types that are expected of the columns; any integer may stand for another."""
-    kinds = {n: kind for n, kind in tables.KINDS.get(table, {}).items() if n in columns.names}
+    kinds = {
+        n: kind for n, kind in export_schema.KINDS.get(table, {}).items() if n in columns.names
+    }
     integers = {f.name: f.type for f in columns if pa.types.is_integer(f.type)}
     return {
         n: integers.get(n, kind) if pa.types.is_integer(kind) else kind for n, kind in kinds.items()

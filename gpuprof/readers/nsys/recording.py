@@ -19,16 +19,8 @@ from gpuprof.model.derived import UNKNOWN as NO_VALUE
 from gpuprof.model.profile import Origin, Profile, Source
 from gpuprof.model.schema import Schema
 from gpuprof.model.table import Made, Stored, Table, in_memory
-from gpuprof.readers.nsys import devices, diagnostics
-from gpuprof.readers.nsys import tables as nsys_tables
-from gpuprof.readers.nsys.tables import (
-    Strings,
-    Tables,
-    as_made,
-    columns_at_once,
-    owners,
-    untimed_rows,
-)
+from gpuprof.readers.nsys import devices, diagnostics, export_schema, model_tables
+from gpuprof.readers.nsys.columns import Strings, Tables, as_made, columns_at_once, untimed_rows
 
 CUDA_TABLES: Final = ("kernels", "memcpys", "memsets", "api_calls", "synchronizations")
 _GPU_TABLES: Final = ("kernels", "memcpys", "memsets", "graph_launches")
@@ -86,8 +78,8 @@ class Export:
     @cached_property
     def strings(self) -> Strings:
         """The texts of the file by their numbers."""
-        has_strings = nsys_tables.STRINGS in self.columns
-        return Strings(partial(self.stored, nsys_tables.STRINGS) if has_strings else None)
+        has_strings = export_schema.STRINGS in self.columns
+        return Strings(partial(self.stored, export_schema.STRINGS) if has_strings else None)
 
     def has_rows(self, table: str) -> bool:
         """Whether a table has any row."""
@@ -131,7 +123,7 @@ def profile(export: Export) -> Profile:
         EmptyRecordingError: Neither CUDA nor NVTX was recorded.
     """
     _check_columns(export)
-    timed = (table for table in nsys_tables.TIMED if table in export.columns)
+    timed = (table for table in export_schema.TIMED if table in export.columns)
     untimed = {table: count for table in timed if (count := export.untimed(table))}
     numbers = devices.machine_numbers(_device_numbers(export))
     tables = Tables(
@@ -146,7 +138,7 @@ def profile(export: Export) -> Profile:
     )
     capture = _capture(export)
     diagnoses = _diagnoses(export)
-    sources: dict[str, Source] = nsys_tables.tables(tables) | dict(_small_tables(export, tables))
+    sources: dict[str, Source] = model_tables.tables(tables) | dict(_small_tables(export, tables))
     has_records = _has_cuda_records(export)
     if not has_records:
         sources = {n: of for n, of in sources.items() if n not in {*CUDA_TABLES, *_GPU_TABLES}}
@@ -164,14 +156,14 @@ def profile(export: Export) -> Profile:
 
 
 def _check_columns(export: Export) -> None:
-    for table, needed in nsys_tables.NEEDED.items():
+    for table, needed in export_schema.NEEDED.items():
         missing = [c for c in needed if table in export.columns and c not in export.columns[table]]
         if missing:
             msg = f"{export.path}: table {table} has no column {missing[0]}"
             raise CorruptFileError(msg, "Export the report again: nsys export --type sqlite FILE.")
-    if nsys_tables.STRINGS in export.columns:
+    if export_schema.STRINGS in export.columns:
         ids = np.array(export.strings.numbered.numbers, np.int64)
-        borders.check_keys(export.path, nsys_tables.STRINGS, "id", ids)
+        borders.check_keys(export.path, export_schema.STRINGS, "id", ids)
 
 
 def _has_cuda_records(export: Export) -> bool:
@@ -193,7 +185,7 @@ def _fault(
     if not _has_cuda_records(export):
         is_off = "COLLECT_CUDA_TRACE" in capture and not was_on(capture, "CUDA")
         return "CUDA was not traced" if is_off else "no CUDA call was recorded"
-    runtime, strings = nsys_tables.RUNTIME, nsys_tables.STRINGS
+    runtime, strings = export_schema.RUNTIME, export_schema.STRINGS
     if not (export.has(runtime, "nameId") and export.has(strings, "id", "value")):
         return None
     texts = {i: t for i, t in export.select(strings, id=int, value=str) if t.startswith(LAUNCHES)}
@@ -228,15 +220,15 @@ def _with_empty(
 
 def _small_tables(export: Export, tables: Tables) -> Iterator[tuple[str, Source]]:
     """Devices and processes; what they hold that they should not is told to who asks for them."""
-    owner = owners(tables)
+    owner = model_tables.owners(tables)
     makers: dict[str, Callable[[], pa.Table]] = {}
-    if any(table in export.columns for table in nsys_tables.GPUS):
+    if any(table in export.columns for table in export_schema.GPUS):
         makers["devices"] = partial(_devices, export)
     if owner is not None:
         makers["runs"] = partial(_runs, export, *owner)
     for name, make in makers.items():
         spec = schema.BY_NAME[name]
-        if name == "runs" and owner is not None and owner[0] in nsys_tables.EVENTS:
+        if name == "runs" and owner is not None and owner[0] in export_schema.EVENTS:
             yield name, partial(_made, spec, make)
             continue
         try:
@@ -252,7 +244,7 @@ def _made(spec: Schema, make: Callable[[], pa.Table]) -> Table:
 
 
 def _devices(export: Export) -> pa.Table:
-    mapped, old, gpu = nsys_tables.GPUS
+    mapped, old, gpu = export_schema.GPUS
     table = gpu if {mapped, gpu} <= export.columns.keys() or old not in export.columns else old
     names = [*export.columns[table] & _DEVICE_COLUMNS.keys()]
     listed = [dict(zip(names, row, strict=True)) for row in export.rows(table, *names)]
@@ -462,7 +454,7 @@ def notes(recorded: Collection[str], fault: str | None, untimed: int) -> list[st
 
 def _device_numbers(export: Export) -> list[tuple[int, int, int | str]]:
     """Each process' number of a device, and which GPU it is."""
-    mapped, old, _ = nsys_tables.GPUS
+    mapped, old, _ = export_schema.GPUS
     if export.has(mapped, "pid", "cudaId", "gpuId"):
         return export.select(mapped, pid=int, cudaId=int, gpuId=int | str)
     return export.select(old, pid=int, deviceId=int, pciBusId=int | str)
@@ -473,7 +465,7 @@ def _device_warnings(export: Export, numbers: devices.Numbers) -> list[str]:
         return [devices.RENUMBERED]
     if _device_numbers(export):
         return []
-    contexts = export.select(nsys_tables.PROCESSES[1], processId=int, deviceId=int)
+    contexts = export.select(export_schema.PROCESSES[1], processId=int, deviceId=int)
     doubt = devices.shared(contexts)
     return [doubt] if doubt else []
 
@@ -497,6 +489,6 @@ def _kinds(export: Export, table: str, default: Mapping[int, str]) -> Mapping[in
 
 def _backtrace_class(export: Export) -> int:
     """The class of rows that repeat API calls, by the file's own enum where it has one."""
-    rows = export.select(nsys_tables.EVENT_CLASSES, id=int, name=str)
-    numbers = [number for number, name in rows if name == nsys_tables.BACKTRACE]
-    return numbers[0] if numbers else nsys_tables.BACKTRACE_CLASS
+    rows = export.select(export_schema.EVENT_CLASSES, id=int, name=str)
+    numbers = [number for number, name in rows if name == export_schema.BACKTRACE]
+    return numbers[0] if numbers else export_schema.BACKTRACE_CLASS

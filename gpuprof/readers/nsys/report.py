@@ -24,9 +24,8 @@ from gpuprof.base.secrets import REMOVED
 from gpuprof.model.profile import Profile
 from gpuprof.readers.common.changes import check, stamp
 from gpuprof.readers.contract import Reader
-from gpuprof.readers.nsys import database, diagnostics, messages, recording
+from gpuprof.readers.nsys import database, diagnostics, export_schema, messages, recording
 from gpuprof.readers.nsys import parquet as nsys_parquet
-from gpuprof.readers.nsys import tables as nsys_tables
 from gpuprof.readers.nsys.export_cache import cached
 from gpuprof.readers.nsys.recording import CANNOT, GIVES
 
@@ -98,7 +97,7 @@ def _export(path: Path, into: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="gpuprof-") as scratch:
         report = _imported(path, Path(scratch)) if _is_stream(path) else path
         help_text = nsight.printed("nsys", "export", "--help")
-        patterns = ",".join(f"^{table}$" for table in (*nsys_tables.USED, OUTPUTS))
+        patterns = ",".join(f"^{table}$" for table in (*export_schema.USED, OUTPUTS))
         tables = [f"--tables={patterns}"] if "--tables" in help_text else []
         sqlite = ["nsys", "export", "--type=sqlite"]
         if "parquetdir" not in help_text:
@@ -122,7 +121,7 @@ def _scrub_strings(into: Path) -> None:
     import pyarrow.compute as pc  # noqa: PLC0415 - 0.1 s that only a new export needs
     from pyarrow import parquet  # noqa: PLC0415 - as in the reader of Parquet
 
-    file, outputs = (into / f"{table}.parquet" for table in (nsys_tables.STRINGS, OUTPUTS))
+    file, outputs = (into / f"{table}.parquet" for table in (export_schema.STRINGS, OUTPUTS))
     if file.exists():
         strings = parquet.read_table(file)
         ids = (
@@ -152,7 +151,7 @@ def _lacks_diagnostics(report: Path, into: Path) -> bool:
     """
     exported = {file.stem for file in into.iterdir()}
     is_short = report.stat().st_size <= _MOST_BYTES_AS_JSON
-    return is_short and not exported & {diagnostics.TABLE, *nsys_tables.TIMED}
+    return is_short and not exported & {diagnostics.TABLE, *export_schema.TIMED}
 
 
 def _add_diagnostics(events: Path, into: Path) -> None:

@@ -43,7 +43,7 @@ from gpuprof.readers.common.compact_columns import (
     coded,
     narrowed,
 )
-from gpuprof.readers.nsys import tables as nsys_tables
+from gpuprof.readers.nsys import export_schema
 
 HEAD: Final = b"NVIDIA Tegra Profiler Report "
 _END: Final = b"U3w[END]"
@@ -79,14 +79,14 @@ CALLS, PROCESSES, DIAGNOSTICS = "CALLS", "PROCESSES", "DIAGNOSTIC_EVENT"
 # memory as executed, 23 the cache's configuration, 24 how it was launched; of calls, 8 what they
 # returned, 15 and 20 their stacks; of ranges, 4 their number, 6 a colour, 8 a category.
 LAYOUT: Final = {
-    nsys_tables.KERNEL: _activity(101, _LAUNCH),
-    nsys_tables.MEMCPY: _activity(102, _COPY),
-    nsys_tables.MEMSET: _activity(103, {"bytes": 1, "memKind": 4}),
-    nsys_tables.SYNCHRONIZATION: _activity(
+    export_schema.KERNEL: _activity(101, _LAUNCH),
+    export_schema.MEMCPY: _activity(102, _COPY),
+    export_schema.MEMSET: _activity(103, {"bytes": 1, "memKind": 4}),
+    export_schema.SYNCHRONIZATION: _activity(
         105, {"eventId": 1, "deprecatedSyncType": 2, "syncType": 4}
     ),
-    nsys_tables.CUDA_EVENT: _activity(106, {"eventId": 1}),
-    nsys_tables.GRAPH_TRACE: _activity(107, {}),
+    export_schema.CUDA_EVENT: _activity(106, {"eventId": 1}),
+    export_schema.GRAPH_TRACE: _activity(107, {}),
     CALLS: Fields(
         (108,),
         {
@@ -94,7 +94,7 @@ LAYOUT: Final = {
             "nameId": (108, 7), "returnValue": (108, 8), "globalTid": (108, 13),
         },
     ),
-    nsys_tables.NVTX: Fields(
+    export_schema.NVTX: Fields(
         (102,),
         {
             "eventType": (102, 1), "start": (102, 2), "text": (102, 7), "globalTid": (102, 9),

@@ -1,6 +1,6 @@
 """From the rows of a report to tables of the data model, as those of an export become them.
 
-See `gpuprof.readers.nsys.tables`.
+See `gpuprof.readers.nsys.model_tables`.
 """
 
 import re
@@ -16,7 +16,7 @@ from gpuprof.model import schema
 from gpuprof.native.reports import Message
 from gpuprof.readers.common.compact_columns import Coded, Integers, Lexicon, arrow, coded, narrowed
 from gpuprof.readers.nsys import devices as nsys_devices
-from gpuprof.readers.nsys import tables as nsys_tables
+from gpuprof.readers.nsys import export_schema
 from gpuprof.readers.nsys_report.file import (
     CALLS,
     CUDA,
@@ -64,7 +64,7 @@ def _kernels(report: Report, rows: Rows) -> pa.Table:
     names = np.where(
         rows.nulls("demangledName"), *map(rows.numbers, ("shortName", "demangledName"))
     )
-    columns = {name: rows.array(of_row) for name, of_row in nsys_tables.KERNEL_COLUMNS.items()}
+    columns = {name: rows.array(of_row) for name, of_row in export_schema.KERNEL_COLUMNS.items()}
     columns["name"] = report.named(names).array(pa.string())
     columns["graph_node_id"] = rows.array("graphNodeId", none=0)
     return schema.KERNELS.narrow(pa.table(_place(rows) | columns))
@@ -103,7 +103,7 @@ def _memcpys(_report: Report, rows: Rows) -> pa.Table:
 def _staged(rows: Rows) -> tuple[Integers, Integers]:
     """Source and destination of copies that are halves of one through the host; -1 for others.
 
-    See `gpuprof.readers.nsys.tables.staged`.
+    See `gpuprof.readers.nsys.peer_copies.Staged`.
     """
     ends = np.full((2, rows.count), -1, np.int64)
     kinds, memory = rows.numbers("copyKind"), [rows.numbers(n) for n in ("srcKind", "dstKind")]
@@ -344,7 +344,7 @@ def tables(report: Report, numbers: nsys_devices.Numbers) -> tuple[dict[str, pa.
         untimed += rows.count - timed.count
         if rows.count:
             made[table] = make(report, timed)
-    waits, records = rows_of(nsys_tables.SYNCHRONIZATION), rows_of(nsys_tables.CUDA_EVENT)
+    waits, records = rows_of(export_schema.SYNCHRONIZATION), rows_of(export_schema.CUDA_EVENT)
     if waits.count:
         made["synchronizations"] = _synchronizations(waits.timed(), records)
     if records.count:
@@ -356,7 +356,7 @@ def tables(report: Report, numbers: nsys_devices.Numbers) -> tuple[dict[str, pa.
 def _host_tables(report: Report) -> tuple[dict[str, pa.Table], Rows]:
     """The tables of what was done on the host, and the calls of CUDA."""
     made = {}
-    calls, nvtx = report.rows(CALLS), report.rows(nsys_tables.NVTX)
+    calls, nvtx = report.rows(CALLS), report.rows(export_schema.NVTX)
     cuda_calls, overheads, os_calls = map(calls.of_class, (CUDA, OVERHEAD, OS))
     if cuda_calls.count:
         made["api_calls"] = _api_calls(report, cuda_calls.timed())
@@ -374,8 +374,8 @@ def _host_tables(report: Report) -> tuple[dict[str, pa.Table], Rows]:
 
 
 _ACTIVITIES: Final[Mapping[str, tuple[str, Callable[[Report, Rows], pa.Table]]]] = {
-    nsys_tables.KERNEL: ("kernels", _kernels),
-    nsys_tables.MEMCPY: ("memcpys", _memcpys),
-    nsys_tables.MEMSET: ("memsets", _memsets),
-    nsys_tables.GRAPH_TRACE: ("graph_launches", _graph_launches),
+    export_schema.KERNEL: ("kernels", _kernels),
+    export_schema.MEMCPY: ("memcpys", _memcpys),
+    export_schema.MEMSET: ("memsets", _memsets),
+    export_schema.GRAPH_TRACE: ("graph_launches", _graph_launches),
 }

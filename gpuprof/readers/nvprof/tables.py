@@ -21,19 +21,10 @@ from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.schema import BY_NAME
 from gpuprof.model.table import Flags, Made, NumberedNames, Part, Table, constant, translated
 from gpuprof.model.words import ByNumber, Words
-from gpuprof.readers.nsys.tables import (
-    KERNEL_COLUMNS,
-    PATHS,
-    EventRecords,
-    Staged,
-    Tables,
-    columns_at_once,
-    copy_end,
-    halves,
-    may_be_staged,
-    present,
-    without,
-)
+from gpuprof.readers.nsys.columns import Tables, columns_at_once, present, without
+from gpuprof.readers.nsys.event_waits import EventRecords
+from gpuprof.readers.nsys.export_schema import KERNEL_COLUMNS
+from gpuprof.readers.nsys.peer_copies import PATHS, Staged, copy_end, halves, may_be_staged
 
 PREFIX: Final = "CUPTI_ACTIVITY_KIND_"
 MEMCPY: Final = f"{PREFIX}MEMCPY"

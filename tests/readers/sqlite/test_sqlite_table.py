@@ -19,7 +19,7 @@ from gpuprof import native
 from gpuprof.base.errors import CorruptFileError, InputError
 from gpuprof.model.spilling import Packed, Spilled, batches
 from gpuprof.native import pages
-from gpuprof.readers.nsys import tables as nsys_tables
+from gpuprof.readers.nsys import export_schema
 from gpuprof.readers.nvprof import tables as nvprof_tables
 from gpuprof.readers.sqlite import table as sqlite_table
 from gpuprof.readers.sqlite.source import is_sqlite, open_sqlite
@@ -505,10 +505,10 @@ def test_every_way_reads_real_files_alike(path):
 @real_files[0]
 @real_files[1]
 def test_the_pages_of_every_tools_database_are_known(path):
-    is_nsys = nsys_tables.STRINGS in open_sqlite(path).columns
-    file = open_sqlite(path, nsys_tables.KINDS if is_nsys else nvprof_tables.KINDS)
+    is_nsys = export_schema.STRINGS in open_sqlite(path).columns
+    file = open_sqlite(path, export_schema.KINDS if is_nsys else nvprof_tables.KINDS)
 
-    for table in (nsys_tables.KINDS if is_nsys else nvprof_tables.KINDS).keys() & file.columns:
+    for table in (export_schema.KINDS if is_nsys else nvprof_tables.KINDS).keys() & file.columns:
         kinds = file.columns[table].items()
         integers = {name: kind for name, kind in kinds if pa.types.is_int64(kind)}
         columns = sqlite_table.from_pages(file, table, integers)

@@ -1,0 +1,256 @@
+"""How columns of an export become those of the data model; any of them may be absent."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuprof.model.derived import UNKNOWN
+from gpuprof.model.table import Flags, Made, NumberedNames, Part, Stored, constant
+from gpuprof.model.words import ByNumber, Words
+from gpuprof.readers.nsys.export_schema import BACKTRACE_CLASS
+
+_LOW_24_BITS: Final = 0xFFFFFF
+TIMES: Final[dict[str, Made | str]] = {"start_ns": "start", "end_ns": "end"}
+Numbers = npt.NDArray[Any]
+# Process and ordinal -> the GPU's number in the machine.
+MachineNumbers = Mapping[tuple[int, int], int]
+_Columns = dict[str, Made | str]
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """What lies in one export.
+
+    Args:
+        columns: Table name to the names of its columns.
+        stored: What a table of the file holds.
+        strings: The texts of the file by their numbers.
+        memcpy_kinds: Numbers of ``copyKind`` to words; the file's own where it has an enum.
+        memory_kinds: The same for ``srcKind``, ``dstKind`` and ``memKind``.
+        backtrace_class: The ``eventClass`` of rows that repeat calls, from the file's enum, too.
+        mistimed: Tables with rows that have no time or end before they start, all of them
+            counted. Any other's rows that end before they start are the file's fault.
+        machine_numbers: The numbers of devices where processes number them in their own ways.
+    """
+
+    columns: Mapping[str, Collection[str]]
+    stored: Callable[[str], Stored]
+    strings: "Strings"
+    memcpy_kinds: Mapping[int, str]
+    memory_kinds: Mapping[int, str]
+    backtrace_class: int = BACKTRACE_CLASS
+    mistimed: Collection[str] = ()
+    machine_numbers: MachineNumbers = field(default_factory=dict)
+
+    def pick(self, table: str, *names: str) -> str | None:
+        """The first of these columns that the table has."""
+        have = self.columns.get(table, ())
+        return next((name for name in names if name in have), None)
+
+    def has(self, table: str, *names: str) -> bool:
+        """Whether the table is there with these columns."""
+        return {*names} <= {*self.columns.get(table, ())} and table in self.columns
+
+
+class Strings:
+    """The texts of a file by their numbers, read when they are first asked for.
+
+    Args:
+        open_table: Opens the table, of which nothing else stays; None where there is none.
+    """
+
+    def __init__(self, open_table: Callable[[], Stored] | None) -> None:
+        self._open_table = open_table
+
+    @cached_property
+    def numbered(self) -> NumberedNames:
+        """Each number with its text."""
+        numbers: list[int] = []
+        texts: list[str | None] = []
+        if self._open_table is not None:
+            for number, text in self._open_table().pieces(["id", "value"]):
+                numbers += number.filled.tolist()
+                texts += text.listed
+        return NumberedNames(numbers, {"name": texts})
+
+    @cached_property
+    def words(self) -> Words:
+        """All texts, null first."""
+        return Words([None, *self.numbered.columns["name"]])
+
+    @cached_property
+    def places(self) -> ByNumber:
+        """The place among the words of each number's text."""
+        numbers, columns = self.numbered
+        return ByNumber(numbers, [self.words.place(text) for text in columns["name"]], 0)
+
+    def _places_of(self, numbers: Numbers) -> Numbers:
+        return self.places.of(numbers)
+
+    def made(self, column: str | None, missing: str | None = None) -> Made | None:
+        """The texts of a column of numbers.
+
+        Args:
+            column: The numbers; None for none.
+            missing: What stands where there is no text.
+        """
+        if self._open_table is None or column is None:
+            return None if missing is None else constant(missing)
+
+        @cache
+        def words() -> list[str | None]:
+            return [missing, *self.words.listed[1:]]
+
+        return Made((column,), self._places_of, words)
+
+
+def present(columns: Mapping[str, Made | str | None]) -> _Columns:
+    """The columns that are there."""
+    return {name: made for name, made in columns.items() if made is not None}
+
+
+def part(
+    of: Tables,
+    table: str,
+    columns: Mapping[str, Made | str | None],
+    *keep: Made,
+    is_whole: Callable[[], bool] = lambda: False,
+) -> Part:
+    """Rows of a table, with those of the columns that are made of what the export has."""
+    there = {n: c for n, c in present(columns).items() if of.has(table, *as_made(c).reads)}
+    return Part(of.stored(table), there, keep, is_whole)
+
+
+def first_known(*columns: str) -> Made | str:
+    """The first of some columns that is not null."""
+
+    def make(first: Numbers, *others: Numbers) -> Numbers:
+        for other in others:
+            if (is_unknown := first == UNKNOWN).any():
+                first = np.where(is_unknown, other, first)
+        return first
+
+    return Made(columns, make) if len(columns) > 1 else columns[0]
+
+
+def as_made(column: Made | str | None) -> Made:
+    """A column as one that is made, where it need not be there."""
+    if isinstance(column, str):
+        return Made((column,), lambda numbers: numbers)
+    return Made(()) if column is None else column
+
+
+def without(column: str | None, absent: int) -> Made | None:
+    """A column, null where it is a number that stands for none."""
+    if column is None:
+        return None
+    return Made((column,), lambda numbers: np.where(numbers == absent, UNKNOWN, numbers))
+
+
+def timed(of: Tables, table: str) -> list[Made]:
+    """Which rows have times, of which tools write both as 0 where they could not collect them."""
+    is_ordered = table in of.mistimed
+
+    def are_timed(start: Numbers, end: Numbers) -> Flags:
+        flags: Flags = (start != UNKNOWN) & (end != UNKNOWN)
+        if not start.all():
+            flags &= (start != 0) | (end != 0)
+        return flags & (end >= start) if is_ordered else flags
+
+    return [Made(("start", "end"), are_timed)]
+
+
+def untimed_rows(start: Numbers, end: Numbers) -> int:
+    """How many rows have no times: an end before the start would be taken off totals."""
+    is_known = (start != UNKNOWN) & (end != UNKNOWN) & ((start != 0) | (end != 0))
+    return int((~is_known | (end < start)).sum())
+
+
+def place(of: Tables, table: str) -> dict[str, Made | str | None]:
+    """When and where an activity was, and which call started it."""
+    return {
+        **TIMES,
+        "device_id": in_machine(of, table, "deviceId"),
+        "context_id": "contextId",
+        "stream_id": "streamId",
+        "process_id": PROCESS,
+        "correlation_id": "correlationId",
+    }
+
+
+def in_machine(of: Tables, table: str, device: Made | str) -> Made | str:
+    """A device by its number in the machine, where processes number them in their own ways."""
+    if not of.machine_numbers or not of.has(table, "globalPid"):
+        return device
+    pairs, made = sorted(of.machine_numbers), as_made(device)
+    places = Pairs(*np.array(pairs, np.int64).T)
+    gpus = np.array([of.machine_numbers[pair] for pair in pairs])
+
+    def make(global_id: Numbers, *columns: Numbers) -> Numbers:
+        ordinal: Numbers = made.make(*columns) if made.make else np.full_like(global_id, UNKNOWN)
+        place = places.of(low_bits(24)(global_id), ordinal)
+        return np.where(place < 0, ordinal, gpus[place])
+
+    return Made(("globalPid", *made.reads), make)
+
+
+def low_bits(shift: int) -> Callable[[Numbers], Numbers]:
+    """24 bits of a global id, which holds machine, process and thread: 8 bits of each end."""
+
+    def make(global_id: Numbers) -> Numbers:
+        bits = global_id.astype(np.int64, copy=False) >> shift
+        bits &= _LOW_24_BITS
+        is_unknown = global_id == UNKNOWN
+        return np.where(is_unknown, UNKNOWN, bits) if is_unknown.any() else bits
+
+    return make
+
+
+# Of activities and of what threads do: which process, and which thread.
+PROCESS: Final = Made(("globalPid",), low_bits(24))
+THREAD: Final = {
+    "process_id": Made(("globalTid",), low_bits(24)),
+    "thread_id": Made(("globalTid",), low_bits(0)),
+}
+
+
+def columns_at_once(stored: Stored, names: Sequence[str | None]) -> list[Numbers]:
+    """Columns of numbers of a table as one array each; None is one of unknown numbers."""
+    there = [name for name in names if name is not None]
+    parts = [[column.filled for column in piece] for piece in stored.pieces(there)]
+    columns = dict(zip(there, map(np.concatenate, zip(*parts, strict=True)), strict=False))
+    rows = len(next(iter(columns.values()), ()))
+    none = np.full(rows, UNKNOWN)
+    return [none if name is None else columns.get(name, none) for name in names]
+
+
+class Pairs:
+    """Pairs of numbers and the place of each.
+
+    Args:
+        first: The first numbers of pairs in their order, none of them twice.
+        second: The second ones.
+    """
+
+    def __init__(self, first: Numbers, second: Numbers) -> None:
+        self._firsts, self._seconds = np.unique(first), np.unique(second)
+        self._codes = self._code(first, second)
+
+    def _code(self, first: Numbers, second: Numbers) -> Numbers:
+        code = np.zeros(len(first), np.int64)
+        is_known = np.ones(len(first), bool)
+        for values, numbers in ((self._firsts, first), (self._seconds, second)):
+            place = np.minimum(np.searchsorted(values, numbers), len(values) - 1)
+            is_known &= values[place] == numbers
+            code = code * len(values) + place
+        return np.where(is_known, code, -1)
+
+    def of(self, first: Numbers, second: Numbers) -> Numbers:
+        """The place of each pair; -1 for none."""
+        code = self._code(first, second)
+        place = np.minimum(np.searchsorted(self._codes, code), len(self._codes) - 1)
+        return np.where(self._codes[place] == code, place, -1)

@@ -1,0 +1,189 @@
+"""The tables of an export of Nsight Systems as those of the data model."""
+
+import re
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+import numpy as np
+
+from gpuprof.model.schema import BY_NAME
+from gpuprof.model.table import Flags, Made, NumberedNames, Part, Table, constant, translated
+from gpuprof.readers.nsys.columns import (
+    PROCESS,
+    THREAD,
+    TIMES,
+    Numbers,
+    Tables,
+    first_known,
+    in_machine,
+    low_bits,
+    part,
+    place,
+    timed,
+    without,
+)
+from gpuprof.readers.nsys.event_waits import cuda_events, synchronizations
+from gpuprof.readers.nsys.export_schema import (
+    CUDA_EVENT,
+    GRAPH_TRACE,
+    HOST_CALLS,
+    KERNEL,
+    KERNEL_COLUMNS,
+    MEMCPY,
+    MEMSET,
+    NVTX,
+    OVERHEADS,
+    PAGE_FAULTS,
+    PROCESSES,
+    RUNTIME,
+    STRINGS,
+    SYNCHRONIZATION,
+)
+from gpuprof.readers.nsys.nvtx_texts import nvtx_ranges
+from gpuprof.readers.nsys.peer_copies import memcpys
+
+_Columns = dict[str, Made | str | None]
+# Names of API calls end in the version that introduced the call (cudaLaunchKernel_v7000), which
+# nsys itself leaves out.
+_VERSION: Final = re.compile(r"_v[0-9]{4}\Z")
+
+
+def tables(of: Tables) -> dict[str, Callable[[], Table]]:
+    """Every table of the data model that the export's tables can fill."""
+    makers: dict[str, tuple[str, Callable[[Tables], Part]]] = {
+        "kernels": (KERNEL, _kernels),
+        "memcpys": (MEMCPY, memcpys),
+        "memsets": (MEMSET, _memsets),
+        "api_calls": (RUNTIME, _api_calls),
+        "nvtx_ranges": (NVTX, nvtx_ranges),
+        "synchronizations": (SYNCHRONIZATION, synchronizations),
+        "cuda_events": (CUDA_EVENT, cuda_events),
+        "graph_launches": (GRAPH_TRACE, _graph_launches),
+    }
+    parts: dict[str, list[Callable[[], Part]]] = {
+        name: [partial(make, of)] for name, (raw, make) in makers.items() if raw in of.columns
+    }
+    for raw, library in HOST_CALLS.items():
+        if of.has(raw, "start", "end"):
+            parts.setdefault("host_calls", []).append(partial(_host_calls, of, raw, library))
+    for raw, processor in PAGE_FAULTS.items():
+        if of.has(raw, "start"):
+            parts.setdefault("page_faults", []).append(partial(_page_faults, of, raw, processor))
+    for raw, source in OVERHEADS.items():
+        if of.has(raw, "start", "end"):
+            parts.setdefault("overheads", []).append(partial(_overheads, of, raw, source))
+    names = {"kernels": _kernel_names, "api_calls": _call_names} if STRINGS in of.columns else {}
+
+    def made(name: str) -> Table:
+        of_names = names.get(name)
+        return Table(
+            BY_NAME[name],
+            [part() for part in parts[name]],
+            None if of_names is None else partial(of_names, of),
+            {"name", "api"} if name == "api_calls" else {"name"},
+        )
+
+    return {name: partial(made, name) for name in parts}
+
+
+def _kernel_names(of: Tables) -> NumberedNames:
+    return of.strings.numbered
+
+
+def _call_names(of: Tables) -> NumberedNames:
+    numbers, columns = of.strings.numbered
+    texts = columns["name"]
+    names = [None if text is None else _VERSION.sub("", text) for text in texts]
+    return NumberedNames(numbers, {"name": names, "api": [_api(text or "") for text in texts]})
+
+
+def _api(name: str) -> str | None:
+    if name.startswith("cuda"):
+        return "runtime"
+    return "driver" if name.startswith("cu") else None
+
+
+def _kernels(of: Tables) -> Part:
+    numbers = [name for name in ("demangledName", "shortName") if of.pick(KERNEL, name)]
+    name: dict[str, Made | str | None] = {"name": constant("unknown")}
+    if STRINGS in of.columns:
+        name = {"name_id": first_known(*numbers) if numbers else None}
+    columns = place(of, KERNEL) | KERNEL_COLUMNS | name
+    columns["graph_node_id"] = without("graphNodeId", 0)
+    return part(of, KERNEL, columns, *timed(of, KERNEL))
+
+
+def _memsets(of: Tables) -> Part:
+    columns = place(of, MEMSET) | {
+        "bytes": "bytes",
+        "memory_kind": translated("memKind", of.memory_kinds),
+    }
+    return part(of, MEMSET, columns, *timed(of, MEMSET))
+
+
+def _api_calls(of: Tables) -> Part:
+    keep = timed(of, RUNTIME)
+    if of.has(RUNTIME, "eventClass"):
+        keep.append(Made(("eventClass",), lambda number: number != of.backtrace_class))
+    has_names = STRINGS in of.columns
+    name: _Columns = {"name_id": "nameId"} if has_names else {"name": constant("unknown")}
+    columns = {**TIMES, **name, **THREAD, "correlation_id": "correlationId"}
+    return part(of, RUNTIME, columns, *keep)
+
+
+def _graph_launches(of: Tables) -> Part:
+    graph = {"graph_id": of.pick(GRAPH_TRACE, "graphId", "graphExecId")}
+    return part(of, GRAPH_TRACE, place(of, GRAPH_TRACE) | graph, *timed(of, GRAPH_TRACE))
+
+
+def _page_faults(of: Tables, table: str, processor: str) -> Part:
+    is_gpu = processor == "gpu"
+    end = of.pick(table, "end")
+    # The CPU's have no end, and each row is one.
+    columns: _Columns = {
+        "start_ns": "start",
+        "end_ns": "start" if end is None else first_known(end, "start"),
+        "processor": constant(processor),
+        "process_id": PROCESS,
+        "device_id": in_machine(of, table, "deviceId") if is_gpu else None,
+        "faults": "numberOfPageFaults" if is_gpu else Made((), lambda: 1),
+    }
+    return part(of, table, columns)
+
+
+def _overheads(of: Tables, table: str, source: str) -> Part:
+    name = of.strings.made(of.pick(table, "nameId"))
+    columns = {**TIMES, **THREAD, "source": constant(source), "name": name}
+    return part(of, table, columns, *timed(of, table))
+
+
+def _host_calls(of: Tables, table: str, library: str) -> Part:
+    name = of.strings.made(of.pick(table, "textId", "nameId"), "unknown")
+    columns = {**TIMES, **THREAD, "library": constant(library), "name": name}
+    more = sorted({"globalTid", "textId", "nameId"} & {*of.columns[table]})
+    in_order = Made(("start", "end"), lambda start, end: end >= start)
+    # A wait for several requests has a row for each.
+    first = Made(("start", "end", *more), _are_first)
+    keep = (*timed(of, table), in_order, first)
+    return part(of, table, columns, *keep, is_whole=lambda: True)
+
+
+def _are_first(*columns: Numbers) -> Flags:
+    """Which rows are the first that are as they are."""
+    order = np.lexsort(columns)
+    is_first = np.ones(len(order), bool)
+    is_first[order[1:]] = np.logical_or.reduce([c[order[1:]] != c[order[:-1]] for c in columns])
+    return is_first
+
+
+def owners(of: Tables) -> tuple[str, Made | str] | None:
+    """A table of few rows, else one of activities, and its column of processes."""
+    for table in PROCESSES:
+        if of.has(table, "processId"):
+            return table, "processId"
+    for table in (RUNTIME, KERNEL):
+        global_id = of.pick(table, "globalPid", "globalTid")
+        if global_id is not None:
+            return table, Made((global_id,), low_bits(24))
+    return None

@@ -1,0 +1,200 @@
+"""Copies, and between which devices they went: what Nsight Systems and nvprof record tells."""
+
+from collections.abc import Collection, Mapping
+from functools import cache
+from typing import Any, Final
+
+import numpy as np
+
+from gpuprof.model.derived import UNKNOWN
+from gpuprof.model.table import Flags, Made, Part, Stored, translated
+from gpuprof.readers.nsys.columns import (
+    Numbers,
+    Tables,
+    as_made,
+    in_machine,
+    part,
+    place,
+    timed,
+    without,
+)
+from gpuprof.readers.nsys.export_schema import MEMCPY
+
+_RECORDED_ENDS: Final = {"src_device_id": "srcDeviceId", "dst_device_id": "dstDeviceId"}
+PATHS: Final = (None, "direct", "staged")
+_OF_HALVES: Final = (
+    "copyKind", "deviceId", "correlationId", "bytes", "start", "srcKind", "dstKind",
+)  # fmt: skip
+
+
+def memcpys(of: Tables) -> Part:
+    """Copies, those that went through the host told from others."""
+    recorded = {n: of.pick(MEMCPY, column) for n, column in _RECORDED_ENDS.items()}
+    columns: dict[str, Made | str | None] = {
+        **place(of, MEMCPY),
+        "memcpy_kind": translated("copyKind", of.memcpy_kinds, "unknown"),
+        "bytes": "bytes",
+        "src_memory_kind": translated("srcKind", of.memory_kinds),
+        "dst_memory_kind": translated("dstKind", of.memory_kinds),
+        "src_device_id": copy_end(of, recorded["src_device_id"], 0),
+        "dst_device_id": copy_end(of, recorded["dst_device_id"], -1),
+        "path": _path(of, *recorded.values()),
+        "graph_node_id": without("graphNodeId", 0),
+    }
+    is_whole = lambda: False  # noqa: E731 - see below
+    if kinds := halves(of):
+        is_whole = cache(lambda: may_be_staged(of.stored(MEMCPY), kinds))
+        staged = Staged(of)
+        columns["src_device_id"] = staged.over(columns["src_device_id"], 0)
+        columns["dst_device_id"] = staged.over(columns["dst_device_id"], 1)
+        columns["path"] = staged.path(columns["path"])
+    for name in _RECORDED_ENDS:
+        columns[name] = (end := columns[name]) and in_machine(of, MEMCPY, end)
+    return part(of, MEMCPY, columns, *timed(of, MEMCPY), is_whole=is_whole)
+
+
+def _path(of: Tables, src: str | None, dst: str | None) -> Made:
+    """Of peer copies: that they went directly."""
+    peer, on_device = (_numbers(of.memcpy_kinds, word) for word in ("PtoP", "DtoD"))
+
+    def make(kind: Numbers, *ends: Numbers) -> Numbers:
+        is_direct = np.isin(kind, peer)
+        if len(ends) == 2:  # noqa: PLR2004 - both of them
+            read, written = ends
+            is_known = (read != UNKNOWN) & (written != UNKNOWN)
+            is_direct |= np.isin(kind, on_device) & is_known & (read != written)
+        return is_direct.astype(np.int8)
+
+    ends = (src, dst) if src is not None and dst is not None else ()
+    return Made(("copyKind", *ends), make, lambda: PATHS)
+
+
+def copy_end(of: Tables, recorded: str | None, letter: int) -> Made | str | None:
+    """The device at one end of a copy: ``letter`` is 0 for the source, -1 for the destination.
+
+    Of a peer copy ``deviceId`` is where it ran, the source when pushed and the destination
+    when pulled: only the recorded ids tell. Other copies touch the one device they ran on.
+    """
+    kinds_on_device = [
+        number
+        for number, word in of.memcpy_kinds.items()
+        if word not in {"unknown", "PtoP", "UVM_DtoD"}
+        and word.removeprefix("UVM_")[letter] in "DA"  # an array lies on the device, too
+    ]
+    device = of.pick(MEMCPY, "deviceId")
+    if device is None:
+        return recorded
+
+    def make(kind: Numbers, ran_on: Numbers, *ends: Numbers) -> Numbers:
+        is_one_device = np.isin(kind, kinds_on_device)
+        if not ends:
+            return np.where(is_one_device, ran_on, UNKNOWN)
+        return np.where((ends[0] == UNKNOWN) & is_one_device, ran_on, ends[0])
+
+    return Made(("copyKind", device, *([] if recorded is None else [recorded])), make)
+
+
+class Staged:
+    """Peer copies that went through the host.
+
+    Without a path between two devices, a peer copy is recorded as a copy to the host on the
+    source and a copy from the host on the destination, of one correlation id, both from device
+    memory to device memory, and neither naming the other device.
+
+    Args:
+        of: Its table of copies has all columns of `halves`.
+    """
+
+    def __init__(self, of: Tables, table: str = MEMCPY) -> None:
+        self._halves = halves(of, table)
+        self._to_host, self._from_host = (_numbers(of.memcpy_kinds, w) for w in ("DtoH", "HtoD"))
+        process = of.pick(table, "globalPid")
+        self._reads = (*_OF_HALVES, *([] if process is None else [process]))
+        # Columns are made one after another of the same rows.
+        self._last: tuple[Any, tuple[Numbers, Numbers]] | None = None
+
+    def over(self, end: Made | str | None, place: int) -> Made:
+        """The source (0) or destination (1) of halves; of others their own end."""
+
+        def make(*columns: Numbers) -> Numbers:
+            of_pair = self._ends(columns[: len(self._reads)])[place]
+            own = of_end.make(*columns[len(self._reads) :]) if of_end.make else UNKNOWN
+            return np.where(of_pair == UNKNOWN, own, of_pair)
+
+        of_end = as_made(end)
+        return Made((*self._reads, *of_end.reads), make)
+
+    def path(self, path: Made | str | None) -> Made:
+        """The path of halves; of others their own."""
+
+        def make(*columns: Numbers) -> Numbers:
+            src, _ = self._ends(columns[: len(self._reads)])
+            own = of_path.make(*columns[len(self._reads) :]) if of_path.make else 0
+            return np.where(src == UNKNOWN, own, PATHS.index("staged"))
+
+        of_path = as_made(path)
+        return Made((*self._reads, *of_path.reads), make, lambda: PATHS)
+
+    def _ends(self, columns: tuple[Numbers, ...]) -> tuple[Numbers, Numbers]:
+        """The devices of the pair that a copy is half of, `UNKNOWN` for others."""
+        if self._last is None or self._last[0] is not columns[0]:
+            self._last = columns[0], self._found(*columns)
+        return self._last[1]
+
+    def _found(self, *columns: Numbers) -> tuple[Numbers, Numbers]:
+        kind, device, correlation, size, start, *_, src_kind, dst_kind = columns[:7]
+        process = columns[7] if len(columns) > len(_OF_HALVES) else np.zeros(len(kind), np.int64)
+        ends = np.full((2, len(kind)), UNKNOWN, np.int64)
+        of = dict(zip(("copyKind", "srcKind", "dstKind"), (kind, src_kind, dst_kind), strict=True))
+        is_half = np.logical_and.reduce([np.isin(of[c], n) for c, n in self._halves.items()])
+        rows = np.flatnonzero(is_half & (correlation != UNKNOWN))
+        if not len(rows):
+            return ends[0], ends[1]
+        keys = process[rows], correlation[rows]
+        order = np.lexsort(keys)
+        rows = rows[order]
+        is_first = np.ones(len(rows), bool)
+        is_first[1:] = np.logical_or.reduce([k[order][1:] != k[order][:-1] for k in keys])
+        group, groups = np.cumsum(is_first) - 1, int(is_first.sum())
+        least, most = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+        out, back = (np.isin(kind[rows], kinds) for kinds in (self._to_host, self._from_host))
+
+        def of_group(side: Flags, values: Numbers, how: np.ufunc, start_with: int) -> Numbers:
+            made = np.full(groups, start_with, np.int64)
+            is_known = side & (values[rows] != UNKNOWN)
+            how.at(made, group[is_known], values[rows][is_known])
+            return made
+
+        src, dst = (of_group(side, device, np.minimum, most) for side in (out, back))
+        is_pair = (src != dst) & (src != most) & (dst != most)
+        is_pair &= src == of_group(out, device, np.maximum, least)
+        is_pair &= dst == of_group(back, device, np.maximum, least)
+        is_pair &= of_group(out, size, np.add, 0) == of_group(back, size, np.add, 0)
+        first_out, first_back = (of_group(side, start, np.minimum, most) for side in (out, back))
+        is_pair &= first_out <= first_back
+        ends[:, rows] = np.where(is_pair, [src, dst], UNKNOWN)[:, group]
+        return ends[0], ends[1]
+
+
+def halves(of: Tables, table: str = MEMCPY) -> Mapping[str, list[int]]:
+    """By column the numbers of copies that may be half of a staged one; empty where none can be."""
+    if not of.has(table, "srcKind", "dstKind", "deviceId", "correlationId"):
+        return {}
+    device_memory = _numbers(of.memory_kinds, "device")
+    copies = _numbers(of.memcpy_kinds, "DtoH") + _numbers(of.memcpy_kinds, "HtoD")
+    return {"copyKind": copies, "srcKind": device_memory, "dstKind": device_memory}
+
+
+def may_be_staged(stored: Stored, kinds: Mapping[str, Collection[int]]) -> bool:
+    """Whether a copy may be half of a staged one: it is of the kinds that `halves` gives."""
+    return any(
+        np.logical_and.reduce([
+            np.isin(column.filled, [*numbers])
+            for column, numbers in zip(piece, kinds.values(), strict=True)
+        ]).any()
+        for piece in stored.pieces([*kinds])
+    )  # fmt: skip
+
+
+def _numbers(words: Mapping[int, str], word: str) -> list[int]:
+    return [number for number, meaning in words.items() if meaning == word]
