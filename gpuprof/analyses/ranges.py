@@ -30,7 +30,7 @@ from gpuprof.model.intervals import Int64s, Intervals, covered_within, together,
 from gpuprof.model.profile import Profile, once_per_profile
 from gpuprof.model.schema import INT, OPERATION, TEXT, Column, Schema
 from gpuprof.model.table import within
-from gpuprof.readers.common.compact_columns import narrowed
+from gpuprof.model.words import narrowed
 
 RANGES: Final = Schema(
     "ranges",

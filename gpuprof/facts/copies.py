@@ -27,8 +27,7 @@ from gpuprof.model.derived import (
 from gpuprof.model.intervals import Int64s, Intervals, union
 from gpuprof.model.profile import Profile, once_per_profile
 from gpuprof.model.table import within
-from gpuprof.model.words import Words
-from gpuprof.readers.common.compact_columns import narrowed
+from gpuprof.model.words import Words, narrowed
 
 COPY_READS: Final = reads(
     memcpys="memcpy_kind src_memory_kind dst_memory_kind path src_device_id dst_device_id start_ns"

@@ -12,8 +12,8 @@ import numpy.typing as npt
 from gpuprof.base import machine
 from gpuprof.facts.numbers import names_by_number
 from gpuprof.model.profile import Profile
+from gpuprof.model.words import narrowed
 from gpuprof.native import arrays
-from gpuprof.readers.common.compact_columns import narrowed
 
 _MOST: Final = 1 << 63
 # Of fewer events, threads take longer to be started than to work.

@@ -29,7 +29,7 @@ from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import NOTHING, Int64s, covered_within
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import INT, TEXT, Column, Schema
-from gpuprof.readers.common.compact_columns import narrowed
+from gpuprof.model.words import narrowed
 
 LAST_READS: Final = reads(PARTS_READS, TIMELINE_READS, kernels="name")
 # As a cause, the same kernels of a device taking longer.

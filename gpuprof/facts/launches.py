@@ -32,8 +32,8 @@ from gpuprof.model.analysis import reads
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s, pairs
 from gpuprof.model.profile import Profile, once_per_profile
+from gpuprof.model.words import narrowed
 from gpuprof.native import arrays
-from gpuprof.readers.common.compact_columns import narrowed
 
 _PLACED: Final = "start_ns end_ns device_id process_id correlation_id"
 LAUNCH_READS: Final = reads(

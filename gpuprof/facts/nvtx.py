@@ -19,8 +19,7 @@ from gpuprof.model.analysis import reads
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile, once_per_profile, once_per_recording
 from gpuprof.model.schema import OPERATION
-from gpuprof.model.words import Words
-from gpuprof.readers.common.compact_columns import narrowed
+from gpuprof.model.words import Words, narrowed
 
 NO_RANGE: Final = -1
 # Text, domain and kind.

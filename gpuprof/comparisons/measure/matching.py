@@ -16,7 +16,7 @@ from gpuprof.base.kernel_names import demangled, family
 from gpuprof.facts.numbers import UNNAMED, Numbers, Pairs, columns_of, names_by_number
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.profile import Profile
-from gpuprof.readers.common.compact_columns import narrowed
+from gpuprof.model.words import narrowed
 
 SHAPE: Final = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
 # Name of a kernel, and its launch shape as in `SHAPE`; `UNKNOWN` where not recorded.

@@ -16,14 +16,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from gpuprof.model import words
 from gpuprof.model.schema import Schema
+from gpuprof.model.words import narrowed
 
 # Of 64 bits where they are computed, of fewer where they are kept.
 Integers = npt.NDArray[Any]
 Flags = npt.NDArray[np.bool_]
 
-narrowed = words.narrowed
 # The columns that differ from row to row.
 _OF_EACH: Final = frozenset({"start_ns", "end_ns", "correlation_id"})
 
@@ -49,40 +48,9 @@ def gathered(parts: Iterable[Mapping[str, npt.NDArray[Any]]]) -> dict[str, npt.N
     return {name: columns.pop(name)[order] for name in [*columns]}
 
 
-def narrow_column(values: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    """A column of a table, of whatever width, as one that others of its kind can be joined to."""
-    import pyarrow.compute as pc  # noqa: PLC0415 - 0.1 s that recognising a file does not need
-
-    values = values.cast(kind)
-    if pa.types.is_string(kind):
-        return values.dictionary_encode()
-    if not pa.types.is_int64(kind):
-        return values
-    bounds = pc.min_max(values).as_py()
-    ends = np.array([bounds["min"] or 0, bounds["max"] or 0])
-    return values.cast(pa.from_numpy_dtype(narrowed(ends).dtype))
-
-
 def column(values: Integers, is_known: Flags) -> pa.Array:
     """Integers as Arrow data, null where not known."""
     return pa.array(values) if is_known.all() else pa.array(values, mask=~is_known)
-
-
-def arrow(values: npt.NDArray[Any], is_null: Flags | None = None) -> pa.Array:
-    """Numbers as Arrow data, without a copy; `pa.array` would import pandas."""
-    present = None
-    if is_null is not None and is_null.any():
-        present = pa.py_buffer(np.packbits(~is_null, bitorder="little"))
-    kind = pa.from_numpy_dtype(values.dtype)
-    data = pa.py_buffer(np.ascontiguousarray(values))
-    return pa.Array.from_buffers(kind, len(values), [present, data])
-
-
-def arrow_texts(texts: Iterable[str | None]) -> pa.Array:
-    """Texts as Arrow data; None is null."""
-    builder = pa.lib.StringBuilder()
-    builder.append_values([*texts])
-    return builder.finish()
 
 
 def listed(values: pa.Array | pa.ChunkedArray) -> list[Any]:

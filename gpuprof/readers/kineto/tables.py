@@ -15,7 +15,8 @@ import pyarrow as pa
 from gpuprof.base import cuda
 from gpuprof.base.json_values import Scalar, integer, text
 from gpuprof.model import schema
-from gpuprof.readers.common.compact_columns import column, narrowed
+from gpuprof.model.words import narrowed
+from gpuprof.readers.common.compact_columns import column
 from gpuprof.readers.kineto.events import (
     NOTHING,
     Arguments,

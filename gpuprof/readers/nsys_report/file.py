@@ -32,17 +32,11 @@ import pyarrow as pa
 
 from gpuprof.base import machine
 from gpuprof.base.cuda import UNKNOWN
+from gpuprof.model.table import arrow
+from gpuprof.model.words import narrowed
 from gpuprof.native import reports
 from gpuprof.native.reports import NO_VALUE, Fields, Layout, Message, Path, ReportError
-from gpuprof.readers.common.compact_columns import (
-    Coded,
-    Flags,
-    Integers,
-    Lexicon,
-    arrow,
-    coded,
-    narrowed,
-)
+from gpuprof.readers.common.compact_columns import Coded, Flags, Integers, Lexicon, coded
 from gpuprof.readers.nsys import export_schema
 
 HEAD: Final = b"NVIDIA Tegra Profiler Report "

@@ -13,8 +13,10 @@ import pyarrow as pa
 
 from gpuprof.base.cuda import MEMCPY_KINDS, NSYS_MEMORY_KINDS, UNKNOWN
 from gpuprof.model import schema
+from gpuprof.model.table import arrow
+from gpuprof.model.words import narrowed
 from gpuprof.native.reports import Message
-from gpuprof.readers.common.compact_columns import Coded, Integers, Lexicon, arrow, coded, narrowed
+from gpuprof.readers.common.compact_columns import Coded, Integers, Lexicon, coded
 from gpuprof.readers.nsys import devices as nsys_devices
 from gpuprof.readers.nsys import export_schema
 from gpuprof.readers.nsys_report.file import (

@@ -8,7 +8,8 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from gpuprof.readers.common.compact_columns import Integers, Lexicon, coded, listed, narrowed
+from gpuprof.model.words import narrowed
+from gpuprof.readers.common.compact_columns import Integers, Lexicon, coded, listed
 
 # "Avg (ns)" is the column Avg in ns; "Time(%)" of old versions has no blank.
 _HEADER: Final = re.compile(r"^(?P<base>.*?)\s*(?:\((?P<unit>[A-Za-z%/]{1,8})\))?$")

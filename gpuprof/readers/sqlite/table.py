@@ -15,9 +15,12 @@ import numpy as np
 import pyarrow as pa
 
 from gpuprof.base.errors import ROOM, CorruptFileError, InputError, excerpt
+from gpuprof.model import schema
 from gpuprof.model.spilling import InMemory, Packed
+from gpuprof.model.table import arrow
+from gpuprof.model.words import narrowed
 from gpuprof.native import pages
-from gpuprof.readers.common.compact_columns import Flags, Integers, arrow, arrow_texts, narrowed
+from gpuprof.readers.common.compact_columns import Flags, Integers
 
 if TYPE_CHECKING:
     from gpuprof.readers.sqlite.source import SqliteFile
@@ -193,7 +196,7 @@ def _texts(parts: Iterable[pa.Array]) -> pa.Array:
 
 
 def _dictionary(codes: Sequence[Integers], texts: Sequence[str]) -> pa.ChunkedArray:
-    different = arrow_texts(texts)
+    different = schema.texts([*texts])
     indices = [arrow(part, part == pages.NULL_TEXT) for part in codes or [np.empty(0, np.int8)]]
     parts = [pa.DictionaryArray.from_arrays(part, different) for part in indices]
     # What hardly recurs is handed over as it is: readers take a dictionary anew with each part.
