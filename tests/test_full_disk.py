@@ -14,7 +14,7 @@ from gpuprof.base.errors import InputError
 from gpuprof.base.manifest import Manifest, finish_manifest
 from gpuprof.model import queries
 from gpuprof.model.profile import Origin, Profile
-from gpuprof.readers.nsys import report as nsys_rep
+from gpuprof.readers.nsys import nsys_tool as nsys_rep
 from gpuprof.readers.sqlite import source as sqlite_source
 
 TRACE = ROOT / "sample_logs/nsys/2023.4.4/synthetic-two-gpus-trace.csv"

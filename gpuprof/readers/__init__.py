@@ -24,7 +24,7 @@ from gpuprof.base.units import counted
 from gpuprof.model import borders, schema
 from gpuprof.model.profile import Profile, UnreadFiles
 from gpuprof.readers import inputs, lists, sections
-from gpuprof.readers.contract import HEAD_BYTES, Reader
+from gpuprof.readers.input_format import HEAD_BYTES, Reader
 from gpuprof.readers.inputs import Address, AnyPath
 from gpuprof.readers.job_notes import left_out
 from gpuprof.readers.sqlite.source import MAGIC
@@ -32,11 +32,11 @@ from gpuprof.readers.sqlite.source import MAGIC
 # Name of a format -> its module here, which is imported when a file may be of it.
 READERS: Final = {
     "run": "gpuprof.run_folder",
-    "nsys-sqlite": "nsys.database",
+    "nsys-sqlite": "nsys.sqlite_export",
     "nvprof-sqlite": "nvprof.database",
     "nsys-parquet": "nsys.parquet",
     "nsys-rep": "nsys_report.reader",
-    "nsys-export": "nsys.report",
+    "nsys-export": "nsys.nsys_tool",
     "nvprof-text": "nvprof.text_summary",
     "nvprof-csv": "nvprof.csv_summary",
     "nvprof-trace": "nvprof.trace",

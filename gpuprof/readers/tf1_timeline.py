@@ -22,7 +22,7 @@ from gpuprof.base.units import NS_PER_US
 from gpuprof.model import schema
 from gpuprof.model.profile import Origin, Profile
 from gpuprof.readers.common import gunzip, json_events
-from gpuprof.readers.contract import Reader
+from gpuprof.readers.input_format import Reader
 
 _LANE: Final = re.compile(r"/device:GPU:(\d{1,4})/(memcpy|stream:(\d{1,18})) Compute$")
 _MEMCPY: Final = re.compile(r"^MEMCPY(\w+)$")

@@ -10,7 +10,7 @@ from gpuprof.base.units import counted, format_bytes
 from gpuprof.model import derived
 from gpuprof.model.analysis import Analysis
 from gpuprof.model.schema import Column, Kind, Schema
-from gpuprof.readers.contract import Reader
+from gpuprof.readers.input_format import Reader
 from gpuprof.readers.nsys.export_cache import LIMIT_BYTES, Entry, location
 from gpuprof.show.charts.figure import Chart
 

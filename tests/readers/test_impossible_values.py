@@ -22,7 +22,7 @@ from gpuprof.base.errors import CorruptFileError
 from gpuprof.model import schema
 from gpuprof.readers import read_profile
 from gpuprof.readers.gpuprof.write_gpuprof_file import write as write_own
-from gpuprof.readers.nsys import database as nsys_database
+from gpuprof.readers.nsys import sqlite_export as nsys_database
 
 HINT = "Was it edited, or damaged on its way? Export or record it again."
 

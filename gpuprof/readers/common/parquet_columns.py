@@ -17,7 +17,7 @@ from gpuprof.base.errors import GpuprofError
 from gpuprof.model.kept import Kept, Kinds
 from gpuprof.model.table import Window, values
 from gpuprof.model.words import Values
-from gpuprof.readers.common.changes import Stamp, stamp
+from gpuprof.readers.common.file_stamp import Stamp, stamp
 from gpuprof.readers.common.threads import in_turn
 
 if TYPE_CHECKING:

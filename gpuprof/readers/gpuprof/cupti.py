@@ -20,7 +20,7 @@ from gpuprof.base.kernel_names import demangled
 from gpuprof.base.units import counted
 from gpuprof.model import borders, schema
 from gpuprof.model.profile import Origin, Profile
-from gpuprof.readers.contract import Reader
+from gpuprof.readers.input_format import Reader
 
 PROCESS: Final = "process.json"
 FORMAT: Final = "gpuprof-cupti"

@@ -34,7 +34,7 @@ from gpuprof.model import borders, schema
 from gpuprof.model.kept import Kinds
 from gpuprof.model.profile import Origin, Profile, Source
 from gpuprof.model.table import Part, Table
-from gpuprof.readers.common.changes import changed, stamp
+from gpuprof.readers.common.file_stamp import changed, stamp
 from gpuprof.readers.common.parquet_columns import (
     CHANGED,
     FilePart,
@@ -42,8 +42,8 @@ from gpuprof.readers.common.parquet_columns import (
     ParquetColumns,
     opened,
 )
-from gpuprof.readers.contract import Reader
 from gpuprof.readers.gpuprof.gpuprof_file import OriginFields
+from gpuprof.readers.input_format import Reader
 
 VERSION: Final = 1
 HEADER: Final = "gpuprof.json"

@@ -35,7 +35,7 @@ from gpuprof.model import borders, schema
 from gpuprof.model.kept import Kinds
 from gpuprof.model.profile import Origin, Profile, Source
 from gpuprof.model.table import InMemory, NumberedNames, Part, Stored, Table
-from gpuprof.readers.common.changes import changed, stamp
+from gpuprof.readers.common.file_stamp import changed, stamp
 from gpuprof.readers.common.parquet_columns import (
     CHANGED,
     FilePart,
@@ -43,7 +43,7 @@ from gpuprof.readers.common.parquet_columns import (
     ParquetColumns,
     opened,
 )
-from gpuprof.readers.contract import Reader
+from gpuprof.readers.input_format import Reader
 
 VERSION: Final = 3
 HEADER: Final = "gpuprof.json"

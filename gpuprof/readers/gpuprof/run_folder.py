@@ -28,9 +28,9 @@ from gpuprof.base.manifest import (
 )
 from gpuprof.model import schema
 from gpuprof.model.profile import Origin, Profile
-from gpuprof.readers.contract import Reader
 from gpuprof.readers.gpuprof.monitor_samples import samples
 from gpuprof.readers.gpuprof.packed_run import is_packed_run, unpack
+from gpuprof.readers.input_format import Reader
 from gpuprof.readers.nsys.export_cache import cached
 from gpuprof.readers.sections import ALL
 

@@ -28,7 +28,7 @@ from gpuprof.model.schema import (
     Schema,
 )
 from gpuprof.readers.common.json_rows import Row, typed
-from gpuprof.readers.contract import Reader
+from gpuprof.readers.input_format import Reader
 
 FORMAT: Final = "gpuprof-tensorflow"
 FORMAT_VERSION: Final = 1

@@ -26,7 +26,7 @@ from gpuprof.model.table import in_memory
 from gpuprof.native import trace_events
 from gpuprof.native.trace_events import Detail
 from gpuprof.readers.common import gunzip, json_events
-from gpuprof.readers.contract import Reader
+from gpuprof.readers.input_format import Reader
 from gpuprof.readers.kineto import rocm, tables
 from gpuprof.readers.kineto.events import ARGUMENTS, Alike, Device, Event, Kind, Span, Timed
 

@@ -1,1 +1,1 @@
-"""Nsight Systems: reports, SQLite exports and Parquet folders, one set of SELECTs for all."""
+"""Nsight Systems: reports, SQLite exports and Parquet folders, which have the same tables."""

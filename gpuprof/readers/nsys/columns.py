@@ -11,13 +11,12 @@ import numpy.typing as npt
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.table import Flags, Made, NumberedNames, Part, Stored, constant
 from gpuprof.model.words import ByNumber, Words
+from gpuprof.readers.nsys.device_ordinals import MachineNumbers
 from gpuprof.readers.nsys.export_schema import BACKTRACE_CLASS
 
 _LOW_24_BITS: Final = 0xFFFFFF
 TIMES: Final[dict[str, Made | str]] = {"start_ns": "start", "end_ns": "end"}
 Numbers = npt.NDArray[Any]
-# Process and ordinal -> the GPU's number in the machine.
-MachineNumbers = Mapping[tuple[int, int], int]
 _Columns = dict[str, Made | str]
 
 

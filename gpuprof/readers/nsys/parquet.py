@@ -15,7 +15,7 @@ from gpuprof.model import borders
 from gpuprof.model.profile import Profile
 from gpuprof.model.table import InMemory, Stored, Window
 from gpuprof.model.words import Values
-from gpuprof.readers.common.changes import changed, stamp
+from gpuprof.readers.common.file_stamp import changed, stamp
 from gpuprof.readers.common.parquet_columns import (
     CHANGED,
     FilePart,
@@ -23,9 +23,9 @@ from gpuprof.readers.common.parquet_columns import (
     ParquetColumns,
     opened,
 )
-from gpuprof.readers.contract import Reader
-from gpuprof.readers.nsys import export_schema, recording
-from gpuprof.readers.nsys.recording import CANNOT, GIVES, Export
+from gpuprof.readers.input_format import Reader
+from gpuprof.readers.nsys import export_schema
+from gpuprof.readers.nsys.export import CANNOT, GIVES, SYSTEM, Export, profile
 
 NAME: Final = "nsys-parquet"
 _SUFFIXES: Final = (".parquet", ".arrow")
@@ -46,7 +46,7 @@ def read(path: Path) -> Profile:
     if not path.is_dir():
         msg = f"{path} is no folder"
         raise InputError(msg, "Give the folder that nsys exported, not a file in it.")
-    return recording.profile(export_in(path, path, NAME))
+    return profile(export_in(path, path, NAME))
 
 
 def export_in(folder: Path, path: Path, reader: str) -> Export:
@@ -71,7 +71,7 @@ class _Folder(Export):
         # Of a table in both types, the first one counts.
         found = [file for s in reversed(_SUFFIXES) for file in folder.glob(f"*{s}")]
         files = {file.stem: file for file in found if file.is_file()}
-        names = sorted(files.keys() & {*export_schema.USED, recording.SYSTEM})
+        names = sorted(files.keys() & {*export_schema.USED, SYSTEM})
         self._files = {table: files[table] for table in names}
         self._schemas = {table: self._schema(table) for table in names}
         self.columns = {table: frozenset(of.names) for table, of in self._schemas.items()}

@@ -20,11 +20,10 @@ from gpuprof.model import schema
 from gpuprof.model.profile import Origin, Profile
 from gpuprof.native.reports import ReportError
 from gpuprof.readers import reader_named
-from gpuprof.readers.common.changes import check, stamp
-from gpuprof.readers.contract import Reader
-from gpuprof.readers.nsys import devices as nsys_devices
-from gpuprof.readers.nsys import diagnostics, recording
-from gpuprof.readers.nsys.recording import CANNOT, GIVES
+from gpuprof.readers.common.file_stamp import check, stamp
+from gpuprof.readers.input_format import Reader
+from gpuprof.readers.nsys import device_ordinals, diagnostics, export
+from gpuprof.readers.nsys.export import CANNOT, GIVES
 from gpuprof.readers.nsys_report.file import DIAGNOSTICS, HEAD, LAYOUT, Report, Rows
 from gpuprof.readers.nsys_report.to_tables import devices, runs, tables
 
@@ -76,10 +75,10 @@ def _fault(
 ) -> str | None:
     """Why GPU work may have been done though none is in the file."""
     if not has_cuda:
-        is_off = "COLLECT_CUDA_TRACE" in capture and not recording.was_on(capture, "CUDA")
+        is_off = "COLLECT_CUDA_TRACE" in capture and not export.was_on(capture, "CUDA")
         return "CUDA was not traced" if is_off else "no CUDA call was recorded"
     names = report.named(calls.numbers("nameId")[calls.numbers("returnValue", 0) == 0])
-    is_launch = [name.startswith(recording.LAUNCHES) for name in names.values]
+    is_launch = [name.startswith(export.LAUNCHES) for name in names.values]
     call = next((names.values[code] for code in names.codes.tolist() if is_launch[code]), None)
     if call is None:
         return None
@@ -111,7 +110,7 @@ def _profile(path: Path, report: Report) -> Profile:
     places, numbers = devices(report)
     recorded, untimed, calls = tables(report, numbers)
     capture, diagnoses = _capture(report), _diagnoses(report)
-    has_cuda = bool(recorded.keys() & {*recording.CUDA_TABLES, *_GPU_WORK, "cuda_events"})
+    has_cuda = bool(recorded.keys() & {*export.CUDA_TABLES, *_GPU_WORK, "cuda_events"})
     fault = None
     if not recorded.keys() & {*_GPU_WORK}:
         causes = diagnostics.faults(diagnoses)
@@ -120,15 +119,15 @@ def _profile(path: Path, report: Report) -> Profile:
     sources = {"devices": places} if places.num_rows else {}
     sources |= recorded | runs(report, recorded)
     if fault is None:
-        empty = (*recording.CUDA_TABLES, "graph_launches")
+        empty = (*export.CUDA_TABLES, "graph_launches")
         sources = {name: schema.BY_NAME[name].empty() for name in empty} | sources
-    if recording.was_on(capture, "NVTX"):
+    if export.was_on(capture, "NVTX"):
         sources.setdefault("nvtx_ranges", schema.NVTX_RANGES.empty())
-    if not sources.keys() & {*recording.CUDA_TABLES, "nvtx_ranges"}:
-        raise recording.nothing(path, capture, fault)
+    if not sources.keys() & {*export.CUDA_TABLES, "nvtx_ranges"}:
+        raise export.nothing(path, capture, fault)
     warnings = (
         *(f'nsys reported: "{line}"' for line in diagnoses),
-        *recording.notes(recorded.keys(), fault, untimed),
+        *export.notes(recorded.keys(), fault, untimed),
         *_doubts(report, numbers),
     )
     epoch_ns = _epoch_ns(report)
@@ -138,7 +137,7 @@ def _profile(path: Path, report: Report) -> Profile:
         reader=NAME,
         tool="nsys",
         tool_version=report.version,
-        command=recording.command(capture),
+        command=export.command(capture),
         recorded_at=None if start is None else f"{start:%Y-%m-%dT%H:%M:%SZ}",
         epoch_ns=epoch_ns,
         warnings=warnings,
@@ -147,13 +146,13 @@ def _profile(path: Path, report: Report) -> Profile:
     return Profile(origin, sources)
 
 
-def _doubts(report: Report, numbers: nsys_devices.Numbers) -> Iterator[str]:
+def _doubts(report: Report, numbers: device_ordinals.MachineNumbers) -> Iterator[str]:
     """What a reader must know of the devices, and of what is not read."""
     if numbers:
-        yield nsys_devices.RENUMBERED
+        yield device_ordinals.RENUMBERED
     elif not report.tail.messages(1, 2, 9):
         contexts = ((m.integer(4), m.integer(5)) for m in report.tail.messages(14))
-        if (doubt := nsys_devices.shared(contexts)) is not None:
+        if (doubt := device_ordinals.shared(contexts)) is not None:
             yield doubt
     cuda = sum(int(report.types[number]) for number in _CUDA_TYPES)
     unread = {"CUDA activities": cuda - sum(report.counts[name] for name in _CUDA_TABLES)}

@@ -17,8 +17,8 @@ from gpuprof.model.table import arrow
 from gpuprof.model.words import narrowed
 from gpuprof.native.reports import Message
 from gpuprof.readers.common.compact_columns import Coded, Integers, Lexicon, coded
-from gpuprof.readers.nsys import devices as nsys_devices
 from gpuprof.readers.nsys import export_schema
+from gpuprof.readers.nsys.device_ordinals import MachineNumbers, machine_numbers
 from gpuprof.readers.nsys_report.file import (
     CALLS,
     CUDA,
@@ -270,7 +270,7 @@ def _host_calls(calls: Sequence[tuple[Rows, Coded, Coded]]) -> pa.Table:
     return schema.HOST_CALLS.narrow(pa.table(table))
 
 
-def devices(report: Report) -> tuple[pa.Table, nsys_devices.Numbers]:
+def devices(report: Report) -> tuple[pa.Table, MachineNumbers]:
     """The devices, and the machine's numbers of those that processes number in their own ways."""
     gpus = {gpu.integer(1): gpu for gpu in report.tail.messages(1, 2, 7)}
     mapped = [(m.integer(3), m.integer(2), m.integer(1)) for m in report.tail.messages(1, 2, 9)]
@@ -281,7 +281,7 @@ def devices(report: Report) -> tuple[pa.Table, nsys_devices.Numbers]:
     places: list[tuple[int, int | None, Message]] = [(n, None, gpu) for n, gpu in gpus.items()]
     if uses:
         places = [(ordinal, process, gpus[gpu]) for process, ordinal, gpu in uses]
-    numbers = nsys_devices.machine_numbers(uses)
+    numbers = machine_numbers(uses)
     rows = [
         {
             "device_id": ordinal if process is None else numbers.get((process, ordinal), ordinal),
@@ -324,7 +324,7 @@ def runs(report: Report, recorded: Mapping[str, pa.Table]) -> dict[str, pa.Table
     return {"runs": schema.RUNS.table(rows)} if rows else {}
 
 
-def tables(report: Report, numbers: nsys_devices.Numbers) -> tuple[dict[str, pa.Table], int, Rows]:
+def tables(report: Report, numbers: MachineNumbers) -> tuple[dict[str, pa.Table], int, Rows]:
     """The tables of which the file has rows, one after another, to hold no more than it must.
 
     Args:

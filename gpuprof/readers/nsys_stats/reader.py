@@ -13,7 +13,7 @@ from typing import Final
 from gpuprof.base.errors import CorruptFileError
 from gpuprof.model.profile import Profile
 from gpuprof.readers.common import gunzip
-from gpuprof.readers.contract import Reader
+from gpuprof.readers.input_format import Reader
 from gpuprof.readers.nsys_stats import scan
 from gpuprof.readers.nsys_stats.blocks import FaultError
 
@@ -32,11 +32,11 @@ def read(path: Path) -> Profile:
         EmptyRecordingError: nsys found nothing of CUDA to print.
         CorruptFileError: A table breaks the rules of its format.
     """
-    from gpuprof.readers.nsys_stats import recording  # noqa: PLC0415 - 0.1 s to import
+    from gpuprof.readers.nsys_stats import printed_recording  # noqa: PLC0415 - 0.1 s to import
 
     try:
         # The text is no longer in memory when the tables are made of its cells.
-        return recording.profile(path, scan.scan(_as_utf8(path, gunzip.content(path))))
+        return printed_recording.profile(path, scan.scan(_as_utf8(path, gunzip.content(path))))
     except FaultError as error:
         before = _as_utf8(path, gunzip.content(path)).count(b"\n", 0, error.offset)
         msg = f"{path}, line {before + 1 + error.lines}: {error}"

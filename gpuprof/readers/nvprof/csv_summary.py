@@ -13,7 +13,7 @@ from typing import Final
 
 from gpuprof.base import units
 from gpuprof.model.profile import Profile
-from gpuprof.readers.contract import Reader
+from gpuprof.readers.input_format import Reader
 from gpuprof.readers.nvprof import log
 from gpuprof.readers.nvprof.summary import (
     CANNOT,

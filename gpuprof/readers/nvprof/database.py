@@ -21,9 +21,9 @@ from gpuprof.model import borders, schema
 from gpuprof.model.derived import KERNELS_RERUN
 from gpuprof.model.profile import Origin, Profile, Source
 from gpuprof.model.table import in_memory
-from gpuprof.readers.contract import Reader
+from gpuprof.readers.input_format import Reader
 from gpuprof.readers.nsys.columns import Strings, Tables, columns_at_once
-from gpuprof.readers.nsys.recording import checked_table
+from gpuprof.readers.nsys.export import checked_table
 from gpuprof.readers.nvprof import tables as nvprof_tables
 from gpuprof.readers.nvprof.links import links
 from gpuprof.readers.nvprof.tables import (

@@ -12,7 +12,7 @@ from typing import Final
 from gpuprof.base import units
 from gpuprof.base.errors import CorruptFileError
 from gpuprof.model.profile import Profile
-from gpuprof.readers.contract import HEAD_BYTES, Reader
+from gpuprof.readers.input_format import HEAD_BYTES, Reader
 from gpuprof.readers.nvprof import log
 from gpuprof.readers.nvprof.summary import CANNOT, GIVES, SKIPPED, Summary, share
 

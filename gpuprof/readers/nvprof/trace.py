@@ -16,7 +16,7 @@ from gpuprof.base import cuda
 from gpuprof.model import schema
 from gpuprof.model.profile import Profile
 from gpuprof.readers.common.compact_columns import Rows
-from gpuprof.readers.contract import Reader
+from gpuprof.readers.input_format import Reader
 from gpuprof.readers.nvprof import log, trace_bulk, trace_rows
 from gpuprof.readers.nvprof.summary import LARGEST, NO_UNITS, SKIPPED, Summary, check_size
 

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from gpuprof.base.errors import ROOM, CorruptFileError, GpuprofError, InputError
 from gpuprof.model.kept import Kept
-from gpuprof.readers.common.changes import Stamp, changed, check, stamp
+from gpuprof.readers.common.file_stamp import Stamp, changed, check, stamp
 from gpuprof.readers.sqlite import table as sqlite_table
 from gpuprof.readers.sqlite.table import Declared, NotReadError, quoted, readable
 

@@ -20,7 +20,7 @@ from gpuprof.base.errors import (
 from gpuprof.base.xspace import Plane, Space, WireError, space
 from gpuprof.model.profile import Origin, Profile
 from gpuprof.readers.common.gunzip import MAGIC as GZIP_MAGIC
-from gpuprof.readers.contract import Reader
+from gpuprof.readers.input_format import Reader
 from gpuprof.readers.xplane import activities
 from gpuprof.readers.xplane import tables as xplane_tables
 

@@ -34,8 +34,8 @@ from gpuprof.base.secrets import REMOVED
 from gpuprof.facts.activity_sums import activity_sums
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.readers import find_reader, read_profile
-from gpuprof.readers.nsys import database as nsys_sqlite
-from gpuprof.readers.nsys.recording import CUDA_TABLES
+from gpuprof.readers.nsys import sqlite_export as nsys_sqlite
+from gpuprof.readers.nsys.export import CUDA_TABLES
 from gpuprof.readers.sqlite import source as sqlite_source
 
 # Every test here must hold for both ways into a file.

@@ -22,12 +22,12 @@ from gpuprof.base.errors import CorruptFileError, GpuprofError, InputError, Miss
 from gpuprof.base.nsight import OUTPUTS, scrub
 from gpuprof.base.secrets import REMOVED
 from gpuprof.model.profile import Profile
-from gpuprof.readers.common.changes import check, stamp
-from gpuprof.readers.contract import Reader
-from gpuprof.readers.nsys import database, diagnostics, export_schema, messages, recording
+from gpuprof.readers.common.file_stamp import check, stamp
+from gpuprof.readers.input_format import Reader
+from gpuprof.readers.nsys import diagnostics, export_schema, messages, sqlite_export
 from gpuprof.readers.nsys import parquet as nsys_parquet
+from gpuprof.readers.nsys.export import CANNOT, GIVES, SETTINGS, Export, profile, settings
 from gpuprof.readers.nsys.export_cache import cached
-from gpuprof.readers.nsys.recording import CANNOT, GIVES
 
 NAME: Final = "nsys-rep"
 # A disk with less is full.
@@ -72,14 +72,14 @@ def read(path: Path) -> Profile:
     folder = cached(path, key, lambda into: _export(path, into))
     version = _recorder_version(path)
     check(path, before)
-    opened: AbstractContextManager[recording.Export] = (
-        database.export_of(folder / _SQLITE, path, NAME)
+    opened: AbstractContextManager[Export] = (
+        sqlite_export.export_of(folder / _SQLITE, path, NAME)
         if (folder / _SQLITE).exists()
         else nullcontext(nsys_parquet.export_in(folder, path, NAME))
     )
     with opened as export:
         export.recorder_version = version
-        return recording.profile(export)
+        return profile(export)
 
 
 def _recorder_version(path: Path) -> str | None:
@@ -106,10 +106,10 @@ def _export(path: Path, into: Path) -> None:
             return
         _run(["nsys", "export", "--type=parquetdir", *tables], report, into, path)
         _scrub_strings(into)
-        settings = Path(scratch) / "settings.sqlite"
-        _run([*sqlite, "--tables=META_DATA_CAPTURE"], report, settings, path)
-        scrub(settings)
-        _add_settings(settings, into)
+        database = Path(scratch) / "settings.sqlite"
+        _run([*sqlite, "--tables=META_DATA_CAPTURE"], report, database, path)
+        scrub(database)
+        _add_settings(database, into)
         if _lacks_diagnostics(report, into):
             events = Path(scratch) / "events.json"
             _run(["nsys", "export", "--type=json"], report, events, path)
@@ -137,11 +137,11 @@ def _scrub_strings(into: Path) -> None:
     outputs.unlink(missing_ok=True)
 
 
-def _add_settings(settings: Path, into: Path) -> None:
+def _add_settings(database: Path, into: Path) -> None:
     """Add the settings of the recording that are read; the others may hold secrets."""
-    with database.export_of(settings, settings, NAME) as export:
-        rows = recording.settings(export)
-    _add_table(into, recording.SETTINGS, {"name": pa.string(), "value": pa.string()}, rows)
+    with sqlite_export.export_of(database, database, NAME) as export:
+        rows = settings(export)
+    _add_table(into, SETTINGS, {"name": pa.string(), "value": pa.string()}, rows)
 
 
 def _lacks_diagnostics(report: Path, into: Path) -> bool:

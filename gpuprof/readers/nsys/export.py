@@ -19,7 +19,7 @@ from gpuprof.model.derived import UNKNOWN as NO_VALUE
 from gpuprof.model.profile import Origin, Profile, Source
 from gpuprof.model.schema import Schema
 from gpuprof.model.table import Made, Stored, Table, in_memory
-from gpuprof.readers.nsys import devices, diagnostics, export_schema, model_tables
+from gpuprof.readers.nsys import device_ordinals, diagnostics, export_schema, model_tables
 from gpuprof.readers.nsys.columns import Strings, Tables, as_made, columns_at_once, untimed_rows
 
 CUDA_TABLES: Final = ("kernels", "memcpys", "memsets", "api_calls", "synchronizations")
@@ -125,7 +125,7 @@ def profile(export: Export) -> Profile:
     _check_columns(export)
     timed = (table for table in export_schema.TIMED if table in export.columns)
     untimed = {table: count for table in timed if (count := export.untimed(table))}
-    numbers = devices.machine_numbers(_device_numbers(export))
+    numbers = device_ordinals.machine_numbers(_device_numbers(export))
     tables = Tables(
         export.columns,
         export.stored,
@@ -258,7 +258,7 @@ def _devices(export: Export) -> pa.Table:
         rows = [(u[1], u[2], row) for row in listed for u in uses if u[0] == row.get("id")]
     else:
         rows = [(row.get("id", row.get("deviceId")), None, row) for row in listed]
-    numbers = devices.machine_numbers(_device_numbers(export))
+    numbers = device_ordinals.machine_numbers(_device_numbers(export))
     rows = [(numbers.get((p, n), n), p, row) for n, p, row in rows]
     where = f"{export.path}, table devices"
     return checked_table(where, schema.DEVICES, [_device(*row) for row in rows])
@@ -460,13 +460,13 @@ def _device_numbers(export: Export) -> list[tuple[int, int, int | str]]:
     return export.select(old, pid=int, deviceId=int, pciBusId=int | str)
 
 
-def _device_warnings(export: Export, numbers: devices.Numbers) -> list[str]:
+def _device_warnings(export: Export, numbers: device_ordinals.MachineNumbers) -> list[str]:
     if numbers:
-        return [devices.RENUMBERED]
+        return [device_ordinals.RENUMBERED]
     if _device_numbers(export):
         return []
     contexts = export.select(export_schema.PROCESSES[1], processId=int, deviceId=int)
-    doubt = devices.shared(contexts)
+    doubt = device_ordinals.shared(contexts)
     return [doubt] if doubt else []
 
 

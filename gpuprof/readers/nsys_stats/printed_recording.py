@@ -12,10 +12,10 @@ from gpuprof.base.units import counted
 from gpuprof.model import schema
 from gpuprof.model.profile import Origin, Profile, Section
 from gpuprof.readers.nsys_stats.numerals import styles
+from gpuprof.readers.nsys_stats.printed_trace import api_calls, gpu_tables, has_no_clock, sums
 from gpuprof.readers.nsys_stats.rows import Row, summary_rows
 from gpuprof.readers.nsys_stats.runs import PrintedTable, Run, jobs, kind
 from gpuprof.readers.nsys_stats.scan import Scan
-from gpuprof.readers.nsys_stats.trace import api_calls, gpu_tables, has_no_clock, sums
 
 _RECORD: Final = "Record with `gpuprof record`, or with `nsys profile --trace=cuda`."
 _OF_CUDA: Final = ("CUDA trace data", "CUDA kernel data", "GPU memory data", "GPU trace data")

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from gpuprof.model.kept import Kept
 from gpuprof.model.profile import Profile
-from gpuprof.readers.contract import Reader
-from gpuprof.readers.nsys import export_schema, recording
-from gpuprof.readers.nsys.recording import CANNOT, FIRST_ROWS, GIVES, Export
+from gpuprof.readers.input_format import Reader
+from gpuprof.readers.nsys import export_schema
+from gpuprof.readers.nsys.export import CANNOT, FIRST_ROWS, GIVES, Export, profile
 from gpuprof.readers.sqlite.source import (
     MAGIC,
     Rows,
@@ -39,7 +39,7 @@ def read(path: Path) -> Profile:
         InputError: It cannot be opened.
     """
     with export_of(path, path, NAME) as export:
-        return recording.profile(export)
+        return profile(export)
 
 
 class SqliteExport(Export):

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 # Process and ordinal -> the GPU's number in the machine.
-Numbers = Mapping[tuple[int, int], int]
+MachineNumbers = Mapping[tuple[int, int], int]
 
 RENUMBERED: Final = (
     "Processes number different GPUs alike (CUDA_VISIBLE_DEVICES), so devices have the numbers of "
@@ -19,7 +19,7 @@ RENUMBERED: Final = (
 )
 
 
-def machine_numbers(uses: Iterable[tuple[int, int, int | str]]) -> Numbers:
+def machine_numbers(uses: Iterable[tuple[int, int, int | str]]) -> MachineNumbers:
     """The machine's number of each process' device, where processes disagree.
 
     Args:
