@@ -114,9 +114,8 @@ def named_parts(profile: Profile) -> Ranges:
 
 
 def like(pattern: str) -> re.Pattern[str]:
-    """What a text must match that is like a pattern: * stands for anything, ? for one character."""
-    wild = {"*": ".*", "?": "."}
-    return re.compile("".join(wild.get(c) or re.escape(c) for c in pattern), re.DOTALL)
+    """What a text must match that is like a pattern, in which * stands for anything."""
+    return re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
 
 
 def ranges_like(profile: Profile, pattern: str) -> Ranges:
