@@ -274,6 +274,7 @@ def _steps(result: Report) -> list[Figure]:
     caption = (
         "What the time of each step went to, on the device that computes most. Pale: warm-up and"
         " steps that are cut off. Dashed: the median of the phase."
+        " Pink, where a column is the mean of several steps: from the shortest to the longest."
     )
     return [figure("steps", shown.finding, caption, shown.panels, "phases")]
 
@@ -297,6 +298,7 @@ def _kernels(result: Report) -> list[Figure]:
     )
     table = "kernel_summary" if result.rows("kernel_summary") else "top_activities"
     bars = kernels.bars(costliest)
+    caption += f" {capital(bars.note)}." * bool(bars.note)
     return [figure("kernels", kernels.finding(costliest), caption, [bars], table)]
 
 

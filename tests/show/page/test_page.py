@@ -97,7 +97,18 @@ def test_data_of_charts_are_json(page):
         ["first", "lanes", "length", "names", "slice", "unit"],
         ["series", "stepped", "x", "y"],
         ["series", "x", "y"],
-        ["label", "labels", "levels", "names", "pale", "quantity", "series"],
+        [
+            "label",
+            "labels",
+            "levels",
+            "mark",
+            "names",
+            "note",
+            "pale",
+            "quantity",
+            "ranges",
+            "series",
+        ],
     ]
 
 
