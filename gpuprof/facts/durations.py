@@ -18,6 +18,8 @@ from gpuprof.native import arrays
 _MOST: Final = 1 << 63
 # Of fewer events, threads take longer to be started than to work.
 _LARGE: Final = 1_000_000
+# Of fewer durations a name, passing them to a thread takes longer than their figures.
+_FEW: Final = 1_000
 _THREADS: Final = 2
 _TWO: Final = 2  # of fewer values there is no deviation
 _PIECE: Final = 1 << 20
@@ -63,7 +65,7 @@ def figures_by_name(profile: Profile, table: str) -> Mapping[str, Figures]:
     names, groups = _named_groups(profile, table)
     of_groups: Iterable[Figures | None] = map(figures, groups)
     threads = machine.thread_count(_THREADS)
-    if threads > 1 and profile.unrestricted.events >= _LARGE:
+    if threads > 1 and profile.unrestricted.events >= max(_LARGE, _FEW * len(names)):
         with ThreadPoolExecutor(threads) as pool:
             of_groups = pool.map(figures, groups)
     return {name: of for name, of in zip(names, of_groups, strict=False) if of is not None}

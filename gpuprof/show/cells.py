@@ -153,24 +153,36 @@ def folded(text: str, width: int) -> str:
     return "\n".join(part for line in lines for part in textwrap.wrap(line, width) or [""])
 
 
-def with_short_names(table: pa.Table, column_name: str = "name") -> pa.Table:
-    """A table of kernels with short names, each unlike any other of the table."""
-    names = table.column(column_name).to_pylist()
+def with_short_names(
+    table: pa.Table, column_name: str = "name", most: int | None = None
+) -> pa.Table:
+    """A table of kernels with short names, each of the first ``most`` unlike any other of them."""
+    names = table.column(column_name).slice(0, most).to_pylist()
     shown = short_names(name for name in names if name is not None)
-    column = texts([shown.get(name) for name in names])
+    column = pa.chunked_array([texts([shown.get(name) for name in names])])
+    if len(names) < table.num_rows:
+        rest = table.column("short_name" if "short_name" in table.column_names else column_name)
+        column = pa.chunked_array([*column.chunks, *rest.slice(len(names)).chunks])
     return table.set_column(table.column_names.index(column_name), column_name, column)
 
 
-def with_one_name(table: pa.Table, *, has_full_names: bool = False) -> pa.Table:
+def with_one_name(
+    table: pa.Table, most: int | None = None, *, has_full_names: bool = False
+) -> pa.Table:
     """A result table for people: with the short or the full names of kernels, not both.
 
     The table of pauses has full names alone, and people see short ones there, too.
+
+    Args:
+        table: The table.
+        most: How many of its rows are seen beside each other; all where None.
+        has_full_names: Whether the full names are shown.
     """
     if "ended_by" in table.column_names and not has_full_names:
-        return with_short_names(table, "ended_by")
+        return with_short_names(table, "ended_by", most)
     if "short_name" not in table.column_names:
         return table
-    named = table if has_full_names else with_short_names(table)
+    named = table if has_full_names else with_short_names(table, most=most)
     return named.drop_columns("short_name")
 
 

@@ -340,10 +340,18 @@ def all_findings(result: Report) -> list[Row]:
     return [*result.rows("findings"), *shown]
 
 
-def for_people(result: Report, *, has_full_names: bool) -> Report:
-    """A report whose kernels have one name each, and whose totals are those that are known."""
+def for_people(result: Report, most_rows: int | None = None, *, has_full_names: bool) -> Report:
+    """A report whose kernels have one name each, and whose totals are those that are known.
+
+    Args:
+        result: The report.
+        most_rows: How many rows of a table are shown; all where None.
+        has_full_names: Whether kernels have their full names.
+    """
     tables = {
-        name: None if table is None else with_one_name(table, has_full_names=has_full_names)
+        name: None
+        if table is None
+        else with_one_name(table, most_rows, has_full_names=has_full_names)
         for name, table in result.tables.items()
     }
     if (totals := tables.get("totals")) is not None:

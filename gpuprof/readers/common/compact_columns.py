@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gpuprof.model.schema import Schema
+from gpuprof.model.table import arrow
 from gpuprof.model.words import narrowed
 
 # Of 64 bits where they are computed, of fewer where they are kept.
@@ -50,7 +51,7 @@ def gathered(parts: Iterable[Mapping[str, npt.NDArray[Any]]]) -> dict[str, npt.N
 
 def column(values: Integers, is_known: Flags) -> pa.Array:
     """Integers as Arrow data, null where not known."""
-    return pa.array(values) if is_known.all() else pa.array(values, mask=~is_known)
+    return arrow(values, ~is_known)
 
 
 def listed(values: pa.Array | pa.ChunkedArray) -> list[Any]:

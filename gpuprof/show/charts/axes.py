@@ -23,13 +23,15 @@ from gpuprof.show.charts.figure import (
     Lines,
     Look,
     Series,
+    round_step,
 )
 
 _DARK: Final = "#333333"
+_BAND: Final = "#CC79A7"
 _PERCENT: Final = 100
 _LABEL_WIDTH: Final = 24
-LONG_LABEL_WIDTH: Final = 46  # Where one panel takes the width.
-_LABEL_LINES: Final = 3
+LONG_LABEL_WIDTH: Final = 32  # Where one panel takes the width.
+_LABEL_LINES: Final = 2
 _FIGURE_ROOM: Final = 0.018  # Of the width, for a letter behind a bar.
 WORK_WIDTH: Final = 2.4  # Bars of several parts are so much wider than others beside them.
 _PALE: Final = 0.4
@@ -70,11 +72,15 @@ def _label(text: str, width: int = _LABEL_WIDTH, lines: int = _LABEL_LINES) -> s
 
 
 def bar_names(names: Sequence[str], width: int) -> list[str]:
-    """The names of bars in a few lines; of those that need more, the end is cut."""
+    """The names of bars in two lines; of those that need more, the middle is left out."""
     labels = []
-    for name in shortened_apart([clean(name) for name in names], _LABEL_LINES * width):
+    cleaned = [clean(name) for name in names]
+    for name in shortened_apart(cleaned, _LABEL_LINES * width - 2, shortened):
         lines = folded(name, width).split("\n")
-        if len(lines) > _LABEL_LINES:
+        head, dots, tail = name.partition("..")
+        if dots and name not in cleaned and max(len(head) + 2, len(tail)) <= width:
+            lines = [f"{head}..", tail]
+        elif len(lines) > _LABEL_LINES:
             lines = [name[at : at + width] for at in range(0, len(name), width)]
         labels.append("\n".join(lines))
     return labels
@@ -176,17 +182,32 @@ def draw_columns(axes: Axes, panel: Columns) -> None:
                 axes.bar(left[chosen], heights[chosen], width[chosen], floor[chosen], align="edge",
                          label=None if is_pale else look.name, **bar)  # fmt: skip
         floor += heights
-    for place, text in enumerate(panel.tops):
-        top = (left[place] * 2**0.5, floor[place])
-        axes.annotate(text, top, xytext=(0, 2), textcoords="offset points", ha="center", fontsize=8)
+    _write_on_columns(axes, panel, left * 2**0.5, factor)
     if not panel.edges:
         _draw_levels(axes, panel, factor)
         axes.set_xlim(-0.6, count - 0.4)
         _thin(axes.set_xticks, panel.ticks, _MOST_COLUMN_TICKS)
     axes.set_ylim(bottom=0)
-    axes.set_title(panel.title, loc="left", fontsize=8)
-    axes.set_xlabel(panel.label)
+    axes.set_title(panel.title, loc="left", fontsize=8, pad=14 if panel.counts else None)
+    axes.set_xlabel("; ".join(filter(None, (panel.label, panel.note))))
     axes.set_ylabel(f"{panel.quantity} [{unit}]")
+
+
+def _write_on_columns(axes: Axes, panel: Columns, middles: Any, factor: float) -> None:
+    """Of how many each column is, from where to where they reach, and what the title names."""
+    for middle, text in zip(middles, panel.counts, strict=False):
+        axes.annotate(text, (middle, 1), xycoords=("data", "axes fraction"), xytext=(0, 2),
+                      textcoords="offset points", ha="center", fontsize=8)  # fmt: skip
+    if panel.ranges:
+        least, most = np.array(panel.ranges).T / factor
+        axes.fill_between(np.arange(len(least)), least, most, step="mid", color=_BAND,
+                          alpha=_PALE, linewidth=0, label="shortest to longest")  # fmt: skip
+    if panel.mark:
+        place, height, text = panel.mark
+        is_right = place > len(middles) / 2
+        axes.annotate(text, (place, height / factor), xytext=(-14 if is_right else 14, 12),
+                      textcoords="offset points", ha="right" if is_right else "left", fontsize=8,
+                      arrowprops={"arrowstyle": "-|>", "color": _DARK})  # fmt: skip
 
 
 def _draw_stairs(axes: Axes, panel: Columns) -> None:
@@ -309,7 +330,8 @@ def draw_heat_map(axes: Axes, panel: HeatMap) -> None:
         _times(axes, first, last)
         axes.set_xlabel(f"{panel.labels[0]} [{unit}]" if panel.labels[0] else "")
     else:
-        _thin(axes.set_xticks, panel.columns, _MOST_TICKS)
+        is_number = all(name.isdecimal() for name in panel.columns)
+        _thin(axes.set_xticks, panel.columns, _MOST_COLUMN_TICKS if is_number else _MOST_TICKS)
     room = min(_MOST_TICKS, int(panel.inches[1] / panel.row_inches))
     _thin(axes.set_yticks, [_label(name, lines=1) for name in panel.rows], room)
     axes.set_title(panel.title, loc="left", fontsize=9)
@@ -320,8 +342,10 @@ def draw_heat_map(axes: Axes, panel: HeatMap) -> None:
 
 
 def _thin(ticks: Callable[..., Any], names: Sequence[str], most: int) -> None:
-    """Names of rows or columns, as many as there is room for."""
-    places = range(0, len(names), -(-len(names) // most))
+    """Names of rows or columns, as many as there is room for: numbers at multiples of 1, 2 or 5."""
+    numbers = [int(n) for n in names] if all(n.isdecimal() for n in names) else range(len(names))
+    step = round_step(max((numbers[-1] - numbers[0] + 1) / most, len(names) / most))
+    places = [place for place, number in enumerate(numbers) if number % step == 0]
     ticks(places, [names[place] for place in places])
 
 
@@ -386,8 +410,8 @@ def draw_lanes(axes: Axes, panel: Lanes) -> None:
     axes.tick_params(axis="y", length=0, labelsize=8.5)
     axes.spines["left"].set_visible(False)
     for alpha, name in (
-        (1, "exposed: nothing of a lane further up runs"),
-        (_HIDDEN, "hidden: something does"),
+        (1, "dark: nothing of a lane above runs meanwhile (exposed)"),
+        (_HIDDEN, "pale: something does (hidden)"),
     ):
         axes.add_patch(Rectangle((first / factor, 0), 0, 0, color=_DARK, alpha=alpha, label=name))
 

@@ -116,8 +116,8 @@ def _panels(rows: list[Row]) -> list[Panel]:
         ],
         ticks=[low for low, _ in ends],
         edges=[edge for size in sizes for edge in size],
-        tops=[f"{n:,}" if n < _MANY else f"{n / 1_000:,.0f}k" for n in calls],
-        title="over each bar: number of copies",
+        counts=[f"{n:,}" if n < _MANY else f"{n / 1_000:,.0f}k" for n in calls],
+        title="number of copies of each size, over their time",
         inches=1.7,
     )
     return [columns, Lines(lines, "bytes per copy", "mean duration", is_log=True, inches=2.6)]

@@ -39,6 +39,7 @@ _BOX_INCHES: Final = 0.24
 _HEAD_INCHES: Final = 1.25  # Of a figure: title, legend and the name of an axis.
 _BESIDE: Final = 1.5  # Bars of several panels are so much higher.
 _PANEL_INCHES: Final = 0.4  # Of each further panel: its title or the name of its axis.
+_CLOSE: Final = 0.65  # Of their height have bars of several panels below each other on one axis.
 # A label is not a formula, whatever dollars are in it.
 _STYLE: Final[dict[Any, Any]] = {
     "text.parse_math": False,
@@ -77,12 +78,15 @@ def figure_of(picture: Picture) -> Figure:
                 1, len(panels), sharey=is_shared, squeeze=False, width_ratios=widths
             )[0]
         else:
-            height = _HEAD_INCHES + sum(heights) + _PANEL_INCHES * (len(panels) - 1)
-            figure = _NotebookFigure(figsize=(_WIDTH, height), layout="constrained")
             # One axis for all panels stands below the last one.
             is_shared = not any(
                 isinstance(panel, Bars | Columns) and panel.label for panel in panels[:-1]
             )
+            gap = _PANEL_INCHES
+            if is_shared and len(panels) > 1 and isinstance(panels[0], Bars):
+                heights, gap = [_CLOSE * inches for inches in heights], 0
+            height = _HEAD_INCHES + sum(heights) + gap * (len(panels) - 1)
+            figure = _NotebookFigure(figsize=(_WIDTH, height), layout="constrained")
             all_axes = figure.subplots(
                 len(panels), 1, sharex=is_shared, squeeze=False, height_ratios=heights
             )[:, 0]

@@ -109,13 +109,16 @@ class Columns:
         series: The look of each part, and its height in each column; shares or ns.
         quantity: What the heights are.
         label: What the columns are.
+        note: What is said of the axis beside that.
         unit: Of heights: ns or share.
         names: What a pointer over each column says.
         ticks: What stands below each column.
         pale: Whether each column is set aside.
         levels: The first and last column of a stretch, its usual height or None, and its name.
         edges: Where columns begin and end, for columns on an axis of numbers.
-        tops: What stands over each column.
+        counts: Of how many each column is, in a row above all.
+        ranges: From the least to the greatest height of what each column is the mean of.
+        mark: The place, height and name of what the title names; None for none.
         title: What the panel is of.
         inches: Height of the panel.
     """
@@ -123,13 +126,16 @@ class Columns:
     series: Sequence[tuple[Look, Sequence[float]]]
     quantity: str
     label: str = ""
+    note: str = ""
     unit: str = "ns"
     names: Sequence[str] = ()
     ticks: Sequence[str] = ()
     pale: Sequence[bool] = ()
     levels: Sequence[tuple[int, int, float | None, str]] = ()
     edges: Sequence[float] = ()
-    tops: Sequence[str] = ()
+    counts: Sequence[str] = ()
+    ranges: Sequence[Point] = ()
+    mark: tuple[int, float, str] | None = None
     title: str = ""
     inches: float = 3.2
 
@@ -346,6 +352,12 @@ class Chart(NamedTuple):
     subject: str
     tables: tuple[str, ...]
     picture: Callable[[Results], Picture]
+
+
+def round_step(least: float) -> int:
+    """The least of 1, 2, 5, 10, 20, ... that is not less than a number."""
+    power: int = 10 ** max(len(str(int(least))) - 1, 0)
+    return next(power * n for n in (1, 2, 5, 10) if power * n >= least)
 
 
 def choose_devices(busy: Mapping[int | None, float]) -> tuple[frozenset[int | None], str]:

@@ -13,10 +13,8 @@ from gpuprof.show.cells import clean
 from gpuprof.show.charts.figure import (
     COMMUNICATION,
     KERNELS,
-    MEMSETS,
     Bars,
     Chart,
-    Look,
     Part,
     Picture,
     Results,
@@ -29,7 +27,6 @@ _LONGEST_NAME: Final = 80
 # Kernels that take this much of the time together are worth a sentence.
 _MUCH: Final = 0.8
 REMAINDER: Final = "everything else"
-_REMAINDER_LOOK: Final = Look(REMAINDER, "memset", MEMSETS.colour)
 ROWS: Final = Schema(
     "kernels",
     "the calls of one kernel, or of all others",
@@ -110,20 +107,24 @@ def finding(rows: list[Row]) -> str:
 
 def bars(rows: list[Row]) -> Bars:
     """A bar per row of `top`; kernels of communication apart from those that compute."""
-    names, figures, parts = [], [], []
+    names, figures, parts, note = [], [], [], ""
     for place, row in enumerate(rows):
-        is_remainder = row["name"] == REMAINDER
-        look = COMMUNICATION if is_communication(row["name"]) else KERNELS
         share = None if row["share"] is None else format_share(row["share"])
         calls = None if row["calls"] is None else counted(row["calls"], "call", "calls")
         figure = ", ".join(filter(None, (format_ns(row["total_ns"]), share, calls)))
-        name = f"{REMAINDER} ({row['kernels']:,})" if is_remainder else clean(row["name"])
-        look = _REMAINDER_LOOK if is_remainder else look
+        if row["name"] == REMAINDER:
+            # A bar of all others would be longer than those that the chart is about.
+            note = (
+                f"not drawn: {counted(row['kernels'], 'other kernel', 'other kernels')}, {figure}"
+            )
+            continue
+        name = clean(row["name"])
+        look = COMMUNICATION if is_communication(row["name"]) else KERNELS
         parts.append(Part(place, look, 0, row["total_ns"], f"{name}: {figure}"))
         names.append(name)
         figures.append(figure)
     looks = tuple(dict.fromkeys(part.look for part in parts))
-    return Bars(names, parts, looks, figures, "time, summed over devices")
+    return Bars(names, parts, looks, figures, "time, summed over devices", note)
 
 
 CHART: Final = Chart(

@@ -1,7 +1,7 @@
 """The time of each training step as stacked bars: what one device did in it."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from statistics import median
 from typing import Final
@@ -14,7 +14,16 @@ from gpuprof.facts.step_times import mean_beside
 from gpuprof.model.schema import FLOAT, INT, Column, Schema
 from gpuprof.show import RECORDING, Row
 from gpuprof.show.cells import clean
-from gpuprof.show.charts.figure import KERNELS, NOTHING, Chart, Columns, Look, Picture, Results
+from gpuprof.show.charts.figure import (
+    KERNELS,
+    NOTHING,
+    Chart,
+    Columns,
+    Look,
+    Picture,
+    Results,
+    round_step,
+)
 from gpuprof.show.charts.utilisation import device_name
 
 # More bars than that are not told apart.
@@ -40,6 +49,8 @@ ROWS: Final = Schema(
         "last_step": Column(INT, "1", "The last step of the bar.", required=True),
         "start_ns": STEPS.columns["start_ns"],
         "span_ns": Column(FLOAT, "ns", "Mean length, idle time included.", required=True),
+        "min_span_ns": Column(INT, "ns", "Length of the shortest of them.", required=True),
+        "max_span_ns": Column(INT, "ns", "Length of the longest of them.", required=True),
         **{name: Column(FLOAT, "ns", STEPS.columns[name].meaning) for name in PARTS},
     },
 )
@@ -64,11 +75,12 @@ def picture(results: Results) -> Picture:
     busiest = max(compute_ns, key=lambda place: compute_ns[place])
     rows = [row for row in rows if (row["process_id"], row["device_id"]) == busiest]
     table = ROWS.table([*_means(rows)])
-    return Picture(_finding(rows), table, [_columns(table.to_pylist())])
+    finding, note, longest = _finding(rows)
+    return Picture(finding, table, [_columns(table.to_pylist(), _medians(rows), note, longest)])
 
 
-def _finding(rows: Sequence[Row]) -> str:
-    """What a step takes, in the phase of most time, and the longest one."""
+def _finding(rows: Sequence[Row]) -> tuple[str, str, Row | None]:
+    """What a step takes, in the phase of most time; of how many; and the one that is longest."""
     time_ns: Counter[str] = Counter()
     names = _phase_names(rows)
     for row in rows:
@@ -79,14 +91,14 @@ def _finding(rows: Sequence[Row]) -> str:
     longest = max(samples, key=lambda row: row["span_ns"])
     usual_ns = median(row["span_ns"] for row in samples)
     of_phase_words = f' of "{clean(phase)}"' if len(time_ns) > 1 else ""
-    sentence = (
-        f"{capital(device_name(rows[0]['device_id']))}: a step{of_phase_words} takes"
-        f" {say_ns(usual_ns)} (median of {counted(len(samples), 'step', 'steps')}"
-        f"{mean_beside(np.array([row['span_ns'] for row in samples]))})"
-    )
+    device = capital(device_name(rows[0]["device_id"]))
+    sentence = f"{device}: a step{of_phase_words} takes {say_ns(usual_ns)}"
+    mean = mean_beside(np.array([row["span_ns"] for row in samples]))
+    note = f"median of {counted(len(samples), 'step', 'steps')}{mean}"
     if longest["span_ns"] == usual_ns:
-        return sentence
-    return f"{sentence}, the longest {say_ns(longest['span_ns'])} (step {longest['step']})"
+        return sentence, note, None
+    most = f"the longest {say_ns(longest['span_ns'])} (step {longest['step']})"
+    return f"{sentence}, {most}", note, longest
 
 
 def _phase_of(row: Row) -> tuple[str, int]:
@@ -102,18 +114,40 @@ def _phase_names(rows: Sequence[Row]) -> dict[tuple[str, int], str]:
 
 def _means(rows: Sequence[Row]) -> Iterator[Row]:
     """Rows as in `ROWS`: of many steps, the means of some that follow one another."""
-    size = -(-len(rows) // _MOST)
-    for _, alike in groupby(rows, key=lambda row: (*_phase_of(row), row["status"])):
-        of_status = list(alike)
-        for first in range(0, len(of_status), size):
-            steps = of_status[first : first + size]
-            means = {n: sum(row[n] for row in steps) / len(steps) for n in ("span_ns", *PARTS)}
-            named = {name: steps[0][name] for name in ROWS.columns if name in steps[0]}
-            yield named | {"last_step": steps[-1]["step"]} | means
+    size = round_step(len(rows) / _MOST)
+    in_order = groupby(
+        rows, key=lambda row: (*_phase_of(row), row["status"] in _SAMPLES or row["status"],
+                               row["step"] // size)
+    )  # fmt: skip
+    for _, alike in in_order:
+        steps = list(alike)
+        spans = [row["span_ns"] for row in steps]
+        means = {n: sum(row[n] for row in steps) / len(steps) for n in ("span_ns", *PARTS)}
+        named = {name: steps[0][name] for name in ROWS.columns if name in steps[0]}
+        of_all = {"min_span_ns": min(spans), "max_span_ns": max(spans)}
+        yield named | {"last_step": steps[-1]["step"]} | of_all | means
 
 
-def _columns(rows: Sequence[Row]) -> Columns:
-    """A column per row of `ROWS`; warm-up and steps that are cut off are pale."""
+def _medians(rows: Sequence[Row]) -> dict[tuple[str, int], float]:
+    """What a step of each phase usually takes, in ns."""
+    spans: dict[tuple[str, int], list[int]] = {}
+    for row in rows:
+        if row["status"] in _SAMPLES:
+            spans.setdefault(_phase_of(row), []).append(row["span_ns"])
+    return {phase: median(of_phase) for phase, of_phase in spans.items()}
+
+
+def _columns(
+    rows: Sequence[Row], usual: Mapping[tuple[str, int], float], note: str, longest: Row | None
+) -> Columns:
+    """A column per row of `ROWS`; warm-up and steps that are cut off are pale.
+
+    Args:
+        rows: Those of one device.
+        usual: The median of each phase.
+        note: What is said of the dashed line.
+        longest: The step that the title names.
+    """
     phases, names, levels = _phase_names(rows), [], []
     pale = [row["status"] not in _SAMPLES for row in rows]
     for row in rows:
@@ -123,16 +157,29 @@ def _columns(rows: Sequence[Row]) -> Columns:
         names.append(f"{name}, {clean(phases[_phase_of(row)])}, {_STATUS[row['status']]}")
     for phase, steps in groupby(range(len(rows)), key=lambda place: _phase_of(rows[place])):
         places = list(steps)
-        spans = [rows[place]["span_ns"] for place in places if not pale[place]]
-        levels.append((places[0], places[-1], median(spans) if spans else None, phases[phase]))
+        levels.append((places[0], places[-1], usual.get(phase), phases[phase]))
+    mark = next(
+        (
+            (place, longest["span_ns"], f"step {longest['step']}")
+            for place, row in enumerate(rows)
+            if longest
+            and row["step"] <= longest["step"] <= row["last_step"]
+            and _phase_of(row) == _phase_of(longest)
+        ),
+        None,
+    )
+    is_mean = any(row["step"] != row["last_step"] for row in rows)
     return Columns(
         [(look, [row[name] or 0 for row in rows]) for name, look in PARTS.items()],
         "time of the step",
         "step",
+        f"dashed: {note}",
         names=names,
         ticks=[str(row["step"]) for row in rows],
         pale=pale,
         levels=levels,
+        ranges=[(row["min_span_ns"], row["max_span_ns"]) for row in rows] if is_mean else (),
+        mark=mark,
     )
 
 

@@ -39,6 +39,8 @@ _BASES: Final = {
 # Parts that make less than this share of the greatest difference are one step.
 _SMALL: Final = 0.01
 _CUT_FROM: Final = 4
+# Of several candidates, so many parts are told apart, the same and in one order for all.
+_MOST_PARTS: Final = 3
 MOST: Final = 6
 _ROOM: Final = 0.5
 
@@ -53,7 +55,9 @@ def picture(results: Results) -> Picture:
     names = without_common_ends([results.baseline, *variants])
     table = rows.append_column("baseline", pa.array([results.baseline] * len(rows), pa.string()))
     panels = [*bars(rows.to_pylist(), results.baseline, names).values()]
-    return Picture(results.headline + few, table, panels)
+    # One axis for all, below the last.
+    shared = [replace(panel, label="", note="") for panel in panels[:-1]]
+    return Picture(results.headline + few, table, [*shared, *panels[-1:]])
 
 
 def by_candidate_basis(split: pa.Table) -> pa.Table:
@@ -83,10 +87,15 @@ def bars(rows: Sequence[Row], baseline: str, names: Mapping[str, str]) -> dict[s
         names: What each variant is called.
     """
     panels = {}
-    for variant, of_variant in groupby(rows, key=lambda row: row["variant"]):
-        parts = list(of_variant)
+    differences = Counter[str]()
+    for row in rows:
+        differences[row["part"]] += abs(row["difference_ns"])
+    order = [part for part, _ in differences.most_common()]
+    by_variant = {key: list(of) for key, of in groupby(rows, key=lambda row: row["variant"])}
+    told_apart = order if len(by_variant) == 1 else order[:_MOST_PARTS]
+    for variant, parts in by_variant.items():
         quantity, remark = _BASES.get(parts[0]["basis"], (parts[0]["basis"], ""))
-        steps = _steps(parts, names[baseline], names[variant])
+        steps = _steps(parts, (names[baseline], names[variant]), told_apart)
         figures = [
             format_ns(end) if look is _TOTAL else signed_ns(end - start)
             for _, look, start, end in steps
@@ -119,14 +128,19 @@ def bars(rows: Sequence[Row], baseline: str, names: Mapping[str, str]) -> dict[s
 
 
 def _steps(
-    rows: Sequence[Row], baseline: str, candidate: str
+    rows: Sequence[Row], names: tuple[str, str], told_apart: Sequence[str]
 ) -> list[tuple[str, Look, float, float]]:
-    """Name, look, start and end of each bar from a baseline to a candidate, the largest first."""
+    """Name, look, start and end of each bar from a baseline to a candidate."""
+    baseline, candidate = names
     at = sum(row["baseline_ns"] for row in rows)
     steps = [(baseline, _TOTAL, 0.0, at)]
     least = _SMALL * max((abs(row["difference_ns"]) for row in rows), default=0)
-    shown = [row for row in rows if row["difference_ns"] and abs(row["difference_ns"]) >= least]
-    shown.sort(key=lambda row: -abs(row["difference_ns"]))
+    shown = [
+        row
+        for row in rows
+        if row["part"] in told_apart and row["difference_ns"] and abs(row["difference_ns"]) >= least
+    ]
+    shown.sort(key=lambda row: told_apart.index(row["part"]))
     rest_ns = sum(row["difference_ns"] for row in rows) - sum(row["difference_ns"] for row in shown)
     parts = [(label(row["part"]), row["difference_ns"]) for row in shown]
     for name, difference in [*parts, *([("everything else", rest_ns)] if rest_ns else [])]:

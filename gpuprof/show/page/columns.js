@@ -16,15 +16,26 @@ const drawColumns = (chart, data) => {
     disp: { fill: { unit: 3, values: () => fill(part) }, stroke: { unit: 3, values: () => data.pale.map(() => colour("paper")) } },
   });
   const whole = [-0.6, data.names.length - 0.4];
-  const named = (tick) => (Number.isInteger(tick) ? data.labels[tick] ?? "" : "");
+  const named = (tick) => data.labels[tick] ?? "";
+  // Numbers at multiples of 1, 2 or 5 times a power of ten, whatever columns stand for.
+  const numbers = data.labels.map((label, column) => (/^\d+$/.test(label) ? Number(label) : column));
+  const splits = (plot, axis, min, max) => {
+    const shown = data.labels.map((_, column) => column).filter((column) => column >= min && column <= max);
+    const most = Math.max(1, plot.width / 70);
+    const least = Math.max(1, shown.length / most, (numbers[shown.at(-1)] - numbers[shown[0]]) / most);
+    const power = 10 ** Math.floor(Math.log10(least));
+    const step = power * [1, 2, 5, 10].find((n) => power * n >= least);
+    return shown.filter((column) => numbers[column] % step === 0);
+  };
+  const highest = Math.max(0, ...data.ranges.map(([, most]) => most), data.mark ? data.mark[1] : 0);
   const make = () => new uPlot({
     width: widthOf(place),
     height: 260,
     padding: [null, 28, null, null],
     cursor: { drag: { x: true, y: false }, points: { show: false } },
-    scales: { x: { time: false, range: (_, min, max) => (min === 0 && max === data.names.length - 1 ? whole : [min, max]) }, y: { range: (_, min, max) => [0, max * 1.04] } },
+    scales: { x: { time: false, range: (_, min, max) => (min === 0 && max === data.names.length - 1 ? whole : [min, max]) }, y: { range: (_, min, max) => [0, Math.max(max, highest) * 1.08] } },
     axes: [
-      { ...lowerAxisLook(), label: data.label, grid: { show: false }, values: (_, ticks) => ticks.map(named) },
+      { ...lowerAxisLook(), label: [data.label, data.note].filter(Boolean).join("; "), grid: { show: false }, splits, values: (_, ticks) => ticks.map(named) },
       { ...axisLook(), label: data.quantity, values: (_, ticks) => ticks.map((v) => brief(FORMATS.ns(v))), size: 80 },
     ],
     series: [
@@ -39,13 +50,14 @@ const drawColumns = (chart, data) => {
         value: (_, __, ___, i) => (i === null || i === undefined ? "" : FORMATS.ns(part.values[i])),
       })),
     ],
-    hooks: { draw: [(plot) => drawLevels(plot, data.levels)] },
+    hooks: { draw: [(plot) => drawLevels(plot, data)] },
   }, [data.names.map((_, column) => column), ...parts.map((part) => part.tops)], place);
   return { make, whole };
 };
 
-// A dashed line over some columns, such as the median of a phase, with its name.
-const drawLevels = (plot, levels) => {
+// A dashed line over some columns, such as the median of a phase; from the least to the greatest
+// that each column stands for; and the one that the title names.
+const drawLevels = (plot, { levels, ranges, mark }) => {
   const { ctx, bbox } = plot;
   ctx.save();
   ctx.beginPath();
@@ -54,6 +66,21 @@ const drawLevels = (plot, levels) => {
   ctx.strokeStyle = colour("ink");
   ctx.fillStyle = colour("ink");
   ctx.font = `${11 * devicePixelRatio}px system-ui, sans-serif`;
+  ctx.globalAlpha = 0.4;
+  ctx.fillStyle = colour("dtoh");
+  ranges.forEach(([least, most], column) => {
+    const [left, right] = [column - 0.5, column + 0.5].map((x) => plot.valToPos(x, "x", true));
+    const [low, high] = [least, most].map((y) => plot.valToPos(y, "y", true));
+    ctx.fillRect(left, high, right - left, Math.max(low - high, 1));
+  });
+  ctx.globalAlpha = 1;
+  ctx.fillStyle = colour("ink");
+  if (mark) {
+    const [column, height, text] = mark;
+    const x = plot.valToPos(column, "x", true);
+    ctx.textAlign = x > bbox.left + bbox.width / 2 ? "right" : "left";
+    ctx.fillText(`\u25be ${text}`, x, plot.valToPos(height, "y", true) - 4 * devicePixelRatio);
+  }
   for (const level of levels) {
     const [left, right] = [level.first - 0.5, level.last + 0.5].map((x) => plot.valToPos(x, "x", true));
     const y = plot.valToPos(level.value, "y", true);

@@ -88,6 +88,7 @@ def _columns(panel: Columns) -> dict[str, Any]:
     """Columns for the page's script."""
     return {
         "label": panel.label,
+        "note": panel.note,
         "quantity": panel.quantity,
         "names": panel.names,
         "labels": panel.ticks,
@@ -102,6 +103,8 @@ def _columns(panel: Columns) -> dict[str, Any]:
             for first, last, value, _ in panel.levels
             if value is not None
         ],
+        "ranges": panel.ranges,
+        "mark": panel.mark,
     }
 
 

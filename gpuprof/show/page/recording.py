@@ -28,7 +28,7 @@ from gpuprof.show.charts.variants import stacked
 from gpuprof.show.overview import findings_lines, for_people
 from gpuprof.show.page.document import Document, html
 from gpuprof.show.page.figures import Figure, figure
-from gpuprof.show.page.tables import page_table
+from gpuprof.show.page.tables import MOST_ROWS, page_table
 
 # What a page shows of a recording, beside what was asked for: what does not take much longer than
 # the report itself. (Steps and the causes of idle time read all API calls.)
@@ -113,7 +113,7 @@ def report_page(
         names: Tables that were asked for.
         has_full_names: Whether kernels have their full names, not their short ones.
     """
-    result = for_people(report_of_page, has_full_names=has_full_names)
+    result = for_people(report_of_page, MOST_ROWS, has_full_names=has_full_names)
     named = {*names, *_named_tables(result)}
     has_tensors = bool(result.rows("placement_edges"))
     origin = result.origin
@@ -274,6 +274,7 @@ def _steps(result: Report) -> list[Figure]:
     caption = (
         "What the time of each step went to, on the device that computes most. Pale: warm-up and"
         " steps that are cut off. Dashed: the median of the phase."
+        " Pink, where a column is the mean of several steps: from the shortest to the longest."
     )
     return [figure("steps", shown.finding, caption, shown.panels, "phases")]
 
@@ -297,6 +298,7 @@ def _kernels(result: Report) -> list[Figure]:
     )
     table = "kernel_summary" if result.rows("kernel_summary") else "top_activities"
     bars = kernels.bars(costliest)
+    caption += f" {capital(bars.note)}." * bool(bars.note)
     return [figure("kernels", kernels.finding(costliest), caption, [bars], table)]
 
 

@@ -14,7 +14,7 @@ from gpuprof.show.cells import cell, cell_of
 from gpuprof.show.overview import Grid
 
 # More rows are neither read nor searched with pleasure; `--format csv` has them all.
-_MOST_ROWS: Final = 400
+MOST_ROWS: Final = 400
 _PER_SECOND: Final = re.compile(r" per s$")
 # The column in which findings name the table that tells more.
 _TARGET: Final = "table"
@@ -100,7 +100,7 @@ def page_table(  # noqa: PLR0913 - what a table of a page consists of
     known_columns = {
         n: c for n, c in columns.items() if table.column(n).null_count < table.num_rows
     }
-    shown = table.slice(0, _MOST_ROWS).to_pylist()
+    shown = table.slice(0, MOST_ROWS).to_pylist()
     return PageTable(
         *named,
         tuple(

@@ -23,8 +23,10 @@ def test_bars_are_the_time_of_each_size_with_its_copies_over_them():
     assert [bar.get_x() for bar in bars] == list(_SIZES)
     assert [bar.get_height() for bar in bars] == pytest.approx([1.102, 1.409, 7.553, 105.857])
     assert costs.get_ylabel() == "total time [us]"
-    assert costs.get_title(loc="left") == "over each bar: number of copies"
+    assert costs.get_title(loc="left") == "number of copies of each size, over their time"
     assert [text.get_text() for text in costs.texts] == ["1", "1", "1", "1"]
+    # In one row, not over bars that may be too low to be seen.
+    assert {text.xy[1] for text in costs.texts} == {1}
 
 
 def test_the_line_is_latency_and_bandwidth_as_fitted():

@@ -4,6 +4,7 @@ from drawing import draw
 from gpuprof.comparisons import comparison
 from gpuprof.show.charts import figure_of, of_comparison, picture_of, waterfall
 
+_ENDS = {"PtoP": {"src_device_id": 0, "dst_device_id": 1}, "HtoD": {}, "DtoH": {}, "DtoD": {}}
 _PEER = {"memcpy_kind": "PtoP", "src_device_id": 0, "dst_device_id": 1}
 
 
@@ -97,3 +98,22 @@ def test_of_many_candidates_those_that_differ_most_are_drawn():
     assert [_bars(axes)[-1][0] for axes in figure.axes] == ["v9", "v8", "v7", "v6", "v5", "v4"]
     title = figure.get_suptitle().replace("\n", " ")
     assert title.endswith("(of 9 candidates the 6 that differ most)")
+
+
+def test_five_candidates_share_the_axis_and_the_order_of_their_parts():
+    kinds = ("HtoD", "DtoH", "DtoD", "PtoP")
+
+    def run(number):
+        copies = [
+            (1_000 * n, 1_000 * n + 100 * n * number, {"memcpy_kind": kind, **(_ENDS[kind])})
+            for n, kind in enumerate(kinds, start=1)
+        ]
+        return draw(kernels=[(0, 1_000)], memcpys=copies)
+
+    shown = _figure(**{f"run{number}": run(number) for number in range(1, 7)})
+
+    names = [[label.get_text() for label in axes.get_yticklabels()] for axes in shown.axes]
+    assert {tuple(of_panel[1:-1]) for of_panel in names} == {tuple(names[0][1:-1])}
+    assert "everything else" in names[0]
+    assert [bool(axes.get_xlabel()) for axes in shown.axes] == [False] * 4 + [True]
+    assert shown.get_figheight() < 10

@@ -97,7 +97,18 @@ def test_data_of_charts_are_json(page):
         ["first", "lanes", "length", "names", "slice", "unit"],
         ["series", "stepped", "x", "y"],
         ["series", "x", "y"],
-        ["label", "labels", "levels", "names", "pale", "quantity", "series"],
+        [
+            "label",
+            "labels",
+            "levels",
+            "mark",
+            "names",
+            "note",
+            "pale",
+            "quantity",
+            "ranges",
+            "series",
+        ],
     ]
 
 
@@ -650,3 +661,31 @@ def test_parts_of_a_difference_have_labels_in_place_of_keys():
     split = re.search('id="rows-split".*?</table>', page, re.DOTALL)[0]
     assert ">common kernels<" in split
     assert ">kernels_common<" not in split
+
+
+def _many_names(count):
+    return draw(kernels=[(10 * n, 10 * n + 5, {"name": f"kernel_{n}"}) for n in range(count)])
+
+
+def _many_steps(count):
+    return job([300], steps=count)
+
+
+def _many_devices(count):
+    return job([300 + n % 7 for n in range(count)], steps=4)
+
+
+@pytest.mark.parametrize(
+    ("drawn", "many", "more"),
+    [
+        pytest.param(_many_names, 15_000, 30_000, id="names"),
+        pytest.param(_many_devices, 300, 600, id="devices"),
+        pytest.param(_many_steps, 30_000, 60_000, id="steps"),
+    ],
+)
+def test_twice_as_much_makes_a_large_page_hardly_larger(drawn, many, more):
+    large, larger = (len(recording_page(drawn(count)).encode()) for count in (many, more))
+
+    # Lanes are cut at powers of two, hence not evenly.
+    assert larger < 1.6 * large
+    assert larger < 3_000_000
