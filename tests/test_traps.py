@@ -153,7 +153,7 @@ GUARDS = {
     ),
     "kernels of one side vanish from a comparison, or a recording is compared with itself": (
         "comparisons/test_comparisons.py::test_kernels_that_one_side_lacks_are_kept",
-        "comparisons/test_verdicts.py::test_the_same_recording_under_two_names_is_recognised",
+        "comparisons/test_verdicts.py::test_a_verdict_says_how_much_the_sides_differ_and_what_makes_it",
         "test_statistics.py::test_one_run_has_no_interval",
     ),
     "the user's file is written to": (
@@ -259,7 +259,7 @@ GUARDS = {
         "comparisons/measure/test_difference_parts.py::test_shares_of_what_cancels_out_are_not_told",
     ),
     "growth from nothing is 100 %": (
-        "comparisons/test_verdicts.py::test_what_one_side_has_nothing_of_is_new_or_gone",
+        "comparisons/test_verdicts.py::test_a_verdict_says_how_much_the_sides_differ_and_what_makes_it",
     ),
     "what was sampled is compared as if all had been counted": (
         (

@@ -263,6 +263,7 @@ def _amount(copied: Copied) -> str:
 def _fallbacks(parts: list[Row]) -> Iterator[Row]:
     """Operations that soft placement put elsewhere than the script asked."""
     moved = [row for row in parts if row["fallbacks"]]
+    used = {row["device"] for row in parts}
     count: Counter[tuple[str, str]] = Counter()
     for row in moved:
         count[row["requested_device"], row["device"]] += row["fallbacks"]
@@ -274,8 +275,12 @@ def _fallbacks(parts: list[Row]) -> Iterator[Row]:
             "saves_bytes_per_step": None,
             "share": None,
             "finding": f"{ops} ran on {ran}, though {requested} was requested",
-            "suggestion": "see which device is missing;"
-            " tf.config.set_soft_device_placement(False) makes it an error",
+            "suggestion": (
+                f"list the operations that have no kernel for {requested}"
+                if requested in used
+                else f"see why {requested} is missing"
+            )
+            + "; tf.config.set_soft_device_placement(False) makes it an error",
             "table": "placement",
         }
 

@@ -243,6 +243,9 @@ _COMMANDS: Final = (
           hide=HtoD        copies of a kind or route overlap with other work
           drop=NAME        remove what NVTX ranges of this name launch (* matches
                            anything), else kernels or copies that match the REGEX
+          drop=REGEX@NAME  remove what matches among what ranges of this name launch
+          drop-host=NAME   the host takes no time in ranges, operations or host
+                           calls of this name, as with more workers of a loader
           scale=REGEX:0.5  kernels and copies that match take half the time
           streams=REGEX    kernels and copies that match run on separate streams
           balance          no rank waits for another in collectives

@@ -27,10 +27,11 @@ from gpuprof.model.profile import Profile, once_per_recording
 KIND_READS: Final = reads(kernels="start_ns end_ns device_id name name_id")
 
 # Tensors in another layout; copies and casts of tensors; products of matrices and convolutions
-# that use no Tensor Cores.
+# that use no Tensor Cores; other work of one element at a time, one operation a kernel.
 LAYOUT: Final = "layout"
 COPY: Final = "copy"
 PLAIN_PRODUCT: Final = "plain_product"
+ELEMENTWISE: Final = "elementwise"
 _PATTERNS: Final = {
     LAYOUT: re.compile(
         r"\b(?:nchw|nhwc|nchhw2|ncdhw|ndhwc|folded)\w*To[A-Z]\w*"
@@ -52,12 +53,17 @@ _PATTERNS: Final = {
         r"|\bconvolveNd_\w*float_engine|\bcutlass_\d+_simt_\w+"
         r"|\bsm\d+_xmma_\w*_f32f32_f32f32_f32_\w*"
     ),
+    # Not those of a distribution, which draw random numbers.
+    ELEMENTWISE: re.compile(
+        r"\b(?!distribution)\w*elementwise_kernel\b|\bEigenMetaKernel\b|^wrapped_\w+"
+    ),
 }
 # Each name of a kind has one of these words: to look for them takes a fiftieth of the time.
 _WORDS: Final = {
     LAYOUT: ("To", "ranspose", "SwapDimension", "ShuffleInTensor3", "genericReformat"),
     COPY: ("copy", "convertTensor_kernel", "wrapped_convert", "Cast"),
     PLAIN_PRODUCT: ("gemm", "cudnn", "engine", "simt", "xmma"),
+    ELEMENTWISE: ("elementwise_kernel", "EigenMetaKernel", "wrapped_"),
 }
 # Libraries' kernels that fill tensors with initial values, and those of element by element that
 # turn random numbers into them; of training there is nothing among these.
@@ -65,13 +71,12 @@ _INITIAL: Final = re.compile(
     r"FillPhiloxRandom|distribution_elementwise_grid_stride_kernel|\bthreefry|_threefry"
     r"|FillFunctor|rng_uniform|rng_bit_generator"
 )
-_ELEMENTWISE: Final = re.compile(r"EigenMetaKernel|elementwise_kernel|copy_kernel_cuda|^wrapped_")
 _Parts = Iterator[Sequence[Any]]
 
 
 @lru_cache(1 << 14)  # files of one job have the same names
 def kind_of(name: str) -> str:
-    """`LAYOUT`, `COPY` or `PLAIN_PRODUCT`; empty for all other kernels."""
+    """`LAYOUT`, `COPY`, `PLAIN_PRODUCT` or `ELEMENTWISE`; empty for all other kernels."""
     match = _match(name)
     return "" if match is None else match[0]
 
@@ -97,7 +102,7 @@ def is_initial(name: str) -> bool:
 
 def may_initialise(name: str) -> bool:
     """Whether a kernel of a framework does this or works on one element at a time."""
-    return is_initial(name) or _ELEMENTWISE.search(name) is not None
+    return is_initial(name) or kind_of(name) in {ELEMENTWISE, COPY}
 
 
 @once_per_recording

@@ -113,15 +113,20 @@ def named_parts(profile: Profile) -> Ranges:
     return ranges_of(profile).of_kind(is_operation=False)
 
 
+def like(pattern: str) -> re.Pattern[str]:
+    """What a text must match that is like a pattern, in which * stands for anything."""
+    return re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
+
+
 def ranges_like(profile: Profile, pattern: str) -> Ranges:
-    """The ranges whose text is like a pattern, in which * stands for anything.
+    """The ranges whose text is `like` a pattern.
 
     Operations are meant only where no other range is like it: ``*`` means the parts that people
     named, as it does of a recording without operations.
     """
     ranges = ranges_of(profile)
-    like = re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
-    is_alike = [like.fullmatch(text) is not None for text, _, _ in ranges.labels]
+    expression = like(pattern)
+    is_alike = [expression.fullmatch(text) is not None for text, _, _ in ranges.labels]
     alike = ranges.take(np.flatnonzero(np.array(is_alike, bool)[ranges.label]))
     return alike.of_kind(is_operation=False) or alike
 

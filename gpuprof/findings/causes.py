@@ -53,6 +53,10 @@ CAUSES: Final = {
     "local_copies": "Copies within a device's memory and memsets run alone.",
     "layout_conversions": "Kernels convert the layout of tensors.",
     "copy_kernels": "Kernels copy or cast tensors.",
+    "elementwise_kernels": (
+        "Kernels of one operation on each element, copies and casts among them, take at least 30 %"
+        " of the compute time."
+    ),
     "no_tensor_cores": "Matrix products and convolutions leave Tensor Cores unused.",
     "low_occupancy": (
         "Kernels of the program's own, other than products of matrices and their kin, leave room"
@@ -98,6 +102,7 @@ MENDS: Final = {
     "local_copies": (r"drop=^({names})\b", "without these copies and memsets"),
     "layout_conversions": ("drop={names}", "without these kernels"),
     "copy_kernels": ("scale={names}:0.5", "if these kernels took half the time"),
+    "elementwise_kernels": ("scale={names}:0.5", "if these kernels took half the time"),
     "no_tensor_cores": ("scale={names}:0.75", "if these kernels took a quarter less time"),
 }
 # A replay of so many kernels and copies, with their calls, takes about 0.2 s.

@@ -23,6 +23,7 @@ from gpuprof.base.short_texts import LONGEST_IN_WORDS, shortened
 from gpuprof.base.units import counted, format_bytes, say_ns, say_share
 from gpuprof.facts.kernel_kinds import (
     COPY,
+    ELEMENTWISE,
     JAX,
     KIND_READS,
     LAYOUT,
@@ -159,6 +160,15 @@ _COPY: Final = (
         "": "avoid copies of tensors, or fuse them with the kernel that reads them",
     },
 )
+# Each of these kernels reads and writes memory for one operation; fused, the results between them
+# stay in registers. Below this share of the compute time, fusing wins less than it takes.
+_LEAST_ELEMENTWISE: Final = 0.3
+_FUSE: Final = {
+    PYTORCH: "fuse them: torch.compile",
+    TENSORFLOW: "fuse them with XLA: tf.function(jit_compile=True)",
+    JAX: "put them into one jax.jit, which fuses them",
+    "": "fuse them into the kernels that make or read their tensors",
+}
 # Up to 8 times as fast: A100 has 19.5 TFLOPS in fp32 and 156 in TF32, V100 15.7 in fp32 and 125
 # with Tensor Cores in fp16 (NVIDIA's data sheets;
 # https://developer.nvidia.com/blog/accelerating-ai-training-with-tf32-tensor-cores). What memory
@@ -198,7 +208,7 @@ def of_scope(scope: Scope) -> Iterator[Finding]:
     """What a device's small kernels, conversions and copies within its memory cost a step."""
     yield from _small_kernels(scope)
     yield from _of_kind(scope, LAYOUT, _LAYOUT)
-    yield from _of_kind(scope, COPY, _COPY)
+    yield from [*_elementwise(scope)] or _of_kind(scope, COPY, _COPY)
     recorded = scope.profile.unrestricted
     known = _capabilities(recorded) if recorded.has("devices") else {}
     capability = known.get(scope.device.device_id, 0)
@@ -281,14 +291,50 @@ def _by_start(profile: Profile) -> Int64s | None:
     return None if (start[1:] >= start[:-1]).all() else np.argsort(start, kind="stable")
 
 
-def _of_kind(scope: Scope, kind: str, words: _Words) -> Iterator[Finding]:
-    """The time of the kernels of a kind, and the one that takes most of it."""
+def _elementwise(scope: Scope) -> Iterator[Finding]:
+    """The time of all kernels of one operation on each element, copies and casts among them.
+
+    Nothing where most of it is copies and casts: they have a cause of their own.
+    """
+    computing = _ran(scope, ELEMENTWISE)
+    ran = computing | _ran(scope, COPY)
+    computing_ns, cost_ns = (scope.per_step(together([*its.values()])) for its in (computing, ran))
+    if cost_ns < max(_LEAST_ELEMENTWISE * scope.compute_ns, 1) or 2 * computing_ns < cost_ns:
+        return
+    sums = {name: scope.per_step(instants) for name, instants in ran.items()}
+    short = short_names(ran)
+    parts = ", ".join(
+        f"{shortened(short[name], LONGEST_IN_WORDS)} {say_share(sums[name] / scope.step_ns)}"
+        for name in _most(sums, cost_ns)
+    )
+    kinds = dict.fromkeys(shown(name) for name in ran)
+    yield Finding(
+        "elementwise_kernels",
+        scope,
+        f"computes element by element, one operation a kernel ({counted(len(ran), 'name', 'names')}"
+        f"; most {parts} of {'a step' if scope.has_steps else 'the span'})",
+        cost_ns,
+        cost_ns // 2,
+        "fusing these kernels",
+        _FUSE[framework(scope.profile)],
+        "kernel_summary",
+        names=tuple(map(re.escape, kinds)),
+    )
+
+
+def _ran(scope: Scope, kind: str) -> dict[str, Intervals]:
+    """When the kernels of each name of a kind ran."""
     times = kernels_of_kinds(scope.profile).get(scope.device.device_id, {})
-    ran = {
+    return {
         name: intersection(instants, scope.device.span)
         for name, instants in times.items()
         if kind_of(name) == kind
     }
+
+
+def _of_kind(scope: Scope, kind: str, words: _Words) -> Iterator[Finding]:
+    """The time of the kernels of a kind, and the one that takes most of it."""
+    ran = _ran(scope, kind)
     cost_ns = scope.per_step(together([*ran.values()])) if ran else 0
     if not cost_ns:
         return

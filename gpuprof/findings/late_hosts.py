@@ -17,7 +17,7 @@ from gpuprof.facts.pauses import SHORT_WAIT_READS, pauses_of, short_waits
 from gpuprof.facts.timeline import SHORT_NS
 from gpuprof.findings.causes import Finding
 from gpuprof.findings.exposed_copies import migration_pauses
-from gpuprof.findings.scope import Scope
+from gpuprof.findings.scope import Scope, scopes
 from gpuprof.findings.set_up import SET_UP_READS, is_loading, set_up_of
 from gpuprof.model.analysis import reads
 from gpuprof.model.derived import HOST
@@ -96,6 +96,12 @@ _OF_LABEL: Final = {
     "waits_for_unknown": "waits_for_stream",
     "unknown": "idle",
 }
+# Devices that compute for times as close as these have equal work.
+_UNEQUAL: Final = 0.05
+_START_EARLIER: Final = (
+    "start the copies between them earlier, beside compute that does not need them: they compute"
+    " for equal times"
+)
 # Pauses have a reason that takes this much of them.
 _MOST: Final = 0.5
 # Longer pauses have another reason than how launches are made.
@@ -283,6 +289,8 @@ def _finding(cause: str, scope: Scope, cost_ns: int, place: _Place) -> Finding:
         phrase += f", {say_share(place.share)} of it {way} {place.name}"
     elif is_unnamed and is_long:
         phrase += f", {say_share(place.unnamed_share)} of it in no call or range that was recorded"
+    if cause == "waits_for_device" and _is_balanced(scope):
+        means, suggestion = "overlap", _START_EARLIER
     if cause in {_HOST_LATE, _BETWEEN_STEPS}:
         if is_long if cause == _HOST_LATE else not place.name:
             # Most of the host's work between its calls may be unrecorded.
@@ -296,6 +304,12 @@ def _finding(cause: str, scope: Scope, cost_ns: int, place: _Place) -> Finding:
         cause, scope, phrase, cost_ns, cost_ns, means, suggestion, "pauses", place.name,
         () if is_launching else None, is_sure=cause != "idle",
     )  # fmt: skip
+
+
+def _is_balanced(scope: Scope) -> bool:
+    """Whether the devices of a phase compute for about as long in its steps."""
+    of_phase = [s.compute_ns for s in scopes(scope.profile) if s.phase == scope.phase]
+    return min(of_phase) >= (1 - _UNEQUAL) * max(of_phase)
 
 
 def _advice(name: str) -> str:

@@ -12,6 +12,7 @@ enum {
     LEAST_MATCH = 4,
     LONGEST_VARINT = 10,
     MOST_RATIO = 255, /* a byte of LZ4 stands for no more */
+    SHORT = 16,       /* bytes that are copied at once */
     AFTER = 16,       /* bytes behind a block that hashes of texts may read */
 };
 
@@ -21,7 +22,11 @@ typedef struct {
 
 /* ---------------------------------------------------------------- blocks */
 
-static ReportStatus number(Span *span, uint64_t *value) {
+static inline ReportStatus number(Span *span, uint64_t *value) {
+    if (span->at < span->end && *span->at < 0x80) { /* as most are */
+        *value = *span->at++;
+        return REPORT_OK;
+    }
     uint64_t bits = 0;
     for (unsigned i = 0; i < LONGEST_VARINT; i++) {
         if (span->at >= span->end) return REPORT_VARINT;
@@ -48,6 +53,14 @@ static bool lz4_length(Span *from, size_t *length) {
     return true;
 }
 
+/* Copies bytes that do not overlap, short ones at once where there is room behind them. */
+static inline void copy(uint8_t *out, const uint8_t *from, size_t size, bool has_room) {
+    if (has_room && size <= SHORT)
+        memcpy(out, from, SHORT);
+    else
+        memcpy(out, from, size);
+}
+
 /* Unpacks an LZ4 block that fills all of `into`.
  * Format: https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md. */
 static bool unpack(Span from, uint8_t *into, size_t size) {
@@ -57,7 +70,8 @@ static bool unpack(Span from, uint8_t *into, size_t size) {
         size_t literals = token >> 4, length = token & 15;
         if (!lz4_length(&from, &literals)) return false;
         if (literals > (size_t)(from.end - from.at) || literals > (size_t)(end - out)) return false;
-        memcpy(out, from.at, literals);
+        bool has_room = end - out >= SHORT && from.end - from.at >= SHORT;
+        copy(out, from.at, literals, has_room);
         out += literals;
         from.at += literals;
         if (from.at == from.end) break;
@@ -70,7 +84,7 @@ static bool unpack(Span from, uint8_t *into, size_t size) {
             return false;
         const uint8_t *match = out - distance;
         if (distance >= length) {
-            memcpy(out, match, length);
+            copy(out, match, length, distance >= SHORT && end - out >= SHORT);
             out += length;
         } else {
             while (length--) *out++ = *match++;
@@ -115,7 +129,7 @@ typedef struct {
     unsigned wire_type;
 } Field;
 
-static ReportStatus next_field(Span *message, Field *field) {
+static inline ReportStatus next_field(Span *message, Field *field) {
     uint64_t key;
     ReportStatus status = number(message, &key);
     if (status) return status;
@@ -154,10 +168,16 @@ typedef struct {
     Texts *texts;
     uint64_t *types;
     int64_t slots[MOST_SLOTS];
-    int table;
+    uint8_t filled[MOST_SLOTS]; /* the slots that this event has filled, to be emptied after it */
+    int filled_count, table;
 } Decoder;
 
 /* ---------------------------------------------------------------- events */
+
+static void fill(Decoder *decoder, int slot, int64_t value) {
+    if (decoder->slots[slot] == NO_VALUE) decoder->filled[decoder->filled_count++] = (uint8_t)slot;
+    decoder->slots[slot] = value;
+}
 
 static ReportStatus read_message(Decoder *decoder, int message, Span span) {
     const ReportLayout *layout = decoder->layout;
@@ -178,11 +198,13 @@ static ReportStatus read_message(Decoder *decoder, int message, Span span) {
             Span child = {field.bytes, field.bytes + field.value};
             status = read_message(decoder, -step, child);
         } else if (is_bytes) {
-            int64_t *slot = &decoder->slots[step - 1];
-            status = of_texts(number_of(decoder->texts, field.bytes, field.value, slot));
+            int64_t text = 0;
+            status = of_texts(number_of(decoder->texts, field.bytes, field.value, &text));
+            fill(decoder, step - 1, text);
+        } else if ((int64_t)field.value == NO_VALUE) {
+            status = REPORT_VARINT;
         } else {
-            decoder->slots[step - 1] = (int64_t)field.value;
-            if (decoder->slots[step - 1] == NO_VALUE) status = REPORT_VARINT;
+            fill(decoder, step - 1, (int64_t)field.value);
         }
         if (status) return status;
     }
@@ -207,7 +229,8 @@ static bool add_row(Decoder *decoder) {
 }
 
 static ReportStatus read_event(Decoder *decoder, Span span) {
-    for (int slot = 0; slot < decoder->layout->slot_count; slot++) decoder->slots[slot] = NO_VALUE;
+    while (decoder->filled_count)
+        decoder->slots[decoder->filled[--decoder->filled_count]] = NO_VALUE;
     decoder->table = -1;
     ReportStatus status = read_message(decoder, 0, span);
     if (status) return status;
@@ -233,6 +256,7 @@ static ReportStatus read_events(Decoder *decoder, Span message) {
 int report_events(const uint8_t *data, size_t size, const ReportLayout *layout, ReportRows *rows,
                   Texts *texts, uint64_t *types) {
     Decoder decoder = {.layout = layout, .rows = rows, .texts = texts, .types = types};
+    for (int slot = 0; slot < MOST_SLOTS; slot++) decoder.slots[slot] = NO_VALUE;
     Span blocks = {data, data + size}, message;
     Buffer buffer = {NULL, 0};
     ReportStatus status = layout->slot_count > MOST_SLOTS ? REPORT_UNSUPPORTED : REPORT_OK;

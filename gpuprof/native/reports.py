@@ -63,13 +63,13 @@ class Events(NamedTuple):
     """The events of some blocks.
 
     Args:
-        rows: By table, a row for each event, with a column for each in the order of the layout;
-            `NO_VALUE` where it has none. Texts are numbers of `texts`.
+        columns: By table, its columns in the order of the layout, each with a value for every
+            event; `NO_VALUE` where it has none. Texts are numbers of `texts`.
         texts: Different texts by their numbers.
         types: How many events there are of each type.
     """
 
-    rows: dict[str, Int64s]
+    columns: dict[str, Int64s]
     texts: list[bytes]
     types: Int64s
 
@@ -148,11 +148,11 @@ def events(data: bytes, layout: Layout) -> Events:
         if status == _COLLIDING:
             return _Decoder(layout).events(data)
         _check(status)
-        tables = {
-            name: _copied(table, len(members))
+        columns = {
+            name: _columns(table, len(members))
             for name, table, members in zip(layout.names, rows, layout.members, strict=True)
         }
-        return Events(tables, texts.listed(), types)
+        return Events(columns, texts.listed(), types)
     finally:
         for table in rows:
             functions.report_release(ctypes.byref(table))
@@ -181,11 +181,11 @@ def _check(status: int) -> None:
         raise ReportError(FAULTS[status])
 
 
-def _copied(table: _Rows, width: int) -> Int64s:
+def _columns(table: _Rows, width: int) -> Int64s:
     if not table.count:
-        return np.zeros((0, width), np.int64)
-    rows: Int64s = np.ctypeslib.as_array(table.values, (table.count, width)).copy()
-    return rows
+        return np.zeros((width, 0), np.int64)
+    columns: Int64s = np.ctypeslib.as_array(table.values, (table.count, width)).T.copy()
+    return columns
 
 
 class Message:
@@ -359,13 +359,13 @@ class _Decoder:
                 if self._table >= 0:
                     members = self._layout.members[self._table]
                     rows[self._table].append([self._slots[slot] for slot in members])
-        tables = {
-            name: np.array(of_table, np.int64).reshape(len(of_table), len(members))
+        columns = {
+            name: np.array(of_table, np.int64).reshape(len(of_table), len(members)).T
             for name, of_table, members in zip(
                 self._layout.names, rows, self._layout.members, strict=True
             )
         }
-        return Events(tables, [*self._texts], types)
+        return Events(columns, [*self._texts], types)
 
     def _read(self, message: int, data: bytes) -> None:
         if self._tables[message] >= 0 <= self._table:

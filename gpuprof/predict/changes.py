@@ -9,25 +9,22 @@ import numpy as np
 
 from gpuprof.base.errors import UsageError
 from gpuprof.base.units import say_ns
-from gpuprof.facts.numbers import NOT_FOUND, read_columns
+from gpuprof.facts.numbers import NOT_FOUND
 from gpuprof.facts.nvtx import ranges_like
 from gpuprof.model.derived import HOST
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
-from gpuprof.model.words import Words, narrowed
+from gpuprof.model.words import narrowed
 from gpuprof.predict import graph as kinds
 from gpuprof.predict.build import graph_of
 from gpuprof.predict.graph import APART, GONE, NEVER, NO_WORK, Graph, holds, is_before
+from gpuprof.predict.host_changes import SYNCHRONISATIONS, after_each, drop_host, no_launch_cost
 from gpuprof.predict.links import lasting, on_route, with_link
-from gpuprof.predict.recorded import COLLECTIVE, Flags, Operations
+from gpuprof.predict.recorded import COLLECTIVE, COPY, Flags, Operations
 from gpuprof.predict.replay import Changed
 
-# A CUDA graph has no host work between two launches, except for pauses of this length.
-_GRAPH_PAUSE_NS: Final = 1_000_000
 _SCALE: Final = re.compile(r"(.+):(\d*\.?\d+)")
 _LINK: Final = re.compile(r"link(?:\[(.+)\])?=(.+)")
-_SYNCHRONISATIONS: Final = (kinds.SYNCHRONISATION, kinds.SYNCHRONISATION_BY_NAME)
-_MESSAGES: Final = ("mpi", "ucx")
 
 
 def apply(profile: Profile, changes: Sequence[str], bound: int) -> Changed:
@@ -76,11 +73,6 @@ def _named(operations: Operations, pattern: str) -> Flags:
     return chosen
 
 
-def _after(flags: Flags) -> Flags:
-    """Whether the flag of the operation, or call, before each is set."""
-    return np.append(False, flags[:-1])
-
-
 def _scale(_: Profile, changed: Changed, text: str) -> Changed:
     match = _SCALE.fullmatch(text)
     if match is None:
@@ -100,10 +92,19 @@ def _scale(_: Profile, changed: Changed, text: str) -> Changed:
 def _drop(profile: Profile, changed: Changed, text: str) -> Changed:
     graph = changed.graph
     o = graph.operations
-    is_within = _calls_within(profile, graph, text)
-    is_inside = holds(is_within, o.call) if is_within.any() else None
-    chosen = _named(o, text) if is_inside is None else is_inside
-    is_gone = is_within | _calls_of(graph, chosen)
+    pattern, _, within = text.rpartition("@")
+    is_within = _calls_within(profile, graph, within)
+    if pattern and is_within.any():
+        # Only these of a range: its calls that launch other work stay.
+        chosen = _named(o, pattern) & holds(is_within, o.call)
+        is_gone = _calls_of(graph, chosen)
+    else:
+        is_within = _calls_within(profile, graph, text)
+        chosen = holds(is_within, o.call) if is_within.any() else _named(o, text)
+        is_gone = is_within | _calls_of(graph, chosen)
+    if not chosen.any():
+        msg = f"no kernel or copy of {text} was recorded"
+        raise UsageError(msg, "Write drop=REGEX@RANGE: what matches among what a range launches.")
     changed = _without(changed, chosen, is_gone)
     words = (
         f"operations of {text} ({chosen.sum():,}) and their calls ({is_gone.sum():,}) are removed"
@@ -155,7 +156,7 @@ def _without(changed: Changed, chosen: Flags, is_gone: Flags) -> Changed:
     never |= holds(is_gone, target + calls) & (w.edges.kind != kinds.OTHER_THREAD)
     # The first operation of a stream still starts no earlier than its launch.
     is_first = np.append(True, np.diff(graph.operations.stream) != 0)[: len(chosen)]
-    between = is_gone & _after(is_gone) & (graph.weights.work_ns != NO_WORK)
+    between = is_gone & after_each(is_gone) & (graph.weights.work_ns != NO_WORK)
     changed = changed.with_edges(never, NEVER).with_times(
         kind=np.where(chosen, GONE, w.kind),
         duration_ns=np.where(chosen, 0, w.duration_ns),
@@ -193,7 +194,7 @@ def _hide(_: Profile, changed: Changed, text: str) -> Changed:
     is_never |= holds(is_late, source) & (target >= 0) & (target < len(o))
     changed = changed.with_edges(is_never, NEVER).with_times(
         launch=np.where(is_chained, NOT_FOUND, w.launch),
-        follows=np.where(is_chained | _after(is_late), 0, w.follows),
+        follows=np.where(is_chained | after_each(is_late), 0, w.follows),
     )
     changed = changed.without_lag(2 * (first + np.flatnonzero(is_chained))).moving(chosen)
     return _returning(changed, chosen).saying(
@@ -234,9 +235,9 @@ def _bypassed(changed: Changed, chosen: Flags, *more_kinds: int) -> Changed:
     """Edges past some operations: from the one before them on their stream to what follows."""
     graph = changed.graph
     o, edges, first = graph.operations, graph.weights.edges, len(graph.calls)
-    next_ones = np.flatnonzero(_after(chosen) & (graph.weights.follows == APART))
+    next_ones = np.flatnonzero(after_each(chosen) & (graph.weights.follows == APART))
     past = [(kinds.STREAM, next_ones - 1, 2 * (first + next_ones))]
-    for kind in (*_SYNCHRONISATIONS, *more_kinds):
+    for kind in (*SYNCHRONISATIONS, *more_kinds):
         rows = changed.stored(kind, chosen, is_source=True)
         past.append((kind, changed.operation(rows, is_source=True), edges.target[rows]))
     for kind, passed, target in past:
@@ -260,7 +261,7 @@ def _streams(_: Profile, changed: Changed, text: str) -> Changed:
     chosen = _named(o, text)
     changed = _bypassed(changed, chosen)
     # The host waits for the last one of them before what it waits for.
-    for kind in _SYNCHRONISATIONS:
+    for kind in SYNCHRONISATIONS:
         rows = changed.stored(kind, ~chosen, is_source=True)
         source = _latest(o, chosen, changed.operation(rows, is_source=True))
         rows, source = rows[source != NOT_FOUND], source[source != NOT_FOUND]
@@ -270,11 +271,18 @@ def _streams(_: Profile, changed: Changed, text: str) -> Changed:
     source, target = 2 * (first + rows[:-1][is_next]) + 1, 2 * (first + rows[1:][is_next])
     changed = changed.adding(kinds.STREAM, source, target)
     # An operation without a launch would wait for nothing.
-    is_apart = _after(chosen) | (chosen & (o.call != NOT_FOUND))
+    is_apart = after_each(chosen) | (chosen & (o.call != NOT_FOUND))
     changed = changed.with_times(follows=np.where(is_apart, 0, changed.weights.follows))
+    words = "the host still waits for them"
+    # The host needs what is copied to it, not what it copies to a device.
+    copied = chosen & o.where(lambda label: label.kind == COPY and label.src == HOST)
+    own_call = changed.stored(kinds.COPY_CALL, copied, is_source=True)
+    if len(own_call):
+        changed = _returning(changed.with_edges(own_call, NEVER), copied)
+        words += f", but {len(own_call):,} calls of copies return at once (from pinned memory)"
     return changed.moving(chosen).saying(
-        f"operations that match {text} ({chosen.sum():,}) run on separate streams: the host still"
-        " waits for them, nothing on their old streams does, and concurrent work does not slow down"
+        f"operations that match {text} ({chosen.sum():,}) run on separate streams: {words},"
+        " nothing on their old streams does, and concurrent work does not slow down"
     )
 
 
@@ -294,56 +302,14 @@ def _balance(_: Profile, changed: Changed) -> Changed:
     return replace(changed, is_balanced=True).saying(words)
 
 
-def _no_launch_cost(profile: Profile, changed: Changed) -> Changed:
-    graph, w = changed.graph, changed.weights
-    calls = graph.calls
-    if not len(calls):
-        msg = "no CUDA calls were recorded: the cost of launches is unknown"
-        raise UsageError(msg, "Record the CUDA API as well.")
-    waits = w.edges.target[np.isin(w.edges.kind, (*_SYNCHRONISATIONS, kinds.COPY_CALL))] // 2
-    # The recording's time starts with its first operation: calls before it win nothing.
-    is_free = ~calls.is_waiting & (calls.start_ns >= graph.operations.start_ns.min())
-    is_free[waits] = False
-    is_between = is_free & _after(is_free & ~_before_messages(profile, graph))
-    is_between &= (graph.weights.work_ns < _GRAPH_PAUSE_NS) & (graph.weights.work_ns != NO_WORK)
-    is_short = is_free & (graph.weights.call_ns < _GRAPH_PAUSE_NS)
-    full = (w.edges.kind == kinds.FULL_QUEUE) & holds(is_free, w.edges.target // 2)
-    changed = changed.with_edges(full, NEVER).with_times(
-        call_ns=np.where(is_short, 0, w.call_ns), work_ns=np.where(is_between, 0, w.work_ns)
-    )
-    return changed.without_lag(2 * np.flatnonzero(is_free) + 1).saying(
-        f"calls since the first operation that wait for nothing ({is_free.sum():,}) take no time,"
-        " nor does the host between them, except for pauses of"
-        f" {say_ns(_GRAPH_PAUSE_NS)} or more and messages (MPI, UCX);"
-        " whether a CUDA graph can contain them is not checked"
-    )
-
-
-def _before_messages(profile: Profile, graph: Graph) -> Flags:
-    """Calls after which the thread sends or receives messages before its next call."""
-    calls = graph.calls
-    is_before = np.zeros(len(calls), bool)
-    if not profile.unrestricted.has("host_calls"):
-        return is_before
-    texts = {"library": Words(_MESSAGES)}
-    names = ("process_id", "thread_id", "start_ns", *texts)
-    *columns, library = read_columns(profile.unrestricted, "host_calls", *names, texts=texts)
-    process, thread, since = (column[library < len(_MESSAGES)] for column in columns)
-    for of in calls.threads:
-        on = (process == of.process) & (thread == of.thread_id)
-        when = since[on] + calls.clock.of(of.process)
-        place = np.searchsorted(calls.start_ns[of.low : of.high], when, side="right")
-        is_before[of.low + place[place > 0] - 1] = True
-    return is_before
-
-
 _WITH_VALUE: Final[dict[str, Callable[[Profile, Changed, str], Changed]]] = {
     "hide": _hide,
     "drop": _drop,
+    "drop-host": drop_host,
     "scale": _scale,
     "streams": _streams,
 }
 _ALONE: Final[dict[str, Callable[[Profile, Changed], Changed]]] = {
     "balance": _balance,
-    "no-launch-cost": _no_launch_cost,
+    "no-launch-cost": no_launch_cost,
 }

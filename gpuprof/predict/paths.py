@@ -49,13 +49,22 @@ class Path(NamedTuple):
     until_ns: Int64s
 
 
-def path(replayed: Replay) -> Path:
-    """From the last end of an operation back to an instant that waits for nothing."""
+def path(replayed: Replay, until_ns: int) -> Path:
+    """From the end of an operation back to an instant that waits for nothing.
+
+    Args:
+        replayed: When instants come.
+        until_ns: Of the operations that began before it, as measured, the one that ends last.
+    """
     graph, last = replayed.graph, 0
     latest_ns = graph.origin_ns - 1
     for of in graph.operations.streams:
         first = graph.ends.start + 2 * of.low
-        ends_ns = replayed.at(slice(first, first + 2 * (of.high - of.low), 2))
+        starts_ns = graph.operations.start_ns[of.low : of.high]
+        count = int(np.searchsorted(starts_ns, until_ns, side="left"))
+        if not count:
+            continue
+        ends_ns = replayed.at(slice(first, first + 2 * count, 2))
         place = int(ends_ns.argmax())
         if ends_ns[place] > latest_ns:
             latest_ns, last = int(ends_ns[place]), first + 2 * place

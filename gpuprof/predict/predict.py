@@ -17,12 +17,13 @@ from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Kind, Schema
+from gpuprof.predict.accuracy import margin_ns
 from gpuprof.predict.build import graph_of
 from gpuprof.predict.changes import apply
 from gpuprof.predict.effects import PREDICT_READS, Steps, StepTime, doubt, unexplained
 from gpuprof.predict.graph import KINDS, PROVENANCES, Graph
 from gpuprof.predict.links import FAST, SLOW, USUAL
-from gpuprof.predict.paths import Path, PathPart, named, path, times
+from gpuprof.predict.paths import CALL, HOST, LATENCY, Path, PathPart, named, path, times
 from gpuprof.predict.recorded import Flags
 from gpuprof.predict.replay import Changed, as_measured, replay
 
@@ -39,11 +40,12 @@ PREDICTION: Final = Schema(
         "replayed_ns": Column(INT, "ns", "Replayed with usual latencies only.", required=True),
         "predicted_ns": Column(INT, "ns", "With the changes; null where there is none."),
         "low_ns": Column(
-            INT, "ns", "Least of fast links and usual latencies, minus the unexplained part."
+            INT,
+            "ns",
+            "Least of fast links and usual latencies, less the error of the replay, a quarter of"
+            " the change and the noise of medians, at least 0.5 %.",
         ),
-        "high_ns": Column(
-            INT, "ns", "Most of slow links and usual latencies, plus the unexplained part."
-        ),
+        "high_ns": Column(INT, "ns", "Most of slow links and usual latencies, plus the same."),
         "change": Column(FLOAT, "%", "From the measured to the predicted time.", kind=Kind.CHANGE),
         "unexplained": Column(
             FLOAT, "1", "Share of the span that usual latencies do not explain.", required=True
@@ -130,7 +132,16 @@ class _Step(NamedTuple):
     end_ns: Int64s
     steps: Steps
 
+    @property
+    def last_end_ns(self) -> int:
+        """When the last of them ends."""
+        return int(self.end_ns.max())
 
+
+# The mean of steps and their median differ by at most this share in most recordings.
+_ALIKE: Final = 0.01
+# Parts of a path that a replay keeps as they are, but where a change says otherwise.
+_AS_RECORDED: Final = (CALL, HOST, LATENCY)
 # Name -> critical path, and what a step takes that its parts in a step are scaled to.
 _Along = dict[str, tuple[Path, int]]
 
@@ -164,18 +175,22 @@ def predict(profile: Profile, changes: Sequence[str]) -> Prediction:
         }
         for step in steps
     ]
-    before = path(recorded)
+    each_step = [
+        (step, *(timed.of_steps(step.steps, times)[0] for times in (recorded, usual)))
+        for step in steps
+    ]
     # One replay at a time: of millions of operations each takes 0.1 GB and more.
     del usual
     after = None
+    if changes and not reason:
+        after = _predicted(profile, changes, changed, each_step, rows)
+    chosen = _most_changed(rows, steps)
+    before = path(recorded, steps[chosen].last_end_ns)
     if not changes and not reason:
         after = before
         for row in rows:
             row.update(dict.fromkeys(("predicted_ns", "low_ns", "high_ns"), row["measured_ns"]))
             row["change"] = 0.0 if row["measured_ns"] else None
-    elif not reason:
-        after = _predicted(profile, changes, changed, steps, rows)
-    chosen = _most_changed(rows, steps)
     along = {"before": (before, rows[chosen]["measured_ns"])}
     if after is not None:
         along["after"] = (after, rows[chosen]["predicted_ns"])
@@ -188,7 +203,7 @@ def predict(profile: Profile, changes: Sequence[str]) -> Prediction:
     }
     return Prediction(
         tuple(changes),
-        _headline(rows[chosen], reason, is_changed=bool(changes)),
+        _headline(rows[chosen], reason, paths, is_changed=bool(changes)),
         tables,
         tuple(_notes(profile, graph, share, paths, reason)),
     )
@@ -213,14 +228,25 @@ def _predicted(
     profile: Profile,
     changes: Sequence[str],
     changed: Changed,
-    steps: Sequence[_Step],
+    each_step: Sequence[tuple[_Step, Int64s, Int64s]],
     rows: Sequence[dict[str, Any]],
 ) -> Path:
-    """Adds predictions to the rows of steps; returns the critical path with the changes."""
+    """Adds predictions to the rows of steps; returns the critical path with the changes.
+
+    Args:
+        profile: The recording.
+        changes: As given with ``--what``.
+        changed: The graph with them.
+        each_step: The steps of each row, and what each of them took as measured and as replayed.
+        rows: What was measured and replayed of these.
+    """
+    steps = [step for step, _, _ in each_step]
     timed = StepTime(changed.graph, changed)
     predicted = changed.replayed()
     predicted_ns = [timed(step.steps, predicted) for step in steps]
-    along = path(predicted)
+    for row, in_changed_ns in zip(rows, predicted_ns, strict=True):
+        row["predicted_ns"] = in_changed_ns
+    along = path(predicted, steps[_most_changed(rows, steps)].last_end_ns)
     del predicted
     bounds_ns = [predicted_ns]
     bounds = [(changed, True)]
@@ -239,13 +265,12 @@ def _predicted(
                 for step, row in zip(steps, rows, strict=True)
             ]
         )
-    for row, in_changed_ns, *its_bounds_ns in zip(rows, predicted_ns, *bounds_ns, strict=True):
-        measured_ns = row["measured_ns"]
-        margin_ns = int(row["unexplained"] * measured_ns)
+    for row, (_, *took_ns), *its_bounds_ns in zip(rows, each_step, *bounds_ns, strict=True):
+        measured_ns, in_changed_ns = row["measured_ns"], row["predicted_ns"]
+        within_ns = margin_ns(took_ns[0], took_ns[1], in_changed_ns)
         row |= {
-            "predicted_ns": in_changed_ns,
-            "low_ns": max(min(its_bounds_ns) - margin_ns, 0),
-            "high_ns": max(its_bounds_ns) + margin_ns,
+            "low_ns": max(min(its_bounds_ns) - within_ns, 0),
+            "high_ns": max(its_bounds_ns) + within_ns,
             "change": 100 * (in_changed_ns - measured_ns) / measured_ns if measured_ns else None,
         }
     return along
@@ -267,10 +292,15 @@ def _most_changed(rows: Sequence[dict[str, Any]], steps: Sequence[_Step]) -> int
 
 def _paths(profile: Profile, graph: Graph, along: _Along, step: _Step) -> list[dict[str, Any]]:
     """The parts of both paths within the chosen steps, longest first."""
-    shares = []
-    for its, total_ns in along.values():
+    shares, measured_ns, recorded_ns = [], along["before"][1], 0
+    for its, step_ns in along.values():
         inside = _is_inside(graph, its, step.start_ns, step.end_ns)
-        shares.append(Counter(scaled(times(named(profile, graph, its), its, inside), total_ns)))
+        parts = times(named(profile, graph, its), its, inside)
+        # With one scale for both a part that does not change has no difference.
+        recorded_ns = recorded_ns or parts.total()
+        total_ns = round(parts.total() * measured_ns / max(recorded_ns, 1))
+        is_step = abs(total_ns - step_ns) <= _ALIKE * step_ns
+        shares.append(Counter(scaled(parts, total_ns if is_step else step_ns)))
     first, second = shares[0], shares[1] if len(shares) > 1 else None
     rows = []
     for part in sorted(
@@ -340,7 +370,9 @@ def _dependencies(graph: Graph, along: Path) -> Iterator[dict[str, Any]]:
             }
 
 
-def _headline(row: dict[str, Any], reason: str, *, is_changed: bool) -> str:
+def _headline(
+    row: dict[str, Any], reason: str, paths: Sequence[dict[str, Any]], *, is_changed: bool
+) -> str:
     if reason:
         return f"No prediction: {reason}."
     phase = row["phase"] and _short(row["phase"])
@@ -349,10 +381,16 @@ def _headline(row: dict[str, Any], reason: str, *, is_changed: bool) -> str:
     if not is_changed:
         return f"{subject} takes {say_ns(measured_ns)}; nothing is changed."
     low, high = say_ns(row["low_ns"]), say_ns(row["high_ns"])
+    after_ns = sum(part["after_ns"] or 0 for part in paths)
+    kept_ns = sum(part["after_ns"] or 0 for part in paths if part["kind"] in _AS_RECORDED)
+    kept = (
+        f"; {say_share(kept_ns / max(after_ns, 1))} of it is host work, calls and waits,"
+        " as recorded"
+    )
     return (
         f"{subject} would take {say_ns(predicted_ns)} instead of {say_ns(measured_ns)}"
-        f" ({format_signed(row['change'])}; {low if low == high else f'{low} to {high}'};"
-        f" unexplained {say_share(row['unexplained'])}), assuming that {row['assumptions']}."
+        f" ({format_signed(row['change'])}; {low if low == high else f'{low} to {high}'}"
+        f"{kept if after_ns else ''}), assuming that {row['assumptions']}."
     )
 
 

@@ -65,7 +65,7 @@ def prediction_text(result: Prediction, origin: Origin, form: str, page: Page) -
 def _times_grid(times: pa.Table) -> Grid:
     """A row for the recording and for each phase, on all devices and on each."""
     spec = SCHEMAS["prediction"].columns
-    rows, share = [], spec["unexplained"]
+    rows = []
     for row in times.to_pylist():
         low, high = (cell(spec[name], row[name]) for name in ("low_ns", "high_ns"))
         figures = (
@@ -79,7 +79,7 @@ def _times_grid(times: pa.Table) -> Grid:
                 *figures,
                 low if low == high else f"{low} to {high}",
                 cell(spec["change"], row["change"]),
-                f"{row['assumptions']}; unexplained {cell(share, row['unexplained'])}",
+                row["assumptions"],
             )
         )
     title = "Measured, replayed with usual latencies, and predicted"

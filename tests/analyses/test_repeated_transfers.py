@@ -60,6 +60,21 @@ def test_a_copy_that_every_step_makes_is_named_with_its_place_and_cost():
     assert rows(profile, "is_constant", "suggestion") == [
         (
             None,
+            (
+                "copy the next batch while this one computes (pinned memory, non_blocking, a stream"
+                " of its own); if it is the same data in every step, copy it from host to device 0"
+                " once and keep it"
+            ),
+        )
+    ]
+
+
+def test_what_a_step_copies_more_than_once_is_no_batch():
+    profile = launched(4, [(None, 10, {}, "table"), (None, 20, {}, "table")])
+
+    assert rows(profile, "calls_per_step", "suggestion") == [
+        (
+            2.0,
             "if it is the same data in every step, copy it from host to device 0 once and keep it",
         )
     ]

@@ -181,6 +181,22 @@ MESSAGE = {"name": "MPI_Sendrecv", "library": "mpi", "process_id": 100, "thread_
             id="begins-as-another-device-ends",
         ),
         pytest.param(
+            # They compute for 61 and 59 us of a step.
+            steps(6, 100, FIRST, (0, 2, 61, kernel(device_id=1)), IN_TIME),
+            ("waits_for_device", "device 1", 0, 32 * US),
+            "start the copies between them earlier",
+            "",
+            id="no-equal-work-for-devices-that-compute-for-equal-times",
+        ),
+        pytest.param(
+            # 51 and 59 us.
+            steps(6, 100, (0, 2, 20, kernel()), (0, 2, 61, kernel(device_id=1)), IN_TIME),
+            ("waits_for_device", "device 1", 0, 42 * US),
+            "give the devices equal work",
+            "",
+            id="equal-work-for-devices-that-compute-for-unequal-times",
+        ),
+        pytest.param(
             steps(
                 *(6, 100, BUSY),
                 (1, 52, 72, HTOD | {"src_memory_kind": "pageable"}),

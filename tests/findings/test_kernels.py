@@ -158,6 +158,37 @@ def test_what_is_little_of_a_cost_is_not_named():
     assert one.phrase.endswith("(nchwToNhwcKernel 95.0 % of a step)")
 
 
+ADD = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>(int)"
+MUL = "void at::native::elementwise_kernel<128, 2, at::native::MulFunctor<float>>(int)"
+CAST = "void at::native::unrolled_elementwise_kernel<direct_copy_kernel_cuda(int)>(int)"
+
+
+def test_kernels_of_one_operation_are_one_cause_with_all_their_names():
+    events = (0, 15, {"name": ADD}), (15, 25, {"name": MUL}), (25, 35, {"name": CAST}), (35, 100)
+    [one] = of_scope(scope_of(draw(kernels=in_each_step(*events)), STEPS))
+
+    assert (one.cause, one.cost_ns, one.win_ns) == ("elementwise_kernels", 35, 17)
+    assert "(3 names; most vectorized_elementwise_kernel 15.0 %" in one.phrase
+    assert one.suggestion == "fuse them: torch.compile"
+
+
+@pytest.mark.parametrize(
+    ("events", "causes"),
+    [
+        pytest.param([(0, 25, {"name": ADD}), (25, 100)], [], id="little-of-the-compute"),
+        pytest.param(
+            [(0, 15, {"name": ADD}), (15, 35, {"name": CAST}), (35, 100)],
+            ["copy_kernels"],
+            id="mostly-casts",
+        ),
+    ],
+)
+def test_few_kernels_of_one_operation_are_no_cause(events, causes):
+    findings = of_scope(scope_of(draw(kernels=in_each_step(*events)), STEPS))
+
+    assert [one.cause for one in findings] == causes
+
+
 def test_of_copies_by_kernels_half_is_counted_on():
     name = "void at::native::unrolled_elementwise_kernel<direct_copy_kernel_cuda(int)>(int)"
     profile = draw(kernels=in_each_step((0, 20, {"name": name}), (20, 100)))

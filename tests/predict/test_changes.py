@@ -129,6 +129,92 @@ def test_a_dropped_range_takes_its_launches_and_the_host_within_it_along():
     assert "operations of norm (1) and their calls (2) are removed" in result.headline
 
 
+def loading(load_us, wait="nvtx_ranges"):
+    """Six steps: the host loads for so long, then launches a kernel of 100 us and waits for it."""
+    period = (load_us + 120) * 1000
+    kernels, calls, spans = [], [], []
+    for step in range(6):
+        at = step * period
+        launch = at + load_us * 1000
+        spans.append({"start_ns": at + 1000, "end_ns": launch, "process_id": 1, "thread_id": 1})
+        calls.append(call("cudaLaunchKernel", launch, launch + 2000, 2 * step + 1))
+        calls.append(call("cudaDeviceSynchronize", launch + 3000, launch + 107_000, 2 * step + 2))
+        begun = launch + 5000
+        its = {"stream_id": 7, "correlation_id": 2 * step + 1} | PLACE
+        kernels.append(kernel("k", begun, begun + 100_000, **its))
+    if wait == "nvtx_ranges":
+        named = [{"text": f"load {n}", "range_kind": "push_pop"} for n in range(6)]
+    else:
+        named = [{"library": "os", "name": "read"}] * 6
+    rows = [span | name for span, name in zip(spans, named, strict=True)]
+    return trace(kernels=kernels, api_calls=calls, **{wait: rows})
+
+
+@pytest.mark.parametrize(
+    ("wait", "name"),
+    [("nvtx_ranges", "load *"), ("host_calls", "read")],
+)
+def test_without_its_loader_the_host_launches_at_once(wait, name):
+    measured_ns, predicted_ns = both(loading(300, wait), f"drop-host={name}")
+
+    # Between six kernels five loads, of which 1 us is before the range.
+    assert measured_ns == 5 * 420_000 + 100_000
+    assert predicted_ns == measured_ns - 5 * 299_000
+
+
+def test_the_host_does_not_shorten_what_it_does_elsewhere():
+    with pytest.raises(UsageError, match="no range, operation or host call is named load"):
+        predict(loading(300), ["drop-host=load"])
+
+
+def test_only_what_matches_of_a_range_is_dropped():
+    span = {"text": "sync", "range_kind": "push_pop", "process_id": 1, "thread_id": 1}
+    kernels = [
+        kernel(name, n * 10_000 + 5000, n * 10_000 + 15_000, stream_id=7, correlation_id=n, **PLACE)
+        for n, name in enumerate("abab")
+    ]
+    calls = [call("cudaLaunchKernel", n * 1000, n * 1000 + 500, n) for n in range(4)]
+    ranges = [span | {"start_ns": 1900, "end_ns": 4000}]
+    profile = trace(kernels=kernels, api_calls=calls, nvtx_ranges=ranges)
+
+    result = predict(profile, ["drop=^a$@sync"])
+
+    assert "operations of ^a$@sync (1) and their calls (1) are removed" in result.headline
+    assert both(profile, "drop=^a$@sync") == (40_000, 30_000)
+    with pytest.raises(UsageError, match="no kernel or copy of"):
+        predict(trace(kernels=kernels[:3], api_calls=calls, nvtx_ranges=ranges), ["drop=^b$@sync"])
+
+
+def test_copies_on_a_stream_of_their_own_let_the_host_go_on():
+    """Each copy from pageable memory holds up the launch of the kernel before it is copied."""
+    ends = {"src_memory_kind": "pageable", "dst_memory_kind": "device", "bytes": 1000}
+    kernels, copies, calls = [], [], []
+    for step in range(4):
+        at, its = step * 300_000, {"stream_id": 7} | PLACE
+        numbers = 2 * step + 1, 2 * step + 2
+        calls.append(call("cudaMemcpyAsync", at, at + 100_000, numbers[0]))
+        copies.append(
+            copy("HtoD", at + 1000, at + 99_000, correlation_id=numbers[0], **its, **ends)
+        )
+        calls.append(call("cudaLaunchKernel", at + 101_000, at + 103_000, numbers[1]))
+        kernels.append(kernel("k", at + 105_000, at + 300_000, correlation_id=numbers[1], **its))
+    profile = trace(kernels=kernels, memcpys=copies, api_calls=calls)
+
+    result = predict(profile, ["streams=^HtoD"])
+
+    assert "4 calls of copies return at once" in result.headline
+    row = result.tables["prediction"].to_pylist()[0]
+    assert row["predicted_ns"] < row["measured_ns"] - 3 * 90_000
+
+
+def test_a_part_that_does_not_change_has_no_difference():
+    parts = predict(peers(), ["link=1us,100GB/s"]).tables["critical_path"].to_pylist()
+
+    differences = {part["name"]: part["difference_ns"] for part in parts}
+    assert differences["PtoP 0->1"] == -8000
+    assert {differences["a"], differences["c"]} == {0}
+
+
 def test_copies_from_the_host_cannot_be_staged():
     with pytest.raises(UsageError, match="copies HtoD are not between devices") as error:
         predict(hidden_copies(30_000), ["link[HtoD]=staged"])

@@ -53,6 +53,7 @@ def test_each_of_two_links_is_predicted_from_the_other_within_30_percent(known, 
     true_change = truly_ns - predicted["measured_ns"]
     predicted_change = predicted["predicted_ns"] - predicted["measured_ns"]
     assert 0.7 < predicted_change / true_change < 1.3
+    assert predicted["low_ns"] < truly_ns < predicted["high_ns"]
 
 
 @pytest.mark.parametrize("name", UNEXPLAINED)
@@ -76,6 +77,7 @@ def test_training_without_the_copies_of_buffers_is_predicted_within_30_percent()
     predicted = step(predict(real(DDP.format("baseline")), ["drop=^DtoD"]), "step #")
 
     assert 0.7 < (predicted["predicted_ns"] - before) / (after - before) < 1.3
+    assert predicted["low_ns"] < after < predicted["high_ns"]
 
 
 def test_hiding_copies_wins_no_more_than_there_is_to_hide_behind():

@@ -64,9 +64,9 @@ def kernel(start, end, **place):
     return activity(KERNEL, start, end, (1, 1), (2, 2), *launch, **place)
 
 
-def call(start, end, name=3, event_class=0):
+def call(start, end, name=3, event_class=0, correlation=1):
     """A call of CUDA's runtime, or of another class."""
-    fields = ((1, start), (2, end), (3, 1), (6, event_class), (7, name), (8, 0))
+    fields = ((1, start), (2, end), (3, correlation), (6, event_class), (7, name), (8, 0))
     return (1, 48), (108, (*fields, (13, GLOBAL_PID | 9)))
 
 

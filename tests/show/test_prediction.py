@@ -48,7 +48,7 @@ def test_people_see_the_answer_first_and_its_assumptions_with_each_time(profile)
     assert (
         "assuming that copies between devices (1) take 1.000 us + bytes / 100.0 GB/s" in sentences
     )
-    assert "unexplained 0.00 %" in sentences
+    assert "2.7 % of it is host work, calls and waits, as recorded" in sentences
     assert "copy PtoP 0->1 39.000 us 11.000 us -28.000 us" in sentences
     assert "Next bottleneck: kernel gemm" in sentences
 

@@ -65,7 +65,7 @@ def narrow_column(values: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray
 
 def column(values: Integers, is_known: Flags) -> pa.Array:
     """Integers as Arrow data, null where not known."""
-    return pa.array(values) if is_known.all() else pa.array(values, mask=~is_known)
+    return arrow(values, ~is_known)
 
 
 def arrow(values: npt.NDArray[Any], is_null: Flags | None = None) -> pa.Array:

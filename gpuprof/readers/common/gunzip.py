@@ -60,7 +60,7 @@ def content(path: Path) -> bytes:
 
 
 def pieces(
-    path: Path, file: IO[bytes], piece_bytes: int, most_bytes: int = LARGEST_UNPACKED_BYTES
+    path: Path, file: IO[bytes], piece_bytes: int, most_bytes: int | None = None
 ) -> Iterator[bytes]:
     """What `opened` gave of a file, some bytes at a time.
 
@@ -68,11 +68,12 @@ def pieces(
         path: The file, for messages.
         file: What was opened.
         piece_bytes: Size of a piece.
-        most_bytes: Most that a gzip file may unpack to.
+        most_bytes: Most that a gzip file may unpack to; None for `LARGEST_UNPACKED_BYTES`.
 
     Raises:
         CorruptFileError: It is a gzip file that unpacks to more than is read.
     """
+    most_bytes = most_bytes or LARGEST_UNPACKED_BYTES
     unpacked_bytes = 0
     while piece := file.read(piece_bytes):
         unpacked_bytes += len(piece)

@@ -1,7 +1,15 @@
 """Reports of Nsight Systems, ``.nsys-rep`` and the older ``.qdrep``, read without nsys.
 
 Each is checked as it is read: counts, sizes, numbers of texts, times and devices must agree with
-what else the file says of them. Where they do not, an installed nsys is asked instead.
+what else the file says of them, and no event may lack a field that each has. Where they do not, an
+installed nsys is asked instead. What could be but was in no report at hand, as calls of a thread
+that cross one another, is said in a note. The blocks have no checksums: a byte that makes another
+time, size, thread or text of the same kind is not noticed.
+
+Beside what an export gives: nsys' own warnings of all versions, the host, records of CUDA events,
+reports newer than the installed nsys. ``schema_version`` and ``exporter_version`` are null, since
+nothing was exported; words of a column may be numbered in another order. Names of threads and
+samples of GPU metrics are read by neither way.
 """
 
 import re
@@ -163,7 +171,23 @@ def _doubts(report: Report, numbers: nsys_devices.Numbers) -> Iterator[str]:
     listed = ", ".join(f"{count:,} {name}" for name, count in unread.items() if count > 0)
     if listed:
         yield f"Not read, since their layout is unknown: {listed}"
+    yield from _damage(report)
+
+
+def _damage(report: Report) -> Iterator[str]:
+    """What no other report has."""
     version = report.version or "of an unknown version"
+    if report.impossible:
+        yield counted(
+            report.impossible,
+            "call or range ends before it starts or crosses another of its thread: "
+            "it may be damaged",
+            "calls or ranges end before they start or cross another of their thread: "
+            "it may be damaged",
+        )
+    if report.repeated:
+        calls = counted(report.repeated, "CUDA call has", "CUDA calls have")
+        yield f"{calls} the correlation id of another: it may be damaged"
     if report.disorder and version < _FIRST_IN_DISORDER:
         times = counted(report.disorder, "time is", "times are")
         yield f"{times} out of order, as in no report of nsys {version}: it may be damaged"

@@ -30,11 +30,12 @@ from gpuprof.readers.nsys_report.file import (
 
 _SYNC_KINDS: Final = {1: "event", 2: "stream_wait", 3: "stream", 4: "context"}
 _RANGE_KINDS: Final = {59: "push_pop", 60: "start_end"}
-_DOMAIN_CREATED: Final = 75
+_PUSH_POP, _DOMAIN_CREATED = 59, 75
 _FIRST_WITH_USES: Final = "2025"
 _NONE: Final = 2**32 - 1  # in place of a stream or an event
 _DTOH, _HTOD = 2, 1  # kinds of copies
 _DEVICE: Final = 2  # a kind of memory
+_STOPS: Final = ("cudaProfilerStop", "cuProfilerStop")
 # Names of calls end in the version that introduced the call (cudaLaunchKernel_v7000).
 _CALL_VERSION: Final = re.compile(r"_v[0-9]{4}\Z")
 
@@ -65,7 +66,7 @@ def _kernels(report: Report, rows: Rows) -> pa.Table:
         rows.nulls("demangledName"), *map(rows.numbers, ("shortName", "demangledName"))
     )
     columns = {name: rows.array(of_row) for name, of_row in nsys_tables.KERNEL_COLUMNS.items()}
-    columns["name"] = report.named(names).array(pa.string())
+    columns["name"] = report.names(names).array(pa.string())
     columns["graph_node_id"] = rows.array("graphNodeId", none=0)
     return schema.KERNELS.narrow(pa.table(_place(rows) | columns))
 
@@ -180,7 +181,13 @@ def _last_records(rows: Rows, events: Rows) -> Integers:
 
 
 def _api_calls(report: Report, rows: Rows) -> pa.Table:
-    names = report.named(rows.numbers("nameId"), lambda name: _CALL_VERSION.sub("", name))
+    names = report.names(rows.numbers("nameId"), lambda name: _CALL_VERSION.sub("", name))
+    ids = rows.bits("globalTid", 24).astype(np.int64) << 32 | rows.numbers("correlationId", 0)
+    ids.sort(kind="stable")
+    # What stops the recording has the number of the next call.
+    is_stop = names.are(*_STOPS)
+    report.repeated += max(int((ids[1:] == ids[:-1]).sum()) - int(is_stop.sum()), 0)
+    report.impossible += rows.impossible()
     columns = _thread(rows) | {
         "name": names.array(pa.string()),
         "api": names.mapped(_api).array(pa.string()),
@@ -194,7 +201,7 @@ def _api(name: str) -> str | None:
 
 
 def _overheads(report: Report, rows: Rows) -> pa.Table:
-    names = report.named(rows.numbers("nameId")).array(pa.string())
+    names = report.names(rows.numbers("nameId")).array(pa.string())
     columns = {"source": _one("profiler", rows.count), "name": names}
     return schema.OVERHEADS.narrow(pa.table(_thread(rows) | columns))
 
@@ -206,8 +213,10 @@ def _one(word: str, count: int) -> pa.Array:
 def _texts(report: Report, rows: Rows) -> Coded:
     """The texts of NVTX events, which stand in them or among all texts."""
     named = report.named(rows.numbers("textId"))
-    codes = np.where(named.codes < 0, -1, named.codes.astype(np.int64) + len(rows.texts))
-    codes = np.where(rows.nulls("text"), codes, rows.numbers("text"))
+    codes = named.codes.astype(np.int32)
+    codes[codes >= 0] += len(rows.texts)
+    is_here = ~rows.nulls("text")
+    codes[is_here] = rows.numbers("text")[is_here]
     return coded([*rows.texts, *named.values], codes)
 
 
@@ -227,19 +236,27 @@ def _domain(rows: Rows) -> tuple[Integers, Integers]:
     return rows.bits("globalTid", 24), rows.numbers("domainId")
 
 
-def _ranges(report: Report, events: Rows) -> tuple[pa.Table, tuple[Rows, Coded, Coded]]:
-    """NVTX ranges, and those that are calls, with their libraries and names."""
+def _ranges(report: Report, events: Rows) -> tuple[pa.Table | None, tuple[Rows, Coded, Coded]]:
+    """NVTX ranges, None where all are calls; and these, with their libraries and names."""
     rows = events.where(~events.words("eventType", _RANGE_KINDS).are(UNKNOWN)).timed()
-    is_call = _domains(report, events, rows).are(*LIBRARIES)
-    ranges = rows.where(~is_call)
+    domains = _domains(report, events, rows)
+    is_call = domains.are(*LIBRARIES)
     calls = rows.where(is_call).distinct("start", "end", "globalTid", "textId", "text")
+    libraries = _domains(report, events, calls).mapped(lambda name: LIBRARIES.get(name, ""))
+    library_calls = calls, libraries, _texts(report, calls)
+    if events.count == calls.count:
+        return None, library_calls
+    ranges = rows.where(~is_call)
+    del events, rows  # the most that a report holds
+    nested = ranges.where(ranges.numbers("eventType") == _PUSH_POP)
+    report.impossible += nested.impossible()
+    del nested
     columns = _thread(ranges) | {
         "text": _texts(report, ranges).array(pa.string()),
-        "domain": _domains(report, events, ranges).array(pa.string()),
+        "domain": coded(domains.values, domains.codes[~is_call]).array(pa.string()),
         "range_kind": ranges.words("eventType", _RANGE_KINDS).array(pa.string()),
     }
-    libraries = _domains(report, events, calls).mapped(lambda name: LIBRARIES.get(name, ""))
-    return schema.NVTX_RANGES.narrow(pa.table(columns)), (calls, libraries, _texts(report, calls))
+    return schema.NVTX_RANGES.narrow(pa.table(columns)), library_calls
 
 
 def _together(columns: Sequence[Coded]) -> Coded:
@@ -299,10 +316,6 @@ def devices(report: Report) -> tuple[pa.Table, nsys_devices.Numbers]:
     return schema.DEVICES.table(rows), numbers
 
 
-def _capability(major: int, minor: int) -> str | None:
-    return f"{major}.{minor}" if major else None
-
-
 def runs(report: Report, recorded: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
     """The processes that used CUDA, with what they were started as."""
     names: dict[int, str] = {}
@@ -356,19 +369,21 @@ def tables(report: Report, numbers: nsys_devices.Numbers) -> tuple[dict[str, pa.
 def _host_tables(report: Report) -> tuple[dict[str, pa.Table], Rows]:
     """The tables of what was done on the host, and the calls of CUDA."""
     made = {}
-    calls, nvtx = report.rows(CALLS), report.rows(nsys_tables.NVTX)
+    # Ranges first, so that of the most events there are no more than a table and its calls.
+    ranges, library_calls = _ranges(report, report.rows(nsys_tables.NVTX))
+    if ranges is not None:
+        made["nvtx_ranges"] = ranges
+    calls = report.rows(CALLS)
     cuda_calls, overheads, os_calls = map(calls.of_class, (CUDA, OVERHEAD, OS))
     if cuda_calls.count:
         made["api_calls"] = _api_calls(report, cuda_calls.timed())
     if overheads.count:
         made["overheads"] = _overheads(report, overheads.timed())
-    ranges, library_calls = _ranges(report, nvtx)
-    if nvtx.count > library_calls[0].count:
-        made["nvtx_ranges"] = ranges
+    report.impossible += os_calls.timed().impossible()
     os_calls = os_calls.timed(are_ordered=True).distinct("start", "end", "globalTid", "nameId")
     if os_calls.count or library_calls[0].count:
         libraries = coded(["os"], np.zeros(os_calls.count, np.int8))
-        names = report.named(os_calls.numbers("nameId"))
+        names = report.names(os_calls.numbers("nameId"))
         made["host_calls"] = _host_calls([(os_calls, libraries, names), library_calls])
     return made, cuda_calls
 

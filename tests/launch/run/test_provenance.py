@@ -105,7 +105,8 @@ def test_no_form_of_a_secret_is_in_anything_that_gpuprof_writes(recorder, code, 
         gpuprof("doctor", "--format", "json"),
     ]
     if recorder == "nsys":
-        outputs += [gpuprof("report", f"run/{REPORT}", "--format", "json")]
+        report = ("report", f"run/{REPORT}", "--format", "json")
+        outputs += [gpuprof(*report), gpuprof(*report, "--via", "nsys")]
 
     assert {form for run in outputs for form in leaks(run.stdout + run.stderr, secrets)} == set()
     files = [p for p in Path().rglob("*") if p.is_file() and p.name not in TOOLS_OWN]

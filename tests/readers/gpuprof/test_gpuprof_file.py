@@ -23,7 +23,8 @@ from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.profile import Origin
 from gpuprof.model.selection import Selection
 from gpuprof.readers import find_reader, read_profile
-from gpuprof.readers.gpuprof import parquet_columns, write_gpuprof_file
+from gpuprof.readers.common import parquet_columns
+from gpuprof.readers.gpuprof import write_gpuprof_file
 from gpuprof.readers.gpuprof.gpuprof_file import HEADER
 from gpuprof.readers.gpuprof.write_gpuprof_file import write
 

@@ -158,8 +158,9 @@ def test_a_device_is_the_gpu_that_its_process_calls_by_that_number(read):
 def test_processes_that_number_gpus_in_their_own_ways_get_the_numbers_of_the_machine(read):
     uses = ((9, ((1, 1), (2, 0), (3, 7))), (9, ((1, 0), (2, 0), (3, 8))))
     gpu = (2, ((7, ((1, 1), (2, "Other GPU"))), *uses))
+    context = (14, ((4, 8), (5, 0), (6, 1)))
 
-    profile = read(drawn.kernel(1, 2), drawn.kernel(3, 4, process=8), tail=[(1, (gpu,))])
+    profile = read(drawn.kernel(1, 2), drawn.kernel(3, 4, process=8), tail=[(1, (gpu,)), context])
 
     assert profile.table("kernels")["device_id"].to_pylist() == [1, 0]
     assert rows(profile, "devices", "device_id", "process_id", "name") == [
@@ -207,6 +208,29 @@ def test_activities_without_times_are_counted_and_left_out(read):
             [drawn.kernel(5, 9), drawn.kernel(1, 2)], {},
             "1 time is out of order, as in no report of nsys 2023.4.1.1: it may be damaged",
             id="order",
+        ),
+        pytest.param(
+            [drawn.call(5, 9), drawn.call(12, 10, event_class=27)], {},
+            "1 call or range ends before it starts or crosses another of its thread: "
+            "it may be damaged", id="reversed",
+        ),
+        pytest.param(
+            [drawn.call(1, 9), drawn.call(5, 12, correlation=2), drawn.call(6, 8, correlation=3)],
+            {}, "1 call or range ends before it starts or crosses another of its thread: "
+            "it may be damaged", id="calls-cross",
+        ),
+        pytest.param(
+            [drawn.nvtx(1, 9, (7, "a")), drawn.nvtx(5, 12, (7, "b")), drawn.kernel(1, 2)], {},
+            "1 call or range ends before it starts or crosses another of its thread: "
+            "it may be damaged", id="ranges-cross",
+        ),
+        pytest.param(
+            [drawn.nvtx(1, 9, (7, "a")), drawn.nvtx(5, 12, (7, "b"), domain=1)], {},
+            "What GPUs did is unknown: no CUDA call was recorded", id="domains-cross",
+        ),
+        pytest.param(
+            [drawn.call(1, 2), drawn.call(3, 4)], {},
+            "1 CUDA call has the correlation id of another: it may be damaged", id="two-of-one-id",
         ),
         pytest.param(
             [drawn.kernel(1, 2)], {"version": "2031.2.1-x"},
@@ -317,6 +341,18 @@ def of(inner):
         pytest.param(drawn.report([drawn.kernel(1, 1 << 55)]),
                      "a time of CUPTI_ACTIVITY_KIND_KERNEL lies outside of the recording",
                      id="time"),
+        pytest.param(drawn.report(strings=(*drawn.STRINGS, "work")),
+                     "it declares 6 different texts and has 5", id="text-twice"),
+        pytest.param(drawn.report([drawn.call(1, 2, name=5)], (*drawn.STRINGS, "cuda\x01Free")),
+                     "a name has characters that no name has", id="name"),
+        pytest.param(drawn.report([drawn.kernel(1, 2 * 10**9 + 1)]),
+                     "a time of CUPTI_ACTIVITY_KIND_KERNEL lies outside of the recording",
+                     id="time-after-the-end"),
+        pytest.param(drawn.report([drawn.kernel(1, 2, process=8)]),
+                     "CUPTI_ACTIVITY_KIND_KERNEL has a context that the report does not list",
+                     id="context"),
+        pytest.param(drawn.report([((1, 48), (108, ((1, 1), (2, 2), (7, 3), (8, 0), (13, 9))))]),
+                     "1 event of CALLS has no eventClass", id="field-missing"),
         pytest.param(drawn.report([drawn.kernel(1, 2, device=5)]),
                      "CUPTI_ACTIVITY_KIND_KERNEL has a device that the report does not list",
                      id="device"),
@@ -420,8 +456,8 @@ class TestDecoders:
             return False
         assert one.texts == other.texts
         assert one.types.tolist() == other.types.tolist()
-        assert {n: r.tolist() for n, r in one.rows.items()} == {
-            n: r.tolist() for n, r in other.rows.items()
+        assert {n: c.tolist() for n, c in one.columns.items()} == {
+            n: c.tolist() for n, c in other.columns.items()
         }
         return True
 

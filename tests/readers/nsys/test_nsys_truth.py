@@ -83,7 +83,10 @@ def nsys_stats(path, scripts, folder):
     reports = ",".join(f"exact_{name}" for name in REPORTS)
     options = ["--report-dir", scripts, "--report", reports, "-o", folder / "nsys"]
     command = ["nsys", "stats", "-q", "--format=csv", *options, *source]
-    subprocess.run(command, capture_output=True, check=True)
+    done = subprocess.run(command, capture_output=True, check=False, text=True)
+    if "newer than your current version" in done.stdout + done.stderr:
+        pytest.skip("a newer nsys recorded it")
+    assert done.returncode == 0
     files = {name: folder / f"nsys_exact_{name}.csv" for name in REPORTS}
     found = {n: rows(f, REPORTS[n][2]) for n, f in files.items() if f.exists()}
     return {name: table for name, table in found.items() if table}
