@@ -314,9 +314,10 @@ static uint64_t size_of(uint64_t type) {
     return type < 12 ? sizes[type] : (type - 12) / 2;
 }
 
-/* Whether a column holds values of a type; REAL, BLOB, and texts among integers are refused. */
+/* Whether a column holds values of a type; REAL, and what is of another kind, are refused. */
 static bool is_known(const Column *column, uint64_t type) {
     if (column->kind == COLUMN_TEXT) return type == 0 || (type > 12 && type & 1);
+    if (column->kind == COLUMN_BYTES) return type == 0 || (type >= 12 && !(type & 1));
     return type <= 9 && type != 7;
 }
 
@@ -380,9 +381,8 @@ static PagesStatus decode_pending(Decoder *decoder) {
     for (size_t i = 0; i < decoder->place_count; i++) {
         const Column *column = &decoder->columns[decoder->targets[i]];
         int64_t *into = column->values + decoder->rows;
-        bool is_text = column->kind == COLUMN_TEXT;
-        PagesStatus status =
-            is_text ? decode_texts(decoder, i, into) : decode_integers(decoder, i, into);
+        PagesStatus status = column->kind == COLUMN_INTEGER ? decode_integers(decoder, i, into)
+                                                            : decode_texts(decoder, i, into);
         if (status) return status;
     }
     decoder->rows += decoder->pending_count;
@@ -512,7 +512,7 @@ static PagesStatus decode_page(Decoder *decoder, const uint8_t *bytes, uint32_t 
 
 static bool is_valid(const Decoder *decoder, const Column *column) {
     return column->index < MOST_COLUMNS && column->index >= -1 &&
-           (column->kind != COLUMN_TEXT || decoder->texts);
+           (column->kind == COLUMN_INTEGER || decoder->texts);
 }
 
 /* The first column of the same place in the record, which is the one that is decoded. */

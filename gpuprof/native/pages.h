@@ -18,7 +18,7 @@
 typedef enum {
     PAGES_OK = 0,
     PAGES_DAMAGED,     /* the file contradicts itself */
-    PAGES_UNSUPPORTED, /* a type or layout that no column of integers or text has */
+    PAGES_UNSUPPORTED, /* a type or layout that no column of its kind has */
     PAGES_NO_MEMORY,
     PAGES_NOT_READ, /* the file ended, or reading it failed */
 } PagesStatus;
@@ -31,7 +31,8 @@ typedef struct {
     uint8_t *used; /* one bit per page and one more, shared by all threads that read one table */
 } Database;
 
-typedef enum { COLUMN_INTEGER = 0, COLUMN_TEXT = 1 } ColumnKind;
+/* Bytes (BLOB) are numbered like texts. */
+typedef enum { COLUMN_INTEGER = 0, COLUMN_TEXT = 1, COLUMN_BYTES = 2 } ColumnKind;
 
 typedef struct {
     int32_t index; /* place in the record, or -1 for the rowid */

@@ -41,16 +41,20 @@ class NotDecodedError(Exception):
     """The pages hold what is not decoded here; SQLite itself may read the table."""
 
 
+# Kinds of columns, as pages.h numbers them.
+INTEGERS, TEXTS, BYTES = range(3)
+
+
 class Field(NamedTuple):
     """One column to decode.
 
     Args:
         place: Its place in the table, from 0; -1 for the rowid.
-        is_text: Whether it holds text, which is given as numbers of distinct texts.
+        kind: What it holds; texts, and bytes, are given as numbers of distinct ones.
     """
 
     place: int
-    is_text: bool = False
+    kind: int = INTEGERS
 
 
 class Decoded(NamedTuple):
@@ -58,11 +62,11 @@ class Decoded(NamedTuple):
 
     Args:
         parts: One value per row, piece by piece, of as few bytes each as hold them all. NULL is
-            the least number of the type; of text, `NULL_TEXT`.
+            the least number of the type; of texts, `NULL_TEXT`.
         meanings: By part, what its values stand for, or the one number that they are distances
             from, or None where it holds the values themselves; None where all parts do.
         nulls: How many are NULL.
-        texts: Of text, what each number stands for; else None.
+        texts: Of texts or bytes, what each number stands for; else None.
     """
 
     parts: list[Integers]
@@ -303,7 +307,7 @@ def _joined(pieces: Sequence[_Piece], place: int, spec: Field) -> Decoded:
     meanings = [meaning for *_, meaning in columns]
     if any(meaning is not None for meaning in meanings):
         return Decoded(parts, nulls, None, meanings)
-    if not spec.is_text:
+    if spec.kind == INTEGERS:
         return Decoded(_of_one_width(parts), nulls, None)
     by_thread = {id(piece.texts): piece.texts for piece in pieces}
     texts = {key: of_thread.listed() for key, of_thread in by_thread.items()}

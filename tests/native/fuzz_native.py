@@ -26,7 +26,7 @@ FOUND = ROOT / "fuzz-found"
 SANITIZERS = "-fsanitize=fuzzer,address,undefined"
 SLOWEST_S, MOST_MB = 10, 2048
 # What stands before a database: page size and reserved bytes, the root page, and a byte for each
-# of six fields: place in the record and 1, and a flag for text (128).
+# of six fields: place in the record and 1, and a flag for text (128) or bytes (64).
 CHOICES = ((1, 2, 3, 18, 131), (1, 2, 3, 4, 5), (0, 130, 99, 21, 3))
 # Tables of integers and of texts, of one page, of many, and of records that go on elsewhere.
 ROWS = ((3, 10), (400, 5), (30, 3_000), (5_000, 20))

@@ -123,7 +123,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             int64_t meanings[FIELDS][MOST_MEANINGS];
             for (int i = 0; i < FIELDS; i++)
                 columns[i] = (Column){.index = (choice[2 + i] & 15) - 1,
-                                      .kind = choice[2 + i] >> 7,
+                                      .kind = choice[2 + i] & 128  ? COLUMN_TEXT
+                                              : choice[2 + i] & 64 ? COLUMN_BYTES
+                                                                   : COLUMN_INTEGER,
                                       .values = values + i * room,
                                       .meanings = meanings[i]};
             int status = decode_leaves(&db, leaves + at, pages, columns, FIELDS, texts, &rows);

@@ -5,11 +5,11 @@ Source: https://docs.nvidia.com/cuda/profiler-users-guide/, "Export/Import".
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from gpuprof.base.cuda import CUPTI_MEMORY_KINDS, MEMCPY_KINDS
@@ -18,41 +18,38 @@ from gpuprof.base.kernel_names import demangled, is_mangled
 from gpuprof.base.secrets import masked_text
 from gpuprof.base.units import NS_PER_S, counted
 from gpuprof.model import borders, schema
-from gpuprof.model.derived import KERNELS_RERUN
+from gpuprof.model.derived import KERNELS_RERUN, UNKNOWN
 from gpuprof.model.profile import Origin, Profile, Source
 from gpuprof.model.table import in_memory
 from gpuprof.readers.input_format import Reader
 from gpuprof.readers.nsys.columns import Strings, Tables, columns_at_once
 from gpuprof.readers.nsys.export import checked_table
-from gpuprof.readers.nvprof import tables as nvprof_tables
-from gpuprof.readers.nvprof.links import links
-from gpuprof.readers.nvprof.tables import (
+from gpuprof.readers.nvprof import activities
+from gpuprof.readers.nvprof.activities import (
     CALLS,
     DEVICE,
     GPU_WORK,
     MARKER,
     MIGRATION,
     NEEDED,
-    OVERHEAD,
-    OVERHEAD_COLUMNS,
-    OVERHEAD_KINDS,
     PREFIX,
+    PROCESS,
     STRINGS,
-    TIMED,
+    are_timed,
+    object_number,
 )
+from gpuprof.readers.nvprof.device_links import links
 from gpuprof.readers.sqlite.source import MAGIC, SqliteFile, is_sqlite, open_sqlite, tables_in
-from gpuprof.readers.sqlite.table import mismatch
 
 NAME: Final = "nvprof-sqlite"
-# CUPTI's CUpti_ActivityFlag and CUpti_ActivityObjectKind.
-_OPENS, _CLOSES, _PROCESS = 2, 4, 1
 _OF_GPUS: Final = ("kernels", "memcpys", "memsets", "page_faults")
 # A clock that shows less counts from the start of the machine, not from 1970.
 _SOME_UNIX_TIME_NS: Final = 1_000_000_000 * NS_PER_S
+# Counters of unified memory whose end CUPTI documents as of no meaning.
+_WITHOUT_END: Final = (3, 5, 7)
 
 
-@dataclass(frozen=True)
-class _Counts:
+class _Counts(NamedTuple):
     """What lies in one table: first start, rows, and rows without times."""
 
     first_ns: int | None
@@ -68,14 +65,14 @@ def read(path: Path) -> Profile:
         EmptyRecordingError: No GPU work and no NVTX range is in it.
         InputError: It cannot be opened.
     """
-    file = open_sqlite(path, nvprof_tables.KINDS)
+    file = open_sqlite(path, activities.KINDS)
     _check_columns(file)
     counts = {
         table: _count(file, table)
         for table in NEEDED
-        if "start" in NEEDED[table] and table in file.columns
+        if table in file.columns and {"start", "timestamp"} & {*NEEDED[table]}
     }
-    if not _has_rows(counts, GPU_WORK) and not _rows_in(file, MARKER):
+    if not _has_rows(counts, GPU_WORK) and not (MARKER in counts and counts[MARKER].rows):
         msg = f"{path}: nvprof recorded no kernels and no copies"
         hint = "Did the program use a GPU? nvprof sees none of compute capability 8 and up."
         raise EmptyRecordingError(msg, hint)
@@ -83,28 +80,20 @@ def read(path: Path) -> Profile:
 
 
 def _profile(file: SqliteFile, counts: dict[str, _Counts]) -> Profile:
-    starts = [count.first_ns for count in counts.values()]
-    if _rows_in(file, MARKER):
-        is_sound = "typeof(timestamp) = 'integer' AND timestamp > 0"
-        starts += file.rows(f"SELECT min(timestamp) FROM {MARKER} WHERE {is_sound}")[0]
-    origin_ns = min((ns for ns in starts if ns is not None), default=0)
+    origin_ns = min((c.first_ns for c in counts.values() if c.first_ns is not None), default=0)
     columns = {table: frozenset(names) for table, names in file.columns.items()}
     process_id, command = _process(file)
     command = None if command is None else masked_text(command)
-    names = _names(file)
+    strings = _strings(file)
     tables = Tables(columns, file.stored, Strings(None), MEMCPY_KINDS, CUPTI_MEMORY_KINDS)
-    database = nvprof_tables.Database(tables, origin_ns, process_id, names)
+    database = activities.Database(tables, origin_ns, process_id, strings)
     # nvprof makes all tables, also those of what it did not record.
     unknown = [] if _has_rows(counts, GPU_WORK) else [*_OF_GPUS]
     unknown += [] if _has_rows(counts, CALLS.values()) else ["api_calls"]
-    activities = nvprof_tables.tables(database)
-    sources: dict[str, Source] = {n: of for n, of in activities.items() if n not in unknown}
+    of_file: dict[str, Source] = {**activities.tables(database)}
+    sources = {name: source for name, source in of_file.items() if name not in unknown}
     if DEVICE in file.columns:
-        sources["devices"] = lambda: in_memory(schema.DEVICES, _devices(file, names))
-    if MARKER in file.columns:
-        sources["nvtx_ranges"] = _ranges(file, origin_ns)
-    if {*OVERHEAD_COLUMNS} <= file.columns.get(OVERHEAD, {}).keys():
-        sources["overheads"] = _overheads(file, origin_ns)
+        sources["devices"] = lambda: in_memory(schema.DEVICES, _devices(file, strings))
     if (rows := links(file)) is not None:
         sources["links"] = rows
     if process_id is not None:
@@ -120,9 +109,9 @@ def _profile(file: SqliteFile, counts: dict[str, _Counts]) -> Profile:
         command=command,
         recorded_at=None if epoch_ns is None else _utc(epoch_ns),
         epoch_ns=epoch_ns,
-        warnings=_warnings(file, counts, names.values()),
+        warnings=_warnings(file, counts, strings.values()),
     )
-    return Profile(origin, sources)
+    return Profile(origin, sources, stored=sum(count.rows for count in counts.values()))
 
 
 def _has_rows(counts: Mapping[str, _Counts], tables: Iterable[str]) -> bool:
@@ -136,28 +125,27 @@ def _check_columns(file: SqliteFile) -> None:
         if missing:
             msg = f"{file.path}: table {table} has no column {missing[0]}"
             raise CorruptFileError(msg, "Was it edited? Give the file that `nvprof -o` wrote.")
-    for table, key in ((STRINGS, "_id_"), (nvprof_tables.CONTEXT, "contextId")):
+    for table, key in ((STRINGS, "_id_"), (activities.CONTEXT, "contextId")):
         if key in file.columns.get(table, {}):
             (keys,) = columns_at_once(file.stored(table), [key])
             borders.check_keys(file.path, table, key, keys)
 
 
 def _count(file: SqliteFile, table: str) -> _Counts:
-    is_mistyped = " OR ".join(
-        f"typeof(t.{column}) NOT IN ('integer', 'null')" for column in ("start", '"end"')
-    )
-    first, rows, timed, mistyped = file.rows(
-        f"SELECT min(CASE WHEN {TIMED} THEN t.start END), count(*), coalesce(sum({TIMED}), 0),"
-        f" coalesce(sum({is_mistyped}), 0) FROM {table} t{_with_ends(table)}"
-    )[0]
-    if mistyped:
-        raise mismatch(file, table)
-    return _Counts(first, rows, rows - timed)
-
-
-def _with_ends(table: str) -> str:
-    """Leaves out the counters of unified memory whose end CUPTI documents as of no meaning."""
-    return " WHERE t.counterKind NOT IN (3, 5, 7)" if table == MIGRATION else ""
+    """Count one table; a marker has one time."""
+    names = ["timestamp"] if table == MARKER else ["start", "end"]
+    names += ["counterKind"] if table == MIGRATION else []
+    first, rows, timed = [], 0, 0
+    for piece in file.stored(table).pieces(names):
+        columns = dict(zip(names, (column.filled for column in piece), strict=True))
+        start = columns[names[0]]
+        is_timed = are_timed(start, columns.get("end", start))
+        if table == MIGRATION:
+            is_timed = is_timed[has_end := ~np.isin(columns["counterKind"], _WITHOUT_END)]
+            start = start[has_end]
+        rows, timed = rows + len(is_timed), timed + int(np.count_nonzero(is_timed))
+        first += [int(start[is_timed].min())] if is_timed.any() else []
+    return _Counts(min(first, default=None), rows, rows - timed)
 
 
 def _rows_in(file: SqliteFile, table: str) -> bool:
@@ -181,38 +169,32 @@ def _process(file: SqliteFile) -> tuple[int | None, str | None]:
         return _calling_process(file), None
     sql = (
         f"SELECT hex(n.objectId), s.value FROM {PREFIX}NAME n JOIN StringTable s"
-        f" ON s._id_ = n.name WHERE n.objectKind = {_PROCESS}"
+        f" ON s._id_ = n.name WHERE n.objectKind = {PROCESS}"
     )
     rows = borders.rows_of(file.rows(sql), str, str)
     if len(rows) != 1:
         return _calling_process(file), None
-    return _number(rows[0][0], 0), rows[0][1]
+    return object_number(rows[0][0], 0), rows[0][1]
 
 
 def _calling_process(file: SqliteFile) -> int | None:
-    processes = {
-        process
-        for table in CALLS.values()
-        if "processId" in file.columns.get(table, {})
-        for (process,) in borders.rows_of(file.rows(f"SELECT DISTINCT processId FROM {table}"), int)
-    }
+    processes: set[int] = set()
+    for table in CALLS.values():
+        if "processId" in file.columns.get(table, {}):
+            for (process,) in file.stored(table).pieces(["processId"]):
+                processes.update(np.unique(process.filled).tolist())
+    processes.discard(UNKNOWN)
     return processes.pop() if len(processes) == 1 else None
 
 
-def _number(object_id: str, place: int) -> int | None:
-    """A 32-bit number within a CUPTI object id, which SQLite holds as bytes."""
-    raw = bytes.fromhex(object_id)[place : place + 4]
-    return int.from_bytes(raw, "little", signed=True) if len(raw) == 4 else None  # noqa: PLR2004
+def _strings(file: SqliteFile) -> dict[int, str]:
+    """The file's strings by their numbers."""
+    has_strings = STRINGS in file.columns
+    strings = file.rows(f"SELECT _id_, value FROM {STRINGS}") if has_strings else []
+    return dict(borders.rows_of(strings, int, str))
 
 
-def _names(file: SqliteFile) -> dict[int, str]:
-    """The file's strings by their numbers, kernels' names as their authors wrote them."""
-    has_names = STRINGS in file.columns
-    strings = file.rows(f"SELECT _id_, value FROM {STRINGS}") if has_names else []
-    return {number: demangled(text) for number, text in borders.rows_of(strings, int, str)}
-
-
-def _devices(file: SqliteFile, names: Mapping[int, str]) -> pa.Table:
+def _devices(file: SqliteFile, strings: Mapping[int, str]) -> pa.Table:
     """The devices that the program could use.
 
     Raises:
@@ -226,7 +208,7 @@ def _devices(file: SqliteFile, names: Mapping[int, str]) -> pa.Table:
     return checked_table(
         f"{file.path}, table devices",
         schema.DEVICES,
-        [_device(row, names) for row in of_rows if row["isCudaVisible"] != 0],
+        [_device(row, strings) for row in of_rows if row["isCudaVisible"] != 0],
     )
 
 
@@ -237,12 +219,12 @@ _DEVICE_COLUMNS: Final = (
 _THOUSAND: Final = 1000
 
 
-def _device(row: Mapping[str, Any], names: Mapping[int, str]) -> dict[str, Any]:
+def _device(row: Mapping[str, Any], strings: Mapping[int, str]) -> dict[str, Any]:
     major, minor = row["computeCapabilityMajor"], row["computeCapabilityMinor"]
     kb_per_s, khz = row["globalMemoryBandwidth"], row["coreClockRate"]
     return {
         "device_id": row["id"],
-        "name": names.get(row["name"]),
+        "name": strings.get(row["name"]),
         "total_memory_bytes": row["globalMemorySize"],
         "memory_bandwidth_bytes_per_s": kb_per_s * _THOUSAND if kb_per_s else None,
         "compute_capability": None if major is None or minor is None else f"{major}.{minor}",
@@ -251,65 +233,8 @@ def _device(row: Mapping[str, Any], names: Mapping[int, str]) -> dict[str, Any]:
     }
 
 
-def _ranges(file: SqliteFile, origin_ns: int) -> pa.Table:
-    """NVTX ranges: one record opens a range, another of the same id closes it."""
-    has_domain = "domain" in file.columns[MARKER]
-    sql = (
-        "SELECT o.timestamp, c.timestamp, s.value,"
-        f" {'d.value' if has_domain else 'NULL'}, o.objectKind, hex(o.objectId)"
-        f" FROM {MARKER} o JOIN {MARKER} c ON c.id = o.id AND c.flags & {_CLOSES}"
-        " LEFT JOIN StringTable s ON s._id_ = o.name"
-        + (" LEFT JOIN StringTable d ON d._id_ = o.domain AND o.domain <> 0" if has_domain else "")
-        + f" WHERE o.flags & {_OPENS} AND c.timestamp >= o.timestamp AND o.timestamp > 0"
-        " ORDER BY o.timestamp"
-    )
-    ranges = file.rows(sql)
-    rows = borders.rows_of(ranges, int, int, str | None, str | None, int | None, str)
-    if len(rows) < len(ranges):
-        raise mismatch(file, MARKER)
-    return schema.NVTX_RANGES.table(
-        [
-            {
-                "start_ns": start - origin_ns,
-                "end_ns": end - origin_ns,
-                "text": text,
-                "domain": domain or "",
-                "range_kind": "start_end" if kind == _PROCESS else "push_pop",
-                "process_id": _number(place, 0),
-                "thread_id": None if kind == _PROCESS else _number(place, 4),
-            }
-            for start, end, text, domain, kind, place in rows
-        ]
-    )
-
-
-def _overheads(file: SqliteFile, origin_ns: int) -> pa.Table:
-    """When the profiler or CUDA held up a thread, or all threads of the process."""
-    overhead_rows = file.rows(
-        'SELECT t.start, t."end", t.overheadKind, t.objectKind, hex(t.objectId)'
-        f" FROM {OVERHEAD} t WHERE {TIMED} ORDER BY t.start"
-    )
-    rows = borders.rows_of(overhead_rows, int, int, int, int, str)
-    if len(rows) < len(overhead_rows):
-        raise mismatch(file, OVERHEAD)
-    return schema.OVERHEADS.table(
-        [
-            {
-                "start_ns": start - origin_ns,
-                "end_ns": end - origin_ns,
-                "source": source,
-                "name": name,
-                "process_id": _number(place, 0),
-                "thread_id": None if of == _PROCESS else _number(place, 4),
-            }
-            for start, end, kind, of, place in rows
-            for source, name in [OVERHEAD_KINDS.get(kind, ("profiler", None))]
-        ]
-    )
-
-
 def _warnings(
-    file: SqliteFile, counts: dict[str, _Counts], names: Iterable[str]
+    file: SqliteFile, counts: dict[str, _Counts], strings: Iterable[str]
 ) -> tuple[str, ...]:
     warnings = []
     if untimed := sum(counts[table].untimed for table in GPU_WORK if table in counts):
@@ -317,7 +242,7 @@ def _warnings(
         warnings.append(f"{records}: when they ran could not be collected")
     if any(_rows_in(file, f"{PREFIX}{kind}") for kind in ("METRIC", "EVENT")):
         warnings.append(KERNELS_RERUN)
-    if any(map(is_mangled, names)):
+    if any(map(is_mangled, map(demangled, strings))):
         mangled = "Some kernel names are as the compiler mangled them: nothing here reads them."
         warnings.append(mangled)
     if not _has_rows(counts, GPU_WORK):

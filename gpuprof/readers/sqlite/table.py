@@ -74,7 +74,8 @@ def read(file: "SqliteFile", table: str, kinds: Kinds) -> Columns:
     Args:
         file: The database.
         table: A table or a view.
-        kinds: The wanted columns, with the type of what each holds: int64, float64 or string.
+        kinds: The wanted columns, with the type of what each holds: int64, float64, string or
+            binary, which is given as the text of its hexadecimal digits.
 
     Raises:
         CorruptFileError: The file breaks while it is read, or a column has another type.
@@ -106,7 +107,7 @@ def from_pages(file: "SqliteFile", table: str, kinds: Kinds) -> dict[str, InMemo
     declared = {column.name: column for column in columns}
     keys = sum(column.key > 0 for column in columns)
     fields = [_field(declared[name], keys, kind) for name, kind in kinds.items()]
-    if any(field.is_text for field in fields) and not file.is_utf_8:
+    if any(field.kind == pages.TEXTS for field in fields) and not file.is_utf_8:
         raise NotReadError
     with file.locked() as descriptor:
         try:
@@ -114,7 +115,8 @@ def from_pages(file: "SqliteFile", table: str, kinds: Kinds) -> dict[str, InMemo
         except MemoryError as error:
             msg = f"{file.path} needs more memory than is available"
             raise InputError(msg, ROOM) from error
-    return {name: _of_pages(column) for name, column in zip(kinds, decoded, strict=True)}
+    by_name = zip(kinds.items(), decoded, strict=True)
+    return {name: _of_pages(values, kind) for (name, kind), values in by_name}
 
 
 def _field(column: Declared, keys: int, kind: pa.DataType) -> pages.Field:
@@ -122,14 +124,18 @@ def _field(column: Declared, keys: int, kind: pa.DataType) -> pages.Field:
         raise NotReadError
     # SQLite stores a key of this very type as the row's id, and NULL in its place.
     is_id = column.key == keys == 1 and column.kind == "INTEGER"
-    return pages.Field(_ROWID if is_id else column.place, is_text=pa.types.is_string(kind))
+    holds = pages.TEXTS if pa.types.is_string(kind) else pages.INTEGERS
+    holds = pages.BYTES if pa.types.is_binary(kind) else holds
+    return pages.Field(_ROWID if is_id else column.place, holds)
 
 
-def _of_pages(decoded: pages.Decoded) -> InMemory:
+def _of_pages(decoded: pages.Decoded, kind: pa.DataType) -> InMemory:
     if decoded.meanings is not None:
         return Packed(decoded.parts, decoded.meanings, has_nulls=decoded.nulls > 0)
     if decoded.texts is not None:
-        return _dictionary(decoded.parts, _readable(decoded.texts))
+        is_bytes = pa.types.is_binary(kind)
+        texts = [b.hex() for b in decoded.texts] if is_bytes else _readable(decoded.texts)
+        return _dictionary(decoded.parts, texts)
     parts = [arrow(values, _nulls(values) if decoded.nulls else None) for values in decoded.parts]
     return pa.chunked_array(parts, parts[0].type if parts else pa.int8())
 
@@ -152,15 +158,16 @@ def _by_adbc(file: "SqliteFile", table: str, kinds: Kinds) -> Columns:
 
 def _select(table: str, kinds: Kinds, text: str) -> str:
     """SQLite's SQL for columns, all values of those with texts as this type."""
-    columns = (
-        f"CAST({quoted(name)} AS {text})" if pa.types.is_string(kind) else quoted(name)
-        for name, kind in kinds.items()
-    )
+    as_text = {
+        pa.string(): f"CAST({{}} AS {text})",
+        pa.binary(): f"CAST(lower(hex({{}})) AS {text})",
+    }
+    columns = (as_text.get(kind, "{}").format(quoted(name)) for name, kind in kinds.items())
     return f"SELECT {', '.join(columns)} FROM {quoted(table)}"
 
 
 def _of_batches(parts: Sequence[pa.Array], kind: pa.DataType) -> pa.Array:
-    if pa.types.is_string(kind):
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
         return _texts(parts)
     if any(part.type != kind and part.null_count < len(part) for part in parts):
         raise NotReadError
@@ -207,9 +214,10 @@ def _dictionary(codes: Sequence[Integers], texts: Sequence[str]) -> pa.ChunkedAr
 
 def _by_rows(file: "SqliteFile", table: str, kinds: Kinds) -> Columns:
     where, before = f"{file.path}, table {table}", 0
-    parts: dict[str, list[pa.Array]] = {name: [pa.array([], kind)] for name, kind in kinds.items()}
+    types = {n: pa.string() if pa.types.is_binary(kind) else kind for n, kind in kinds.items()}
+    parts: dict[str, list[pa.Array]] = {name: [pa.array([], kind)] for name, kind in types.items()}
     for rows in file.bounded_rows(_select(table, kinds, "TEXT")):
-        for (name, kind), values in zip(kinds.items(), zip(*rows, strict=True), strict=True):
+        for (name, kind), values in zip(types.items(), zip(*rows, strict=True), strict=True):
             parts[name].append(_cast(f"{where}: column {name}", values, kind, before))
         before += len(rows)
     return {name: pa.concat_arrays(arrays) for name, arrays in parts.items()}

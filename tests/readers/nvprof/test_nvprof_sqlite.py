@@ -317,6 +317,20 @@ def test_ranges_join_the_records_that_open_and_close_them(tmp_path):
     assert profile.origin.warnings == ("What GPUs did is unknown: no CUDA call was recorded",)
 
 
+def test_a_range_ends_where_its_id_is_closed_next(tmp_path):
+    opens, closes = 2, 4
+    records = [(opens, 10, 1), (opens, 12, 2), (closes, 20, 1), (opens, 30, 1), (closes, 40, 1)]
+    common = {"objectKind": 2, "objectId": thread(5), "name": 2}
+    marker = [
+        {"flags": flags, "timestamp": EPOCH_NS + time, "id": number, **common}
+        for flags, time, number in records
+    ]
+
+    profile = _read(tmp_path, ["step"], marker=marker)
+
+    assert _rows(profile, "nvtx_ranges", "start_ns", "end_ns") == [(0, 10), (20, 30)]
+
+
 def test_page_faults_of_unified_memory_are_counted(tmp_path):
     profile = _read(
         tmp_path,

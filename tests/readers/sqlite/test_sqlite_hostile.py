@@ -9,7 +9,7 @@ from nsys_export import HTOD, KERNEL, MEMCPY, STRINGS, kernel, memcpy, write
 
 from gpuprof.base.errors import CorruptFileError
 from gpuprof.readers import read_profile
-from gpuprof.readers.nvprof import tables as nvprof_tables
+from gpuprof.readers.nvprof import activities as nvprof_activities
 from gpuprof.readers.sqlite import source as sqlite_source
 
 DECLARED = ["TEXT", "BLOB", "REAL", "", "NUMERIC", "BOOLEAN", "DATE", "DECIMAL(20,5)"]
@@ -74,7 +74,7 @@ def test_what_is_no_time_in_nvprofs_database_is_named(tmp_path, value):
     with pytest.raises(CorruptFileError) as caught:
         read_profile(path)
 
-    expected = f"{path}, table {nvprof_tables.KERNELS[0]}: column end holds {value!r} in row 2"
+    expected = f"{path}, table {nvprof_activities.KERNELS[0]}: column end holds {value!r} in row 2"
     assert caught.value.message == expected
 
 

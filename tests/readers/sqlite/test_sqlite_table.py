@@ -20,7 +20,7 @@ from gpuprof.base.errors import CorruptFileError, InputError
 from gpuprof.model.spilling import Packed, Spilled, batches
 from gpuprof.native import pages
 from gpuprof.readers.nsys import export_schema
-from gpuprof.readers.nvprof import tables as nvprof_tables
+from gpuprof.readers.nvprof import activities as nvprof_activities
 from gpuprof.readers.sqlite import table as sqlite_table
 from gpuprof.readers.sqlite.source import is_sqlite, open_sqlite
 
@@ -209,6 +209,21 @@ def test_a_tree_of_several_levels_is_read_in_order_of_its_rows(tmp_path):
     assert columns["a"].type == pa.int32()
     assert np.array_equal(columns["a"].to_numpy(), np.arange(60_000))
     assert columns["b"][59_999].as_py() == f"text 999 {'x' * 199}"
+
+
+def test_bytes_are_read_as_their_digits(tmp_path):
+    path = tmp_path / "bytes.sqlite"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE t (id BLOB)")
+        rows = [(b"\x00\xb7A",), (b"",), (b"\xff" * 700,), (b"\x00\xb7A",)]
+        connection.executemany("INSERT INTO t VALUES (?)", rows)
+        connection.commit()
+    file = open_sqlite(path, {"t": {"id": pa.binary()}})
+
+    results = ways(file, "t", file.columns["t"])
+
+    assert {*results} >= {"_by_rows"} | ({"from_pages"} if native.library() is not None else set())
+    assert all(c == {"id": [row.hex() for (row,) in rows]} for c in results.values())
 
 
 @compiled
@@ -506,9 +521,10 @@ def test_every_way_reads_real_files_alike(path):
 @real_files[1]
 def test_the_pages_of_every_tools_database_are_known(path):
     is_nsys = export_schema.STRINGS in open_sqlite(path).columns
-    file = open_sqlite(path, export_schema.KINDS if is_nsys else nvprof_tables.KINDS)
+    kinds_of = export_schema.KINDS if is_nsys else nvprof_activities.KINDS
+    file = open_sqlite(path, kinds_of)
 
-    for table in (export_schema.KINDS if is_nsys else nvprof_tables.KINDS).keys() & file.columns:
+    for table in kinds_of.keys() & file.columns:
         kinds = file.columns[table].items()
         integers = {name: kind for name, kind in kinds if pa.types.is_int64(kind)}
         columns = sqlite_table.from_pages(file, table, integers)

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from gpuprof.base.cuda import pcie_bytes_per_s
 from gpuprof.model import borders, schema
-from gpuprof.readers.nvprof.tables import DEVICE, PREFIX
+from gpuprof.readers.nvprof.activities import DEVICE, PREFIX
 from gpuprof.readers.sqlite.source import SqliteFile
 
 NVLINK: Final = f"{PREFIX}NVLINK"

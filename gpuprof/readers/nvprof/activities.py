@@ -17,10 +17,22 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gpuprof.base.cuda import CUPTI_MEMORY_KINDS, MEMCPY_KINDS
+from gpuprof.base.kernel_names import demangled
+from gpuprof.model import schema
 from gpuprof.model.derived import UNKNOWN
-from gpuprof.model.schema import BY_NAME
-from gpuprof.model.table import Flags, Made, NumberedNames, Part, Table, constant, translated
-from gpuprof.model.words import ByNumber, Words
+from gpuprof.model.table import (
+    Flags,
+    Made,
+    NumberedNames,
+    Part,
+    Table,
+    arrow,
+    constant,
+    in_memory,
+    joined,
+    translated,
+)
+from gpuprof.model.words import ByNumber, Values, Words, narrowed
 from gpuprof.readers.nsys.columns import Tables, columns_at_once, present, without
 from gpuprof.readers.nsys.event_waits import EventRecords
 from gpuprof.readers.nsys.export_schema import KERNEL_COLUMNS
@@ -66,12 +78,14 @@ _NUMBERS: Final = (
     "srcDeviceId", "dstDeviceId", "srcId", "dstId", "counterKind", "value", "cbid", "timestamp",
     "flags", "id", "domain", "deviceId", "contextId", "streamId", "correlationId", "processId",
     "threadId", "gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ", "registersPerThread",
-    "staticSharedMemory", "dynamicSharedMemory", "graphNodeId", "objectKind", "isCudaVisible",
-    "globalMemorySize", "globalMemoryBandwidth", "computeCapabilityMajor", "coreClockRate",
-    "computeCapabilityMinor", "numMultiprocessors", "eventId", "cudaEventId",
+    "staticSharedMemory", "dynamicSharedMemory", "graphNodeId", "objectKind", "overheadKind",
+    "isCudaVisible", "globalMemorySize", "globalMemoryBandwidth", "computeCapabilityMajor",
+    "computeCapabilityMinor", "coreClockRate", "numMultiprocessors", "eventId", "cudaEventId",
 )  # fmt: skip
 KINDS: Final = {
-    **{table: dict.fromkeys(_NUMBERS, pa.int64()) for table in (*NEEDED, DEVICE, CONTEXT, STREAM)},
+    table: dict.fromkeys(_NUMBERS, pa.int64()) | {"objectId": pa.binary()}
+    for table in (*NEEDED, OVERHEAD, DEVICE, CONTEXT, STREAM)
+} | {
     STRINGS: {"_id_": pa.int64(), "value": pa.string()},
 }
 # CUPTI's CUpti_ActivityUnifiedMemoryCounterKind; the others are thrashing and mappings.
@@ -79,9 +93,9 @@ MIGRATION_KINDS: Final = {1: "UVM_HtoD", 2: "UVM_DtoH", 8: "UVM_DtoD"}
 _FAULT_KINDS: Final = {3: "cpu", 4: "gpu"}
 # CUPTI's CUpti_ActivitySynchronizationType.
 _SYNC_KINDS: Final = {1: "event", 2: "stream_wait", 3: "stream", 4: "context"}
-OVERHEAD_COLUMNS: Final = ("start", "end", "overheadKind", "objectKind", "objectId")
+_OVERHEAD_COLUMNS: Final = ("start", "end", "overheadKind", "objectKind", "objectId")
 # CUPTI's CUpti_ActivityOverheadKind: which of both holds up the thread, and by what.
-OVERHEAD_KINDS: Final = {
+_OVERHEAD_KINDS: Final = {
     1: ("cuda", "Driver compiler"),
     1 << 16: ("profiler", "CUPTI buffer flush"),
     2 << 16: ("profiler", "CUPTI instrumentation"),
@@ -92,8 +106,8 @@ OVERHEAD_KINDS: Final = {
 }
 # In place of a stream or an event.
 _NONE: Final = (-1, 4294967295)
-# CUPTI writes 0 for times that it could not collect, and no end for what never ended.
-TIMED: Final = 't.start > 0 AND t."end" >= t.start'
+# CUPTI's CUpti_ActivityFlag and CUpti_ActivityObjectKind; the others are of threads.
+_OPENS, _CLOSES, PROCESS = 2, 4, 1
 
 Numbers = npt.NDArray[Any]
 _Columns = dict[str, Made | str | None]
@@ -107,13 +121,13 @@ class Database:
         tables: Table name to the names of its columns, and what they hold.
         origin_ns: The recording's origin, on the database's clock.
         process_id: The process, where the database names one.
-        names: The file's strings by their numbers, kernels' names as their authors wrote them.
+        strings: The file's strings by their numbers.
     """
 
     tables: Tables
     origin_ns: int
     process_id: int | None
-    names: Mapping[int, str]
+    strings: Mapping[int, str]
 
     def pick(self, table: str, *names: str) -> str | None:
         """The first of these columns that the table has."""
@@ -134,6 +148,17 @@ class Database:
             "process_id": self.process,
             "correlation_id": self.pick(table, "correlationId"),
         }
+
+    def texts(self, numbers: Numbers, missing: str | None) -> pa.Array:
+        """Strings by their numbers.
+
+        Args:
+            numbers: One of each row.
+            missing: What stands where there is no string of this number.
+        """
+        words = [missing, *self.strings.values()]
+        places = ByNumber([*self.strings], range(1, len(words)), 0).of(numbers)
+        return pa.DictionaryArray.from_arrays(arrow(places), schema.texts(words))
 
     @property
     def process(self) -> Made | None:
@@ -168,12 +193,13 @@ class Database:
 
 
 # CUPTI writes 0 for times that it could not collect, and no end for what never ended.
-def _are_timed(start: Numbers, end: Numbers) -> Flags:
+def are_timed(start: Numbers, end: Numbers) -> Flags:
+    """Which activities have times."""
     flags: Flags = (start > 0) & (end >= start)
     return flags
 
 
-_IS_TIMED: Final = Made(("start", "end"), _are_timed)
+_IS_TIMED: Final = Made(("start", "end"), are_timed)
 
 
 def tables(database: Database) -> dict[str, Callable[[], Table]]:
@@ -188,21 +214,27 @@ def tables(database: Database) -> dict[str, Callable[[], Table]]:
         *(("api_calls", table, _calls) for table in CALLS.values()),
         ("synchronizations", SYNCHRONIZATION, _synchronizations),
         ("cuda_events", CUDA_EVENT, _cuda_events),
+        ("overheads", OVERHEAD, _overheads),
     )
     parts: dict[str, list[Callable[[], Part]]] = {}
     for name, table, make in makers:
-        if table in database.tables.columns:
+        if database.tables.has(table, *NEEDED.get(table, _OVERHEAD_COLUMNS)):
             parts.setdefault(name, []).append(partial(make, database, table))
 
     def made(name: str) -> Table:
         names = (lambda: _names(database)) if name == "kernels" else None
-        return Table(BY_NAME[name], [part() for part in parts[name]], names)
+        return Table(schema.BY_NAME[name], [part() for part in parts[name]], names)
 
-    return {name: partial(made, name) for name in parts}
+    sources: dict[str, Callable[[], Table]] = {name: partial(made, name) for name in parts}
+    if MARKER in database.tables.columns:
+        sources["nvtx_ranges"] = lambda: in_memory(schema.NVTX_RANGES, _ranges(database))
+    return sources
 
 
 def _names(database: Database) -> NumberedNames:
-    return NumberedNames([*database.names], {"name": [*database.names.values()]})
+    """The names of kernels as their authors wrote them."""
+    names = [*map(demangled, database.strings.values())]
+    return NumberedNames([*database.strings], {"name": names})
 
 
 def _kernels(database: Database, table: str) -> Part:
@@ -306,7 +338,7 @@ def _page_faults(database: Database, table: str) -> Part:
         return np.where(kind == of_gpu, ends, start).astype(np.int64) - database.origin_ns
 
     def is_fault(kind: Numbers, start: Numbers, ends: Numbers) -> Flags:
-        flags: Flags = (kind != of_gpu) | _are_timed(start, ends)
+        flags: Flags = (kind != of_gpu) | are_timed(start, ends)
         flags &= np.isin(kind, [*_FAULT_KINDS]) & (start > 0)
         return flags
 
@@ -396,7 +428,7 @@ def _records(database: Database) -> EventRecords:
     """When events were recorded, on which device and stream."""
     table = _cuda_events(database, CUDA_EVENT)
     names = ("event_id", "correlation_id", "device_id", "stream_id")
-    columns = [*Table(BY_NAME["cuda_events"], [table]).pieces(names, is_checked=False)]
+    columns = [*Table(schema.BY_NAME["cuda_events"], [table]).pieces(names, is_checked=False)]
     if not columns:
         return EventRecords(*np.empty((5, 0), np.int64))
     event, call, device, stream = (
@@ -444,3 +476,94 @@ def _on_stream(database: Database, table: str) -> _Columns:
         "process_id": database.process,
         "correlation_id": database.pick(table, "correlationId"),
     }
+
+
+def _overheads(database: Database, table: str) -> Part:
+    """When the profiler or CUDA held up a thread, or all threads of the process."""
+    sources, names = zip(("profiler", None), *_OVERHEAD_KINDS.values(), strict=True)
+    place = ByNumber([*_OVERHEAD_KINDS], range(1, len(names)), 0).of
+    columns: _Columns = {
+        "start_ns": database.since("start"),
+        "end_ns": database.since("end"),
+        "source": Made(("overheadKind",), place, lambda: sources),
+        "name": Made(("overheadKind",), place, lambda: names),
+        "process_id": Made(("objectId",), _process_of),
+        "thread_id": Made(("objectKind", "objectId"), _thread_of),
+    }
+    return database.part(table, columns, _IS_TIMED)
+
+
+def _process_of(objects: Values) -> Numbers:
+    return _number_of(objects, 0)
+
+
+def _thread_of(kinds: Numbers, objects: Values) -> Numbers:
+    return np.where(kinds == PROCESS, UNKNOWN, _number_of(objects, 4))
+
+
+def _number_of(objects: Values, place: int) -> Numbers:
+    """A 32-bit number within CUPTI's ids of objects, by the byte at which it begins."""
+    numbers = [object_number(digits or "", place) for digits in objects.words or ()]
+    known = [UNKNOWN if number is None else number for number in numbers]
+    of_rows: Numbers = np.array(known, np.int64)[objects.numbers]
+    return of_rows
+
+
+def object_number(digits: str, place: int) -> int | None:
+    """A 32-bit number within a CUPTI object id, of which these are the hexadecimal digits."""
+    raw = bytes.fromhex(digits)[place : place + 4]
+    return int.from_bytes(raw, "little", signed=True) if len(raw) == 4 else None  # noqa: PLR2004
+
+
+def _ranges(database: Database) -> pa.Table:
+    """NVTX ranges: one record opens a range, the next one of the same id closes it."""
+    of, optional = database.tables, ("domain", "objectKind", "objectId")
+    names = [*NEEDED[MARKER], *filter(None, (of.pick(MARKER, name) for name in optional))]
+    pieces = zip(*of.stored(MARKER).pieces(names), strict=True)
+    columns = dict(zip(names, map(joined, pieces), strict=False))
+    if not columns:
+        return schema.NVTX_RANGES.empty()
+    time = columns["timestamp"].filled.astype(np.int64)
+    flags, ids = (columns[name].filled for name in ("flags", "id"))
+    opens, closes = _paired(time, flags, ids)
+    rows = {name: column.take(opens) for name, column in columns.items()}
+    none = Values(np.full(len(opens), UNKNOWN))
+    kind, domain = (rows.get(name, none).filled for name in ("objectKind", "domain"))
+    objects = rows.get("objectId", Values(np.zeros(len(opens), np.int8), None, (None,)))
+    process, thread = _process_of(objects), _thread_of(kind, objects)
+    kinds = pa.DictionaryArray.from_arrays(
+        arrow((kind == PROCESS).astype(np.int8)), schema.texts(["push_pop", "start_end"])
+    )
+    return schema.NVTX_RANGES.narrow(
+        pa.table(
+            {
+                "start_ns": arrow(time[opens] - database.origin_ns),
+                "end_ns": arrow(time[closes] - database.origin_ns),
+                "text": database.texts(rows["name"].filled, None),
+                "domain": database.texts(np.where(domain == 0, UNKNOWN, domain), ""),
+                "range_kind": kinds,
+                "process_id": arrow(narrowed(process), process == UNKNOWN),
+                "thread_id": arrow(narrowed(thread), thread == UNKNOWN),
+            }
+        )
+    )
+
+
+def _paired(time: Numbers, flags: Numbers, ids: Numbers) -> tuple[Numbers, Numbers]:
+    """The rows that open ranges, by time, and for each the first one after it that closes it."""
+    is_known = (flags != UNKNOWN) & (ids != UNKNOWN)
+    opens = np.flatnonzero(is_known & (flags & _OPENS > 0) & (time > 0))
+    closes = np.flatnonzero(is_known & (flags & _CLOSES > 0))
+    rows = np.concatenate([opens, closes])
+    is_close = np.arange(len(rows)) >= len(opens)
+    order = np.lexsort((is_close, time[rows], ids[rows]))
+    rows, is_close = rows[order], is_close[order]
+    # Behind the last one that closes a range stands another, of no id.
+    places = np.where(is_close, np.arange(len(rows)), len(rows))
+    following = np.minimum.accumulate(places[::-1])[::-1]
+    is_open = ~is_close & (following < len(rows))
+    opened, closing = rows[is_open], rows[following[is_open]]
+    is_same = ids[opened] == ids[closing]
+    opened, closing = opened[is_same], closing[is_same]
+    by_time = np.argsort(time[opened], kind="stable")
+    return opened[by_time], closing[by_time]
