@@ -157,7 +157,8 @@ def _add_host(profile: Profile, ended: Sequence[tuple[Row, _Activity]]) -> None:
     near = union(np.append(start, at), np.append(end, at + 1))
     numbered, columns = names_by_number(profile, "api_calls"), ("start_ns", "end_ns", "process_id")
     names, parts = sorted({UNNAMED, *numbered.names}), []
-    place = numbered.values(names.index, names.index(UNNAMED))
+    places = {name: number for number, name in enumerate(names)}
+    place = numbered.values(places.__getitem__, places[UNNAMED])
     for *part, number in profile.columns("api_calls", *columns, "name_id"):
         rows = meeting(Intervals(*part[:2]), near)
         parts.append([*(column[rows] for column in part), place.of(number[rows])])

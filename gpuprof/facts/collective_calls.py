@@ -189,9 +189,12 @@ def on_compute_streams(profile: Profile, kernels: CommunicationKernels) -> npt.N
     places = [(int(kernels.device[rows[0]]), int(kernels.stream[rows[0]])) for rows in streams]
     for place, rows in zip(places, streams, strict=True):
         computing[place] -= int((kernels.end_ns - kernels.start_ns)[rows].sum())
+    of_devices = Counter[int]()
+    for (device, _), total_ns in computing.items():
+        of_devices[device] += total_ns
     for (device, stream), rows in zip(places, streams, strict=True):
-        of_device = sum(total for place, total in computing.items() if place[0] == device)
-        is_same[rows] = stream != UNKNOWN and computing[device, stream] > _LEAST_COMPUTE * of_device
+        least_ns = _LEAST_COMPUTE * of_devices[device]
+        is_same[rows] = stream != UNKNOWN and computing[device, stream] > least_ns
     return is_same
 
 

@@ -38,7 +38,7 @@ from gpuprof.model.intervals import (
     together,
     union,
 )
-from gpuprof.model.profile import Profile, once_per_profile
+from gpuprof.model.profile import Profile, once_per_profile, once_per_recording
 
 SET_UP_READS: Final = reads(PHASE_READS, PAUSES.reads, PARTS_READS)
 
@@ -283,17 +283,21 @@ def _is_once(profile: Profile, device: DeviceTimeline, pauses: Intervals) -> npt
         instants = union(calls.start_ns, calls.end_ns)
         return covered_within(instants, pauses.start, pauses.end)
 
-    is_once = _is_called(pieces, _ONCE) | is_loading(pieces)
+    is_once, is_load = _is_called(profile.unrestricted)
     length = pauses.end - pauses.start
-    return np.asarray(
-        (covered(is_once) > _MOST * length) | (covered(_is_called(pieces, _LOADS)) > 0)
+    return np.asarray((covered(is_once) > _MOST * length) | (covered(is_load) > 0))
+
+
+@once_per_recording
+def _is_called(profile: Profile) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """Whether the host was in a call that is made once, and in one that loads code, by piece."""
+    pieces = pieces_of(profile)
+    once, load = (
+        np.array([detail is not None and names.search(detail) for _, detail in pieces.labels], bool)
+        for names in (_ONCE, _LOADS)
     )
-
-
-def _is_called(pieces: Pieces, names: re.Pattern[str]) -> npt.NDArray[np.bool_]:
-    """Whether the host was in a call of some names in each piece of a pause."""
-    is_meant = [detail is not None and names.search(detail) for _, detail in pieces.labels]
-    return np.array(is_meant, bool)[pieces.stretches.label]
+    label = pieces.stretches.label
+    return once[label] | is_loading(pieces), load[label]
 
 
 def is_loading(pieces: Pieces) -> npt.NDArray[np.bool_]:
