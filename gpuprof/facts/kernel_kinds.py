@@ -13,10 +13,11 @@ layers run ``genericReformat``.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
+from gpuprof.facts.activity_sums import SUM_READS, activity_sums
 from gpuprof.facts.numbers import names_by_number, rows_named
 from gpuprof.facts.nvtx import ranges_of
 from gpuprof.facts.timeline import busy_by_device
@@ -24,7 +25,7 @@ from gpuprof.model.analysis import reads
 from gpuprof.model.intervals import Intervals
 from gpuprof.model.profile import Profile, once_per_recording
 
-KIND_READS: Final = reads(kernels="start_ns end_ns device_id name name_id")
+KIND_READS: Final = reads(SUM_READS, kernels="start_ns end_ns device_id name name_id")
 
 # Tensors in another layout; copies and casts of tensors; products of matrices and convolutions
 # that use no Tensor Cores; other work of one element at a time, one operation a kernel.
@@ -71,6 +72,8 @@ _INITIAL: Final = re.compile(
     r"FillPhiloxRandom|distribution_elementwise_grid_stride_kernel|\bthreefry|_threefry"
     r"|FillFunctor|rng_uniform|rng_bit_generator"
 )
+# Of all kernel time: a phase in which they take 30 % is then at most half of the recording.
+_LEAST_ELEMENTWISE: Final = 0.15
 _Parts = Iterator[Sequence[Any]]
 
 
@@ -107,11 +110,32 @@ def may_initialise(name: str) -> bool:
 
 @once_per_recording
 def kernels_of_kinds(profile: Profile) -> Mapping[int | None, Mapping[str, Intervals]]:
-    """When the kernels of each name that is of a kind ran, by device; of the whole recording."""
+    """When the kernels of each name of `LAYOUT`, `COPY` or `PLAIN_PRODUCT` ran, by device.
+
+    Of the whole recording, as are those of `elementwise_kernels`.
+    """
+    return _of_kinds(profile, {LAYOUT, COPY, PLAIN_PRODUCT})
+
+
+@once_per_recording
+def elementwise_kernels(profile: Profile) -> Mapping[int | None, Mapping[str, Intervals]]:
+    """The same of `ELEMENTWISE`, of which there may be millions: nothing where they take little."""
+    sums = [
+        row for row in profile.once(activity_sums).to_pylist() if row["activity_kind"] == "kernel"
+    ]
+    times = [row["total_ns"] for row in sums if kind_of(row["name"]) in {ELEMENTWISE, COPY}]
+    if sum(times) < _LEAST_ELEMENTWISE * sum(row["total_ns"] for row in sums):
+        return {}
+    return _of_kinds(profile, {ELEMENTWISE})
+
+
+def _of_kinds(profile: Profile, kinds: Collection[str]) -> dict[int | None, dict[str, Intervals]]:
     if not profile.has("kernels"):
         return {}
     names = [
-        name for name in dict.fromkeys(names_by_number(profile, "kernels").names) if kind_of(name)
+        name
+        for name in dict.fromkeys(names_by_number(profile, "kernels").names)
+        if kind_of(name) in kinds
     ]
     if not names:
         return {}

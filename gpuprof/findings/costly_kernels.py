@@ -23,13 +23,13 @@ from gpuprof.base.short_texts import LONGEST_IN_WORDS, shortened
 from gpuprof.base.units import counted, format_bytes, say_ns, say_share
 from gpuprof.facts.kernel_kinds import (
     COPY,
-    ELEMENTWISE,
     JAX,
     KIND_READS,
     LAYOUT,
     PLAIN_PRODUCT,
     PYTORCH,
     TENSORFLOW,
+    elementwise_kernels,
     framework,
     kernels_of_kinds,
     kind_of,
@@ -296,7 +296,10 @@ def _elementwise(scope: Scope) -> Iterator[Finding]:
 
     Nothing where most of it is copies and casts: they have a cause of their own.
     """
-    computing = _ran(scope, ELEMENTWISE)
+    elementwise = elementwise_kernels(scope.profile).get(scope.device.device_id, {})
+    if not elementwise:
+        return
+    computing = {name: intersection(t, scope.device.span) for name, t in elementwise.items()}
     ran = computing | _ran(scope, COPY)
     computing_ns, cost_ns = (scope.per_step(together([*its.values()])) for its in (computing, ran))
     if cost_ns < max(_LEAST_ELEMENTWISE * scope.compute_ns, 1) or 2 * computing_ns < cost_ns:
