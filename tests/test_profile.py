@@ -11,10 +11,10 @@ from gpuprof.base import machine
 from gpuprof.base.errors import MissingTableError
 from gpuprof.base.labels import TIMING_ONLY
 from gpuprof.model import schema
-from gpuprof.model.kept import Kept
+from gpuprof.model.kept import KeptColumns
 from gpuprof.model.profile import Origin, Profile
 from gpuprof.model.selection import Selection
-from gpuprof.model.table import InMemory, Made, NumberedNames, Part, Table
+from gpuprof.model.table import Computed, InMemory, NumberedNames, Part, Table
 
 ORIGIN = Origin(source=Path("train.txt"), reader="nvprof-text", tool="nvprof")
 TWO_KERNELS = schema.KERNELS.table(
@@ -289,7 +289,7 @@ def test_a_part_has_the_timed_rows_of_its_windows_and_its_device(
     # What was never timed has 0 for both.
     rows = [(s, s + 2 if s else 0, d) for s, d in zip(starts, devices, strict=False)]
     stored = {name: [row[place] for row in rows] for place, name in enumerate("sed")}
-    timed = Made(("s", "e"), lambda start, end: (start != 0) | (end != 0))
+    timed = Computed(("s", "e"), lambda start, end: (start != 0) | (end != 0))
     part = Part(
         InMemory(pa.table({name: pa.array(values, pa.int64()) for name, values in stored.items()})),
         {"start_ns": "s", "end_ns": "e", "device_id": "d"},
@@ -346,7 +346,7 @@ def test_a_part_can_look_back_at_the_whole():
 
 def test_a_part_with_a_table_of_its_own_does_not_change_the_whole():
     recording = of_file(
-        {"s": [0, 5, 7]}, start_ns="s", end_ns="s", name=Made((), int, lambda: ["a"])
+        {"s": [0, 5, 7]}, start_ns="s", end_ns="s", name=Computed((), int, lambda: ["a"])
     )
     part = recording.restricted(Selection(windows=((0, 6),))).with_table("kernels", TWO_KERNELS)
 
@@ -375,7 +375,7 @@ class _Read:
             return {name: pa.array(values[name]) for name in columns}
 
         columns = {"start_ns": "s", "end_ns": "e", "name": "n", "grid_x": "g"}
-        table = Table(schema.KERNELS, [Part(Kept(kinds, read), columns)])
+        table = Table(schema.KERNELS, [Part(KeptColumns(kinds, read), columns)])
         self.profile = Profile(ORIGIN, {"kernels": lambda: table})
 
 

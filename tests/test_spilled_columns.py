@@ -14,7 +14,7 @@ from commands import ROOT, gpuprof
 
 from gpuprof.base.errors import InputError, UsageError
 from gpuprof.model import schema, spilling
-from gpuprof.model.kept import Kept
+from gpuprof.model.kept import KeptColumns
 from gpuprof.model.profile import Profile
 from gpuprof.model.spilling import BUDGET, Spilled
 from gpuprof.model.table import Part, Table
@@ -101,7 +101,7 @@ def columns(passes=None, most_rows=lambda: ROWS):
         # What stays alive counts as in memory: not those that all tests share.
         return {name: VALUES[name].slice(0) for name in kinds}
 
-    return Kept(KINDS, read, most_rows)
+    return KeptColumns(KINDS, read, most_rows)
 
 
 def decoded(table, names):

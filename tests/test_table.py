@@ -13,7 +13,7 @@ from gpuprof.model import schema
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.profile import Origin, Profile
 from gpuprof.model.selection import Selection
-from gpuprof.model.table import InMemory, Made, Part, Table, translated, values
+from gpuprof.model.table import Computed, InMemory, Part, Table, translated, values
 from gpuprof.model.words import Values, Words
 from gpuprof.readers.nsys.columns import Pairs
 from gpuprof.readers.nsys.event_waits import EventRecords
@@ -39,7 +39,7 @@ def test_values_of_another_device_are_checked_once_they_are_looked_at():
 def test_functions_that_look_at_other_rows_see_those_that_a_window_leaves_out():
     part = Part(
         InMemory(pa.table({"s": [0, 5, 9]})),
-        {"start_ns": "s", "end_ns": "s", "bytes": Made(("s",), lambda s: np.full(3, s.sum()))},
+        {"start_ns": "s", "end_ns": "s", "bytes": Computed(("s",), lambda s: np.full(3, s.sum()))},
         is_whole=lambda: True,
     )
     whole = Profile(ORIGIN, {"memsets": lambda: Table(schema.MEMSETS, [part])})

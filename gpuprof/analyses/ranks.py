@@ -283,8 +283,8 @@ def _rows(phase: _Phase, names: DeviceNames) -> list[dict[str, Any]]:
 
 def _median(values: Floats) -> float | None:
     """The median of those that are known; None for none."""
-    known = values[~np.isnan(values)]
-    return float(np.median(known)) if len(known) else None
+    finite = values[~np.isnan(values)]
+    return float(np.median(finite)) if len(finite) else None
 
 
 ANALYSIS: Final = Analysis(

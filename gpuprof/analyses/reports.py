@@ -94,7 +94,7 @@ def report(recording: Recording, names: Sequence[str] | None = None) -> Report:
         *missing_notes(profile, missing, cannot(profile)),
     ]
     called = _device_names(profile, chosen)
-    if called.own:
+    if called.names_of_files:
         # Sentences say what devices are called in their own files; those of a job name ranks.
         named = {a.name: tables[a.name] for a in of_recording}
         tables |= {n: t if t is None else _named(t, called) for n, t in named.items()}

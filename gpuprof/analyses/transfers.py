@@ -165,8 +165,10 @@ TRANSFER_DURATIONS: Final = distribution(
 
 def _added(table: pa.Table) -> pa.Table:
     # Files without API calls say nothing of them; of the others the calls add up.
-    known = summed(table.filter(table[_ASYNC_CALLS].is_valid()), _KEYS, [_ASYNC_CALLS])
-    calls = {tuple(row[key] for key in _KEYS): row[_ASYNC_CALLS] for row in known.to_pylist()}
+    with_async_calls = summed(table.filter(table[_ASYNC_CALLS].is_valid()), _KEYS, [_ASYNC_CALLS])
+    calls = {
+        tuple(row[key] for key in _KEYS): row[_ASYNC_CALLS] for row in with_async_calls.to_pylist()
+    }
     rows = summed(table, _KEYS, _SUMS, most=["max_ns"]).to_pylist()
     return _SUMS_SCHEMA.table(
         [row | {_ASYNC_CALLS: calls.get(tuple(row[key] for key in _KEYS))} for row in rows]

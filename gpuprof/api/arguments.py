@@ -69,8 +69,8 @@ def part(
         UsageError: They do not fit together.
         TypeError: A time is neither text nor an integer.
     """
-    given = (from_, to, range_text, occurrence, device)
-    return RecordingPart(*map(checked, PART, given))
+    options = (from_, to, range_text, occurrence, device)
+    return RecordingPart(*map(checked, PART, options))
 
 
 def variants(recordings: Sequence[Variants]) -> list[LabelledRecording]:

@@ -70,14 +70,14 @@ def plot(  # noqa: PLR0913 - the options of the command
     options: dict[str, Any] = {n: value for n, value in requested.items() if value is not None}
     shown = chart_named(chart)
     _check(shown, recordings, options)
-    given: Any = recordings
+    inputs: Any = recordings
     if shown.subject == COMPARISON:
-        is_made = isinstance(given[-1], ComparisonResult)
-        return (given[-1] if is_made else compare(*given, **options)).plot(chart)
+        is_made = isinstance(inputs[-1], ComparisonResult)
+        return (inputs[-1] if is_made else compare(*inputs, **options)).plot(chart)
     if shown.subject == SWEEP:
-        return drawn(shown, of_times(Path(checked_path(given[0]))))
+        return drawn(shown, of_times(Path(checked_path(inputs[0]))))
     of_part = part(from_, to, range, occurrence, device)
-    recording = given[0] if len(given) == 1 else given
+    recording = inputs[0] if len(inputs) == 1 else inputs
     profile = read(recording, of_part, reader=reader, section=section, skip_steps=skip_steps)
     return drawn(shown, of_recording(profile, shown))
 

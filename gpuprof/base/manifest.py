@@ -36,7 +36,7 @@ RUN_DIR_VARIABLE: Final = "GPUPROF_RUN_DIR"
 EPOCHS_VARIABLE: Final = "GPUPROF_EPOCHS"
 _REPEAT: Final = re.compile(r"run-([0-9]+)")
 # How the names of files begin that gpuprof and its recorders make, and of what `unpack` made.
-_MADE: Final = (
+_OWN_FILES: Final = (
     *(MANIFEST, PROGRAM_LOG, "recorder.", MARKS, MONITOR, "python-started", "original"),
     *("nsys.", "nvprof-", "cupti-", "tensorflow-", "torch-", "jax-"),
 )
@@ -188,17 +188,17 @@ def foreign_files(folder: Path) -> list[Path]:
     """
     if not is_run(folder):
         runs = [entry for entry in folder.iterdir() if is_run(entry)]
-        others = [entry for entry in folder.iterdir() if entry not in runs]
-        return sorted([*others, *(file for run in runs for file in foreign_files(run))])
+        entries = [entry for entry in folder.iterdir() if entry not in runs]
+        return sorted([*entries, *(file for run in runs for file in foreign_files(run))])
     try:
         recordings = read_manifest(folder).recordings
     except GpuprofError:
         recordings = ()
-    made = {name.partition("/")[0] for name in recordings}
+    folders = {name.partition("/")[0] for name in recordings}
     return sorted(
         entry
         for entry in folder.iterdir()
-        if entry.name not in made and not entry.name.startswith(_MADE)
+        if entry.name not in folders and not entry.name.startswith(_OWN_FILES)
     )
 
 

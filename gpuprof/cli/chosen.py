@@ -58,12 +58,12 @@ def note_unread(recordings: Iterable[UnreadFiles], *, shows_notes: bool = False)
         recordings: What is missing from each recording that the result is made of.
         shows_notes: Whether the output itself lists the files that are left out.
     """
-    said = click.get_current_context().meta.setdefault(UNREAD, [])
+    notes = click.get_current_context().meta.setdefault(UNREAD, [])
     for unread in recordings:
         if unread.faults:
-            said += [] if shows_notes else [f"Note: {note}" for note in left_out(unread.faults)]
+            notes += [] if shows_notes else [f"Note: {note}" for note in left_out(unread.faults)]
             of_all = counted(unread.file_count, "file", "files")
-            said.append(f"Partial result: {len(unread.faults):,} of {of_all} could not be read.")
+            notes.append(f"Partial result: {len(unread.faults):,} of {of_all} could not be read.")
 
 
 def labelled_files(values: SimpleNamespace) -> list[str | Path | tuple[str, str]]:

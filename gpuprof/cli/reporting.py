@@ -51,10 +51,10 @@ def _text(values: SimpleNamespace, chosen: tuple[str, ...], further: FurtherOutp
         usual = () if named else shown or tuple(ANALYSES)
         further_tables = further.chart_tables, further.page_tables
         if names := job.tables((*named, *further_tables[0]), (*usual, *further_tables[1])):
-            made = job.read(names, shows_notes=shows_notes)
+            answer = job.read(names, shows_notes=shows_notes)
             with watched(f"Summing up {counted(len(job.files), 'file', 'files')}"):
-                text = renderer.report(made(named, usual), room)
-                further.write_job(made, named, has_full_names=has_full_names)
+                text = renderer.report(answer(named, usual), room)
+                further.write_job(answer, named, has_full_names=has_full_names)
             return text
         files = job.readable
     with reading(values, files, shows_notes=shows_notes) as recording:

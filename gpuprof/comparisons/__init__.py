@@ -140,13 +140,13 @@ def comparison(
         sizes = (abs(c.difference) * (c.outcome.baseline_steps or 0) for c in phase[1])
         return max(sizes, default=0)
 
-    (first, _), *others = sorted(compared, key=largest_ns, reverse=True)
-    brief = [in_brief(result.phase or "", cases) for result, cases in others]
+    (first, _), *shorter = sorted(compared, key=largest_ns, reverse=True)
+    brief = [in_brief(result.phase or "", cases) for result, cases in shorter]
     return replace(
         first,
         verdict=" ".join([first.verdict, *brief]),
         notes=(*uncompared_notes(uncompared, len(runs)), *first.notes),
-        other_phases=tuple(result for result, _ in others),
+        other_phases=tuple(result for result, _ in shorter),
         uncompared=UNCOMPARED.table(uncompared),
     )
 

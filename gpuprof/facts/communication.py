@@ -113,11 +113,11 @@ def communication_kernels(profile: Profile) -> CommunicationKernels:
     pairs = (divmod(pair, len(messages) + 1) for pair in codes.tolist())
     collectives = []
     for of_name, of_message in pairs:
-        told = by_name = kinds[of_name]
+        collective = by_name = kinds[of_name]
         if of_message:  # what the framework says, and the kernel's name where it is silent
-            told = messages[of_message + _NONE]
-            told = told._replace(data_type=told.data_type or by_name.data_type)
-        collectives.append(told)
+            collective = messages[of_message + _NONE]
+            collective = collective._replace(data_type=collective.data_type or by_name.data_type)
+        collectives.append(collective)
     return CommunicationKernels(start, end, device, stream, member.reshape(-1), tuple(collectives))
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 from gpuprof.base.units import capital, listed
 from gpuprof.model.profile import Profile
 
-# A device by its number in the job, with the rank that some put before it; not what `own` says.
+# A device by its number in the job, with the rank that some put before it; not its name in a file.
 _DEVICE: Final = re.compile(r"(?<!'s )\b(?:[Rr]ank \d+, )?([Dd])evice (\d+)\b(?! of )")
 
 
@@ -22,13 +22,13 @@ class DeviceNames(NamedTuple):
     Args:
         ranks: The rank of each device that has one.
         hosts: The host of each device, where those of several hosts are known.
-        own: What each device is called that has another number in its own file:
+        names_of_files: What each device is called that has another number in its own file:
             ``rank 3's device 0``, or ``device 0 of a.json`` where no rank is known.
     """
 
     ranks: Mapping[int | None, int]
     hosts: Mapping[int | None, str]
-    own: Mapping[int, str]
+    names_of_files: Mapping[int, str]
 
     def called(self, device: int | None) -> str:
         """A device for people; null for one of unknown number."""
@@ -38,7 +38,7 @@ class DeviceNames(NamedTuple):
         """A text with what devices are called in place of their numbers in the job."""
 
         def called(match: re.Match[str]) -> str:
-            name = self.own.get(int(match[2]), match[0])
+            name = self.names_of_files.get(int(match[2]), match[0])
             return capital(name) if match[0][0].isupper() else name
 
         return _DEVICE.sub(called, text)
@@ -59,7 +59,7 @@ class DeviceNames(NamedTuple):
         ranked = [device for device in devices if device in self.ranks]
         first = {self.ranks.get(device, device): device for device in reversed(ranked or devices)}
         numbers = [*reversed(first)][:most]
-        if not ranked and self.own:
+        if not ranked and self.names_of_files:
             return listed([*map(self.called, numbers)])
         noun = ("rank" if ranked else "device") + ("" if len(numbers) == 1 else "s")
         hosts = [self.hosts.get(first[number]) if has_hosts else None for number in numbers]
@@ -91,14 +91,14 @@ def _names_of(profile: Profile) -> DeviceNames:
 def _of_devices(devices: pa.Table, files: Iterable[tuple[int | None, str | None]]) -> DeviceNames:
     rows = devices.to_pylist()
     ranks = {row["device_id"]: row["rank"] for row in rows if row["rank"] is not None}
-    own = {
+    names_of_files = {
         row["device_id"]: f"device {row['own_device_id']} of {row['file']}"
         if row["rank"] is None
         else f"rank {row['rank']}'s device {row['own_device_id']}"
         for row in rows
         if row["own_device_id"] is not None and (row["rank"], row["file"]) != (None, None)
     }
-    return DeviceNames(ranks, _hosts(ranks, files), own)
+    return DeviceNames(ranks, _hosts(ranks, files), names_of_files)
 
 
 def _hosts(

@@ -234,7 +234,7 @@ def _activities(profile: Profile) -> tuple[Activities, Numbers, Numbers]:
     tables, rows = {}, 0
     for table in recorded:
         low = rows
-        for part in _copies(copies) if table == "memcpys" else _others(profile, table):
+        for part in _copies(copies) if table == "memcpys" else _without_copies(profile, table):
             rows += len(part[0])
             for values, column in zip(part, columns, strict=True):
                 column.add(values)
@@ -249,7 +249,7 @@ def _copies(copies: Copies) -> Iterator[Sequence[Any]]:
     yield copies.process, copies.correlation, *place, layer_of_copies(copies)
 
 
-def _others(profile: Profile, table: str) -> Iterator[Sequence[Any]]:
+def _without_copies(profile: Profile, table: str) -> Iterator[Sequence[Any]]:
     """The same of another table in pieces, each column as narrow as its values there."""
     for process, correlation, *place in profile.columns(table, *_PLACE):
         layer = np.full(len(process), _LAYERS[table], np.int8)

@@ -321,10 +321,10 @@ def _advice(src: int, dst: int, calls_per_step: float) -> str:
     What comes from the host once a step is mostly its batch: it has the same size, not the same
     data. No recording has the addresses of copies.
     """
-    same = f"copy it from {end_name(src)} to {end_name(dst)} once and keep it"
+    keep = f"copy it from {end_name(src)} to {end_name(dst)} once and keep it"
     if src == HOST and calls_per_step <= 1:
         return (
             "copy the next batch while this one computes (pinned memory, non_blocking, a stream of"
-            f" its own); if it is the same data in every step, {same}"
+            f" its own); if it is the same data in every step, {keep}"
         )
-    return f"if it is the same data in every step, {same}"
+    return f"if it is the same data in every step, {keep}"

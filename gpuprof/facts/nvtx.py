@@ -184,9 +184,9 @@ def _labelled(words: Sequence[_WordsOf], numbers: dict[Label, int]) -> Numbers:
         codes = np.flatnonzero(is_used)
     labels = []
     for of_code in codes.tolist():
-        label, rest = [], of_code
+        label, quotient = [], of_code
         for _, number, word in reversed(words):
-            rest, place = divmod(rest, number)
+            quotient, place = divmod(quotient, number)
             label.append(word(place) or "")
         text, domain, kind = reversed(label)
         labels.append(numbers.setdefault((text, domain, kind), len(numbers)))

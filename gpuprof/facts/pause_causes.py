@@ -328,12 +328,12 @@ def _launched(
             awaited_device == device, profile.unrestricted.once(_streams_of)[cause], NOT_FOUND
         )
         for waits in groups(awaited_device, stream):
-            other, of_same = int(awaited_device[waits[0]]), int(stream[waits[0]])
+            awaited, of_same = int(awaited_device[waits[0]]), int(stream[waits[0]])
             if of_same != NOT_FOUND:
                 name = None if of_same == UNKNOWN else f"stream {of_same}"
                 label[slow[waits]] = labels.of("waits_for_stream", name)
             else:
-                name = None if other == UNKNOWN else f"device {other}"
+                name = None if awaited == UNKNOWN else f"device {awaited}"
                 label[slow[waits]] = labels.of("waits_for_device", name)
     filled = np.flatnonzero(end > start)
     return launched[filled], Stretches(start, end, label).take(filled)

@@ -236,9 +236,9 @@ def _joined(step_series: Sequence[StepWindows], devices: _Devices) -> Iterator[S
         key=lambda series: -sum(layer.length for layer in _kernels(devices[series.devices[0]]))
     )
     while detected:
-        busiest, *others = detected
+        busiest, *less_busy = detected
         detected, matching = [], [busiest]
-        for series in others:
+        for series in less_busy:
             # The same steps, one by one, wherever there are any.
             place = np.searchsorted(busiest.start_ns, series.start_ns, side="right")
             met = np.bincount(place)

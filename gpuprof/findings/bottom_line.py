@@ -264,9 +264,9 @@ def _costliest_kernels(profile: Profile) -> str:
         calls, total_ns, longest_ns = row["calls"], row["total_ns"], row["max_ns"] or 0
         one_call = ""
         if calls > 1 and longest_ns >= _MOST_OF_CALLS * total_ns:
-            others = "the other" if calls == _TWO else f"the other {calls - 1:,} together"
-            rest = say_ns(total_ns - longest_ns)
-            one_call = f" (one call of {say_ns(longest_ns)}, {others} {rest})"
+            remaining_calls = "the other" if calls == _TWO else f"the other {calls - 1:,} together"
+            remaining_time = say_ns(total_ns - longest_ns)
+            one_call = f" (one call of {say_ns(longest_ns)}, {remaining_calls} {remaining_time})"
         named.append(f"{name} {say_share(total_ns / total)}{one_call}")
     return f". Costliest kernels (of all kernel time): {', '.join(named)}" if named else ""
 

@@ -210,8 +210,8 @@ def of_scope(scope: Scope) -> Iterator[Finding]:
     yield from _of_kind(scope, LAYOUT, _LAYOUT)
     yield from [*_elementwise(scope)] or _of_kind(scope, COPY, _COPY)
     recorded = scope.profile.unrestricted
-    known = _capabilities(recorded) if recorded.has("devices") else {}
-    capability = known.get(scope.device.device_id, 0)
+    capabilities = _capabilities(recorded) if recorded.has("devices") else {}
+    capability = capabilities.get(scope.device.device_id, 0)
     if capability >= _VOLTA:
         yield from _of_kind(
             scope, PLAIN_PRODUCT, _PLAIN_TF32 if capability >= _AMPERE else _PLAIN_AMP
@@ -530,8 +530,8 @@ def _alone(profile: Profile) -> dict[int | None, dict[str, Intervals]]:
     kernels = _badly_launched(profile)
     if not kernels:
         return {}
-    place, others = {name: number for number, name in enumerate(kernels)}, len(kernels)
-    values = names_by_number(profile, "kernels").values(lambda n: place.get(n, others), others)
+    place, no_name = {name: number for number, name in enumerate(kernels)}, len(kernels)
+    values = names_by_number(profile, "kernels").values(lambda n: place.get(n, no_name), no_name)
     columns = ("start_ns", "end_ns", "device_id", "name_id")
     parts = (
         (start, end, device, values.of(number).astype(np.int64))
@@ -539,12 +539,12 @@ def _alone(profile: Profile) -> dict[int | None, dict[str, Intervals]]:
     )
     alone: dict[int | None, dict[str, Intervals]] = {}
     lengths = dict.fromkeys(kernels, 0)
-    for device, busy in busy_by_device(parts, others + 1).items():
+    for device, busy in busy_by_device(parts, no_name + 1).items():
         for name, number in place.items():
             times = busy.kinds.get(number, NOTHING)
             lengths[name] += times.length
-            rest = together([t for kind, t in busy.kinds.items() if kind != number])
-            alone.setdefault(device, {})[name] = difference(times, rest)
+            beside = together([t for kind, t in busy.kinds.items() if kind != number])
+            alone.setdefault(device, {})[name] = difference(times, beside)
     # Where calls of a kernel run side by side, they share the GPU.
     are_apart = {name for name, (*_, ns) in kernels.items() if lengths[name] >= _NEARLY_ALL * ns}
     return {

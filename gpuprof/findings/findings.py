@@ -157,19 +157,19 @@ def worst_finding(profile: Profile) -> Finding | None:
 def _ranked(profile: Profile) -> list[list[list[Finding]]]:
     """What is worth a sentence, by cause, phase and device: that first which can win most."""
     of_steps = [cost for costs in findings_of_scopes(profile).values() for cost in costs]
-    found = [*of_recording(profile, scopes(profile))]
-    lacking = {finding.cause for finding in found}
+    of_all = [*of_recording(profile, scopes(profile))]
+    lacking = {finding.cause for finding in of_all}
     # From a single copy nothing follows, unless a kernel ran.
     is_copy = len(activities(profile.unrestricted)) == 1 and not any(
         scope.device.kernels.length for scope in scopes(profile)
     )
     if incomplete(profile) is not None:
-        found = [finding for finding in found if finding.cause in _WITHOUT_COST]
+        of_all = [finding for finding in of_all if finding.cause in _WITHOUT_COST]
     if incomplete(profile) is not None or is_copy or "no_training" in lacking:
         of_steps = []
     worth = [
         finding
-        for finding in (*found, *of_steps)
+        for finding in (*of_all, *of_steps)
         if finding.share(finding.cost_ns) >= _LEAST_SHARE or finding.cause in _WITHOUT_COST
     ]
     by_cause: dict[str, list[list[Finding]]] = {}

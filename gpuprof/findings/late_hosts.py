@@ -189,9 +189,9 @@ def of_scope(scope: Scope) -> Iterator[Finding]:
             continue
         cost_ns = scope.per_step(together([waits, gaps]))
         phrase, means, _ = _CAUSES[cause]
-        call, what, suggestion = _waited(scope, pieces, rows, lengths)
-        phrase = f"{phrase} {call or 'a synchronising call'}{what}"
-        suggestion = (not what and _advice(call)) or suggestion
+        call, words, suggestion = _waited(scope, pieces, rows, lengths)
+        phrase = f"{phrase} {call or 'a synchronising call'}{words}"
+        suggestion = (not words and _advice(call)) or suggestion
         yield Finding(cause, scope, phrase, cost_ns, cost_ns, means, suggestion, "pauses", call)
 
 
@@ -353,8 +353,8 @@ def _waited(scope: Scope, pieces: Pieces, rows: Int64s, lengths: Int64s) -> tupl
         times.update({name: int(ns) for name, ns in zip(names, sums, strict=True) if ns})
     call = max(times, key=lambda name: times[name], default="")
     if size := _copied(scope, HOST, _FLAG_BYTES):
-        what = f", as it reads {format_bytes(size)} back in each step"
-        return call, what, _NOT_EACH_STEP[framework(scope.profile)]
+        words = f", as it reads {format_bytes(size)} back in each step"
+        return call, words, _NOT_EACH_STEP[framework(scope.profile)]
     is_mostly_idle = scope.compute_ns < _LITTLE_COMPUTE * scope.step_ns
     if is_mostly_idle and (size := _copied(scope, scope.device.number, _PIECE_BYTES)):
         return call, f", as it copies {format_bytes(size)} to the device in each step", _AT_ONCE

@@ -239,18 +239,18 @@ def _unbalanced(scopes: Sequence[Scope]) -> Iterator[Finding]:
         win_ns = busiest.compute_ns - sum(scope.compute_ns for scope in alike) // len(alike)
         if win_ns <= 0 or least.compute_ns > (1 - _UNEQUAL) * busiest.compute_ns:
             continue
-        other = f"device {least.device.device_id}"
+        least_busy = f"device {least.device.device_id}"
         yield Finding(
             "unbalanced_devices",
             busiest,
-            f"computes for {say_ns(busiest.compute_ns)} of a step, {other} for"
+            f"computes for {say_ns(busiest.compute_ns)} of a step, {least_busy} for"
             f" {say_ns(least.compute_ns)}: the difference",
             busiest.compute_ns - least.compute_ns,
             win_ns,
             "equal work",
             "give each device work in proportion to its speed",
             "breakdown",
-            other,
+            least_busy,
         )
 
 

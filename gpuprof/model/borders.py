@@ -61,9 +61,9 @@ def check_keys(path: Path, table: str, column: str, keys: npt.NDArray[Any]) -> N
     Raises:
         CorruptFileError: Two have one, or one has none.
     """
-    known = keys[keys != UNKNOWN]
-    if len(known) < len(keys):
-        rows = f"{len(keys) - len(known):,} of {len(keys):,} rows"
+    used = keys[keys != UNKNOWN]
+    if len(used) < len(keys):
+        rows = f"{len(keys) - len(used):,} of {len(keys):,} rows"
         msg = f"{path}, table {table}: {rows} have no {column}"
         raise CorruptFileError(msg, HINT)
     if repeated := len(keys) - len(np.unique(keys)):

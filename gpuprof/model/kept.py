@@ -14,7 +14,7 @@ Kinds = Mapping[str, pa.DataType]
 Read = Callable[[Kinds], Mapping[str, spilling.InMemory]]
 
 
-class Kept:
+class KeptColumns:
     """The columns of a table of a file that were asked for so far.
 
     They stay as `spilling` says: in memory or, where they do not fit, in temporary files.

@@ -147,12 +147,12 @@ def absent_ranks(ranks: Iterable[int | None], world_sizes: Iterable[int | None])
         ranks: Those of the recordings; None where unknown.
         world_sizes: How many ranks the job has, as each recording tells it; None where it does not.
     """
-    known = {rank for rank in ranks if rank is not None}
+    numbered = {rank for rank in ranks if rank is not None}
     size = max((size for size in world_sizes if size is not None), default=0)
-    if known and max(known) < size:
-        return sorted({*range(size)} - known)
-    absent = sorted({*range(min(known, default=0), max(known, default=0))} - known)
-    return absent if len(absent) < len(known) else []
+    if numbered and max(numbered) < size:
+        return sorted({*range(size)} - numbered)
+    absent = sorted({*range(min(numbered, default=0), max(numbered, default=0))} - numbered)
+    return absent if len(absent) < len(numbered) else []
 
 
 class Job(Protocol):
@@ -512,17 +512,17 @@ def once_per_profile(function: Callable[[Profile], _Result]) -> Callable[[Profil
     """Make a pure function of a profile compute its result once for all who ask."""
 
     @wraps(function)
-    def asked(profile: Profile) -> _Result:
+    def computed(profile: Profile) -> _Result:
         return profile.once(function)
 
-    return asked
+    return computed
 
 
 def once_per_recording(function: Callable[[Profile], _Result]) -> Callable[[Profile], _Result]:
     """The same for all parts of a recording: it is given the whole of it."""
 
     @wraps(function)
-    def asked(profile: Profile) -> _Result:
+    def computed(profile: Profile) -> _Result:
         return profile.unrestricted.once(function)
 
-    return asked
+    return computed

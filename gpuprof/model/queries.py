@@ -129,8 +129,8 @@ def reads(connection: "duckdb.DuckDBPyConnection", sql: str) -> dict[str, set[st
     and keep apart what conditions read.
     """
     ((before,),) = connection.execute("SELECT current_setting('disabled_optimizers')").fetchall()
-    others = connection.execute("FROM duckdb_optimizers() WHERE name <> 'unused_columns'")
-    names = ",".join(name for (name,) in others.fetchall())
+    optimisers = connection.execute("FROM duckdb_optimizers() WHERE name <> 'unused_columns'")
+    names = ",".join(name for (name,) in optimisers.fetchall())
     connection.execute(f"SET disabled_optimizers = '{names}'")
     ((_, plan),) = connection.execute(f"EXPLAIN (FORMAT json) {sql}").fetchall()
     connection.execute(f"SET disabled_optimizers = '{before}'")

@@ -1,7 +1,7 @@
 """The one representation of a recording's events: tables of equally long columns of numbers.
 
-A reader gives what its file holds, column by column and in pieces (`Stored`), and says of which of
-these, and by which function of arrays, each column of the data model is made (`Made`). Words are
+A reader gives what its file holds, column by column and in pieces (`Stored`), and from which of
+these, by which function of arrays, each column of the data model is made (`Computed`). Words are
 numbers beside the list of different words, and what is unknown is `UNKNOWN`. Rows that the table
 leaves out, the selection and the bounds of the schema have one place each: `Part.pieces`.
 """
@@ -52,7 +52,7 @@ class Stored(Protocol):
         """
 
 
-class Made(NamedTuple):
+class Computed(NamedTuple):
     """How a column is made of those of a file.
 
     Args:
@@ -67,12 +67,12 @@ class Made(NamedTuple):
     words: Callable[[], Sequence[str | None]] | None = None
 
 
-def constant(word: str) -> Made:
+def constant(word: str) -> Computed:
     """A column of one word."""
-    return Made((), lambda: 0, lambda: (word,))
+    return Computed((), lambda: 0, lambda: (word,))
 
 
-def translated(column: str, words: Mapping[int, str], null: str | None = None) -> Made:
+def translated(column: str, words: Mapping[int, str], null: str | None = None) -> Computed:
     """Words for a tool's numbers; a number without a word is unknown.
 
     Args:
@@ -84,7 +84,7 @@ def translated(column: str, words: Mapping[int, str], null: str | None = None) -
     place = {word: place for place, word in enumerate(distinct)}
     places = {number: place[word] for number, word in words.items()} | {UNKNOWN: place[null]}
     by_number = ByNumber([*places], [*places.values()], place["unknown"])
-    return Made((column,), by_number.of, lambda: distinct)
+    return Computed((column,), by_number.of, lambda: distinct)
 
 
 class NumberedNames(NamedTuple):
@@ -113,25 +113,27 @@ class Part:
     """
 
     stored: Stored
-    columns: Mapping[str, Made | str]
-    keep: tuple[Made, ...] = ()
+    columns: Mapping[str, Computed | str]
+    keep: tuple[Computed, ...] = ()
     is_whole: Callable[[], bool] = lambda: False
     # Whether no row was left out, and the columns that were found to be within their bounds.
-    _known: dict[str, bool] = field(default_factory=dict)
+    _checked: dict[str, bool] = field(default_factory=dict)
 
-    def made(self, name: str) -> Made | None:
-        """How a column is made."""
-        made = self.columns.get(name)
-        return Made((made,)) if isinstance(made, str) else made
+    def computed(self, name: str) -> Computed | None:
+        """How a column is made; None where the file has nothing to make it of."""
+        column = self.columns.get(name)
+        return Computed((column,)) if isinstance(column, str) else column
 
     def reads(self, names: Iterable[str]) -> list[str]:
-        """The file's columns of which these are made, and those that tell which rows are kept."""
-        made = [made for name in names if (made := self.made(name)) is not None]
-        keep = () if self._known.get("") else self.keep
-        reads = [*dict.fromkeys(read for of in (*made, *keep) for read in of.reads)]
+        """The file's columns that these are computed from, and those that choose rows."""
+        computed = [computed for name in names if (computed := self.computed(name)) is not None]
+        keep = () if self._checked.get("") else self.keep
+        reads = [*dict.fromkeys(read for of in (*computed, *keep) for read in of.reads)]
         # The count of rows needs at least one column.
-        others = (read for name in self.columns for read in (self.made(name) or Made(())).reads)
-        return reads or [next(others)]
+        sources = (
+            read for name in self.columns for read in (self.computed(name) or Computed(())).reads
+        )
+        return reads or [next(sources)]
 
     def pieces(
         self, schema: Schema, names: Sequence[str], selection: Selection, *, is_checked: bool
@@ -143,29 +145,29 @@ class Part:
         """
         needed = [*dict.fromkeys((*names, *selection.columns(schema.columns)))]
         needed += [_START] if _END in needed and _START not in needed else []
-        unchecked = [name for name in needed if is_checked and not self._known.get(name)]
-        keep, reads, is_all = () if self._known.get("") else self.keep, self.reads(needed), True
+        unchecked = [name for name in needed if is_checked and not self._checked.get(name)]
+        keep, reads, is_all = () if self._checked.get("") else self.keep, self.reads(needed), True
         for stored in self._stored_pieces(reads, selection):
             of_file = dict(zip(reads, stored, strict=True))
             rows = len(stored[0].numbers)
-            made = {name: self._column(schema, name, of_file, rows) for name in needed}
-            for name in {_START, _END} & made.keys():  # whose differences may take more room
-                made[name] = made[name]._replace(
-                    numbers=made[name].numbers.astype(np.int64, copy=False)
+            columns = {name: self._column(schema, name, of_file, rows) for name in needed}
+            for name in {_START, _END} & columns.keys():  # whose differences may take more room
+                columns[name] = columns[name]._replace(
+                    numbers=columns[name].numbers.astype(np.int64, copy=False)
                 )
-            kept = [of.make(*(_plain(of_file[n]) for n in of.reads)) for of in keep if of.make]
-            is_all = is_all and all(flags.all() for flags in kept)
-            kept += _chosen(selection, selection.columns(schema.columns), made)
-            if kept and not (is_row := np.logical_and.reduce(kept)).all():
-                made = {name: column.take(is_row) for name, column in made.items()}
+            is_kept = [of.make(*(_plain(of_file[n]) for n in of.reads)) for of in keep if of.make]
+            is_all = is_all and all(flags.all() for flags in is_kept)
+            is_kept += _chosen(selection, selection.columns(schema.columns), columns)
+            if is_kept and not (is_row := np.logical_and.reduce(is_kept)).all():
+                columns = {name: column.take(is_row) for name, column in columns.items()}
             for name in unchecked:
-                _check(schema.columns.get(name), made[name])
+                _check(schema.columns.get(name), columns[name])
             if _END in unchecked:
-                durations = made[_END].numbers - made[_START].numbers
+                durations = columns[_END].numbers - columns[_START].numbers
                 _check_bounds(durations, 0, LONGEST_NS)
-            yield [made[name] for name in names]
+            yield [columns[name] for name in names]
         if selection == EVERYTHING:
-            self._known.update(dict.fromkeys(unchecked, True) | {"": is_all})
+            self._checked.update(dict.fromkeys(unchecked, True) | {"": is_all})
 
     def _stored_pieces(self, reads: Sequence[str], selection: Selection) -> Iterator[list[Values]]:
         # What is whole looks at rows outside of a window, too.
@@ -179,18 +181,18 @@ class Part:
     def _column(
         self, schema: Schema, name: str, of_file: Mapping[str, Values], rows: int
     ) -> Values:
-        made, spec = self.made(name), schema.columns.get(name)
-        if made is None:
+        computed, spec = self.computed(name), schema.columns.get(name)
+        if computed is None:
             if spec is not None and spec.dtype == TEXT:
                 return Values(np.zeros(rows, np.int8), None, (None,))
             return Values(np.full(rows, UNKNOWN, np.int8), np.ones(rows, bool))
-        columns = [of_file[read] for read in made.reads]
-        if made.make is None:
+        columns = [of_file[read] for read in computed.reads]
+        if computed.make is None:
             return columns[0]
-        numbers = made.make(*map(_plain, columns))
+        numbers = computed.make(*map(_plain, columns))
         numbers = np.full(rows, numbers) if np.ndim(numbers) == 0 else numbers
-        if made.words is not None:
-            return Values(numbers, None, made.words())
+        if computed.words is not None:
+            return Values(numbers, None, computed.words())
         has_nulls = any(column.is_null is not None for column in columns)
         if spec is not None and spec.required and not has_nulls:
             return Values(numbers)
@@ -359,16 +361,16 @@ def within(windows: Sequence[tuple[int, int]], instants: Numbers) -> Flags:
 
 
 def _chosen(
-    selection: Selection, columns: Collection[str], made: Mapping[str, Values]
+    selection: Selection, columns: Collection[str], values: Mapping[str, Values]
 ) -> Iterator[Flags]:
     """Which rows start in the windows, and which are of the device."""
     if selection.windows is not None and _START in columns:
-        start = made[_START]
+        start = values[_START]
         yield within(selection.windows, start.numbers)
         if start.is_null is not None:
             yield ~start.is_null
     if selection.device_id is not None and (ends := {*columns} & {*ENDS}):
-        yield np.logical_or.reduce([made[end].filled == selection.device_id for end in ends])
+        yield np.logical_or.reduce([values[end].filled == selection.device_id for end in ends])
 
 
 def reaching(

@@ -111,15 +111,15 @@ def replayed(
         functions = library()
         if functions is None:
             break
-        made = _Replayed(_integers(moved), 0, 0)
+        result = _Replayed(_integers(moved), 0, 0)
         status = functions.replay(
             *map(ctypes.byref, (_items(items), _weights(recorded), _weights(changed))),
             ctypes.c_int(is_usual),
             None if no_lag is None else ctypes.c_void_p(no_lag.ctypes.data),
-            ctypes.byref(made),
+            ctypes.byref(result),
         )
         if not status:
-            return Replayed(moved, made.lag, made.at)
+            return Replayed(moved, result.lag, result.at)
     return _replayed(items, recorded, changed, no_lag, is_usual=is_usual)
 
 

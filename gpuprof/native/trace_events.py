@@ -26,7 +26,7 @@ class _Word(ctypes.Structure):
     _fields_ = (("text", ctypes.c_char_p), ("size", ctypes.c_size_t))
 
 
-class _Wanted(ctypes.Structure):
+class _Selection(ctypes.Structure):
     _fields_ = (
         ("categories", ctypes.c_void_p),
         ("kinds", ctypes.c_void_p),
@@ -96,7 +96,7 @@ def scanned(
     numbers = np.array([names.index(kind) for kind in kinds.values()], np.int32)
     of_kinds = np.array([details.get(kind, Detail.ARGUMENTS) for kind in names], np.uint8)
     categories, argument_words = _words(kinds), _words(arguments)
-    wanted = _Wanted(
+    chosen = _Selection(
         ctypes.addressof(categories),
         numbers.ctypes.data,
         len(kinds),
@@ -104,7 +104,7 @@ def scanned(
         ctypes.addressof(argument_words),
         len(arguments),
     )
-    scan = functions.scan_new(ctypes.byref(wanted))
+    scan = functions.scan_new(ctypes.byref(chosen))
     if not scan:
         raise MemoryError
     try:
@@ -120,14 +120,14 @@ def scanned(
 
 def _is_read(functions: ctypes.CDLL, scan: int, pieces: Iterable[bytes]) -> bool:
     """Whether all of a text is as the functions know it."""
-    used, left = ctypes.c_size_t(), b""
+    used, unread = ctypes.c_size_t(), b""
     for piece in pieces:
-        text = left + piece if left else piece
+        text = unread + piece if unread else piece
         status = functions.scan_piece(scan, text, len(text), ctypes.byref(used))
-        left = text[used.value :]
-        if status or len(left) > _LONGEST_EVENT_BYTES:
+        unread = text[used.value :]
+        if status or len(unread) > _LONGEST_EVENT_BYTES:
             return False
-    return not left and bool(functions.scan_is_complete(scan))
+    return not unread and bool(functions.scan_is_complete(scan))
 
 
 def _members(functions: ctypes.CDLL, scan: int) -> bytes:
@@ -143,16 +143,16 @@ def _copied(address: int) -> EventRows | None:
     if not rows.is_present:
         return None
     int64s = [
-        np.frombuffer(_held(address, rows.count * 8), np.int64)
+        np.frombuffer(_bytes_at(address, rows.count * 8), np.int64)
         for address in (rows.start_ns, rows.duration_ns, rows.ids)
     ]
-    codes = np.frombuffer(_held(rows.attributes, rows.count * 4), np.int32)
+    codes = np.frombuffer(_bytes_at(rows.attributes, rows.count * 4), np.int32)
     start_ns, duration_ns, ids = int64s
     has_fractions = bool(rows.has_fractions)
     return EventRows(texts_listed(rows.texts), codes, start_ns, duration_ns, ids, has_fractions)
 
 
-def _held(address: int | None, size: int) -> bytes:
+def _bytes_at(address: int | None, size: int) -> bytes:
     return ctypes.string_at(address, size) if address is not None and size else b""
 
 

@@ -213,7 +213,7 @@ class _Latencies:
         Without a latency of these, that of its kind, else of all, but no more than the least one.
         """
         for (kind, its), counts in self._counts.items():
-            of_kind = [c for (other, _), c in self._counts.items() if other == kind]
+            of_kind = [c for (of_edge, _), c in self._counts.items() if of_edge == kind]
             similar = (np.sum(c, axis=0) for c in ([counts], of_kind, [*self._counts.values()]))
             some = next((c for c in similar if c.any()), None)
             usual = AWAITED_NS if some is None else _median(some)

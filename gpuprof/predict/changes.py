@@ -109,8 +109,8 @@ def _drop(profile: Profile, changed: Changed, text: str) -> Changed:
     words = (
         f"operations of {text} ({chosen.sum():,}) and their calls ({is_gone.sum():,}) are removed"
     )
-    left = o.start_ns[~chosen]
-    if len(left) and (later_ns := int(left.min() - o.start_ns.min())):
+    start_ns = o.start_ns[~chosen]
+    if len(start_ns) and (later_ns := int(start_ns.min() - o.start_ns.min())):
         words += f"; the recording begins {say_ns(later_ns)} later, with the first one that is left"
     return changed.saying(f"{words}; operations that use their results take as long as before")
 

@@ -72,9 +72,9 @@ def work_between(maker: Maker) -> Numbers:
     if overlaps:
         maker.doubts["calls of one thread that overlap"] = overlaps
     after = np.flatnonzero(pause > _LONG_NS)
-    others = _filling(c, after)
-    after, others = after[others != NOT_FOUND], others[others != NOT_FOUND]
-    maker.add(OTHER_THREAD, 2 * others + 1, 2 * after)
+    last = _filling(c, after)
+    after, last = after[last != NOT_FOUND], last[last != NOT_FOUND]
+    maker.add(OTHER_THREAD, 2 * last + 1, 2 * after)
     pause[after] = 0
     return pause
 

@@ -383,14 +383,14 @@ def _headline(
     low, high = say_ns(row["low_ns"]), say_ns(row["high_ns"])
     after_ns = sum(part["after_ns"] or 0 for part in paths)
     kept_ns = sum(part["after_ns"] or 0 for part in paths if part["kind"] in _AS_RECORDED)
-    kept = (
+    as_recorded = (
         f"; {say_share(kept_ns / max(after_ns, 1))} of it is host work, calls and waits,"
         " as recorded"
     )
     return (
         f"{subject} would take {say_ns(predicted_ns)} instead of {say_ns(measured_ns)}"
         f" ({format_signed(row['change'])}; {low if low == high else f'{low} to {high}'}"
-        f"{kept if after_ns else ''}), assuming that {row['assumptions']}."
+        f"{as_recorded if after_ns else ''}), assuming that {row['assumptions']}."
     )
 
 

@@ -268,8 +268,10 @@ def _operations(profile: Profile, call_of: CallOf) -> Operations:
     columns = _gathered(_pieces(profile, labels, streams))
     nothing: list[Any] = [np.empty(0, np.int64)] * 6
     start, took, stream, label, size, correlation = columns or nothing
-    process_device, context_stream, both = (of.values for of in streams)
-    places = np.concatenate([process_device[:, both[0]], context_stream[:, both[1]]])
+    process_device, context_stream, context_and_device = (of.values for of in streams)
+    places = np.concatenate(
+        [process_device[:, context_and_device[0]], context_stream[:, context_and_device[1]]]
+    )
     numbers = np.lexsort(places[::-1])
     stream = _renumbered(numbers, stream)
     order = by_time(start)

@@ -33,7 +33,7 @@ class State:
     """A folder of partial results.
 
     Args:
-        folder: Made where it is not there.
+        folder: Computed where it is not there.
         key: What was done with the files, see `gpuprof.ranks.contract.Work`.
 
     Raises:

@@ -154,10 +154,10 @@ class JobNumbers(Generic[_File]):
             listed = {row["device_id"]: row for row in file.table("devices").to_pylist()[::-1]}
             # Without a rank, people know a device by its file.
             name = self.files[first].name if file.rank is None else None
-            for own, number in sorted(numbers.items(), key=lambda pair: pair[1]):
-                row = listed.get(own, {}) | {"device_id": number, "rank": file.rank}
+            for in_file, number in sorted(numbers.items(), key=lambda pair: pair[1]):
+                row = listed.get(in_file, {}) | {"device_id": number, "rank": file.rank}
                 rows.append(
-                    row | ({"own_device_id": own, "file": name} if self.shares_devices else {})
+                    row | ({"own_device_id": in_file, "file": name} if self.shares_devices else {})
                 )
         return _different(schema.DEVICES.table(rows))
 

@@ -49,8 +49,8 @@ def cell_of(
 
     Devices have the names that people know them by where their numbers are those of a job alone.
     """
-    if name in _DEVICES and value in device_names.own:
-        return clean(device_names.own[value])
+    if name in _DEVICES and value in device_names.names_of_files:
+        return clean(device_names.names_of_files[value])
     if name in _ENDS and value is not None:
         return clean(device_names.in_text(value))
     if name not in _KEYS or value is None:
@@ -121,9 +121,9 @@ def without_common_ends(labels: Sequence[str]) -> dict[str, str]:
         remaining = {name: words[name][begin:] for name in names}
         last = _common([parts[::-1] for parts in remaining.values()], names)
         for end in range(last, -1, -1):
-            kept = ("".join(parts[: len(parts) - end]) for parts in remaining.values())
+            shortened = ("".join(parts[: len(parts) - end]) for parts in remaining.values())
             # Without what parted them from the words that are left out.
-            cut = [text.rstrip("-_/., ") if end else text for text in kept]
+            cut = [text.rstrip("-_/., ") if end else text for text in shortened]
             if all(text[:1].isalpha() for text in cut) and len({*cut}) == len(cut):
                 return dict(zip(remaining, cut, strict=True))
     return {name: name for name in names}
@@ -161,8 +161,10 @@ def with_short_names(
     shown = short_names(name for name in names if name is not None)
     column = pa.chunked_array([texts([shown.get(name) for name in names])])
     if len(names) < table.num_rows:
-        rest = table.column("short_name" if "short_name" in table.column_names else column_name)
-        column = pa.chunked_array([*column.chunks, *rest.slice(len(names)).chunks])
+        remaining = table.column(
+            "short_name" if "short_name" in table.column_names else column_name
+        )
+        column = pa.chunked_array([*column.chunks, *remaining.slice(len(names)).chunks])
     return table.set_column(table.column_names.index(column_name), column_name, column)
 
 

@@ -89,8 +89,8 @@ def _execute(plan: Plan, folder: Path, seed: int, say: Say) -> None:
             seconds.append(time.monotonic() - began)
             why = failure(folder, run)
             how = f"failed: {why[0]}" if why else format_seconds(seconds[-1])
-            left = sum(seconds) / len(seconds) * (len(waiting) - place)
-            say(f"    {how}" + (f"; about {_span(left)} left" if left else ""))
+            remaining_s = sum(seconds) / len(seconds) * (len(waiting) - place)
+            say(f"    {how}" + (f"; about {_span(remaining_s)} left" if remaining_s else ""))
 
 
 def commands(plan: Plan, seed: int, folder: Path) -> Iterator[str]:

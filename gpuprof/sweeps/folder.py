@@ -31,7 +31,7 @@ _COMPARABLE: Final = ("command", "skipped_epochs", "recorder")
 # Exit statuses of programs that were stopped: 128 + SIGINT and 128 + SIGTERM.
 _STOPPED: Final = (130, 143)
 # Of the files beside the runs, with those that a kill left half written; and of failures.
-_MADE: Final = re.compile(
+_OWN_FILES: Final = re.compile(
     r"\.?(sweep\.json|(results|runs)\.(csv|parquet)|(break-even|scaling)\.svg)(\.unfinished)?"
     r"|\.(results|runs|break-even|scaling)\.unfinished-\w+\.(csv|parquet|svg)|\.(sweep|run)\.lock"
 )
@@ -93,7 +93,7 @@ def remove_sweep(folder: Path) -> None:
 def _foreign_files(folder: Path) -> Iterator[Path]:
     """What neither a sweep nor its runs have put into its folder."""
     for entry in folder.iterdir():
-        if entry.name != RUNS and not _MADE.fullmatch(entry.name):
+        if entry.name != RUNS and not _OWN_FILES.fullmatch(entry.name):
             yield entry
     for cell in (folder / RUNS).iterdir() if (folder / RUNS).is_dir() else ():
         for run in cell.iterdir() if cell.is_dir() else [cell]:

@@ -114,12 +114,12 @@ def batch_speed_ups(times: pa.Table) -> pa.Table:
         (label, devices): _name(label, counted(devices, "device", "devices") * has_numbers)
         for label, devices in series
     }
-    (first, baseline), *others = (
-        (key, {batch: _median(same) for batch, same in sorted(_by(of_key, _batch).items())})
+    (first, baseline), *candidates = (
+        (key, {batch: _median(alike) for batch, alike in sorted(_by(of_key, _batch).items())})
         for key, of_key in series.items()
     )
     speed_ups = []
-    for key, seconds in others:
+    for key, seconds in candidates:
         points = [(b, baseline[b] / taken) for b, taken in seconds.items() if b in baseline]
         of_series = {
             "series": names[key],

@@ -123,8 +123,8 @@ def save_baseline(
         msg = f"baseline {name} exists already, in {folder}"
         raise OutputError(msg, "Replace it with --force, or give another name.")
     if folder.is_dir():
-        others = sorted(entry for entry in folder.iterdir() if not _RUN.fullmatch(entry.name))
-        check_no_foreign_files(folder, others)
+        foreign = sorted(entry for entry in folder.iterdir() if not _RUN.fullmatch(entry.name))
+        check_no_foreign_files(folder, foreign)
     try:
         place.mkdir(parents=True, exist_ok=True)
         with removed_at_exit(Path(mkdtemp(prefix=f".{name}-", dir=place))) as temporary:

@@ -231,8 +231,8 @@ def _phases(
     remaining = [phase for phase in later if phase.series]
     if not remaining:
         most = max(len(series.start_ns) for phase in phases for series in phase.series)
-        whole = counted(most, "whole step", "whole steps")
-        msg = f"{label} has {whole}, and --skip-steps {skip_steps} leaves none"
+        count = counted(most, "whole step", "whole steps")
+        msg = f"{label} has {count}, and --skip-steps {skip_steps} leaves none"
         raise UsageError(msg, "Use a smaller --skip-steps.")
     return remaining
 

@@ -103,8 +103,8 @@ def variant_of(
     """
     measured = {} if epoch_seconds is None else {"seconds_per_epoch": epoch_seconds}
     runs = tuple(_run(compared, measured) for compared in compared_runs)
-    known = (m for m in _ORDERING if all(run.figure(m) is not None for run in runs))
-    if (metric := next(known, None)) is None:
+    measures = (m for m in _ORDERING if all(run.figure(m) is not None for run in runs))
+    if (metric := next(measures, None)) is None:
         return Variant(label, runs, runs[:1])
     in_order = sorted(runs, key=lambda run: run.figure(metric) or 0)
     return Variant(label, runs, tuple(in_order[(len(runs) - 1) // 2 : len(runs) // 2 + 1]))

@@ -98,8 +98,10 @@ def reason(case: Case) -> str:
 
 def causes_in_kernels(cases: Sequence[Case]) -> str:
     """`` Most of the difference is communication: ...``; nothing where compute alone is known."""
-    known = [case for case in cases if _has_cause(case) and _COMMUNICATION in parts_of(case.parts)]
-    clauses = [_cause(case, _sizes(known)) for case in known]
+    explained = [
+        case for case in cases if _has_cause(case) and _COMMUNICATION in parts_of(case.parts)
+    ]
+    clauses = [_cause(case, _sizes(explained)) for case in explained]
     return f" {capital('; '.join(clauses))}." if clauses else ""
 
 

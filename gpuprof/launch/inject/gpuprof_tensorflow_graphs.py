@@ -66,14 +66,14 @@ def row(graph: Any, names: list[str]) -> dict[str, Any]:
     requested = {n.name: n.device for n in graph.pre_optimization_graph.node if n.device}
     nodes = [n for part in graph.partition_graphs for n in part.node]
     real = [n for n in nodes if n.op not in _SENDS | _RECVS | _ENDS]
-    whole = graph.post_optimization_graph
-    batch = batch_of(whole)
+    optimized = graph.post_optimization_graph
+    batch = batch_of(optimized)
     lengths = _LENGTHS if batch else (None,)
-    by_length = [outputs_of(whole, length) for length in lengths]
+    by_length = [outputs_of(optimized, length) for length in lengths]
     sizes = {key: _by_rows([outputs[key][1] for outputs in by_length]) for key in by_length[0]}
     flops = {
         node.name: _by_rows([flops_of(node, outputs) for outputs in by_length])
-        for node in whole.node
+        for node in optimized.node
     }
     return {
         "batch": batch,

@@ -49,7 +49,7 @@ _TRACED_FOR_SURE: Final = 900
 # Batches of more lengths have sizes that are unknown.
 _MOST_LENGTHS: Final = 8
 # What is taken of a graph's copy as it is, and a row of ``tensor_copies``.
-_KEPT: Final = (
+_KEPT_COLUMNS: Final = (
     *("src_device", "dst_device", "tensor", "src_operation", "is_gradient", "is_control"),
     "bytes_per_call",
 )
@@ -363,7 +363,7 @@ def _copies(run: _GraphTotals) -> Iterator[Row]:
     """The copies of a kept graph, else what the traced ``_Send`` operations tell."""
     for row in run.graph["copies"] if run.graph else ():
         if calls := run.received[row["recv"]]:
-            columns = {name: row[name] for name in _KEPT if name in row}
+            columns = {name: row[name] for name in _KEPT_COLUMNS if name in row}
             taker = next(iter(row["dst_operations"]), None)
             yield _copy(**columns, dst_operation=taker, calls=calls)
     if run.graph is None:
@@ -390,9 +390,9 @@ def _eager_copies(totals: _Totals) -> Iterator[Row]:
         )
 
 
-def _copy(**known: Any) -> Row:
+def _copy(**columns: Any) -> Row:
     """A row of ``tensor_copies`` but for its function; null for what is not known."""
-    return dict.fromkeys(_COPY) | {"is_control": False} | known
+    return dict.fromkeys(_COPY) | {"is_control": False} | columns
 
 
 def _notes(

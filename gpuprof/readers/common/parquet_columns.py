@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pyarrow as pa
 
 from gpuprof.base.errors import GpuprofError
-from gpuprof.model.kept import Kept, Kinds
+from gpuprof.model.kept import KeptColumns, Kinds
 from gpuprof.model.table import Window, values
 from gpuprof.model.words import Values
 from gpuprof.readers.common.file_stamp import Stamp, stamp
@@ -139,7 +139,7 @@ class ParquetColumns:
         self._texts = [name for name, kind in kinds.items() if kind == pa.string()]
         self._kinds = {name: _widest(name, files) for name in kinds}
         rows = self.rows_known()
-        self._kept = Kept(kinds, self._all, lambda: rows) if rows <= _MOST_KEPT else None
+        self._kept = KeptColumns(kinds, self._all, lambda: rows) if rows <= _MOST_KEPT else None
 
     def rows_known(self) -> int:
         """How many rows it has, as its files say."""

@@ -9,15 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuprof.model.derived import UNKNOWN
-from gpuprof.model.table import Flags, Made, NumberedNames, Part, Stored, constant
+from gpuprof.model.table import Computed, Flags, NumberedNames, Part, Stored, constant
 from gpuprof.model.words import ByNumber, Words
 from gpuprof.readers.nsys.device_ordinals import MachineNumbers
 from gpuprof.readers.nsys.export_schema import BACKTRACE_CLASS
 
 _LOW_24_BITS: Final = 0xFFFFFF
-TIMES: Final[dict[str, Made | str]] = {"start_ns": "start", "end_ns": "end"}
+TIMES: Final[dict[str, Computed | str]] = {"start_ns": "start", "end_ns": "end"}
 Numbers = npt.NDArray[Any]
-_Columns = dict[str, Made | str]
+_Columns = dict[str, Computed | str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +90,7 @@ class Strings:
     def _places_of(self, numbers: Numbers) -> Numbers:
         return self.places.of(numbers)
 
-    def made(self, column: str | None, missing: str | None = None) -> Made | None:
+    def computed(self, column: str | None, missing: str | None = None) -> Computed | None:
         """The texts of a column of numbers.
 
         Args:
@@ -104,53 +104,53 @@ class Strings:
         def words() -> list[str | None]:
             return [missing, *self.words.listed[1:]]
 
-        return Made((column,), self._places_of, words)
+        return Computed((column,), self._places_of, words)
 
 
-def present(columns: Mapping[str, Made | str | None]) -> _Columns:
+def present(columns: Mapping[str, Computed | str | None]) -> _Columns:
     """The columns that are there."""
-    return {name: made for name, made in columns.items() if made is not None}
+    return {name: of for name, of in columns.items() if of is not None}
 
 
 def part(
     of: Tables,
     table: str,
-    columns: Mapping[str, Made | str | None],
-    *keep: Made,
+    columns: Mapping[str, Computed | str | None],
+    *keep: Computed,
     is_whole: Callable[[], bool] = lambda: False,
 ) -> Part:
     """Rows of a table, with those of the columns that are made of what the export has."""
-    there = {n: c for n, c in present(columns).items() if of.has(table, *as_made(c).reads)}
+    there = {n: c for n, c in present(columns).items() if of.has(table, *as_computed(c).reads)}
     return Part(of.stored(table), there, keep, is_whole)
 
 
-def first_known(*columns: str) -> Made | str:
+def first_known(*columns: str) -> Computed | str:
     """The first of some columns that is not null."""
 
-    def make(first: Numbers, *others: Numbers) -> Numbers:
-        for other in others:
+    def make(first: Numbers, *further: Numbers) -> Numbers:
+        for column in further:
             if (is_unknown := first == UNKNOWN).any():
-                first = np.where(is_unknown, other, first)
+                first = np.where(is_unknown, column, first)
         return first
 
-    return Made(columns, make) if len(columns) > 1 else columns[0]
+    return Computed(columns, make) if len(columns) > 1 else columns[0]
 
 
-def as_made(column: Made | str | None) -> Made:
+def as_computed(column: Computed | str | None) -> Computed:
     """A column as one that is made, where it need not be there."""
     if isinstance(column, str):
-        return Made((column,), lambda numbers: numbers)
-    return Made(()) if column is None else column
+        return Computed((column,), lambda numbers: numbers)
+    return Computed(()) if column is None else column
 
 
-def without(column: str | None, absent: int) -> Made | None:
+def without(column: str | None, absent: int) -> Computed | None:
     """A column, null where it is a number that stands for none."""
     if column is None:
         return None
-    return Made((column,), lambda numbers: np.where(numbers == absent, UNKNOWN, numbers))
+    return Computed((column,), lambda numbers: np.where(numbers == absent, UNKNOWN, numbers))
 
 
-def timed(of: Tables, table: str) -> list[Made]:
+def timed(of: Tables, table: str) -> list[Computed]:
     """Which rows have times, of which tools write both as 0 where they could not collect them."""
     is_ordered = table in of.mistimed
 
@@ -160,7 +160,7 @@ def timed(of: Tables, table: str) -> list[Made]:
             flags &= (start != 0) | (end != 0)
         return flags & (end >= start) if is_ordered else flags
 
-    return [Made(("start", "end"), are_timed)]
+    return [Computed(("start", "end"), are_timed)]
 
 
 def untimed_rows(start: Numbers, end: Numbers) -> int:
@@ -169,7 +169,7 @@ def untimed_rows(start: Numbers, end: Numbers) -> int:
     return int((~is_known | (end < start)).sum())
 
 
-def place(of: Tables, table: str) -> dict[str, Made | str | None]:
+def place(of: Tables, table: str) -> dict[str, Computed | str | None]:
     """When and where an activity was, and which call started it."""
     return {
         **TIMES,
@@ -181,20 +181,22 @@ def place(of: Tables, table: str) -> dict[str, Made | str | None]:
     }
 
 
-def in_machine(of: Tables, table: str, device: Made | str) -> Made | str:
+def in_machine(of: Tables, table: str, device: Computed | str) -> Computed | str:
     """A device by its number in the machine, where processes number them in their own ways."""
     if not of.machine_numbers or not of.has(table, "globalPid"):
         return device
-    pairs, made = sorted(of.machine_numbers), as_made(device)
+    pairs, numbers = sorted(of.machine_numbers), as_computed(device)
     places = Pairs(*np.array(pairs, np.int64).T)
     gpus = np.array([of.machine_numbers[pair] for pair in pairs])
 
     def make(global_id: Numbers, *columns: Numbers) -> Numbers:
-        ordinal: Numbers = made.make(*columns) if made.make else np.full_like(global_id, UNKNOWN)
+        ordinal: Numbers = (
+            numbers.make(*columns) if numbers.make else np.full_like(global_id, UNKNOWN)
+        )
         place = places.of(low_bits(24)(global_id), ordinal)
         return np.where(place < 0, ordinal, gpus[place])
 
-    return Made(("globalPid", *made.reads), make)
+    return Computed(("globalPid", *numbers.reads), make)
 
 
 def low_bits(shift: int) -> Callable[[Numbers], Numbers]:
@@ -210,10 +212,10 @@ def low_bits(shift: int) -> Callable[[Numbers], Numbers]:
 
 
 # Of activities and of what threads do: which process, and which thread.
-PROCESS: Final = Made(("globalPid",), low_bits(24))
+PROCESS: Final = Computed(("globalPid",), low_bits(24))
 THREAD: Final = {
-    "process_id": Made(("globalTid",), low_bits(24)),
-    "thread_id": Made(("globalTid",), low_bits(0)),
+    "process_id": Computed(("globalTid",), low_bits(24)),
+    "thread_id": Computed(("globalTid",), low_bits(0)),
 }
 
 

@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 
 from gpuprof.model.derived import UNKNOWN
-from gpuprof.model.table import Made, Part, translated
+from gpuprof.model.table import Computed, Part, translated
 from gpuprof.readers.nsys.columns import (
     TIMES,
     Numbers,
@@ -45,7 +45,7 @@ def synchronizations(of: Tables) -> Part:
         def latest(column: int, *waits: Numbers) -> Numbers:
             return records().latest(column, *waits)
 
-        device, stream = (Made(keys, partial(latest, number)) for number in range(len(places)))
+        device, stream = (Computed(keys, partial(latest, number)) for number in range(len(places)))
         columns["src_device_id"] = in_machine(of, SYNCHRONIZATION, device)
         columns["src_stream_id"] = stream
     return part(of, SYNCHRONIZATION, columns, *timed(of, SYNCHRONIZATION))

@@ -18,9 +18,9 @@ from gpuprof.model import borders, schema
 from gpuprof.model.derived import UNKNOWN as NO_VALUE
 from gpuprof.model.profile import Origin, Profile, Source
 from gpuprof.model.schema import Schema
-from gpuprof.model.table import Made, Stored, Table, in_memory
+from gpuprof.model.table import Computed, Stored, Table, in_memory
 from gpuprof.readers.nsys import device_ordinals, diagnostics, export_schema, model_tables
-from gpuprof.readers.nsys.columns import Strings, Tables, as_made, columns_at_once, untimed_rows
+from gpuprof.readers.nsys.columns import Strings, Tables, as_computed, columns_at_once, untimed_rows
 
 CUDA_TABLES: Final = ("kernels", "memcpys", "memsets", "api_calls", "synchronizations")
 _GPU_TABLES: Final = ("kernels", "memcpys", "memsets", "graph_launches")
@@ -229,17 +229,17 @@ def _small_tables(export: Export, tables: Tables) -> Iterator[tuple[str, Source]
     for name, make in makers.items():
         spec = schema.BY_NAME[name]
         if name == "runs" and owner is not None and owner[0] in export_schema.EVENTS:
-            yield name, partial(_made, spec, make)
+            yield name, partial(_table_of, spec, make)
             continue
         try:
             rows = make()
         except CorruptFileError:
-            yield name, partial(_made, spec, make)
+            yield name, partial(_table_of, spec, make)
         else:
-            yield name, rows if spec.fault(rows) is None else partial(_made, spec, make)
+            yield name, rows if spec.fault(rows) is None else partial(_table_of, spec, make)
 
 
-def _made(spec: Schema, make: Callable[[], pa.Table]) -> Table:
+def _table_of(spec: Schema, make: Callable[[], pa.Table]) -> Table:
     return in_memory(spec, make())
 
 
@@ -297,23 +297,23 @@ def _device(number: Any, process: Any, row: Mapping[str, Any]) -> dict[str, Any]
     }
 
 
-def _runs(export: Export, table: str, process: Made | str) -> pa.Table:
-    made = as_made(process)
-    columns = columns_at_once(export.stored(table), made.reads)
-    all_processes = made.make(*columns) if made.make and len(columns[0]) else columns[0]
+def _runs(export: Export, table: str, process: Computed | str) -> pa.Table:
+    numbers = as_computed(process)
+    columns = columns_at_once(export.stored(table), numbers.reads)
+    all_processes = numbers.make(*columns) if numbers.make and len(columns[0]) else columns[0]
     processes = np.unique(all_processes).tolist()
     # What no process is known of comes last.
     processes.sort(key=lambda number: (number == NO_VALUE, number))
     commands: dict[int | None, str] = {}
     for pid, name in export.select("PROCESSES", pid=int, name=str):
         commands.setdefault(pid, name)
-    known = [None if number == NO_VALUE else number for number in processes]
+    numbered = [None if number == NO_VALUE else number for number in processes]
     return checked_table(
         f"{export.path}, table runs",
         schema.RUNS,
         [
             {"run_id": place, "process_id": number, "command": commands.get(number)}
-            for place, number in enumerate(known)
+            for place, number in enumerate(numbered)
         ],
     )
 

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from gpuprof.model.schema import BY_NAME
-from gpuprof.model.table import Flags, Made, NumberedNames, Part, Table, constant, translated
+from gpuprof.model.table import Computed, Flags, NumberedNames, Part, Table, constant, translated
 from gpuprof.readers.nsys.columns import (
     PROCESS,
     THREAD,
@@ -43,7 +43,7 @@ from gpuprof.readers.nsys.export_schema import (
 from gpuprof.readers.nsys.nvtx_texts import nvtx_ranges
 from gpuprof.readers.nsys.peer_copies import memcpys
 
-_Columns = dict[str, Made | str | None]
+_Columns = dict[str, Computed | str | None]
 # Names of API calls end in the version that introduced the call (cudaLaunchKernel_v7000), which
 # nsys itself leaves out.
 _VERSION: Final = re.compile(r"_v[0-9]{4}\Z")
@@ -75,7 +75,7 @@ def tables(of: Tables) -> dict[str, Callable[[], Table]]:
             parts.setdefault("overheads", []).append(partial(_overheads, of, raw, source))
     names = {"kernels": _kernel_names, "api_calls": _call_names} if STRINGS in of.columns else {}
 
-    def made(name: str) -> Table:
+    def table_of(name: str) -> Table:
         of_names = names.get(name)
         return Table(
             BY_NAME[name],
@@ -84,7 +84,7 @@ def tables(of: Tables) -> dict[str, Callable[[], Table]]:
             {"name", "api"} if name == "api_calls" else {"name"},
         )
 
-    return {name: partial(made, name) for name in parts}
+    return {name: partial(table_of, name) for name in parts}
 
 
 def _kernel_names(of: Tables) -> NumberedNames:
@@ -106,7 +106,7 @@ def _api(name: str) -> str | None:
 
 def _kernels(of: Tables) -> Part:
     numbers = [name for name in ("demangledName", "shortName") if of.pick(KERNEL, name)]
-    name: dict[str, Made | str | None] = {"name": constant("unknown")}
+    name: dict[str, Computed | str | None] = {"name": constant("unknown")}
     if STRINGS in of.columns:
         name = {"name_id": first_known(*numbers) if numbers else None}
     columns = place(of, KERNEL) | KERNEL_COLUMNS | name
@@ -125,7 +125,7 @@ def _memsets(of: Tables) -> Part:
 def _api_calls(of: Tables) -> Part:
     keep = timed(of, RUNTIME)
     if of.has(RUNTIME, "eventClass"):
-        keep.append(Made(("eventClass",), lambda number: number != of.backtrace_class))
+        keep.append(Computed(("eventClass",), lambda number: number != of.backtrace_class))
     has_names = STRINGS in of.columns
     name: _Columns = {"name_id": "nameId"} if has_names else {"name": constant("unknown")}
     columns = {**TIMES, **name, **THREAD, "correlation_id": "correlationId"}
@@ -147,24 +147,24 @@ def _page_faults(of: Tables, table: str, processor: str) -> Part:
         "processor": constant(processor),
         "process_id": PROCESS,
         "device_id": in_machine(of, table, "deviceId") if is_gpu else None,
-        "faults": "numberOfPageFaults" if is_gpu else Made((), lambda: 1),
+        "faults": "numberOfPageFaults" if is_gpu else Computed((), lambda: 1),
     }
     return part(of, table, columns)
 
 
 def _overheads(of: Tables, table: str, source: str) -> Part:
-    name = of.strings.made(of.pick(table, "nameId"))
+    name = of.strings.computed(of.pick(table, "nameId"))
     columns = {**TIMES, **THREAD, "source": constant(source), "name": name}
     return part(of, table, columns, *timed(of, table))
 
 
 def _host_calls(of: Tables, table: str, library: str) -> Part:
-    name = of.strings.made(of.pick(table, "textId", "nameId"), "unknown")
+    name = of.strings.computed(of.pick(table, "textId", "nameId"), "unknown")
     columns = {**TIMES, **THREAD, "library": constant(library), "name": name}
     more = sorted({"globalTid", "textId", "nameId"} & {*of.columns[table]})
-    in_order = Made(("start", "end"), lambda start, end: end >= start)
+    in_order = Computed(("start", "end"), lambda start, end: end >= start)
     # A wait for several requests has a row for each.
-    first = Made(("start", "end", *more), _are_first)
+    first = Computed(("start", "end", *more), _are_first)
     keep = (*timed(of, table), in_order, first)
     return part(of, table, columns, *keep, is_whole=lambda: True)
 
@@ -177,7 +177,7 @@ def _are_first(*columns: Numbers) -> Flags:
     return is_first
 
 
-def owners(of: Tables) -> tuple[str, Made | str] | None:
+def owners(of: Tables) -> tuple[str, Computed | str] | None:
     """A table of few rows, else one of activities, and its column of processes."""
     for table in PROCESSES:
         if of.has(table, "processId"):
@@ -185,5 +185,5 @@ def owners(of: Tables) -> tuple[str, Made | str] | None:
     for table in (RUNTIME, KERNEL):
         global_id = of.pick(table, "globalPid", "globalTid")
         if global_id is not None:
-            return table, Made((global_id,), low_bits(24))
+            return table, Computed((global_id,), low_bits(24))
     return None

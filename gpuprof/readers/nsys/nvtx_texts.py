@@ -6,7 +6,7 @@ from typing import Any, Final
 import numpy as np
 
 from gpuprof.model.derived import UNKNOWN
-from gpuprof.model.table import Made, Part, constant, translated
+from gpuprof.model.table import Computed, Part, constant, translated
 from gpuprof.model.words import ByNumber, Values, Words
 from gpuprof.readers.nsys.columns import (
     THREAD,
@@ -30,11 +30,11 @@ def nvtx_ranges(of: Tables) -> Part:
     columns = {
         **TIMES,
         **THREAD,
-        "text": texts.made(),
+        "text": texts.computed(),
         "domain": texts.domain(),
         "range_kind": translated("eventType", _RANGE_KINDS),
     }
-    is_range = Made(("eventType",), lambda kind: np.isin(kind, [*_RANGE_KINDS]))
+    is_range = Computed(("eventType",), lambda kind: np.isin(kind, [*_RANGE_KINDS]))
     return part(of, NVTX, columns, *timed(of, NVTX), is_range)
 
 
@@ -47,9 +47,13 @@ class _RangeTexts:
         columns["textId"] = of.pick(NVTX, "textId") if STRINGS in of.columns else None
         self._reads = tuple(name for name in columns.values() if name is not None)
 
-    def made(self) -> Made | None:
+    def computed(self) -> Computed | None:
         """The text of each range."""
-        return Made(self._reads, self._numbers, lambda: self._words.listed) if self._reads else None
+        return (
+            Computed(self._reads, self._numbers, lambda: self._words.listed)
+            if self._reads
+            else None
+        )
 
     @cached_property
     def _places(self) -> ByNumber:
@@ -68,7 +72,7 @@ class _RangeTexts:
         numbers: Numbers = places
         return numbers
 
-    def domain(self) -> Made:
+    def domain(self) -> Computed:
         """The name of each range's domain; empty for none."""
         number, thread = (self._of.pick(NVTX, name) for name in ("domainId", "globalTid"))
         if number is None or not self._reads:
@@ -82,7 +86,7 @@ class _RangeTexts:
             return codes.of(process, numbers) + 1
 
         reads = (number,) if thread is None else (number, thread)
-        return Made(reads, make, lambda: self._domains[1])
+        return Computed(reads, make, lambda: self._domains[1])
 
     @cached_property
     def _domains(self) -> "tuple[Pairs | None, list[str]]":

@@ -69,8 +69,8 @@ class _Folder(Export):
     def __init__(self, folder: Path, path: Path, reader: str) -> None:
         self.path, self.reader = path, reader
         # Of a table in both types, the first one counts.
-        found = [file for s in reversed(_SUFFIXES) for file in folder.glob(f"*{s}")]
-        files = {file.stem: file for file in found if file.is_file()}
+        in_folder = [file for s in reversed(_SUFFIXES) for file in folder.glob(f"*{s}")]
+        files = {file.stem: file for file in in_folder if file.is_file()}
         names = sorted(files.keys() & {*export_schema.USED, SYSTEM})
         self._files = {table: files[table] for table in names}
         self._schemas = {table: self._schema(table) for table in names}

@@ -7,11 +7,11 @@ from typing import Any, Final
 import numpy as np
 
 from gpuprof.model.derived import UNKNOWN
-from gpuprof.model.table import Flags, Made, Part, Stored, translated
+from gpuprof.model.table import Computed, Flags, Part, Stored, translated
 from gpuprof.readers.nsys.columns import (
     Numbers,
     Tables,
-    as_made,
+    as_computed,
     in_machine,
     part,
     place,
@@ -30,7 +30,7 @@ _OF_HALVES: Final = (
 def memcpys(of: Tables) -> Part:
     """Copies, those that went through the host told from others."""
     recorded = {n: of.pick(MEMCPY, column) for n, column in _RECORDED_ENDS.items()}
-    columns: dict[str, Made | str | None] = {
+    columns: dict[str, Computed | str | None] = {
         **place(of, MEMCPY),
         "memcpy_kind": translated("copyKind", of.memcpy_kinds, "unknown"),
         "bytes": "bytes",
@@ -53,7 +53,7 @@ def memcpys(of: Tables) -> Part:
     return part(of, MEMCPY, columns, *timed(of, MEMCPY), is_whole=is_whole)
 
 
-def _path(of: Tables, src: str | None, dst: str | None) -> Made:
+def _path(of: Tables, src: str | None, dst: str | None) -> Computed:
     """Of peer copies: that they went directly."""
     peer, on_device = (_numbers(of.memcpy_kinds, word) for word in ("PtoP", "DtoD"))
 
@@ -66,10 +66,10 @@ def _path(of: Tables, src: str | None, dst: str | None) -> Made:
         return is_direct.astype(np.int8)
 
     ends = (src, dst) if src is not None and dst is not None else ()
-    return Made(("copyKind", *ends), make, lambda: PATHS)
+    return Computed(("copyKind", *ends), make, lambda: PATHS)
 
 
-def copy_end(of: Tables, recorded: str | None, letter: int) -> Made | str | None:
+def copy_end(of: Tables, recorded: str | None, letter: int) -> Computed | str | None:
     """The device at one end of a copy: ``letter`` is 0 for the source, -1 for the destination.
 
     Of a peer copy ``deviceId`` is where it ran, the source when pushed and the destination
@@ -91,7 +91,7 @@ def copy_end(of: Tables, recorded: str | None, letter: int) -> Made | str | None
             return np.where(is_one_device, ran_on, UNKNOWN)
         return np.where((ends[0] == UNKNOWN) & is_one_device, ran_on, ends[0])
 
-    return Made(("copyKind", device, *([] if recorded is None else [recorded])), make)
+    return Computed(("copyKind", device, *([] if recorded is None else [recorded])), make)
 
 
 class Staged:
@@ -113,35 +113,35 @@ class Staged:
         # Columns are made one after another of the same rows.
         self._last: tuple[Any, tuple[Numbers, Numbers]] | None = None
 
-    def over(self, end: Made | str | None, place: int) -> Made:
+    def over(self, end: Computed | str | None, place: int) -> Computed:
         """The source (0) or destination (1) of halves; of others their own end."""
 
         def make(*columns: Numbers) -> Numbers:
             of_pair = self._ends(columns[: len(self._reads)])[place]
-            own = of_end.make(*columns[len(self._reads) :]) if of_end.make else UNKNOWN
-            return np.where(of_pair == UNKNOWN, own, of_pair)
+            end = of_end.make(*columns[len(self._reads) :]) if of_end.make else UNKNOWN
+            return np.where(of_pair == UNKNOWN, end, of_pair)
 
-        of_end = as_made(end)
-        return Made((*self._reads, *of_end.reads), make)
+        of_end = as_computed(end)
+        return Computed((*self._reads, *of_end.reads), make)
 
-    def path(self, path: Made | str | None) -> Made:
+    def path(self, path: Computed | str | None) -> Computed:
         """The path of halves; of others their own."""
 
         def make(*columns: Numbers) -> Numbers:
             src, _ = self._ends(columns[: len(self._reads)])
-            own = of_path.make(*columns[len(self._reads) :]) if of_path.make else 0
-            return np.where(src == UNKNOWN, own, PATHS.index("staged"))
+            path = of_path.make(*columns[len(self._reads) :]) if of_path.make else 0
+            return np.where(src == UNKNOWN, path, PATHS.index("staged"))
 
-        of_path = as_made(path)
-        return Made((*self._reads, *of_path.reads), make, lambda: PATHS)
+        of_path = as_computed(path)
+        return Computed((*self._reads, *of_path.reads), make, lambda: PATHS)
 
     def _ends(self, columns: tuple[Numbers, ...]) -> tuple[Numbers, Numbers]:
         """The devices of the pair that a copy is half of, `UNKNOWN` for others."""
         if self._last is None or self._last[0] is not columns[0]:
-            self._last = columns[0], self._found(*columns)
+            self._last = columns[0], self._pairs_of(*columns)
         return self._last[1]
 
-    def _found(self, *columns: Numbers) -> tuple[Numbers, Numbers]:
+    def _pairs_of(self, *columns: Numbers) -> tuple[Numbers, Numbers]:
         kind, device, correlation, size, start, *_, src_kind, dst_kind = columns[:7]
         process = columns[7] if len(columns) > len(_OF_HALVES) else np.zeros(len(kind), np.int64)
         ends = np.full((2, len(kind)), UNKNOWN, np.int64)
@@ -160,10 +160,10 @@ class Staged:
         out, back = (np.isin(kind[rows], kinds) for kinds in (self._to_host, self._from_host))
 
         def of_group(side: Flags, values: Numbers, how: np.ufunc, start_with: int) -> Numbers:
-            made = np.full(groups, start_with, np.int64)
+            extremes = np.full(groups, start_with, np.int64)
             is_known = side & (values[rows] != UNKNOWN)
-            how.at(made, group[is_known], values[rows][is_known])
-            return made
+            how.at(extremes, group[is_known], values[rows][is_known])
+            return extremes
 
         src, dst = (of_group(side, device, np.minimum, most) for side in (out, back))
         is_pair = (src != dst) & (src != most) & (dst != most)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from gpuprof.model.kept import Kept
+from gpuprof.model.kept import KeptColumns
 from gpuprof.model.profile import Profile
 from gpuprof.readers.input_format import Reader
 from gpuprof.readers.nsys import export_schema
@@ -57,28 +57,28 @@ class SqliteExport(Export):
         """Let go of the connection; another one is opened where more is asked."""
         self._rows = None
 
-    def stored(self, table: str) -> Kept:
+    def stored(self, table: str) -> KeptColumns:
         """What a table holds."""
         return self._file.stored(table)
 
     def has_rows(self, table: str) -> bool:
         """Whether a table has any row."""
-        return bool(self._asked(f"SELECT 1 FROM {quoted(table)} LIMIT 1"))
+        return bool(self._answer(f"SELECT 1 FROM {quoted(table)} LIMIT 1"))
 
     def rows(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
         """Columns of a small table, None where there is no value."""
-        return self._asked(f"SELECT {', '.join(map(quoted, columns))} FROM {quoted(table)}")
+        return self._answer(f"SELECT {', '.join(map(quoted, columns))} FROM {quoted(table)}")
 
     def untimed(self, table: str) -> int:
         """As of any export, counted by SQLite: it decodes no column for that."""
         count = "SELECT count(*) FROM"
         first = f'(SELECT start, "end" FROM {quoted(table)} LIMIT {FIRST_ROWS})'
-        ((untimed,),) = self._asked(f"{count} {first} WHERE {_UNTIMED}")
+        ((untimed,),) = self._answer(f"{count} {first} WHERE {_UNTIMED}")
         if untimed and self.most_rows.get(table, FIRST_ROWS + 1) > FIRST_ROWS:
-            ((untimed,),) = self._asked(f"{count} {quoted(table)} WHERE {_UNTIMED}")
+            ((untimed,),) = self._answer(f"{count} {quoted(table)} WHERE {_UNTIMED}")
         return int(untimed)
 
-    def _asked(self, sql: str) -> list[tuple[Any, ...]]:
+    def _answer(self, sql: str) -> list[tuple[Any, ...]]:
         return (self._rows or self._file.rows)(sql)
 
 

@@ -136,38 +136,38 @@ class _Stream:
         self.file, (self.at, size) = file, place
         self.end = self.at + size
 
-    def take(self, size: int, what: str) -> bytes:
+    def take(self, size: int, part_name: str) -> bytes:
         """So many bytes."""
         if size > self.end - self.at:
-            msg = f"{what} goes beyond the end of its section"
+            msg = f"{part_name} goes beyond the end of its section"
             raise ReportError(msg)
         self.file.seek(self.at)
         data = self.file.read(size)
         if len(data) < size:
-            msg = f"the file ends within {what}"
+            msg = f"the file ends within {part_name}"
             raise ReportError(msg)
         self.at += size
         return data
 
-    def number(self, what: str) -> tuple[int, bytes]:
+    def number(self, part_name: str) -> tuple[int, bytes]:
         """A number of seven bits a byte, and its bytes."""
-        data = self.take(min(reports.LONGEST_VARINT, self.end - self.at), what)
+        data = self.take(min(reports.LONGEST_VARINT, self.end - self.at), part_name)
         number, size = reports.varint(data, 0)
         self.at -= len(data) - size
         return number, data[:size]
 
-    def rest(self, what: str) -> Message:
+    def remaining(self, part_name: str) -> Message:
         """All bytes that are left as a message."""
-        return Message(self.take(self.end - self.at, what))
+        return Message(self.take(self.end - self.at, part_name))
 
-    def message(self, what: str) -> Message:
+    def message(self, part_name: str) -> Message:
         """A message after its length."""
-        return Message(self.take(self.number(what)[0], what))
+        return Message(self.take(self.number(part_name)[0], part_name))
 
-    def block(self, what: str) -> bytes:
+    def block(self, part_name: str) -> bytes:
         """A packed block with its sizes."""
-        (packed, first), (_, second) = self.number(what), self.number(what)
-        return first + second + self.take(packed, what)
+        (packed, first), (_, second) = self.number(part_name), self.number(part_name)
+        return first + second + self.take(packed, part_name)
 
 
 def _sections(file: BufferedReader) -> dict[str, _Stream]:
@@ -183,7 +183,7 @@ def _sections(file: BufferedReader) -> dict[str, _Stream]:
         msg = "its footer lies outside of the file"
         raise ReportError(msg)
     sections, after = {}, len(HEAD) + 1
-    entries = _Stream(file, (footer, size - 16 - footer)).rest("its footer").messages(1)
+    entries = _Stream(file, (footer, size - 16 - footer)).remaining("its footer").messages(1)
     for entry in sorted(entries, key=lambda entry: entry.integer(2)):
         name, start, length = entry.text(1) or "", entry.integer(2), entry.integer(3)
         if name in sections:
@@ -221,8 +221,8 @@ def _part(data: bytes) -> _Part:
             least = values.min(initial=np.iinfo(np.int64).max)
             if not values.size or least == values.max():
                 if values.size and least != NO_VALUE:
-                    one = narrowed(values[:1].copy())
-                    columns[column] = np.broadcast_to(one, len(values)), None
+                    first = narrowed(values[:1].copy())
+                    columns[column] = np.broadcast_to(first, len(values)), None
             elif least != NO_VALUE:
                 # A copy, or else the column would keep all others in memory.
                 columns[column] = narrowed(values.copy()), None
@@ -236,10 +236,10 @@ def _part(data: bytes) -> _Part:
 
 def _parts(stream: _Stream, declared: int, end: int | None) -> list[_Part]:
     """All events, decoded by two threads where there are two."""
-    what, parts = "a block of events", list[_Part]()
+    part_name, parts = "a block of events", list[_Part]()
     if end is None:  # of nsys 2019, where they end is known by their number
         while (decoded := sum(int(part.types.sum()) for part in parts)) < declared:
-            parts.append(_part(stream.block(what)))
+            parts.append(_part(stream.block(part_name)))
         _agree("events", declared, decoded)
         return parts
     stream = _Stream(stream.file, (stream.at, end - stream.at))
@@ -249,7 +249,7 @@ def _parts(stream: _Stream, declared: int, end: int | None) -> list[_Part]:
         while stream.at < stream.end:
             blocks, first = [], stream.at
             while stream.at < min(stream.end, first + _BATCH_BYTES):
-                blocks.append(stream.block(what))
+                blocks.append(stream.block(part_name))
             waiting.append(pool.submit(_part, b"".join(blocks)))
             # No more lies in memory than what is being decoded.
             if len(waiting) > threads:
@@ -269,9 +269,9 @@ def _texts(stream: _Stream, declared: int) -> list[bytes]:
     return texts
 
 
-def _agree(what: str, declared: int, decoded: int) -> None:
+def _agree(part_name: str, declared: int, decoded: int) -> None:
     if declared != decoded:
-        msg = f"it declares {declared:,} {what} and has {decoded:,}"
+        msg = f"it declares {declared:,} {part_name} and has {decoded:,}"
         raise ReportError(msg)
 
 
@@ -286,7 +286,7 @@ class Report:
         sections = _sections(file)
         nothing = _Stream(file, (0, 0))
         self.about, self.clocks, offsets = (
-            sections.get(name, nothing).rest(f'its section "{name}"')
+            sections.get(name, nothing).remaining(f'its section "{name}"')
             for name in (_UI, _CLOCKS, _OFFSETS)
         )
         stream = sections[_EVENTS]
@@ -349,10 +349,10 @@ class Report:
                 joined = _taken(joined, order)
                 are_null = are_null if are_null is None else are_null[order]
             columns[column] = joined, are_null
-        made = Rows(columns, sum(rows for rows, *_ in pieces), lexicon.texts)
-        self._check(name, made)
-        self._check_places(name, made)
-        return made
+        table_rows = Rows(columns, sum(rows for rows, *_ in pieces), lexicon.texts)
+        self._check(name, table_rows)
+        self._check_places(name, table_rows)
+        return table_rows
 
     def _check(self, name: str, rows: "Rows") -> None:
         for column in LAYOUT[name].columns:
@@ -380,10 +380,10 @@ class Report:
         if places and used.size and not _among(used, [-1, *places]).all():
             msg = f"{name} has a device that the report does not list"
             raise ReportError(msg)
-        known = {m.integer(4) << 24 | m.integer(6) for m in self.tail.messages(14)}
-        if name in _OF_CONTEXTS and known:
+        contexts = {m.integer(4) << 24 | m.integer(6) for m in self.tail.messages(14)}
+        if name in _OF_CONTEXTS and contexts:
             process, context = rows.bits("globalPid", 24), rows.numbers("contextId")
-            if not _among(process.astype(np.int64) << 24 | context, known).all():
+            if not _among(process.astype(np.int64) << 24 | context, contexts).all():
                 msg = f"{name} has a context that the report does not list"
                 raise ReportError(msg)
 
@@ -438,8 +438,8 @@ def _taken(values: Integers, rows: npt.NDArray[np.intp]) -> Integers:
 
 def _among(values: Integers, few: Iterable[int]) -> Flags:
     """Which values are some of a few."""
-    found: Flags = np.logical_or.reduce([values == number for number in few])
-    return found
+    is_any: Flags = np.logical_or.reduce([values == number for number in few])
+    return is_any
 
 
 class Rows:
@@ -528,8 +528,8 @@ class Rows:
         """24 bits of a global id: of the process from 24 on, of the thread from 0 on."""
         values = self.numbers(name, 0)
         if _is_of_one(values):
-            one = narrowed(values[:1].astype(np.int64) >> shift & 0xFFFFFF)
-            return np.broadcast_to(one, self.count)
+            first = narrowed(values[:1].astype(np.int64) >> shift & 0xFFFFFF)
+            return np.broadcast_to(first, self.count)
         return narrowed(values.astype(np.int64) >> shift & 0xFFFFFF)
 
     def words(self, name: str, meanings: Mapping[int, str]) -> Coded:

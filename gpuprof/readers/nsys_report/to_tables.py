@@ -125,8 +125,8 @@ def _staged(rows: Rows) -> tuple[Integers, Integers]:
     for out, back in groups.values():
         if not (out and back):
             continue
-        (src, *more), (dst, *others) = (np.unique(device[half]).tolist() for half in (out, back))
-        is_pair = not more and not others and src != dst and size[out].sum() == size[back].sum()
+        (src, *more), (dst, *more_dst) = (np.unique(device[half]).tolist() for half in (out, back))
+        is_pair = not more and not more_dst and src != dst and size[out].sum() == size[back].sum()
         if is_pair and start[out].min() <= start[back].min():
             ends[:, out + back] = [[src], [dst]]
     return ends[0], ends[1]
@@ -204,11 +204,11 @@ def _api(name: str) -> str | None:
 
 def _overheads(report: Report, rows: Rows) -> pa.Table:
     names = report.names(rows.numbers("nameId")).array(pa.string())
-    columns = {"source": _one("profiler", rows.count), "name": names}
+    columns = {"source": _one_word("profiler", rows.count), "name": names}
     return schema.OVERHEADS.narrow(pa.table(_thread(rows) | columns))
 
 
-def _one(word: str, count: int) -> pa.Array:
+def _one_word(word: str, count: int) -> pa.Array:
     return coded([word], np.zeros(count, np.int8)).array(pa.string())
 
 
@@ -352,42 +352,42 @@ def tables(report: Report, numbers: MachineNumbers) -> tuple[dict[str, pa.Table]
         rows = report.rows(name)
         return rows.renumbered(numbers) if numbers else rows
 
-    made, untimed = {}, 0
+    tables, untimed = {}, 0
     for name, (table, make) in _ACTIVITIES.items():
         rows = rows_of(name)
         timed = rows.timed(are_ordered=True)
         untimed += rows.count - timed.count
         if rows.count:
-            made[table] = make(report, timed)
+            tables[table] = make(report, timed)
     waits, records = rows_of(export_schema.SYNCHRONIZATION), rows_of(export_schema.CUDA_EVENT)
     if waits.count:
-        made["synchronizations"] = _synchronizations(waits.timed(), records)
+        tables["synchronizations"] = _synchronizations(waits.timed(), records)
     if records.count:
-        made["cuda_events"] = _cuda_events(records)
+        tables["cuda_events"] = _cuda_events(records)
     of_host, cuda_calls = _host_tables(report)
-    return made | of_host, untimed, cuda_calls
+    return tables | of_host, untimed, cuda_calls
 
 
 def _host_tables(report: Report) -> tuple[dict[str, pa.Table], Rows]:
     """The tables of what was done on the host, and the calls of CUDA."""
-    made = {}
+    tables = {}
     # Ranges first, so that of the most events there are no more than a table and its calls.
     ranges, library_calls = _ranges(report, report.rows(export_schema.NVTX))
     if ranges is not None:
-        made["nvtx_ranges"] = ranges
+        tables["nvtx_ranges"] = ranges
     calls = report.rows(CALLS)
     cuda_calls, overheads, os_calls = map(calls.of_class, (CUDA, OVERHEAD, OS))
     if cuda_calls.count:
-        made["api_calls"] = _api_calls(report, cuda_calls.timed())
+        tables["api_calls"] = _api_calls(report, cuda_calls.timed())
     if overheads.count:
-        made["overheads"] = _overheads(report, overheads.timed())
+        tables["overheads"] = _overheads(report, overheads.timed())
     report.impossible += os_calls.timed().impossible()
     os_calls = os_calls.timed(are_ordered=True).distinct("start", "end", "globalTid", "nameId")
     if os_calls.count or library_calls[0].count:
         libraries = coded(["os"], np.zeros(os_calls.count, np.int8))
         names = report.names(os_calls.numbers("nameId"))
-        made["host_calls"] = _host_calls([(os_calls, libraries, names), library_calls])
-    return made, cuda_calls
+        tables["host_calls"] = _host_calls([(os_calls, libraries, names), library_calls])
+    return tables, cuda_calls
 
 
 _ACTIVITIES: Final[Mapping[str, tuple[str, Callable[[Report, Rows], pa.Table]]]] = {

@@ -21,8 +21,8 @@ from gpuprof.base.kernel_names import demangled
 from gpuprof.model import schema
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.table import (
+    Computed,
     Flags,
-    Made,
     NumberedNames,
     Part,
     Table,
@@ -110,7 +110,7 @@ _NONE: Final = (-1, 4294967295)
 _OPENS, _CLOSES, PROCESS = 2, 4, 1
 
 Numbers = npt.NDArray[Any]
-_Columns = dict[str, Made | str | None]
+_Columns = dict[str, Computed | str | None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,9 +133,11 @@ class Database:
         """The first of these columns that the table has."""
         return self.tables.pick(table, *names)
 
-    def since(self, column: str) -> Made:
+    def since(self, column: str) -> Computed:
         """A time since the origin."""
-        return Made((column,), lambda times: times.astype(np.int64, copy=False) - self.origin_ns)
+        return Computed(
+            (column,), lambda times: times.astype(np.int64, copy=False) - self.origin_ns
+        )
 
     def place(self, table: str) -> _Columns:
         """When and where an activity of the GPU ran."""
@@ -161,11 +163,11 @@ class Database:
         return pa.DictionaryArray.from_arrays(arrow(places), schema.texts(words))
 
     @property
-    def process(self) -> Made | None:
+    def process(self) -> Computed | None:
         """The process of all rows."""
-        return None if self.process_id is None else Made((), lambda: self.process_id)
+        return None if self.process_id is None else Computed((), lambda: self.process_id)
 
-    def part(self, table: str, columns: _Columns, *keep: Made, **more: Any) -> Part:
+    def part(self, table: str, columns: _Columns, *keep: Computed, **more: Any) -> Part:
         """Rows of one of its tables."""
         return Part(self.tables.stored(table), present(columns), keep, **more)
 
@@ -187,8 +189,8 @@ class Database:
         contexts: dict[int, set[int]] = {}
         for stream, context in zip(*(column.tolist() for column in columns), strict=True):
             contexts.setdefault(stream, set()).add(context)
-        known = {s: c - {UNKNOWN} for s, c in contexts.items() if s != UNKNOWN}
-        single = {stream: of.pop() for stream, of in known.items() if len(of) == 1}
+        numbered = {s: c - {UNKNOWN} for s, c in contexts.items() if s != UNKNOWN}
+        single = {stream: of.pop() for stream, of in numbered.items() if len(of) == 1}
         return ByNumber([*single], [*single.values()], UNKNOWN)
 
 
@@ -199,7 +201,7 @@ def are_timed(start: Numbers, end: Numbers) -> Flags:
     return flags
 
 
-_IS_TIMED: Final = Made(("start", "end"), are_timed)
+_IS_TIMED: Final = Computed(("start", "end"), are_timed)
 
 
 def tables(database: Database) -> dict[str, Callable[[], Table]]:
@@ -221,11 +223,11 @@ def tables(database: Database) -> dict[str, Callable[[], Table]]:
         if database.tables.has(table, *NEEDED.get(table, _OVERHEAD_COLUMNS)):
             parts.setdefault(name, []).append(partial(make, database, table))
 
-    def made(name: str) -> Table:
+    def table_of(name: str) -> Table:
         names = (lambda: _names(database)) if name == "kernels" else None
         return Table(schema.BY_NAME[name], [part() for part in parts[name]], names)
 
-    sources: dict[str, Callable[[], Table]] = {name: partial(made, name) for name in parts}
+    sources: dict[str, Callable[[], Table]] = {name: partial(table_of, name) for name in parts}
     if MARKER in database.tables.columns:
         sources["nvtx_ranges"] = lambda: in_memory(schema.NVTX_RANGES, _ranges(database))
     return sources
@@ -274,7 +276,7 @@ def _peer_copies(database: Database, table: str) -> Part:
     columns = _copy(database, table) | dict(
         zip(("src_device_id", "dst_device_id"), ends, strict=True)
     )
-    return database.part(table, columns | {"path": Made(ends, path, lambda: PATHS)}, _IS_TIMED)
+    return database.part(table, columns | {"path": Computed(ends, path, lambda: PATHS)}, _IS_TIMED)
 
 
 def _copy(database: Database, table: str) -> _Columns:
@@ -290,21 +292,21 @@ def _copy(database: Database, table: str) -> _Columns:
 
 def _of_counter(
     column: str | None, kinds: tuple[int, ...], otherwise: int = UNKNOWN
-) -> Made | None:
+) -> Computed | None:
     """A column of unified memory's counters, where they are of some kinds."""
     if column is None:
-        return None if otherwise == UNKNOWN else Made((), lambda: otherwise)
-    return Made(
+        return None if otherwise == UNKNOWN else Computed((), lambda: otherwise)
+    return Computed(
         ("counterKind", column),
         lambda kind, numbers: np.where(np.isin(kind, kinds), numbers, otherwise),
     )
 
 
-def _counter_process(database: Database, table: str) -> Made | None:
+def _counter_process(database: Database, table: str) -> Computed | None:
     column, process = database.pick(table, "processId"), database.process_id
     if column is None or process is None:
-        return Made((column,)) if column is not None else database.process
-    return Made((column,), lambda numbers: np.where(numbers == UNKNOWN, process, numbers))
+        return Computed((column,)) if column is not None else database.process
+    return Computed((column,), lambda numbers: np.where(numbers == UNKNOWN, process, numbers))
 
 
 def _migrations(database: Database, table: str) -> Part:
@@ -321,12 +323,12 @@ def _migrations(database: Database, table: str) -> Part:
         "end_ns": database.since("end"),
         "memcpy_kind": translated("counterKind", MIGRATION_KINDS),
         "bytes": "value",
-        "device_id": Made(("counterKind", *filter(None, (src, dst))), device),
+        "device_id": Computed(("counterKind", *filter(None, (src, dst))), device),
         "src_device_id": _of_counter(src, (2, 8)),
         "dst_device_id": _of_counter(dst, (1, 8)),
         "process_id": _counter_process(database, table),
     }
-    is_move = Made(("counterKind",), lambda kind: np.isin(kind, [*MIGRATION_KINDS]))
+    is_move = Computed(("counterKind",), lambda kind: np.isin(kind, [*MIGRATION_KINDS]))
     return database.part(table, columns, _IS_TIMED, is_move)
 
 
@@ -345,13 +347,13 @@ def _page_faults(database: Database, table: str) -> Part:
     counted = ("counterKind", "start", "end")
     columns: _Columns = {
         "start_ns": database.since("start"),
-        "end_ns": Made(counted, end),
+        "end_ns": Computed(counted, end),
         "processor": translated("counterKind", _FAULT_KINDS),
         "device_id": _of_counter(database.pick(table, "srcId"), (of_gpu,)),
         "process_id": _counter_process(database, table),
         "faults": _of_counter("value", (of_gpu,), 1),
     }
-    return database.part(table, columns, Made(counted, is_fault))
+    return database.part(table, columns, Computed(counted, is_fault))
 
 
 def _memsets(database: Database, table: str) -> Part:
@@ -377,7 +379,7 @@ def _calls(database: Database, table: str) -> Part:
     return database.part(table, columns, _IS_TIMED)
 
 
-def _call_name(api: str) -> Made:
+def _call_name(api: str) -> Computed:
     """The name of each call; of a number that CUPTI has not, what it is of and the number."""
     names, words = _call_names()[api], Words([None])
 
@@ -389,7 +391,7 @@ def _call_name(api: str) -> Made:
         of_distinct = [words.place(word(number)) for number in distinct.tolist()]
         return np.array(of_distinct, np.int32)[places]
 
-    return Made(("cbid",), make, lambda: words.listed)
+    return Computed(("cbid",), make, lambda: words.listed)
 
 
 @cache
@@ -409,7 +411,7 @@ def _synchronizations(database: Database, table: str) -> Part:
         "start_ns": database.since("start"),
         "end_ns": database.since("end"),
         "sync_kind": translated("type", _SYNC_KINDS),
-        "event_id": _known(event),
+        "event_id": _or_unknown(event),
     }
     if CUDA_EVENT in database.tables.columns and event is not None and correlation is not None:
         # An event may be recorded again and again; ids grow in the order of calls.
@@ -417,10 +419,10 @@ def _synchronizations(database: Database, table: str) -> Part:
         for number, name in enumerate(("src_device_id", "src_stream_id")):
 
             def make(events: Numbers, calls: Numbers, number: int = number) -> Numbers:
-                wanted = np.where(np.isin(events, _NONE), UNKNOWN, events)
-                return records().latest(number, np.zeros(len(events), np.int8), wanted, calls)
+                event_ids = np.where(np.isin(events, _NONE), UNKNOWN, events)
+                return records().latest(number, np.zeros(len(events), np.int8), event_ids, calls)
 
-            columns[name] = Made((event, correlation), make)
+            columns[name] = Computed((event, correlation), make)
     return database.part(table, columns, _IS_TIMED)
 
 
@@ -442,11 +444,11 @@ def _cuda_events(database: Database, table: str) -> Part:
     return database.part(table, _on_stream(database, table) | {"event_id": "eventId"})
 
 
-def _known(column: str | None) -> Made | None:
+def _or_unknown(column: str | None) -> Computed | None:
     """A stream or an event, null where a number stands in place of one."""
     if column is None:
         return None
-    return Made((column,), lambda numbers: np.where(np.isin(numbers, _NONE), UNKNOWN, numbers))
+    return Computed((column,), lambda numbers: np.where(np.isin(numbers, _NONE), UNKNOWN, numbers))
 
 
 def _on_stream(database: Database, table: str) -> _Columns:
@@ -470,9 +472,9 @@ def _on_stream(database: Database, table: str) -> _Columns:
         return UNKNOWN if of_contexts is None else of_contexts.of(contexts(*columns))  # type: ignore[return-value]
 
     return {
-        "device_id": Made((*reads,), devices) if reads else None,
-        "context_id": Made((*reads,), contexts) if reads else None,
-        "stream_id": _known(stream),
+        "device_id": Computed((*reads,), devices) if reads else None,
+        "context_id": Computed((*reads,), contexts) if reads else None,
+        "stream_id": _or_unknown(stream),
         "process_id": database.process,
         "correlation_id": database.pick(table, "correlationId"),
     }
@@ -485,10 +487,10 @@ def _overheads(database: Database, table: str) -> Part:
     columns: _Columns = {
         "start_ns": database.since("start"),
         "end_ns": database.since("end"),
-        "source": Made(("overheadKind",), place, lambda: sources),
-        "name": Made(("overheadKind",), place, lambda: names),
-        "process_id": Made(("objectId",), _process_of),
-        "thread_id": Made(("objectKind", "objectId"), _thread_of),
+        "source": Computed(("overheadKind",), place, lambda: sources),
+        "name": Computed(("overheadKind",), place, lambda: names),
+        "process_id": Computed(("objectId",), _process_of),
+        "thread_id": Computed(("objectKind", "objectId"), _thread_of),
     }
     return database.part(table, columns, _IS_TIMED)
 
@@ -504,8 +506,8 @@ def _thread_of(kinds: Numbers, objects: Values) -> Numbers:
 def _number_of(objects: Values, place: int) -> Numbers:
     """A 32-bit number within CUPTI's ids of objects, by the byte at which it begins."""
     numbers = [object_number(digits or "", place) for digits in objects.words or ()]
-    known = [UNKNOWN if number is None else number for number in numbers]
-    of_rows: Numbers = np.array(known, np.int64)[objects.numbers]
+    filled = [UNKNOWN if number is None else number for number in numbers]
+    of_rows: Numbers = np.array(filled, np.int64)[objects.numbers]
     return of_rows
 
 

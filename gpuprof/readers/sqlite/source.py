@@ -20,7 +20,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from gpuprof.base.errors import ROOM, CorruptFileError, GpuprofError, InputError
-from gpuprof.model.kept import Kept
+from gpuprof.model.kept import KeptColumns
 from gpuprof.readers.common.file_stamp import Stamp, changed, check, stamp
 from gpuprof.readers.sqlite import table as sqlite_table
 from gpuprof.readers.sqlite.table import Declared, NotReadError, quoted, readable
@@ -128,20 +128,20 @@ class SqliteFile:
     def _last_ids(self) -> dict[str, int]:
         return {}
 
-    def stored(self, name: str) -> Kept:
+    def stored(self, name: str) -> KeptColumns:
         """What a table holds, read when it is asked for; shared by all who ask meanwhile."""
-        table = self._kept.get(name)
+        table = self._kept_tables.get(name)
         if table is None:
-            table = Kept(
+            table = KeptColumns(
                 self.columns[name],
                 lambda kinds: sqlite_table.read(self, name, kinds),
                 lambda: self.most_rows([name]).get(name, 0),
             )
-            table = self._kept.setdefault(name, table)
+            table = self._kept_tables.setdefault(name, table)
         return table
 
     @cached_property
-    def _kept(self) -> "weakref.WeakValueDictionary[str, Kept]":
+    def _kept_tables(self) -> "weakref.WeakValueDictionary[str, KeptColumns]":
         return weakref.WeakValueDictionary()
 
     def batches(self, sql: str) -> Iterator[pa.RecordBatch]:

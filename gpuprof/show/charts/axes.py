@@ -167,10 +167,10 @@ def draw_columns(axes: Axes, panel: Columns) -> None:
     factor, unit = scale_of(panel)
     count = len(panel.series[0][1])
     pale = np.array(panel.pale) if panel.pale else np.zeros(count, bool)
-    left, width = np.arange(count) - 0.425, np.full(count, 0.85)
+    begin, width = np.arange(count) - 0.425, np.full(count, 0.85)
     if panel.edges:
-        left, right = np.array(panel.edges, float).reshape(-1, 2).T
-        width = right - left
+        begin, right = np.array(panel.edges, float).reshape(-1, 2).T
+        width = right - begin
     floor = np.zeros(count)
     for look, values in panel.series:
         heights = np.array(values) / factor
@@ -179,10 +179,10 @@ def draw_columns(axes: Axes, panel: Columns) -> None:
             if heights[chosen].any():
                 # A pale bar has the same entry in the legend.
                 bar = {**_look(look), "alpha": _PALE if is_pale else 1}
-                axes.bar(left[chosen], heights[chosen], width[chosen], floor[chosen], align="edge",
+                axes.bar(begin[chosen], heights[chosen], width[chosen], floor[chosen], align="edge",
                          label=None if is_pale else look.name, **bar)  # fmt: skip
         floor += heights
-    _write_on_columns(axes, panel, left * 2**0.5, factor)
+    _write_on_columns(axes, panel, begin * 2**0.5, factor)
     if not panel.edges:
         _draw_levels(axes, panel, factor)
         axes.set_xlim(-0.6, count - 0.4)

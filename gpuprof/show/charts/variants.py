@@ -84,14 +84,14 @@ def picture(results: Results) -> Picture:
         show = units.format_ns if unit == "ns" else units.format_seconds
         panels.append(_bars(shown, [*names.values()], {column: _PLAIN}, column, show, label, unit))
     work, copied, by_clock, epochs = panels
-    known = [
+    recorded = [
         *([work] if work.parts else []),
         *([by_clock] if any(value is not None for value in clock) else []),
         *([copied] if any(r["peer_transfer_bytes_per_step"] is not None for r in shown) else []),
         *([epochs] if any(row["seconds_per_epoch"] is not None for row in shown) else []),
     ]
     finding = f"By the clock, {results.headline}" if is_timed else results.headline
-    return Picture(finding, drawn, known or [work], is_beside=True)
+    return Picture(finding, drawn, recorded or [work], is_beside=True)
 
 
 def clock_ns(row: Row) -> int | None:

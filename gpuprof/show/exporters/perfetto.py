@@ -118,9 +118,9 @@ def _activities(profile: Profile) -> Iterator[_Activity]:
     for at in range(0, len(order), _ACTIVITIES_AT_ONCE):
         listed = [column[order[at : at + _ACTIVITIES_AT_ONCE]].tolist() for column in columns]
         for start, end, *values in zip(*listed, strict=True):
-            known: list[Any] = [None if value == UNKNOWN else value for value in values]
-            known[3] = words.words[values[3]]
-            yield _Activity(start, end, *known)
+            filled: list[Any] = [None if value == UNKNOWN else value for value in values]
+            filled[3] = words.words[values[3]]
+            yield _Activity(start, end, *filled)
 
 
 def _columns(profile: Profile, table: str, words: Words) -> list[Any]:

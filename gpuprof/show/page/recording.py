@@ -245,8 +245,8 @@ def _timeline(result: Report, chosen: Callable[[str], list[Row]], on_left_out: s
         import pyarrow.compute as pc  # noqa: PLC0415 - 0.1 s, as above
 
         drawn = {row["device_id"] for row in chosen("breakdown")}
-        kept = pc.is_in(table.column("device_id"), pa.array([*drawn], pa.int64()))
-        table = table.filter(kept)
+        is_drawn = pc.is_in(table.column("device_id"), pa.array([*drawn], pa.int64()))
+        table = table.filter(is_drawn)
     ranges, of_lanes = chosen("lane_ranges"), chosen("lane_kernels")
     shown = short_names(row["name"] for row in of_lanes)
     named = [row | {"name": shown[row["name"]]} for row in of_lanes]
