@@ -22,7 +22,7 @@ from gpuprof.base.errors import CorruptFileError
 from gpuprof.model import schema
 from gpuprof.readers import read_profile
 from gpuprof.readers.gpuprof.write_gpuprof_file import write as write_own
-from gpuprof.readers.nsys import sqlite_export as nsys_database
+from gpuprof.readers.nsys import sqlite_export
 
 HINT = "Was it edited, or damaged on its way? Export or record it again."
 
@@ -135,10 +135,10 @@ def test_a_copy_that_is_faster_than_any_memory_is_read_and_doubted(tmp_path, wri
     )
 
 
-@pytest.mark.parametrize("engine_rows", [None, 0])
-def test_a_memset_may_write_one_value_at_any_speed(tmp_path, monkeypatch, engine_rows):
-    if engine_rows is not None:
-        monkeypatch.setattr(nsys_database, "_FIRST_ROWS", engine_rows)
+@pytest.mark.parametrize("counted_rows", [None, 0])
+def test_a_memset_may_write_one_value_at_any_speed(tmp_path, monkeypatch, counted_rows):
+    if counted_rows is not None:
+        monkeypatch.setattr(sqlite_export, "FIRST_ROWS", counted_rows)
     memset = {"start": 1, "end": 1121, "bytes": 4_000_000_000, "deviceId": 0}
     path = write(tmp_path / "x.sqlite", {KERNEL: [kernel(0, 9)], MEMSET: [memset]})
 
@@ -151,7 +151,7 @@ def test_a_memset_may_write_one_value_at_any_speed(tmp_path, monkeypatch, engine
 
 
 def test_what_ends_before_it_starts_is_refused_where_it_was_not_counted(tmp_path, monkeypatch):
-    monkeypatch.setattr(nsys_database, "_FIRST_ROWS", 2)
+    monkeypatch.setattr(sqlite_export, "FIRST_ROWS", 2)
     kernels = [kernel(start, start + 1) for start in range(1, 4)]
     path = write(tmp_path / "x.sqlite", {KERNEL: [*kernels, kernel(9, 7)]})
 
