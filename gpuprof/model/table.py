@@ -292,7 +292,7 @@ class Table:
     def arrow(
         self, names: Sequence[str], selection: Selection = EVERYTHING, *, is_checked: bool = True
     ) -> pa.Table:
-        """Columns of the schema as Arrow data of its types, texts as dictionaries."""
+        """Columns of the schema as Arrow data of its types."""
         kinds = [self.schema.kinds[name] for name in names]
         parts = []
         for piece in self.pieces(names, selection, is_checked=is_checked):
