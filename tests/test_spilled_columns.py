@@ -62,9 +62,9 @@ signals.end()
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
+    """Where temporary files go."""
     # What earlier tests left in cycles would count as in memory.
     gc.collect()
-    """Where temporary files go."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return tmp_path
 
