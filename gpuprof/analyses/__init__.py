@@ -54,7 +54,7 @@ ANALYSES: Final = {
     "kernel_occupancy": "analyses.kernel_occupancy",
     "size_summary": "analyses.activity_summary:SIZES_ANALYSIS",
 }
-# Computed for pictures: too long to be read.
+# Made for pictures: too long to be read.
 LONG: Final = {
     "ranks_over_time": "analyses.ranks_over_time",
     "lanes": "analyses.lanes",

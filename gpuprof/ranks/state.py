@@ -33,7 +33,7 @@ class State:
     """A folder of partial results.
 
     Args:
-        folder: Computed where it is not there.
+        folder: Made where it is not there.
         key: What was done with the files, see `gpuprof.ranks.contract.Work`.
 
     Raises:

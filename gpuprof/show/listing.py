@@ -103,7 +103,7 @@ def cleared_text(removed: Sequence[Entry], in_use: Sequence[Entry]) -> str:
     """What was removed from the cache, and what is in use."""
     total = format_bytes(sum(entry.size_bytes for entry in removed))
     text = f"Removed {counted(len(removed), 'entry', 'entries')}, {total}.\n"
-    return text + (f"KeptColumns {len(in_use)} that a running gpuprof reads.\n" if in_use else "")
+    return text + (f"Kept {len(in_use)} that a running gpuprof reads.\n" if in_use else "")
 
 
 def cache_json(**groups: Sequence[Entry]) -> str:

@@ -87,7 +87,7 @@ def test_what_is_being_read_is_kept(tmp_path):
     cached(source, "kind", lambda into: (into / "table").touch())
     keep(tmp_path, "other", 10)
 
-    assert shown("clear").endswith("KeptColumns 1 that a running gpuprof reads.\n")
+    assert shown("clear").endswith("Kept 1 that a running gpuprof reads.\n")
     assert sources() == [str(source)]
     kept = json.loads(shown("clear", "--format", "json"))["kept"]
     assert [entry["source"] for entry in kept] == [str(source)]

@@ -63,7 +63,7 @@ class Output:
     def write(self, stream: int, data: bytes) -> None:
         """Pass bytes on as they are."""
         self.size += len(data)
-        # KeptColumns before it is shown: what was seen is there after a kill.
+        # Kept before it is shown: what was seen is there after a kill.
         if self.log_error is None:
             try:
                 _write_all(self.log.fileno(), data)  # a full disk takes a part without an error

@@ -1,6 +1,6 @@
 """XPlane profiles of ROCm: copies that bear HIP's names, and calls among the host's events.
 
-Computed by hand as xla's rocm_collector.cc writes them: with roctracer the type of a copy is
+Made by hand as xla's rocm_collector.cc writes them: with roctracer the type of a copy is
 MemcpyOther, its name ``CopyDeviceToDevice``, and a launch on the host bears the kernel's name.
 """
 
