@@ -92,19 +92,19 @@ def _scale(_: Profile, changed: Changed, text: str) -> Changed:
 def _drop(profile: Profile, changed: Changed, text: str) -> Changed:
     graph = changed.graph
     o = graph.operations
-    pattern, _, within = text.rpartition("@")
-    is_within = _calls_within(profile, graph, within)
-    if pattern and is_within.any():
+    is_within = _calls_within(profile, graph, text)
+    pattern, _, name = text.rpartition("@")
+    if is_within.any():
+        chosen = holds(is_within, o.call)
+    elif pattern and (is_inside := _calls_within(profile, graph, name)).any():
         # Only these of a range: its calls that launch other work stay.
-        chosen = _named(o, pattern) & holds(is_within, o.call)
-        is_gone = _calls_of(graph, chosen)
+        chosen = _named(o, pattern) & holds(is_inside, o.call)
+        if not chosen.any():
+            msg = f"{name} launches no kernel or copy that matches {pattern}"
+            raise UsageError(msg, "See gpuprof report --table ranges for what ranges launch.")
     else:
-        is_within = _calls_within(profile, graph, text)
-        chosen = holds(is_within, o.call) if is_within.any() else _named(o, text)
-        is_gone = is_within | _calls_of(graph, chosen)
-    if not chosen.any():
-        msg = f"no kernel or copy of {text} was recorded"
-        raise UsageError(msg, "Write drop=REGEX@RANGE: what matches among what a range launches.")
+        chosen = _named(o, text)
+    is_gone = is_within | _calls_of(graph, chosen)
     changed = _without(changed, chosen, is_gone)
     words = (
         f"operations of {text} ({chosen.sum():,}) and their calls ({is_gone.sum():,}) are removed"

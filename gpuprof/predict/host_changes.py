@@ -96,7 +96,7 @@ def _spans_like(profile: Profile, text: str) -> list[list[Int64s]]:
     if any(len(its[0]) for its in spans):
         return spans
     msg = f"no range, operation or host call is named {text}"
-    raise UsageError(msg, "* matches anything; see gpuprof report --table nvtx_ranges.")
+    raise UsageError(msg, "* matches anything; see gpuprof report --table ranges.")
 
 
 def no_launch_cost(profile: Profile, changed: Changed) -> Changed:

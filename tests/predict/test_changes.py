@@ -181,8 +181,28 @@ def test_only_what_matches_of_a_range_is_dropped():
 
     assert "operations of ^a$@sync (1) and their calls (1) are removed" in result.headline
     assert both(profile, "drop=^a$@sync") == (40_000, 30_000)
-    with pytest.raises(UsageError, match="no kernel or copy of"):
+    with pytest.raises(UsageError, match=r"sync launches no kernel or copy that matches \^b\$"):
         predict(trace(kernels=kernels[:3], api_calls=calls, nvtx_ranges=ranges), ["drop=^b$@sync"])
+
+
+def test_a_range_of_calls_that_launch_nothing_is_dropped_all_the_same():
+    span = {"text": "query", "range_kind": "push_pop", "process_id": 1, "thread_id": 1}
+    kernels = [
+        kernel("k", n * 90_000 + 5000, n * 90_000 + 15_000, stream_id=7, correlation_id=n, **PLACE)
+        for n in (1, 3)
+    ]
+    calls = [
+        call("cudaLaunchKernel", 90_000, 92_000, 1),
+        call("cudaEventQuery", 100_000, 260_000, 2),
+        call("cudaLaunchKernel", 261_000, 263_000, 3),
+    ]
+    ranges = [span | {"start_ns": 99_000, "end_ns": 260_500}]
+
+    result = predict(trace(kernels=kernels, api_calls=calls, nvtx_ranges=ranges), ["drop=query"])
+
+    assert "operations of query (0) and their calls (1) are removed" in result.headline
+    row = result.tables["prediction"].to_pylist()[0]
+    assert row["measured_ns"] - row["predicted_ns"] > 150_000
 
 
 def test_copies_on_a_stream_of_their_own_let_the_host_go_on():
