@@ -241,7 +241,9 @@ def _host_link(o: Operations, kind: str, bound: int) -> Link:
         took = o.end_ns[rows] - o.start_ns[rows]
         link = fitted(sizes[rows], took, f"fitted to its {ends} copies")
         if link is not None:
-            spread = np.quantile(took / np.maximum(link.copies_ns(sizes[rows]), 1), _SPREAD)
+            shares = took / np.maximum(link.copies_ns(sizes[rows]), 1)
+            # Tools that write whole microseconds give short copies no time at all.
+            spread = np.quantile(shares[shares > 0], _SPREAD)
             times = dict(zip((FAST, SLOW), spread.tolist(), strict=True)).get(bound, 1.0)
             return Link(link.words, link.latency_ns * times, link.bytes_per_s / times)
     links = links_named("pcie3")

@@ -8,7 +8,8 @@ from recordings import copy, kernel, summary, trace
 from test_replay import PLACE, SMALL, call
 
 from gpuprof.base.errors import MissingTableError, UsageError
-from gpuprof.predict.links import fitted, links_named
+from gpuprof.predict.changes import apply
+from gpuprof.predict.links import FAST, SLOW, USUAL, fitted, links_named
 from gpuprof.predict.predict import predict
 
 
@@ -520,6 +521,26 @@ def test_a_link_is_fitted_to_the_smallest_and_the_largest_copies():
 
     assert link.copies_ns(sizes).tolist() == [2000, 2000, 102_000]
     assert fitted(sizes[:2], np.array([2000, 2000]), "these") is None
+
+
+def test_copies_without_a_time_say_nothing_of_how_a_fitted_link_spreads():
+    """Most copies are so short that the tool gave them no time."""
+    ends = {"src_memory_kind": "device", "dst_memory_kind": "pinned", "stream_id": 7, **PLACE}
+    short = [copy("DtoH", n * 20_000, n * 20_000, bytes=4096, **ends) for n in range(5)]
+    long = [
+        copy("DtoH", n * 20_000, n * 20_000 + took, bytes=40_000_000, **ends)
+        for n, took in ((6, 9_000), (7, 10_000), (8, 12_000))
+    ]
+    peer = {"src_device_id": 0, "dst_device_id": 1, "bytes": 40_000_000, "stream_id": 7, **PLACE}
+    copies = [*short, *long, copy("PtoP", 300_000, 301_000, **peer)]
+    profile = trace(kernels=[kernel("k", 310_000, 320_000, **PLACE)], memcpys=copies)
+
+    usual, slow, fast = (
+        apply(profile, ["link=staged"], bound).weights.duration_ns.max()
+        for bound in (USUAL, SLOW, FAST)
+    )
+
+    assert 18_000 < fast < usual < slow < 31_500  # two copies of 9 to 12 us, and a gap of 7 us
 
 
 @pytest.mark.parametrize("name", ["nvlink2", "nvlink3", "nvlink4", "pcie3", "pcie4", "pcie5"])
