@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
-from gpuprof.facts.activity_sums import SUM_READS, activity_sums
+from gpuprof.facts.activity_sums import activity_sums
 from gpuprof.facts.numbers import names_by_number, rows_named
 from gpuprof.facts.nvtx import ranges_of
 from gpuprof.facts.timeline import busy_by_device
@@ -25,7 +25,7 @@ from gpuprof.model.analysis import reads
 from gpuprof.model.intervals import Intervals
 from gpuprof.model.profile import Profile, once_per_recording
 
-KIND_READS: Final = reads(SUM_READS, kernels="start_ns end_ns device_id name name_id")
+KIND_READS: Final = reads(kernels="start_ns end_ns device_id name name_id")
 
 # Tensors in another layout; copies and casts of tensors; products of matrices and convolutions
 # that use no Tensor Cores; other work of one element at a time, one operation a kernel.
@@ -72,6 +72,7 @@ _INITIAL: Final = re.compile(
     r"FillPhiloxRandom|distribution_elementwise_grid_stride_kernel|\bthreefry|_threefry"
     r"|FillFunctor|rng_uniform|rng_bit_generator"
 )
+_ONE_BY_ONE: Final = re.compile(r"EigenMetaKernel|elementwise_kernel|copy_kernel_cuda|^wrapped_")
 # Of all kernel time: a phase in which they take 30 % is then at most half of the recording.
 _LEAST_ELEMENTWISE: Final = 0.15
 _Parts = Iterator[Sequence[Any]]
@@ -105,7 +106,7 @@ def is_initial(name: str) -> bool:
 
 def may_initialise(name: str) -> bool:
     """Whether a kernel of a framework does this or works on one element at a time."""
-    return is_initial(name) or kind_of(name) in {ELEMENTWISE, COPY}
+    return is_initial(name) or _ONE_BY_ONE.search(name) is not None
 
 
 @once_per_recording

@@ -299,7 +299,7 @@ def _elementwise(scope: Scope) -> Iterator[Finding]:
     elementwise = elementwise_kernels(scope.profile).get(scope.device.device_id, {})
     if not elementwise:
         return
-    computing = {name: intersection(t, scope.device.span) for name, t in elementwise.items()}
+    computing = _in_span(scope, elementwise)
     ran = computing | _ran(scope, COPY)
     computing_ns, cost_ns = (scope.per_step(together([*its.values()])) for its in (computing, ran))
     if cost_ns < max(_LEAST_ELEMENTWISE * scope.compute_ns, 1) or 2 * computing_ns < cost_ns:
@@ -328,11 +328,12 @@ def _elementwise(scope: Scope) -> Iterator[Finding]:
 def _ran(scope: Scope, kind: str) -> dict[str, Intervals]:
     """When the kernels of each name of a kind ran."""
     times = kernels_of_kinds(scope.profile).get(scope.device.device_id, {})
-    return {
-        name: intersection(instants, scope.device.span)
-        for name, instants in times.items()
-        if kind_of(name) == kind
-    }
+    return _in_span(scope, {name: of for name, of in times.items() if kind_of(name) == kind})
+
+
+def _in_span(scope: Scope, times: Mapping[str, Intervals]) -> dict[str, Intervals]:
+    """What of the times of each name lies in the span of the device."""
+    return {name: intersection(instants, scope.device.span) for name, instants in times.items()}
 
 
 def _of_kind(scope: Scope, kind: str, words: _Words) -> Iterator[Finding]:
