@@ -292,13 +292,15 @@ def _most_changed(rows: Sequence[dict[str, Any]], steps: Sequence[_Step]) -> int
 
 def _paths(profile: Profile, graph: Graph, along: _Along, step: _Step) -> list[dict[str, Any]]:
     """The parts of both paths within the chosen steps, longest first."""
-    shares, measured_ns, recorded_ns = [], along["before"][1], 0
-    for its, step_ns in along.values():
-        inside = _is_inside(graph, its, step.start_ns, step.end_ns)
-        parts = times(named(profile, graph, its), its, inside)
-        # With one scale for both a part that does not change has no difference.
-        recorded_ns = recorded_ns or parts.total()
-        total_ns = round(parts.total() * measured_ns / max(recorded_ns, 1))
+    in_steps = [
+        times(named(profile, graph, its), its, _is_inside(graph, its, step.start_ns, step.end_ns))
+        for its, _ in along.values()
+    ]
+    # With one scale for both a part that does not change has no difference.
+    scale = along["before"][1] / max(in_steps[0].total(), 1)
+    shares = []
+    for parts, (_, step_ns) in zip(in_steps, along.values(), strict=True):
+        total_ns = round(parts.total() * scale)
         is_step = abs(total_ns - step_ns) <= _ALIKE * step_ns
         shares.append(Counter(scaled(parts, total_ns if is_step else step_ns)))
     first, second = shares[0], shares[1] if len(shares) > 1 else None
