@@ -150,7 +150,7 @@ def profile(export: Export) -> Profile:
     )
     return Profile(
         _origin(export, capture, warnings),
-        _with_empty(export, sources, capture, fault),
+        with_empty(export.path, sources, capture, fault),
         stored=sum(export.most_rows.values()),
     )
 
@@ -199,23 +199,27 @@ def _fault(
     return f"{call} was called, and nsys recorded no work that calls started"
 
 
-def _with_empty(
-    export: Export,
+def with_empty(
+    path: Path,
     sources: Mapping[str, Source],
     capture: Mapping[str, list[str]],
     fault: str | None,
 ) -> dict[str, Source]:
-    """The tables, and an empty one where something was traced and nothing happened."""
-    with_empty: dict[str, Source] = dict(sources)
+    """The tables, and an empty one where something was traced and nothing happened.
+
+    Raises:
+        EmptyRecordingError: Neither CUDA nor NVTX was recorded.
+    """
+    tables: dict[str, Source] = dict(sources)
     if fault is None:
         # nsys leaves a table without rows out of the file.
         empty = (*CUDA_TABLES, "graph_launches")
-        with_empty = {name: schema.BY_NAME[name].empty() for name in empty} | with_empty
+        tables = {name: schema.BY_NAME[name].empty() for name in empty} | tables
     if was_on(capture, "NVTX"):
-        with_empty.setdefault("nvtx_ranges", schema.NVTX_RANGES.empty())
-    if not with_empty.keys() & {*CUDA_TABLES, "nvtx_ranges"}:
-        raise nothing(export.path, capture, fault)
-    return with_empty
+        tables.setdefault("nvtx_ranges", schema.NVTX_RANGES.empty())
+    if not tables.keys() & {*CUDA_TABLES, "nvtx_ranges"}:
+        raise _nothing(path, capture, fault)
+    return tables
 
 
 def _small_tables(export: Export, tables: Tables) -> Iterator[tuple[str, Source]]:
@@ -337,7 +341,9 @@ def checked_table(where: str, spec: Schema, rows: list[dict[str, Any]]) -> pa.Ta
         raise CorruptFileError(msg, borders.HINT) from error
 
 
-def nothing(path: Path, capture: Mapping[str, list[str]], fault: str | None) -> EmptyRecordingError:
+def _nothing(
+    path: Path, capture: Mapping[str, list[str]], fault: str | None
+) -> EmptyRecordingError:
     """The error for a recording of neither CUDA nor NVTX."""
     if was_on(capture, "CUDA"):
         msg = f"{path}: nothing to report, what GPUs did is unknown: {fault}"

@@ -118,8 +118,8 @@ class Staged:
 
         def make(*columns: Numbers) -> Numbers:
             of_pair = self._ends(columns[: len(self._reads)])[place]
-            end = of_end.make(*columns[len(self._reads) :]) if of_end.make else UNKNOWN
-            return np.where(of_pair == UNKNOWN, end, of_pair)
+            unpaired = of_end.make(*columns[len(self._reads) :]) if of_end.make else UNKNOWN
+            return np.where(of_pair == UNKNOWN, unpaired, of_pair)
 
         of_end = as_computed(end)
         return Computed((*self._reads, *of_end.reads), make)
@@ -129,8 +129,8 @@ class Staged:
 
         def make(*columns: Numbers) -> Numbers:
             src, _ = self._ends(columns[: len(self._reads)])
-            path = of_path.make(*columns[len(self._reads) :]) if of_path.make else 0
-            return np.where(src == UNKNOWN, path, PATHS.index("staged"))
+            unpaired = of_path.make(*columns[len(self._reads) :]) if of_path.make else 0
+            return np.where(src == UNKNOWN, unpaired, PATHS.index("staged"))
 
         of_path = as_computed(path)
         return Computed((*self._reads, *of_path.reads), make, lambda: PATHS)

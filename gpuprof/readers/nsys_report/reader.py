@@ -126,13 +126,7 @@ def _profile(path: Path, report: Report) -> Profile:
         fault = fault or _fault(report, capture, calls, has_cuda=has_cuda)
     sources = {"devices": places} if places.num_rows else {}
     sources |= recorded | runs(report, recorded)
-    if fault is None:
-        empty = (*export.CUDA_TABLES, "graph_launches")
-        sources = {name: schema.BY_NAME[name].empty() for name in empty} | sources
-    if export.was_on(capture, "NVTX"):
-        sources.setdefault("nvtx_ranges", schema.NVTX_RANGES.empty())
-    if not sources.keys() & {*export.CUDA_TABLES, "nvtx_ranges"}:
-        raise export.nothing(path, capture, fault)
+    sources = export.with_empty(path, sources, capture, fault)
     warnings = (
         *(f'nsys reported: "{line}"' for line in diagnoses),
         *export.notes(recorded.keys(), fault, untimed),
