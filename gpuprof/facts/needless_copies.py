@@ -290,9 +290,9 @@ def _places(
     number, texts = origins(profile, copies)
     alike = [_DIGITS.sub("#", text) for text in texts]
     names = [None, *sorted({*alike} - {series.text})]
+    places = {name: number for number, name in enumerate(names)} | {series.text: 0}
     # A copy in no range has the number -1, which is that of the last one here.
-    place = [0 if text == series.text else names.index(text) for text in alike]
-    return np.array([*place, 0])[number], names
+    return np.array([*(places[text] for text in alike), 0])[number], names
 
 
 def _repeated_row(profile: Profile, series: StepWindows, copies: Copies, steps: int) -> Row:

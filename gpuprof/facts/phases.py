@@ -405,7 +405,8 @@ def _names(series: StepWindows, profile: Profile) -> tuple[list[str], Int64s, In
         label[place] = np.append(around.label, NO_RANGE)[section[place]]
     texts = [*(masked(text) for text, _, _ in parts.labels), series.text]
     names = sorted({texts[index] for index in label.tolist()})
-    return names, np.array([names.index(texts[index]) for index in label.tolist()]), section
+    places = {name: number for number, name in enumerate(names)}
+    return names, np.array([places[texts[index]] for index in label.tolist()]), section
 
 
 def _cut(series: StepWindows, busy: Int64s, spans: Sequence[Intervals]) -> _Flags:
