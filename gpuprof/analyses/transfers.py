@@ -21,13 +21,12 @@ from gpuprof.facts.numbers import (
     NOT_FOUND,
     groups,
     names_by_number,
-    pair_places,
     rows_named,
-    sorted_pairs,
 )
 from gpuprof.model.analysis import Analysis, per_file, reads, summed
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s
+from gpuprof.model.pairs import pair_places, sorted_pairs
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema
 

@@ -21,12 +21,13 @@ from gpuprof.facts.collective_parts import (
 from gpuprof.facts.communication import communication_kernels
 from gpuprof.facts.durations import by_group, total
 from gpuprof.facts.hosts import DeviceNames, names_of
-from gpuprof.facts.numbers import Pairs, names_by_number
+from gpuprof.facts.numbers import names_by_number
 from gpuprof.facts.rank_matching import Communicator
 from gpuprof.facts.timeline import COMPUTE, TIMELINE_READS, timelines
 from gpuprof.model.analysis import per_file, reads
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import NOTHING, Int64s, covered_within
+from gpuprof.model.pairs import Pairs
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import INT, TEXT, Column, Schema
 from gpuprof.model.words import narrowed

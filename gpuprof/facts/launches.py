@@ -19,18 +19,16 @@ from gpuprof.facts.numbers import (
     NOT_FOUND,
     Growing,
     Numbers,
-    Pairs,
     columns_of,
     groups,
     index_kind,
-    pair_places,
     pieces,
-    sorted_pairs,
 )
 from gpuprof.facts.timeline import COMPUTE, LOCAL_COPY, layer_of_copies
 from gpuprof.model.analysis import reads
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s, pairs
+from gpuprof.model.pairs import Pairs, pair_places, sorted_pairs
 from gpuprof.model.profile import Profile, once_per_profile
 from gpuprof.model.words import narrowed
 from gpuprof.native import arrays

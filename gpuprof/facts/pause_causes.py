@@ -22,7 +22,6 @@ from gpuprof.facts.numbers import (
     NOT_FOUND,
     UNNAMED,
     Numbers,
-    Pairs,
     groups,
     names_by_number,
     pieces,
@@ -51,6 +50,7 @@ from gpuprof.model.intervals import (
     pairs,
     union,
 )
+from gpuprof.model.pairs import Pairs
 from gpuprof.model.profile import Profile, once_per_recording
 from gpuprof.model.schema import OPERATION
 from gpuprof.model.words import Words

@@ -24,7 +24,6 @@ from gpuprof.facts.numbers import (
     Growing,
     Names,
     Numbers,
-    Pairs,
     groups,
     index_kind,
     names_by_number,
@@ -35,6 +34,7 @@ from gpuprof.facts.rank_matching import clock_shifts
 from gpuprof.model.analysis import reads
 from gpuprof.model.derived import HOST, UNKNOWN, movement
 from gpuprof.model.intervals import Int64s
+from gpuprof.model.pairs import Pairs
 from gpuprof.model.profile import Profile
 from gpuprof.model.words import narrowed
 
