@@ -3,7 +3,7 @@
 A copy that was staged through the host is two rows of ``memcpys``, and one transfer.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
@@ -190,14 +190,15 @@ class CopySums(NamedTuple):
 @once_per_profile
 def copy_rows(profile: Profile) -> Copies:
     """All rows of ``memcpys``, in the order of the file."""
-    words = [Words([first]) for first in _STAGED_WORDS]
-    if not profile.has("memcpys"):
-        return _gathered([], words)
-    windows = profile.selection.windows
-    if windows is not None and profile.selection.device_id is None:
+    windows, is_recorded = profile.selection.windows, profile.has("memcpys")
+    if is_recorded and windows is not None and profile.selection.device_id is None:
         rows = copy_rows(profile.unrestricted)
         return rows.take(within(windows, rows.start_ns))
-    return _gathered(_in_the_model(profile, words), words)
+    words = [Words([first]) for first in _STAGED_WORDS]
+    # `Copies` has three columns of words beside those of numbers.
+    numbers = len(Copies.__dataclass_fields__) - len(words)
+    columns = columns_of(_with_facts(profile, words) if is_recorded else (), numbers)
+    return Copies(*columns, *(of.words for of in words))
 
 
 @once_per_profile
@@ -307,52 +308,32 @@ def among(
     return is_one
 
 
-def _gathered(parts: Iterable[Sequence[Any]], words: Sequence[Words]) -> Copies:
-    # `Copies` has three columns of words beside those of numbers.
-    columns = columns_of(parts, len(Copies.__dataclass_fields__) - len(words))
-    return Copies(*columns, *(of.words for of in words))
-
-
-def _in_the_model(profile: Profile, words: Sequence[Words]) -> Iterator[Sequence[Any]]:
-    """The rows of the data model, in which halves of staged copies are told."""
+def _with_facts(profile: Profile, words: Sequence[Words]) -> Iterator[Sequence[Any]]:
+    """The numbers of `Copies`, with the derived columns of `gpuprof.model.derived`, in pieces."""
     paths = Words([None, PATHS[STAGED]])
     texts = dict(zip((*_WORDS, "path"), (*words, paths), strict=True))
     for part in profile.columns("memcpys", *_RECORDED, *texts, texts=texts):
-        *columns, kind, src, dst, path = part
-        yield _with_facts(columns, (kind, src, dst), words[0].words, path == 1)
-
-
-def _with_facts(
-    part: Sequence[Any],
-    numbers: Sequence[Numbers],
-    kinds: Sequence[str | None],
-    is_staged: npt.NDArray[np.bool_],
-) -> Sequence[Any]:
-    """The numbers of `Copies`, with the derived columns of `gpuprof.model.derived`.
-
-    Args:
-        part: The columns of `_RECORDED`.
-        numbers: The numbers of `_WORDS`.
-        kinds: The memcpy kinds by their numbers.
-        is_staged: Which are halves of peer copies through the host.
-    """
-    start, end, process, correlation, *devices, size = part
-    device, src, dst = (values.astype(np.int16) for values in devices)
-
-    def is_of(some: AbstractSet[str]) -> npt.NDArray[np.bool_]:
-        return among(numbers[0], kinds, some)
-
-    from_host, to_host = is_of(FROM_HOST_KINDS) & ~is_staged, is_of(TO_HOST_KINDS) & ~is_staged
-    crosses = (src != dst) & (src != UNKNOWN) & (dst != UNKNOWN)
-    is_peer = is_staged | is_of(PEER_MEMCPY_KINDS) | (is_of(DEVICE_COPY_KINDS) & crosses)
-    flags = is_peer | is_of(HOST_MEMCPY_KINDS), ~(is_staged & is_of({"HtoD"})), is_peer, is_staged
-    read = np.where(to_host & (src == UNKNOWN), device, src)
-    written = np.where(from_host & (dst == UNKNOWN), device, dst)
-    return (
-        *(start, end, end - start, narrowed(process), narrowed(correlation), device, src, dst),
-        np.where(from_host, np.int16(HOST), read),
-        np.where(to_host, np.int16(HOST), written),
-        size.astype(np.int64, copy=False),
-        *(flag.astype(np.int8) for flag in flags),
-        *map(narrowed, numbers),
-    )
+        start, end, process, correlation, *devices, size, kind, src_memory, dst_memory, path = part
+        device, src, dst = (values.astype(np.int16) for values in devices)
+        is_staged = path == 1
+        to_host, from_host, is_direct_peer, on_devices, is_of_host, is_in = (
+            among(kind, words[0].words, some)
+            for some in (
+                TO_HOST_KINDS, FROM_HOST_KINDS, PEER_MEMCPY_KINDS, DEVICE_COPY_KINDS,
+                HOST_MEMCPY_KINDS, {"HtoD"},
+            )
+        )  # fmt: skip
+        to_host, from_host = to_host & ~is_staged, from_host & ~is_staged
+        crosses = (src != dst) & (src != UNKNOWN) & (dst != UNKNOWN)
+        is_peer = is_staged | is_direct_peer | (on_devices & crosses)
+        flags = is_peer | is_of_host, ~(is_staged & is_in), is_peer, is_staged
+        read = np.where(to_host & (src == UNKNOWN), device, src)
+        written = np.where(from_host & (dst == UNKNOWN), device, dst)
+        yield (
+            *(start, end, end - start, narrowed(process), narrowed(correlation), device, src, dst),
+            np.where(from_host, np.int16(HOST), read),
+            np.where(to_host, np.int16(HOST), written),
+            size.astype(np.int64, copy=False),
+            *(flag.astype(np.int8) for flag in flags),
+            *map(narrowed, (kind, src_memory, dst_memory)),
+        )

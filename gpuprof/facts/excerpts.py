@@ -6,7 +6,7 @@ it most precisely, since a printed share is off by up to half its last digit.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -55,27 +55,33 @@ def sections(rows: Iterable[Row]) -> list[Section]:
     for row in rows:
         default = "api" if row["activity_kind"] == "api" else "gpu"
         tables[row["run_id"], row["section"] or default].append(row)
-    return [_section(run, _KINDS[name], listed) for (run, name), listed in tables.items()]
+    found = []
+    for (run_id, name), of_table in tables.items():
+        listed_ns = sum(row["total_ns"] or 0 for row in of_table)
+        implied_ns, is_whole = None, True
+        timed = [row for row in of_table if row["printed_share"] and row["total_ns"]]
+        if timed:
+            shares = [r["printed_share"] for r in of_table if r["printed_share"] is not None]
+            rounding = _rounding(shares)
+            top = max(timed, key=lambda row: row["printed_share"])
+            implied_ns = round(top["total_ns"] / top["printed_share"])
+            least_ns = top["total_ns"] / (top["printed_share"] + rounding)
+            # Rows that were put together of several have no printed share.
+            has_all = len(shares) == len(of_table)
+            most_share = sum(shares) + len(shares) * rounding if has_all else 1.0
+            is_whole = listed_ns >= least_ns * (1 - _TIME_ROUNDING)
+            is_whole = is_whole and most_share >= 1 - _SUM_ROUNDING
+        found.append(Section(run_id, _KINDS[name], listed_ns, implied_ns, is_whole))
+    return found
 
 
-def _section(run_id: int | None, kinds: tuple[str, ...], rows: list[Row]) -> Section:
-    listed = sum(row["total_ns"] or 0 for row in rows)
-    timed = [row for row in rows if row["printed_share"] and row["total_ns"]]
-    if not timed:
-        return Section(run_id, kinds, listed, None, is_whole=True)
-    shares = [row["printed_share"] for row in rows if row["printed_share"] is not None]
-    # How much larger than printed a share may be: 24.53 % is at most 24.535 %; but a lone 24.00 %
-    # would pass for 24 %.
+def _rounding(shares: Sequence[float]) -> float:
+    """How much larger than printed a share may be.
+
+    24.53 % is at most 24.535 %; but a lone 24.00 % would pass for 24 %. Whole percentages may be
+    cut off and not rounded: nsys of 2020 printed 27.9 % as 27,0 where numbers have a decimal comma.
+    """
     digits = max(len(f"{share * 100:.6f}".rstrip("0").partition(".")[2]) for share in shares)
-    rounding = 0.5 * _PERCENT * 10.0 ** -max(digits, 1)
     if digits == 0 and len(shares) > 1:
-        # Whole percentages may be cut off and not rounded: nsys of 2020 printed 27.9 % as 27,0
-        # where numbers have a decimal comma.
-        rounding = _PERCENT
-    top = max(timed, key=lambda row: row["printed_share"])
-    implied = round(top["total_ns"] / top["printed_share"])
-    least = top["total_ns"] / (top["printed_share"] + rounding)
-    # Rows that were put together of several have no printed share.
-    most_share = 1.0 if len(shares) < len(rows) else sum(shares) + len(shares) * rounding
-    is_whole = listed >= least * (1 - _TIME_ROUNDING) and most_share >= 1 - _SUM_ROUNDING
-    return Section(run_id, kinds, listed, implied, is_whole)
+        return _PERCENT
+    return 0.5 * _PERCENT * 10.0 ** -max(digits, 1)

@@ -160,13 +160,10 @@ _MARKS: Final = {
 def framework(profile: Profile) -> str:
     """`PYTORCH`, `TENSORFLOW` or `JAX`; empty where no name tells."""
     names = names_by_number(profile, "kernels").distinct if profile.has("kernels") else []
-    return _of_names(names) or _of_names(_texts(profile))
-
-
-def _texts(profile: Profile) -> list[str]:
-    if not profile.has("nvtx_ranges"):
-        return []
-    return [name for text, domain, _ in ranges_of(profile).labels for name in (text, domain)]
+    if (of_kernels := _of_names(names)) or not profile.has("nvtx_ranges"):
+        return of_kernels
+    labels = ranges_of(profile).labels
+    return _of_names([name for text, domain, _ in labels for name in (text, domain)])
 
 
 def _of_names(names: list[str]) -> str:
