@@ -164,9 +164,14 @@ def _add_host(profile: Profile, ended: Sequence[tuple[Row, _Activity]]) -> None:
         parts.append([*(column[rows] for column in part), place.of(number[rows])])
     calls, ranges = columns_of(parts, len(columns) + 1), ranges_of(profile)
     ranges = ranges.take(meeting(Intervals(ranges.start_ns, ranges.end_ns), near))
+    call_start, call_end, of_process, name = calls
     for (row, activity), low, high in zip(ended, start.tolist(), end.tolist(), strict=True):
         process = activity[-1]
-        if most := _longest_call(calls, process, low, high):
+        at_once = np.flatnonzero((of_process == process) & (call_start < high) & (call_end > low))
+        within = np.maximum(call_start[at_once], low), np.minimum(call_end[at_once], high)
+        # Of all threads each instant counts once; of equal times the first name is meant.
+        times = ((covered.length, -n) for n, covered in unions_by_key(*within, name[at_once]))
+        if most := max(times, default=None):
             row["host_call"], row["host_call_ns"] = names[-most[1]], most[0]
         row["host_range"] = _filling(ranges, process, low, high)
         if activity in launched:
@@ -187,27 +192,6 @@ def _launched(profile: Profile, some: list[_Activity]) -> dict[_Activity, tuple[
         for (_, thread), (low, high) in all_launches.bounds.items()
         for place in places[(places >= low) & (places < high)].tolist()
     }
-
-
-def _longest_call(
-    calls: Sequence[Int64s], process: int, low: int, high: int
-) -> tuple[int, int] | None:
-    """For how long a call of a process takes most of a pause, each instant of all threads once.
-
-    Args:
-        calls: Start, end, process and number of the name.
-        process: The process.
-        low: Start of the pause.
-        high: End of it.
-
-    Returns:
-        Time in ns, and less the number of the name, of equal times the first; None for no call.
-    """
-    start, end, of, name = calls
-    rows = np.flatnonzero((of == process) & (start < high) & (end > low))
-    within = np.maximum(start[rows], low), np.minimum(end[rows], high), name[rows]
-    times = [(covered.length, -place) for place, covered in unions_by_key(*within)]
-    return max(times, default=None)
 
 
 def _filling(ranges: Ranges, process: int, low: int, high: int) -> str | None:

@@ -1,7 +1,7 @@
 """What ran when on each device, lane by lane, with as many rows as a picture can show."""
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -15,7 +15,6 @@ from gpuprof.facts.timeline import (
     LOCAL_COPY,
     TIMELINE_READS,
     TRANSFER,
-    DeviceTimeline,
     busy_by_device,
     slice_borders,
     timelines,
@@ -24,7 +23,6 @@ from gpuprof.model import derived
 from gpuprof.model.analysis import Analysis
 from gpuprof.model.intervals import (
     NOTHING,
-    Int64s,
     Intervals,
     covered_within,
     difference,
@@ -131,21 +129,19 @@ def lanes_over_time(profile: Profile) -> pa.Table:
     borders = slice_borders(timelines(profile), _SLICES)
     if not len(borders):
         return LANES_OVER_TIME.empty()
-    all_lanes = _lanes(profile)
-    return pa.concat_tables(_sliced(lane, borders) for lane in all_lanes).combine_chunks()
-
-
-def _sliced(lane: _Lane, borders: Int64s) -> pa.Table:
     start, end = borders[:-1], borders[1:]
-    exposed, hidden = (covered_within(t, start, end) for t in lane[2:])
-    is_active = exposed + hidden > 0
-    columns: dict[str, Any] = _place(lane, int(is_active.sum())) | {
-        "start_ns": start[is_active],
-        "end_ns": end[is_active],
-        "exposed_ns": exposed[is_active],
-        "hidden_ns": hidden[is_active],
-    }
-    return LANES_OVER_TIME.conform(pa.table(columns))
+    tables = []
+    for lane in _lanes(profile):
+        exposed, hidden = (covered_within(times, start, end) for times in lane[2:])
+        is_active = exposed + hidden > 0
+        columns: dict[str, Any] = _place(lane, int(is_active.sum())) | {
+            "start_ns": start[is_active],
+            "end_ns": end[is_active],
+            "exposed_ns": exposed[is_active],
+            "hidden_ns": hidden[is_active],
+        }
+        tables.append(LANES_OVER_TIME.conform(pa.table(columns)))
+    return pa.concat_tables(tables).combine_chunks()
 
 
 def _place(lane: _Lane, rows: int) -> dict[str, Any]:
@@ -157,9 +153,23 @@ def _place(lane: _Lane, rows: int) -> dict[str, Any]:
 
 @once_per_profile
 def _lanes(profile: Profile) -> tuple[_Lane, ...]:
-    kinds = _transfers(profile)
-    all_lanes = (lane for timeline in timelines(profile) for lane in _of_device(timeline, kinds))
-    return tuple(lane for lane in all_lanes if len(lane[2]) or len(lane[3]))
+    all_lanes = []
+    for device in timelines(profile):
+        busy, exposed = device.busy, device.exposed
+        transfers = _transfers(profile).get(device.device_id, {}).items()
+        of_span = [(kind, intersection(times, device.span)) for kind, times in transfers]
+        layers = (
+            ("compute", busy[COMPUTE], exposed[COMPUTE]),
+            ("communication", busy[COMMUNICATION], exposed[COMMUNICATION]),
+            *((kind, times, intersection(times, exposed[TRANSFER])) for kind, times in of_span),
+            ("local_copies", busy[LOCAL_COPY], exposed[LOCAL_COPY]),
+        )
+        for name, running, alone in layers:
+            # Compute, which has most intervals, is never hidden.
+            hidden = NOTHING if alone is running else difference(running, alone)
+            if len(alone) or len(hidden):
+                all_lanes.append((device.device_id, name, alone, hidden))
+    return tuple(all_lanes)
 
 
 @once_per_recording
@@ -177,25 +187,6 @@ def _transfers(profile: Profile) -> Mapping[int | None, Mapping[str, Intervals]]
         device: {names[kind]: busy.kinds[kind] for kind in sorted(busy.pieces)}
         for device, busy in by_device.items()
     }
-
-
-def _of_device(
-    device: DeviceTimeline, transfers: Mapping[int | None, Mapping[str, Intervals]]
-) -> Iterator[_Lane]:
-    def lane(name: str, busy: Intervals, exposed: Intervals) -> _Lane:
-        # Compute, which has most intervals, is never hidden.
-        hidden = NOTHING if exposed is busy else difference(busy, exposed)
-        return device.device_id, name, exposed, hidden
-
-    def layer(name: str, number: int) -> _Lane:
-        return lane(name, device.busy[number], device.exposed[number])
-
-    yield layer("compute", COMPUTE)
-    yield layer("communication", COMMUNICATION)
-    for kind, times in transfers.get(device.device_id, {}).items():
-        busy = intersection(times, device.span)
-        yield lane(kind, busy, intersection(busy, device.exposed[TRANSFER]))
-    yield layer("local_copies", LOCAL_COPY)
 
 
 def _table(lane: _Lane, times: Intervals, shift: int, *, is_exposed: bool) -> pa.Table:

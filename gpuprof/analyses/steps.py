@@ -18,7 +18,7 @@ from gpuprof.facts.phases import (
 )
 from gpuprof.facts.timeline import TIMELINE_READS, DeviceTimeline, timelines
 from gpuprof.model.analysis import Analysis, by, per_file, reads
-from gpuprof.model.derived import UNKNOWN
+from gpuprof.model.derived import known
 from gpuprof.model.intervals import covered_within
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import INT, TEXT, Column, Schema, instant_column, process_column
@@ -98,7 +98,7 @@ def steps(profile: Profile) -> pa.Table:
         row
         for series in steps_in_part(profile)
         for number in series.phase.devices
-        if profile.selection.device_id in {None, device := None if number == UNKNOWN else number}
+        if profile.selection.device_id in {None, device := known(number)}
         for row in _rows(series, by_device[device], starts)
     ]
     rows.sort(key=lambda row: (row["start_ns"], row["process_id"] or 0, row["device_id"] or 0))

@@ -22,6 +22,7 @@ from gpuprof.model.derived import (
     HOST,
     TO_HOST_KINDS,
     UNKNOWN,
+    known,
     movement,
 )
 from gpuprof.model.intervals import Int64s, Intervals, union
@@ -250,7 +251,7 @@ def transfer_times(profile: Profile) -> Mapping[Route, Copies]:
     path = rows.path
     for alike in groups(rows.src, rows.dst, path):
         first = alike[0]
-        src, dst = (known_end(int(end[first])) for end in (rows.src, rows.dst))
+        src, dst = (known(int(end[first])) for end in (rows.src, rows.dst))
         times[Route(src, dst, PATHS[path[first]])] = rows.take(alike)
     return times
 
@@ -281,18 +282,6 @@ def too_fast(profile: Profile) -> Int64s:
     # Nothing moves 100 TB/s; times are good to 10 us in the formats that round most.
     most_bytes = (copies.duration_ns.astype(float) + 10_000) * 100_000
     return np.flatnonzero(copies.bytes > most_bytes)
-
-
-def known_end(end: int) -> int | None:
-    """A device or `HOST`; None for `UNKNOWN`."""
-    return None if end == UNKNOWN else end
-
-
-def end_number(name: str) -> int | None:
-    """The end that `end_name` calls so."""
-    if name == "unknown":
-        return None
-    return HOST if name == "host" else int(name.removeprefix("device "))
 
 
 def end_name(end: int | None) -> str:

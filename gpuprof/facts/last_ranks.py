@@ -25,7 +25,7 @@ from gpuprof.facts.numbers import names_by_number
 from gpuprof.facts.rank_matching import Communicator
 from gpuprof.facts.timeline import COMPUTE, TIMELINE_READS, timelines
 from gpuprof.model.analysis import per_file, reads
-from gpuprof.model.derived import UNKNOWN
+from gpuprof.model.derived import known
 from gpuprof.model.intervals import NOTHING, Int64s, covered_within
 from gpuprof.model.pairs import Pairs
 from gpuprof.model.profile import Profile, once_per_recording
@@ -315,7 +315,7 @@ def kernel_sums(profile: Profile) -> list[dict[str, Any]]:
     rows = zip(pairs.values.T.tolist(), by_group(parts, len(pairs)), strict=True)
     return [
         {
-            "device_id": None if device == UNKNOWN else device,
+            "device_id": known(device),
             "name": texts[place],
             "calls": len(durations),
             "total_ns": total(durations),

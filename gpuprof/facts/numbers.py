@@ -141,9 +141,17 @@ def rows_named(
         yield [column[rows] for column in (*part, places)]
 
 
-def pieces(rows: int) -> Iterator[slice]:
-    """Slices that together are so many rows, each small enough for the processor's cache."""
-    return (slice(at, min(at + _PIECE_ROWS, rows)) for at in range(0, rows, _PIECE_ROWS))
+def pieces(end: int, start: int = 0) -> Iterator[slice]:
+    """Slices that together are the rows up to an end, each small enough for a processor's cache."""
+    return (slice(at, min(at + _PIECE_ROWS, end)) for at in range(start, end, _PIECE_ROWS))
+
+
+def sums_by_number(numbers: Numbers, values: Numbers, count: int) -> Int64s:
+    """The sum of the values of each number from 0 up to a count."""
+    sums = np.zeros(count, np.int64)
+    # Numbers of other types take ten times as long.
+    np.add.at(sums, numbers.astype(np.intp, copy=False), values.astype(np.int64, copy=False))
+    return sums
 
 
 def index_kind(rows: int) -> type[np.integer[Any]]:

@@ -20,7 +20,7 @@ from gpuprof.facts.range_launches import (
     without_nested,
 )
 from gpuprof.model.analysis import reads
-from gpuprof.model.derived import UNKNOWN
+from gpuprof.model.derived import known
 from gpuprof.model.intervals import NOTHING, Int64s, Intervals, difference, union
 from gpuprof.model.profile import Profile, once_per_profile
 
@@ -158,7 +158,7 @@ def _windows(
     devices = distinct(launched.activities.device[launched.of_process(process)]).tolist()
     hull = union(outer.start_ns[:1], outer.end_ns.max(keepdims=True))
     windows = StepWindows(
-        None if process == UNKNOWN else process,
+        known(process),
         *(tuple(devices), text, FROM_RANGES, start, end),
         difference(hull, union(outer.start_ns, outer.end_ns)),
     )

@@ -18,7 +18,7 @@ from gpuprof.base.cuda import is_communication
 from gpuprof.facts.copies import COPY_READS, Copies, copy_rows
 from gpuprof.facts.numbers import Numbers, names_by_number
 from gpuprof.model.analysis import reads
-from gpuprof.model.derived import UNKNOWN
+from gpuprof.model.derived import UNKNOWN, known
 from gpuprof.model.intervals import (
     NOTHING,
     Int64s,
@@ -278,4 +278,4 @@ def busy_by_device(parts: Iterable[Sequence[Any]], kinds: int) -> Mapping[int | 
         for number in np.unique(device[instants]).tolist():
             rows = instants[device[instants] == number]
             reaching(number, start[rows], end[rows])
-    return {None if number == UNKNOWN else number: busy for number, busy in devices.items()}
+    return {known(number): busy for number, busy in devices.items()}

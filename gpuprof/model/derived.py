@@ -41,6 +41,11 @@ KERNELS_RERUN: Final = (
 _WORD: Final = re.compile(r"\w+")
 
 
+def known(number: int) -> int | None:
+    """A number, None for `UNKNOWN`."""
+    return None if number == UNKNOWN else number
+
+
 def movement(kind: str, *, is_staged: bool, is_peer: bool) -> str:
     """The kind of copy as the fact of that name has it."""
     if is_staged:
