@@ -1,8 +1,9 @@
 """What limits the trust in tables of single activities, one sentence each."""
 
+from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -140,21 +141,17 @@ def overheads(profile: Profile) -> list[Overhead]:
     ]
     if not spans:
         return []
-    span = min(start for start, _ in spans), max(end for _, end in spans)
+    first, last = min(start for start, _ in spans), max(end for _, end in spans)
     rows = profile.table("overheads").to_pylist()
-    sources = sorted({row["source"] for row in rows}, reverse=True)
-    return [
-        _overhead(source, [row for row in rows if row["source"] == source], span)
-        for source in sources
-    ]
-
-
-def _overhead(source: str, rows: list[dict[str, Any]], span: tuple[int, int]) -> Overhead:
-    start, end = (np.array([row[name] for row in rows]) for name in ("start_ns", "end_ns"))
-    covered = intersection(union(start, end), single(*span))
-    within = np.maximum(np.minimum(end, span[1]) - np.maximum(start, span[0]), 0)
-    by_name: dict[str | None, int] = {}
-    for row, ns in zip(rows, within.tolist(), strict=True):
-        by_name[row["name"]] = by_name.get(row["name"], 0) + ns
-    most = max(by_name, key=lambda name: by_name[name])
-    return Overhead(source, covered.length, span[1] - span[0], most)
+    found = []
+    for source in sorted({row["source"] for row in rows}, reverse=True):
+        of_source = [row for row in rows if row["source"] == source]
+        start, end = (np.array([row[name] for row in of_source]) for name in ("start_ns", "end_ns"))
+        covered = intersection(union(start, end), single(first, last))
+        within = np.maximum(np.minimum(end, last) - np.maximum(start, first), 0)
+        by_name = Counter[str | None]()
+        for row, ns in zip(of_source, within.tolist(), strict=True):
+            by_name[row["name"]] += ns
+        ((most, _),) = by_name.most_common(1)
+        found.append(Overhead(source, covered.length, last - first, most))
+    return found

@@ -95,7 +95,12 @@ def transfers(profile: Profile) -> pa.Table:
         row["mean_ns"] = total_ns / calls if calls else None
         row["median_ns"], row["p95_ns"] = quantiles[tuple(row[key] for key in _KEYS)]
         row["bytes_per_s"] = size * NS_PER_S / total_ns if size is not None and total_ns else None
-    return TRANSFERS.table(sorted(rows, key=_costliest_first))
+
+    def cost(row: Mapping[str, Any]) -> tuple[object, ...]:
+        # Unknown words come last.
+        return -row["total_ns"], *((row[name] is None, row[name] or "") for name in _ORDER)
+
+    return TRANSFERS.table(sorted(rows, key=cost))
 
 
 def _by_kind(profile: Profile) -> list[tuple[tuple[str | None, ...], Int64s]]:
@@ -112,11 +117,6 @@ def _by_kind(profile: Profile) -> list[tuple[tuple[str | None, ...], Int64s]]:
         (tuple(of[numbers[alike[0]]] for numbers, of in columns), alike)
         for alike in groups(*(numbers for numbers, _ in columns))
     ]
-
-
-def _costliest_first(row: Mapping[str, Any]) -> tuple[object, ...]:
-    """By these columns in ascending order; unknown words come last."""
-    return -row["total_ns"], *((row[name] is None, row[name] or "") for name in _ORDER)
 
 
 def _is_async(profile: Profile, copies: Copies) -> npt.NDArray[np.bool_]:
