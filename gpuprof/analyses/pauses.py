@@ -5,7 +5,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from gpuprof.facts.numbers import Numbers, groups, sums_by_number
+from gpuprof.facts.numbers import groups, sums_by_number
 from gpuprof.facts.pause_causes import CAUSE_READS, SHORT, Label, Pieces, pieces_of
 from gpuprof.facts.pauses import Pauses, pauses_of
 from gpuprof.facts.timeline import DeviceTimeline, timelines
@@ -93,7 +93,18 @@ def _rows(
     lengths = covered_within(device.idle, parts.start_ns, parts.end_ns)
     filled = np.flatnonzero(lengths)
     pause, label, lengths = pieces.pause[chosen][filled], parts.label[filled], lengths[filled]
-    label, labels = _shortened(label, lengths, pieces.labels)
+    # Of each cause the longest details have rows of their own, and all others one.
+    labels = [*pieces.labels]
+    totals = sums_by_number(label, lengths, len(labels))
+    by_cause: dict[str, list[int]] = {}
+    for number in np.argsort(-totals, kind="stable")[: np.count_nonzero(totals)].tolist():
+        by_cause.setdefault(labels[number][0], []).append(number)
+    renamed = np.arange(len(labels))
+    for cause, numbers in by_cause.items():
+        if shorter := numbers[_MOST_DETAILS:]:
+            renamed[shorter] = len(labels)
+            labels.append((cause, f"{len(shorter):,} others"))
+    label = renamed[label]
     rows = []
     for of_label in groups(label):
         # A pause may have many pieces of one cause.
@@ -102,22 +113,6 @@ def _rows(
         starts = all_pauses.start_ns[pause[of_label][first]]
         rows.append(_row(device, labels[int(label[of_label[0]])], sums, starts))
     return rows
-
-
-def _shortened(
-    label: Numbers, lengths: Int64s, labels: tuple[Label, ...]
-) -> tuple[Numbers, tuple[Label, ...]]:
-    """The same labels with the longest details of each cause, and one for its others."""
-    totals = sums_by_number(label, lengths, len(labels))
-    by_cause: dict[str, list[int]] = {}
-    for number in np.argsort(-totals, kind="stable")[: np.count_nonzero(totals)].tolist():
-        by_cause.setdefault(labels[number][0], []).append(number)
-    renamed, named = np.arange(len(labels)), [*labels]
-    for cause, numbers in by_cause.items():
-        if shorter := numbers[_MOST_DETAILS:]:
-            renamed[shorter] = len(named)
-            named.append((cause, f"{len(shorter):,} others"))
-    return renamed[label], tuple(named)
 
 
 def _row(device: DeviceTimeline, label: Label, sums: Int64s, starts: Int64s) -> dict[str, Any]:

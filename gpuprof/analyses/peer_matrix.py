@@ -1,6 +1,7 @@
 """Device by device, the host being one: time, bytes, rate, and what each end waited for it."""
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -110,7 +111,7 @@ def peer_matrix(profile: Profile) -> pa.Table:
         first = alike[0]
         src, dst = (known(int(end[first])) for end in (copies.src, copies.dst))
         route = Route(src, dst, PATHS[path[first]])
-        row: dict[str, Any] = {"path": route.path, **sums_of(copies, alike)._asdict()}
+        row: dict[str, Any] = {"path": route.path, **sums_of(copies, alike)}
         link = None if route.path == "staged" else link_between(profile, src, dst)
         if link is not None:
             share = _share(row["bytes_per_s"], link.bytes_per_s)
@@ -168,8 +169,10 @@ _SLOW: Final = 0.8
 _HOST: Final = "host"
 _END_IDS: Final = ("src_device_id", "dst_device_id")
 # Columns with the share of slow routes, and those in which the routes are alike.
-_SHARES: Final = ("slow_of_host_share", "slow_of_rail_share")
-_SHARED: Final = (("src_host", "dst_host"), ("rail",))
+_SHARED: Final = {
+    "slow_of_host_share": ("src_host", "dst_host"),
+    "slow_of_rail_share": ("rail",),
+}
 
 SLOW_LINKS: Final = Schema(
     "slow_links",
@@ -256,27 +259,22 @@ def slow_links(profile: Profile) -> pa.Table:
 
 
 def _slow(routes: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Those of some routes of one kind that are slow."""
     if len(routes) < _LEAST_ROUTES:
         return
     usual = float(np.median([row["bytes_per_s"] for row in routes]))
     ratios = [row["bytes_per_s"] / usual for row in routes]
-    of_host, of_rail = (_slow_shares(routes, ratios, *names) for names in _SHARED)
-    for row, ratio, *shares in zip(routes, ratios, of_host, of_rail, strict=True):
+    shares: dict[str, list[float | None]] = {}
+    for share, names in _SHARED.items():
+        keys = [tuple(row[name] for name in names) for row in routes]
+        slow = Counter(key for key, ratio in zip(keys, ratios, strict=True) if ratio < _SLOW)
+        alike = Counter(keys)
+        shares[share] = [None if None in key else slow[key] / alike[key] for key in keys]
+    for place, (row, ratio) in enumerate(zip(routes, ratios, strict=True)):
         if ratio < _SLOW:
             figures = {"usual_bytes_per_s": usual, "rate_ratio": ratio, "routes": len(routes)}
-            figures |= dict(zip(_SHARES, shares, strict=True))
+            figures |= {share: of_routes[place] for share, of_routes in shares.items()}
             yield row | figures | {"lost_ns": round(row["total_ns"] * (1 - ratio))}
-
-
-def _slow_shares(
-    routes: Sequence[dict[str, Any]], ratios: Sequence[float], *names: str
-) -> list[float | None]:
-    """For each route the share of slow ones among those that are alike in some columns."""
-    slow: dict[tuple[Any, ...], list[bool]] = {}
-    keys = [tuple(row[name] for name in names) for row in routes]
-    for key, ratio in zip(keys, ratios, strict=True):
-        slow.setdefault(key, []).append(ratio < _SLOW)
-    return [None if None in key else sum(slow[key]) / len(slow[key]) for key in keys]
 
 
 SLOW_LINKS_ANALYSIS: Final = Analysis(

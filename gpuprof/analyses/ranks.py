@@ -192,7 +192,17 @@ def _phases(table: pa.Table, names: DeviceNames) -> Iterator[_Phase]:
     # Where steps of a phase go on at another length, as with a rank that has become slow, the first
     # ones are no warm-up.
     is_sample |= (status == "warm_up") & (_integers(table, "phase_number") > 1)
-    device, step, columns = _integers(table, "device_id"), _numbers(table, names), _times(table)
+    device, step, start, span = (
+        _integers(table, name) for name in ("device_id", "step", "start_ns", "span_ns")
+    )
+    # The numbers of steps go on where a rank has another file, of later steps.
+    end, step, columns = start + span, step.copy(), _times(table)
+    rank = np.array([names.ranks.get(key, UNKNOWN) for key in device.tolist()], np.int64)
+    for of_rank in groups(rank, np.where(rank == UNKNOWN, device, 0)):
+        rows = of_rank[np.argsort(start[of_rank], kind="stable")]
+        ended = np.maximum.accumulate(end[rows])[:-1]
+        begins_anew = (np.diff(step[rows]) < 0) & (start[rows[1:]] >= ended)
+        step[rows[1:]] += np.cumsum(np.where(begins_anew, step[rows[:-1]] + 1, 0))
     for name in dict.fromkeys(phase[is_sample]):
         rows = np.flatnonzero(is_sample & (phase == name))
         devices, row = np.unique(device[rows], return_inverse=True)
@@ -210,20 +220,6 @@ def _phases(table: pa.Table, names: DeviceNames) -> Iterator[_Phase]:
                 key: np.where(place >= 0, values[place], np.nan) for key, values in columns.items()
             }
             yield _Phase(name, devices[has_any], numbers[is_shared], times)
-
-
-def _numbers(table: pa.Table, names: DeviceNames) -> Int64s:
-    """The numbers of steps, which go on where a rank has another file, of later steps."""
-    device, number = _integers(table, "device_id"), _integers(table, "step").copy()
-    start = _integers(table, "start_ns")
-    end = start + _integers(table, "span_ns")
-    rank = np.array([names.ranks.get(key, UNKNOWN) for key in device.tolist()], np.int64)
-    for of_rank in groups(rank, np.where(rank == UNKNOWN, device, 0)):
-        rows = of_rank[np.argsort(start[of_rank], kind="stable")]
-        ended = np.maximum.accumulate(end[rows])[:-1]
-        begins_anew = (np.diff(number[rows]) < 0) & (start[rows[1:]] >= ended)
-        number[rows[1:]] += np.cumsum(np.where(begins_anew, number[rows[:-1]] + 1, 0))
-    return number
 
 
 def _times(table: pa.Table) -> dict[str, Int64s]:

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -75,14 +74,13 @@ def _span_notes(profile: Profile, tables: Collection[str]) -> Iterator[str]:
     """The overhead of the profiler, and the devices whose idle time is meaningless."""
     if not any(name in tables for name in _OF_THE_SPAN):
         return
-    for overhead in overheads(profile):
-        held_ns, span_ns = overhead.held_ns, overhead.span_ns
+    for source, held_ns, span_ns, most in overheads(profile):
         if held_ns >= _MUCH * span_ns > 0:
             yield (
-                f"{_HOLDERS[overhead.source].format(profile.origin.tool)} delayed a thread of the"
+                f"{_HOLDERS[source].format(profile.origin.tool)} delayed a thread of the"
                 f" program by {say_ns(held_ns)}, {say_share(held_ns / span_ns)} of the time from"
                 " the first activity of a device to the last (mostly"
-                f" {overhead.most or 'unnamed'})."
+                f" {most or 'unnamed'})."
             )
     for device in far_ends(profile):
         # It was not recorded itself.
@@ -105,30 +103,17 @@ def copy_notes(profile: Profile) -> Iterator[str]:
         )
 
 
-@dataclass(frozen=True)
-class Overhead:
-    """What one source cost, of the time from the first activity of any device to the last.
-
-    Args:
-        source: ``profiler`` or ``cuda``.
-        held_ns: For how long at least one thread was held up.
-        span_ns: The whole time.
-        most: What held up threads longest; None where it has no name.
-    """
-
-    source: str
-    held_ns: int
-    span_ns: int
-    most: str | None
-
-
-def overheads(profile: Profile) -> list[Overhead]:
+def overheads(profile: Profile) -> list[tuple[str, int, int, str | None]]:
     """What held up threads between the first activity of any device and the last.
 
     What is set up before and cleared up after that changes no figure of the devices.
 
     Args:
         profile: ``overheads`` and the tables of activities are read where they were recorded.
+
+    Returns:
+        Of each source, ``profiler`` or ``cuda``, for how many ns at least one thread was held up,
+        of how many, and what held up threads longest; None where it has no name.
     """
     work = [name for name in _WORK if profile.has(name)]
     if not work or not profile.has("overheads") or not profile.table("overheads").num_rows:
@@ -153,5 +138,5 @@ def overheads(profile: Profile) -> list[Overhead]:
         for row, ns in zip(of_source, within.tolist(), strict=True):
             by_name[row["name"]] += ns
         ((most, _),) = by_name.most_common(1)
-        found.append(Overhead(source, covered.length, last - first, most))
+        found.append((source, covered.length, last - first, most))
     return found

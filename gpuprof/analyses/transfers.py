@@ -181,7 +181,7 @@ def transfer_sums(profile: Profile) -> pa.Table:
     is_async = _is_async(profile, copies) if profile.has("api_calls") else None
     rows: list[dict[str, Any]] = [
         dict[str, Any](zip(_KEYS, words, strict=True))
-        | sums_of(copies, alike)._asdict()
+        | sums_of(copies, alike)
         | {
             "max_ns": int(copies.duration_ns[alike].max()),
             _ASYNC_CALLS: None if is_async is None else int(is_async[alike].sum()),

@@ -1,6 +1,5 @@
 """How much of its span each device runs kernels, and why it does not run more."""
 
-from dataclasses import replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -14,7 +13,7 @@ from gpuprof.facts.timeline import (
     timelines,
 )
 from gpuprof.model.analysis import Analysis, ordered, per_file, reads, summed
-from gpuprof.model.intervals import covered_within, difference, intersection
+from gpuprof.model.intervals import covered_within, difference, intersection, union
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLAG, FLOAT, INT, TEXT, Column, Schema, instant_column
 
@@ -101,10 +100,9 @@ def utilisation(profile: Profile) -> pa.Table:
     """
     recording, host = profile.unrestricted, None
     if recording.has("api_calls") and (clock := host_clock(recording)).is_known:
-        calls = host_calls(recording)
-        start, end = (clock.on_devices(ns, calls.process) for ns in (calls.start_ns, calls.end_ns))
-        calls = replace(calls, start_ns=start, end_ns=end)
-        host = calls.waiting, calls.any
+        *times, process, is_wait = host_calls(recording)
+        start, end = (clock.on_devices(ns, process) for ns in times)
+        host = union(start[is_wait], end[is_wait]), union(start, end)
     rows = []
     for device in timelines(profile):
         row: dict[str, Any] = {

@@ -172,22 +172,6 @@ class Route(NamedTuple):
     path: str
 
 
-class CopySums(NamedTuple):
-    """What some copies add up to.
-
-    Args:
-        calls: How often; a staged copy counts once.
-        total_ns: Sum of durations.
-        bytes: Bytes; None where unknown of one.
-        bytes_per_s: All bytes over all time; None where bytes are unknown or no time passed.
-    """
-
-    calls: int
-    total_ns: int
-    bytes: int | None
-    bytes_per_s: float | None
-
-
 @once_per_profile
 def copy_rows(profile: Profile) -> Copies:
     """All rows of ``memcpys``, in the order of the file."""
@@ -263,14 +247,24 @@ def running_on(copies: Copies, device: int | None, route: Route) -> Intervals:
     return union(copies.start_ns[here], copies.end_ns[here])
 
 
-def sums_of(copies: Copies, chosen: Int64s) -> CopySums:
-    """What some of the copies add up to: a staged copy's second half is no call, nor more bytes."""
+def sums_of(copies: Copies, chosen: Int64s) -> dict[str, Any]:
+    """What some of the copies add up to: a staged copy's second half is no call, nor more bytes.
+
+    Returns:
+        ``calls``, ``total_ns``, ``bytes`` (None where unknown of one) and ``bytes_per_s`` (None
+        where bytes are unknown or no time passed).
+    """
     is_counted, size = copies.is_counted[chosen], copies.bytes[chosen]
     total_ns = total(copies.duration_ns[chosen])
     is_known = not (size == UNKNOWN).any()
     bytes_sum = total(np.where(is_counted == 0, 0, size)) if is_known else None
     rate = bytes_sum * float(NS_PER_S) / total_ns if bytes_sum is not None and total_ns else None
-    return CopySums(int(np.count_nonzero(is_counted)), total_ns, bytes_sum, rate)
+    return {
+        "calls": int(np.count_nonzero(is_counted)),
+        "total_ns": total_ns,
+        "bytes": bytes_sum,
+        "bytes_per_s": rate,
+    }
 
 
 def too_fast(profile: Profile) -> Int64s:

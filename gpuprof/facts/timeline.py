@@ -33,7 +33,7 @@ from gpuprof.model.intervals import (
     union,
     unions_by_key,
 )
-from gpuprof.model.profile import Profile, once_per_recording
+from gpuprof.model.profile import Profile, once_per_profile, once_per_recording
 from gpuprof.model.schema import INT, Column
 
 # In the order in which they claim an instant: the first that runs has it.
@@ -133,24 +133,29 @@ class DeviceTimeline:
         )
 
 
+@once_per_profile
 def timelines(profile: Profile) -> tuple[DeviceTimeline, ...]:
     """The timeline of every device that did anything, by device id; an unknown one comes last.
 
     Those of a part of a recording are cut at its borders, so that what they cover in adjacent
     windows adds up to what they cover in both.
     """
-    return profile.once(_read if profile.unrestricted is profile else _parts)
-
-
-def _parts(profile: Profile) -> tuple[DeviceTimeline, ...]:
-    part, all_timelines = profile.selection, timelines(profile.unrestricted)
-    chosen = [
-        timeline for timeline in all_timelines if part.device_id in {None, timeline.device_id}
-    ]
-    if part.windows is None:
-        return tuple(chosen)
-    windows = union([start for start, _ in part.windows], [end for _, end in part.windows])
-    return tuple(cut for timeline in chosen if len((cut := timeline.within(windows)).span))
+    if profile.unrestricted is not profile:
+        part, recorded = profile.selection, timelines(profile.unrestricted)
+        chosen = [line for line in recorded if part.device_id in {None, line.device_id}]
+        if part.windows is None:
+            return tuple(chosen)
+        windows = union([start for start, _ in part.windows], [end for _, end in part.windows])
+        return tuple(cut for line in chosen if len((cut := line.within(windows)).span))
+    by_device = {**busy_by_device(_activities(profile), len(LAYERS))}
+    lines = []
+    for device_id in sorted(by_device, key=lambda device_id: (device_id is None, device_id)):
+        # What one device's pieces took makes room for the next one's.
+        busy = by_device.pop(device_id)
+        kinds, span = busy.kinds, single(busy.start_ns, busy.end_ns)
+        layers = tuple(kinds.get(layer, NOTHING) for layer in LAYERS)
+        lines.append(DeviceTimeline(device_id, span, layers))
+    return tuple(lines)
 
 
 def timeline_of(profile: Profile, device_id: int | None) -> DeviceTimeline:
@@ -193,19 +198,6 @@ def slice_borders(devices: Sequence[DeviceTimeline], slices: int) -> Int64s:
     last = max(int(span.end[-1]) for span in spans)
     # Computed in integers: they must not lose nanoseconds.
     return np.unique([first + (last - first) * i // slices for i in range(slices + 1)])
-
-
-def _read(profile: Profile) -> tuple[DeviceTimeline, ...]:
-    by_device = {**busy_by_device(_activities(profile), len(LAYERS))}
-    ordered = sorted(by_device, key=lambda device_id: (device_id is None, device_id))
-    lines = []
-    for device_id in ordered:
-        # What one device's pieces took makes room for the next one's.
-        busy = by_device.pop(device_id)
-        kinds, span = busy.kinds, single(busy.start_ns, busy.end_ns)
-        layers = tuple(kinds.get(layer, NOTHING) for layer in LAYERS)
-        lines.append(DeviceTimeline(device_id, span, layers))
-    return tuple(lines)
 
 
 def _activities(profile: Profile) -> Iterator[Sequence[Any]]:

@@ -215,11 +215,11 @@ def _most_copies(profile: Profile) -> str:
         return ""
     copies = transfer_rows(profile)
     routes = ((sums_of(copies, rows), rows[0]) for rows in groups(copies.src, copies.dst))
-    sums, first = max(routes, key=lambda route: route[0].total_ns, default=(None, 0))
-    if sums is None or sums.calls <= 1 or not (sums.bytes and sums.bytes_per_s):
+    sums, first = max(routes, key=lambda route: route[0]["total_ns"], default=(None, 0))
+    if sums is None or sums["calls"] <= 1 or not (sums["bytes"] and sums["bytes_per_s"]):
         return ""
     src, dst = (end_name(known(int(end[first]))) for end in (copies.src, copies.dst))
-    size, speed = format_bytes(sums.bytes / sums.calls), format_bytes(sums.bytes_per_s)
+    size, speed = format_bytes(sums["bytes"] / sums["calls"]), format_bytes(sums["bytes_per_s"])
     return f"; most {src} to {dst}, {size} each at {speed}/s"
 
 

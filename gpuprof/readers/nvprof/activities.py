@@ -26,7 +26,6 @@ from gpuprof.model.table import (
     NumberedNames,
     Part,
     Table,
-    arrow,
     constant,
     in_memory,
     joined,
@@ -160,7 +159,7 @@ class Database:
         """
         words = [missing, *self.strings.values()]
         places = ByNumber([*self.strings], range(1, len(words)), 0).of(numbers)
-        return pa.DictionaryArray.from_arrays(arrow(places), schema.texts(words))
+        return pa.DictionaryArray.from_arrays(schema.arrow(places), schema.texts(words))
 
     @property
     def process(self) -> Computed | None:
@@ -534,18 +533,18 @@ def _ranges(database: Database) -> pa.Table:
     objects = rows.get("objectId", Values(np.zeros(len(opens), np.int8), None, (None,)))
     process, thread = _process_of(objects), _thread_of(kind, objects)
     kinds = pa.DictionaryArray.from_arrays(
-        arrow((kind == PROCESS).astype(np.int8)), schema.texts(["push_pop", "start_end"])
+        schema.arrow((kind == PROCESS).astype(np.int8)), schema.texts(["push_pop", "start_end"])
     )
     return schema.NVTX_RANGES.narrow(
         pa.table(
             {
-                "start_ns": arrow(time[opens] - database.origin_ns),
-                "end_ns": arrow(time[closes] - database.origin_ns),
+                "start_ns": schema.arrow(time[opens] - database.origin_ns),
+                "end_ns": schema.arrow(time[closes] - database.origin_ns),
                 "text": database.texts(rows["name"].filled, None),
                 "domain": database.texts(np.where(domain == 0, UNKNOWN, domain), ""),
                 "range_kind": kinds,
-                "process_id": arrow(narrowed(process), process == UNKNOWN),
-                "thread_id": arrow(narrowed(thread), thread == UNKNOWN),
+                "process_id": schema.arrow(narrowed(process), process == UNKNOWN),
+                "thread_id": schema.arrow(narrowed(thread), thread == UNKNOWN),
             }
         )
     )
