@@ -78,12 +78,13 @@ def _table(rows: list[dict[str, Any]]) -> pa.Table:
 
 
 # Those of several recordings of one process are added up.
-def _by_device(table: pa.Table) -> pa.Table:
-    rows = summed(table, ["device_id"], _TIMES).to_pylist()
-    return ordered(_table(rows), [("device_id", "ascending")])
-
-
-@per_file(BREAKDOWN, _by_device, needs=("kernels", "memcpys"))
+@per_file(
+    BREAKDOWN,
+    lambda table: ordered(
+        _table(summed(table, ["device_id"], _TIMES).to_pylist()), [("device_id", "ascending")]
+    ),
+    needs=("kernels", "memcpys"),
+)
 def breakdown(profile: Profile) -> pa.Table:
     """Split each device's span among what it did.
 

@@ -54,13 +54,16 @@ COLLECTIVES: Final = Schema(
 )
 
 
+_ALIKE: Final = ("device_id", *Collective._fields)
+_SUMS: Final = ("calls", "total_ns", "exposed_ns")
+
+
 # Those of several recordings of one process are added up.
-def _added(table: pa.Table) -> pa.Table:
-    keys = ["device_id", *Collective._fields]
-    return _table(summed(table, keys, ["calls", "total_ns", "exposed_ns"]).to_pylist())
-
-
-@per_file(COLLECTIVES, _added, needs=("kernels",))
+@per_file(
+    COLLECTIVES,
+    lambda table: _table(summed(table, _ALIKE, _SUMS).to_pylist()),
+    needs=("kernels",),
+)
 def collectives(profile: Profile) -> pa.Table:
     """Sum up the communication kernels by collective, message and group.
 

@@ -128,7 +128,7 @@ def _begun(profile: Profile, table: str, ends: Int64s) -> Iterator[_Begun]:
             yield name, row, int(copies.process[row]), int(copies.start_ns[row]), devices
         return
     is_named, low = table == "kernels", 0
-    names = dict(zip(*names_by_number(profile, table), strict=True)) if is_named else {}
+    names = names_by_number(profile, table).by_number if is_named else {}
     further = ("name_id",) if is_named else ()
     for part in profile.columns(table, "start_ns", "process_id", "device_id", *further):
         rows = np.flatnonzero(np.isin(part[0], ends))

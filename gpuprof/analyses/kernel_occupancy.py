@@ -150,12 +150,15 @@ def _rounded_up(number: int, step: int) -> int:
     return -(-number // step) * step
 
 
-def _added(table: pa.Table) -> pa.Table:
-    alike = [name for name in KERNEL_OCCUPANCY.columns if name not in _SUMS]
-    return _table(summed(table, alike, _SUMS).to_pylist())
+_SUMS: Final = ("calls", "total_ns")
+_ALIKE: Final = [name for name in KERNEL_OCCUPANCY.columns if name not in _SUMS]
 
 
-@per_file(KERNEL_OCCUPANCY, _added, needs=("kernels",))
+@per_file(
+    KERNEL_OCCUPANCY,
+    lambda table: _table(summed(table, _ALIKE, _SUMS).to_pylist()),
+    needs=("kernels",),
+)
 def kernel_occupancy(profile: Profile) -> pa.Table:
     """Compute the theoretical occupancy of each kernel as it was launched.
 
@@ -183,10 +186,9 @@ def kernel_occupancy(profile: Profile) -> pa.Table:
 
 def _table(rows: list[dict[str, Any]]) -> pa.Table:
     """Rows in their order; to sort Arrow data would load what takes longer than small files."""
-    sizes = [name for name in KERNEL_OCCUPANCY.columns if name not in _SUMS]
 
     def order(row: Mapping[str, Any]) -> tuple[Any, ...]:
-        of_sizes = [(row.get(name) is None, row.get(name)) for name in sizes]
+        of_sizes = [(row.get(name) is None, row.get(name)) for name in _ALIKE]
         return -row["total_ns"], row["name"], -row["calls"], *of_sizes
 
     return KERNEL_OCCUPANCY.table(sorted(rows, key=order))
@@ -301,7 +303,6 @@ def _row(
     }
 
 
-_SUMS: Final = ("calls", "total_ns")
 ANALYSIS: Final = Analysis(
     "Occupancy of kernels",
     KERNEL_OCCUPANCY,

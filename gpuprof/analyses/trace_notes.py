@@ -33,7 +33,13 @@ _WORK: Final = ("kernels", "memcpys", "memsets", "graph_launches")
 
 def trace_notes(profile: Profile, names: Collection[str]) -> Iterator[str]:
     """What a reader must know to trust the tables of these names, which are of activities."""
-    yield from _clock_notes(profile, names)
+    recording, of_host = profile.unrestricted, [name for name in _OF_THE_HOST if name in names]
+    if of_host and recording.has("api_calls"):
+        if unknown := unknown_clock_note(recording):
+            na = f"Host activity is n/a in {', '.join(of_host)}; all other figures are valid."
+            yield f"{unknown} {na}"
+        elif note := host_clock(recording).note():
+            yield note
     yield from _span_notes(profile, names)
     if any("bytes" in analysis_named(name).reads.get("memcpys", ()) for name in names):
         yield from copy_notes(profile)
@@ -45,9 +51,7 @@ def trace_notes(profile: Profile, names: Collection[str]) -> Iterator[str]:
                 f" ({format_rate(row['peak_bytes_per_s'])}): they took another link, or a figure of"
                 " this recording is wrong. Their share of the peak is n/a."
             )
-    if not profile.has("kernels"):
-        return
-    if any(name in names for name in _OF_STEPS):
+    if profile.has("kernels") and any(name in names for name in _OF_STEPS):
         yield from step_notes(profile)
 
 
@@ -56,18 +60,6 @@ def rank_notes(profile: Profile, names: Collection[str]) -> Iterator[str]:
     if profile.has("kernels"):
         yield from () if OF_COLLECTIVES.isdisjoint(names) else clock_notes(profile)
         yield from () if OF_RANKS.isdisjoint(names) else early_ends(profile)
-
-
-def _clock_notes(profile: Profile, tables: Collection[str]) -> list[str]:
-    """How the times of the host were set right, or why its activity is n/a."""
-    recording = profile.unrestricted
-    names = [name for name in _OF_THE_HOST if name in tables]
-    if not names or not recording.has("api_calls"):
-        return []
-    if unknown := unknown_clock_note(recording):
-        na = f"Host activity is n/a in {', '.join(names)}; all other figures are valid."
-        return [f"{unknown} {na}"]
-    return [note] if (note := host_clock(recording).note()) else []
 
 
 def _span_notes(profile: Profile, tables: Collection[str]) -> Iterator[str]:

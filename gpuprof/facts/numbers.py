@@ -1,11 +1,13 @@
 """Columns of integers: gathered from pieces, grouped, and looked up by number."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from functools import cached_property, partial
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from gpuprof.base.cuda import is_communication
 from gpuprof.model import pairs, words
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
@@ -99,34 +101,57 @@ class Growing:
         return self._values[: self._rows]
 
 
-class Names(NamedTuple):
-    """The names of a table: the number of each, none twice. Two numbers may mean one name."""
+class Names:
+    """The names of a table: the number of each, none twice. Two numbers may mean one name.
 
-    numbers: list[int]
-    names: list[str]
+    Args:
+        numbers: The numbers.
+        names: What each means; unknown ones are `UNNAMED`.
+    """
 
-    @property
+    def __init__(self, numbers: Sequence[int] = (), names: Sequence[str | None] = ()) -> None:
+        self._numbers, self.names = numbers, [name or UNNAMED for name in names]
+
+    @cached_property
+    def by_number(self) -> dict[int, str]:
+        """The name of each number."""
+        return dict(zip(self._numbers, self.names, strict=True))
+
+    @cached_property
     def distinct(self) -> list[str]:
         """The different names, `UNNAMED` first, perhaps with others of the file."""
         return [*dict.fromkeys([UNNAMED, *self.names])]
 
-    @property
-    def places(self) -> "ByNumber":
+    @cached_property
+    def places(self) -> ByNumber:
         """The place of each name among the different ones, by its number."""
         place = {name: place for place, name in enumerate(self.distinct)}
         return self.values(place.__getitem__, place[UNNAMED])
 
-    def values(self, of: Callable[[str], int], missing: int) -> "ByNumber":
+    @cached_property
+    def communicates(self) -> ByNumber:
+        """Whether a kernel is one of communication, by the number of its name."""
+        return self.values(is_communication, 0)
+
+    def values(self, of: Callable[[str], int], missing: int) -> ByNumber:
         """What depends on the name, by its number."""
         # Recordings of many ranks number the same names for each of them.
         of_name = {name: of(name) for name in dict.fromkeys(self.names)}
-        return ByNumber(self.numbers, [of_name[name] for name in self.names], missing)
+        return ByNumber(self._numbers, [of_name[name] for name in self.names], missing)
 
 
 def names_by_number(profile: Profile, table: str) -> Names:
-    """The names of a table; unknown ones are `UNNAMED`."""
+    """The names of ``kernels`` or ``api_calls``."""
+    return profile.once(_NAMES_OF[table])
+
+
+def _names(profile: Profile, table: str) -> Names:
     numbers, columns = profile.loaded(table).names
-    return Names([*numbers], [name or UNNAMED for name in columns["name"]])
+    return Names(numbers, columns["name"])
+
+
+# Read once for all that need them.
+_NAMES_OF: Final = {table: partial(_names, table=table) for table in ("kernels", "api_calls")}
 
 
 def rows_named(

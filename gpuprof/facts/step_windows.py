@@ -8,7 +8,6 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from gpuprof.base.cuda import is_communication
 from gpuprof.facts.launches import Launches, launches
 from gpuprof.facts.numbers import columns_of, distinct, names_by_number
 from gpuprof.facts.nvtx import RANGE_READS, Ranges, named_parts
@@ -174,10 +173,9 @@ def _detected(profile: Profile) -> Iterator[StepWindows]:
         return
     names = names_by_number(profile, "kernels")
     texts = ["unnamed kernel", *names.distinct[1:]]
-    places, communicates = names.places, names.values(is_communication, 0)
     columns = ("start_ns", "end_ns", "device_id", "stream_id", "name_id")
     start, end, device, stream, name_id = columns_of(profile.columns("kernels", *columns), 5)
-    name, is_computing = places.of(name_id), communicates.of(name_id) == 0
+    name, is_computing = names.places.of(name_id), names.communicates.of(name_id) == 0
     for number in np.unique(device).tolist():
         rows = np.flatnonzero(device == number)
         time = (end - start)[rows] * is_computing[rows]

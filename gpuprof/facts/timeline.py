@@ -14,7 +14,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from gpuprof.base.cuda import is_communication
 from gpuprof.facts.copies import COPY_READS, Copies, copy_rows
 from gpuprof.facts.numbers import Numbers, names_by_number
 from gpuprof.model.analysis import reads
@@ -203,9 +202,10 @@ def slice_borders(devices: Sequence[DeviceTimeline], slices: int) -> Int64s:
 def _activities(profile: Profile) -> Iterator[Sequence[Any]]:
     """Start, end, device and layer of all activities, in pieces."""
     if profile.has("kernels"):
-        layers = names_by_number(profile, "kernels").values(is_communication, COMPUTE)
+        communicates = names_by_number(profile, "kernels").communicates
         for *part, name_id in profile.columns("kernels", *_PLACE, "name_id"):
-            yield *part, layers.of(name_id)
+            # The layers COMPUTE and COMMUNICATION are 0 and 1.
+            yield *part, communicates.of(name_id)
     if profile.has("memcpys"):
         for copies in copy_rows(profile).by_device():
             yield copies.start_ns, copies.end_ns, copies.device, layer_of_copies(copies)
