@@ -21,13 +21,7 @@ from gpuprof.facts.timeline import (
 )
 from gpuprof.model import derived
 from gpuprof.model.analysis import Analysis
-from gpuprof.model.intervals import (
-    NOTHING,
-    Intervals,
-    covered_within,
-    difference,
-    intersection,
-)
+from gpuprof.model.intervals import NOTHING, Intervals, covered_within, difference, intersection
 from gpuprof.model.profile import Profile, once_per_profile, once_per_recording
 from gpuprof.model.schema import FLAG, INT, TEXT, Column, Schema, instant_column
 

@@ -7,21 +7,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from gpuprof.facts.launches import (
-    ALL_THREADS,
-    Activities,
-    Launches,
-    activities,
-    launches,
-)
+from gpuprof.facts.launches import ALL_THREADS, Activities, Launches, activities, launches
 from gpuprof.facts.numbers import Numbers, pieces, sums_by_number
 from gpuprof.facts.nvtx import NO_RANGE, RANGE_READS, START_END, Ranges, by_pattern, ranges_of
-from gpuprof.facts.range_launches import (
-    families,
-    innermost,
-    launches_within,
-    merged_by_label,
-)
+from gpuprof.facts.range_launches import families, innermost, launches_within, merged_by_label
 from gpuprof.facts.timeline import COMPUTE, TRANSFER
 from gpuprof.model.analysis import Analysis, per_file, summed
 from gpuprof.model.analysis import ordered as in_order

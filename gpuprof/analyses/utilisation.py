@@ -5,13 +5,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from gpuprof.facts.host_clock import HOST_READS, host_calls, host_clock
-from gpuprof.facts.timeline import (
-    LOCAL_COPY,
-    TIMELINE_READS,
-    TRANSFER,
-    slice_borders,
-    timelines,
-)
+from gpuprof.facts.timeline import LOCAL_COPY, TIMELINE_READS, TRANSFER, slice_borders, timelines
 from gpuprof.model.analysis import Analysis, ordered, per_file, reads, summed
 from gpuprof.model.intervals import covered_within, difference, intersection, union
 from gpuprof.model.profile import Profile

@@ -27,13 +27,7 @@ from gpuprof.facts.step_windows import (
     masked,
     step_windows,
 )
-from gpuprof.facts.timeline import (
-    COMMUNICATION,
-    COMPUTE,
-    TIMELINE_READS,
-    DeviceTimeline,
-    timelines,
-)
+from gpuprof.facts.timeline import COMMUNICATION, COMPUTE, TIMELINE_READS, DeviceTimeline, timelines
 from gpuprof.model.analysis import reads
 from gpuprof.model.intervals import NOTHING, Int64s, Intervals, covered_within
 from gpuprof.model.profile import Profile, once_per_recording

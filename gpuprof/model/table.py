@@ -286,13 +286,11 @@ class Table:
                 words.numbers(column)
         return Words(sorted(words.words, key=lambda name: name or ""))
 
-    def arrow(
-        self, names: Sequence[str], selection: Selection = EVERYTHING, *, is_checked: bool = True
-    ) -> pa.Table:
+    def arrow(self, names: Sequence[str], selection: Selection = EVERYTHING) -> pa.Table:
         """Columns of the schema as Arrow data of its types."""
         kinds = [self.schema.kinds[name] for name in names]
         parts = []
-        for piece in self.pieces(names, selection, is_checked=is_checked):
+        for piece in self.pieces(names, selection):
             columns = [as_arrow(c, kind) for c, kind in zip(piece, kinds, strict=True)]
             parts.append(pa.Table.from_arrays(columns, [*names]))
         if not parts:
