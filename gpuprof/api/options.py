@@ -84,6 +84,7 @@ CACHE_ACTION: Final = _argument("action", type=click.Choice(["list", "clear"]), 
 TOPIC: Final = _argument(
     "topic", required=False, shell_complete=names("gpuprof.cli.help", "TOPICS")
 )
+DEMO_FOLDER: Final = _argument("folder", default="gpuprof-demo", type=_PATH)
 SHELL: Final = _argument("shell", type=click.Choice(("bash", "zsh", "fish")))
 PROGRAM: Final = _argument(
     "words", nargs=-1, required=True, metavar="SCRIPT [ARGS]...", type=click.UNPROCESSED

@@ -114,6 +114,21 @@ _BASELINE_COMMANDS: Final = (
     ),
 )
 _COMMANDS: Final = (
+    Command(
+        *("demo", "demonstration:demo", "install"),
+        """Write two small recordings and try gpuprof on them.
+
+        FOLDER, gpuprof-demo by default, gets recordings of one model on two GPUs that copy to each
+        other directly and through the host; a script drew them, and their times are invented.
+        Then compare, report and predict run on them. Needs no GPU and no network.
+
+        \b
+        Example:
+          gpuprof demo
+          gpuprof view gpuprof-demo/staged.gpuprof
+        """,
+        opt.DEMO_FOLDER,
+    ),
     _Record(
         *("record", "recording:record", "record"),
         """Run a program and record what its devices do.
