@@ -81,7 +81,12 @@ def test_a_statement_may_read_any_part_of_a_recording(sql, answer):
 def test_only_columns_that_a_statement_reads_are_read(monkeypatch):
     asked = []
     original = type(RECORDING).arrow
-    monkeypatch.setattr(type(RECORDING), "arrow", lambda *of: asked.append(of[1:]) or original(*of))
+
+    def arrow(*of, **options):
+        asked.append(of[1:])
+        return original(*of, **options)
+
+    monkeypatch.setattr(type(RECORDING), "arrow", arrow)
 
     query(RECORDING, "SELECT max(end_ns) FROM kernels WHERE name = 'add'")
 
