@@ -166,16 +166,16 @@ def lanes_in_step(profile: Profile) -> pa.Table:
     """
     if profile.selection.windows is not None:
         return LANES_IN_STEP.empty()
-    whole = slice_borders(timelines(profile), 1)
+    span = slice_borders(timelines(profile), 1)
     sampled = [series for series in steps_in_part(profile) if series.is_sample.any()]
-    if not (sampled and len(whole)):
+    if not (sampled and len(span)):
         return LANES_IN_STEP.empty()
     series = max(sampled, key=lambda s: int((s.end_ns - s.start_ns)[s.is_sample].sum()))
     samples = np.flatnonzero(series.is_sample)
     length = (series.end_ns - series.start_ns)[samples]
     place = samples[typical_steps(length)[0]]
     start, end = int(series.start_ns[place]), int(series.end_ns[place])
-    if end - start > _LONGEST_STEP * (whole[-1] - whole[0]):
+    if end - start > _LONGEST_STEP * (span[-1] - span[0]):
         return LANES_IN_STEP.empty()
     borders = equal_slices(start, end, _SLICES)
     table = pa.concat_tables(_sliced(lane, borders) for lane in _lanes(profile))

@@ -85,6 +85,9 @@ TOPIC: Final = _argument(
     "topic", required=False, shell_complete=names("gpuprof.cli.help", "TOPICS")
 )
 DEMO_FOLDER: Final = _argument("folder", default="gpuprof-demo", type=_PATH)
+SERVED_FOLDERS: Final = _argument(
+    "folders", nargs=-1, required=True, metavar="FOLDER...", type=click.Path()
+)
 SHELL: Final = _argument("shell", type=click.Choice(("bash", "zsh", "fish")))
 PROGRAM: Final = _argument(
     "words", nargs=-1, required=True, metavar="SCRIPT [ARGS]...", type=click.UNPROCESSED

@@ -379,6 +379,22 @@ _COMMANDS: Final = (
         no_args_is_help=True,
     ),
     Command(
+        *("mcp", "assistants:serve", "query"),
+        """Answer the questions of an assistant about recordings.
+
+        A server of the Model Context Protocol on standard input and output, which an assistant
+        starts by itself. Its tools are report, compare, predict and query. They read files below
+        FOLDER alone and change nothing. It needs the package mcp.
+
+        \b
+        Example:
+          gpuprof mcp runs
+          gpuprof mcp runs /data/profiles
+        """,
+        opt.SERVED_FOLDERS,
+        no_args_is_help=True,
+    ),
+    Command(
         *("export", "files:export", "show"),
         """Write a recording in the format of another tool.
 

@@ -64,15 +64,15 @@ def _look(lane: str) -> Look:
 
 def picture(results: Results) -> Picture:
     """A typical step under a strip of the whole recording; the whole where no step is known."""
-    whole, in_step = results.table("lanes_over_time"), results.table("lanes_in_step")
-    rows, names = whole.to_pylist(), results.device_names
+    over_time, in_step = results.table("lanes_over_time"), results.table("lanes_in_step")
+    rows, names = over_time.to_pylist(), results.device_names
     if not rows:
-        return Picture("", whole, [])
+        return Picture("", over_time, [])
     first, last = min(row["start_ns"] for row in rows), max(row["end_ns"] for row in rows)
     if not in_step.num_rows:
         span = f"the recorded {say_ns(last - first)}"
         panel = _lanes(rows, names, (first, last), SINCE_ORIGIN)
-        return Picture(_message(rows, (first, last), span, names), whole, [panel])
+        return Picture(_message(rows, (first, last), span, names), over_time, [panel])
     of_step = in_step.to_pylist()
     step, start, end = (of_step[0][n] for n in ("step", "step_start_ns", "step_end_ns"))
     steps = sorted({row["start_ns"] for row in results.rows("steps")})
@@ -91,11 +91,11 @@ def _message(rows: list[Row], span: tuple[int, int], words: str, names: DeviceNa
         parts_ns["idle", device] += 0 if parts_ns["idle", device] else length
         parts_ns["idle", device] -= row["exposed_ns"]
         parts_ns[_PARTS.get(lane, "on exposed copies"), device] += row["exposed_ns"]
-    computing = {key: ns for key, ns in parts_ns.items() if key[0] == _COMPUTING}
-    others = {key: ns for key, ns in parts_ns.items() if key[0] != _COMPUTING}
-    (part, device), ns = max(others.items(), key=itemgetter(1))
-    if ns < _WORTH_SAYING * length and computing:
-        (part, device), ns = min(computing.items(), key=itemgetter(1))
+    computing_ns = {key: ns for key, ns in parts_ns.items() if key[0] == _COMPUTING}
+    beside_ns = {key: ns for key, ns in parts_ns.items() if key[0] != _COMPUTING}
+    (part, device), ns = max(beside_ns.items(), key=itemgetter(1))
+    if ns < _WORTH_SAYING * length and computing_ns:
+        (part, device), ns = min(computing_ns.items(), key=itemgetter(1))
     return capital(f"{names.called(device)} spends {say_share(ns / length)} of {words} {part}")
 
 
