@@ -146,11 +146,13 @@ _COMMANDS: Final = (
             gpuprof record --variant dual train.py --epochs 5
             gpuprof record -m package.train
             gpuprof record --epochs 2:4 train.py
+            gpuprof record --recorder tensorflow --placement found.json train.py
             gpuprof record -- python3 train.py
         """,
         *(opt.RECORDER, opt.VARIANT),
         opt.folder_option("Folder for the run; by default, a new one under gpuprof-runs."),
         *(opt.REPLACE_RUN, opt.TIMEOUT, opt.REPEAT, opt.WARMUP, opt.MONITOR, *opt.WINDOW),
+        opt.PLACEMENT,
         *(opt.PRINT_COMMAND, opt.AS_MODULE, opt.PROGRAM),
         context_settings={"allow_interspersed_args": False},
     ),
