@@ -5,6 +5,7 @@ Source: https://docs.nvidia.com/cupti/, "CUPTI Activity API" (CUpti_ActivityKern
 CUpti_ActivityMemcpy, CUpti_ActivityMemcpyPtoP, CUpti_ActivityMarker).
 """
 
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -47,7 +48,12 @@ _COLUMNS: Final = {
     "markers": ("timestamp", "id", "flags_", "process_id", "thread_id", "name", "domain"),
     "synchronizations": ("start", "end", "context_id", "stream_id", "correlation_id", "type"),
 }  # fmt: skip
+_OF_GPUS: Final = ("kernels", "memcpys", "peer_memcpys", "memsets")
 _TEXTS: Final = "texts"
+_GIVES: Final = (
+    "kernels", "memcpys", "memsets", "api_calls", "nvtx_ranges", "synchronizations",
+)  # fmt: skip
+_VERSION: Final = re.compile(r"(?<=.)_v\d+\Z", re.DOTALL)
 _HINT: Final = "Was the recording moved or cut short?"
 
 Columns = dict[str, npt.NDArray[np.uint64]]
@@ -67,35 +73,34 @@ def read(folder: Path) -> Profile:
         CorruptFileError: A file is missing or broken.
         EmptyRecordingError: Neither kernels nor copies were recorded.
     """
-    process_id = _process_id(folder)
-    recorded = {name: _table_of(folder, name) for name in _COLUMNS}
-    tables = {name: _timed(columns) for name, columns in recorded.items()}
-    texts = _rows(folder, _TEXTS, {"text": pa.string()})["text"].to_pylist()
-    gpu = ("kernels", "memcpys", "peer_memcpys", "memsets")
-    if not any(len(tables[name]["start"]) for name in gpu):
-        msg = f"{folder}: CUPTI recorded no kernels and no copies"
-        raise EmptyRecordingError(msg, "Did the program use a GPU?")
-    starts = (columns["start"] for columns in tables.values() if "start" in columns)
-    origin_ns = min(int(start.min()) for start in starts if len(start))
-    process = _Process(tables, texts, origin_ns, process_id)
-    untimed = sum(len(recorded[name]["start"]) - len(tables[name]["start"]) for name in gpu)
-    origin = Origin(folder, NAME, "cupti", epoch_ns=origin_ns, warnings=_warnings(untimed))
-    return Profile(origin, {name: make(process) for name, make in _TABLES.items()})
-
-
-def _process_id(folder: Path) -> int:
     try:
-        header = json_input.load(folder / PROCESS)
-        return msgspec.convert(header, _Header).process_id
+        header = msgspec.convert(json_input.load(folder / PROCESS), _Header)
     except (OSError, ValueError) as error:
         why = f" ({error})" if isinstance(error, msgspec.ValidationError) else ""
         msg = f"{folder}: its file {PROCESS} is missing or damaged{why}"
         raise CorruptFileError(msg, _HINT) from error
-
-
-def _table_of(folder: Path, name: str) -> Columns:
-    rows = _rows(folder, name, dict.fromkeys(_COLUMNS[name], pa.uint64()))
-    return {column: rows[column].to_numpy() for column in rows.column_names}
+    tables, untimed = {}, 0
+    for name, columns in _COLUMNS.items():
+        rows = _rows(folder, name, dict.fromkeys(columns, pa.uint64()))
+        tables[name] = {column: rows[column].to_numpy() for column in columns}
+        if "start" in columns:
+            # CUPTI gives 0 for a time that it could not tell.
+            start, end = tables[name]["start"], tables[name]["end"]
+            is_timed = (start > 0) & (end >= start)
+            tables[name] = {column: of[is_timed] for column, of in tables[name].items()}
+            untimed += int((~is_timed).sum()) if name in _OF_GPUS else 0
+    texts = _rows(folder, _TEXTS, {"text": pa.string()})["text"].to_pylist()
+    if not any(len(tables[name]["start"]) for name in _OF_GPUS):
+        msg = f"{folder}: CUPTI recorded no kernels and no copies"
+        raise EmptyRecordingError(msg, "Did the program use a GPU?")
+    starts = (columns["start"] for columns in tables.values() if "start" in columns)
+    origin_ns = min(int(start.min()) for start in starts if len(start))
+    records = counted(untimed, "record", "records")
+    doubt = f"{records} without times left out: when they ran could not be collected"
+    process = _Process(tables, texts, origin_ns, header.process_id)
+    warnings = (doubt,) if untimed else ()
+    origin = Origin(folder, NAME, "cupti", epoch_ns=origin_ns, warnings=warnings)
+    return Profile(origin, {name: getattr(process, name)() for name in _GIVES})
 
 
 def _rows(folder: Path, name: str, kinds: Mapping[str, pa.DataType]) -> pa.Table:
@@ -130,52 +135,139 @@ def _rows(folder: Path, name: str, kinds: Mapping[str, pa.DataType]) -> pa.Table
     return rows
 
 
-def _timed(columns: Columns) -> Columns:
-    """Without records whose time CUPTI could not tell, which it gives as 0."""
-    if "start" not in columns:
-        return columns
-    is_timed = (columns["start"] > 0) & (columns["end"] >= columns["start"])
-    return {name: values[is_timed] for name, values in columns.items()}
-
-
-def _warnings(untimed: int) -> tuple[str, ...]:
-    if not untimed:
-        return ()
-    records = counted(untimed, "record", "records")
-    return (f"{records} without times left out: when they ran could not be collected",)
-
-
 class _Process:
-    """One process's records, and the columns that tables are made of."""
+    """One process's records, and the tables that are made of them."""
 
     def __init__(
         self, tables: Mapping[str, Columns], texts: list[str], origin_ns: int, process_id: int
     ) -> None:
-        self.tables = tables
-        self.texts = texts
-        self.origin_ns = origin_ns
-        self.process_id = process_id
+        self._tables = tables
+        self._texts = texts
+        self._origin = np.uint64(origin_ns)
+        self._process_id = process_id
 
-    def times(self, table: str) -> dict[str, Ints]:
+    def kernels(self) -> pa.Table:
+        """Kernels, named as their authors wrote them."""
+        rows = self._tables["kernels"]
+        sizes = [f"{shape}_{axis}" for shape in ("grid", "block") for axis in "xyz"]
+        return _conformed(
+            schema.KERNELS,
+            **self._place("kernels"),
+            **{name: rows[name].astype(np.int64) for name in (*sizes, "registers_per_thread")},
+            static_shared_memory_bytes=rows["static_shared_memory"].astype(np.int64),
+            dynamic_shared_memory_bytes=rows["dynamic_shared_memory"].astype(np.int64),
+            graph_node_id=_nullable(rows["graph_node_id"], 0),
+            name=self._text(rows["name"], demangled).fill_null(cuda.UNKNOWN),
+        )
+
+    def memcpys(self) -> pa.Table:
+        """Copies and peer copies, which CUPTI keeps apart.
+
+        The ends of a peer copy are told; else the host is one of them, or both are the device.
+        """
+        parts = []
+        for name in ("memcpys", "peer_memcpys"):
+            rows = self._tables[name]
+            kinds = _words(rows["copy_kind"], cuda.MEMCPY_KINDS)
+            if name == "peer_memcpys":
+                ends = [rows[f"{end}_device_id"].astype(np.int64) for end in ("src", "dst")]
+            else:
+                device = rows["device_id"].astype(np.int64)
+                from_host = np.array([kind.startswith("Hto") for kind in kinds], bool)
+                to_host = np.array([kind.endswith("toH") for kind in kinds], bool)
+                ends = [pa.array(device, mask=is_host) for is_host in (from_host, to_host)]
+            part = _conformed(
+                schema.MEMCPYS,
+                **self._place(name),
+                memcpy_kind=kinds,
+                src_memory_kind=_words(rows["src_kind"], cuda.CUPTI_MEMORY_KINDS),
+                dst_memory_kind=_words(rows["dst_kind"], cuda.CUPTI_MEMORY_KINDS),
+                bytes=rows["bytes"].astype(np.int64),
+                graph_node_id=_nullable(rows["graph_node_id"], 0),
+                src_device_id=ends[0],
+                dst_device_id=ends[1],
+                path=pa.array(["direct" if name == "peer_memcpys" else None] * len(kinds)),
+            )
+            parts.append(part)
+        return pa.concat_tables(parts)
+
+    def memsets(self) -> pa.Table:
+        """Memsets."""
+        rows = self._tables["memsets"]
+        return _conformed(
+            schema.MEMSETS,
+            **self._place("memsets"),
+            bytes=rows["bytes"].astype(np.int64),
+            memory_kind=_words(rows["memory_kind"], cuda.CUPTI_MEMORY_KINDS),
+        )
+
+    def api_calls(self) -> pa.Table:
+        """Calls; ``cudaMalloc_v3020`` names when the arguments of ``cudaMalloc`` last changed."""
+        rows = self._tables["api_calls"]
+        names = self._text(rows["name"], lambda name: _VERSION.sub("", name))
+        return _conformed(
+            schema.API_CALLS,
+            **self._times("api_calls"),
+            api=np.where(rows["kind"] == _DRIVER, "driver", "runtime"),
+            name=names.fill_null(cuda.UNKNOWN),
+            **{n: rows[n].astype(np.int64) for n in ("process_id", "thread_id", "correlation_id")},
+        )
+
+    def nvtx_ranges(self) -> pa.Table:
+        """A range is a marker that starts and one of the same id that ends it."""
+        rows = self._tables["markers"]
+        texts, domains = (self._text(rows[name]).to_pylist() for name in ("name", "domain"))
+        times_ns = (rows["timestamp"] - self._origin).astype(np.int64)
+        place = {n: rows[n].astype(np.int64).tolist() for n in ("process_id", "thread_id")}
+        started: dict[int, int] = {}
+        ranges = []
+        for row in np.argsort(times_ns, kind="stable").tolist():
+            number, flags = int(rows["id"][row]), int(rows["flags_"][row])
+            if flags & _START_FLAG:
+                started[number] = row
+            elif flags & _END_FLAG and number in started:
+                first = started.pop(number)
+                ranges.append({
+                    "start_ns": int(times_ns[first]),
+                    "end_ns": int(times_ns[row]),
+                    "text": texts[first],
+                    "domain": domains[first],
+                    **{name: values[first] for name, values in place.items()},
+                })  # fmt: skip
+        return schema.NVTX_RANGES.table(ranges)
+
+    def synchronizations(self) -> pa.Table:
+        """Waits."""
+        kinds = [SYNC_KINDS.get(n) for n in self._tables["synchronizations"]["type"].tolist()]
+        return _conformed(
+            schema.SYNCHRONIZATIONS,
+            **self._place("synchronizations"),
+            sync_kind=pa.array(kinds, pa.string()),
+        )
+
+    def _times(self, table: str) -> dict[str, Ints]:
         """``start_ns`` and ``end_ns`` since the origin."""
-        rows = self.tables[table]
-        origin = np.uint64(self.origin_ns)
-        return {f"{end}_ns": (rows[end] - origin).astype(np.int64) for end in ("start", "end")}
+        rows = self._tables[table]
+        return {f"{e}_ns": (rows[e] - self._origin).astype(np.int64) for e in ("start", "end")}
 
-    def place(self, table: str) -> dict[str, Any]:
+    def _place(self, table: str) -> dict[str, Any]:
         """Times, device, context, stream, process and correlation id."""
-        rows = self.tables[table]
+        rows = self._tables[table]
         names = [n for n in ("device_id", "context_id", "stream_id", "correlation_id") if n in rows]
         return {
-            **self.times(table),
+            **self._times(table),
             **{name: _nullable(rows[name], _NONE) for name in names},
-            "process_id": np.full(len(rows["start"]), self.process_id),
+            "process_id": np.full(len(rows["start"]), self._process_id),
         }
 
-    def text(self, numbers: npt.NDArray[np.uint64], of: Callable[[str], str] = str) -> pa.Array:
+    def _text(self, numbers: npt.NDArray[np.uint64], of: Callable[[str], str] = str) -> pa.Array:
         """Names for their numbers, each made once; null where a kill cut them off."""
-        texts = pa.array([of(text) for text in self.texts], pa.string())
-        return texts.take(pa.array(numbers, mask=numbers >= len(self.texts)))
+        texts = pa.array([of(text) for text in self._texts], pa.string())
+        return texts.take(pa.array(numbers, mask=numbers >= len(self._texts)))
+
+
+def _conformed(shape: schema.Schema, **columns: Any) -> pa.Table:
+    return shape.conform(pa.table(columns))
 
 
 def _nullable(values: npt.NDArray[np.uint64], nothing: int) -> pa.Array:
@@ -183,133 +275,8 @@ def _nullable(values: npt.NDArray[np.uint64], nothing: int) -> pa.Array:
     return pa.array(values.astype(np.int64), mask=values == nothing)
 
 
-def _kinds(values: npt.NDArray[np.uint64], names: Mapping[int, str]) -> list[str]:
-    return [names.get(int(value), cuda.UNKNOWN) for value in values]
-
-
-def _table(shape: schema.Schema, columns: Mapping[str, Any]) -> pa.Table:
-    return shape.conform(pa.table(dict(columns)))
-
-
-def _kernels(process: _Process) -> pa.Table:
-    rows = process.tables["kernels"]
-    sizes = [f"{shape}_{axis}" for shape in ("grid", "block") for axis in "xyz"]
-    columns = {
-        **process.place("kernels"),
-        **{name: rows[name].astype(np.int64) for name in (*sizes, "registers_per_thread")},
-        "static_shared_memory_bytes": rows["static_shared_memory"].astype(np.int64),
-        "dynamic_shared_memory_bytes": rows["dynamic_shared_memory"].astype(np.int64),
-        "graph_node_id": _graph_node(rows),
-        "name": process.text(rows["name"], demangled).fill_null(cuda.UNKNOWN),
-    }
-    return _table(schema.KERNELS, columns)
-
-
-def _memcpys(process: _Process) -> pa.Table:
-    """Copies and peer copies, which CUPTI keeps apart."""
-    parts = [_copies(process, name) for name in ("memcpys", "peer_memcpys")]
-    return pa.concat_tables(parts)
-
-
-def _copies(process: _Process, table: str) -> pa.Table:
-    rows = process.tables[table]
-    kinds = _kinds(rows["copy_kind"], cuda.MEMCPY_KINDS)
-    columns = {
-        **process.place(table),
-        "memcpy_kind": kinds,
-        "src_memory_kind": _kinds(rows["src_kind"], cuda.CUPTI_MEMORY_KINDS),
-        "dst_memory_kind": _kinds(rows["dst_kind"], cuda.CUPTI_MEMORY_KINDS),
-        "bytes": rows["bytes"].astype(np.int64),
-        "graph_node_id": _graph_node(rows),
-        **_ends(rows, kinds),
-    }
-    return _table(schema.MEMCPYS, columns)
-
-
-def _ends(rows: Columns, kinds: list[str]) -> dict[str, Any]:
-    """Devices at both ends: those of a peer copy are told, else the host is one of them."""
-    if "src_device_id" in rows:
-        ends = {f"{e}_device_id": rows[f"{e}_device_id"].astype(np.int64) for e in ("src", "dst")}
-        return {**ends, "path": ["direct"] * len(kinds)}
-    device = rows["device_id"].astype(np.int64)
-    from_host = np.array([kind.startswith("Hto") for kind in kinds], bool)
-    to_host = np.array([kind.endswith("toH") for kind in kinds], bool)
-    return {
-        "src_device_id": pa.array(device, mask=from_host),
-        "dst_device_id": pa.array(device, mask=to_host),
-    }
-
-
-def _graph_node(rows: Columns) -> pa.Array:
-    return pa.array(rows["graph_node_id"].view(np.int64), mask=rows["graph_node_id"] == 0)
-
-
-def _memsets(process: _Process) -> pa.Table:
-    rows = process.tables["memsets"]
-    columns = {
-        **process.place("memsets"),
-        "bytes": rows["bytes"].astype(np.int64),
-        "memory_kind": _kinds(rows["memory_kind"], cuda.CUPTI_MEMORY_KINDS),
-    }
-    return _table(schema.MEMSETS, columns)
-
-
-def _api_calls(process: _Process) -> pa.Table:
-    rows = process.tables["api_calls"]
-    columns = {
-        **process.times("api_calls"),
-        "api": np.where(rows["kind"] == _DRIVER, "driver", "runtime"),
-        "name": process.text(rows["name"], _without_version).fill_null(cuda.UNKNOWN),
-        **{n: rows[n].astype(np.int64) for n in ("process_id", "thread_id", "correlation_id")},
-    }
-    return _table(schema.API_CALLS, columns)
-
-
-def _without_version(name: str) -> str:
-    """``cudaMalloc`` of ``cudaMalloc_v3020``, which names when its arguments last changed."""
-    stem, _, version = name.rpartition("_v")
-    return stem if stem and version.isdecimal() else name
-
-
-def _nvtx_ranges(process: _Process) -> pa.Table:
-    """A range is a marker that starts and one of the same id that ends it."""
-    rows = process.tables["markers"]
-    texts, domains = (process.text(rows[name]).to_pylist() for name in ("name", "domain"))
-    times_ns = (rows["timestamp"] - np.uint64(process.origin_ns)).astype(np.int64)
-    place = {n: rows[n].astype(np.int64).tolist() for n in ("process_id", "thread_id")}
-    started: dict[int, int] = {}
-    ranges = []
-    for row in np.argsort(times_ns, kind="stable").tolist():
-        number, flags = int(rows["id"][row]), int(rows["flags_"][row])
-        if flags & _START_FLAG:
-            started[number] = row
-        elif flags & _END_FLAG and number in started:
-            first = started.pop(number)
-            ranges.append({
-                "start_ns": int(times_ns[first]),
-                "end_ns": int(times_ns[row]),
-                "text": texts[first],
-                "domain": domains[first],
-                **{name: values[first] for name, values in place.items()},
-            })  # fmt: skip
-    return schema.NVTX_RANGES.table(ranges)
-
-
-def _synchronizations(process: _Process) -> pa.Table:
-    rows = process.tables["synchronizations"]
-    kinds = [SYNC_KINDS.get(int(kind)) for kind in rows["type"]]
-    columns = {**process.place("synchronizations"), "sync_kind": pa.array(kinds, pa.string())}
-    return _table(schema.SYNCHRONIZATIONS, columns)
-
-
-_TABLES: Final = {
-    "kernels": _kernels,
-    "memcpys": _memcpys,
-    "memsets": _memsets,
-    "api_calls": _api_calls,
-    "nvtx_ranges": _nvtx_ranges,
-    "synchronizations": _synchronizations,
-}
+def _words(values: npt.NDArray[np.uint64], names: Mapping[int, str]) -> list[str]:
+    return [names.get(number, cuda.UNKNOWN) for number in values.tolist()]
 
 
 def _recognises(folder: Path) -> bool:
@@ -327,7 +294,7 @@ READER: Final = Reader(
     name=NAME,
     title="What `gpuprof record --recorder cupti` saw of one process (a folder)",
     versions="format_version 1 (CUPTI 12.6 to 13)",
-    gives=tuple(_TABLES),
+    gives=_GIVES,
     cannot="Ranges do not show whether they were pushed and popped, or started and ended.",
     read=read,
     recognises_folder=_recognises,

@@ -67,20 +67,18 @@ class _Trace:
         layout = self.layout
         if layout is None or self.is_first or self.summary.broken is not None:
             return False
-        block_rows = trace_bulk.rows(layout, block)
-        if block_rows is None or int(block_rows.timed.end_ns.max()) > LARGEST:
+        if (rows := trace_bulk.rows(layout, block)) is None or rows[0].end_ns.max() > LARGEST:
             return False
+        timed, alike, examples, starts = rows
         try:
-            parsed = [self._parsed(layout, layout.split(line)) for line in block_rows.examples]
+            parsed = [self._parsed(layout, layout.split(line)) for line in examples]
         except ValueError:
             return False
-        resolutions = (
-            trace_rows.Cells({("Start"): start}).resolution_ns() for start in block_rows.starts
-        )
+        resolutions = (trace_rows.Cells({"Start": start}).resolution_ns() for start in starts)
         self.resolution_ns = max(self.resolution_ns, *resolutions)
         for table, table_rows in self.tables.items():
             codes = [table_rows.code(row) if name == table else -1 for name, row in parsed]
-            table_rows.extend(block_rows.timed, np.array(codes)[block_rows.alike])
+            table_rows.extend(timed, np.array(codes)[alike])
         return True
 
     def take(self, line: log.Line) -> None:
@@ -93,22 +91,21 @@ class _Trace:
         if summary.broken is not None and text.strip():
             raise summary.broken
         if "Duration" in text and (layout := trace_rows.layout(text)) is not None:
-            self._head(layout)
+            self.layout, self.is_first = layout, layout.is_csv
+            if (summary.run_id, layout.is_api_trace) in self._heads:
+                # A run prints one table of a kind: this is another run's, with another clock.
+                summary.run_id = summary.frame.start_unnamed()
+            self._heads.add((summary.run_id, layout.is_api_trace))
+            summary.head(is_labelled=False)
         elif self.layout is not None:
             self._line(self.layout, line)
 
-    def _head(self, layout: trace_rows.Layout) -> None:
-        self.layout, self.is_first = layout, layout.is_csv
-        if (self.summary.run_id, layout.is_api_trace) in self._heads:
-            # A run prints one table of a kind: this is another run's, with a clock of its own.
-            self.summary.run_id = self.summary.frame.start_unnamed()
-        self._heads.add((self.summary.run_id, layout.is_api_trace))
-        self.summary.head(is_labelled=False)
-
     def _line(self, layout: trace_rows.Layout, line: log.Line) -> None:
         if self.is_first:
-            self.is_first = False
-            self._units(layout, line)
+            self.is_first, marks = False, line.text.split(",")
+            if marks[0] not in trace_rows.TIME_UNITS or len(marks) != len(layout.columns):
+                raise self.summary.fault(line, "a row of units", marks[0], NO_UNITS)
+            self.layout = trace_rows.Layout(layout.columns, is_csv=True, units=tuple(marks))
             return
         values = layout.split(line.text)
         if values is None:
@@ -123,12 +120,6 @@ class _Trace:
             return
         if table is not None:
             self.tables[table].add(row)
-
-    def _units(self, layout: trace_rows.Layout, line: log.Line) -> None:
-        marks = line.text.split(",")
-        if marks[0] not in trace_rows.TIME_UNITS or len(marks) != len(layout.columns):
-            raise self.summary.fault(line, "a row of units", marks[0], NO_UNITS)
-        self.layout = trace_rows.Layout(layout.columns, is_csv=True, units=tuple(marks))
 
     def _parsed(
         self, layout: trace_rows.Layout, values: list[str] | None
@@ -176,30 +167,27 @@ class _Trace:
         return "kernels", {"name": name, **trace_rows.kernel(cells)}
 
     def profile(self) -> Profile:
-        """The recording.
+        """The recording; of several runs, of which each has its own clock, one section of each.
 
         Raises:
             GpuprofError: It holds no row.
         """
-        runs = [
-            run_id for run_id, rows_of in self.by_run.items() if any(map(len, rows_of.values()))
-        ]
-        if not runs:
+        recordings: dict[int | None, Profile] = {}
+        for run_id, rows_of in self.by_run.items():
+            if any(map(len, rows_of.values())):
+                has_gpu = (run_id, False) in self._heads
+                recorded = [t for t in _TABLES if len(rows_of[t]) or (has_gpu and t != "api_calls")]
+                tables = {name: rows_of[name].table(schema.BY_NAME[name]) for name in recorded}
+                recordings[run_id] = self.summary.recording(
+                    READER.name, (run_id,), tables, self.resolution_ns
+                )
+        if not recordings:
             raise self.summary.refusal()
-        recordings = [self._recording(run_id) for run_id in runs]
-        if len(runs) == 1:
-            return recordings[0]
-        sections = zip(runs, recordings, strict=True)
-        jobs = tuple(self.summary.job((run_id,), recording) for run_id, recording in sections)
-        return replace(recordings[0], sections=jobs)
-
-    def _recording(self, run_id: int | None) -> Profile:
-        """The activities of one run; every run has its own clock."""
-        rows_of = self.by_run[run_id]
-        has_gpu = (run_id, False) in self._heads
-        recorded = [t for t in _TABLES if len(rows_of[t]) or (has_gpu and t != "api_calls")]
-        tables = {name: rows_of[name].table(schema.BY_NAME[name]) for name in recorded}
-        return self.summary.recording(READER.name, (run_id,), tables, self.resolution_ns)
+        first = next(iter(recordings.values()))
+        if len(recordings) == 1:
+            return first
+        jobs = (self.summary.job((run_id,), of_run) for run_id, of_run in recordings.items())
+        return replace(first, sections=tuple(jobs))
 
 
 def read(path: Path) -> Profile:
