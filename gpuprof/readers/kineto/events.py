@@ -194,11 +194,11 @@ class Alike:
 
     def codes(self, events: Sequence[Span]) -> Integers:
         """Each event's place among the different ones."""
-        return np.fromiter(map(self._code, events), np.int64, len(events))
-
-    def _code(self, event: Span) -> int:
-        code = self._codes.setdefault(event.attributes, len(self.events))
-        if code == len(self.events):
-            check_length(event.label)
-            self.events.append(event.timeless())
-        return code
+        codes = []
+        for event in events:
+            code = self._codes.setdefault(event.attributes, len(self.events))
+            if code == len(self.events):
+                check_length(event.label)
+                self.events.append(event.timeless())
+            codes.append(code)
+        return np.array(codes, np.int64)

@@ -10,7 +10,7 @@ RocprofActivity_inl.h; https://github.com/ROCm/roctracer/issues/45.
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 from msgspec.structs import replace as changed
@@ -18,7 +18,7 @@ from msgspec.structs import replace as changed
 from gpuprof.base import cuda
 from gpuprof.base.json_values import integer
 from gpuprof.readers.common import rocm
-from gpuprof.readers.kineto.events import NOTHING, Event, Kind, Timed, different_events
+from gpuprof.readers.kineto.events import NOTHING, Kind, Timed, different_events
 from gpuprof.readers.kineto.tables import device_id, memcpy_kind
 
 Groups = Mapping[str, Timed]
@@ -33,12 +33,8 @@ _LABELS: Final = {
 }
 _NO_NUMBER: Final = ""
 
-
-class _Request(NamedTuple):
-    """What a call asks for: the kind of its copy and its bytes; None where it does not say."""
-
-    kind: str | None = None
-    bytes: int | None = None
+# What a call asks for: the kind of its copy and its bytes; None where it does not say.
+_Request = tuple[str | None, int | None]
 
 
 def is_rocm(groups: Groups) -> bool:
@@ -53,17 +49,31 @@ def is_rocm(groups: Groups) -> bool:
 def regrouped(groups: Groups) -> dict[str, Timed]:
     """The events of a trace of ROCm: copies and memsets apart from kernels, copies as asked for."""
     kernels = groups.get(Kind.KERNELS, NOTHING)
-    tables = np.array([_table(event) for event in kernels.events], np.object_)[kernels.codes]
-    moved = {table: kernels.rows(tables == table) for table in Kind.WORK}
-    regrouped = {**groups, Kind.KERNELS: moved.pop(Kind.KERNELS)}
-    for table, events in moved.items():
+    kinds = []
+    for event in kernels.events:
+        if cuda.hip_memcpy_kind(event.label) is not None:
+            kinds.append(Kind.MEMCPYS)
+        elif cuda.is_hip_memset(event.label):
+            kinds.append(Kind.MEMSETS)
+        else:  # what does no work is nothing
+            kinds.append("" if cuda.is_hip_order(event.label) else Kind.KERNELS)
+    of_rows = np.array(kinds, np.object_)[kernels.codes]
+    regrouped = {**groups, Kind.KERNELS: kernels.rows(of_rows == Kind.KERNELS)}
+    for kind in (Kind.MEMCPYS, Kind.MEMSETS):
+        events = kernels.rows(of_rows == kind)
         if events.codes.size:
-            regrouped[table] = regrouped.get(table, NOTHING).followed_by(events)
+            regrouped[kind] = regrouped.get(kind, NOTHING).followed_by(events)
     if Kind.MEMCPYS in regrouped:
         requests = _requests(regrouped.get(Kind.RUNTIME, NOTHING))
         copies = _as_requested(regrouped[Kind.MEMCPYS], requests)
         if len(_devices(regrouped)) > 1:  # a local copy may be between two of them
-            copies = replace(copies, events=[*map(_without_end, copies.events)])
+            ended = [
+                changed(e, args=changed(e.args, from_device=_NO_NUMBER, to_device=_NO_NUMBER))
+                if memcpy_kind(e.label) == "DtoD"
+                else e
+                for e in copies.events
+            ]
+            copies = replace(copies, events=ended)
         regrouped[Kind.MEMCPYS] = copies
     return regrouped
 
@@ -74,18 +84,8 @@ def notes(groups: Groups) -> Iterator[str]:
     is_local = np.array([memcpy_kind(e.label) == "DtoD" for e in copies.events], np.bool_)
     ids = copies.correlation_id[is_local[copies.codes]].tolist()
     requests = _requests(groups.get(Kind.RUNTIME, NOTHING))
-    directed = {number for number, request in requests.items() if request.kind is not None}
+    directed = {number for number, (kind, _) in requests.items() if kind is not None}
     return rocm.notes(ids, directed, len(_devices(groups)))
-
-
-def _table(event: Event) -> str | None:
-    """What an event among the kernels is; None for what does no work."""
-    name = event.label
-    if cuda.hip_memcpy_kind(name) is not None:
-        return Kind.MEMCPYS
-    if cuda.is_hip_memset(name):
-        return Kind.MEMSETS
-    return None if cuda.is_hip_order(name) else Kind.KERNELS
 
 
 def _devices(groups: Groups) -> set[int | None]:
@@ -94,51 +94,35 @@ def _devices(groups: Groups) -> set[int | None]:
 
 def _requests(calls: Timed) -> dict[int, _Request]:
     """What the calls that copy ask for, by their correlation id."""
-    requests = [_request(event) for event in calls.events]
-    is_copy = np.array([request is not None for request in requests], np.bool_)
-    rows = calls.rows(is_copy[calls.codes])
+    requests = {}
+    for code, call in enumerate(calls.events):
+        if call.label.startswith("hipMemcpy"):
+            size = call.args.size if call.args.bytes is None else call.args.bytes
+            kind = cuda.hip_call_kind(call.label, integer(call.args.kind))
+            requests[code] = (kind, integer(size))
+    rows = calls.rows(np.isin(calls.codes, [*requests]))
     pairs = zip(rows.correlation_id.tolist(), rows.codes.tolist(), strict=True)
-    return {number: requests[code] or _Request() for number, code in pairs if number >= 0}
-
-
-def _request(call: Event) -> _Request | None:
-    if not call.label.startswith("hipMemcpy"):
-        return None
-    arguments = call.args
-    kind = cuda.hip_call_kind(call.label, integer(arguments.kind))
-    size = arguments.size if arguments.bytes is None else arguments.bytes
-    return _Request(kind, integer(size))
+    return {number: requests[code] for number, code in pairs if number >= 0}
 
 
 def _as_requested(copies: Timed, requests: Mapping[int, _Request]) -> Timed:
     """Copies with the kind and the bytes that their calls tell and they do not."""
     ids = copies.correlation_id.tolist()
     parts = Counter(ids)
-    # The bytes of a call are those of all its parts.
-    requested = (
-        request if parts[number] == 1 else request._replace(bytes=None)
-        for number, request in ((number, requests.get(number, _Request())) for number in ids)
-    )
-    codes: dict[tuple[int, _Request], int] = {}
-    numbers = [
-        codes.setdefault(key, len(codes))
-        for key in zip(copies.codes.tolist(), requested, strict=True)
-    ]
-    events = [_completed(copies.events[code], request) for code, request in codes]
+    codes: dict[tuple[int, str | None, int | None], int] = {}
+    numbers = []
+    for code, number in zip(copies.codes.tolist(), ids, strict=True):
+        kind, size = requests.get(number, (None, None))
+        # The bytes of a call are those of all its parts.
+        key = code, kind, size if parts[number] == 1 else None
+        numbers.append(codes.setdefault(key, len(codes)))
+    events = []
+    for code, asked_kind, asked_bytes in codes:
+        copy = copies.events[code]
+        arguments, kind = copy.args, memcpy_kind(copy.label)
+        if kind in _VAGUE and asked_kind not in (None, kind):
+            copy = changed(copy, name=_LABELS.get(asked_kind, f"Memcpy {asked_kind}"))
+        if integer(arguments.bytes) is None and asked_bytes is not None:
+            copy = changed(copy, args=changed(arguments, bytes=asked_bytes))
+        events.append(copy)
     return replace(copies, events=events, codes=np.array(numbers, np.int64))
-
-
-def _completed(copy: Event, request: _Request) -> Event:
-    arguments, kind = copy.args, memcpy_kind(copy.label)
-    if kind in _VAGUE and request.kind not in (None, kind):
-        copy = changed(copy, name=_LABELS.get(request.kind, f"Memcpy {request.kind}"))
-    if integer(arguments.bytes) is None and request.bytes is not None:
-        copy = changed(copy, args=changed(arguments, bytes=request.bytes))
-    return copy
-
-
-def _without_end(copy: Event) -> Event:
-    if memcpy_kind(copy.label) != "DtoD":
-        return copy
-    arguments = changed(copy.args, from_device=_NO_NUMBER, to_device=_NO_NUMBER)
-    return changed(copy, args=arguments)

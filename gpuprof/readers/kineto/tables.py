@@ -19,7 +19,6 @@ from gpuprof.model.words import narrowed
 from gpuprof.readers.common.compact_columns import column
 from gpuprof.readers.kineto.events import (
     NOTHING,
-    Arguments,
     Device,
     Event,
     Kind,
@@ -72,7 +71,19 @@ def tables(
         group = groups[Kind.SYNCHRONIZATIONS]
         recorded[Kind.SYNCHRONIZATIONS] = _synchronizations(group, process_id)
     recorded = {name: table.sort_by("start_ns") for name, table in recorded.items()}
-    if named := _devices(devices):
+    named = [
+        {
+            "device_id": integer(device.id),
+            "name": text(device.name),
+            "total_memory_bytes": integer(device.total_global_mem),
+            "compute_capability": None if None in capability else "{}.{}".format(*capability),
+            "multiprocessors": integer(device.num_sms) or None,
+        }
+        for device in devices
+        if integer(device.id) is not None
+        for capability in [(integer(device.compute_major), integer(device.compute_minor))]
+    ]
+    if named:
         recorded[schema.DEVICES.name] = schema.DEVICES.table(named)
     run = {"run_id": 0, "process_id": process_id, **job}
     return recorded | {schema.RUNS.name: schema.RUNS.table([run])}
@@ -164,20 +175,25 @@ def _along(sizes: tuple[Scalar, ...] | Scalar, axis: int) -> int | None:
 
 def _memcpys(group: Timed, process_id: int | None) -> pa.Table:
     place = _place(group, process_id)
-    parts = [_memcpy_parts(event.label) for event in group.events]
-    ends = [
-        _device_ends(event.args, kind, device)
-        for event, (kind, _, _), device in zip(group.events, parts, place["device_id"], strict=True)
-    ]
+    told = (
+        "memcpy_kind", "src_memory_kind", "dst_memory_kind", "src_device_id", "dst_device_id",
+        "path",
+    )  # fmt: skip
+    rows = []
+    for event, device in zip(group.events, place["device_id"], strict=True):
+        kind, source, target = _memcpy_parts(event.label)
+        ends = integer(event.args.from_device), integer(event.args.to_device)
+        if kind not in ("PtoP", cuda.UNKNOWN) and event.args.from_device is None:
+            # The host's side has none.
+            ends = (None if kind[0] == "H" else device), (None if kind[-1] == "H" else device)
+        # Without a direct way a peer copy is a DtoH and a HtoD that both claim device memory.
+        is_half = kind in ("DtoH", "HtoD") and source == target == "device"
+        path = "staged" if is_half else "direct" if kind == "PtoP" else None
+        rows.append((kind, source, target, *ends, path))
     columns = {
         **place,
-        "memcpy_kind": [kind for kind, _, _ in parts],
-        "src_memory_kind": [source for _, source, _ in parts],
-        "dst_memory_kind": [target for _, _, target in parts],
+        **{name: [row[number] for row in rows] for number, name in enumerate(told)},
         "bytes": [integer(event.args.bytes) for event in group.events],
-        "src_device_id": [source for source, _ in ends],
-        "dst_device_id": [target for _, target in ends],
-        "path": [_path(*part) for part in parts],
     }
     return _narrow(schema.MEMCPYS, group, columns)
 
@@ -194,21 +210,6 @@ def _memcpy_parts(name: str) -> tuple[str, str | None, str | None]:
 def memcpy_kind(name: str) -> str:
     """The kind of a copy by its event's name."""
     return _memcpy_parts(name)[0]
-
-
-def _device_ends(a: Arguments, kind: str, device: int | None) -> tuple[int | None, int | None]:
-    """Source and destination device; the host's side has none."""
-    source, target = integer(a.from_device), integer(a.to_device)
-    if kind in ("PtoP", cuda.UNKNOWN) or a.from_device is not None:
-        return source, target
-    return (None if kind.startswith("H") else device), (None if kind.endswith("H") else device)
-
-
-def _path(kind: str, source: str | None, target: str | None) -> str | None:
-    """Without a direct way a peer copy is a DtoH and a HtoD that both claim device memory."""
-    if kind in ("DtoH", "HtoD") and source == target == "device":
-        return "staged"
-    return "direct" if kind == "PtoP" else None
 
 
 def _memsets(group: Timed, process_id: int | None) -> pa.Table:
@@ -311,22 +312,3 @@ def _collectives(group: Timed, process_id: int | None) -> pa.Table:
 def _message_bytes(elements: Scalar, dtype: Scalar) -> int | None:
     count, size = integer(elements), BYTES_PER_ELEMENT.get(text(dtype) or "")
     return None if count is None or size is None else count * size
-
-
-def _devices(devices: Sequence[Device]) -> list[dict[str, Any]]:
-    return [
-        {
-            "device_id": integer(device.id),
-            "name": text(device.name),
-            "total_memory_bytes": integer(device.total_global_mem),
-            "compute_capability": _compute_capability(device),
-            "multiprocessors": integer(device.num_sms) or None,
-        }
-        for device in devices
-        if integer(device.id) is not None
-    ]
-
-
-def _compute_capability(device: Device) -> str | None:
-    major, minor = integer(device.compute_major), integer(device.compute_minor)
-    return None if major is None or minor is None else f"{major}.{minor}"
