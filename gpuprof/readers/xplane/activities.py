@@ -90,33 +90,27 @@ class Activities:
         return gathered(self._parts.popleft() for _ in range(len(self._parts)))
 
     def _read(self, plane: Plane) -> Iterator[dict[str, Integers | Flags]]:
-        for line in plane.lines:
-            match = _STREAM.match(line.name)
-            if match:
-                place = {"device_id": device_id(plane), "stream_id": int(match[1])}
-                for batch in batches(plane, line, ("context_id", *_DETAILS, *_NUMBERS)):
-                    yield self._part(batch) | {
-                        name: np.full(len(batch), number) for name, number in place.items()
-                    }
-
-    def _part(self, batch: Batch) -> dict[str, Integers | Flags]:
-        details = np.full(len(batch), -1, np.int64)
-        table = np.full(len(batch), _NO_DETAILS, np.int8)
-        # The last ones count most.
-        for name, of_table in reversed(_DETAILS.items()):
-            codes = batch.texts(name, self._details)
-            details, table = (
-                np.where(codes >= 0, new, old) for new, old in ((codes, details), (of_table, table))
-            )
-        return {
-            "start_ns": batch.start_ns,
-            "duration_ns": batch.duration_ns,
-            "name": batch.names(self._names),
-            "context_id": batch.texts("context_id", self._contexts),
-            "details": details,
-            "table": table,
-            **numbers(batch, _NUMBERS),
-        }
+        streams = ((line, match) for line in plane.lines if (match := _STREAM.match(line.name)))
+        for line, match in streams:
+            for batch in batches(plane, line, ("context_id", *_DETAILS, *_NUMBERS)):
+                details = np.full(len(batch), -1, np.int64)
+                table = np.full(len(batch), _NO_DETAILS, np.int8)
+                # The last ones count most.
+                for name, of_table in reversed(_DETAILS.items()):
+                    codes = batch.texts(name, self._details)
+                    details = np.where(codes >= 0, codes, details)
+                    table = np.where(codes >= 0, of_table, table)
+                yield {
+                    "start_ns": batch.start_ns,
+                    "duration_ns": batch.duration_ns,
+                    "name": batch.names(self._names),
+                    "context_id": batch.texts("context_id", self._contexts),
+                    "details": details,
+                    "table": table,
+                    "device_id": np.full(len(batch), device_id(plane)),
+                    "stream_id": np.full(len(batch), int(match[1])),
+                    **numbers(batch, _NUMBERS),
+                }
 
     @property
     def devices(self) -> int:

@@ -1,10 +1,9 @@
 """The tables of an XPlane profile, from the planes of its GPUs and hosts."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -15,8 +14,6 @@ from gpuprof.base.xspace import Plane
 from gpuprof.model import schema
 from gpuprof.readers.common import rocm
 from gpuprof.readers.common.compact_columns import (
-    Flags,
-    Integers,
     Lexicon,
     gathered,
     listed,
@@ -28,6 +25,7 @@ from gpuprof.readers.xplane.events import batches
 
 _API_CALL: Final = re.compile(rb"\x12.(?:cu(?:da)?[A-Z]|(?:__)?hip[A-Z])", re.DOTALL)
 _STEP: Final = "step_num"
+_OF_DIRECTIONS: Final = ("memcpy_kind", "correlation_id")
 _TIMES: Final = range(-(1 << 63), 1 << 63)
 
 
@@ -48,18 +46,14 @@ class Recorded:
     devices: pa.Table
     is_rocm: bool
 
-    @cached_property
-    def _directions(self) -> Mapping[int, str]:
-        """The directions of copies by the correlation ids of their HIP calls."""
-        return xplane_rocm.directions(self.api_calls) if self.is_rocm else {}
-
-    @cached_property
-    def tables(self) -> dict[str, pa.Table]:
-        """The tables of the data model."""
-        activities = self.activities
-        copies = (
-            activities.memcpys_of_rocm(self._directions) if self.is_rocm else activities.memcpys()
-        )
+    def tables(self) -> tuple[dict[str, pa.Table], list[str]]:
+        """The tables of the data model, and what a reader of the numbers must know."""
+        activities, directions = self.activities, {}
+        if self.is_rocm:
+            directions = xplane_rocm.directions(self.api_calls)
+            copies = activities.memcpys_of_rocm(directions)
+        else:
+            copies = activities.memcpys()
         recorded = {
             "kernels": schema.KERNELS.narrow(activities.kernels()),
             "memcpys": schema.MEMCPYS.narrow(copies),
@@ -72,22 +66,12 @@ class Recorded:
             "api_calls": self.api_calls,
         }
         filled = {name: table for name, table in optional.items() if table.num_rows}
-        return recorded | filled | {"devices": self.devices}
-
-    @property
-    def notes(self) -> list[str]:
-        """What a reader of the numbers must know."""
-        if not self.is_rocm:
-            return []
-        copies = self.tables["memcpys"]
-        kinds = listed(copies["memcpy_kind"].combine_chunks()) if copies.num_rows else []
-        ids = (
-            listed(copies["correlation_id"].combine_chunks())
-            if "correlation_id" in copies.column_names
-            else [None] * len(kinds)
-        )
-        local = [-1 if n is None else n for k, n in zip(kinds, ids, strict=True) if k == "DtoD"]
-        return [*rocm.notes(local, self._directions.keys(), self.activities.devices)]
+        notes: list[str] = []
+        if self.is_rocm:
+            kinds, ids = (listed(copies[n].combine_chunks()) for n in _OF_DIRECTIONS)
+            local = [-1 if n is None else n for k, n in zip(kinds, ids, strict=True) if k == "DtoD"]
+            notes = [*rocm.notes(local, directions.keys(), activities.devices)]
+        return recorded | filled | {"devices": self.devices}, notes
 
 
 def recorded(gpus: Sequence[Plane], hosts: Sequence[Plane]) -> Recorded:
@@ -97,43 +81,52 @@ def recorded(gpus: Sequence[Plane], hosts: Sequence[Plane]) -> Recorded:
         WireError: An event breaks off.
     """
     is_rocm = xplane_rocm.is_rocm(gpus, hosts)
-    devices = schema.DEVICES.table([_device(plane) for plane in gpus])
+    rows = []
+    for plane in gpus:
+        told = {name: _amount(value) for name, value in plane.stats.items()}
+        major, minor = (told.get(f"compute_cap_{part}") for part in ("major", "minor"))
+        row = {
+            "device_id": device_id(plane),
+            "total_memory_bytes": told.get("memory_size"),
+            "memory_bandwidth_bytes_per_s": told.get("memory_bandwidth"),
+            "compute_capability": None if major is None else f"{major}.{minor or 0}",
+            "multiprocessors": told.get("core_count") or None,
+        }
+        rows.append(row)
+    devices = schema.DEVICES.table(rows)
     return Recorded(Activities(gpus), _api_calls(hosts), _steps(hosts), devices, is_rocm)
 
 
 def _api_calls(hosts: Iterable[Plane]) -> pa.Table:
-    names = Lexicon()
-    read = (part for host in hosts for part in _calls(host, names))
-    columns = gathered([*map(narrowed_part, read)])
+    names, parts = Lexicon(), []
+    for host in hosts:
+        is_of_hip = host.name == xplane_rocm.CALLS_PLANE
+        kinds = None if is_of_hip else host.event_metadata_with(_API_CALL)
+        for line in host.lines if kinds is None or kinds else ():
+            for batch in batches(host, line, ("correlation_id",), kinds):
+                part = {
+                    "start_ns": batch.start_ns,
+                    "duration_ns": batch.duration_ns,
+                    "name": batch.names(names, xplane_rocm.call_name if is_of_hip else str),
+                    "thread_id": np.full(len(batch), line.line_id),
+                    **numbers(batch, ("correlation_id",)),
+                }
+                parts.append(narrowed_part(part))
+    columns = gathered(parts)
     is_chosen = np.ones(len(columns.get("name", ())), np.bool_)
     calls = Chosen(columns, {"name": names.texts}, is_chosen)
-    apis = calls.names.mapped(cuda.api)
     start_ns = calls.column("start_ns")
     table = pa.table(
         {
             "start_ns": pa.array(start_ns),
             "end_ns": pa.array(start_ns + calls.column("duration_ns")),
-            "api": apis.array(pa.string()),
+            "api": calls.names.mapped(cuda.api).array(pa.string()),
             "name": calls.names.array(pa.string()),
             "thread_id": pa.array(calls.column("thread_id")),
             "correlation_id": calls.number("correlation_id"),
         }
     )
     return schema.API_CALLS.narrow(table)
-
-
-def _calls(host: Plane, names: Lexicon) -> Iterator[dict[str, Integers | Flags]]:
-    is_of_hip = host.name == xplane_rocm.CALLS_PLANE
-    kinds = None if is_of_hip else host.event_metadata_with(_API_CALL)
-    for line in host.lines if kinds is None or kinds else ():
-        for batch in batches(host, line, ("correlation_id",), kinds):
-            yield {
-                "start_ns": batch.start_ns,
-                "duration_ns": batch.duration_ns,
-                "name": batch.names(names, xplane_rocm.call_name if is_of_hip else str),
-                "thread_id": np.full(len(batch), line.line_id),
-                **numbers(batch, ("correlation_id",)),
-            }
 
 
 def _steps(hosts: Iterable[Plane]) -> pa.Table:
@@ -164,15 +157,3 @@ def _amount(value: object) -> int | None:
     except OverflowError:
         return None
     return amount if amount is not None and amount >= 0 else None
-
-
-def _device(plane: Plane) -> dict[str, Any]:
-    numbers = {name: _amount(value) for name, value in plane.stats.items()}
-    major, minor = (numbers.get(f"compute_cap_{part}") for part in ("major", "minor"))
-    return {
-        "device_id": device_id(plane),
-        "total_memory_bytes": numbers.get("memory_size"),
-        "memory_bandwidth_bytes_per_s": numbers.get("memory_bandwidth"),
-        "compute_capability": None if major is None else f"{major}.{minor or 0}",
-        "multiprocessors": numbers.get("core_count") or None,
-    }
