@@ -87,9 +87,6 @@ class Strings:
         numbers, columns = self.numbered
         return ByNumber(numbers, [self.words.place(text) for text in columns["name"]], 0)
 
-    def _places_of(self, numbers: Numbers) -> Numbers:
-        return self.places.of(numbers)
-
     def computed(self, column: str | None, missing: str | None = None) -> Computed | None:
         """The texts of a column of numbers.
 
@@ -100,11 +97,14 @@ class Strings:
         if self._open_table is None or column is None:
             return None if missing is None else constant(missing)
 
+        def places_of(numbers: Numbers) -> Numbers:
+            return self.places.of(numbers)
+
         @cache
         def words() -> list[str | None]:
             return [missing, *self.words.listed[1:]]
 
-        return Computed((column,), self._places_of, words)
+        return Computed((column,), places_of, words)
 
 
 def present(columns: Mapping[str, Computed | str | None]) -> _Columns:

@@ -212,7 +212,11 @@ class SqliteFile:
         """What a failed query says about the file; None where the file is not at fault."""
         text = str(error).lower()
         if "locked" in text:
-            return _locked(self.path)
+            msg = f"{self.path} is locked by another program"
+            hint = (
+                "Is it still being exported? Wait for that, or close the program that has it open."
+            )
+            return InputError(msg, hint)
         if _STOPPED in text:
             return _endless(self.path)
         return self._damage() if any(fault in text for fault in _FAULTS) else None
@@ -301,7 +305,25 @@ def open_sqlite(path: Path, kinds: _Kinds = _ANY) -> SqliteFile:
         CorruptFileError: It is cut short or damaged.
         InputError: It cannot be opened, or another program holds it locked.
     """
-    return _with_columns(_unseen(path), kinds)
+    file = _unseen(path)
+    columns: dict[str, dict[str, pa.DataType]] = {}
+    filled: dict[str, set[str]] = {}
+    declared: dict[str, list[Declared]] = {}
+    for table, root, *about, is_filled in file.rows(_COLUMNS):
+        column = Declared(root, *about)
+        if root is not None:
+            declared.setdefault(table, []).append(column)
+        if not column.hidden:
+            kind = kinds.get(table, {}).get(column.name, _affinity(column.kind))
+            columns.setdefault(table, {})[column.name] = kind or pa.string()
+            filled.setdefault(table, set()).update([column.name] if is_filled else [])
+    return replace(
+        file,
+        columns=columns,
+        filled={table: frozenset(names) for table, names in filled.items()},
+        declared=declared,
+        readable=frozenset(kinds),
+    )
 
 
 def tables_in(path: Path) -> frozenset[str]:
@@ -322,7 +344,14 @@ def _unseen(path: Path) -> SqliteFile:
     except OSError as error:
         msg = f"{path} cannot be read: {error.strerror}"
         raise InputError(msg) from error
-    _check_length(path, head, about.st_size)
+    # The header tells the length where it was kept up.
+    page = int.from_bytes(head[16:18], "big")
+    expected = int.from_bytes(head[28:32], "big") * (65_536 if page == 1 else page)
+    is_kept_up, is_whole = head[24:28] == head[92:96], len(head) == _HEADER_BYTES
+    if not is_whole or (is_kept_up and about.st_size < expected):
+        total = f" of {expected:,}" if is_whole else ""
+        msg = f"{path} is cut short: it ends after {about.st_size:,}{total} bytes"
+        raise CorruptFileError(msg, "Copy it again from where it was recorded.")
     is_utf_8 = int.from_bytes(head[_ENCODING], "big") == _UTF_8
     wal = path.with_name(path.name + "-wal")
     if wal.exists() and wal.stat().st_size:
@@ -333,35 +362,6 @@ def _unseen(path: Path) -> SqliteFile:
     # In WAL mode SQLite makes files beside the database unless told that nobody writes it.
     still = "&immutable=1" if head[18:20] == b"\x02\x02" else ""
     return SqliteFile(path, f"{path.absolute().as_uri()}?mode=ro{still}", stamp(about), is_utf_8)
-
-
-def _with_columns(file: SqliteFile, kinds: _Kinds) -> SqliteFile:
-    """The file with its tables and their columns."""
-    columns: dict[str, dict[str, pa.DataType]] = {}
-    filled: dict[str, set[str]] = {}
-    rows = file.rows(_COLUMNS)
-    for table, _, column, _, declared, _, _, is_hidden, is_filled in rows:
-        if not is_hidden:
-            kind = kinds.get(table, {}).get(column, _affinity(declared))
-            columns.setdefault(table, {})[column] = kind or pa.string()
-            filled.setdefault(table, set()).update([column] if is_filled else [])
-    filled_of = {table: frozenset(names) for table, names in filled.items()}
-    return replace(
-        file,
-        columns=columns,
-        filled=filled_of,
-        declared=_declared(rows),
-        readable=frozenset(kinds),
-    )
-
-
-def _declared(rows: Iterable[tuple[Any, ...]]) -> dict[str, list[Declared]]:
-    """The columns of each table whose rows have ids, from the rows of `_COLUMNS`."""
-    declared: dict[str, list[Declared]] = {}
-    for table, root, *about, _ in rows:
-        if root is not None:
-            declared.setdefault(table, []).append(Declared(root, *about))
-    return declared
 
 
 @cache
@@ -376,29 +376,11 @@ def _affinity(declared: str) -> pa.DataType | None:
     return None
 
 
-def _check_length(path: Path, head: bytes, size: int) -> None:
-    """Compare the length that the header tells (where it was kept up) with the file's."""
-    page = int.from_bytes(head[16:18], "big")
-    expected = int.from_bytes(head[28:32], "big") * (65_536 if page == 1 else page)
-    kept_up = head[24:28] == head[92:96]
-    if len(head) < _HEADER_BYTES or (kept_up and size < expected):
-        total = f" of {expected:,}" if len(head) == _HEADER_BYTES else ""
-        msg = f"{path} is cut short: it ends after {size:,}{total} bytes"
-        raise CorruptFileError(msg, "Copy it again from where it was recorded.")
-
-
 def _endless(path: Path) -> CorruptFileError:
     return CorruptFileError(
         f"{path}: a query takes more work than a recording of its size: one of its views may never"
         " end",
         "Export it again: exports have tables, not views.",
-    )
-
-
-def _locked(path: Path) -> InputError:
-    return InputError(
-        f"{path} is locked by another program",
-        "Is it still being exported? Wait for that, or close the program that has it open.",
     )
 
 
