@@ -72,14 +72,20 @@ def styles(blocks: list[Block]) -> list[Style]:
     nearest = next((style for style in proved if style is not None), None)
     chosen: list[Style] = []
     for block, style in zip(blocks, proved, strict=True):
-        nearest = style or nearest
-        chosen.append(style or _likely(block, nearest))
+        nearest, point = style or nearest, _point(block)
+        # Of small numbers: the table's own point, and the groups of a table nearby.
+        is_alike = nearest is not None and point in (None, nearest.point)
+        likely = nearest if nearest is not None and is_alike else Style("", point or ".")
+        chosen.append(style or likely)
     return chosen
 
 
 def _proved(block: Block) -> Style | None:
     """The style that a table's numbers prove; None where they fit more than one."""
-    for cell in _separated(block, _integers(block), _ANY):
+    # These are printed without decimals: counts, and single times in ns.
+    sums, single = ("Count", "Total Time", "Min", "Max"), ("Count", "CorrId", "Duration")
+    integers_of = sums if "Total Time" in block.columns else single
+    for cell in _separated(block, integers_of, _ANY):
         match = _GROUPED.match(cell)
         if match is not None:
             group = match["three"] or match["four"]
@@ -91,14 +97,6 @@ def _proved(block: Block) -> Style | None:
     return None
 
 
-def _likely(block: Block, nearest: Style | None) -> Style:
-    """A table of small numbers: its own point, and the groups of a table nearby."""
-    point = _point(block)
-    if nearest is not None and point in (None, nearest.point):
-        return nearest
-    return Style("", point or ".")
-
-
 def _point(block: Block) -> str | None:
     """The separator before the last digits of a fraction, if there is one."""
     matches = (_DECIMAL.search(cell) for cell in _separated(block, _FRACTIONS, _ANY))
@@ -106,13 +104,6 @@ def _point(block: Block) -> str | None:
 
 
 _FRACTIONS: Final = ("Time", "Avg", "Med", "StdDev", "Total", "Bytes")
-
-
-def _integers(block: Block) -> tuple[str, ...]:
-    """Columns that are printed without decimals: counts, and single times in ns."""
-    if "Total Time" not in block.columns:
-        return ("Count", "CorrId", "Duration")
-    return ("Count", "Total Time", "Min", "Max")
 
 
 def _separated(block: Block, names: tuple[str, ...], separators: str) -> Iterable[str]:

@@ -101,18 +101,13 @@ def scan(data: bytes) -> Scan:
 
 def recognises(data: bytes) -> bool:
     """Whether some bytes of a file can only be of this format."""
-    return any(
-        kind in _CERTAIN or (kind in _TABLES and _is_table(data, start, kind))
-        for start, kind, _ in _marks(data)
-    )
-
-
-def _is_table(data: bytes, start: int, kind: str) -> bool:
-    """Whether there is a table; one that is cut off by the end of the bytes is one, too."""
-    try:
-        return _TABLES[kind](data, start)[0] is not None
-    except ValueError:
-        return True
+    for start, kind, _ in _marks(data):
+        try:
+            if kind in _CERTAIN or (kind in _TABLES and _TABLES[kind](data, start)[0] is not None):
+                return True
+        except ValueError:  # a table that is cut off by the end of the bytes is one, too
+            return True
+    return False
 
 
 def _marks(data: bytes) -> Iterator[tuple[int, str, re.Match[bytes]]]:
