@@ -34,7 +34,7 @@ _NAMES: Final = "SELECT CAST(name AS TEXT) FROM sqlite_master WHERE type IN ('ta
 _COLUMNS: Final = (
     "SELECT CAST(m.name AS TEXT), CASE WHEN m.type = 'table' AND typeof(m.name) = 'text'"
     " AND m.sql NOT LIKE '%WITHOUT%ROWID%' THEN m.rootpage END, c.name, c.cid, upper(c.type),"
-    ' c.pk, c.dflt_value, c.hidden, c."notnull"'
+    " c.pk, c.dflt_value, c.hidden"
     " FROM sqlite_master m JOIN pragma_table_xinfo(m.name) c WHERE m.type IN ('table', 'view')"
 )
 # Messages of SQLite where the file is at fault, not the query.
@@ -75,9 +75,7 @@ class SqliteFile:
         stamp: Of the file that is opened, before anything of it was read.
         is_utf_8: Whether its texts are in UTF-8.
         columns: Table (or view) name to its columns' names and Arrow types.
-        filled: Table name to the columns that are declared to hold no null.
         declared: Table name to its columns' declarations, where its rows have ids.
-        readable: Tables that queries can read.
         keep: Holds a temporary copy while this object lives.
     """
 
@@ -86,9 +84,7 @@ class SqliteFile:
     stamp: Stamp
     is_utf_8: bool
     columns: Mapping[str, Mapping[str, pa.DataType]] = field(default_factory=dict, repr=False)
-    filled: Mapping[str, frozenset[str]] = field(default_factory=dict, repr=False)
     declared: Mapping[str, list[Declared]] = field(default_factory=dict, repr=False)
-    readable: frozenset[str] = frozenset()
     keep: "_Copy | None" = field(default=None, repr=False)
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
@@ -307,23 +303,15 @@ def open_sqlite(path: Path, kinds: _Kinds = _ANY) -> SqliteFile:
     """
     file = _unseen(path)
     columns: dict[str, dict[str, pa.DataType]] = {}
-    filled: dict[str, set[str]] = {}
     declared: dict[str, list[Declared]] = {}
-    for table, root, *about, is_filled in file.rows(_COLUMNS):
+    for table, root, *about in file.rows(_COLUMNS):
         column = Declared(root, *about)
         if root is not None:
             declared.setdefault(table, []).append(column)
         if not column.hidden:
             kind = kinds.get(table, {}).get(column.name, _affinity(column.kind))
             columns.setdefault(table, {})[column.name] = kind or pa.string()
-            filled.setdefault(table, set()).update([column.name] if is_filled else [])
-    return replace(
-        file,
-        columns=columns,
-        filled={table: frozenset(names) for table, names in filled.items()},
-        declared=declared,
-        readable=frozenset(kinds),
-    )
+    return replace(file, columns=columns, declared=declared)
 
 
 def tables_in(path: Path) -> frozenset[str]:

@@ -224,31 +224,14 @@ def _by_rows(file: "SqliteFile", table: str, kinds: Kinds) -> Columns:
                     try:
                         parts[name].append(pa.array([value]).cast(kind))
                     except (pa.ArrowException, OverflowError) as error:
-                        column = f"{where}: column {name}"
-                        raise _of_another_type(column, row, value) from error
+                        msg = f"{where}: column {name} holds {excerpt(value)} in row {row:,}"
+                        raise CorruptFileError(msg, _HINT) from error
         before += len(rows)
     return {name: pa.concat_arrays(arrays) for name, arrays in parts.items()}
 
 
 # From the fastest to the one that reads everything.
 WAYS: Final = (from_pages, _by_adbc, _by_rows)
-
-
-def mismatch(file: "SqliteFile", table: str) -> CorruptFileError:
-    """The first cell of a table that is no integer where its column is one of integers."""
-    names = [name for name, kind in file.columns[table].items() if pa.types.is_int64(kind)]
-    for name in names:
-        cells = file.rows(
-            f"SELECT row, value FROM (SELECT row_number() OVER () AS row, {quoted(name)} AS value"
-            f" FROM {quoted(table)}) WHERE typeof(value) NOT IN ('integer', 'null') LIMIT 1"
-        )
-        for row, value in cells:
-            return _of_another_type(f"{file.path}, table {table}: column {name}", row, value)
-    return CorruptFileError(f"{file.path}, table {table}: a column has another type", _HINT)
-
-
-def _of_another_type(where: str, row: int, value: object) -> CorruptFileError:
-    return CorruptFileError(f"{where} holds {excerpt(value)} in row {row:,}", _HINT)
 
 
 def readable(text: bytes) -> str:
