@@ -143,11 +143,9 @@ def as_computed(column: Computed | str | None) -> Computed:
     return Computed(()) if column is None else column
 
 
-def without(column: str | None, absent: int) -> Computed | None:
+def without(column: str, *absent: int) -> Computed:
     """A column, null where it is a number that stands for none."""
-    if column is None:
-        return None
-    return Computed((column,), lambda numbers: np.where(numbers == absent, UNKNOWN, numbers))
+    return Computed((column,), lambda numbers: np.where(np.isin(numbers, absent), UNKNOWN, numbers))
 
 
 def timed(of: Tables, table: str) -> list[Computed]:

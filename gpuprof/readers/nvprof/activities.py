@@ -21,7 +21,7 @@ from gpuprof.model import schema
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.table import Computed, Flags, Part, arrow, translated
 from gpuprof.model.words import ByNumber
-from gpuprof.readers.nsys.columns import Tables, columns_at_once, present, without
+from gpuprof.readers.nsys.columns import Tables, columns_at_once, part, without
 from gpuprof.readers.nsys.export_schema import KERNEL_COLUMNS
 from gpuprof.readers.nsys.peer_copies import PATHS, Staged, copy_end, halves, may_be_staged
 
@@ -99,10 +99,6 @@ class Database:
     process_id: int | None
     strings: Mapping[int, str]
 
-    def pick(self, table: str, *names: str) -> str | None:
-        """The first of these columns that the table has."""
-        return self.tables.pick(table, *names)
-
     def since(self, column: str) -> Computed:
         """A time since the origin."""
         return Computed(
@@ -114,15 +110,16 @@ class Database:
         """When something began and ended."""
         return {"start_ns": self.since("start"), "end_ns": self.since("end")}
 
-    def place(self, table: str) -> Columns:
+    @property
+    def place(self) -> Columns:
         """When and where an activity of the GPU ran."""
         return {
             **self.times,
-            "device_id": self.pick(table, "deviceId"),
-            "context_id": self.pick(table, "contextId"),
-            "stream_id": self.pick(table, "streamId"),
+            "device_id": "deviceId",
+            "context_id": "contextId",
+            "stream_id": "streamId",
             "process_id": self.process,
-            "correlation_id": self.pick(table, "correlationId"),
+            "correlation_id": "correlationId",
         }
 
     def texts(self, numbers: Numbers, missing: str | None) -> pa.Array:
@@ -146,9 +143,13 @@ class Database:
         """The process of all rows."""
         return None if self.process_id is None else Computed((), lambda: self.process_id)
 
-    def part(self, table: str, columns: Columns, *keep: Computed, **more: Any) -> Part:
-        """Rows of one of its tables."""
-        return Part(self.tables.stored(table), present(columns), keep, **more)
+    @property
+    def counter_process(self) -> Computed | None:
+        """The process of unified memory's counters, which name their own in newer versions."""
+        if not self.tables.has(MIGRATION, "processId"):
+            return self.process
+        known = UNKNOWN if self.process_id is None else self.process_id
+        return Computed(("processId",), lambda ids: np.where(ids == UNKNOWN, known, ids))
 
     @cached_property
     def context_devices(self) -> ByNumber | None:
@@ -181,31 +182,35 @@ def are_timed(start: Numbers, end: Numbers) -> Flags:
 
 
 IS_TIMED: Final = Computed(("start", "end"), are_timed)
+_COPY: Final[Columns] = {
+    "memcpy_kind": translated("copyKind", MEMCPY_KINDS, "unknown"),
+    "bytes": "bytes",
+    "src_memory_kind": translated("srcKind", CUPTI_MEMORY_KINDS),
+    "dst_memory_kind": translated("dstKind", CUPTI_MEMORY_KINDS),
+    "graph_node_id": without("graphNodeId", 0),
+}
 
 
 def kernels(database: Database, table: str) -> Part:
     """Kernels, their names as numbers of strings."""
-    columns = database.place(table) | {
-        "name_id": "name",
-        **{name: database.pick(table, recorded) for name, recorded in KERNEL_COLUMNS.items()},
-        "graph_node_id": without(database.pick(table, "graphNodeId"), 0),
-    }
-    return database.part(table, columns, IS_TIMED)
+    columns = database.place | KERNEL_COLUMNS | {"name_id": "name"}
+    columns["graph_node_id"] = without("graphNodeId", 0)
+    return part(database.tables, table, columns, IS_TIMED)
 
 
 def memcpys(database: Database, table: str) -> Part:
     """Copies between host and device, on one device, and staged halves of peer copies."""
     of = database.tables
     ends = copy_end(of, None, 0), copy_end(of, None, -1)
-    columns = _copy(database, table) | {"src_device_id": ends[0], "dst_device_id": ends[1]}
+    columns = database.place | _COPY | {"src_device_id": ends[0], "dst_device_id": ends[1]}
     kinds = halves(of)
     if not kinds:
-        return database.part(table, columns, IS_TIMED)
+        return part(of, table, columns, IS_TIMED)
     staged = Staged(of)
     columns["src_device_id"], columns["dst_device_id"] = map(staged.over, ends, (0, 1))
     columns["path"] = staged.path(None)
     is_whole = cache(lambda: may_be_staged(of.stored(table), kinds))
-    return database.part(table, columns, IS_TIMED, is_whole=is_whole)
+    return part(of, table, columns, IS_TIMED, is_whole=is_whole)
 
 
 def peer_copies(database: Database, table: str) -> Part:
@@ -215,69 +220,48 @@ def peer_copies(database: Database, table: str) -> Part:
         is_direct = (src != dst) & (src != UNKNOWN) & (dst != UNKNOWN)
         return np.where(is_direct, PATHS.index("direct"), 0)
 
-    columns = _copy(database, table) | {
+    ends: Columns = {
         "src_device_id": "srcDeviceId",
         "dst_device_id": "dstDeviceId",
         "path": Computed(("srcDeviceId", "dstDeviceId"), path, lambda: PATHS),
     }
-    return database.part(table, columns, IS_TIMED)
-
-
-def _copy(database: Database, table: str) -> Columns:
-    src, dst = database.pick(table, "srcKind"), database.pick(table, "dstKind")
-    return database.place(table) | {
-        "memcpy_kind": translated("copyKind", MEMCPY_KINDS, "unknown"),
-        "bytes": "bytes",
-        "src_memory_kind": src and translated(src, CUPTI_MEMORY_KINDS),
-        "dst_memory_kind": dst and translated(dst, CUPTI_MEMORY_KINDS),
-        "graph_node_id": without(database.pick(table, "graphNodeId"), 0),
-    }
-
-
-def _of_counter(
-    column: str | None, kinds: tuple[int, ...], otherwise: int = UNKNOWN
-) -> Computed | None:
-    """A column of unified memory's counters, where they are of some kinds."""
-
-    def make(kind: Numbers, numbers: Numbers) -> Numbers:
-        return np.where(np.isin(kind, kinds), numbers, otherwise)
-
-    return None if column is None else Computed(("counterKind", column), make)
-
-
-def _counter_process(database: Database, table: str) -> Computed | None:
-    column, process = database.pick(table, "processId"), database.process_id
-    if column is None:
-        return database.process
-    known = UNKNOWN if process is None else process
-    return Computed((column,), lambda numbers: np.where(numbers == UNKNOWN, known, numbers))
+    return part(database.tables, table, database.place | _COPY | ends, IS_TIMED)
 
 
 def migrations(database: Database, table: str) -> Part:
     """Pages of unified memory that moved; the device is the one that is not the host."""
-    src, dst = database.pick(table, "srcId"), database.pick(table, "dstId")
+    to_device, to_host, between = MIGRATION_KINDS
+    ends = [name for name in ("srcId", "dstId") if database.tables.has(table, name)]
 
-    def device(kind: Numbers, *ends: Numbers) -> Numbers:
-        at = dict(zip([name for name in (src, dst) if name], ends, strict=True))
-        read, written = (at.get(name or "", np.full(len(kind), UNKNOWN)) for name in (src, dst))
-        return np.where(kind == 2, read, written)  # noqa: PLR2004 - UVM_DtoH
+    def device(kind: Numbers, *columns: Numbers) -> Numbers:
+        at, none = dict(zip(ends, columns, strict=True)), np.full(len(kind), UNKNOWN)
+        return np.where(kind == to_host, at.get("srcId", none), at.get("dstId", none))
 
     columns: Columns = {
         **database.times,
         "memcpy_kind": translated("counterKind", MIGRATION_KINDS),
         "bytes": "value",
-        "device_id": Computed(("counterKind", *filter(None, (src, dst))), device),
-        "src_device_id": _of_counter(src, (2, 8)),
-        "dst_device_id": _of_counter(dst, (1, 8)),
-        "process_id": _counter_process(database, table),
+        "device_id": Computed(("counterKind", *ends), device),
+        "src_device_id": _of_counters("srcId", (to_host, between), UNKNOWN),
+        "dst_device_id": _of_counters("dstId", (to_device, between), UNKNOWN),
+        "process_id": database.counter_process,
     }
     is_move = Computed(("counterKind",), lambda kind: np.isin(kind, [*MIGRATION_KINDS]))
-    return database.part(table, columns, IS_TIMED, is_move)
+    return part(database.tables, table, columns, IS_TIMED, is_move)
+
+
+def _of_counters(column: str, kinds: tuple[int, ...], otherwise: int) -> Computed:
+    """A column of unified memory's counters, where they are of some kinds."""
+
+    def make(kind: Numbers, numbers: Numbers) -> Numbers:
+        return np.where(np.isin(kind, kinds), numbers, otherwise)
+
+    return Computed(("counterKind", column), make)
 
 
 def page_faults(database: Database, table: str) -> Part:
     """Faults on pages of unified memory; the CPU's have no end, and each row is one."""
-    of_gpu = 4
+    _, of_gpu = _FAULT_KINDS
 
     def end(kind: Numbers, start: Numbers, ends: Numbers) -> Numbers:
         return np.where(kind == of_gpu, ends, start).astype(np.int64) - database.origin_ns
@@ -292,18 +276,15 @@ def page_faults(database: Database, table: str) -> Part:
         "start_ns": database.since("start"),
         "end_ns": Computed(counted, end),
         "processor": translated("counterKind", _FAULT_KINDS),
-        "device_id": _of_counter(database.pick(table, "srcId"), (of_gpu,)),
-        "process_id": _counter_process(database, table),
-        "faults": _of_counter("value", (of_gpu,), 1),
+        "device_id": _of_counters("srcId", (of_gpu,), UNKNOWN),
+        "process_id": database.counter_process,
+        "faults": _of_counters("value", (of_gpu,), 1),
     }
-    return database.part(table, columns, Computed(counted, is_fault))
+    return part(database.tables, table, columns, Computed(counted, is_fault))
 
 
 def memsets(database: Database, table: str) -> Part:
     """Memsets."""
-    kind = database.pick(table, "memoryKind")
-    columns = database.place(table) | {
-        "bytes": "bytes",
-        "memory_kind": kind and translated(kind, CUPTI_MEMORY_KINDS),
-    }
-    return database.part(table, columns, IS_TIMED)
+    kind = translated("memoryKind", CUPTI_MEMORY_KINDS)
+    columns = database.place | {"bytes": "bytes", "memory_kind": kind}
+    return part(database.tables, table, columns, IS_TIMED)

@@ -5,7 +5,7 @@ Source: CUPTI's activity records, https://docs.nvidia.com/cupti/api/structlist.h
 
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +14,7 @@ from gpuprof.model import schema
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.table import Computed, Part, Table, arrow, constant, joined, translated
 from gpuprof.model.words import ByNumber, Values, Words, narrowed
+from gpuprof.readers.nsys.columns import part, without
 from gpuprof.readers.nsys.event_waits import EventRecords
 from gpuprof.readers.nvprof.activities import (
     CALLS,
@@ -59,11 +60,11 @@ def calls(database: Database, table: str) -> Part:
         **database.times,
         "api": constant(api),
         "name": Computed(("cbid",), name_of, lambda: words.listed),
-        "process_id": database.pick(table, "processId"),
-        "thread_id": database.pick(table, "threadId"),
-        "correlation_id": database.pick(table, "correlationId"),
+        "process_id": "processId",
+        "thread_id": "threadId",
+        "correlation_id": "correlationId",
     }
-    return database.part(table, columns, IS_TIMED)
+    return part(database.tables, table, columns, IS_TIMED)
 
 
 @cache
@@ -78,12 +79,11 @@ def _call_names() -> dict[str, dict[int, str]]:
 
 def synchronizations(database: Database, table: str) -> Part:
     """Waits of threads and of streams, and where the event they wait for was recorded last."""
-    event, correlation = database.pick(table, "cudaEventId"), database.pick(table, "correlationId")
     columns = _on_stream(database, table) | database.times
     columns["sync_kind"] = translated("type", _SYNC_KINDS)
-    columns["event_id"] = _or_unknown(event)
-    if CUDA_EVENT not in database.tables.columns or event is None or correlation is None:
-        return database.part(table, columns, IS_TIMED)
+    columns["event_id"] = without("cudaEventId", *_NONE)
+    if CUDA_EVENT not in database.tables.columns:
+        return part(database.tables, table, columns, IS_TIMED)
 
     @cache
     def records() -> EventRecords:
@@ -101,20 +101,13 @@ def synchronizations(database: Database, table: str) -> Part:
             event_ids = np.where(np.isin(events, _NONE), UNKNOWN, events)
             return records().latest(number, np.zeros(len(events), np.int8), event_ids, calls)
 
-        columns[name] = Computed((event, correlation), latest)
-    return database.part(table, columns, IS_TIMED)
+        columns[name] = Computed(("cudaEventId", "correlationId"), latest)
+    return part(database.tables, table, columns, IS_TIMED)
 
 
 def cuda_events(database: Database, table: str) -> Part:
     """Records of events."""
-    return database.part(table, _on_stream(database, table) | {"event_id": "eventId"})
-
-
-def _or_unknown(column: str | None) -> Computed | None:
-    """A stream or an event, null where a number stands in place of one."""
-    if column is None:
-        return None
-    return Computed((column,), lambda numbers: np.where(np.isin(numbers, _NONE), UNKNOWN, numbers))
+    return part(database.tables, table, _on_stream(database, table) | {"event_id": "eventId"})
 
 
 def _on_stream(database: Database, table: str) -> Columns:
@@ -122,27 +115,26 @@ def _on_stream(database: Database, table: str) -> Columns:
 
     CUPTI gives the context that was current in the call; its stream may be another one's.
     """
-    context, stream = database.pick(table, "contextId"), database.pick(table, "streamId")
-    reads = [name for name in (context, stream) if name is not None]
+    reads = [name for name in ("contextId", "streamId") if database.tables.has(table, name)]
 
     def contexts(*columns: Numbers) -> Numbers:
         at = dict(zip(reads, columns, strict=True))
-        current = at[context] if context else np.full(len(columns[0]), UNKNOWN)
-        if stream is None or database.stream_contexts is None:
+        current = at.get("contextId", np.full(len(columns[0]), UNKNOWN))
+        if "streamId" not in at or database.stream_contexts is None:
             return current
-        of_stream = database.stream_contexts.of(at[stream])
+        of_stream = database.stream_contexts.of(at["streamId"])
         return np.where(of_stream == UNKNOWN, current, of_stream)
 
-    def devices(*columns: Numbers) -> Numbers:
+    def devices(*columns: Numbers) -> Any:
         of_contexts = database.context_devices
-        return UNKNOWN if of_contexts is None else of_contexts.of(contexts(*columns))  # type: ignore[return-value]
+        return UNKNOWN if of_contexts is None else of_contexts.of(contexts(*columns))
 
     return {
         "device_id": Computed((*reads,), devices) if reads else None,
         "context_id": Computed((*reads,), contexts) if reads else None,
-        "stream_id": _or_unknown(stream),
+        "stream_id": without("streamId", *_NONE),
         "process_id": database.process,
-        "correlation_id": database.pick(table, "correlationId"),
+        "correlation_id": "correlationId",
     }
 
 
@@ -157,7 +149,7 @@ def overheads(database: Database, table: str) -> Part:
         "process_id": Computed(("objectId",), _process_of),
         "thread_id": Computed(("objectKind", "objectId"), _thread_of),
     }
-    return database.part(table, columns, IS_TIMED)
+    return part(database.tables, table, columns, IS_TIMED)
 
 
 def _process_of(objects: Values) -> Numbers:
