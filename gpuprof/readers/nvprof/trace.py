@@ -67,9 +67,11 @@ class _Trace:
         layout = self.layout
         if layout is None or self.is_first or self.summary.broken is not None:
             return False
-        if (rows := trace_bulk.rows(layout, block)) is None or rows[0].end_ns.max() > LARGEST:
+        if (rows := trace_bulk.rows(layout, block)) is None:
             return False
-        timed, alike, examples, starts = rows
+        times, alike, examples, starts = rows
+        if times[1].max() > LARGEST:
+            return False
         try:
             parsed = [self._parsed(layout, layout.split(line)) for line in examples]
         except ValueError:
@@ -78,7 +80,7 @@ class _Trace:
         self.resolution_ns = max(self.resolution_ns, *resolutions)
         for table, table_rows in self.tables.items():
             codes = [table_rows.code(row) if name == table else -1 for name, row in parsed]
-            table_rows.extend(timed, np.array(codes)[alike])
+            table_rows.extend(times, np.array(codes)[alike])
         return True
 
     def take(self, line: log.Line) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from gpuprof.base import units
-from gpuprof.readers.common.compact_columns import Integers, Timed
+from gpuprof.readers.common.compact_columns import Integers, Times
 from gpuprof.readers.nvprof.trace_rows import TIME_UNITS, Layout
 
 _NUMBER: Final = r"[0-9]{1,9}(?:\.[0-9]{1,9})?"
@@ -28,7 +28,7 @@ _CSV: Final = rf"^(?P<start>{_NUMBER}),(?P<duration>{_NUMBER}),(?P<rest>.*),(?P<
 _ODD: Final = re.compile(rb"[\r\x1b]|==")
 
 
-def rows(layout: Layout, block: bytes) -> tuple[Timed, Integers, list[str], list[str]] | None:
+def rows(layout: Layout, block: bytes) -> tuple[Times, Integers, list[str], list[str]] | None:
     """The rows of a piece of a log; None where it holds anything else.
 
     Returns:
@@ -58,7 +58,7 @@ def rows(layout: Layout, block: bytes) -> tuple[Timed, Integers, list[str], list
     ids = pc.if_else(pc.equal(cells["id"], ""), pa.scalar(None, pa.string()), cells["id"])
     _, first = np.unique(alike, return_index=True)
     return (
-        Timed(start_ns, start_ns + duration_ns, pc.fill_null(ids.cast(pa.int64()), -1).to_numpy()),
+        (start_ns, start_ns + duration_ns, pc.fill_null(ids.cast(pa.int64()), -1).to_numpy()),
         alike,
         lines.take(first).to_pylist(),
         pc.unique(pc.replace_substring_regex(shown, "[0-9]", "0")).to_pylist(),
