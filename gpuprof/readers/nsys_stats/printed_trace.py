@@ -12,8 +12,8 @@ from gpuprof.base import cuda
 from gpuprof.base.units import NS_PER_S
 from gpuprof.model import schema
 from gpuprof.readers.nsys_stats.blocks import Column, FaultError
-from gpuprof.readers.nsys_stats.numerals import Style, durations, sizes, times
-from gpuprof.readers.nsys_stats.rows import Numbers, Row, counted
+from gpuprof.readers.nsys_stats.numerals import Style, counted, durations, sizes, times
+from gpuprof.readers.nsys_stats.rows import Numbers, Row
 from gpuprof.readers.nsys_stats.runs import PrintedTable
 
 _DEVICE: Final = re.compile(r"\(([0-9]{1,18})\)$")

@@ -10,7 +10,7 @@ from gpuprof.base import cuda
 from gpuprof.readers.common.compact_columns import listed
 from gpuprof.readers.nsys_stats import numerals
 from gpuprof.readers.nsys_stats.blocks import Block, Column, FaultError
-from gpuprof.readers.nsys_stats.numerals import NumberError, Style, integers
+from gpuprof.readers.nsys_stats.numerals import NumberError, Style
 from gpuprof.readers.nsys_stats.runs import API_NAME, PrintedTable
 
 Row = dict[str, Any]
@@ -38,7 +38,7 @@ def summary_rows(run: Mapping[str, Sequence[PrintedTable]]) -> list[Row]:
             rows += _one_per_kernel(of_category) if is_split else _calls(of_category)
     for part in run.get("size", ()):
         numbers = Numbers(part.block, part.style)
-        totals, counts = numbers(numerals.sizes, "Total"), numbers(counted, "Count")
+        totals, counts = numbers(numerals.sizes, "Total"), numbers(numerals.counted, "Count")
         for name, size, count in zip(part.block.texts("Name"), totals, counts, strict=True):
             if name is None:
                 continue
@@ -57,7 +57,7 @@ def _rows(part: PrintedTable) -> Iterator[Row]:
     columns = {
         "printed_share": numbers(numerals.shares, "Time"),
         "total_ns": numbers(numerals.times, "Total Time"),
-        "calls": numbers(counted, "Count"),
+        "calls": numbers(numerals.counted, "Count"),
         "min_ns": numbers(numerals.times, "Min"),
         "max_ns": numbers(numerals.times, "Max"),
         "mean_ns": numbers(numerals.mean_times, "Avg"),
@@ -133,11 +133,6 @@ def _over(fold: Any, rows: Sequence[Row], column: str) -> Any:
     values = [row[column] for row in rows]
     folded = None if None in values else fold(values)
     return None if folded is None or folded >= 1 << 63 else folded
-
-
-def counted(column: Column, style: Style) -> pa.Array:
-    """A column of counts or numbers of devices, as integers."""
-    return integers(column, style, 1)
 
 
 _Read = Callable[[Column, Style], pa.Array]
