@@ -186,7 +186,7 @@ def joined(profiles: Sequence[Profile], file_count: int | None = None) -> Profil
     Raises:
         InputError: Two of them are the same recording.
     """
-    job = _Job(profiles)
+    job = _JoinedFiles(profiles)
     texts = [(file.name, text) for file in job.files for text in file.profile.origin.warnings]
     warnings = (*job.notes, *notes_of_files(texts, len(profiles)))
     first = profiles[0].origin
@@ -203,7 +203,7 @@ def joined(profiles: Sequence[Profile], file_count: int | None = None) -> Profil
     )
 
 
-class _Job(JobNumbers[File]):
+class _JoinedFiles(JobNumbers[File]):
     """The files of a job and their tables.
 
     Raises:
@@ -268,7 +268,7 @@ class _Job(JobNumbers[File]):
         if is_named:
             columns.pop("name")
             columns[_NAME_ID] = _NAME_ID
-        part = Part(_Rows(self, name), {**columns})
+        part = Part(_JobRows(self, name), {**columns})
 
         def names() -> NumberedNames:
             # The same one as often as files have it.
@@ -314,10 +314,10 @@ class _Job(JobNumbers[File]):
         return self._names_of[table]
 
 
-class _Rows:
+class _JobRows:
     """A table of all files; none of what is read stays in memory."""
 
-    def __init__(self, job: _Job, table: str) -> None:
+    def __init__(self, job: _JoinedFiles, table: str) -> None:
         self._job, self._table = job, table
         self._files = [(n, file) for n, file in enumerate(job.files) if file.may_hold(table)]
 

@@ -36,7 +36,7 @@ _DISCONNECTIONS: Final = frozenset({
 })  # fmt: skip
 
 
-class _Copy(NamedTuple):
+class _RemoteFile(NamedTuple):
     """A file that is fetched.
 
     Args:
@@ -60,7 +60,7 @@ class Fetch(NamedTuple):
         size_bytes: Their size; 0 where it is not known.
     """
 
-    copies: Sequence[_Copy]
+    copies: Sequence[_RemoteFile]
     size_bytes: int
 
     @property
@@ -97,7 +97,7 @@ def fetched(addresses: Sequence[Address]) -> list[list[Path]]:
         msg = f"{addresses[0]}: {files} do not fit into {root.parent}, {free}"
         raise InputError(msg, ROOM)
     # A file system may fetch several files at a time.
-    by_system: dict[int, list[_Copy]] = {}
+    by_system: dict[int, list[_RemoteFile]] = {}
     with _failures(addresses[0]):
         for copy in copies:
             copy.path.parent.mkdir(parents=True, exist_ok=True)
@@ -174,7 +174,7 @@ def _matches(address: Address) -> tuple[Any, dict[str, Any]]:
     return system, matches
 
 
-def _copies(address: Address, root: Path) -> Iterator[tuple[Path, list[_Copy]]]:
+def _copies(address: Address, root: Path) -> Iterator[tuple[Path, list[_RemoteFile]]]:
     """What an address names, each with its files: one, or all of a folder."""
     system, matches = _matches(address)
     scheme = address.full_text.partition(":")[0]
@@ -183,7 +183,7 @@ def _copies(address: Address, root: Path) -> Iterator[tuple[Path, list[_Copy]]]:
         is_folder = info["type"] == "directory"
         files = system.find(name, detail=True) if is_folder else {name: info}
         named = [
-            _Copy(system, file, _local(root / scheme, file), about.get("size") or 0)
+            _RemoteFile(system, file, _local(root / scheme, file), about.get("size") or 0)
             for file, about in sorted(files.items())
         ]
         if not named:

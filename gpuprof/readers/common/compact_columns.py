@@ -90,7 +90,7 @@ class Lexicon:
         return self.codes(map(text, different.tolist()), len(different))[places]
 
 
-class Rows:
+class AlikeRows:
     """Activities of one table as they are met: rows that are alike but for their times are one.
 
     All that a row says beside its times and its correlation id is held once for all rows that

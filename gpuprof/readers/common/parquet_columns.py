@@ -100,7 +100,7 @@ def opened(part: FilePart, texts: Collection[str], metadata: Any = None) -> Any:
     )
 
 
-class Packed(NamedTuple):
+class ParquetFile(NamedTuple):
     """A Parquet file in the archive.
 
     Args:
@@ -129,7 +129,7 @@ class ParquetColumns:
 
     def __init__(
         self,
-        files: Sequence[Packed],
+        files: Sequence[ParquetFile],
         kinds: Kinds,
         failure: Callable[[Exception], GpuprofError | None],
         shift_ns: int = 0,
@@ -192,7 +192,7 @@ class ParquetColumns:
             (file, about, n) for file, about, n in groups if self._may_hold(file, about, window)
         )
 
-        def decoded(place: tuple[Packed, Any, int]) -> Iterable[pa.RecordBatch]:
+        def decoded(place: tuple[ParquetFile, Any, int]) -> Iterable[pa.RecordBatch]:
             file, about, group = place
             batches = self._decoded(names, file, group)
             return batches if about.num_rows > _MOST_ROWS else [*batches]
@@ -205,14 +205,16 @@ class ParquetColumns:
                 raise
             raise fault from error
 
-    def _may_hold(self, file: Packed, group: Any, window: Window | None) -> bool:
+    def _may_hold(self, file: ParquetFile, group: Any, window: Window | None) -> bool:
         if window is None or _TIME not in file.columns.names:
             return True
         least, most = (end + self._shift_ns for end in window)
         times = group.column(file.metadata.schema.names.index(_TIME)).statistics
         return times is None or not times.has_min_max or (times.min < most and least <= times.max)
 
-    def _decoded(self, names: Sequence[str], file: Packed, group: int) -> Iterator[pa.RecordBatch]:
+    def _decoded(
+        self, names: Sequence[str], file: ParquetFile, group: int
+    ) -> Iterator[pa.RecordBatch]:
         there = [name for name in names if name in file.columns.names]
         texts = [name for name in self._texts if name in there]
         reader = opened(file.part.again(), texts, file.metadata)

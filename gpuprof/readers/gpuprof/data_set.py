@@ -38,8 +38,8 @@ from gpuprof.readers.common.file_stamp import changed, stamp
 from gpuprof.readers.common.parquet_columns import (
     CHANGED,
     FilePart,
-    Packed,
     ParquetColumns,
+    ParquetFile,
     opened,
 )
 from gpuprof.readers.gpuprof.gpuprof_file import OriginFields
@@ -305,7 +305,7 @@ def _small(header: Path, name: str, file_of_table: str, stored: StoredTable) -> 
     return schema.BY_NAME[name].conform(table)
 
 
-def _packed(file: Path, stored: StoredTable, name: str) -> Packed:
+def _packed(file: Path, stored: StoredTable, name: str) -> ParquetFile:
     """A Parquet file, after a check of its metadata.
 
     Raises:
@@ -331,7 +331,7 @@ def _packed(file: Path, stored: StoredTable, name: str) -> Packed:
         rows = f"{parquet.metadata.num_rows:,} rows"
         msg = f"{file}: it has {rows}, and was written with {stored.rows:,}"
         raise CorruptFileError(msg, _HINT)
-    return Packed(part, parquet.metadata, columns)
+    return ParquetFile(part, parquet.metadata, columns)
 
 
 def _damaged(file: Path, error: Exception) -> GpuprofError:

@@ -39,8 +39,8 @@ from gpuprof.readers.common.file_stamp import changed, stamp
 from gpuprof.readers.common.parquet_columns import (
     CHANGED,
     FilePart,
-    Packed,
     ParquetColumns,
+    ParquetFile,
     opened,
 )
 from gpuprof.readers.input_format import Reader
@@ -144,7 +144,7 @@ def _members(path: Path) -> Mapping[str, FilePart]:
     return members
 
 
-class _Rows(NamedTuple):
+class _ParquetRows(NamedTuple):
     """Rows in Parquet files of the archive, after a look at the ends of these.
 
     Args:
@@ -153,7 +153,7 @@ class _Rows(NamedTuple):
         cast: The rows in memory, where their types are others; else None.
     """
 
-    files: Sequence[Packed]
+    files: Sequence[ParquetFile]
     kinds: dict[str, pa.DataType]
     cast: pa.Table | None
 
@@ -169,7 +169,9 @@ class _Rows(NamedTuple):
         return ParquetColumns(self.files, self.kinds, partial(_failure, path))
 
 
-def _table(path: Path, name: str, members: Mapping[str, FilePart]) -> tuple[_Rows, _Rows | None]:
+def _table(
+    path: Path, name: str, members: Mapping[str, FilePart]
+) -> tuple[_ParquetRows, _ParquetRows | None]:
     """The rows of a table, and what the numbers of their names mean, if they have such numbers.
 
     Raises:
@@ -219,7 +221,7 @@ def _parts(where: str, name: str, members: Mapping[str, FilePart]) -> list[FileP
     return [members[member_name(name, number)] for number in (0, *numbers)]
 
 
-def _rows(where: str, parts: Sequence[FilePart], expected: Kinds) -> _Rows:
+def _rows(where: str, parts: Sequence[FilePart], expected: Kinds) -> _ParquetRows:
     files = []
     for part in parts:
         file = opened(part, ())
@@ -231,7 +233,7 @@ def _rows(where: str, parts: Sequence[FilePart], expected: Kinds) -> _Rows:
         texts = [f.name for f, is_text in are_texts if is_text and not pa.types.is_nested(f.type)]
         if texts:
             columns = opened(part.again(), texts, file.metadata).schema_arrow
-        files.append(Packed(part, file.metadata, columns))
+        files.append(ParquetFile(part, file.metadata, columns))
     there = {name for file in files for name in file.columns.names}
     kinds = {name: kind for name, kind in expected.items() if name in there}
     unlike = (
@@ -240,22 +242,22 @@ def _rows(where: str, parts: Sequence[FilePart], expected: Kinds) -> _Rows:
         for name in borders.unlike(file.columns, kinds)
     )
     if not any(unlike):
-        return _Rows(files, kinds, None)
+        return _ParquetRows(files, kinds, None)
     cast, before = [], 0
     for rows in _read_rows(files, kinds):
         cast.append(borders.cast(where, rows, kinds, before))
         before += rows.num_rows
-    return _Rows(files, kinds, pa.concat_tables(cast, promote_options="default"))
+    return _ParquetRows(files, kinds, pa.concat_tables(cast, promote_options="default"))
 
 
-def _read_rows(files: Sequence[Packed], kinds: Kinds) -> Iterator[pa.Table]:
+def _read_rows(files: Sequence[ParquetFile], kinds: Kinds) -> Iterator[pa.Table]:
     """The rows of each file."""
     for file in files:
         names = [name for name in kinds if name in file.columns.names]
         yield opened(file.part.again(), (), file.metadata).read(names)
 
 
-def _check_numbers(where: str, names: _Rows) -> None:
+def _check_numbers(where: str, names: _ParquetRows) -> None:
     if not {NUMBER, "name"} <= names.kinds.keys():
         msg = f"{where}: its names have no numbers, or its numbers no names"
         raise CorruptFileError(msg, _HINT)
@@ -269,7 +271,7 @@ def _check_numbers(where: str, names: _Rows) -> None:
         raise CorruptFileError(msg, _HINT)
 
 
-def _source(path: Path, name: str, rows: _Rows, names: _Rows | None) -> Source:
+def _source(path: Path, name: str, rows: _ParquetRows, names: _ParquetRows | None) -> Source:
     """A table for queries; of a few rows without times, such as devices, these."""
     spec = schema.BY_NAME[name]
     if not rows.row_count:

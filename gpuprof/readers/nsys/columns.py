@@ -184,7 +184,7 @@ def in_machine(of: Tables, table: str, device: Computed | str) -> Computed | str
     if not of.machine_numbers or not of.has(table, "globalPid"):
         return device
     pairs, numbers = sorted(of.machine_numbers), as_computed(device)
-    places = Pairs(*np.array(pairs, np.int64).T)
+    places = NumberPairs(*np.array(pairs, np.int64).T)
     gpus = np.array([of.machine_numbers[pair] for pair in pairs])
 
     def make(global_id: Numbers, *columns: Numbers) -> Numbers:
@@ -227,7 +227,7 @@ def columns_at_once(stored: Stored, names: Sequence[str | None]) -> list[Numbers
     return [none if name is None else columns.get(name, none) for name in names]
 
 
-class Pairs:
+class NumberPairs:
     """Pairs of numbers and the place of each.
 
     Args:

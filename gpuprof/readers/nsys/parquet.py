@@ -19,8 +19,8 @@ from gpuprof.readers.common.file_stamp import changed, stamp
 from gpuprof.readers.common.parquet_columns import (
     CHANGED,
     FilePart,
-    Packed,
     ParquetColumns,
+    ParquetFile,
     opened,
 )
 from gpuprof.readers.input_format import Reader
@@ -113,7 +113,7 @@ class _Folder(Export):
         except borders.DAMAGE as error:
             raise self._damaged(error) or error from error
         all_kinds = {field.name: kinds.get(field.name, field.type) for field in columns}
-        packed = Packed(part, parquet.metadata, parquet.schema_arrow)
+        packed = ParquetFile(part, parquet.metadata, parquet.schema_arrow)
         return ParquetColumns([packed], all_kinds, self._damaged)
 
     def _where(self, table: str) -> str:

@@ -36,7 +36,7 @@ _OF_EACH: Final = frozenset({"Start", "Duration", "CorrId"})
 
 
 @dataclass(frozen=True)
-class Column:
+class PrintedColumn:
     """Cells of one column, blank ones null, and the unit in its heading, if any.
 
     Cells are texts, or a dictionary of texts where few of them are different.
@@ -47,7 +47,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Report:
+class ReportTitle:
     """What is known of a table from the lines before it.
 
     Args:
@@ -75,9 +75,9 @@ class Block:
     """
 
     offset: int
-    columns: dict[str, Column]
+    columns: dict[str, PrintedColumn]
     headings: tuple[str, ...]
-    report: Report = field(default_factory=Report)
+    report: ReportTitle = field(default_factory=ReportTitle)
     is_cut: bool = False
     has_lines: bool = True
 
@@ -90,9 +90,9 @@ class Block:
         """Cells of a column; all None where there is no such column."""
         return listed(self.column(name).cells)
 
-    def column(self, name: str) -> Column:
+    def column(self, name: str) -> PrintedColumn:
         """A column; all null where there is no such one."""
-        return self.columns.get(name) or Column(None, pa.nulls(self.num_rows, pa.string()))
+        return self.columns.get(name) or PrintedColumn(None, pa.nulls(self.num_rows, pa.string()))
 
 
 class FaultError(ValueError):
@@ -147,7 +147,7 @@ class Cells:
 
     def block(self, offset: int) -> Block:
         """The table, whose rows come after the line that begins at a byte."""
-        columns: dict[str, Column] = {}
+        columns: dict[str, PrintedColumn] = {}
         for (name, unit), lexicon, pieces in zip(
             self._names, self._lexicons, self._pieces, strict=True
         ):
@@ -158,7 +158,7 @@ class Cells:
                 texts = [None if text in _BLANK else text for text in lexicon.texts]
                 cells = coded(texts, codes).array(pa.string())
             # The first of two columns of one name is the one that the reports document.
-            columns.setdefault(name, Column(unit, cells))
+            columns.setdefault(name, PrintedColumn(unit, cells))
         return Block(offset, columns, tuple(heading.strip() for heading in self._headings))
 
 

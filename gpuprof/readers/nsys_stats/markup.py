@@ -145,7 +145,7 @@ def html_block(data: bytes, start: int) -> tuple[Block | None, int]:
 
 def _html_windows(data: bytes, begin: int, end: int) -> Iterator[list[list[str]]]:
     """The rows of a table, some at a time."""
-    parser = _Table()
+    parser = _HtmlTable()
     while begin < end:
         window = _window(data, begin, end, b">")
         begin += len(window)
@@ -155,7 +155,7 @@ def _html_windows(data: bytes, begin: int, end: int) -> Iterator[list[list[str]]
             yield rows
 
 
-class _Table(HTMLParser):
+class _HtmlTable(HTMLParser):
     """Rows of the cells of one table."""
 
     def __init__(self) -> None:

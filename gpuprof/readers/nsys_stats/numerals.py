@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gpuprof.base import units
-from gpuprof.readers.nsys_stats.blocks import Block, Column
+from gpuprof.readers.nsys_stats.blocks import Block, PrintedColumn
 
 # Wide enough for 2**63 ns, with the nine digits of a second in ns.
 _EXACT: Final = pa.decimal128(27, 9)
@@ -117,7 +117,9 @@ def _separated(block: Block, names: tuple[str, ...], separators: str) -> Iterabl
         yield from cells.filter(pc.match_substring_regex(cells, separators)).to_pylist()
 
 
-def scaled(column: Column, style: Style, factor: int, kind: pa.DataType = _INTEGER) -> pa.Array:
+def scaled(
+    column: PrintedColumn, style: Style, factor: int, kind: pa.DataType = _INTEGER
+) -> pa.Array:
     """Cells times a factor, integers exact before the last rounding.
 
     Raises:
@@ -138,7 +140,7 @@ def scaled(column: Column, style: Style, factor: int, kind: pa.DataType = _INTEG
         raise NumberError(row, plain[row].as_py()) from error
 
 
-def times(column: Column, style: Style, kind: pa.DataType = _INTEGER) -> pa.Array:
+def times(column: PrintedColumn, style: Style, kind: pa.DataType = _INTEGER) -> pa.Array:
     """A column of times in nanoseconds.
 
     Raises:
@@ -158,7 +160,7 @@ def times(column: Column, style: Style, kind: pa.DataType = _INTEGER) -> pa.Arra
     return pa.array(times_ns, kind)
 
 
-def mean_times(column: Column, style: Style) -> pa.Array:
+def mean_times(column: PrintedColumn, style: Style) -> pa.Array:
     """A column of means or deviations in nanoseconds.
 
     Raises:
@@ -167,7 +169,7 @@ def mean_times(column: Column, style: Style) -> pa.Array:
     return times(column, style, pa.float64())
 
 
-def durations(column: Column, style: Style) -> pa.Array:
+def durations(column: PrintedColumn, style: Style) -> pa.Array:
     """A column of times that are not below 0, in integer nanoseconds.
 
     Raises:
@@ -180,7 +182,7 @@ def durations(column: Column, style: Style) -> pa.Array:
     return durations_ns
 
 
-def sizes(column: Column, style: Style) -> pa.Array:
+def sizes(column: PrintedColumn, style: Style) -> pa.Array:
     """A column of sizes in bytes, as far as it was printed; null where it was rounded to 0.
 
     Without a unit in the heading they are KiB: versions before 2022 say so in the title only.
@@ -195,17 +197,17 @@ def sizes(column: Column, style: Style) -> pa.Array:
     return pc.if_else(pc.equal(sizes_bytes, 0), pa.scalar(None, pa.int64()), sizes_bytes)
 
 
-def shares(column: Column, style: Style) -> pa.Array:
+def shares(column: PrintedColumn, style: Style) -> pa.Array:
     """A column of percentages as fractions of 0 to 1.
 
     Raises:
         NumberError: A cell is no percentage.
     """
-    bare = Column(None, pc.utf8_rtrim(column.cells, "% "))
+    bare = PrintedColumn(None, pc.utf8_rtrim(column.cells, "% "))
     return pc.divide(scaled(bare, style, 1, pa.float64()), 100.0)
 
 
-def counted(column: Column, style: Style) -> pa.Array:
+def counted(column: PrintedColumn, style: Style) -> pa.Array:
     """A column of counts or numbers of devices, as integers.
 
     Raises:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from gpuprof.base import cuda
 from gpuprof.base.units import NS_PER_S
 from gpuprof.model import schema
-from gpuprof.readers.nsys_stats.blocks import Column, FaultError
+from gpuprof.readers.nsys_stats.blocks import FaultError, PrintedColumn
 from gpuprof.readers.nsys_stats.numerals import Style, counted, durations, sizes, times
 from gpuprof.readers.nsys_stats.rows import Numbers, Row
 from gpuprof.readers.nsys_stats.runs import PrintedTable
@@ -56,9 +56,9 @@ def gpu_tables(part: PrintedTable) -> dict[str, pa.Table]:
     def device_id(label: str) -> int | None:
         return int(match[1]) if (match := _DEVICE.search(label)) else None
 
-    def in_bytes(column: Column, style: Style) -> pa.Array:
+    def in_bytes(column: PrintedColumn, style: Style) -> pa.Array:
         # Before 2022 the heading has no unit, and the trace is in bytes.
-        return sizes(Column(column.unit or "B", column.cells), style)
+        return sizes(PrintedColumn(column.unit or "B", column.cells), style)
 
     activities = pa.table(
         {

@@ -9,7 +9,7 @@ import pyarrow as pa
 from gpuprof.base import cuda
 from gpuprof.readers.common.compact_columns import listed
 from gpuprof.readers.nsys_stats import numerals
-from gpuprof.readers.nsys_stats.blocks import Block, Column, FaultError
+from gpuprof.readers.nsys_stats.blocks import Block, FaultError, PrintedColumn
 from gpuprof.readers.nsys_stats.numerals import NumberError, Style
 from gpuprof.readers.nsys_stats.runs import API_NAME, PrintedTable
 
@@ -135,7 +135,7 @@ def _over(fold: Any, rows: Sequence[Row], column: str) -> Any:
     return None if folded is None or folded >= 1 << 63 else folded
 
 
-_Read = Callable[[Column, Style], pa.Array]
+_Read = Callable[[PrintedColumn, Style], pa.Array]
 
 
 class Numbers:
@@ -164,7 +164,7 @@ class Numbers:
         try:
             if not isinstance(cells, pa.DictionaryArray):
                 return read(column, self._style)
-            values = read(Column(column.unit, cells.dictionary), self._style)
+            values = read(PrintedColumn(column.unit, cells.dictionary), self._style)
             return pa.DictionaryArray.from_arrays(cells.indices, values)
         except ValueError as error:
             row = error.row if isinstance(error, NumberError) else -1

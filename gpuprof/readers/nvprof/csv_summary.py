@@ -20,7 +20,7 @@ from gpuprof.readers.nvprof.summary import (
     NO_UNITS,
     SHARE,
     SKIPPED,
-    Summary,
+    PrintedSummary,
     share,
 )
 from gpuprof.readers.nvprof.trace_rows import TIME_UNITS
@@ -38,20 +38,20 @@ _HEADS: Final = (
 )
 
 
-class _Table:
+class _CsvTables:
     """Takes in lines, one table after another.
 
     Of each the head says which cell holds what; the row under it in which unit, unless units
     stand inside the cells.
     """
 
-    def __init__(self, summary: Summary) -> None:
+    def __init__(self, summary: PrintedSummary) -> None:
         self._summary = summary
         self._columns: list[str] = []
         self._units: list[str] | None = None
         self._is_first = False
 
-    def take(self, line: log.Line) -> None:
+    def take(self, line: log.LogLine) -> None:
         """Take in one line of the log."""
         if self._summary.hear(line.text) or not line.text.strip():
             self._columns = []
@@ -72,7 +72,7 @@ class _Table:
         elif self._columns and "Invocations" not in self._columns:
             self._row(cells, line)
 
-    def _row(self, cells: list[str], line: log.Line) -> None:
+    def _row(self, cells: list[str], line: log.LogLine) -> None:
         summary, width = self._summary, len(self._columns)
         if self._is_first:
             self._is_first, time = False, self._cell(cells, "Time")
@@ -100,7 +100,7 @@ class _Table:
         except (ValueError, ArithmeticError):
             summary.broken = summary.fault(line, self._expected)
 
-    def _migration(self, cells: list[str], line: log.Line) -> None:
+    def _migration(self, cells: list[str], line: log.LogLine) -> None:
         """Take in a row of unified memory; its time has no unit and is 0 in real files."""
         if len(cells) != len(self._columns) or not self._cell(cells, "Count"):
             return
@@ -143,8 +143,8 @@ class _Table:
 
 def read(path: Path) -> Profile:
     """Read all tables of a file, whatever else it holds."""
-    summary = Summary(path, unread_tables=log.other_tables(path, "csv"))
-    table = _Table(summary)
+    summary = PrintedSummary(path, unread_tables=log.other_tables(path, "csv"))
+    table = _CsvTables(summary)
     for line in log.all_lines(path):
         table.take(line)
     return summary.profile(READER.name)

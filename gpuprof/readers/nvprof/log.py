@@ -47,7 +47,7 @@ _PROFILING: Final = re.compile(
 
 
 @dataclass(frozen=True)
-class Line:
+class LogLine:
     """One line of a log, decoded, without its end and without colours.
 
     Args:
@@ -74,7 +74,7 @@ def blocks(path: Path) -> Iterator[bytes]:
         yield pending
 
 
-def lines_with(path: Path, anchors: tuple[re.Pattern[bytes], ...]) -> Iterator[Line]:
+def lines_with(path: Path, anchors: tuple[re.Pattern[bytes], ...]) -> Iterator[LogLine]:
     """The lines that hold a match of one of the patterns, in order.
 
     The rest of a log, megabytes of a program's own output, is never looked at line by line.
@@ -91,11 +91,11 @@ def lines_with(path: Path, anchors: tuple[re.Pattern[bytes], ...]) -> Iterator[L
             said = block.rfind(b"\n#", max(end, begin - _COMMENT_BYTES), begin) + 1
             comment = clean(block[said : _line_end(block, said)]).strip("# ") if said else None
             counted, end = begin, _line_end(block, start)
-            yield Line(number, clean(block[begin:end]), comment)
+            yield LogLine(number, clean(block[begin:end]), comment)
         number += block.count(b"\n", counted)
 
 
-def all_lines(path: Path) -> Iterator[Line]:
+def all_lines(path: Path) -> Iterator[LogLine]:
     """Every line of a log, in order; of a line that was written over, what shows at last."""
     number = 1
     for block in blocks(path):
@@ -103,10 +103,10 @@ def all_lines(path: Path) -> Iterator[Line]:
         number += block.count(b"\n")
 
 
-def lines_of(block: bytes, number: int) -> Iterator[Line]:
+def lines_of(block: bytes, number: int) -> Iterator[LogLine]:
     """Every line of a part of a log whose first line has this number, as `all_lines`."""
     for place, raw in enumerate(block.removesuffix(b"\n").split(b"\n"), number):
-        yield Line(place, clean(raw.rstrip(b"\r").rpartition(b"\r")[2]))
+        yield LogLine(place, clean(raw.rstrip(b"\r").rpartition(b"\r")[2]))
 
 
 def _line_start(block: bytes, position: int) -> int:

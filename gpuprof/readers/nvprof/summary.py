@@ -13,7 +13,7 @@ from gpuprof.base import cuda
 from gpuprof.base.errors import CorruptFileError, EmptyRecordingError, GpuprofError
 from gpuprof.model import schema
 from gpuprof.model.profile import Origin, Profile, Section
-from gpuprof.readers.nvprof.log import Frame, Job, Line
+from gpuprof.readers.nvprof.log import Frame, Job, LogLine
 
 LABELS: Final = {"GPU activities": "gpu", "API calls": "api"}
 # For rows without a label or heading: CUDA's own functions are calls, the rest is GPU work.
@@ -61,7 +61,7 @@ SKIPPED: Final = frozenset({"nvtx", "other", "skipped"})
 
 
 @dataclass
-class Summary:
+class PrintedSummary:
     """What a log has told so far.
 
     Args:
@@ -303,7 +303,7 @@ class Summary:
         return CorruptFileError(msg, "`gpuprof formats` lists the formats.")
 
     def fault(
-        self, line: Line, expected: str, cell: str | None = None, hint: str = _HINT
+        self, line: LogLine, expected: str, cell: str | None = None, hint: str = _HINT
     ) -> CorruptFileError:
         """That a line, or what is found in it, is not what is expected there."""
         shown = line.text.strip() if cell is None else cell

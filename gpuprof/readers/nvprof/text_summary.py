@@ -14,7 +14,7 @@ from gpuprof.base.errors import CorruptFileError
 from gpuprof.model.profile import Profile
 from gpuprof.readers.input_format import HEAD_BYTES, Reader
 from gpuprof.readers.nvprof import log
-from gpuprof.readers.nvprof.summary import CANNOT, GIVES, SKIPPED, Summary, share
+from gpuprof.readers.nvprof.summary import CANNOT, GIVES, SKIPPED, PrintedSummary, share
 
 _ANCHORS: Final = (
     log.MESSAGE,
@@ -53,7 +53,7 @@ _TENSORFLOW_DEVICE: Final = re.compile(
 
 def read(path: Path) -> Profile:
     """Read all tables of a log, whatever else the log holds."""
-    summary = Summary(path, unread_tables=log.other_tables(path, "text"))
+    summary = PrintedSummary(path, unread_tables=log.other_tables(path, "text"))
     for line in log.lines_with(path, _ANCHORS):
         if summary.broken is not None:
             raise summary.broken
@@ -61,7 +61,7 @@ def read(path: Path) -> Profile:
     return summary.profile(READER.name)
 
 
-def _take(summary: Summary, line: log.Line) -> None:
+def _take(summary: PrintedSummary, line: log.LogLine) -> None:
     """Take in one line that may be nvprof's."""
     if (start := _ROW_START.match(line.text)) is not None:
         _row(summary, line, start[1])
@@ -87,7 +87,7 @@ def _take(summary: Summary, line: log.Line) -> None:
         summary.tensorflow_device(int(match[1]), **match.groupdict())
 
 
-def _row(summary: Summary, line: log.Line, lead: str) -> None:
+def _row(summary: PrintedSummary, line: log.LogLine, lead: str) -> None:
     if line.comment is not None and all(r["process_id"] is None for r in summary.frame.runs):
         # An excerpt of several runs, told apart by a person's comments.
         summary.run_id = summary.frame.start_unnamed(line.comment)

@@ -15,10 +15,10 @@ import numpy as np
 from gpuprof.base import cuda
 from gpuprof.model import schema
 from gpuprof.model.profile import Profile
-from gpuprof.readers.common.compact_columns import Rows
+from gpuprof.readers.common.compact_columns import AlikeRows
 from gpuprof.readers.input_format import Reader
 from gpuprof.readers.nvprof import log, trace_bulk, trace_rows
-from gpuprof.readers.nvprof.summary import LARGEST, NO_UNITS, SKIPPED, Summary, check_size
+from gpuprof.readers.nvprof.summary import LARGEST, NO_UNITS, SKIPPED, PrintedSummary, check_size
 
 _TABLES: Final = ("kernels", "memcpys", "memsets", "api_calls")
 _CUT: Final = (
@@ -30,23 +30,23 @@ _SMALL_BYTES: Final = 1 << 13
 
 
 @dataclass
-class _Trace:
+class _PrintedTrace:
     """What a trace has told so far."""
 
-    summary: Summary
-    layout: trace_rows.Layout | None = None
+    summary: PrintedSummary
+    layout: trace_rows.TraceHead | None = None
     is_first: bool = False
     resolution_ns: int = 1
-    by_run: dict[int | None, dict[str, Rows]] = field(default_factory=dict)
+    by_run: dict[int | None, dict[str, AlikeRows]] = field(default_factory=dict)
     # Each run's tables: True for one of API calls.
     _heads: set[tuple[int | None, bool]] = field(default_factory=set)
 
     @property
-    def tables(self) -> dict[str, Rows]:
+    def tables(self) -> dict[str, AlikeRows]:
         """The rows of the run that is being read."""
         run_id = self.summary.run_id
         if run_id not in self.by_run:
-            self.by_run[run_id] = {table: Rows() for table in _TABLES}
+            self.by_run[run_id] = {table: AlikeRows() for table in _TABLES}
         return self.by_run[run_id]
 
     def take_block(self, block: bytes, number: int) -> None:
@@ -76,14 +76,14 @@ class _Trace:
             parsed = [self._parsed(layout, layout.split(line)) for line in examples]
         except ValueError:
             return False
-        resolutions = (trace_rows.Cells({"Start": start}).resolution_ns() for start in starts)
+        resolutions = (trace_rows.TraceCells({"Start": start}).resolution_ns() for start in starts)
         self.resolution_ns = max(self.resolution_ns, *resolutions)
         for table, table_rows in self.tables.items():
             codes = [table_rows.code(row) if name == table else -1 for name, row in parsed]
             table_rows.extend(times, np.array(codes)[alike])
         return True
 
-    def take(self, line: log.Line) -> None:
+    def take(self, line: log.LogLine) -> None:
         """Take in one line."""
         summary, text = self.summary, line.text
         if summary.hear(text):
@@ -102,12 +102,12 @@ class _Trace:
         elif self.layout is not None:
             self._line(self.layout, line)
 
-    def _line(self, layout: trace_rows.Layout, line: log.Line) -> None:
+    def _line(self, layout: trace_rows.TraceHead, line: log.LogLine) -> None:
         if self.is_first:
             self.is_first, marks = False, line.text.split(",")
             if marks[0] not in trace_rows.TIME_UNITS or len(marks) != len(layout.columns):
                 raise self.summary.fault(line, "a row of units", marks[0], NO_UNITS)
-            self.layout = trace_rows.Layout(layout.columns, is_csv=True, units=tuple(marks))
+            self.layout = trace_rows.TraceHead(layout.columns, is_csv=True, units=tuple(marks))
             return
         values = layout.split(line.text)
         if values is None:
@@ -124,7 +124,7 @@ class _Trace:
             self.tables[table].add(row)
 
     def _parsed(
-        self, layout: trace_rows.Layout, values: list[str] | None
+        self, layout: trace_rows.TraceHead, values: list[str] | None
     ) -> tuple[str | None, trace_rows.Row]:
         """A row and its table; no table for a row that is of none.
 
@@ -157,7 +157,7 @@ class _Trace:
 
     @staticmethod
     def _table_and_columns(
-        layout: trace_rows.Layout, cells: trace_rows.Cells, name: str, kind: str | None
+        layout: trace_rows.TraceHead, cells: trace_rows.TraceCells, name: str, kind: str | None
     ) -> tuple[str, trace_rows.Row]:
         if kind is not None:
             return "memcpys", trace_rows.memcpy(cells, kind)
@@ -194,7 +194,7 @@ class _Trace:
 
 def read(path: Path) -> Profile:
     """Read all rows of a trace, whatever else the file holds."""
-    trace = _Trace(Summary(path, unread_tables=log.other_tables(path, "trace")))
+    trace = _PrintedTrace(PrintedSummary(path, unread_tables=log.other_tables(path, "trace")))
     number = 1
     for block in log.blocks(path):
         trace.take_block(block, number)

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from gpuprof.base import units
 from gpuprof.readers.common.compact_columns import Integers, Times
-from gpuprof.readers.nvprof.trace_rows import TIME_UNITS, Layout
+from gpuprof.readers.nvprof.trace_rows import TIME_UNITS, TraceHead
 
 _NUMBER: Final = r"[0-9]{1,9}(?:\.[0-9]{1,9})?"
 _TEXT: Final = (
@@ -28,7 +28,7 @@ _CSV: Final = rf"^(?P<start>{_NUMBER}),(?P<duration>{_NUMBER}),(?P<rest>.*),(?P<
 _ODD: Final = re.compile(rb"[\r\x1b]|==")
 
 
-def rows(layout: Layout, block: bytes) -> tuple[Times, Integers, list[str], list[str]] | None:
+def rows(layout: TraceHead, block: bytes) -> tuple[Times, Integers, list[str], list[str]] | None:
     """The rows of a piece of a log; None where it holds anything else.
 
     Returns:
@@ -65,7 +65,7 @@ def rows(layout: Layout, block: bytes) -> tuple[Times, Integers, list[str], list
     )
 
 
-def _unit(layout: Layout, cells: Mapping[str, pa.Array], name: str) -> pa.Array:
+def _unit(layout: TraceHead, cells: Mapping[str, pa.Array], name: str) -> pa.Array:
     """The unit of each row's time: in the cell, or the same for all."""
     if not layout.is_csv:
         return cells[f"{name}_unit"]

@@ -22,8 +22,8 @@ import pyarrow as pa
 from gpuprof.base.errors import ROOM, CorruptFileError, GpuprofError, InputError
 from gpuprof.model.kept import KeptColumns
 from gpuprof.readers.common.file_stamp import Stamp, changed, check, stamp
-from gpuprof.readers.sqlite import table as sqlite_table
-from gpuprof.readers.sqlite.table import Declared, NotReadError, quoted, readable
+from gpuprof.readers.sqlite import table_columns
+from gpuprof.readers.sqlite.table_columns import Declared, NotReadError, quoted, readable
 
 MAGIC: Final = b"SQLite format 3\x00"
 _BATCH_ROWS: Final = 65_536
@@ -85,7 +85,7 @@ class SqliteFile:
     is_utf_8: bool
     columns: Mapping[str, Mapping[str, pa.DataType]] = field(default_factory=dict, repr=False)
     declared: Mapping[str, list[Declared]] = field(default_factory=dict, repr=False)
-    keep: "_Copy | None" = field(default=None, repr=False)
+    keep: "_WithWal | None" = field(default=None, repr=False)
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """All rows of a small query.
@@ -130,7 +130,7 @@ class SqliteFile:
         if table is None:
             table = KeptColumns(
                 self.columns[name],
-                lambda kinds: sqlite_table.read(self, name, kinds),
+                lambda kinds: table_columns.read(self, name, kinds),
                 lambda: self.most_rows([name]).get(name, 0),
             )
             table = self._kept_tables.setdefault(name, table)
@@ -344,7 +344,7 @@ def _unseen(path: Path) -> SqliteFile:
     wal = path.with_name(path.name + "-wal")
     if wal.exists() and wal.stat().st_size:
         # SQLite would make a -shm file beside the user's to read what waits in the -wal.
-        copy = _Copy(path, wal, stamp(about))
+        copy = _WithWal(path, wal, stamp(about))
         uri = copy.path.as_uri() + "?mode=ro"
         return SqliteFile(path, uri, stamp(copy.path.stat()), is_utf_8, keep=copy)
     # In WAL mode SQLite makes files beside the database unless told that nobody writes it.
@@ -372,7 +372,7 @@ def _endless(path: Path) -> CorruptFileError:
     )
 
 
-class _Copy:
+class _WithWal:
     """A database and its -wal in a temporary folder, for as long as this object lives."""
 
     def __init__(self, path: Path, wal: Path, before: Stamp) -> None:

@@ -27,32 +27,42 @@ from gpuprof.native import trace_events
 from gpuprof.native.trace_events import Detail
 from gpuprof.readers.common import gunzip, json_events
 from gpuprof.readers.input_format import Reader
-from gpuprof.readers.kineto import rocm, tables
-from gpuprof.readers.kineto.events import ARGUMENTS, Alike, Device, Event, Kind, Span, Timed
+from gpuprof.readers.kineto import event_tables, hip_calls
+from gpuprof.readers.kineto.events import (
+    ARGUMENTS,
+    Alike,
+    Device,
+    EventKind,
+    EventTimes,
+    TimedEvents,
+    TraceEvent,
+)
 
 # Category (capitalised until 2022) -> what its events are. The GPU's copy of an annotation
 # (gpu_user_annotation) is left out: it is the host's one seen again.
 CATEGORIES: Final = {
-    "Kernel": Kind.KERNELS,
-    "kernel": Kind.KERNELS,
-    "Memcpy": Kind.MEMCPYS,
-    "gpu_memcpy": Kind.MEMCPYS,
-    "Memset": Kind.MEMSETS,
-    "gpu_memset": Kind.MEMSETS,
-    "Runtime": Kind.RUNTIME,
-    "cuda_runtime": Kind.RUNTIME,
-    "cuda_driver": Kind.DRIVER,
-    "user_annotation": Kind.ANNOTATIONS,
-    "Operator": Kind.OPERATORS,
-    "cpu_op": Kind.OPERATIONS,
-    "cuda_sync": Kind.SYNCHRONIZATIONS,
+    "Kernel": EventKind.KERNELS,
+    "kernel": EventKind.KERNELS,
+    "Memcpy": EventKind.MEMCPYS,
+    "gpu_memcpy": EventKind.MEMCPYS,
+    "Memset": EventKind.MEMSETS,
+    "gpu_memset": EventKind.MEMSETS,
+    "Runtime": EventKind.RUNTIME,
+    "cuda_runtime": EventKind.RUNTIME,
+    "cuda_driver": EventKind.DRIVER,
+    "user_annotation": EventKind.ANNOTATIONS,
+    "Operator": EventKind.OPERATORS,
+    "cpu_op": EventKind.OPERATIONS,
+    "cuda_sync": EventKind.SYNCHRONIZATIONS,
 }
 # Calls of Python functions, and of modules.
 _PYTHON: Final = "python_function"
 # Without any of these the GPU was not traced.
-_OF_A_GPU: Final = frozenset({*Kind.WORK, *Kind.CALLS})
+_OF_A_GPU: Final = frozenset({*EventKind.WORK, *EventKind.CALLS})
 # Of these only name, thread and times are read.
-_SPANS: Final = frozenset({Kind.ANNOTATIONS, Kind.OPERATIONS, Kind.OPERATORS, Kind.PYTHON})
+_SPANS: Final = frozenset(
+    {EventKind.ANNOTATIONS, EventKind.OPERATIONS, EventKind.OPERATORS, EventKind.PYTHON}
+)
 
 # Above this number of microseconds a double no longer holds single nanoseconds, and Kineto
 # printed doubles before it counted from baseTimeNanoseconds.
@@ -84,7 +94,7 @@ class _Distributed(msgspec.Struct):
     world_size: Scalar = None
 
 
-class _Trace(msgspec.Struct):
+class _TraceFile(msgspec.Struct):
     traceEvents: list[msgspec.Raw]  # noqa: N815 - the format's name
     schemaVersion: Scalar = None  # noqa: N815 - as above
     deviceProperties: list[Device] = []  # noqa: N815 - as above
@@ -115,12 +125,12 @@ def read(path: Path) -> Profile:
         has_fractions = any(group.has_fractions for group in sound.values())
         epoch_ns = (integer(trace.baseTimeNanoseconds) or 0) + origin_ns
         groups = {kind: group.since(origin_ns) for kind, group in sound.items()}
-        is_rocm = rocm.is_rocm(groups)
-        groups = rocm.regrouped(groups) if is_rocm else groups
+        is_rocm = hip_calls.is_rocm(groups)
+        groups = hip_calls.regrouped(groups) if is_rocm else groups
         lost = sum(len(timed[kind].codes) - len(sound[kind].codes) for kind in timed)
         # `tensorboard_trace_handler` names files by the host and the process.
         named = _HOST_AND_PROCESS.match(path.name)
-        is_process = named is not None and int(named[2]) == tables.process_id_of(groups)
+        is_process = named is not None and int(named[2]) == event_tables.process_id_of(groups)
         origin = Origin(
             source=path,
             reader=READER.name,
@@ -135,7 +145,7 @@ def read(path: Path) -> Profile:
         )
         rank, size = map(integer, (trace.distributedInfo.rank, trace.distributedInfo.world_size))
         job = {"rank": rank, "world_size": size if size in _WORLD_SIZES else None}
-        sources: dict[str, Source] = {**tables.tables(groups, trace.deviceProperties, job)}
+        sources: dict[str, Source] = {**event_tables.tables(groups, trace.deviceProperties, job)}
         if has_python:
             calls = schema.HOST_CALLS
             sources[calls.name] = lambda: in_memory(calls, _python_calls(path, origin_ns))
@@ -150,28 +160,30 @@ def _python_calls(path: Path, origin_ns: int) -> pa.Table:
         origin_ns: The recording's origin, on the file's clock.
     """
     with json_events.within_limits(path):
-        scanned = _scanned(path, {_PYTHON: Kind.PYTHON}, {})
+        scanned = _scanned(path, {_PYTHON: EventKind.PYTHON}, {})
         if scanned is not None:
-            timed = scanned[1][Kind.PYTHON]
+            timed = scanned[1][EventKind.PYTHON]
         else:
             trace, categories = _decoded(path, gunzip.content(path))
             events = zip(trace.traceEvents, categories, strict=True)
             raw = [event for event, category in events if category == _PYTHON]
-            timed = _timed(path, Kind.PYTHON, raw)
-        return tables.python_calls(_sound(timed).since(origin_ns))
+            timed = _timed(path, EventKind.PYTHON, raw)
+        return event_tables.python_calls(_sound(timed).since(origin_ns))
 
 
-def _sound(group: Timed) -> Timed:
+def _sound(group: TimedEvents) -> TimedEvents:
     """Those whose times are valid: 0 means that CUPTI could not tell, and some are negative."""
     return group.rows((group.start_ns > 0) & (group.duration_ns >= 0))
 
 
-def _trace(path: Path) -> tuple[_Trace, dict[str, Timed], bool]:
+def _trace(path: Path) -> tuple[_TraceFile, dict[str, TimedEvents], bool]:
     """What a trace says beside its events, its events by kind, and whether it has Python's."""
-    scanned = _scanned(path, CATEGORIES | {_PYTHON: Kind.PYTHON}, {Kind.PYTHON: Detail.PRESENCE})
+    scanned = _scanned(
+        path, CATEGORIES | {_PYTHON: EventKind.PYTHON}, {EventKind.PYTHON: Detail.PRESENCE}
+    )
     if scanned is not None and _OF_A_GPU & scanned[1].keys():
         trace, timed = scanned
-        return trace, timed, timed.pop(Kind.PYTHON, None) is not None
+        return trace, timed, timed.pop(EventKind.PYTHON, None) is not None
     trace, categories = _decoded(path, gunzip.content(path))
     chosen: defaultdict[str, list[msgspec.Raw]] = defaultdict(list)
     for event, category in zip(trace.traceEvents, categories, strict=True):
@@ -192,7 +204,7 @@ def _trace(path: Path) -> tuple[_Trace, dict[str, Timed], bool]:
 
 def _scanned(
     path: Path, kinds: Mapping[str, str], details: Mapping[str, Detail]
-) -> tuple[_Trace, dict[str, Timed]] | None:
+) -> tuple[_TraceFile, dict[str, TimedEvents]] | None:
     """A trace without its events, and these by kind, read piece by piece.
 
     None for a text that the compiled functions do not know for certain, or where there are none.
@@ -206,13 +218,15 @@ def _scanned(
     rows_by_kind, members = scanned
     timed = {}
     try:
-        trace = json_input.lenient(members, _Trace)
+        trace = json_input.lenient(members, _TraceFile)
         for kind, rows in rows_by_kind.items():
             # What is printed in several ways may be alike.
             alike = Alike()
-            places = alike.codes(json_input.decode(json_events.joined(rows.events), list[Event]))
+            places = alike.codes(
+                json_input.decode(json_events.joined(rows.events), list[TraceEvent])
+            )
             times = rows.start_ns, rows.duration_ns, rows.correlation_id
-            timed[kind] = Timed(alike.events, places[rows.codes], *times, rows.has_fractions)
+            timed[kind] = TimedEvents(alike.events, places[rows.codes], *times, rows.has_fractions)
     except json_input.LimitError:
         raise
     except json_input.JsonError:
@@ -220,23 +234,23 @@ def _scanned(
     return trace, timed
 
 
-def _decoded(path: Path, data: bytes) -> tuple[_Trace, list[str]]:
+def _decoded(path: Path, data: bytes) -> tuple[_TraceFile, list[str]]:
     """The trace with its events still raw, and each event's category."""
     if data[:64].lstrip().startswith(b"["):
         categories = _interned(json_events.decode(path, data, list[_Category]))
-        return _Trace(traceEvents=json_events.decode(path, data, list[msgspec.Raw])), categories
+        return _TraceFile(traceEvents=json_events.decode(path, data, list[msgspec.Raw])), categories
     categories = _interned(json_events.decode(path, data, _Categories).traceEvents)
-    return json_events.decode(path, data, _Trace), categories
+    return json_events.decode(path, data, _TraceFile), categories
 
 
 def _interned(events: Iterable[_Category]) -> list[str]:
     return [sys.intern(event.cat) if isinstance(event.cat, str) else "" for event in events]
 
 
-def _timed(path: Path, kind: str, raw: Sequence[msgspec.Raw]) -> Timed:
+def _timed(path: Path, kind: str, raw: Sequence[msgspec.Raw]) -> TimedEvents:
     """Events of one kind, decoded some at a time: each takes more memory than its text."""
     alike, has_fractions = Alike(), False
-    fields: type[list[Any]] = list[Span] if kind in _SPANS else list[Event]
+    fields: type[list[Any]] = list[EventTimes] if kind in _SPANS else list[TraceEvent]
     parts = []
     for begin in range(0, len(raw), _EVENTS_AT_ONCE):
         some = json_events.joined(raw[begin : begin + _EVENTS_AT_ONCE])
@@ -250,11 +264,11 @@ def _timed(path: Path, kind: str, raw: Sequence[msgspec.Raw]) -> Timed:
             np.fromiter((event.correlation for event in events), np.int64, len(events)),
         ))  # fmt: skip
     codes, starts_ns, durations_ns, ids = map(np.concatenate, zip(*parts, strict=True))
-    return Timed(alike.events, codes, starts_ns, durations_ns, ids, has_fractions)
+    return TimedEvents(alike.events, codes, starts_ns, durations_ns, ids, has_fractions)
 
 
 def _warnings(
-    trace: _Trace, lost: int, groups: Mapping[str, Timed], *, is_rocm: bool
+    trace: _TraceFile, lost: int, groups: Mapping[str, TimedEvents], *, is_rocm: bool
 ) -> Iterator[str]:
     """What a reader of the numbers must know of the trace and of its events."""
     if lost:
@@ -263,11 +277,11 @@ def _warnings(
         yield "CUPTI stopped early: not all GPU activities were collected."
     yield from (f"PyTorch reported: {line}" for line in (*trace.ERROR, *trace.WARNING))
     if is_rocm:
-        yield from rocm.notes(groups)
+        yield from hip_calls.notes(groups)
     calls = "HIP calls" if is_rocm else "CUDA calls"
-    if tables.is_untraced(groups):
+    if event_tables.is_untraced(groups):
         yield f"{calls} launched GPU work, but none was recorded: kernels and copies are unknown."
-    elif not tables.has_work(groups):
+    elif not event_tables.has_work(groups):
         yield f"{calls} were recorded, but no GPU work."
 
 
@@ -280,8 +294,8 @@ _MARKS: Final = re.compile(
 
 
 _GIVES: Final = (
-    *Kind.WORK, "api_calls", "nvtx_ranges", Kind.SYNCHRONIZATIONS, Kind.PYTHON, "collectives",
-    "devices", "runs",
+    *EventKind.WORK, "api_calls", "nvtx_ranges", EventKind.SYNCHRONIZATIONS, EventKind.PYTHON,
+    "collectives", "devices", "runs",
 )  # fmt: skip
 READER: Final = Reader(
     name="kineto",

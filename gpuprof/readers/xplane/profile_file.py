@@ -20,8 +20,8 @@ from gpuprof.base.xspace import WireError, space
 from gpuprof.model.profile import Origin, Profile
 from gpuprof.readers.common.gunzip import MAGIC as GZIP_MAGIC
 from gpuprof.readers.input_format import Reader
-from gpuprof.readers.xplane import activities
-from gpuprof.readers.xplane import tables as xplane_tables
+from gpuprof.readers.xplane import plane_tables
+from gpuprof.readers.xplane.gpu_activities import GPU_PLANE
 
 _HOST: Final = "/host:"
 _TPU: Final = "/device:TPU"
@@ -54,7 +54,7 @@ def read(path: Path) -> Profile:
     return Profile(replace(origin, warnings=(*origin.warnings, *notes)), tables)
 
 
-def _recorded(path: Path) -> tuple[Origin, xplane_tables.Recorded]:
+def _recorded(path: Path) -> tuple[Origin, plane_tables.ReadPlanes]:
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -64,9 +64,9 @@ def _recorded(path: Path) -> tuple[Origin, xplane_tables.Recorded]:
         msg = f"{path} is the profiler's excerpt for a browser, cut to a million events"
         raise UnknownFormatError(msg, "Read the .xplane.pb file beside it.")
     profile = space(data)
-    gpus = [plane for plane in profile.planes if activities.GPU_PLANE.match(plane.name)]
+    gpus = [plane for plane in profile.planes if GPU_PLANE.match(plane.name)]
     hosts = [plane for plane in profile.planes if plane.name.startswith(_HOST)]
-    recorded = xplane_tables.recorded(gpus, hosts)
+    recorded = plane_tables.recorded(gpus, hosts)
     if not len(recorded.activities):
         reason = f": {profile.errors[0]}" if profile.errors else ""
         if not gpus and any(plane.name.startswith(_TPU) for plane in profile.planes):

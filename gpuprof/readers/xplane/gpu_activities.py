@@ -26,9 +26,9 @@ from gpuprof.readers.common.compact_columns import (
     gathered,
     narrowed_part,
 )
-from gpuprof.readers.xplane import rocm
+from gpuprof.readers.xplane import hip_names
 from gpuprof.readers.xplane.details import axis, context_id, memory_kind, number
-from gpuprof.readers.xplane.events import Batch, batches
+from gpuprof.readers.xplane.event_columns import Batch, batches
 
 MEMCPY_KINDS: Final = {
     "MemcpyH2D": "HtoD",
@@ -67,7 +67,7 @@ def device_id(plane: Plane) -> int:
     return int(match[1]) if match else 0
 
 
-class Activities:
+class GpuActivities:
     """What ran on the streams of some GPUs, in the order of its start.
 
     Raises:
@@ -179,7 +179,7 @@ class Activities:
         chosen = self._chosen(MEMCPYS)
         ids, has_id = chosen.column("correlation_id"), chosen.column("has correlation_id")
         named = chosen.names.mapped(_memcpy_kind)
-        kinds = rocm.as_requested(named, ids, has_id.astype(np.bool_), directions)
+        kinds = hip_names.as_requested(named, ids, has_id.astype(np.bool_), directions)
         device = chosen.column("device_id")
         is_local = kinds.are("DtoD") & (self.devices <= 1)
         return chosen.copies(
@@ -206,7 +206,7 @@ class Chosen:
     """Some activities or calls.
 
     Args:
-        columns: As `Activities` has them.
+        columns: As `GpuActivities` has them.
         texts: What the numbers in columns of texts stand for.
         is_chosen: Which of them are chosen; places would take eight times as much memory.
     """
@@ -281,7 +281,7 @@ class Chosen:
 
 def _table(name: str, details: int) -> int:
     """The table of activities of a name whose details are of a table."""
-    if details == KERNELS and not name.startswith(rocm.RUNTIME_KERNEL):
+    if details == KERNELS and not name.startswith(hip_names.RUNTIME_KERNEL):
         return KERNELS
     if name in OTHER_ACTIVITIES or cuda.is_hip_order(name):
         return IGNORED

@@ -12,16 +12,16 @@ from gpuprof.base import cuda
 from gpuprof.base.json_values import integer
 from gpuprof.base.xspace import Plane
 from gpuprof.model import schema
-from gpuprof.readers.common import rocm
+from gpuprof.readers.common import vague_copies
 from gpuprof.readers.common.compact_columns import (
     Lexicon,
     gathered,
     listed,
     narrowed_part,
 )
-from gpuprof.readers.xplane import rocm as xplane_rocm
-from gpuprof.readers.xplane.activities import Activities, Chosen, device_id, numbers
-from gpuprof.readers.xplane.events import batches
+from gpuprof.readers.xplane import hip_names
+from gpuprof.readers.xplane.event_columns import batches
+from gpuprof.readers.xplane.gpu_activities import Chosen, GpuActivities, device_id, numbers
 
 _API_CALL: Final = re.compile(rb"\x12.(?:cu(?:da)?[A-Z]|(?:__)?hip[A-Z])", re.DOTALL)
 _STEP: Final = "step_num"
@@ -30,7 +30,7 @@ _TIMES: Final = range(-(1 << 63), 1 << 63)
 
 
 @dataclass(frozen=True)
-class Recorded:
+class ReadPlanes:
     """What is read of a profile, without the file itself.
 
     Args:
@@ -40,7 +40,7 @@ class Recorded:
         devices: The GPUs that the profiler saw, whether they were used or not.
     """
 
-    activities: Activities
+    activities: GpuActivities
     api_calls: pa.Table
     steps: pa.Table
     devices: pa.Table
@@ -50,7 +50,7 @@ class Recorded:
         """The tables of the data model, and what a reader of the numbers must know."""
         activities, directions = self.activities, {}
         if self.is_rocm:
-            directions = xplane_rocm.directions(self.api_calls)
+            directions = hip_names.directions(self.api_calls)
             copies = activities.memcpys_of_rocm(directions)
         else:
             copies = activities.memcpys()
@@ -70,17 +70,17 @@ class Recorded:
         if self.is_rocm:
             kinds, ids = (listed(copies[n].combine_chunks()) for n in _OF_DIRECTIONS)
             local = [-1 if n is None else n for k, n in zip(kinds, ids, strict=True) if k == "DtoD"]
-            notes = [*rocm.notes(local, directions.keys(), activities.devices)]
+            notes = [*vague_copies.notes(local, directions.keys(), activities.devices)]
         return recorded | filled | {"devices": self.devices}, notes
 
 
-def recorded(gpus: Sequence[Plane], hosts: Sequence[Plane]) -> Recorded:
+def recorded(gpus: Sequence[Plane], hosts: Sequence[Plane]) -> ReadPlanes:
     """What some planes tell.
 
     Raises:
         WireError: An event breaks off.
     """
-    is_rocm = xplane_rocm.is_rocm(gpus, hosts)
+    is_rocm = hip_names.is_rocm(gpus, hosts)
     rows = []
     for plane in gpus:
         told = {name: _amount(value) for name, value in plane.stats.items()}
@@ -94,20 +94,20 @@ def recorded(gpus: Sequence[Plane], hosts: Sequence[Plane]) -> Recorded:
         }
         rows.append(row)
     devices = schema.DEVICES.table(rows)
-    return Recorded(Activities(gpus), _api_calls(hosts), _steps(hosts), devices, is_rocm)
+    return ReadPlanes(GpuActivities(gpus), _api_calls(hosts), _steps(hosts), devices, is_rocm)
 
 
 def _api_calls(hosts: Iterable[Plane]) -> pa.Table:
     names, parts = Lexicon(), []
     for host in hosts:
-        is_of_hip = host.name == xplane_rocm.CALLS_PLANE
+        is_of_hip = host.name == hip_names.CALLS_PLANE
         kinds = None if is_of_hip else host.event_metadata_with(_API_CALL)
         for line in host.lines if kinds is None or kinds else ():
             for batch in batches(host, line, ("correlation_id",), kinds):
                 part = {
                     "start_ns": batch.start_ns,
                     "duration_ns": batch.duration_ns,
-                    "name": batch.names(names, xplane_rocm.call_name if is_of_hip else str),
+                    "name": batch.names(names, hip_names.call_name if is_of_hip else str),
                     "thread_id": np.full(len(batch), line.line_id),
                     **numbers(batch, ("correlation_id",)),
                 }

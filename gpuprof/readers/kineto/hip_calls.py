@@ -17,11 +17,11 @@ from msgspec.structs import replace as changed
 
 from gpuprof.base import cuda
 from gpuprof.base.json_values import integer
-from gpuprof.readers.common import rocm
-from gpuprof.readers.kineto.events import NOTHING, Kind, Timed, different_events
-from gpuprof.readers.kineto.tables import device_id, memcpy_kind
+from gpuprof.readers.common import vague_copies
+from gpuprof.readers.kineto.event_tables import device_id, memcpy_kind
+from gpuprof.readers.kineto.events import NOTHING, EventKind, TimedEvents, different_events
 
-Groups = Mapping[str, Timed]
+Groups = Mapping[str, TimedEvents]
 
 # What a copy of pinned memory may be called.
 _VAGUE: Final = frozenset({"DtoD", cuda.UNKNOWN})
@@ -39,33 +39,33 @@ _Request = tuple[str | None, int | None]
 
 def is_rocm(groups: Groups) -> bool:
     """Whether events are of HIP: by the names of the calls, or of GPU events where none are."""
-    calls = [event.label for event in different_events(groups, Kind.CALLS)]
+    calls = [event.label for event in different_events(groups, EventKind.CALLS)]
     if calls:
         return any(map(cuda.is_hip_call, calls))
-    names = [e.label for e in different_events(groups, (Kind.KERNELS, Kind.MEMCPYS))]
+    names = [e.label for e in different_events(groups, (EventKind.KERNELS, EventKind.MEMCPYS))]
     return any(cuda.hip_memcpy_kind(name) or cuda.is_hip_memset(name) for name in names)
 
 
-def regrouped(groups: Groups) -> dict[str, Timed]:
+def regrouped(groups: Groups) -> dict[str, TimedEvents]:
     """The events of a trace of ROCm: copies and memsets apart from kernels, copies as asked for."""
-    kernels = groups.get(Kind.KERNELS, NOTHING)
+    kernels = groups.get(EventKind.KERNELS, NOTHING)
     kinds = []
     for event in kernels.events:
         if cuda.hip_memcpy_kind(event.label) is not None:
-            kinds.append(Kind.MEMCPYS)
+            kinds.append(EventKind.MEMCPYS)
         elif cuda.is_hip_memset(event.label):
-            kinds.append(Kind.MEMSETS)
+            kinds.append(EventKind.MEMSETS)
         else:  # what does no work is nothing
-            kinds.append("" if cuda.is_hip_order(event.label) else Kind.KERNELS)
+            kinds.append("" if cuda.is_hip_order(event.label) else EventKind.KERNELS)
     of_rows = np.array(kinds, np.object_)[kernels.codes]
-    regrouped = {**groups, Kind.KERNELS: kernels.rows(of_rows == Kind.KERNELS)}
-    for kind in (Kind.MEMCPYS, Kind.MEMSETS):
+    regrouped = {**groups, EventKind.KERNELS: kernels.rows(of_rows == EventKind.KERNELS)}
+    for kind in (EventKind.MEMCPYS, EventKind.MEMSETS):
         events = kernels.rows(of_rows == kind)
         if events.codes.size:
             regrouped[kind] = regrouped.get(kind, NOTHING).followed_by(events)
-    if Kind.MEMCPYS in regrouped:
-        requests = _requests(regrouped.get(Kind.RUNTIME, NOTHING))
-        copies = _as_requested(regrouped[Kind.MEMCPYS], requests)
+    if EventKind.MEMCPYS in regrouped:
+        requests = _requests(regrouped.get(EventKind.RUNTIME, NOTHING))
+        copies = _as_requested(regrouped[EventKind.MEMCPYS], requests)
         if len(_devices(regrouped)) > 1:  # a local copy may be between two of them
             ended = [
                 changed(e, args=changed(e.args, from_device=_NO_NUMBER, to_device=_NO_NUMBER))
@@ -74,25 +74,25 @@ def regrouped(groups: Groups) -> dict[str, Timed]:
                 for e in copies.events
             ]
             copies = replace(copies, events=ended)
-        regrouped[Kind.MEMCPYS] = copies
+        regrouped[EventKind.MEMCPYS] = copies
     return regrouped
 
 
 def notes(groups: Groups) -> Iterator[str]:
     """What a trace of ROCm, regrouped, leaves open about its copies."""
-    copies = groups.get(Kind.MEMCPYS, NOTHING)
+    copies = groups.get(EventKind.MEMCPYS, NOTHING)
     is_local = np.array([memcpy_kind(e.label) == "DtoD" for e in copies.events], np.bool_)
     ids = copies.correlation_id[is_local[copies.codes]].tolist()
-    requests = _requests(groups.get(Kind.RUNTIME, NOTHING))
+    requests = _requests(groups.get(EventKind.RUNTIME, NOTHING))
     directed = {number for number, (kind, _) in requests.items() if kind is not None}
-    return rocm.notes(ids, directed, len(_devices(groups)))
+    return vague_copies.notes(ids, directed, len(_devices(groups)))
 
 
 def _devices(groups: Groups) -> set[int | None]:
-    return {device_id(event) for event in different_events(groups, Kind.WORK)}
+    return {device_id(event) for event in different_events(groups, EventKind.WORK)}
 
 
-def _requests(calls: Timed) -> dict[int, _Request]:
+def _requests(calls: TimedEvents) -> dict[int, _Request]:
     """What the calls that copy ask for, by their correlation id."""
     requests = {}
     for code, call in enumerate(calls.events):
@@ -105,7 +105,7 @@ def _requests(calls: Timed) -> dict[int, _Request]:
     return {number: requests[code] for number, code in pairs if number >= 0}
 
 
-def _as_requested(copies: Timed, requests: Mapping[int, _Request]) -> Timed:
+def _as_requested(copies: TimedEvents, requests: Mapping[int, _Request]) -> TimedEvents:
     """Copies with the kind and the bytes that their calls tell and they do not."""
     ids = copies.correlation_id.tolist()
     parts = Counter(ids)
