@@ -87,9 +87,6 @@ class Strings:
         numbers, columns = self.numbered
         return ByNumber(numbers, [self.words.place(text) for text in columns["name"]], 0)
 
-    def _places_of(self, numbers: Numbers) -> Numbers:
-        return self.places.of(numbers)
-
     def computed(self, column: str | None, missing: str | None = None) -> Computed | None:
         """The texts of a column of numbers.
 
@@ -100,11 +97,14 @@ class Strings:
         if self._open_table is None or column is None:
             return None if missing is None else constant(missing)
 
+        def places_of(numbers: Numbers) -> Numbers:
+            return self.places.of(numbers)
+
         @cache
         def words() -> list[str | None]:
             return [missing, *self.words.listed[1:]]
 
-        return Computed((column,), self._places_of, words)
+        return Computed((column,), places_of, words)
 
 
 def present(columns: Mapping[str, Computed | str | None]) -> _Columns:
@@ -143,11 +143,9 @@ def as_computed(column: Computed | str | None) -> Computed:
     return Computed(()) if column is None else column
 
 
-def without(column: str | None, absent: int) -> Computed | None:
+def without(column: str, *absent: int) -> Computed:
     """A column, null where it is a number that stands for none."""
-    if column is None:
-        return None
-    return Computed((column,), lambda numbers: np.where(numbers == absent, UNKNOWN, numbers))
+    return Computed((column,), lambda numbers: np.where(np.isin(numbers, absent), UNKNOWN, numbers))
 
 
 def timed(of: Tables, table: str) -> list[Computed]:
@@ -186,7 +184,7 @@ def in_machine(of: Tables, table: str, device: Computed | str) -> Computed | str
     if not of.machine_numbers or not of.has(table, "globalPid"):
         return device
     pairs, numbers = sorted(of.machine_numbers), as_computed(device)
-    places = Pairs(*np.array(pairs, np.int64).T)
+    places = NumberPairs(*np.array(pairs, np.int64).T)
     gpus = np.array([of.machine_numbers[pair] for pair in pairs])
 
     def make(global_id: Numbers, *columns: Numbers) -> Numbers:
@@ -229,7 +227,7 @@ def columns_at_once(stored: Stored, names: Sequence[str | None]) -> list[Numbers
     return [none if name is None else columns.get(name, none) for name in names]
 
 
-class Pairs:
+class NumberPairs:
     """Pairs of numbers and the place of each.
 
     Args:

@@ -9,8 +9,8 @@ from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.table import Computed, Part, translated
 from gpuprof.readers.nsys.columns import (
     TIMES,
+    NumberPairs,
     Numbers,
-    Pairs,
     Tables,
     columns_at_once,
     in_machine,
@@ -77,7 +77,9 @@ class EventRecords:
         is_first[1:] = (self._process[1:] != self._process[:-1]) | (
             self._event[1:] != self._event[:-1]
         )
-        self._pairs = Pairs(self._process[is_first], self._event[is_first]) if len(order) else None
+        self._pairs = (
+            NumberPairs(self._process[is_first], self._event[is_first]) if len(order) else None
+        )
         self._calls = np.unique(correlation)
         group = np.cumsum(is_first) - 1
         self._rank = group * (len(self._calls) + 1) + np.searchsorted(self._calls, correlation)

@@ -11,8 +11,8 @@ from gpuprof.model.words import ByNumber, Values, Words
 from gpuprof.readers.nsys.columns import (
     THREAD,
     TIMES,
+    NumberPairs,
     Numbers,
-    Pairs,
     Tables,
     low_bits,
     part,
@@ -89,7 +89,7 @@ class _RangeTexts:
         return Computed(reads, make, lambda: self._domains[1])
 
     @cached_property
-    def _domains(self) -> "tuple[Pairs | None, list[str]]":
+    def _domains(self) -> "tuple[NumberPairs | None, list[str]]":
         """The places of processes and domains among those that have a name, and all names."""
         of = self._of
         number, thread = (of.pick(NVTX, name) for name in ("domainId", "globalTid"))
@@ -113,4 +113,4 @@ class _RangeTexts:
         if not names:
             return None, [""]
         pairs = sorted(names)
-        return Pairs(*np.array(pairs, np.int64).T), ["", *(names[pair] for pair in pairs)]
+        return NumberPairs(*np.array(pairs, np.int64).T), ["", *(names[pair] for pair in pairs)]
