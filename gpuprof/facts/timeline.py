@@ -195,6 +195,11 @@ def slice_borders(devices: Sequence[DeviceTimeline], slices: int) -> Int64s:
         return np.array([], np.int64)
     first = min(int(span.start[0]) for span in spans)
     last = max(int(span.end[-1]) for span in spans)
+    return equal_slices(first, last, slices)
+
+
+def equal_slices(first: int, last: int, slices: int) -> Int64s:
+    """Borders of equal slices; fewer where the time has not as many ns."""
     # Computed in integers: they must not lose nanoseconds.
     return np.unique([first + (last - first) * i // slices for i in range(slices + 1)])
 

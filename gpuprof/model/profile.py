@@ -409,12 +409,16 @@ class Profile:
             return schema.BY_NAME[name].conform(source)
         return schema.BY_NAME[name].conform(self.arrow(name, [*columns]))
 
-    def arrow(self, name: str, columns: Sequence[str]) -> pa.Table:
-        """Some columns of a table as Arrow data, sorted by start."""
+    def arrow(
+        self, name: str, columns: Sequence[str], *, has_dictionaries: bool = False
+    ) -> pa.Table:
+        """Some columns of a table as Arrow data by start, texts as dictionaries if asked for."""
         spec = schema.BY_NAME[name]
         by_start = ["start_ns"] if "start_ns" in spec.columns and "start_ns" not in columns else []
         try:
-            table = self.loaded(name).arrow([*columns, *by_start], self.selection)
+            table = self.loaded(name).arrow(
+                [*columns, *by_start], self.selection, has_dictionaries=has_dictionaries
+            )
         except BeyondBoundsError as error:
             raise self._impossible(name) from error
         if "start_ns" in spec.columns:

@@ -148,7 +148,8 @@ def rows(profile: "Profile", name: str, columns: Iterable[str]) -> pa.Table:
     """Some columns of a table by its start; one at least, so that rows can be counted."""
     chosen = {*columns}
     spec = BY_NAME[name].columns
-    return profile.arrow(name, [column for column in spec if column in chosen] or [*spec][:1])
+    names = [column for column in spec if column in chosen] or [*spec][:1]
+    return profile.arrow(name, names, has_dictionaries=True)
 
 
 def fill(connection: "duckdb.DuckDBPyConnection", name: str, spec: Schema, table: pa.Table) -> None:

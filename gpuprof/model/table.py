@@ -29,6 +29,8 @@ _START, _END, _NAME, _NAME_ID = "start_ns", "end_ns", "name", "name_id"
 _NO_NAME: Final = "unknown"
 # So many words are numbered before pyarrow.compute, which does it faster, is imported.
 _FEW_WORDS: Final = 16_384
+# Of texts of which each stands once.
+_WORDS: Final = pa.dictionary(pa.int32(), pa.string())
 NO_TEXTS: Final[Mapping[str, Words]] = {}
 
 
@@ -286,16 +288,24 @@ class Table:
                 words.numbers(column)
         return Words(sorted(words.words, key=lambda name: name or ""))
 
-    def arrow(self, names: Sequence[str], selection: Selection = EVERYTHING) -> pa.Table:
-        """Columns of the schema as Arrow data of its types."""
+    def arrow(
+        self,
+        names: Sequence[str],
+        selection: Selection = EVERYTHING,
+        *,
+        has_dictionaries: bool = False,
+    ) -> pa.Table:
+        """Columns of the schema as Arrow data of its types, texts as dictionaries if asked for."""
         kinds = [self.schema.kinds[name] for name in names]
+        if has_dictionaries:
+            kinds = [_WORDS if kind == pa.string() else kind for kind in kinds]
         parts = []
         for piece in self.pieces(names, selection):
             columns = [as_arrow(c, kind) for c, kind in zip(piece, kinds, strict=True)]
             parts.append(pa.Table.from_arrays(columns, [*names]))
         if not parts:
             return pa.Table.from_batches([], pa.schema(list(zip(names, kinds, strict=True))))
-        return pa.concat_tables(parts)
+        return pa.concat_tables(parts).unify_dictionaries()
 
     def fault(self) -> str | None:
         """The first value that no recording holds, found by reading all rows."""
@@ -493,9 +503,9 @@ def as_arrow(column: Values, kind: pa.DataType | None = None) -> pa.Array:
     """A column as Arrow data, of some type where that is given."""
     numbers, is_null, words = column
     if words is not None:
-        return pa.DictionaryArray.from_arrays(
-            arrow(narrowed(numbers)), texts([*words])
-        ).dictionary_decode()
+        places = numbers.astype(np.int32) if kind == _WORDS else narrowed(numbers)
+        rows = pa.DictionaryArray.from_arrays(arrow(places), texts([*words]))
+        return rows if kind == _WORDS else rows.dictionary_decode()
     if kind is not None and (dtype := np.dtype(kind.to_pandas_dtype())) != numbers.dtype:
         numbers = numbers.astype(dtype)
     return arrow(numbers, is_null)

@@ -88,9 +88,6 @@ class Strings:
         numbers, columns = self.numbered
         return ByNumber(numbers, [self.words.place(text) for text in columns["name"]], 0)
 
-    def _places_of(self, numbers: Numbers) -> Numbers:
-        return self.places.of(numbers)
-
     def computed(self, column: str | None, missing: str | None = None) -> Computed | None:
         """The texts of a column of numbers.
 
@@ -101,11 +98,14 @@ class Strings:
         if self._open_table is None or column is None:
             return None if missing is None else constant(missing)
 
+        def places_of(numbers: Numbers) -> Numbers:
+            return self.places.of(numbers)
+
         @cache
         def words() -> list[str | None]:
             return [missing, *self.words.listed[1:]]
 
-        return Computed((column,), self._places_of, words)
+        return Computed((column,), places_of, words)
 
 
 def present(columns: Mapping[str, Computed | str | None]) -> _Columns:
@@ -144,11 +144,9 @@ def as_computed(column: Computed | str | None) -> Computed:
     return Computed(()) if column is None else column
 
 
-def without(column: str | None, absent: int) -> Computed | None:
+def without(column: str, *absent: int) -> Computed:
     """A column, null where it is a number that stands for none."""
-    if column is None:
-        return None
-    return Computed((column,), lambda numbers: np.where(numbers == absent, UNKNOWN, numbers))
+    return Computed((column,), lambda numbers: np.where(np.isin(numbers, absent), UNKNOWN, numbers))
 
 
 def timed(of: Tables, table: str) -> list[Computed]:

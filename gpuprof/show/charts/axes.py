@@ -14,7 +14,6 @@ from gpuprof.base.short_texts import shortened, shortened_apart
 from gpuprof.base.units import bytes_axis, say_binary_bytes, tick_ns, time_axis
 from gpuprof.show.cells import clean, folded
 from gpuprof.show.charts.figure import (
-    SINCE_ORIGIN,
     Bars,
     Boxes,
     Columns,
@@ -28,6 +27,7 @@ from gpuprof.show.charts.figure import (
 
 _DARK: Final = "#333333"
 _BAND: Final = "#CC79A7"
+_FRAME: Final = "#E69F00"
 _PERCENT: Final = 100
 _LABEL_WIDTH: Final = 24
 LONG_LABEL_WIDTH: Final = 32  # Where one panel takes the width.
@@ -382,7 +382,7 @@ def floors_of(panel: Lanes) -> list[float]:
 
 def draw_lanes(axes: Axes, panel: Lanes) -> None:
     """Exposed parts stand on the lane's floor, hidden ones on these."""
-    first, last = (end(ends(e) for e in panel.edges) for end, ends in ((min, min), (max, max)))
+    first, last = (instant - panel.origin for instant in panel.span)
     factor, unit = time_axis(last)
     floors = floors_of(panel)
     for place, floor in enumerate(floors):
@@ -394,7 +394,7 @@ def draw_lanes(axes: Axes, panel: Lanes) -> None:
             if (top > bottom).any():
                 axes.stairs(
                     floor - _LANE * top,
-                    panel.edges[place] / factor,
+                    (panel.edges[place] - panel.origin) / factor,
                     baseline=floor - _LANE * bottom,
                     fill=True,
                     color=panel.looks[place].colour,
@@ -405,15 +405,30 @@ def draw_lanes(axes: Axes, panel: Lanes) -> None:
     axes.set_yticks([floor - _LANE / 2 for floor in floors], panel.names)
     axes.set_ylim(floors[-1] + 0.1, 0)
     _times(axes, first / factor, last / factor)
-    scale = f"{SINCE_ORIGIN} [{unit}]; height: share of it that is busy"
-    axes.set_xlabel(f"{scale}\n{panel.note}".strip())
+    axes.set_xlabel(f"{panel.label} [{unit}]\n{panel.note}".strip())
     axes.tick_params(axis="y", length=0, labelsize=8.5)
     axes.spines["left"].set_visible(False)
+    if panel.frame:
+        _frame(axes, panel, factor)
+        return
     for alpha, name in (
-        (1, "dark: nothing of a lane above runs meanwhile (exposed)"),
-        (_HIDDEN, "pale: something does (hidden)"),
+        (1, "height: share of the time that it runs; dark: exposed, nothing above it runs"),
+        (_HIDDEN, "pale: hidden, something above it runs"),
     ):
         axes.add_patch(Rectangle((first / factor, 0), 0, 0, color=_DARK, alpha=alpha, label=name))
+
+
+def _frame(axes: Axes, panel: Lanes, factor: float) -> None:
+    """Mark in a strip where steps start and what the panel below shows."""
+    assert panel.frame  # noqa: S101 - its caller has looked
+    start, end, name = panel.frame
+    for mark in panel.marks:
+        axes.axvline(mark / factor, color=_DARK, linewidth=0.5, linestyle=":")
+    axes.axvspan(start / factor, end / factor, color=_FRAME, alpha=_PALE, zorder=3)
+    is_right = start - panel.span[0] > (panel.span[1] - panel.span[0]) / 2
+    axes.annotate(f"{name}, shown below", ((end if is_right else start) / factor, 0),
+                  xytext=(0, 3), textcoords="offset points", fontsize=8.5,
+                  ha="right" if is_right else "left", va="bottom")  # fmt: skip
 
 
 def _visible(shares: Any) -> Any:
