@@ -18,7 +18,6 @@ from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s, Intervals, covered_within, together, unions_by_key
 from gpuprof.model.profile import Profile, once_per_profile
 from gpuprof.model.schema import INT, OPERATION, TEXT, Column, Schema
-from gpuprof.model.table import within
 from gpuprof.model.words import narrowed
 
 RANGES: Final = Schema(
@@ -61,16 +60,19 @@ _Measure = Callable[[Numbers], Numbers]
 _EXCLUSIVE: Final = {"kernel_ns", "transfer_ns"}
 
 
-def _added(table: pa.Table) -> pa.Table:
-    sums = summed(table, _ALIKE, [name for name in RANGES.columns if name not in _ALIKE])
-    longest = [(name, "descending") for name in ("projected_ns", "host_ns")]
-    return in_order(sums, [*longest, *((name, "ascending") for name in _ALIKE)])
-
-
 _ALIKE: Final = ("text", "domain", "range_kind")
 
 
-@per_file(RANGES, _added, needs=("nvtx_ranges", "api_calls", "kernels", "memcpys"))
+_LONGEST_FIRST: Final = [(name, "descending") for name in ("projected_ns", "host_ns")]
+_ORDER: Final = (*_LONGEST_FIRST, *((name, "ascending") for name in _ALIKE))
+_SUMMED: Final = [name for name in RANGES.columns if name not in _ALIKE]
+
+
+@per_file(
+    RANGES,
+    lambda table: in_order(summed(table, _ALIKE, _SUMMED), _ORDER),
+    needs=("nvtx_ranges", "api_calls", "kernels", "memcpys"),
+)
 def ranges(profile: Profile) -> pa.Table:
     """Attribute GPU work to the NVTX ranges in which it was launched.
 
@@ -103,12 +105,12 @@ def ranges(profile: Profile) -> pa.Table:
     profile.compute_ahead([_exposed_of_copies], is_first=True)
     named = by_pattern(ranges_of(profile))
     totals: dict[str, Int64s] = {}
-    windows = profile.selection.windows
+    part = profile.selection
     for family, ordered in families(named, launched):
         chosen = family
-        if windows is not None:
+        if part.windows is not None:
             spans = launches_within(family, ordered)
-            is_in = (spans.last > spans.first) | within(windows, family.start_ns)
+            is_in = (spans.last > spans.first) | part.holds(family.start_ns)
             chosen = family.take(np.flatnonzero(is_in))
         for name, values in _totals(profile, chosen, ordered).items():
             totals[name] = totals.get(name, 0) + values

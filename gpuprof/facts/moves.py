@@ -16,7 +16,6 @@ from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.pairs import pair_places, sorted_pairs
 from gpuprof.model.profile import Profile, once_per_profile
-from gpuprof.model.table import within
 
 # Scripts write "backward"; PyTorch's operations and emit_nvtx
 # "autograd::engine::evaluate_function: MmBackward0" and "MmBackward0, seq = 12", traces before
@@ -148,7 +147,7 @@ def backward_peer_share(profile: Profile) -> float | None:
         0 to 1, of the part that is looked at; None where no range that names gradients or the
         backward pass launched anything, or nothing was copied between devices.
     """
-    recording, windows = profile.unrestricted, profile.selection.windows
+    recording = profile.unrestricted
     if not recording.has("nvtx_ranges", "api_calls", "memcpys"):
         return None
     ranges = ranges_of(recording)
@@ -158,9 +157,7 @@ def backward_peer_share(profile: Profile) -> float | None:
         return None
     all_launches = launches(recording)
     copies = all_launches.activities.copies
-    is_peer = copies.is_peer > 0
-    if windows is not None:
-        is_peer &= within(windows, copies.start_ns)
+    is_peer = (copies.is_peer > 0) & profile.selection.holds(copies.start_ns)
     peer_ns = int(copies.duration_ns[is_peer].sum())
     is_launched = np.zeros(len(all_launches.activities), bool)
     for family, ordered in families(backward, all_launches):

@@ -31,7 +31,6 @@ from gpuprof.facts.timeline import COMMUNICATION, COMPUTE, TIMELINE_READS, Devic
 from gpuprof.model.analysis import reads
 from gpuprof.model.intervals import NOTHING, Int64s, Intervals, covered_within
 from gpuprof.model.profile import Profile, once_per_recording
-from gpuprof.model.table import within
 
 PHASE_READS: Final = reads(STEP_READS, TIMELINE_READS, kernels="start_ns device_id name_id")
 # What a step is to its phase. `UNUSUAL` are those of another kind, too few for a phase of their
@@ -210,10 +209,10 @@ def steps_in_part(profile: Profile) -> tuple[PhaseSteps, ...]:
     Raises:
         UsageError: As in `phases`.
     """
-    by_phase, windows = steps_by_phase(profile), profile.selection.windows
-    if windows is None:
+    by_phase, part = steps_by_phase(profile), profile.selection
+    if part.windows is None:
         return by_phase
-    starting = ((steps, np.flatnonzero(within(windows, steps.start_ns))) for steps in by_phase)
+    starting = ((steps, np.flatnonzero(part.holds(steps.start_ns))) for steps in by_phase)
     return tuple(steps.take(rows) for steps, rows in starting if len(rows))
 
 

@@ -356,22 +356,13 @@ def in_memory(schema: Schema, rows: pa.Table) -> Table:
     return Table(schema, parts if rows.num_rows else [])
 
 
-def within(windows: Sequence[tuple[int, int]], instants: Numbers) -> Flags:
-    """Which instants are in one of the windows, which are sorted and disjoint."""
-    starts, ends = np.array([*windows, (0, 0)], np.int64).T
-    window = np.searchsorted(starts[:-1], instants, side="right") - 1
-    # Before the first window, that is the last one: an empty one.
-    is_within: Flags = (instants >= starts[window]) & (instants < ends[window])
-    return is_within
-
-
 def _chosen(
     selection: Selection, columns: Collection[str], values: Mapping[str, Values]
 ) -> Iterator[Flags]:
     """Which rows start in the windows, and which are of the device."""
     if selection.windows is not None and _START in columns:
         start = values[_START]
-        yield within(selection.windows, start.numbers)
+        yield selection.holds(start.numbers)
         if start.is_null is not None:
             yield ~start.is_null
     if selection.device_id is not None and (ends := {*columns} & {*ENDS}):
