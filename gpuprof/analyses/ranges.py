@@ -10,7 +10,7 @@ import pyarrow as pa
 from gpuprof.facts.launches import ALL_THREADS, Activities, Launches, activities, launches
 from gpuprof.facts.numbers import Numbers, pieces, sums_by_number
 from gpuprof.facts.nvtx import NO_RANGE, RANGE_READS, START_END, Ranges, by_pattern, ranges_of
-from gpuprof.facts.range_launches import families, innermost, launches_within, merged_by_label
+from gpuprof.facts.range_launches import families, holding, launches_within, merged_by_label
 from gpuprof.facts.timeline import COMPUTE, TRANSFER
 from gpuprof.model.analysis import Analysis, per_file, summed
 from gpuprof.model.analysis import ordered as in_order
@@ -142,7 +142,7 @@ def _totals(profile: Profile, family: Ranges, ordered: Launches) -> dict[str, In
     # Launches of whole processes have no innermost range.
     owner: Numbers = np.full(len(ordered.order), NO_RANGE, np.int8)
     if not (family.thread == ALL_THREADS).all():
-        owner = innermost(family, ordered)
+        owner = holding(family, ordered)
     label = np.append(narrowed(family.label), np.int8(NO_RANGE))[owner]
     del owner
     work = ordered.activities

@@ -10,7 +10,7 @@ from gpuprof.facts.copies import Copies, transfer_rows
 from gpuprof.facts.launches import ALL_THREADS, Launches, launches
 from gpuprof.facts.numbers import NOT_FOUND, groups
 from gpuprof.facts.nvtx import NO_RANGE, STEP_MARK, named_parts, ranges_of
-from gpuprof.facts.range_launches import families, innermost, launches_within, outermost
+from gpuprof.facts.range_launches import families, holding, launches_within
 from gpuprof.facts.timeline import timeline_of
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s
@@ -119,7 +119,7 @@ def _parts_of_copies(profile: Profile) -> Int64s:
     """The label of the innermost named part of a thread around each copy's launch."""
     ranges = named_parts(profile)
     ranges = ranges.take(ranges.thread != ALL_THREADS)
-    return np.append(ranges.label, NO_RANGE)[innermost(ranges, profile.once(_copies_launched))]
+    return np.append(ranges.label, NO_RANGE)[holding(ranges, profile.once(_copies_launched))]
 
 
 def _origins_of_copies(profile: Profile) -> Int64s:
@@ -128,7 +128,7 @@ def _origins_of_copies(profile: Profile) -> Int64s:
     called = ranges.of_kind(is_operation=True)
     if not len(called):
         return named
-    operation = outermost(called, profile.once(_copies_launched))
+    operation = holding(called, profile.once(_copies_launched), is_outermost=True)
     operation = np.append(called.label, NO_RANGE)[operation]
     marks = [bool(STEP_MARK.fullmatch(text)) for text, _, _ in ranges.labels]
     says_nothing = np.array([*marks, True])[named]

@@ -17,7 +17,7 @@ from gpuprof.base.errors import UsageError
 from gpuprof.facts.launches import launches
 from gpuprof.facts.numbers import columns_of, groups
 from gpuprof.facts.nvtx import NO_RANGE, named_parts
-from gpuprof.facts.range_launches import families, innermost, launches_within
+from gpuprof.facts.range_launches import families, holding, launches_within
 from gpuprof.facts.step_times import SIMILAR, are_similar, levels, warm_up_steps
 from gpuprof.facts.step_windows import (
     DETECTED,
@@ -387,7 +387,7 @@ def _names(series: StepWindows, profile: Profile) -> tuple[list[str], Int64s, In
         spans = launches_within(ranges, ordered)
         around = ranges.take(np.flatnonzero(spans.last - spans.first >= LEAST_STEPS))
         place = np.searchsorted(series.start_ns, ordered.of(work.start_ns))
-        section[place] = innermost(around, ordered)
+        section[place] = holding(around, ordered)
         label[place] = np.append(around.label, NO_RANGE)[section[place]]
     texts = [*(masked(text) for text, _, _ in parts.labels), series.text]
     names = sorted({texts[index] for index in label.tolist()})
