@@ -44,6 +44,7 @@ LAYERS = (
     ("intervals",),
     ("spilling", "derived", "selection"),
     ("words", "borders"),
+    ("pairs",),
     ("table",),
     ("kept",),
     ("profile", "queries"),
