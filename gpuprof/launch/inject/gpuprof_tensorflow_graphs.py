@@ -176,13 +176,17 @@ def _inputs(nodes: list[Any], sizes: dict[tuple[str, int], int | None]) -> Itera
 
 def _copies(nodes: list[Any], sizes: dict[tuple[str, int], int | None]) -> Iterator[dict[str, Any]]:
     sends = [n for n in nodes if n.op in _SENDS]
-    takers = _takers(nodes)
-    recvs = {n.attr["tensor_name"].s.decode(): n.name for n in nodes if n.op in _RECVS}
+    keys = {n.name: n.attr["tensor_name"].s.decode() for n in nodes if n.op in _RECVS}
+    recvs = {key: name for name, key in keys.items()}
+    takers: dict[str, dict[str, None]] = {key: {} for key in recvs}
+    for node in nodes:
+        for item in node.input:
+            takers.get(keys.get(_source(item)[0], ""), {})[node.name] = None
     controls = {n.name for n in nodes if _is_control(n)}
     for send in sends:
         key = send.attr["tensor_name"].s.decode()
         source, index = _source(send.input[0])
-        taken_by = takers.get(key, [])
+        taken_by = [*takers.get(key, ())]
         is_control = source in controls
         is_for_gradients = bool(taken_by) and all(map(is_gradient, taken_by))
         yield {
@@ -202,18 +206,6 @@ def _copies(nodes: list[Any], sizes: dict[tuple[str, int], int | None]) -> Itera
 def _is_control(node: Any) -> bool:
     """Whether it stands for a control edge between devices: order only, no data."""
     return bool(node.op == "Const" and "/ctrl/_" in node.name)
-
-
-def _takers(nodes: list[Any]) -> dict[str, list[str]]:
-    """What each key that is received goes into."""
-    keys = {n.name: n.attr["tensor_name"].s.decode() for n in nodes if n.op in _RECVS}
-    takers: dict[str, list[str]] = {}
-    for node in nodes:
-        for item in node.input:
-            name = _source(item)[0]
-            if name in keys and node.name not in takers.setdefault(keys[name], []):
-                takers[keys[name]].append(node.name)
-    return takers
 
 
 def outputs_of(graph: Any, length: int | None = None) -> dict[tuple[str, int], Any]:
@@ -306,24 +298,16 @@ def _importable(graph: Any, changing: set[str], length: int | None) -> Any:
                 for dimension in shape.dim[:1]:
                     dimension.size = length if dimension.size < 0 else dimension.size
         if node.op in _LOOPS:
-            _cut(copy, node.name in changing)
-            inputs = inputs[:1] if copy.op == "Identity" else []
+            # It hands on its first input, or a tensor of unknown shape.
+            kind, changes = node.attr["T"].type, node.name in changing
+            inputs, copy.op = ([], "Placeholder") if changes else (inputs[:1], "Identity")
+            copy.attr.clear()
+            copy.attr["dtype" if changes else "T"].type = kind
+            if changes:
+                copy.attr["shape"].shape.unknown_rank = True
         copy.ClearField("input")
         copy.input.extend(inputs)
     return plain
-
-
-def _cut(node: Any, changes: bool) -> None:  # noqa: FBT001
-    """Make a loop's node hand on its first input, or a tensor of unknown shape."""
-    kind = node.attr["T"].type
-    node.attr.clear()
-    if changes:
-        node.op = "Placeholder"
-        node.attr["dtype"].type = kind
-        node.attr["shape"].shape.unknown_rank = True
-    else:
-        node.op = "Identity"
-        node.attr["T"].type = kind
 
 
 def _renamed(item: str, numbers: dict[str, tuple[str, str]]) -> str:

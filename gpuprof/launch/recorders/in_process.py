@@ -7,7 +7,8 @@ records it from inside (`inject/`); the script is not touched.
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
@@ -110,6 +111,13 @@ def document(path: Path) -> dict[str, Any]:
         return mapping(json_input.load(path)) or {}
     except (OSError, ValueError):
         return {}
+
+
+def lines(path: Path) -> Iterator[Any]:
+    """What each line of a file says; the last may have broken off with its program."""
+    if path.is_file():
+        with suppress(ValueError):
+            yield from map(json_input.loads, path.read_text(encoding="utf-8").splitlines())
 
 
 def recorded(

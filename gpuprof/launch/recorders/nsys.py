@@ -30,7 +30,7 @@ from gpuprof.launch.run.gpus import (
     gpus,
     why_no_gpu,
 )
-from gpuprof.launch.run.window import DOMAIN, RANGE, CaptureWindow, in_seconds
+from gpuprof.launch.run.window import DOMAIN, RANGE, in_seconds
 
 REPORT: Final = "nsys.nsys-rep"
 RAW: Final = "nsys.qdstrm"
@@ -104,22 +104,20 @@ def command(run: LaunchedRun, arguments: tuple[str, ...]) -> list[str]:
     if not options or "--cuda-graph-trace" in options:
         # A graph recorded as a whole hides its kernels and copies.
         words.append("--cuda-graph-trace=node")
-    return [*words, *_window_words(run.window), *arguments]
-
-
-def _window_words(window: CaptureWindow) -> list[str]:
-    """Only a part; the program itself runs on to its end."""
+    # Only a part; the program itself runs on to its end.
+    window = run.window
     captured = window.range_name if window.epochs is None else f"{RANGE}@{DOMAIN}"
     if captured is not None:
         # A range of whatever domain; nvtx of Python does not register its texts.
         name = captured if "@" in captured else f"{captured}@*"
-        return ["--capture-range=nvtx", f"--nvtx-capture={name}", "--capture-range-end=stop"]
-    if window.cuda_profiler:
-        return ["--capture-range=cudaProfilerApi", "--capture-range-end=stop"]
-    words = [] if window.delay_ns is None else [f"--delay={in_seconds(window.delay_ns)}"]
+        words += ["--capture-range=nvtx", f"--nvtx-capture={name}", "--capture-range-end=stop"]
+    elif window.cuda_profiler:
+        words += ["--capture-range=cudaProfilerApi", "--capture-range-end=stop"]
+    if window.delay_ns is not None:
+        words.append(f"--delay={in_seconds(window.delay_ns)}")
     if window.duration_ns is not None:
         words += [f"--duration={in_seconds(window.duration_ns)}", "--kill=none"]
-    return words
+    return [*words, *arguments]
 
 
 def environment(run: LaunchedRun) -> dict[str, str]:
@@ -166,11 +164,6 @@ def finish(run: LaunchedRun, ended: Ended) -> Recorded:
         warnings=(*interrupted, *_lost(ended), *_range_warnings(run, ranges)),
         devices=described_gpus(),
     )
-
-
-def versions() -> dict[str, str]:
-    """Nsys's own version."""
-    return {"nsys": nsight.version("nsys") or "unknown"}
 
 
 def failed_to_start(run: LaunchedRun, ended: Ended) -> bool:
@@ -284,7 +277,7 @@ RECORDER: Final = Recorder(
     obstacle=obstacle,
     finish=finish,
     command=command,
-    versions=versions,
+    versions=lambda: {"nsys": nsight.version("nsys") or "unknown"},
     environment=environment,
     retry=failed_to_start,
     doubt=doubt,
