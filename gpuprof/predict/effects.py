@@ -137,23 +137,22 @@ class StepTime:
             its = np.array([spans.get(device, of_all) for device in steps.devices])
             moved = [np.array([[its[:, 0].min()], [last]]) for last in its[:, 1]]
         else:
-            borders = (self._of_device(steps, device) for device in steps.devices)
-            moved = [replayed.at(instants) + after_ns for instants, after_ns in borders]
+            moved = []
+            for device in steps.devices:
+                key = id(steps.times[0]), device
+                if key not in self._borders:
+                    self._borders[key] = _borders(self._graph, steps, device, self._changed)
+                instants, after_ns = self._borders[key]
+                moved.append(replayed.at(instants) + after_ns)
         if not (steps.is_of_all and self._changed is not None and self._changed.is_balanced):
             moved = [np.maximum.reduce(moved)]
         return np.array([ends - starts for starts, ends in moved])
-
-    def _of_device(self, steps: Steps, device: int) -> tuple[Int64s, Int64s]:
-        """The instant before each border, a row of starts and one of ends; and the time since."""
-        key = id(steps.times and steps.times[0]), device
-        if key not in self._borders:
-            self._borders[key] = _borders(self._graph, steps, device, self._changed)
-        return self._borders[key]
 
 
 def _borders(
     graph: Graph, steps: Steps, device: int, changed: Changed | None
 ) -> tuple[Int64s, Int64s]:
+    """The instant before each border, a row of starts and one of ends; and the time since."""
     o, first = graph.operations, len(graph.calls)
     its = [of for of in o.streams if of.device == device] or o.streams
     on = np.concatenate([np.arange(of.low, of.high) for of in its])
