@@ -17,10 +17,16 @@ from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Kind, Schema
-from gpuprof.predict.accuracy import margin_ns
 from gpuprof.predict.build import graph_of
 from gpuprof.predict.changes import apply
-from gpuprof.predict.effects import PREDICT_READS, Steps, StepTime, doubt, unexplained
+from gpuprof.predict.effects import (
+    PREDICT_READS,
+    Steps,
+    StepTime,
+    doubt,
+    margin_ns,
+    unexplained,
+)
 from gpuprof.predict.graph import KINDS, PROVENANCES, Graph
 from gpuprof.predict.links import FAST, SLOW, USUAL
 from gpuprof.predict.paths import CALL, HOST, LATENCY, Path, PathPart, named, path
