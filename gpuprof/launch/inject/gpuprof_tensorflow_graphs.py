@@ -219,11 +219,13 @@ def outputs_of(graph: Any, length: int | None = None) -> dict[tuple[str, int], A
     changing: set[str] = set()
     while True:
         shapes = _shapes_of(graph, changing, length)
-        new = {
-            node.name
-            for node in graph.node
-            if node.op == "Merge" and node.name not in changing and _changes(node, shapes)
-        }
+        new = set()
+        for node in graph.node:
+            if node.op == "Merge" and node.name not in changing:
+                # The value that comes back may have another shape than the first.
+                ends = [_source(item) for item in node.input if not item.startswith("^")]
+                sides = [shapes[end if end in shapes else (end[0], 0)][0] for end in ends]
+                new |= {node.name} if len(set(map(str, sides))) > 1 else set()
         if not new:
             return shapes
         changing |= new
@@ -273,14 +275,6 @@ def _dimensions(outputs: dict[tuple[str, int], Any], output: tuple[str, int]) ->
     return shape.as_list() if shape is not None and shape.is_fully_defined() else None
 
 
-def _changes(merge: Any, shapes: dict[tuple[str, int], Any]) -> bool:
-    """Whether the value that comes back into a loop may have another shape than the first."""
-    ends = [_source(item) for item in merge.input if not item.startswith("^")]
-    sides = [shapes[name, index if (name, index) in shapes else 0][0] for name, index in ends]
-    first = sides[0]
-    return any(str(side) != str(first) for side in sides[1:])
-
-
 def _importable(graph: Any, changing: set[str], length: int | None) -> Any:
     """The graph without what a second import refuses: its names, devices and loops."""
     plain = type(graph)()
@@ -292,7 +286,13 @@ def _importable(graph: Any, changing: set[str], length: int | None) -> Any:
         copy.CopyFrom(node)
         copy.name, copy.device = f"n{number}", ""
         copy.attr.pop("_class", None)
-        inputs = [_renamed(item, numbers) for item in node.input]
+        inputs = []
+        for item in node.input:
+            (name, index), mark = _source(item), "^" * item.startswith("^")
+            of, operation = numbers[name]
+            # The second output of a Switch is the same tensor on its other branch.
+            is_first = mark or operation in _LOOPS or not index
+            inputs.append(f"{mark}{of}" if is_first else f"{of}:{index}")
         if node.op == _NEXT and length is not None:
             for shape in copy.attr["output_shapes"].list.shape:
                 for dimension in shape.dim[:1]:
@@ -308,14 +308,6 @@ def _importable(graph: Any, changing: set[str], length: int | None) -> Any:
         copy.ClearField("input")
         copy.input.extend(inputs)
     return plain
-
-
-def _renamed(item: str, numbers: dict[str, tuple[str, str]]) -> str:
-    mark = "^" if item.startswith("^") else ""
-    name, index = _source(item)
-    number, operation = numbers[name]
-    # The second output of a Switch is the same tensor on its other branch.
-    return f"{mark}{number}" if mark or operation in _LOOPS or not index else f"{number}:{index}"
 
 
 def _shapes(attributes: Any) -> Any:

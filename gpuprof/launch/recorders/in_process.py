@@ -97,7 +97,8 @@ def silent(folder: Path, files: Sequence[str]) -> list[str]:
     recorded_processes = {
         int(number) for name in files for number in re.findall(r"-(\d+)(?:\.|$)", name)
     }
-    numbers = [process["process_id"] for process in marked(folder).processes]
+    _, processes, _ = marked(folder)
+    numbers = [process["process_id"] for process in processes]
     lacking = [number for number in numbers if number not in recorded_processes]
     if not recorded_processes or not lacking:
         return []

@@ -142,27 +142,32 @@ def finish(run: LaunchedRun, ended: Ended) -> Recorded:
             reason = f"the part to record never came: {run.window.described()}"
             return Recorded(nothing_recorded=reason)
         return Recorded(nothing_recorded=_failure("nsys wrote no report", run))
-    interrupted = ("The run was stopped before its end.",) if ended.interrupted else ()
+    warnings = ["The run was stopped before its end."] if ended.interrupted else []
+    # Nsys takes events over in pieces; Ctrl-C lets a Python program hand over the last one.
+    number = ended.exit_status - _SIGNAL_BASE
+    if number > 0 and number != signal.SIGINT:
+        lost = "events that nsys had not yet saved are lost."
+        warnings.append(f"Signal {number} ended the program; {lost}")
     try:
         is_exported = _export(run.folder)
     except OSError as error:
         (run.folder / EXPORT).unlink(missing_ok=True)
         missing = f"{EXPORT} is missing ({error.strerror}); gpuprof reads {REPORT}."
-        return Recorded(
-            recordings=(REPORT,),
-            warnings=(missing, *interrupted, *_lost(ended)),
-            devices=described_gpus(),
-        )
+        return Recorded((REPORT,), warnings=(missing, *warnings), devices=described_gpus())
     if not is_exported:
         reason = _failure("nsys could not export its report", run)
         return Recorded(nothing_recorded=f"{reason}; {REPORT} is kept")
     activities, ranges = _rows(run.folder / EXPORT)
+    version = provenance.versions("nvtx").get("nvtx")
+    if not ranges and (run.folder / MARKS).is_file() and version is not None:
+        # Seen with nvtx 0.2.12 and newer under nsys 2023.4.4.
+        warnings.append(
+            "nsys recorded no NVTX range although the script marked epochs: nvtx"
+            f" {version} may be too new for it (nvtx<0.2.12 works with nsys 2023.4)."
+        )
     nothing = None if activities else f"nsys recorded no GPU work: {why_no_gpu()}"
     return Recorded(
-        recordings=(EXPORT,),
-        nothing_recorded=nothing,
-        warnings=(*interrupted, *_lost(ended), *_range_warnings(run, ranges)),
-        devices=described_gpus(),
+        (EXPORT,), nothing_recorded=nothing, warnings=tuple(warnings), devices=described_gpus()
     )
 
 
@@ -236,27 +241,6 @@ def _rows(export: Path) -> tuple[int, int]:
             query = "SELECT count(*) FROM NVTX_EVENTS WHERE eventType IN (?, ?)"
             ranges = connection.execute(query, (_PUSH_POP, _START_END)).fetchone()[0]
     return activities, ranges
-
-
-def _lost(ended: Ended) -> tuple[str, ...]:
-    """Nsys takes events over in pieces; Ctrl-C lets a Python program hand over the last one."""
-    number = ended.exit_status - _SIGNAL_BASE
-    if number <= 0 or number == signal.SIGINT:
-        return ()
-    return (f"Signal {number} ended the program; events that nsys had not yet saved are lost.",)
-
-
-def _range_warnings(run: LaunchedRun, ranges: int) -> tuple[str, ...]:
-    marked = (run.folder / MARKS).is_file()
-    version = provenance.versions("nvtx").get("nvtx")
-    if not marked or ranges or version is None:
-        return ()
-    # Seen with nvtx 0.2.12 and newer under nsys 2023.4.4.
-    warning = (
-        f"nsys recorded no NVTX range although the script marked epochs: nvtx {version} may be "
-        "too new for it (nvtx<0.2.12 works with nsys 2023.4)."
-    )
-    return (warning,)
 
 
 def _failure(problem: str, run: LaunchedRun) -> str:
