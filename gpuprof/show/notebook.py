@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
 
@@ -20,7 +20,7 @@ from gpuprof.base.manifest import Manifest
 from gpuprof.base.units import bound, capital, counted, format_seconds
 from gpuprof.comparisons import Comparison
 from gpuprof.comparisons.result_tables import TABLES
-from gpuprof.show import COMPARISON, RECORDING, Page, Row
+from gpuprof.show import COMPARISON, RECORDING, Page
 from gpuprof.show.cells import clean
 from gpuprof.show.charts import charts_about
 from gpuprof.show.comparison import grid_with_columns, split_grids
@@ -101,18 +101,14 @@ def _environment() -> "jinja2.Environment":
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_TEMPLATES),
         autoescape=True,
-        finalize=_shown,
+        # Texts of recordings have no control characters; figures stay with their units.
+        finalize=lambda value: bound(clean(value)) if type(value) is str else value,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
     environment.filters["used"] = used
     return environment
-
-
-def _shown(value: Any) -> Any:
-    """Texts of recordings without control characters; figures stay with their units."""
-    return bound(clean(value)) if type(value) is str else value
 
 
 def summary_text(summary: Summary, width: int) -> str:
@@ -160,11 +156,18 @@ def report_summary(
     first_places = {p for grid in grids if grid.table == "breakdown" for p in grid.named}
     places = sorted(range(len(devices)), key=lambda place: place not in first_places)
     devices = [devices[place] for place in places]
-    points = tuple(map(_point, all_findings(result)))
+    points = []
+    for row in all_findings(result):
+        detail, win = f"{capital(row['suggestion'])}.", row.get("win")
+        if win and row.get("predicted_win_ns") is not None:
+            detail += f" Can save {win}."
+        elif win and row.get("win_share"):
+            detail += f" Saves {win}."
+        points.append(Point(f"{capital(row['finding'])}.", detail, row["table"]))
     first = bottom_line(result.tables.get("bottom_line"))
     return summary._replace(
         headline=first or ("" if points else f"{recording.verdict(result)[0]}."),
-        points=points,
+        points=tuple(points),
         figures=(recording.breakdown(devices),) if devices else (),
         grids=tuple(grid for grid in grids if grid.table != "breakdown"),
     )
@@ -174,17 +177,6 @@ def bottom_line(table: pa.Table | None) -> str:
     """The first sentence of a report; empty where the recording cannot tell."""
     rows = [] if table is None else table.slice(0, 1).to_pylist()
     return f"{capital(rows[0]['bottom_line'])}." if rows else ""
-
-
-def _point(row: Row) -> Point:
-    """A finding: what to do about it, and what that saves."""
-    suggestion, win = capital(row["suggestion"]), row.get("win")
-    detail = f"{suggestion}."
-    if win and row.get("predicted_win_ns") is not None:
-        detail += f" Can save {win}."
-    elif win and row.get("win_share"):
-        detail += f" Saves {win}."
-    return Point(f"{capital(row['finding'])}.", detail, row["table"])
 
 
 def comparison_summary(result: Comparison) -> Summary:
