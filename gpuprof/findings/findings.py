@@ -19,6 +19,7 @@ from gpuprof.findings import (
     whole_recording,
 )
 from gpuprof.findings.causes import Finding, with_win
+from gpuprof.findings.first_sentence import NOTHING_SHARE
 from gpuprof.findings.of_jobs import COSTS, findings_of_job, measured_steps
 from gpuprof.findings.scope import SCOPE_READS, Scope, scopes
 from gpuprof.findings.whole_recording import incomplete, of_recording
@@ -35,8 +36,6 @@ _UNSURE_SHARE: Final = 0.5
 _MOST: Final = 0.5
 # A recording that is set-up by so much says so first.
 _ALL: Final = 0.9
-# A replay that wins less wins nothing that could be measured.
-_NOTHING_SHARE: Final = 0.001
 # From fewer steps nothing follows for sure.
 _FEW: Final = 3
 # Another device's cost is worth a word if it is this much of the first one's.
@@ -151,6 +150,22 @@ def worst_finding(profile: Profile) -> Finding | None:
     """The first one; None where nothing is worth a sentence."""
     groups = _ranked(profile)
     return groups[0][0][0] if groups else None
+
+
+def worst_of_scope(profile: Profile, scope: Scope) -> dict[str, Any] | None:
+    """The first one of a scope's phase, or of its device outside of steps, as a row; None for none.
+
+    What a recording lacks is that of all its devices.
+    """
+    for finding, *on_others in (of_phase for phases in _ranked(profile) for of_phase in phases):
+        is_of_phase = scope.has_steps and finding.scope.phase == scope.phase
+        if is_of_phase or finding.cause in _WITHOUT_COST:
+            return _columns(finding) | _shares(finding)
+        for of_device in (finding, *on_others):
+            place = of_device.scope.phase, of_device.scope.device.number
+            if place == ("", scope.device.number):
+                return _columns(of_device) | _shares(of_device)
+    return None
 
 
 @once_per_profile
@@ -290,7 +305,7 @@ def _shares(finding: Finding) -> dict[str, Any]:
     win = at_most = f"at most {say_share(win_share)}"
     if won_ns is None:
         win += f", next to nothing {words}" if words else ""
-    elif finding.share(won_ns) < _NOTHING_SHARE:
+    elif finding.share(won_ns) < NOTHING_SHARE:
         win = f"next to nothing by itself, {words}; {at_most}"
     elif won_ns == finding.cost_ns:
         win = f"all of it {words}"
