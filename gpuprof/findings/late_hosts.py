@@ -185,7 +185,7 @@ def of_scope(scope: Scope) -> Iterator[Finding]:
             continue
         if cause != _SYNCHRONISING:
             place = _place(scope, pieces, rows, lengths)
-            yield _finding(cause, scope, scope.per_step(waits), place)
+            yield _finding(cause, scope, scope.per_step(waits), place)._replace(instants=waits)
             continue
         cost_ns = scope.per_step(together([waits, gaps]))
         phrase, means, _ = _CAUSES[cause]

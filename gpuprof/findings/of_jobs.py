@@ -62,6 +62,9 @@ COSTS: Final = Schema(
         "step_ns": Column(INT, "ns", "Median length of a step, else the device's span."),
         "cost_ns": Column(INT, "ns", "Time that it costs a step, or the span.", required=True),
         "win_ns": Column(INT, "ns", "What mending it can win of that at most.", required=True),
+        "family": Column(TEXT, "", "As in findings.", required=True),
+        "family_cost_ns": Column(INT, "ns", "What its family costs.", required=True),
+        "family_win_ns": Column(INT, "ns", "What its family can win.", required=True),
         "total_win_ns": Column(INT, "ns", "win_ns of all steps of the phase.", required=True),
         "is_sure": Column(FLAG, "", "Whether it can be won for sure.", required=True),
         "phrase": Column(TEXT, "", "What the device does, as the end of a sentence."),
@@ -141,9 +144,11 @@ def findings_of_job(job: Profile, costs: pa.Table) -> list[Row]:
         by_cause.setdefault(row["cause"], {}).setdefault(row["phase"], []).append(row)
     groups = [[*filter(_is_worth, phases.values())] for phases in by_cause.values()]
     groups = [sorted(phases, key=lambda rows: -_weight(rows)) for phases in groups if phases]
-    groups.sort(
-        key=lambda phases: (_ORDER.get(phases[0][0]["cause"], 0), -sum(map(_weight, phases)))
-    )
+    groups.sort(key=_place)
+    families: dict[str, list[list[list[Row]]]] = {}
+    for phases in groups:
+        families.setdefault(phases[0][0]["family"], []).append(phases)
+    groups = [phases for causes in sorted(families.values(), key=_family) for phases in causes]
     names, is_named = names_of(job), len({row["phase"] for row in rows}) > 1
     devices = job.table("devices").num_rows
     return [
@@ -154,6 +159,17 @@ def findings_of_job(job: Profile, costs: pa.Table) -> list[Row]:
         }
         for number, phases in enumerate(groups, start=1)
     ]
+
+
+def _place(phases: Sequence[Sequence[Row]]) -> tuple[int, float]:
+    """What steps pay first, and of that what can win most."""
+    return _ORDER.get(phases[0][0]["cause"], 0), -sum(map(_weight, phases))
+
+
+def _family(causes: Sequence[Sequence[Sequence[Row]]]) -> tuple[int, float]:
+    """The place of a family, whose causes are in their order."""
+    order, _ = _place(causes[0])
+    return order, sum(won for at, won in map(_place, causes) if at == order)
 
 
 def _is_worth(rows: Sequence[Row]) -> bool:
@@ -208,6 +224,11 @@ def _finding(rows: Sequence[Row], names: DeviceNames) -> Row:
     win_share = win_ns / step_ns if step_ns else 0.0
     return {
         "cause": worst["cause"],
+        "family": worst["family"],
+        **{
+            name: int(np.median([row[name] for row in rows]))
+            for name in ("family_cost_ns", "family_win_ns")
+        },
         "where": worst["where"] or _named(_outstanding(rows) or rows, names, has_hosts=False),
         "device_id": worst["device_id"],
         "phase": worst["phase"],

@@ -194,7 +194,7 @@ def test_the_text_names_tables_and_charts_and_keeps_figures_with_their_units(sta
 
     text = repr(staged)
 
-    assert "1. Device 0 waits for copies between devices through the host" in text
+    assert "go to copies: device 0 waits for copies" in text
     assert '["peer_matrix"]' in text
     assert max(map(len, text.splitlines())) <= max(80, len(str(STAGED)) + 1)
     assert not [line for line in text.splitlines() if line.startswith(("% ", "ms "))]
