@@ -19,6 +19,7 @@ from gpuprof.findings import (
     whole_recording,
 )
 from gpuprof.findings.causes import Finding, with_win, won_together
+from gpuprof.findings.exchanges import with_exchanges
 from gpuprof.findings.families import family_of, with_families
 from gpuprof.findings.first_sentence import NOTHING_SHARE
 from gpuprof.findings.of_jobs import COSTS, findings_of_job, measured_steps
@@ -305,12 +306,14 @@ def findings_of_scopes(profile: Profile) -> Mapping[Scope, Sequence[Finding]]:
     for scope, of_scope in costs.items():
         # A device that computes less than another would wait for that one in the time it saves.
         slack_ns = most_compute_ns[scope.phase] - scope.compute_ns if scope.has_steps else 0
-        mended = [
+        costs[scope] = [
             f if f.cause in _OF_OTHERS else f._replace(win_ns=max(f.win_ns - slack_ns, 0))
             for f in _joined(of_scope)
         ]
-        costs[scope] = with_families(mended, _LEAST_SHARE)
-    return costs
+    return {
+        scope: with_families(of_scope, _LEAST_SHARE)
+        for scope, of_scope in with_exchanges(costs).items()
+    }
 
 
 def _joined(of_scope: Sequence[Finding]) -> list[Finding]:
