@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pyarrow as pa
 
 from gpuprof.base.errors import GpuprofError
-from gpuprof.model.kept import KeptColumns, Kinds
+from gpuprof.model.spilling import KeptColumns, Kinds
 from gpuprof.model.table import Window, values
 from gpuprof.model.words import Values
 from gpuprof.readers.common.file_stamp import Stamp, stamp

@@ -32,8 +32,8 @@ import pyarrow as pa
 from gpuprof.base import json_input
 from gpuprof.base.errors import CorruptFileError, GpuprofError, InputError, UnknownFormatError
 from gpuprof.model import borders, schema
-from gpuprof.model.kept import Kinds
 from gpuprof.model.profile import Origin, Profile, Source
+from gpuprof.model.spilling import Kinds
 from gpuprof.model.table import InMemory, NumberedNames, Part, Stored, Table
 from gpuprof.readers.common.file_stamp import changed, stamp
 from gpuprof.readers.common.parquet_columns import (

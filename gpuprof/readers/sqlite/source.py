@@ -20,7 +20,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from gpuprof.base.errors import ROOM, CorruptFileError, GpuprofError, InputError
-from gpuprof.model.kept import KeptColumns
+from gpuprof.model.spilling import KeptColumns
 from gpuprof.readers.common.file_stamp import Stamp, changed, check, stamp
 from gpuprof.readers.sqlite import table_columns
 from gpuprof.readers.sqlite.table_columns import Declared, NotReadError, quoted, readable
