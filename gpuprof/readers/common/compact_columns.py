@@ -16,8 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from gpuprof.model.schema import Schema
-from gpuprof.model.table import arrow
+from gpuprof.model.schema import Schema, arrow
 from gpuprof.model.words import narrowed
 
 # Of 64 bits where they are computed, of fewer where they are kept.

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuprof.model.derived import UNKNOWN
+from gpuprof.model.pairs import pair_places
 from gpuprof.model.table import Computed, Flags, NumberedNames, Part, Stored, constant
 from gpuprof.model.words import ByNumber, Words
 from gpuprof.readers.nsys.device_ordinals import MachineNumbers
@@ -183,14 +184,14 @@ def in_machine(of: Tables, table: str, device: Computed | str) -> Computed | str
     if not of.machine_numbers or not of.has(table, "globalPid"):
         return device
     pairs, numbers = sorted(of.machine_numbers), as_computed(device)
-    places = NumberPairs(*np.array(pairs, np.int64).T)
+    ordered = np.array(pairs, np.int64).T
     gpus = np.array([of.machine_numbers[pair] for pair in pairs])
 
     def make(global_id: Numbers, *columns: Numbers) -> Numbers:
         ordinal: Numbers = (
             numbers.make(*columns) if numbers.make else np.full_like(global_id, UNKNOWN)
         )
-        place = places.of(low_bits(24)(global_id), ordinal)
+        place = pair_places(ordered, low_bits(24)(global_id), ordinal)
         return np.where(place < 0, ordinal, gpus[place])
 
     return Computed(("globalPid", *numbers.reads), make)
@@ -224,31 +225,3 @@ def columns_at_once(stored: Stored, names: Sequence[str | None]) -> list[Numbers
     rows = len(next(iter(columns.values()), ()))
     none = np.full(rows, UNKNOWN)
     return [none if name is None else columns.get(name, none) for name in names]
-
-
-class NumberPairs:
-    """Pairs of numbers and the place of each.
-
-    Args:
-        first: The first numbers of pairs in their order, none of them twice.
-        second: The second ones.
-    """
-
-    def __init__(self, first: Numbers, second: Numbers) -> None:
-        self._firsts, self._seconds = np.unique(first), np.unique(second)
-        self._codes = self._code(first, second)
-
-    def _code(self, first: Numbers, second: Numbers) -> Numbers:
-        code = np.zeros(len(first), np.int64)
-        is_known = np.ones(len(first), bool)
-        for values, numbers in ((self._firsts, first), (self._seconds, second)):
-            place = np.minimum(np.searchsorted(values, numbers), len(values) - 1)
-            is_known &= values[place] == numbers
-            code = code * len(values) + place
-        return np.where(is_known, code, -1)
-
-    def of(self, first: Numbers, second: Numbers) -> Numbers:
-        """The place of each pair; -1 for none."""
-        code = self._code(first, second)
-        place = np.minimum(np.searchsorted(self._codes, code), len(self._codes) - 1)
-        return np.where(self._codes[place] == code, place, -1)

@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from gpuprof.base.errors import ROOM, CorruptFileError, InputError, excerpt
 from gpuprof.model import schema
+from gpuprof.model.schema import arrow
 from gpuprof.model.spilling import InMemory, Packed
-from gpuprof.model.table import arrow
 from gpuprof.model.words import narrowed
 from gpuprof.native import pages
 from gpuprof.readers.common.compact_columns import Integers

@@ -182,9 +182,12 @@ def draw_columns(axes: Axes, panel: Columns) -> None:
                 axes.bar(begin[chosen], heights[chosen], width[chosen], floor[chosen], align="edge",
                          label=None if is_pale else look.name, **bar)  # fmt: skip
         floor += heights
-    _write_on_columns(axes, panel, begin * 2**0.5, factor)
+    # On an axis of powers of two, in the middle.
+    for middle, text in zip(begin * 2**0.5, panel.counts, strict=False):
+        axes.annotate(text, (middle, 1), xycoords=("data", "axes fraction"), xytext=(0, 2),
+                      textcoords="offset points", ha="center", fontsize=8)  # fmt: skip
     if not panel.edges:
-        _draw_levels(axes, panel, factor)
+        _write_on_columns(axes, panel, factor)
         axes.set_xlim(-0.6, count - 0.4)
         _thin(axes.set_xticks, panel.ticks, _MOST_COLUMN_TICKS)
     axes.set_ylim(bottom=0)
@@ -193,21 +196,30 @@ def draw_columns(axes: Axes, panel: Columns) -> None:
     axes.set_ylabel(f"{panel.quantity} [{unit}]")
 
 
-def _write_on_columns(axes: Axes, panel: Columns, middles: Any, factor: float) -> None:
-    """Of how many each column is, from where to where they reach, and what the title names."""
-    for middle, text in zip(middles, panel.counts, strict=False):
-        axes.annotate(text, (middle, 1), xycoords=("data", "axes fraction"), xytext=(0, 2),
-                      textcoords="offset points", ha="center", fontsize=8)  # fmt: skip
+def _write_on_columns(axes: Axes, panel: Columns, factor: float) -> None:
+    """From where to where columns reach, what the title names, and each stretch with its median."""
     if panel.ranges:
         least, most = np.array(panel.ranges).T / factor
         axes.fill_between(np.arange(len(least)), least, most, step="mid", color=_BAND,
                           alpha=_PALE, linewidth=0, label="shortest to longest")  # fmt: skip
     if panel.mark:
         place, height, text = panel.mark
-        is_right = place > len(middles) / 2
+        is_right = place > len(panel.ticks) / 2
         axes.annotate(text, (place, height / factor), xytext=(-14 if is_right else 14, 12),
                       textcoords="offset points", ha="right" if is_right else "left", fontsize=8,
                       arrowprops={"arrowstyle": "-|>", "color": _DARK})  # fmt: skip
+    if any(panel.pale):
+        axes.bar([0], [0], color=_DARK, alpha=_PALE, label="warm-up, cut off")
+    border: dict[str, Any] = {"color": _DARK, "linewidth": 0.8}
+    for first, last, value, name in panel.levels:
+        if value is not None:
+            ends = [first - 0.5, last + 0.5]
+            axes.plot(ends, [value / factor] * 2, linestyle="--", label="median", **border)
+        if first:
+            axes.axvline(first - 0.5, **border)
+        if len(panel.levels) > 1:
+            axes.annotate(_label(name, 28, 1), (first - 0.4, 1), va="bottom", fontsize=8,
+                          xycoords=("data", "axes fraction"))  # fmt: skip
 
 
 def _draw_stairs(axes: Axes, panel: Columns) -> None:
@@ -227,23 +239,6 @@ def _draw_stairs(axes: Axes, panel: Columns) -> None:
     axes.set_ylabel(f"{panel.quantity}\n[%]", rotation=0, ha="right", va="center")
     time, _, note = panel.label.partition("\n")
     axes.set_xlabel(f"{time} [{unit}]\n{note}".strip() if time else "")
-
-
-def _draw_levels(axes: Axes, panel: Columns, factor: float) -> None:
-    """The usual height of each stretch of columns, and where one ends and the next begins."""
-    if any(panel.pale):
-        axes.bar([0], [0], color=_DARK, alpha=_PALE, label="warm-up, cut off")
-    border = {"color": _DARK, "linewidth": 0.8}
-    for first, last, value, name in panel.levels:
-        if value is not None:
-            axes.plot([first - 0.5, last + 0.5], [value / factor] * 2, linestyle="--",
-                      label="median", **border)  # type: ignore[arg-type]  # fmt: skip
-        if first:
-            axes.axvline(first - 0.5, **border)  # type: ignore[arg-type]
-        if len(panel.levels) > 1:
-            place = ("data", "axes fraction")
-            axes.annotate(_label(name, 28, 1), (first - 0.4, 1), xycoords=place, fontsize=8,
-                          va="bottom")  # fmt: skip
 
 
 def draw_lines(axes: Axes, panel: Lines) -> None:
