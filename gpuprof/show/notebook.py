@@ -23,7 +23,7 @@ from gpuprof.comparisons.result_tables import TABLES
 from gpuprof.show import COMPARISON, RECORDING, Page
 from gpuprof.show.cells import clean
 from gpuprof.show.charts import charts_about
-from gpuprof.show.comparison import grid_with_columns, split_grids
+from gpuprof.show.comparison import figures_grid, split_grids
 from gpuprof.show.overview import Grid, all_findings, report_grids
 from gpuprof.show.page import comparison, recording
 from gpuprof.show.page.figures import Figure, used
@@ -39,27 +39,14 @@ _MOST_BARS: Final = 8
 _TEMPLATES: Final = Path(__file__).parent / "page"
 
 
-class Point(NamedTuple):
-    """A sentence of a summary, such as a finding.
-
-    Args:
-        sentence: What there is to know.
-        detail: What to do about it; empty for nothing.
-        table: The table that shows it; empty for none.
-    """
-
-    sentence: str
-    detail: str = ""
-    table: str = ""
-
-
 class Summary(NamedTuple):
     """What is shown of a result before anything is asked for.
 
     Args:
         source: What was looked at, in a line.
         headline: What came out; empty where that is unknown.
-        points: The further sentences, the most important one first.
+        points: Findings, the most important one first: what it is, what to do about it, and the
+            name of the table that shows it.
         figures: Charts of bars.
         grids: Tables; the first one is open.
         notes: What a reader must know to trust the figures.
@@ -69,7 +56,7 @@ class Summary(NamedTuple):
 
     source: str
     headline: str = ""
-    points: tuple[Point, ...] = ()
+    points: tuple[tuple[str, str, str], ...] = ()
     figures: tuple[Figure, ...] = ()
     grids: tuple[Grid, ...] = ()
     notes: tuple[str, ...] = ()
@@ -114,9 +101,8 @@ def _environment() -> "jinja2.Environment":
 def summary_text(summary: Summary, width: int) -> str:
     """A summary as text in lines of at most a width, without its tables."""
     points = [
-        f"{number}. {point.sentence}{f' {point.detail}' if point.detail else ''}"
-        + (f' ["{point.table}"]' if point.table else "")
-        for number, point in enumerate(summary.points, start=1)
+        f'{number}. {finding} {advice} ["{table}"]'
+        for number, (finding, advice, table) in enumerate(summary.points, start=1)
     ]
     names = {"Tables": summary.tables, "Charts": summary.charts}
     lines = [
@@ -158,12 +144,12 @@ def report_summary(
     devices = [devices[place] for place in places]
     points = []
     for row in all_findings(result):
-        detail, win = f"{capital(row['suggestion'])}.", row.get("win")
+        advice, win = f"{capital(row['suggestion'])}.", row.get("win")
         if win and row.get("predicted_win_ns") is not None:
-            detail += f" Can save {win}."
+            advice += f" Can save {win}."
         elif win and row.get("win_share"):
-            detail += f" Saves {win}."
-        points.append(Point(f"{capital(row['finding'])}.", detail, row["table"]))
+            advice += f" Saves {win}."
+        points.append((f"{capital(row['finding'])}.", advice, row["table"]))
     first = bottom_line(result.tables.get("bottom_line"))
     return summary._replace(
         headline=first or ("" if points else f"{recording.verdict(result)[0]}."),
@@ -186,7 +172,7 @@ def comparison_summary(result: Comparison) -> Summary:
         f"Compared: {', '.join(labels)}; baseline {result.baseline}",
         result.verdict,
         figures=tuple(f for f in comparison.figures(result) if f.name == "clock"),
-        grids=(*split_grids(result), grid_with_columns(result)),
+        grids=(*split_grids(result), figures_grid(result, has_columns=True)),
         notes=result.notes,
         tables=("variants", *TABLES),
         charts=tuple(chart.name for chart in charts_about(COMPARISON)),
