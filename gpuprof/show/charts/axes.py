@@ -404,7 +404,7 @@ def draw_lanes(axes: Axes, panel: Lanes) -> None:
     axes.tick_params(axis="y", length=0, labelsize=8.5)
     axes.spines["left"].set_visible(False)
     if panel.frame:
-        _frame(axes, panel, factor)
+        _mark(axes, panel, panel.frame, factor)
         return
     for alpha, name in (
         (1, "height: share of the time that it runs; dark: exposed, nothing above it runs"),
@@ -413,10 +413,9 @@ def draw_lanes(axes: Axes, panel: Lanes) -> None:
         axes.add_patch(Rectangle((first / factor, 0), 0, 0, color=_DARK, alpha=alpha, label=name))
 
 
-def _frame(axes: Axes, panel: Lanes, factor: float) -> None:
+def _mark(axes: Axes, panel: Lanes, frame: tuple[int, int, str], factor: float) -> None:
     """Mark in a strip where steps start and what the panel below shows."""
-    assert panel.frame  # noqa: S101 - its caller has looked
-    start, end, name = panel.frame
+    start, end, name = frame
     for mark in panel.marks:
         axes.axvline(mark / factor, color=_DARK, linewidth=0.5, linestyle=":")
     axes.axvspan(start / factor, end / factor, color=_FRAME, alpha=_PALE, zorder=3)
