@@ -345,6 +345,11 @@ REPEAT: Final = _option(
 WARMUP: Final = _option(
     "--warmup=K", "With --repeat: first run K times and keep nothing.", type=_LEAST_0, default=0
 )
+PLACEMENT: Final = _option(
+    "--placement=FILE",
+    "Place the model by what `gpuprof place --output` wrote, with --recorder tensorflow.",
+    type=_PATH,
+)
 MONITOR: Final = _option(
     "--monitor=TIME monitor_ns",
     "Time between two samples of GPUs and host; 0s takes none.",

@@ -377,18 +377,14 @@ class Profile:
         if function not in self._results:
             # Of two threads that ask at once, the later one waits for the earlier one.
             with self._locks.setdefault(function, threading.RLock()):
-                self._compute(function)
+                if function not in self._results:
+                    try:
+                        self._results[function] = function(self)
+                    except OverflowError as error:
+                        fault = f"its numbers are too large to add up ({error})"
+                        raise corrupt(self.origin.source, fault) from error
         result: _Result = self._results[function]
         return result
-
-    def _compute(self, function: "Callable[[Profile], object]") -> None:
-        if function in self._results:
-            return
-        try:
-            self._results[function] = function(self)
-        except OverflowError as error:
-            fault = f"its numbers are too large to add up ({error})"
-            raise corrupt(self.origin.source, fault) from error
 
     def compute_ahead(
         self, functions: "Sequence[Callable[[Profile], object]]", *, is_first: bool = False

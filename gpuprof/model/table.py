@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gpuprof.model.derived import UNKNOWN
-from gpuprof.model.schema import LARGEST, LONGEST_NS, TEXT, Column, Schema, texts
+from gpuprof.model.schema import LARGEST, LONGEST_NS, TEXT, Column, Schema, arrow, texts
 from gpuprof.model.selection import ENDS, EVERYTHING, Selection
 from gpuprof.model.words import ByNumber, Values, Words, narrowed
 
@@ -257,13 +257,18 @@ class Table:
         Raises:
             BeyondBoundsError: A value is beyond its bounds.
         """
-        of_rows = self._of_rows(names)
-        by_name = {n: self._by_name(n) for n in names if n in self.of_names}
+        of_rows, by_name = self._of_rows(names), {}
+        for name in self.of_names.intersection(names):
+            numbers, columns_of_names = self.names
+            words = Words([_NO_NAME if name == _NAME else None])
+            (no_word,) = words.words
+            places = [words.place(no_word if w is None else w) for w in columns_of_names[name]]
+            by_name[name] = ByNumber(numbers, places, 0), words.words
         for part in self.parts:
             for piece in part.pieces(self.schema, of_rows, selection, is_checked=is_checked):
                 columns = dict(zip(of_rows, piece, strict=True))
-                for name, (of_number, words) in by_name.items():
-                    columns[name] = Values(of_number.of(columns[_NAME_ID].filled), None, words)
+                for name, (of_number, all_words) in by_name.items():
+                    columns[name] = Values(of_number.of(columns[_NAME_ID].filled), None, all_words)
                 if _NAME_ID in names and self._names is None:
                     columns[_NAME_ID] = Values(self._all_words.numbers(columns[_NAME]))
                 yield [columns[name] for name in names]
@@ -273,14 +278,6 @@ class Table:
         if self._names is None:
             return [*dict.fromkeys(_NAME if name == _NAME_ID else name for name in names)]
         return [*dict.fromkeys(_NAME_ID if n in self.of_names else n for n in names)]
-
-    def _by_name(self, column: str) -> tuple[ByNumber, Sequence[str | None]]:
-        """What depends on the name, by its number."""
-        words = Words([_NO_NAME if column == _NAME else None])
-        numbers, columns = self.names
-        no_word = words.words[0]
-        places = [words.place(no_word if word is None else word) for word in columns[column]]
-        return ByNumber(numbers, places, 0), words.words
 
     @cached_property
     def _all_words(self) -> Words:
@@ -501,17 +498,6 @@ def _coded(column: pa.Array) -> Values:
 def _bits(buffer: Any, low: int, high: int) -> Flags:
     bits = np.frombuffer(buffer or b"", np.uint8)
     return np.unpackbits(bits, bitorder="little")[low:high].astype(bool)
-
-
-def arrow(numbers: Numbers, is_null: Flags | None = None) -> pa.Array:
-    """Numbers as Arrow data, without a copy; `pa.array` would import pandas."""
-    present = None
-    if is_null is not None and is_null.any():
-        present = pa.py_buffer(np.packbits(~is_null, bitorder="little"))
-    kind = pa.from_numpy_dtype(numbers.dtype)
-    stored = np.packbits(numbers, bitorder="little") if numbers.dtype == bool else numbers
-    data = pa.py_buffer(np.ascontiguousarray(stored))
-    return pa.Array.from_buffers(kind, len(numbers), [present, data])
 
 
 def as_arrow(column: Values, kind: pa.DataType | None = None) -> pa.Array:

@@ -16,6 +16,7 @@ from gpuprof.base import units
 from gpuprof.base.labels import label
 from gpuprof.base.units import capital
 from gpuprof.facts.hosts import NO_NAMES, DeviceNames
+from gpuprof.findings.families import joined
 from gpuprof.model.derived import PEER_DEVICE_COPY, PEER_STAGED
 from gpuprof.model.schema import Kind
 from gpuprof.show import Page, Row
@@ -313,7 +314,7 @@ def numbered(findings: Sequence[Row]) -> list[str]:
 
 
 def all_findings(result: Report) -> list[Row]:
-    """The findings, and the worst hint of each cause with how many more there are."""
+    """The findings, one of each family, and the worst hint of each cause with how many more."""
     hints = result.rows("placement_hints")
     count_by_cause = Counter(row["cause"] for row in hints)
     worst = {row["cause"]: row for row in reversed(hints)}
@@ -321,7 +322,7 @@ def all_findings(result: Report) -> list[Row]:
     for row in sorted(worst.values(), key=hints.index):
         more = count_by_cause[row["cause"]] - 1
         shown.append(row | {"finding": f"{row['finding']}; {more} more like this"} if more else row)
-    return [*result.rows("findings"), *shown]
+    return [*joined(result.rows("findings")), *shown]
 
 
 def for_people(result: Report, most_rows: int | None = None, *, has_full_names: bool) -> Report:
