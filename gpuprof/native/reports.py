@@ -52,11 +52,13 @@ class Fields(NamedTuple):
         message: The message that an event of it has.
         columns: Where its columns are.
         texts: Names of the columns that are texts; the others are integers.
+        older: Where other versions have what stands in a column; the last that an event has counts.
     """
 
     message: Path
     columns: Mapping[str, Path]
     texts: frozenset[str] = frozenset()
+    older: Mapping[str, Path] = {}
 
 
 class Events(NamedTuple):
@@ -100,15 +102,19 @@ class Layout:
         self.names = [*tables]
         slots: dict[Path, int] = {(1,): 0}
         texts: set[Path] = set()
+        older: dict[Path, int] = {}
         for fields in tables.values():
             texts |= {fields.columns[name] for name in fields.texts}
-            for path in fields.columns.values():
-                slots.setdefault(path, len(slots))
-        parents = {path[:length] for path in slots for length in range(len(path))}
+            for name, path in fields.columns.items():
+                slot = slots.setdefault(path, len(slots))
+                if name in fields.older:
+                    older[fields.older[name]] = slot
+        of_slots = slots | older
+        parents = {path[:length] for path in of_slots for length in range(len(path))}
         paths = {*parents, *(fields.message for fields in tables.values())}
         messages = {path: place for place, path in enumerate(sorted(paths, key=len))}
         self.steps = np.zeros((len(messages), _FIELDS), np.int16)
-        for path, slot in slots.items():
+        for path, slot in of_slots.items():
             self.steps[messages[path[:-1]], path[-1]] = slot + 1
         for path, message in messages.items():
             if path:
