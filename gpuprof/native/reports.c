@@ -13,7 +13,7 @@ enum {
     LONGEST_VARINT = 10,
     MOST_RATIO = 255, /* a byte of LZ4 stands for no more */
     SHORT = 16,       /* bytes that are copied at once */
-    AFTER = 16,       /* bytes behind a block that hashes of texts may read */
+    AFTER = 16,       /* bytes behind a block that numbers and hashes of texts may read */
 };
 
 typedef struct {
@@ -39,6 +39,30 @@ static inline ReportStatus number(Span *span, uint64_t *value) {
         }
     }
     return REPORT_VARINT;
+}
+
+/* The same of a block that was unpacked, behind which there are bytes that may be read. */
+static inline ReportStatus unpacked_number(Span *span, uint64_t *value) {
+    if (span->at < span->end && *span->at < 0x80) {
+        *value = *span->at++;
+        return REPORT_OK;
+    }
+#if defined(__GNUC__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    uint64_t bits;
+    memcpy(&bits, span->at, sizeof bits);
+    uint64_t ends = ~bits & 0x8080808080808080;
+    if (ends) { /* Of eight bytes at most: pairs, fours and eights of sevens move together. */
+        ptrdiff_t size = (__builtin_ctzll(ends) >> 3) + 1;
+        if (size > span->end - span->at) return REPORT_VARINT;
+        span->at += size;
+        bits &= (ends ^ (ends - 1)) & 0x7F7F7F7F7F7F7F7F;
+        bits = (bits & 0x7F007F007F007F00) >> 1 | (bits & 0x007F007F007F007F);
+        bits = (bits & 0x3FFF00003FFF0000) >> 2 | (bits & 0x00003FFF00003FFF);
+        *value = (bits & 0x0FFFFFFF00000000) >> 4 | (bits & 0x000000000FFFFFFF);
+        return REPORT_OK;
+    }
+#endif
+    return number(span, value);
 }
 
 /* A length of LZ4: 4 bits, and bytes to add as long as they are 255. */
@@ -131,13 +155,13 @@ typedef struct {
 
 static inline ReportStatus next_field(Span *message, Field *field) {
     uint64_t key;
-    ReportStatus status = number(message, &key);
+    ReportStatus status = unpacked_number(message, &key);
     if (status) return status;
     *field = (Field){.number = key >> 3, .wire_type = key & 7};
     if (!field->number) return REPORT_WIRE_TYPE;
     switch (field->wire_type) {
         case VARINT:
-            return number(message, &field->value);
+            return unpacked_number(message, &field->value);
         case FIXED64:
             field->value = 8;
             break;
@@ -145,7 +169,7 @@ static inline ReportStatus next_field(Span *message, Field *field) {
             field->value = 4;
             break;
         case BYTES:
-            status = number(message, &field->value);
+            status = unpacked_number(message, &field->value);
             if (status) return status;
             break;
         default:
@@ -166,7 +190,7 @@ typedef struct {
     const ReportLayout *layout;
     ReportRows *rows;
     Texts *texts;
-    uint64_t *types;
+    uint64_t *others;
     int64_t slots[MOST_SLOTS];
     uint8_t filled[MOST_SLOTS]; /* the slots that this event has filled, to be emptied after it */
     int filled_count, table;
@@ -236,8 +260,9 @@ static ReportStatus read_event(Decoder *decoder, Span span) {
     if (status) return status;
     int64_t type = decoder->slots[0];
     if (type < 0) return REPORT_EVENT;
-    decoder->types[type < REPORT_TYPES - 1 ? type : REPORT_TYPES - 1]++;
-    return decoder->table < 0 || add_row(decoder) ? REPORT_OK : REPORT_NO_MEMORY;
+    if (decoder->table >= 0) return add_row(decoder) ? REPORT_OK : REPORT_NO_MEMORY;
+    decoder->others[type < REPORT_TYPES - 1 ? type : REPORT_TYPES - 1]++;
+    return REPORT_OK;
 }
 
 static ReportStatus read_events(Decoder *decoder, Span message) {
@@ -254,8 +279,8 @@ static ReportStatus read_events(Decoder *decoder, Span message) {
 }
 
 int report_events(const uint8_t *data, size_t size, const ReportLayout *layout, ReportRows *rows,
-                  Texts *texts, uint64_t *types) {
-    Decoder decoder = {.layout = layout, .rows = rows, .texts = texts, .types = types};
+                  Texts *texts, uint64_t *others) {
+    Decoder decoder = {.layout = layout, .rows = rows, .texts = texts, .others = others};
     for (int slot = 0; slot < MOST_SLOTS; slot++) decoder.slots[slot] = NO_VALUE;
     Span blocks = {data, data + size}, message;
     Buffer buffer = {NULL, 0};

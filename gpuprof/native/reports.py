@@ -68,12 +68,12 @@ class Events(NamedTuple):
         columns: By table, its columns in the order of the layout, each with a value for every
             event; `NO_VALUE` where it has none. Texts are numbers of `texts`.
         texts: Different texts by their numbers.
-        types: How many events there are of each type.
+        others: By type how many events are of no table.
     """
 
     columns: dict[str, Int64s]
     texts: list[bytes]
-    types: Int64s
+    others: Int64s
 
 
 class _Layout(ctypes.Structure):
@@ -146,9 +146,9 @@ def events(data: bytes, layout: Layout) -> Events:
     if functions is None:
         return _Decoder(layout).events(data)
     texts, rows = Texts(functions), (_Rows * len(layout.names))()
-    types = np.zeros(LARGEST_TYPE + 1, np.int64)
+    others = np.zeros(LARGEST_TYPE + 1, np.int64)
     sizes = ctypes.c_char_p(data), ctypes.c_size_t(len(data))
-    arrays = ctypes.c_void_p(texts.handle), ctypes.c_void_p(types.ctypes.data)
+    arrays = ctypes.c_void_p(texts.handle), ctypes.c_void_p(others.ctypes.data)
     try:
         status = functions.report_events(*sizes, ctypes.byref(layout.compiled), rows, *arrays)
         if status == _COLLIDING:
@@ -158,7 +158,7 @@ def events(data: bytes, layout: Layout) -> Events:
             name: _columns(table, len(members))
             for name, table, members in zip(layout.names, rows, layout.members, strict=True)
         }
-        return Events(columns, texts.listed(), types)
+        return Events(columns, texts.listed(), others)
     finally:
         for table in rows:
             functions.report_release(ctypes.byref(table))
@@ -354,24 +354,25 @@ class _Decoder:
 
     def events(self, data: bytes) -> Events:
         rows: list[list[list[int]]] = [[] for _ in self._layout.names]
-        types = np.zeros(LARGEST_TYPE + 1, np.int64)
+        others = np.zeros(LARGEST_TYPE + 1, np.int64)
         for message in blocks(data):
             for event in _first_fields(message, are_all=True):
                 self._slots, self._table = [NO_VALUE] * len(self._is_text), -1
                 self._read(0, event)
                 if self._slots[0] < 0:
                     raise ReportError(FAULTS[_EVENT])
-                types[min(self._slots[0], LARGEST_TYPE)] += 1
-                if self._table >= 0:
-                    members = self._layout.members[self._table]
-                    rows[self._table].append([self._slots[slot] for slot in members])
+                if self._table < 0:
+                    others[min(self._slots[0], LARGEST_TYPE)] += 1
+                    continue
+                members = self._layout.members[self._table]
+                rows[self._table].append([self._slots[slot] for slot in members])
         columns = {
             name: np.array(of_table, np.int64).reshape(len(of_table), len(members)).T
             for name, of_table, members in zip(
                 self._layout.names, rows, self._layout.members, strict=True
             )
         }
-        return Events(columns, [*self._texts], types)
+        return Events(columns, [*self._texts], others)
 
     def _read(self, message: int, data: bytes) -> None:
         if self._tables[message] >= 0 <= self._table:

@@ -48,15 +48,15 @@ class ReportTables(Export):
 
     Args:
         report: The file.
-        found: What its events say together.
+        survey: What its events say together.
         before: The stamp of the file when it was opened.
     """
 
-    def __init__(self, report: Report, found: Survey, before: Stamp) -> None:
+    def __init__(self, report: Report, survey: Survey, before: Stamp) -> None:
         self.path, self.reader, self.recorder_version = report.path, "nsys-rep", report.version
-        self._report, self._found, self._before = report, found, before
-        self._small = small_tables(report, found)
-        self._mpi = [(process, domain) for process, domain, name in found.domains if name == MPI]
+        self._report, self._survey, self._before = report, survey, before
+        self._small = small_tables(report, survey)
+        self._mpi = [(process, domain) for process, domain, name in survey.domains if name == MPI]
         self._kinds = {table: kinds for table in _TABLES if (kinds := self._kinds_of(table))}
         self.columns = {
             **{table: frozenset(rows[0]) for table, rows in self._small.items()},
@@ -64,16 +64,16 @@ class ReportTables(Export):
             export_schema.STRINGS: frozenset({"id", "value"}),
         }
         events = {*export_schema.EVENTS} & self._kinds.keys()
-        self.most_rows = {table: found.counts[table] for table in events}
+        self.most_rows = {table: survey.counts[table] for table in events}
         self._kept: WeakValueDictionary[str, KeptColumns] = WeakValueDictionary()
         self._decoding = threading.Lock()
 
     def _kinds_of(self, table: str) -> Kinds:
         """The columns that a table has."""
         source = _SOURCES.get(table, table)
-        if not (self._mpi if table == OF_MPI else self._found.counts[table]):
+        if not (self._mpi if table == OF_MPI else self._survey.counts[table]):
             return {}
-        lacking, rows = self._found.lacking, self._found.counts[source]
+        lacking, rows = self._survey.lacking, self._survey.counts[source]
         needed = export_schema.NEEDED.get(table, ("start", "end"))
         return {
             name: pa.string() if name in LAYOUT[source].texts else pa.int64()
@@ -92,7 +92,7 @@ class ReportTables(Export):
             )
         kept = self._kept.get(table)
         if kept is None:
-            rows = self._found.counts[_SOURCES.get(table, table)]
+            rows = self._survey.counts[_SOURCES.get(table, table)]
             kept = KeptColumns(self._kinds[table], partial(self._read, table), lambda: rows)
             self._kept[table] = kept
         return kept
@@ -103,7 +103,7 @@ class ReportTables(Export):
 
     def untimed(self, table: str) -> int:
         """How many rows of a table have no times."""
-        return self._found.untimed[table]
+        return self._survey.untimed[table]
 
     def rows(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
         """Columns of a small table, None where there is no value."""
@@ -141,7 +141,7 @@ class ReportTables(Export):
         for table, columns in wanted.items():
             source = _SOURCES.get(table, table)
             telling = _TELLING[source] if source == CALLS or (source == NVTX and self._mpi) else ()
-            starts = ["start"] if self._found.disorder[source] else []
+            starts = ["start"] if self._survey.disorder[source] else []
             names.setdefault(source, set()).update(columns, telling, starts)
         fields = {
             source: LAYOUT[source]._replace(
@@ -155,7 +155,7 @@ class ReportTables(Export):
         for table, columns in wanted.items():
             pieces = [part.pop(table) for part in parts if table in part]
             order = None
-            if pieces and self._found.disorder[_SOURCES.get(table, table)]:
+            if pieces and self._survey.disorder[_SOURCES.get(table, table)]:
                 start = np.concatenate([_unpacked(*piece["start"]) for piece in pieces])
                 order = np.argsort(start, kind="stable")
             # Column by column, so that none but one is there twice.
@@ -180,7 +180,7 @@ class ReportTables(Export):
         for table, columns in wanted.items():
             source = _SOURCES.get(table, table)
             of = dict(zip(fields[source].columns, events.columns[source], strict=True))
-            names = {*columns, *(["start"] if self._found.disorder[source] else [])}
+            names = {*columns, *(["start"] if self._survey.disorder[source] else [])}
             is_row = self._are_of(table, of)
             rows = {n: of[n] if is_row is None or is_row.all() else of[n][is_row] for n in names}
             if next(iter(rows.values())).size:

@@ -172,12 +172,20 @@ class Report:
             agree("threads", index.integer(5), len(threads))
         self.tail = stream.message("its tail")
         self.settings = next(iter(self.head.messages(2)), Message(b""))
+        self._check_tail()
+
+    def _check_tail(self) -> None:
+        """What events are to agree with."""
         self.last = max(self.head.integer(18), self.head.integer(19)) - self.head.integer(17)
         gpus, contexts = self.tail.messages(1, 2), self.tail.messages(14)
         self.devices = {m.integer(5) for m in contexts}
         self.devices |= {m.integer(1) for gpu in gpus for m in gpu.messages(7)}
         self.devices |= {m.integer(2) for gpu in gpus for m in gpu.messages(9)}
         self.contexts = {m.integer(4) << 24 | m.integer(6) for m in contexts}
+        users = {m.integer(4) for m in self.tail.messages(15)}
+        if contexts and not users <= {m.integer(4) for m in contexts}:
+            msg = "a stream is of a process that has no context"
+            raise ReportError(msg)
 
     def _batches_in(self, stream: _Stream, end: int | None) -> list[tuple[int, int]]:
         """Where about a megabyte of blocks begins and how long it is, until there are no more.
@@ -185,7 +193,7 @@ class Report:
         In reports of nsys 2019 it is their number that tells where events end.
         """
         part_name, batches, seen, first = "a block of events", [], set(), stream.at
-        events, only_types = 0, Layout({})
+        events, no_tables = 0, Layout({})
         inner = _Stream(stream.file, (stream.at, (end or stream.end) - stream.at))
         while inner.at < inner.end if end is not None else events < self.declared_events:
             block = inner.block(part_name)
@@ -194,7 +202,7 @@ class Report:
                 raise ReportError(msg)
             seen.add(telling)
             if end is None:
-                events += int(reports.events(block, only_types).types.sum())
+                events += int(reports.events(block, no_tables).others.sum())
             if inner.at - first >= _BATCH_BYTES:
                 batches.append((first, inner.at - first))
                 first = inner.at

@@ -14,6 +14,7 @@ samples of GPU metrics are read by neither way.
 
 import re
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +23,7 @@ from typing import Final
 from gpuprof.base.errors import CorruptFileError, InputError
 from gpuprof.base.units import counted
 from gpuprof.model.profile import Profile
-from gpuprof.native.reports import LARGEST_TYPE, ReportError
+from gpuprof.native.reports import ReportError
 from gpuprof.readers import reader_named
 from gpuprof.readers.common.file_stamp import check, stamp
 from gpuprof.readers.input_format import Reader
@@ -30,8 +31,8 @@ from gpuprof.readers.nsys import export
 from gpuprof.readers.nsys.export import CANNOT, GIVES
 from gpuprof.readers.nsys_report.event_tables import ReportTables
 from gpuprof.readers.nsys_report.file import HEAD, Report
-from gpuprof.readers.nsys_report.layout import LAYOUT
-from gpuprof.readers.nsys_report.survey import Survey, survey
+from gpuprof.readers.nsys_report.layout import OF_CALLS
+from gpuprof.readers.nsys_report.survey import Survey, survey_of
 
 NAME: Final = "nsys-rep"
 _THROUGH_NSYS: Final = "nsys-export"
@@ -39,38 +40,65 @@ _THROUGH_NSYS: Final = "nsys-export"
 _STREAM: Final = b"NVIDIA Nsight Systems Stream"
 # Versions whose reports were compared with what nsys makes of them.
 _COMPARED: Final = ((2019, 5), (2026, 2))
-# Types of events, as the exporter numbers them (``ENUM_NSYS_EVENT_TYPE``), end here.
-_LAST_TYPE: Final = 143
 _FIRST_IN_DISORDER: Final = "2024.6"
+# Types of events, as the exporter numbers them (``ENUM_NSYS_EVENT_TYPE``): of these gpuprof has no
+# table; others of which it has none are named by their number.
+_NO_TABLE: Final = {
+    28: "mapped files", 31: "CPU samples", 41: "scheduling events", 58: "GPU context switches",
+    138: "generic events",
+}  # fmt: skip
+# Of these it has one, but no report with them in a known layout was at hand.
 _CUDA_TYPES: Final = (79, 80, 106, 127, 130)
-_CUDA_TABLES: Final = [name for name, fields in LAYOUT.items() if len(fields.message) > 1]
-# Their layout is not known: no report with them was at hand.
-_NOT_READ: Final = {119: "page faults of the CPU", 120: "page faults of GPUs"}
+_UNKNOWN: Final = {
+    **dict.fromkeys(_CUDA_TYPES, "CUDA activities"),
+    119: "page faults of the CPU", 120: "page faults of GPUs",
+}  # fmt: skip
+_LAST_TYPE: Final = 143
+# Classes of calls that are read, or say that a kind of tracing began or ended.
+_KNOWN_CLASSES: Final = (
+    *(n for of in OF_CALLS.values() for n in of),
+    *range(6, 13),
+    *range(33, 37),
+    45,
+    46,
+    68,
+)
 
 
-def _doubts(report: Report, found: Survey) -> Iterator[str]:
-    """What a reader must know of what is not read, and what no other report has."""
-    cuda = sum(found.types[number] for number in _CUDA_TYPES)
-    unread = {"CUDA activities": cuda - sum(found.counts[name] for name in _CUDA_TABLES)}
-    unread |= {name: found.types[number] for number, name in _NOT_READ.items()}
-    later = range(_LAST_TYPE + 1, LARGEST_TYPE + 1)
-    unread |= {f"events of type {number}": found.types[number] for number in later}
-    listed = ", ".join(f"{count:,} {name}" for name, count in unread.items() if count > 0)
-    if listed:
+def _listed(counts: Counter[str]) -> str:
+    return ", ".join(f"{count:,} {name}" for name, count in counts.most_common() if count)
+
+
+def _unread(survey: Survey) -> Iterator[str]:
+    """What lies in a report beside what is read."""
+    unknown, no_table = Counter[str](), Counter[str]()
+    for number, count in survey.others.items():
+        if number in _UNKNOWN or number > _LAST_TYPE:
+            unknown[_UNKNOWN.get(number, f"events of type {number}")] += count
+        else:
+            no_table[_NO_TABLE.get(number, f"events of type {number}")] += count
+    no_table["other calls"] = survey.calls.total() - sum(survey.calls[n] for n in _KNOWN_CLASSES)
+    if listed := _listed(unknown):
         yield f"Not read, since their layout is unknown: {listed}"
+    if listed := _listed(no_table):
+        yield f"Not read, since gpuprof has no table of them: {listed}"
+
+
+def _doubts(report: Report, survey: Survey) -> Iterator[str]:
+    """What a reader must know of what no other report has."""
     version = report.version or "of an unknown version"
-    if found.impossible:
+    if survey.impossible:
         yield counted(
-            found.impossible,
+            survey.impossible,
             "call or range ends before it starts or crosses another of its thread: "
             "it may be damaged",
             "calls or ranges end before they start or cross another of their thread: "
             "it may be damaged",
         )
-    if found.repeated:
-        calls = counted(found.repeated, "CUDA call has", "CUDA calls have")
+    if survey.repeated:
+        calls = counted(survey.repeated, "CUDA call has", "CUDA calls have")
         yield f"{calls} the correlation id of another: it may be damaged"
-    disorder = found.disorder.total()
+    disorder = survey.disorder.total()
     if disorder and version < _FIRST_IN_DISORDER:
         times = counted(disorder, "time is", "times are")
         yield f"{times} out of order, as in no report of nsys {version}: it may be damaged"
@@ -92,13 +120,15 @@ def read(path: Path) -> Profile:
             if not file.peek(len(HEAD)).startswith(HEAD):
                 return reader_named(_THROUGH_NSYS).read(path)
         report = Report(path)
-        found = survey(report)
-        profile = export.profile(ReportTables(report, found, before))
+        survey = survey_of(report)
+        profile = export.profile(ReportTables(report, survey, before))
     except ReportError as error:
         check(path, before)
         return _checked_by_nsys(path, error)
     check(path, before)
-    return _with_warnings(profile, *profile.origin.warnings, *_doubts(report, found))
+    return _with_warnings(
+        profile, *profile.origin.warnings, *_unread(survey), *_doubts(report, survey)
+    )
 
 
 def _with_warnings(profile: Profile, *warnings: str) -> Profile:

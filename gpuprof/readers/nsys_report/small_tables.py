@@ -18,7 +18,7 @@ _FIRST_WITH_USES: Final = "2025"
 _Rows = list[dict[str, Any]]
 
 
-def small_tables(report: Report, found: Survey) -> dict[str, _Rows]:
+def small_tables(report: Report, survey: Survey) -> dict[str, _Rows]:
     """Those that have rows."""
     uses, gpu = export_schema.GPUS[0], export_schema.GPUS[-1]
     streams, contexts = export_schema.PROCESSES
@@ -29,8 +29,8 @@ def small_tables(report: Report, found: Survey) -> dict[str, _Rows]:
         SETTINGS: [{"name": name, "value": value} for name, value in _settings(report)],
         SYSTEM: [{"name": "Hostname", "value": host}] if host else [],
         "TARGET_INFO_SESSION_START_TIME": _start(report),
-        DIAGNOSTICS: [{"severity": level, "text": text} for level, text in found.diagnoses],
-        PROCESSES: [{"pid": process, "name": name} for process, name in found.processes],
+        DIAGNOSTICS: [{"severity": level, "text": text} for level, text in survey.diagnoses],
+        PROCESSES: [{"pid": process, "name": name} for process, name in survey.processes],
         gpu: _gpus(report),
         uses: _uses(report),
         # Where it is not known which GPU a process calls by which number, its contexts tell.

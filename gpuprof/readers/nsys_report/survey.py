@@ -34,6 +34,7 @@ _ALL: Final = Layout(LAYOUT)
 _BEFORE_NS, _AFTER_NS = 3_600 * 10**9, 10**9
 # Other copies and waits may have contexts that no report lists.
 _OF_CONTEXTS: Final = (KERNEL, MEMSET)
+_UNDECODED: Final = "\ufffd"
 # What stops the recording has the number of the next call.
 _STOPS: Final = ("cudaProfilerStop", "cuProfilerStop")
 
@@ -42,7 +43,8 @@ class Survey:
     """What some events say together.
 
     Attributes:
-        types: How many events there are of each type.
+        others: By type how many events are of no table.
+        calls: By class how many calls there are.
         counts: By table of the layout, and of an export, how many rows there are.
         lacking: By table and column of the layout how many rows have no value.
         untimed: By table how many activities have no times.
@@ -57,7 +59,8 @@ class Survey:
     """
 
     def __init__(self) -> None:
-        self.types, self.lacking = Counter[int](), Counter[tuple[str, str]]()
+        self.others, self.calls = Counter[int](), Counter[int]()
+        self.lacking = Counter[tuple[str, str]]()
         self.counts, self.untimed, self.disorder = (Counter[str]() for _ in range(3))
         self.impossible = self.repeated = 0
         self.names = set[int]()
@@ -72,7 +75,8 @@ class Survey:
             known = self.starts.setdefault(name, starts)
             later.disorder[name] += starts[0] < known[1] and known is not starts
             known[1] = starts[1]
-        self.types.update(later.types)
+        self.others.update(later.others)
+        self.calls.update(later.calls)
         self.lacking.update(later.lacking)
         self.counts.update(later.counts)
         self.untimed.update(later.untimed)
@@ -85,31 +89,33 @@ class Survey:
         self.processes += later.processes
 
 
-def survey(report: Report) -> Survey:
+def survey_of(report: Report) -> Survey:
     """What all events of a report say.
 
     Raises:
         ReportError: Something in it does not agree with what else is there.
     """
-    found = Survey()
+    survey = Survey()
     stops = [n for n, text in enumerate(report.strings) if text.startswith(_STOPS)]
     for batch in report.each(partial(_of_blocks, report, stops)):
-        found.add(batch)
-    agree("events", report.declared_events, found.types.total())
-    for (table, column), count in found.lacking.items():
+        survey.add(batch)
+    events = survey.others.total() + sum(survey.counts[name] for name in LAYOUT)
+    agree("events", report.declared_events, events)
+    for (table, column), count in survey.lacking.items():
         if count and not {column, (table, column)} & OPTIONAL:
-            events = counted(count, f"event of {table} has", f"events of {table} have")
-            msg = f"{events} no {column}"
+            rows = counted(count, f"event of {table} has", f"events of {table} have")
+            msg = f"{rows} no {column}"
             raise ReportError(msg)
-    if not all(report.strings[number].isprintable() for number in found.names):
+    names = (report.strings[number] for number in survey.names)
+    if not all(name.isprintable() and _UNDECODED not in name for name in names):
         msg = "a name has characters that no name has"
         raise ReportError(msg)
-    return found
+    return survey
 
 
 def _of_blocks(report: Report, stops: Sequence[int], data: bytes) -> Survey:
-    events, found = reports.events(data, _ALL), Survey()
-    found.types.update({n: int(events.types[n]) for n in np.flatnonzero(events.types).tolist()})
+    events, survey = reports.events(data, _ALL), Survey()
+    survey.others.update(dict(enumerate(events.others.tolist())))
     texts = [text.decode("utf-8", "replace") for text in events.texts]
     tables = {
         name: dict(zip(LAYOUT[name].columns, columns, strict=True))
@@ -117,40 +123,35 @@ def _of_blocks(report: Report, stops: Sequence[int], data: bytes) -> Survey:
         if columns.size
     }
     for name, of in tables.items():
-        _add_table(found, report, name, of)
+        _add_table(survey, report, name, of)
     if kernels := tables.get(KERNEL):
         is_short = kernels["demangledName"] == NO_VALUE
         names = np.where(is_short, kernels["shortName"], kernels["demangledName"])
-        found.names.update(_texts_used(report, names))
+        survey.names.update(_texts_used(report, names))
     if calls := tables.get(CALLS):
-        _add_calls(found, report, stops, calls)
+        _add_calls(survey, report, stops, calls)
     if ranges := tables.get(NVTX):
-        _add_ranges(found, report, texts, ranges)
+        _add_ranges(survey, report, texts, ranges)
     if diagnoses := tables.get(DIAGNOSTICS):
-        found.diagnoses += _with_texts(diagnoses["severity"], diagnoses["text"], texts)
+        survey.diagnoses += _with_texts(diagnoses["severity"], diagnoses["text"], texts)
     if processes := tables.get(PROCESSES):
         is_unnamed = processes["name"] == NO_VALUE
         names = np.where(is_unnamed, processes["command"], processes["name"])
-        found.processes += _with_texts(bits(processes["globalPid"]), names, texts)
-    return found
+        survey.processes += _with_texts(bits(processes["globalPid"]), names, texts)
+    return survey
 
 
-def _add_table(found: Survey, report: Report, name: str, of: Columns) -> None:
+def _add_table(survey: Survey, report: Report, name: str, of: Columns) -> None:
     """Check a table's times and places, and count its rows."""
-    found.counts[name] = len(next(iter(of.values())))
-    found.lacking.update({(name, column): _lacking(values) for column, values in of.items()})
+    survey.counts[name] = rows = len(next(iter(of.values())))
+    survey.lacking.update({(name, column): rows - _known(of[column]).size for column in of})
     _check_times(report, name, of)
     _check_places(report, name, of)
     if (start := of.get("start")) is not None:
-        found.starts[name] = [int(start[0]), int(start[-1])]
-        found.disorder[name] = int((start[1:] < start[:-1]).sum())
+        survey.starts[name] = [int(start[0]), int(start[-1])]
+        survey.disorder[name] = int((start[1:] < start[:-1]).sum())
     if name in TIMED:
-        found.untimed[name] = int((~_are_timed(of) | (of["end"] < of["start"])).sum())
-
-
-def _lacking(values: Int64s) -> int:
-    # Most columns lack none, and their least number is found sooner than flags are made.
-    return int((values == NO_VALUE).sum()) if values.min() == NO_VALUE else 0
+        survey.untimed[name] = int((~_are_timed(of) | (of["end"] < of["start"])).sum())
 
 
 def _with_texts(numbers: Int64s, codes: Int64s, texts: list[str]) -> Iterable[tuple[int, str]]:
@@ -169,13 +170,18 @@ def _are_timed(of: Columns) -> Flags:
     return is_timed
 
 
+def _known(values: Int64s) -> Int64s:
+    """Those that are no nulls, of which most columns have none."""
+    return values[values != NO_VALUE] if values.min() == NO_VALUE else values
+
+
 def _check_times(report: Report, name: str, of: Columns) -> None:
-    for times in (of[column] for column in ("start", "end") if column in of):
-        known = times if times.min() != NO_VALUE else times[times != NO_VALUE]
-        if known.size and not -_BEFORE_NS <= known.min() <= known.max() <= report.last + _AFTER_NS:
+    for times in (_known(of[column]) for column in ("start", "end") if column in of):
+        if times.size and not -_BEFORE_NS <= times.min() <= times.max() <= report.last + _AFTER_NS:
             msg = f"a time of {name} lies outside of the recording"
             raise ReportError(msg)
-    if "isInNs" in of and not np.isin(of["isInNs"], (1, NO_VALUE)).all():
+    units = _known(of["isInNs"]) if "isInNs" in of else np.ones(1, np.int64)
+    if units.size and not units.min() == units.max() == 1:
         msg = f"times of {name} are of another unit"
         raise ReportError(msg)
 
@@ -192,58 +198,63 @@ def _check_places(report: Report, name: str, of: Columns) -> None:
             raise ReportError(msg)
 
 
-def _texts_used(report: Report, numbers: Int64s) -> list[int]:
-    """The different numbers of texts; -1 is none."""
-    known = np.where(numbers == NO_VALUE, -1, numbers)
-    if not -1 <= known.min() <= known.max() < len(report.strings):
+def _check_texts(report: Report, numbers: Int64s) -> None:
+    known = _known(numbers)
+    if known.size and not -1 <= known.min() <= known.max() < len(report.strings):
         msg = f"a text has a number beyond {len(report.strings) - 1:,}"
         raise ReportError(msg)
+
+
+def _texts_used(report: Report, numbers: Int64s) -> list[int]:
+    """The different numbers of texts; -1 is none."""
+    _check_texts(report, numbers)
     is_used = np.zeros(len(report.strings) + 1, np.bool_)
-    is_used[known] = True
-    return np.flatnonzero(is_used[:-1]).tolist()
+    is_used[np.maximum(numbers, -1)] = True
+    used: list[int] = np.flatnonzero(is_used[:-1]).tolist()
+    return used
 
 
-def _add_calls(found: Survey, report: Report, stops: Sequence[int], of: Columns) -> None:
-    found.names.update(_texts_used(report, of["nameId"]))
+def _add_calls(survey: Survey, report: Report, stops: Sequence[int], of: Columns) -> None:
+    survey.names.update(_texts_used(report, of["nameId"]))
+    survey.calls.update(dict(enumerate(np.bincount(of["eventClass"].clip(0, 255)).tolist())))
     for table, classes in OF_CALLS.items():
-        is_one = np.isin(of["eventClass"], classes)
-        calls = of if is_one.all() else {name: values[is_one] for name, values in of.items()}
-        if count := len(calls["start"]):
-            found.counts[table] = count
-            if classes in (CUDA, OS):
-                found.impossible += _impossible(calls)
-            if classes == CUDA:
-                ids = bits(calls["globalTid"]) << 32 | np.maximum(calls["correlationId"], 0)
-                ids.sort()
-                repeated = int((ids[1:] == ids[:-1]).sum())
-                found.repeated += max(repeated - int(np.isin(calls["nameId"], stops).sum()), 0)
+        is_row = np.isin(of["eventClass"], classes)
+        if not (count := int(is_row.sum())):
+            continue
+        survey.counts[table] = count
+        if classes in (CUDA, OS):
+            survey.impossible += _impossible(of, is_row)
+        if classes == CUDA:
+            ids = bits(of["globalTid"]) << 32 | np.maximum(of["correlationId"], 0)
+            ids = np.sort(ids[is_row])
+            repeated = int((ids[1:] == ids[:-1]).sum())
+            survey.repeated += max(repeated - int(np.isin(of["nameId"], stops).sum()), 0)
 
 
-def _add_ranges(found: Survey, report: Report, texts: list[str], of: Columns) -> None:
-    _texts_used(report, of["textId"])
+def _add_ranges(survey: Survey, report: Report, texts: list[str], of: Columns) -> None:
+    _check_texts(report, of["textId"])
     for row in np.flatnonzero(of["eventType"] == DOMAIN_CREATED).tolist():
         here, number = int(of["text"][row]), int(of["textId"][row])
         if here != NO_VALUE or number >= 0:
             name = texts[here] if here != NO_VALUE else report.strings[number]
-            found.domains.append((int(bits(of["globalTid"])[row]), int(of["domainId"][row]), name))
-    is_nested = of["eventType"] == PUSH_POP
-    found.impossible += _impossible({name: values[is_nested] for name, values in of.items()})
+            survey.domains.append((int(bits(of["globalTid"])[row]), int(of["domainId"][row]), name))
+    survey.impossible += _impossible(of, of["eventType"] == PUSH_POP)
 
 
-def _impossible(of: Columns) -> int:
-    """How many end before they start, or after the one of their thread that they began in.
+def _impossible(of: Columns, is_row: Flags) -> int:
+    """How many rows end before they start, or after the one of their thread that they began in.
 
     Calls and nested ranges of a thread do neither, but for ranges of two domains.
     """
-    is_timed = _are_timed(of)
+    is_row = is_row & _are_timed(of)
     columns = (of[name] for name in ("start", "end", "globalTid", "domainId") if name in of)
-    start, end, *group = columns if is_timed.all() else (column[is_timed] for column in columns)
+    start, end, *group = columns if is_row.all() else (column[is_row] for column in columns)
     count = int((end < start).sum())
     thread = group[0]
     if (thread[1:] != thread[:-1]).any() or (start[1:] < start[:-1]).any():
         order = np.lexsort((start, thread))
         start, end, *group = (values[order] for values in (start, end, *group))
-    is_crossing = (start[:-1] < start[1:]) & (start[1:] < end[:-1]) & (end[:-1] < end[1:])
-    for values in group:
-        is_crossing &= values[1:] == values[:-1]
+    is_crossing = (start[1:] < end[:-1]) & (end[:-1] < end[1:]) & (start[:-1] < start[1:])
+    if is_crossing.any():
+        is_crossing &= np.logical_and.reduce([values[1:] == values[:-1] for values in group])
     return count + int(is_crossing.sum())
