@@ -197,14 +197,19 @@ def _columns(table: _Rows, width: int) -> Int64s:
 class Message:
     """A message without a layout: its values by the numbers of their fields.
 
-    Raises:
-        ReportError: It is none.
+    Whoever asks for a value gets a `ReportError` where it is none.
     """
 
     def __init__(self, data: bytes) -> None:
-        self._values: dict[int, list[int | bytes]] = {}
-        for number, _, value in fields(data):
-            self._values.setdefault(number, []).append(value)
+        self._data = data
+        self._inner: dict[int, list[Message]] = {}
+
+    @cached_property
+    def _values(self) -> dict[int, list[int | bytes]]:
+        values: dict[int, list[int | bytes]] = {}
+        for number, _, value in fields(self._data):
+            values.setdefault(number, []).append(value)
+        return values
 
     def integer(self, number: int, missing: int = 0) -> int:
         """The last integer of this number."""
@@ -226,8 +231,11 @@ class Message:
 
     def messages(self, *path: int) -> "list[Message]":
         """All messages at the end of a path of numbers."""
-        values = self._values.get(path[0], ())
-        inner = [Message(value) for value in values if isinstance(value, bytes)]
+        inner = self._inner.get(path[0])
+        if inner is None:
+            values = self._values.get(path[0], ())
+            inner = [Message(value) for value in values if isinstance(value, bytes)]
+            self._inner[path[0]] = inner
         return [m for i in inner for m in i.messages(*path[1:])] if path[1:] else inner
 
 
@@ -262,6 +270,8 @@ def varint(data: bytes, at: int) -> tuple[int, int]:
     Raises:
         ReportError: It has no end, or more than 64 bits.
     """
+    if at < len(data) and data[at] <= _SEVEN_BITS:  # as most are
+        return data[at], at + 1
     value = 0
     for place, byte in enumerate(data[at : at + LONGEST_VARINT]):
         value |= (byte & _SEVEN_BITS) << 7 * place
