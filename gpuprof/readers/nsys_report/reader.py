@@ -1,15 +1,22 @@
 """Reports of Nsight Systems, ``.nsys-rep`` and the older ``.qdrep``, read without nsys.
 
-Each is checked as it is read: counts, sizes, numbers of texts, times and devices must agree with
-what else the file says of them, and no event may lack a field that each has. Where they do not, an
-installed nsys is asked instead. What could be but was in no report at hand, as calls of a thread
-that cross one another, is said in a note. The blocks have no checksums: a byte that makes another
-time, size, thread or text of the same kind is not noticed.
+A first pass decodes all events and keeps none: counts, sizes, numbers of texts, times, devices and
+processes must agree with what else the file says of them, no event may lack a field that each has,
+and no block may be there twice. Where they do not, an installed nsys is asked instead. What could
+be but was in no report at hand, as calls of a thread that cross one another, is said in a note, and
+so is, counted by kind, what is not read. The blocks have no checksums: a byte that makes another
+time, size, thread or text of the same kind is not noticed. After that, columns are decoded when
+they are asked for.
 
-Beside what an export gives: nsys' own warnings of all versions, the host, records of CUDA events,
-reports newer than the installed nsys. ``schema_version`` and ``exporter_version`` are null, since
-nothing was exported; words of a column may be numbered in another order. Names of threads and
-samples of GPU metrics are read by neither way.
+It was compared row by row with what nsys 2023.4 exports of 39 reports, and on seven newer ones with
+what their own nsys exported. Unproven are graphs recorded as a whole, nodes of graphs, page faults,
+calls of UCX, and records without times, which no report at hand had.
+
+Beside what an export by nsys 2023.4 gives: nsys' own warnings, the host, calls that record CUDA
+events (which its Parquet files lack), which process calls which GPU by another number, and reports
+of a newer nsys. ``schema_version`` and ``exporter_version`` are null, since nothing was exported;
+words of a column may be numbered in another order. Names of threads and samples of GPU metrics are
+read by neither way.
 """
 
 import re
