@@ -12,8 +12,9 @@ import pyarrow as pa
 
 from gpuprof.model import schema, spilling
 from gpuprof.model.kept import KeptColumns, Kinds
+from gpuprof.model.schema import arrow
 from gpuprof.model.spilling import Packed
-from gpuprof.model.table import InMemory, NumberedNames, Stored, arrow, joined, values
+from gpuprof.model.table import InMemory, NumberedNames, Stored, joined, values
 from gpuprof.native import reports
 from gpuprof.native.reports import NO_VALUE, Fields, Int64s, Layout, ReportError
 from gpuprof.readers.common.file_stamp import Stamp, changed, check

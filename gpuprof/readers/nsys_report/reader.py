@@ -61,19 +61,13 @@ _UNKNOWN: Final = {
     119: "page faults of the CPU", 120: "page faults of GPUs",
 }  # fmt: skip
 _LAST_TYPE: Final = 143
-# Classes of calls that are read, or say that a kind of tracing began or ended.
+# Classes of calls: of those that are read and those that say when a kind of tracing began or ended,
+# nothing is said.
+_MODULE_LOADS: Final = (102, 103)
 _KNOWN_CLASSES: Final = (
-    *(n for of in OF_CALLS.values() for n in of),
-    *range(6, 13),
-    *range(33, 37),
-    45,
-    46,
-    68,
+    *(number for classes in OF_CALLS.values() for number in classes),
+    *(*range(6, 13), *range(33, 37), 45, 46, 68),
 )
-
-
-def _listed(counts: Counter[str]) -> str:
-    return ", ".join(f"{count:,} {name}" for name, count in counts.most_common() if count)
 
 
 def _unread(survey: Survey) -> Iterator[str]:
@@ -84,10 +78,15 @@ def _unread(survey: Survey) -> Iterator[str]:
             unknown[_UNKNOWN.get(number, f"events of type {number}")] += count
         else:
             no_table[_NO_TABLE.get(number, f"events of type {number}")] += count
-    no_table["other calls"] = survey.calls.total() - sum(survey.calls[n] for n in _KNOWN_CLASSES)
-    if listed := _listed(unknown):
+    for number, count in survey.calls.items():
+        if number not in _KNOWN_CLASSES:
+            is_load = number in _MODULE_LOADS
+            no_table["module loads of CUDA" if is_load else "calls of other libraries"] += count
+    if listed := ", ".join(f"{count:,} {name}" for name, count in unknown.items() if count):
         yield f"Not read, since their layout is unknown: {listed}"
-    if listed := _listed(no_table):
+    if listed := ", ".join(
+        f"{name} ({count:,})" for name, count in no_table.most_common() if count
+    ):
         yield f"Not read, since gpuprof has no table of them: {listed}"
 
 

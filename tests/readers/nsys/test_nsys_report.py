@@ -210,8 +210,8 @@ def test_activities_without_times_are_counted_and_left_out(read):
         pytest.param(
             [((1, 41), (106, b"")), ((1, 31), (104, b"")), ((1, 41), (106, b"")),
              drawn.call(1, 2, event_class=48), drawn.call(1, 2, event_class=6)], {},
-            "Not read, since gpuprof has no table of them: 2 scheduling events, 1 CPU samples, "
-            "1 other calls", id="no-table",
+            "Not read, since gpuprof has no table of them: scheduling events (2), CPU samples (1), "
+            "calls of other libraries (1)", id="no-table",
         ),
         pytest.param(
             [drawn.kernel(5, 9), drawn.kernel(1, 2)], {},
