@@ -145,10 +145,7 @@ def lanes_over_time(profile: Profile) -> pa.Table:
         Columns as in `LANES_OVER_TIME`, in the order of `lanes`. No rows where nothing ran.
     """
     borders = slice_borders(timelines(profile), _SLICES)
-    if not len(borders):
-        return LANES_OVER_TIME.empty()
-    all_lanes = _lanes(profile)
-    return pa.concat_tables(_sliced(lane, borders) for lane in all_lanes).combine_chunks()
+    return _sliced(profile, borders) if len(borders) else LANES_OVER_TIME.empty()
 
 
 def lanes_in_step(profile: Profile) -> pa.Table:
@@ -176,25 +173,28 @@ def lanes_in_step(profile: Profile) -> pa.Table:
     start, end = int(series.start_ns[place]), int(series.end_ns[place])
     if end - start > _LONGEST_STEP * (span[-1] - span[0]):
         return LANES_IN_STEP.empty()
-    borders = equal_slices(start, end, _SLICES)
-    table = pa.concat_tables(_sliced(lane, borders) for lane in _lanes(profile))
+    table = _sliced(profile, equal_slices(start, end, _SLICES))
     step = (series.phase.process_id, int(series.number[place]), start, end)
     columns = dict(zip(LANES_IN_STEP.columns, ([v] * table.num_rows for v in step), strict=False))
     named = {name: table.column(name) for name in table.column_names}
     return LANES_IN_STEP.conform(pa.table(columns | named))
 
 
-def _sliced(lane: _Lane, borders: Int64s) -> pa.Table:
+def _sliced(profile: Profile, borders: Int64s) -> pa.Table:
+    """How much of each slice the lanes take; only where they run."""
     start, end = borders[:-1], borders[1:]
-    exposed, hidden = (covered_within(t, start, end) for t in lane[2:])
-    is_active = exposed + hidden > 0
-    columns: dict[str, Any] = _place(lane, int(is_active.sum())) | {
-        "start_ns": start[is_active],
-        "end_ns": end[is_active],
-        "exposed_ns": exposed[is_active],
-        "hidden_ns": hidden[is_active],
-    }
-    return LANES_OVER_TIME.conform(pa.table(columns))
+    tables = []
+    for lane in _lanes(profile):
+        exposed, hidden = (covered_within(times, start, end) for times in lane[2:])
+        is_active = exposed + hidden > 0
+        columns: dict[str, Any] = _place(lane, int(is_active.sum())) | {
+            "start_ns": start[is_active],
+            "end_ns": end[is_active],
+            "exposed_ns": exposed[is_active],
+            "hidden_ns": hidden[is_active],
+        }
+        tables.append(LANES_OVER_TIME.conform(pa.table(columns)))
+    return pa.concat_tables(tables).combine_chunks()
 
 
 def _place(lane: _Lane, rows: int) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Final, NamedTuple, Self
+from typing import Final, Self
 
 from gpuprof import __version__
 from gpuprof.base.errors import OutputError
@@ -70,20 +70,16 @@ class Options:
     placement: Path | None = None
 
 
-class Outcome(NamedTuple):
-    """A recorded run: its folder, and what its manifest says."""
-
-    folder: Path
-    manifest: Manifest
-
-
-def record(program: Program, options: Options, say: Callable[[str], None]) -> Outcome:
+def record(program: Program, options: Options, say: Callable[[str], None]) -> tuple[Path, Manifest]:
     """Run a program under a recorder, and write a run folder.
 
     Args:
         program: What to run.
         options: How.
         say: Takes a line for the person who waits, before the program starts.
+
+    Returns:
+        The run's folder, and what its manifest says.
 
     Raises:
         UsageError: There is no such recorder, or it cannot record this part of a run.
@@ -122,7 +118,7 @@ def record(program: Program, options: Options, say: Callable[[str], None]) -> Ou
             _mask_log(run.folder / RECORDER_LOG)
             make_private(run.folder)
             finish_manifest(run.folder, manifest)
-    return Outcome(folder, manifest)
+    return folder, manifest
 
 
 def _mask_log(log: Path) -> None:

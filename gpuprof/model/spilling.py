@@ -295,6 +295,16 @@ class KeptColumns:
         """Note columns that are read together with the first that is needed."""
         self._expected.update(names)
 
+    @property
+    def missing(self) -> Kinds:
+        """The columns that are expected and not yet read."""
+        names = self._expected.difference(self._columns)
+        return {name: kind for name, kind in self.kinds.items() if name in names}
+
+    def keep(self, columns: Mapping[str, InMemory]) -> None:
+        """Keep columns that were read together with those of another table."""
+        self._columns = {**self._columns, **within_budget(columns)}
+
     def pieces(self, names: Sequence[str], _: table.Window | None = None) -> Iterator[list[Values]]:
         """Columns of all rows in pieces."""
         with self._reading:
@@ -302,8 +312,7 @@ class KeptColumns:
                 missing = self._expected.union(names).difference(self._columns)
                 kinds = [(name, kind) for name, kind in self.kinds.items() if name in missing]
                 for part in passes(kinds, self._most_rows):
-                    read = within_budget(self._read(dict(part)))
-                    self._columns = {**self._columns, **read}
+                    self.keep(self._read(dict(part)))
         columns = {name: self._columns[name] for name in names}
         for batch in batches(columns, len(columns[names[0]])):
             yield [*map(table.values, batch.columns)]

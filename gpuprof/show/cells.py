@@ -64,16 +64,12 @@ def _process(number: int) -> str:
     return f"{process_id} #{file}" if file else f"{process_id}"
 
 
-def _count(value: float) -> str:
-    """A count; of a step it may be a part of one."""
-    return (units.format_ratio if value % 1 else units.format_count)(value)
-
-
 _SHOW: Final[Mapping[Kind, Callable[[Any], str]]] = {
     Kind.FLAG: {True: "yes", False: "no"}.__getitem__,
     Kind.ID: str,
     Kind.PROCESS: _process,
-    Kind.COUNT: _count,
+    # Of a step it may be a part of one.
+    Kind.COUNT: lambda value: (units.format_ratio if value % 1 else units.format_count)(value),
     Kind.MEAN: units.format_ratio,
     Kind.SHARE: units.format_share,
     Kind.RATIO: units.format_ratio,
@@ -131,7 +127,7 @@ def without_common_ends(labels: Sequence[str]) -> dict[str, str]:
 
 def _common(parts: Sequence[Sequence[str]], names: Sequence[str]) -> int:
     """How many words all begin with, so that each keeps one at least; none of a single name."""
-    if len(names) < 2:  # noqa: PLR2004 - nothing to have in common
+    if len(names) <= 1:
         return 0
     alike = takewhile(lambda words: len({*words}) == 1, zip(*parts, strict=False))
     return min(sum(1 for _ in alike), min(map(len, parts)) - 1)

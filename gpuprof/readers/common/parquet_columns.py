@@ -47,6 +47,12 @@ class FilePart(io.RawIOBase):
         self.path, self.begin, self.size, self._place = path, begin, size, 0
         self._before = before
 
+    @classmethod
+    def whole(cls, path: Path) -> "FilePart":
+        """All of a file as it is now."""
+        about = path.stat()
+        return cls(path, 0, about.st_size, stamp(about))
+
     def again(self) -> "FilePart":
         """The same part, with a place of its own."""
         return FilePart(self.path, self.begin, self.size, self._before)

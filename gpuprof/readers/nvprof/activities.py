@@ -19,7 +19,6 @@ from gpuprof.base import kernel_names
 from gpuprof.base.cuda import CUPTI_MEMORY_KINDS, MEMCPY_KINDS
 from gpuprof.model import schema
 from gpuprof.model.derived import UNKNOWN
-from gpuprof.model.schema import arrow
 from gpuprof.model.table import Computed, Flags, Part, translated
 from gpuprof.model.words import ByNumber
 from gpuprof.readers.nsys.columns import Tables, columns_at_once, part, without
@@ -132,7 +131,7 @@ class Database:
         """
         words = [missing, *self.strings.values()]
         places = ByNumber([*self.strings], range(1, len(words)), 0).of(numbers)
-        return pa.DictionaryArray.from_arrays(arrow(places), schema.texts(words))
+        return pa.DictionaryArray.from_arrays(schema.arrow(places), schema.texts(words))
 
     @cached_property
     def demangled(self) -> list[str]:

@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from gpuprof.model import schema
 from gpuprof.model.derived import UNKNOWN
-from gpuprof.model.schema import arrow
 from gpuprof.model.table import Computed, Part, Table, constant, joined, translated
 from gpuprof.model.words import ByNumber, Values, Words, narrowed
 from gpuprof.readers.nsys.columns import part, without
@@ -192,17 +191,17 @@ def ranges(database: Database) -> pa.Table:
     objects = rows.get("objectId", Values(np.zeros(len(opens), np.int8), None, (None,)))
     process, thread = _process_of(objects), _thread_of(kind, objects)
     range_kinds = schema.texts(["push_pop", "start_end"])
-    is_of_process = arrow((kind == PROCESS).astype(np.int8))
+    is_of_process = schema.arrow((kind == PROCESS).astype(np.int8))
     return schema.NVTX_RANGES.narrow(
         pa.table(
             {
-                "start_ns": arrow(time[opens] - database.origin_ns),
-                "end_ns": arrow(time[closes] - database.origin_ns),
+                "start_ns": schema.arrow(time[opens] - database.origin_ns),
+                "end_ns": schema.arrow(time[closes] - database.origin_ns),
                 "text": database.texts(rows["name"].filled, None),
                 "domain": database.texts(np.where(domain == 0, UNKNOWN, domain), ""),
                 "range_kind": pa.DictionaryArray.from_arrays(is_of_process, range_kinds),
-                "process_id": arrow(narrowed(process), process == UNKNOWN),
-                "thread_id": arrow(narrowed(thread), thread == UNKNOWN),
+                "process_id": schema.arrow(narrowed(process), process == UNKNOWN),
+                "thread_id": schema.arrow(narrowed(thread), thread == UNKNOWN),
             }
         )
     )

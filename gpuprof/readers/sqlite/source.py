@@ -111,7 +111,7 @@ class SqliteFile:
 
         Args:
             tables: Their names; of those whose rows have no ids it is not known.
-            rows: Answers queries, see `asked`.
+            rows: Answers queries, see `query_session`.
         """
         names = [name for name in tables if name in self.declared]
         new = [name for name in names if name not in self._last_ids]

@@ -182,9 +182,12 @@ def draw_columns(axes: Axes, panel: Columns) -> None:
                 axes.bar(begin[chosen], heights[chosen], width[chosen], floor[chosen], align="edge",
                          label=None if is_pale else look.name, **bar)  # fmt: skip
         floor += heights
-    _write_on_columns(axes, panel, begin * 2**0.5, factor)
+    # On an axis of powers of two, in the middle.
+    for middle, text in zip(begin * 2**0.5, panel.counts, strict=False):
+        axes.annotate(text, (middle, 1), xycoords=("data", "axes fraction"), xytext=(0, 2),
+                      textcoords="offset points", ha="center", fontsize=8)  # fmt: skip
     if not panel.edges:
-        _draw_levels(axes, panel, factor)
+        _write_on_columns(axes, panel, factor)
         axes.set_xlim(-0.6, count - 0.4)
         _thin(axes.set_xticks, panel.ticks, _MOST_COLUMN_TICKS)
     axes.set_ylim(bottom=0)
@@ -193,21 +196,30 @@ def draw_columns(axes: Axes, panel: Columns) -> None:
     axes.set_ylabel(f"{panel.quantity} [{unit}]")
 
 
-def _write_on_columns(axes: Axes, panel: Columns, middles: Any, factor: float) -> None:
-    """Of how many each column is, from where to where they reach, and what the title names."""
-    for middle, text in zip(middles, panel.counts, strict=False):
-        axes.annotate(text, (middle, 1), xycoords=("data", "axes fraction"), xytext=(0, 2),
-                      textcoords="offset points", ha="center", fontsize=8)  # fmt: skip
+def _write_on_columns(axes: Axes, panel: Columns, factor: float) -> None:
+    """From where to where columns reach, what the title names, and each stretch with its median."""
     if panel.ranges:
         least, most = np.array(panel.ranges).T / factor
         axes.fill_between(np.arange(len(least)), least, most, step="mid", color=_BAND,
                           alpha=_PALE, linewidth=0, label="shortest to longest")  # fmt: skip
     if panel.mark:
         place, height, text = panel.mark
-        is_right = place > len(middles) / 2
+        is_right = place > len(panel.ticks) / 2
         axes.annotate(text, (place, height / factor), xytext=(-14 if is_right else 14, 12),
                       textcoords="offset points", ha="right" if is_right else "left", fontsize=8,
                       arrowprops={"arrowstyle": "-|>", "color": _DARK})  # fmt: skip
+    if any(panel.pale):
+        axes.bar([0], [0], color=_DARK, alpha=_PALE, label="warm-up, cut off")
+    border: dict[str, Any] = {"color": _DARK, "linewidth": 0.8}
+    for first, last, value, name in panel.levels:
+        if value is not None:
+            ends = [first - 0.5, last + 0.5]
+            axes.plot(ends, [value / factor] * 2, linestyle="--", label="median", **border)
+        if first:
+            axes.axvline(first - 0.5, **border)
+        if len(panel.levels) > 1:
+            axes.annotate(_label(name, 28, 1), (first - 0.4, 1), va="bottom", fontsize=8,
+                          xycoords=("data", "axes fraction"))  # fmt: skip
 
 
 def _draw_stairs(axes: Axes, panel: Columns) -> None:
@@ -227,23 +239,6 @@ def _draw_stairs(axes: Axes, panel: Columns) -> None:
     axes.set_ylabel(f"{panel.quantity}\n[%]", rotation=0, ha="right", va="center")
     time, _, note = panel.label.partition("\n")
     axes.set_xlabel(f"{time} [{unit}]\n{note}".strip() if time else "")
-
-
-def _draw_levels(axes: Axes, panel: Columns, factor: float) -> None:
-    """The usual height of each stretch of columns, and where one ends and the next begins."""
-    if any(panel.pale):
-        axes.bar([0], [0], color=_DARK, alpha=_PALE, label="warm-up, cut off")
-    border = {"color": _DARK, "linewidth": 0.8}
-    for first, last, value, name in panel.levels:
-        if value is not None:
-            axes.plot([first - 0.5, last + 0.5], [value / factor] * 2, linestyle="--",
-                      label="median", **border)  # type: ignore[arg-type]  # fmt: skip
-        if first:
-            axes.axvline(first - 0.5, **border)  # type: ignore[arg-type]
-        if len(panel.levels) > 1:
-            place = ("data", "axes fraction")
-            axes.annotate(_label(name, 28, 1), (first - 0.4, 1), xycoords=place, fontsize=8,
-                          va="bottom")  # fmt: skip
 
 
 def draw_lines(axes: Axes, panel: Lines) -> None:
@@ -409,7 +404,7 @@ def draw_lanes(axes: Axes, panel: Lanes) -> None:
     axes.tick_params(axis="y", length=0, labelsize=8.5)
     axes.spines["left"].set_visible(False)
     if panel.frame:
-        _frame(axes, panel, factor)
+        _mark(axes, panel, panel.frame, factor)
         return
     for alpha, name in (
         (1, "height: share of the time that it runs; dark: exposed, nothing above it runs"),
@@ -418,10 +413,9 @@ def draw_lanes(axes: Axes, panel: Lanes) -> None:
         axes.add_patch(Rectangle((first / factor, 0), 0, 0, color=_DARK, alpha=alpha, label=name))
 
 
-def _frame(axes: Axes, panel: Lanes, factor: float) -> None:
+def _mark(axes: Axes, panel: Lanes, frame: tuple[int, int, str], factor: float) -> None:
     """Mark in a strip where steps start and what the panel below shows."""
-    assert panel.frame  # noqa: S101 - its caller has looked
-    start, end, name = panel.frame
+    start, end, name = frame
     for mark in panel.marks:
         axes.axvline(mark / factor, color=_DARK, linewidth=0.5, linestyle=":")
     axes.axvspan(start / factor, end / factor, color=_FRAME, alpha=_PALE, zorder=3)
@@ -442,39 +436,28 @@ def draw_boxes(axes: Axes, panel: Boxes) -> None:
     axes.axis("off")
     frames = (*((b, "#F4F4F4", 10.5, "bold") for b in panel.outer),
               *((b, "#FFFFFF", 8.5, "normal") for b in panel.inner))  # fmt: skip
+    border: dict[str, Any] = {"edgecolor": _DARK, "linewidth": 0.8}
+    border["boxstyle"] = "round,pad=0,rounding_size=0.25"
     for box, colour, size, weight in frames:
-        axes.add_patch(
-            FancyBboxPatch(
-                (box.x, box.y),
-                box.width,
-                box.height,
-                boxstyle="round,pad=0,rounding_size=0.25",
-                facecolor=colour,
-                edgecolor=_DARK,
-                linewidth=0.8,
-            )
-        )
+        corner, width, height = (box.x, box.y), box.width, box.height
+        axes.add_patch(FancyBboxPatch(corner, width, height, facecolor=colour, **border))
         axes.text(box.x + 0.25, box.y + 0.62, box.label, fontsize=size, weight=weight, va="center")
     for box in panel.parts:
         _draw_box(axes, box, panel.mark)
     # The thick ones first, so that thin ones stay visible.
+    plain: dict[str, Any] = {"mutation_scale": 1, "linewidth": 0, "shrinkA": 0, "shrinkB": 0}
+    plain |= {"edgecolor": "white", "alpha": 0.7}
     for arrow in panel.arrows:
         shape = f"tail_width={arrow.width},head_width={arrow.width + 5}"
         axes.add_patch(
             FancyArrowPatch(
-                arrow.start,
-                arrow.end,
+                *(arrow.start, arrow.end),
                 arrowstyle=f"simple,{shape},head_length={6 + arrow.width}",
                 connectionstyle=f"arc3,rad={-0.5 if arrow.start[0] == arrow.end[0] else 0}",
-                mutation_scale=1,
-                linewidth=0,
                 facecolor=arrow.look.colour,
-                edgecolor="white",
                 hatch=arrow.look.hatch,
-                alpha=0.7,
-                shrinkA=0,
-                shrinkB=0,
                 label=f"{arrow.look.name}, by bytes",
+                **plain,
             )
         )
     for arrow in panel.arrows:
@@ -485,23 +468,14 @@ def draw_boxes(axes: Axes, panel: Boxes) -> None:
 
 
 def _draw_box(axes: Axes, box: Any, mark: Look) -> None:
-    axes.add_patch(
-        Rectangle(
-            (box.x, box.y),
-            box.width,
-            box.height,
-            facecolor=box.look.colour,
-            alpha=0.55,
-            hatch=box.look.hatch,
-            edgecolor=mark.colour if box.is_marked else _DARK,
-            linewidth=2.0 if box.is_marked else 0.4,
-            linestyle="--" if box.is_marked else "-",
-            label=mark.name if box.is_marked else box.look.name,
-        )
-    )
+    look = {"edgecolor": _DARK, "linewidth": 0.4, "linestyle": "-", "label": box.look.name}
+    if box.is_marked:
+        look = {"edgecolor": mark.colour, "linewidth": 2.0, "linestyle": "--", "label": mark.name}
+    look |= {"facecolor": box.look.colour, "hatch": box.look.hatch, "alpha": 0.55}
+    axes.add_patch(Rectangle((box.x, box.y), box.width, box.height, **look))
     middle = box.x + box.width / 2, box.y + box.height / 2
-    look = {"facecolor": "white", "alpha": 0.6, "linewidth": 0, "pad": 0.8}
-    axes.text(*middle, box.label, fontsize=7.5, ha="center", va="center", bbox=look)
+    behind = {"facecolor": "white", "alpha": 0.6, "linewidth": 0, "pad": 0.8}
+    axes.text(*middle, box.label, fontsize=7.5, ha="center", va="center", bbox=behind)
 
 
 DRAW: Final[Mapping[type, Callable[[Axes, Any], None]]] = {

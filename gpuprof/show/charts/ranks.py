@@ -15,6 +15,13 @@ from gpuprof.show.cells import clean
 from gpuprof.show.charts.figure import SINCE_ORIGIN, Chart, HeatMap, Picture, Results
 
 _SAMPLES: Final = ("sample", "outlier")
+_OWN_TIMES: Final = pa.schema(
+    {
+        "phase": pa.string(),
+        **dict.fromkeys(("rank", "device_id", "step", "own_ns"), pa.int64()),
+        "own_ratio": pa.float64(),
+    }
+)
 # A difference that is smaller is no finding.
 _WORTH_SAYING: Final = 0.01
 _OVER_TIME: Final = "ranks_over_time"
@@ -70,21 +77,13 @@ def _own_times(steps: pa.Table, phase: str | None, devices: list[Row]) -> pa.Tab
     for (step, _), duration_ns in own_ns.items():
         by_step.setdefault(step, []).append(duration_ns)
     usual = {step: median(durations) for step, durations in by_step.items()}
-    keys = [
-        (step, device)
-        for step, device in sorted(own_ns, key=lambda key: (key[0], key[1] or 0))
-        if len(by_step[step]) > 1 and usual[step]
-    ]
-    return pa.table(
-        {
-            "phase": pa.array([phase] * len(keys), pa.string()),
-            "rank": pa.array([rank_of[device] for _, device in keys], pa.int64()),
-            "device_id": pa.array([device for _, device in keys], pa.int64()),
-            "step": pa.array([step for step, _ in keys], pa.int64()),
-            "own_ns": pa.array([own_ns[key] for key in keys], pa.int64()),
-            "own_ratio": pa.array([own_ns[key] / usual[key[0]] for key in keys], pa.float64()),
-        }
-    )
+    rows = []
+    for step, device in sorted(own_ns, key=lambda key: (key[0], key[1] or 0)):
+        if len(by_step[step]) > 1 and usual[step]:
+            row = {"phase": phase, "rank": rank_of[device], "device_id": device, "step": step}
+            own = own_ns[step, device]
+            rows.append(row | {"own_ns": own, "own_ratio": own / usual[step]})
+    return pa.Table.from_pylist(rows, _OWN_TIMES)
 
 
 def _longest(devices: list[Row]) -> str:
@@ -111,35 +110,31 @@ def _device_in_words(row: Row) -> str:
 
 
 def over_time(results: Results) -> Picture:
-    """The rows of `ranks_over_time`."""
+    """The rows of `ranks_over_time`.
+
+    The finding is what devices do in the median, and which differs most from that.
+    """
     rows = results.table(_OVER_TIME)
     if not rows.num_rows:
         return Picture("", rows, [])
     devices = _by_device(rows)
-    spent = {part: [_share(of_device, part) for _, of_device in devices] for part in PARTS}
-    finding = _differing([name for name, _ in devices], spent)
-    return Picture(finding, rows, heat_maps(rows, results.device_names))
-
-
-def _differing(names: list[str], shares: dict[str, list[float]]) -> str:
-    """What devices do in the median, and which differs most from that."""
+    shares = {part: [_share(of_device, part) for _, of_device in devices] for part in PARTS}
     usual = {part: median(of_part) for part, of_part in shares.items()}
-    words = [
-        f"{PARTS[part][1]} {say_share(share)}"
-        for part, share in usual.items()
-        if share >= _LEAST_SHARE
-    ]
-    if len(names) == 1:
-        return f"{capital(names[0])} {listed(words)} of the time"
-    text = f"Of {counted(len(names), 'device', 'devices')} the median {listed(words)} of the time"
+    listed_parts = [part for part, share in usual.items() if share >= _LEAST_SHARE]
+    words = listed([f"{PARTS[part][1]} {say_share(usual[part])}" for part in listed_parts])
+    finding = f"Of {counted(len(devices), 'device', 'devices')} the median {words} of the time"
     excess, place, part = max(
         (share - usual[part], place, part)
         for part, of_part in shares.items()
         for place, share in enumerate(of_part)
     )
-    if excess <= _DIFFERS:
-        return f"{text}; none differs by more than {say_share(_DIFFERS)}"
-    return f"{text}; {names[place]} {PARTS[part][1]} {say_share(shares[part][place])}"
+    if len(devices) == 1:
+        finding = f"{capital(devices[0][0])} {words} of the time"
+    elif excess <= _DIFFERS:
+        finding += f"; none differs by more than {say_share(_DIFFERS)}"
+    else:
+        finding += f"; {devices[place][0]} {PARTS[part][1]} {say_share(shares[part][place])}"
+    return Picture(finding, rows, heat_maps(rows, results.device_names))
 
 
 def _by_device(rows: pa.Table, names: DeviceNames = NO_NAMES) -> list[tuple[str, pa.Table]]:
