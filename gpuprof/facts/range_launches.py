@@ -102,7 +102,7 @@ def holding(ranges: Ranges, launched: Launches, *, is_outermost: bool = False) -
     return chosen
 
 
-class Timed(Protocol):
+class RangesOfThread(Protocol):
     """Ranges or calls of a thread, sorted by start, the outer one first of those at once."""
 
     @property
@@ -114,7 +114,7 @@ class Timed(Protocol):
         """End of each on the host."""
 
 
-def open_at(ranges: Timed, times: Int64s, *, is_outermost: bool) -> Int64s:
+def open_at(ranges: RangesOfThread, times: Int64s, *, is_outermost: bool) -> Int64s:
     """Index of the range of a thread that is open at each ascending time, or `NO_RANGE`.
 
     It is that which began first or last, of ranges that overlap in part: times that were rounded
