@@ -5,7 +5,7 @@ late. What tells ranks apart is a step without its collectives, the device's *ow
 compared step by step.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -385,40 +385,39 @@ def rank_groups(profile: Profile) -> pa.Table:
         One row per phase and group, that of most devices first, columns as in `RANK_GROUPS`; no
         rows for a single device.
     """
-    phases = by_phase(profile.once(ranks))
-    rows = [row for phase, devices in phases.items() for row in _group_rows(phase, devices)]
+    rows = []
+    for phase, devices in by_phase(profile.once(ranks)).items():
+        times = np.array([[row[name] for name in _STEP_PARTS] for row in devices], float)
+        most_apart = _ALIKE * float(np.median([row["step_ns"] for row in devices]))
+        unassigned = np.abs(times - np.median(times, axis=0)).max(axis=1).argsort(kind="stable")
+        alike: list[list[int]] = []
+        while len(unassigned):
+            is_like = np.abs(times[unassigned] - times[unassigned[0]]).max(axis=1) <= most_apart
+            alike.append(unassigned[is_like].tolist())
+            unassigned = unassigned[~is_like]
+        alike.sort(key=lambda members: -len(members))
+        usual = np.median(times[alike[0]], axis=0)
+        for number, members in enumerate(alike, start=1):
+            medians = np.median(times[members], axis=0)
+            apart = medians - usual
+            part = int(np.abs(apart).argmax())
+            of_group = [devices[place] for place in members]
+            numbers = {row["rank"] for row in of_group} - {None}
+            ids = {row["device_id"] for row in of_group} - {None}
+            row = {
+                "phase": phase,
+                "group": number,
+                "devices": len(members),
+                "ranks": number_ranges(sorted(numbers)) if numbers else None,
+                "device_ids": number_ranges(sorted(ids)) if ids else None,
+                "step_ns": int(np.median([row["step_ns"] for row in of_group])),
+                **dict(zip(_STEP_PARTS, medians.astype(int).tolist(), strict=True)),
+            }
+            if number > 1:
+                row["differs_by"] = [*_STEP_PARTS.values()][part]
+                row["difference_ns"] = int(apart[part])
+            rows.append(row)
     return RANK_GROUPS.table(rows)
-
-
-def _group_rows(phase: str | None, devices: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    times = np.array([[row[name] for name in _STEP_PARTS] for row in devices], float)
-    most_apart = _ALIKE * float(np.median([row["step_ns"] for row in devices]))
-    unassigned = np.abs(times - np.median(times, axis=0)).max(axis=1).argsort(kind="stable")
-    groups: list[list[int]] = []
-    while len(unassigned):
-        is_like = np.abs(times[unassigned] - times[unassigned[0]]).max(axis=1) <= most_apart
-        groups.append(unassigned[is_like].tolist())
-        unassigned = unassigned[~is_like]
-    groups.sort(key=lambda rows: -len(rows))
-    usual = np.median(times[groups[0]], axis=0)
-    for number, members in enumerate(groups, start=1):
-        medians = np.median(times[members], axis=0)
-        apart = medians - usual
-        part = int(np.abs(apart).argmax())
-        of_group = [devices[place] for place in members]
-        numbers = [row["rank"] for row in of_group if row["rank"] is not None]
-        ids = [row["device_id"] for row in of_group if row["device_id"] is not None]
-        yield {
-            "phase": phase,
-            "group": number,
-            "devices": len(members),
-            "ranks": number_ranges(sorted({*numbers})) if numbers else None,
-            "device_ids": number_ranges(sorted({*ids})) if ids else None,
-            "step_ns": int(np.median([row["step_ns"] for row in of_group])),
-            **dict(zip(_STEP_PARTS, medians.astype(int).tolist(), strict=True)),
-            "differs_by": None if number == 1 else [*_STEP_PARTS.values()][part],
-            "difference_ns": None if number == 1 else int(apart[part]),
-        }
 
 
 GROUPS_ANALYSIS: Final = Analysis(

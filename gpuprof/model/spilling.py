@@ -188,37 +188,30 @@ def passes(names: Sequence[_Name], most_rows: Callable[[], int]) -> Iterator[Seq
 def batches(columns: Mapping[str, Column | None], rows: int) -> Iterator[pa.RecordBatch]:
     """Columns in pieces of about `BATCH_ROWS` at most; None is one of so many nulls."""
     pieces = [piece for piece in columns.values() if isinstance(piece, Packed | pa.ChunkedArray)]
-    if len(pieces) == len(columns) and len({tuple(_lengths(piece)) for piece in pieces}) == 1:
-        yield from _pieces(pieces, [*columns])
+    lengths = {tuple(_lengths(piece)) for piece in pieces}
+    if len(pieces) < len(columns) or len(lengths) > 1:
+        come_in_pieces = any(isinstance(values, Spilled | Packed) for values in columns.values())
+        step = BATCH_ROWS if come_in_pieces else max(rows, 1)
+        filled = (pa.nulls(rows) if values is None else values for values in columns.values())
+        for slices in zip(*(_slices(values, step) for values in filled), strict=True):
+            yield from pa.Table.from_arrays([*slices], [*columns]).to_batches(BATCH_ROWS)
         return
-    come_in_pieces = any(isinstance(values, Spilled | Packed) for values in columns.values())
-    step = BATCH_ROWS if come_in_pieces else max(rows, 1)
-    slices = [
-        _slices(pa.nulls(rows) if values is None else values, step) for values in columns.values()
-    ]
-    for arrays in zip(*slices, strict=True):
-        yield from pa.Table.from_arrays([*arrays], [*columns]).to_batches(BATCH_ROWS)
+    # They lie in the same pieces, these perhaps in parts.
+    for place, number in enumerate(next(iter(lengths), ())):
+        parts = max(1, round(number / BATCH_ROWS))
+        for part in range(parts):
+            low, high = number * part // parts, number * (part + 1) // parts
+            arrays = [
+                piece.values(place, low, high)
+                if isinstance(piece, Packed)
+                else piece.chunk(place).slice(low, high - low)
+                for piece in pieces
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, [*columns])
 
 
 def _lengths(values: pa.ChunkedArray | Packed) -> list[int]:
     return values.lengths if isinstance(values, Packed) else [len(c) for c in values.chunks]
-
-
-def _pieces(
-    columns: Sequence[pa.ChunkedArray | Packed], names: Sequence[str]
-) -> Iterator[pa.RecordBatch]:
-    """Columns that lie in the same pieces, these perhaps in parts."""
-    for piece, rows in enumerate(_lengths(columns[0])):
-        parts = max(1, round(rows / BATCH_ROWS))
-        for part in range(parts):
-            low, high = rows * part // parts, rows * (part + 1) // parts
-            arrays = [
-                c.values(piece, low, high)
-                if isinstance(c, Packed)
-                else c.chunk(piece).slice(low, high - low)
-                for c in columns
-            ]
-            yield pa.RecordBatch.from_arrays(arrays, names)
 
 
 def _slices(values: Column, step: int) -> Iterator[pa.Array | pa.ChunkedArray]:
