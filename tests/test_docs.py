@@ -26,6 +26,7 @@ from gpuprof.cli.help import TOPICS
 from gpuprof.comparisons.result_tables import TABLES
 from gpuprof.comparisons.variant_figures import VARIANTS
 from gpuprof.findings.causes import CAUSES, MENDS
+from gpuprof.findings.families import family_of
 from gpuprof.readers import all_readers, read_profile
 from gpuprof.show.listing import formats_table, unit_of
 
@@ -285,8 +286,13 @@ def keys_table(tables, known):
 
 def causes_table():
     """The causes of findings, with the changes that mend them, as a markdown table."""
-    rows = [f"| `{cause}` | {meaning} | {change_of(cause)} |" for cause, meaning in CAUSES.items()]
-    return "\n".join(["| cause | what it means | replayed |", "|---|---|---|", *rows, ""])
+    rows = [
+        f"| `{cause}` | `{family_of(cause)}` | {meaning} | {change_of(cause)} |"
+        for cause, meaning in CAUSES.items()
+    ]
+    return "\n".join(
+        ["| cause | family | what it means | replayed |", "|---|---|---|---|", *rows, ""]
+    )
 
 
 def keywords_table():

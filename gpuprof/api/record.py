@@ -93,6 +93,7 @@ def record(  # noqa: PLR0913 - the options of the command
     epochs: str | int | None = None,
     range: str | None = None,  # noqa: A002 - the command's word
     cuda_profiler: bool = False,
+    placement: AnyPath | None = None,
 ) -> RecordedRun:
     """Run a program and record what its devices do, as `gpuprof record` does.
 
@@ -115,6 +116,8 @@ def record(  # noqa: PLR0913 - the options of the command
         epochs: Record only these epochs: ``"2:4"`` for 2 and 3, or ``2``.
         range: Record only the first NVTX range of this name.
         cuda_profiler: Record only between cudaProfilerStart and cudaProfilerStop.
+        placement: A file of `gpuprof place --output`, to place the model's parts by; needs the
+            recorder ``tensorflow``.
 
     Raises:
         RecordError: It cannot record here, or the program failed. Its output and what was
@@ -130,6 +133,7 @@ def record(  # noqa: PLR0913 - the options of the command
     options = Options(
         *(recorder, variant, None if out is None else Path(out), force, checked(TIMEOUT, timeout)),
         *(window, checked(MONITOR, monitor) or None),
+        placement=None if placement is None else Path(placement),
     )
     count, warmups = checked(REPEAT, repeat), checked(WARMUP, warmup)
     try:

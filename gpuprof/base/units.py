@@ -169,9 +169,9 @@ def format_bytes(value: float | None) -> str:
     return _scaled(value, _BYTE_UNITS)
 
 
-def say_ns(value: float | None) -> str:
+def say_ns(value: float | None, digits: int = 4) -> str:
     """Nanoseconds in a sentence, four digits: ``13.07 s``, ``137.9 us``; ``n/a`` where unknown."""
-    return _scaled(value, _TIME_UNITS, lambda scaled: max(0, 4 - len(f"{scaled:.0f}")))
+    return _scaled(value, _TIME_UNITS, lambda scaled: max(0, digits - len(f"{scaled:.0f}")))
 
 
 def say_signed_ns(value: int) -> str:

@@ -45,7 +45,7 @@ def record(values: SimpleNamespace) -> int:
     program = program_of(words[0], words[1:])
     options = Options(
         *(values.recorder, values.variant, values.folder, values.force, values.timeout_ns),
-        *(window, values.monitor_ns or None),
+        *(window, values.monitor_ns or None, values.placement),
     )
     if values.repeat is None and not values.warmup:
         folder, manifest = record_once(program, options, _say)

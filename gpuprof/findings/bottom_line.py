@@ -1,4 +1,4 @@
-"""What a step goes to, and what moving data costs of it at most: the first sentence of a report.
+"""What a step takes and goes to, and what moving data costs of it at most: a report's first lines.
 
 A printed summary has no timestamps: it is what the time of all GPU activities goes to. A recording
 of TensorFlow tells what a step copies between devices.
@@ -27,10 +27,14 @@ from gpuprof.findings.exposed_copies import exposed_by_route
 from gpuprof.findings.findings import ANALYSIS as FINDINGS
 from gpuprof.findings.findings import (
     JOB_FUNCTIONS,
+    costs_of_devices,
     device_name,
+    findings,
     findings_of_scopes,
     worst_finding,
+    worst_of_scope,
 )
+from gpuprof.findings.first_sentence import first_sentence
 from gpuprof.findings.of_jobs import SCOPES, bottom_lines_of_job
 from gpuprof.findings.scope import Scope, scopes
 from gpuprof.findings.set_up import copies_outside, set_up_of
@@ -133,7 +137,8 @@ def bottom_line(profile: Profile) -> pa.Table:
         text = ". ".join(filter(None, lines))
         return BOTTOM_LINE.table([{"bottom_line": text}] if text else [])
     if profile.job is not None:
-        rows = bottom_lines_of_job(profile.once(phases_of_devices))
+        worst = findings(profile).to_pylist()
+        rows = bottom_lines_of_job(profile.once(phases_of_devices), worst)
     else:
         rows = []
         for scope in _ordered(profile):
@@ -216,14 +221,20 @@ def _sentence(profile: Profile, scope: Scope, row: dict[str, Any]) -> str:
         del words["set_up_share"]
     parts = [f"{say_share(shares[n])} {w}" for n, w in words.items() if shares[n] >= _LEAST_SHARE]
     device, phases = device_name(scope), {measured.phase for measured in scopes(profile)}
-    subject = f"The recording of {device} spans {say_ns(scope.step_ns)}"
+    worst = worst_of_scope(profile, scope)
+    subject, base, it = f"The recording of {device} spans {say_ns(scope.step_ns, 3)}", "it", "It"
     if scope.has_steps:
         steps = counted(len(scope.start_ns), "step", "steps")
         steps += ", inferred from its kernels" if scope.is_inferred else ""
         name = f' of "{scope.phase}"' if len(phases) > 1 else ""
         steps += mean_beside(scope.end_ns - scope.start_ns)
-        subject = f"A step{name} takes {say_ns(scope.median_ns)} on {device} (median of {steps})"
-    text = f"{subject}: {', '.join(parts)}"
+        # Where steps differ, costs are shares of their mean.
+        mean = " in the mean" if scope.step_ns != scope.median_ns else ""
+        subject = f"A step{name} takes {say_ns(scope.step_ns, 3)}{mean}"
+        base = "the recording" if worst is not None and not worst["phase"] else "it"
+        it = f"The step on {device} (median {say_ns(scope.median_ns)} of {steps})"
+    text = first_sentence(subject, row["compute_share"], worst, base=base)
+    text = f"{text}. {it} is {', '.join(parts)}"
     if why is not None:
         return text + _costliest_kernels(profile)
     kernels = _costliest_kernels(profile) if row["compute_share"] >= _MOST else ""
@@ -385,6 +396,6 @@ ANALYSIS: Final = Analysis(
     reads(FINDINGS.reads, SUM_READS, RANKS.reads),
     FINDINGS.reads_of_small,
     instead=(*_INSTEAD,),
-    of_files=(phases_of_devices, *JOB_FUNCTIONS),
+    of_files=(phases_of_devices, costs_of_devices, *JOB_FUNCTIONS),
     is_as_one=True,
 )

@@ -4,12 +4,14 @@ A bound counts the time in which a cause holds up a device. A replay knows what 
 for then: a device that no longer waits for a copy may wait for its host.
 """
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from gpuprof.base.errors import UsageError
 from gpuprof.base.units import say_share
 from gpuprof.facts.launches import activities
 from gpuprof.findings.scope import Scope, usual_of
+from gpuprof.model.intervals import NOTHING, Intervals
 from gpuprof.model.profile import Profile, once_per_recording
 from gpuprof.predict.build import graph_of
 from gpuprof.predict.effects import PREDICT_READS, Effect, Steps, doubt, effect
@@ -135,6 +137,9 @@ class Finding(NamedTuple):
         won_ns: What it wins of a step in a replay, at most ``win_ns``; None for no prediction.
         different: What is different then, in a phrase; empty where nothing was replayed.
         assumptions: What the replay assumes; why there is none, where there is none.
+        instants: When it costs that, where other causes of its family may cost the same time.
+        of_family_ns: What its family costs a step in this scope, can win of it at most, and wins
+            in a replay, None where there is none.
     """
 
     cause: str
@@ -152,6 +157,8 @@ class Finding(NamedTuple):
     won_ns: int | None = None
     different: str = ""
     assumptions: str = ""
+    instants: Intervals = NOTHING
+    of_family_ns: tuple[int, int, int | None] = (0, 0, None)
 
     def share(self, ns: int) -> float:
         """A time as a share of the step; 0 of steps without length."""
@@ -196,6 +203,25 @@ def with_win(finding: Finding) -> Finding:
     # What hides copies from pauses and local copies is not compute.
     hidden_ns = min(max(usual_of(hidden.won_ns), 0), finding.cost_ns, scope.compute_ns)
     return mended._replace(means=f"{hiding(hidden_ns, scope)} (replay)")
+
+
+def won_together(findings: Sequence[Finding]) -> int | None:
+    """What the changes that mend some findings win of a step in one replay; None for no replay.
+
+    No more than what they win one by one.
+    """
+    replayed = [finding for finding in findings if finding.won_ns is not None]
+    if not replayed:
+        return None
+    won_ns = sum(finding.won_ns or 0 for finding in replayed)
+    if len(replayed) > 1:
+        changes = dict.fromkeys(finding.change for finding in replayed)
+        try:
+            in_one_ns = usual_of(_effect(replayed[0].scope, *changes).won_ns)
+        except UsageError:  # of changes that do not go together
+            in_one_ns = max(finding.won_ns or 0 for finding in replayed)
+        won_ns = min(won_ns, max(in_one_ns, 0))
+    return won_ns
 
 
 def _effect(scope: Scope, *changes: str) -> Effect:

@@ -301,10 +301,14 @@ def _elementwise(scope: Scope) -> Iterator[Finding]:
         return
     computing = _in_span(scope, elementwise)
     ran = computing | _ran(scope, COPY)
-    computing_ns, cost_ns = (scope.per_step(together([*its.values()])) for its in (computing, ran))
+    instants = together([*ran.values()])
+    computing_ns, cost_ns = (
+        scope.per_step(together([*computing.values()])),
+        scope.per_step(instants),
+    )
     if cost_ns < max(_LEAST_ELEMENTWISE * scope.compute_ns, 1) or 2 * computing_ns < cost_ns:
         return
-    sums = {name: scope.per_step(instants) for name, instants in ran.items()}
+    sums = {name: scope.per_step(of_name) for name, of_name in ran.items()}
     short = short_names(ran)
     parts = ", ".join(
         f"{shortened(short[name], LONGEST_IN_WORDS)} {say_share(sums[name] / scope.step_ns)}"
@@ -322,6 +326,7 @@ def _elementwise(scope: Scope) -> Iterator[Finding]:
         _FUSE[framework(scope.profile)],
         "kernel_summary",
         names=tuple(map(re.escape, kinds)),
+        instants=instants,
     )
 
 
@@ -339,12 +344,13 @@ def _in_span(scope: Scope, times: Mapping[str, Intervals]) -> dict[str, Interval
 def _of_kind(scope: Scope, kind: str, words: _Words) -> Iterator[Finding]:
     """The time of the kernels of a kind, and the one that takes most of it."""
     ran = _ran(scope, kind)
-    cost_ns = scope.per_step(together([*ran.values()])) if ran else 0
+    instants = together([*ran.values()]) if ran else NOTHING
+    cost_ns = scope.per_step(instants)
     if not cost_ns:
         return
     sums: dict[str, int] = defaultdict(int)
-    for name, instants in ran.items():
-        sums[shown(name)] += scope.per_step(instants)
+    for name, of_name in ran.items():
+        sums[shown(name)] += scope.per_step(of_name)
     named = _most(sums, cost_ns)
     parts = ", ".join(f"{name} {say_share(sums[name] / scope.step_ns)}" for name in named)
     cause, phrase, divisor, means, suggestions = words
@@ -364,6 +370,7 @@ def _of_kind(scope: Scope, kind: str, words: _Words) -> Iterator[Finding]:
             for name in sums
             if sums[name] >= _LEAST_REPLAYED * cost_ns
         ),
+        instants=instants,
     )
 
 
@@ -412,7 +419,7 @@ def _local_copies(scope: Scope) -> Iterator[Finding]:
         phrase += ", once"
     yield Finding(
         "local_copies", scope, phrase, cost_ns, cost_ns, "fewer copies, or overlap", suggestion,
-        "breakdown", where, ("DtoD", "memset"),
+        "breakdown", where, ("DtoD", "memset"), instants=exposed,
     )  # fmt: skip
 
 
@@ -447,7 +454,8 @@ def of_occupancy(scope: Scope) -> Iterator[Finding]:
     for cause in ("low_occupancy", "small_grids"):
         worth = {name: kernels[name][1] for name in costly if kernels[name][0] == cause}
         if worth:
-            together_ns = scope.per_step(together([alone[name] for name in worth]))
+            instants = together([alone[name] for name in worth])
+            cost_ns = scope.per_step(instants)
             used = [
                 row["occupancy"]
                 if cause == "low_occupancy"
@@ -455,7 +463,8 @@ def of_occupancy(scope: Scope) -> Iterator[Finding]:
                 for row in worth.values()
             ]
             won_ns = sum(int(costs[n] * (1 - share)) for n, share in zip(worth, used, strict=True))
-            yield _of_launches(scope, cause, worth, together_ns, min(won_ns, together_ns))
+            finding = _of_launches(scope, cause, worth, cost_ns, min(won_ns, cost_ns))
+            yield finding._replace(instants=instants)
 
 
 def _of_launches(

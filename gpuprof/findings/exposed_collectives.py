@@ -71,7 +71,10 @@ def _finding(
 ) -> Finding:
     cost_ns, (phrase, means, suggestion, where) = scope.per_step(exposed), words
     table, names = "collective_waits", _NAMES.get(cause)
-    return Finding(cause, scope, phrase, cost_ns, cost_ns, means, suggestion, table, where, names)
+    return Finding(
+        *(cause, scope, phrase, cost_ns, cost_ns, means, suggestion, table, where, names),
+        instants=exposed,
+    )
 
 
 def words_of_waiting(last: LastRank | None) -> tuple[str, str]:

@@ -96,7 +96,8 @@ def of_copies(scope: Scope) -> Iterator[Finding]:
     for cause, routes in waits.items():
         exposed = together([*routes.values()])
         if cost_ns := scope.per_step(exposed):
-            yield _of_kind(scope, cause, routes, _needless(scope, exposed, cost_ns), cost_ns)
+            finding = _of_kind(scope, cause, routes, _needless(scope, exposed, cost_ns), cost_ns)
+            yield finding._replace(instants=exposed)
 
 
 def exposed_by_route(scope: Scope) -> dict[Route, Intervals]:
@@ -243,8 +244,8 @@ def of_memory(scope: Scope) -> Iterator[Finding]:
     """What a device waits a step for copies of pageable memory, and for pages that migrate."""
     for kind, by_device in _pageable_copies(scope.profile).items():
         running = by_device.get(scope.device.device_id, NOTHING)
-        cost_ns = scope.per_step(intersection(running, scope.device.exposed[TRANSFER]))
-        if cost_ns:
+        waits = intersection(running, scope.device.exposed[TRANSFER])
+        if cost_ns := scope.per_step(waits):
             yield Finding(
                 "pageable_memory",
                 scope,
@@ -257,6 +258,7 @@ def of_memory(scope: Scope) -> Iterator[Finding]:
                 "transfers",
                 kind,
                 (kind,),
+                instants=waits,
             )
     yield from _unified(scope)
 
@@ -298,7 +300,8 @@ def _unified(scope: Scope) -> Iterator[Finding]:
         return
     pauses, migrating = migration_pauses(scope), together([*routes.values()])
     faulting = _faulting(scope, migrating)
-    if cost_ns := scope.per_step(together([migrating, pauses, faulting])):
+    waits = together([migrating, pauses, faulting])
+    if cost_ns := scope.per_step(waits):
         parts = {"pauses of {}": pauses, "{} of kernels that fault": faulting}
         costs = {text: scope.per_step(part) for text, part in parts.items()}
         between = listed([text.format(say_ns(ns)) for text, ns in costs.items() if ns])
@@ -317,6 +320,7 @@ def _unified(scope: Scope) -> Iterator[Finding]:
             " (cudaMemAdviseSetReadMostly), or copy explicitly",
             "transfers",
             way,
+            instants=waits,
         )
 
 

@@ -18,11 +18,15 @@ from gpuprof.findings import (
     late_hosts,
     whole_recording,
 )
-from gpuprof.findings.causes import Finding, with_win
+from gpuprof.findings.causes import Finding, with_win, won_together
+from gpuprof.findings.exchanges import with_exchanges
+from gpuprof.findings.families import family_of, with_families
+from gpuprof.findings.first_sentence import NOTHING_SHARE
 from gpuprof.findings.of_jobs import COSTS, findings_of_job, measured_steps
 from gpuprof.findings.scope import SCOPE_READS, Scope, scopes
 from gpuprof.findings.whole_recording import incomplete, of_recording
 from gpuprof.model.analysis import Analysis, as_one_recording, per_file, reads
+from gpuprof.model.intervals import together
 from gpuprof.model.profile import Profile, once_per_profile
 from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema
 from gpuprof.predict.effects import PREDICT_READS
@@ -35,8 +39,6 @@ _UNSURE_SHARE: Final = 0.5
 _MOST: Final = 0.5
 # A recording that is set-up by so much says so first.
 _ALL: Final = 0.9
-# A replay that wins less wins nothing that could be measured.
-_NOTHING_SHARE: Final = 0.001
 # From fewer steps nothing follows for sure.
 _FEW: Final = 3
 # Another device's cost is worth a word if it is this much of the first one's.
@@ -50,6 +52,12 @@ FINDINGS: Final = Schema(
         "rank": Column(INT, "1", "1 for what is worth most to mend.", required=True),
         "cause": Column(
             TEXT, "", "Its stable name, explained by `gpuprof help findings`.", required=True
+        ),
+        "family": Column(
+            TEXT,
+            "",
+            "What its line in a report is about; causes of one are in one line.",
+            required=True,
         ),
         "where": Column(TEXT, "", "Operation, range, call, route or rank; null where unknown."),
         "device_id": Column(INT, "", "Device that loses most by it; null where unknown."),
@@ -68,6 +76,18 @@ FINDINGS: Final = Schema(
             INT, "ns", "What `change` wins of it in a replay; null where there is no prediction."
         ),
         "predicted_win_share": Column(FLOAT, "1", "predicted_win_ns / step_ns."),
+        "family_cost_ns": Column(
+            INT,
+            "ns",
+            "What its family costs, where this one costs most; no time counts twice.",
+            required=True,
+        ),
+        "family_win_ns": Column(
+            INT, "ns", "What mending all of the family can win of that at most.", required=True
+        ),
+        "family_predicted_win_ns": Column(
+            INT, "ns", "What the changes that mend parts of it win together in a replay; or null."
+        ),
         "win": Column(TEXT, "", "What it can win, in words.", required=True),
         "change": Column(
             TEXT, "", "What mends it, as `gpuprof predict --what` takes it; null for nothing."
@@ -81,6 +101,9 @@ FINDINGS: Final = Schema(
         "table": Column(TEXT, "", "Table that tells more.", required=True),
     },
 )
+
+# The findings of a cause by phase and device, the one that can win most first.
+_Phases = list[list[Finding]]
 
 # What a device waits for others is won where these are mended.
 _OF_OTHERS: Final = {"collective_waiting", "waits_for_device", "unbalanced_devices"}
@@ -153,11 +176,30 @@ def worst_finding(profile: Profile) -> Finding | None:
     return groups[0][0][0] if groups else None
 
 
-@once_per_profile
-def _ranked(profile: Profile) -> list[list[list[Finding]]]:
-    """What is worth a sentence, by cause, phase and device: that first which can win most."""
+def worst_of_scope(profile: Profile, scope: Scope) -> dict[str, Any] | None:
+    """The first one of a scope's phase, or of its device outside of steps, as a row; None for none.
+
+    What a recording lacks is that of all its devices.
+    """
+    for finding, *on_others in (of_phase for phases in _ranked(profile) for of_phase in phases):
+        is_of_phase = scope.has_steps and finding.scope.phase == scope.phase
+        if is_of_phase or finding.cause in _WITHOUT_COST:
+            return _columns(finding) | _shares(finding)
+        for of_device in (finding, *on_others):
+            place = of_device.scope.phase, of_device.scope.device.number
+            if place == ("", scope.device.number):
+                return _columns(of_device) | _shares(of_device)
+    return None
+
+
+def _worth_a_sentence(profile: Profile) -> list[Finding]:
+    """What costs enough, of what the recording can tell."""
     of_steps = [cost for costs in findings_of_scopes(profile).values() for cost in costs]
-    of_all = [*of_recording(profile, scopes(profile))]
+    of_devices: dict[tuple[str, int], list[Finding]] = {}
+    for finding in of_recording(profile, scopes(profile)):
+        place = finding.scope.phase, finding.scope.device.number
+        of_devices.setdefault(place, []).append(finding)
+    of_all = [f for alike in of_devices.values() for f in with_families(alike, _LEAST_SHARE)]
     lacking = {finding.cause for finding in of_all}
     # From a single copy nothing follows, unless a kernel ran.
     is_copy = len(activities(profile.unrestricted)) == 1 and not any(
@@ -167,33 +209,77 @@ def _ranked(profile: Profile) -> list[list[list[Finding]]]:
         of_all = [finding for finding in of_all if finding.cause in _WITHOUT_COST]
     if incomplete(profile) is not None or is_copy or "no_training" in lacking:
         of_steps = []
-    worth = [
+    return [
         finding
         for finding in (*of_all, *of_steps)
         if finding.share(finding.cost_ns) >= _LEAST_SHARE or finding.cause in _WITHOUT_COST
     ]
+
+
+@once_per_profile
+def _ranked(profile: Profile) -> list[_Phases]:
+    """What is worth a sentence, by cause, phase and device: the family that can win most first."""
+    worth = _worth_a_sentence(profile)
     by_cause: dict[str, list[list[Finding]]] = {}
     for (cause, _), alike in groupby(sorted(worth, key=_cause_and_phase), key=_cause_and_phase):
         first, *on_others = sorted(alike, key=lambda cost: (-cost.win_ns, -cost.cost_ns))
         by_cause.setdefault(cause, []).append([with_win(first), *on_others])
     has_steps, has_kernels = any(s.has_steps for s in scopes(profile)), "no_kernels" not in by_cause
 
-    def place(phases: Sequence[Sequence[Finding]]) -> tuple[int, float, int]:
-        """What the steady state pays by what can be won, and set-up after it.
+    def order(finding: Finding) -> int:
+        """What the steady state pays before set-up.
 
         A recording that is all set-up says so first, and one without steps if most of it is. What
         takes most of the time with copies is true without kernels, too.
         """
-        first = phases[0][0]
-        order, share = _ORDER.get(first.cause, 0), first.share(first.cost_ns)
-        if not has_kernels and first.cause in _COPIES and share >= _MOST:
-            order = _ORDER["no_kernels"]
-        if first.cause == "setup" and share >= (_ALL if has_steps else _MOST):
-            order = 0
-        return order, -sum(_weight(devices[0]) for devices in phases), -first.cost_ns
+        share = finding.share(finding.cost_ns)
+        if not has_kernels and finding.cause in _COPIES and share >= _MOST:
+            return _ORDER["no_kernels"]
+        if finding.cause == "setup" and share >= (_ALL if has_steps else _MOST):
+            return 0
+        return _ORDER.get(finding.cause, 0)
 
-    groups = [sorted(phases, key=lambda of: -_weight(of[0])) for phases in by_cause.values()]
-    return sorted(groups, key=place)
+    by_family: dict[str, list[_Phases]] = {}
+    for cause, phases in by_cause.items():
+        most_first = sorted(phases, key=lambda devices: -_weight(devices[0]))
+        by_family.setdefault(family_of(cause), []).append(most_first)
+    places = {}
+    for name, causes in by_family.items():
+        places[name], by_family[name] = _family(causes, [order(of[0][0]) for of in causes])
+    in_order = sorted(by_family, key=lambda name: places[name])
+    return [phases for name in in_order for phases in by_family[name]]
+
+
+def _family(
+    causes: Sequence[_Phases], orders: Sequence[int]
+) -> tuple[tuple[int, float, int], list[_Phases]]:
+    """The place of a family by what can be won of it, and its causes, which say what that is.
+
+    Args:
+        causes: Its causes by phase and device.
+        orders: Whether each comes before or after what steps pay: the first of them counts.
+    """
+    ranked = sorted(
+        zip(orders, causes, strict=True),
+        key=lambda of: (of[0], -sum(_weight(first) for first, *_ in of[1]), -of[1][0][0].cost_ns),
+    )
+    lead, weight, won_ns = ranked[0][1][0][0], 0.0, None
+    by_phase: dict[str, list[Finding]] = {}
+    for order, phases in ranked:
+        for first, *_ in phases if order == ranked[0][0] else ():
+            by_phase.setdefault(first.scope.phase, []).append(first)
+    for phase, parts in by_phase.items():
+        replayed_ns = won_together(parts)
+        won_ns = replayed_ns if phase == lead.scope.phase else won_ns
+        bounds = sum(_weight(part) for part in parts if part.won_ns is None)
+        most_ns = max(part.of_family_ns[1] for part in parts) * parts[0].scope.steps
+        weight += min(bounds + (replayed_ns or 0) * parts[0].scope.steps, most_ns)
+    of_family_ns = (*lead.of_family_ns[:2], won_ns)
+    said = [
+        [[first._replace(of_family_ns=of_family_ns), *others] for first, *others in phases]
+        for _, phases in ranked
+    ]
+    return (ranked[0][0], -weight, -lead.cost_ns), said
 
 
 def _cause_and_phase(finding: Finding) -> tuple[str, str]:
@@ -224,7 +310,10 @@ def findings_of_scopes(profile: Profile) -> Mapping[Scope, Sequence[Finding]]:
             f if f.cause in _OF_OTHERS else f._replace(win_ns=max(f.win_ns - slack_ns, 0))
             for f in _joined(of_scope)
         ]
-    return costs
+    return {
+        scope: with_families(of_scope, _LEAST_SHARE)
+        for scope, of_scope in with_exchanges(costs).items()
+    }
 
 
 def _joined(of_scope: Sequence[Finding]) -> list[Finding]:
@@ -236,7 +325,10 @@ def _joined(of_scope: Sequence[Finding]) -> list[Finding]:
             # At another time: in the words of the costlier one.
             costlier = max(prior, finding, key=lambda cost: cost.cost_ns)
             cost_ns, win_ns = prior.cost_ns + finding.cost_ns, prior.win_ns + finding.win_ns
-            by_cause[finding.cause] = costlier._replace(cost_ns=cost_ns, win_ns=win_ns)
+            instants = together([prior.instants, finding.instants])
+            by_cause[finding.cause] = costlier._replace(
+                cost_ns=cost_ns, win_ns=win_ns, instants=instants
+            )
     staged, waits = by_cause.get("staged_copies"), by_cause.get("waits_for_device")
     if staged is not None and waits is not None:
         # Devices wait for the halves that the others copy.
@@ -244,12 +336,16 @@ def _joined(of_scope: Sequence[Finding]) -> list[Finding]:
             cost_ns=staged.cost_ns + waits.cost_ns,
             win_ns=staged.win_ns + waits.win_ns,
             phrase=f"{staged.phrase}, with pauses of {say_ns(waits.cost_ns)} beside them",
+            instants=together([staged.instants, waits.instants]),
         )
         del by_cause["waits_for_device"]
     pageable, copies = by_cause.get("pageable_memory"), by_cause.get("exposed_host_copies")
     if pageable is not None and copies is not None and pageable.cost_ns >= _MOST * copies.cost_ns:
         by_cause["pageable_memory"] = pageable._replace(
-            cost_ns=copies.cost_ns, win_ns=copies.win_ns, where=copies.where
+            cost_ns=copies.cost_ns,
+            win_ns=copies.win_ns,
+            where=copies.where,
+            instants=copies.instants,
         )
         del by_cause["exposed_host_copies"]
     small, late = by_cause.get("small_kernels"), by_cause.get("host_late")
@@ -265,6 +361,10 @@ def _columns(finding: Finding) -> dict[str, Any]:
     scope = finding.scope
     return {
         "cause": finding.cause,
+        "family": family_of(finding.cause),
+        "family_cost_ns": finding.of_family_ns[0],
+        "family_win_ns": finding.of_family_ns[1],
+        "family_predicted_win_ns": finding.of_family_ns[2],
         "where": finding.where or None,
         "device_id": scope.device.device_id,
         "phase": scope.phase or None,
@@ -290,7 +390,7 @@ def _shares(finding: Finding) -> dict[str, Any]:
     win = at_most = f"at most {say_share(win_share)}"
     if won_ns is None:
         win += f", next to nothing {words}" if words else ""
-    elif finding.share(won_ns) < _NOTHING_SHARE:
+    elif finding.share(won_ns) < NOTHING_SHARE:
         win = f"next to nothing by itself, {words}; {at_most}"
     elif won_ns == finding.cost_ns:
         win = f"all of it {words}"

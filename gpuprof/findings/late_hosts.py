@@ -185,14 +185,18 @@ def of_scope(scope: Scope) -> Iterator[Finding]:
             continue
         if cause != _SYNCHRONISING:
             place = _place(scope, pieces, rows, lengths)
-            yield _finding(cause, scope, scope.per_step(waits), place)
+            yield _finding(cause, scope, scope.per_step(waits), place)._replace(instants=waits)
             continue
-        cost_ns = scope.per_step(together([waits, gaps]))
+        with_gaps = together([waits, gaps])
+        cost_ns = scope.per_step(with_gaps)
         phrase, means, _ = _CAUSES[cause]
         call, words, suggestion = _waited(scope, pieces, rows, lengths)
         phrase = f"{phrase} {call or 'a synchronising call'}{words}"
         suggestion = (not words and _advice(call)) or suggestion
-        yield Finding(cause, scope, phrase, cost_ns, cost_ns, means, suggestion, "pauses", call)
+        yield Finding(
+            *(cause, scope, phrase, cost_ns, cost_ns, means, suggestion, "pauses", call),
+            instants=with_gaps,
+        )
 
 
 def _by_cause(

@@ -17,6 +17,7 @@ from gpuprof.facts.collective_parts import RANKS, collective_parts
 from gpuprof.facts.hosts import DeviceNames, names_of
 from gpuprof.facts.last_ranks import LastRank, last_ranks
 from gpuprof.findings.exposed_collectives import LITTLE, words_of_transfer, words_of_waiting
+from gpuprof.findings.first_sentence import LACKING, first_sentence
 from gpuprof.findings.scope import scopes, usual_of
 from gpuprof.model.analysis import per_file
 from gpuprof.model.derived import UNKNOWN
@@ -61,6 +62,9 @@ COSTS: Final = Schema(
         "step_ns": Column(INT, "ns", "Median length of a step, else the device's span."),
         "cost_ns": Column(INT, "ns", "Time that it costs a step, or the span.", required=True),
         "win_ns": Column(INT, "ns", "What mending it can win of that at most.", required=True),
+        "family": Column(TEXT, "", "As in findings.", required=True),
+        "family_cost_ns": Column(INT, "ns", "What its family costs.", required=True),
+        "family_win_ns": Column(INT, "ns", "What its family can win.", required=True),
         "total_win_ns": Column(INT, "ns", "win_ns of all steps of the phase.", required=True),
         "is_sure": Column(FLAG, "", "Whether it can be won for sure.", required=True),
         "phrase": Column(TEXT, "", "What the device does, as the end of a sentence."),
@@ -140,9 +144,11 @@ def findings_of_job(job: Profile, costs: pa.Table) -> list[Row]:
         by_cause.setdefault(row["cause"], {}).setdefault(row["phase"], []).append(row)
     groups = [[*filter(_is_worth, phases.values())] for phases in by_cause.values()]
     groups = [sorted(phases, key=lambda rows: -_weight(rows)) for phases in groups if phases]
-    groups.sort(
-        key=lambda phases: (_ORDER.get(phases[0][0]["cause"], 0), -sum(map(_weight, phases)))
-    )
+    groups.sort(key=_place)
+    families: dict[str, list[list[list[Row]]]] = {}
+    for phases in groups:
+        families.setdefault(phases[0][0]["family"], []).append(phases)
+    groups = [phases for causes in sorted(families.values(), key=_family) for phases in causes]
     names, is_named = names_of(job), len({row["phase"] for row in rows}) > 1
     devices = job.table("devices").num_rows
     return [
@@ -153,6 +159,17 @@ def findings_of_job(job: Profile, costs: pa.Table) -> list[Row]:
         }
         for number, phases in enumerate(groups, start=1)
     ]
+
+
+def _place(phases: Sequence[Sequence[Row]]) -> tuple[int, float]:
+    """What steps pay first, and of that what can win most."""
+    return _ORDER.get(phases[0][0]["cause"], 0), -sum(map(_weight, phases))
+
+
+def _family(causes: Sequence[Sequence[Sequence[Row]]]) -> tuple[int, float]:
+    """The place of a family, whose causes are in their order."""
+    order, _ = _place(causes[0])
+    return order, sum(won for at, won in map(_place, causes) if at == order)
 
 
 def _is_worth(rows: Sequence[Row]) -> bool:
@@ -207,6 +224,11 @@ def _finding(rows: Sequence[Row], names: DeviceNames) -> Row:
     win_share = win_ns / step_ns if step_ns else 0.0
     return {
         "cause": worst["cause"],
+        "family": worst["family"],
+        **{
+            name: int(np.median([row[name] for row in rows]))
+            for name in ("family_cost_ns", "family_win_ns")
+        },
         "where": worst["where"] or _named(_outstanding(rows) or rows, names, has_hosts=False),
         "device_id": worst["device_id"],
         "phase": worst["phase"],
@@ -324,24 +346,25 @@ def _steps_of_devices(
     }
 
 
-def bottom_lines_of_job(scopes_of_devices: pa.Table) -> list[Row]:
+def bottom_lines_of_job(scopes_of_devices: pa.Table, findings: Sequence[Row]) -> list[Row]:
     """The rows of ``bottom_line``: one per phase, that of most devices and time first.
 
     Args:
         scopes_of_devices: What the steps of devices go to, as in `SCOPES`.
+        findings: The rows of ``findings``.
     """
     phases: dict[str | None, list[Row]] = {}
     for row in scopes_of_devices.to_pylist():
         phases.setdefault(row["phase"], []).append(row)
     ordered = sorted(phases.values(), key=lambda rows: (-len(rows), -_time(rows)))
-    return [_bottom_line(rows, is_named=len(phases) > 1) for rows in ordered]
+    return [_bottom_line(rows, findings, is_named=len(phases) > 1) for rows in ordered]
 
 
 def _time(rows: Sequence[Row]) -> int:
     return sum((row["steps"] or 1) * row["step_ns"] for row in rows)
 
 
-def _bottom_line(rows: Sequence[Row], *, is_named: bool) -> Row:
+def _bottom_line(rows: Sequence[Row], findings: Sequence[Row], *, is_named: bool) -> Row:
     medians = {
         name: float(np.median([row[name] for row in rows]))
         for name in ("step_ns", "between_devices_ns", "with_host_ns")
@@ -355,11 +378,20 @@ def _bottom_line(rows: Sequence[Row], *, is_named: bool) -> Row:
         # Means, so that shares add up to 1.
         **{name: float(np.mean([row[name] for row in rows])) for name in SHARES},
     }
-    return row | {"bottom_line": f"{_spread(rows, row, is_named=is_named)}. {_moving(row)}"}
+    here = (f for f in findings if f["phase"] in {None, row["phase"]} or f["cause"] in LACKING)
+    worst = next(here, None)
+    name = f' of "{row["phase"]}"' if is_named and row["phase"] else ""
+    subject = f"A step{name} takes" if row["steps"] else "A device's recording spans"
+    is_outside = row["phase"] and worst is not None and not worst["phase"]
+    text = first_sentence(
+        f"{subject} {say_ns(row['step_ns'], 3)}", row["compute_share"], worst,
+        base="the recording" if is_outside else "it",
+    )  # fmt: skip
+    return row | {"bottom_line": f"{text}. {_spread(rows, row)}. {_moving(row)}"}
 
 
-def _spread(rows: Sequence[Row], row: Row, *, is_named: bool) -> str:
-    """What a step takes, how much devices differ, and what it goes to."""
+def _spread(rows: Sequence[Row], row: Row) -> str:
+    """How much devices differ, and what their steps go to."""
     words = ("compute", "collectives", "waits for transfers", "local copies", "idle", "set-up")
     shares = [
         f"{say_share(row[name])} {word}"
@@ -367,12 +399,10 @@ def _spread(rows: Sequence[Row], row: Row, *, is_named: bool) -> str:
         if row[name] >= _LEAST_SHARE / 2
     ]
     low, high = np.quantile([scope["step_ns"] for scope in rows], [0.1, 0.9])
-    name = f' of "{row["phase"]}"' if is_named and row["phase"] else ""
-    subject = f"A step{name} takes" if row["steps"] else "A device's recording spans"
     return (
-        f"{subject} {say_ns(row['step_ns'])} (median of"
+        f"{'The step' if row['steps'] else 'It'} (median of"
         f" {counted(len(rows), 'device', 'devices')}; 10 % and 90 % quantiles {say_ns(int(low))}"
-        f" and {say_ns(int(high))}): {', '.join(shares)}"
+        f" and {say_ns(int(high))}) is {', '.join(shares)}"
     )
 
 

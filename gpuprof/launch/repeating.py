@@ -12,6 +12,7 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
+from gpuprof.base.errors import UsageError
 from gpuprof.base.labels import TIMING_ONLY
 from gpuprof.base.manifest import Manifest, finish_manifest
 from gpuprof.launch import all_recorders
@@ -45,6 +46,9 @@ def record_repeatedly(
     Raises:
         GpuprofError: As of `record`.
     """
+    if options.placement is not None:
+        msg = "--placement cannot be repeated: runs without a recorder have the script's placement"
+        raise UsageError(msg, "Record it once.")
     recorder, _ = chosen(options.recorder, program, all_recorders())
     folder = options.folder or default_folder(program, options.variant)
     check_folder(folder, force=options.force)

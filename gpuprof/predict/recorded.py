@@ -24,7 +24,6 @@ from gpuprof.facts.numbers import (
     Growing,
     Names,
     Numbers,
-    Pairs,
     groups,
     index_kind,
     names_by_number,
@@ -35,6 +34,7 @@ from gpuprof.facts.rank_matching import clock_shifts
 from gpuprof.model.analysis import reads
 from gpuprof.model.derived import HOST, UNKNOWN, movement
 from gpuprof.model.intervals import Int64s
+from gpuprof.model.pairs import Pairs
 from gpuprof.model.profile import Profile
 from gpuprof.model.words import narrowed
 
@@ -369,7 +369,7 @@ def _copies(profile: Profile, labels: list[Label]) -> tuple[Sequence[Numbers], N
 def _calls(profile: Profile) -> tuple[Calls, CallOf]:
     """The outermost calls, and the outermost call with each process and correlation id."""
     has_calls = profile.has("api_calls")
-    threads, names = Pairs(), names_by_number(profile, "api_calls") if has_calls else Names([], [])
+    threads, names = Pairs(), names_by_number(profile, "api_calls") if has_calls else Names()
     rows = profile.columns("api_calls", "name_id", *_CALLED) if has_calls else ()
     columns = _gathered(
         (

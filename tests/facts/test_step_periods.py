@@ -202,8 +202,10 @@ def test_mean_and_median_stand_side_by_side_where_they_are_apart():
     (row,) = bottom_line(profile).to_pylist()
 
     assert (row["step_ns"], row["mean_step_ns"]) == (6 * MS, 14 * MS)
-    assert row["bottom_line"].startswith(
-        "A step takes 6.000 ms on device 0 (median of 12 steps; mean 14.00 ms): "
+    assert row["bottom_line"].startswith("A step takes 12.5 ms in the mean, of it ")
+    assert (
+        "The step on device 0 (median 6.000 ms of 12 steps; mean 14.00 ms) is "
+        in (row["bottom_line"])
     )
     even = trained(load_ns=0)
     both = comparison({"even": even, "uneven": profile})

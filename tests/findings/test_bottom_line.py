@@ -1,4 +1,4 @@
-"""The first sentence of a report: what a step goes to, and what moving data costs of it.
+"""The first lines of a report: what a step goes to, and what moving data costs of it.
 
 Of a printed summary, which has sums and no timestamps, and of TensorFlow, it says what they hold.
 """
@@ -108,7 +108,8 @@ def test_a_step_is_split_and_moving_data_has_its_share():
     assert row["between_devices_ns"] == 10 * US
     shares = [value for name, value in row.items() if name.endswith("_share")]
     assert abs(sum(shares) - 1) < 1e-9
-    assert row["bottom_line"].startswith("A step takes 100.0 us on device 0 (median of 5 steps): ")
+    assert row["bottom_line"].startswith("A step takes 100 us, ")
+    assert ". The step on device 0 (median 100.0 us of 5 steps) is " in row["bottom_line"]
     assert "Moving data between devices costs at most 10.0 % of it" in row["bottom_line"]
 
 
@@ -163,8 +164,9 @@ def test_where_compute_is_the_answer_its_costliest_kernels_are_named():
     row = first(draw(kernels=[(0, 90, {"name": "void ns::gemm<float>(int)"}), (90, 100)]))
 
     assert row["bottom_line"] == (
-        "The recording of device 0 spans 100 ns: 100.0 % compute. Moving data costs next to"
-        " nothing. Costliest kernels (of all kernel time): gemm 90.0 %, matmul 10.0 %"
+        "The recording of device 0 spans 100 ns, 100.0 % of it compute; nothing was found to win."
+        " It is 100.0 % compute. Moving data costs next to nothing. Costliest"
+        " kernels (of all kernel time): gemm 90.0 %, matmul 10.0 %"
     )
 
 
@@ -244,7 +246,7 @@ def test_steps_that_differ_are_said_with_median_and_mean():
     row = first(draw(**rows))
 
     assert (row["step_ns"], row["mean_step_ns"]) == (100 * US, 1_600 * US // 7)
-    assert "takes 100.0 us on device 0 (median of 28 steps; mean 228.6 us)" in row["bottom_line"]
+    assert "on device 0 (median 100.0 us of 28 steps; mean 228.6 us) is" in row["bottom_line"]
 
 
 def test_copies_before_the_steps_are_said_where_steps_move_nothing():

@@ -109,7 +109,7 @@ def test_a_recording_that_lacks_records_says_so_and_nothing_of_its_pauses():
     [row] = findings(profile).to_pylist()
     assert (row["rank"], row["cause"], row["cost_ns"]) == (1, "incomplete", 0)
     [line] = bottom_line(profile).to_pylist()
-    assert ": 25.0 % compute, 75.0 % idle or not recorded. Costliest" in line["bottom_line"]
+    assert "is 25.0 % compute, 75.0 % idle or not recorded. Costliest" in line["bottom_line"]
     assert "Moving data" not in line["bottom_line"]
 
 

@@ -40,11 +40,11 @@ FIRST = {
     f"{GINDA}mfu_2gpu_before.sqlite": [Insight(1, "host_late", "FSDP::pre_forward")],
     "kineto/hta_trace_diff__test__test.json.gz": [
         Insight(1, "local_copies", "CompiledFunctionBackward and ## forward:over_arch ##", 0.115),
-        Insight(2, "collective_transfer", "no compute hides", 0.105),
+        Insight(3, "collective_transfer", "no compute hides", 0.105),
     ],
     "kineto/hta_df_index_resolver__df_index_resolver.json.gz": [
         Insight(1, "small_kernels", "8.000 us", 0.43),
-        Insight(2, "collective_transfer", "404 calls a step"),
+        Insight(3, "collective_transfer", "404 calls a step"),
     ],
     "kineto/hta_negative_queue_length_values_check__rank0.json.gz": [
         Insight(1, "waits_for_stream", "although its next work is launched", 0.6),

@@ -15,7 +15,7 @@ from gpuprof.base.manifest import MANIFEST, MARKS, MONITOR, finish_manifest
 from gpuprof.launch.recorders import in_process, tensorflow_digest
 from gpuprof.launch.run import marks
 from gpuprof.readers import find_reader, read_profile
-from gpuprof.readers.gpuprof.cupti import PROCESS
+from gpuprof.readers.gpuprof.cupti_run import PROCESS
 from gpuprof.readers.gpuprof.gpuprof_file import HEADER
 from gpuprof.readers.gpuprof.packed_run import INDEX, unpack
 from gpuprof.sweeps.folder import PLAN, open_sweep

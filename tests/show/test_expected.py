@@ -217,7 +217,7 @@ def test_an_overview_fits_a_screen():
     # What is cut says so, and the worst findings stand on top.
     assert re.search(r"Costliest activities, share of all GPU time \(\d+ of 10\)", text)
     assert text.splitlines()[2].startswith("The recording of device 0 spans")
-    assert text.splitlines()[4].startswith("1. Device ")
+    assert text.splitlines()[5].startswith("1. Device ")
 
 
 def _eight_devices():

@@ -13,8 +13,9 @@ import numpy as np
 
 from gpuprof.base import cuda
 from gpuprof.base.kernel_names import demangled, family
-from gpuprof.facts.numbers import UNNAMED, Numbers, Pairs, columns_of, names_by_number
+from gpuprof.facts.numbers import UNNAMED, Numbers, columns_of, names_by_number
 from gpuprof.model.derived import UNKNOWN
+from gpuprof.model.pairs import Pairs
 from gpuprof.model.profile import Profile
 from gpuprof.model.words import narrowed
 

@@ -10,6 +10,7 @@ in here ends the recording with a note, never the program.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -18,6 +19,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import gpuprof_placement
 import gpuprof_tensorflow_fit
 from gpuprof_ending import at_end
 from gpuprof_tensorflow_graphs import Functions
@@ -50,9 +52,25 @@ def install(run_dir: str) -> None:
                 recording.note(f"recording did not start: {error}")
 
         Context.ensure_initialized = ensure_initialized
+        if "GPUPROF_PLACEMENT" in os.environ:
+            _place(os.environ["GPUPROF_PLACEMENT"], Path(run_dir))
         gpuprof_tensorflow_fit.watch()
     except Exception as error:  # noqa: BLE001 - the user's program goes on, whatever happens
         print(f"gpuprof: TensorFlow is not recorded: {error}", file=sys.stderr)  # noqa: T201
+
+
+def _place(placement: str, run_dir: Path) -> None:
+    """Place the model as a file says; what does not come to pass is noted for the manifest."""
+    notes = run_dir / f"{process_name('tensorflow')}.notes"
+
+    def note(text: str) -> None:
+        with contextlib.suppress(OSError), notes.open("a", encoding="utf-8") as file:
+            file.write(f"{text}\n")
+
+    try:
+        gpuprof_placement.apply(placement, note)
+    except Exception as error:  # noqa: BLE001 - the user's program goes on
+        note(f"the placement was not applied: {_first_line(error)}")
 
 
 class Recording:

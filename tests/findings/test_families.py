@@ -1,0 +1,154 @@
+"""One cause, one line: causes of a family cost together what they cost at once only once."""
+
+from itertools import groupby
+
+from collective_jobs import Job
+from drawing import draw
+from ranks.joint import job_report, of_rank
+from test_findings import PEER, US, kernel
+from test_wins import DTOD, HTOD, LAYOUT, REDUCE, queued
+
+from gpuprof.analyses.reports import report
+from gpuprof.findings.causes import CAUSES
+from gpuprof.findings.families import FAMILIES, family_of, joined
+from gpuprof.findings.findings import findings
+from gpuprof.show.overview import findings_lines
+
+
+def rows(profile):
+    return {row["cause"]: row for row in findings(profile).to_pylist()}
+
+
+def lines(profile):
+    return findings_lines(report(profile, ["findings"]))
+
+
+def repeated(*events, count=20):
+    """Steps of 100 us, which the host launches all at once before it waits for the device.
+
+    Args:
+        events: Start and end within a step in us, or a function of its number that gives them, and
+            the kernel or copy.
+        count: How many steps.
+    """
+    tables = {"kernels": [], "memcpys": [], "nvtx_ranges": [], "api_calls": []}
+    for number in range(count):
+        at, called = (10 + number * 100) * US, number * len(events) * US
+        mark = {"text": f"step {number}"}
+        tables["nvtx_ranges"].append((called, called + len(events) * US - 1, mark))
+        for place, (times, what) in enumerate(events):
+            start, end = times(number) if callable(times) else times
+            table = "memcpys" if "memcpy_kind" in what else "kernels"
+            call = {"correlation_id": number * len(events) + place}
+            tables[table].append((at + start * US, at + end * US, what | call))
+            tables["api_calls"].append((called + place * US, called + place * US + 100, call))
+    end = {"name": "cudaDeviceSynchronize"}
+    tables["api_calls"].append((called + len(events) * US, at + 100 * US, end))
+    return draw(**tables)
+
+
+def test_a_collective_cut_in_two_causes_ranks_by_what_both_can_win():
+    """15 us of transfer, and 15 us that may be waiting, which counts half, before 20 us."""
+    lasts = (lambda n: (50, 80 if n % 4 else 65), REDUCE | {"stream_id": 9})
+    profile = repeated(((0, 30), kernel()), ((30, 50), LAYOUT), lasts, ((80, 100), kernel()))
+    found = rows(profile)
+    transfer, waiting = (found[f"collective_{part}"] for part in ("transfer", "waiting"))
+
+    assert [transfer["cost_ns"], waiting["cost_ns"]] == [15 * US, 15 * US]
+    assert transfer["win_ns"] < found["layout_conversions"]["win_ns"] == 20 * US
+    assert [*found][:3] == ["collective_transfer", "collective_waiting", "layout_conversions"]
+    for row in (transfer, waiting):
+        assert (row["family"], row["family_cost_ns"]) == ("collectives", 30 * US)
+    first, second = lines(profile)[:2]
+    assert first.startswith(
+        "1. 30.00 us of a step (30.0 %) go to collectives: device 0 is in collectives that no"
+        " compute hides: 15.00 us of a step (15.0 %); 15.00 us (15.0 %) in waits in collectives"
+        " for other ranks. Record all ranks, which tells whether data moves or they wait; overlap"
+        " collectives with compute; against waits in collectives for other ranks: record all"
+    )
+    assert first.endswith(
+        " Can save 15.00 us (15.0 %) in a replay of a part of it; at most 30.0 % (--table"
+        " collective_waits)."
+    )
+    assert second.startswith("2. Device 0 converts the layout of tensors")
+
+
+def test_copies_that_run_at_once_cost_that_time_once():
+    peer = PEER | {"bytes": 8, "stream_id": 9}
+    at_once = repeated(
+        ((0, 60), kernel()), ((60, 80), HTOD), ((60, 80), peer), ((80, 100), kernel())
+    )
+    found = rows(at_once)
+
+    assert found["exposed_host_copies"]["cost_ns"] == found["exposed_peer_copies"]["cost_ns"]
+    assert {row["family_cost_ns"] for row in found.values()} == {20 * US}
+    # One after the other they cost the time of both.
+    apart = repeated(((0, 60), kernel()), ((60, 80), HTOD), ((80, 99), peer), ((99, 100), kernel()))
+    assert {row["family_cost_ns"] for row in rows(apart).values()} == {39 * US}
+
+
+def test_changes_of_a_family_are_replayed_together():
+    profile = queued((60, kernel()), (20, HTOD), (20, DTOD))
+    found = rows(profile)
+
+    assert {row["predicted_win_ns"] for row in found.values()} == {20 * US}
+    assert {row["family_predicted_win_ns"] for row in found.values()} == {40 * US}
+    (line,) = lines(profile)
+    assert "Can save 40.00 us (40.0 %) in a replay; at most 40.0 %" in line
+
+
+def test_what_only_a_part_of_a_family_wins_in_a_replay_is_said_so():
+    row = {
+        "family": "launching", "steps": 8, "step_ns": 100 * US, "device_id": 0, "phase": "step #",
+        "family_cost_ns": 30 * US, "family_win_ns": 30 * US, "family_predicted_win_ns": 10 * US,
+        "suggestion": "load ahead",
+    }  # fmt: skip
+    late = row | {
+        "cause": "host_late", "finding": "device 0 has no work", "predicted_win_ns": None,
+        "cost_ns": 20 * US, "cost_share": 0.2,
+    }  # fmt: skip
+    small = row | {
+        "cause": "small_kernels", "device_id": 1, "predicted_win_ns": 10 * US, "cost_ns": 10 * US,
+        "cost_share": 0.1, "suggestion": "launch many at once",
+    }  # fmt: skip
+    (line,) = joined([late, small])
+
+    assert line["finding"] == (
+        "30.00 us of a step (30.0 %) go to launching: device 0 has no work; 10.00 us (10.0 %) on"
+        " device 1 in waits for launches of small kernels"
+    )
+    assert line["suggestion"] == (
+        "load ahead; against waits for launches of small kernels: launch many at once"
+    )
+    assert line["win"] == "10.00 us (10.0 %) in a replay of a part of it; at most 30.0 %"
+
+
+def test_causes_of_different_families_have_lines_of_their_own():
+    profile = queued((70, kernel()), (10, LAYOUT), (20, HTOD))
+    single = findings(profile).to_pylist()
+
+    assert [row["family"] for row in single] == ["copies", "compute"]
+    assert [*joined(single)] == single
+    for row in single:
+        assert row["family_cost_ns"] == row["cost_ns"]
+        assert row["family_predicted_win_ns"] == row["predicted_win_ns"]
+
+
+def test_causes_of_a_family_follow_one_another_in_jobs_too():
+    job = Job(4, 20, seed=7, late="kernels").drawn()
+    ranks = [*map(of_rank, [job] * 4, range(4))]
+    found = job_report(ranks, ["findings"]).rows("findings")
+    families = [row["family"] for row in found]
+
+    assert [name for name, _ in groupby(families)] == [*dict.fromkeys(families)]
+    of_collectives = [row for row in found if row["family"] == "collectives"]
+    assert {row["cause"] for row in of_collectives} == {"collective_waiting", "collective_transfer"}
+    for row in found:
+        assert row["family_cost_ns"] >= row["cost_ns"]
+        assert row["family_win_ns"] <= row["family_cost_ns"]
+
+
+def test_every_family_has_two_causes_or_more_that_exist():
+    assert FAMILIES.keys() <= CAUSES.keys()
+    assert all([*FAMILIES.values()].count(family) > 1 for family in FAMILIES.values())
+    assert family_of("mpi") == "mpi"
