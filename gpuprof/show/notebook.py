@@ -26,7 +26,8 @@ from gpuprof.show.charts import charts_about
 from gpuprof.show.comparison import figures_grid, split_grids
 from gpuprof.show.overview import Grid, all_findings, report_grids
 from gpuprof.show.page import comparison, recording
-from gpuprof.show.page.figures import Figure, used
+from gpuprof.show.page.document import FOLDER, templates
+from gpuprof.show.page.figures import Figure
 from gpuprof.show.sweep import headline, notes, sweep_grids
 from gpuprof.sweeps.results import Results
 
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 SWEEP_CHARTS: Final = ("scaling", "break-even")
 _MOST_ROWS: Final = 12
 _MOST_BARS: Final = 8
-_TEMPLATES: Final = Path(__file__).parent / "page"
 
 
 class Summary(NamedTuple):
@@ -68,34 +68,20 @@ def summary_html(summary: Summary) -> str:
     """A summary as an HTML fragment with its own styles; long tables are cut."""
     grids = [grid.cut(len(grid.rows) - _MOST_ROWS) for grid in summary.grids]
     first, point, further = summary.headline.partition(". ")
-    return (
-        _environment()
-        .get_template("summary.html.jinja")
-        .render(
-            summary=summary._replace(grids=tuple(grids)),
-            style=(_TEMPLATES / "summary.css").read_text(encoding="utf-8"),
-            headline=(f"{first}.", further) if point else (first,),
-            most_rows=_MOST_ROWS,
-            most_bars=_MOST_BARS,
-        )
+    return _template().render(
+        summary=summary._replace(grids=tuple(grids)),
+        style=(FOLDER / "summary.css").read_text(encoding="utf-8"),
+        headline=(f"{first}.", further) if point else (first,),
+        most_rows=_MOST_ROWS,
+        most_bars=_MOST_BARS,
     )
 
 
 @cache
-def _environment() -> "jinja2.Environment":
-    import jinja2  # noqa: PLC0415 - 50 ms that only notebooks need
-
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_TEMPLATES),
-        autoescape=True,
-        # Texts of recordings have no control characters; figures stay with their units.
-        finalize=lambda value: bound(clean(value)) if type(value) is str else value,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    environment.filters["used"] = used
-    return environment
+def _template() -> "jinja2.Template":
+    # Texts of recordings have no control characters; figures stay with their units.
+    shown = templates(finalize=lambda text: bound(clean(text)) if type(text) is str else text)
+    return shown.get_template("summary.html.jinja")
 
 
 def summary_text(summary: Summary, width: int) -> str:
