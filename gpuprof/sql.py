@@ -5,7 +5,7 @@ DuckDB gets the columns that the statement reads, and neither files, network nor
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 import pyarrow as pa
@@ -52,6 +52,29 @@ def query(profile: Profile, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]
         MissingTableError: It names a table that was not recorded, or an analysis that needs one.
         GpuprofError: The recording is damaged, or the memory too small.
     """
+    with _answered(profile, sql) as (names, result):
+        return names, result.fetchall()
+
+
+def query_table(profile: Profile, sql: str) -> pa.Table:
+    """The same as a table, in which sums of integers are integers.
+
+    Raises:
+        GpuprofError: As of `query`.
+    """
+    with _answered(profile, sql) as (_, result):
+        table = result.to_arrow_table()
+    for place, field in enumerate(table.schema):
+        if pa.types.is_decimal(field.type) and not field.type.scale:
+            # DuckDB adds up 64-bit integers in 128 bits.
+            with suppress(pa.ArrowInvalid):
+                table = table.set_column(place, field.name, table[place].cast(pa.int64()))
+    return table
+
+
+@contextmanager
+def _answered(profile: Profile, sql: str) -> Iterator[tuple[list[str], Any]]:
+    """The names of a result's columns, and DuckDB's result while its connection is there."""
     _check(sql)
     connection = queries.connect(_CLOSED)
     tables = _tables(profile, {*_WORD.findall(sql.lower())})
@@ -60,13 +83,13 @@ def query(profile: Profile, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]
         for name, columns in queries.reads(connection, sql).items():
             queries.fill(connection, name, tables[name], _rows(profile, name, columns))
         connection.execute("SET lock_configuration = true")
-        result = connection.execute(sql)
+        result = connection.sql(sql)
         names = [column[0] for column in result.description]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             msg = f"two columns of the result are called {twice}"
             raise UsageError(msg, f"Name one of them, as in {twice} AS other.")
-        return names, result.fetchall()
+        yield names, result
 
 
 def _check(sql: str) -> None:

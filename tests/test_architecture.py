@@ -44,6 +44,7 @@ LAYERS = (
     ("intervals",),
     ("spilling", "derived", "selection"),
     ("words", "borders"),
+    ("pairs",),
     ("table",),
     ("kept",),
     ("profile", "queries"),
@@ -205,7 +206,9 @@ def test_json_is_decoded_in_one_module_alone():
         nodes = (n for n in MODULES[path] if isinstance(n, (ast.Attribute, ast.ImportFrom)))
         return {text for text in map(ast.unparse, nodes) if decoders.fullmatch(text)}
 
-    assert [*_broken(decoding)] == ["base/json_input.py"]
+    # What runs inside of users' programs has no gpuprof.
+    decoders_apart = [path for path in _broken(decoding) if "inject" not in str(path)]
+    assert decoders_apart == ["base/json_input.py"]
 
 
 def test_importing_gpuprof_imports_nothing_heavy():

@@ -77,12 +77,7 @@ def test_a_derived_table_has_the_columns_that_are_documented(name):
 
 @pytest.mark.parametrize(
     ("table", "column"),
-    [
-        (t, c)
-        for made in (derived.OF_NAMES, derived.OF_ROWS)
-        for t, columns in made.items()
-        for c in columns
-    ],
+    [(table, column) for table in PROFILE.sources for column in derived.facts(table)],
 )
 def test_every_fact_can_be_asked_for_alone(table, column):
     rows = PROFILE.query(f"SELECT {column} FROM {table}").column(0)

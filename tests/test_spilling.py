@@ -17,9 +17,8 @@ def test_a_query_that_spills_leaves_no_folder(tmp_path, monkeypatch):
     connect, spilled = queries.connect, []
 
     def little_memory(settings):
-        return connect(settings | {"memory_limit": "60MB"})
+        return connect(settings | {"memory_limit": "96MB"})
 
-    monkeypatch.setattr(queries, "_leave_memory", lambda _: None)
     monkeypatch.setattr(queries, "connect", little_memory)
     monkeypatch.setattr(queries, "reads", lambda *_: spilled.extend(tmp_path.iterdir()) or {})
     sql = "SELECT i, 2 * i AS j FROM range(5_000_000) t(i) ORDER BY hash(i)"

@@ -6,10 +6,14 @@ import subprocess
 import sys
 import time
 
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from commands import CORPUS, ROOT, gpuprof
 from recordings import copy, kernel, trace
 
+from gpuprof import report
 from gpuprof.base.errors import GpuprofError, MissingTableError, UsageError
 from gpuprof.model import schema
 from gpuprof.readers import read_profile
@@ -81,7 +85,12 @@ def test_a_statement_may_read_any_part_of_a_recording(sql, answer):
 def test_only_columns_that_a_statement_reads_are_read(monkeypatch):
     asked = []
     original = type(RECORDING).arrow
-    monkeypatch.setattr(type(RECORDING), "arrow", lambda *of: asked.append(of[1:]) or original(*of))
+
+    def arrow(*of, **options):
+        asked.append(of[1:])
+        return original(*of, **options)
+
+    monkeypatch.setattr(type(RECORDING), "arrow", arrow)
 
     query(RECORDING, "SELECT max(end_ns) FROM kernels WHERE name = 'add'")
 
@@ -245,3 +254,41 @@ def test_sums_of_a_real_recording_are_those_of_the_kernel_summary(name):
     )
 
     assert {*rows} == {(0, 0)}
+
+
+QUESTIONS = re.findall(
+    r"^-- .+?;$",
+    re.search(r"```sql\n(.*?)```", (ROOT / "gpuprof/docs/query.md").read_text(), re.DOTALL)[1],
+    re.DOTALL | re.MULTILINE,
+)
+
+
+def test_the_documentation_asks_ten_questions():
+    assert len(QUESTIONS) == 10
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda text: text.partition("\n")[0])
+def test_the_questions_of_the_documentation_have_answers(question):
+    recording = read_profile(STAGED)
+
+    names, rows = query(recording, question)
+
+    assert len(names) > 1
+    # The drawn recording has no grids of kernels.
+    assert rows or "grid_x" in question
+
+
+def test_parquet_and_dataframes_have_the_types_of_the_answer(tmp_path):
+    sql = "SELECT movement, sum(bytes) AS bytes, NULL AS nothing FROM memcpys GROUP BY 1 ORDER BY 1"
+    output = tmp_path / "answer.parquet"
+
+    done = gpuprof("query", STAGED, sql, "-o", output)
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    table = pq.read_table(output)
+    assert table.column("bytes").type == pa.int64()
+    frame = report(STAGED).query(sql)
+    assert frame.to_dict("list") == table.to_pandas(types_mapper=pd.ArrowDtype).to_dict("list")
+    assert sorted(frame["movement"]) == ["HtoD", "PtoP_staged"]
+    with pytest.raises(UsageError, match="there is no column nonsense"):
+        report(STAGED).query("SELECT nonsense FROM kernels")

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from gpuprof.base.errors import CorruptFileError
 from gpuprof.model import schema
 from gpuprof.model.derived import UNKNOWN
+from gpuprof.model.pairs import pair_places
 from gpuprof.model.profile import Origin, Profile
 from gpuprof.model.selection import Selection
 from gpuprof.model.table import Computed, InMemory, Part, Table, translated, values
 from gpuprof.model.words import Values, Words
-from gpuprof.readers.nsys.columns import Pairs
 from gpuprof.readers.nsys.event_waits import EventRecords
 
 ORIGIN = Origin(Path("x.sqlite"), "nsys-sqlite", "nsys")
@@ -106,6 +106,6 @@ def test_pairs_have_their_places(pairs, asked):
     ordered = sorted(pairs)
     first, second, _ = np.array([*zip(*asked, strict=True)] or [[]] * 3, np.int64)
 
-    found = Pairs(*np.array(ordered, np.int64).T).of(first, second).tolist()
+    found = pair_places(np.array(ordered, np.int64).T, first, second).tolist()
 
     assert found == [ordered.index(of[:2]) if of[:2] in pairs else -1 for of in asked]

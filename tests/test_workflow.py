@@ -1,4 +1,4 @@
-"""The example workflow of the documentation is valid, and its steps do what they say."""
+"""Workflows are valid, and the steps of the one in the documentation do what they say."""
 
 import os
 import re
@@ -14,6 +14,7 @@ PAGE = ROOT / "gpuprof" / "docs" / "ci.md"
 (TEXT,) = re.findall(
     r"^```yaml\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
 )
+OWN = (ROOT / ".github" / "workflows" / "wheels.yml").read_text(encoding="utf-8")
 BASE = "${{ github.event.pull_request.base.sha }}"
 # A program that leaves a recording of its steps, a little longer or shorter in each run.
 TRAIN = """
@@ -57,8 +58,9 @@ def _checked(text, tmp_path):
     )  # fmt: skip
 
 
-def test_the_workflow_fits_the_schema_of_github(tmp_path):
-    done = _checked(TEXT, tmp_path)
+@pytest.mark.parametrize("text", [TEXT, OWN], ids=["documentation", "wheels"])
+def test_a_workflow_fits_the_schema_of_github(tmp_path, text):
+    done = _checked(text, tmp_path)
 
     assert done.returncode == 0, done.stdout
 
@@ -67,11 +69,12 @@ def test_the_schema_refuses_keys_that_github_does_not_know(tmp_path):
     assert _checked(TEXT.replace("timeout-minutes", "timeout"), tmp_path).returncode == 1
 
 
-def test_the_workflow_has_no_faults_that_a_linter_finds():
+@pytest.mark.parametrize("text", [TEXT, OWN], ids=["documentation", "wheels"])
+def test_a_workflow_has_no_faults_that_a_linter_finds(text):
     linter = shutil.which("actionlint")
     if linter is None:
         pytest.skip("actionlint is not installed")
-    done = subprocess.run([linter, "-"], input=TEXT, capture_output=True, text=True, timeout=60,
+    done = subprocess.run([linter, "-"], input=text, capture_output=True, text=True, timeout=60,
                           check=False)  # fmt: skip
 
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

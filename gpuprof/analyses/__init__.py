@@ -59,6 +59,7 @@ LONG: Final = {
     "ranks_over_time": "analyses.ranks_over_time",
     "lanes": "analyses.lanes",
     "lanes_over_time": "analyses.lanes:OVER_TIME_ANALYSIS",
+    "lanes_in_step": "analyses.lanes:IN_STEP_ANALYSIS",
     "lane_kernels": "analyses.lane_kernels",
     "lane_ranges": "analyses.lane_ranges",
 }

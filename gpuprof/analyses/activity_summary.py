@@ -14,12 +14,13 @@ from gpuprof.facts.activity_sums import (
     SUM_READS,
     TABLES,
     WITH_BYTES,
+    durations_and_bytes,
     summed_up,
     trace_sums,
 )
 from gpuprof.facts.copies import COPY_READS
 from gpuprof.facts.durations import Figures, figures
-from gpuprof.facts.histograms import ROUNDING, Words, distribution
+from gpuprof.facts.histograms import ROUNDING, distribution
 from gpuprof.model.analysis import Analysis, per_file, reads, summed
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s
@@ -115,13 +116,9 @@ def size_summary(profile: Profile) -> pa.Table:
 
 def _sizes(profile: Profile) -> Iterator[tuple[str, int, Int64s]]:
     """The name of each kind, the number of its calls, and those of their sizes that are known."""
-    for table, by_kind in WITH_BYTES.items():
-        for name, _, size in by_kind(profile) if profile.has(table) else ():
+    for table in filter(profile.has, WITH_BYTES):
+        for name, _, size in durations_and_bytes(profile, table):
             yield name, len(size), size[size != UNKNOWN]
-
-
-def _known_sizes(profile: Profile) -> Iterator[tuple[Words, Int64s]]:
-    return (((name,), size) for name, _, size in _sizes(profile))
 
 
 _OF_SIZES: Final = ("mean", "median", "min", "max", "stddev")
@@ -130,7 +127,11 @@ _CALLS: Final = Schema(
     SIZE_SUMMARY.row,
     {name: SIZE_SUMMARY.columns[name] for name in ("name", "calls")},
 )
-SIZES: Final = distribution("sizes", {"name": SIZE_SUMMARY.columns["name"]}, _known_sizes)
+SIZES: Final = distribution(
+    "sizes",
+    {"name": SIZE_SUMMARY.columns["name"]},
+    lambda profile: (((name,), size) for name, _, size in _sizes(profile)),
+)
 
 
 @per_file(_CALLS, lambda rows: summed(rows, ["name"], ["calls"]))
@@ -164,7 +165,7 @@ SIZES_ANALYSIS: Final = Analysis(
     (),
     size_summary,
     reads(COPY_READS, memsets="start_ns end_ns bytes"),
-    needs_any_of=tuple(WITH_BYTES),
+    needs_any_of=WITH_BYTES,
     of_files=(size_calls, *SIZES),
     accuracy=f"Of several files, median sizes {ROUNDING}.",
 )

@@ -11,7 +11,6 @@ from gpuprof.facts.timeline import (
     LOCAL_COPY,
     TIMELINE_READS,
     TRANSFER,
-    DeviceTimeline,
     timelines,
 )
 from gpuprof.model.analysis import Analysis, ordered, per_file, reads, summed
@@ -66,24 +65,26 @@ BREAKDOWN: Final = Schema(
 )
 
 
-def _by_device(table: pa.Table) -> pa.Table:
-    """The rows of all files; those of several recordings of one process are added up."""
-    ratio = "hidden_transfer_fraction"
-    times = [name for name in BREAKDOWN.columns if name not in {"device_id", ratio}]
-    rows = summed(table, ["device_id"], times).to_pylist()
-    return ordered(BREAKDOWN.table([row | _hidden(row) for row in rows]), _ORDER)
+_TIMES: Final = [
+    name for name in BREAKDOWN.columns if name not in {"device_id", "hidden_transfer_fraction"}
+]
 
 
-_ORDER: Final = (("device_id", "ascending"),)
+def _table(rows: list[dict[str, Any]]) -> pa.Table:
+    for row in rows:
+        if row["busy_transfer_ns"]:
+            row["hidden_transfer_fraction"] = row["hidden_transfer_ns"] / row["busy_transfer_ns"]
+    return BREAKDOWN.table(rows)
 
 
-def _hidden(row: dict[str, Any]) -> dict[str, float]:
-    if not row["busy_transfer_ns"]:
-        return {}
-    return {"hidden_transfer_fraction": row["hidden_transfer_ns"] / row["busy_transfer_ns"]}
-
-
-@per_file(BREAKDOWN, _by_device, needs=("kernels", "memcpys"))
+# Those of several recordings of one process are added up.
+@per_file(
+    BREAKDOWN,
+    lambda table: ordered(
+        _table(summed(table, ["device_id"], _TIMES).to_pylist()), [("device_id", "ascending")]
+    ),
+    needs=("kernels", "memcpys"),
+)
 def breakdown(profile: Profile) -> pa.Table:
     """Split each device's span among what it did.
 
@@ -99,25 +100,24 @@ def breakdown(profile: Profile) -> pa.Table:
     Returns:
         One row per device that did any work, columns as in `BREAKDOWN`; no rows if none did.
     """
-    return BREAKDOWN.table([_row(profile, device) for device in timelines(profile)])
-
-
-def _row(profile: Profile, device: DeviceTimeline) -> dict[str, Any]:
-    kernels = kernels_of_kinds(profile).get(device.device_id, {})
-    layouts = together([times for name, times in kernels.items() if kind_of(name) == LAYOUT])
-    row: dict[str, Any] = {
-        "device_id": device.device_id,
-        "span_ns": device.span.length,
-        "compute_ns": device.busy[COMPUTE].length,
-        "layout_conversion_ns": intersection(layouts, device.busy[COMPUTE]).length,
-    }
-    for layer, name in LAYER_NAMES.items():
-        busy, exposed = device.busy[layer].length, device.exposed[layer].length
-        row[f"busy_{name}_ns"] = busy
-        row[f"exposed_{name}_ns"] = exposed
-        row[f"hidden_{name}_ns"] = busy - exposed
-    row["idle_ns"] = row["span_ns"] - sum(instants.length for instants in device.exposed)
-    return row | _hidden(row)
+    rows = []
+    for device in timelines(profile):
+        kernels = kernels_of_kinds(profile).get(device.device_id, {})
+        layouts = together([times for name, times in kernels.items() if kind_of(name) == LAYOUT])
+        row: dict[str, Any] = {
+            "device_id": device.device_id,
+            "span_ns": device.span.length,
+            "compute_ns": device.busy[COMPUTE].length,
+            "layout_conversion_ns": intersection(layouts, device.busy[COMPUTE]).length,
+        }
+        for layer, name in LAYER_NAMES.items():
+            busy, exposed = device.busy[layer].length, device.exposed[layer].length
+            row[f"busy_{name}_ns"] = busy
+            row[f"exposed_{name}_ns"] = exposed
+            row[f"hidden_{name}_ns"] = busy - exposed
+        row["idle_ns"] = row["span_ns"] - sum(instants.length for instants in device.exposed)
+        rows.append(row)
+    return _table(rows)
 
 
 ANALYSIS: Final = Analysis(

@@ -1,6 +1,6 @@
 """How far the clocks of ranks are apart, by the common ends of their collectives."""
 
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -8,10 +8,7 @@ import pyarrow as pa
 
 from gpuprof.base.units import listed, number_ranges, say_ns
 from gpuprof.facts.collective_calls import collective_calls
-from gpuprof.facts.collective_parts import (
-    PARTS_READS,
-    collective_parts,
-)
+from gpuprof.facts.collective_parts import PARTS_READS, collective_parts
 from gpuprof.facts.hosts import DeviceNames, names_of
 from gpuprof.facts.rank_matching import TOGETHER_NS, ClockOffset, are_apart
 from gpuprof.model.analysis import Analysis
@@ -77,7 +74,18 @@ def clock_offsets(profile: Profile) -> pa.Table:
     """
     parts, names = collective_parts(profile), names_of(profile)
     matched = {device for communicator in parts.communicators for device in communicator.devices}
-    rows = [_row(offsets, names, matched) for offsets in _clocks(parts.offsets, names)]
+    rows = [
+        {
+            "devices": len(offsets),
+            **_ends("", [offset.device for offset in offsets], names),
+            **_ends("reference_", [offset.reference_device for offset in offsets], names),
+            "offset_ns": round(float(np.median([offset.offset_ns for offset in offsets]))),
+            "error_ns": max(offset.error_ns for offset in offsets),
+            "collectives": sum(offset.calls for offset in offsets),
+            "is_set_right": any(are_apart(o) and o.device in matched for o in offsets),
+        }
+        for offsets in _clocks(parts.offsets, names)
+    ]
     return CLOCK_OFFSETS.table(rows)
 
 
@@ -107,20 +115,6 @@ def _clocks(offsets: Iterable[ClockOffset], names: DeviceNames) -> Iterator[Sequ
     yield from by_rank.values()
 
 
-def _row(
-    offsets: Sequence[ClockOffset], names: DeviceNames, matched: Container[int]
-) -> dict[str, Any]:
-    return {
-        "devices": len(offsets),
-        **_ends("", [offset.device for offset in offsets], names),
-        **_ends("reference_", [offset.reference_device for offset in offsets], names),
-        "offset_ns": round(float(np.median([offset.offset_ns for offset in offsets]))),
-        "error_ns": max(offset.error_ns for offset in offsets),
-        "collectives": sum(offset.calls for offset in offsets),
-        "is_set_right": any(are_apart(o) and o.device in matched for o in offsets),
-    }
-
-
 def _ends(prefix: str, devices: Sequence[int], names: DeviceNames) -> dict[str, Any]:
     """Host, rank and number of some devices, as far as all have the same."""
     columns: dict[str, set[Any]] = {
@@ -139,30 +133,24 @@ def clock_notes(profile: Profile) -> list[str]:
     shifted = [row for row in profile.once(clock_offsets).to_pylist() if row["is_set_right"]]
     if not shifted:
         return []
+    hosts = [*dict.fromkeys(row["host"] for row in shifted if row["host"] is not None)]
+    more = [f"{len(hosts) - _MOST_NAMED} more"] if len(hosts) > _MOST_NAMED else []
+    noun = "host" if len(hosts) == 1 else "hosts"
+    clocks = [f"{noun} {listed([*hosts[:_MOST_NAMED], *more])}"] if hosts else []
+    # The ranks, else devices, whose hosts are not known.
+    unhosted = [row for row in shifted if row["host"] is None]
+    ranks = {row["rank"] for row in unhosted if row["rank"] is not None}
+    devices = {row["device_id"] for row in unhosted if row["rank"] is None}
+    numbered = ("ranks", ranks), ("devices", devices)
+    clocks += [f"{noun} {number_ranges(sorted(values))}" for noun, values in numbered if values]
     most_ns = max(abs(row["offset_ns"]) for row in shifted)
     error_ns = max(row["error_ns"] for row in shifted)
     note = (
-        f"The clocks of {_named(shifted)} are up to {say_ns(most_ns)} from those of others. Their"
+        f"The clocks of {listed(clocks)} are up to {say_ns(most_ns)} from those of others. Their"
         " collectives were set right by the common ends of calls, to"
         f" {say_ns(error_ns)} (--table clock_offsets)."
     )
     return [note]
-
-
-def _named(rows: Sequence[dict[str, Any]]) -> str:
-    """The first few hosts, and the ranks, else devices, whose hosts are not known."""
-    hosts = [*dict.fromkeys(row["host"] for row in rows if row["host"] is not None)]
-    more = [f"{len(hosts) - _MOST_NAMED} more"] if len(hosts) > _MOST_NAMED else []
-    unhosted = [row for row in rows if row["host"] is None]
-    ranks = sorted({row["rank"] for row in unhosted if row["rank"] is not None})
-    devices = sorted({row["device_id"] for row in unhosted if row["rank"] is None})
-    numbers = [
-        f"{noun} {number_ranges(values)}"
-        for noun, values in (("ranks", ranks), ("devices", devices))
-        if values
-    ]
-    named = [f"host{'s' if len(hosts) > 1 else ''} {listed([*hosts[:_MOST_NAMED], *more])}"]
-    return listed([*(named if hosts else []), *numbers])
 
 
 ANALYSIS: Final = Analysis(

@@ -1,20 +1,13 @@
 """How long collectives moved data, and how long they waited for the last rank to arrive."""
 
-from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from gpuprof.base.units import format_ratio, say_ns
 from gpuprof.facts.collective_calls import COLLECTIVE, COPIES, FIRST_CALLS, HOST
-from gpuprof.facts.collective_parts import (
-    RANKS,
-    SETUP,
-    SPREAD,
-    CollectiveParts,
-)
+from gpuprof.facts.collective_parts import BASES, NONE, RANKS, SETUP, SPREAD
 from gpuprof.facts.communication import bandwidths
 from gpuprof.facts.last_ranks import (
     CALLS_OF_FILES,
@@ -26,11 +19,12 @@ from gpuprof.facts.last_ranks import (
     delay_before,
 )
 from gpuprof.facts.numbers import groups
-from gpuprof.model.analysis import Analysis, reads
-from gpuprof.model.derived import UNKNOWN
+from gpuprof.model.analysis import Analysis
+from gpuprof.model.derived import UNKNOWN, known
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLAG, FLOAT, INT, TEXT, Column, Schema
+from gpuprof.model.table import within
 
 COLLECTIVE_WAITS: Final = Schema(
     "collective_waits",
@@ -106,8 +100,15 @@ def collective_waits(profile: Profile) -> pa.Table:
         columns as in `COLLECTIVE_WAITS`; no rows where no communication kernel ran. Of each row
         the first call, transfer, waiting and what is unknown add up to the time of all calls.
     """
-    record = collective_record(profile)
-    rows = [_row(record, kernels) for kernels in _by_row(profile, record.parts)]
+    record, part = collective_record(profile), profile.selection
+    kernels = record.parts.kernels
+    chosen = np.argsort(kernels.start_ns, kind="stable")
+    if part.device_id is not None:
+        chosen = chosen[kernels.device[chosen] == part.device_id]
+    if part.windows is not None:
+        chosen = chosen[within(part.windows, kernels.start_ns[chosen])]
+    columns = (column[chosen] for column in (kernels.device, kernels.stream, kernels.kind))
+    rows = [_row(record, chosen[alike]) for alike in groups(*columns)]
     rows.sort(
         key=lambda row: (
             -row.get("waiting_ns", 0),
@@ -118,22 +119,6 @@ def collective_waits(profile: Profile) -> pa.Table:
     return COLLECTIVE_WAITS.table(rows)
 
 
-def _by_row(profile: Profile, parts: CollectiveParts) -> Iterator[Int64s]:
-    """The kernels of each row, of the part of the recording that is looked at."""
-    kernels, part = parts.kernels, profile.selection
-    chosen = np.ones(len(kernels), bool)
-    if part.device_id is not None:
-        chosen &= kernels.device == part.device_id
-    if part.windows is not None:
-        starts, ends = np.array(part.windows, np.int64).reshape(-1, 2).T
-        place = np.searchsorted(starts, kernels.start_ns, side="right") - 1
-        chosen &= (place >= 0) & (kernels.start_ns < np.append(ends, 0)[place])
-    rows = np.flatnonzero(chosen)
-    rows = rows[np.argsort(kernels.start_ns[rows], kind="stable")]
-    columns = kernels.device, kernels.stream, kernels.kind
-    return (rows[alike] for alike in groups(*(column[rows] for column in columns)))
-
-
 def _row(record: CollectiveRecord, rows: Int64s) -> dict[str, Any]:
     parts, kernels = record.parts, record.parts.kernels
     collective = kernels.collectives[kernels.kind[rows[0]]]
@@ -141,51 +126,31 @@ def _row(record: CollectiveRecord, rows: Int64s) -> dict[str, Any]:
     took, basis = (kernels.end_ns - kernels.start_ns)[rows], parts.basis[rows]
     is_split, is_setup = (basis == RANKS) | (basis == SPREAD), basis == SETUP
     is_whole = parts.is_complete[rows] | (basis == SPREAD)
-    is_unknown = ~is_whole & ~is_setup
-    row = {
-        "device_id": None if device == UNKNOWN else device,
+    bases = [BASES[way] for way in (RANKS, SPREAD) if (basis == way).any()]
+    is_doubted = any(device in pair[:2] for pair in parts.clocks)
+    row: dict[str, Any] = {
+        "device_id": known(device),
         "rank": record.names.ranks.get(device),
-        "stream_id": None if stream == UNKNOWN else stream,
+        "stream_id": known(stream),
         **collective._asdict(),
-        "basis": _basis(parts, device, basis),
+        "basis": [*bases, "clocks" if is_doubted else BASES[NONE]][0],
         "calls": len(rows),
         "first_call_ns": int(took[is_setup].sum()) if is_setup.any() else None,
-        "unknown_ns": int((took - parts.waiting_ns[rows])[is_unknown].sum()),
+        "unknown_ns": int((took - parts.waiting_ns[rows])[~is_whole & ~is_setup].sum()),
         "is_same_stream": None if stream == UNKNOWN else bool(parts.is_same_stream[rows[0]]),
     }
     if is_split.any():
-        row |= _waiting(record, rows[is_split], device)
+        waiting_ns = int(parts.waiting_ns[rows[is_split]].sum())
+        _, hidden_ns = record.hidden(rows[is_split], device)
+        row |= {"waiting_ns": waiting_ns, "exposed_waiting_ns": waiting_ns - hidden_ns}
     if is_whole.any():
-        row |= _transfer(record, rows[is_whole], device)
-        row |= {
-            name: value
-            for name, value in bandwidths(
-                collective, int(is_whole.sum()), row["transfer_ns"]
-            ).items()
-            if name in COLLECTIVE_WAITS.columns
-        }
+        transfer_ns = int(parts.transfer_ns[rows[is_whole]].sum())
+        hidden_ns, _ = record.hidden(rows[is_whole], device)
+        row |= {"transfer_ns": transfer_ns, "exposed_transfer_ns": transfer_ns - hidden_ns}
+        rates = bandwidths(collective, int(is_whole.sum()), transfer_ns)
+        row |= {name: rate for name, rate in rates.items() if name in COLLECTIVE_WAITS.columns}
     matched = rows[basis == RANKS]
     return row | (_lateness(record, matched, device) if len(matched) else {})
-
-
-def _basis(parts: CollectiveParts, device: int, basis: npt.NDArray[np.int8]) -> str:
-    if (basis == RANKS).any():
-        return "ranks"
-    if (basis == SPREAD).any():
-        return "spread"
-    return "clocks" if any(device in pair[:2] for pair in parts.clocks) else "none"
-
-
-def _waiting(record: CollectiveRecord, rows: Int64s, device: int) -> dict[str, int]:
-    """How long some kernels of a device waited, and how much of that nothing hides."""
-    waiting = int(record.parts.waiting_ns[rows].sum())
-    return {"waiting_ns": waiting, "exposed_waiting_ns": waiting - record.hidden(rows, device)[1]}
-
-
-def _transfer(record: CollectiveRecord, rows: Int64s, device: int) -> dict[str, int]:
-    """How long some kernels of a device moved data, and how much of that nothing hides."""
-    moving = int(record.parts.transfer_ns[rows].sum())
-    return {"transfer_ns": moving, "exposed_transfer_ns": moving - record.hidden(rows, device)[0]}
 
 
 def _lateness(record: CollectiveRecord, rows: Int64s, device: int) -> dict[str, Any]:
@@ -228,7 +193,7 @@ ANALYSIS: Final = Analysis(
     COLLECTIVE_WAITS,
     ("kernels",),
     collective_waits,
-    reads(LAST_READS),
+    LAST_READS,
     of_files=CALLS_OF_FILES,
     accuracy="Of a kernel of a job that compute hides in part, exposed transfer and waiting are"
     f" shared out by their lengths; {FIRST_CALLS}.",

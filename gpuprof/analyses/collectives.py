@@ -5,12 +5,12 @@ Source of the two bandwidths: https://github.com/NVIDIA/nccl-tests/blob/master/d
 
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
 from gpuprof.facts.communication import (
     COMMUNICATION_READS,
     Collective,
-    CommunicationKernels,
     bandwidths,
     communication_kernels,
 )
@@ -54,13 +54,16 @@ COLLECTIVES: Final = Schema(
 )
 
 
-def _added(table: pa.Table) -> pa.Table:
-    """The rows of all files; those of several recordings of one process are added up."""
-    keys = ["device_id", *Collective._fields]
-    return _table(summed(table, keys, ["calls", "total_ns", "exposed_ns"]).to_pylist())
+_ALIKE: Final = ("device_id", *Collective._fields)
+_SUMS: Final = ("calls", "total_ns", "exposed_ns")
 
 
-@per_file(COLLECTIVES, _added, needs=("kernels",))
+# Those of several recordings of one process are added up.
+@per_file(
+    COLLECTIVES,
+    lambda table: _table(summed(table, _ALIKE, _SUMS).to_pylist()),
+    needs=("kernels",),
+)
 def collectives(profile: Profile) -> pa.Table:
     """Sum up the communication kernels by collective, message and group.
 
@@ -76,9 +79,22 @@ def collectives(profile: Profile) -> pa.Table:
         as in `COLLECTIVES`; no rows where no communication kernel ran.
     """
     kernels = communication_kernels(profile)
-    rows = [
-        row for kind in range(len(kernels.collectives)) for row in _rows(profile, kernels, kind)
-    ]
+    lines, rows = timelines(profile.unrestricted), []
+    for kind, group in enumerate(kernels.collectives):
+        of_kind = np.flatnonzero(kernels.kind == kind)
+        for line in lines:
+            here = of_kind[kernels.device[of_kind] == line.number]
+            start, end = kernels.start_ns[here], kernels.end_ns[here]
+            if len(here):
+                rows.append(
+                    {
+                        "device_id": line.device_id,
+                        **group._asdict(),
+                        "calls": len(here),
+                        "total_ns": int((end - start).sum()),
+                        "exposed_ns": difference(union(start, end), line.busy[COMPUTE]).length,
+                    }
+                )
     return _table(rows)
 
 
@@ -90,27 +106,6 @@ def _table(rows: list[dict[str, Any]]) -> pa.Table:
         row["mean_ns"] = row["total_ns"] / row["calls"]
         row.update(bandwidths(group, row["calls"], row["total_ns"]))
     return COLLECTIVES.table(rows)
-
-
-def _rows(profile: Profile, kernels: CommunicationKernels, kind: int) -> list[dict[str, Any]]:
-    group, is_of = kernels.collectives[kind], kernels.kind == kind
-    start, end, device = (c[is_of] for c in (kernels.start_ns, kernels.end_ns, kernels.device))
-    rows = []
-    for timeline in timelines(profile.unrestricted):
-        here = device == timeline.number
-        if here.any():
-            running = union(start[here], end[here])
-            calls, total = int(here.sum()), int((end - start)[here].sum())
-            rows.append(
-                {
-                    "device_id": timeline.device_id,
-                    **group._asdict(),
-                    "calls": calls,
-                    "total_ns": total,
-                    "exposed_ns": difference(running, timeline.busy[COMPUTE]).length,
-                }
-            )
-    return rows
 
 
 ANALYSIS: Final = Analysis(

@@ -2,26 +2,20 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from functools import partial
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from gpuprof.base.units import NS_PER_S
-from gpuprof.facts.copies import (
-    COPY_READS,
-    PATHS,
-    end_name,
-    end_number,
-    known_end,
-    transfer_rows,
-)
+from gpuprof.facts.copies import COPY_READS, PATHS, end_name, transfer_rows
 from gpuprof.facts.durations import square_sums
 from gpuprof.facts.histograms import SQUARES, square_columns, squares_of
-from gpuprof.facts.numbers import groups
+from gpuprof.facts.numbers import groups, sums_by_number
 from gpuprof.model.analysis import Analysis, per_file, summed
-from gpuprof.model.derived import HOST, UNKNOWN
+from gpuprof.model.derived import UNKNOWN, known
 from gpuprof.model.profile import Profile, once_per_profile
 from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema
 
@@ -66,14 +60,8 @@ _LEAST_SPAN: Final = 2
 _SURE: Final = 2
 
 
-class Link(NamedTuple):
-    """A route between two kinds of memory."""
-
-    src: int | None
-    dst: int | None
-    path: str
-    src_memory_kind: str | None
-    dst_memory_kind: str | None
+# A route between two kinds of memory.
+_ROUTE: Final = ("src", "dst", "path", "src_memory_kind", "dst_memory_kind")
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,25 +99,24 @@ class Fit:
 
 
 @once_per_profile
-def sizes_by_link(profile: Profile) -> Mapping[Link, Sizes]:
-    """The transfers of known size of every link."""
-    by_link: dict[Link, list[tuple[int, int, int, float]]] = {}
+def sizes_by_link(profile: Profile) -> Mapping[tuple[str, ...], Sizes]:
+    """The transfers of known size of every route between two kinds of memory, as in `_ROUTE`."""
+    by_route: dict[tuple[str, ...], list[tuple[int, int, int, float]]] = {}
     for row in profile.once(copies_by_size).to_pylist():
-        link = Link(*(row[name] for name in Link._fields))
-        link = link._replace(src=end_number(row["src"]), dst=end_number(row["dst"]))
         size, calls, total_ns = (row[name] for name in ("bytes", "calls", "total_ns"))
         spread = (calls * squares_of(row) - total_ns**2) / calls**2
-        by_link.setdefault(link, []).append((size, calls, total_ns, spread))
+        sizes = by_route.setdefault(tuple(row[name] for name in _ROUTE), [])
+        sizes.append((size, calls, total_ns, spread))
     return {
-        link: Sizes(*map(np.array, zip(*sorted(rows), strict=True)))
-        for link, rows in by_link.items()
+        route: Sizes(*map(np.array, zip(*sorted(rows), strict=True)))
+        for route, rows in by_route.items()
     }
 
 
 _BY_SIZE: Final = Schema(
     "copies_by_size",
     "the transfers of one size, route and kinds of memory",
-    {name: COPY_SPEEDS.columns[name] for name in Link._fields}
+    {name: COPY_SPEEDS.columns[name] for name in _ROUTE}
     | {
         "bytes": Column(INT, "B", "Size of a copy.", required=True),
         "calls": Column(INT, "1", "How many had it.", required=True),
@@ -139,11 +126,12 @@ _BY_SIZE: Final = Schema(
 )
 
 
-def _added(table: pa.Table) -> pa.Table:
-    return summed(table, [*Link._fields, "bytes"], ["calls", "total_ns", *SQUARES])
-
-
-@per_file(_BY_SIZE, _added, needs=("memcpys",), device_texts=("src", "dst"))
+@per_file(
+    _BY_SIZE,
+    partial(summed, keys=[*_ROUTE, "bytes"], sums=["calls", "total_ns", *SQUARES]),
+    needs=("memcpys",),
+    device_texts=("src", "dst"),
+)
 def copies_by_size(profile: Profile) -> pa.Table:
     """The transfers of known size of every link by size."""
     copies = transfer_rows(profile)
@@ -153,8 +141,8 @@ def copies_by_size(profile: Profile) -> pa.Table:
         sized = rows[copies.bytes[rows] != UNKNOWN]
         src, dst, path, src_memory, dst_memory = (int(key[rows[0]]) for key in keys)
         link = {
-            "src": end_name(known_end(src)),
-            "dst": end_name(known_end(dst)),
+            "src": end_name(known(src)),
+            "dst": end_name(known(dst)),
             "path": PATHS[path],
             "src_memory_kind": copies.src_memories[src_memory],
             "dst_memory_kind": copies.dst_memories[dst_memory],
@@ -162,8 +150,8 @@ def copies_by_size(profile: Profile) -> pa.Table:
         different, place, calls = np.unique(
             copies.bytes[sized], return_inverse=True, return_counts=True
         )
-        duration_ns, total_ns = copies.duration_ns[sized], np.zeros(len(different), np.int64)
-        np.add.at(total_ns, place, duration_ns)
+        duration_ns = copies.duration_ns[sized]
+        total_ns = sums_by_number(place, duration_ns, len(different))
         squares = square_sums(duration_ns, place, len(different))
         columns = different.tolist(), calls.tolist(), total_ns.tolist(), squares
         table += [
@@ -217,11 +205,9 @@ def copy_speeds(profile: Profile) -> pa.Table:
         for its bandwidth first; columns as in `COPY_SPEEDS`.
     """
     rows = []
-    for link, sizes in sizes_by_link(profile).items():
+    for route, sizes in sizes_by_link(profile).items():
         row: dict[str, Any] = {
-            **link._asdict(),
-            "src": end_name(link.src),
-            "dst": end_name(link.dst),
+            **dict(zip(_ROUTE, route, strict=True)),
             "calls": int(sizes.calls.sum()),
             "sizes": len(sizes.bytes),
             "total_ns": int(sizes.total_ns.sum()),
@@ -294,11 +280,10 @@ def copy_sizes(profile: Profile) -> pa.Table:
         columns as in `COPY_SIZES`. Copies of unknown size are in no row.
     """
     by_place: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for link, sizes in sizes_by_link(profile).items():
+    for (src, dst, *of_route), sizes in sizes_by_link(profile).items():
         line = fit(sizes)
         half = line.half_speed_bytes if line is not None else None
-        ends = ("host" if end == HOST else "device" for end in (link.src, link.dst))
-        kinds = " to ".join(ends), link.path, link.src_memory_kind, link.dst_memory_kind
+        kinds = " to ".join("host" if end == "host" else "device" for end in (src, dst)), *of_route
         columns = (sizes.bytes.tolist(), sizes.calls.tolist(), sizes.total_ns.tolist())
         for size, calls, total_ns in zip(*columns, strict=True):
             low = 1 << (size.bit_length() - 1) if size else 0

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from operator import itemgetter
 from typing import Any, Final
 
@@ -13,7 +13,7 @@ from gpuprof.facts.hosts import names_of
 from gpuprof.facts.links import links
 from gpuprof.facts.numbers import groups
 from gpuprof.model.analysis import Analysis, by, per_file, reads
-from gpuprof.model.derived import HOST, UNKNOWN
+from gpuprof.model.derived import HOST, known
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import INT, TEXT, Column, Schema, process_column
 
@@ -64,10 +64,19 @@ def device_map(profile: Profile) -> pa.Table:
         rank_of = names_of(profile).ranks
         rows = profile.once(used_devices).to_pylist()
         rows = [row | {"rank": rank_of.get(row["device_id"], row["rank"])} for row in rows]
-    joined, accessible = _links_of(profile), _accessible(profile)
+    # That to the host comes first.
+    joined: dict[int, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for (end, peer), link in sorted(links(profile).items()):
+        joined[end][link.name].append("host" if peer == HOST else str(peer))
+    accessible: dict[int | None, set[int]] = defaultdict(set)
+    for row in profile.table("links").to_pylist() if profile.has("links") else ():
+        if row["has_peer_access"] and row["peer_device_id"] is not None:
+            accessible[row["device_id"]].add(row["peer_device_id"])
+            accessible[row["peer_device_id"]].add(row["device_id"])
     for row in rows:
-        row["links"] = ", ".join(joined.get(row["device_id"], ())) or None
-        row["accessible_peers"] = _listed(accessible.get(row["device_id"], ()))
+        of_device = joined[row["device_id"]].items()
+        row["links"] = ", ".join(f"{name} ({', '.join(ends)})" for name, ends in of_device) or None
+        row["accessible_peers"] = _listed(accessible[row["device_id"]])
         for path in ("direct", "staged"):
             if peers := row.get(f"{path}_peers"):
                 row[f"{path}_peers"] = _listed(map(int, _NUMBER.findall(peers)))
@@ -91,87 +100,46 @@ def used_devices(profile: Profile) -> pa.Table:
 
 def _rows(profile: Profile) -> list[dict[str, Any]]:
     """The rows without links, peers as in ``device 1, device 2``."""
-    used: dict[tuple[int | None, int | None], dict[str, int]] = defaultdict(dict)
-    for table in _USED:
-        if profile.has(table):
-            for place, calls in _counts(profile, table).items():
-                used[place][f"{table[:-1]}_calls"] = calls
-    device_rows = profile.table("devices").to_pylist() if profile.has("devices") else []
-    for device in device_rows:
-        if not any(device_id == device["device_id"] for device_id, _ in used):
-            used[device["device_id"], device["process_id"]] = {}
-    ranks = profile.table("runs").to_pylist() if profile.has("runs") else []
-    rank = {row["process_id"]: row["rank"] for row in ranks}
-    peers = _peers(profile) if profile.has("memcpys") else {}
-    rows = [
-        _described(device_rows, device_id, process_id)
-        | {"device_id": device_id, "process_id": process_id, "rank": rank.get(process_id)}
-        | {f"{table[:-1]}_calls": 0 for table in _USED if profile.has(table)}
-        | calls
-        | {
-            f"{path}_peers": ", ".join(f"device {peer}" for peer in peers[device_id, path])
-            for path in ("direct", "staged")
-            if (device_id, path) in peers
-        }
-        for (device_id, process_id), calls in used.items()
-    ]
+    used: dict[tuple[int | None, int | None], Counter[str]] = defaultdict(Counter)
+    for table in filter(profile.has, _USED):
+        for device, process in profile.columns(table, "device_id", "process_id"):
+            for alike in groups(device, process):
+                place = known(int(device[alike[0]])), known(int(process[alike[0]]))
+                used[place][table] += len(alike)
+    devices, runs = (
+        profile.table(table).to_pylist() if profile.has(table) else []
+        for table in ("devices", "runs")
+    )
+    for row in devices:
+        if row["device_id"] not in {device_id for device_id, _ in used}:
+            used[row["device_id"], row["process_id"]] = Counter()
+    rank = {row["process_id"]: row["rank"] for row in runs}
+    rows = []
+    for (device_id, process_id), calls in used.items():
+        of_device = [row for row in devices if row["device_id"] == device_id]
+        # Each process may number the devices in its own way.
+        of_device.sort(key=lambda row: row["process_id"] not in {None, process_id})
+        row = dict(of_device[0]) if of_device else {}
+        row |= {"device_id": device_id, "process_id": process_id, "rank": rank.get(process_id)}
+        row |= {f"{table[:-1]}_calls": calls[table] for table in _USED if profile.has(table)}
+        rows.append(row | _peers(profile, device_id))
     order = itemgetter("device_id", "process_id")
     return sorted(rows, key=lambda row: [(number is None, number) for number in order(row)])
 
 
-def _listed(devices: Iterable[int]) -> str | None:
-    return ", ".join(map(str, sorted(devices))) or None
-
-
-def _links_of(profile: Profile) -> dict[int | None, list[str]]:
-    """For each device its links in words, that to the host first."""
-    by_device: dict[int | None, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-    for (end, peer), link in sorted(links(profile).items()):
-        if end != HOST:
-            by_device[end][link.name].append("host" if peer == HOST else str(peer))
+def _peers(profile: Profile, device_id: int | None) -> dict[str, str]:
+    """What a device copied from and to, by the path."""
+    peers: dict[str, set[int | None]] = defaultdict(set)
+    for src, dst, path in transfer_times(profile) if profile.has("memcpys") else ():
+        if device_id in {src, dst} and {src, dst}.isdisjoint({None, HOST}):
+            peers[f"{path}_peers"].add(dst if src == device_id else src)
     return {
-        device: [f"{name} ({', '.join(ends)})" for name, ends in joined.items()]
-        for device, joined in by_device.items()
+        column: ", ".join(f"device {peer}" for peer in of_path) for column, of_path in peers.items()
     }
 
 
-def _accessible(profile: Profile) -> dict[int | None, set[int]]:
-    peers: dict[int | None, set[int]] = defaultdict(set)
-    for row in profile.table("links").to_pylist() if profile.has("links") else ():
-        if row["has_peer_access"] and row["peer_device_id"] is not None:
-            peers[row["device_id"]].add(row["peer_device_id"])
-            peers[row["peer_device_id"]].add(row["device_id"])
-    return peers
-
-
-def _counts(profile: Profile, table: str) -> Mapping[tuple[int | None, int | None], int]:
-    """How many activities each device and process has."""
-    counts: Counter[tuple[int | None, int | None]] = Counter()
-    for device, process in profile.columns(table, "device_id", "process_id"):
-        for alike in groups(device, process):
-            ids = (int(column[alike[0]]) for column in (device, process))
-            device_id, process_id = (None if number == UNKNOWN else number for number in ids)
-            counts[device_id, process_id] += len(alike)
-    return counts
-
-
-def _described(
-    device_rows: list[dict[str, Any]], device_id: int | None, process_id: int | None
-) -> dict[str, Any]:
-    """What is known of the device; each process may number the devices in its own way."""
-    of_device = [row for row in device_rows if row["device_id"] == device_id]
-    of_process = [row for row in of_device if row["process_id"] in {None, process_id}] or of_device
-    return dict(of_process[0]) if of_process else {}
-
-
-def _peers(profile: Profile) -> dict[tuple[int | None, str], set[int]]:
-    peers: dict[tuple[int | None, str], set[int]] = defaultdict(set)
-    for route in transfer_times(profile):
-        if route.src is None or route.dst is None or HOST in {route.src, route.dst}:
-            continue
-        peers[route.src, route.path].add(route.dst)
-        peers[route.dst, route.path].add(route.src)
-    return peers
+def _listed(devices: Iterable[int]) -> str | None:
+    return ", ".join(map(str, sorted(devices))) or None
 
 
 ANALYSIS: Final = Analysis(

@@ -109,39 +109,32 @@ def _enders(profile: Profile, ends: Int64s) -> dict[tuple[int, int], tuple[str, 
     """What begins on a device at some instants, by both."""
     enders: dict[tuple[int, int], tuple[str, _Activity]] = {}
     for table in filter(profile.has, _ENDING):
-        begun = (
-            _copies_at(profile, ends) if table == "memcpys" else _others_at(profile, table, ends)
-        )
-        for name, place, process, start, devices in sorted(begun):
+        for name, place, process, start, devices in sorted(_begun(profile, table, ends)):
             for device in devices:
                 enders.setdefault((device, start), (name, (table, place, process)))
     return enders
 
 
-def _copies_at(profile: Profile, ends: Int64s) -> Iterator[_Begun]:
-    """Copies that begin at some instants; a staged half is on its own device alone."""
-    copies = copy_rows(profile)
-    for row in np.flatnonzero(np.isin(copies.start_ns, ends)).tolist():
-        devices = [int(copies.device[row])]
-        if not copies.is_staged[row]:
-            ends_of = int(copies.src_device[row]), int(copies.dst_device[row])
-            devices += [device for device in ends_of if device != UNKNOWN]
-        name = f"[CUDA memcpy {copies.kinds[copies.kind[row]]}]"
-        yield name, row, int(copies.process[row]), int(copies.start_ns[row]), devices
-
-
-def _others_at(profile: Profile, table: str, ends: Int64s) -> Iterator[_Begun]:
-    """Kernels or memsets that begin at some instants."""
-    columns, name = ["start_ns", "process_id", "device_id"], {}
-    if table == "kernels":
-        columns.append("name_id")
-        name = dict(zip(*names_by_number(profile, table), strict=True))
-    low = 0
-    for part in profile.columns(table, *columns):
+def _begun(profile: Profile, table: str, ends: Int64s) -> Iterator[_Begun]:
+    """Activities of a table that begin at some instants."""
+    if table == "memcpys":
+        copies = copy_rows(profile)
+        for row in np.flatnonzero(np.isin(copies.start_ns, ends)).tolist():
+            # A staged half is on its own device alone.
+            columns = (copies.device, copies.src_device, copies.dst_device)
+            devices = [int(column[row]) for column in columns[: 1 if copies.is_staged[row] else 3]]
+            name = f"[CUDA memcpy {copies.kinds[copies.kind[row]]}]"
+            devices = devices[:1] + [device for device in devices[1:] if device != UNKNOWN]
+            yield name, row, int(copies.process[row]), int(copies.start_ns[row]), devices
+        return
+    is_named, low = table == "kernels", 0
+    names = names_by_number(profile, table).by_number if is_named else {}
+    further = ("name_id",) if is_named else ()
+    for part in profile.columns(table, "start_ns", "process_id", "device_id", *further):
         rows = np.flatnonzero(np.isin(part[0], ends))
         values = zip(*(column[rows].tolist() for column in part), strict=True)
         for row, (start, process, device, *number) in zip(rows.tolist(), values, strict=True):
-            text = name.get(number[0], UNNAMED) if number else "[CUDA memset]"
+            text = names.get(number[0], UNNAMED) if number else "[CUDA memset]"
             yield text, low + row, process, start, [device]
         low += len(part[0])
 
@@ -164,9 +157,14 @@ def _add_host(profile: Profile, ended: Sequence[tuple[Row, _Activity]]) -> None:
         parts.append([*(column[rows] for column in part), place.of(number[rows])])
     calls, ranges = columns_of(parts, len(columns) + 1), ranges_of(profile)
     ranges = ranges.take(meeting(Intervals(ranges.start_ns, ranges.end_ns), near))
+    call_start, call_end, of_process, name = calls
     for (row, activity), low, high in zip(ended, start.tolist(), end.tolist(), strict=True):
         process = activity[-1]
-        if most := _longest_call(calls, process, low, high):
+        at_once = np.flatnonzero((of_process == process) & (call_start < high) & (call_end > low))
+        within = np.maximum(call_start[at_once], low), np.minimum(call_end[at_once], high)
+        # Of all threads each instant counts once; of equal times the first name is meant.
+        times = ((covered.length, -n) for n, covered in unions_by_key(*within, name[at_once]))
+        if most := max(times, default=None):
             row["host_call"], row["host_call_ns"] = names[-most[1]], most[0]
         row["host_range"] = _filling(ranges, process, low, high)
         if activity in launched:
@@ -187,27 +185,6 @@ def _launched(profile: Profile, some: list[_Activity]) -> dict[_Activity, tuple[
         for (_, thread), (low, high) in all_launches.bounds.items()
         for place in places[(places >= low) & (places < high)].tolist()
     }
-
-
-def _longest_call(
-    calls: Sequence[Int64s], process: int, low: int, high: int
-) -> tuple[int, int] | None:
-    """For how long a call of a process takes most of a pause, each instant of all threads once.
-
-    Args:
-        calls: Start, end, process and number of the name.
-        process: The process.
-        low: Start of the pause.
-        high: End of it.
-
-    Returns:
-        Time in ns, and less the number of the name, of equal times the first; None for no call.
-    """
-    start, end, of, name = calls
-    rows = np.flatnonzero((of == process) & (start < high) & (end > low))
-    within = np.maximum(start[rows], low), np.minimum(end[rows], high), name[rows]
-    times = [(covered.length, -place) for place, covered in unions_by_key(*within)]
-    return max(times, default=None)
 
 
 def _filling(ranges: Ranges, process: int, low: int, high: int) -> str | None:

@@ -16,9 +16,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gpuprof.base.kernel_names import short_name
-from gpuprof.facts.numbers import UNNAMED, names_by_number
+from gpuprof.facts.numbers import names_by_number, sums_by_number
 from gpuprof.model.analysis import Analysis, per_file, reads, summed
-from gpuprof.model.derived import UNKNOWN
+from gpuprof.model.derived import UNKNOWN, known
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLOAT, INT, KERNELS, TEXT, Column, Schema
@@ -150,12 +150,15 @@ def _rounded_up(number: int, step: int) -> int:
     return -(-number // step) * step
 
 
-def _added(table: pa.Table) -> pa.Table:
-    alike = [name for name in KERNEL_OCCUPANCY.columns if name not in _SUMS]
-    return _table(summed(table, alike, _SUMS).to_pylist())
+_SUMS: Final = ("calls", "total_ns")
+_ALIKE: Final = [name for name in KERNEL_OCCUPANCY.columns if name not in _SUMS]
 
 
-@per_file(KERNEL_OCCUPANCY, _added, needs=("kernels",))
+@per_file(
+    KERNEL_OCCUPANCY,
+    lambda table: _table(summed(table, _ALIKE, _SUMS).to_pylist()),
+    needs=("kernels",),
+)
 def kernel_occupancy(profile: Profile) -> pa.Table:
     """Compute the theoretical occupancy of each kernel as it was launched.
 
@@ -166,39 +169,29 @@ def kernel_occupancy(profile: Profile) -> pa.Table:
         One row per name, number of blocks, threads, registers, shared memory and kind of GPU, the
         longest total first; columns as in `KERNEL_OCCUPANCY`.
     """
-    models = _models(profile)
-    kinds = [*dict.fromkeys(models.values())]
-    rows = [
-        _row(name, kinds[kind] if kind >= 0 else (None, None), sizes, calls, total_ns)
-        for name, kind, sizes, calls, total_ns in _launches(
-            profile, {device: kinds.index(model) for device, model in models.items()}
-        )
-    ]
-    return _table(rows)
-
-
-def _table(rows: list[dict[str, Any]]) -> pa.Table:
-    """Rows in their order; to sort Arrow data would load what takes longer than small files."""
-    sizes = [name for name in KERNEL_OCCUPANCY.columns if name not in _SUMS]
-
-    def order(row: Mapping[str, Any]) -> tuple[Any, ...]:
-        of_sizes = [(row.get(name) is None, row.get(name)) for name in sizes]
-        return -row["total_ns"], row["name"], -row["calls"], *of_sizes
-
-    return KERNEL_OCCUPANCY.table(sorted(rows, key=order))
-
-
-def _models(profile: Profile) -> dict[int, tuple[str | None, int | None]]:
-    """The compute capability and the multiprocessors of each device of which all rows agree."""
-    if not profile.unrestricted.has("devices"):
-        return {}
-    models: dict[int, set[tuple[str | None, int | None]]] = {}
-    for row in profile.unrestricted.table("devices").to_pylist():
+    recording, models = profile.unrestricted, dict[int, set[tuple[str | None, int | None]]]()
+    for row in recording.table("devices").to_pylist() if recording.has("devices") else ():
         # Of AMD's GPUs, tools write the number of the architecture in its place.
         is_other = "AMD" in (row["name"] or "")
         model = (None if is_other else row["compute_capability"], row["multiprocessors"])
         models.setdefault(row["device_id"], set()).add(model)
-    return {device: model for device, (model, *further) in models.items() if not further}
+    # Of devices whose rows disagree, and of those that have none, nothing is known: the last kind.
+    told = {device: next(iter(alike)) for device, alike in models.items() if len(alike) == 1}
+    kinds = [*dict.fromkeys(told.values()), (None, None)]
+    numbers = {device: kinds.index(model) for device, model in told.items()}
+    launches = _launches(profile, numbers)
+    rows = (_row(name, kinds[kind], sizes, *sums) for name, kind, sizes, *sums in launches)
+    return _table([*rows])
+
+
+def _table(rows: list[dict[str, Any]]) -> pa.Table:
+    """Rows in their order; to sort Arrow data would load what takes longer than small files."""
+
+    def order(row: Mapping[str, Any]) -> tuple[Any, ...]:
+        of_sizes = [(row.get(name) is None, row.get(name)) for name in _ALIKE]
+        return -row["total_ns"], row["name"], -row["calls"], *of_sizes
+
+    return KERNEL_OCCUPANCY.table(sorted(rows, key=order))
 
 
 _SIZES: Final = (
@@ -212,8 +205,7 @@ def _launches(
 ) -> Iterator[tuple[str, int, list[int | None], int, int]]:
     """Kernels that were launched alike: name, kind of device, sizes, calls and time."""
     numbered = names_by_number(profile, "kernels")
-    names = [*dict.fromkeys([UNNAMED, *numbered.names])]
-    place = numbered.values({name: number for number, name in enumerate(names)}.__getitem__, 0)
+    names, place = numbered.distinct, numbered.places
     columns = ("start_ns", "end_ns", "device_id", "name_id", *_SIZES)
     parts = []
     for start, end, device, name_id, *sizes in profile.columns("kernels", *columns):
@@ -230,17 +222,19 @@ def _launches(
     all_keys, calls, total_ns = _summed(*map(np.concatenate, zip(*parts, strict=True)))
     rows = zip(all_keys.tolist(), calls.tolist(), total_ns.tolist(), strict=True)
     for (name, of_kind, *numbers), of_calls, of_time in rows:
-        launch_sizes = [None if number == UNKNOWN else number for number in numbers]
+        launch_sizes = [*map(known, numbers)]
         yield names[name], of_kind, launch_sizes, of_calls, of_time
 
 
 def _summed(keys: Int64s, calls: Int64s, total_ns: Int64s) -> tuple[Int64s, Int64s, Int64s]:
     """Rows that are alike as one."""
     first, group = _alike(keys)
-    sums = np.zeros((2, len(first)), np.int64)
-    np.add.at(sums[0], group, calls)
-    np.add.at(sums[1], group, total_ns)
-    return keys[first], sums[0], sums[1]
+    number = len(first)
+    return (
+        keys[first],
+        sums_by_number(group, calls, number),
+        sums_by_number(group, total_ns, number),
+    )
 
 
 def _product(sizes: list[npt.NDArray[Any]]) -> Int64s:
@@ -309,7 +303,6 @@ def _row(
     }
 
 
-_SUMS: Final = ("calls", "total_ns")
 ANALYSIS: Final = Analysis(
     "Occupancy of kernels",
     KERNEL_OCCUPANCY,

@@ -7,7 +7,6 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from gpuprof.base.cuda import is_communication
 from gpuprof.facts.numbers import UNNAMED, ByNumber, columns_of, names_by_number
 from gpuprof.facts.timeline import DEVICE_ID, TIMELINE_READS, timelines
 from gpuprof.model.analysis import Analysis, reads
@@ -117,7 +116,6 @@ def _kernels(
     numbered = names_by_number(profile, "kernels")
     place, unnamed = {text: number for number, text in enumerate(names)}, len(names) - 1
     places = numbered.values(lambda name: place.get(name, unnamed), unnamed)
-    communicates = numbered.values(is_communication, 0)
     lanes = ByNumber(devices.tolist(), range(len(devices)), _ABSENT)
     columns = ("start_ns", "end_ns", "device_id", "name_id")
     for start, end, device, number in profile.columns("kernels", *columns):
@@ -131,7 +129,7 @@ def _kernels(
         if not is_inside.all():
             part = tuple(column[is_inside] for column in part)
         yield (
-            part[0].astype(np.int64) * len(_LANES) + communicates.of(part[3]),
+            part[0].astype(np.int64) * len(_LANES) + numbered.communicates.of(part[3]),
             np.maximum(part[1], first),
             np.minimum(part[2], last),
             places.of(part[3]).astype(np.int64),

@@ -1,6 +1,6 @@
 """The steps and NVTX ranges of a timeline, over the time of what they launched on each device."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from operator import itemgetter
 from typing import Any, Final
 
@@ -15,7 +15,6 @@ from gpuprof.facts.range_launches import families, launches_within
 from gpuprof.facts.step_windows import masked
 from gpuprof.facts.timeline import DEVICE_ID, TIMELINE_READS, timelines
 from gpuprof.model.analysis import Analysis, reads
-from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import INT, TEXT, Column, Schema, instant_column
 
@@ -63,7 +62,12 @@ def lane_ranges(profile: Profile) -> pa.Table:
     devices = [timeline for timeline in timelines(profile) if len(timeline.span)]
     series = steps_in_part(profile)
     # What runs in a part of a recording may have begun before it.
-    named = _named(profile.unrestricted, series)
+    recording, named = profile.unrestricted, list[_Named]()
+    if recording.has("nvtx_ranges", "api_calls"):
+        parts, marks = named_parts(recording), {of_phase.text for of_phase in series}
+        is_shown = np.array([masked(text) not in marks for text, _, _ in parts.labels], bool)
+        shown = families(parts.take(np.flatnonzero(is_shown[parts.label])), launches(recording))
+        named = [(of, ordered, ordered.of(ordered.activities.device)) for of, ordered in shown]
     rows = []
     for timeline in devices:
         ends = int(timeline.span.start[0]), int(timeline.span.end[-1])
@@ -100,23 +104,23 @@ def _steps(series: tuple[PhaseSteps, ...], device: int, most: int) -> list[dict[
     ]
 
 
-def _named(profile: Profile, series: tuple[PhaseSteps, ...]) -> list[_Named]:
-    """The ranges that people named but for marks of steps."""
-    if not profile.has("nvtx_ranges", "api_calls"):
-        return []
-    parts = named_parts(profile)
-    marks = {of_phase.text for of_phase in series}
-    is_shown = np.array([masked(text) not in marks for text, _, _ in parts.labels], bool)
-    shown = parts.take(np.flatnonzero(is_shown[parts.label]))
-    return [
-        (ranges, ordered, ordered.of(ordered.activities.device))
-        for ranges, ordered in families(shown, launches(profile))
-    ]
-
-
 def _ranges(named: list[_Named], device: int, devices: int) -> Iterator[dict[str, Any]]:
     """The longest ranges that launched something on a device, each on the first free level."""
-    start_ns, end_ns, label = _windows(named, device)
+    pieces: list[list[Numbers]] = [[np.empty(0, np.int64)] * 3]
+    for family, ordered, of_device in named:
+        launched = ordered.take(np.flatnonzero(of_device == device))
+        # Most threads launch on one device.
+        rows = [
+            rows
+            for lane, rows in family.lanes.items()
+            for low, high in [launched.bounds.get(lane, (0, 0))]
+            if high > low
+        ]
+        working = family.take(np.sort(np.concatenate([*rows, np.empty(0, np.int64)])))
+        spans = launches_within(working, launched)
+        columns = (*spans.extent(launched), working.label)
+        pieces.append([column[spans.last > spans.first] for column in columns])
+    start_ns, end_ns, label = (np.concatenate(column) for column in zip(*pieces, strict=True))
     length, most = end_ns - start_ns, _MOST_RANGES // devices
     # Of equal ones the first; only those are sorted that may be among the longest.
     longest = np.arange(len(length))
@@ -134,27 +138,6 @@ def _ranges(named: list[_Named], device: int, devices: int) -> Iterator[dict[str
         ends[level] = end
         text = OF_ONE_CALL.sub("", named[0][0].labels[label[place]][0])
         yield {"level": level + 1, "start_ns": start, "end_ns": end, "text": text or "unnamed"}
-
-
-def _windows(named: list[_Named], device: int) -> Sequence[Int64s]:
-    """First start and last end of what each range launched on a device, and its label."""
-    pieces = []
-    for family, ordered, of_device in named:
-        launched = ordered.take(np.flatnonzero(of_device == device))
-        # Most threads launch on one device.
-        rows = [
-            rows
-            for lane, rows in family.lanes.items()
-            for low, high in [launched.bounds.get(lane, (0, 0))]
-            if high > low
-        ]
-        working = family.take(np.sort(np.concatenate([*rows, np.empty(0, np.int64)])))
-        spans = launches_within(working, launched)
-        filled = np.flatnonzero(spans.last > spans.first)
-        start, end = (times[filled] for times in spans.extent(launched))
-        pieces.append((start, end, working.label[filled]))
-    columns = [np.concatenate(column) for column in zip(*pieces, strict=True)]
-    return columns or [np.empty(0, np.int64)] * 3
 
 
 ANALYSIS: Final = Analysis(

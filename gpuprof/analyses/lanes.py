@@ -1,13 +1,15 @@
 """What ran when on each device, lane by lane, with as many rows as a picture can show."""
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from gpuprof.facts.copies import copy_rows
+from gpuprof.facts.phases import PHASE_READS, steps_in_part
+from gpuprof.facts.step_times import typical_steps
 from gpuprof.facts.timeline import (
     COMMUNICATION,
     COMPUTE,
@@ -15,13 +17,13 @@ from gpuprof.facts.timeline import (
     LOCAL_COPY,
     TIMELINE_READS,
     TRANSFER,
-    DeviceTimeline,
     busy_by_device,
+    equal_slices,
     slice_borders,
     timelines,
 )
 from gpuprof.model import derived
-from gpuprof.model.analysis import Analysis
+from gpuprof.model.analysis import Analysis, reads
 from gpuprof.model.intervals import (
     NOTHING,
     Int64s,
@@ -31,7 +33,7 @@ from gpuprof.model.intervals import (
     intersection,
 )
 from gpuprof.model.profile import Profile, once_per_profile, once_per_recording
-from gpuprof.model.schema import FLAG, INT, TEXT, Column, Schema, instant_column
+from gpuprof.model.schema import FLAG, INT, TEXT, Column, Schema, instant_column, process_column
 
 LANES: Final = Schema(
     "lanes",
@@ -76,7 +78,21 @@ LANES_OVER_TIME: Final = Schema(
     },
 )
 
+LANES_IN_STEP: Final = Schema(
+    "lanes_in_step",
+    "one lane of one device in one of 1,000 equal slices of a typical step; only where it runs",
+    {
+        "process_id": process_column("Process of the step; null where it was detected by device."),
+        "step": Column(INT, "1", "Number of the step, as in the table steps.", required=True),
+        "step_start_ns": instant_column("Start of the step on the devices.", required=True),
+        "step_end_ns": instant_column("Its end.", required=True),
+        **LANES_OVER_TIME.columns,
+    },
+)
+
 _SLICES: Final = 1_000
+# A step that is more of the recording than this is seen well enough in the whole.
+_LONGEST_STEP: Final = 0.4
 # Rows of all lanes together: more than a screen has columns, few enough to draw at once.
 _MOST_ROWS: Final = 120_000
 _BITS: Final = 64
@@ -129,23 +145,56 @@ def lanes_over_time(profile: Profile) -> pa.Table:
         Columns as in `LANES_OVER_TIME`, in the order of `lanes`. No rows where nothing ran.
     """
     borders = slice_borders(timelines(profile), _SLICES)
-    if not len(borders):
-        return LANES_OVER_TIME.empty()
-    all_lanes = _lanes(profile)
-    return pa.concat_tables(_sliced(lane, borders) for lane in all_lanes).combine_chunks()
+    return _sliced(profile, borders) if len(borders) else LANES_OVER_TIME.empty()
 
 
-def _sliced(lane: _Lane, borders: Int64s) -> pa.Table:
+def lanes_in_step(profile: Profile) -> pa.Table:
+    """Measure the lanes in a thousand equal slices of the step nearest to the median.
+
+    The step is one of the phase whose samples take most time together.
+
+    Args:
+        profile: As for `lanes`; ``nvtx_ranges`` and ``api_calls`` for steps that are named.
+
+    Returns:
+        Columns as in `LANES_IN_STEP`, in the order of `lanes`. No rows where no steps are found,
+        a step takes more than 0.4 of the time, or a part of the recording is looked at.
+    """
+    if profile.selection.windows is not None:
+        return LANES_IN_STEP.empty()
+    span = slice_borders(timelines(profile), 1)
+    sampled = [series for series in steps_in_part(profile) if series.is_sample.any()]
+    if not (sampled and len(span)):
+        return LANES_IN_STEP.empty()
+    series = max(sampled, key=lambda s: int((s.end_ns - s.start_ns)[s.is_sample].sum()))
+    samples = np.flatnonzero(series.is_sample)
+    length = (series.end_ns - series.start_ns)[samples]
+    place = samples[typical_steps(length)[0]]
+    start, end = int(series.start_ns[place]), int(series.end_ns[place])
+    if end - start > _LONGEST_STEP * (span[-1] - span[0]):
+        return LANES_IN_STEP.empty()
+    table = _sliced(profile, equal_slices(start, end, _SLICES))
+    step = (series.phase.process_id, int(series.number[place]), start, end)
+    columns = dict(zip(LANES_IN_STEP.columns, ([v] * table.num_rows for v in step), strict=False))
+    named = {name: table.column(name) for name in table.column_names}
+    return LANES_IN_STEP.conform(pa.table(columns | named))
+
+
+def _sliced(profile: Profile, borders: Int64s) -> pa.Table:
+    """How much of each slice the lanes take; only where they run."""
     start, end = borders[:-1], borders[1:]
-    exposed, hidden = (covered_within(t, start, end) for t in lane[2:])
-    is_active = exposed + hidden > 0
-    columns: dict[str, Any] = _place(lane, int(is_active.sum())) | {
-        "start_ns": start[is_active],
-        "end_ns": end[is_active],
-        "exposed_ns": exposed[is_active],
-        "hidden_ns": hidden[is_active],
-    }
-    return LANES_OVER_TIME.conform(pa.table(columns))
+    tables = []
+    for lane in _lanes(profile):
+        exposed, hidden = (covered_within(times, start, end) for times in lane[2:])
+        is_active = exposed + hidden > 0
+        columns: dict[str, Any] = _place(lane, int(is_active.sum())) | {
+            "start_ns": start[is_active],
+            "end_ns": end[is_active],
+            "exposed_ns": exposed[is_active],
+            "hidden_ns": hidden[is_active],
+        }
+        tables.append(LANES_OVER_TIME.conform(pa.table(columns)))
+    return pa.concat_tables(tables).combine_chunks()
 
 
 def _place(lane: _Lane, rows: int) -> dict[str, Any]:
@@ -157,9 +206,23 @@ def _place(lane: _Lane, rows: int) -> dict[str, Any]:
 
 @once_per_profile
 def _lanes(profile: Profile) -> tuple[_Lane, ...]:
-    kinds = _transfers(profile)
-    all_lanes = (lane for timeline in timelines(profile) for lane in _of_device(timeline, kinds))
-    return tuple(lane for lane in all_lanes if len(lane[2]) or len(lane[3]))
+    all_lanes = []
+    for device in timelines(profile):
+        busy, exposed = device.busy, device.exposed
+        transfers = _transfers(profile).get(device.device_id, {}).items()
+        of_span = [(kind, intersection(times, device.span)) for kind, times in transfers]
+        layers = (
+            ("compute", busy[COMPUTE], exposed[COMPUTE]),
+            ("communication", busy[COMMUNICATION], exposed[COMMUNICATION]),
+            *((kind, times, intersection(times, exposed[TRANSFER])) for kind, times in of_span),
+            ("local_copies", busy[LOCAL_COPY], exposed[LOCAL_COPY]),
+        )
+        for name, running, alone in layers:
+            # Compute, which has most intervals, is never hidden.
+            hidden = NOTHING if alone is running else difference(running, alone)
+            if len(alone) or len(hidden):
+                all_lanes.append((device.device_id, name, alone, hidden))
+    return tuple(all_lanes)
 
 
 @once_per_recording
@@ -177,25 +240,6 @@ def _transfers(profile: Profile) -> Mapping[int | None, Mapping[str, Intervals]]
         device: {names[kind]: busy.kinds[kind] for kind in sorted(busy.pieces)}
         for device, busy in by_device.items()
     }
-
-
-def _of_device(
-    device: DeviceTimeline, transfers: Mapping[int | None, Mapping[str, Intervals]]
-) -> Iterator[_Lane]:
-    def lane(name: str, busy: Intervals, exposed: Intervals) -> _Lane:
-        # Compute, which has most intervals, is never hidden.
-        hidden = NOTHING if exposed is busy else difference(busy, exposed)
-        return device.device_id, name, exposed, hidden
-
-    def layer(name: str, number: int) -> _Lane:
-        return lane(name, device.busy[number], device.exposed[number])
-
-    yield layer("compute", COMPUTE)
-    yield layer("communication", COMMUNICATION)
-    for kind, times in transfers.get(device.device_id, {}).items():
-        busy = intersection(times, device.span)
-        yield lane(kind, busy, intersection(busy, device.exposed[TRANSFER]))
-    yield layer("local_copies", LOCAL_COPY)
 
 
 def _table(lane: _Lane, times: Intervals, shift: int, *, is_exposed: bool) -> pa.Table:
@@ -216,4 +260,11 @@ _NEEDS: Final = ("kernels", "memcpys")
 ANALYSIS: Final = Analysis("What ran when, lane by lane", LANES, _NEEDS, lanes, TIMELINE_READS)
 OVER_TIME_ANALYSIS: Final = Analysis(
     "Lanes over time", LANES_OVER_TIME, _NEEDS, lanes_over_time, TIMELINE_READS
+)
+IN_STEP_ANALYSIS: Final = Analysis(
+    "Lanes of a typical step",
+    LANES_IN_STEP,
+    _NEEDS,
+    lanes_in_step,
+    reads(PHASE_READS, TIMELINE_READS),
 )

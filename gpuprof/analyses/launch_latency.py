@@ -7,9 +7,9 @@ import pyarrow as pa
 
 from gpuprof.facts.host_clock import host_clock, launched_ns
 from gpuprof.facts.launches import LAUNCH_READS, launches
-from gpuprof.facts.numbers import Numbers, groups
+from gpuprof.facts.numbers import groups
 from gpuprof.model.analysis import Analysis, by, per_file
-from gpuprof.model.derived import UNKNOWN
+from gpuprof.model.derived import known
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema
 
@@ -63,28 +63,18 @@ def launch_latency(profile: Profile) -> pa.Table:
         low, high = activities.tables.get(table, (0, 0))
         of_kind = np.flatnonzero((all_launches.order >= low) & (all_launches.order < high))
         device = activities.device[all_launches.order[of_kind]]
-        rows += [
-            {"activity_kind": kind, "device_id": _device_id(int(device[alike[0]]))}
-            | _figures(waited[of_kind[alike]], is_known=agree)
-            for alike in groups(device)
-        ]
+        for alike in groups(device):
+            waited_ns = waited[of_kind[alike]]
+            early = int((waited_ns < 0).sum())
+            row: dict[str, Any] = {"activity_kind": kind, "calls": len(alike), "early_calls": early}
+            row["device_id"] = known(int(device[alike[0]]))
+            if agree or not early:
+                median, p95 = np.quantile(waited_ns, (0.5, 0.95)).tolist()
+                row |= {"mean_ns": float(waited_ns.mean()), "median_ns": median, "p95_ns": p95}
+                row["max_ns"] = int(waited_ns.max())
+            rows.append(row)
     rows.sort(key=lambda r: (r["activity_kind"], r["device_id"] is None, r["device_id"] or 0))
     return LAUNCH_LATENCY.table(rows)
-
-
-def _device_id(device: int) -> int | None:
-    return None if device == UNKNOWN else device
-
-
-def _figures(waited_ns: Numbers, *, is_known: bool) -> dict[str, Any]:
-    early = int((waited_ns < 0).sum())
-    counts = {"calls": len(waited_ns), "early_calls": early}
-    if early and not is_known:
-        return counts
-    median, p95 = np.quantile(waited_ns, (0.5, 0.95)).tolist()
-    mean = float(waited_ns.mean())
-    times = {"mean_ns": mean, "median_ns": median, "p95_ns": p95, "max_ns": int(waited_ns.max())}
-    return counts | times
 
 
 ANALYSIS: Final = Analysis(

@@ -5,7 +5,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from gpuprof.facts.numbers import Numbers, groups
+from gpuprof.facts.numbers import groups, sums_by_number
 from gpuprof.facts.pause_causes import CAUSE_READS, SHORT, Label, Pieces, pieces_of
 from gpuprof.facts.pauses import Pauses, pauses_of
 from gpuprof.facts.timeline import DeviceTimeline, timelines
@@ -66,14 +66,19 @@ def pauses(profile: Profile) -> pa.Table:
         `PAUSES`. The totals of a device add up to its idle time in ``breakdown``.
     """
     all_pauses, pieces = pauses_of(profile), pieces_of(profile)
-    devices = {timeline.device_id: timeline for timeline in timelines(profile.unrestricted)}
+    recorded = {timeline.device_id: timeline for timeline in timelines(profile.unrestricted)}
     rows = []
     for device in timelines(profile):
         of_device = np.flatnonzero(all_pauses.device[pieces.pause] == device.number)
-        device_rows = [
-            *_rows(device, all_pauses, pieces, of_device),
-            *_short(device, devices[device.device_id]),
-        ]
+        device_rows = _rows(device, all_pauses, pieces, of_device)
+        # Short ones are those of the whole recording. There may be millions.
+        whole = recorded[device.device_id]
+        gaps = whole.short_gaps
+        lengths = gaps.end - gaps.start
+        if device is not whole:
+            lengths = covered_within(device.idle, gaps.start, gaps.end)
+        if (is_in := lengths > 0).any():
+            device_rows.append(_row(device, SHORT, lengths[is_in], gaps.start[is_in]))
         rows += sorted(
             device_rows, key=lambda row: (-row["total_ns"], row["cause"], row["detail"] or "")
         )
@@ -88,43 +93,26 @@ def _rows(
     lengths = covered_within(device.idle, parts.start_ns, parts.end_ns)
     filled = np.flatnonzero(lengths)
     pause, label, lengths = pieces.pause[chosen][filled], parts.label[filled], lengths[filled]
-    label, labels = _shortened(label, lengths, pieces.labels)
+    # Of each cause the longest details have rows of their own, and all others one.
+    labels = [*pieces.labels]
+    totals = sums_by_number(label, lengths, len(labels))
+    by_cause: dict[str, list[int]] = {}
+    for number in np.argsort(-totals, kind="stable")[: np.count_nonzero(totals)].tolist():
+        by_cause.setdefault(labels[number][0], []).append(number)
+    renamed = np.arange(len(labels))
+    for cause, numbers in by_cause.items():
+        if shorter := numbers[_MOST_DETAILS:]:
+            renamed[shorter] = len(labels)
+            labels.append((cause, f"{len(shorter):,} others"))
+    label = renamed[label]
     rows = []
     for of_label in groups(label):
         # A pause may have many pieces of one cause.
         _, first, index = np.unique(pause[of_label], return_index=True, return_inverse=True)
-        sums = np.zeros(len(first), np.int64)
-        np.add.at(sums, index, lengths[of_label])
+        sums = sums_by_number(index, lengths[of_label], len(first))
         starts = all_pauses.start_ns[pause[of_label][first]]
         rows.append(_row(device, labels[int(label[of_label[0]])], sums, starts))
     return rows
-
-
-def _shortened(
-    label: Numbers, lengths: Int64s, labels: tuple[Label, ...]
-) -> tuple[Numbers, tuple[Label, ...]]:
-    """The same labels with the longest details of each cause, and one for its others."""
-    totals = np.zeros(len(labels), np.int64)
-    np.add.at(totals, label, lengths)
-    by_cause: dict[str, list[int]] = {}
-    for number in np.argsort(-totals, kind="stable")[: np.count_nonzero(totals)].tolist():
-        by_cause.setdefault(labels[number][0], []).append(number)
-    renamed, named = np.arange(len(labels)), [*labels]
-    for cause, numbers in by_cause.items():
-        if shorter := numbers[_MOST_DETAILS:]:
-            renamed[shorter] = len(named)
-            named.append((cause, f"{len(shorter):,} others"))
-    return renamed[label], tuple(named)
-
-
-def _short(device: DeviceTimeline, recorded: DeviceTimeline) -> list[dict[str, Any]]:
-    """The row of short pauses, as long as they are in the whole recording."""
-    gaps = recorded.short_gaps
-    start, end = gaps.start, gaps.end
-    # There may be millions, which in the whole recording are there as a whole.
-    lengths = end - start if device is recorded else covered_within(device.idle, start, end)
-    chosen = lengths > 0
-    return [_row(device, SHORT, lengths[chosen], start[chosen])] if chosen.any() else []
 
 
 def _row(device: DeviceTimeline, label: Label, sums: Int64s, starts: Int64s) -> dict[str, Any]:

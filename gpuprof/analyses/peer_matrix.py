@@ -1,7 +1,8 @@
 """Device by device, the host being one: time, bytes, rate, and what each end waited for it."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -12,18 +13,17 @@ from gpuprof.facts.copies import (
     PATHS,
     Route,
     end_name,
-    known_end,
     running_on,
     sums_of,
     transfer_rows,
     transfer_times,
 )
-from gpuprof.facts.hosts import DeviceNames, names_of, rails
+from gpuprof.facts.hosts import names_of, rails
 from gpuprof.facts.links import link_between
 from gpuprof.facts.numbers import groups
 from gpuprof.facts.timeline import TIMELINE_READS, timeline_of
 from gpuprof.model.analysis import Analysis, ordered, per_file, summed
-from gpuprof.model.derived import HOST, UNKNOWN
+from gpuprof.model.derived import HOST, UNKNOWN, known
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Kind, Schema
 
@@ -109,9 +109,9 @@ def peer_matrix(profile: Profile) -> pa.Table:
     path = copies.path
     for alike in groups(copies.src, copies.dst, path):
         first = alike[0]
-        src, dst = (known_end(int(end[first])) for end in (copies.src, copies.dst))
+        src, dst = (known(int(end[first])) for end in (copies.src, copies.dst))
         route = Route(src, dst, PATHS[path[first]])
-        row: dict[str, Any] = {"path": route.path, **sums_of(copies, alike)._asdict()}
+        row: dict[str, Any] = {"path": route.path, **sums_of(copies, alike)}
         link = None if route.path == "staged" else link_between(profile, src, dst)
         if link is not None:
             share = _share(row["bytes_per_s"], link.bytes_per_s)
@@ -169,8 +169,10 @@ _SLOW: Final = 0.8
 _HOST: Final = "host"
 _END_IDS: Final = ("src_device_id", "dst_device_id")
 # Columns with the share of slow routes, and those in which the routes are alike.
-_SHARES: Final = ("slow_of_host_share", "slow_of_rail_share")
-_SHARED: Final = (("src_host", "dst_host"), ("rail",))
+_SHARED: Final = {
+    "slow_of_host_share": ("src_host", "dst_host"),
+    "slow_of_rail_share": ("rail",),
+}
 
 SLOW_LINKS: Final = Schema(
     "slow_links",
@@ -230,9 +232,21 @@ def slow_links(profile: Profile) -> pa.Table:
     kinds: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in profile.once(peer_matrix).to_pylist():
         if row["bytes_per_s"] and row["bytes"]:
-            kinds.setdefault(_kind_of_route(row), []).append(
-                row | _place_of_route(row, names, rail_of)
-            )
+            src, dst = (row[end] for end in _END_IDS)
+            is_from_host, is_to_host = (row[end] == _HOST for end in ("src", "dst"))
+            places = [str(rail_of[device]) for device in (src, dst) if device in rail_of]
+            row |= {
+                "src_rank": names.ranks.get(src),
+                "dst_rank": names.ranks.get(dst),
+                # A device copies from and to the memory of its own host.
+                "src_host": names.hosts.get(dst if is_from_host else src),
+                "dst_host": names.hosts.get(src if is_to_host else dst),
+                "rail": " to ".join(places) or None,
+            }
+            # Small copies are slower on any link.
+            size = row["bytes"] // row["calls"] if row["calls"] else 0
+            kind = row["path"], is_from_host, is_to_host, size.bit_length()
+            kinds.setdefault(kind, []).append(row)
     rows = [row for routes in kinds.values() for row in _slow(routes)]
     rows.sort(
         key=lambda row: (
@@ -244,51 +258,23 @@ def slow_links(profile: Profile) -> pa.Table:
     return SLOW_LINKS.table(rows)
 
 
-def _place_of_route(
-    row: dict[str, Any], names: DeviceNames, rail_of: Mapping[int | None, int]
-) -> dict[str, Any]:
-    """The ranks and hosts of a route's ends, and its rail."""
-    src, dst = (row[end] for end in _END_IDS)
-    hosts = names.hosts.get(src), names.hosts.get(dst)
-    places = [str(rail_of[device]) for device in (src, dst) if device in rail_of]
-    return {
-        "src_rank": names.ranks.get(src),
-        "dst_rank": names.ranks.get(dst),
-        # A device copies from and to the memory of its own host.
-        "src_host": hosts[1] if row["src"] == _HOST else hosts[0],
-        "dst_host": hosts[0] if row["dst"] == _HOST else hosts[1],
-        "rail": " to ".join(places) or None,
-    }
-
-
-def _kind_of_route(row: dict[str, Any]) -> tuple[Any, ...]:
-    """What must be alike for rates to be compared: small copies are slower on any link."""
-    size = row["bytes"] // row["calls"] if row["calls"] else 0
-    return row["path"], row["src"] == _HOST, row["dst"] == _HOST, size.bit_length()
-
-
 def _slow(routes: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Those of some routes of one kind that are slow."""
     if len(routes) < _LEAST_ROUTES:
         return
     usual = float(np.median([row["bytes_per_s"] for row in routes]))
     ratios = [row["bytes_per_s"] / usual for row in routes]
-    of_host, of_rail = (_slow_shares(routes, ratios, *names) for names in _SHARED)
-    for row, ratio, *shares in zip(routes, ratios, of_host, of_rail, strict=True):
+    shares: dict[str, list[float | None]] = {}
+    for share, names in _SHARED.items():
+        keys = [tuple(row[name] for name in names) for row in routes]
+        slow = Counter(key for key, ratio in zip(keys, ratios, strict=True) if ratio < _SLOW)
+        alike = Counter(keys)
+        shares[share] = [None if None in key else slow[key] / alike[key] for key in keys]
+    for place, (row, ratio) in enumerate(zip(routes, ratios, strict=True)):
         if ratio < _SLOW:
             figures = {"usual_bytes_per_s": usual, "rate_ratio": ratio, "routes": len(routes)}
-            figures |= dict(zip(_SHARES, shares, strict=True))
+            figures |= {share: of_routes[place] for share, of_routes in shares.items()}
             yield row | figures | {"lost_ns": round(row["total_ns"] * (1 - ratio))}
-
-
-def _slow_shares(
-    routes: Sequence[dict[str, Any]], ratios: Sequence[float], *names: str
-) -> list[float | None]:
-    """For each route the share of slow ones among those that are alike in some columns."""
-    slow: dict[tuple[Any, ...], list[bool]] = {}
-    keys = [tuple(row[name] for name in names) for row in routes]
-    for key, ratio in zip(keys, ratios, strict=True):
-        slow.setdefault(key, []).append(ratio < _SLOW)
-    return [None if None in key else sum(slow[key]) / len(slow[key]) for key in keys]
 
 
 SLOW_LINKS_ANALYSIS: Final = Analysis(

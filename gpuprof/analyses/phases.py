@@ -7,9 +7,9 @@ import pyarrow as pa
 from gpuprof.base.statistics import step_interval
 from gpuprof.facts.phases import PHASE_READS, PhaseSteps, per_step, steps_in_part
 from gpuprof.facts.step_times import parts_of_median
-from gpuprof.facts.timeline import TIMELINE_READS, DeviceTimeline, timelines
+from gpuprof.facts.timeline import TIMELINE_READS, timelines
 from gpuprof.model.analysis import Analysis, per_file, reads
-from gpuprof.model.derived import UNKNOWN
+from gpuprof.model.derived import known
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import INT, TEXT, Column, Schema, instant_column, process_column
 
@@ -109,11 +109,16 @@ def phases_table(profile: Profile) -> pa.Table:
     by_device = {timeline.device_id: timeline for timeline in timelines(profile.unrestricted)}
     rows = []
     for steps in steps_in_part(profile):
-        summary = _summary(steps)
-        for number in steps.phase.devices:
-            device = None if number == UNKNOWN else number
-            if profile.selection.device_id in {None, device}:
-                rows.append(summary | {"device_id": device} | _parts(steps, by_device[device]))
+        summary, phase = _summary(steps), steps.phase
+        for device in map(known, phase.devices):
+            if profile.selection.device_id not in {None, device}:
+                continue
+            row = summary | {"device_id": device}
+            if len(phase.start_ns):
+                times = [per_step(layer, phase) for layer in by_device[device].exposed]
+                parts = parts_of_median(phase.end_ns - phase.start_ns, times)
+                row |= dict(zip(_PARTS, parts, strict=True))
+            rows.append(row)
     return PHASES.table(rows)
 
 
@@ -143,15 +148,6 @@ def _summary(steps: PhaseSteps) -> dict[str, Any]:
         "longest_step": int(steps.number[steps.is_sample][longest]),
         "longest_step_ns": int(length[longest]),
     }
-
-
-def _parts(steps: PhaseSteps, device: DeviceTimeline) -> dict[str, int]:
-    phase = steps.phase
-    if not len(phase.start_ns):
-        return {}
-    times = [per_step(layer, phase) for layer in device.exposed]
-    parts = parts_of_median(phase.end_ns - phase.start_ns, times)
-    return dict(zip(_PARTS, parts, strict=True))
 
 
 ANALYSIS: Final = Analysis(

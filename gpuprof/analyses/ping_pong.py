@@ -5,7 +5,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from gpuprof.facts.copies import Copies, end_name
+from gpuprof.facts.copies import end_name
 from gpuprof.facts.moves import origins, usual
 from gpuprof.facts.needless_copies import repeated_pairs, suggestion
 from gpuprof.facts.nvtx import RANGE_READS
@@ -53,26 +53,28 @@ def ping_pong(profile: Profile) -> pa.Table:
         At most twenty rows, the costliest first, columns as in `PING_PONG`; pairs that occur
         only once are left out.
     """
-    (there, back), alike = repeated_pairs(profile)
-    worst = [(there.take(rows), back.take(rows)) for rows in alike[:_ROWS]]
-    return PING_PONG.table([_row(profile, *pair) for pair in worst])
-
-
-def _row(profile: Profile, there: Copies, back: Copies) -> dict[str, Any]:
-    src, dst = int(there.src[0]), int(there.dst[0])
-    ranges = {}
-    if profile.unrestricted.has("nvtx_ranges", "api_calls"):
-        ways = ("there_range", there), ("back_range", back)
-        ranges = {name: usual(*origins(profile, some)) for name, some in ways}
-    return ranges | {
-        "src": end_name(src),
-        "dst": end_name(dst),
-        "copy_bytes": int(there.bytes[0]),
-        "pairs": len(there),
-        "total_ns": int(there.duration_ns.sum() + back.duration_ns.sum()),
-        "median_stay_ns": float(np.median(back.start_ns - there.end_ns)),
-        "suggestion": suggestion(src, dst),
-    }
+    all_pairs, alike = repeated_pairs(profile)
+    is_named = profile.unrestricted.has("nvtx_ranges", "api_calls")
+    table: list[dict[str, Any]] = []
+    for rows in alike[:_ROWS]:
+        there, back = (way.take(rows) for way in all_pairs)
+        src, dst = int(there.src[0]), int(there.dst[0])
+        row = {
+            "src": end_name(src),
+            "dst": end_name(dst),
+            "copy_bytes": int(there.bytes[0]),
+            "pairs": len(there),
+            "total_ns": int(there.duration_ns.sum() + back.duration_ns.sum()),
+            "median_stay_ns": float(np.median(back.start_ns - there.end_ns)),
+            "suggestion": suggestion(src, dst),
+        }
+        if is_named:
+            row |= {
+                "there_range": usual(*origins(profile, there)),
+                "back_range": usual(*origins(profile, back)),
+            }
+        table.append(row)
+    return PING_PONG.table(table)
 
 
 ANALYSIS: Final = Analysis("Copies there and back", PING_PONG, ("memcpys",), ping_pong, RANGE_READS)

@@ -1,13 +1,14 @@
 """Where the parts of a TensorFlow model run, where they were asked for, and what joins them."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, Final
 
 import pyarrow as pa
 
 from gpuprof.base.units import counted, format_bytes, say_share
-from gpuprof.facts.dataflow import NO_WORK, Copied, Dataflow, Moves, Node, dataflow
+from gpuprof.facts.dataflow import NO_WORK, Copied, Dataflow, dataflow
 from gpuprof.facts.misplacements import Misplacement, misplacements
 from gpuprof.facts.model_parts import ModelPart, parts_by_function, step_executions
 from gpuprof.model.analysis import Analysis, reads
@@ -73,7 +74,18 @@ def placement(profile: Profile) -> pa.Table:
         if row["operation_type"] not in NO_WORK:
             part = names[row["function"]].part(row["device"], row["operation"])
             by_part[part] = [*by_part.pop(part, []), row]
-    return PLACEMENT.table([part._asdict() | _summary(rows) for part, rows in by_part.items()])
+    table = []
+    for part, rows in by_part.items():
+        requested = dict.fromkeys(filter(None, (row["requested_device"] for row in rows)))
+        times = [row["total_ns"] for row in rows if row["total_ns"] is not None]
+        summary = {
+            "operations": len(rows),
+            "requested_device": ", ".join(requested) or None,
+            "fallbacks": sum(map(is_fallback, rows)),
+            "total_ns": sum(times) if times else None,
+        }
+        table.append(part._asdict() | summary)
+    return PLACEMENT.table(table)
 
 
 def placement_edges(profile: Profile) -> pa.Table:
@@ -97,7 +109,19 @@ def placement_edges(profile: Profile) -> pa.Table:
             )
             by_ends.setdefault(ends, []).append(row)
     steps = sum(_steps(profile).values())
-    rows = [_edge(*ends, copies, steps) for ends, copies in by_ends.items()]
+    rows = []
+    for (source, target), copies in by_ends.items():
+        sizes = [row["bytes"] for row in copies]
+        flags = {row["is_gradient"] for row in copies}
+        rows.append(
+            {
+                **{f"src_{name}": value for name, value in source._asdict().items()},
+                **{f"dst_{name}": value for name, value in target._asdict().items()},
+                "is_gradient": None if None in flags else any(flags),
+                "calls_per_step": sum(row["calls"] for row in copies) / steps,
+                "bytes_per_step": None if None in sizes else sum(sizes) / steps,
+            }
+        )
     return EDGES.table(sorted(rows, key=lambda row: -(row["bytes_per_step"] or 0)))
 
 
@@ -113,33 +137,10 @@ def _in_steps(profile: Profile, table: str) -> list[Row]:
     return [row for row in profile.table(table).to_pylist() if row["function"] in steps]
 
 
-def _summary(rows: list[Row]) -> Row:
-    requested = dict.fromkeys(row["requested_device"] for row in rows if row["requested_device"])
-    times = [row["total_ns"] for row in rows if row["total_ns"] is not None]
-    return {
-        "operations": len(rows),
-        "requested_device": ", ".join(requested) or None,
-        "fallbacks": sum(map(is_fallback, rows)),
-        "total_ns": sum(times) if times else None,
-    }
-
-
 def is_fallback(row: Mapping[str, Any]) -> bool:
     """Whether soft placement put an operation elsewhere than the script asked."""
     requested = row["requested_device"]
     return requested is not None and not row["device"].endswith(requested)
-
-
-def _edge(source: ModelPart, target: ModelPart, copies: list[Row], steps: int) -> Row:
-    sizes = [row["bytes"] for row in copies]
-    flags = {row["is_gradient"] for row in copies}
-    return {
-        **{f"src_{name}": value for name, value in source._asdict().items()},
-        **{f"dst_{name}": value for name, value in target._asdict().items()},
-        "is_gradient": None if None in flags else any(flags),
-        "calls_per_step": sum(row["calls"] for row in copies) / steps,
-        "bytes_per_step": None if None in sizes else sum(sizes) / steps,
-    }
 
 
 ANALYSIS: Final = Analysis(
@@ -239,19 +240,14 @@ def _saving(
     alone = flow.copied(misplaced.moves).less(Copied(-misplaced.adds_bytes, 0))
     saved = flow.copied().less(alone)
     if misplaced in joint:
-        other_moves = _union(
-            misplacement.moves for misplacement in joint if misplacement is not misplaced
-        )
+        others = (other.moves.items() for other in joint if other is not misplaced)
+        other_moves = dict(chain.from_iterable(others))
         remaining = flow.copied(other_moves | dict(misplaced.moves))
         last = min(flow.copied(other_moves).less(remaining), flow.copied().less(remaining))
         if last > saved:
             also = " with the other findings mended, too, which leaves"
             return last, f": saves {_amount(last)} a step{also} {_amount(remaining)}"
     return saved, f": saves {_amount(saved)} a step, leaves {_amount(alone)}"
-
-
-def _union(moves: Iterable[Moves]) -> dict[Node, str]:
-    return {node: device for some in moves for node, device in some.items()}
 
 
 def _amount(copied: Copied) -> str:

@@ -14,7 +14,7 @@ from gpuprof.facts.launches import (
     activities,
     launches,
 )
-from gpuprof.facts.numbers import Numbers, pieces
+from gpuprof.facts.numbers import Numbers, pieces, sums_by_number
 from gpuprof.facts.nvtx import NO_RANGE, RANGE_READS, START_END, Ranges, by_pattern, ranges_of
 from gpuprof.facts.range_launches import (
     families,
@@ -114,8 +114,14 @@ def ranges(profile: Profile) -> pa.Table:
     profile.compute_ahead([_exposed_of_copies], is_first=True)
     named = by_pattern(ranges_of(profile))
     totals: dict[str, Int64s] = {}
+    windows = profile.selection.windows
     for family, ordered in families(named, launched):
-        for name, values in _totals(profile, _in_part(profile, family, ordered), ordered).items():
+        chosen = family
+        if windows is not None:
+            spans = launches_within(family, ordered)
+            is_in = (spans.last > spans.first) | within(windows, family.start_ns)
+            chosen = family.take(np.flatnonzero(is_in))
+        for name, values in _totals(profile, chosen, ordered).items():
             totals[name] = totals.get(name, 0) + values
     rows = []
     for index, (text, domain, kind) in enumerate(named.labels):
@@ -128,16 +134,6 @@ def ranges(profile: Profile) -> pa.Table:
     return RANGES.table(rows)
 
 
-def _in_part(profile: Profile, family: Ranges, ordered: Launches) -> Ranges:
-    """Of a part of a recording, the ranges that start in it or launched work of it."""
-    if profile.selection.windows is None:
-        return family
-    spans = launches_within(family, ordered)
-    is_in_part = spans.last > spans.first
-    is_in_part |= within(profile.selection.windows, family.start_ns)
-    return family.take(np.flatnonzero(is_in_part))
-
-
 def _totals(profile: Profile, family: Ranges, ordered: Launches) -> dict[str, Int64s]:
     """The figures of each label: of instances, and of what these hold, each launch once."""
     spans = launches_within(family, ordered)
@@ -148,9 +144,9 @@ def _totals(profile: Profile, family: Ranges, ordered: Launches) -> dict[str, In
     }
     merged = merged_by_label(family)
     spans = spans if merged is family else launches_within(merged, ordered)
-    totals["host_ns"] = _summed(merged.label, merged.end_ns - merged.start_ns, labels)
+    totals["host_ns"] = sums_by_number(merged.label, merged.end_ns - merged.start_ns, labels)
     first, last = spans.extent(ordered)
-    totals["projected_ns"] = _summed(merged.label, last - first, labels)
+    totals["projected_ns"] = sums_by_number(merged.label, last - first, labels)
     del first, last
     # Launches of whole processes have no innermost range.
     owner: Numbers = np.full(len(ordered.order), NO_RANGE, np.int8)
@@ -166,7 +162,7 @@ def _totals(profile: Profile, family: Ranges, ordered: Launches) -> dict[str, In
         for name, values_at in measured.items():
             before, exclusive = _sums(values_at, ordered.order, is_chosen, label, labels)
             of_ranges = before[of_layer.last] - before[of_layer.first]
-            totals[name] = _summed(merged.label, of_ranges, labels)
+            totals[name] = sums_by_number(merged.label, of_ranges, labels)
             if name in _EXCLUSIVE:
                 totals[f"self_{name}"] = exclusive
             del before  # makes room for the next
@@ -216,14 +212,6 @@ def _measures(profile: Profile, work: Activities) -> dict[int, dict[str, _Measur
     }
 
 
-def _summed(label: Numbers, values: Numbers, labels: int) -> Int64s:
-    """The sum of the values of each label."""
-    sums = np.zeros(labels, np.int64)
-    # Numbers of other types take ten times as long.
-    np.add.at(sums, label.astype(np.intp, copy=False), values.astype(np.int64, copy=False))
-    return sums
-
-
 @once_per_profile
 def _exposed_of_copies(profile: Profile) -> Int64s:
     """How long each copy ran while no kernel did, on the end where that is longer.
@@ -235,7 +223,15 @@ def _exposed_of_copies(profile: Profile) -> Int64s:
     ends = work.device[:number], *work.copies.ends
     start, end = work.start_ns[:number], work.end_ns[:number]
     longest = np.zeros(number, np.int64)
-    kernels = _kernels(profile)
+    # When kernels of the whole recording ran, by device, in several sets.
+    recorded = activities(profile.unrestricted)
+    kernels: dict[int, list[Intervals]] = {}
+    for table in ("kernels", "graph_launches"):
+        low, high = recorded.tables.get(table, (0, 0))
+        for rows in pieces(high, low):
+            key = recorded.device[rows].astype(np.int32) - UNKNOWN
+            for place, busy in unions_by_key(recorded.start_ns[rows], recorded.end_ns[rows], key):
+                kernels.setdefault(place + UNKNOWN, []).append(busy)
     devices = {device for end in ends for device in np.unique(end).tolist() if device >= 0}
     for device in (*devices, UNKNOWN):
         at = [device_id == device for device_id in ends]
@@ -244,23 +240,9 @@ def _exposed_of_copies(profile: Profile) -> Int64s:
             at[0] & (ends[1] < 0) & (ends[2] < 0) if device == UNKNOWN else at[0] | at[1] | at[2]
         )
         here = np.flatnonzero(is_here)
-        busy = covered_within(together(kernels.get(device, [])), start[here], end[here])
-        longest[here] = np.maximum(longest[here], end[here] - start[here] - busy)
+        hidden_ns = covered_within(together(kernels.get(device, [])), start[here], end[here])
+        longest[here] = np.maximum(longest[here], end[here] - start[here] - hidden_ns)
     return longest
-
-
-def _kernels(profile: Profile) -> dict[int, list[Intervals]]:
-    """When kernels of the whole recording ran, by device, in several sets."""
-    work = activities(profile.unrestricted)
-    by_device: dict[int, list[Intervals]] = {}
-    for table in ("kernels", "graph_launches"):
-        low, high = work.tables.get(table, (0, 0))
-        start, end = work.start_ns[low:high], work.end_ns[low:high]
-        key = work.device[low:high].astype(np.int32) - UNKNOWN
-        for rows in pieces(high - low):
-            for place, busy in unions_by_key(start[rows], end[rows], key[rows]):
-                by_device.setdefault(place + UNKNOWN, []).append(busy)
-    return by_device
 
 
 ANALYSIS: Final = Analysis(

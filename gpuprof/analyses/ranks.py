@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from gpuprof.analyses.breakdown import ANALYSIS as BREAKDOWN_ANALYSIS
@@ -21,7 +20,7 @@ from gpuprof.facts.hosts import DeviceNames, names_of
 from gpuprof.facts.numbers import groups
 from gpuprof.facts.slow_devices import Floats, beside_median, slow_steps
 from gpuprof.model.analysis import Analysis, reads
-from gpuprof.model.derived import UNKNOWN
+from gpuprof.model.derived import UNKNOWN, known
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLAG, FLOAT, INT, TEXT, Column, Kind, Schema
@@ -143,7 +142,10 @@ def ranks(profile: Profile) -> pa.Table:
     """
     names = names_of(profile)
     phases = [*_phases(profile.once(steps), names)]
-    phases = phases or [*_recordings(profile.once(breakdown))]
+    if not phases and (devices := profile.once(breakdown)).num_rows > 1:
+        # Whole recordings, each as one step.
+        times = {key: ns[:, np.newaxis].astype(float) for key, ns in _times(devices).items()}
+        phases = [_Phase(None, _integers(devices, "device_id"), np.zeros(1, np.int64), times)]
     phases.sort(key=lambda phase: -float(np.nansum(phase.times_ns["span_ns"])))
     return RANKS.table([row for phase in phases for row in _rows(phase, names)])
 
@@ -190,7 +192,17 @@ def _phases(table: pa.Table, names: DeviceNames) -> Iterator[_Phase]:
     # Where steps of a phase go on at another length, as with a rank that has become slow, the first
     # ones are no warm-up.
     is_sample |= (status == "warm_up") & (_integers(table, "phase_number") > 1)
-    device, step, columns = _integers(table, "device_id"), _numbers(table, names), _times(table)
+    device, step, start, span = (
+        _integers(table, name) for name in ("device_id", "step", "start_ns", "span_ns")
+    )
+    # The numbers of steps go on where a rank has another file, of later steps.
+    end, step, columns = start + span, step.copy(), _times(table)
+    rank = np.array([names.ranks.get(key, UNKNOWN) for key in device.tolist()], np.int64)
+    for of_rank in groups(rank, np.where(rank == UNKNOWN, device, 0)):
+        rows = of_rank[np.argsort(start[of_rank], kind="stable")]
+        ended = np.maximum.accumulate(end[rows])[:-1]
+        begins_anew = (np.diff(step[rows]) < 0) & (start[rows[1:]] >= ended)
+        step[rows[1:]] += np.cumsum(np.where(begins_anew, step[rows[:-1]] + 1, 0))
     for name in dict.fromkeys(phase[is_sample]):
         rows = np.flatnonzero(is_sample & (phase == name))
         devices, row = np.unique(device[rows], return_inverse=True)
@@ -208,28 +220,6 @@ def _phases(table: pa.Table, names: DeviceNames) -> Iterator[_Phase]:
                 key: np.where(place >= 0, values[place], np.nan) for key, values in columns.items()
             }
             yield _Phase(name, devices[has_any], numbers[is_shared], times)
-
-
-def _numbers(table: pa.Table, names: DeviceNames) -> Int64s:
-    """The numbers of steps, which go on where a rank has another file, of later steps."""
-    device, number = _integers(table, "device_id"), _integers(table, "step").copy()
-    start = _integers(table, "start_ns")
-    end = start + _integers(table, "span_ns")
-    rank = np.array([names.ranks.get(key, UNKNOWN) for key in device.tolist()], np.int64)
-    for of_rank in groups(rank, np.where(rank == UNKNOWN, device, 0)):
-        rows = of_rank[np.argsort(start[of_rank], kind="stable")]
-        ended = np.maximum.accumulate(end[rows])[:-1]
-        begins_anew = (np.diff(number[rows]) < 0) & (start[rows[1:]] >= ended)
-        number[rows[1:]] += np.cumsum(np.where(begins_anew, number[rows[:-1]] + 1, 0))
-    return number
-
-
-def _recordings(table: pa.Table) -> Iterator[_Phase]:
-    """Whole recordings of several devices as one step."""
-    device = _integers(table, "device_id")
-    if len(device) > 1:
-        times = {key: values[:, np.newaxis].astype(float) for key, values in _times(table).items()}
-        yield _Phase(None, device, np.zeros(1, np.int64), times)
 
 
 def _times(table: pa.Table) -> dict[str, Int64s]:
@@ -261,7 +251,7 @@ def _rows(phase: _Phase, names: DeviceNames) -> list[dict[str, Any]]:
             "phase": phase.name,
             "rank": names.ranks.get(device),
             "host": names.hosts.get(device),
-            "device_id": None if device == UNKNOWN else device,
+            "device_id": known(device),
             "steps": int(steps[place]),
             "step_ns": int(medians["span_ns"][place]),
             "own_ratio": _median(ratio[place]),
@@ -338,25 +328,18 @@ def rank_quantiles(profile: Profile) -> pa.Table:
         One row per phase and figure, in the order of the columns of ``ranks``, columns as in
         `RANK_QUANTILES`; no rows for a single device.
     """
-    phases = by_phase(profile.once(ranks))
-    rows = [row for phase, devices in phases.items() for row in _quantile_rows(phase, devices)]
+    rows = []
+    for phase, devices in by_phase(profile.once(ranks)).items():
+        for figure in _FIGURES:
+            values = np.array([row[figure] for row in devices])
+            least, most = devices[int(values.argmin())], devices[int(values.argmax())]
+            row = {"phase": phase, "figure": figure, "devices": len(devices)}
+            row |= {"min_ns": least[figure], "max_ns": most[figure]}
+            row |= {n: round(float(np.quantile(values, q))) for n, q in _QUANTILES.items()}
+            for key in ("rank", "device_id"):
+                row |= {f"min_{key}": least[key], f"max_{key}": most[key]}
+            rows.append(row)
     return RANK_QUANTILES.table(rows)
-
-
-def _quantile_rows(phase: str | None, devices: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    for figure in _FIGURES:
-        values = np.array([row[figure] for row in devices])
-        least, most = devices[int(values.argmin())], devices[int(values.argmax())]
-        yield {
-            "phase": phase,
-            "figure": figure,
-            "devices": len(devices),
-            "min_ns": least[figure],
-            "max_ns": most[figure],
-            **{name: round(float(np.quantile(values, q))) for name, q in _QUANTILES.items()},
-            **{f"min_{key}": least[key] for key in ("rank", "device_id")},
-            **{f"max_{key}": most[key] for key in ("rank", "device_id")},
-        }
 
 
 QUANTILES_ANALYSIS: Final = Analysis(
@@ -423,8 +406,14 @@ def rank_groups(profile: Profile) -> pa.Table:
 
 def _group_rows(phase: str | None, devices: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     times = np.array([[row[name] for name in _GROUP_PARTS] for row in devices], float)
-    step_ns = float(np.median([row["step_ns"] for row in devices]))
-    groups = sorted(_groups(times, _ALIKE * step_ns), key=lambda rows: -len(rows))
+    most_apart = _ALIKE * float(np.median([row["step_ns"] for row in devices]))
+    unassigned = np.abs(times - np.median(times, axis=0)).max(axis=1).argsort(kind="stable")
+    groups: list[list[int]] = []
+    while len(unassigned):
+        is_like = np.abs(times[unassigned] - times[unassigned[0]]).max(axis=1) <= most_apart
+        groups.append(unassigned[is_like].tolist())
+        unassigned = unassigned[~is_like]
+    groups.sort(key=lambda rows: -len(rows))
     usual = np.median(times[groups[0]], axis=0)
     for number, members in enumerate(groups, start=1):
         medians = np.median(times[members], axis=0)
@@ -444,18 +433,6 @@ def _group_rows(phase: str | None, devices: Sequence[dict[str, Any]]) -> Iterato
             "differs_by": None if number == 1 else [*_GROUP_PARTS.values()][part],
             "difference_ns": None if number == 1 else int(apart[part]),
         }
-
-
-def _groups(times: npt.NDArray[np.float64], most_apart: float) -> list[list[int]]:
-    """Places of devices that are alike; of a group the leader comes first."""
-    apart = np.abs(times - np.median(times, axis=0)).max(axis=1)
-    unassigned = np.argsort(apart, kind="stable")
-    groups = []
-    while len(unassigned):
-        is_like = np.abs(times[unassigned] - times[unassigned[0]]).max(axis=1) <= most_apart
-        groups.append(unassigned[is_like].tolist())
-        unassigned = unassigned[~is_like]
-    return groups
 
 
 GROUPS_ANALYSIS: Final = Analysis(

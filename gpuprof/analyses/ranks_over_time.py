@@ -4,7 +4,6 @@ Slices are a power of two of ns long and begin at multiples of it, counted from 
 files whose recordings are of any length add up to those of the job, without a rest.
 """
 
-from collections.abc import Iterable
 from typing import Any, Final
 
 import numpy as np
@@ -13,18 +12,17 @@ import pyarrow as pa
 from gpuprof.facts.collective_calls import collective_calls
 from gpuprof.facts.collective_parts import PARTS_READS, collective_parts
 from gpuprof.facts.hosts import DeviceNames, names_of
-from gpuprof.facts.rank_matching import ClockOffset, are_apart
+from gpuprof.facts.rank_matching import are_apart
 from gpuprof.facts.timeline import (
     COMMUNICATION,
     COMPUTE,
     LOCAL_COPY,
     TIMELINE_READS,
     TRANSFER,
-    DeviceTimeline,
     timelines,
 )
 from gpuprof.model.analysis import Analysis, ordered, per_file, reads, summed
-from gpuprof.model.intervals import Int64s, covered_within
+from gpuprof.model.intervals import covered_within
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import INT, TEXT, Column, Schema
 
@@ -81,37 +79,59 @@ def ranks_over_time(profile: Profile) -> pa.Table:
         One row per device and slice, columns as in `RANKS_OVER_TIME`. Devices whose number is
         unknown are left out, as those of several files could not be told apart.
     """
-    return _table(profile.once(slices), collective_parts(profile).offsets, names_of(profile))
+    rows = profile.once(slices)
+    if not rows.num_rows:
+        return RANKS_OVER_TIME.empty()
+    device, number, exponents = (
+        rows[name].to_numpy().astype(np.int64) for name in ("device_id", "slice", "exponent")
+    )
+    epochs = rows["epoch_ns"]
+    has_epochs = not epochs.null_count
+    if not has_epochs:  # then all files begin at 0
+        number -= epochs.fill_null(0).to_numpy() >> exponents
+    exponent = int(exponents.max())
+    number >>= exponent - exponents
+    for offset in filter(are_apart, collective_parts(profile).offsets):
+        # To the nearest slice.
+        number[device == offset.device] -= (offset.offset_ns + (1 << exponent >> 1)) >> exponent
+    coarser = _exponent(int(number.min()), int(number.max()), _MOST)
+    columns = {"device": device, "slice": number >> coarser} | {n: rows[n] for n in _TIMES}
+    keys = ("device", "slice")
+    sums = ordered(summed(pa.table(columns), keys, _TIMES), [(key, "ascending") for key in keys])
+    # Where all files know it, time counts from when the clock of the first one began.
+    origin_ns = min(epochs.to_pylist()) if has_epochs else 0
+    return _rows(sums, exponent + coarser, origin_ns, names_of(profile))
 
 
 @per_file(_SLICES, needs=("kernels", "memcpys"))
 def slices(profile: Profile) -> pa.Table:
     """As `_SLICES`: up to 800 rows per device."""
-    lines = [line for line in timelines(profile) if len(line.span) and line.device_id is not None]
-    tables = [_slices_of(line, profile.origin.epoch_ns) for line in lines]
-    return _SLICES.conform(pa.concat_tables(tables)) if tables else _SLICES.empty()
-
-
-def _slices_of(line: DeviceTimeline, epoch_ns: int | None) -> pa.Table:
+    epoch_ns, tables = profile.origin.epoch_ns, [_SLICES.empty()]
     since_ns = epoch_ns or 0
-    first_ns, last_ns = (since_ns + int(end) for end in (line.span.start[0], line.span.end[-1] - 1))
-    exponent = _exponent(first_ns, last_ns, _MOST_OF_DEVICE)
-    numbers = np.arange(first_ns >> exponent, (last_ns >> exponent) + 2)
-    borders = (numbers << exponent) - since_ns
-    start, end, exposed = borders[:-1], borders[1:], line.exposed
-    copies = [covered_within(exposed[layer], start, end) for layer in (TRANSFER, LOCAL_COPY)]
-    columns: dict[str, Any] = {
-        "exponent": np.full(len(start), exponent),
-        "slice": numbers[:-1],
-        "recorded_ns": covered_within(line.span, start, end),
-        "compute_ns": covered_within(exposed[COMPUTE], start, end),
-        "communication_ns": covered_within(exposed[COMMUNICATION], start, end),
-        "copies_ns": np.add(*copies),
-    }
-    table = pa.table({name: pa.array(values, pa.int64()) for name, values in columns.items()})
-    for name, value in (("device_id", line.device_id), ("epoch_ns", epoch_ns)):
-        table = table.append_column(name, pa.array([value] * len(start), pa.int64()))
-    return table
+    for line in timelines(profile):
+        if line.device_id is None or not len(line.span):
+            continue
+        first_ns, last_ns = (
+            since_ns + int(end) for end in (line.span.start[0], line.span.end[-1] - 1)
+        )
+        exponent = _exponent(first_ns, last_ns, _MOST_OF_DEVICE)
+        numbers = np.arange(first_ns >> exponent, (last_ns >> exponent) + 2)
+        borders = (numbers << exponent) - since_ns
+        start, end, exposed = borders[:-1], borders[1:], line.exposed
+        copies = [covered_within(exposed[layer], start, end) for layer in (TRANSFER, LOCAL_COPY)]
+        columns: dict[str, Any] = {
+            "device_id": [line.device_id] * len(start),
+            "epoch_ns": [epoch_ns] * len(start),
+            "exponent": [exponent] * len(start),
+            "slice": numbers[:-1],
+            "recorded_ns": covered_within(line.span, start, end),
+            "compute_ns": covered_within(exposed[COMPUTE], start, end),
+            "communication_ns": covered_within(exposed[COMMUNICATION], start, end),
+            "copies_ns": np.add(*copies),
+        }
+        arrays = {name: pa.array(values, pa.int64()) for name, values in columns.items()}
+        tables.append(_SLICES.conform(pa.table(arrays)))
+    return pa.concat_tables(tables)
 
 
 def _exponent(first: int, last: int, most: int) -> int:
@@ -120,50 +140,6 @@ def _exponent(first: int, last: int, most: int) -> int:
     while (last >> exponent) - (first >> exponent) >= most:
         exponent += 1
     return exponent
-
-
-def _table(rows: pa.Table, offsets: Iterable[ClockOffset], names: DeviceNames) -> pa.Table:
-    if not rows.num_rows:
-        return RANKS_OVER_TIME.empty()
-    device = rows["device_id"].to_numpy()
-    number, exponent = _on_one_clock(rows)
-    for offset in offsets:
-        if are_apart(offset):
-            number[device == offset.device] -= _rounded(offset.offset_ns, exponent)
-    coarser = _exponent(int(number.min()), int(number.max()), _MOST)
-    number >>= coarser
-    times = rows.select(_TIMES)
-    keys = pa.table({"device": device, "slice": number})
-    for name in _TIMES:
-        keys = keys.append_column(name, times[name])
-    sums = ordered(
-        summed(keys, ("device", "slice"), _TIMES),
-        [("device", "ascending"), ("slice", "ascending")],
-    )
-    return _rows(sums, exponent + coarser, _origin_ns(rows), names)
-
-
-def _on_one_clock(rows: pa.Table) -> tuple[Int64s, int]:
-    """The number of each slice, as of the longest slices, and their exponent."""
-    number, exponents = (
-        rows[name].combine_chunks().to_numpy().astype(np.int64) for name in ("slice", "exponent")
-    )
-    if rows["epoch_ns"].null_count:
-        # Then all files begin at 0.
-        number -= rows["epoch_ns"].combine_chunks().fill_null(0).to_numpy() >> exponents
-    exponent = int(exponents.max())
-    return number >> (exponent - exponents), exponent
-
-
-def _origin_ns(rows: pa.Table) -> int:
-    """When the clock of the first file began; 0 where not all files know that of theirs."""
-    epochs = rows["epoch_ns"]
-    return 0 if epochs.null_count else min(epochs.to_pylist())
-
-
-def _rounded(offset_ns: int, exponent: int) -> int:
-    """The nearest number of slices."""
-    return (offset_ns + (1 << exponent >> 1)) >> exponent
 
 
 def _rows(sums: pa.Table, exponent: int, origin_ns: int, names: DeviceNames) -> pa.Table:

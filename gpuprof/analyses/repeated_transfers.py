@@ -98,7 +98,7 @@ def _with_kernels(profile: Profile, repeated: list[tuple[Copies, Row]]) -> list[
     parts = recorded.columns("kernels", "device_id", "start_ns", "end_ns", "name_id")
     near = ([c[(part[1] >= low) & (part[1] <= high)] for c in part] for part in parts)
     device, start_ns, end_ns, number = columns_of(near, 4)
-    name = dict(zip(*names_by_number(recorded, "kernels"), strict=True))
+    name = names_by_number(recorded, "kernels").by_number
     rows = []
     for (src, dst, start, end), (_, row) in zip(firsts, repeated, strict=True):
         before = np.flatnonzero((device == src) & (end_ns <= start))

@@ -1,6 +1,5 @@
 """What each device's time went to in every training step."""
 
-from bisect import bisect_right
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -18,7 +17,7 @@ from gpuprof.facts.phases import (
 )
 from gpuprof.facts.timeline import TIMELINE_READS, DeviceTimeline, timelines
 from gpuprof.model.analysis import Analysis, by, per_file, reads
-from gpuprof.model.derived import UNKNOWN
+from gpuprof.model.derived import known
 from gpuprof.model.intervals import covered_within
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import INT, TEXT, Column, Schema, instant_column, process_column
@@ -93,24 +92,19 @@ def steps(profile: Profile) -> pa.Table:
         start in it.
     """
     by_device = {timeline.device_id: timeline for timeline in timelines(profile.unrestricted)}
-    starts = _phase_starts(profile.unrestricted)
+    # When the phases of each process and name begin.
+    starts: dict[tuple[int | None, str], list[int]] = {}
+    for phase in phases(profile.unrestricted):
+        starts.setdefault((phase.process_id, phase.name), []).append(phase.span[0])
     rows = [
         row
         for series in steps_in_part(profile)
         for number in series.phase.devices
-        if profile.selection.device_id in {None, device := None if number == UNKNOWN else number}
+        if profile.selection.device_id in {None, device := known(number)}
         for row in _rows(series, by_device[device], starts)
     ]
     rows.sort(key=lambda row: (row["start_ns"], row["process_id"] or 0, row["device_id"] or 0))
     return STEPS.table(rows)
-
-
-def _phase_starts(recording: Profile) -> Mapping[tuple[int | None, str], list[int]]:
-    """When the phases of each process and name begin, in ns and in their order."""
-    starts: dict[tuple[int | None, str], list[int]] = {}
-    for phase in phases(recording):
-        starts.setdefault((phase.process_id, phase.name), []).append(phase.span[0])
-    return {key: sorted(of_name) for key, of_name in starts.items()}
 
 
 def _rows(
@@ -120,7 +114,7 @@ def _rows(
 ) -> list[dict[str, Any]]:
     start, end = series.start_ns, series.end_ns
     phase = series.phase
-    earlier = phase_starts[phase.process_id, phase.name]
+    starts = phase_starts[phase.process_id, phase.name]
     parts = {
         name: covered_within(layer, start, end).tolist()
         for name, layer in zip(_PARTS, device.exposed, strict=True)
@@ -136,7 +130,7 @@ def _rows(
         "text": series.text,
         "phase": phase.name,
         # Of a part of a recording, a phase may begin later than it does there.
-        "phase_number": bisect_right(earlier, phase.span[0]),
+        "phase_number": sum(start_ns <= phase.span[0] for start_ns in starts),
     }
     status = [_STATUS.get(code, "other") for code in series.status.tolist()]
     for place in series.outliers.tolist():

@@ -9,7 +9,7 @@ from gpuprof.base.cuda import is_waiting
 from gpuprof.facts.durations import figures
 from gpuprof.facts.numbers import columns_of, groups, names_by_number, rows_named
 from gpuprof.model.analysis import Analysis, by, per_file, reads
-from gpuprof.model.derived import UNKNOWN
+from gpuprof.model.derived import known
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema, process_column
 
@@ -51,8 +51,7 @@ def synchronising_calls(profile: Profile) -> pa.Table:
     for alike in groups(name, process):
         of = figures((end - start)[alike])
         if of is not None:
-            number = int(process[alike[0]])
-            process_id = None if number == UNKNOWN else number
+            process_id = known(int(process[alike[0]]))
             of_calls = {figure: getattr(of, figure) for figure in _FIGURES}
             rows.append({"name": names[name[alike[0]]], "process_id": process_id, **of_calls})
     rows.sort(

@@ -4,9 +4,10 @@ The totals are sums over all devices: they measure the work of each kind, not ho
 took on the clock (see `breakdown` for that). Shares are recomputed from times.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
@@ -15,12 +16,29 @@ from gpuprof.base.kernel_names import short_name
 from gpuprof.base.units import NS_PER_S
 from gpuprof.facts.activity_sums import SHORT_NAME, SUM_READS, TABLES, activity_sums, trace_sums
 from gpuprof.facts.copies import COPY_READS, copy_rows, sums_of
-from gpuprof.facts.excerpts import GPU_KINDS, Row, Section, sections
 from gpuprof.facts.numbers import UNNAMED, groups
 from gpuprof.model import derived
 from gpuprof.model.analysis import Analysis, per_file, reads, summed
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import ACTIVITY_SUMMARY, FLOAT, INT, TEXT, Column, Schema
+
+GPU_KINDS: Final = ("kernel", "memcpy", "memset")
+# Times of five digits are rounded by at most this much; so is the sum of many.
+_TIME_ROUNDING: Final = 1e-4
+# Of adding up shares as floating-point numbers.
+_SUM_ROUNDING: Final = 1e-9
+_PERCENT: Final = 0.01
+# What a printed table would list, by the section that it is.
+_KINDS: Final = {
+    "gpu": GPU_KINDS,
+    "kernel": ("kernel",),
+    "memory": ("memcpy", "memset"),
+    "memcpy": ("memcpy",),
+    "memset": ("memset",),
+    "api": ("api",),
+}
+
+Row = dict[str, Any]
 
 TOTALS: Final = Schema(
     "totals",
@@ -52,26 +70,17 @@ TOTALS: Final = Schema(
 )
 
 
-@dataclass(frozen=True)
-class _Sum:
-    """Calls, time and bytes of some activities; None where unknown."""
-
-    calls: int | None = 0
-    total_ns: int | None = 0
-    bytes: int | None = 0
-
-    @classmethod
-    def of(cls, rows: Iterable[Row]) -> "_Sum":
-        rows = list(rows)
-        return cls(
-            *(_known_sum(row[name] for row in rows) for name in ("calls", "total_ns", "bytes"))
-        )
+_SUMMED: Final = ("calls", "total_ns", "bytes")
 
 
-def _known_sum(values: Iterable[int | None]) -> int | None:
-    """The sum, or None where any of the values is unknown."""
-    values = list(values)
-    return None if None in values else sum(value for value in values if value is not None)
+def _sums(rows: Sequence[Row]) -> Row:
+    """Calls, time and bytes of some activities; None where that of one is unknown."""
+    return {name: _known_sum([row[name] for row in rows]) for name in _SUMMED}
+
+
+def _known_sum(values: Sequence[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None
 
 
 def totals(profile: Profile) -> pa.Table:
@@ -85,27 +94,128 @@ def totals(profile: Profile) -> pa.Table:
         calls and 0 ns; one that an excerpt does not list, or that was not recorded, has null.
     """
     rows = profile.once(activity_sums).to_pylist()
-    has_copies = profile.has("memcpys")
-    copies = _by_movement(profile.once(copy_sums)) if has_copies else _listed_copies(rows)
+    kernels, copies, memsets, calls = (
+        [row for row in rows if row["activity_kind"] == kind] for kind in (*GPU_KINDS, "api")
+    )
+    if profile.has("memcpys"):
+        copies = profile.once(copy_sums).to_pylist()
+        copies.sort(key=lambda row: (-row["total_ns"], row["name"]))
+    talking = [row for row in kernels if cuda.is_communication(row["name"])]
     coverage = _Coverage(profile, rows)
-    groups = [
-        *_kernel_groups(rows, coverage),
-        *_transfer_groups(copies, coverage),
-        *_local_groups(copies, coverage),
-        _group(
-            "memsets",
-            "gpu_activities",
-            _of_kind(rows, "memset"),
-            is_known=coverage.lists("memset", "memset"),
-        ),
+    whole = {kind: coverage.is_whole(kind) for kind in (*GPU_KINDS, "api")}
+    has_memsets = coverage.lists("memset", "memset")
+    parts = [
+        _group("kernels", "gpu_activities", kernels, is_known=whole["kernel"]) | {"bytes": None},
+        _group("communication_kernels", "kernels", talking, is_known=whole["kernel"])
+        | {"bytes": None},
+        *_copy_groups(copies, coverage),
+        _group("memsets", "gpu_activities", memsets, is_known=has_memsets),
     ]
-    everything = _everything(groups, coverage)
+    of_all = [part for part in parts if part["part_of"] == "gpu_activities"]
+    is_known = all(whole[kind] for kind in GPU_KINDS)
+    everything = _group("gpu_activities", None, of_all, is_known=is_known) | {
+        "bytes": None,
+        "bytes_per_s": None,
+        "listed_ns": sum(part["listed_ns"] or 0 for part in of_all),
+        "implied_ns": coverage.implied_ns(GPU_KINDS),
+    }
     all_ns = everything["total_ns"] or everything["implied_ns"]
-    for group in (*groups, everything):
+    for group in (*parts, everything):
         group["share"] = ratio(group["total_ns"], all_ns)
-    api = _group("api_calls", None, _of_kind(rows, "api"), is_known=coverage.is_whole("api"))
+    api = _group("api_calls", None, calls, is_known=whole["api"])
     api |= {"bytes": None, "implied_ns": coverage.implied_ns(("api",))}
-    return TOTALS.table([*groups, everything, api])
+    return TOTALS.table([*parts, everything, api])
+
+
+def _copy_groups(rows: Sequence[Row], coverage: "_Coverage") -> list[Row]:
+    """The groups of transfers, then those of all other copies."""
+    names = dict.fromkeys(row["name"] for row in rows)
+    host = dict.fromkeys(("HtoD", "DtoH", *(n for n in names if n in cuda.HOST_MEMCPY_KINDS)))
+    peer = [name for name in names if name in derived.PEER_MOVEMENTS]
+    local = [name for name in names if name in cuda.LOCAL_MEMCPY_KINDS]
+    unknown = names.keys() - {*local} - derived.TRANSFER_MOVEMENTS
+    is_whole = coverage.is_whole("memcpy")
+    # An excerpt that lists PtoP tells all of it: one row holds all its calls.
+    has_peer = coverage.lists("memcpy", "PtoP")
+
+    def group(name: str, part_of: str, kinds: Collection[str], *, is_known: bool) -> Row:
+        return _group(name, part_of, [r for r in rows if r["name"] in kinds], is_known=is_known)
+
+    def listed(kinds: Iterable[str], part_of: str) -> list[Row]:
+        return [group(n, part_of, {n}, is_known=coverage.lists("memcpy", n)) for n in kinds]
+
+    groups = [
+        group("transfers", "gpu_activities", {*host, *peer}, is_known=is_whole),
+        *listed(host, "transfers"),
+        group("peer_transfers", "transfers", peer, is_known=has_peer),
+        *(group(n, "peer_transfers", {n}, is_known=is_whole or has_peer) for n in peer),
+        group("local_copies", "gpu_activities", local, is_known=is_whole),
+        *listed(local, "local_copies"),
+    ]
+    if unknown:  # kinds of copy that no table of CUDA names are never dropped
+        groups.append(group("unknown_copies", "gpu_activities", unknown, is_known=is_whole))
+    return groups
+
+
+class _Section(NamedTuple):
+    """A table that a tool printed for one process.
+
+    Args:
+        run_id: The process; None where the file has one.
+        kinds: Kinds of activity that it would list.
+        listed_ns: Sum of the rows that are there.
+        implied_ns: Total of the whole table; None where no share tells.
+        is_whole: Whether the rows that are there are all that the tool printed.
+    """
+
+    run_id: int | None
+    kinds: tuple[str, ...]
+    listed_ns: int
+    implied_ns: int | None
+    is_whole: bool
+
+
+def _sections(rows: Iterable[Row]) -> list[_Section]:
+    """The tables that a summary was printed in, one per section and process.
+
+    People paste a few rows of a table. Each row's time and its printed share still imply the time
+    of the whole table: 13.0696 s at 24.53 % imply 53.28 s. The row with the largest share implies
+    it most precisely, since a printed share is off by up to half its last digit.
+    """
+    tables: dict[tuple[int | None, str], list[Row]] = defaultdict(list)
+    for row in rows:
+        default = "api" if row["activity_kind"] == "api" else "gpu"
+        tables[row["run_id"], row["section"] or default].append(row)
+    found = []
+    for (run_id, name), of_table in tables.items():
+        listed_ns = sum(row["total_ns"] or 0 for row in of_table)
+        implied_ns, is_whole = None, True
+        timed = [row for row in of_table if row["printed_share"] and row["total_ns"]]
+        if timed:
+            shares = [r["printed_share"] for r in of_table if r["printed_share"] is not None]
+            rounding = _rounding(shares)
+            top = max(timed, key=lambda row: row["printed_share"])
+            implied_ns = round(top["total_ns"] / top["printed_share"])
+            least_ns = top["total_ns"] / (top["printed_share"] + rounding)
+            # Rows that were put together of several have no printed share.
+            has_all = len(shares) == len(of_table)
+            most_share = sum(shares) + len(shares) * rounding if has_all else 1.0
+            is_whole = listed_ns >= least_ns * (1 - _TIME_ROUNDING)
+            is_whole = is_whole and most_share >= 1 - _SUM_ROUNDING
+        found.append(_Section(run_id, _KINDS[name], listed_ns, implied_ns, is_whole))
+    return found
+
+
+def _rounding(shares: Sequence[float]) -> float:
+    """How much larger than printed a share may be.
+
+    24.53 % is at most 24.535 %; but a lone 24.00 % would pass for 24 %. Whole percentages may be
+    cut off and not rounded: nsys of 2020 printed 27.9 % as 27,0 where numbers have a decimal comma.
+    """
+    digits = max(len(f"{share * 100:.6f}".rstrip("0").partition(".")[2]) for share in shares)
+    if digits == 0 and len(shares) > 1:
+        return _PERCENT
+    return 0.5 * _PERCENT * 10.0 ** -max(digits, 1)
 
 
 class _Coverage:
@@ -115,10 +225,10 @@ class _Coverage:
         traced = {"kernels": "kernel", "memcpys": "memcpy", "memsets": "memset", "api_calls": "api"}
         # True where all files of a job recorded the table, false where only some did.
         self._traced = {k: profile.all_have(t) for t, k in traced.items() if profile.has(t)}
-        self._sections = sections(rows)
+        self._sections = _sections(rows)
         self._listed = {(row["run_id"], row["activity_kind"], row["name"]) for row in rows}
 
-    def _of(self, kind: str) -> list[Section]:
+    def _of(self, kind: str) -> list[_Section]:
         return [section for section in self._sections if kind in section.kinds]
 
     def is_whole(self, kind: str) -> bool:
@@ -138,25 +248,7 @@ class _Coverage:
         if all(self.is_whole(kind) for kind in kinds) or not all(self._of(k) for k in kinds):
             return None
         used = [section for section in self._sections if set(section.kinds) & set(kinds)]
-        return _known_sum(s.listed_ns if s.is_whole else s.implied_ns for s in used)
-
-
-def _of_kind(rows: Sequence[Row], kind: str) -> _Sum:
-    return _Sum.of(row for row in rows if row["activity_kind"] == kind)
-
-
-def _listed_copies(rows: Sequence[Row]) -> dict[str, _Sum]:
-    """Sums by kind of copy."""
-    names = dict.fromkeys(row["name"] for row in rows if row["activity_kind"] == "memcpy")
-    listed = {
-        n: [r for r in rows if (r["activity_kind"], r["name"]) == ("memcpy", n)] for n in names
-    }
-    return {name: _Sum.of(of_name) for name, of_name in listed.items()}
-
-
-def _by_movement(sums: pa.Table) -> dict[str, _Sum]:
-    rows = sorted(sums.to_pylist(), key=lambda row: (-row["total_ns"], row["name"]))
-    return {row["name"]: _Sum.of([row]) for row in rows}
+        return _known_sum([s.listed_ns if s.is_whole else s.implied_ns for s in used])
 
 
 _COPIES: Final = Schema(
@@ -164,14 +256,14 @@ _COPIES: Final = Schema(
     "all copies of one kind, staged and device copies to peers apart",
     {
         "name": Column(TEXT, "", "Kind of copy, as in totals.", required=True),
-        **{name: TOTALS.columns[name] for name in ("calls", "total_ns", "bytes")},
+        **{name: TOTALS.columns[name] for name in _SUMMED},
     },
 )
 
 
 @per_file(
     _COPIES,
-    lambda rows: summed(rows, ["name"], ["calls", "total_ns", "bytes"]),
+    partial(summed, keys=["name"], sums=_SUMMED),
     needs=("memcpys",),
 )
 def copy_sums(profile: Profile) -> pa.Table:
@@ -186,94 +278,22 @@ def copy_sums(profile: Profile) -> pa.Table:
             is_staged=copies.is_staged[first] == 1,
             is_peer=copies.is_peer[first] == 1,
         )
-        sums = sums_of(copies, alike)
-        rows.setdefault(movement, []).append(sums._asdict())
-    table = [{"name": name, **vars(_Sum.of(alike))} for name, alike in rows.items()]
-    return _COPIES.table(table)
+        rows.setdefault(movement, []).append(sums_of(copies, alike))
+    return _COPIES.table([{"name": name, **_sums(alike)} for name, alike in rows.items()])
 
 
-def _kernel_groups(rows: Sequence[Row], coverage: _Coverage) -> list[Row]:
-    kernels = [row for row in rows if row["activity_kind"] == "kernel"]
-    talking = [row for row in kernels if cuda.is_communication(row["name"])]
-    is_known = coverage.is_whole("kernel")
-    parts = (("kernels", "gpu_activities", kernels), ("communication_kernels", "kernels", talking))
-    return [
-        _group(name, part_of, _Sum.of(chosen), is_known=is_known) | {"bytes": None}
-        for name, part_of, chosen in parts
-    ]
-
-
-def _transfer_groups(copies: Mapping[str, _Sum], coverage: _Coverage) -> list[Row]:
-    host = dict.fromkeys(("HtoD", "DtoH", *(n for n in copies if n in cuda.HOST_MEMCPY_KINDS)))
-    peer = [name for name in copies if name in derived.PEER_MOVEMENTS]
-    is_known = coverage.is_whole("memcpy")
-    # An excerpt that lists PtoP tells all of it: one row holds all its calls.
-    peer_known = coverage.lists("memcpy", "PtoP")
-    return [
-        _joined("transfers", "gpu_activities", copies, (*host, *peer), is_known=is_known),
-        *(
-            _joined(n, "transfers", copies, (n,), is_known=coverage.lists("memcpy", n))
-            for n in host
-        ),
-        _joined("peer_transfers", "transfers", copies, peer, is_known=peer_known),
-        *(
-            _joined(n, "peer_transfers", copies, (n,), is_known=is_known or peer_known)
-            for n in peer
-        ),
-    ]
-
-
-def _local_groups(copies: Mapping[str, _Sum], coverage: _Coverage) -> list[Row]:
-    local = [name for name in copies if name in cuda.LOCAL_MEMCPY_KINDS]
-    unknown = copies.keys() - set(local) - derived.TRANSFER_MOVEMENTS
-    is_known = coverage.is_whole("memcpy")
-    groups = [
-        _joined("local_copies", "gpu_activities", copies, local, is_known=is_known),
-        *(
-            _joined(n, "local_copies", copies, (n,), is_known=coverage.lists("memcpy", n))
-            for n in local
-        ),
-    ]
-    # Kinds of copy that no table of CUDA names are kept and shown, never dropped.
-    of_unknown = _joined(
-        "unknown_copies", "gpu_activities", copies, sorted(unknown), is_known=is_known
-    )
-    return [*groups, of_unknown] if unknown else groups
-
-
-def _joined(
-    name: str, part_of: str, copies: Mapping[str, _Sum], kinds: Iterable[str], *, is_known: bool
-) -> Row:
-    parts = [copies[kind] for kind in kinds if kind in copies]
-    return _group(name, part_of, _Sum.of([vars(part) for part in parts]), is_known=is_known)
-
-
-def _group(name: str, part_of: str | None, sums: _Sum, *, is_known: bool) -> Row:
-    listed = sums.total_ns if is_known or sums.calls else None
-    row: Row = {"activity_group": name, "part_of": part_of, "listed_ns": listed}
+def _group(name: str, part_of: str | None, rows: Sequence[Row], *, is_known: bool) -> Row:
+    sums = _sums(rows)
+    listed_ns = sums["total_ns"] if is_known or sums["calls"] else None
+    row: Row = {"activity_group": name, "part_of": part_of, "listed_ns": listed_ns}
     if not is_known:
         return row | dict.fromkeys(("calls", "total_ns", "mean_ns", "bytes", "implied_ns"))
-    per_ns = ratio(sums.bytes, sums.total_ns)
+    per_ns = ratio(sums["bytes"], sums["total_ns"])
     return row | {
-        "calls": sums.calls,
-        "total_ns": sums.total_ns,
-        "mean_ns": ratio(sums.total_ns, sums.calls),
-        "bytes": sums.bytes,
+        **sums,
+        "mean_ns": ratio(sums["total_ns"], sums["calls"]),
         "bytes_per_s": None if per_ns is None else per_ns * NS_PER_S,
         "implied_ns": None,
-    }
-
-
-def _everything(groups: list[Row], coverage: _Coverage) -> Row:
-    parts = [group for group in groups if group["part_of"] == "gpu_activities"]
-    is_known = all(coverage.is_whole(kind) for kind in GPU_KINDS)
-    sums = _Sum(*(_known_sum(part[name] for part in parts) for name in ("calls", "total_ns")))
-    everything = _group("gpu_activities", None, sums, is_known=is_known)
-    return everything | {
-        "bytes": None,
-        "bytes_per_s": None,
-        "listed_ns": sum(part["listed_ns"] or 0 for part in parts),
-        "implied_ns": coverage.implied_ns(GPU_KINDS),
     }
 
 
@@ -333,7 +353,9 @@ def top_activities(profile: Profile) -> pa.Table:
     first = sorted({*map(kinds.index, kinds)})
     later = [place for place in range(len(ordered)) if place not in first]
     ranked = [ordered[place] for place in sorted([*first, *later][:_ROWS])]
-    gpu_ns = _whole_ns(profile.once(totals))
+    groups = profile.once(totals).to_pylist()
+    (all_gpu,) = (row for row in groups if row["activity_group"] == "gpu_activities")
+    gpu_ns = all_gpu["total_ns"] or all_gpu["implied_ns"]
     return TOP_ACTIVITIES.table(
         [
             {name: row[name] for name in TOP_ACTIVITIES.columns if name in row}
@@ -347,40 +369,27 @@ def top_activities(profile: Profile) -> pa.Table:
     )
 
 
-def _whole_ns(totals_table: pa.Table) -> int | None:
-    (everything,) = [
-        row for row in totals_table.to_pylist() if row["activity_group"] == "gpu_activities"
-    ]
-    total_ns: int | None = everything["total_ns"] or everything["implied_ns"]
-    return total_ns
-
-
 def merged_runs(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Rows of an activity summary with the processes of a file added up by name.
 
     Where a name has one row, it is kept as it is. Medians and deviations of several cannot be
     joined and are null.
     """
-    merged: dict[tuple[str, str], dict[str, Any]] = {}
+    by_name: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in rows:
-        key = row["activity_kind"], row["name"]
-        merged[key] = _merged_rows(merged[key], row) if key in merged else row
-    return list(merged.values())
-
-
-def _merged_rows(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
-    pairs = {name: (first[name], second[name]) for name in ACTIVITY_SUMMARY.columns}
-    is_known = {name: None not in pair for name, pair in pairs.items()}
-    row = dict.fromkeys(ACTIVITY_SUMMARY.columns) | {
-        name: first[name] for name in ("activity_kind", "name", "section")
-    }
-    added = {n: sum(pairs[n]) for n in ("calls", "total_ns", "bytes") if is_known[n]}
-    least = {"min_ns": min(pairs["min_ns"])} if is_known["min_ns"] else {}
-    most = {"max_ns": max(pairs["max_ns"])} if is_known["max_ns"] else {}
-    row |= added | least | most
-    if row["total_ns"] is not None and row["calls"]:
-        row["mean_ns"] = row["total_ns"] / row["calls"]
-    return row
+        by_name.setdefault((row["activity_kind"], row["name"]), []).append(row)
+    merged = []
+    for alike in by_name.values():
+        row = alike[0]
+        if len(alike) > 1:
+            kept = {name: row[name] for name in ("activity_kind", "name", "section")}
+            row = dict.fromkeys(ACTIVITY_SUMMARY.columns) | kept | _sums(alike)
+            row["mean_ns"] = ratio(row["total_ns"], row["calls"])
+            for name, function in (("min_ns", min), ("max_ns", max)):
+                values = [of[name] for of in alike]
+                row[name] = None if None in values else function(values)
+        merged.append(row)
+    return merged
 
 
 TOP_ANALYSIS: Final = Analysis(

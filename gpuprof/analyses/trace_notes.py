@@ -1,8 +1,8 @@
 """What limits the trust in tables of single activities, one sentence each."""
 
+from collections import Counter
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -33,7 +33,13 @@ _WORK: Final = ("kernels", "memcpys", "memsets", "graph_launches")
 
 def trace_notes(profile: Profile, names: Collection[str]) -> Iterator[str]:
     """What a reader must know to trust the tables of these names, which are of activities."""
-    yield from _clock_notes(profile, names)
+    recording, of_host = profile.unrestricted, [name for name in _OF_THE_HOST if name in names]
+    if of_host and recording.has("api_calls"):
+        if unknown := unknown_clock_note(recording):
+            na = f"Host activity is n/a in {', '.join(of_host)}; all other figures are valid."
+            yield f"{unknown} {na}"
+        elif note := host_clock(recording).note():
+            yield note
     yield from _span_notes(profile, names)
     if any("bytes" in analysis_named(name).reads.get("memcpys", ()) for name in names):
         yield from copy_notes(profile)
@@ -45,9 +51,7 @@ def trace_notes(profile: Profile, names: Collection[str]) -> Iterator[str]:
                 f" ({format_rate(row['peak_bytes_per_s'])}): they took another link, or a figure of"
                 " this recording is wrong. Their share of the peak is n/a."
             )
-    if not profile.has("kernels"):
-        return
-    if any(name in names for name in _OF_STEPS):
+    if profile.has("kernels") and any(name in names for name in _OF_STEPS):
         yield from step_notes(profile)
 
 
@@ -58,30 +62,17 @@ def rank_notes(profile: Profile, names: Collection[str]) -> Iterator[str]:
         yield from () if OF_RANKS.isdisjoint(names) else early_ends(profile)
 
 
-def _clock_notes(profile: Profile, tables: Collection[str]) -> list[str]:
-    """How the times of the host were set right, or why its activity is n/a."""
-    recording = profile.unrestricted
-    names = [name for name in _OF_THE_HOST if name in tables]
-    if not names or not recording.has("api_calls"):
-        return []
-    if unknown := unknown_clock_note(recording):
-        na = f"Host activity is n/a in {', '.join(names)}; all other figures are valid."
-        return [f"{unknown} {na}"]
-    return [note] if (note := host_clock(recording).note()) else []
-
-
 def _span_notes(profile: Profile, tables: Collection[str]) -> Iterator[str]:
     """The overhead of the profiler, and the devices whose idle time is meaningless."""
     if not any(name in tables for name in _OF_THE_SPAN):
         return
-    for overhead in overheads(profile):
-        held_ns, span_ns = overhead.held_ns, overhead.span_ns
+    for source, held_ns, span_ns, most in overheads(profile):
         if held_ns >= _MUCH * span_ns > 0:
             yield (
-                f"{_HOLDERS[overhead.source].format(profile.origin.tool)} delayed a thread of the"
+                f"{_HOLDERS[source].format(profile.origin.tool)} delayed a thread of the"
                 f" program by {say_ns(held_ns)}, {say_share(held_ns / span_ns)} of the time from"
                 " the first activity of a device to the last (mostly"
-                f" {overhead.most or 'unnamed'})."
+                f" {most or 'unnamed'})."
             )
     for device in far_ends(profile):
         # It was not recorded itself.
@@ -104,30 +95,17 @@ def copy_notes(profile: Profile) -> Iterator[str]:
         )
 
 
-@dataclass(frozen=True)
-class Overhead:
-    """What one source cost, of the time from the first activity of any device to the last.
-
-    Args:
-        source: ``profiler`` or ``cuda``.
-        held_ns: For how long at least one thread was held up.
-        span_ns: The whole time.
-        most: What held up threads longest; None where it has no name.
-    """
-
-    source: str
-    held_ns: int
-    span_ns: int
-    most: str | None
-
-
-def overheads(profile: Profile) -> list[Overhead]:
+def overheads(profile: Profile) -> list[tuple[str, int, int, str | None]]:
     """What held up threads between the first activity of any device and the last.
 
     What is set up before and cleared up after that changes no figure of the devices.
 
     Args:
         profile: ``overheads`` and the tables of activities are read where they were recorded.
+
+    Returns:
+        Of each source, ``profiler`` or ``cuda``, for how many ns at least one thread was held up,
+        of how many, and what held up threads longest; None where it has no name.
     """
     work = [name for name in _WORK if profile.has(name)]
     if not work or not profile.has("overheads") or not profile.table("overheads").num_rows:
@@ -140,21 +118,17 @@ def overheads(profile: Profile) -> list[Overhead]:
     ]
     if not spans:
         return []
-    span = min(start for start, _ in spans), max(end for _, end in spans)
+    first, last = min(start for start, _ in spans), max(end for _, end in spans)
     rows = profile.table("overheads").to_pylist()
-    sources = sorted({row["source"] for row in rows}, reverse=True)
-    return [
-        _overhead(source, [row for row in rows if row["source"] == source], span)
-        for source in sources
-    ]
-
-
-def _overhead(source: str, rows: list[dict[str, Any]], span: tuple[int, int]) -> Overhead:
-    start, end = (np.array([row[name] for row in rows]) for name in ("start_ns", "end_ns"))
-    covered = intersection(union(start, end), single(*span))
-    within = np.maximum(np.minimum(end, span[1]) - np.maximum(start, span[0]), 0)
-    by_name: dict[str | None, int] = {}
-    for row, ns in zip(rows, within.tolist(), strict=True):
-        by_name[row["name"]] = by_name.get(row["name"], 0) + ns
-    most = max(by_name, key=lambda name: by_name[name])
-    return Overhead(source, covered.length, span[1] - span[0], most)
+    found = []
+    for source in sorted({row["source"] for row in rows}, reverse=True):
+        of_source = [row for row in rows if row["source"] == source]
+        start, end = (np.array([row[name] for row in of_source]) for name in ("start_ns", "end_ns"))
+        covered = intersection(union(start, end), single(first, last))
+        within = np.maximum(np.minimum(end, last) - np.maximum(start, first), 0)
+        by_name = Counter[str | None]()
+        for row, ns in zip(of_source, within.tolist(), strict=True):
+            by_name[row["name"]] += ns
+        ((most, _),) = by_name.most_common(1)
+        found.append((source, covered.length, last - first, most))
+    return found

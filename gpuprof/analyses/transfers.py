@@ -21,13 +21,12 @@ from gpuprof.facts.numbers import (
     NOT_FOUND,
     groups,
     names_by_number,
-    pair_places,
     rows_named,
-    sorted_pairs,
 )
 from gpuprof.model.analysis import Analysis, per_file, reads, summed
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s
+from gpuprof.model.pairs import pair_places, sorted_pairs
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema
 
@@ -96,7 +95,12 @@ def transfers(profile: Profile) -> pa.Table:
         row["mean_ns"] = total_ns / calls if calls else None
         row["median_ns"], row["p95_ns"] = quantiles[tuple(row[key] for key in _KEYS)]
         row["bytes_per_s"] = size * NS_PER_S / total_ns if size is not None and total_ns else None
-    return TRANSFERS.table(sorted(rows, key=_costliest_first))
+
+    def cost(row: Mapping[str, Any]) -> tuple[object, ...]:
+        # Unknown words come last.
+        return -row["total_ns"], *((row[name] is None, row[name] or "") for name in _ORDER)
+
+    return TRANSFERS.table(sorted(rows, key=cost))
 
 
 def _by_kind(profile: Profile) -> list[tuple[tuple[str | None, ...], Int64s]]:
@@ -113,11 +117,6 @@ def _by_kind(profile: Profile) -> list[tuple[tuple[str | None, ...], Int64s]]:
         (tuple(of[numbers[alike[0]]] for numbers, of in columns), alike)
         for alike in groups(*(numbers for numbers, _ in columns))
     ]
-
-
-def _costliest_first(row: Mapping[str, Any]) -> tuple[object, ...]:
-    """By these columns in ascending order; unknown words come last."""
-    return -row["total_ns"], *((row[name] is None, row[name] or "") for name in _ORDER)
 
 
 def _is_async(profile: Profile, copies: Copies) -> npt.NDArray[np.bool_]:
@@ -182,7 +181,7 @@ def transfer_sums(profile: Profile) -> pa.Table:
     is_async = _is_async(profile, copies) if profile.has("api_calls") else None
     rows: list[dict[str, Any]] = [
         dict[str, Any](zip(_KEYS, words, strict=True))
-        | sums_of(copies, alike)._asdict()
+        | sums_of(copies, alike)
         | {
             "max_ns": int(copies.duration_ns[alike].max()),
             _ASYNC_CALLS: None if is_async is None else int(is_async[alike].sum()),

@@ -1,6 +1,5 @@
 """How much of its span each device runs kernels, and why it does not run more."""
 
-from dataclasses import replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -10,12 +9,11 @@ from gpuprof.facts.timeline import (
     LOCAL_COPY,
     TIMELINE_READS,
     TRANSFER,
-    DeviceTimeline,
     slice_borders,
     timelines,
 )
 from gpuprof.model.analysis import Analysis, ordered, per_file, reads, summed
-from gpuprof.model.intervals import Intervals, covered_within, difference, intersection
+from gpuprof.model.intervals import covered_within, difference, intersection, union
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLAG, FLOAT, INT, TEXT, Column, Schema, instant_column
 
@@ -100,30 +98,28 @@ def utilisation(profile: Profile) -> pa.Table:
         One row per device that did any work, columns as in `UTILISATION`; the split of idle
         time is null without API calls, or with calls on a clock that disagrees.
     """
-    host = _host(profile)
-    return UTILISATION.table([_row(timeline, host) for timeline in timelines(profile)])
-
-
-def _host(profile: Profile) -> tuple[Intervals, Intervals] | None:
-    recording = profile.unrestricted
-    if not recording.has("api_calls") or not (clock := host_clock(recording)).is_known:
-        return None
-    calls = host_calls(recording)
-    start, end = (clock.on_devices(ns, calls.process) for ns in (calls.start_ns, calls.end_ns))
-    calls = replace(calls, start_ns=start, end_ns=end)
-    return calls.waiting, calls.any
-
-
-def _row(device: DeviceTimeline, host: tuple[Intervals, Intervals] | None) -> dict[str, Any]:
-    span, kernels = device.span.length, device.kernels.length
-    row: dict[str, Any] = {
-        "device_id": device.device_id,
-        "span_ns": span,
-        "kernel_ns": kernels,
-        "exposed_transfer_ns": device.exposed[TRANSFER].length,
-        "exposed_local_copy_ns": device.exposed[LOCAL_COPY].length,
-    }
-    return _with_reason(row | ({} if host is None else _idle(device.idle, *host)))
+    recording, host = profile.unrestricted, None
+    if recording.has("api_calls") and (clock := host_clock(recording)).is_known:
+        *times, process, is_wait = host_calls(recording)
+        start, end = (clock.on_devices(ns, process) for ns in times)
+        host = union(start[is_wait], end[is_wait]), union(start, end)
+    rows = []
+    for device in timelines(profile):
+        row: dict[str, Any] = {
+            "device_id": device.device_id,
+            "span_ns": device.span.length,
+            "kernel_ns": device.kernels.length,
+            "exposed_transfer_ns": device.exposed[TRANSFER].length,
+            "exposed_local_copy_ns": device.exposed[LOCAL_COPY].length,
+        }
+        if host is not None:
+            idle, (waiting, calling) = device.idle, host
+            waits_ns = intersection(idle, waiting).length
+            calls_ns = intersection(difference(idle, waiting), calling).length
+            row |= {"idle_waiting_ns": waits_ns, "idle_launching_ns": calls_ns}
+            row["idle_host_ns"] = idle.length - waits_ns - calls_ns
+        rows.append(_with_reason(row))
+    return UTILISATION.table(rows)
 
 
 def _with_reason(row: dict[str, Any]) -> dict[str, Any]:
@@ -139,16 +135,6 @@ def _with_reason(row: dict[str, Any]) -> dict[str, Any]:
         reasons["idle"] = span - kernels - sum(reasons.values())
     most = max(reasons, key=lambda reason: reasons[reason])
     return row | shares | {"biggest_reason": most, "biggest_reason_ns": reasons[most]}
-
-
-def _idle(idle: Intervals, waiting: Intervals, calling: Intervals) -> dict[str, int]:
-    waits = intersection(idle, waiting).length
-    calls = intersection(difference(idle, waiting), calling).length
-    return {
-        "idle_waiting_ns": waits,
-        "idle_launching_ns": calls,
-        "idle_host_ns": idle.length - waits - calls,
-    }
 
 
 def utilisation_over_time(profile: Profile) -> pa.Table:

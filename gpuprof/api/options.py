@@ -84,6 +84,10 @@ CACHE_ACTION: Final = _argument("action", type=click.Choice(["list", "clear"]), 
 TOPIC: Final = _argument(
     "topic", required=False, shell_complete=names("gpuprof.cli.help", "TOPICS")
 )
+DEMO_FOLDER: Final = _argument("folder", default="gpuprof-demo", type=_PATH)
+SERVED_FOLDERS: Final = _argument(
+    "folders", nargs=-1, required=True, metavar="FOLDER...", type=click.Path()
+)
 SHELL: Final = _argument("shell", type=click.Choice(("bash", "zsh", "fish")))
 PROGRAM: Final = _argument(
     "words", nargs=-1, required=True, metavar="SCRIPT [ARGS]...", type=click.UNPROCESSED
@@ -341,6 +345,11 @@ REPEAT: Final = _option(
 )
 WARMUP: Final = _option(
     "--warmup=K", "With --repeat: first run K times and keep nothing.", type=_LEAST_0, default=0
+)
+PLACEMENT: Final = _option(
+    "--placement=FILE",
+    "Place the model by what `gpuprof place --output` wrote, with --recorder tensorflow.",
+    type=_PATH,
 )
 MONITOR: Final = _option(
     "--monitor=TIME monitor_ns",

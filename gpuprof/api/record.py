@@ -15,7 +15,7 @@ from gpuprof.base.manifest import PROGRAM_LOG, Manifest, repeats
 from gpuprof.base.signals import STATUS as STOPPED
 from gpuprof.launch import AUTO
 from gpuprof.launch.contract import Program
-from gpuprof.launch.recording import Options, Outcome
+from gpuprof.launch.recording import Options
 from gpuprof.launch.recording import record as record_once
 from gpuprof.launch.repeating import record_repeatedly
 from gpuprof.launch.run.program import executable, module, script
@@ -93,6 +93,7 @@ def record(  # noqa: PLR0913 - the options of the command
     epochs: str | int | None = None,
     range: str | None = None,  # noqa: A002 - the command's word
     cuda_profiler: bool = False,
+    placement: AnyPath | None = None,
 ) -> RecordedRun:
     """Run a program and record what its devices do, as `gpuprof record` does.
 
@@ -115,6 +116,8 @@ def record(  # noqa: PLR0913 - the options of the command
         epochs: Record only these epochs: ``"2:4"`` for 2 and 3, or ``2``.
         range: Record only the first NVTX range of this name.
         cuda_profiler: Record only between cudaProfilerStart and cudaProfilerStop.
+        placement: A file of `gpuprof place --output`, to place the model's parts by; needs the
+            recorder ``tensorflow``.
 
     Raises:
         RecordError: It cannot record here, or the program failed. Its output and what was
@@ -130,18 +133,27 @@ def record(  # noqa: PLR0913 - the options of the command
     options = Options(
         *(recorder, variant, None if out is None else Path(out), force, checked(TIMEOUT, timeout)),
         *(window, checked(MONITOR, monitor) or None),
+        placement=None if placement is None else Path(placement),
     )
     count, warmups = checked(REPEAT, repeat), checked(WARMUP, warmup)
     try:
         if count is None and not warmups:
-            outcome = record_once(program, options, say)
+            folder, manifest = record_once(program, options, say)
         else:
-            outcome = record_repeatedly(program, options, count or 1, warmups, say)
+            folder, manifest = record_repeatedly(program, options, count or 1, warmups, say)
     except KeyboardInterrupt as error:
         msg = "Ctrl-C stopped the recording, which was discarded"
         raise StoppedError(msg) from error
-    _check_ended_well(outcome)
-    return RecordedRun(outcome.folder, outcome.manifest)
+    for warning in manifest.warnings:
+        say(f"Warning: {warning}")
+    if manifest.exit_status:
+        hint = f"Its output and what was recorded are in {folder}."
+        if manifest.exit_status == STOPPED:
+            msg = "Ctrl-C stopped the program"
+            raise StoppedError(msg, hint)
+        msg = f"the program ended with exit status {manifest.exit_status}"
+        raise RecordError(msg, hint)
+    return RecordedRun(folder, manifest)
 
 
 def _program(words: tuple[str, ...]) -> Program:
@@ -151,18 +163,3 @@ def _program(words: tuple[str, ...]) -> Program:
         msg = f"record needs a name after {words[0]}"
         raise UsageError(msg, 'Give it: gpuprof.record("-m", "package.train")')
     return _PROGRAMS[words[0]](words[1], words[2:])
-
-
-def _check_ended_well(outcome: Outcome) -> None:
-    folder, manifest = outcome
-    for warning in manifest.warnings:
-        say(f"Warning: {warning}")
-    status = manifest.exit_status
-    if not status:
-        return
-    hint = f"Its output and what was recorded are in {folder}."
-    if status == STOPPED:
-        msg = "Ctrl-C stopped the program"
-        raise StoppedError(msg, hint)
-    msg = f"the program ended with exit status {status}"
-    raise RecordError(msg, hint)

@@ -68,6 +68,18 @@ class ReportResult(Result):
             return self.tables[_FINDINGS]
         return to_frame(analysis_named(_FINDINGS).schema.empty())
 
+    def query(self, sql: str) -> "pd.DataFrame":
+        """The answer to a SELECT as `gpuprof query` takes it, in ns and bytes; unknown is NA.
+
+        Raises:
+            UsageError: It is no single SELECT, or names what there is not.
+            MissingTableError: It names a table that was not recorded.
+            GpuprofError: The recording is damaged, or the memory too small.
+        """
+        from gpuprof.sql import query_table  # noqa: PLC0415 - most reports ask no query
+
+        return to_frame(query_table(self._profile, sql))
+
     def plot(self, name: str = "timeline") -> "Figure":
         """A chart of the recording, as `gpuprof plot --list` names it.
 

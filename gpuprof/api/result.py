@@ -39,7 +39,9 @@ class Tables(Mapping[str, "pd.DataFrame"]):
     ) -> None:
         self._names = tuple(names)
         self._compute = compute
-        self._why_absent = why_absent or self._no_such_table
+        self._why_absent = why_absent or (
+            lambda name: (f"there is no table {name}", one_of("Tables", name, self._names))
+        )
 
     def arrow(self, name: str) -> pa.Table:
         """A table as Arrow data.
@@ -79,9 +81,6 @@ class Tables(Mapping[str, "pd.DataFrame"]):
     def __repr__(self) -> str:
         """The names; no table is computed."""
         return f"Tables: {', '.join(self._names)}"
-
-    def _no_such_table(self, name: str) -> tuple[str, str]:
-        return f"there is no table {name}", one_of("Tables", name, self._names)
 
 
 class Shown(ABC):

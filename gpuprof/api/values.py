@@ -4,7 +4,7 @@ Light to import, because ``gpuprof --help`` does.
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from glob import escape
 from importlib import import_module
 from operator import index
@@ -186,15 +186,12 @@ def recordings(
 ) -> list[CompletionItem]:
     """Run folders that begin so, where that names some; else files and folders; lists after @."""
     if start.startswith(_LIST):
-        return [*map(CompletionItem, _lists(start.removeprefix(_LIST)))]
+        folder, _, name = start.removeprefix(_LIST).rpartition("/")
+        root = Path(f"{folder}/" if start.startswith(f"{_LIST}/") else folder)
+        return [
+            CompletionItem(f"{_LIST}{path.as_posix()}{'/' if path.is_dir() else ''}")
+            for path in sorted(root.glob(f"{escape(name)}*"))
+        ]
     folders = (p for pattern in _RUN_FOLDERS for p in Path().glob(pattern) if p.is_dir())
     runs = _beginning(start, sorted(path.as_posix() for path in folders)) if start else []
     return [CompletionItem(run) for run in runs] or [CompletionItem(start, type="file")]
-
-
-def _lists(start: str) -> Iterator[str]:
-    """Files and folders that begin so, as lists."""
-    folder, _, name = start.rpartition("/")
-    root = Path(f"{folder}/" if start.startswith("/") else folder)
-    for path in sorted(root.glob(f"{escape(name)}*")):
-        yield f"{_LIST}{path.as_posix()}{'/' if path.is_dir() else ''}"

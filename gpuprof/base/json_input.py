@@ -68,13 +68,9 @@ def loads(text: str | bytes) -> Any:
     if len(text) > LARGEST_DOCUMENT_BYTES:
         msg = f"larger than {LARGEST_DOCUMENT_BYTES >> 20} MiB"
         raise LimitError(msg)
-    return _checked(_decoded(json.JSONDecoder(parse_constant=lambda _: None), text))
-
-
-def _decoded(decoder: json.JSONDecoder, text: str | bytes) -> Any:
     try:
         decoded = text if isinstance(text, str) else text.decode("utf-8-sig")
-        return decoder.decode(
+        document = json.JSONDecoder(parse_constant=lambda _: None).decode(
             _HALF.sub(lambda m: _REPLACEMENT if len(m[0]) == len(_REPLACEMENT) else m[0], decoded)
         )
     except (RecursionError, MemoryError) as error:
@@ -82,6 +78,7 @@ def _decoded(decoder: json.JSONDecoder, text: str | bytes) -> Any:
     except ValueError as error:
         msg = f"cut short or damaged ({error})"
         raise JsonError(msg) from error
+    return _checked(document)
 
 
 def _checked(document: Any) -> Any:

@@ -16,7 +16,12 @@ def integer(value: object) -> int | None:
         OverflowError: It is a number that no column of integers holds.
     """
     if isinstance(value, str):
-        return _integer_of(value)
+        try:
+            of_text = int(value, 16) if value[:2] in ("0x", "0X") else int(value)
+        except ValueError:
+            return None
+        # A handle of 64 bits is not a number of anything.
+        return of_text if of_text in _INT64 else None
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool):
@@ -25,15 +30,6 @@ def integer(value: object) -> int | None:
         msg = "an integer is beyond 64 bits"
         raise OverflowError(msg)
     return value
-
-
-def _integer_of(text: str) -> int | None:
-    """A handle of 64 bits is not a number of anything."""
-    try:
-        number = int(text, 16) if text[:2] in ("0x", "0X") else int(text)
-    except ValueError:
-        return None
-    return number if number in _INT64 else None
 
 
 def number(value: object) -> float | None:

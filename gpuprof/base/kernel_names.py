@@ -178,7 +178,14 @@ def _base(name: str) -> tuple[str, tuple[str, ...]]:
 
 def _apart(base: str, labels: dict[str, tuple[str, ...]]) -> Iterable[tuple[str, str]]:
     """Each name with its base and as few words as tell it from the others of this base."""
-    words = {name: _words(name) for name in labels} if len(labels) > 1 else {}
+    # Of the full names but for namespaces: names first, then types, then numbers.
+    words = {
+        name: sorted(
+            _WORD.findall(_SAYS_NOTHING.sub("", demangled(name))),
+            key=lambda word: (word[0].isdigit(), _TYPE.fullmatch(word) is not None),
+        )
+        for name in (labels if len(labels) > 1 else ())
+    }
     for _ in range(_MOST_WORDS):
         for alike in _alike(labels):
             columns = zip(*(words[name] for name in alike), strict=False)
@@ -200,9 +207,3 @@ def _alike(labels: Mapping[str, Hashable]) -> list[list[str]]:
     for name, label in labels.items():
         groups[label].append(name)
     return [group for group in groups.values() if len(group) > 1]
-
-
-def _words(name: str) -> list[str]:
-    """The words of a full name but for namespaces: names first, then types, then numbers."""
-    words = _WORD.findall(_SAYS_NOTHING.sub("", demangled(name)))
-    return sorted(words, key=lambda word: (word[0].isdigit(), _TYPE.fullmatch(word) is not None))

@@ -108,12 +108,10 @@ def cells_of(folder: Path) -> dict[str, Path]:
     places = sorted(folder.glob(f"{RUNS}/*"), key=lambda place: _in_numeric_order(place.name))
     runs = {place: ended for place in places if (ended := cell_runs(place))}
     cells = {read_manifest(ended[0]).variant or place.name: place for place, ended in runs.items()}
-    return {name: cells[name] for name in sorted(cells, key=lambda n: not _has(n, baseline))}
-
-
-def _has(name: str, values: Mapping[str, str]) -> bool:
-    """Whether a cell's name, ``placement=dual,batch=64``, has these values of these axes."""
-    return all(f",{axis}={value}," in f",{name}," for axis, value in values.items())
+    # A cell's name is ``placement=dual,batch=64``.
+    marks = [f",{axis}={value}," for axis, value in baseline.items()]
+    first = sorted(cells, key=lambda name: not all(mark in f",{name}," for mark in marks))
+    return {name: cells[name] for name in first}
 
 
 def _in_numeric_order(name: str) -> list[tuple[bool, int, str]]:

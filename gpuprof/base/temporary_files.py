@@ -49,7 +49,10 @@ def unfinished(target: Path, *, is_folder: bool = False) -> Iterator[Path]:
     prefix = f".{stem}.unfinished-"
     for entry in os.listdir(target.parent):  # noqa: PTH208 - names alone
         if entry.startswith(prefix) and entry.endswith(suffix):
-            _remove_if_left(target.parent / entry)
+            left_behind = _locked(target.parent / entry)
+            if left_behind is not None:
+                _remove(target.parent / entry)
+                os.close(left_behind)
     if is_folder:
         path = Path(tempfile.mkdtemp(prefix=prefix, dir=target.parent))
     else:
@@ -97,13 +100,6 @@ def _locked(path: Path) -> int | None:
         return descriptor
     os.close(descriptor)
     return None
-
-
-def _remove_if_left(draft: Path) -> None:
-    descriptor = _locked(draft)
-    if descriptor is not None:
-        _remove(draft)
-        os.close(descriptor)
 
 
 def give_usual_mode(path: Path) -> None:

@@ -82,7 +82,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         error.show()
         status = error.exit_code
     except click.ClickException as error:
-        status = _say(error.format_message(), _hint(error), error.exit_code)
+        context = getattr(error, "ctx", None)
+        hint = f"See `{context.command_path} --help`." if context else None
+        status = _say(error.format_message(), hint, error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         if signals.was_pressed():
             signals.end()
@@ -101,11 +103,6 @@ def _write_utf8() -> None:
         if isinstance(stream, io.TextIOWrapper):
             encoding = None if stream.isatty() else "utf-8"
             stream.reconfigure(encoding=encoding, errors="backslashreplace")
-
-
-def _hint(error: click.ClickException) -> str | None:
-    context = error.ctx if isinstance(error, click.UsageError) else None
-    return f"See `{context.command_path} --help`." if context else None
 
 
 def _say(message: str, hint: str | None, status: int) -> int:

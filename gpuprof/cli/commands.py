@@ -114,6 +114,21 @@ _BASELINE_COMMANDS: Final = (
     ),
 )
 _COMMANDS: Final = (
+    Command(
+        *("demo", "demonstration:demo", "install"),
+        """Write two small recordings and try gpuprof on them.
+
+        FOLDER, gpuprof-demo by default, gets recordings of one model on two GPUs that copy to each
+        other directly and through the host; a script drew them, and their times are invented.
+        Then compare, report and predict run on them. Needs no GPU and no network.
+
+        \b
+        Example:
+          gpuprof demo
+          gpuprof view gpuprof-demo/staged.gpuprof
+        """,
+        opt.DEMO_FOLDER,
+    ),
     _Record(
         *("record", "recording:record", "record"),
         """Run a program and record what its devices do.
@@ -131,11 +146,13 @@ _COMMANDS: Final = (
             gpuprof record --variant dual train.py --epochs 5
             gpuprof record -m package.train
             gpuprof record --epochs 2:4 train.py
+            gpuprof record --recorder tensorflow --placement found.json train.py
             gpuprof record -- python3 train.py
         """,
         *(opt.RECORDER, opt.VARIANT),
         opt.folder_option("Folder for the run; by default, a new one under gpuprof-runs."),
         *(opt.REPLACE_RUN, opt.TIMEOUT, opt.REPEAT, opt.WARMUP, opt.MONITOR, *opt.WINDOW),
+        opt.PLACEMENT,
         *(opt.PRINT_COMMAND, opt.AS_MODULE, opt.PROGRAM),
         context_settings={"allow_interspersed_args": False},
     ),
@@ -352,15 +369,33 @@ _COMMANDS: Final = (
         SQL is one SELECT in DuckDB's dialect over the tables that `gpuprof formats --schema`
         lists: recorded ones, what is derived from them, and those of `gpuprof report --list`.
         Values are in base units (ns, bytes) in every format. The query can read nothing else: no
-        files, no addresses. SHOW TABLES lists what the recording has.
+        files, no addresses. SHOW TABLES lists what the recording has. An output whose name ends in
+        .parquet gets the answer with its types.
 
         \b
         Example:
           gpuprof query train.sqlite "SELECT count(*) FROM kernels WHERE end_ns - start_ns > 1e6"
           gpuprof query train.sqlite "SELECT * FROM memcpys LIMIT 10" --format csv -o copies.csv
+          gpuprof query train.sqlite "SELECT * FROM steps" -o steps.parquet
           gpuprof query train.sqlite "SHOW TABLES"
         """,
         *(opt.FILES, opt.SQL, opt.TABLES_FORMAT, *opt.RESULT, *opt.READING),
+        no_args_is_help=True,
+    ),
+    Command(
+        *("mcp", "assistants:serve", "query"),
+        """Answer the questions of an assistant about recordings.
+
+        A server of the Model Context Protocol on standard input and output, which an assistant
+        starts by itself. Its tools are report, compare, predict and query. They read files below
+        FOLDER alone and change nothing. It needs the package mcp.
+
+        \b
+        Example:
+          gpuprof mcp runs
+          gpuprof mcp runs /data/profiles
+        """,
+        opt.SERVED_FOLDERS,
         no_args_is_help=True,
     ),
     Command(

@@ -111,19 +111,16 @@ def page_text(topic: str, room: Page) -> str:
         legacy_windows=False,
         theme=Theme({"markdown.code": "cyan"}),  # Rich's own has a black background
     )
+    # Links to pages as the command that shows them, pictures as their descriptions.
+    text = _PICTURE.sub(r"(Picture: \1)", _source(name))
+    text = _PLACE_LINK.sub(r"\1", _PAGE_LINK.sub(r"\1 (`gpuprof help \2`)", text))
     with console.capture() as captured:
-        console.print(_Markdown(_with_plain_links(_source(name)), hyperlinks=False), crop=False)
+        console.print(_Markdown(text, hyperlinks=False), crop=False)
     return "".join(f"{line.rstrip()}\n" for line in captured.get().strip().splitlines())
 
 
 def _source(topic: str) -> str:
     return (resources.files("gpuprof") / "docs" / f"{topic}.md").read_text(encoding="utf-8")
-
-
-def _with_plain_links(markdown: str) -> str:
-    """Links to pages as the command that shows them, pictures as their descriptions."""
-    text = _PICTURE.sub(r"(Picture: \1)", markdown)
-    return _PLACE_LINK.sub(r"\1", _PAGE_LINK.sub(r"\1 (`gpuprof help \2`)", text))
 
 
 class _LeftHeading(Heading):
@@ -185,7 +182,10 @@ def _section(command: click.Command, parent: click.Context) -> Iterator[str]:
     usage = command.get_usage(context).removeprefix("Usage: ")
     yield f".SS {_escaped(' '.join(usage.split()))}"
     for paragraph in cleandoc(command.help or "").split("\n\n"):
-        yield from _paragraph(paragraph)
+        # Lines stay as they are where click leaves them so.
+        is_kept = paragraph.startswith("\b")
+        kept = (".nf", *map(_escaped, paragraph.splitlines()[1:]), ".fi")
+        yield from (".PP", *(kept if is_kept else [_escaped(" ".join(paragraph.split()))]))
     for parameter in command.get_params(context):
         record = parameter.get_help_record(context)
         if record and isinstance(parameter, click.Option):
@@ -194,15 +194,6 @@ def _section(command: click.Command, parent: click.Context) -> Iterator[str]:
         for name in command.list_commands(context):
             subcommand = command.get_command(context, name)
             yield from _section(subcommand, context) if subcommand else ()
-
-
-def _paragraph(text: str) -> Iterator[str]:
-    """A paragraph, or its lines as they are where click leaves them so."""
-    yield ".PP"
-    if text.startswith("\b"):
-        yield from (".nf", *map(_escaped, text.splitlines()[1:]), ".fi")
-    else:
-        yield _escaped(" ".join(text.split()))
 
 
 def _escaped(text: str) -> str:

@@ -68,7 +68,12 @@ class Job:
         parts = values_of(self._values, (SECTION, *PART)).values()
         apart = [o for o, v in zip((SECTION, *PART), parts, strict=True) if v is not None]
         if self._settings.are_usual:
-            is_large = self._is_large(is_of_tables=not usual)
+            is_large = len(self.files) > MOST_JOINED
+            if is_large and not usual:
+                # One process reads a few columns of all files with less effort than the worker of
+                # each, but keeps the names of all ranks of a data set.
+                sizes = (file.stat().st_size for file in self.files if file.is_file())
+                is_large = sum(sizes) > _MOST_JOINED_BYTES or is_recording(self.files[0])
             if apart or not is_large or not all(map(is_mergeable, needed)):
                 return ()
         elif apart:
@@ -76,16 +81,6 @@ class Job:
             raise UsageError(msg, _NO_WORKERS)
         analyses_of(needed)
         return tuple(dict.fromkeys((*needed, *filter(is_mergeable, usual))))
-
-    def _is_large(self, *, is_of_tables: bool) -> bool:
-        if len(self.files) <= MOST_JOINED:
-            return False
-        # One process reads a few columns of all files with less effort than the worker of each, but
-        # keeps the names of all ranks of a data set.
-        sizes = (file.stat().st_size for file in self.files if file.is_file())
-        if not is_of_tables or sum(sizes) > _MOST_JOINED_BYTES:
-            return True
-        return is_recording(self.files[0])
 
     def read(self, names: Sequence[str], *, shows_notes: bool = False) -> Callable[..., Report]:
         """Have workers read the job; the command's exit status tells whether all files could be.

@@ -3,6 +3,7 @@
 import shlex
 import sys
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Final
 
@@ -11,6 +12,7 @@ import click
 from gpuprof.api.options import WINDOW
 from gpuprof.base.errors import MissingToolError, install
 from gpuprof.base.labels import TIMING_ONLY
+from gpuprof.base.manifest import Manifest
 from gpuprof.base.units import counted
 from gpuprof.cli.commands import values_of
 from gpuprof.cli.terminal import page
@@ -18,7 +20,7 @@ from gpuprof.doctor import as_json, as_text, findings
 from gpuprof.doctor.here import this_machine
 from gpuprof.launch.choice import printed_command
 from gpuprof.launch.contract import Program
-from gpuprof.launch.recording import Options, Outcome
+from gpuprof.launch.recording import Options
 from gpuprof.launch.recording import record as record_once
 from gpuprof.launch.repeating import RECORDED, record_repeatedly
 from gpuprof.launch.run.monitor import samples, sources
@@ -43,22 +45,24 @@ def record(values: SimpleNamespace) -> int:
     program = program_of(words[0], words[1:])
     options = Options(
         *(values.recorder, values.variant, values.folder, values.force, values.timeout_ns),
-        *(window, values.monitor_ns or None),
+        *(window, values.monitor_ns or None, values.placement),
     )
     if values.repeat is None and not values.warmup:
-        return _tell(record_once(program, options, _say))
+        folder, manifest = record_once(program, options, _say)
+        return _tell(folder, folder, manifest)
     repeats = values.repeat or 1, values.warmup
-    return _tell(record_repeatedly(program, options, *repeats, _say), f"{RECORDED}-1")
+    folder, manifest = record_repeatedly(program, options, *repeats, _say)
+    return _tell(folder, folder / f"{RECORDED}-1", manifest)
 
 
-def _tell(outcome: Outcome, first: str = "") -> int:
+def _tell(folder: Path, first: Path, manifest: Manifest) -> int:
     """Say how it went on stderr, which is not the program's output, and pass its status on.
 
     Args:
-        outcome: What was recorded.
-        first: Of several runs in its folder, the one to look at.
+        folder: What was recorded.
+        first: Of several runs in the folder, the one to look at.
+        manifest: Of the last run.
     """
-    folder, manifest = outcome
     for warning in manifest.warnings:
         _say(f"Warning: {warning}")
     if manifest.exit_status:
@@ -71,7 +75,7 @@ def _tell(outcome: Outcome, first: str = "") -> int:
         _say(f"Warning: {manifest.nothing_recorded}")
         _say(f"Its output is in {folder}")
     else:
-        _say(f"Recorded in {folder}\nNext: gpuprof report {shlex.quote(str(folder / first))}")
+        _say(f"Recorded in {folder}\nNext: gpuprof report {shlex.quote(str(first))}")
     return manifest.exit_status or 0
 
 

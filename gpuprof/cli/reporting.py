@@ -65,11 +65,18 @@ def _text(values: SimpleNamespace, chosen: tuple[str, ...], further: FurtherOutp
 
 
 def query(values: SimpleNamespace) -> None:
-    """Write the answer to a SELECT."""
+    """Write the answer to a SELECT, as Parquet where the output's name says so."""
     from gpuprof import sql  # noqa: PLC0415 - a report asks no query
     from gpuprof.show.query import answer_text  # noqa: PLC0415
 
     target = prepare(values.output, is_forced=values.force, inputs=values.files)
+    if target.path is not None and target.path.suffix == ".parquet":
+        import pyarrow.parquet as pq  # noqa: PLC0415 - start-up time
+
+        with reading(values) as profile:
+            table = sql.query_table(profile, values.sql)
+        target.save(lambda file: pq.write_table(table, file), "a table")
+        return
     with reading(values, shows_notes=values.form != "csv") as profile:
         answer, answer_notes = sql.query(profile, values.sql), notes.recording_notes(profile)
         text = answer_text(answer, answer_notes, profile.origin, values.form, page(values))

@@ -19,7 +19,7 @@ from gpuprof.facts.durations import (
     total,
 )
 from gpuprof.facts.histograms import ROUNDING, Words, distribution
-from gpuprof.facts.numbers import UNNAMED, columns_of, groups
+from gpuprof.facts.numbers import UNNAMED, groups, read_columns
 from gpuprof.model.analysis import per_file, reads, summed
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.profile import Profile
@@ -97,10 +97,6 @@ def _costliest_first(row: Row) -> tuple[int, str]:
     return -row["total_ns"], row["name"]
 
 
-def _added(table: pa.Table) -> pa.Table:
-    return summed(table, _ALIKE, ("calls", "total_ns", "bytes"), ("min_ns",), ("max_ns",))
-
-
 _ALIKE: Final = ("activity_kind", "section", "name")
 _SUMS: Final = Schema(
     "activity_sums",
@@ -112,7 +108,12 @@ _SUMS: Final = Schema(
 )
 
 
-@per_file(_SUMS, _added)
+_sum_up: Final = partial(
+    summed, keys=_ALIKE, sums=("calls", "total_ns", "bytes"), least=("min_ns",), most=("max_ns",)
+)
+
+
+@per_file(_SUMS, _sum_up)
 def trace_sums(profile: Profile) -> pa.Table:
     """What the activities of a trace add up to, by name; all API calls in one row."""
     rows: list[Row] = []
@@ -120,7 +121,11 @@ def trace_sums(profile: Profile) -> pa.Table:
         if table in WITH_BYTES:
             of_table = _with_bytes(profile, table, sums)
         elif table == "api_calls":
-            of_table = _all_calls(profile)
+            calls = total_ns = 0
+            for start, end in profile.columns(table, "start_ns", "end_ns"):
+                calls += len(start)
+                total_ns += int((end - start).sum())
+            of_table = [{"name": "", "calls": calls, "total_ns": total_ns}] if calls else []
         else:
             of_table = _named(sums_by_name(profile, table))
         kind = SOURCES[table]
@@ -139,46 +144,33 @@ def _with_bytes(
     """Copies or memsets."""
     return [
         {"name": name, **of._asdict(), "bytes": None if (size == UNKNOWN).any() else total(size)}
-        for name, durations, size in WITH_BYTES[table](profile)
+        for name, durations, size in durations_and_bytes(profile, table)
         if (of := of_durations(durations)) is not None
     ]
 
 
-def _all_calls(profile: Profile) -> list[Row]:
-    """All API calls in one row; none where there are none."""
-    calls = total_ns = 0
-    for start, end in profile.columns("api_calls", "start_ns", "end_ns"):
-        calls += len(start)
-        total_ns += int((end - start).sum())
-    return [{"name": "", "calls": calls, "total_ns": total_ns}] if calls else []
+WITH_BYTES: Final = ("memcpys", "memsets")
 
 
-def _copies_by_kind(profile: Profile) -> Iterator[tuple[str, Durations, Durations]]:
-    """Each kind of copy with durations and bytes."""
+def durations_and_bytes(profile: Profile, table: str) -> Iterator[tuple[str, Durations, Durations]]:
+    """The name of each kind of copy, or of all memsets, with durations in ns and bytes."""
+    if table == "memsets":
+        start, end, size = read_columns(profile, table, "start_ns", "end_ns", "bytes")
+        if len(start):
+            yield _MEMSET, end - start, size
+        return
     copies = copy_rows(profile)
     for alike in groups(copies.kind):
         name = copies.kinds[copies.kind[alike[0]]] or UNNAMED
         yield name, copies.duration_ns[alike], copies.bytes[alike]
 
 
-def _memsets(profile: Profile) -> Iterator[tuple[str, Durations, Durations]]:
-    """The same of all memsets."""
-    parts = profile.columns("memsets", "start_ns", "end_ns", "bytes")
-    start, end, size = columns_of(parts, 3)
-    if len(start):
-        yield _MEMSET, end - start, size
-
-
-# Of activities with bytes: name, durations in ns and bytes of each kind, piece by piece.
-WITH_BYTES: Final = {"memcpys": _copies_by_kind, "memsets": _memsets}
-
-
 def _durations(profile: Profile, table: str) -> Iterator[tuple[Words, Durations]]:
     """How long the activities of each name of a table take."""
     if profile.has(table):
         of_table: Iterator[Sequence[Any]] = (
-            WITH_BYTES[table](profile) if table in WITH_BYTES else durations_by_name(profile, table)
-        )
+            durations_and_bytes if table in WITH_BYTES else durations_by_name
+        )(profile, table)
         yield from (((name,), durations) for name, durations, *_ in of_table)
 
 

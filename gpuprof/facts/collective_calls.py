@@ -95,7 +95,6 @@ def collective_calls(profile: Profile) -> pa.Table:
     kernels = communication_kernels(profile)
     if not len(kernels):
         return CALLS.empty()
-    is_same_stream = on_compute_streams(profile, kernels)
     lines = {line.number: line for line in timelines(profile)}
     chosen: list[Int64s] = []
     before: dict[str, list[Int64s]] = {column: [] for column in CAUSES.values()}
@@ -108,31 +107,21 @@ def collective_calls(profile: Profile) -> pa.Table:
             instants = instants_of(lines[channel.device], cause)
             before[column].append(covered_within(instants, since, start))
     rows = np.concatenate(chosen)
-    columns: dict[str, npt.NDArray[Any]] = {
-        column: np.concatenate(parts) for column, parts in before.items()
-    }
-    columns |= {"start_ns": kernels.start_ns[rows], "end_ns": kernels.end_ns[rows]}
-    columns["hidden_ns"] = _hidden(profile, kernels, rows)
-    columns["is_same_stream"] = is_same_stream[rows]
-    table = pa.table({name: pa.array(values) for name, values in columns.items()})
-    for name, values in (("device_id", kernels.device), ("stream_id", kernels.stream)):
-        numbers = np.asarray(values[rows], np.int64)
-        table = table.append_column(name, pa.array(numbers, mask=numbers == UNKNOWN))
+    start, end, device = kernels.start_ns[rows], kernels.end_ns[rows], kernels.device[rows]
+    hidden_ns = np.zeros(len(rows), np.int64)
+    for number, line in lines.items():
+        here = np.flatnonzero(device == number)
+        hidden_ns[here] = covered_within(line.busy[COMPUTE], start[here], end[here])
+    columns: dict[str, Any] = {column: np.concatenate(parts) for column, parts in before.items()}
+    columns |= {"start_ns": start, "end_ns": end, "hidden_ns": hidden_ns}
+    columns["is_same_stream"] = on_compute_streams(profile, kernels)[rows]
+    for name, values in (("device_id", device), ("stream_id", kernels.stream[rows])):
+        numbers = np.asarray(values, np.int64)
+        columns[name] = pa.array(numbers, mask=numbers == UNKNOWN)
     labels = _LABELS.table([collective._asdict() for collective in kernels.collectives])
     of_kernel = labels.take(pa.array(kernels.kind[rows]))
-    for name in labels.column_names:
-        table = table.append_column(name, of_kernel[name])
-    return CALLS.conform(table)
-
-
-def _hidden(profile: Profile, kernels: CommunicationKernels, rows: Int64s) -> Int64s:
-    """How long a compute kernel runs beside each kernel."""
-    hidden_ns, device = np.zeros(len(rows), np.int64), kernels.device[rows]
-    for line in timelines(profile):
-        here = np.flatnonzero(device == line.number)
-        start, end = kernels.start_ns[rows[here]], kernels.end_ns[rows[here]]
-        hidden_ns[here] = covered_within(line.busy[COMPUTE], start, end)
-    return hidden_ns
+    columns |= {name: of_kernel[name] for name in of_kernel.column_names}
+    return CALLS.conform(pa.table(columns))
 
 
 def instants_of(line: DeviceTimeline, cause: str) -> Intervals:
@@ -184,30 +173,28 @@ def on_compute_streams(profile: Profile, kernels: CommunicationKernels) -> npt.N
     is_same = np.zeros(len(kernels), bool)
     if not len(kernels):
         return is_same
-    computing = _time_of_streams(profile)
-    streams = groups(kernels.device, kernels.stream)
-    places = [(int(kernels.device[rows[0]]), int(kernels.stream[rows[0]])) for rows in streams]
-    for place, rows in zip(places, streams, strict=True):
-        computing[place] -= int((kernels.end_ns - kernels.start_ns)[rows].sum())
-    of_devices = Counter[int]()
-    for (device, _), total_ns in computing.items():
-        of_devices[device] += total_ns
-    for (device, stream), rows in zip(places, streams, strict=True):
-        least_ns = _LEAST_COMPUTE * of_devices[device]
-        is_same[rows] = stream != UNKNOWN and computing[device, stream] > least_ns
-    return is_same
-
-
-def _time_of_streams(profile: Profile) -> Counter[tuple[int, int]]:
-    """Time of all kernels by device and stream, added up."""
-    times = Counter[tuple[int, int]]()
+    # Of all kernels, then less those that communicate, by device and stream.
+    computing = Counter[tuple[int, int]]()
     for start, end, device, stream in profile.columns("kernels", *_PLACE):
         streams = numbered(stream)
         code = numbered(device).astype(np.int64) * (int(streams.max(initial=0)) + 1) + streams
         row = np.zeros(int(code.max(initial=-1)) + 1, np.int64)
         row[code] = np.arange(len(code))
         # Doubles add whole ns exactly up to a hundred days.
-        total = np.bincount(code, end - start, len(row))
-        for place in np.flatnonzero(np.bincount(code)).tolist():
-            times[int(device[row[place]]), int(stream[row[place]])] += int(total[place])
-    return times
+        total_ns = np.bincount(code, end - start, len(row))
+        for of_code in np.flatnonzero(np.bincount(code)).tolist():
+            at = row[of_code]
+            computing[int(device[at]), int(stream[at])] += int(total_ns[of_code])
+    by_stream = {
+        (int(kernels.device[rows[0]]), int(kernels.stream[rows[0]])): rows
+        for rows in groups(kernels.device, kernels.stream)
+    }
+    of_devices = Counter[int]()
+    for place, rows in by_stream.items():
+        computing[place] -= int((kernels.end_ns - kernels.start_ns)[rows].sum())
+    for (number, _), compute_ns in computing.items():
+        of_devices[number] += compute_ns
+    for place, rows in by_stream.items():
+        least_ns = _LEAST_COMPUTE * of_devices[place[0]]
+        is_same[rows] = place[1] != UNKNOWN and computing[place] > least_ns
+    return is_same

@@ -11,7 +11,7 @@ Where some ranks of a call are not known, its shortest kernel may have waited fo
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -42,7 +42,7 @@ from gpuprof.facts.rank_matching import (
 )
 from gpuprof.facts.timeline import TIMELINE_READS
 from gpuprof.model.analysis import reads
-from gpuprof.model.derived import UNKNOWN
+from gpuprof.model.derived import known
 from gpuprof.model.intervals import Int64s, Intervals, union
 from gpuprof.model.profile import Profile, once_per_recording
 
@@ -157,7 +157,82 @@ def collective_parts(profile: Profile) -> CollectiveParts:
         is_same_stream = on_compute_streams(profile, recorded)
     else:
         recorded, is_same_stream = kernels_of(profile.once(collective_calls))
-    return _parts_of(recorded, is_same_stream, lacks_ranks=bool(profile.absent_ranks))
+    kernels, all_channels = recorded, [*channels(recorded)]
+    communicators, clocks = matched(all_channels)
+    offsets = clock_offsets(recorded.end_ns, communicators, clocks)
+    shift_ns = np.zeros(len(recorded), np.int64)
+    for device, added_ns in clock_shifts(offsets).items():
+        shift_ns[recorded.device == device] = added_ns
+    if shift_ns.any():
+        kernels = replace(
+            recorded, start_ns=recorded.start_ns + shift_ns, end_ns=recorded.end_ns + shift_ns
+        )
+        all_channels = [*channels(kernels)]
+        communicators, clocks = matched(all_channels)
+    groups_of_ranks: list[Communicator] = []
+    is_alone = np.ones(len(kernels), bool)
+    for communicator in communicators:
+        rows = communicator.rows[communicator.rows != NO_CALL]
+        is_alone[rows] = False
+        kinds = np.unique(kernels.kind[rows]).tolist()
+        ranks = max(kernels.collectives[kind].group_size or 0 for kind in kinds)
+        if not ranks and profile.absent_ranks:  # these are of every group of unknown size
+            ranks = len(communicator.devices) + 1
+        groups_of_ranks += by_known_ranks(communicator, ranks)
+    doubted = {device for pair in clocks for device in pair[:2]}
+    alone = [
+        channel
+        for channel in all_channels
+        if is_alone[channel.rows].all() and channel.device not in doubted
+    ]
+    return CollectiveParts(
+        kernels=recorded,
+        is_same_stream=is_same_stream,
+        communicators=tuple(communicators),
+        groups=tuple(groups_of_ranks),
+        clocks=tuple(clocks),
+        offsets=tuple(offsets),
+        shift_ns=shift_ns,
+        **_parts_of(kernels, groups_of_ranks, alone),
+    )
+
+
+def _parts_of(
+    kernels: CommunicationKernels, groups_of_ranks: Sequence[Communicator], alone: Sequence[Channel]
+) -> dict[str, npt.NDArray[Any]]:
+    """The fields of `CollectiveParts` that have an element for each kernel, on one clock."""
+    number, instances = len(kernels), 0
+    basis, instance = np.full(number, NONE, np.int8), np.full(number, NO_INSTANCE)
+    waiting, lag = np.zeros((2, number), np.int64)
+    is_last, is_complete = np.zeros((2, number), bool)
+    for channel in alone:
+        basis[channel.rows], waiting[channel.rows] = _by_spread(kernels, channel)
+    for group in groups_of_ranks:
+        rows = group.rows
+        rows = rows[ended_together(kernels.start_ns[rows], kernels.end_ns[rows])]
+        calls, start = np.arange(len(rows)), kernels.start_ns[rows]
+        took = kernels.end_ns[rows] - start
+        is_setup = _is_setup(kernels.kind[rows[:, 0]], took.max(axis=1))
+        basis[rows] = np.where(is_setup, SETUP, RANKS)[:, np.newaxis]
+        waiting[rows] = took - took.min(axis=1, keepdims=True)
+        waiting[rows[is_setup]] = 0
+        instance[rows] = (instances + calls)[:, np.newaxis]
+        lag[rows] = start - start.min(axis=1, keepdims=True)
+        # Of ranks that arrive at once the first one is named.
+        is_last[rows[calls, start.argmax(axis=1)]] = True
+        is_complete[rows] = (~is_setup & group.is_complete)[:, np.newaxis]
+        instances += len(rows)
+    has_transfer = is_complete | (basis == SPREAD)
+    transfer = np.where(has_transfer, kernels.end_ns - kernels.start_ns - waiting, 0)
+    return {
+        "basis": basis,
+        "waiting_ns": waiting,
+        "transfer_ns": transfer,
+        "is_complete": is_complete,
+        "instance": instance,
+        "lag_ns": lag,
+        "is_last": is_last,
+    }
 
 
 @once_per_recording
@@ -172,7 +247,7 @@ def part_times(profile: Profile) -> Mapping[int | None, PartTimes]:
         ranks, spread = is_here & (basis == RANKS), is_here & (basis == SPREAD)
         setup = is_here & (basis == SETUP)
         moves, unknown = ranks & parts.is_complete, is_here & ~setup & ~parts.is_complete
-        times[None if device == UNKNOWN else device] = PartTimes(
+        times[known(device)] = PartTimes(
             union(middle[moves], kernels.end_ns[moves]),
             union(kernels.start_ns[ranks], middle[ranks]),
             union(kernels.start_ns[spread], middle[spread]),
@@ -182,137 +257,23 @@ def part_times(profile: Profile) -> Mapping[int | None, PartTimes]:
     return times
 
 
-class _Calls(NamedTuple):
-    """Some kernels with what is known of them, as in `CollectiveParts`.
-
-    Args:
-        rows: Which kernels they are.
-        call: A number for each call, from 0; `NO_INSTANCE` where only one rank is known.
-    """
-
-    rows: Int64s
-    basis: npt.NDArray[np.int8]
-    waiting_ns: Int64s
-    call: Int64s
-    lag_ns: Int64s
-    is_last: npt.NDArray[np.bool_]
-    is_complete: npt.NDArray[np.bool_]
-
-
-def _parts_of(
-    recorded: CommunicationKernels, is_same_stream: npt.NDArray[np.bool_], *, lacks_ranks: bool
-) -> CollectiveParts:
-    """The parts of communication kernels.
-
-    Args:
-        recorded: All of them, on the clocks of their devices.
-        is_same_stream: As in `CollectiveParts`.
-        lacks_ranks: Whether the job has ranks without a file, which are of every group whose
-            number of ranks is not told.
-    """
-    kernels, all_channels = recorded, [*channels(recorded)]
-    communicators, clocks = matched(all_channels)
-    offsets = clock_offsets(recorded.end_ns, communicators, clocks)
-    shift_ns = _shifts(recorded, offsets)
-    if shift_ns.any():
-        kernels = replace(
-            recorded, start_ns=recorded.start_ns + shift_ns, end_ns=recorded.end_ns + shift_ns
-        )
-        all_channels = [*channels(kernels)]
-        communicators, clocks = matched(all_channels)
-    doubted = {device for pair in clocks for device in pair[:2]}
-    groups_of_ranks = [
-        group
-        for communicator in communicators
-        for group in by_known_ranks(
-            communicator,
-            _group_size(kernels, communicator)
-            or (len(communicator.devices) + 1 if lacks_ranks else 0),
-        )
-    ]
-    of_ranks = [_by_ranks(kernels, group) for group in groups_of_ranks]
-    is_joined = np.zeros(len(kernels), bool)
-    for communicator in communicators:
-        is_joined[communicator.rows[communicator.rows != NO_CALL]] = True
-    alone = [
-        _by_spread(kernels, channel)
-        for channel in all_channels
-        if not is_joined[channel.rows].any() and channel.device not in doubted
-    ]
-    number = len(kernels)
-    basis, instance = np.full(number, NONE, np.int8), np.full(number, NO_INSTANCE)
-    waiting, lag = np.zeros((2, number), np.int64)
-    is_last, is_complete = np.zeros((2, number), bool)
-    instances = 0
-    for calls in (*of_ranks, *alone):
-        basis[calls.rows], waiting[calls.rows] = calls.basis, calls.waiting_ns
-        instance[calls.rows] = np.where(calls.call < 0, NO_INSTANCE, calls.call + instances)
-        lag[calls.rows], is_last[calls.rows] = calls.lag_ns, calls.is_last
-        is_complete[calls.rows] = calls.is_complete
-        instances += int(calls.call.max(initial=NO_INSTANCE)) + 1
-    has_parts = (basis == RANKS) | (basis == SPREAD)
-    waiting[~has_parts] = 0
-    has_transfer = is_complete | (basis == SPREAD)
-    transfer = np.where(has_transfer, kernels.end_ns - kernels.start_ns - waiting, 0)
-    return CollectiveParts(
-        recorded, basis, waiting, transfer, is_complete, instance, lag, is_last, is_same_stream,
-        tuple(communicators), tuple(groups_of_ranks), tuple(clocks), tuple(offsets), shift_ns,
-    )  # fmt: skip
-
-
-def _group_size(kernels: CommunicationKernels, communicator: Communicator) -> int:
-    """How many ranks a communicator has, as its calls tell; 0 where they do not."""
-    kinds = np.unique(kernels.kind[communicator.rows[communicator.rows != NO_CALL]])
-    return max(kernels.collectives[kind].group_size or 0 for kind in kinds.tolist())
-
-
-def _shifts(kernels: CommunicationKernels, offsets: Sequence[ClockOffset]) -> Int64s:
-    """What is added to the times of each kernel."""
-    shift_ns = np.zeros(len(kernels), np.int64)
-    for device, added_ns in clock_shifts(offsets).items():
-        shift_ns[kernels.device == device] = added_ns
-    return shift_ns
-
-
-def _by_ranks(kernels: CommunicationKernels, group: Communicator) -> _Calls:
-    """The calls whose kernels are known of some ranks and ended together."""
-    rows = group.rows
-    rows = rows[ended_together(kernels.start_ns[rows], kernels.end_ns[rows])]
-    start = kernels.start_ns[rows]
-    took = kernels.end_ns[rows] - start
-    is_setup = _is_setup(kernels.kind[rows[:, 0]], took.max(axis=1))
-    is_last = np.zeros(rows.shape, bool)
-    # Of ranks that arrive at once the first one is named.
-    is_last[np.arange(len(rows)), start.argmax(axis=1)] = True
-    ranks = rows.shape[1]
-    return _Calls(
-        rows.ravel(),
-        np.repeat(np.where(is_setup, SETUP, RANKS), ranks).astype(np.int8),
-        (took - took.min(axis=1, keepdims=True)).ravel(),
-        np.repeat(np.arange(len(rows)), ranks),
-        (start - start.min(axis=1, keepdims=True)).ravel(),
-        is_last.ravel(),
-        np.repeat(~is_setup & group.is_complete, ranks),
-    )
-
-
-def _by_spread(kernels: CommunicationKernels, channel: Channel) -> _Calls:
-    """The calls of a stream whose other ranks are not known, by how much they differ."""
+def _by_spread(
+    kernels: CommunicationKernels, channel: Channel
+) -> tuple[npt.NDArray[np.int8], Int64s]:
+    """Basis and waiting of a stream whose other ranks are not known, by how much calls differ."""
     took, kind = channel.end_ns - channel.start_ns, kernels.kind[channel.rows]
     is_setup = _is_setup(kind, took)
-    number = len(took)
-    basis, waiting = np.full(number, NONE, np.int8), np.zeros(number, np.int64)
-    basis[is_setup] = SETUP
+    basis, waiting = np.where(is_setup, SETUP, NONE).astype(np.int8), np.zeros_like(took)
     steady = np.flatnonzero(~is_setup)
     for of_kind in (steady[rows] for rows in groups(kind[steady])):
         period = _period(took[of_kind])
         for calls in (of_kind[first::period] for first in range(period)):
             if len(calls) >= _LEAST_SPREAD:
-                basis[calls], waiting[calls] = SPREAD, _beyond_transfer(took[calls])
-    return _Calls(
-        channel.rows, basis, waiting, np.full(number, NO_INSTANCE),
-        np.zeros(number, np.int64), *np.zeros((2, number), bool),
-    )  # fmt: skip
+                shortest, median = np.quantile(took[calls], [_SHORTEST_SHARE, 0.5])
+                transfer = median if median <= _NEAR * shortest else shortest
+                waiting[calls] = np.maximum(took[calls] - int(transfer), 0)
+                basis[calls] = SPREAD
+    return basis, waiting
 
 
 def _period(took: Int64s) -> int:
@@ -346,10 +307,3 @@ def _is_setup(kind: Numbers, took: Int64s) -> npt.NDArray[np.bool_]:
     longest = took[~is_first].max()
     is_setup: npt.NDArray[np.bool_] = is_first & (took > max(_SETUP_TIMES * longest, _SETUP_NS))
     return is_setup
-
-
-def _beyond_transfer(took: Int64s) -> Int64s:
-    """What each call of one collective lasted longer than its transfer takes at least."""
-    shortest, median = np.quantile(took, [_SHORTEST_SHARE, 0.5])
-    transfer = median if median <= _NEAR * shortest else shortest
-    return np.maximum(took - int(transfer), 0)

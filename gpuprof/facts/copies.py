@@ -3,7 +3,7 @@
 A copy that was staged through the host is two rows of ``memcpys``, and one transfer.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
@@ -22,6 +22,7 @@ from gpuprof.model.derived import (
     HOST,
     TO_HOST_KINDS,
     UNKNOWN,
+    known,
     movement,
 )
 from gpuprof.model.intervals import Int64s, Intervals, union
@@ -171,33 +172,18 @@ class Route(NamedTuple):
     path: str
 
 
-class CopySums(NamedTuple):
-    """What some copies add up to.
-
-    Args:
-        calls: How often; a staged copy counts once.
-        total_ns: Sum of durations.
-        bytes: Bytes; None where unknown of one.
-        bytes_per_s: All bytes over all time; None where bytes are unknown or no time passed.
-    """
-
-    calls: int
-    total_ns: int
-    bytes: int | None
-    bytes_per_s: float | None
-
-
 @once_per_profile
 def copy_rows(profile: Profile) -> Copies:
     """All rows of ``memcpys``, in the order of the file."""
-    words = [Words([first]) for first in _STAGED_WORDS]
-    if not profile.has("memcpys"):
-        return _gathered([], words)
-    windows = profile.selection.windows
-    if windows is not None and profile.selection.device_id is None:
+    windows, is_recorded = profile.selection.windows, profile.has("memcpys")
+    if is_recorded and windows is not None and profile.selection.device_id is None:
         rows = copy_rows(profile.unrestricted)
         return rows.take(within(windows, rows.start_ns))
-    return _gathered(_in_the_model(profile, words), words)
+    words = [Words([first]) for first in _STAGED_WORDS]
+    # `Copies` has three columns of words beside those of numbers.
+    numbers = len(Copies.__dataclass_fields__) - len(words)
+    columns = columns_of(_with_facts(profile, words) if is_recorded else (), numbers)
+    return Copies(*columns, *(of.words for of in words))
 
 
 @once_per_profile
@@ -249,7 +235,7 @@ def transfer_times(profile: Profile) -> Mapping[Route, Copies]:
     path = rows.path
     for alike in groups(rows.src, rows.dst, path):
         first = alike[0]
-        src, dst = (known_end(int(end[first])) for end in (rows.src, rows.dst))
+        src, dst = (known(int(end[first])) for end in (rows.src, rows.dst))
         times[Route(src, dst, PATHS[path[first]])] = rows.take(alike)
     return times
 
@@ -261,14 +247,24 @@ def running_on(copies: Copies, device: int | None, route: Route) -> Intervals:
     return union(copies.start_ns[here], copies.end_ns[here])
 
 
-def sums_of(copies: Copies, chosen: Int64s) -> CopySums:
-    """What some of the copies add up to: a staged copy's second half is no call, nor more bytes."""
+def sums_of(copies: Copies, chosen: Int64s) -> dict[str, Any]:
+    """What some of the copies add up to: a staged copy's second half is no call, nor more bytes.
+
+    Returns:
+        ``calls``, ``total_ns``, ``bytes`` (None where unknown of one) and ``bytes_per_s`` (None
+        where bytes are unknown or no time passed).
+    """
     is_counted, size = copies.is_counted[chosen], copies.bytes[chosen]
     total_ns = total(copies.duration_ns[chosen])
     is_known = not (size == UNKNOWN).any()
     bytes_sum = total(np.where(is_counted == 0, 0, size)) if is_known else None
     rate = bytes_sum * float(NS_PER_S) / total_ns if bytes_sum is not None and total_ns else None
-    return CopySums(int(np.count_nonzero(is_counted)), total_ns, bytes_sum, rate)
+    return {
+        "calls": int(np.count_nonzero(is_counted)),
+        "total_ns": total_ns,
+        "bytes": bytes_sum,
+        "bytes_per_s": rate,
+    }
 
 
 def too_fast(profile: Profile) -> Int64s:
@@ -280,18 +276,6 @@ def too_fast(profile: Profile) -> Int64s:
     # Nothing moves 100 TB/s; times are good to 10 us in the formats that round most.
     most_bytes = (copies.duration_ns.astype(float) + 10_000) * 100_000
     return np.flatnonzero(copies.bytes > most_bytes)
-
-
-def known_end(end: int) -> int | None:
-    """A device or `HOST`; None for `UNKNOWN`."""
-    return None if end == UNKNOWN else end
-
-
-def end_number(name: str) -> int | None:
-    """The end that `end_name` calls so."""
-    if name == "unknown":
-        return None
-    return HOST if name == "host" else int(name.removeprefix("device "))
 
 
 def end_name(end: int | None) -> str:
@@ -307,52 +291,32 @@ def among(
     return is_one
 
 
-def _gathered(parts: Iterable[Sequence[Any]], words: Sequence[Words]) -> Copies:
-    # `Copies` has three columns of words beside those of numbers.
-    columns = columns_of(parts, len(Copies.__dataclass_fields__) - len(words))
-    return Copies(*columns, *(of.words for of in words))
-
-
-def _in_the_model(profile: Profile, words: Sequence[Words]) -> Iterator[Sequence[Any]]:
-    """The rows of the data model, in which halves of staged copies are told."""
+def _with_facts(profile: Profile, words: Sequence[Words]) -> Iterator[Sequence[Any]]:
+    """The numbers of `Copies`, with the derived columns of `gpuprof.model.derived`, in pieces."""
     paths = Words([None, PATHS[STAGED]])
     texts = dict(zip((*_WORDS, "path"), (*words, paths), strict=True))
     for part in profile.columns("memcpys", *_RECORDED, *texts, texts=texts):
-        *columns, kind, src, dst, path = part
-        yield _with_facts(columns, (kind, src, dst), words[0].words, path == 1)
-
-
-def _with_facts(
-    part: Sequence[Any],
-    numbers: Sequence[Numbers],
-    kinds: Sequence[str | None],
-    is_staged: npt.NDArray[np.bool_],
-) -> Sequence[Any]:
-    """The numbers of `Copies`, with the derived columns of `gpuprof.model.derived`.
-
-    Args:
-        part: The columns of `_RECORDED`.
-        numbers: The numbers of `_WORDS`.
-        kinds: The memcpy kinds by their numbers.
-        is_staged: Which are halves of peer copies through the host.
-    """
-    start, end, process, correlation, *devices, size = part
-    device, src, dst = (values.astype(np.int16) for values in devices)
-
-    def is_of(some: AbstractSet[str]) -> npt.NDArray[np.bool_]:
-        return among(numbers[0], kinds, some)
-
-    from_host, to_host = is_of(FROM_HOST_KINDS) & ~is_staged, is_of(TO_HOST_KINDS) & ~is_staged
-    crosses = (src != dst) & (src != UNKNOWN) & (dst != UNKNOWN)
-    is_peer = is_staged | is_of(PEER_MEMCPY_KINDS) | (is_of(DEVICE_COPY_KINDS) & crosses)
-    flags = is_peer | is_of(HOST_MEMCPY_KINDS), ~(is_staged & is_of({"HtoD"})), is_peer, is_staged
-    read = np.where(to_host & (src == UNKNOWN), device, src)
-    written = np.where(from_host & (dst == UNKNOWN), device, dst)
-    return (
-        *(start, end, end - start, narrowed(process), narrowed(correlation), device, src, dst),
-        np.where(from_host, np.int16(HOST), read),
-        np.where(to_host, np.int16(HOST), written),
-        size.astype(np.int64, copy=False),
-        *(flag.astype(np.int8) for flag in flags),
-        *map(narrowed, numbers),
-    )
+        start, end, process, correlation, *devices, size, kind, src_memory, dst_memory, path = part
+        device, src, dst = (values.astype(np.int16) for values in devices)
+        is_staged = path == 1
+        to_host, from_host, is_direct_peer, on_devices, is_of_host, is_in = (
+            among(kind, words[0].words, some)
+            for some in (
+                TO_HOST_KINDS, FROM_HOST_KINDS, PEER_MEMCPY_KINDS, DEVICE_COPY_KINDS,
+                HOST_MEMCPY_KINDS, {"HtoD"},
+            )
+        )  # fmt: skip
+        to_host, from_host = to_host & ~is_staged, from_host & ~is_staged
+        crosses = (src != dst) & (src != UNKNOWN) & (dst != UNKNOWN)
+        is_peer = is_staged | is_direct_peer | (on_devices & crosses)
+        flags = is_peer | is_of_host, ~(is_staged & is_in), is_peer, is_staged
+        read = np.where(to_host & (src == UNKNOWN), device, src)
+        written = np.where(from_host & (dst == UNKNOWN), device, dst)
+        yield (
+            *(start, end, end - start, narrowed(process), narrowed(correlation), device, src, dst),
+            np.where(from_host, np.int16(HOST), read),
+            np.where(to_host, np.int16(HOST), written),
+            size.astype(np.int64, copy=False),
+            *(flag.astype(np.int8) for flag in flags),
+            *map(narrowed, (kind, src_memory, dst_memory)),
+        )

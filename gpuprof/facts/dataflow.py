@@ -201,31 +201,13 @@ class Dataflow:
 
         The variables that only these read or write, as momentum, are its slots.
         """
-        reaches: dict[Node, set[Node]] = defaultdict(set)
-        for variable, nodes in self.holders.items():
-            writes = [node for node in nodes if not self.reads(node)]
-            if variable in self.readers and writes:
-                for node in reached(writes, self._makers_of_updates) | set(writes):
-                    reaches[node].add(variable)
-        updates: dict[Node, set[Node]] = defaultdict(set)
-        for node, variables in reaches.items():
-            if len(variables) == 1:
-                updates[next(iter(variables))].add(node)
-        return {
-            variable: frozenset(nodes | self._slot_accesses(nodes, reaches))
-            for variable, nodes in updates.items()
-        }
-
-    @cached_property
-    def _makers_of_updates(self) -> Mapping[Node, list[Node]]:
-        """Makers but for those of the forward and the backward pass."""
         passes = self.forward | self.gradients
         slots = {
             node: [holder for variable in variables for holder in self.holders[variable]]
             for node, variables in self.variables.items()
             if not any(variable in self.readers for variable in variables)
         }
-        return {
+        makers = {
             node: [
                 maker
                 for maker in (*self.makers.get(node, ()), *slots.get(node, ()))
@@ -233,14 +215,26 @@ class Dataflow:
             ]
             for node in self.part
         }
-
-    def _slot_accesses(self, nodes: set[Node], reaches: Mapping[Node, set[Node]]) -> set[Node]:
-        """What writes the slots that some operations read, and reads them."""
-        slots = {slot for node in nodes for slot in self.variables.get(node, ())}
-        slot_accesses = {
-            node for slot in slots if slot not in self.readers for node in self.holders[slot]
-        }
-        return {node for node in slot_accesses if len(reaches.get(node, ())) < 2}  # noqa: PLR2004 - one's own
+        reaches: dict[Node, set[Node]] = defaultdict(set)
+        for variable, nodes in self.holders.items():
+            writes = {node for node in nodes if not self.reads(node)}
+            if variable in self.readers and writes:
+                for node in reached(writes, makers) | writes:
+                    reaches[node].add(variable)
+        updates: dict[Node, set[Node]] = defaultdict(set)
+        for node, variables in reaches.items():
+            if len(variables) == 1:
+                updates[next(iter(variables))].add(node)
+        for of_one in updates.values():
+            # What writes the slots that these read, and reads them, for this variable alone.
+            own_slots = {slot for node in of_one for slot in self.variables.get(node, ())}
+            of_one.update(
+                node
+                for slot in own_slots - self.readers.keys()
+                for node in self.holders[slot]
+                if len(reaches.get(node, ())) <= 1
+            )
+        return {variable: frozenset(nodes) for variable, nodes in updates.items()}
 
     def main_device(self, nodes: Iterable[Node]) -> str | None:
         """Where most of some operations run that do more than read variables; None for none."""
@@ -273,18 +267,24 @@ def dataflow(profile: Profile) -> Dataflow | None:
             adds the tensors that are not copied today.
     """
     steps = step_executions(profile)
-    operations = [r for r in profile.table("operations").to_pylist() if r["function"] in steps]
-    if not steps or not operations:
+    all_operations = profile.table("operations").to_pylist()
+    operations = {_node(r, "operation"): r for r in all_operations if r["function"] in steps}
+    if not operations:
         return None
     names = parts_by_function(profile)
-    kind = {_node(row, "operation"): row["operation_type"] or "" for row in operations}
+    kind = {node: row["operation_type"] or "" for node, row in operations.items()}
     part = {
-        _node(row, "operation"): names[row["function"]].part(row["device"], row["operation"])
-        for row in operations
+        node: names[function].part(row["device"], operation)
+        for node, row in operations.items()
+        for function, operation in [node]
     }
-    device = {_node(row, "operation"): row["device"] for row in operations}
+    device = {node: row["device"] for node, row in operations.items()}
     is_whole = profile.has("operation_inputs")
-    all_inputs = profile.table("operation_inputs").to_pylist() if is_whole else _copies(profile)
+    all_inputs = (
+        profile.table("operation_inputs").to_pylist()
+        if is_whole
+        else [_input_of(row) for row in tensor_copies(profile)]
+    )
     inputs = [row for row in all_inputs if row["function"] in steps]
     variables: dict[Node, set[Node]] = defaultdict(set)
     for row in inputs:
@@ -292,29 +292,31 @@ def dataflow(profile: Profile) -> Dataflow | None:
         device.setdefault(_node(row, "dst_operation"), row["dst_device"])
         if row["is_variable"]:
             variables[_node(row, "dst_operation")].add(_maker(row))
+    tensors = [*_tensors(inputs)]
     if not is_whole:
         variables |= {n: {n} for n, k in kind.items() if k.startswith((*_READS, *_WRITES))}
-    tensors = [*_tensors(inputs)]
+        tensors += _returning(tensors, part, device)
     return Dataflow(
         sum(steps.values()),
         kind,
         part,
         device,
         {node: frozenset(some) for node, some in variables.items() if node in part},
-        {_node(row, "operation"): row["requested_device"] for row in operations},
-        (*tensors, *(() if is_whole else _returning(tensors, part, device))),
+        {node: row["requested_device"] for node, row in operations.items()},
+        tuple(tensors),
         is_whole,
     )
 
 
-def _copies(profile: Profile) -> list[Row]:
-    """Copies, as inputs of what takes them."""
-    return [
-        row
-        | {"tensor": f"{row['src_operation'] or row['tensor']}:0", "trace": 0, "is_variable": False}
-        | {"bytes": row["bytes_per_call"], "dst_operation": row["dst_operation"] or row["tensor"]}
-        for row in tensor_copies(profile)
-    ]
+def _input_of(copy: Row) -> Row:
+    """A copy as an input of what takes it."""
+    return copy | {
+        "tensor": f"{copy['src_operation'] or copy['tensor']}:0",
+        "trace": 0,
+        "is_variable": False,
+        "bytes": copy["bytes_per_call"],
+        "dst_operation": copy["dst_operation"] or copy["tensor"],
+    }
 
 
 def _tensors(inputs: Iterable[Row]) -> Iterable[Tensor]:

@@ -69,10 +69,15 @@ class Distribution(NamedTuple):
         table = profile.once(self.sums)
         keys = [name for name in table.column_names if name not in _SUMS]
         rows = {tuple(row[key] for key in keys): row for row in table.to_pylist()}
-        return {
-            words: (_figures(rows[words], histogram), histogram)
-            for words, histogram in histograms(profile.once(self.histograms), keys)
-        }
+        of_groups = {}
+        for words, histogram in histograms(profile.once(self.histograms), keys):
+            row = rows[words]
+            count, total_of_all = row["values"], row["total"]
+            stddev = deviation(count, total_of_all, squares_of(row))
+            mean, median = total_of_all / count, histogram.quantile(0.5)
+            figures = Figures(count, total_of_all, row["least"], row["most"], mean, median, stddev)
+            of_groups[words] = figures, histogram
+        return of_groups
 
 
 def distribution(
@@ -93,12 +98,15 @@ def distribution(
         return [*groups(profile)]
 
     def sums(profile: Profile) -> pa.Table:
-        return sums_schema.table(
-            [
-                dict(zip(names, words, strict=True)) | _sums_of(values)
-                for words, values in profile.once(gathered)
-            ]
-        )
+        rows = []
+        for words, values in profile.once(gathered):
+            row: dict[str, Any] = dict(zip(names, words, strict=True))
+            row |= {"values": len(values), "total": total(values)}
+            row |= square_columns(square_sum(values))
+            if len(values):
+                row |= {"least": int(values.min()), "most": int(values.max())}
+            rows.append(row)
+        return sums_schema.table(rows)
 
     def histogram(profile: Profile) -> pa.Table:
         return histogram_table(names, profile.once(gathered))
@@ -115,16 +123,6 @@ def distribution(
     )
 
 
-def _sums_of(values: npt.NDArray[Any]) -> dict[str, Any]:
-    return {
-        "values": len(values),
-        "total": total(values),
-        "least": int(values.min()) if len(values) else None,
-        "most": int(values.max()) if len(values) else None,
-        **square_columns(square_sum(values)),
-    }
-
-
 def square_columns(squares: int) -> dict[str, int]:
     """A sum of squares in the columns `SQUARES`."""
     return dict(zip(SQUARES, divmod(squares, 1 << _LOW_BITS), strict=True))
@@ -133,19 +131,6 @@ def square_columns(squares: int) -> dict[str, int]:
 def squares_of(row: Mapping[str, Any]) -> int:
     """A sum of squares from the columns `SQUARES`."""
     return int((row["squares_high"] << _LOW_BITS) + row["squares_low"])
-
-
-def _figures(row: Mapping[str, Any], histogram: "Histogram") -> Figures:
-    count, total_of_all = row["values"], row["total"]
-    return Figures(
-        count,
-        total_of_all,
-        row["least"],
-        row["most"],
-        total_of_all / count,
-        histogram.quantile(0.5),
-        deviation(count, total_of_all, squares_of(row)),
-    )
 
 
 class Histogram:

@@ -18,7 +18,7 @@ from gpuprof.base.units import NS_PER_S, counted, say_ns, say_signed_ns
 from gpuprof.facts.launches import LAUNCH_READS, Launches, by_time, launches
 from gpuprof.facts.numbers import Numbers, columns_of, names_by_number, pieces
 from gpuprof.model.analysis import reads
-from gpuprof.model.intervals import Int64s, Intervals, union
+from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile, once_per_profile, once_per_recording
 
 # More than this share of work that starts before its launch is no inaccuracy of single times.
@@ -130,8 +130,7 @@ def _late(all_launches: Launches, lanes: list[slice]) -> Iterator[Int64s]:
     """The time from the launches of some lanes to their work, in pieces."""
     starts = all_launches.activities.start_ns
     for lane in lanes:
-        for piece in pieces(lane.stop - lane.start):
-            rows = slice(lane.start + piece.start, lane.start + piece.stop)
+        for rows in pieces(lane.stop, lane.start):
             yield starts[all_launches.order[rows]] - all_launches.launch_ns[rows]
 
 
@@ -149,9 +148,9 @@ def _shift_ns(profile: Profile, process: int, lanes: list[slice]) -> int | None:
     late = all_launches.activities.start_ns[order] - launch
     ends = all_launches.activities.end_ns[order]
     least_ns = int(late.min())
-    calls = host_calls(profile)
-    is_wait = calls.is_waiting & (calls.process == process) & (calls.start_ns >= launch[0])
-    waits, returned = calls.start_ns[is_wait], calls.end_ns[is_wait]
+    start, end, of_process, is_wait = host_calls(profile)
+    is_wait = is_wait & (of_process == process) & (start >= launch[0])
+    waits, returned = start[is_wait], end[is_wait]
     # How much longer the work that was launched last before ran than each call waited.
     beyond = ends[np.searchsorted(launch, waits, side="right") - 1] - returned
     if (late < 0).mean() <= _TOLERATED:
@@ -176,38 +175,11 @@ _PLACE: Final = ("start_ns", "end_ns", "process_id")
 HOST_READS: Final = reads(LAUNCH_READS, api_calls="start_ns end_ns name name_id")
 
 
-@dataclass(frozen=True, eq=False)
-class HostCalls:
-    """API calls of all threads, one element each.
-
-    Args:
-        start_ns: Start on the host.
-        end_ns: End on the host.
-        process: Its process.
-        is_waiting: Whether a call returns when work on a device has ended.
-    """
-
-    start_ns: Int64s
-    end_ns: Int64s
-    process: Numbers
-    is_waiting: npt.NDArray[np.bool_]
-
-    @property
-    def any(self) -> Intervals:
-        """The instants at which a thread is inside an API call."""
-        return union(self.start_ns, self.end_ns)
-
-    @property
-    def waiting(self) -> Intervals:
-        """The instants at which a thread waits for a device."""
-        return union(self.start_ns[self.is_waiting], self.end_ns[self.is_waiting])
-
-
 @once_per_profile
-def host_calls(profile: Profile) -> HostCalls:
-    """Every API call of the whole recording."""
+def host_calls(profile: Profile) -> tuple[Int64s, Int64s, Numbers, npt.NDArray[np.bool_]]:
+    """Start, end and process of each API call of all threads, and whether it waits for a device."""
     waits = names_by_number(profile, "api_calls").values(is_waiting, 0)
     calls = profile.columns("api_calls", *_PLACE, "name_id")
     parts = ([*place, waits.of(name_id)] for *place, name_id in calls)
     start, end, process, waiting = columns_of(parts, 4)
-    return HostCalls(start, end, process, waiting.astype(bool))
+    return start, end, process, waiting.astype(bool)

@@ -4,13 +4,11 @@ Hosts are named only where recordings of several hosts are read together.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-import pyarrow as pa
-
 from gpuprof.base.units import capital, listed
-from gpuprof.model.profile import Profile
+from gpuprof.model.profile import Profile, once_per_recording
 
 # A device by its number in the job, with the rank that some put before it; not its name in a file.
 _DEVICE: Final = re.compile(r"(?<!'s )\b(?:[Rr]ank \d+, )?([Dd])evice (\d+)\b(?! of )")
@@ -76,20 +74,12 @@ def _on(host: str | None) -> str:
     return "" if host is None else f" on {host}"
 
 
+@once_per_recording
 def names_of(profile: Profile) -> DeviceNames:
     """What people know the devices of a recording by."""
-    return profile.unrestricted.once(_names_of)
-
-
-def _names_of(profile: Profile) -> DeviceNames:
     if not profile.has("devices"):
         return NO_NAMES
-    files = ((part.rank, part.profile.origin.host) for part in profile.parts)
-    return _of_devices(profile.table("devices"), files)
-
-
-def _of_devices(devices: pa.Table, files: Iterable[tuple[int | None, str | None]]) -> DeviceNames:
-    rows = devices.to_pylist()
+    rows = profile.table("devices").to_pylist()
     ranks = {row["device_id"]: row["rank"] for row in rows if row["rank"] is not None}
     names_of_files = {
         row["device_id"]: f"device {row['own_device_id']} of {row['file']}"
@@ -98,24 +88,14 @@ def _of_devices(devices: pa.Table, files: Iterable[tuple[int | None, str | None]
         for row in rows
         if row["own_device_id"] is not None and (row["rank"], row["file"]) != (None, None)
     }
-    return DeviceNames(ranks, _hosts(ranks, files), names_of_files)
-
-
-def _hosts(
-    ranks: Mapping[int | None, int], files: Iterable[tuple[int | None, str | None]]
-) -> dict[int | None, str]:
-    """The host of each device of a job; none where fewer than two hosts are known.
-
-    Args:
-        ranks: The rank of each device.
-        files: The rank and the host of each file; of a rank on several hosts none is known.
-    """
-    hosts: dict[int | None, set[str | None]] = {}
-    for rank, host in files:
-        hosts.setdefault(rank, set()).add(host)
-    host_of = {rank: next(iter(names)) for rank, names in hosts.items() if len(names) == 1}
-    named = {device: host for device, rank in ranks.items() if (host := host_of.get(rank))}
-    return named if len({*named.values()}) > 1 else {}
+    of_ranks: dict[int | None, set[str | None]] = {}
+    for part in profile.parts:
+        of_ranks.setdefault(part.rank, set()).add(part.profile.origin.host)
+    # Of a rank on several hosts none is known.
+    host_of = {rank: next(iter(names)) for rank, names in of_ranks.items() if len(names) == 1}
+    hosts = {device: host for device, rank in ranks.items() if (host := host_of.get(rank))}
+    has_several = len({*hosts.values()}) > 1
+    return DeviceNames(ranks, hosts if has_several else {}, names_of_files)
 
 
 def rails(hosts: Mapping[int | None, str]) -> dict[int | None, int]:

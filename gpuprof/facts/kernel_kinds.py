@@ -13,9 +13,9 @@ layers run ``genericReformat``.
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 from gpuprof.facts.activity_sums import activity_sums
 from gpuprof.facts.numbers import names_by_number, rows_named
@@ -75,7 +75,6 @@ _INITIAL: Final = re.compile(
 _ONE_BY_ONE: Final = re.compile(r"EigenMetaKernel|elementwise_kernel|copy_kernel_cuda|^wrapped_")
 # Of all kernel time: a phase in which they take 30 % is then at most half of the recording.
 _LEAST_ELEMENTWISE: Final = 0.15
-_Parts = Iterator[Sequence[Any]]
 
 
 @lru_cache(1 << 14)  # files of one job have the same names
@@ -160,13 +159,10 @@ _MARKS: Final = {
 def framework(profile: Profile) -> str:
     """`PYTORCH`, `TENSORFLOW` or `JAX`; empty where no name tells."""
     names = names_by_number(profile, "kernels").distinct if profile.has("kernels") else []
-    return _of_names(names) or _of_names(_texts(profile))
-
-
-def _texts(profile: Profile) -> list[str]:
-    if not profile.has("nvtx_ranges"):
-        return []
-    return [name for text, domain, _ in ranges_of(profile).labels for name in (text, domain)]
+    if (of_kernels := _of_names(names)) or not profile.has("nvtx_ranges"):
+        return of_kernels
+    labels = ranges_of(profile).labels
+    return _of_names([name for text, domain, _ in labels for name in (text, domain)])
 
 
 def _of_names(names: list[str]) -> str:

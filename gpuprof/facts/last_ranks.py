@@ -21,13 +21,14 @@ from gpuprof.facts.collective_parts import (
 from gpuprof.facts.communication import communication_kernels
 from gpuprof.facts.durations import by_group, total
 from gpuprof.facts.hosts import DeviceNames, names_of
-from gpuprof.facts.numbers import Pairs, names_by_number
+from gpuprof.facts.numbers import names_by_number
 from gpuprof.facts.rank_matching import Communicator
 from gpuprof.facts.timeline import COMPUTE, TIMELINE_READS, timelines
 from gpuprof.model.analysis import per_file, reads
-from gpuprof.model.derived import UNKNOWN
+from gpuprof.model.derived import known
 from gpuprof.model.intervals import NOTHING, Int64s, covered_within
-from gpuprof.model.profile import Profile
+from gpuprof.model.pairs import Pairs
+from gpuprof.model.profile import Profile, once_per_recording
 from gpuprof.model.schema import INT, TEXT, Column, Schema
 from gpuprof.model.words import narrowed
 
@@ -129,12 +130,9 @@ class CollectiveRecord:
     hidden: Callable[[Int64s, int], tuple[int, int]]
 
 
+@once_per_recording
 def collective_record(profile: Profile) -> CollectiveRecord:
     """The collectives of the whole recording."""
-    return profile.unrestricted.once(_collective_record)
-
-
-def _collective_record(profile: Profile) -> CollectiveRecord:
     return _of_job(profile) if profile.job is not None else _of_recording(profile)
 
 
@@ -214,15 +212,12 @@ def longest_kernels(profile: Profile) -> pa.Table:
 CALLS_OF_FILES: Final = (collective_calls, longest_kernels)
 
 
+@once_per_recording
 def last_ranks(profile: Profile) -> tuple[LastRank, ...]:
     """For each communicator the rank for which the others wait longest, the longest first.
 
     The whole recording is read; none where the ranks of no collective are known.
     """
-    return profile.unrestricted.once(_last_ranks)
-
-
-def _last_ranks(profile: Profile) -> tuple[LastRank, ...]:
     return last_ranks_of(collective_record(profile))
 
 
@@ -320,7 +315,7 @@ def kernel_sums(profile: Profile) -> list[dict[str, Any]]:
     rows = zip(pairs.values.T.tolist(), by_group(parts, len(pairs)), strict=True)
     return [
         {
-            "device_id": None if device == UNKNOWN else device,
+            "device_id": known(device),
             "name": texts[place],
             "calls": len(durations),
             "total_ns": total(durations),

@@ -19,18 +19,16 @@ from gpuprof.facts.numbers import (
     NOT_FOUND,
     Growing,
     Numbers,
-    Pairs,
     columns_of,
     groups,
     index_kind,
-    pair_places,
     pieces,
-    sorted_pairs,
 )
 from gpuprof.facts.timeline import COMPUTE, LOCAL_COPY, layer_of_copies
 from gpuprof.model.analysis import reads
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s, pairs
+from gpuprof.model.pairs import Pairs, pair_places, sorted_pairs
 from gpuprof.model.profile import Profile, once_per_profile
 from gpuprof.model.words import narrowed
 from gpuprof.native import arrays
@@ -226,7 +224,6 @@ def launches(profile: Profile) -> Launches:
 
 def _activities(profile: Profile) -> tuple[Activities, Numbers, Numbers]:
     """All activities, and the process and correlation id of each."""
-    copies = copy_rows(profile)
     columns = [Growing() for _ in (*_PLACE, "layer")]
     recorded = [*filter(profile.has, ("memcpys", *_LAYERS))]
     for column in columns:
@@ -234,26 +231,26 @@ def _activities(profile: Profile) -> tuple[Activities, Numbers, Numbers]:
     tables, rows = {}, 0
     for table in recorded:
         low = rows
-        for part in _copies(copies) if table == "memcpys" else _without_copies(profile, table):
+        for part in _columns(profile, table):
             rows += len(part[0])
             for values, column in zip(part, columns, strict=True):
                 column.add(values)
         tables[table] = low, rows
     process, correlation, start, end, device, layer = (column.values for column in columns)
+    copies = copy_rows(profile)
     return Activities(start, end, device, layer, copies, tables), process, correlation
 
 
-def _copies(copies: Copies) -> Iterator[Sequence[Any]]:
-    """The columns of copies: `_PLACE` and layer."""
-    place = copies.start_ns, copies.end_ns, copies.device
-    yield copies.process, copies.correlation, *place, layer_of_copies(copies)
-
-
-def _without_copies(profile: Profile, table: str) -> Iterator[Sequence[Any]]:
-    """The same of another table in pieces, each column as narrow as its values there."""
-    for process, correlation, *place in profile.columns(table, *_PLACE):
+def _columns(profile: Profile, table: str) -> Iterator[Sequence[Any]]:
+    """`_PLACE` and layer of a table in pieces, each column as narrow as its values there."""
+    if table == "memcpys":
+        copies = copy_rows(profile)
+        place = copies.start_ns, copies.end_ns, copies.device
+        yield copies.process, copies.correlation, *place, layer_of_copies(copies)
+        return
+    for process, correlation, *times in profile.columns(table, *_PLACE):
         layer = np.full(len(process), _LAYERS[table], np.int8)
-        yield narrowed(process), narrowed(correlation), *place, layer
+        yield narrowed(process), narrowed(correlation), *times, layer
 
 
 def by_time(times: Int64s) -> Int64s:

@@ -48,9 +48,15 @@ def links(profile: Profile) -> Links:
         return by_ends
     # Of the others, devices' names tell the link to the host.
     for row in recording.table("devices").to_pylist() if recording.has("devices") else ():
-        named = _host_link(row["name"] or "", row["compute_capability"])
-        if named is not None:
-            by_ends[row["device_id"], HOST] = by_ends[HOST, row["device_id"]] = named
+        name, capability = row["name"] or "", float(row["compute_capability"] or 0)
+        if "GH200" in name:
+            link = Link(*_C2C)
+        elif re.search(r"\bPCIe\b", name, re.IGNORECASE) and capability >= min(_PCIE_GENERATIONS):
+            generation = next(g for first, g in _PCIE_GENERATIONS.items() if capability >= first)
+            link = Link(f"PCIe {generation} x{_LANES}", pcie_bytes_per_s(generation, _LANES))
+        else:
+            continue
+        by_ends[row["device_id"], HOST] = by_ends[HOST, row["device_id"]] = link
     return by_ends
 
 
@@ -70,18 +76,3 @@ def link_between(profile: Profile, src: int | None, dst: int | None) -> Link | N
     if len(ways) < len((src, dst)) or not all(way.name.startswith("PCIe") for way in ways):
         return None
     return min(ways, key=lambda way: way.bytes_per_s or 0)
-
-
-def _host_link(name: str, compute_capability: str | None) -> Link | None:
-    if "GH200" in name:
-        return Link(*_C2C)
-    if compute_capability is None or not re.search(r"\bPCIe\b", name, re.IGNORECASE):
-        return None
-    capability = float(compute_capability)
-    generations = (
-        generation for first, generation in _PCIE_GENERATIONS.items() if capability >= first
-    )
-    generation = next(generations, None)
-    if generation is None:
-        return None
-    return Link(f"PCIe {generation} x{_LANES}", pcie_bytes_per_s(generation, _LANES))

@@ -1,7 +1,7 @@
 """What of a TensorFlow model is on another device than it should be, and where it should be."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from graphlib import CycleError, TopologicalSorter
 from typing import Final, NamedTuple
 
@@ -70,16 +70,20 @@ def _homes(flow: Dataflow) -> dict[Node, str]:
 
     By the scopes of its name, else by what it takes of the forward pass.
     """
-    layers, towers = _devices_of_parts(flow)
-    homes: dict[Node, str] = {}
+    # The operations of each layer, and those of each tower.
+    forward: dict[tuple[object, ...], list[Node]] = defaultdict(list)
     for node, part in flow.part.items():
-        if not part.is_gradient:
-            continue
-        home = layers.get((part.tower, part.layer)) or towers.get(part.tower)
-        if part.tower is None or home is None:
-            makers = [m for m in flow.makers.get(node, ()) if m in flow.forward]
-            devices = (_runs_on(flow, m) for m in makers if flow.kind[m] != "Const")
-            home = next(filter(None, devices), None)
+        is_join = flow.kind[node].startswith(_JOINS)
+        if node not in flow.gradients and part.tower is not None and not is_join:
+            forward[part[1:3]].append(node)
+            forward[part[1:2]].append(node)
+    devices = {key: flow.main_device(nodes) for key, nodes in forward.items()}
+    homes: dict[Node, str] = {}
+    for node in (node for node, part in flow.part.items() if part.is_gradient):
+        part = flow.part[node]
+        makers = (m for m in flow.makers.get(node, ()) if m in flow.forward)
+        runs = (_runs_on(flow, m) for m in makers if flow.kind[m] != "Const")
+        home = devices.get(part[1:3]) or devices.get(part[1:2]) or next(filter(None, runs), None)
         if home is not None:
             homes[node] = home
     waiting = list(homes)
@@ -89,21 +93,6 @@ def _homes(flow: Dataflow) -> dict[Node, str]:
                 homes[taker] = homes[node]
                 waiting.append(taker)
     return homes
-
-
-def _devices_of_parts(
-    flow: Dataflow,
-) -> tuple[Mapping[tuple[str | None, str | None], str], Mapping[str | None, str]]:
-    """The device of each layer's and of each tower's forward pass."""
-    layers: dict[tuple[str | None, str | None], list[Node]] = defaultdict(list)
-    towers: dict[str | None, list[Node]] = defaultdict(list)
-    for node, part in flow.part.items():
-        is_join = flow.kind[node].startswith(_JOINS)
-        if node not in flow.gradients and part.tower is not None and not is_join:
-            layers[part.tower, part.layer].append(node)
-            towers[part.tower].append(node)
-    devices = {key: device for key, n in layers.items() if (device := flow.main_device(n))}
-    return devices, {key: device for key, n in towers.items() if (device := flow.main_device(n))}
 
 
 def _runs_on(flow: Dataflow, node: Node) -> str | None:

@@ -41,7 +41,7 @@ class ModelPart(NamedTuple):
     is_gradient: bool
 
 
-class Names:
+class PartNames:
     """The parts that the names of a program's operations tell.
 
     Scopes have names in small letters, as Keras gives them; what begins with a capital is an
@@ -297,14 +297,14 @@ def copied_in_every_step(profile: Profile) -> list[tuple[dict[str, Any], int]]:
 
 
 @once_per_profile
-def parts_by_function(profile: Profile) -> defaultdict[str | None, Names]:
+def parts_by_function(profile: Profile) -> defaultdict[str | None, PartNames]:
     """The parts of the model that a function's operation names tell, by function."""
     rows: dict[str, dict[str, list[Row]]] = {}
     for table in ("operations", "operation_inputs"):
         rows[table] = defaultdict(list)
         for row in profile.table(table).to_pylist() if profile.has(table) else ():
             rows[table][row["function"]].append(row)
-    names: defaultdict[str | None, Names] = defaultdict(lambda: Names(()))
+    names: defaultdict[str | None, PartNames] = defaultdict(lambda: PartNames(()))
     inputs = rows["operation_inputs"]
-    names.update({f: Names(of, inputs.get(f, ())) for f, of in rows["operations"].items()})
+    names.update({f: PartNames(of, inputs.get(f, ())) for f, of in rows["operations"].items()})
     return names

@@ -8,12 +8,13 @@ import numpy.typing as npt
 
 from gpuprof.facts.copies import Copies, transfer_rows
 from gpuprof.facts.launches import ALL_THREADS, Launches, launches
-from gpuprof.facts.numbers import NOT_FOUND, groups, pair_places, sorted_pairs
+from gpuprof.facts.numbers import NOT_FOUND, groups
 from gpuprof.facts.nvtx import NO_RANGE, STEP_MARK, named_parts, ranges_of
 from gpuprof.facts.range_launches import families, innermost, launches_within, outermost
 from gpuprof.facts.timeline import timeline_of
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s
+from gpuprof.model.pairs import pair_places, sorted_pairs
 from gpuprof.model.profile import Profile, once_per_profile
 from gpuprof.model.table import within
 

@@ -114,14 +114,22 @@ def _are_exchanged(profile: Profile, there: Copies, back: Copies) -> npt.NDArray
     So neighbours do that exchange borders: the first copy of such a pair was sent before a kernel
     saw what the other device had sent last.
     """
-    all_copies = moves(profile)
+    copies = moves(profile)
     exchanged = [np.empty((0, 3), np.int64)]
-    for rows in groups(
-        np.minimum(all_copies.src, all_copies.dst), np.maximum(all_copies.src, all_copies.dst)
-    ):
-        alike = all_copies.take(rows)
-        if min(alike.src[0], alike.dst[0]) != HOST:
-            exchanged.append(_keys(alike.take(_without_an_answer(profile, alike))))
+    for rows in groups(np.minimum(copies.src, copies.dst), np.maximum(copies.src, copies.dst)):
+        some = copies.take(rows)
+        if HOST in {some.src[0], some.dst[0]}:
+            continue
+        place, is_first_way = np.arange(len(some)), some.src == some.src[0]
+        # Of each copy, the last one before it in the other direction.
+        one_way, other_way = (
+            np.maximum.accumulate(np.where(is_way, place, -1))
+            for is_way in (is_first_way, ~is_first_way)
+        )
+        opposite = np.where(is_first_way, other_way, one_way)
+        later = np.flatnonzero(opposite >= 0)
+        works = works_between(profile, some.take(opposite[later]), some.take(later))
+        exchanged.append(_keys(some.take(later[~works])))
     keys = np.concatenate([*exchanged, _keys(there)])
     _, number = np.unique(keys, axis=0, return_inverse=True)
     before, of_copies = np.split(number.reshape(-1), [len(keys) - len(there)])
@@ -131,19 +139,6 @@ def _are_exchanged(profile: Profile, there: Copies, back: Copies) -> npt.NDArray
 
 def _keys(copies: Copies) -> Int64s:
     return np.stack([copies.start_ns, copies.src, copies.dst], axis=1).astype(np.int64)
-
-
-def _without_an_answer(profile: Profile, some: Copies) -> Int64s:
-    """The copies of two devices before which no kernel ran on what the other one sent last."""
-    place, first = np.arange(len(some)), some.src[0]
-    last = [
-        np.maximum.accumulate(np.where((some.src == first) == is_first, place, -1))
-        for is_first in (True, False)
-    ]
-    opposite = np.where(some.src == first, last[1], last[0])
-    later = np.flatnonzero(opposite >= 0)
-    works = works_between(profile, some.take(opposite[later]), some.take(later))
-    return later[~works]
 
 
 @once_per_profile
@@ -300,6 +295,15 @@ def _repeated_row(profile: Profile, series: StepWindows, copies: Copies, steps: 
     kernels = timeline_of(profile.unrestricted, dst).kernels
     hidden = covered_within(kernels, copies.start_ns, copies.end_ns)
     calls = len(copies.src)
+    keep = f"copy it from {end_name(src)} to {end_name(dst)} once and keep it"
+    advice = f"if it is the same data in every step, {keep}"
+    # What comes from the host once a step is mostly its batch: it has the same size, not the same
+    # data. No recording has the addresses of copies.
+    if src == HOST and calls <= steps:
+        advice = (
+            "copy the next batch while this one computes (pinned memory, non_blocking, a stream of"
+            f" its own); {advice}"
+        )
     return {
         "process_id": series.process_id,
         "src": end_name(src),
@@ -311,20 +315,5 @@ def _repeated_row(profile: Profile, series: StepWindows, copies: Copies, steps: 
         "bytes_per_step": calls * size / steps,
         "total_ns": int(copies.duration_ns.sum()),
         "exposed_ns": int(np.maximum(copies.duration_ns - hidden, 0).sum()),
-        "suggestion": _advice(src, dst, calls / steps),
+        "suggestion": advice,
     }
-
-
-def _advice(src: int, dst: int, calls_per_step: float) -> str:
-    """What to do about copies that every step makes.
-
-    What comes from the host once a step is mostly its batch: it has the same size, not the same
-    data. No recording has the addresses of copies.
-    """
-    keep = f"copy it from {end_name(src)} to {end_name(dst)} once and keep it"
-    if src == HOST and calls_per_step <= 1:
-        return (
-            "copy the next batch while this one computes (pinned memory, non_blocking, a stream of"
-            f" its own); if it is the same data in every step, {keep}"
-        )
-    return f"if it is the same data in every step, {keep}"

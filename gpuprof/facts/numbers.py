@@ -1,30 +1,27 @@
-"""Columns of integers: gathered from pieces, grouped, paired, and looked up by number."""
+"""Columns of integers: gathered from pieces, grouped, and looked up by number."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from functools import cached_property, partial
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from gpuprof.model import words
+from gpuprof.base.cuda import is_communication
+from gpuprof.model import pairs, words
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
 from gpuprof.model.table import NO_TEXTS
 from gpuprof.model.words import Words
-from gpuprof.native import arrays
 
 # Integers of any width.
 Numbers = npt.NDArray[np.integer[Any]]
 ByNumber = words.ByNumber
 UNNAMED: Final = "unknown"
-NOT_FOUND: Final = -1
+NOT_FOUND: Final = pairs.NOT_FOUND
 
 _SIXTEEN_BITS: Final = 0xFFFF
 _MOST_EXPECTED: Final = 1 << 28
-# Up to so many times as many numbers as names, a table of all of them is faster than a search;
-# up to so many numbers, it is made at once.
-_DENSE: Final = 64
-_FEW: Final = 1 << 18
 _PIECE_ROWS: Final = 1 << 16
 
 
@@ -104,34 +101,57 @@ class Growing:
         return self._values[: self._rows]
 
 
-class Names(NamedTuple):
-    """The names of a table: the number of each, none twice. Two numbers may mean one name."""
+class Names:
+    """The names of a table: the number of each, none twice. Two numbers may mean one name.
 
-    numbers: list[int]
-    names: list[str]
+    Args:
+        numbers: The numbers.
+        names: What each means; unknown ones are `UNNAMED`.
+    """
 
-    @property
+    def __init__(self, numbers: Sequence[int] = (), names: Sequence[str | None] = ()) -> None:
+        self._numbers, self.names = numbers, [name or UNNAMED for name in names]
+
+    @cached_property
+    def by_number(self) -> dict[int, str]:
+        """The name of each number."""
+        return dict(zip(self._numbers, self.names, strict=True))
+
+    @cached_property
     def distinct(self) -> list[str]:
         """The different names, `UNNAMED` first, perhaps with others of the file."""
         return [*dict.fromkeys([UNNAMED, *self.names])]
 
-    @property
-    def places(self) -> "ByNumber":
+    @cached_property
+    def places(self) -> ByNumber:
         """The place of each name among the different ones, by its number."""
         place = {name: place for place, name in enumerate(self.distinct)}
         return self.values(place.__getitem__, place[UNNAMED])
 
-    def values(self, of: Callable[[str], int], missing: int) -> "ByNumber":
+    @cached_property
+    def communicates(self) -> ByNumber:
+        """Whether a kernel is one of communication, by the number of its name."""
+        return self.values(is_communication, 0)
+
+    def values(self, of: Callable[[str], int], missing: int) -> ByNumber:
         """What depends on the name, by its number."""
         # Recordings of many ranks number the same names for each of them.
         of_name = {name: of(name) for name in dict.fromkeys(self.names)}
-        return ByNumber(self.numbers, [of_name[name] for name in self.names], missing)
+        return ByNumber(self._numbers, [of_name[name] for name in self.names], missing)
 
 
 def names_by_number(profile: Profile, table: str) -> Names:
-    """The names of a table; unknown ones are `UNNAMED`."""
+    """The names of ``kernels`` or ``api_calls``."""
+    return profile.once(_NAMES_OF[table])
+
+
+def _names(profile: Profile, table: str) -> Names:
     numbers, columns = profile.loaded(table).names
-    return Names([*numbers], [name or UNNAMED for name in columns["name"]])
+    return Names(numbers, columns["name"])
+
+
+# Read once for all that need them.
+_NAMES_OF: Final = {table: partial(_names, table=table) for table in ("kernels", "api_calls")}
 
 
 def rows_named(
@@ -146,47 +166,17 @@ def rows_named(
         yield [column[rows] for column in (*part, places)]
 
 
-def pieces(rows: int) -> Iterator[slice]:
-    """Slices that together are so many rows, each small enough for the processor's cache."""
-    return (slice(at, min(at + _PIECE_ROWS, rows)) for at in range(0, rows, _PIECE_ROWS))
+def pieces(end: int, start: int = 0) -> Iterator[slice]:
+    """Slices that together are the rows up to an end, each small enough for a processor's cache."""
+    return (slice(at, min(at + _PIECE_ROWS, end)) for at in range(start, end, _PIECE_ROWS))
 
 
-def pair_places(sorted_pairs: Int64s, first: Numbers, second: Numbers) -> Numbers:
-    """Where each pair of values is among sorted ones, or `NOT_FOUND`.
-
-    Args:
-        sorted_pairs: Two rows: the first and the second values.
-        first: The first value of each wanted pair.
-        second: The second value.
-    """
-    places = arrays.pair_places(first, second, sorted_pairs)
-    if places is not None:
-        return places
-    firsts, seconds = map(np.unique, sorted_pairs)
-    code, index = (
-        np.where(np.minimum(a, b) < 0, NOT_FOUND, a * len(seconds) + b)
-        for a, b in (
-            (_place_in(firsts, x), _place_in(seconds, y))
-            for x, y in (sorted_pairs, (first, second))
-        )
-    )
-    return _place_in(code, index)
-
-
-def _place_in(distinct: Numbers, values: Numbers) -> Numbers:
-    if not len(distinct):
-        return np.full(len(values), NOT_FOUND)
-    place = np.minimum(np.searchsorted(distinct, values), len(distinct) - 1)
-    return np.where(distinct[place] == values, place, NOT_FOUND)
-
-
-def sorted_pairs(first: Numbers, second: Numbers) -> Int64s:
-    """The different pairs in their order: a row of their first values, and one of the second."""
-    pairs = np.stack([first, second]).astype(np.int64)
-    pairs = pairs[:, np.lexsort(pairs[::-1])]
-    is_first = np.ones(pairs.shape[1], bool)
-    is_first[1:] = (pairs[:, 1:] != pairs[:, :-1]).any(axis=0)
-    return pairs[:, is_first]
+def sums_by_number(numbers: Numbers, values: Numbers, count: int) -> Int64s:
+    """The sum of the values of each number from 0 up to a count."""
+    sums = np.zeros(count, np.int64)
+    # Numbers of other types take ten times as long.
+    np.add.at(sums, numbers.astype(np.intp, copy=False), values.astype(np.int64, copy=False))
+    return sums
 
 
 def index_kind(rows: int) -> type[np.integer[Any]]:
@@ -199,46 +189,7 @@ def distinct(values: Numbers) -> Int64s:
     sorted_values = np.empty(0, np.int64)
     for rows in pieces(len(values)):
         part = values[rows]
-        is_new = pair_places(np.stack([sorted_values] * 2), part, part) == NOT_FOUND
+        is_new = pairs.pair_places(np.stack([sorted_values] * 2), part, part) == NOT_FOUND
         if is_new.any():
             sorted_values = np.union1d(sorted_values, part[is_new].astype(np.int64))
     return sorted_values
-
-
-class Pairs:
-    """Different pairs of values, numbered from 0 on in the order in which they are met."""
-
-    def __init__(self) -> None:
-        # Sorted, and the number of each.
-        self._pairs, self._number = np.empty((2, 0), np.int64), np.empty(0, np.int32)
-        self._is_sorted = True  # in the order in which they are met
-
-    def __len__(self) -> int:
-        """How many there are."""
-        return len(self._number)
-
-    @property
-    def values(self) -> Int64s:
-        """The pairs by their number: a row of their first values, and one of the second."""
-        return self._pairs[:, np.argsort(self._number)]
-
-    def of(self, first: Numbers, second: Numbers) -> Numbers:
-        """The number of each pair, or `NOT_FOUND`."""
-        places = pair_places(self._pairs, first, second)
-        if self._is_sorted:
-            return places
-        numbers: Numbers = np.append(self._number, np.int32(NOT_FOUND))
-        return numbers[places]
-
-    def learn(self, first: Numbers, second: Numbers) -> Numbers:
-        """The number of each pair; those that are new are given one."""
-        number = self.of(first, second)
-        if not (is_new := number == NOT_FOUND).any():
-            return number
-        new = sorted_pairs(first[is_new], second[is_new])
-        pairs = np.concatenate([self._pairs, new], axis=1)
-        numbers = np.append(self._number, len(self._number) + np.arange(new.shape[1]))
-        order = np.lexsort(pairs[::-1])
-        self._pairs, self._number = pairs[:, order], numbers[order].astype(np.int32)
-        self._is_sorted = bool((self._number[1:] > self._number[:-1]).all())
-        return self.of(first, second)

@@ -5,7 +5,7 @@ A framework's operations are ranges, too: hundreds in every part that a person n
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
@@ -94,16 +94,31 @@ class Ranges:
 def ranges_of(profile: Profile) -> Ranges:
     """Every range of the whole recording: a part's work may have been launched before it."""
     numbers: dict[Label, int] = {}
-    parts = _in_the_model(profile) if profile.has("nvtx_ranges") else iter(())
-    # Texts, domains and kinds become numbers while their part is at hand.
-    pieces = [[*place, _labelled(words, numbers)] for *place, words in parts]
+    texts = {name: Words([None]) for name in _TEXTS}
+    pieces = []
+    recorded = profile.columns("nvtx_ranges", *_TIMED, *texts, texts=texts)
+    for start, end, process, thread, *codes in recorded if profile.has("nvtx_ranges") else ():
+        words = [of.words for of in texts.values()]
+        is_of_process = np.array([kind == START_END for kind in words[-1]], bool)[codes[-1]]
+        lane = narrowed(np.where(is_of_process, ALL_THREADS, thread))
+        # Texts, domains and kinds become numbers while their part is at hand.
+        label = _labelled(codes, words, numbers)
+        pieces.append([start.copy(), end.copy(), narrowed(process), lane, label])
     columns = [np.concatenate(column) for column in zip(*pieces, strict=True)]
     start, end, process, thread, label = columns or [np.empty(0, np.int64)] * 5
     labels = tuple(sorted(numbers))
     place = np.argsort([numbers[key] for key in labels]).astype(np.int32)
     ranges = Ranges(start, end, process, thread, place[label], labels)
-    order = _outer_first(start, end)
-    return ranges if order is None else ranges.take(order)
+    # By start, of those that start at once the longest first.
+    follows = start[1:] - start[:-1]
+    if ((follows > 0) | ((follows == 0) & (end[:-1] >= end[1:]))).all():
+        return ranges
+    order = by_time(start)
+    is_next = np.diff(start[order]) == 0
+    at_once = np.flatnonzero(np.append(is_next, False) | np.append(False, is_next))
+    some = order[at_once]
+    order[at_once] = some[np.lexsort((-end[some], start[some]))]
+    return ranges.take(order)
 
 
 @once_per_profile
@@ -130,65 +145,30 @@ def ranges_like(profile: Profile, pattern: str) -> Ranges:
     return alike.of_kind(is_operation=False) or alike
 
 
-def _outer_first(start: Int64s, end: Int64s) -> Int64s | None:
-    """The order by start, of those that start at once the longest first; None where it is so."""
-    earlier, later = start[:-1], start[1:]
-    if ((earlier < later) | ((earlier == later) & (end[:-1] >= end[1:]))).all():
-        return None
-    order = by_time(start)
-    is_next = np.diff(start[order]) == 0
-    at_once = np.flatnonzero(np.append(is_next, False) | np.append(False, is_next))
-    some = order[at_once]
-    order[at_once] = some[np.lexsort((-end[some], start[some]))]
-    return order
-
-
-# Of ranges their words: a place among different ones for each, how many there are, and each one.
-_WordsOf = tuple[Numbers, int, Callable[[int], str | None]]
-
-
-def _in_the_model(profile: Profile) -> Iterator[list[Any]]:
-    """Start, end, process, lane and words of ranges, with the texts of the data model."""
-    texts = {name: Words([None]) for name in _TEXTS}
-    for part in profile.columns("nvtx_ranges", *_TIMED, *texts, texts=texts):
-        start, end, process, thread, *codes = part
-        words = [of.words for of in texts.values()]
-        lane = _lanes(thread, codes[-1], words[-1])
-        of_ranges = [(code, len(of), of.__getitem__) for code, of in zip(codes, words, strict=True)]
-        yield [start.copy(), end.copy(), narrowed(process), lane, of_ranges]
-
-
-def _lanes(thread: Numbers, kind: Numbers, kinds: Sequence[str | None]) -> Numbers:
-    """The thread of each range, `ALL_THREADS` for those of a whole process."""
-    is_of_process = np.array([word == START_END for word in kinds], bool)[kind]
-    return narrowed(np.where(is_of_process, ALL_THREADS, thread))
-
-
-def _labelled(words: Sequence[_WordsOf], numbers: dict[Label, int]) -> Numbers:
+def _labelled(
+    codes: Sequence[Numbers], words: Sequence[Sequence[str | None]], numbers: dict[Label, int]
+) -> Numbers:
     """The number of the label of each range; labels without one yet are given one.
 
     Args:
-        words: Text, domain and kind of the ranges.
+        codes: Text, domain and kind of the ranges, by their places among some words.
+        words: These words.
         numbers: The numbers of labels.
     """
-    code = np.zeros(len(words[0][0]), np.int64)
-    for places, number, _ in words:
-        code *= number
+    code = np.zeros(len(codes[0]), np.int64)
+    for places, of in zip(codes, words, strict=True):
+        code *= len(of)
         code += places
     index: Numbers
     if code.max(initial=0) > _MOST_CODES:
-        codes, index = np.unique(code, return_inverse=True)
+        used, index = np.unique(code, return_inverse=True)
     else:
         is_used = np.bincount(code) > 0
         index = (np.cumsum(is_used) - 1).astype(np.int32)[code]
-        codes = np.flatnonzero(is_used)
+        used = np.flatnonzero(is_used)
     labels = []
-    for of_code in codes.tolist():
-        label, quotient = [], of_code
-        for _, number, word in reversed(words):
-            quotient, place = divmod(quotient, number)
-            label.append(word(place) or "")
-        text, domain, kind = reversed(label)
+    for of_label in zip(*np.unravel_index(used, [len(of) for of in words]), strict=True):
+        text, domain, kind = (of[place] or "" for of, place in zip(words, of_label, strict=True))
         labels.append(numbers.setdefault((text, domain, kind), len(numbers)))
     return np.array(labels, np.int32)[index]
 

@@ -120,7 +120,13 @@ def part_of(profile: Profile, part: RecordingPart, *, is_kept_whole: bool = Fals
     if not is_filled(restricted, timed):
         verb = "starts" if is_kept_whole else "runs"
         msg = f"{profile.origin.source}: nothing {verb} in this part, {part.words}"
-        raise EmptyRecordingError(msg, _extent(profile, timed))
+        columns = [start for name in timed for (start,) in profile.columns(name, "start_ns")]
+        starts = [time for start in columns if len(start) for time in (start.min(), start.max())]
+        hint = "It holds nothing that has a time."
+        if starts:
+            first, last = (format_ns(int(time)) for time in (min(starts), max(starts)))
+            hint = f"Its activities start between {first} and {last}."
+        raise EmptyRecordingError(msg, hint)
     borders = _KEPT_WHOLE if is_kept_whole else _CUT_AT_BORDERS
     note = f"{part.words}.{'' if restricted.selection.windows is None else f' {borders}'}"
     source = profile.origin.source
@@ -163,13 +169,3 @@ def _starts(part: Profile, names: list[str]) -> bool:
     """Whether anything but a range starts in the windows."""
     events = (name for name in names if name != _RANGES)
     return any(len(start) for name in events for (start,) in part.columns(name, "start_ns"))
-
-
-def _extent(profile: Profile, names: list[str]) -> str:
-    """Between which times that which a recording holds starts, as a hint."""
-    columns = [start for name in names for (start,) in profile.columns(name, "start_ns")]
-    starts = [time for start in columns if len(start) for time in (start.min(), start.max())]
-    if not starts:
-        return "It holds nothing that has a time."
-    first, last = (format_ns(int(time)) for time in (min(starts), max(starts)))
-    return f"Its activities start between {first} and {last}."

@@ -22,7 +22,6 @@ from gpuprof.facts.numbers import (
     NOT_FOUND,
     UNNAMED,
     Numbers,
-    Pairs,
     groups,
     names_by_number,
     pieces,
@@ -51,6 +50,7 @@ from gpuprof.model.intervals import (
     pairs,
     union,
 )
+from gpuprof.model.pairs import Pairs
 from gpuprof.model.profile import Profile, once_per_recording
 from gpuprof.model.schema import OPERATION
 from gpuprof.model.words import Words
@@ -478,44 +478,32 @@ def _is_named(
     profile: Profile, launch: Int64s, row: Int64s, device: Numbers, stream: Numbers
 ) -> npt.NDArray[np.bool_]:
     """Whether a recorded wait of each row names a device and stream, or none was recorded."""
-    sources = _recorded_sources(profile, launch)
-    if not len(sources):
-        return np.ones(len(row), bool)
+    recording, all_launches = profile.unrestricted, launches(profile.unrestricted)
+    # Index into the launches given, device and stream that it waits for, a row for each wait.
+    parts = [np.empty((0, 3), np.int64)]
+    if recording.has("synchronizations"):
+        kinds = {"sync_kind": Words(["stream_wait"])}
+        *columns, kind = read_columns(recording, "synchronizations", *_WAITS, *kinds, texts=kinds)
+        is_known = (kind == 0) & (columns[2] != UNKNOWN) & (columns[4] != UNKNOWN)
+        in_order = np.argsort(columns[0], kind="stable")
+        chosen = in_order[is_known[in_order]]
+        start, process, waiting, *source = (column[chosen] for column in columns)
+        launch_process = all_launches.process()
+        launch_stream = all_launches.of(recording.once(_streams_of))
+        for waits in groups(process, waiting):
+            is_of = (launch_process == process[waits[0]]) & (launch_stream == waiting[waits[0]])
+            rows = np.flatnonzero(is_of[launch])
+            times = np.sort(all_launches.launch_ns[is_of])
+            launched = all_launches.launch_ns[launch[rows]]
+            before = np.append(_EARLIEST, times)[np.searchsorted(times, launched, side="left")]
+            first = np.searchsorted(start[waits], before, side="left")
+            count = np.searchsorted(start[waits], launched, side="right") - first
+            index, wait = pairs(first, count)
+            ends = (column[waits[wait]] for column in source)
+            parts.append(np.stack([rows[index], *ends], axis=1))
+    sources = np.concatenate(parts)
     candidates = np.stack([row, device, stream], axis=1).astype(np.int64)
     _, number = np.unique(np.concatenate([sources, candidates]), axis=0, return_inverse=True)
     number = number.reshape(-1)
     is_among: npt.NDArray[np.bool_] = np.isin(number[len(sources) :], number[: len(sources)])
     return is_among | ~np.isin(row, sources[:, 0])
-
-
-def _recorded_sources(profile: Profile, launch: Int64s) -> Int64s:
-    """Index into the launches given, device and stream that it waits for, a row for each wait."""
-    parts = [np.empty((0, 3), np.int64)]
-    if not profile.unrestricted.has("synchronizations"):
-        return parts[0]
-    kinds = {"sync_kind": Words(["stream_wait"])}
-    *columns, kind = read_columns(
-        profile.unrestricted, "synchronizations", *_WAITS, *kinds, texts=kinds
-    )
-    is_known = (kind == 0) & (columns[2] != UNKNOWN) & (columns[4] != UNKNOWN)
-    in_order = np.argsort(columns[0], kind="stable")
-    chosen = in_order[is_known[in_order]]
-    start, process, stream, *source = (column[chosen] for column in columns)
-    all_launches = launches(profile.unrestricted)
-    launch_process, launch_stream = (
-        all_launches.process(),
-        all_launches.of(profile.unrestricted.once(_streams_of)),
-    )
-    for waits in groups(process, stream):
-        is_of = (launch_process == process[waits[0]]) & (launch_stream == stream[waits[0]])
-        rows = np.flatnonzero(is_of[launch])
-        times, launched = (
-            np.sort(all_launches.launch_ns[is_of]),
-            all_launches.launch_ns[launch[rows]],
-        )
-        before = np.append(_EARLIEST, times)[np.searchsorted(times, launched, side="left")]
-        first = np.searchsorted(start[waits], before, side="left")
-        count = np.searchsorted(start[waits], launched, side="right") - first
-        index, wait = pairs(first, count)
-        parts.append(np.stack([rows[index], *(column[waits[wait]] for column in source)], axis=1))
-    return np.concatenate(parts)

@@ -96,7 +96,13 @@ def short_waits(profile: Profile, device: DeviceTimeline) -> ShortWaits:
 
 
 def _short_waits(profile: Profile) -> Mapping[int | None, ShortWaits]:
-    worth = [device for device in timelines(profile) if _is_worth(device)]
+    worth = []
+    for device in timelines(profile):
+        idle_ns = int(device.idle_ns(device.span.start, device.span.end).sum())
+        # In a span nothing may run at all.
+        short_ns = idle_ns - device.pauses.length
+        if 0 < short_ns >= _LEAST_SHARE * device.span.length:
+            worth.append(device)
     clock = host_clock(profile)
     if not worth or not clock.is_known:
         return {}
@@ -111,13 +117,6 @@ def _short_waits(profile: Profile) -> Mapping[int | None, ShortWaits]:
         device.device_id: ShortWaits(*_left_by(profile, device, *calls), tuple(names))
         for device in worth
     }
-
-
-def _is_worth(device: DeviceTimeline) -> bool:
-    """Whether short gaps are enough of a device's span, in which nothing may run at all."""
-    idle_ns = int(device.idle_ns(device.span.start, device.span.end).sum())
-    short_ns = idle_ns - device.pauses.length
-    return 0 < short_ns >= _LEAST_SHARE * device.span.length
 
 
 def _left_by(

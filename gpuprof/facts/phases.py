@@ -278,7 +278,13 @@ def _phases_of(
     series: StepWindows, counts: Int64s, devices: _Devices, profile: Profile
 ) -> Iterator[PhaseSteps]:
     """The phases of the steps of one process, or of inferred steps."""
-    if series.source == DETECTED and _is_sweep((series.end_ns - series.start_ns)[:-1]):
+    # The runs of a program that tries one size of a problem after another take longer and longer,
+    # or shorter: none stands for the others. The last one may lack what follows it.
+    length = (series.end_ns - series.start_ns)[:-1]
+    growth = np.diff(length)
+    is_one_way = (growth > 0).all() or (growth < 0).all()
+    is_sweep = len(length) >= _LEAST_SWEEP and length.max() >= _SWEEP * length.min()
+    if series.source == DETECTED and is_one_way and is_sweep:
         return
     step_devices = [devices[device] for device in series.devices]
     names, name, section = _names(series, profile)
@@ -309,19 +315,6 @@ def _phases_of(
 def _ends_with_next(series: StepWindows) -> bool:
     """Whether each step ends where the next one starts, so that one may end with a pause."""
     return series.source == DETECTED or bool(len(series.between))
-
-
-def _is_sweep(length: Int64s) -> bool:
-    """Whether each inferred step but the last takes longer than the one before, or each shorter.
-
-    So do the runs of a program that tries one size of a problem after another: none stands for the
-    others. The last one may lack what follows it.
-    """
-    change = np.diff(length)
-    is_one_way = (change > 0).all() or (change < 0).all()
-    return bool(
-        len(length) >= _LEAST_SWEEP and is_one_way and length.max() >= _SWEEP * length.min()
-    )
 
 
 def _is_regular(busy: Int64s) -> bool:

@@ -121,20 +121,15 @@ class Timed(Protocol):
 
 
 def open_at(ranges: Timed, times: Int64s, *, is_outermost: bool) -> Int64s:
-    """Index of the range of a thread that is open at each ascending time, or `NO_RANGE`."""
-    start, end = ranges.start_ns, ranges.end_ns
-    place = arrays.open_ranges(start, end, times, is_outermost=is_outermost)
-    if place is None:
-        return _open_ranges(start, end, times, is_outermost=is_outermost)
-    return place
+    """Index of the range of a thread that is open at each ascending time, or `NO_RANGE`.
 
-
-def _open_ranges(start: Int64s, end: Int64s, times: Int64s, *, is_outermost: bool) -> Int64s:
-    """The open range that began first or last at each time, of ranges that overlap in part.
-
-    Times that were rounded may do so, and annotations that end in another order than that in
-    which they began.
+    It is that which began first or last, of ranges that overlap in part: times that were rounded
+    may do so, and annotations that end in another order than that in which they began.
     """
+    start, end = ranges.start_ns, ranges.end_ns
+    compiled = arrays.open_ranges(start, end, times, is_outermost=is_outermost)
+    if compiled is not None:
+        return compiled
     open_places = np.full(len(times), NO_RANGE, np.int64)
     opened: deque[int] = deque()
     ends, begun = end.tolist(), np.searchsorted(start, times, side="right").tolist()

@@ -151,20 +151,18 @@ def matched(channels: Sequence[Channel]) -> tuple[list[Communicator], list[Clock
         member_ids = {id(member) for member, _ in members}
         unmatched = [channel for channel in unmatched if id(channel) not in member_ids]
         vain_fits += len(unmatched) if len(members) == 1 else 0
-        if len(members) > 1:
-            communicators.append(_communicator(members))
+        if len(members) == 1:
+            continue
+        # The calls of each channel have other places among those of all.
+        members.sort(key=lambda member: member[0].device)
+        low = min(shift for _, shift in members)
+        high = max(shift + len(channel.rows) for channel, shift in members)
+        rows = np.full((high - low, len(members)), NO_CALL)
+        for column, (channel, shift) in enumerate(members):
+            rows[shift - low : shift - low + len(channel.rows), column] = channel.rows
+        devices = tuple(channel.device for channel, _ in members)
+        communicators.append(Communicator(devices, rows))
     return communicators, clocks
-
-
-def _communicator(members: Sequence[tuple[Channel, int]]) -> Communicator:
-    """The calls of channels, whose places among the calls of the first are shifted."""
-    members = sorted(members, key=lambda member: member[0].device)
-    first = min(shift for _, shift in members)
-    last = max(shift + len(channel.rows) for channel, shift in members)
-    rows = np.full((last - first, len(members)), NO_CALL)
-    for column, (channel, shift) in enumerate(members):
-        rows[shift - first : shift - first + len(channel.rows), column] = channel.rows
-    return Communicator(tuple(channel.device for channel, _ in members), rows)
 
 
 def by_known_ranks(communicator: Communicator, ranks: int) -> Iterator[Communicator]:
@@ -198,17 +196,13 @@ def _fit(first: Channel, second: Channel) -> _Fit:
     fit = _shifted(first, second, 0) if has_all else None
     if fit is not None and (fit.share >= _LEAST_SHARE or fit.apart_ns is not None):
         return fit
-    nearest = _nearest(first.end_ns, second.end_ns) - np.arange(len(second.rows))
-    shifts, count = np.unique(nearest, return_counts=True)
-    return _shifted(first, second, int(shifts[count.argmax()]))
-
-
-def _nearest(ends: Int64s, instants: Int64s) -> Int64s:
-    """Which of the ends is nearest to each instant."""
+    ends, instants = first.end_ns, second.end_ns
     after = np.searchsorted(ends, instants)
     before, after = np.maximum(after - 1, 0), np.minimum(after, len(ends) - 1)
     is_before = np.abs(instants - ends[before]) <= np.abs(instants - ends[after])
-    return np.where(is_before, before, after)
+    nearest = np.where(is_before, before, after)
+    shifts, count = np.unique(nearest - np.arange(len(nearest)), return_counts=True)
+    return _shifted(first, second, int(shifts[count.argmax()]))
 
 
 def _shifted(first: Channel, second: Channel, shift: int) -> _Fit:
@@ -252,7 +246,13 @@ def clock_offsets(
         communicators: As `matched` gives them.
         clocks: As `matched` gives them.
     """
-    pairs = [*clocks, *(pair for c in communicators for pair in _pairs(end_ns, c))]
+    pairs = [*clocks]
+    others = [(c, column) for c in communicators for column in range(1, len(c.devices))]
+    for (devices, rows, _), column in others:
+        is_known = (rows[:, 0] != NO_CALL) & (rows[:, column] != NO_CALL)
+        later = end_ns[rows[is_known, column]] - end_ns[rows[is_known, 0]]
+        apart_ns, error_ns = int(np.median(later)), _error_ns(later)
+        pairs.append(Clocks(devices[0], devices[column], apart_ns, error_ns, len(later)))
     neighbours: dict[int, list[tuple[int, int, int, int]]] = {}
     for device, second, apart_ns, error_ns, calls in pairs:
         neighbours.setdefault(device, []).append((second, apart_ns, error_ns, calls))
@@ -292,17 +292,6 @@ def are_apart(offset: ClockOffset) -> bool:
 def clock_shifts(offsets: Sequence[ClockOffset]) -> dict[int, int]:
     """What sets the times of devices right whose clocks are apart; those that agree stay."""
     return {offset.device: -offset.offset_ns for offset in offsets if are_apart(offset)}
-
-
-def _pairs(end_ns: Int64s, communicator: Communicator) -> Iterator[Clocks]:
-    """The first device of a communicator beside each other one."""
-    rows, devices = communicator.rows, communicator.devices
-    for column in range(1, len(devices)):
-        is_known = (rows[:, 0] != NO_CALL) & (rows[:, column] != NO_CALL)
-        later = end_ns[rows[is_known, column]] - end_ns[rows[is_known, 0]]
-        yield Clocks(
-            devices[0], devices[column], int(np.median(later)), _error_ns(later), len(later)
-        )
 
 
 def ended_together(start: Int64s, end: Int64s) -> npt.NDArray[np.bool_]:

@@ -8,7 +8,6 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from gpuprof.base.cuda import is_communication
 from gpuprof.facts.launches import Launches, launches
 from gpuprof.facts.numbers import columns_of, distinct, names_by_number
 from gpuprof.facts.nvtx import RANGE_READS, Ranges, named_parts
@@ -20,7 +19,7 @@ from gpuprof.facts.range_launches import (
     without_nested,
 )
 from gpuprof.model.analysis import reads
-from gpuprof.model.derived import UNKNOWN
+from gpuprof.model.derived import known
 from gpuprof.model.intervals import NOTHING, Int64s, Intervals, difference, union
 from gpuprof.model.profile import Profile, once_per_profile
 
@@ -158,7 +157,7 @@ def _windows(
     devices = distinct(launched.activities.device[launched.of_process(process)]).tolist()
     hull = union(outer.start_ns[:1], outer.end_ns.max(keepdims=True))
     windows = StepWindows(
-        None if process == UNKNOWN else process,
+        known(process),
         *(tuple(devices), text, FROM_RANGES, start, end),
         difference(hull, union(outer.start_ns, outer.end_ns)),
     )
@@ -174,10 +173,9 @@ def _detected(profile: Profile) -> Iterator[StepWindows]:
         return
     names = names_by_number(profile, "kernels")
     texts = ["unnamed kernel", *names.distinct[1:]]
-    places, communicates = names.places, names.values(is_communication, 0)
     columns = ("start_ns", "end_ns", "device_id", "stream_id", "name_id")
     start, end, device, stream, name_id = columns_of(profile.columns("kernels", *columns), 5)
-    name, is_computing = places.of(name_id), communicates.of(name_id) == 0
+    name, is_computing = names.places.of(name_id), names.communicates.of(name_id) == 0
     for number in np.unique(device).tolist():
         rows = np.flatnonzero(device == number)
         time = (end - start)[rows] * is_computing[rows]
@@ -212,7 +210,7 @@ def opening_kernels(name: Int64s, start: Int64s, end: Int64s) -> Int64s | None:
         return None
     pause = np.zeros(len(name), np.int64)
     pause[1:] = np.maximum(start[1:] - np.maximum.accumulate(end)[:-1], 0)
-    occurrences = _occurrences(name)
+    occurrences = _Occurrences(name)
     alike = occurrences.mean(occurrences.gap == period)
     # The first one has no pause before it.
     pauses = occurrences.mean(pause[occurrences.later])
@@ -224,69 +222,50 @@ def opening_kernels(name: Int64s, start: Int64s, end: Int64s) -> Int64s | None:
     return opening
 
 
-@dataclass(frozen=True, eq=False)
 class _Occurrences:
     """Where each name occurs; names are numbered.
 
-    Args:
+    Attributes:
         places: Positions, those of one name after one another.
         number: The name at each of these.
         count: How often each name occurs.
         first: Where each name occurs first.
         later: Of two that follow one another, the later one's position.
         gap: How far apart the two are.
-        owner: Their name.
     """
 
-    places: Int64s
-    number: Int64s
-    count: Int64s
-    first: Int64s
-    later: Int64s
-    gap: Int64s
-    owner: Int64s
+    def __init__(self, name: Int64s) -> None:
+        self.places = np.argsort(name, kind="stable")
+        is_next = name[self.places][1:] == name[self.places][:-1]
+        self.number = np.concatenate([[0], np.cumsum(~is_next)])
+        self.count = np.bincount(self.number)
+        self.first = self.places[np.cumsum(self.count) - self.count]
+        self.later = self.places[1:][is_next]
+        self.gap = np.diff(self.places)[is_next]
+        self._owner = self.number[1:][is_next]
 
     def mean(self, values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
         """The mean of a value of each gap, by name; 0 where a name occurs once."""
-        sums = np.bincount(self.owner, values, len(self.count))
+        sums = np.bincount(self._owner, values, len(self.count))
         return sums / np.maximum(self.count - 1, 1)
 
     def median_gap(self) -> Int64s:
         """The usual gap of each name that occurs at least twice, in whole launches."""
-        ordered = self.gap[np.lexsort((self.gap, self.owner))]
+        ordered = self.gap[np.lexsort((self.gap, self._owner))]
         gaps = self.count[self.count > 1] - 1
         begin = np.cumsum(gaps) - gaps
         middle = ordered[begin + (gaps - 1) // 2] + ordered[begin + gaps // 2]
         return np.asarray(middle // 2, np.int64)
 
 
-def _occurrences(name: Int64s) -> _Occurrences:
-    places = np.argsort(name, kind="stable")
-    is_next = name[places][1:] == name[places][:-1]
-    number = np.concatenate([[0], np.cumsum(~is_next)])
-    count = np.bincount(number)
-    return _Occurrences(
-        places,
-        number,
-        count,
-        places[np.cumsum(count) - count],
-        places[1:][is_next],
-        np.diff(places)[is_next],
-        number[1:][is_next],
-    )
-
-
 def _period(name: Int64s) -> int | None:
     if not len(name):
         return None
-    occurrences = _occurrences(name)
+    occurrences = _Occurrences(name)
     often = occurrences.count[occurrences.count > 1]
-    usual, calls = (
-        occurrences.median_gap()[often >= _LEAST_DETECTED],
-        often[often >= _LEAST_DETECTED],
-    )
-    values, member = np.unique(usual, return_inverse=True)
-    weights = np.bincount(member, calls, len(values)).tolist()
+    is_often = often >= _LEAST_DETECTED
+    values, member = np.unique(occurrences.median_gap()[is_often], return_inverse=True)
+    weights = np.bincount(member, often[is_often], len(values)).tolist()
     distances = dict(zip(values.tolist(), weights, strict=True))
     # Most kernels of a step occur in it more than once: long distances are as likely right.
     frequent = sorted(distances, key=lambda d: -distances[d] * d)[:_CANDIDATES]

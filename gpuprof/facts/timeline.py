@@ -14,11 +14,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from gpuprof.base.cuda import is_communication
 from gpuprof.facts.copies import COPY_READS, Copies, copy_rows
 from gpuprof.facts.numbers import Numbers, names_by_number
 from gpuprof.model.analysis import reads
-from gpuprof.model.derived import UNKNOWN
+from gpuprof.model.derived import UNKNOWN, known
 from gpuprof.model.intervals import (
     NOTHING,
     Int64s,
@@ -33,7 +32,7 @@ from gpuprof.model.intervals import (
     union,
     unions_by_key,
 )
-from gpuprof.model.profile import Profile, once_per_recording
+from gpuprof.model.profile import Profile, once_per_profile, once_per_recording
 from gpuprof.model.schema import INT, Column
 
 # In the order in which they claim an instant: the first that runs has it.
@@ -133,24 +132,29 @@ class DeviceTimeline:
         )
 
 
+@once_per_profile
 def timelines(profile: Profile) -> tuple[DeviceTimeline, ...]:
     """The timeline of every device that did anything, by device id; an unknown one comes last.
 
     Those of a part of a recording are cut at its borders, so that what they cover in adjacent
     windows adds up to what they cover in both.
     """
-    return profile.once(_read if profile.unrestricted is profile else _parts)
-
-
-def _parts(profile: Profile) -> tuple[DeviceTimeline, ...]:
-    part, all_timelines = profile.selection, timelines(profile.unrestricted)
-    chosen = [
-        timeline for timeline in all_timelines if part.device_id in {None, timeline.device_id}
-    ]
-    if part.windows is None:
-        return tuple(chosen)
-    windows = union([start for start, _ in part.windows], [end for _, end in part.windows])
-    return tuple(cut for timeline in chosen if len((cut := timeline.within(windows)).span))
+    if profile.unrestricted is not profile:
+        part, recorded = profile.selection, timelines(profile.unrestricted)
+        chosen = [line for line in recorded if part.device_id in {None, line.device_id}]
+        if part.windows is None:
+            return tuple(chosen)
+        windows = union([start for start, _ in part.windows], [end for _, end in part.windows])
+        return tuple(cut for line in chosen if len((cut := line.within(windows)).span))
+    by_device = {**busy_by_device(_activities(profile), len(LAYERS))}
+    lines = []
+    for device_id in sorted(by_device, key=lambda device_id: (device_id is None, device_id)):
+        # What one device's pieces took makes room for the next one's.
+        busy = by_device.pop(device_id)
+        kinds, span = busy.kinds, single(busy.start_ns, busy.end_ns)
+        layers = tuple(kinds.get(layer, NOTHING) for layer in LAYERS)
+        lines.append(DeviceTimeline(device_id, span, layers))
+    return tuple(lines)
 
 
 def timeline_of(profile: Profile, device_id: int | None) -> DeviceTimeline:
@@ -191,29 +195,22 @@ def slice_borders(devices: Sequence[DeviceTimeline], slices: int) -> Int64s:
         return np.array([], np.int64)
     first = min(int(span.start[0]) for span in spans)
     last = max(int(span.end[-1]) for span in spans)
+    return equal_slices(first, last, slices)
+
+
+def equal_slices(first: int, last: int, slices: int) -> Int64s:
+    """Borders of equal slices; fewer where the time has not as many ns."""
     # Computed in integers: they must not lose nanoseconds.
     return np.unique([first + (last - first) * i // slices for i in range(slices + 1)])
-
-
-def _read(profile: Profile) -> tuple[DeviceTimeline, ...]:
-    by_device = {**busy_by_device(_activities(profile), len(LAYERS))}
-    ordered = sorted(by_device, key=lambda device_id: (device_id is None, device_id))
-    lines = []
-    for device_id in ordered:
-        # What one device's pieces took makes room for the next one's.
-        busy = by_device.pop(device_id)
-        kinds, span = busy.kinds, single(busy.start_ns, busy.end_ns)
-        layers = tuple(kinds.get(layer, NOTHING) for layer in LAYERS)
-        lines.append(DeviceTimeline(device_id, span, layers))
-    return tuple(lines)
 
 
 def _activities(profile: Profile) -> Iterator[Sequence[Any]]:
     """Start, end, device and layer of all activities, in pieces."""
     if profile.has("kernels"):
-        layers = names_by_number(profile, "kernels").values(is_communication, COMPUTE)
+        communicates = names_by_number(profile, "kernels").communicates
         for *part, name_id in profile.columns("kernels", *_PLACE, "name_id"):
-            yield *part, layers.of(name_id)
+            # The layers COMPUTE and COMMUNICATION are 0 and 1.
+            yield *part, communicates.of(name_id)
     if profile.has("memcpys"):
         for copies in copy_rows(profile).by_device():
             yield copies.start_ns, copies.end_ns, copies.device, layer_of_copies(copies)
@@ -278,4 +275,4 @@ def busy_by_device(parts: Iterable[Sequence[Any]], kinds: int) -> Mapping[int | 
         for number in np.unique(device[instants]).tolist():
             rows = instants[device[instants] == number]
             reaching(number, start[rows], end[rows])
-    return {None if number == UNKNOWN else number: busy for number, busy in devices.items()}
+    return {known(number): busy for number, busy in devices.items()}

@@ -16,7 +16,7 @@ from gpuprof.analyses.transfers import TRANSFER_READS
 from gpuprof.base.cuda import BEGINS_CAPTURE, KERNEL_LAUNCHES, LAUNCHING_CALLS
 from gpuprof.base.units import counted, format_bytes, say_ns
 from gpuprof.facts.activity_sums import SUM_READS, summed_up
-from gpuprof.facts.copies import end_name, known_end, sums_of, transfer_rows
+from gpuprof.facts.copies import end_name, sums_of, transfer_rows
 from gpuprof.facts.kernel_kinds import is_initial, may_initialise
 from gpuprof.facts.launches import LAUNCH_READS, launches
 from gpuprof.facts.numbers import columns_of, groups, names_by_number
@@ -28,7 +28,7 @@ from gpuprof.findings.causes import Finding
 from gpuprof.findings.scope import Scope, span_of, working_devices
 from gpuprof.findings.set_up import SET_UP_READS, outside_steps
 from gpuprof.model.analysis import reads
-from gpuprof.model.derived import KERNELS_RERUN
+from gpuprof.model.derived import KERNELS_RERUN, known
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile, once_per_recording
 
@@ -215,11 +215,11 @@ def _most_copies(profile: Profile) -> str:
         return ""
     copies = transfer_rows(profile)
     routes = ((sums_of(copies, rows), rows[0]) for rows in groups(copies.src, copies.dst))
-    sums, first = max(routes, key=lambda route: route[0].total_ns, default=(None, 0))
-    if sums is None or sums.calls <= 1 or not (sums.bytes and sums.bytes_per_s):
+    sums, first = max(routes, key=lambda route: route[0]["total_ns"], default=(None, 0))
+    if sums is None or sums["calls"] <= 1 or not (sums["bytes"] and sums["bytes_per_s"]):
         return ""
-    src, dst = (end_name(known_end(int(end[first]))) for end in (copies.src, copies.dst))
-    size, speed = format_bytes(sums.bytes / sums.calls), format_bytes(sums.bytes_per_s)
+    src, dst = (end_name(known(int(end[first]))) for end in (copies.src, copies.dst))
+    size, speed = format_bytes(sums["bytes"] / sums["calls"]), format_bytes(sums["bytes_per_s"])
     return f"; most {src} to {dst}, {size} each at {speed}/s"
 
 

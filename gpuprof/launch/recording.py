@@ -5,14 +5,14 @@ import platform
 import shutil
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Final, NamedTuple, Self
+from typing import Final, Self
 
 from gpuprof import __version__
 from gpuprof.base.errors import OutputError
@@ -34,6 +34,7 @@ from gpuprof.launch.contract import Ended, LaunchedRun, Program, Recorded, Recor
 from gpuprof.launch.run.folder import Claim, check_folder, claimed, default_folder, make_folder
 from gpuprof.launch.run.marks import marked, mean_seconds, seconds_per_step
 from gpuprof.launch.run.monitor import INTERVAL_NS, monitoring
+from gpuprof.launch.run.placement import placement_environment
 from gpuprof.launch.run.process import Output, Wrapping, run_program
 from gpuprof.launch.run.program import environment_of
 from gpuprof.launch.run.provenance import driver_versions, git_state, packages
@@ -56,6 +57,7 @@ class Options:
         timeout_ns: After which the program is stopped; None for never.
         window: The part of the run to record.
         monitor_ns: Between two samples of GPUs and host; None for none.
+        placement: A file of `gpuprof place`, which the program's model is placed by.
     """
 
     recorder: str = AUTO
@@ -65,16 +67,10 @@ class Options:
     timeout_ns: int | None = None
     window: CaptureWindow = WHOLE_RUN
     monitor_ns: int | None = INTERVAL_NS
+    placement: Path | None = None
 
 
-class Outcome(NamedTuple):
-    """A recorded run: its folder, and what its manifest says."""
-
-    folder: Path
-    manifest: Manifest
-
-
-def record(program: Program, options: Options, say: Callable[[str], None]) -> Outcome:
+def record(program: Program, options: Options, say: Callable[[str], None]) -> tuple[Path, Manifest]:
     """Run a program under a recorder, and write a run folder.
 
     Args:
@@ -82,14 +78,19 @@ def record(program: Program, options: Options, say: Callable[[str], None]) -> Ou
         options: How.
         say: Takes a line for the person who waits, before the program starts.
 
+    Returns:
+        The run's folder, and what its manifest says.
+
     Raises:
         UsageError: There is no such recorder, or it cannot record this part of a run.
         RecordError: It cannot record here.
+        InputError: There is no placement in the file.
         OutputError: The folder cannot be created, exists already, or cannot be written.
     """
     check_system()
     recorder, reason = chosen(options.recorder, program, all_recorders())
     check_window(options.window, recorder.name, recorder.windows)
+    placement = placement_environment(options.placement, recorder.name)
     folder = options.folder or default_folder(program, options.variant)
     check_folder(folder, force=options.force)
     manifest = _first_manifest(recorder, program, options.variant or folder.resolve().name)
@@ -100,7 +101,7 @@ def record(program: Program, options: Options, say: Callable[[str], None]) -> Ou
             say(f"Recording with {recorder.name} ({reason}) into {folder}")
             run = LaunchedRun(program, folder.resolve(), manifest.variant, options.window)
             with monitoring(run.folder, options.monitor_ns):
-                ended = _run(run, recorder, options, say)
+                ended = _run(run, recorder, placement, options, say)
         with (
             _Patience(run.folder, options.timeout_ns, say) as patience,
             handling(patience.handle),
@@ -117,7 +118,7 @@ def record(program: Program, options: Options, say: Callable[[str], None]) -> Ou
             _mask_log(run.folder / RECORDER_LOG)
             make_private(run.folder)
             finish_manifest(run.folder, manifest)
-    return Outcome(folder, manifest)
+    return folder, manifest
 
 
 def _mask_log(log: Path) -> None:
@@ -205,9 +206,14 @@ def _saving(folder: Path, claim: Claim) -> Iterator[None]:
 
 
 def _run(
-    run: LaunchedRun, recorder: Recorder, options: Options, say: Callable[[str], None]
+    run: LaunchedRun,
+    recorder: Recorder,
+    placement: Mapping[str, str],
+    options: Options,
+    say: Callable[[str], None],
 ) -> Ended:
-    environment = environment_of({**recorder.environment(run), RUN_DIR_VARIABLE: str(run.folder)})
+    folder = {RUN_DIR_VARIABLE: str(run.folder)}
+    environment = environment_of({**recorder.environment(run), **folder, **placement})
     seconds = None if options.timeout_ns is None else options.timeout_ns / NS_PER_S
     leaves = run.window.duration_ns is not None
     for attempt in range(1, _ATTEMPTS + 1):

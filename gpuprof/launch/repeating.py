@@ -6,18 +6,19 @@ alternates, so that a machine that warms up or slows down favours neither.
 """
 
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Final
 
+from gpuprof.base.errors import UsageError
 from gpuprof.base.labels import TIMING_ONLY
-from gpuprof.base.manifest import Manifest, finish_manifest, read_manifest
+from gpuprof.base.manifest import Manifest, finish_manifest
 from gpuprof.launch import all_recorders
 from gpuprof.launch.choice import chosen
-from gpuprof.launch.contract import Program, Recorder
-from gpuprof.launch.recording import Options, Outcome, record
+from gpuprof.launch.contract import Program
+from gpuprof.launch.recording import Options, record
 from gpuprof.launch.run.folder import check_folder, claimed, default_folder, make_folder
 from gpuprof.launch.run.window import WHOLE_RUN
 
@@ -27,7 +28,7 @@ PLAIN: Final = "plain"
 
 def record_repeatedly(
     program: Program, options: Options, count: int, warmups: int, say: Callable[[str], None]
-) -> Outcome:
+) -> tuple[Path, Manifest]:
     """Record a program several times into one folder.
 
     Stops at the first run that fails; what was recorded until then is kept.
@@ -45,6 +46,9 @@ def record_repeatedly(
     Raises:
         GpuprofError: As of `record`.
     """
+    if options.placement is not None:
+        msg = "--placement cannot be repeated: runs without a recorder have the script's placement"
+        raise UsageError(msg, "Record it once.")
     recorder, _ = chosen(options.recorder, program, all_recorders())
     folder = options.folder or default_folder(program, options.variant)
     check_folder(folder, force=options.force)
@@ -57,56 +61,36 @@ def record_repeatedly(
             with tempfile.TemporaryDirectory(
                 prefix="gpuprof-warm-up-", ignore_cleanup_errors=True
             ) as parent:
-                outcome = _run(program, replace(alike, folder=Path(parent) / PLAIN), PLAIN, say)
-            if outcome.manifest.exit_status:
-                return Outcome(folder, outcome.manifest)
-        for kind, number in _order(count, recorder):
+                manifest = _run(program, replace(alike, folder=Path(parent) / PLAIN), PLAIN, say)
+            if manifest.exit_status:
+                return folder, manifest
+        # A run without a recorder costs nothing that plain runs could tell.
+        kinds = (RECORDED,) if recorder.name == TIMING_ONLY else (PLAIN, RECORDED)
+        numbers = range(1, count + 1)
+        ended: dict[str, dict[Path, Manifest]] = {RECORDED: {}, PLAIN: {}}
+        for number, kind in [(n, k) for n in numbers for k in kinds[:: 1 if n % 2 else -1]]:
             say(f"{_TITLES[kind]} {number} of {count}")
-            place = replace(alike, folder=folder / f"{kind}-{number}")
-            outcome = _run(program, place, kind, say)
-            if outcome.manifest.exit_status:
+            place = folder / f"{kind}-{number}"
+            manifest = _run(program, replace(alike, folder=place), kind, say)
+            if manifest.exit_status:
                 break
-        last = _with_overhead(folder)
-    return Outcome(folder, last if last and not outcome.manifest.exit_status else outcome.manifest)
+            ended[kind][place] = manifest
+        warning = overhead([*ended[RECORDED].values()], [*ended[PLAIN].values()])
+        if warning is not None:
+            for place, recorded in ended[RECORDED].items():
+                warned = replace(recorded, warnings=(*recorded.warnings, warning))
+                finish_manifest(place, warned)
+    return folder, warned if warning and not manifest.exit_status else manifest
 
 
 _TITLES: Final = {RECORDED: "Recorded run", PLAIN: "Plain run"}
 
 
-def _order(count: int, recorder: Recorder) -> Iterator[tuple[str, int]]:
-    for number in range(1, count + 1):
-        if recorder.name == TIMING_ONLY:
-            yield RECORDED, number  # it costs nothing that plain runs could tell
-            continue
-        pair = (PLAIN, RECORDED) if number % 2 else (RECORDED, PLAIN)
-        yield from ((kind, number) for kind in pair)
-
-
-def _run(program: Program, options: Options, kind: str, say: Callable[[str], None]) -> Outcome:
-    if kind == RECORDED:
-        return record(program, options, say)
-    plain = replace(options, recorder=TIMING_ONLY, window=WHOLE_RUN)
+def _run(program: Program, options: Options, kind: str, say: Callable[[str], None]) -> Manifest:
+    if kind == PLAIN:
+        options = replace(options, recorder=TIMING_ONLY, window=WHOLE_RUN)
     # A run without a recorder is announced already.
-    return record(program, plain, lambda _: None)
-
-
-def _with_overhead(folder: Path) -> Manifest | None:
-    """Write the overhead into every recorded run; the last manifest, None if it is unknown."""
-    ended = {kind: _manifests(folder, kind) for kind in (RECORDED, PLAIN)}
-    warning = overhead(list(ended[RECORDED].values()), list(ended[PLAIN].values()))
-    if warning is None:
-        return None
-    for place, manifest in ended[RECORDED].items():
-        last = replace(manifest, warnings=(*manifest.warnings, warning))
-        finish_manifest(place, last)
-    return last
-
-
-def _manifests(folder: Path, kind: str) -> dict[Path, Manifest]:
-    """The manifests of the runs that succeeded, in order."""
-    runs = sorted(folder.glob(f"{kind}-*"), key=lambda p: int(p.name.partition("-")[2]))
-    manifests = ((run, read_manifest(run)) for run in runs)
-    return {run: manifest for run, manifest in manifests if not manifest.exit_status}
+    return record(program, options, say if kind == RECORDED else lambda _: None)[1]
 
 
 def overhead(recorded: Sequence[Manifest], plain: Sequence[Manifest]) -> str | None:

@@ -97,11 +97,14 @@ def check_growth(where: str, metadata: Any, size_bytes: int) -> None:
 
 def unlike(schema: pa.Schema, kinds: Mapping[str, pa.DataType]) -> list[str]:
     """The columns that are of another type than expected; of text, any way to hold it is one."""
-    return [
-        field.name
-        for field in schema
-        if field.name in kinds and not _is_alike(field.type, kinds[field.name])
-    ]
+    names = []
+    for field in schema:
+        expected, kind = kinds.get(field.name, field.type), field.type
+        if pa.types.is_string(expected):
+            kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+            kind = expected if pa.types.is_large_string(kind) else kind
+        names += [field.name] if kind != expected else []
+    return names
 
 
 def cast(
@@ -130,14 +133,6 @@ def cast(
             )
             raise CorruptFileError(msg, HINT) from error
     return table
-
-
-def _is_alike(kind: pa.DataType, expected: pa.DataType) -> bool:
-    if not pa.types.is_string(expected):
-        return bool(kind == expected)
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _first_that_fails(values: pa.ChunkedArray, kind: pa.DataType) -> int:

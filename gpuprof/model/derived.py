@@ -10,7 +10,6 @@ count once. All other copies between the same device's memories, or within the h
 copies.
 """
 
-import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
@@ -38,7 +37,11 @@ TRANSFER_MOVEMENTS: Final = PEER_MOVEMENTS | HOST_MEMCPY_KINDS
 KERNELS_RERUN: Final = (
     "Metrics or events were also recorded, so kernels ran one at a time, and some ran repeatedly."
 )
-_WORD: Final = re.compile(r"\w+")
+
+
+def known(number: int) -> int | None:
+    """A number, None for `UNKNOWN`."""
+    return None if number == UNKNOWN else number
 
 
 def movement(kind: str, *, is_staged: bool, is_peer: bool) -> str:
@@ -59,11 +62,6 @@ class Fact(NamedTuple):
     sql: str
     doc: str
 
-    @property
-    def words(self) -> frozenset[str]:
-        """Names of the columns that it is made of, among other words."""
-        return frozenset(_WORD.findall(self.sql))
-
 
 class Relation(NamedTuple):
     """A table that is made of another.
@@ -77,11 +75,6 @@ class Relation(NamedTuple):
     of: str
     columns: Mapping[str, str]
     sql: str
-
-    @property
-    def words(self) -> frozenset[str]:
-        """Names of the columns that it is made of, among other words."""
-        return frozenset(_WORD.findall(self.sql))
 
 
 def _sql_list(words: frozenset[str]) -> str:
@@ -99,9 +92,8 @@ _FROM_HOST: Final = f"memcpy_kind IN {_sql_list(FROM_HOST_KINDS)}"
 _TO_HOST: Final = f"memcpy_kind IN {_sql_list(TO_HOST_KINDS)}"
 _BUSY: Final = "start_ns, end_ns, movement, is_transfer FROM memcpys"
 
-# Table -> column -> what depends on the name alone, null where the name is unknown. It is worked
-# out once per name where a file numbers its names.
-OF_NAMES: Final[Mapping[str, Mapping[str, Fact]]] = {
+# Table -> column -> what it is, beside its recorded columns; null where what it is made of is.
+_FACTS: Final[Mapping[str, Mapping[str, Fact]]] = {
     "kernels": {
         "is_communication": Fact(
             f"regexp_matches(name, '{COMMUNICATION_PATTERN}', 'i')",
@@ -116,9 +108,6 @@ OF_NAMES: Final[Mapping[str, Mapping[str, Fact]]] = {
         ),
         "is_async": Fact("name LIKE '%Async%'", "Whether the call says that it does not wait."),
     },
-}
-# Table -> column -> what depends on the row.
-OF_ROWS: Final[Mapping[str, Mapping[str, Fact]]] = {
     "memcpys": {
         "is_staged": Fact(_IS_STAGED, "Whether it is half of a peer copy through the host."),
         "is_peer": Fact(_IS_PEER, "Whether it moves data between two GPUs."),
@@ -219,6 +208,6 @@ RELATIONS: Final[Mapping[str, Relation]] = {
 }
 
 
-def facts(table: str) -> dict[str, Fact]:
+def facts(table: str) -> Mapping[str, Fact]:
     """What a table has beside its recorded columns."""
-    return {**OF_NAMES.get(table, {}), **OF_ROWS.get(table, {})}
+    return _FACTS.get(table, {})

@@ -377,18 +377,14 @@ class Profile:
         if function not in self._results:
             # Of two threads that ask at once, the later one waits for the earlier one.
             with self._locks.setdefault(function, threading.RLock()):
-                self._compute(function)
+                if function not in self._results:
+                    try:
+                        self._results[function] = function(self)
+                    except OverflowError as error:
+                        fault = f"its numbers are too large to add up ({error})"
+                        raise corrupt(self.origin.source, fault) from error
         result: _Result = self._results[function]
         return result
-
-    def _compute(self, function: "Callable[[Profile], object]") -> None:
-        if function in self._results:
-            return
-        try:
-            self._results[function] = function(self)
-        except OverflowError as error:
-            fault = f"its numbers are too large to add up ({error})"
-            raise corrupt(self.origin.source, fault) from error
 
     def compute_ahead(
         self, functions: "Sequence[Callable[[Profile], object]]", *, is_first: bool = False
@@ -424,12 +420,16 @@ class Profile:
             return schema.BY_NAME[name].conform(source)
         return schema.BY_NAME[name].conform(self.arrow(name, [*columns]))
 
-    def arrow(self, name: str, columns: Sequence[str]) -> pa.Table:
-        """Some columns of a table as Arrow data, sorted by start."""
+    def arrow(
+        self, name: str, columns: Sequence[str], *, has_dictionaries: bool = False
+    ) -> pa.Table:
+        """Some columns of a table as Arrow data by start, texts as dictionaries if asked for."""
         spec = schema.BY_NAME[name]
         by_start = ["start_ns"] if "start_ns" in spec.columns and "start_ns" not in columns else []
         try:
-            table = self.loaded(name).arrow([*columns, *by_start], self.selection)
+            table = self.loaded(name).arrow(
+                [*columns, *by_start], self.selection, has_dictionaries=has_dictionaries
+            )
         except BeyondBoundsError as error:
             raise self._impossible(name) from error
         if "start_ns" in spec.columns:

@@ -87,19 +87,15 @@ def connect(settings: Mapping[str, str | bool] = _OPEN) -> "duckdb.DuckDBPyConne
     faulty = "common_subplan"
     if connection.execute(f"FROM duckdb_optimizers() WHERE name = '{faulty}'").fetchall():
         connection.execute(f"SET disabled_optimizers = '{faulty}'")
-    _leave_memory(connection)
-    if machine.process_count() > 1:  # the cores of other workers
-        connection.execute(f"SET threads = {machine.thread_count(machine.core_count())}")
-    return connection
-
-
-def _leave_memory(connection: "duckdb.DuckDBPyConnection") -> None:
-    """Let DuckDB spill at half of the memory: what it hands over needs room beside it."""
-    # By itself it takes 80 % of what this machine, or its container, has.
+    # Spill at half of the memory, as what DuckDB hands over needs room beside it. By itself it
+    # takes 80 % of what this machine, or its container, has.
     ((usual,),) = connection.execute("SELECT current_setting('memory_limit')").fetchall()
     amount, unit = usual.split()
     part = 50 / 80 / machine.process_count()
     connection.execute(f"SET memory_limit = '{float(amount) * part:.3f}{unit}'")
+    if machine.process_count() > 1:  # the cores of other workers
+        connection.execute(f"SET threads = {machine.thread_count(machine.core_count())}")
+    return connection
 
 
 def create(connection: "duckdb.DuckDBPyConnection", tables: Mapping[str, Schema]) -> None:
@@ -152,20 +148,16 @@ def rows(profile: "Profile", name: str, columns: Iterable[str]) -> pa.Table:
     """Some columns of a table by its start; one at least, so that rows can be counted."""
     chosen = {*columns}
     spec = BY_NAME[name].columns
-    return profile.arrow(name, [column for column in spec if column in chosen] or [*spec][:1])
+    names = [column for column in spec if column in chosen] or [*spec][:1]
+    return profile.arrow(name, names, has_dictionaries=True)
 
 
 def fill(connection: "duckdb.DuckDBPyConnection", name: str, spec: Schema, table: pa.Table) -> None:
     """Put rows in the place of a table; columns that no plan reads are there, without values."""
     connection.register(f"rows of {name}", table)
-    there = {*table.column_names}
+    there = {c: '"' + c.replace('"', '""') + '"' for c in table.column_names}
     columns = ", ".join(
-        f'{_quoted(c) if c in there else "NULL"}::{SQL_TYPES[s.dtype]} AS "{c}"'
-        for c, s in spec.columns.items()
+        f'{there.get(c, "NULL")}::{SQL_TYPES[s.dtype]} AS "{c}"' for c, s in spec.columns.items()
     )
     connection.execute(f'DROP TABLE recorded."{name}"')
     connection.execute(f'CREATE VIEW recorded."{name}" AS SELECT {columns} FROM "rows of {name}"')
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

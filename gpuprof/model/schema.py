@@ -147,7 +147,15 @@ class Schema:
         Raises:
             ValueError: A required column is absent or holds a null.
         """
-        columns = [self._column(table, name) for name in self.columns]
+        columns: list[pa.ChunkedArray | pa.Array] = []
+        for name, kind in self.kinds.items():
+            self._check(table, name)
+            if name not in table.column_names:
+                columns.append(pa.nulls(table.num_rows, kind))
+                continue
+            values = table.column(name)
+            # A cast loads pyarrow.compute.
+            columns.append(values if values.type == kind else values.cast(kind))
         return pa.Table.from_arrays(columns, schema=self.arrow)
 
     def narrow(self, table: pa.Table) -> pa.Table:
@@ -162,10 +170,9 @@ class Schema:
             self._check(table, name)
         if not table.num_rows:
             return self.empty()
-        column_names = set(table.column_names)
-        return table.select(
-            [n for n in self.columns if n in column_names and _holds(table.column(n))]
-        )
+        # Of dictionaries, a value may be known.
+        known = {n for n in table.column_names if table.column(n).null_count < table.num_rows}
+        return table.select([name for name in self.columns if name in known])
 
     def fault(self, table: pa.Table, before: int = 0) -> str | None:
         """The first cell that no recording can hold, as the end of a sentence; None for none.
@@ -180,22 +187,21 @@ class Schema:
                 value = table.column(name)[row].as_py()
                 holds = "no value" if value is None else excerpt(value)
                 return f"column {name} holds {holds} in row {before + row + 1:,}"
-        if {"start_ns", "end_ns"} <= {*table.column_names} and table.num_rows:
-            # Some rows at a time: of all of them the durations alone could outweigh the file.
-            firsts = range(0, table.num_rows, _CHECKED_ROWS)
-            parts = ((before + first, table.slice(first, _CHECKED_ROWS)) for first in firsts)
-            faults = (_fault_of_times(part, rows_before) for rows_before, part in parts)
-            return next((fault for fault in faults if fault is not None), None)
+        if not {"start_ns", "end_ns"} <= {*table.column_names}:
+            return None
+        # Some rows at a time: of all of them the durations alone could outweigh the file.
+        for first in range(0, table.num_rows, _CHECKED_ROWS):
+            part = table.slice(first, _CHECKED_ROWS)
+            start_ns, end_ns = (part.column(name).to_numpy() for name in ("start_ns", "end_ns"))
+            durations = end_ns.astype(float) - start_ns.astype(float)
+            if (ends_before := end_ns < start_ns).any():
+                row = before + first + int(ends_before.argmax())
+                return f"row {row + 1:,} ends before it starts"
+            if durations.max() > LONGEST_NS:
+                return (
+                    f"row {before + first + int(durations.argmax()) + 1:,} lasts more than 13 days"
+                )
         return None
-
-    def _column(self, table: pa.Table, name: str) -> pa.ChunkedArray | pa.Array:
-        self._check(table, name)
-        kind = self.arrow.field(name).type
-        if name not in table.column_names:
-            return pa.nulls(table.num_rows, kind)
-        values = table.column(name)
-        # A cast loads pyarrow.compute.
-        return values if values.type == kind else values.cast(kind)
 
     def _check(self, table: pa.Table, name: str) -> None:
         """See that a required column is there and whole."""
@@ -207,21 +213,6 @@ class Schema:
         if missing := table.column(name).null_count:
             msg = f"{self.name}: required column {name} holds {missing} nulls"
             raise ValueError(msg)
-
-
-def _holds(column: pa.ChunkedArray) -> bool:
-    """Whether any value of a column is known; of dictionaries, whether any can be."""
-    return bool(column.null_count < len(column))
-
-
-def _fault_of_times(table: pa.Table, before: int) -> str | None:
-    start_ns, end_ns = (table.column(name).to_numpy() for name in ("start_ns", "end_ns"))
-    durations = end_ns.astype(float) - start_ns.astype(float)
-    if (end_ns < start_ns).any():
-        return f"row {before + int((end_ns < start_ns).argmax()) + 1:,} ends before it starts"
-    if durations.max() > LONGEST_NS:
-        return f"row {before + int(durations.argmax()) + 1:,} lasts more than 13 days"
-    return None
 
 
 def _first_beyond(values: pa.ChunkedArray, spec: Column) -> int | None:
@@ -280,10 +271,18 @@ def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
             msg = "an integer needs more than 64 bits"
             raise OverflowError(msg) from None
         raise
-    data = _bits(numbers) if kind == pa.bool_() else numbers
-    return pa.Array.from_buffers(
-        kind, len(values), [pa.py_buffer(_bits(is_filled)), pa.py_buffer(data)]
-    )
+    return arrow(numbers, ~is_filled)
+
+
+def arrow(numbers: npt.NDArray[Any], is_null: npt.NDArray[np.bool_] | None = None) -> pa.Array:
+    """Numbers as Arrow data, without a copy; `pa.array` would import pandas."""
+    present = None
+    if is_null is not None and is_null.any():
+        present = pa.py_buffer(np.packbits(~is_null, bitorder="little"))
+    kind = pa.from_numpy_dtype(numbers.dtype)
+    stored = np.packbits(numbers, bitorder="little") if numbers.dtype == bool else numbers
+    data = pa.py_buffer(np.ascontiguousarray(stored))
+    return pa.Array.from_buffers(kind, len(numbers), [present, data])
 
 
 def integers(values: list[int | None]) -> pa.Array:
@@ -294,10 +293,6 @@ def integers(values: list[int | None]) -> pa.Array:
 def texts(values: list[str | None]) -> pa.Array:
     """Texts as Arrow data, without importing pandas."""
     return _array(values, pa.string())
-
-
-def _bits(flags: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:
-    return np.packbits(flags, bitorder="little")
 
 
 # Sizes, counts, durations and rates; times may lie before the origin.

@@ -20,6 +20,7 @@ import pyarrow as pa
 from gpuprof.base import machine
 from gpuprof.base.errors import ROOM, InputError, UsageError
 from gpuprof.base.units import parse_decimal_bytes
+from gpuprof.model.schema import arrow
 from gpuprof.native import pages
 
 # Names the budget, as ``300MB``.
@@ -82,28 +83,23 @@ class Packed:
     def slices(self, step: int) -> Iterator[pa.ChunkedArray]:
         """Its values in pieces of so many rows."""
         for low in range(0, len(self), step):
-            yield pa.chunked_array([*self._within(low, low + step)], self.type)
+            arrays, start = [], 0
+            for (part, meaning), end in zip(self._parts, self._ends, strict=True):
+                if start < low + step and low < end:
+                    rows = part[max(low - start, 0) : low + step - start]
+                    arrays.append(self._unpacked(rows, meaning))
+                start = end
+            yield pa.chunked_array(arrays, self.type)
 
     def values(self, piece: int, low: int, high: int) -> pa.Array:
         """Some rows of a piece."""
         part, meaning = self._parts[piece]
         return self._unpacked(part[low:high], meaning)
 
-    def _within(self, low: int, high: int) -> Iterator[pa.Array]:
-        start = 0
-        for (part, meaning), end in zip(self._parts, self._ends, strict=True):
-            if start < high and low < end:
-                yield self._unpacked(part[max(low - start, 0) : high - start], meaning)
-            start = end
-
     def _unpacked(self, part: npt.NDArray[Any], meaning: npt.NDArray[Any] | None) -> pa.Array:
         values = part if meaning is None else pages.spread(part, meaning)
-        values = values.astype(np.int64, copy=False)
         is_null = part == np.iinfo(part.dtype).min if self._has_nulls else None
-        present = (
-            None if is_null is None else pa.py_buffer(np.packbits(~is_null, bitorder="little"))
-        )
-        return pa.Array.from_buffers(self.type, len(part), [present, pa.py_buffer(values)])
+        return arrow(values.astype(np.int64, copy=False), is_null)
 
 
 InMemory: TypeAlias = pa.Array | pa.ChunkedArray | Packed
@@ -128,7 +124,10 @@ class Spilled:
             descriptor, self._path = tempfile.mkstemp(".arrow", "gpuprof-", folder)
             finalize(self, Path(self._path).unlink, missing_ok=True)
             with os.fdopen(descriptor, "wb") as file, pa.ipc.new_file(file, schema) as writer:
-                for piece in _slices_to_write(values):
+                if not isinstance(values, Packed):  # a file has one dictionary
+                    chunks = values.chunks if isinstance(values, pa.ChunkedArray) else [values]
+                    values = pa.chunked_array(chunks, values.type).unify_dictionaries()
+                for piece in _slices(values, BATCH_ROWS):
                     writer.write_batch(pa.record_batch([piece.combine_chunks()], schema))
         except OSError as error:
             msg = f"{folder} has no room for what does not fit into memory: {error.strerror}"
@@ -144,15 +143,6 @@ class Spilled:
             reader = pa.ipc.open_file(file)
             for place in range(reader.num_record_batches):
                 yield reader.get_batch(place).column(_VALUES)
-
-
-def _slices_to_write(values: InMemory) -> Iterator[pa.ChunkedArray]:
-    if isinstance(values, Packed):
-        return values.slices(BATCH_ROWS)
-    chunks = values.chunks if isinstance(values, pa.ChunkedArray) else [values]
-    # A file has one dictionary.
-    column = pa.chunked_array(chunks, values.type).unify_dictionaries()
-    return (column.slice(low, BATCH_ROWS) for low in range(0, len(column), BATCH_ROWS))
 
 
 Column: TypeAlias = InMemory | Spilled

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gpuprof.model.derived import UNKNOWN
-from gpuprof.model.schema import LARGEST, LONGEST_NS, TEXT, Column, Schema, texts
+from gpuprof.model.schema import LARGEST, LONGEST_NS, TEXT, Column, Schema, arrow, texts
 from gpuprof.model.selection import ENDS, EVERYTHING, Selection
 from gpuprof.model.words import ByNumber, Values, Words, narrowed
 
@@ -29,6 +29,8 @@ _START, _END, _NAME, _NAME_ID = "start_ns", "end_ns", "name", "name_id"
 _NO_NAME: Final = "unknown"
 # So many words are numbered before pyarrow.compute, which does it faster, is imported.
 _FEW_WORDS: Final = 16_384
+# Of texts of which each stands once.
+_WORDS: Final = pa.dictionary(pa.int32(), pa.string())
 NO_TEXTS: Final[Mapping[str, Words]] = {}
 
 
@@ -255,13 +257,18 @@ class Table:
         Raises:
             BeyondBoundsError: A value is beyond its bounds.
         """
-        of_rows = self._of_rows(names)
-        by_name = {n: self._by_name(n) for n in names if n in self.of_names}
+        of_rows, by_name = self._of_rows(names), {}
+        for name in self.of_names.intersection(names):
+            numbers, columns_of_names = self.names
+            words = Words([_NO_NAME if name == _NAME else None])
+            (no_word,) = words.words
+            places = [words.place(no_word if w is None else w) for w in columns_of_names[name]]
+            by_name[name] = ByNumber(numbers, places, 0), words.words
         for part in self.parts:
             for piece in part.pieces(self.schema, of_rows, selection, is_checked=is_checked):
                 columns = dict(zip(of_rows, piece, strict=True))
-                for name, (of_number, words) in by_name.items():
-                    columns[name] = Values(of_number.of(columns[_NAME_ID].filled), None, words)
+                for name, (of_number, all_words) in by_name.items():
+                    columns[name] = Values(of_number.of(columns[_NAME_ID].filled), None, all_words)
                 if _NAME_ID in names and self._names is None:
                     columns[_NAME_ID] = Values(self._all_words.numbers(columns[_NAME]))
                 yield [columns[name] for name in names]
@@ -271,14 +278,6 @@ class Table:
         if self._names is None:
             return [*dict.fromkeys(_NAME if name == _NAME_ID else name for name in names)]
         return [*dict.fromkeys(_NAME_ID if n in self.of_names else n for n in names)]
-
-    def _by_name(self, column: str) -> tuple[ByNumber, Sequence[str | None]]:
-        """What depends on the name, by its number."""
-        words = Words([_NO_NAME if column == _NAME else None])
-        numbers, columns = self.names
-        no_word = words.words[0]
-        places = [words.place(no_word if word is None else word) for word in columns[column]]
-        return ByNumber(numbers, places, 0), words.words
 
     @cached_property
     def _all_words(self) -> Words:
@@ -290,17 +289,24 @@ class Table:
         return Words(sorted(words.words, key=lambda name: name or ""))
 
     def arrow(
-        self, names: Sequence[str], selection: Selection = EVERYTHING, *, is_checked: bool = True
+        self,
+        names: Sequence[str],
+        selection: Selection = EVERYTHING,
+        *,
+        is_checked: bool = True,
+        has_dictionaries: bool = False,
     ) -> pa.Table:
-        """Columns of the schema as Arrow data of its types."""
+        """Columns of the schema as Arrow data of its types, texts as dictionaries if asked for."""
         kinds = [self.schema.kinds[name] for name in names]
+        if has_dictionaries:
+            kinds = [_WORDS if kind == pa.string() else kind for kind in kinds]
         parts = []
         for piece in self.pieces(names, selection, is_checked=is_checked):
             columns = [as_arrow(c, kind) for c, kind in zip(piece, kinds, strict=True)]
             parts.append(pa.Table.from_arrays(columns, [*names]))
         if not parts:
             return pa.Table.from_batches([], pa.schema(list(zip(names, kinds, strict=True))))
-        return pa.concat_tables(parts)
+        return pa.concat_tables(parts).unify_dictionaries()
 
     def fault(self) -> str | None:
         """The first value that no recording holds, found by reading all rows."""
@@ -494,24 +500,13 @@ def _bits(buffer: Any, low: int, high: int) -> Flags:
     return np.unpackbits(bits, bitorder="little")[low:high].astype(bool)
 
 
-def arrow(numbers: Numbers, is_null: Flags | None = None) -> pa.Array:
-    """Numbers as Arrow data, without a copy; `pa.array` would import pandas."""
-    present = None
-    if is_null is not None and is_null.any():
-        present = pa.py_buffer(np.packbits(~is_null, bitorder="little"))
-    kind = pa.from_numpy_dtype(numbers.dtype)
-    stored = np.packbits(numbers, bitorder="little") if numbers.dtype == bool else numbers
-    data = pa.py_buffer(np.ascontiguousarray(stored))
-    return pa.Array.from_buffers(kind, len(numbers), [present, data])
-
-
 def as_arrow(column: Values, kind: pa.DataType | None = None) -> pa.Array:
     """A column as Arrow data, of some type where that is given."""
     numbers, is_null, words = column
     if words is not None:
-        return pa.DictionaryArray.from_arrays(
-            arrow(narrowed(numbers)), texts([*words])
-        ).dictionary_decode()
+        places = numbers.astype(np.int32) if kind == _WORDS else narrowed(numbers)
+        rows = pa.DictionaryArray.from_arrays(arrow(places), texts([*words]))
+        return rows if kind == _WORDS else rows.dictionary_decode()
     if kind is not None and (dtype := np.dtype(kind.to_pandas_dtype())) != numbers.dtype:
         numbers = numbers.astype(dtype)
     return arrow(numbers, is_null)

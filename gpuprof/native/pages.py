@@ -170,13 +170,14 @@ def decode(file: int, root: int, fields: Sequence[Field]) -> list[Decoded]:
     pieces = [leaves[at : at + _PAGES_AT_ONCE] for at in range(0, len(leaves), _PAGES_AT_ONCE)]
     threads = min(os.cpu_count() or 1, _MOST_THREADS, len(pieces))
     if threads <= 1:  # as of the many small tables of many files
-        return _columns([*map(reader.piece, pieces)], fields)
-    pool = ThreadPoolExecutor(threads)
-    try:
-        decoded = [*pool.map(reader.piece, pieces)]
-    finally:
-        pool.shutdown(cancel_futures=True)  # as after Ctrl-C
-    return _columns(decoded, fields)
+        decoded = [*map(reader.piece, pieces)]
+    else:
+        pool = ThreadPoolExecutor(threads)
+        try:
+            decoded = [*pool.map(reader.piece, pieces)]
+        finally:
+            pool.shutdown(cancel_futures=True)  # as after Ctrl-C
+    return [_joined(decoded, place, spec) for place, spec in enumerate(fields)]
 
 
 def spread(places: Integers, meanings: Integers) -> Integers:
@@ -196,10 +197,6 @@ def spread(places: Integers, meanings: Integers) -> Integers:
         *(ctypes.c_void_p(array.ctypes.data) for array in (meanings, values)),
     )
     return values
-
-
-def _columns(pieces: Sequence[_Piece], fields: Sequence[Field]) -> list[Decoded]:
-    return [_joined(pieces, place, spec) for place, spec in enumerate(fields)]
 
 
 class _Reader:
@@ -227,7 +224,9 @@ class _Reader:
     def piece(self, leaves: npt.NDArray[np.uint32]) -> _Piece:
         """The rows of some pages."""
         most, count = len(leaves) * self._most_rows, len(self._fields)
-        room = self._room(most * count)
+        room: _Room | None = getattr(self._local, "room", None)
+        if room is None or len(room.values) < most * count:
+            room = self._local.room = _Room(self._functions, most * count)
         meanings = np.zeros((count, _MOST_MEANINGS), np.int64)
         columns = (_Column * count)(
             *(
@@ -259,12 +258,6 @@ class _Reader:
             else:
                 decoded.append(_compact(values, column.nulls))
         return _Piece(decoded, room.texts)
-
-    def _room(self, values: int) -> _Room:
-        room: _Room | None = getattr(self._local, "room", None)
-        if room is None or len(room.values) < values:
-            room = self._local.room = _Room(self._functions, values)
-        return room
 
 
 def _compact(values: Integers, nulls: int) -> tuple[Integers, int, Integers | None]:
@@ -330,13 +323,11 @@ def _of_one_width(parts: Sequence[Integers]) -> list[Integers]:
     """Integers of the widest of their types; the least number stays NULL."""
     kinds = [values.dtype for values in parts]
     kind = max(kinds, key=lambda dtype: dtype.itemsize, default=np.dtype(np.int8))
-    return [values if values.dtype == kind else _widened(values, kind) for values in parts]
-
-
-def _widened(values: Integers, kind: "np.dtype[Any]") -> Integers:
-    wider = values.astype(kind)
-    wider[values == np.iinfo(values.dtype).min] = np.iinfo(kind).min
-    return wider
+    widened = [values.astype(kind, copy=False) for values in parts]
+    for values, wider in zip(parts, widened, strict=True):
+        if values.dtype != kind:
+            wider[values == np.iinfo(values.dtype).min] = np.iinfo(kind).min
+    return widened
 
 
 def _declare(functions: ctypes.CDLL) -> None:

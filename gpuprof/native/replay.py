@@ -74,20 +74,6 @@ class _Replayed(ctypes.Structure):
     _fields_ = (("moved", _Integers), ("lag", ctypes.c_int64), ("at", ctypes.c_int64))
 
 
-class Replayed(NamedTuple):
-    """When each instant comes.
-
-    Args:
-        moved_ns: How much later each comes than measured.
-        lag_ns: The longest lag: how much later an instant came than all that it waited for.
-        lag_at: Its instant.
-    """
-
-    moved_ns: Integers
-    lag_ns: int
-    lag_at: int
-
-
 def replayed(
     items: Items,
     recorded: Edges,
@@ -95,7 +81,7 @@ def replayed(
     no_lag: npt.NDArray[np.bool_] | None,
     *,
     is_usual: bool,
-) -> Replayed:
+) -> tuple[Integers, int, int]:
     """Visit all instants: each comes its lag after the latest of what it waits for.
 
     Args:
@@ -105,6 +91,9 @@ def replayed(
         changed: The edges of the replay.
         no_lag: Instants without a lag; None for none. What waits for nothing has one.
         is_usual: Whether there is no lag at all, and latencies may be longer than measured.
+
+    Returns:
+        How much later each instant comes than measured; the longest lag, and its instant.
     """
     for kind in ("int32", "int64"):
         moved: Integers = np.zeros(len(items.time_ns), kind)
@@ -119,7 +108,7 @@ def replayed(
             ctypes.byref(result),
         )
         if not status:
-            return Replayed(moved, result.lag, result.at)
+            return moved, result.lag, result.at
     return _replayed(items, recorded, changed, no_lag, is_usual=is_usual)
 
 
@@ -200,15 +189,15 @@ class _View:
             (follows[row] == _WITHIN, instant - 2, 2, _OVERLAP),
             (launches[row] >= 0, 2 * launches[row], 0, _LAUNCH),
         )
-        return [
-            (source, self._latency(source, instant, usual[place][kinds[row]]), kind)
-            for is_there, source, place, kind in some
-            if is_there
-        ]
-
-    def _latency(self, source: int, target: int, usual_ns: int) -> int:
-        slack: int = self.time_ns[target] - self.time_ns[source]
-        return min(usual_ns, slack) if self._is_least else usual_ns
+        waits = []
+        for is_there, source, place, kind in some:
+            if is_there:
+                slack, latency = (
+                    self.time_ns[instant] - self.time_ns[source],
+                    usual[place][kinds[row]],
+                )
+                waits.append((source, min(latency, slack) if self._is_least else latency, kind))
+        return waits
 
 
 def _replayed(
@@ -218,12 +207,15 @@ def _replayed(
     no_lag: npt.NDArray[np.bool_] | None,
     *,
     is_usual: bool,
-) -> Replayed:
+) -> tuple[Integers, int, int]:
     """`replayed` without compiled functions."""
     before = _View(items, recorded, is_least=True)
     after = _View(items, changed, is_least=not is_usual)
     longest, longest_at = 0, _NONE
-    for instant in _in_order(items):
+    instants = np.arange(len(items.time_ns))
+    # By their times, then the starts of their items; starts before ends.
+    order = np.lexsort((instants, items.time_ns[instants & ~1], items.time_ns))
+    for instant in order.tolist():
         time_ns = before.time_ns[instant]
         lag = time_ns - before.latest(instant)[0]
         if before.waits(instant):
@@ -232,15 +224,7 @@ def _replayed(
             if is_usual or (no_lag is not None and no_lag[instant]):
                 lag = 0
         after.moved_ns[instant] = after.latest(instant)[0] + lag - time_ns
-    return Replayed(np.array(after.moved_ns, np.int64), longest, longest_at)
-
-
-def _in_order(items: Items) -> list[int]:
-    """The instants by their times, then the starts of their items; starts before ends."""
-    instants = np.arange(len(items.time_ns))
-    start_ns = items.time_ns[instants & ~1]
-    ordered: list[int] = np.lexsort((instants, start_ns, items.time_ns)).tolist()
-    return ordered
+    return np.array(after.moved_ns, np.int64), longest, longest_at
 
 
 def _walk_back(

@@ -148,10 +148,11 @@ def events(data: bytes, layout: Layout) -> Events:
         if status == _COLLIDING:
             return _Decoder(layout).events(data)
         _check(status)
-        columns = {
-            name: _columns(table, len(members))
-            for name, table, members in zip(layout.names, rows, layout.members, strict=True)
-        }
+        columns = {}
+        for name, table, members in zip(layout.names, rows, layout.members, strict=True):
+            shape = table.count, len(members)
+            values = np.ctypeslib.as_array(table.values, shape) if table.count else np.empty(shape)
+            columns[name] = np.array(values.T, np.int64, order="C")
         return Events(columns, texts.listed(), types)
     finally:
         for table in rows:
@@ -179,13 +180,6 @@ def _check(status: int) -> None:
         raise MemoryError
     if status:
         raise ReportError(FAULTS[status])
-
-
-def _columns(table: _Rows, width: int) -> Int64s:
-    if not table.count:
-        return np.zeros((width, 0), np.int64)
-    columns: Int64s = np.ctypeslib.as_array(table.values, (table.count, width)).T.copy()
-    return columns
 
 
 class Message:

@@ -113,7 +113,9 @@ def scanned(
         rows = (functions.scan_rows(scan, number) for number in range(len(names)))
         by_kind = zip(names, map(_copied, rows), strict=True)
         present = {name: events for name, events in by_kind if events is not None}
-        return present, _members(functions, scan)
+        size = ctypes.c_size_t()
+        members = functions.scan_members(scan, ctypes.byref(size))
+        return present, b'{%s"traceEvents":[]}' % _bytes_at(members, size.value)
     finally:
         functions.scan_free(scan)
 
@@ -128,13 +130,6 @@ def _is_read(functions: ctypes.CDLL, scan: int, pieces: Iterable[bytes]) -> bool
         if status or len(unread) > _LONGEST_EVENT_BYTES:
             return False
     return not unread and bool(functions.scan_is_complete(scan))
-
-
-def _members(functions: ctypes.CDLL, scan: int) -> bytes:
-    size = ctypes.c_size_t()
-    members = functions.scan_members(scan, ctypes.byref(size))
-    text = ctypes.string_at(members, size.value) if size.value else b""
-    return b'{%s"traceEvents":[]}' % text
 
 
 def _copied(address: int) -> EventRows | None:

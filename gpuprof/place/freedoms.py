@@ -1,12 +1,9 @@
 """The fewest bytes that a step copies when more and more may move: gradients first."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Final, NamedTuple
 
-import numpy as np
-
-from gpuprof.facts.dataflow import Dataflow, Node
+from gpuprof.facts.dataflow import Dataflow
 from gpuprof.facts.misplacements import home_of, turning
 from gpuprof.model.intervals import Int64s
 from gpuprof.place.cut import fewest_bytes
@@ -57,7 +54,7 @@ def freedoms(graph: StepGraph, flow: Dataflow | None, pinned: frozenset[str]) ->
     placements: list[Freedom] = []
     start = graph
     for name, free, place in _kinds(graph, flow, pinned):
-        start = _placed(graph, place)
+        start = graph.on(place)
         best = fewest_bytes(start, free)
         copies = graph.copies(best)
         if placements and copies > placements[-1].copies:
@@ -94,7 +91,13 @@ def _kinds(
     if "forward" in pinned:
         return
     allowed = backward | variables
-    homes = _homes(flow) if flow else {}
+    # Forward operations of towers with alternating layers, to the device of most layers.
+    homes = {
+        node: home
+        for turn in (turning(flow).values() if flow else ())
+        if flow and (home := home_of(flow, turn))
+        for node in turn
+    }
     if homes:
         place = graph.place.copy()
         turning_nodes = [n for n, node in enumerate(nodes) if node in homes]
@@ -106,23 +109,3 @@ def _kinds(
     light -= set() if variables else bound
     place = place if homes else graph.place
     yield "forward operations without products (lookups, joins)", allowed | light, place
-
-
-def _homes(flow: Dataflow) -> dict[Node, str]:
-    """Forward operations of towers with alternating layers, to the device of most layers."""
-    return {
-        node: home
-        for nodes in turning(flow).values()
-        if (home := home_of(flow, nodes))
-        for node in nodes
-    }
-
-
-def _placed(graph: StepGraph, place: Int64s) -> StepGraph:
-    if np.array_equal(place, graph.place):
-        return graph
-    operations = tuple(
-        operation._replace(device=int(device))
-        for operation, device in zip(graph.operations, place, strict=True)
-    )
-    return replace(graph, operations=operations)

@@ -53,7 +53,9 @@ def _graph(profile: Profile, flow: Dataflow) -> StepGraph:
     nodes = nodes_of(flow)
     number = {node: place for place, node in enumerate(nodes)}
     devices = sorted({*flow.device.values(), *_names_of_devices(profile, flow)})
-    flops, sizes = _flops(profile), _sizes(profile)
+    rows = profile.table("variables").to_pylist() if profile.has("variables") else []
+    sizes = {(row["function"], row["variable"]): row["bytes"] for row in rows}
+    flops = _flops(profile)
     return StepGraph(
         tuple(
             Operation(
@@ -136,8 +138,3 @@ def _flops(profile: Profile) -> Mapping[Node, float]:
             total[0] += row["flops"] * calls
             total[1] += calls
     return {node: flops / calls for node, (flops, calls) in sums.items()}
-
-
-def _sizes(profile: Profile) -> Mapping[Node, float | None]:
-    rows = profile.table("variables").to_pylist() if profile.has("variables") else []
-    return {(row["function"], row["variable"]): row["bytes"] for row in rows}

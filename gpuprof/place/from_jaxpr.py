@@ -14,7 +14,7 @@ from gpuprof.place.step_graph import (
     Operation,
     StepGraph,
 )
-from gpuprof.place.values import Values, placed
+from gpuprof.place.values import Values, bytes_of, placed
 
 # Transformations around a scope: transpose(jvp(item))/dense is a gradient of item/dense.
 _AROUND: Final = re.compile(r"\w+\(|\)")
@@ -40,14 +40,14 @@ def step_of_jaxpr(
     trained = set(variables)
     for place, argument in enumerate(jaxpr.invars):
         role = VARIABLE if place in trained else INPUT
-        size = _bytes(argument.aval)
+        size = bytes_of(argument.aval)
         operation = Operation(
             f"argument {place}", "argument", role, bytes=size if role == VARIABLE else 0
         )
         values.make(operation, [], {argument: size})
     for constant in jaxpr.constvars:
         values.make(
-            Operation(str(constant), "constant", INPUT), [], {constant: _bytes(constant.aval)}
+            Operation(str(constant), "constant", INPUT), [], {constant: bytes_of(constant.aval)}
         )
     _walk(values, jaxpr, "")
     return placed(values.graph(), devices)
@@ -72,7 +72,7 @@ def _walk(values: Values, jaxpr: Any, around: str) -> None:
             *(kind, role, _AROUND.sub("", stack)),
             flops=_flops(equation),
         )
-        values.make(operation, equation.invars, {v: _bytes(v.aval) for v in equation.outvars})
+        values.make(operation, equation.invars, {v: bytes_of(v.aval) for v in equation.outvars})
 
 
 def _bytes(value: Any) -> float | None:

@@ -1,6 +1,5 @@
 """The graph of a PyTorch model's training step, from `torch.export`: no GPU is needed."""
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,7 +12,7 @@ from gpuprof.place.step_graph import (
     Operation,
     StepGraph,
 )
-from gpuprof.place.values import Values, placed
+from gpuprof.place.values import Values, bytes_of, placed
 
 
 def step_of_export(joint: Any, devices: Mapping[str, str]) -> StepGraph:
@@ -41,7 +40,7 @@ def step_of_export(joint: Any, devices: Mapping[str, str]) -> StepGraph:
         if not scopes[node] and node not in forward and len(takers) == 1:
             scopes[node] = takers.pop()
     for node in nodes:
-        size = _bytes(node.meta.get("val"))
+        size = bytes_of(node.meta.get("val"))
         role = GRADIENT if node not in forward else FORWARD
         if node.op == "placeholder":
             role = VARIABLE if node.name in owners else INPUT
@@ -96,16 +95,6 @@ def _is_weight(node: Any, owners: Mapping[str, str]) -> bool:
     while node.op == "call_function" and len(node.all_input_nodes) == 1:
         node = node.all_input_nodes[0]
     return node.name in owners
-
-
-def _bytes(value: Any) -> float | None:
-    """The size of a tensor; 0 for a tuple, which is unpacked later; None where it is symbolic."""
-    if isinstance(value, (tuple, list)):
-        return 0
-    shape = getattr(value, "shape", None)
-    if shape is None or not all(isinstance(size, int) for size in shape):
-        return None
-    return float(math.prod(shape) * value.dtype.itemsize)
 
 
 def _flops(node: Any) -> float | None:

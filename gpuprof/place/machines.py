@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from gpuprof.base.errors import UsageError, one_of
 from gpuprof.base.units import NS_PER_S
-from gpuprof.predict.links import NAMES, links_named
+from gpuprof.predict.links import NAMES, STAGED, USUAL, links_named
 
 _GIB: Final = 1 << 30
 _MOST_GPUS: Final = 16
@@ -97,9 +97,9 @@ def machine(gpus: str, link: str) -> Machine:
 
 def _link(text: str) -> Link:
     name = text.lower() if text.lower() in NAMES else text
-    links = links_named(name)
-    if links is not None:
-        return Link(name, links.usual.latency_ns / NS_PER_S, links.usual.bytes_per_s)
-    # Both halves one after the other, and a gap about as long as a latency.
-    half = _link(_STAGED_OVER)
-    return Link(name, 3 * half.latency_s, half.bytes_per_s / 2)
+    if name == STAGED:
+        # Both halves one after the other, and a gap about as long as a latency.
+        half = _link(_STAGED_OVER)
+        return Link(name, 3 * half.latency_s, half.bytes_per_s / 2)
+    usual = links_named(name)[USUAL]
+    return Link(name, usual.latency_ns / NS_PER_S, usual.bytes_per_s)

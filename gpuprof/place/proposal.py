@@ -1,6 +1,5 @@
 """The placements that `gpuprof place` proposes, by bytes and by estimated time."""
 
-from dataclasses import replace
 from typing import NamedTuple
 
 from gpuprof.base.errors import MissingTableError
@@ -114,11 +113,7 @@ def timed_proposal(proposed: Proposal, machine: Machine) -> TimedProposal:
     if search.work.has_loops:
         msg = "the step has loops of unknown iteration counts: its time cannot be estimated"
         raise MissingTableError(msg, "Leave out --gpus to place by bytes and copies.")
-    least = tuple(
-        o._replace(device=d)
-        for o, d in zip(proposed.graph.operations, proposed.best.place.tolist(), strict=True)
-    )
-    timed = candidates(search, replace(proposed.graph, operations=least).on_targets().place)
+    timed = candidates(search, proposed.graph.on(proposed.best.place).on_targets().place)
     today = timed[0] if len(machine.gpus) > graph.place.max(initial=0) else None
     best = fastest(list(timed))
     moves = tuple(scopes(graph, best.place)) if best else ()

@@ -14,7 +14,7 @@ import numpy as np
 
 from gpuprof.model.intervals import Int64s
 from gpuprof.place.machines import Machine
-from gpuprof.place.simulate import Run, Work, simulate
+from gpuprof.place.simulate import Floats, Run, Work, simulate
 from gpuprof.place.step_graph import CONSTANT, INPUT, Copies, StepGraph
 
 # The share of its peak that a GPU reaches: least, the one that placements are made for, most.
@@ -79,6 +79,11 @@ class Search:
         self.graph, self.machine, self.work = graph, machine, Work(graph)
         self._seconds = [self.work.seconds(machine, part) for part in EFFICIENCIES]
         self._ranks = [self.work.ranks(seconds, machine) for seconds in self._seconds]
+
+    @property
+    def middle_seconds(self) -> Floats:
+        """How long each operation takes on each GPU, in the middle of the range."""
+        return self._seconds[_MIDDLE]
 
     def timed(self, name: str, place: Int64s) -> Timed:
         """A placement with its estimates."""
@@ -201,7 +206,14 @@ class _Placing:
         has_room = [
             d for d in devices if self._used_bytes[d] + self._size(number) <= gpus[d].memory_bytes
         ]
-        return [self._choice(number, device) for device in has_room or devices]
+        work, seconds = self.search.work, self.search.middle_seconds[number]
+        choices = []
+        for device in has_room or devices:
+            start = max((self._arrival(n, device) for n in work.taken[number]), default=0.0)
+            if not work.is_view[number]:
+                start = max(start, self._free_s[device])
+            choices.append(_Choice(device, start, start + float(seconds[device])))
+        return choices
 
     def put(self, number: int, choice: _Choice) -> None:
         """Place an operation."""
@@ -244,13 +256,6 @@ class _Placing:
             return self._sent[number, device]
         start = max(end, self._link_s[src, device])
         return start + self.search.machine.link.seconds(tensor.bytes or 0)
-
-    def _choice(self, number: int, device: int) -> _Choice:
-        work = self.search.work
-        arrival = max((self._arrival(n, device) for n in work.taken[number]), default=0.0)
-        took = float(self.search._seconds[_MIDDLE][number, device])  # noqa: SLF001 - of this module
-        start = arrival if work.is_view[number] else max(arrival, self._free_s[device])
-        return _Choice(device, start, start + took)
 
 
 def fastest(candidates: list[Timed]) -> Timed | None:

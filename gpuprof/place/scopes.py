@@ -60,7 +60,15 @@ def scopes(graph: StepGraph, place: Int64s) -> list[Scope]:
 
     A scope is a tower where all of it goes to one device, else a layer.
     """
-    parts = _parts(graph)
+    # A variable and its updates belong to the part of its readers.
+    of_unit: dict[int, str] = {}
+    for number, operation in enumerate(graph.operations):
+        if operation.scope and operation.role == FORWARD:
+            of_unit.setdefault(int(graph.units[number]), operation.scope)
+    units = graph.units.tolist()
+    parts = [
+        o.scope or of_unit.get(unit, "") for o, unit in zip(graph.operations, units, strict=True)
+    ]
     moved: Counter[tuple[str, str, str]] = Counter()
     homes: dict[tuple[str, str], set[int]] = defaultdict(set)
     for number, operation in enumerate(graph.operations):
@@ -84,18 +92,6 @@ def _works(graph: StepGraph, number: int) -> bool:
     return operation.role in _ORDER and operation.kind not in NO_WORK
 
 
-def _parts(graph: StepGraph) -> list[str]:
-    """The part of each operation; for a variable and its updates, that of its readers."""
-    of_unit: dict[int, str] = {}
-    for number, operation in enumerate(graph.operations):
-        if operation.scope and operation.role == FORWARD:
-            of_unit.setdefault(int(graph.units[number]), operation.scope)
-    return [
-        operation.scope or of_unit.get(int(graph.units[number]), "")
-        for number, operation in enumerate(graph.operations)
-    ]
-
-
 def document(graph: StepGraph, place: Int64s) -> dict[str, Any]:
     """The placement as JSON for scripts.
 
@@ -104,23 +100,21 @@ def document(graph: StepGraph, place: Int64s) -> dict[str, Any]:
     longest prefix counts. What is in neither stays where the script puts it.
     """
     copies = graph.copies(place)
+    devices: dict[str, Counter[int]] = defaultdict(Counter)
+    for number, operation in enumerate(graph.operations):
+        if operation.role == FORWARD and operation.scope and _works(graph, number):
+            devices[operation.scope][int(place[number])] += 1
     return {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
         "bytes_per_step": copies.bytes,
         "copies_per_step": copies.calls,
-        "layers": dict(_layers(graph, place)),
+        "layers": {
+            scope: graph.devices[count.most_common(1)[0][0]]
+            for scope, count in sorted(devices.items())
+        },
         "scopes": dict(_prefixes(graph, place)),
     }
-
-
-def _layers(graph: StepGraph, place: Int64s) -> Iterator[tuple[str, str]]:
-    devices: dict[str, Counter[int]] = defaultdict(Counter)
-    for number, operation in enumerate(graph.operations):
-        if operation.role == FORWARD and operation.scope and _works(graph, number):
-            devices[operation.scope][int(place[number])] += 1
-    for scope, count in sorted(devices.items()):
-        yield scope, graph.devices[count.most_common(1)[0][0]]
 
 
 def _prefixes(graph: StepGraph, place: Int64s) -> Iterator[tuple[str, str]]:

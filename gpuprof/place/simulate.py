@@ -52,17 +52,20 @@ class Work:
             self.made[tensor.maker].append(number)
             for taker in tensor.takers:
                 self.taken[taker].add(number)
-        self.is_view = np.array([_is_view(o.role, o.kind) for o in graph.operations], bool)
-        self.moved_bytes = np.array([self._moved(number) for number in range(count)])
-
-    def _moved(self, number: int) -> float:
-        tensors = self.graph.tensors
-        output_bytes = sum(tensors[n].bytes or 0 for n in self.made[number])
-        input_bytes = [tensors[n].bytes or 0 for n in self.taken[number]]
-        picks = output_bytes and _PICKS.search(self.graph.operations[number].kind)
-        return output_bytes + sum(
-            min(size, output_bytes) if picks else size for size in input_bytes
+        self.is_view = np.array(
+            [
+                o.role in {CONSTANT, INPUT, VARIABLE} or _VIEWS.fullmatch(o.kind) is not None
+                for o in graph.operations
+            ],
+            bool,
         )
+        self.moved_bytes = np.zeros(count)
+        for number, operation in enumerate(graph.operations):
+            output_bytes = sum(graph.tensors[n].bytes or 0 for n in self.made[number])
+            input_bytes = [graph.tensors[n].bytes or 0 for n in self.taken[number]]
+            if output_bytes and _PICKS.search(operation.kind):
+                input_bytes = [min(size, output_bytes) for size in input_bytes]
+            self.moved_bytes[number] = output_bytes + sum(input_bytes)
 
     @cached_property
     def order(self) -> list[int]:
@@ -104,17 +107,15 @@ class Work:
     @cached_property
     def users(self) -> list[set[int]]:
         """The operations that take each tensor, or a view of it."""
-        return [self._users(number) for number in range(len(self.graph.tensors))]
-
-    def _users(self, number: int) -> set[int]:
-        takers: set[int] = set()
-        tensors = [number]
-        while tensors:
-            for taker in self.graph.tensors[tensors.pop()].takers:
-                if taker not in takers:
-                    takers.add(taker)
-                    tensors += self.made[taker] if self.is_view[taker] else []
-        return takers
+        users: list[set[int]] = [set() for _ in self.graph.tensors]
+        for number, takers in enumerate(users):
+            tensors = [number]
+            while tensors:
+                for taker in self.graph.tensors[tensors.pop()].takers:
+                    if taker not in takers:
+                        takers.add(taker)
+                        tensors += self.made[taker] if self.is_view[taker] else []
+        return users
 
     @cached_property
     def has_loops(self) -> bool:
@@ -152,10 +153,6 @@ class Work:
 def launch_s(efficiency: float) -> float:
     """From one launch of a small kernel to the next, on a host of this efficiency."""
     return LAUNCH_S * LAUNCH_EFFICIENCY / efficiency
-
-
-def _is_view(role: str, kind: str) -> bool:
-    return role in {CONSTANT, INPUT, VARIABLE} or _VIEWS.fullmatch(kind) is not None
 
 
 class Span(NamedTuple):

@@ -101,6 +101,13 @@ class StepGraph:
         names = tuple(self.devices[device] for device in self.targets)
         return replace(self, operations=operations, devices=names)
 
+    def on(self, place: Int64s) -> "StepGraph":
+        """The same with each operation on the device of this number."""
+        if np.array_equal(place, self.place):
+            return self
+        pairs = zip(self.operations, place.tolist(), strict=True)
+        return replace(self, operations=tuple(o._replace(device=device) for o, device in pairs))
+
     @cached_property
     def units(self) -> Int64s:
         """The number, from 0, of the group of each operation that must run on one device."""

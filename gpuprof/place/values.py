@@ -1,5 +1,6 @@
 """Build the graph of a step from the inputs and outputs of operations."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -56,6 +57,16 @@ class Values:
 
     def _original(self, value: Any) -> Any:
         return self._same.get(id(value), value)
+
+
+def bytes_of(value: Any) -> float | None:
+    """The size of a tensor; 0 for a tuple, which is unpacked later; None where it is symbolic."""
+    if isinstance(value, (tuple, list)):
+        return 0
+    shape = getattr(value, "shape", None)
+    if shape is None or not all(isinstance(size, int) for size in shape):
+        return None
+    return float(math.prod(shape) * value.dtype.itemsize)
 
 
 def placed(graph: StepGraph, devices: Mapping[str, str]) -> StepGraph:

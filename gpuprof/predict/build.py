@@ -29,7 +29,7 @@ from gpuprof.predict.graph import (
     holds,
 )
 from gpuprof.predict.host import add_calls, work_between
-from gpuprof.predict.recorded import RECORDED_READS, Flags, Operations, recorded
+from gpuprof.predict.recorded import RECORDED_READS, Flags, recorded
 
 GRAPH_READS: Final = reads(
     RECORDED_READS,
@@ -81,7 +81,11 @@ def _graph(profile: Profile) -> Graph:
         work_ns, call_ns, duration_ns, launch, follows, operations.kind, maker.edges(),
         np.zeros((len(IMPLIED), OPERATION_KINDS), np.int64),
     )  # fmt: skip
-    add_awaited(maker, _late(operations, _Sources(time_ns, weights, c)))
+    # Operations that start long after all known dependencies.
+    late = [np.empty(0, np.int64)]
+    for its, _, latest in _Sources(time_ns, weights, c).pieces():
+        late.append(its[(latest != _NONE) & (starts[its] - latest > AWAITED_NS)])
+    add_awaited(maker, np.concatenate(late))
     weights = _with_usual(replace(weights, edges=maker.edges()), time_ns, c)
     by_start = by_time(time_ns[0::2]).astype(index_kind(len(time_ns)))
     end_ns = np.empty(len(by_start), np.int64)
@@ -178,14 +182,6 @@ class _Sources:
         return latest
 
 
-def _late(o: Operations, sources: _Sources) -> Int64s:
-    """Operations that start long after all known dependencies."""
-    late = [np.empty(0, np.int64)]
-    for rows, _, latest in sources.pieces():
-        late.append(rows[(latest != _NONE) & (o.start_ns[rows] - latest > AWAITED_NS)])
-    return np.concatenate(late)
-
-
 class _Latencies:
     """How often each latency occurs, by kind of edge and kind of operation, and the least one.
 
@@ -215,16 +211,12 @@ class _Latencies:
         for (kind, its), counts in self._counts.items():
             of_kind = [c for (of_edge, _), c in self._counts.items() if of_edge == kind]
             similar = (np.sum(c, axis=0) for c in ([counts], of_kind, [*self._counts.values()]))
-            some = next((c for c in similar if c.any()), None)
-            usual = AWAITED_NS if some is None else _median(some)
-            yield kind, its, int(usual if counts.any() else min(usual, self._least[kind, its]))
-
-
-def _median(counts: Int64s) -> float:
-    """The median of so many values of 0, 1, 2 and so on."""
-    until = np.cumsum(counts)
-    middle = np.searchsorted(until, [(until[-1] - 1) // 2, until[-1] // 2], side="right")
-    return float(middle.mean())
+            usual = AWAITED_NS
+            if (some := next((c for c in similar if c.any()), None)) is not None:
+                until = np.cumsum(some)
+                middle = [(until[-1] - 1) // 2, until[-1] // 2]
+                usual = int(np.searchsorted(until, middle, side="right").mean())
+            yield kind, its, usual if counts.any() else min(usual, self._least[kind, its])
 
 
 def _with_usual(weights: Weights, time_ns: Int64s, calls: int) -> Weights:

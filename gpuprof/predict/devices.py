@@ -33,27 +33,26 @@ def add_copies(maker: Maker) -> None:
         return
     before, after = _copies_of(maker, rows)
     process = o.process
+    # The default stream of each device of each process has the lowest number.
+    by_id = sorted(enumerate(o.streams), key=lambda of: (of[1].stream_id, of[0]), reverse=True)
+    defaults = sorted({(of.process, of.device): number for number, of in by_id}.values())
     for end in o.ends():
-        for stream in _default_streams(o):
+        for stream in defaults:
             of = o.streams[stream]
             starts = o.start_ns[of.low : of.high]
-
             is_here = (end == of.device) & (process == of.process) & (o.stream != stream)
-            its = before[is_here[before]]
-            place = np.searchsorted(starts, o.start_ns[its], side="left")
-            _add_default(maker, of.low + place[place > 0] - 1, its[place > 0])
-            its = after[is_here[after]]
-            place = np.searchsorted(starts, o.start_ns[its], side="left")
-            is_some = place < len(starts)
-            _add_default(maker, its[is_some], of.low + place[is_some])
-
-
-def _add_default(maker: Maker, source: Int64s, target: Int64s) -> None:
-    """Add waits for, or by, a default stream, where few contradict that it is one."""
-    o = maker.operations
-    is_against = o.end_ns[source] > o.start_ns[target]
-    if len(source) and is_against.mean() <= _DISPROVED:
-        maker.add(DEFAULT_STREAMS, maker.ends(source), maker.starts(target))
+            waiting, awaited = before[is_here[before]], after[is_here[after]]
+            last = np.searchsorted(starts, o.start_ns[waiting], side="left") - 1
+            following = np.searchsorted(starts, o.start_ns[awaited], side="left")
+            is_some = following < len(starts)
+            for source, target in (
+                (of.low + last[last >= 0], waiting[last >= 0]),
+                (awaited[is_some], of.low + following[is_some]),
+            ):
+                # Where few contradict that it is a default stream.
+                is_against = o.end_ns[source] > o.start_ns[target]
+                if len(source) and is_against.mean() <= _DISPROVED:
+                    maker.add(DEFAULT_STREAMS, maker.ends(source), maker.starts(target))
 
 
 def _copies_of(maker: Maker, rows: Int64s) -> tuple[Int64s, Int64s]:
@@ -73,16 +72,6 @@ def _copies_of(maker: Maker, rows: Int64s) -> tuple[Int64s, Int64s]:
     second = np.flatnonzero(is_second)
     maker.add(STAGED, maker.ends(order[second - 1]), maker.starts(order[second]))
     return order[~is_second], order[np.append(~is_second[1:], True)]
-
-
-def _default_streams(o: Operations) -> list[int]:
-    """The stream with the lowest number on each device of each process."""
-    least: dict[tuple[int, int], int] = {}
-    for number, of in enumerate(o.streams):
-        place = of.process, of.device
-        if place not in least or of.stream_id < o.streams[least[place]].stream_id:
-            least[place] = number
-    return sorted(least.values())
 
 
 def add_awaited(maker: Maker, late: Int64s) -> None:

@@ -1,5 +1,6 @@
-"""What a change wins of a step, and whether the replay of a recording can tell."""
+"""What a change wins of a step, whether the replay of a recording can tell, and how closely."""
 
+import math
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
@@ -26,6 +27,18 @@ MOST_UNEXPLAINED: Final = 0.05
 # Clocks disagree where more than this share of launches, or synchronisations, go back in time.
 _MOST_AGAINST: Final = {kinds.LAUNCH: 0.05, kinds.SYNCHRONISATION: 0.5}
 _LEAST_AGAINST: Final = 50
+# No clock, governor or memory layout repeats a step more closely than this from run to run.
+LEAST_SHARE: Final = 0.005
+# Of the known pairs of recordings (docs/predict.md), predicted changes are off by 4 to 20 % of the
+# true ones: what a change does to contention, clocks and caches is in no recording. Where nearly
+# all of a step goes, what is left can be half wrong, as it is in the last of them.
+SHARE_OF_CHANGE: Final = 0.25
+SHARE_OF_REST: Final = 0.5
+# Four in five truths are to lie within the range.
+_INSIDE: Final = 0.8
+# Half the width of an interval that holds so much of a normal distribution, in deviations; the
+# deviation of a median of n values, in theirs / sqrt(n); and theirs in median deviations.
+_DEVIATIONS, _OF_MEDIAN, _OF_DEVIATION = 1.2816, 1.2533, 1.4826
 
 
 class Steps(NamedTuple):
@@ -108,6 +121,29 @@ def doubt(usual: Replay) -> str:
     return f"{why}: the longest lag of unknown cause is {say_ns(usual.lag_ns)}, before {before}"
 
 
+def margin_ns(measured_ns: Int64s, replayed_ns: Int64s, predicted_ns: int) -> int:
+    """Half the width of the range of a predicted step.
+
+    The replay's error in each step, a part of the change itself, and the noise of both medians,
+    that of the recording and that of the run that would show the truth.
+
+    Args:
+        measured_ns: The time of each step, as recorded.
+        replayed_ns: The same from a replay with usual latencies only.
+        predicted_ns: The median with the change.
+    """
+    median_ns = float(np.median(measured_ns))
+    # Errors are shares of a step: a step of half the length has half of them.
+    scale = predicted_ns / median_ns if median_ns else 1.0
+    errors = np.abs(replayed_ns - measured_ns)
+    replay = float(np.quantile(errors, _INSIDE)) * scale
+    change = min(SHARE_OF_CHANGE * abs(predicted_ns - median_ns), SHARE_OF_REST * predicted_ns)
+    deviation = _OF_DEVIATION * float(np.median(np.abs(measured_ns - median_ns)))
+    noise = _DEVIATIONS * _OF_MEDIAN * deviation * math.sqrt(2 / len(measured_ns)) * scale
+    together = math.hypot(replay, change, noise)
+    return round(max(together, LEAST_SHARE * predicted_ns))
+
+
 class StepTime:
     """The time of a step in a replay: the median over a phase, or the time of the recording.
 
@@ -137,23 +173,22 @@ class StepTime:
             its = np.array([spans.get(device, of_all) for device in steps.devices])
             moved = [np.array([[its[:, 0].min()], [last]]) for last in its[:, 1]]
         else:
-            borders = (self._of_device(steps, device) for device in steps.devices)
-            moved = [replayed.at(instants) + after_ns for instants, after_ns in borders]
+            moved = []
+            for device in steps.devices:
+                key = id(steps.times[0]), device
+                if key not in self._borders:
+                    self._borders[key] = _borders(self._graph, steps, device, self._changed)
+                instants, after_ns = self._borders[key]
+                moved.append(replayed.at(instants) + after_ns)
         if not (steps.is_of_all and self._changed is not None and self._changed.is_balanced):
             moved = [np.maximum.reduce(moved)]
         return np.array([ends - starts for starts, ends in moved])
-
-    def _of_device(self, steps: Steps, device: int) -> tuple[Int64s, Int64s]:
-        """The instant before each border, a row of starts and one of ends; and the time since."""
-        key = id(steps.times and steps.times[0]), device
-        if key not in self._borders:
-            self._borders[key] = _borders(self._graph, steps, device, self._changed)
-        return self._borders[key]
 
 
 def _borders(
     graph: Graph, steps: Steps, device: int, changed: Changed | None
 ) -> tuple[Int64s, Int64s]:
+    """The instant before each border, a row of starts and one of ends; and the time since."""
     o, first = graph.operations, len(graph.calls)
     its = [of for of in o.streams if of.device == device] or o.streams
     on = np.concatenate([np.arange(of.low, of.high) for of in its])

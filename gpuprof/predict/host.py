@@ -22,7 +22,7 @@ from gpuprof.predict.graph import (
     SYNCHRONISATION_BY_NAME,
     Maker,
 )
-from gpuprof.predict.recorded import COLLECTIVE, COPY, CallOf, Calls, Flags, Operations
+from gpuprof.predict.recorded import COLLECTIVE, COPY, CallOf, Flags
 
 # A longer launch met a full queue; a longer pause between two calls can be a wait.
 _LONG_NS: Final = 100_000
@@ -42,12 +42,26 @@ def add_calls(maker: Maker, profile: Profile, call_of: CallOf) -> Numbers:
     """Add what calls wait for; returns how long each call takes at least."""
     if not len(maker.calls):
         return np.empty(0, np.int64)
-    waits = _Waits(maker)
-    waits.add(COPY_CALL, *_copies(maker))
+    o, c, waits = maker.operations, maker.calls, _Waits(maker)
+    # Calls that wait for their copy: of pageable memory, or as their name says.
+    copies = np.flatnonzero(o.where(lambda of: of.kind == COPY))
+    copies = copies[(o.copied_bytes >= 0) & (o.call[copies] != NOT_FOUND)]
+    call = o.call[copies].astype(np.int64)
+    is_awaited = o.where(lambda of: of.is_pageable)[copies] | c.is_waiting[call]
+    is_awaited &= o.end_ns[copies] <= c.end_ns[call]
+    waits.add(COPY_CALL, call[is_awaited], copies[is_awaited])
     waits.add(SYNCHRONISATION, *_synchronisations(waits, profile, call_of))
-    waits.add(SYNCHRONISATION_BY_NAME, *_by_name(waits))
-    least = narrowed(maker.calls.took_ns)
-    is_launching = _launching(maker.operations, len(least))
+    # Those that wait by their name, where the recording has no synchronisation for them, wait for
+    # the last operation of each stream, among those launched before, that ended before they return.
+    called = np.flatnonzero(c.is_waiting & ~waits.is_blocked)
+    u = np.full(len(called), UNKNOWN)
+    rows, chosen = waits.last_before(c.start_ns[called], c.process(called), u, u)
+    fits = o.end_ns[chosen] <= c.end_ns[called[rows]]
+    waits.add(SYNCHRONISATION_BY_NAME, called[rows[fits]], chosen[fits])
+    least = narrowed(c.took_ns)
+    # Those that launch kernels.
+    is_launching = np.zeros(len(least), bool)
+    is_launching[o.call[(o.kind <= COLLECTIVE) & (o.call != NOT_FOUND)]] = True
     is_full, starting = _full_queues(maker, is_launching & ~waits.is_blocked)
     maker.add(FULL_QUEUE, maker.starts(starting), 2 * is_full + 1)
     if len(is_full):
@@ -72,15 +86,7 @@ def work_between(maker: Maker) -> Numbers:
     if overlaps:
         maker.doubts["calls of one thread that overlap"] = overlaps
     after = np.flatnonzero(pause > _LONG_NS)
-    last = _filling(c, after)
-    after, last = after[last != NOT_FOUND], last[last != NOT_FOUND]
-    maker.add(OTHER_THREAD, 2 * last + 1, 2 * after)
-    pause[after] = 0
-    return pause
-
-
-def _filling(c: Calls, after: Int64s) -> Int64s:
-    """The last call of another thread whose calls fill most of the pause before each call."""
+    # The last call of another thread whose calls fill most of the pause before each call.
     chosen = np.full(len(after), NOT_FOUND)
     since, until = c.end_ns[after - 1], c.start_ns[after]
     filled = _FILLED * (until - since)
@@ -94,14 +100,10 @@ def _filling(c: Calls, after: Int64s) -> Int64s:
         length = np.where(some, end[last] - start[first], 0)
         is_more = length > filled
         chosen[is_more], filled[is_more] = of.low + last[is_more], length[is_more]
-    return chosen
-
-
-def _launching(o: Operations, calls: int) -> Flags:
-    """Which calls launch kernels."""
-    is_launching = np.zeros(calls, bool)
-    is_launching[o.call[(o.kind <= COLLECTIVE) & (o.call != NOT_FOUND)]] = True
-    return is_launching
+    after, chosen = after[chosen != NOT_FOUND], chosen[chosen != NOT_FOUND]
+    maker.add(OTHER_THREAD, 2 * chosen + 1, 2 * after)
+    pause[after] = 0
+    return pause
 
 
 def _full_queues(maker: Maker, is_launching: Flags) -> tuple[Int64s, Int64s]:
@@ -167,17 +169,6 @@ class _Waits:
             rows.append(rows_here[place >= 0])
             chosen.append(of.low + place[place >= 0])
         return np.concatenate(rows), np.concatenate(chosen)
-
-
-def _copies(maker: Maker) -> tuple[Int64s, Int64s]:
-    """Calls that wait for their copy: of pageable memory, or as their name says."""
-    o, c = maker.operations, maker.calls
-    copies = np.flatnonzero(o.where(lambda of: of.kind == COPY))
-    copies = copies[(o.copied_bytes >= 0) & (o.call[copies] != NOT_FOUND)]
-    call = o.call[copies].astype(np.int64)
-    waits = o.where(lambda of: of.is_pageable)[copies] | c.is_waiting[call]
-    waits &= o.end_ns[copies] <= c.end_ns[call]
-    return call[waits], copies[waits]
 
 
 def _synchronisations(waits: _Waits, profile: Profile, call_of: CallOf) -> tuple[Int64s, Int64s]:
@@ -256,17 +247,3 @@ def _add_stream_waits(
         place = np.searchsorted(waits.launched[number], start[here], side="right")
         here, place = (column[place < of.high - of.low] for column in (here, place))
         maker.add(EVENT, maker.ends(chosen[here]), maker.starts(of.low + place))
-
-
-def _by_name(waits: _Waits) -> tuple[Int64s, Int64s]:
-    """Calls that wait by their name, where the recording has no synchronisation for them.
-
-    They wait for the last operation of each stream, among those launched before, that ended
-    before they returned.
-    """
-    o, c = waits.maker.operations, waits.maker.calls
-    called = np.flatnonzero(c.is_waiting & ~waits.is_blocked)
-    u = np.full(len(called), UNKNOWN)
-    rows, chosen = waits.last_before(c.start_ns[called], c.process(called), u, u)
-    fits = o.end_ns[chosen] <= c.end_ns[called[rows]]
-    return called[rows[fits]], chosen[fits]

@@ -37,19 +37,13 @@ def drop_host(profile: Profile, changed: Changed, text: str) -> Changed:
         UsageError: Nothing recorded has such a name, or nothing of it is between CUDA calls.
     """
     graph = changed.graph
-    calls, spans = graph.calls, _spans_like(profile, text)
+    calls, (process, thread, *times) = graph.calls, _spans_like(profile, text)
     won_ns = np.zeros(len(calls), np.int64)
     for of in calls.threads:
-        start, end = (
-            np.concatenate(
-                [its[2 + n][(its[0] == of.process) & _on(its[1], of.thread_id)] for its in spans]
-            )
-            + calls.clock.of(of.process)
-            for n in (0, 1)
-        )
+        is_its = (process == of.process) & ((thread == of.thread_id) | (thread == ALL_THREADS))
+        spans = union(*(ns[is_its] + calls.clock.of(of.process) for ns in times))
         since, until = calls.end_ns[of.low : of.high - 1], calls.start_ns[of.low + 1 : of.high]
-        pauses = since, np.maximum(since, until)
-        won_ns[of.low + 1 : of.high] = covered_within(union(start, end), *pauses)
+        won_ns[of.low + 1 : of.high] = covered_within(spans, since, np.maximum(since, until))
     if not won_ns.any():
         msg = f"the host does nothing in {text} between CUDA calls"
         raise UsageError(msg, "Name ranges or calls of a thread that launches work.")
@@ -70,33 +64,27 @@ def drop_host(profile: Profile, changed: Changed, text: str) -> Changed:
     )
 
 
-def _on(thread: Int64s, thread_id: int) -> Flags:
-    return np.asarray((thread == thread_id) | (thread == ALL_THREADS))
-
-
-def _spans_like(profile: Profile, text: str) -> list[list[Int64s]]:
-    """Process, thread, start and end of ranges, and of host calls, of a name.
+def _spans_like(profile: Profile, text: str) -> Int64s:
+    """Process, thread, start and end of ranges, and of host calls, of a name: a row of each.
 
     Raises:
         UsageError: There are none.
     """
-    spans: list[list[Int64s]] = []
-    of = profile.unrestricted
+    spans, of = [np.empty((4, 0), np.int64)], profile.unrestricted
     if of.has("nvtx_ranges"):
         ranges = ranges_like(of, text)
-        columns = [ranges.process, ranges.thread, ranges.start_ns, ranges.end_ns]
-        spans.append([column.astype(np.int64) for column in columns])
+        spans.append(np.stack([ranges.process, ranges.thread, ranges.start_ns, ranges.end_ns]))
     if of.has("host_calls"):
         names = {"name": Words()}
         *columns, name = read_columns(of, "host_calls", *_HOST_CALLS, *names, texts=names)
         expression = like(text)
         is_alike = [expression.fullmatch(word or "") is not None for word in names["name"].words]
-        chosen = np.array(is_alike, bool)[name]
-        spans.append([column[chosen].astype(np.int64) for column in columns])
-    if any(len(its[0]) for its in spans):
-        return spans
-    msg = f"no range, operation or host call is named {text}"
-    raise UsageError(msg, "* matches anything; see gpuprof report --table ranges.")
+        spans.append(np.stack(columns)[:, np.array(is_alike, bool)[name]])
+    found = np.concatenate(spans, axis=1)
+    if not found.size:
+        msg = f"no range, operation or host call is named {text}"
+        raise UsageError(msg, "* matches anything; see gpuprof report --table ranges.")
+    return found
 
 
 def no_launch_cost(profile: Profile, changed: Changed) -> Changed:

@@ -1,6 +1,7 @@
 """The time of a copy over a link: latency + bytes / bandwidth, from a table, text or copies."""
 
 import re
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -25,7 +26,7 @@ _PCIE_SHARES: Final = (0.65, 0.78, 0.88)
 # most pairs of a DGX-1 have, one, or six through NVSwitch; NVLink 3: 12 links of 25; NVLink 4: 18
 # of 25. Sources: NVIDIA's whitepapers of V100, A100 and H100 for the peaks; A. Li et al.,
 # Evaluating Modern GPU Interconnect, IEEE TPDS 31, 2020, for what copies reach of them.
-_NVLINKS: Final = {
+_NVLINKS: Final[dict[str, tuple[float, ...]]] = {
     "nvlink2": (24, 48, 140),
     "nvlink3": (200, 270, 300),
     "nvlink4": (340, 390, 450),
@@ -64,48 +65,32 @@ class Link(NamedTuple):
         return took
 
 
-class Links(NamedTuple):
-    """A link at its usual, lowest and highest bandwidth."""
-
-    usual: Link
-    slow: Link
-    fast: Link
-
-
-def links_named(text: str) -> Links | None:
-    """A link by its name or by its figures; None for ``staged``, which is fitted to the recording.
+def links_named(text: str) -> tuple[Link, Link, Link]:
+    """A link by its name or by its figures: at its usual, lowest and highest bandwidth.
 
     Args:
-        text: One of `NAMES`, or latency and bandwidth such as ``4us,24GB/s``.
+        text: One of `NAMES` but for ``staged``, or latency and bandwidth such as ``4us,24GB/s``.
 
     Raises:
         UsageError: The text is neither.
     """
-    if text == STAGED:
-        return None
-    figures = _FIGURES.fullmatch(text)
-    try:
-        if figures is not None:
+    if figures := _FIGURES.fullmatch(text):
+        with suppress(ValueError):
             rate = to_decimal_bytes(figures[2], figures[3])
             link = _link("as given", duration_ns(figures[1].replace(" ", "")), rate)
             if rate > 0:
-                return Links(link, link, link)
-    except ValueError:
-        pass
-    slow, usual, fast = _rates(text)
+                return link, link, link
+    if text in _NVLINKS:
+        shares, peak = _NVLINKS[text], _GB
+    elif text in NAMES:
+        shares, peak = _PCIE_SHARES, pcie_bytes_per_s(int(text[-1]), 16) or 0
+    else:
+        msg = f"there is no link {text}"
+        hint = f"Links: {', '.join(NAMES)}, or latency and bandwidth such as 4us,24GB/s."
+        raise UsageError(msg, hint)
     words = f"{text}, table of links"
-    return Links(*(_link(words, _LATENCY_NS, rate) for rate in (usual, slow, fast)))
-
-
-def _rates(name: str) -> tuple[float, ...]:
-    if name in _NVLINKS:
-        return tuple(rate * _GB for rate in _NVLINKS[name])
-    if name in NAMES:
-        peak = pcie_bytes_per_s(int(name[-1]), 16) or 0
-        return tuple(share * peak for share in _PCIE_SHARES)
-    msg = f"there is no link {name}"
-    hint = f"Links: {', '.join(NAMES)}, or latency and bandwidth such as 4us,24GB/s."
-    raise UsageError(msg, hint)
+    slow, usual, fast = (_link(words, _LATENCY_NS, share * peak) for share in shares)
+    return usual, slow, fast
 
 
 def _link(words: str, latency_ns: float, bytes_per_s: float) -> Link:
@@ -134,18 +119,17 @@ def with_link(changed: Changed, route: str | None, name: str, bound: int) -> Cha
     Args:
         changed: The graph so far.
         route: Kind or ends of the copies; None for all between devices.
-        name: As `links_named` knows it.
+        name: As `links_named` knows it, or ``staged``: through the host, fitted to the recording.
         bound: `USUAL`, `SLOW` or `FAST`.
 
     Raises:
         UsageError: There is no such link, or no such copy.
     """
-    links = links_named(name)
+    link = None if name == STAGED else links_named(name)[bound]
     o = changed.graph.operations
     is_meant = on_route(o, route)
-    if links is None:
+    if link is None:
         return _staged(changed, is_meant, route, bound)
-    link = links[bound]
     second = changed.operation(changed.stored(STAGED_HALVES, is_meant))
     sizes = o.bytes
     took = link.copies_ns(np.maximum(sizes, 0))
@@ -223,7 +207,13 @@ def _staged(changed: Changed, is_meant: Flags, route: str | None, bound: int) ->
     sizes = o.bytes
     direct = is_meant & ~o.where(lambda label: label.is_staged) & (sizes >= 0)
     halves = [_host_link(o, kind, bound) for kind in ("DtoH", "HtoD")]
-    between = _gap_ns(changed)
+    # The median gap from a copy to one on another device that waits for it.
+    between, is_copy = _HALVES_NS, o.where(lambda label: label.kind == COPY)
+    for kind in (DEFAULT_STREAMS, STAGED_HALVES):
+        rows = changed.stored(kind, is_copy)
+        rows = rows[holds(is_copy, changed.operation(rows, is_source=True))]
+        if len(rows):
+            between = int(np.median(changed.graph.weights.edges.usual_ns[rows]))
     first, second = (link.copies_ns(np.maximum(sizes, 0)) for link in halves)
     words = f"copies {route or 'between devices'} ({direct.sum():,}) go through the host: "
     words += f"DtoH {halves[0].words}, a gap of {say_ns(between)}, HtoD {halves[1].words}"
@@ -246,17 +236,4 @@ def _host_link(o: Operations, kind: str, bound: int) -> Link:
             spread = np.quantile(shares[shares > 0], _SPREAD)
             times = dict(zip((FAST, SLOW), spread.tolist(), strict=True)).get(bound, 1.0)
             return Link(link.words, link.latency_ns * times, link.bytes_per_s / times)
-    links = links_named("pcie3")
-    assert links is not None  # noqa: S101 - a name of the table
-    return links[bound]
-
-
-def _gap_ns(changed: Changed) -> int:
-    """The median gap from a copy to one on another device that waits for it."""
-    is_copy = changed.graph.operations.where(lambda label: label.kind == COPY)
-    for kind in (STAGED_HALVES, DEFAULT_STREAMS):
-        rows = changed.stored(kind, is_copy)
-        rows = rows[holds(is_copy, changed.operation(rows, is_source=True))]
-        if len(rows):
-            return int(np.median(changed.graph.weights.edges.usual_ns[rows]))
-    return _HALVES_NS
+    return links_named("pcie3")[bound]

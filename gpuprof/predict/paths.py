@@ -1,6 +1,5 @@
 """The critical path of a program, from its end back to its start."""
 
-from collections import Counter
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -12,7 +11,7 @@ from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
 from gpuprof.predict import graph as kinds
 from gpuprof.predict.graph import Graph
-from gpuprof.predict.recorded import COLLECTIVE, COPY, KERNEL, MEMSET, Flags
+from gpuprof.predict.recorded import COLLECTIVE, COPY, KERNEL, MEMSET
 from gpuprof.predict.replay import Replay, last_waits
 
 _OF_OPERATIONS: Final = {
@@ -26,11 +25,8 @@ CALL, HOST, LATENCY = "call", "host", "latency"
 KINDS: Final = (*_OF_OPERATIONS.values(), CALL, HOST, LATENCY)
 
 
-class PathPart(NamedTuple):
-    """A part of a path: kind and name of what its time goes to."""
-
-    kind: str
-    name: str
+# A part of a path: kind and name of what its time goes to.
+PathPart = tuple[str, str]
 
 
 class Path(NamedTuple):
@@ -73,20 +69,12 @@ def path(replayed: Replay, until_ns: int) -> Path:
     return Path(instants[:-1], its_kinds[:-1], times[1:], times[:-1])
 
 
-class Named(NamedTuple):
-    """The stretches of a path by their parts.
+def named(profile: Profile, graph: Graph, along: Path) -> tuple[Int64s, list[PathPart]]:
+    """The part of each stretch of a path: operations by name, the host by range, latencies.
 
-    Args:
-        number: Index into ``parts`` of each stretch.
-        parts: The parts.
+    Returns:
+        Index into the parts of each stretch, and the parts.
     """
-
-    number: Int64s
-    parts: list[PathPart]
-
-
-def named(profile: Profile, graph: Graph, along: Path) -> Named:
-    """The part of each stretch of a path: operations by name, the host by range, latencies."""
     calls, item = len(graph.calls), along.instants // 2
     kind = along.kinds.copy()
     kind[kind == kinds.TRANSFER] = kinds.DURATION
@@ -99,24 +87,21 @@ def named(profile: Profile, graph: Graph, along: Path) -> Named:
     ):
         is_meant = kind == meant
         name[is_meant] = labels[rows[is_meant]]
-    codes, index, inverse = np.unique(
+    _, index, inverse = np.unique(
         kind * (int(name.max(initial=0)) + 1) + name, return_index=True, return_inverse=True
     )
-    parts = [
-        _part(graph, int(kind[row]), int(name[row]), texts) for row in index[: len(codes)].tolist()
-    ]
-    return Named(inverse, parts)
-
-
-def _part(graph: Graph, kind: int, name: int, texts: list[str]) -> PathPart:
-    if kind == kinds.DURATION:
-        label = graph.operations.labels[name]
-        return PathPart(_OF_OPERATIONS[label.kind], label.text)
-    if kind == kinds.CALL:
-        return PathPart(CALL, graph.calls.labels[name])
-    if kind == kinds.HOST_WORK:
-        return PathPart(HOST, f"in {texts[name]}" if texts[name] else "between calls")
-    return PathPart(LATENCY, kinds.KINDS[kind].name)
+    parts: list[PathPart] = []
+    for of, its in zip(kind[index].tolist(), name[index].tolist(), strict=True):
+        if of == kinds.DURATION:
+            label = graph.operations.labels[its]
+            parts.append((_OF_OPERATIONS[label.kind], label.text))
+        elif of == kinds.CALL:
+            parts.append((CALL, graph.calls.labels[its]))
+        elif of == kinds.HOST_WORK:
+            parts.append((HOST, f"in {texts[its]}" if texts[its] else "between calls"))
+        else:
+            parts.append((LATENCY, kinds.KINDS[of].name))
+    return inverse, parts
 
 
 def _ranges(profile: Profile, graph: Graph, items: Int64s) -> tuple[Int64s, list[str]]:
@@ -142,14 +127,3 @@ def _ranges(profile: Profile, graph: Graph, items: Int64s) -> tuple[Int64s, list
         inside = opened >= 0
         number[begun[inside]] = of_label[ranges.label[its[opened[inside]]]]
     return number, texts
-
-
-def times(stretches: Named, along: Path, is_inside: Flags) -> Counter[PathPart]:
-    """The time of each part, over the stretches that are inside."""
-    lengths = np.where(is_inside, along.until_ns - along.since_ns, 0)
-    sums = np.zeros(len(stretches.parts), np.int64)
-    np.add.at(sums, stretches.number, lengths)
-    total = Counter[PathPart]()
-    for part, time_ns in zip(stretches.parts, sums.tolist(), strict=True):
-        total[part] += time_ns
-    return total

@@ -17,13 +17,19 @@ from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Kind, Schema
-from gpuprof.predict.accuracy import margin_ns
 from gpuprof.predict.build import graph_of
 from gpuprof.predict.changes import apply
-from gpuprof.predict.effects import PREDICT_READS, Steps, StepTime, doubt, unexplained
+from gpuprof.predict.effects import (
+    PREDICT_READS,
+    Steps,
+    StepTime,
+    doubt,
+    margin_ns,
+    unexplained,
+)
 from gpuprof.predict.graph import KINDS, PROVENANCES, Graph
 from gpuprof.predict.links import FAST, SLOW, USUAL
-from gpuprof.predict.paths import CALL, HOST, LATENCY, Path, PathPart, named, path, times
+from gpuprof.predict.paths import CALL, HOST, LATENCY, Path, PathPart, named, path
 from gpuprof.predict.recorded import Flags
 from gpuprof.predict.replay import Changed, as_measured, replay
 
@@ -292,10 +298,17 @@ def _most_changed(rows: Sequence[dict[str, Any]], steps: Sequence[_Step]) -> int
 
 def _paths(profile: Profile, graph: Graph, along: _Along, step: _Step) -> list[dict[str, Any]]:
     """The parts of both paths within the chosen steps, longest first."""
-    in_steps = [
-        times(named(profile, graph, its), its, _is_inside(graph, its, step.start_ns, step.end_ns))
-        for its, _ in along.values()
-    ]
+    in_steps = []
+    for its, _ in along.values():
+        is_inside = _is_inside(graph, its, step.start_ns, step.end_ns)
+        lengths_ns = np.where(is_inside, its.until_ns - its.since_ns, 0)
+        total = Counter[PathPart]()
+        numbers, names = named(profile, graph, its)
+        sums = np.zeros(len(names), np.int64)
+        np.add.at(sums, numbers, lengths_ns)
+        for part, time_ns in zip(names, sums.tolist(), strict=True):
+            total[part] += time_ns
+        in_steps.append(total)
     # With one scale for both a part that does not change has no difference.
     scale = along["before"][1] / max(in_steps[0].total(), 1)
     shares = []
@@ -303,28 +316,19 @@ def _paths(profile: Profile, graph: Graph, along: _Along, step: _Step) -> list[d
         total_ns = round(parts.total() * scale)
         is_step = abs(total_ns - step_ns) <= _ALIKE * step_ns
         shares.append(Counter(scaled(parts, total_ns if is_step else step_ns)))
-    first, second = shares[0], shares[1] if len(shares) > 1 else None
-    rows = []
-    for part in sorted(
-        {*first, *(second or ())}, key=lambda p: (-max(_of(first, p), _of(second, p)), p)
-    ):
-        was, now = first[part], None if second is None else second[part]
-        if was or now:
-            rows.append(
-                {
-                    "phase": step.phase and step.phase.name,
-                    "kind": part.kind,
-                    "name": part.name,
-                    "before_ns": was,
-                    "after_ns": now,
-                    "difference_ns": None if now is None else now - (was or 0),
-                }
-            )
-    return rows
-
-
-def _of(counter: Counter[PathPart] | None, part: PathPart) -> int:
-    return 0 if counter is None else counter[part]
+    was, now = shares[0], shares[-1]
+    return [
+        {
+            "phase": step.phase and step.phase.name,
+            "kind": part[0],
+            "name": part[1],
+            "before_ns": was[part],
+            "after_ns": now[part] if "after" in along else None,
+            "difference_ns": now[part] - was[part] if "after" in along else None,
+        }
+        for part in sorted({*was, *now}, key=lambda part: (-max(was[part], now[part]), part))
+        if was[part] or now[part]
+    ]
 
 
 def _is_inside(graph: Graph, along: Path, start_ns: Int64s, end_ns: Int64s) -> Flags:
@@ -344,18 +348,16 @@ def _stretches(
     for name, (its, total_ns) in along.items():
         rows = np.flatnonzero(_is_inside(graph, its, start, end))[::-1]
         some = Path(*(column[rows] for column in its))
-        stretches = named(profile, graph, some)
+        numbers, parts = named(profile, graph, some)
         ends = np.cumsum(some.until_ns - some.since_ns)
         ends = np.rint(ends * (total_ns / max(ends[-1:].sum(), 1))).astype(np.int64)
         starts = np.concatenate([np.zeros(1, np.int64), ends[:-1]])
         for number, since_ns, until_ns in zip(
-            *(column.tolist() for column in (stretches.number, starts[: len(ends)], ends)),
-            strict=True,
+            *(column.tolist() for column in (numbers, starts[: len(ends)], ends)), strict=True
         ):
-            part = stretches.parts[number]
+            kind, text = parts[number]
             yield {
-                "path": name, "kind": part.kind, "name": part.name,
-                "start_ns": since_ns, "end_ns": until_ns,
+                "path": name, "kind": kind, "name": text, "start_ns": since_ns, "end_ns": until_ns,
             }  # fmt: skip
 
 

@@ -24,7 +24,6 @@ from gpuprof.facts.numbers import (
     Growing,
     Names,
     Numbers,
-    Pairs,
     groups,
     index_kind,
     names_by_number,
@@ -35,6 +34,7 @@ from gpuprof.facts.rank_matching import clock_shifts
 from gpuprof.model.analysis import reads
 from gpuprof.model.derived import HOST, UNKNOWN, movement
 from gpuprof.model.intervals import Int64s
+from gpuprof.model.pairs import Pairs
 from gpuprof.model.profile import Profile
 from gpuprof.model.words import narrowed
 
@@ -227,29 +227,24 @@ class Operations:
 def recorded(profile: Profile) -> tuple[Operations, Calls, CallOf]:
     """All operations and calls of the whole recording; and the outermost call of each id."""
     calls, call_of = _calls(profile)
-    operations, clock = _on_one_clock(profile, _operations(profile, call_of))
-    if clock.shifts_ns:
-        process = calls.process(np.arange(len(calls)))
-        start, end = (clock.on_devices(ns, process) for ns in (calls.start_ns, calls.end_ns))
-        calls = replace(calls, start_ns=start, end_ns=end, clock=clock)
-    return operations, calls, call_of
-
-
-def _on_one_clock(profile: Profile, o: Operations) -> tuple[Operations, HostClock]:
-    """Operations on the clock of the first rank, and what sets the times of hosts on it."""
-    clock, shifts = host_clock(profile), dict[int, int]()
+    o, clock, shifts = _operations(profile, call_of), host_clock(profile), dict[int, int]()
     if len(o.devices) > 1 and any(label.kind == COLLECTIVE for label in o.labels):
         shifts = clock_shifts(collective_parts(profile).offsets)
-    if not shifts:
-        return o, clock
-    of_processes = dict(clock.shifts_ns)
-    for device, shift_ns in shifts.items():
-        for process in {of.process for of in o.streams if of.device == device}:
+    if shifts:
+        # All on the clock of the first rank.
+        added = np.array([shifts.get(of.device, 0) for of in o.streams], np.int64)[o.stream]
+        start, end = o.start_ns + added, o.end_ns + added
+        o = replace(o, start_ns=start, end_ns=end, shifts_ns=shifts)
+        of_processes = dict(clock.shifts_ns)
+        for process, device in {(of.process, of.device) for of in o.streams if of.device in shifts}:
             of_host = clock.shifts_ns.get(process, 0)
-            of_processes[process] = None if of_host is None else of_host + shift_ns
-    added = np.array([shifts.get(of.device, 0) for of in o.streams], np.int64)[o.stream]
-    start, end = o.start_ns + added, o.end_ns + added
-    return replace(o, start_ns=start, end_ns=end, shifts_ns=shifts), HostClock(of_processes)
+            of_processes[process] = None if of_host is None else of_host + shifts[device]
+        clock = HostClock(of_processes)
+    if clock.shifts_ns:
+        processes = calls.process(np.arange(len(calls)))
+        start, end = (clock.on_devices(ns, processes) for ns in (calls.start_ns, calls.end_ns))
+        calls = replace(calls, start_ns=start, end_ns=end, clock=clock)
+    return o, calls, call_of
 
 
 def _gathered(parts: Iterator[Sequence[Numbers]]) -> list[Any]:
@@ -264,14 +259,24 @@ def _gathered(parts: Iterator[Sequence[Numbers]]) -> list[Any]:
 
 def _operations(profile: Profile, call_of: CallOf) -> Operations:
     labels: list[Label] = []
-    streams = (Pairs(), Pairs(), Pairs())
-    columns = _gathered(_pieces(profile, labels, streams))
+    # Process and device, context and stream, and both of each stream.
+    devices, contexts, both = Pairs(), Pairs(), Pairs()
+    columns = _gathered(
+        (
+            start,
+            narrowed(end - start),
+            both.learn(devices.learn(process, device), contexts.learn(context, stream)),
+            narrowed(label),
+            narrowed(size),
+            correlation,
+        )
+        for place, label, size in _places(profile, labels)
+        for start, end, process, device, context, stream, correlation in [place]
+    )
     nothing: list[Any] = [np.empty(0, np.int64)] * 6
     start, took, stream, label, size, correlation = columns or nothing
-    process_device, context_stream, context_and_device = (of.values for of in streams)
-    places = np.concatenate(
-        [process_device[:, context_and_device[0]], context_stream[:, context_and_device[1]]]
-    )
+    of_device, of_context = both.values
+    places = np.concatenate([devices.values[:, of_device], contexts.values[:, of_context]])
     numbers = np.lexsort(places[::-1])
     stream = _renumbered(numbers, stream)
     order = by_time(start)
@@ -317,27 +322,13 @@ def _renumbered(chosen: Int64s, numbers: Numbers) -> Numbers:
     return renumbered
 
 
-def _pieces(
-    profile: Profile, labels: list[Label], streams: tuple[Pairs, Pairs, Pairs]
-) -> Iterator[Sequence[Numbers]]:
-    """Start, duration, stream, label, bytes and correlation id of operations, in pieces.
-
-    Args:
-        profile: The recording.
-        labels: What labels mean, to which more are added.
-        streams: Process and device, context and stream, and both of each stream, added to.
-    """
-    for place, label, size in _places(profile, labels):
-        start, end, process, device, context, stream_id, correlation = place
-        halves = streams[0].learn(process, device), streams[1].learn(context, stream_id)
-        took = narrowed(end - start)
-        yield start, took, streams[2].learn(*halves), narrowed(label), narrowed(size), correlation
-
-
 def _places(
     profile: Profile, labels: list[Label]
 ) -> Iterator[tuple[Sequence[Numbers], Numbers, Numbers]]:
-    """The columns `_PLACED`, label and bytes of operations table by table, in pieces."""
+    """The columns `_PLACED`, label and bytes of operations table by table, in pieces.
+
+    Adds what the labels mean to ``labels``.
+    """
     if profile.has("kernels"):
         names = names_by_number(profile, "kernels")
         kinds = (COLLECTIVE if is_communication(text) else KERNEL for text in names.distinct)
@@ -378,7 +369,7 @@ def _copies(profile: Profile, labels: list[Label]) -> tuple[Sequence[Numbers], N
 def _calls(profile: Profile) -> tuple[Calls, CallOf]:
     """The outermost calls, and the outermost call with each process and correlation id."""
     has_calls = profile.has("api_calls")
-    threads, names = Pairs(), names_by_number(profile, "api_calls") if has_calls else Names([], [])
+    threads, names = Pairs(), names_by_number(profile, "api_calls") if has_calls else Names()
     rows = profile.columns("api_calls", "name_id", *_CALLED) if has_calls else ()
     columns = _gathered(
         (

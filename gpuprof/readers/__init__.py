@@ -3,6 +3,7 @@
 import zlib
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
 from itertools import islice
@@ -24,6 +25,7 @@ from gpuprof.base.units import counted
 from gpuprof.model import borders, schema
 from gpuprof.model.profile import Profile, UnreadFiles
 from gpuprof.readers import inputs, lists, sections
+from gpuprof.readers.common import gunzip
 from gpuprof.readers.input_format import HEAD_BYTES, Reader
 from gpuprof.readers.inputs import Address, AnyPath
 from gpuprof.readers.job_notes import left_out
@@ -40,11 +42,11 @@ READERS: Final = {
     "nvprof-text": "nvprof.text_summary",
     "nvprof-csv": "nvprof.csv_summary",
     "nvprof-trace": "nvprof.trace",
-    "nsys-stats": "nsys_stats.reader",
-    "kineto": "kineto.reader",
+    "nsys-stats": "nsys_stats.report_text",
+    "kineto": "kineto.trace_file",
     "tensorflow-run": "gpuprof.tensorflow_run",
-    "cupti": "gpuprof.cupti",
-    "xplane": "xplane.reader",
+    "cupti": "gpuprof.cupti_run",
+    "xplane": "xplane.profile_file",
     "tf1-timeline": "tf1_timeline",
     "gpuprof": "gpuprof.gpuprof_file",
     "gpuprof-dataset": "gpuprof.data_set",
@@ -95,11 +97,7 @@ def read_profile(
         if (message := inputs.shown(error.message)) == error.message:
             raise
         raise type(error)(message, error.hint) from error
-    return _with_addresses(profile)
-
-
-def _with_addresses(profile: Profile) -> Profile:
-    """A recording whose source and notes name addresses in place of their copies."""
+    # Addresses are named in place of their copies.
     source = inputs.shown_path(profile.origin.source)
     warnings = tuple(map(inputs.shown, profile.origin.warnings))
     if (source, warnings) == (profile.origin.source, profile.origin.warnings):
@@ -135,12 +133,23 @@ def recording_files(paths: Sequence[AnyPath], *, are_fetched: bool = True) -> li
     Raises:
         InputError: One of them names nothing, or a list cannot be read.
     """
-    named = [file for path in paths for file in _named(inputs.path_of(path))]
-    return [file for path in _at_hand(named, are_fetched) for file in _files_at(path)]
+    named: list[Path] = []
+    for path in map(inputs.path_of, paths):
+        named += lists.named_in(path) if lists.is_list(path) else [path]
+    files: list[Path] = []
+    for path in _at_hand(named, are_fetched):
+        is_folder = not isinstance(path, Address) and path.is_dir()
+        if not isinstance(path, Address) and inputs.is_glob(path):
+            files += inputs.matching(path)
+        elif is_folder and not (readers := _folder_readers(path)):
+            files += inputs.files_in(path)
+        elif is_folder and readers[0].name == _DATA_SET:
+            from gpuprof.readers.gpuprof.data_set import recordings_in  # noqa: PLC0415 - as above
 
-
-def _named(path: Path) -> list[Path]:
-    return lists.named_in(path) if lists.is_list(path) else [path]
+            files += recordings_in(path)
+        else:
+            files.append(path)
+    return files
 
 
 def _at_hand(paths: Sequence[Path], are_fetched: bool) -> list[Path]:  # noqa: FBT001 - by position
@@ -156,42 +165,29 @@ def _at_hand(paths: Sequence[Path], are_fetched: bool) -> list[Path]:  # noqa: F
     ]
 
 
-def _files_at(path: Path) -> list[Path]:
-    if isinstance(path, Address):
-        return [path]
-    if inputs.is_glob(path):
-        return inputs.matching(path)
-    if path.is_dir() and not (readers := _folder_readers(path)):
-        return inputs.files_in(path)
-    if path.is_dir() and readers[0].name == _DATA_SET:
-        from gpuprof.readers.gpuprof.data_set import recordings_in  # noqa: PLC0415 - as above
-
-        return recordings_in(path)
-    return [path]
-
-
 def _read_path(path: Path, reader: str | None, section: str | int | None) -> Profile:
     if lists.is_list(path):
         _check_no_section(section)
         return _read_many(lists.list_path(path), recording_files([path]), reader)
+    if isinstance(path, Address) and not path.is_pattern:
+        (path,) = _at_hand([path], are_fetched=True)
     if isinstance(path, Address):
-        return _read_address(path, reader, section)
+        _check_no_section(section)
+        return _read_many(path, recording_files([path]), reader)
     if inputs.is_pipe(path):
-        return _read_pipe(path, reader, section)
+        copy = inputs.spooled(path)
+        try:
+            profile = read_profile(copy, reader, section)
+        except GpuprofError as error:
+            name = "standard input" if str(path) == inputs.STDIN else str(path)
+            raise type(error)(error.message.replace(str(copy), name), error.hint) from error
+        return replace(profile, origin=replace(profile.origin, source=path))
     if inputs.is_glob(path) or (path.is_dir() and not _folder_readers(path)):
         _check_no_section(section)
         return _read_many(path, recording_files([path]), reader)
     inputs.check_ends(path)
     chosen = find_reader(path) if reader is None else reader_named(reader)
     return sections.chosen(_read_by(chosen, path), section)
-
-
-def _read_address(address: Address, reader: str | None, section: str | int | None) -> Profile:
-    if not address.is_pattern:
-        (copy,) = _at_hand([address], are_fetched=True)
-        return _read_path(copy, reader, section)
-    _check_no_section(section)
-    return _read_many(address, recording_files([address]), reader)
 
 
 def _read_by(reader: Reader, path: Path) -> Profile:
@@ -225,20 +221,17 @@ def _check_no_section(section: str | int | None) -> None:
         raise UsageError(msg, "Give the one file that holds it.")
 
 
-def _read_pipe(pipe: str | Path, reader: str | None, section: str | int | None) -> Profile:
-    path = inputs.spooled(pipe)
-    try:
-        profile = read_profile(path, reader, section)
-    except GpuprofError as error:
-        name = "standard input" if str(pipe) == inputs.STDIN else str(pipe)
-        raise type(error)(error.message.replace(str(path), name), error.hint) from error
-    return replace(profile, origin=replace(profile.origin, source=Path(pipe)))
-
-
 def _read_many(place: Path, files: Sequence[Path], reader: str | None) -> Profile:
     from gpuprof.readers import merged_ranks  # noqa: PLC0415 - loads pyarrow.compute
 
-    chosen, faults = _readable(files)
+    chosen: dict[Path, Reader] = {}
+    faults: list[tuple[Path, str]] = []
+    empty: list[tuple[Path, str]] = []
+    for file in files:
+        try:
+            chosen[file] = find_reader(file)
+        except (UnknownFormatError, InputError, CorruptFileError) as error:
+            faults.append((file, error.message))
     if reader is not None:
         chosen = {file: candidate for file, candidate in chosen.items() if candidate.name == reader}
     if not chosen:
@@ -250,16 +243,8 @@ def _read_many(place: Path, files: Sequence[Path], reader: str | None) -> Profil
     if not profiles:
         raise next(iter(errors.values()))
     profile = profiles[0] if len(profiles) == 1 else merged_ranks.joined(profiles, len(files))
-    empty = [
-        (file, error.message)
-        for file, error in errors.items()
-        if isinstance(error, EmptyRecordingError)
-    ]
-    faults += [
-        (file, error.message)
-        for file, error in errors.items()
-        if not isinstance(error, EmptyRecordingError)
-    ]
+    for file, fault in errors.items():
+        (empty if isinstance(fault, EmptyRecordingError) else faults).append((file, fault.message))
     warnings = (*left_out([*faults, *empty]), *profile.origin.warnings)
     origin = replace(profile.origin, source=place, warnings=warnings)
     return replace(profile, origin=origin, unread=UnreadFiles(tuple(faults), len(files)))
@@ -284,17 +269,6 @@ def _read_or_fault(reader: Reader, path: Path) -> Profile | GpuprofError:
     except (CorruptFileError, EmptyRecordingError) as error:
         # A rank that did nothing on a GPU is normal; one whose file is broken is one of many.
         return error
-
-
-def _readable(files: Sequence[Path]) -> tuple[dict[Path, Reader], list[tuple[Path, str]]]:
-    """The files that are recordings with their readers, and why others are none."""
-    chosen, faults = {}, []
-    for file in files:
-        try:
-            chosen[file] = find_reader(file)
-        except (UnknownFormatError, InputError, CorruptFileError) as error:
-            faults.append((file, error.message))
-    return chosen, faults
 
 
 def check_one_format(place: Path, formats: Mapping[str, str]) -> None:
@@ -348,10 +322,10 @@ def find_reader(path: Path) -> Reader:
         raise _nothing_in(path)
     from gpuprof.readers.unsupported import unsupported  # noqa: PLC0415 - start-up time
 
-    unsupported_format = unsupported(read_head(path))
-    if unsupported_format is not None:
-        msg = f"{path} is {unsupported_format.description}"
-        raise UnknownFormatError(msg, unsupported_format.hint)
+    if (known := unsupported(read_head(path))) is not None:
+        description, hint = known
+        msg = f"{path} is {description}"
+        raise UnknownFormatError(msg, hint)
     msg = f"{path} is in no known format"
     raise UnknownFormatError(msg, "See `gpuprof formats`, or name one with --reader.")
 
@@ -424,11 +398,7 @@ def read_head(path: Path) -> bytes:
     except OSError as error:
         msg = f"{path} cannot be read: {error.strerror}"
         raise InputError(msg) from error
-    return _gunzipped(head) if head.startswith(b"\x1f\x8b") else head
-
-
-def _gunzipped(head: bytes) -> bytes:
-    try:
-        return zlib.decompressobj(wbits=zlib.MAX_WBITS | 16).decompress(head, HEAD_BYTES)
-    except zlib.error:
-        return head
+    if head.startswith(gunzip.MAGIC):
+        with suppress(zlib.error):
+            return zlib.decompressobj(wbits=zlib.MAX_WBITS | 16).decompress(head, HEAD_BYTES)
+    return head

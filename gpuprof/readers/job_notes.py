@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -65,75 +65,48 @@ def notes_of_files(texts: Iterable[tuple[str, str]], file_count: int) -> list[st
     alike: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for name, text in texts:
         alike[_NUMBER.sub("#", text)].append((name, text))
-    return [_together(notes, file_count) for notes in alike.values()]
-
-
-def _together(notes: Sequence[tuple[str, str]], file_count: int) -> str:
-    (names, texts), first = map(dict.fromkeys, zip(*notes, strict=True)), notes[0][1]
-    if len(names) == file_count and len(texts) == 1:
-        return first
-    differing = "" if len(texts) == 1 else ", with other numbers"
-    of = f"{len(names):,} of {counted(file_count, 'file', 'files')}"
-    return f"{first.removesuffix('.')} (in {of}{differing}: {_first(names)})."
+    shown = []
+    for notes in alike.values():
+        (names, different), first = map(dict.fromkeys, zip(*notes, strict=True)), notes[0][1]
+        if len(names) < file_count or len(different) > 1:
+            differing = "" if len(different) == 1 else ", with other numbers"
+            of = f"{len(names):,} of {counted(file_count, 'file', 'files')}"
+            first = f"{first.removesuffix('.')} (in {of}{differing}: {_first(names)})."
+        shown.append(first)
+    return shown
 
 
 def job_notes(files: Sequence[FileOfJob]) -> list[str]:
     """Ranks that are missing or doubled, several tools, and starts that are hours apart."""
-    notes = (_missing_ranks(files), _doubled_ranks(files), _tools(files), _starts(files))
-    return [note for note in notes if note]
-
-
-def _missing_ranks(files: Sequence[FileOfJob]) -> str:
+    notes = []
     sizes = [file.world_size for file in files if file.world_size is not None]
-    missing = absent_ranks((file.rank for file in files), sizes)
-    if not missing:
-        return ""
-    ranks = [file.rank for file in files if file.rank is not None]
-    words = "rank" if len(missing) == 1 else "ranks"
-    last, size = max(ranks), max(sizes, default=0)
-    has = f"ranks up to {last}" if last >= size else f"{size:,} ranks"
-    return f"No file has {words} {_spans(missing)}; the job has {has}."
-
-
-def _doubled_ranks(files: Sequence[FileOfJob]) -> str:
+    if missing := absent_ranks((file.rank for file in files), sizes):
+        last = max(file.rank for file in files if file.rank is not None)
+        has = f"ranks up to {last}" if last >= max(sizes, default=0) else f"{max(sizes):,} ranks"
+        words = "rank" if len(missing) == 1 else "ranks"
+        notes.append(f"No file has {words} {_spans(missing)}; the job has {has}.")
     by_rank: dict[int, list[FileOfJob]] = defaultdict(list)
     for file in files:
         if file.rank is not None:
             by_rank[file.rank].append(file)
-    doubled = {
-        rank: alike
-        for rank, alike in sorted(by_rank.items())
-        if len({file.process for file in alike}) > 1
-    }
-    if not doubled:
-        return ""
-    rank, alike = next(iter(doubled.items()))
-    more = f", and {len(doubled) - 1} more ranks" if len(doubled) > 1 else ""
-    names = _first(file.name for file in alike)
-    return (
-        f"Rank {rank} has {len(alike)} files of different processes ({names}){more}:"
-        " some may be of another run."
-    )
-
-
-def _tools(files: Sequence[FileOfJob]) -> str:
+    doubled = [rank for rank in sorted(by_rank) if len({f.process for f in by_rank[rank]}) > 1]
+    if doubled:
+        alike = by_rank[doubled[0]]
+        more = f", and {len(doubled) - 1} more ranks" if len(doubled) > 1 else ""
+        of = f"{len(alike)} files of different processes ({_first(f.name for f in alike)}){more}"
+        notes.append(f"Rank {doubled[0]} has {of}: some may be of another run.")
     counts = Counter(file.tool for file in files).most_common()
-    if len(counts) < 2:  # noqa: PLR2004 - two differ
-        return ""
-    shares = [f"{tool} ({counted(count, 'file', 'files')})" for tool, count in counts[:_MOST_NAMED]]
-    more = [f"{len(counts) - _MOST_NAMED} more"] if len(counts) > _MOST_NAMED else []
-    return f"The files were recorded by different tools or versions: {listed([*shares, *more])}."
-
-
-def _starts(files: Sequence[FileOfJob]) -> str:
+    if len(counts) > 1:
+        tools = [f"{tool} ({counted(n, 'file', 'files')})" for tool, n in counts[:_MOST_NAMED]]
+        tools += [f"{len(counts) - _MOST_NAMED} more"] if len(counts) > _MOST_NAMED else []
+        notes.append(f"The files were recorded by different tools or versions: {listed(tools)}.")
     timed = sorted((file.epoch_ns, file.name) for file in files if file.epoch_ns is not None)
-    if not timed or timed[-1][0] - timed[0][0] < _HOUR_NS:
-        return ""
-    (first_ns, first), (last_ns, last) = timed[0], timed[-1]
-    return (
-        f"Recording of {last} began {(last_ns - first_ns) / _HOUR_NS:.1f} h after that of {first}:"
-        " they may be of different jobs, or the clocks of their hosts disagree."
-    )
+    if timed and (apart_ns := timed[-1][0] - timed[0][0]) >= _HOUR_NS:
+        notes.append(
+            f"Recording of {timed[-1][1]} began {apart_ns / _HOUR_NS:.1f} h after that of"
+            f" {timed[0][1]}: they may be of different jobs, or the clocks of their hosts disagree."
+        )
+    return notes
 
 
 def _first(names: Iterable[str]) -> str:
@@ -145,18 +118,12 @@ def _first(names: Iterable[str]) -> str:
 
 def _spans(numbers: Sequence[int]) -> str:
     """Ascending numbers as ``2, 6 to 9 and 12``; only the first few of many."""
-    spans = [*_runs(numbers)]
-    texts = [str(low) if low == high else f"{low} to {high}" for low, high in spans]
+    spans: list[list[int]] = []
+    for number in numbers:
+        if spans and number == spans[-1][-1] + 1:
+            spans[-1][1:] = [number]
+        else:
+            spans.append([number])
+    texts = [" to ".join(map(str, span)) for span in spans]
     more = [f"{len(spans) - _MOST_NAMED} more gaps"] if len(spans) > _MOST_NAMED + 1 else []
     return listed([*texts[:_MOST_NAMED], *more] if more else texts)
-
-
-def _runs(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """The first and last of each run of numbers that follow one another."""
-    low = high = numbers[0]
-    for number in numbers[1:]:
-        if number > high + 1:
-            yield low, high
-            low = number
-        high = number
-    yield low, high

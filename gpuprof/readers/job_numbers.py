@@ -88,23 +88,18 @@ class JobNumbers(Generic[_File]):
 
     def __init__(self, files: Iterable[_File]) -> None:
         self.files = sorted(files, key=lambda file: (file.rank is None, file.rank or 0, file.name))
-        self._refuse_duplicates()
-
-    def _refuse_duplicates(self) -> None:
-        """The same recording twice, as in a plain and a gzip file, would count twice."""
+        # The same recording twice, as in a plain and a gzip file, would count twice.
         alike: dict[tuple[object, ...], list[_File]] = {}
         for file in self.files:
-            if file.origin_ns is None:
-                continue
             earlier_files = alike.setdefault((file.rank, file.origin_ns), [])
-            for earlier in earlier_files:
-                if self._contents(file) == self._contents(earlier):
+            for earlier in earlier_files if file.origin_ns is not None else ():
+                ours, theirs = (
+                    (of.runs.num_rows, of.end_ns, {*of.pids}, {*of.used}) for of in (file, earlier)
+                )
+                if ours == theirs:
                     msg = f"{earlier.name} and {file.name} are the same recording"
                     raise InputError(msg, "Leave one of them out.")
             earlier_files.append(file)
-
-    def _contents(self, file: _File) -> tuple[object, ...]:
-        return file.runs.num_rows, file.end_ns, {*file.pids}, {*file.used}
 
     @cached_property
     def earliest_ns(self) -> int | None:
@@ -122,7 +117,16 @@ class JobNumbers(Generic[_File]):
 
     @cached_property
     def _processes(self) -> list[int]:
-        return _processes(self.files)
+        """For each file the place of its process: that of the first file of the same process."""
+        places: list[int] = []
+        earlier_of_rank: dict[int | None, list[int]] = {}
+        for number, file in enumerate(self.files):
+            earlier = earlier_of_rank.setdefault(file.rank, [])
+            followed = (place for place in earlier if _continues(file, self.files[place]))
+            first = next(followed, None)
+            places.append(number if first is None else places[first])
+            earlier.append(number)
+        return places
 
     @cached_property
     def process_maps(self) -> list[Numbers] | None:
@@ -130,7 +134,11 @@ class JobNumbers(Generic[_File]):
         pids = [file.pids for file in self.files]
         if all(pids) and not _coincide(pids, self._processes):
             return None
-        return [_process_map(ids, place) for ids, place in zip(pids, self._processes, strict=True)]
+        bases = [(place + 1) << schema.PROCESS_BITS for place in self._processes]
+        return [
+            {None: base, **{pid: base | pid for pid in of_file}}
+            for of_file, base in zip(pids, bases, strict=True)
+        ]
 
     @cached_property
     def shares_devices(self) -> bool:
@@ -142,9 +150,17 @@ class JobNumbers(Generic[_File]):
     def device_maps(self) -> list[Numbers]:
         """What the devices are called that each file uses."""
         used = [file.used for file in self.files]
-        if self.shares_devices:
-            return _device_maps(used, self._processes)
-        return [{number: number for number in numbers} for numbers in used]
+        if not self.shares_devices:
+            return [{number: number for number in numbers} for numbers in used]
+        of_process: dict[int, set[int]] = {place: set() for place in sorted({*self._processes})}
+        for numbers, place in zip(used, self._processes, strict=True):
+            of_process[place].update(numbers)
+        maps: dict[int, Numbers] = {}
+        count = 0
+        for place, devices in of_process.items():
+            maps[place] = {device: new for new, device in enumerate(sorted(devices), count)}
+            count += len(devices)
+        return [maps[place] for place in self._processes]
 
     @cached_property
     def devices(self) -> pa.Table:
@@ -214,20 +230,28 @@ class JobNumbers(Generic[_File]):
         """
         if not tables:
             return function.schema.empty()
-        rows = [tables[number] for number in sorted(tables)]
+        rows = [table for _, table in sorted(tables.items())]
         if function.is_of_files:
-            rows = [self._rows(function, number, tables[number]) for number in sorted(tables)]
+            rows = [
+                self._in_job(function, number, table) for number, table in sorted(tables.items())
+            ]
         return function.combined(pa.concat_tables(rows))
 
-    def _rows(self, function: PerFile, number: int, table: pa.Table) -> pa.Table:
+    def _in_job(self, function: PerFile, number: int, table: pa.Table) -> pa.Table:
         """Rows of the file of this place with numbers and instants of the job."""
+        numbers = self.device_maps[number] if self.shares_devices else {}
+
+        def named(match: re.Match[str]) -> str:
+            return f"device {numbers.get(int(match[1]), match[1])}"
+
         columns: dict[str, Column] = {}
         for name in table.column_names:
             values = self.in_job(number, name, table[name])
             if name == FILE_PLACE:
                 values = pa.array([number] * table.num_rows, pa.int64())
-            elif name in function.device_texts and self.shares_devices:
-                values = _with_numbers(values, self.device_maps[number])
+            elif name in function.device_texts and numbers:
+                texts = [t and _DEVICE_IN_TEXT.sub(named, t) for t in values.to_pylist()]
+                values = pa.array(texts, pa.string())
             elif function.schema.columns[name].kind == schema.Kind.INSTANT:
                 values = self.later(number, values)
             columns[name] = values
@@ -272,25 +296,13 @@ def ranks_of_names(names: Sequence[str]) -> list[int | None]:
     return list(ranks) if is_distinct else [None] * len(names)
 
 
-def _processes(files: Sequence[NumberedFile]) -> list[int]:
-    """For each file the place of its process: that of the first file of the same process."""
-    places: list[int] = []
-    earlier_of_rank: dict[int | None, list[int]] = {}
-    for number, file in enumerate(files):
-        earlier = earlier_of_rank.setdefault(file.rank, [])
-        followed = next((place for place in earlier if _follows(file, files[place])), None)
-        places.append(number if followed is None else places[followed])
-        earlier.append(number)
-    return places
-
-
-def _follows(file: NumberedFile, previous: NumberedFile) -> bool:
-    """Whether it is a later stretch of the same process."""
-    if file.rank != previous.rank or file.origin_ns is None or previous.origin_ns is None:
+def _continues(file: NumberedFile, other: NumberedFile) -> bool:
+    """Whether two files of one rank are stretches of one process, one after another."""
+    if file.origin_ns is None or other.origin_ns is None:
         return False
-    is_later = file.origin_ns >= previous.origin_ns + previous.end_ns
-    is_apart = is_later or previous.origin_ns >= file.origin_ns + file.end_ns
-    return is_apart and bool(file.pids) and file.pids == previous.pids
+    is_later = file.origin_ns >= other.origin_ns + other.end_ns
+    is_apart = is_later or other.origin_ns >= file.origin_ns + file.end_ns
+    return is_apart and bool(file.pids) and file.pids == other.pids
 
 
 def _coincide(numbers: Iterable[Collection[int]], processes: Sequence[int]) -> bool:
@@ -303,29 +315,6 @@ def _coincide(numbers: Iterable[Collection[int]], processes: Sequence[int]) -> b
     )
 
 
-def _process_map(pids: Iterable[int], place: int) -> Numbers:
-    """What the processes of a file are called, which is of the process of this place."""
-    base = (place + 1) << schema.PROCESS_BITS
-    return {None: base, **{pid: base | pid for pid in pids}}
-
-
-def _device_maps(used: Sequence[Collection[int]], processes: Sequence[int]) -> list[Numbers]:
-    """What devices are called that several processes number alike, for each file.
-
-    Args:
-        used: The devices of each file.
-        processes: As `_processes` gives them.
-    """
-    maps: dict[int, Numbers] = {}
-    count = 0
-    for place in sorted(set(processes)):
-        id_sets = (ids for ids, process in zip(used, processes, strict=True) if process == place)
-        devices = sorted(set().union(*id_sets))
-        maps[place] = {device: count + number for number, device in enumerate(devices)}
-        count += len(devices)
-    return [maps[process] for process in processes]
-
-
 def _renamed(values: Column, numbers: Numbers) -> Column:
     """Other numbers in the place of those of a file; where it has none, what None is called."""
     file_numbers = [number for number in numbers if number is not None]
@@ -333,16 +322,6 @@ def _renamed(values: Column, numbers: Numbers) -> Column:
     places = pc.index_in(values.cast(pa.int64()), value_set=pa.array(file_numbers, pa.int64()))
     renamed = new.take(places) if isinstance(places, pa.Array) else pc.take(new, places)
     return renamed.fill_null(numbers[None]) if None in numbers else renamed
-
-
-def _with_numbers(texts: Column, numbers: Numbers) -> pa.Array:
-    """Texts with other numbers of the devices that they name."""
-
-    def named(match: re.Match[str]) -> str:
-        return f"device {numbers.get(int(match[1]), match[1])}"
-
-    words = texts.to_pylist()
-    return pa.array([t and _DEVICE_IN_TEXT.sub(named, t) for t in words], pa.string())
 
 
 def _different(table: pa.Table) -> pa.Table:

@@ -6,7 +6,7 @@ standard input. A file whose own name begins with @ is given as ``./@name``.
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -38,13 +38,22 @@ def named_in(path: inputs.AnyPath) -> list[Path]:
     """
     file = list_path(path)
     files: dict[Path, None] = {}
-    for number, text in enumerate(_lines(file), 1):
-        if entry := _entry(text):
-            try:
-                files.update(dict.fromkeys(_matching(entry, file)))
-            except InputError as error:
-                msg = f"{_name(file)}, line {number}: {error.message}"
-                raise InputError(msg, error.hint) from error
+    for number, line in enumerate(_lines(file), 1):
+        # A comment begins the line, or follows a space.
+        entry = f" {line.strip()}".partition(" #")[0].strip()
+        if "\0" in entry:
+            msg = f"{_name(file)}, line {number}: it is not text"
+            raise InputError(msg, _HINT)
+        if not entry:
+            continue
+        path = inputs.path_of(entry)
+        path = path if isinstance(path, inputs.Address) else file.parent / path
+        try:
+            is_pattern = not isinstance(path, inputs.Address) and inputs.is_glob(path)
+            files |= dict.fromkeys(inputs.matching(path) if is_pattern else [path])
+        except InputError as error:
+            msg = f"{_name(file)}, line {number}: {error.message}"
+            raise InputError(msg, error.hint) from error
     if not files:
         msg = f"{_name(file)} names no file"
         raise InputError(msg, _HINT)
@@ -58,30 +67,13 @@ def _name(file: Path) -> str:
     return "standard input" if str(file) == inputs.STDIN else str(file)
 
 
-def _entry(text: str) -> str:
-    """What a line names: without a comment, which begins the line or follows a space."""
-    text = text.strip()
-    return "" if text.startswith("#") else text.partition(" #")[0].rstrip()
-
-
-def _matching(entry: str, file: Path) -> list[Path]:
-    if "\0" in entry:
-        msg = "it is not text"
-        raise InputError(msg, _HINT)
-    path = inputs.path_of(entry)
-    if not isinstance(path, inputs.Address):
-        path = file.parent / path
-    if isinstance(path, inputs.Address):
-        return [path]
-    if inputs.is_glob(path):
-        return inputs.matching(path)
-    return [path]
-
-
 def _lines(file: Path) -> Iterator[str]:
     try:
         if str(file) == inputs.STDIN:
-            yield from _checked_stdin()
+            if sys.stdin is None or sys.stdin.isatty():
+                msg = "standard input is a terminal, and no list comes from it"
+                raise InputError(msg, "Pipe one in: find run -name '*.sqlite' | gpuprof report @-")
+            yield from sys.stdin
             return
         inputs.check_ends(file)
         with file.open(encoding="utf-8-sig") as lines:
@@ -95,10 +87,3 @@ def _lines(file: Path) -> Iterator[str]:
     except OSError as error:
         msg = f"{file} cannot be read: {error.strerror}"
         raise InputError(msg) from error
-
-
-def _checked_stdin() -> Iterable[str]:
-    if sys.stdin is None or sys.stdin.isatty():
-        msg = "standard input is a terminal, and no list comes from it"
-        raise InputError(msg, "Pipe one in: find run -name '*.sqlite' | gpuprof report @-")
-    return sys.stdin

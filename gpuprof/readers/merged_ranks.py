@@ -99,10 +99,6 @@ class File:
             else self.profile.table(name)
         )
 
-    def recorded_runs(self) -> pa.Table:
-        """The runs that the file records."""
-        return self.profile.table(_RUNS) if self.profile.has(_RUNS) else schema.RUNS.empty()
-
     def may_hold(self, table: str) -> bool:
         """Whether a table may have rows."""
         rows = self.source(table)
@@ -190,7 +186,7 @@ def joined(profiles: Sequence[Profile], file_count: int | None = None) -> Profil
     Raises:
         InputError: Two of them are the same recording.
     """
-    job = _Job(profiles)
+    job = _JoinedFiles(profiles)
     texts = [(file.name, text) for file in job.files for text in file.profile.origin.warnings]
     warnings = (*job.notes, *notes_of_files(texts, len(profiles)))
     first = profiles[0].origin
@@ -207,7 +203,7 @@ def joined(profiles: Sequence[Profile], file_count: int | None = None) -> Profil
     )
 
 
-class _Job(JobNumbers[File]):
+class _JoinedFiles(JobNumbers[File]):
     """The files of a job and their tables.
 
     Raises:
@@ -220,7 +216,7 @@ class _Job(JobNumbers[File]):
         super().__init__(_files(profiles))
         names = (name for file in self.files for name in file.profile.sources)
         self._tables = [*dict.fromkeys((*names, _RUNS, _DEVICES))]
-        self._ids_of: dict[str, list[_Ids]] = {}
+        self._names_of: dict[str, list[tuple[ByNumber, Sequence[str | None]]]] = {}
         self._answers: dict[tuple[PerFile, int | None], pa.Table] = {}
 
     def rows(self, function: PerFile, profile: Profile) -> pa.Table:
@@ -272,13 +268,22 @@ class _Job(JobNumbers[File]):
         if is_named:
             columns.pop("name")
             columns[_NAME_ID] = _NAME_ID
-        part = Part(_Rows(self, name), {**columns})
-        return Table(spec, [part], partial(self._names, name) if is_named else None)
+        part = Part(_JobRows(self, name), {**columns})
+
+        def names() -> NumberedNames:
+            # The same one as often as files have it.
+            all_names = [text or _NO_NAME for _, texts in self._names(name) for text in texts]
+            return NumberedNames(
+                range(_UNNAMED, len(all_names) + 1), {"name": [_NO_NAME, *all_names]}
+            )
+
+        return Table(spec, [part], names if is_named else None)
 
     def column(self, number: int, table: str, name: str, column: Values) -> Values:
         """A column of the file of this place with times and numbers as among all files."""
         if name == _NAME_ID:
-            return Values(self._ids(table)[number].renamed.of(column.filled))
+            by_number, _ = self._names(table)[number]
+            return Values(by_number.of(column.filled))
         if name in {"start_ns", "end_ns"}:
             shift_ns = self.shifts_ns[number]
             return Values(column.numbers.astype(np.int64) + shift_ns) if shift_ns else column
@@ -289,48 +294,30 @@ class _Job(JobNumbers[File]):
     def look_through(self, table: str, names: Collection[str]) -> None:
         """Find out what columns mean among all files, which several threads would ask at once."""
         if _NAME_ID in names:
-            self._ids(table)
+            self._names(table)
         if "process_id" in names:
             self.process_maps  # noqa: B018 - found once
         if not {*_DEVICE_COLUMNS}.isdisjoint(names):
             self.device_maps  # noqa: B018 - found once
 
-    def _names(self, table: str) -> NumberedNames:
-        """The names of all files, the same one as often as files have it."""
-        names = [name or _NO_NAME for ids in self._ids(table) for name in ids.names]
-        return NumberedNames(range(_UNNAMED, len(names) + 1), {"name": [_NO_NAME, *names]})
-
-    def _ids(self, table: str) -> "list[_Ids]":
-        """What each file's numbers of names are among all files."""
-        if table not in self._ids_of:
-            ids: list[_Ids] = []
-            for names in in_turn(lambda file: file.names(table), self.files):
-                ids.append(_Ids(*names, ids[-1].end if ids else _UNNAMED + 1))
-            self._ids_of[table] = ids
-        return self._ids_of[table]
-
-
-class _Ids:
-    """The names of a file among those of all files.
-
-    Args:
-        numbers: Its numbers of names.
-        columns: Its names.
-        first: The number of its first name among all.
-    """
-
-    def __init__(
-        self, numbers: Sequence[int], columns: Mapping[str, Sequence[str | None]], first: int
-    ) -> None:
-        self.names, self.end = columns["name"], first + len(numbers)
-        # What the file has no name for is `_UNNAMED`.
-        self.renamed = ByNumber(numbers, range(first, self.end), _UNNAMED)
+    def _names(self, table: str) -> list[tuple[ByNumber, Sequence[str | None]]]:
+        """Of each file what its numbers of names are among all files, and its names."""
+        if table not in self._names_of:
+            names: list[tuple[ByNumber, Sequence[str | None]]] = []
+            first = _UNNAMED + 1
+            for numbers, columns in in_turn(lambda file: file.names(table), self.files):
+                end = first + len(numbers)
+                # What the file has no name for is `_UNNAMED`.
+                names.append((ByNumber(numbers, range(first, end), _UNNAMED), columns["name"]))
+                first = end
+            self._names_of[table] = names
+        return self._names_of[table]
 
 
-class _Rows:
+class _JobRows:
     """A table of all files; none of what is read stays in memory."""
 
-    def __init__(self, job: _Job, table: str) -> None:
+    def __init__(self, job: _JoinedFiles, table: str) -> None:
         self._job, self._table = job, table
         self._files = [(n, file) for n, file in enumerate(job.files) if file.may_hold(table)]
 
@@ -359,23 +346,21 @@ class _Rows:
 
 def file_of(profile: Profile) -> File:
     """One file of a job by itself; its rank is None where it records none."""
-    file = File(profile, None, schema.RUNS.empty())
-    runs = file.recorded_runs()
+    runs = profile.table(_RUNS) if profile.has(_RUNS) else schema.RUNS.empty()
     rank = runs["rank"][0].as_py() if runs.num_rows == 1 else None
-    return replace(file, rank=rank, runs=runs)
+    return File(profile, rank, runs)
 
 
 def _files(profiles: Sequence[Profile]) -> list[File]:
     """The files as they were given, with their ranks."""
-    files = [File(p, None, schema.RUNS.empty()) for p in profiles]
-    runs = [file.recorded_runs() for file in files]
-    ranks = [rows["rank"][0].as_py() if rows.num_rows == 1 else None for rows in runs]
+    files = [*map(file_of, profiles)]
+    ranks = [file.rank for file in files]
     if None in ranks:
         ranks = ranks_of_names([file.name for file in files])
-    ranked = []
-    for file, rows, rank in zip(files, runs, ranks, strict=True):
-        ranked.append(replace(file, rank=rank, runs=ranked_runs(rows, rank)))
-    return ranked
+    return [
+        File(file.profile, rank, ranked_runs(file.runs, rank))
+        for file, rank in zip(files, ranks, strict=True)
+    ]
 
 
 def ranked_runs(runs: pa.Table, rank: int | None) -> pa.Table:

@@ -36,7 +36,7 @@ _DISCONNECTIONS: Final = frozenset({
 })  # fmt: skip
 
 
-class _Copy(NamedTuple):
+class _RemoteFile(NamedTuple):
     """A file that is fetched.
 
     Args:
@@ -60,7 +60,7 @@ class Fetch(NamedTuple):
         size_bytes: Their size; 0 where it is not known.
     """
 
-    copies: Sequence[_Copy]
+    copies: Sequence[_RemoteFile]
     size_bytes: int
 
     @property
@@ -90,9 +90,25 @@ def fetched(addresses: Sequence[Address]) -> list[list[Path]]:
     atexit.register(shutil.rmtree, root, ignore_errors=True)
     planned = _for_each(lambda address: [*_copies(address, root)], addresses)
     copies = [copy for of_address in planned for _, files in of_address for copy in files]
-    _check_room(addresses[0], copies, root)
+    size_bytes, free_bytes = sum(c.size_bytes for c in copies), shutil.disk_usage(root).free
+    if size_bytes + _SPARE_BYTES > free_bytes:
+        files = f"{counted(len(copies), 'file', 'files')} of {format_bytes(size_bytes)}"
+        free = f"which has {format_bytes(free_bytes)} free"
+        msg = f"{addresses[0]}: {files} do not fit into {root.parent}, {free}"
+        raise InputError(msg, ROOM)
+    # A file system may fetch several files at a time.
+    by_system: dict[int, list[_RemoteFile]] = {}
     with _failures(addresses[0]):
-        _fetch(copies)
+        for copy in copies:
+            copy.path.parent.mkdir(parents=True, exist_ok=True)
+            by_system.setdefault(id(copy.system), []).append(copy)
+        _now.append(Fetch(copies, size_bytes))
+        try:
+            for alike in by_system.values():
+                names, paths = [c.name for c in alike], [str(c.path) for c in alike]
+                alike[0].system.get(names, paths)
+        finally:
+            _now.clear()
     return [[path for path, _ in of_address] for of_address in planned]
 
 
@@ -102,7 +118,16 @@ def listed(addresses: Sequence[Address]) -> list[list[Path]]:
     Raises:
         GpuprofError: As `fetched`.
     """
-    return _for_each(_listed, addresses)
+
+    def files_of(address: Address) -> list[Path]:
+        system, matches = _matches(address)
+        if any(about["type"] == "directory" for about in matches.values()):
+            return fetched([address])[0]
+        if not address.is_pattern:
+            return [address]
+        return [Address.of(system.unstrip_protocol(name)) for name in sorted(matches)]
+
+    return _for_each(files_of, addresses)
 
 
 def size_and_time(address: Address) -> tuple[int, int]:
@@ -117,33 +142,20 @@ def size_and_time(address: Address) -> tuple[int, int]:
     return size_bytes, 0
 
 
-def _listed(address: Address) -> list[Path]:
-    system, matches = _matches(address)
-    if any(about["type"] == "directory" for about in matches.values()):
-        return fetched([address])[0]
-    if not address.is_pattern:
-        return [address]
-    return [Address.of(system.unstrip_protocol(name)) for name in sorted(matches)]
-
-
 def _for_each(work: Callable[[Address], _Result], addresses: Sequence[Address]) -> list[_Result]:
     """What is asked of a server for each address."""
-    _list_folders(addresses)
+    single = [address for address in addresses if not address.is_pattern]
+    for folder, count in Counter(a.full_text.rpartition("/")[0] for a in single).items():
+        # Of a folder that was listed, fsspec need not ask for each file.
+        if count >= _MANY and not folder.startswith("http"):
+            with suppress(Exception):  # to ask for each is as good
+                system, name = _system(Address.of(folder))
+                system.ls(name)
     results = []
     for address in addresses:
         with _failures(address):
             results.append(work(address))
     return results
-
-
-def _list_folders(addresses: Sequence[Address]) -> None:
-    """Ask for the folders of many addresses, so that fsspec need not ask for each of these."""
-    single = [address for address in addresses if not address.is_pattern]
-    for folder, count in Counter(a.full_text.rpartition("/")[0] for a in single).items():
-        if count >= _MANY and not folder.startswith("http"):
-            with suppress(Exception):  # to ask for each is as good
-                system, name = _system(Address.of(folder))
-                system.ls(name)
 
 
 def _matches(address: Address) -> tuple[Any, dict[str, Any]]:
@@ -162,7 +174,7 @@ def _matches(address: Address) -> tuple[Any, dict[str, Any]]:
     return system, matches
 
 
-def _copies(address: Address, root: Path) -> Iterator[tuple[Path, list[_Copy]]]:
+def _copies(address: Address, root: Path) -> Iterator[tuple[Path, list[_RemoteFile]]]:
     """What an address names, each with its files: one, or all of a folder."""
     system, matches = _matches(address)
     scheme = address.full_text.partition(":")[0]
@@ -171,7 +183,7 @@ def _copies(address: Address, root: Path) -> Iterator[tuple[Path, list[_Copy]]]:
         is_folder = info["type"] == "directory"
         files = system.find(name, detail=True) if is_folder else {name: info}
         named = [
-            _Copy(system, file, _local(root / scheme, file), about.get("size") or 0)
+            _RemoteFile(system, file, _local(root / scheme, file), about.get("size") or 0)
             for file, about in sorted(files.items())
         ]
         if not named:
@@ -208,32 +220,6 @@ def _system(address: Address) -> tuple[Any, str]:
     return system, name
 
 
-def _check_room(address: Address, copies: Sequence[_Copy], folder: Path) -> None:
-    size, free = sum(copy.size_bytes for copy in copies), shutil.disk_usage(folder).free
-    if size + _SPARE_BYTES > free:
-        files = counted(len(copies), "file", "files")
-        msg = (
-            f"{address}: {files} of {format_bytes(size)} do not fit into {folder.parent}, which has"
-            f" {format_bytes(free)} free"
-        )
-        raise InputError(msg, ROOM)
-
-
-def _fetch(copies: Sequence[_Copy]) -> None:
-    """Fetch files, those of one file system together: it may fetch several at a time."""
-    by_system: dict[int, list[_Copy]] = {}
-    for copy in copies:
-        copy.path.parent.mkdir(parents=True, exist_ok=True)
-        by_system.setdefault(id(copy.system), []).append(copy)
-    _now.append(Fetch(copies, sum(copy.size_bytes for copy in copies)))
-    try:
-        for alike in by_system.values():
-            names, paths = [c.name for c in alike], [str(c.path) for c in alike]
-            alike[0].system.get(names, paths)
-    finally:
-        _now.clear()
-
-
 @contextmanager
 def _failures(address: Address) -> Iterator[None]:
     """Raise whatever a package for a protocol raises as what it means for the user."""
@@ -242,31 +228,23 @@ def _failures(address: Address) -> Iterator[None]:
     except GpuprofError:
         raise
     except Exception as error:
-        message, hint = _meaning(error)
+        causes: list[BaseException] = [error]
+        while (cause := causes[-1].__cause__ or causes[-1].__context__) is not None:
+            causes.append(cause)
+        kinds = {kind.__name__ for cause in causes for kind in type(cause).__mro__}
+        hint = None
+        # To the package for https, a server that does not answer has no such file.
+        if kinds & _DISCONNECTIONS:
+            message = f"the server cannot be reached ({_line(error)})"
+            hint = "Check the network and the address."
+        elif kinds & _REFUSALS:
+            message, hint = f"access is refused ({_line(error)})", _CREDENTIALS
+        elif isinstance(error, FileNotFoundError):
+            message = "there is no such file, folder or bucket"
+        else:
+            message = f"it cannot be fetched ({type(error).__name__}: {_line(error)})"
         msg = f"{address}: {message.replace(address.full_text, str(address))}"
         raise InputError(msg, hint) from error
-
-
-def _meaning(error: Exception) -> tuple[str, str | None]:
-    """What an exception of any protocol says, and what to do about it."""
-    kinds = {kind.__name__ for cause in _causes(error) for kind in type(cause).__mro__}
-    # To the package for https, a server that does not answer has no such file.
-    if kinds & _DISCONNECTIONS:
-        return (
-            f"the server cannot be reached ({_line(error)})",
-            "Check the network and the address.",
-        )
-    if kinds & _REFUSALS:
-        return f"access is refused ({_line(error)})", _CREDENTIALS
-    if isinstance(error, FileNotFoundError):
-        return "there is no such file, folder or bucket", None
-    return f"it cannot be fetched ({type(error).__name__}: {_line(error)})", None
-
-
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    while error is not None:
-        yield error
-        error = error.__cause__ or error.__context__
 
 
 def _line(error: BaseException) -> str:

@@ -52,9 +52,12 @@ def chosen(profile: Profile, section: str | int | None) -> Profile:
 def _number(profile: Profile, section: str) -> int:
     """The place of a section that is named by number, process or name."""
     sections = profile.sections
-    if _is_number(section) and 1 <= int(section) <= len(sections):
-        return int(section) - 1
-    matching = [place for place, listed in enumerate(sections) if _is_named(listed, section)]
+    if section.isascii() and section.isdigit():
+        if 1 <= int(section) <= len(sections):
+            return int(section) - 1
+        matching = [p for p, listed in enumerate(sections) if str(listed.process_id) == section]
+    else:
+        matching = [p for p, listed in enumerate(sections) if section and section in listed.name]
     if len(matching) == 1:
         return matching[0]
     source = profile.origin.source
@@ -64,16 +67,6 @@ def _number(profile: Profile, section: str) -> int:
     amount = "several sections" if matching else "no section"
     msg = f"{source} has {amount} of the name {section}"
     raise UsageError(msg, f"Sections: {_list(profile)}.")
-
-
-def _is_named(section: Section, name: str) -> bool:
-    if _is_number(name):
-        return name == str(section.process_id)
-    return bool(name) and name in section.name
-
-
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit()
 
 
 def _list(profile: Profile) -> str:
@@ -92,15 +85,14 @@ def _has_trace(profile: Profile) -> bool:
 
 
 def _label(section: Section) -> str:
+    """Its name, process, and how long all its GPU work took, for people to know it by."""
     process = "" if section.process_id is None else f"process {section.process_id}"
-    return ", ".join(part for part in (section.name, process, _work(section.profile)) if part)
-
-
-def _work(profile: Profile) -> str:
-    """How long all its GPU work took, for people to know it by."""
+    profile = section.profile
     if profile.has("activity_summary"):
         rows = profile.table("activity_summary").to_pylist()
         times = [row["total_ns"] or 0 for row in rows if row["activity_kind"] != "api"]
-        return f"{say_ns(sum(times))} of GPU time"
-    tables = [profile.table(name) for name in _TRACES if profile.has(name)]
-    return counted(sum(table.num_rows for table in tables), "row", "rows")
+        work = f"{say_ns(sum(times))} of GPU time"
+    else:
+        tables = [profile.table(name) for name in _TRACES if profile.has(name)]
+        work = counted(sum(table.num_rows for table in tables), "row", "rows")
+    return ", ".join(filter(None, (section.name, process, work)))

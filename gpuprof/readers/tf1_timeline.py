@@ -8,10 +8,9 @@ Source: https://github.com/tensorflow/tensorflow, tensorflow/python/client/timel
 """
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
@@ -31,8 +30,6 @@ _MEMSET: Final = "MEMSET"
 _TIMES_US: Final = range(-(1 << 62) // NS_PER_US, (1 << 62) // NS_PER_US)
 _MARK: Final = re.compile(rb'"args":\s*\{\s*"name":\s*"(?:Allocators"|/[^"]* (?:Compute|Tensors)")')
 
-Row = dict[str, Any]
-
 
 class _Arguments(msgspec.Struct, gc=False):
     name: Scalar = None
@@ -51,21 +48,6 @@ class _Timeline(msgspec.Struct):
     traceEvents: list[_Event]  # noqa: N815 - the format's name
 
 
-class _Activity(NamedTuple):
-    """One event of a GPU's lane; ``stream`` is None in the lane that shows copies again."""
-
-    device: int
-    stream: int | None
-    name: str
-    start_us: int
-    duration_us: int
-
-    @property
-    def identity(self) -> tuple[int, str, int, int]:
-        """What it has in common with itself in another lane."""
-        return self.device, self.name, self.start_us, self.duration_us
-
-
 def read(path: Path) -> Profile:
     """Read the timeline of one step.
 
@@ -74,24 +56,33 @@ def read(path: Path) -> Profile:
         EmptyRecordingError: No stream of a GPU is in it.
     """
     with json_events.within_limits(path):
-        return _profile(path)
-
-
-def _profile(path: Path) -> Profile:
-    events = json_events.decode(path, gunzip.content(path), _Timeline).traceEvents
-    activities = [*_activities(path, events)]
-    copies = Counter(activity.identity for activity in activities if activity.stream is None)
-    ran = [activity for activity in activities if activity.stream is not None]
+        events = json_events.decode(path, gunzip.content(path), _Timeline).traceEvents
+        activities = [*_activities(path, events)]
+    # The lane of copies shows them again.
+    copies = {activity for stream_id, activity in activities if stream_id is None}
+    ran = [(stream_id, activity) for stream_id, activity in activities if stream_id is not None]
     if not ran:
         msg = f"{path} holds no stream of a GPU: only operations were traced"
         raise EmptyRecordingError(msg, "Record with trace_level=RunOptions.FULL_TRACE and CUPTI.")
-    origin_us = min(activity.start_us for activity in ran)
-    tables: dict[str, list[Row]] = {"kernels": [], "memcpys": [], "memsets": []}
-    for activity in sorted(ran, key=lambda activity: activity.start_us):
-        table, row = _row(activity, is_copy=copies[activity.identity] > 0)
-        start_ns = (activity.start_us - origin_us) * NS_PER_US
-        end_ns = start_ns + activity.duration_us * NS_PER_US
-        tables[table].append(row | {"start_ns": start_ns, "end_ns": end_ns})
+    origin_us = min(start_us for _, (start_us, *_) in ran)
+    tables: dict[str, list[dict[str, Any]]] = {"kernels": [], "memcpys": [], "memsets": []}
+    for stream_id, activity in sorted(ran, key=lambda of: of[1][0]):
+        start_us, duration_us, device_id, name = activity
+        start_ns = (start_us - origin_us) * NS_PER_US
+        row: dict[str, Any] = {
+            "start_ns": start_ns,
+            "end_ns": start_ns + duration_us * NS_PER_US,
+            "device_id": device_id,
+            "stream_id": stream_id,
+        }
+        match = _MEMCPY.match(name)
+        if name == _MEMSET:
+            tables["memsets"].append(row)
+        elif match is None and activity not in copies:
+            tables["kernels"].append(row | {"name": name})
+        else:
+            kind = match[1] if match and match[1] in cuda.MEMCPY_KINDS.values() else cuda.UNKNOWN
+            tables["memcpys"].append(row | {"memcpy_kind": kind})
     origin = Origin(
         path,
         READER.name,
@@ -104,7 +95,13 @@ def _profile(path: Path) -> Profile:
     )
 
 
-def _activities(path: Path, events: Sequence[_Event]) -> Iterator[_Activity]:
+def _activities(
+    path: Path, events: Sequence[_Event]
+) -> Iterator[tuple[int | None, tuple[int, int, int, str]]]:
+    """The stream of each event of a GPU, None in the lane of copies; start, duration, device, name.
+
+    Times are in us.
+    """
     lanes = {
         _key(event.pid): match
         for event in events
@@ -112,38 +109,24 @@ def _activities(path: Path, events: Sequence[_Event]) -> Iterator[_Activity]:
     }
     for event in events:
         match = lanes.get(_key(event.pid)) if event.ph == "X" else None
-        if match is not None:
-            stream = None if match[3] is None else int(match[3])
-            yield _Activity(int(match[1]), stream, *_name_and_times(path, event))
+        if match is None:
+            continue
+        name, start_us, duration_us = text(event.name) or "", integer(event.ts), integer(event.dur)
+        if start_us is None or duration_us is None:
+            msg = f"{path}: the time of an event is not a whole number of microseconds"
+            raise CorruptFileError(msg, json_events.EDITED)
+        json_events.check_length(name)
+        if start_us not in _TIMES_US or start_us + duration_us not in _TIMES_US:
+            msg = "a time is not within 292 years"
+            raise OverflowError(msg)
+        stream_id = None if match[3] is None else int(match[3])
+        yield stream_id, (start_us, duration_us, int(match[1]), name)
 
 
 def _key(pid: Scalar) -> Scalar:
     """The number of a lane, whether it is printed as a number or as a text."""
     number = integer(pid)
     return pid if number is None else number
-
-
-def _name_and_times(path: Path, event: _Event) -> tuple[str, int, int]:
-    name, start_us, duration_us = text(event.name) or "", integer(event.ts), integer(event.dur)
-    if start_us is None or duration_us is None:
-        msg = f"{path}: the time of an event is not a whole number of microseconds"
-        raise CorruptFileError(msg, json_events.EDITED)
-    json_events.check_length(name)
-    if start_us not in _TIMES_US or start_us + duration_us not in _TIMES_US:
-        msg = "a time is not within 292 years"
-        raise OverflowError(msg)
-    return name, start_us, duration_us
-
-
-def _row(activity: _Activity, *, is_copy: bool) -> tuple[str, Row]:
-    place = {"device_id": activity.device, "stream_id": activity.stream}
-    if activity.name == _MEMSET:
-        return "memsets", place
-    match = _MEMCPY.match(activity.name)
-    if match is None and not is_copy:
-        return "kernels", place | {"name": activity.name}
-    kind = match[1] if match and match[1] in cuda.MEMCPY_KINDS.values() else cuda.UNKNOWN
-    return "memcpys", place | {"memcpy_kind": kind}
 
 
 READER: Final = Reader(

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from gpuprof.base.errors import ROOM, OutputError
-from gpuprof.base.manifest import MANIFEST, MARKS, Manifest, read_manifest
+from gpuprof.base.manifest import MANIFEST, MARKS, read_manifest
 from gpuprof.readers import read_profile
 from gpuprof.readers.gpuprof.packed_run import CHUNK_BYTES, INDEX, VERSION
 from gpuprof.readers.gpuprof.write_gpuprof_file import write
@@ -42,31 +42,23 @@ def pack(folder: Path, output: Output, *, with_original: bool = False) -> None:
         raise OutputError(msg, "Give a file name: -o run.zip")
     manifest = read_manifest(folder)
     with tempfile.TemporaryDirectory(prefix="gpuprof-pack-") as name:
+        members = {n: Path(name) / n for n in (MANIFEST, RECORDING)} | {MARKS: folder / MARKS}
         try:
-            converted = _converted(folder, manifest, Path(name))
+            if manifest.recordings and manifest.nothing_recorded is None:
+                write(read_profile(folder), members[RECORDING])
+            recordings = (RECORDING,) if members[RECORDING].exists() else ()
+            text = replace(manifest, recordings=recordings).to_json()
+            members[MANIFEST].write_text(text, encoding="utf-8")
         except OSError as error:
             msg = f"{folder} cannot be converted in {name}: {error.strerror or error}"
             raise OutputError(msg, ROOM) from error
         # Links are left out, as they lead who knows where.
         files = (p for p in sorted(folder.rglob("*")) if p.is_file() and not p.is_symlink())
-        originals = {
-            f"{ORIGINALS}/{path.relative_to(folder).as_posix()}": path
-            for path in files
-            if with_original and path.resolve().is_relative_to(folder.resolve())
-        }
-        members = converted | originals
-        output.save(lambda temporary: _write(temporary, members), is_private=with_original)
-
-
-def _converted(folder: Path, manifest: Manifest, into: Path) -> dict[str, Path]:
-    """What is made anew for the archive: the recording in one format, and a manifest for it."""
-    if manifest.recordings and manifest.nothing_recorded is None:
-        write(read_profile(folder), into / RECORDING)
-    recordings = (RECORDING,) if (into / RECORDING).exists() else ()
-    text = replace(manifest, recordings=recordings).to_json()
-    (into / MANIFEST).write_text(text, encoding="utf-8")
-    members = {MANIFEST: into / MANIFEST, MARKS: folder / MARKS, RECORDING: into / RECORDING}
-    return {name: path for name, path in members.items() if path.is_file()}
+        for path in files if with_original else ():
+            if path.resolve().is_relative_to(folder.resolve()):
+                members[f"{ORIGINALS}/{path.relative_to(folder).as_posix()}"] = path
+        known = {n: members[n] for n in members if members[n].is_file()}
+        output.save(lambda archive: _write(archive, known), is_private=with_original)
 
 
 def _write(temporary: Path, members: Mapping[str, Path]) -> None:

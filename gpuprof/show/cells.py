@@ -64,16 +64,12 @@ def _process(number: int) -> str:
     return f"{process_id} #{file}" if file else f"{process_id}"
 
 
-def _count(value: float) -> str:
-    """A count; of a step it may be a part of one."""
-    return (units.format_ratio if value % 1 else units.format_count)(value)
-
-
 _SHOW: Final[Mapping[Kind, Callable[[Any], str]]] = {
     Kind.FLAG: {True: "yes", False: "no"}.__getitem__,
     Kind.ID: str,
     Kind.PROCESS: _process,
-    Kind.COUNT: _count,
+    # Of a step it may be a part of one.
+    Kind.COUNT: lambda value: (units.format_ratio if value % 1 else units.format_count)(value),
     Kind.MEAN: units.format_ratio,
     Kind.SHARE: units.format_share,
     Kind.RATIO: units.format_ratio,

@@ -1,15 +1,14 @@
 """What people see of a comparison: figures and kernels as grids, its conditions as JUnit."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
+from operator import itemgetter
 from typing import Final
 from xml.etree import ElementTree as ET
-
-import pyarrow as pa
 
 from gpuprof.base import units
 from gpuprof.base.labels import label
@@ -250,47 +249,35 @@ def split_grids(result: Comparison) -> list[Grid]:
 
 
 def _split_of_one(baseline: str, variant: str, rows: Sequence[Row]) -> Grid:
-    has_ends = any(row["low_ns"] is not None for row in rows)
-    # A difference of almost 0 has no shares.
-    has_shares = any(row["share"] is not None for row in rows)
-    cells = [
-        (
-            capital(label(row["part"])),
-            units.format_ns(row["baseline_ns"]),
-            units.format_ns(row["candidate_ns"]),
-            signed_ns(row["difference_ns"]),
-            *((signed_ns(row["low_ns"]), signed_ns(row["high_ns"])) if has_ends else ()),
-            *((percent(row["share"]),) if has_shares else ()),
-        )
-        for row in rows
-    ]
     before, after = (sum(row[f"{side}_ns"] for row in rows) for side in ("baseline", "candidate"))
-    blank = ("",) * (2 * has_ends + has_shares)
-    total = (
-        "Total",
-        units.format_ns(before),
-        units.format_ns(after),
-        signed_ns(after - before),
-        *blank,
-    )
-    ends = ("at least", "at most") if has_ends else ()
-    shares = ("Share",) if has_shares else ()
-    header = ("", baseline, variant, "Difference", *ends, *shares)
-    return Grid("", header, (*cells, total))
+    header, lines = [""], [[capital(label(row["part"])) for row in rows]]
+    totals = ["Total", units.format_ns(before), units.format_ns(after), signed_ns(after - before)]
+    for heading, column, show in (
+        (baseline, "baseline_ns", units.format_ns),
+        (variant, "candidate_ns", units.format_ns),
+        ("Difference", "difference_ns", signed_ns),
+        ("at least", "low_ns", signed_ns),
+        ("at most", "high_ns", signed_ns),
+        ("Share", "share", percent),
+    ):
+        # The ends may be unknown, and a difference of almost 0 has no shares.
+        if any(row[column] is not None for row in rows):
+            header.append(heading)
+            lines.append([show(row[column]) for row in rows])
+    totals += [""] * (len(header) - len(totals))
+    return Grid("", tuple(header), (*zip(*lines, strict=True), tuple(totals)))
 
 
 def _split_of_many(variants: Sequence[str], rows: Sequence[Row], shown: Mapping[str, str]) -> Grid:
-    differences = {(row["part"], row["variant"]): row["difference_ns"] for row in rows}
-    parts = [part for part in ORDER if any((part, name) in differences for name in variants)]
+    differences = Counter({(row["part"], row["variant"]): row["difference_ns"] for row in rows})
+    recorded = {part for part, _ in differences}
     cells = [
-        (
-            capital(label(part)),
-            *(signed_ns(differences.get((part, variant), 0)) for variant in variants),
-        )
-        for part in parts
+        (capital(label(part)), *(signed_ns(differences[part, variant]) for variant in variants))
+        for part in ORDER
+        if part in recorded
     ]
-    sums = {x: sum(row["difference_ns"] for row in rows if row["variant"] == x) for x in variants}
-    total = ("Total", *(signed_ns(sums[variant]) for variant in variants))
+    sums = (sum(differences[part, variant] for part in recorded) for variant in variants)
+    total = ("Total", *map(signed_ns, sums))
     return Grid("", ("", *(shown[variant] for variant in variants)), (*cells, total))
 
 
@@ -317,39 +304,18 @@ def kernel_grids(
         shown = kernels.slice(0, most)
         if len(shown) < count:
             title += f" ({len(shown)} of {count})"
-        grids.append(_kernels(title, with_one_name(shown, has_full_names=has_full_names)))
+        rows = with_one_name(shown, has_full_names=has_full_names).to_pylist()
+        shows = {**_KERNEL_COLUMNS}
+        if all(row["adjusted_p_value"] is None for row in rows):
+            del shows[_P_VALUE]
+        if not any(row["grid"] or row["is_reshaped"] for row in rows):
+            del shows[_SHAPE]
+        cells = tuple(tuple(show(row) for show in shows.values()) for row in rows)
+        header = tuple(shows)
+        names = 2, *range(header.index("Kernel"), len(header))
+        grids.append(Grid(title, header, cells, names))
         first += count
     return grids
-
-
-def _kernels(title: str, table: pa.Table) -> Grid:
-    rows = table.to_pylist()
-    has_p = any(row["adjusted_p_value"] is not None for row in rows)
-    has_shape = any(row["grid"] or row["is_reshaped"] for row in rows)
-    cells = [
-        (
-            signed_ns(row["difference_ns"]),
-            percent(row["contribution"]),
-            row["status"],
-            _of_side(row, "baseline"),
-            _of_side(row, "candidate"),
-            *([_p_value(row["adjusted_p_value"])] if has_p else []),
-            clean(row["name"]),
-            *([_shape(row)] if has_shape else []),
-        )
-        for row in rows
-    ]
-    header = (
-        "Difference",
-        "Of kernels",
-        "",
-        "Baseline",
-        "Candidate",
-        *(["p (adjusted)"] if has_p else []),
-        "Kernel",
-        *(["Grid, block"] if has_shape else []),
-    )
-    return Grid(title, header, tuple(cells), (2, *range(header.index("Kernel"), len(header))))
 
 
 def _of_side(row: Row, side: str) -> str:
@@ -371,8 +337,17 @@ def _shape(row: Row) -> str:
     return ", ".join(row[n].removesuffix("x1").removesuffix("x1") for n in ("grid", "block"))
 
 
-def _p_value(value: float | None) -> str:
-    return "n/a" if value is None else f"{value:.3g}"
+_P_VALUE, _SHAPE = "p (adjusted)", "Grid, block"
+_KERNEL_COLUMNS: Final[Mapping[str, Callable[[Row], str]]] = {
+    "Difference": lambda row: signed_ns(row["difference_ns"]),
+    "Of kernels": lambda row: percent(row["contribution"]),
+    "": itemgetter("status"),
+    "Baseline": partial(_of_side, side="baseline"),
+    "Candidate": partial(_of_side, side="candidate"),
+    _P_VALUE: lambda row: "n/a" if (p := row["adjusted_p_value"]) is None else f"{p:.3g}",
+    "Kernel": lambda row: clean(row["name"]),
+    _SHAPE: _shape,
+}
 
 
 def junit(result: Comparison, checks: Sequence[Check], now: datetime | None = None) -> str:

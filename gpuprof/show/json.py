@@ -6,7 +6,6 @@ the tables, their units and meanings are documented where the tables are declare
 
 import json
 import math
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -76,19 +75,16 @@ def _by_label(variants: pa.Table) -> dict[str, dict[str, Any]]:
 
 def _by_metric(table: pa.Table) -> dict[str, dict[str, dict[str, Any]]]:
     """Variant -> metric -> the other columns; whole numbers where the metric has them."""
-    by_variant: dict[str, dict[str, dict[str, Any]]] = {}
-    for row in table.to_pylist():
-        metric = row.pop("metric")
-        of_variant = by_variant.setdefault(row.pop("variant"), {})
-        of_variant[metric] = {name: _as_integer(metric, name, value) for name, value in row.items()}
-    return by_variant
-
-
-def _as_integer(metric: str, name: str, value: float | None) -> float | None:
     from gpuprof.comparisons.variant_figures import VARIANTS  # noqa: PLC0415 - of comparisons alone
 
-    is_whole = VARIANTS.columns[metric].dtype == INT and name not in _NEVER_WHOLE
-    return int(value) if value is not None and is_whole and value == int(value) else value
+    by_variant: dict[str, dict[str, dict[str, Any]]] = {}
+    for row in table.to_pylist():
+        metric, variant = row.pop("metric"), row.pop("variant")
+        if VARIANTS.columns[metric].dtype == INT:
+            whole = {n for n in row.keys() - _NEVER_WHOLE if row[n] == int(row[n] or 0)}
+            row |= {name: int(row[name]) for name in whole}
+        by_variant.setdefault(variant, {})[metric] = row
+    return by_variant
 
 
 def versioned_text(document: dict[str, Any]) -> str:
@@ -98,28 +94,19 @@ def versioned_text(document: dict[str, Any]) -> str:
 
 def document_text(document: dict[str, Any]) -> str:
     """A document as JSON; what is no number becomes null, what steers a terminal is escaped."""
-    text = json.dumps(
-        _finite(document), indent=2, ensure_ascii=False, allow_nan=False, default=_path_as_text
+    text = json.dumps(_plain(document), indent=2, ensure_ascii=False, allow_nan=False)
+    # Of JSON itself only the ends of lines steer a terminal.
+    return CONTROL.sub(
+        lambda of: "".join(c if c == "\n" else f"\\u{ord(c):04x}" for c in of[0]), f"{text}\n"
     )
-    return CONTROL.sub(_escaped, text) + "\n"
 
 
-def _escaped(match: re.Match[str]) -> str:
-    r"""Characters of names as ``\u202e``; of JSON itself only the ends of lines are such."""
-    return "".join(c if c == "\n" else f"\\u{ord(c):04x}" for c in match[0])
-
-
-def _finite(value: Any) -> Any:
-    """JSON has no NaN or infinity: what is no number is unknown."""
+def _plain(value: Any) -> Any:
+    """JSON has no paths, and no NaN or infinity: what is no number is unknown."""
     if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
+        return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _path_as_text(value: object) -> str:
-    if isinstance(value, Path):
-        return str(value)
-    msg = f"{type(value).__name__} cannot be written as JSON"
-    raise TypeError(msg)
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return str(value) if isinstance(value, Path) else value

@@ -2,7 +2,7 @@
 
 import json
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -41,23 +41,21 @@ def schemas_text(schemas: Sequence[Schema]) -> str:
         f"{name}: derived from {relation.of}": dict(relation.columns)
         for name, relation in derived.RELATIONS.items()
     }
-    texts = [f"{head}\n{_columns_text(columns)}" for head, columns in relations.items()]
-    return "\n".join([*map(_schema_text, schemas), *texts])
-
-
-def _schema_text(schema: Schema) -> str:
-    columns = {
-        name: f"[{unit}] {column.meaning}" if (unit := unit_of(column)) else column.meaning
-        for name, column in schema.columns.items()
-    }
-    facts = derived.facts(schema.name)
-    derived_columns = {name: f"[derived] {fact.doc}" for name, fact in facts.items()}
-    return f"{schema.name}: {schema.row}\n{_columns_text(columns | derived_columns)}"
-
-
-def _columns_text(columns: Mapping[str, str]) -> str:
-    width = max(map(len, columns)) + 4
-    return "".join(_entry(f"  {name}", width, [text]) for name, text in columns.items())
+    documented = {}
+    for schema in schemas:
+        columns = {
+            name: f"[{unit}] {column.meaning}" if (unit := unit_of(column)) else column.meaning
+            for name, column in schema.columns.items()
+        }
+        facts = derived.facts(schema.name)
+        columns |= {name: f"[derived] {fact.doc}" for name, fact in facts.items()}
+        documented[f"{schema.name}: {schema.row}"] = columns
+    texts = []
+    for head, columns in (documented | relations).items():
+        width = max(map(len, columns)) + 4
+        entries = (_entry(f"  {name}", width, [text]) for name, text in columns.items())
+        texts.append(f"{head}\n{''.join(entries)}")
+    return "\n".join(texts)
 
 
 def unit_of(column: Column) -> str:

@@ -39,24 +39,19 @@ def _table(rows: Sequence[Sample]) -> Table:
     for title in _TITLES:
         table.add_column(title, justify="left" if title == "Device" else "right")
     for row in rows:
-        table.add_row(*_cells(row))
+        is_host = row["device_id"] is None
+        used, total = row.get("memory_used_bytes"), row.get("memory_total_bytes")
+        table.add_row(
+            "host" if is_host else f"GPU {row['device_id']}",
+            format_share(row.get("cpu_utilisation" if is_host else "gpu_utilisation")),
+            f"{format_bytes(used)} of {format_bytes(total)}",
+            _rounded(row.get("power_w"), "W"),
+            _rounded(row.get("temperature_c"), "C"),
+            format_clock(row.get("sm_clock_hz")),
+            format_rate(row.get("pcie_received_bytes_per_s")),
+            format_rate(row.get("pcie_sent_bytes_per_s")),
+        )
     return table
-
-
-def _cells(row: Sample) -> list[str]:
-    is_host = row["device_id"] is None
-    used, total = row.get("memory_used_bytes"), row.get("memory_total_bytes")
-    busy = row.get("cpu_utilisation" if is_host else "gpu_utilisation")
-    return [
-        "host" if is_host else f"GPU {row['device_id']}",
-        format_share(busy),
-        f"{format_bytes(used)} of {format_bytes(total)}",
-        _rounded(row.get("power_w"), "W"),
-        _rounded(row.get("temperature_c"), "C"),
-        format_clock(row.get("sm_clock_hz")),
-        format_rate(row.get("pcie_received_bytes_per_s")),
-        format_rate(row.get("pcie_sent_bytes_per_s")),
-    ]
 
 
 def _rounded(value: float | None, unit: str) -> str:

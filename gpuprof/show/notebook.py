@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
 
@@ -20,7 +20,7 @@ from gpuprof.base.manifest import Manifest
 from gpuprof.base.units import bound, capital, counted, format_seconds
 from gpuprof.comparisons import Comparison
 from gpuprof.comparisons.result_tables import TABLES
-from gpuprof.show import COMPARISON, RECORDING, Page, Row
+from gpuprof.show import COMPARISON, RECORDING, Page
 from gpuprof.show.cells import clean
 from gpuprof.show.charts import charts_about
 from gpuprof.show.comparison import grid_with_columns, split_grids
@@ -39,27 +39,14 @@ _MOST_BARS: Final = 8
 _TEMPLATES: Final = Path(__file__).parent / "page"
 
 
-class Point(NamedTuple):
-    """A sentence of a summary, such as a finding.
-
-    Args:
-        sentence: What there is to know.
-        detail: What to do about it; empty for nothing.
-        table: The table that shows it; empty for none.
-    """
-
-    sentence: str
-    detail: str = ""
-    table: str = ""
-
-
 class Summary(NamedTuple):
     """What is shown of a result before anything is asked for.
 
     Args:
         source: What was looked at, in a line.
         headline: What came out; empty where that is unknown.
-        points: The further sentences, the most important one first.
+        points: Findings, the most important one first: what it is, what to do about it, and the
+            name of the table that shows it.
         figures: Charts of bars.
         grids: Tables; the first one is open.
         notes: What a reader must know to trust the figures.
@@ -69,7 +56,7 @@ class Summary(NamedTuple):
 
     source: str
     headline: str = ""
-    points: tuple[Point, ...] = ()
+    points: tuple[tuple[str, str, str], ...] = ()
     figures: tuple[Figure, ...] = ()
     grids: tuple[Grid, ...] = ()
     notes: tuple[str, ...] = ()
@@ -101,7 +88,8 @@ def _environment() -> "jinja2.Environment":
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_TEMPLATES),
         autoescape=True,
-        finalize=_shown,
+        # Texts of recordings have no control characters; figures stay with their units.
+        finalize=lambda value: bound(clean(value)) if type(value) is str else value,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
@@ -110,17 +98,11 @@ def _environment() -> "jinja2.Environment":
     return environment
 
 
-def _shown(value: Any) -> Any:
-    """Texts of recordings without control characters; figures stay with their units."""
-    return bound(clean(value)) if type(value) is str else value
-
-
 def summary_text(summary: Summary, width: int) -> str:
     """A summary as text in lines of at most a width, without its tables."""
     points = [
-        f"{number}. {point.sentence}{f' {point.detail}' if point.detail else ''}"
-        + (f' ["{point.table}"]' if point.table else "")
-        for number, point in enumerate(summary.points, start=1)
+        f'{number}. {finding} {advice} ["{table}"]'
+        for number, (finding, advice, table) in enumerate(summary.points, start=1)
     ]
     names = {"Tables": summary.tables, "Charts": summary.charts}
     lines = [
@@ -160,11 +142,18 @@ def report_summary(
     first_places = {p for grid in grids if grid.table == "breakdown" for p in grid.named}
     places = sorted(range(len(devices)), key=lambda place: place not in first_places)
     devices = [devices[place] for place in places]
-    points = tuple(map(_point, all_findings(result)))
+    points = []
+    for row in all_findings(result):
+        advice, win = f"{capital(row['suggestion'])}.", row.get("win")
+        if win and row.get("predicted_win_ns") is not None:
+            advice += f" Can save {win}."
+        elif win and row.get("win_share"):
+            advice += f" Saves {win}."
+        points.append((f"{capital(row['finding'])}.", advice, row["table"]))
     first = bottom_line(result.tables.get("bottom_line"))
     return summary._replace(
         headline=first or ("" if points else f"{recording.verdict(result)[0]}."),
-        points=points,
+        points=tuple(points),
         figures=(recording.breakdown(devices),) if devices else (),
         grids=tuple(grid for grid in grids if grid.table != "breakdown"),
     )
@@ -174,17 +163,6 @@ def bottom_line(table: pa.Table | None) -> str:
     """The first sentence of a report; empty where the recording cannot tell."""
     rows = [] if table is None else table.slice(0, 1).to_pylist()
     return f"{capital(rows[0]['bottom_line'])}." if rows else ""
-
-
-def _point(row: Row) -> Point:
-    """A finding: what to do about it, and what that saves."""
-    suggestion, win = capital(row["suggestion"]), row.get("win")
-    detail = f"{suggestion}."
-    if win and row.get("predicted_win_ns") is not None:
-        detail += f" Can save {win}."
-    elif win and row.get("win_share"):
-        detail += f" Saves {win}."
-    return Point(f"{capital(row['finding'])}.", detail, row["table"])
 
 
 def comparison_summary(result: Comparison) -> Summary:

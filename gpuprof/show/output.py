@@ -246,27 +246,21 @@ def prepare_folder(
     if not target.parent.is_dir():
         msg = f"{target}: there is no folder {target.parent}"
         raise OutputError(msg, f"Make it first: mkdir -p {target.parent}")
-    if target.exists():
-        _check_replaceable(target, is_ours, inputs, is_forced=is_forced)
-    if not os.access(target.parent, os.W_OK):
-        msg = f"{target} cannot be written: no permission"
-        raise OutputError(msg)
-    return FolderOutput(target)
-
-
-def _check_replaceable(
-    target: Path, is_ours: Callable[[Path], bool], inputs: Sequence[str], *, is_forced: bool
-) -> None:
-    if not target.is_dir():
+    is_there = target.exists()
+    if is_there and not target.is_dir():
         msg = f"{target} is a file, and the output is a folder"
         raise OutputError(msg, "Give another name.")
-    if any(Path(source).exists() and target.samefile(source) for source in inputs):
+    if is_there and any(Path(name).exists() and target.samefile(name) for name in inputs):
         msg = f"{target} is an input of this command and is never replaced"
         raise OutputError(msg, "Give the output another name.")
-    is_empty = not any(target.iterdir())
+    is_empty = not is_there or not any(target.iterdir())
     if not is_empty and not is_ours(target):
         msg = f"{target} is a folder of other files"
         raise OutputError(msg, "Give the name of a new folder.")
     if not is_empty and not is_forced:
         msg = f"{target} exists already"
         raise OutputError(msg, "Replace it with --force, or give another name.")
+    if not os.access(target.parent, os.W_OK):
+        msg = f"{target} cannot be written: no permission"
+        raise OutputError(msg)
+    return FolderOutput(target)

@@ -3,7 +3,7 @@
 import re
 import shlex
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -74,6 +74,13 @@ _GROUP_NAMES: Final = {
     **{kind: label(kind) for kind in (PEER_STAGED, PEER_DEVICE_COPY)},
 }
 _TOP_GROUPS: Final = ("Kernels", "Transfers", "Local copies", "Memsets")
+# Groups that say little where nothing happened: those with such a figure have no row.
+_LEFT_OUT: Final[Mapping[str, tuple[str, tuple[int | None, ...]]]] = {
+    "communication_kernels": ("calls", (0, None)),
+    "local_copies": ("calls", (0,)),
+    "memsets": ("calls", (0,)),
+    "api_calls": ("total_ns", (None,)),
+}
 _SENTENCES: Final = {"bottom_line", "suggestion"}
 _IN_SENTENCES: Final = {"findings", "placement_hints"}
 _KEYS: Final = {"rank", "device_id"}
@@ -105,7 +112,12 @@ def _totals_grid(table: pa.Table) -> Grid:
     for row in rows:
         is_top = row["part_of"] in {None, "gpu_activities"}
         depth[row["activity_group"]] = 0 if is_top else depth.get(row["part_of"], -1) + 1
-    shown = [row for row in rows if _is_worth_a_row(row)]
+    shown = [
+        row
+        for row in rows
+        for figure, silent in [_LEFT_OUT.get(row["activity_group"], ("calls", ()))]
+        if row[figure] not in silent
+    ]
     columns = schema_columns("totals", table)
     is_whole = all(row["total_ns"] is not None for row in shown)
     of_all = ("calls", "total_ns", "mean_ns", "share", "bytes", "bytes_per_s")
@@ -137,15 +149,6 @@ def _totals_grid(table: pa.Table) -> Grid:
     return Grid(title, header, tuple(cells), least=len(named), named=named)
 
 
-def _is_worth_a_row(row: Row) -> bool:
-    """Groups that say little where nothing happened are shown where something did."""
-    if row["activity_group"] == "communication_kernels":
-        return bool(row["calls"])
-    if row["activity_group"] in {"local_copies", "memsets"}:
-        return bool(row["calls"] != 0)
-    return row["activity_group"] != "api_calls" or row["total_ns"] is not None
-
-
 def _top_grid(table: pa.Table) -> Grid:
     """The costliest activities: kernels by name, copies as nvprof and nsys write them.
 
@@ -165,10 +168,10 @@ def _top_grid(table: pa.Table) -> Grid:
     ]
     header = (*headings(columns, names), "Name")
     kinds = [row["activity_kind"] for row in activities]
-    named = {*range(min(_LEAST_ACTIVITIES, len(rows))), *map(kinds.index, {*kinds} - {"memset"})}
-    least = len(named)
+    named = frozenset(range(min(_LEAST_ACTIVITIES, len(rows))))
+    named |= {*map(kinds.index, {*kinds} - {"memset"})}
     title = "Costliest activities" + ", share of all GPU time" * ("share" in names)
-    return Grid(title, header, tuple(rows), (len(names),), least, named=frozenset(named))
+    return Grid(title, header, tuple(rows), (len(names),), len(named), named=named)
 
 
 def _epochs_grid(table: pa.Table) -> Grid:
@@ -248,9 +251,16 @@ def _tensor_grid(table: pa.Table) -> Grid:
     return Grid("Largest copies between devices", header, tuple(rows), (4,), _LEAST_TENSORS)
 
 
-def _edges_grid(table: pa.Table, step: str) -> Grid:
+def _edges_grid(table: pa.Table, per_step: Sequence[Row]) -> Grid:
     """Which parts of a model copy most to which, under what a step copies."""
     columns = schema_columns("placement_edges", table)
+    title = "Largest edges between parts"
+    for row in per_step:
+        if row["copies_per_step"] is not None:
+            noun = "copy" if row["copies_per_step"] == 1 else "copies"
+            size = units.format_bytes(row["bytes_per_step"])
+            steps = units.counted(row["steps"], "step", "steps")
+            title += f": {row['copies_per_step']:,.4g} {noun}, {size} in each of {steps}"
     rows = [
         (
             cell(columns["bytes_per_step"], row["bytes_per_step"]),
@@ -267,33 +277,7 @@ def _edges_grid(table: pa.Table, step: str) -> Grid:
         for row in table.to_pylist()[:_EDGES]
     ]
     header = ("Bytes per step", "From > to", "For gradients", "Sending part", "Receiving part")
-    return Grid(f"Largest edges between parts{step}", header, tuple(rows), (3, 4))
-
-
-def _tensor_overview(result: Report) -> tuple[tuple[str, "_Show"], ...]:
-    """What the overview shows of a recording of TensorFlow."""
-    step = ""
-    for row in result.rows("tensor_transfers_per_step"):
-        if row["copies_per_step"] is not None:
-            noun = "copy" if row["copies_per_step"] == 1 else "copies"
-            size = units.format_bytes(row["bytes_per_step"])
-            steps = units.counted(row["steps"], "step", "steps")
-            step += f": {row['copies_per_step']:,.4g} {noun}, {size} in each of {steps}"
-    return (
-        ("marked_epochs", _epochs_grid),
-        ("placement_edges", partial(_edges_grid, step=step)),
-        ("tensor_transfers", _tensor_grid),
-    )
-
-
-_Show = Callable[[pa.Table], Grid]
-# What the overview shows of a recording of GPUs.
-_GPU_OVERVIEW: Final[tuple[tuple[str, _Show], ...]] = (
-    ("breakdown", _breakdown_grid),
-    ("totals", _totals_grid),
-    ("peer_matrix", _peer_grid),
-    ("top_activities", _top_grid),
-)
+    return Grid(title, header, tuple(rows), (3, 4))
 
 
 def findings_lines(result: Report) -> list[str]:
@@ -365,17 +349,7 @@ def report_grids(report: Report, page: Page) -> list[Grid]:
     """The overview, the longest table last, or the tables that were asked for, whole."""
     result = for_people(report, has_full_names=page.has_full_names)
     if page.tables is None:
-        has_tensors = result.tables.get("tensor_transfers") is not None
-        overview = _tensor_overview(result) if has_tensors else _GPU_OVERVIEW
-        grids = _grids(result, overview) or _grids(result, (("marked_epochs", _epochs_grid),))
-        sentences = " ".join(findings_lines(result))
-        called = result.device_names.in_text
-        # The first column says what devices are called in their own files.
-        named = [
-            replace(grid, rows=tuple((called(row[0]), *row[1:]) for row in grid.rows))
-            for grid in grids
-        ]
-        return [replace(grid, named=grid.named | _rows_named(grid, sentences)) for grid in named]
+        return _overview(result)
     return [
         replace(
             table_grid(analysis_named(name).title, name, table, result.device_names),
@@ -387,22 +361,40 @@ def report_grids(report: Report, page: Page) -> list[Grid]:
     ]
 
 
-def _rows_named(grid: Grid, sentences: str) -> frozenset[int]:
-    """The rows whose names stand in sentences: devices, and routes of copies."""
-    if not grid.name_columns:
-        return frozenset()
-    names = [row[grid.name_columns[0]].partition(",")[0].strip() for row in grid.rows]
-    # A finding that opens with its device has a capital letter.
-    is_named = [
-        bool(name) and re.search(rf"(?<!\w){re.escape(name)}(?!\w)", sentences, re.IGNORECASE)
-        for name in names
-    ]
-    return frozenset(place for place, match in enumerate(is_named) if match)
+def _overview(result: Report) -> list[Grid]:
+    """What is shown of a recording of TensorFlow, or of one of GPUs, or of epochs alone.
 
-
-def _grids(result: Report, overview: Sequence[tuple[str, _Show]]) -> list[Grid]:
-    return [
-        replace(show(table), table=name)
-        for name, show in overview
-        if (table := result.tables.get(name)) is not None and table.num_rows
-    ]
+    Rows whose devices or routes of copies stand in the findings are marked as named.
+    """
+    shows: dict[str, Callable[[pa.Table], Grid]] = {
+        "breakdown": _breakdown_grid,
+        "totals": _totals_grid,
+        "peer_matrix": _peer_grid,
+        "top_activities": _top_grid,
+    }
+    if result.tables.get("tensor_transfers") is not None:
+        per_step = result.rows("tensor_transfers_per_step")
+        shows = {
+            "marked_epochs": _epochs_grid,
+            "placement_edges": partial(_edges_grid, per_step=per_step),
+            "tensor_transfers": _tensor_grid,
+        }
+    tables = {name: table for name, table in result.tables.items() if table}
+    if not tables.keys() & shows.keys():
+        shows = {"marked_epochs": _epochs_grid}
+    grids, called, sentences = [], result.device_names.in_text, " ".join(findings_lines(result))
+    for name in filter(tables.__contains__, shows):
+        grid = shows[name](tables[name])
+        # The first column says what devices are called in their own files.
+        rows = tuple((called(row[0]), *row[1:]) for row in grid.rows)
+        names = (
+            row[place].partition(",")[0].strip() for row in rows for place in grid.name_columns[:1]
+        )
+        # A finding that opens with its device has a capital letter.
+        named = frozenset(
+            place
+            for place, text in enumerate(names)
+            if text and re.search(rf"(?<!\w){re.escape(text)}(?!\w)", sentences, re.IGNORECASE)
+        )
+        grids.append(replace(grid, rows=rows, table=name, named=grid.named | named))
+    return grids

@@ -52,7 +52,7 @@ def as_text(
         page: Width and other settings of the output.
         write: Gives the lines of a script for a scope; by default those for TensorFlow.
     """
-    sentence = time_sentence(times) if times else _sentence(proposal)
+    sentence = time_sentence(times) if times else _copies_sentence(proposal)
     scopes = times.scopes if times else proposal.scopes
     lines = ["", "Write:"] if scopes else []
     lines += [f"  {line}" for scope in scopes[:_SHOWN_SCOPES] for line in write(scope)]
@@ -61,9 +61,7 @@ def as_text(
     operations = counted(proposal.operations, "operation", "operations")
     step = f"a step of {operations} on {' and '.join(proposal.graph.devices)}"
     headline = "\n".join((f"{name}: {step}", "", sentence, *lines))
-    grids = [_times(times) if times else _freedoms(proposal)]
-    notes = [*(_time_notes(times) if times else ()), *_notes(proposal)]
-    return grids_text(headline, grids, notes, page)
+    return grids_text(headline, [_grid(proposal, times)], [*_notes(proposal, times)], page)
 
 
 def as_json(proposal: Proposal, times: TimedProposal | None) -> str:
@@ -114,7 +112,7 @@ def _figures(copies: Copies) -> dict[str, float]:
     }
 
 
-def _sentence(proposal: Proposal) -> str:
+def _copies_sentence(proposal: Proposal) -> str:
     today, best = proposal.today, proposal.best.copies
     if not today.calls:
         return (
@@ -136,20 +134,43 @@ def _amount(copies: Copies) -> str:
     return f"{format_bytes(copies.bytes)} in {calls}{unknown}"
 
 
-def _freedoms(proposal: Proposal) -> Grid:
-    rows = [("nothing, as today", *_cells(proposal.today))]
-    for number, freedom in enumerate(proposal.freedoms):
-        name = f"and {freedom.name}" if number else freedom.name
-        rows.append((name, *_cells(freedom.copies)))
-    header = ("May move", "Bytes per step", "Copies per step")
-    return Grid("Minimum copies of a step", header, tuple(rows))
+def _grid(proposal: Proposal, times: TimedProposal | None) -> Grid:
+    """The time of each placement by estimates; without a machine, the copies of each freedom."""
+    if times is None:
+        placements = [("nothing, as today", proposal.today)]
+        for freedom in proposal.freedoms:
+            word = "and " if len(placements) > 1 else ""
+            placements.append((f"{word}{freedom.name}", freedom.copies))
+        cells = [(name, format_bytes(c.bytes), format_count(c.calls)) for name, c in placements]
+        header = ("May move", "Bytes per step", "Copies per step")
+        return Grid("Minimum copies of a step", header, tuple(cells))
+    estimates = [
+        (
+            f"{candidate.name}{'' if candidate.fits else ' (does not fit)'}",
+            _range(candidate),
+            format_bytes(candidate.copies.bytes),
+            format_count(candidate.copies.calls),
+            ", ".join(say_binary_bytes(round(size)) for size in candidate.middle.peak_bytes),
+        )
+        for candidate in times.candidates
+    ]
+    heads = ("Placement", "Step, estimated", "Bytes", "Copies", "Memory of each GPU")
+    return Grid(f"Estimates on {times.machine.name}", heads, tuple(estimates))
 
 
-def _cells(copies: Copies) -> tuple[str, str]:
-    return format_bytes(copies.bytes), format_count(copies.calls)
-
-
-def _notes(proposal: Proposal) -> Iterator[str]:
+def _notes(proposal: Proposal, times: TimedProposal | None) -> Iterator[str]:
+    if times is not None:
+        least, _, most = EFFICIENCIES
+        launches = [launch_s(part) * NS_PER_S / NS_PER_US for part in (most, least)]
+        link = times.machine.link
+        yield (
+            "Estimates rank placements; they do not predict times. Kernels run at"
+            f" {least:.0%} to {most:.0%} of the GPU's peak (single precision, memory bandwidth) and"
+            f" take at least {launches[0]:.1f} to {launches[1]:.1f} us each; a"
+            f" copy takes {say_ns(link.latency_s * NS_PER_S)} plus its bytes at"
+            f" {format_rate(link.bytes_per_s)}."
+        )
+        yield _PUBLISHED_COPY
     yield (
         "Bytes follow from the graph and the devices only: a tensor is sent once to each device"
         " that takes it, constants only as recorded."
@@ -194,34 +215,6 @@ def time_sentence(times: TimedProposal) -> str:
     if best.devices > 1:
         return f"{text}, on one GPU {_range(alone)}."
     return f"{text}. A second GPU would not pay off." if len(times.machine.gpus) > 1 else f"{text}."
-
-
-def _times(times: TimedProposal) -> Grid:
-    rows = tuple(
-        (
-            f"{candidate.name}{'' if candidate.fits else ' (does not fit)'}",
-            _range(candidate),
-            *_cells(candidate.copies),
-            ", ".join(say_binary_bytes(round(size)) for size in candidate.middle.peak_bytes),
-        )
-        for candidate in times.candidates
-    )
-    header = ("Placement", "Step, estimated", "Bytes", "Copies", "Memory of each GPU")
-    return Grid(f"Estimates on {times.machine.name}", header, rows)
-
-
-def _time_notes(times: TimedProposal) -> Iterator[str]:
-    least, _, most = EFFICIENCIES
-    launches = [launch_s(part) * NS_PER_S / NS_PER_US for part in (most, least)]
-    link = times.machine.link
-    yield (
-        "Estimates rank placements; they do not predict times. Kernels run at"
-        f" {least:.0%} to {most:.0%} of the GPU's peak (single precision, memory bandwidth) and"
-        f" take at least {launches[0]:.1f} to {launches[1]:.1f} us each; a"
-        f" copy takes {say_ns(link.latency_s * NS_PER_S)} plus its bytes at"
-        f" {format_rate(link.bytes_per_s)}."
-    )
-    yield _PUBLISHED_COPY
 
 
 _LOOKS: Final = {

@@ -20,6 +20,9 @@ _PARTS: Final = 12
 _HEADER: Final = (
     "Time of", "Device", "Steps", "Measured", "Replayed", "Predicted", "Range", "Change", "Assumed",
 )  # fmt: skip
+_TIMES: Final = (
+    "steps", "measured_ns", "replayed_ns", "predicted_ns", "low_ns", "high_ns", "change",
+)  # fmt: skip
 _LOOKS: Final = {
     "kernel": KERNELS,
     "collective": COMMUNICATION,
@@ -53,44 +56,43 @@ def prediction_text(result: Prediction, origin: Origin, form: str, page: Page) -
     if form == "csv":
         table = result.tables["prediction"]
         return csv.rows_text(table.column_names, table.to_pylist())
-    times, path, edges = (result.tables[n] for n in ("prediction", "critical_path", "dependencies"))
-    spec = SCHEMAS["dependencies"].columns
-    cells = _cells("dependencies", edges, edges.column_names, page)
-    heads = headings(spec, edges.column_names)
-    dependencies = Grid("Dependencies: edges of the graph", heads, cells, name_columns=(0, 1))
-    grids = [_times_grid(times), _path_grid(path, page), dependencies]
+    edges = result.tables["dependencies"]
+    cells = _cells("dependencies", edges.to_pylist(), edges.column_names, page)
+    heads = headings(SCHEMAS["dependencies"].columns, edges.column_names)
+    grids = [
+        _times_grid(result.tables["prediction"]),
+        _path_grid(result.tables["critical_path"], page),
+        Grid("Dependencies: edges of the graph", heads, cells, name_columns=(0, 1)),
+    ]
     return renderer_named(form).grids_text(result.headline, grids, result.notes, page)
 
 
 def _times_grid(times: pa.Table) -> Grid:
     """A row for the recording and for each phase, on all devices and on each."""
-    spec = SCHEMAS["prediction"].columns
-    rows = []
+    spec, rows = SCHEMAS["prediction"].columns, []
     for row in times.to_pylist():
-        low, high = (cell(spec[name], row[name]) for name in ("low_ns", "high_ns"))
-        figures = (
-            cell(spec[f"{n}_ns"], row[f"{n}_ns"]) for n in ("measured", "replayed", "predicted")
-        )
+        shown = {name: cell(spec[name], row[name]) for name in _TIMES}
+        low, high = shown["low_ns"], shown["high_ns"]
         rows.append(
             (
                 f'a step of "{row["phase"]}"' if row["phase"] else "the recording",
                 "all" if row["device_id"] is None else str(row["device_id"]),
-                "" if row["steps"] is None else cell(spec["steps"], row["steps"]),
-                *figures,
+                "" if row["steps"] is None else shown["steps"],
+                *(shown[f"{name}_ns"] for name in ("measured", "replayed", "predicted")),
                 low if low == high else f"{low} to {high}",
-                cell(spec["change"], row["change"]),
+                shown["change"],
                 row["assumptions"],
             )
         )
-    title = "Measured, replayed with usual latencies, and predicted"
-    return Grid(title, _HEADER, tuple(rows), (0, len(_HEADER) - 1), sentences=(len(_HEADER) - 1,))
+    title, last = "Measured, replayed with usual latencies, and predicted", len(_HEADER) - 1
+    return Grid(title, _HEADER, tuple(rows), (0, last), sentences=(last,))
 
 
 def _cells(
-    name: str, table: pa.Table, columns: Sequence[str], page: Page
+    name: str, rows: Sequence[Row], columns: Sequence[str], page: Page
 ) -> tuple[tuple[str, ...], ...]:
     """Rows as text, kernels with short names."""
-    spec, rows = SCHEMAS[name].columns, table.to_pylist()
+    spec = SCHEMAS[name].columns
     shown: Mapping[str, str] = {}
     if not page.has_full_names:
         shown = short_names({row["name"] for row in rows if row.get("kind") in _KERNELS})
@@ -108,22 +110,19 @@ def _cells(
 def _path_grid(table: pa.Table, page: Page) -> Grid:
     """The largest parts of the critical path, and all others as one row."""
     columns = ("kind", "name", "before_ns", "after_ns", "difference_ns")
-    shown = table.num_rows if page.is_wide else _PARTS
-    rows, hidden_rows = table.slice(0, shown), table.slice(shown).to_pylist()
-    cells = _cells("critical_path", rows, columns, page)
-    if hidden_rows:
-        spec = SCHEMAS["critical_path"].columns
-        sums = {c: [row[c] for row in hidden_rows if row[c] is not None] for c in columns[2:]}
-        total = {c: sum(values) if values else None for c, values in sums.items()}
-        name = counted(len(hidden_rows), "other", "others")
-        shown_sums = [cell(spec[c], total[c]) for c in columns[2:4]]
-        cells += (("", name, *shown_sums, signed_ns(total["difference_ns"])),)
-    phase = table.column("phase")[0].as_py() if table.num_rows else None
-    title = f'Critical path of a step of "{phase}"' if phase else "Critical path"
-    title += ", scaled to the median" if phase else ""
-    return Grid(
-        title, headings(SCHEMAS["critical_path"].columns, columns), cells, name_columns=(0, 1)
-    )
+    rows = table.to_pylist()
+    count = len(rows) if page.is_wide else _PARTS
+    cells = _cells("critical_path", rows[:count], columns, page)
+    if hidden := rows[count:]:
+        known = {c: [row[c] for row in hidden if row[c] is not None] for c in columns[2:]}
+        sums = {c: sum(values) if values else None for c, values in known.items()}
+        total = {"kind": "", "name": counted(len(hidden), "other", "others"), **sums}
+        cells += _cells("critical_path", [total], columns, page)
+    phase = rows[0]["phase"] if rows else None
+    title = "Critical path"
+    title += f' of a step of "{phase}", scaled to the median' if phase else ""
+    heads = headings(SCHEMAS["critical_path"].columns, columns)
+    return Grid(title, heads, cells, name_columns=(0, 1))
 
 
 def critical_paths(result: Prediction) -> Picture:

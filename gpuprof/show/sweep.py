@@ -1,7 +1,7 @@
 """A sweep's results: a table for people, CSV and Parquet of every run and every cell."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +14,7 @@ from gpuprof.show import Page, Row, csv, renderer_named
 from gpuprof.show.cells import cell, clean
 from gpuprof.show.output import Output
 from gpuprof.show.overview import Grid
-from gpuprof.sweeps.break_even import BreakEven, break_even_rows, break_evens
+from gpuprof.sweeps.break_even import break_even_rows, break_evens
 from gpuprof.sweeps.results import CELLS, FIGURE, RECORDED, Results
 
 FORMAT_VERSION: Final = 1
@@ -88,9 +88,7 @@ def headline(results: Results) -> str:
     if best["speed_up"] <= 1:
         return f"{ran}. None is faster than the baseline."
     limits = f" (range {between})" if (between := _range(best)) else ""
-    return (
-        f"{ran}. The highest speed-up is {_times(best['speed_up'])}{limits}, with {best['cell']}."
-    )
+    return f"{ran}. The highest speed-up is {best['speed_up']:.2f}x{limits}, with {best['cell']}."
 
 
 def _best(rows: Sequence[Row]) -> Row | None:
@@ -100,27 +98,26 @@ def _best(rows: Sequence[Row]) -> Row | None:
 
 
 def sweep_grids(results: Results) -> list[Grid]:
-    """The cells, and the break-even of each placement."""
+    """The cells, and the break-even of each placement.
+
+    That is of the medians, then of the fastest and slowest runs where it differs.
+    """
     grids = [_cells_grid(results)]
     failed = [row for row in results.cells.to_pylist() if row["reason"]]
     if failed:
         reasons = tuple((clean(r["cell"]), r["status"], clean(r["reason"])) for r in failed)
         heads = ("Cell", "Status", "Reason")
         grids.append(Grid("Cells without a result", heads, reasons, (0, 1, 2)))
-    crossings = break_even_rows(results) if results.plan.baseline else []
-    for axis in dict.fromkeys(row.axis for row in crossings):
-        rows = tuple(row for c in crossings if c.axis == axis for row in _meanings(c))
+    by_axis: dict[str, list[tuple[str, str]]] = {}
+    for of in break_even_rows(results) if results.plan.baseline else []:
+        rows = by_axis.setdefault(of.axis, [])
+        rows.append((clean(of.variant), of.meaning))
+        if of.at_best != of.at_worst:
+            rows += [("  at best", of.at_best or ""), ("  at worst", of.at_worst or "")]
+    for axis, rows in by_axis.items():
         header = ("", "Against the baseline")
-        grids.append(Grid(f"Break-even along {axis}", header, rows, (0, 1)))
+        grids.append(Grid(f"Break-even along {axis}", header, tuple(rows), (0, 1)))
     return grids
-
-
-def _meanings(crossing: BreakEven) -> Iterator[tuple[str, str]]:
-    """The break-even of the medians, then of the fastest and slowest runs where it differs."""
-    yield clean(crossing.variant), crossing.meaning
-    if crossing.at_best != crossing.at_worst:
-        yield "  at best", crossing.at_best or ""
-        yield "  at worst", crossing.at_worst or ""
 
 
 def _cells_grid(results: Results) -> Grid:
@@ -133,7 +130,14 @@ def _cells_grid(results: Results) -> Grid:
     if has_repeats:
         columns["Spread"] = [cell(CELLS["spread"], row["spread"]) for row in rows]
     if results.plan.baseline:
-        columns["Speed-up"] = _marked_speed_ups(rows)
+        # A star at the highest, whose place the others keep free.
+        best = _best(rows)
+        is_marked = best is not None and best["speed_up"] > 1
+        columns["Speed-up"] = [
+            ("n/a" if row["speed_up"] is None else f"{row['speed_up']:.2f}x")
+            + (" *" if row is best else "  ") * is_marked
+            for row in rows
+        ]
     if has_repeats and results.plan.baseline:
         columns["Range"] = [_range(row) for row in rows]
     columns["Runs"] = [str(row["runs"]) for row in rows]
@@ -146,21 +150,9 @@ def _cells_grid(results: Results) -> Grid:
     return Grid("", tuple(columns), lines, tuple(range(len(axes))))
 
 
-def _marked_speed_ups(rows: Sequence[Row]) -> list[str]:
-    """Speed-ups with a star at the highest, whose place the others keep free."""
-    best = _best(rows)
-    if best is None or best["speed_up"] <= 1:
-        return [_times(row["speed_up"]) for row in rows]
-    return [_times(row["speed_up"]) + (" *" if row is best else "  ") for row in rows]
-
-
 def _range(row: Row) -> str:
     least, most = row["speed_up_min"], row["speed_up_max"]
     return "" if least is None or least == most else f"{least:.2f} to {most:.2f}"
-
-
-def _times(value: float | None) -> str:
-    return "n/a" if value is None else f"{value:.2f}x"
 
 
 def notes(results: Results) -> list[str]:

@@ -3,7 +3,7 @@
 import io
 import re
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import zip_longest
@@ -106,24 +106,19 @@ def comparison(result: "Comparison", page: Page) -> str:
         if page.tables is None
         else kernel_grids(result, _KERNELS, has_full_names=page.has_full_names)
     )
-    short = _with_short_labels(result, page)
-    titled = [replace(grid, title=short(grid.title)) for grid in grids]
-    return grids_text(short(result.verdict), titled, [*map(short, result.notes)], page)
-
-
-def _with_short_labels(result: "Comparison", page: Page) -> Callable[[str], str]:
-    """What shortens the labels of variants in sentences that they would fill a screen with."""
     labels = [clean(label) for label in result.variants.column("variant").to_pylist()]
     long = [] if page.is_wide else [label for label in labels if len(label) > _LABEL]
-    shown = [*zip(long, shortened_apart(long, _LABEL, shortened), strict=True)]
+    looks = shortened_apart(long, _LABEL, shortened)
 
     def short(text: str) -> str:
+        """Without labels that would fill a screen."""
         text = clean(text)
-        for label, look in shown:
+        for label, look in zip(long, looks, strict=True):
             text = text.replace(label, look)
         return text
 
-    return short
+    titled = [replace(grid, title=short(grid.title)) for grid in grids]
+    return grids_text(short(result.verdict), titled, [*map(short, result.notes)], page)
 
 
 def grids_text(headline: str, grids: Sequence[Grid], notes: Sequence[str], page: Page) -> str:
@@ -187,42 +182,38 @@ def _show(console: Console, grid: Grid, page: Page) -> None:
     rows = tuple(tuple(map(clean, row)) for row in grid.rows)
     grid = replace(grid, header=tuple(map(clean, grid.header)), rows=rows)
     widths = [_width(grid, column) for column in range(len(grid.header))]
-    numbers_of: Mapping[str, list[int]] = {}
+    sentences: list[str] = []
     if grid.sentences and not page.is_wide and _taken(widths, range(len(widths))) > page.width:
-        grid, numbers_of = _apart(grid)
+        grid, sentences = _apart(grid)
         widths = [_width(grid, column) for column in range(len(grid.header))]
     for columns in _blocks(grid, widths, page):
         fitting = _fitting(grid, columns, widths, page)
         for line in _heading(grid, fitting, None if page.is_wide else _HEADING_LINES):
             console.print(Text(line, "bold"), soft_wrap=True)
         console.file.writelines(f"{line}\n" for line in _lines(grid, fitting))
-    for text, numbers in numbers_of.items():
-        text = bound(f"{_numbers(numbers)}: {text}")  # noqa: PLW2901
-        lines = textwrap.wrap(text, page.width, subsequent_indent="  ")
+    for sentence in sentences:
+        lines = textwrap.wrap(bound(sentence), page.width, subsequent_indent="  ")
         _say(console, "\n".join(lines))
 
 
 def _lines(grid: Grid, widths: Mapping[int, int]) -> Iterator[str]:
-    """The rows, with the names that do not fit into their columns in a few lines."""
-    cells = [_cells([row[c] for row in grid.rows], width) for c, width in widths.items()]
-    for row in zip(*cells, strict=True):
-        for line in zip_longest(*(cell.split("\n") for cell in row), fillvalue=""):
+    """The rows; names that do not fit into their columns in a few lines, cut if these are many."""
+    columns = []
+    for column, width in widths.items():
+        texts = [row[column] for row in grid.rows]
+        shown = dict(zip(texts, shortened_apart(texts, _NAME_LINES * width), strict=True))
+        lines = {text: _wrapped(look, width) for text, look in shown.items()}
+        columns.append([lines[text] for text in texts])
+    for row in zip(*columns, strict=True):
+        for line in zip_longest(*row, fillvalue=""):
             yield _line(grid, widths, line)
 
 
-def _cells(texts: Sequence[str], width: int) -> list[str]:
-    """Texts of a column in lines of its width; of those that need too many, the end is cut."""
-    room = _NAME_LINES * width
-    shown = dict(zip(texts, shortened_apart(texts, room), strict=True))
-    lines = {text: _wrapped(look, width) for text, look in shown.items()}
-    return [lines[text] for text in texts]
-
-
-def _wrapped(text: str, width: int) -> str:
+def _wrapped(text: str, width: int) -> list[str]:
     """A text in a few lines, all with its indent, broken between words if so they hold it."""
     taken = _cell_len(text)
     if taken <= width:
-        return text
+        return text.split("\n")
     words = text.lstrip()
     indent = " " * min(len(text) - len(words), width // 2)
     room = (width - len(indent)) // (2 if taken > len(text) else 1)
@@ -230,30 +221,29 @@ def _wrapped(text: str, width: int) -> str:
     if len(lines) > _NAME_LINES:
         words = cut(words, _NAME_LINES * room)
         lines = [words[start : start + room] for start in range(0, len(words), room)]
-    return "\n".join(indent + line for line in lines)
+    return [indent + line for line in lines]
 
 
-def _apart(grid: Grid) -> tuple[Grid, dict[str, list[int]]]:
-    """A table with numbers for its sentences, and the rows that each sentence is about."""
+def _apart(grid: Grid) -> tuple[Grid, list[str]]:
+    """A table whose rows have numbers, and its sentences, each after those: ``1-3, 7: ...``."""
     shown = [c for c in range(len(grid.header)) if c not in grid.sentences]
     numbers_of: dict[str, list[int]] = {}
+    rows = []
     for number, row in enumerate(grid.rows, start=1):
-        sentences = "; ".join(row[c] for c in grid.sentences if row[c])
-        numbers_of.setdefault(sentences, []).append(number)
-    rows = [(str(n), *(row[c] for c in shown)) for n, row in enumerate(grid.rows, start=1)]
+        text = "; ".join(row[c] for c in grid.sentences if row[c])
+        numbers_of.setdefault(text, []).append(number)
+        rows.append((str(number), *(row[c] for c in shown)))
+    sentences = []
+    for text, numbers in numbers_of.items():
+        firsts, lasts = ([n for n in numbers if n + by not in numbers] for by in (-1, 1))
+        ends = (str(a) if a == b else f"{a}-{b}" for a, b in zip(firsts, lasts, strict=True))
+        sentences.append(f"{', '.join(ends)}: {text}")
     header = ("#", *(grid.header[c] for c in shown))
     names, keys = (
         tuple(place for place, c in enumerate(shown, start=1) if c in columns)
         for columns in (grid.name_columns, grid.keys)
     )
-    return Grid(grid.title, header, tuple(rows), (0, *names), keys=keys), numbers_of
-
-
-def _numbers(rows: Sequence[int]) -> str:
-    """Numbers for people: 1-3, 7."""
-    firsts = [n for n in rows if n - 1 not in rows]
-    lasts = [n for n in rows if n + 1 not in rows]
-    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in zip(firsts, lasts, strict=True))
+    return Grid(grid.title, header, tuple(rows), (0, *names), keys=keys), sentences
 
 
 def _width(grid: Grid, column: int) -> int:

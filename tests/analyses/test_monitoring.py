@@ -9,7 +9,7 @@ from drawing import draw
 import gpuprof
 from gpuprof.analyses.monitoring import EPOCHS_ANALYSIS, marked_epochs
 from gpuprof.analyses.reports import report
-from gpuprof.analyses.trace_notes import Overhead, overheads
+from gpuprof.analyses.trace_notes import overheads
 from gpuprof.base.manifest import Manifest, finish_manifest
 from gpuprof.model import schema
 from gpuprof.model.profile import Origin, Profile
@@ -64,7 +64,7 @@ FLUSH = {"source": "profiler", "name": "CUPTI Buffer flush"}
 def test_only_the_time_between_the_first_activity_and_the_last_counts(held, held_ns):
     profile = draw(kernels=[(100, 200)], memcpys=[(900, 1_000)], overheads=held)
 
-    assert overheads(profile) == [Overhead("profiler", held_ns, 900, "CUPTI Buffer flush")]
+    assert overheads(profile) == [("profiler", held_ns, 900, "CUPTI Buffer flush")]
 
 
 def test_what_held_up_longest_is_named():
@@ -74,7 +74,7 @@ def test_what_held_up_longest_is_named():
         kernels=[(0, 100)], overheads=[(0, 5, loading), (10, 20, full), (-90, 0, loading)]
     )
 
-    assert overheads(profile) == [Overhead("cuda", 15, 100, "Command Buffer Full")]
+    assert overheads(profile) == [("cuda", 15, 100, "Command Buffer Full")]
 
 
 @pytest.mark.parametrize(

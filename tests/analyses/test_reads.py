@@ -12,7 +12,7 @@ from gpuprof.analyses.reports import report
 from gpuprof.model.analysis import reads
 from gpuprof.model.table import Table
 from gpuprof.readers import read_profile
-from gpuprof.readers.sqlite import table as sqlite_table
+from gpuprof.readers.sqlite import table_columns as sqlite_table
 
 NAMES = ("gemm", "ncclDevKernel_AllReduce", "cudaLaunchKernel", "cudaMemcpyAsync", "step", "relu")
 EVENTS = ("kernels", "memcpys", "memsets", "api_calls", "nvtx_ranges", "graph_launches")

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.facts.numbers import ByNumber, Growing, Pairs, columns_of
+from gpuprof.facts.numbers import ByNumber, Growing, columns_of
+from gpuprof.model.pairs import Pairs
 
 
 def numbered(pairs, *values):

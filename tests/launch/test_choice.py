@@ -258,7 +258,7 @@ def test_epochs_are_kept_where_the_recorder_that_auto_takes_records_nothing(tmp_
     runs, said = {}, []
     for name in ("auto", "empty"):
         options = Options(name, folder=tmp_path / name)
-        runs[name] = recording.record(script(epochs, ["2"]), options, said.append).manifest
+        _, runs[name] = recording.record(script(epochs, ["2"]), options, said.append)
 
     assert (runs["auto"].recorder, len(runs["auto"].epochs)) == ("none", 2)
     assert "Warning: the program used no device" in said

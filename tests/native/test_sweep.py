@@ -24,12 +24,8 @@ def swept(duration_ns, recorded_ns=(10, 20)):
         )  # fmt: skip
 
     recorded, changed = edges(recorded_ns), edges(duration_ns)
-    replayed = replay.replayed(items, recorded, changed, None, is_usual=False)
-    return (
-        time + replayed.moved_ns,
-        replayed,
-        replay.walk_back(items, changed, replayed.moved_ns, 5),
-    )
+    moved_ns, *lag = replay.replayed(items, recorded, changed, None, is_usual=False)
+    return time + moved_ns, lag, replay.walk_back(items, changed, moved_ns, 5)
 
 
 @pytest.mark.parametrize("is_compiled", [True, False])
@@ -40,11 +36,11 @@ def test_what_follows_comes_later_by_as_much_also_beyond_32_bits(
     if not is_compiled:
         monkeypatch.setattr(replay, "library", lambda: None)
 
-    times, replayed, (instants, kinds) = swept((10 + longer_ns, 20))
+    times, lag, (instants, kinds) = swept((10 + longer_ns, 20))
 
     assert times.tolist() == [0, 3, 5, 15 + longer_ns, 18 + longer_ns, 38 + longer_ns]
     # The second operation starts 3 ns after the first, of which streams take 2.
-    assert (replayed.lag_ns, replayed.lag_at) == (1, 4)
+    assert lag == [1, 4]
     # Duration, stream, duration, launch, and the call's start, which waits for nothing.
     assert instants.tolist() == [5, 4, 3, 2, 0]
     assert kinds.tolist() == [0, 4, 0, 3, -1]

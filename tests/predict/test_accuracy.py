@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gpuprof.predict.accuracy import LEAST_SHARE, margin_ns
+from gpuprof.predict.effects import LEAST_SHARE, margin_ns
 
 STEPS = np.full(10, 1_000_000)
 

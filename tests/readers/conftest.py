@@ -1,7 +1,7 @@
 import pytest
 
 from gpuprof import native
-from gpuprof.readers.sqlite import table as sqlite_table
+from gpuprof.readers.sqlite import table_columns as sqlite_table
 
 WAYS = {"pages": 0, "adbc": 1, "rows": 2}
 

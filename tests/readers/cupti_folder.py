@@ -5,7 +5,7 @@ import json
 import pyarrow as pa
 from pyarrow import parquet
 
-from gpuprof.readers.gpuprof import cupti
+from gpuprof.readers.gpuprof import cupti_run as cupti
 
 # Near the clock of real recordings, where a float steps by 256 ns.
 EPOCH_NS = 1_760_000_000_000_000_000

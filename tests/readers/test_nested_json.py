@@ -15,7 +15,7 @@ from gpuprof.base.manifest import MANIFEST, MARKS, MONITOR, finish_manifest
 from gpuprof.launch.recorders import in_process, tensorflow_digest
 from gpuprof.launch.run import marks
 from gpuprof.readers import find_reader, read_profile
-from gpuprof.readers.gpuprof.cupti import PROCESS
+from gpuprof.readers.gpuprof.cupti_run import PROCESS
 from gpuprof.readers.gpuprof.gpuprof_file import HEADER
 from gpuprof.readers.gpuprof.packed_run import INDEX, unpack
 from gpuprof.sweeps.folder import PLAN, open_sweep
@@ -164,6 +164,7 @@ def test_nested_lines_that_a_program_left_are_left_out(tmp_path, nest):
     (tmp_path / "told.json").write_text(nest, encoding="utf-8")
     (tmp_path / "notes.jsonl").write_text(f'{{"note": "first"}}\n{nest}\n', encoding="utf-8")
 
-    assert [epoch["seconds"] for epoch in marks.marked(tmp_path).epochs] == [1.5]
+    epochs, *_ = marks.marked(tmp_path)
+    assert [epoch["seconds"] for epoch in epochs] == [1.5]
     assert in_process.document(tmp_path / "told.json") == {}
     assert tensorflow_digest.digest(tmp_path)["notes"][0] == "first"

@@ -93,7 +93,6 @@ def parse(text: str) -> Condition:
         msg = f'"{text}" is not a condition'
         raise UsageError(msg, _EXAMPLE)
     metric, sign, number, unit, noise = match.groups()
-    is_beyond = noise is not None
     if metric not in METRICS:
         # Those that have these letters in their names, then those of similar names.
         alike = [name for name in METRICS if metric.lower() in name]
@@ -101,16 +100,12 @@ def parse(text: str) -> Condition:
         msg = f'"{text}": there is no metric {metric}'
         suggestion = " or ".join(near) + "?" if near else "`gpuprof formats --schema` lists them."
         raise UsageError(msg, f"Did you mean {suggestion}" if near else suggestion)
-    if unit == _TIMES:
-        return Condition(
-            text, metric, sign, float(number), is_ratio=True, is_beyond_noise=is_beyond
-        )
-    factors = {"": 1.0} | BASE_UNITS.get(VARIANTS.columns[metric].unit, {})
+    factors = {"": 1.0} | BASE_UNITS.get(VARIANTS.columns[metric].unit, {}) | {_TIMES: 1.0}
     if unit not in factors:
         msg = f'"{text}": {metric} has no unit "{unit}"'
-        raise UsageError(msg, f"It may have: {', '.join([*factors, _TIMES][1:])}.")
+        raise UsageError(msg, f"It may have: {', '.join([*factors][1:])}.")
     limit = float(number) * factors[unit]
-    return Condition(text, metric, sign, limit, is_ratio=False, is_beyond_noise=is_beyond)
+    return Condition(text, metric, sign, limit, unit == _TIMES, noise is not None)
 
 
 def checks(result: Comparison, conditions: Sequence[Condition]) -> tuple[Check, ...]:
@@ -139,20 +134,17 @@ def _checks(result: Comparison, condition: Condition) -> Iterator[Check]:
         if condition.is_beyond_noise and check.is_known and check.reason is not None:
             of_steps = outcome["certainty_of_steps"] if metric == "step_ns" else None
             of_runs = {None: of_steps, True: BEYOND, False: WITHIN}
-            check = _beyond_noise(check, of_runs[is_beyond.get(label)])
+            certainty, reason = of_runs[is_beyond.get(label)], check.reason
+            unknown = "but noise is unknown: give several runs, or at least three steps"
+            if certainty == WITHIN:
+                check = check._replace(reason=None)
+            elif certainty == BEYOND:
+                check = check._replace(reason=f"{reason}, beyond noise")
+            else:
+                check = check._replace(reason=f"{reason}, {unknown}", is_known=False)
         if result.phase is not None and check.reason is not None:
             check = check._replace(reason=f"{check.reason}, in {in_quotes(result.phase)}")
         yield check
-
-
-def _beyond_noise(check: Check, certainty: str | None) -> Check:
-    """A failing check, judged by how certain the difference is."""
-    if certainty == BEYOND:
-        return check._replace(reason=f"{check.reason}, beyond noise")
-    if certainty == WITHIN:
-        return check._replace(reason=None)
-    reason = f"{check.reason}, but noise is unknown: give several runs, or at least three steps"
-    return check._replace(reason=reason, is_known=False)
 
 
 def _check(label: str, condition: Condition, base: float | None, value: float | None) -> Check:
@@ -182,7 +174,10 @@ def fail(outcomes: Sequence[Check]) -> None:
     Raises:
         GateError: One does; the message names each condition and its reason.
     """
-    failed = [check for check in outcomes if check.reason is not None]
-    lines = [f"{check.variant} fails {check.condition.text}: {check.reason}" for check in failed]
+    lines = [
+        f"{check.variant} fails {check.condition.text}: {check.reason}"
+        for check in outcomes
+        if check.reason is not None
+    ]
     if lines:
         raise GateError("\n".join(lines))

@@ -112,7 +112,20 @@ def kernel_rows(base: Side, candidate: Side) -> list[KernelPair]:
     reshaped = {key for key in keys if (key.name in names if key in alone else not key.grid)}
     rows = [_pair(key, base, candidate, is_reshaped=is_shaped and key in reshaped) for key in keys]
     if keys and all(len(side.kernels) >= LEAST_RUNS and side.is_whole for side in sides):
-        p_values = rank_tests(*(np.array([_times(key, side) for key in keys]) for side in sides))
+        # A row for each kernel: its time in a step of every run.
+        of_runs = (
+            [
+                [
+                    (kernels[key].total_ns or 0) / (run.compared.steps or 1)
+                    if key in kernels
+                    else 0.0
+                    for run, kernels in side.pairs
+                ]
+                for key in keys
+            ]
+            for side in sides
+        )
+        p_values = rank_tests(*map(np.array, of_runs))
         rows = [
             row._replace(p_value=p, adjusted_p_value=adjusted_p)
             for row, p, adjusted_p in zip(
@@ -127,14 +140,6 @@ def kernel_rows(base: Side, candidate: Side) -> list[KernelPair]:
             row.name,
         ),
     )
-
-
-def _times(key: Key, side: Side) -> list[float]:
-    """The time of a kernel in a step of every run."""
-    return [
-        (kernels[key].total_ns or 0) / (run.compared.steps or 1) if key in kernels else 0.0
-        for run, kernels in side.pairs
-    ]
 
 
 def _pair(key: Key, base: Side, candidate: Side, *, is_reshaped: bool) -> KernelPair:

@@ -227,23 +227,20 @@ def _phases(
     if not phases[0].series:
         msg = f"steps cannot be skipped: {label} has their number but not their times"
         raise UsageError(msg, "Record with nsys and mark steps with gpuprof.step().")
-    later = (replace(phase, series=_after(phase.series, skip_steps)) for phase in phases)
-    remaining = [phase for phase in later if phase.series]
+    remaining = []
+    for phase in phases:
+        series = tuple(
+            replace(s, start_ns=s.start_ns[skip_steps:], end_ns=s.end_ns[skip_steps:])
+            for s in phase.series
+            if len(s.start_ns) > skip_steps
+        )
+        remaining += [replace(phase, series=series)] if series else []
     if not remaining:
         most = max(len(series.start_ns) for phase in phases for series in phase.series)
         count = counted(most, "whole step", "whole steps")
         msg = f"{label} has {count}, and --skip-steps {skip_steps} leaves none"
         raise UsageError(msg, "Use a smaller --skip-steps.")
     return remaining
-
-
-def _after(series: Sequence[StepWindows], skip_steps: int) -> tuple[StepWindows, ...]:
-    """Steps without the first ones; only what has others."""
-    return tuple(
-        replace(s, start_ns=s.start_ns[skip_steps:], end_ns=s.end_ns[skip_steps:])
-        for s in series
-        if len(s.start_ns) > skip_steps
-    )
 
 
 def _by_phase(

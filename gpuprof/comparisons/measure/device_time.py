@@ -82,9 +82,7 @@ class BusiestDevice:
     @property
     def total_ns(self) -> int:
         """Time of all its steps, or from its first start to its last end."""
-        if self.steps is None:
-            return self.timeline.span.length
-        return int((self.steps.end_ns - self.steps.start_ns).sum())
+        return self.timeline.span.length if self.steps is None else int(self.steps_ns.sum())
 
     @cached_property
     def steps_ns(self) -> Int64s:
@@ -103,12 +101,6 @@ class BusiestDevice:
         if self.steps is None:
             return covered.length
         return int(covered_within(covered, self.steps.start_ns, self.steps.end_ns).sum())
-
-    def within_typical(self, covered: Intervals) -> float:
-        """How many ns of some instants lie in a typical step."""
-        assert self.steps is not None  # noqa: S101 - of devices whose steps are known
-        ns = covered_within(covered, self.steps.start_ns, self.steps.end_ns)
-        return float(ns[self.typical].mean())
 
 
 def busiest_device(compared: ComparedSteps) -> BusiestDevice | None:
@@ -129,14 +121,18 @@ def busiest_device(compared: ComparedSteps) -> BusiestDevice | None:
     return max(candidates, key=busy_per_step, default=None)
 
 
-def exposed_times(compared: ComparedSteps, device: BusiestDevice) -> dict[str, int]:
+def exposed_times(
+    compared: ComparedSteps, device: BusiestDevice, unmatched: frozenset[Shaped] = frozenset()
+) -> dict[str, int]:
     """Split the compared time of a device: each of `PARTS` and idle, in ns.
 
     Args:
         compared: The run.
         device: One of its devices.
+        unmatched: Kernels that the other side lacks, as the recording has them.
     """
-    times = {part: device.within(covered) for part, covered in _exposed(compared, device).items()}
+    exposed = _exposed(compared.profile.unrestricted, device.timeline, unmatched)
+    times = {part: device.within(covered) for part, covered in exposed.items()}
     return times | {IDLE: device.total_ns - sum(times.values())}
 
 
@@ -153,51 +149,44 @@ def exposed_unit(
         device: One of its devices.
         unmatched: Kernels that the other side lacks, as the recording has them.
     """
-    exposed = _exposed(compared, device, unmatched)
     if device.steps is None:
-        times = {part: device.within(covered) for part, covered in exposed.items()}
-        return per_step(times | {IDLE: device.total_ns - sum(times.values())}, compared.steps)
-    typical = {part: device.within_typical(covered) for part, covered in exposed.items()}
+        return per_step(exposed_times(compared, device, unmatched), compared.steps)
+    windows = device.steps.start_ns, device.steps.end_ns
+    exposed = _exposed(compared.profile.unrestricted, device.timeline, unmatched)
+    typical = {
+        part: float(covered_within(covered, *windows)[device.typical].mean())
+        for part, covered in exposed.items()
+    }
     typical_ns = float(device.steps_ns[device.typical].mean())
     typical[IDLE] = typical_ns - sum(typical.values())
     return scaled(typical, round(float(np.median(device.steps_ns))))
 
 
 def _exposed(
-    compared: ComparedSteps, device: BusiestDevice, unmatched: frozenset[Shaped] = frozenset()
-) -> dict[str, Intervals]:
-    """When each of `PARTS` runs and none before it does, in the whole recording."""
-    recording = compared.profile.unrestricted
-    layers = {COMMUNICATING: device.timeline.busy[COMMUNICATION]}
-    layers |= recording.once(copy_layers).get(device.timeline.device_id, {})
-    layers |= _kernel_layers(recording, device.timeline, unmatched)
-    exposed = attribute([layers.get(part, NOTHING) for part in PARTS])
-    return dict(zip(PARTS, exposed, strict=True))
-
-
-def _kernel_layers(
     recording: Profile, device: DeviceTimeline, unmatched: frozenset[Shaped]
 ) -> dict[str, Intervals]:
-    """When matched kernels, others, and graphs recorded as a whole ran on a device."""
+    """When each of `PARTS` runs and none before it does, in the whole recording."""
+    layers = {COMMUNICATING: device.busy[COMMUNICATION], COMMON: device.busy[COMPUTE]}
+    layers |= recording.once(copy_layers).get(device.device_id, {})
     has_graphs = recording.has("graph_launches") and recording.table("graph_launches").num_rows
-    if not unmatched and not has_graphs:
-        return {COMMON: device.busy[COMPUTE]}
-    kernels, times = KernelShapes(recording), ("start_ns", "end_ns", "device_id")
-    here = (
-        [column[part[-1] == device.number] for column in part[:-1]]
-        for part in kernels.numbers(*times)
-    )
-    number, start, end = columns_of(here, 3)
-    shapes = kernels.shapes
-    is_compute = np.array([not cuda.is_communication(name) for name, _ in shapes], bool)[number]
-    is_unmatched = np.array([shaped in unmatched for shaped in shapes], bool)[number]
-    parts = {COMMON: is_compute & ~is_unmatched, UNMATCHED: is_unmatched}
-    layers = {part: union(start[is_part], end[is_part]) for part, is_part in parts.items()}
+    if unmatched or has_graphs:
+        kernels, times = KernelShapes(recording), ("start_ns", "end_ns", "device_id")
+        here = (
+            [column[part[-1] == device.number] for column in part[:-1]]
+            for part in kernels.numbers(*times)
+        )
+        number, start, end = columns_of(here, 3)
+        shapes = kernels.shapes
+        is_compute = np.array([not cuda.is_communication(name) for name, _ in shapes], bool)[number]
+        is_unmatched = np.array([shaped in unmatched for shaped in shapes], bool)[number]
+        for part, is_part in ((COMMON, is_compute & ~is_unmatched), (UNMATCHED, is_unmatched)):
+            layers[part] = union(start[is_part], end[is_part])
     if has_graphs:
         start, end, of_device = columns_of(recording.columns("graph_launches", *times), 3)
         is_here = of_device == device.number
         layers[GRAPHS] = union(start[is_here], end[is_here])
-    return layers
+    exposed = attribute([layers.get(part, NOTHING) for part in PARTS])
+    return dict(zip(PARTS, exposed, strict=True))
 
 
 def copy_layers(recording: Profile) -> Mapping[int | None, Mapping[str, Intervals]]:

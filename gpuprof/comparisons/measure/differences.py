@@ -146,13 +146,11 @@ def difference_parts(base: Side, candidate: Side) -> dict[str, list[DifferencePa
     Returns:
         The candidate's rows of `SPLIT` by basis; `EXPOSED` first.
     """
+    split: dict[str, list[DifferencePart]] = {}
     # Kernels are a part of the others.
-    return _split(base, candidate, (EXPOSED, SUMS)) or _split(base, candidate, (KERNELS,))
-
-
-def _split(base: Side, candidate: Side, bases: Sequence[str]) -> dict[str, list[DifferencePart]]:
-    split = {}
-    for basis in bases:
+    for basis in (EXPOSED, SUMS, KERNELS):
+        if basis == KERNELS and split:
+            break
         before = _of_runs(base, candidate.keys, GONE, basis)
         after = _of_runs(candidate, base.keys, NEW, basis)
         if before and after:

@@ -13,8 +13,9 @@ import numpy as np
 
 from gpuprof.base import cuda
 from gpuprof.base.kernel_names import demangled, family
-from gpuprof.facts.numbers import UNNAMED, Numbers, Pairs, columns_of, names_by_number
+from gpuprof.facts.numbers import UNNAMED, Numbers, columns_of, names_by_number
 from gpuprof.model.derived import UNKNOWN
+from gpuprof.model.pairs import Pairs
 from gpuprof.model.profile import Profile
 from gpuprof.model.words import narrowed
 
@@ -127,10 +128,15 @@ def _moved(
 def _kernels_of(profile: Profile, *, is_shaped: bool) -> Kernels:
     """The kernels of a recording, their names as they stand; none where none are known."""
     if profile.has("kernels"):
-        return _together(
-            (_key(*shaped, is_shaped=is_shaped), Kernel(shaped[0], calls, total_ns, (shaped,)))
-            for shaped, calls, total_ns in profile.once(kernel_groups)
-        )
+        kernels = []
+        for (name, shape), calls, total_ns in profile.once(kernel_groups):
+            grid, block = (
+                "x".join(map(str, sides)) if is_shaped and UNKNOWN not in sides else None
+                for sides in (shape[:3], shape[3:])
+            )
+            kernel = Kernel(name, calls, total_ns, ((name, shape),))
+            kernels.append((Key(name, grid, block), kernel))
+        return _together(kernels)
     if not profile.has("activity_summary"):
         return {}
     listed = profile.table("activity_summary").select(("activity_kind", *Kernel._fields[:3]))
@@ -141,14 +147,6 @@ def _kernels_of(profile: Profile, *, is_shaped: bool) -> Kernels:
         )
         if kind == "kernel"
     )
-
-
-def _key(name: str, shape: Sequence[int], *, is_shaped: bool) -> Key:
-    grid, block = (
-        "x".join(map(str, sides)) if is_shaped and UNKNOWN not in sides else None
-        for sides in (shape[:3], shape[3:])
-    )
-    return Key(name, grid, block)
 
 
 def plain_name(name: str) -> str:

@@ -106,9 +106,21 @@ class Rows:
         """Take what CUPTI has completed; of kinds that are not kept, nothing."""
         for record in records:
             table = TABLES.get(record.kind)
-            if table is not None:
-                row = self.getters[table](record)
-                self.tables[table].append(self._completed(table, row, record))
+            if table is None:
+                continue
+            row = self.getters[table](record)
+            if table == "kernels":
+                row += (self.number(record.name),)
+            elif table == "api_calls":
+                key = record.kind, record.cbid
+                if key not in self.api_numbers:
+                    self.api_numbers[key] = self.number(self.api_name(*key))
+                row += (self.api_numbers[key],)
+            elif table == "markers":
+                place = record.object_id.pt
+                texts = self.number(record.name), self.number(record.domain)
+                row += (place.process_id, place.thread_id, *texts)
+            self.tables[table].append(row)
 
     def take(self) -> tuple[dict[str, list[tuple[int, ...]]], list[str]]:
         """What came since the last call: rows by table, and names."""
@@ -124,20 +136,6 @@ class Rows:
             number = self.text_numbers[text] = len(self.text_numbers)
             self.new_texts.append(text)
         return number
-
-    def _completed(self, table: str, row: tuple[int, ...], record: Any) -> tuple[int, ...]:
-        if table == "kernels":
-            return (*row, self.number(record.name))
-        if table == "api_calls":
-            key = record.kind, record.cbid
-            if key not in self.api_numbers:
-                self.api_numbers[key] = self.number(self.api_name(*key))
-            return (*row, self.api_numbers[key])
-        if table == "markers":
-            place = record.object_id.pt
-            texts = (self.number(record.name), self.number(record.domain))
-            return (*row, place.process_id, place.thread_id, *texts)
-        return row
 
 
 class Recording:

@@ -10,6 +10,7 @@ in here ends the recording with a note, never the program.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -18,6 +19,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import gpuprof_placement
 import gpuprof_tensorflow_fit
 from gpuprof_ending import at_end
 from gpuprof_tensorflow_graphs import Functions
@@ -35,28 +37,40 @@ def install(run_dir: str) -> None:
     Not earlier: a script may divide them into logical devices until then.
     """
     try:
-        from tensorflow.python.eager import context  # noqa: PLC0415 - the script has imported it
+        from tensorflow.python.eager.context import Context  # noqa: PLC0415 - it is imported
 
-        _when_initialized(context.Context, Path(run_dir))
+        original = Context.ensure_initialized
+
+        def ensure_initialized(self: Any) -> None:
+            original(self)
+            # Called before every eager operation: get out of the way after the first.
+            Context.ensure_initialized = original
+            recording = Recording(Path(run_dir) / process_name("tensorflow"), self)
+            try:
+                recording.begin()
+            except Exception as error:  # noqa: BLE001 - the user's program goes on
+                recording.note(f"recording did not start: {error}")
+
+        Context.ensure_initialized = ensure_initialized
+        if "GPUPROF_PLACEMENT" in os.environ:
+            _place(os.environ["GPUPROF_PLACEMENT"], Path(run_dir))
         gpuprof_tensorflow_fit.watch()
     except Exception as error:  # noqa: BLE001 - the user's program goes on, whatever happens
         print(f"gpuprof: TensorFlow is not recorded: {error}", file=sys.stderr)  # noqa: T201
 
 
-def _when_initialized(context_class: Any, run_dir: Path) -> None:
-    original = context_class.ensure_initialized
+def _place(placement: str, run_dir: Path) -> None:
+    """Place the model as a file says; what does not come to pass is noted for the manifest."""
+    notes = run_dir / f"{process_name('tensorflow')}.notes"
 
-    def ensure_initialized(self: Any) -> None:
-        original(self)
-        # Called before every eager operation: get out of the way after the first.
-        context_class.ensure_initialized = original
-        recording = Recording(run_dir / process_name("tensorflow"), self)
-        try:
-            recording.begin()
-        except Exception as error:  # noqa: BLE001 - the user's program goes on
-            recording.note(f"recording did not start: {error}")
+    def note(text: str) -> None:
+        with contextlib.suppress(OSError), notes.open("a", encoding="utf-8") as file:
+            file.write(f"{text}\n")
 
-    context_class.ensure_initialized = ensure_initialized
+    try:
+        gpuprof_placement.apply(placement, note)
+    except Exception as error:  # noqa: BLE001 - the user's program goes on
+        note(f"the placement was not applied: {_first_line(error)}")
 
 
 class Recording:
@@ -84,7 +98,20 @@ class Recording:
         self.folder.mkdir(parents=True)
         self.context.enable_graph_collection()
         self.start, self.stop = profiler_v2.start, profiler_v2.stop
-        self._write_process(tf)
+        devices = [d.name.removeprefix("/device:") for d in self.context.list_logical_devices()]
+        self._append(
+            "process.json",
+            {
+                "process_id": self.pid,
+                "parent_process_id": os.getppid(),
+                "command": [sys.executable, *sys.argv],
+                "tensorflow_version": tf.__version__,
+                "python_version": sys.version.split()[0],
+                "devices": devices,
+                "start_unix_ns": time.time_ns(),
+                "soft_placement": bool(self.context.soft_device_placement),
+            },
+        )
         self._step_aside_for_the_users_profiler(tf, profiler_v2)
         WINDOW.tell(self._open_or_close)
         self._open()
@@ -190,22 +217,6 @@ class Recording:
 
         for module in (profiler, tf.profiler.experimental):
             module.start, module.stop = start, stop
-
-    def _write_process(self, tf: Any) -> None:
-        devices = [d.name.removeprefix("/device:") for d in self.context.list_logical_devices()]
-        self._append(
-            "process.json",
-            {
-                "process_id": self.pid,
-                "parent_process_id": os.getppid(),
-                "command": [sys.executable, *sys.argv],
-                "tensorflow_version": tf.__version__,
-                "python_version": sys.version.split()[0],
-                "devices": devices,
-                "start_unix_ns": time.time_ns(),
-                "soft_placement": bool(self.context.soft_device_placement),
-            },
-        )
 
     def _append(self, name: str, row: dict[str, Any]) -> None:
         try:

@@ -43,7 +43,14 @@ def _mark(trainer: Any) -> None:
 
 def _with_marks(callbacks: Any) -> Any:
     """The callbacks and one that marks; as they are where the script marks epochs itself."""
-    annotate = _annotate()
+    try:
+        annotate = importlib.import_module("gpuprof.annotate")
+    except ImportError:  # the script's Python has no gpuprof: take that beside this file
+        sys.path.append(_GPUPROF)
+        try:
+            annotate = importlib.import_module("gpuprof.annotate")
+        finally:
+            sys.path.remove(_GPUPROF)
     several = callbacks if isinstance(callbacks, (list, tuple)) else [callbacks]
     listed = getattr(callbacks, "callbacks", None) or [c for c in several if c is not None]
     if annotate.is_in_epoch() or any(isinstance(c, annotate.KerasCallback) for c in listed):
@@ -53,15 +60,3 @@ def _with_marks(callbacks: Any) -> Any:
         callbacks.append(marks)  # a CallbackList, which Keras takes as it is
         return callbacks
     return [*listed, marks]
-
-
-def _annotate() -> Any:
-    """The marks of gpuprof, from beside this file where the script's Python has no gpuprof."""
-    try:
-        return importlib.import_module("gpuprof.annotate")
-    except ImportError:
-        sys.path.append(_GPUPROF)
-        try:
-            return importlib.import_module("gpuprof.annotate")
-        finally:
-            sys.path.remove(_GPUPROF)

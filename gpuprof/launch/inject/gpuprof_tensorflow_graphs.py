@@ -176,13 +176,17 @@ def _inputs(nodes: list[Any], sizes: dict[tuple[str, int], int | None]) -> Itera
 
 def _copies(nodes: list[Any], sizes: dict[tuple[str, int], int | None]) -> Iterator[dict[str, Any]]:
     sends = [n for n in nodes if n.op in _SENDS]
-    takers = _takers(nodes)
-    recvs = {n.attr["tensor_name"].s.decode(): n.name for n in nodes if n.op in _RECVS}
+    keys = {n.name: n.attr["tensor_name"].s.decode() for n in nodes if n.op in _RECVS}
+    recvs = {key: name for name, key in keys.items()}
+    takers: dict[str, dict[str, None]] = {key: {} for key in recvs}
+    for node in nodes:
+        for item in node.input:
+            takers.get(keys.get(_source(item)[0], ""), {})[node.name] = None
     controls = {n.name for n in nodes if _is_control(n)}
     for send in sends:
         key = send.attr["tensor_name"].s.decode()
         source, index = _source(send.input[0])
-        taken_by = takers.get(key, [])
+        taken_by = [*takers.get(key, ())]
         is_control = source in controls
         is_for_gradients = bool(taken_by) and all(map(is_gradient, taken_by))
         yield {
@@ -204,18 +208,6 @@ def _is_control(node: Any) -> bool:
     return bool(node.op == "Const" and "/ctrl/_" in node.name)
 
 
-def _takers(nodes: list[Any]) -> dict[str, list[str]]:
-    """What each key that is received goes into."""
-    keys = {n.name: n.attr["tensor_name"].s.decode() for n in nodes if n.op in _RECVS}
-    takers: dict[str, list[str]] = {}
-    for node in nodes:
-        for item in node.input:
-            name = _source(item)[0]
-            if name in keys and node.name not in takers.setdefault(keys[name], []):
-                takers[keys[name]].append(node.name)
-    return takers
-
-
 def outputs_of(graph: Any, length: int | None = None) -> dict[tuple[str, int], Any]:
     """The shape and size of every tensor, by operation and output; None where not known.
 
@@ -227,11 +219,13 @@ def outputs_of(graph: Any, length: int | None = None) -> dict[tuple[str, int], A
     changing: set[str] = set()
     while True:
         shapes = _shapes_of(graph, changing, length)
-        new = {
-            node.name
-            for node in graph.node
-            if node.op == "Merge" and node.name not in changing and _changes(node, shapes)
-        }
+        new = set()
+        for node in graph.node:
+            if node.op == "Merge" and node.name not in changing:
+                # The value that comes back may have another shape than the first.
+                ends = [_source(item) for item in node.input if not item.startswith("^")]
+                sides = [shapes[end if end in shapes else (end[0], 0)][0] for end in ends]
+                new |= {node.name} if len(set(map(str, sides))) > 1 else set()
         if not new:
             return shapes
         changing |= new
@@ -281,14 +275,6 @@ def _dimensions(outputs: dict[tuple[str, int], Any], output: tuple[str, int]) ->
     return shape.as_list() if shape is not None and shape.is_fully_defined() else None
 
 
-def _changes(merge: Any, shapes: dict[tuple[str, int], Any]) -> bool:
-    """Whether the value that comes back into a loop may have another shape than the first."""
-    ends = [_source(item) for item in merge.input if not item.startswith("^")]
-    sides = [shapes[name, index if (name, index) in shapes else 0][0] for name, index in ends]
-    first = sides[0]
-    return any(str(side) != str(first) for side in sides[1:])
-
-
 def _importable(graph: Any, changing: set[str], length: int | None) -> Any:
     """The graph without what a second import refuses: its names, devices and loops."""
     plain = type(graph)()
@@ -300,38 +286,28 @@ def _importable(graph: Any, changing: set[str], length: int | None) -> Any:
         copy.CopyFrom(node)
         copy.name, copy.device = f"n{number}", ""
         copy.attr.pop("_class", None)
-        inputs = [_renamed(item, numbers) for item in node.input]
+        inputs = []
+        for item in node.input:
+            (name, index), mark = _source(item), "^" * item.startswith("^")
+            of, operation = numbers[name]
+            # The second output of a Switch is the same tensor on its other branch.
+            is_first = mark or operation in _LOOPS or not index
+            inputs.append(f"{mark}{of}" if is_first else f"{of}:{index}")
         if node.op == _NEXT and length is not None:
             for shape in copy.attr["output_shapes"].list.shape:
                 for dimension in shape.dim[:1]:
                     dimension.size = length if dimension.size < 0 else dimension.size
         if node.op in _LOOPS:
-            _cut(copy, node.name in changing)
-            inputs = inputs[:1] if copy.op == "Identity" else []
+            # It hands on its first input, or a tensor of unknown shape.
+            kind, changes = node.attr["T"].type, node.name in changing
+            inputs, copy.op = ([], "Placeholder") if changes else (inputs[:1], "Identity")
+            copy.attr.clear()
+            copy.attr["dtype" if changes else "T"].type = kind
+            if changes:
+                copy.attr["shape"].shape.unknown_rank = True
         copy.ClearField("input")
         copy.input.extend(inputs)
     return plain
-
-
-def _cut(node: Any, changes: bool) -> None:  # noqa: FBT001
-    """Make a loop's node hand on its first input, or a tensor of unknown shape."""
-    kind = node.attr["T"].type
-    node.attr.clear()
-    if changes:
-        node.op = "Placeholder"
-        node.attr["dtype"].type = kind
-        node.attr["shape"].shape.unknown_rank = True
-    else:
-        node.op = "Identity"
-        node.attr["T"].type = kind
-
-
-def _renamed(item: str, numbers: dict[str, tuple[str, str]]) -> str:
-    mark = "^" if item.startswith("^") else ""
-    name, index = _source(item)
-    number, operation = numbers[name]
-    # The second output of a Switch is the same tensor on its other branch.
-    return f"{mark}{number}" if mark or operation in _LOOPS or not index else f"{number}:{index}"
 
 
 def _shapes(attributes: Any) -> Any:

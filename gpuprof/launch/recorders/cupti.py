@@ -4,12 +4,10 @@ For machines with a GPU and no nsys. `inject/gpuprof_cupti.py` leaves rows of in
 they become ``cupti-<pid>/<table>.parquet`` here, whole rows only.
 """
 
-from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from gpuprof.base import json_input
 from gpuprof.base.errors import RecordError
 from gpuprof.launch.contract import Ended, LaunchedRun, Program, Recorded, Recorder
 from gpuprof.launch.recorders import in_process
@@ -89,20 +87,11 @@ def _to_parquet(folder: Path) -> dict[str, int]:
                 values = np.fromfile(raw, np.uint64, count * width, offset=8 * first * width)
                 writer.write_table(pa.table([*values.reshape(-1, width).T], schema=schema))
         raw.unlink(missing_ok=True)
-    texts = list(_texts(folder / f"{TEXTS}.jsonl"))
-    pq.write_table(pa.table({"text": pa.array(texts, pa.string())}), folder / f"{TEXTS}.parquet")
-    (folder / f"{TEXTS}.jsonl").unlink(missing_ok=True)
+    lines = folder / f"{TEXTS}.jsonl"
+    texts = pa.array(in_process.lines(lines), pa.string())
+    pq.write_table(pa.table({"text": texts}), folder / f"{TEXTS}.parquet")
+    lines.unlink(missing_ok=True)
     return counts
-
-
-def _texts(path: Path) -> Iterator[str]:
-    if not path.is_file():
-        return
-    for line in path.read_text(encoding="utf-8").splitlines():
-        try:
-            yield json_input.loads(line)
-        except ValueError:
-            return
 
 
 RECORDER: Final = Recorder(

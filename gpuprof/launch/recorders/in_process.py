@@ -7,7 +7,8 @@ records it from inside (`inject/`); the script is not touched.
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
@@ -96,7 +97,8 @@ def silent(folder: Path, files: Sequence[str]) -> list[str]:
     recorded_processes = {
         int(number) for name in files for number in re.findall(r"-(\d+)(?:\.|$)", name)
     }
-    numbers = [process["process_id"] for process in marked(folder).processes]
+    _, processes, _ = marked(folder)
+    numbers = [process["process_id"] for process in processes]
     lacking = [number for number in numbers if number not in recorded_processes]
     if not recorded_processes or not lacking:
         return []
@@ -110,6 +112,13 @@ def document(path: Path) -> dict[str, Any]:
         return mapping(json_input.load(path)) or {}
     except (OSError, ValueError):
         return {}
+
+
+def lines(path: Path) -> Iterator[Any]:
+    """What each line of a file says; the last may have broken off with its program."""
+    if path.is_file():
+        with suppress(ValueError):
+            yield from map(json_input.loads, path.read_text(encoding="utf-8").splitlines())
 
 
 def recorded(

@@ -30,7 +30,7 @@ from gpuprof.launch.run.gpus import (
     gpus,
     why_no_gpu,
 )
-from gpuprof.launch.run.window import DOMAIN, RANGE, CaptureWindow, in_seconds
+from gpuprof.launch.run.window import DOMAIN, RANGE, in_seconds
 
 REPORT: Final = "nsys.nsys-rep"
 RAW: Final = "nsys.qdstrm"
@@ -104,22 +104,20 @@ def command(run: LaunchedRun, arguments: tuple[str, ...]) -> list[str]:
     if not options or "--cuda-graph-trace" in options:
         # A graph recorded as a whole hides its kernels and copies.
         words.append("--cuda-graph-trace=node")
-    return [*words, *_window_words(run.window), *arguments]
-
-
-def _window_words(window: CaptureWindow) -> list[str]:
-    """Only a part; the program itself runs on to its end."""
+    # Only a part; the program itself runs on to its end.
+    window = run.window
     captured = window.range_name if window.epochs is None else f"{RANGE}@{DOMAIN}"
     if captured is not None:
         # A range of whatever domain; nvtx of Python does not register its texts.
         name = captured if "@" in captured else f"{captured}@*"
-        return ["--capture-range=nvtx", f"--nvtx-capture={name}", "--capture-range-end=stop"]
-    if window.cuda_profiler:
-        return ["--capture-range=cudaProfilerApi", "--capture-range-end=stop"]
-    words = [] if window.delay_ns is None else [f"--delay={in_seconds(window.delay_ns)}"]
+        words += ["--capture-range=nvtx", f"--nvtx-capture={name}", "--capture-range-end=stop"]
+    elif window.cuda_profiler:
+        words += ["--capture-range=cudaProfilerApi", "--capture-range-end=stop"]
+    if window.delay_ns is not None:
+        words.append(f"--delay={in_seconds(window.delay_ns)}")
     if window.duration_ns is not None:
         words += [f"--duration={in_seconds(window.duration_ns)}", "--kill=none"]
-    return words
+    return [*words, *arguments]
 
 
 def environment(run: LaunchedRun) -> dict[str, str]:
@@ -144,33 +142,33 @@ def finish(run: LaunchedRun, ended: Ended) -> Recorded:
             reason = f"the part to record never came: {run.window.described()}"
             return Recorded(nothing_recorded=reason)
         return Recorded(nothing_recorded=_failure("nsys wrote no report", run))
-    interrupted = ("The run was stopped before its end.",) if ended.interrupted else ()
+    warnings = ["The run was stopped before its end."] if ended.interrupted else []
+    # Nsys takes events over in pieces; Ctrl-C lets a Python program hand over the last one.
+    number = ended.exit_status - _SIGNAL_BASE
+    if number > 0 and number != signal.SIGINT:
+        lost = "events that nsys had not yet saved are lost."
+        warnings.append(f"Signal {number} ended the program; {lost}")
     try:
         is_exported = _export(run.folder)
     except OSError as error:
         (run.folder / EXPORT).unlink(missing_ok=True)
         missing = f"{EXPORT} is missing ({error.strerror}); gpuprof reads {REPORT}."
-        return Recorded(
-            recordings=(REPORT,),
-            warnings=(missing, *interrupted, *_lost(ended)),
-            devices=described_gpus(),
-        )
+        return Recorded((REPORT,), warnings=(missing, *warnings), devices=described_gpus())
     if not is_exported:
         reason = _failure("nsys could not export its report", run)
         return Recorded(nothing_recorded=f"{reason}; {REPORT} is kept")
     activities, ranges = _rows(run.folder / EXPORT)
+    version = provenance.versions("nvtx").get("nvtx")
+    if not ranges and (run.folder / MARKS).is_file() and version is not None:
+        # Seen with nvtx 0.2.12 and newer under nsys 2023.4.4.
+        warnings.append(
+            "nsys recorded no NVTX range although the script marked epochs: nvtx"
+            f" {version} may be too new for it (nvtx<0.2.12 works with nsys 2023.4)."
+        )
     nothing = None if activities else f"nsys recorded no GPU work: {why_no_gpu()}"
     return Recorded(
-        recordings=(EXPORT,),
-        nothing_recorded=nothing,
-        warnings=(*interrupted, *_lost(ended), *_range_warnings(run, ranges)),
-        devices=described_gpus(),
+        (EXPORT,), nothing_recorded=nothing, warnings=tuple(warnings), devices=described_gpus()
     )
-
-
-def versions() -> dict[str, str]:
-    """Nsys's own version."""
-    return {"nsys": nsight.version("nsys") or "unknown"}
 
 
 def failed_to_start(run: LaunchedRun, ended: Ended) -> bool:
@@ -245,27 +243,6 @@ def _rows(export: Path) -> tuple[int, int]:
     return activities, ranges
 
 
-def _lost(ended: Ended) -> tuple[str, ...]:
-    """Nsys takes events over in pieces; Ctrl-C lets a Python program hand over the last one."""
-    number = ended.exit_status - _SIGNAL_BASE
-    if number <= 0 or number == signal.SIGINT:
-        return ()
-    return (f"Signal {number} ended the program; events that nsys had not yet saved are lost.",)
-
-
-def _range_warnings(run: LaunchedRun, ranges: int) -> tuple[str, ...]:
-    marked = (run.folder / MARKS).is_file()
-    version = provenance.versions("nvtx").get("nvtx")
-    if not marked or ranges or version is None:
-        return ()
-    # Seen with nvtx 0.2.12 and newer under nsys 2023.4.4.
-    warning = (
-        f"nsys recorded no NVTX range although the script marked epochs: nvtx {version} may be "
-        "too new for it (nvtx<0.2.12 works with nsys 2023.4)."
-    )
-    return (warning,)
-
-
 def _failure(problem: str, run: LaunchedRun) -> str:
     """What went wrong, with the first complaint of nsys."""
     lines = _log(run).replace("\r", "\n").splitlines()
@@ -284,7 +261,7 @@ RECORDER: Final = Recorder(
     obstacle=obstacle,
     finish=finish,
     command=command,
-    versions=versions,
+    versions=lambda: {"nsys": nsight.version("nsys") or "unknown"},
     environment=environment,
     retry=failed_to_start,
     doubt=doubt,

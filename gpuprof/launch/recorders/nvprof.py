@@ -78,11 +78,6 @@ def finish(run: LaunchedRun, ended: Ended) -> Recorded:
     )
 
 
-def versions() -> dict[str, str]:
-    """Nvprof's own version."""
-    return {"nvprof": nsight.version("nvprof") or "unknown"}
-
-
 RECORDER: Final = Recorder(
     name="nvprof",
     title="nvprof: every kernel and copy of GPUs up to compute capability 7.5",
@@ -90,6 +85,6 @@ RECORDER: Final = Recorder(
     finish=finish,
     command=command,
     environment=lambda run: run.window.environment(),
-    versions=versions,
+    versions=lambda: {"nvprof": nsight.version("nvprof") or "unknown"},
     windows=frozenset(("epochs", "cuda_profiler")),
 )

@@ -34,9 +34,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from gpuprof.base import json_input
 from gpuprof.base.secrets import masked_text, masked_words
 from gpuprof.base.xspace import WireError, space
+from gpuprof.launch.recorders import in_process
 from gpuprof.launch.recorders.tensorflow_events import Execution, ProfilerWindow, Sent, read_window
 
 FORMAT: Final = "gpuprof-tensorflow"
@@ -176,18 +176,7 @@ def digest(folder: Path) -> Row:
 
 
 def _rows(path: Path) -> Iterator[Row]:
-    """The lines of a file; the last may have broken off with its program."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError:
-        return
-    for line in lines:
-        try:
-            row = json_input.loads(line)
-        except ValueError:
-            return
-        if isinstance(row, dict):
-            yield row
+    return (row for row in in_process.lines(path) if isinstance(row, dict))
 
 
 def _window(folder: Path) -> ProfilerWindow | None:
@@ -227,8 +216,10 @@ def _add(totals: _Totals, number: int, window: ProfilerWindow | None, graphs: li
             lengths.add(rows)
         ran = totals.ran.setdefault(of_all, set())
         graph = graph and _with_sizes(graph, rows)
+        # Every execution of a graph without control flow receives the same.
+        always = received.keys() & _recvs(graph) if graph and not graph["has_control_flow"] else ()
         graph_totals = totals.graphs.setdefault(
-            (of_all._replace(rows=rows), _always_received(received, graph)),
+            (of_all._replace(rows=rows), frozenset(always)),
             _GraphTotals(function, graph, is_called, ran),
         )
         graph_totals.step_ids.add((number, step_id))
@@ -267,13 +258,6 @@ def _with_sizes(graph: Row, rows: int | None) -> Row:
     }
 
 
-def _always_received(received: Counter[str], graph: Row | None) -> frozenset[str]:
-    """What an execution received, where every one of its graph receives the same."""
-    if graph is None or graph["has_control_flow"]:
-        return frozenset()
-    return frozenset(received.keys() & _recvs(graph))
-
-
 def _recvs(graph: Row) -> set[str]:
     return {row["recv"] for row in graph["copies"]}
 
@@ -298,18 +282,17 @@ def _graph_of(
     name: str | None, executions: list[Execution], received: Counter[str], graphs: list[Row]
 ) -> int | None:
     """The graph of a function: by its name, else the only one with all that was sent and ran."""
-    named = [i for i, g in enumerate(graphs) if name in g["functions"]]
-    fitting = [i for i in named or range(len(graphs)) if _fits(graphs[i], executions, received)]
+    ran = {name for execution in executions for name in execution.calls}
+    sent = {sent.node for execution in executions for sent in execution.sends}
+    fitting = [
+        i
+        for i in [i for i, g in enumerate(graphs) if name in g["functions"]] or range(len(graphs))
+        if ran <= {row[0] for row in graphs[i]["operations"]}
+        and sent <= {row["send"] for row in graphs[i]["copies"]}
+        and received.keys() <= _recvs(graphs[i])
+    ]
     sizes = {json.dumps(graphs[i]["copies"], sort_keys=True) for i in fitting}
     return fitting[-1] if len(sizes) == 1 else None
-
-
-def _fits(graph: Row, executions: list[Execution], received: Counter[str]) -> bool:
-    operations = {row[0] for row in graph["operations"]}
-    sends = {row["send"] for row in graph["copies"]}
-    return _recvs(graph) >= received.keys() and all(
-        operations >= e.calls.keys() and sends >= {s.node for s in e.sends} for e in executions
-    )
 
 
 def label(function: str) -> str:
@@ -324,14 +307,19 @@ def _short(device: str) -> str:
 
 
 def _operations(run: _GraphTotals) -> Iterator[Row]:
-    for name, kind, requested, device, flops in run.graph["operations"] if run.graph else ():
+    if run.graph is None:
+        return
+    # Where nothing branches, what runs at all runs once in each execution.
+    calls = None if run.graph["has_control_flow"] else len(run.step_ids)
+    are_all_traced = max(run.calls.values(), default=0) <= _TRACED_FOR_SURE
+    for name, kind, requested, device, flops in run.graph["operations"]:
         traced = run.calls.get(name)
         yield {
             "operation": name,
             "operation_type": kind,
             "requested_device": requested,
             "device": device,
-            "calls": _calls(run, traced) if name in run.ran else None,
+            "calls": (calls or (traced if are_all_traced else None)) if name in run.ran else None,
             "traced_calls": traced,
             "total_ns": None if traced is None else run.total_ns[name],
             "flops": flops,
@@ -350,13 +338,6 @@ def _numbered(graph: Row) -> Row:
         "inputs": [[number[m], output, number[t], size] for m, output, _, t, _, size, _ in inputs],
         "variables": [[number[name], size] for name, _, size in variables],
     }
-
-
-def _calls(run: _GraphTotals, traced: int | None) -> int | None:
-    """How often an operation of a graph that ran at all ran here, where it was traced so often."""
-    if run.graph and not run.graph["has_control_flow"]:
-        return len(run.step_ids)  # one that runs at all runs once in each execution
-    return traced if max(run.calls.values()) <= _TRACED_FOR_SURE else None
 
 
 def _copies(run: _GraphTotals) -> Iterator[Row]:

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from gpuprof.base.xspace import PS_PER_NS, Event, EventMetadata, Line, Plane, Stat
+from gpuprof.base.xspace import PS_PER_NS, Event, EventMetadata, Plane, Stat
 
 _FUNCTION: Final = "EagerLocalExecute: "
 _FUNCTION_RUN: Final = "FunctionRun"
@@ -93,19 +93,17 @@ def read_window(planes: Iterable[Plane]) -> ProfilerWindow:
     window = ProfilerWindow()
     for plane in planes:
         if plane.name.startswith("/host:"):
-            relevant = {k for k, m in plane.event_metadata.items() if _is_wanted(m)}
+            wanted = {
+                kind
+                for kind, metadata in plane.event_metadata.items()
+                if metadata.name in (_FUNCTION_RUN, _PROCESS, _RECEIVED, _ELEMENT)
+                or metadata.name.startswith((_FUNCTION, _EAGER_COPY))
+                or is_operation(metadata)
+            }
             for line in plane.lines:
-                _read_line(window, plane, line, relevant)
+                for event, around in nested(plane.events(line, wanted)):
+                    _add(window, plane, event, around)
     return window
-
-
-def _is_wanted(metadata: EventMetadata) -> bool:
-    name = metadata.name
-    return (
-        name in (_FUNCTION_RUN, _PROCESS, _RECEIVED, _ELEMENT)
-        or name.startswith((_FUNCTION, _EAGER_COPY))
-        or is_operation(metadata)
-    )
 
 
 def is_operation(metadata: EventMetadata) -> bool:
@@ -117,38 +115,39 @@ def is_operation(metadata: EventMetadata) -> bool:
     return bool(shown) and metadata.name.endswith(f":{shown}")
 
 
-def _read_line(window: ProfilerWindow, plane: Plane, line: Line, relevant: set[int]) -> None:
-    for event, around in nested(plane.events(line, relevant)):
-        name = event.metadata.name
-        if name == _FUNCTION_RUN:
-            _add_run(window, plane, event, around)
-        elif name == _RECEIVED:
-            _add_received(window, plane.stats_of(event))
-        elif name == _ELEMENT:
-            stats = plane.stats_of(event)
-            if "element_size" in stats:
-                sizes = window.element_bytes.setdefault(_number(stats.get("id")), set())
-                sizes.add(_number(stats["element_size"]))
-        elif name.startswith(_EAGER_COPY):
-            _add_eager_copy(window, name, around)
-        elif is_operation(event.metadata):
-            _add_operation(window, plane, event, around)
-
-
 def nested(events: Iterator[Event]) -> Iterator[tuple[Event, list[Event]]]:
     """Each event of a thread with those around it, the innermost last."""
     around: list[Event] = []
     for event in sorted(events, key=lambda e: (e.start_ns, -e.duration_ps)):
-        while around and not _holds(around[-1], event):
+        # What begins with another and is no longer is within it, even if that ends at once.
+        while around and around[-1].start_ns < event.start_ns >= around[-1].end_ns:
             around.pop()
         yield event, around
         around.append(event)
 
 
-def _holds(outer: Event, inner: Event) -> bool:
-    """Whether an event is within another; also if both begin in the nanosecond that it ends in."""
-    is_as_long = outer.start_ns == inner.start_ns and outer.duration_ps >= inner.duration_ps
-    return outer.end_ns > inner.start_ns or is_as_long
+def _add(window: ProfilerWindow, plane: Plane, event: Event, around: list[Event]) -> None:
+    name = event.metadata.name
+    if name == _FUNCTION_RUN:
+        _add_run(window, plane, event, around)
+    elif name == _RECEIVED:
+        stats = plane.stats_of(event)
+        if stats.get("kernel_type") in _RECVS:
+            received = window.received.setdefault(_number(stats.get("step_id")), Counter())
+            received[str(stats.get("name", ""))] += 1
+    elif name == _ELEMENT:
+        stats = plane.stats_of(event)
+        sizes = window.element_bytes.setdefault(_number(stats.get("id")), set())
+        sizes.update(_number(size) for size in [stats.get("element_size")] if size is not None)
+    elif name.startswith(_EAGER_COPY):
+        # ``_Send input 0 from <device> to <device>``: an eager operation's input is elsewhere.
+        source, target = name.split()[4:7:2]
+        names = (outer.metadata.name for outer in reversed(around))
+        function = next((name for name in names if name.startswith(_FUNCTION)), "")
+        if source != target:
+            window.eager_copies[source, target, function.removeprefix(_FUNCTION)] += 1
+    elif is_operation(event.metadata):
+        _add_operation(window, plane, event, around)
 
 
 def _add_run(window: ProfilerWindow, plane: Plane, run: Event, around: list[Event]) -> None:
@@ -175,33 +174,12 @@ def _add_operation(window: ProfilerWindow, plane: Plane, event: Event, around: l
         execution.calls[name] += 1
         execution.total_ns[name] += event.duration_ps // PS_PER_NS
         return
-    sent = _sent(name, plane.stats_of(event))
-    if sent is not None:
+    stats = plane.stats_of(event)
+    # Source, its incarnation, destination, ...; empty where the event does not say.
+    source, _, target, *_ = [*str(stats.get("key", "")).split(";"), "", ""]
+    if target not in {"", source}:
+        sent = Sent(name, str(stats.get("from", "")), str(stats.get("to", "")), source, target)
         execution.sends[sent] += 1
-
-
-def _add_received(window: ProfilerWindow, stats: dict[str, Stat]) -> None:
-    if stats.get("kernel_type") in _RECVS:
-        received = window.received.setdefault(_number(stats.get("step_id")), Counter())
-        received[str(stats.get("name", ""))] += 1
-
-
-def _sent(node: str, stats: dict[str, Stat]) -> Sent | None:
-    """What was sent; None where both ends are one device, or the event does not say."""
-    key = str(stats.get("key", "")).split(";")
-    if len(key) < 3 or key[0] == key[2]:  # noqa: PLR2004 - source, incarnation, destination, ...
-        return None
-    return Sent(node, str(stats.get("from", "")), str(stats.get("to", "")), key[0], key[2])
-
-
-def _add_eager_copy(window: ProfilerWindow, name: str, around: list[Event]) -> None:
-    """``_Send input 0 from <device> to <device>``: an eager operation's input is elsewhere."""
-    words = name.split()
-    source, target = words[4], words[6]
-    names = (event.metadata.name for event in reversed(around))
-    function = next((name for name in names if name.startswith(_FUNCTION)), "")
-    if source != target:
-        window.eager_copies[source, target, function.removeprefix(_FUNCTION)] += 1
 
 
 def _execution(window: ProfilerWindow, executor: Stat | None) -> Execution:

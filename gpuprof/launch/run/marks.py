@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from gpuprof.base import json_input
 from gpuprof.base.manifest import MARKS
@@ -10,26 +10,19 @@ from gpuprof.base.manifest import MARKS
 _FIELDS = ("epoch", "seconds", "steps", "started_at_unix_ns")
 
 
-class Marked(NamedTuple):
-    """What a run's processes marked.
-
-    Args:
-        epochs: ``epoch``, ``seconds``, ``steps`` and ``started_at_unix_ns`` of one process.
-        processes: ``process_id``, ``rank`` (null if it has none), ``epochs`` and
-            ``seconds_per_epoch`` of each, in the order of ranks.
-        doubts: What to know about them, a sentence each.
-    """
-
-    epochs: tuple[Mapping[str, Any], ...]
-    processes: tuple[Mapping[str, Any], ...]
-    doubts: tuple[str, ...]
+Rows = tuple[Mapping[str, Any], ...]
 
 
-def marked(folder: Path) -> Marked:
+def marked(folder: Path) -> tuple[Rows, Rows, tuple[str, ...]]:
     """The epochs of a run: those of the lowest rank where several processes marked some.
 
     Adding them up would count the same epoch more than once. Without ranks they are those of
     the first process to end one.
+
+    Returns:
+        ``epoch``, ``seconds``, ``steps`` and ``started_at_unix_ns`` of one process; ``process_id``,
+        ``rank`` (null if it has none), ``epochs`` and ``seconds_per_epoch`` of each, in the order
+        of ranks; and what to know about them, a sentence each.
     """
     by_process: dict[Any, list[dict[str, Any]]] = {}
     for mark in _lines(folder / MARKS):
@@ -49,19 +42,19 @@ def marked(folder: Path) -> Marked:
         for marks in ordered
     )
     if len(processes) <= 1:
-        return Marked(epochs, processes, ())
+        return epochs, processes, ()
     rank = processes[0]["rank"]
     whose = "the first to end one" if rank is None else f"rank {rank}"
     doubt = f"{len(processes)} processes marked epochs; those of {whose} are kept."
-    return Marked(epochs, processes, (doubt,))
+    return epochs, processes, (doubt,)
 
 
-def mean_seconds(epochs: tuple[Mapping[str, Any], ...]) -> float | None:
+def mean_seconds(epochs: Rows) -> float | None:
     """Mean seconds per epoch; None where none was marked."""
     return sum(e["seconds"] for e in epochs) / len(epochs) if epochs else None
 
 
-def seconds_per_step(epochs: tuple[Mapping[str, Any], ...]) -> float | None:
+def seconds_per_step(epochs: Rows) -> float | None:
     """Seconds of the epochs whose steps were marked, per step; None where none were."""
     counted = [e for e in epochs if e["steps"]]
     return (

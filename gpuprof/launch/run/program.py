@@ -45,7 +45,11 @@ def module(name: str, arguments: Sequence[str] = ()) -> Program:
     if spec is None and top not in sys.stdlib_module_names:
         msg = f"{name}: no such module"
         raise InputError(msg, f"Looked in {Path.cwd()} and where {sys.executable} looks.")
-    return Program((sys.executable, "-m", name, *arguments), _module_source(name, path))
+    source = next((found for folder in path for found in _beside(Path(folder), name)), None)
+    if source is not None and source.name == "__init__.py":
+        main = source.with_name("__main__.py")
+        source = main if main.is_file() else source
+    return Program((sys.executable, "-m", name, *arguments), source)
 
 
 def executable(name: str, arguments: Sequence[str] = ()) -> Program:
@@ -79,14 +83,6 @@ def imports(program: Program) -> frozenset[str]:
             visited.update(beside)
             waiting += beside
     return frozenset(names)
-
-
-def _module_source(name: str, path: list[str]) -> Path | None:
-    for folder in path:
-        for candidate in _beside(Path(folder), name):
-            main = candidate.with_name("__main__.py")
-            return main if candidate.name == "__init__.py" and main.is_file() else candidate
-    return None
 
 
 def _beside(folder: Path, name: str) -> list[Path]:

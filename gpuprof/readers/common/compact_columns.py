@@ -16,13 +16,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from gpuprof.model.schema import Schema
-from gpuprof.model.table import arrow
+from gpuprof.model.schema import Schema, arrow
 from gpuprof.model.words import narrowed
 
 # Of 64 bits where they are computed, of fewer where they are kept.
 Integers = npt.NDArray[Any]
 Flags = npt.NDArray[np.bool_]
+# Start and end in ns of many rows, and their correlation ids; -1 where one has none.
+Times = tuple[Integers, Integers, Integers]
 
 # The columns that differ from row to row.
 _OF_EACH: Final = frozenset({"start_ns", "end_ns", "correlation_id"})
@@ -88,16 +89,7 @@ class Lexicon:
         return self.codes(map(text, different.tolist()), len(different))[places]
 
 
-@dataclass(frozen=True)
-class Timed:
-    """Times and correlation ids of many rows; -1 where a row has none."""
-
-    start_ns: Integers
-    end_ns: Integers
-    correlation_id: Integers
-
-
-class Rows:
+class AlikeRows:
     """Activities of one table as they are met: rows that are alike but for their times are one.
 
     All that a row says beside its times and its correlation id is held once for all rows that
@@ -130,12 +122,12 @@ class Rows:
         self._correlation_id.append(-1 if correlation_id is None else correlation_id)
         self._code.append(self.code(row))
 
-    def extend(self, rows: Timed, codes: Integers) -> None:
+    def extend(self, times: Times, codes: Integers) -> None:
         """Add those of many rows whose code is not -1."""
         chosen = np.flatnonzero(codes >= 0)
-        self._start_ns.frombytes(rows.start_ns[chosen].tobytes())
-        self._end_ns.frombytes(rows.end_ns[chosen].tobytes())
-        self._correlation_id.frombytes(rows.correlation_id[chosen].tobytes())
+        columns = (self._start_ns, self._end_ns, self._correlation_id)
+        for column, numbers in zip(columns, times, strict=True):
+            column.frombytes(numbers[chosen].tobytes())
         self._code.frombytes(codes[chosen].astype(np.int32).tobytes())
 
     def table(self, schema: Schema) -> pa.Table:
@@ -144,17 +136,17 @@ class Rows:
         order = np.lexsort((end_ns, start_ns))
         ids = narrowed(np.asarray(self._correlation_id)[order])
         alike = coded([*self._kinds], np.asarray(self._code)[order])
-        columns = {
+        times = {
             "start_ns": pa.array(start_ns[order]),
             "end_ns": pa.array(end_ns[order]),
             "correlation_id": column(ids, ids >= 0),
         }
-        for field in schema.arrow:
-            if field.name not in _OF_EACH:
-                columns[field.name] = alike.mapped(methodcaller("get", field.name)).array(
-                    field.type
-                )
-        return schema.narrow(pa.table(columns))
+        shared = {
+            field.name: alike.mapped(methodcaller("get", field.name)).array(field.type)
+            for field in schema.arrow
+            if field.name not in _OF_EACH
+        }
+        return schema.narrow(pa.table(times | shared))
 
 
 @dataclass(frozen=True)

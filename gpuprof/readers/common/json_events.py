@@ -92,19 +92,17 @@ def exact_ns(path: Path, microseconds: Sequence[Any]) -> Integers:
         CorruptFileError: One is no number, or not within 292 years.
     """
     text = joined(microseconds)
+    text = _QUOTED.sub(rb"\1", text) if b'"' in text else text
     try:
-        return _exact_ns(_QUOTED.sub(rb"\1", text) if b'"' in text else text, len(microseconds))
+        if b"." not in text and b"e" not in text.lower():
+            numbers = [number * NS_PER_US for number in json_input.decode(text, list[int])]
+        elif b'"' in text:  # Decimal would take texts such as "NaN".
+            msg = "a text"
+            raise json_input.ShapeError(msg)
+        else:
+            exact = json_input.decode(text, list[Decimal])
+            numbers = [round(number * NS_PER_US) for number in exact]
+        return np.array(numbers, np.int64)
     except (json_input.JsonError, ArithmeticError) as error:
         msg = f"{path}: the time of an event is not a number of microseconds ({error})"
         raise CorruptFileError(msg, EDITED) from error
-
-
-def _exact_ns(text: bytes, count: int) -> Integers:
-    if b"." not in text and b"e" not in text.lower():
-        integers = json_input.decode(text, list[int])
-        return np.fromiter((number * NS_PER_US for number in integers), np.int64, count)
-    if b'"' in text:  # Decimal would take texts such as "NaN".
-        msg = "a text"
-        raise json_input.ShapeError(msg)
-    exact = json_input.decode(text, list[Decimal])
-    return np.fromiter((round(number * NS_PER_US) for number in exact), np.int64, count)

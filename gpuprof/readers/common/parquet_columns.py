@@ -7,7 +7,6 @@ import errno
 import io
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -101,7 +100,7 @@ def opened(part: FilePart, texts: Collection[str], metadata: Any = None) -> Any:
     )
 
 
-class Packed(NamedTuple):
+class ParquetFile(NamedTuple):
     """A Parquet file in the archive.
 
     Args:
@@ -130,14 +129,14 @@ class ParquetColumns:
 
     def __init__(
         self,
-        files: Sequence[Packed],
+        files: Sequence[ParquetFile],
         kinds: Kinds,
         failure: Callable[[Exception], GpuprofError | None],
         shift_ns: int = 0,
     ) -> None:
         self._files, self._failure, self._shift_ns = files, failure, shift_ns
         self._texts = [name for name, kind in kinds.items() if kind == pa.string()]
-        self._kinds = {name: _widest(name, files) for name in kinds}
+        self._kinds = {name: self._widest(name) for name in kinds}
         rows = self.rows_known()
         self._kept = KeptColumns(kinds, self._all, lambda: rows) if rows <= _MOST_KEPT else None
 
@@ -161,76 +160,73 @@ class ParquetColumns:
         for batch in self._batches(names, window):
             yield [*map(values, batch.columns)]
 
+    def _widest(self, name: str) -> pa.DataType:
+        """The type that holds a column of all files."""
+        columns = (file.columns for file in self._files)
+        kinds = [of_file.field(name).type for of_file in columns if name in of_file.names]
+        return max(kinds, key=lambda kind: kind.bit_width if pa.types.is_integer(kind) else 0)
+
+    def _all(self, kinds: Kinds) -> dict[str, pa.ChunkedArray]:
+        """Columns of all rows, in the pieces in which they are decoded."""
+        pieces, columns = [*self._batches([*kinds])], {}
+        for name in kinds:
+            kind = self._kinds[name]
+            # A cast loads pyarrow.compute.
+            parts = [c if (c := piece[name]).type == kind else c.cast(kind) for piece in pieces]
+            columns[name] = pa.chunked_array(parts, kind)
+        return columns
+
     def _batches(
         self, names: Sequence[str], window: Window | None = None
     ) -> Iterator[pa.RecordBatch]:
+        """Columns of the groups of rows that may lie in a window, a few groups at a time.
+
+        Those of a large group are decoded when they are asked for.
+        """
+        groups = (
+            (file, file.metadata.row_group(group), group)
+            for file in self._files
+            for group in range(file.metadata.num_row_groups)
+        )
+        chosen = (
+            (file, about, n) for file, about, n in groups if self._may_hold(file, about, window)
+        )
+
+        def decoded(place: tuple[ParquetFile, Any, int]) -> Iterable[pa.RecordBatch]:
+            file, about, group = place
+            batches = self._decoded(names, file, group)
+            return batches if about.num_rows > _MOST_ROWS else [*batches]
+
         try:
-            for batches in in_turn(partial(self._read, names), self._groups(window)):
+            for batches in in_turn(decoded, chosen):
                 yield from batches
         except Exception as error:
             if isinstance(error, GpuprofError) or (fault := self._failure(error)) is None:
                 raise
             raise fault from error
 
-    def _all(self, kinds: Kinds) -> dict[str, pa.ChunkedArray]:
-        """Columns of all rows, in the pieces in which they are decoded."""
-        pieces = [*self._batches([*kinds])]
-        types = {name: self._kinds[name] for name in kinds}
-        return {
-            # A cast loads pyarrow.compute.
-            name: pa.chunked_array(
-                [c if (c := piece[name]).type == kind else c.cast(kind) for piece in pieces], kind
-            )
-            for name, kind in types.items()
-        }
+    def _may_hold(self, file: ParquetFile, group: Any, window: Window | None) -> bool:
+        if window is None or _TIME not in file.columns.names:
+            return True
+        least, most = (end + self._shift_ns for end in window)
+        times = group.column(file.metadata.schema.names.index(_TIME)).statistics
+        return times is None or not times.has_min_max or (times.min < most and least <= times.max)
 
-    def _groups(self, window: Window | None) -> Iterator[tuple[Packed, int]]:
-        """The groups of rows that may lie in a window."""
-        if window is not None:
-            least, most = window
-            window = least + self._shift_ns, most + self._shift_ns
-        for file in self._files:
-            for group in range(file.metadata.num_row_groups):
-                if _overlaps(file, group, window):
-                    yield file, group
-
-    def _read(self, names: Sequence[str], place: tuple[Packed, int]) -> Iterable[pa.RecordBatch]:
-        """Columns of one group of rows; of a large one they are decoded when they are asked for."""
-        file, group = place
-        batches = self._decoded(names, file, group)
-        is_large = file.metadata.row_group(group).num_rows > _MOST_ROWS
-        return batches if is_large else [*batches]
-
-    def _decoded(self, names: Sequence[str], file: Packed, group: int) -> Iterator[pa.RecordBatch]:
+    def _decoded(
+        self, names: Sequence[str], file: ParquetFile, group: int
+    ) -> Iterator[pa.RecordBatch]:
         there = [name for name in names if name in file.columns.names]
         texts = [name for name in self._texts if name in there]
         reader = opened(file.part.again(), texts, file.metadata)
         for batch in reader.iter_batches(_BATCH_ROWS, [group], there, use_threads=False):
-            columns = [
-                self._unshifted(name, batch.column(name))
-                if name in there
-                else pa.nulls(len(batch), self._kinds[name])
-                for name in names
+            columns = {name: batch.column(name) for name in there}
+            if self._shift_ns and not {*_TIMES}.isdisjoint(there):
+                import pyarrow.compute as pc  # noqa: PLC0415 - 25 ms that few files need
+
+                columns |= {
+                    t: pc.subtract(columns[t], self._shift_ns) for t in _TIMES if t in there
+                }
+            arrays = [
+                columns[n] if n in columns else pa.nulls(len(batch), self._kinds[n]) for n in names
             ]
-            yield pa.RecordBatch.from_arrays(columns, [*names])
-
-    def _unshifted(self, name: str, values: pa.Array) -> pa.Array:
-        if not self._shift_ns or name not in _TIMES:
-            return values
-        import pyarrow.compute as pc  # noqa: PLC0415 - 25 ms that few files need
-
-        return pc.subtract(values, self._shift_ns)
-
-
-def _overlaps(file: Packed, group: int, window: Window | None) -> bool:
-    if window is None or _TIME not in file.columns.names:
-        return True
-    about, (least, most) = file.metadata.row_group(group), window
-    times = about.column(file.metadata.schema.names.index(_TIME)).statistics
-    return times is None or not times.has_min_max or (times.min < most and least <= times.max)
-
-
-def _widest(name: str, files: Sequence[Packed]) -> pa.DataType:
-    """The type that holds a column of all files."""
-    kinds = [file.columns.field(name).type for file in files if name in file.columns.names]
-    return max(kinds, key=lambda kind: kind.bit_width if pa.types.is_integer(kind) else 0)
+            yield pa.RecordBatch.from_arrays(arrays, [*names])

@@ -19,7 +19,7 @@ The folder is read as one recording of all ranks, a file in ``recordings`` as th
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -38,8 +38,8 @@ from gpuprof.readers.common.file_stamp import changed, stamp
 from gpuprof.readers.common.parquet_columns import (
     CHANGED,
     FilePart,
-    Packed,
     ParquetColumns,
+    ParquetFile,
     opened,
 )
 from gpuprof.readers.gpuprof.gpuprof_file import OriginFields
@@ -147,11 +147,25 @@ def read(path: Path) -> Profile:
         UnknownFormatError: Another version of gpuprof wrote it.
     """
     if not path.is_dir():
-        return _read_one(path)
+        stored, folder = _document(path, StoredRecording), path.absolute().parent.parent
+        there = {n: (folder / n).stat().st_size for n in stored.sizes if (folder / n).is_file()}
+        _check_sizes(folder, stored.sizes, there)
+        return _recording(path, stored)
     header = _header(path)
-    stored = {file: _document(file, StoredRecording) for file in _recording_files(path, header)}
-    note = _check_files(path, header, stored)
-    recordings = [_recording(file, recording) for file, recording in stored.items()]
+    recorded = {file: _document(file, StoredRecording) for file in _recording_files(path, header)}
+    expected = {file_name(name, None, 0): table.bytes for name, table in header.job.items()}
+    for stored in recorded.values():
+        expected |= stored.sizes
+    # Readers of Hive ignore the others; a link that leads nowhere is no file.
+    files = (
+        Path(folder, n) for folder, _, names in os.walk(path) for n in names if n[0] not in "._"
+    )
+    sizes = {f.relative_to(path).as_posix(): f.stat().st_size for f in files if f.is_file()}
+    _check_sizes(path, expected, sizes)
+    headers = {HEADER, *(file.relative_to(path).as_posix() for file in recorded)}
+    foreign = sorted(sizes.keys() - expected.keys() - headers)
+    note = [f"Left out: {_counted(foreign, 'is', 'are')} not part of {path}."] if foreign else []
+    recordings = [_recording(file, recording) for file, recording in recorded.items()]
     profile = recordings[0]
     if len(recordings) > 1:
         from gpuprof.readers.merged_ranks import joined  # noqa: PLC0415 - loads pyarrow.compute
@@ -183,14 +197,6 @@ def recording_bytes(file: Path) -> int:
         return sum(_document(file, StoredRecording).sizes.values())
     except GpuprofError:
         return 0
-
-
-def _read_one(file: Path) -> Profile:
-    stored = _document(file, StoredRecording)
-    folder = file.absolute().parent.parent
-    there = {n: (folder / n).stat().st_size for n in stored.sizes if (folder / n).is_file()}
-    _check_sizes(folder, stored.sizes, there)
-    return _recording(file, stored)
 
 
 def _header(path: Path) -> Header:
@@ -235,24 +241,6 @@ def _document(file: Path, kind: type[_Document]) -> _Document:
     return document
 
 
-def _check_files(
-    path: Path, header: Header, recordings: Mapping[Path, StoredRecording]
-) -> list[str]:
-    """A note on files that are no part of it, if there are any.
-
-    Raises:
-        CorruptFileError: A file is missing, or has another size.
-    """
-    expected = {file_name(name, None, 0): table.bytes for name, table in header.job.items()}
-    for stored in recordings.values():
-        expected |= stored.sizes
-    sizes = dict(_sizes(path))
-    _check_sizes(path, expected, sizes)
-    headers = {HEADER, *(file.relative_to(path).as_posix() for file in recordings)}
-    foreign = sorted(sizes.keys() - expected.keys() - headers)
-    return [f"Left out: {_counted(foreign, 'is', 'are')} not part of {path}."] if foreign else []
-
-
 def _check_sizes(path: Path, expected: Mapping[str, int], sizes: Mapping[str, int]) -> None:
     if missing := sorted(expected.keys() - sizes.keys()):
         msg = f"{path}: {_counted(missing, 'is', 'are')} missing"
@@ -271,26 +259,23 @@ def _counted(names: Sequence[str], is_: str, are: str) -> str:
     return f"{len(names):,} files ({shown}) {are}"
 
 
-def _sizes(path: Path) -> Iterator[tuple[str, int]]:
-    """Every file by its name relative to the folder, but for those that readers of Hive ignore."""
-    for folder, _, names in os.walk(path):
-        for name in names:
-            file = Path(folder, name)
-            # A link that leads nowhere is no file.
-            if not name.startswith((".", "_")) and file.is_file():
-                yield file.relative_to(path).as_posix(), file.stat().st_size
-
-
 def _recording(file: Path, stored: StoredRecording) -> Profile:
     """The recording of one process, on its own clock."""
     path = file.parent.parent
     files = {n: (path / stored.file_of(n), t) for n, t in stored.tables.items() if t.rows}
     small = {name: table for name, (_, table) in files.items() if table.ranks is not None}
 
+    def failure(error: Exception) -> GpuprofError | None:
+        # Each page of the files carries a checksum.
+        if isinstance(error, borders.DAMAGE):
+            rank = "an unknown rank" if stored.rank is None else f"rank {stored.rank}"
+            return CorruptFileError(f"{path}: a file of {rank} is damaged", _HINT)
+        return None
+
     def table(name: str) -> Table:
         packed = _packed(path / stored.file_of(name), stored.tables[name], name)
         kinds = columns_of(name)
-        rows = ParquetColumns([packed], kinds, partial(_failure, path, stored), stored.shift_ns)
+        rows = ParquetColumns([packed], kinds, failure, stored.shift_ns)
         return Table(schema.BY_NAME[name], [Part(rows, {column: column for column in kinds})])
 
     sources: dict[str, Source] = {name: schema.BY_NAME[name].empty() for name in stored.tables}
@@ -320,7 +305,7 @@ def _small(header: Path, name: str, file_of_table: str, stored: StoredTable) -> 
     return schema.BY_NAME[name].conform(table)
 
 
-def _packed(file: Path, stored: StoredTable, name: str) -> Packed:
+def _packed(file: Path, stored: StoredTable, name: str) -> ParquetFile:
     """A Parquet file, after a check of its metadata.
 
     Raises:
@@ -346,21 +331,13 @@ def _packed(file: Path, stored: StoredTable, name: str) -> Packed:
         rows = f"{parquet.metadata.num_rows:,} rows"
         msg = f"{file}: it has {rows}, and was written with {stored.rows:,}"
         raise CorruptFileError(msg, _HINT)
-    return Packed(part, parquet.metadata, columns)
+    return ParquetFile(part, parquet.metadata, columns)
 
 
 def _damaged(file: Path, error: Exception) -> GpuprofError:
     if CHANGED in str(error):
         return changed(file)
     return CorruptFileError(f"{file}: it is damaged", _HINT)
-
-
-def _failure(path: Path, stored: StoredRecording, error: Exception) -> GpuprofError | None:
-    """What a failed query says about the files: each page of them carries a checksum."""
-    if isinstance(error, borders.DAMAGE):
-        rank = "an unknown rank" if stored.rank is None else f"rank {stored.rank}"
-        return CorruptFileError(f"{path}: a file of {rank} is damaged", _HINT)
-    return None
 
 
 def is_data_set(path: Path) -> bool:
@@ -375,10 +352,6 @@ def is_data_set(path: Path) -> bool:
         return False
 
 
-def _recognises(head: bytes) -> bool:
-    return head.startswith(b'{"gpuprof_recording":')
-
-
 READER: Final = Reader(
     name="gpuprof-dataset",
     title="gpuprof's data set of a job: a folder of Parquet files by table and rank",
@@ -386,6 +359,6 @@ READER: Final = Reader(
     gives=tuple(schema.BY_NAME),
     cannot="",
     read=read,
-    recognises=_recognises,
+    recognises=lambda head: head.startswith(b'{"gpuprof_recording":'),
     recognises_folder=is_data_set,
 )

@@ -23,7 +23,7 @@ import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import IO, Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -39,8 +39,8 @@ from gpuprof.readers.common.file_stamp import changed, stamp
 from gpuprof.readers.common.parquet_columns import (
     CHANGED,
     FilePart,
-    Packed,
     ParquetColumns,
+    ParquetFile,
     opened,
 )
 from gpuprof.readers.input_format import Reader
@@ -93,16 +93,108 @@ def read(path: Path) -> Profile:
         UnknownFormatError: A newer gpuprof wrote it.
     """
     members = _members(path)
-    origin = _origin(path, members)
+    try:
+        header: dict[str, Any] = json_input.loads(members[HEADER].read())
+        version, fields = header["gpuprof_file"], header["origin"]
+        is_known = version in range(1, VERSION + 1)
+        known = msgspec.structs.asdict(msgspec.convert(fields, OriginFields)) if is_known else {}
+    except (KeyError, TypeError, ValueError) as error:
+        why = f" ({error})" if isinstance(error, msgspec.ValidationError) else ""
+        msg = f"{path}: {HEADER} in it is missing or broken{why}"
+        raise CorruptFileError(msg, _HINT) from error
+    if not is_known:
+        msg = f"{path} is a gpuprof file of version {version!r}; this gpuprof reads 1 to {VERSION}"
+        raise UnknownFormatError(msg, "Read it with the gpuprof that wrote it, or a newer one.")
     tables = {
         name: _table(path, name, members) for name in schema.BY_NAME if name + SUFFIX in members
     }
-
-    sources = {name: _source(path, name, table) for name, table in tables.items()}
-    events = sum(
-        t.row_count for name, t in tables.items() if "start_ns" in schema.BY_NAME[name].columns
+    sources = {name: _source(path, name, *table) for name, table in tables.items()}
+    timed = (n for n in tables if "start_ns" in schema.BY_NAME[n].columns)
+    return Profile(
+        Origin(path, **known), sources, stored=sum(tables[n][0].row_count for n in timed)
     )
-    return Profile(origin, sources, stored=events)
+
+
+def _members(path: Path) -> Mapping[str, FilePart]:
+    """The archive's members, as parts of the file."""
+    members = {}
+    try:
+        with path.open("rb") as file:
+            about = os.fstat(file.fileno())
+            for info in zipfile.ZipFile(file).infolist():
+                begin = info.header_offset + _LOCAL_HEADER_BYTES
+                if info.header_offset >= 0 and begin <= about.st_size:
+                    file.seek(info.header_offset)
+                    lengths = file.read(_LOCAL_HEADER_BYTES)[_LENGTHS]
+                    begin += sum(int.from_bytes(lengths[i : i + 2], "little") for i in (0, 2))
+                if info.header_offset < 0 or begin + info.file_size > about.st_size:
+                    msg = f"{path}: {info.filename} in it goes beyond its end"
+                    raise CorruptFileError(msg, _HINT)
+                if info.compress_type != zipfile.ZIP_STORED:
+                    msg = f"{path}: {info.filename} in it was packed by another program"
+                    raise CorruptFileError(msg, _HINT)
+                members[info.filename] = FilePart(path, begin, info.file_size, stamp(about))
+    # Raised for another version of the format, or names in an unknown encoding.
+    except (zipfile.BadZipFile, NotImplementedError, ValueError) as error:
+        msg = f"{path}: the file is cut short or damaged ({error})"
+        raise CorruptFileError(msg, _HINT) from error
+    except OSError as error:
+        msg = f"{path} cannot be read: {error.strerror or error}"
+        raise InputError(msg) from error
+    return members
+
+
+class _ParquetRows(NamedTuple):
+    """Rows in Parquet files of the archive, after a look at the ends of these.
+
+    Args:
+        files: They hold the rows one after another.
+        kinds: Their columns that queries see, with the types that they see.
+        cast: The rows in memory, where their types are others; else None.
+    """
+
+    files: Sequence[ParquetFile]
+    kinds: dict[str, pa.DataType]
+    cast: pa.Table | None
+
+    @property
+    def row_count(self) -> int:
+        """How many there are."""
+        return sum(file.metadata.num_rows for file in self.files)
+
+    def stored(self, path: Path) -> Stored:
+        """What the files hold, or the rows in memory."""
+        if self.cast is not None:
+            return InMemory(self.cast)
+        return ParquetColumns(self.files, self.kinds, partial(_failure, path))
+
+
+def _table(
+    path: Path, name: str, members: Mapping[str, FilePart]
+) -> tuple[_ParquetRows, _ParquetRows | None]:
+    """The rows of a table, and what the numbers of their names mean, if they have such numbers.
+
+    Raises:
+        CorruptFileError: It is damaged, or its columns are not those of the table; or one number
+            means two names: what it is joined to would count twice.
+    """
+    where, spec, names = f"{path}, table {name}", schema.BY_NAME[name], None
+    texts = {column: kind for column, kind in spec.kinds.items() if kind == pa.string()}
+    of_names = members.get(member_name(name + NAMES))
+    try:
+        rows = _rows(where, _parts(where, name, members), spec.kinds | _NUMBER)
+        if NUMBER in rows.kinds and of_names is not None:
+            names = _rows(where, [of_names], texts | _NUMBER)
+            _check_numbers(where, names)
+    except borders.DAMAGE as error:
+        msg = f"{path}: its table {name} is damaged"
+        raise CorruptFileError(msg, _HINT) from error
+    there = rows.kinds | (names.kinds if names else {})
+    for column, about in spec.columns.items():
+        if about.required and column not in there:
+            msg = f"{path}: its table {name} has no column {column}"
+            raise CorruptFileError(msg, _HINT)
+    return rows, names
 
 
 def _failure(path: Path, error: Exception) -> GpuprofError | None:
@@ -112,151 +204,6 @@ def _failure(path: Path, error: Exception) -> GpuprofError | None:
     if not isinstance(error, borders.DAMAGE):
         return None
     return CorruptFileError(f"{path}: one of its tables is damaged", _HINT)
-
-
-def _source(path: Path, name: str, table: "_Table") -> Source:
-    """A table for queries; of a few rows without times, such as devices, these."""
-    spec = schema.BY_NAME[name]
-    if not table.row_count:
-        return spec.empty()
-    if table.row_count > _FEW_ROWS or "start_ns" in spec.columns:
-        return partial(_opened, path, spec, table)
-    stored = table.rows
-    # Integers need no cast, which loads pyarrow.compute.
-    kinds = {column: kind for column, kind in stored.kinds.items() if kind != pa.int64()}
-    try:
-        rows = [stored.cast] if stored.cast else _read_rows(stored.files, stored.kinds)
-        parts = (borders.cast(f"{path}, table {name}", part, kinds) for part in rows)
-        return spec.table([row for part in parts for row in part.to_pylist()])
-    except borders.DAMAGE as error:
-        raise _failure(path, error) or error from error
-
-
-def _read_rows(files: "Sequence[Packed]", kinds: Kinds) -> Iterator[pa.Table]:
-    """The rows of each file."""
-    for file in files:
-        names = [name for name in kinds if name in file.columns.names]
-        yield opened(file.part.again(), (), file.metadata).read(names)
-
-
-def _opened(path: Path, spec: schema.Schema, table: "_Table") -> Table:
-    rows, names = table.rows, table.names
-    part = Part(_stored(path, rows), {column: column for column in rows.kinds})
-    if names is None:
-        return Table(spec, [part])
-
-    def numbered() -> NumberedNames:
-        columns = [*names.kinds]
-        lists: dict[str, list[Any]] = {column: [] for column in columns}
-        for piece in _stored(path, names).pieces(columns):
-            for column, values in zip(columns, piece, strict=True):
-                lists[column] += values.listed
-        return NumberedNames(lists.pop(NUMBER), lists)
-
-    return Table(spec, [part], numbered, names.kinds.keys() - {NUMBER})
-
-
-def _members(path: Path) -> Mapping[str, FilePart]:
-    """The archive's members, as parts of the file."""
-    try:
-        with path.open("rb") as file:
-            archive = zipfile.ZipFile(file)
-            return {info.filename: _member(path, file, info) for info in archive.infolist()}
-    # Raised for another version of the format, or names in an unknown encoding.
-    except (zipfile.BadZipFile, NotImplementedError, ValueError) as error:
-        msg = f"{path}: the file is cut short or damaged ({error})"
-        raise CorruptFileError(msg, _HINT) from error
-    except OSError as error:
-        msg = f"{path} cannot be read: {error.strerror or error}"
-        raise InputError(msg) from error
-
-
-def _member(path: Path, file: IO[bytes], info: zipfile.ZipInfo) -> FilePart:
-    about = os.fstat(file.fileno())
-    size = about.st_size
-    begin = info.header_offset + _LOCAL_HEADER_BYTES
-    if info.header_offset >= 0 and begin <= size:
-        file.seek(info.header_offset)
-        lengths = file.read(_LOCAL_HEADER_BYTES)[_LENGTHS]
-        begin += sum(int.from_bytes(lengths[i : i + 2], "little") for i in (0, 2))
-    if info.header_offset < 0 or begin + info.file_size > size:
-        msg = f"{path}: {info.filename} in it goes beyond its end"
-        raise CorruptFileError(msg, _HINT)
-    if info.compress_type != zipfile.ZIP_STORED:
-        msg = f"{path}: {info.filename} in it was packed by another program"
-        raise CorruptFileError(msg, _HINT)
-    return FilePart(path, begin, info.file_size, stamp(about))
-
-
-def _origin(path: Path, members: Mapping[str, FilePart]) -> Origin:
-    try:
-        header: dict[str, Any] = json_input.loads(members[HEADER].read())
-        version, origin = header["gpuprof_file"], header["origin"]
-        if version in range(1, VERSION + 1):
-            return Origin(path, **msgspec.structs.asdict(msgspec.convert(origin, OriginFields)))
-    except (KeyError, TypeError, ValueError) as error:
-        why = f" ({error})" if isinstance(error, msgspec.ValidationError) else ""
-        msg = f"{path}: {HEADER} in it is missing or broken{why}"
-        raise CorruptFileError(msg, _HINT) from error
-    msg = f"{path} is a gpuprof file of version {version!r}; this gpuprof reads 1 to {VERSION}"
-    raise UnknownFormatError(msg, "Read it with the gpuprof that wrote it, or a newer one.")
-
-
-class _Rows(NamedTuple):
-    """Rows in Parquet files of the archive, after a look at the ends of these.
-
-    Args:
-        files: They hold the rows one after another.
-        kinds: Their columns that queries see, with the types that they see.
-        cast: The rows in memory, where their types are others; else None.
-    """
-
-    files: Sequence[Packed]
-    kinds: dict[str, pa.DataType]
-    cast: pa.Table | None
-
-
-class _Table(NamedTuple):
-    """A table of the recording.
-
-    Args:
-        rows: Its rows.
-        names: What the numbers in its column ``name_id`` mean; None where it has no such column.
-        row_count: How many rows it has.
-    """
-
-    rows: _Rows
-    names: _Rows | None
-    row_count: int
-
-
-def _stored(path: Path, rows: _Rows) -> Stored:
-    """What Parquet files hold, or their rows in memory."""
-    if rows.cast is not None:
-        return InMemory(rows.cast)
-    return ParquetColumns(rows.files, rows.kinds, partial(_failure, path))
-
-
-def _table(path: Path, name: str, members: Mapping[str, FilePart]) -> _Table:
-    """A table, after a check of the metadata of its files.
-
-    Raises:
-        CorruptFileError: It is damaged, or its columns are not those of the table.
-    """
-    where, spec, names = f"{path}, table {name}", schema.BY_NAME[name], None
-    try:
-        rows = _rows(where, _parts(where, name, members), spec.kinds | _NUMBER)
-        if NUMBER in rows.kinds and member_name(name + NAMES) in members:
-            names = _names(where, members[member_name(name + NAMES)], spec)
-    except borders.DAMAGE as error:
-        msg = f"{path}: its table {name} is damaged"
-        raise CorruptFileError(msg, _HINT) from error
-    there = rows.kinds | (names.kinds if names else {})
-    for column, about in spec.columns.items():
-        if about.required and column not in there:
-            msg = f"{path}: its table {name} has no column {column}"
-            raise CorruptFileError(msg, _HINT)
-    return _Table(rows, names, sum(file.metadata.num_rows for file in rows.files))
 
 
 def _parts(where: str, name: str, members: Mapping[str, FilePart]) -> list[FilePart]:
@@ -274,8 +221,19 @@ def _parts(where: str, name: str, members: Mapping[str, FilePart]) -> list[FileP
     return [members[member_name(name, number)] for number in (0, *numbers)]
 
 
-def _rows(where: str, parts: Sequence[FilePart], expected: Kinds) -> _Rows:
-    files = [_packed(where, part, expected) for part in parts]
+def _rows(where: str, parts: Sequence[FilePart], expected: Kinds) -> _ParquetRows:
+    files = []
+    for part in parts:
+        file = opened(part, ())
+        columns = file.schema_arrow
+        borders.check_names(where, columns)
+        borders.check_growth(where, file.metadata, part.size)
+        # A column of lists is another one in Parquet's words.
+        are_texts = ((f, expected.get(f.name) == pa.string()) for f in columns)
+        texts = [f.name for f, is_text in are_texts if is_text and not pa.types.is_nested(f.type)]
+        if texts:
+            columns = opened(part.again(), texts, file.metadata).schema_arrow
+        files.append(ParquetFile(part, file.metadata, columns))
     there = {name for file in files for name in file.columns.names}
     kinds = {name: kind for name, kind in expected.items() if name in there}
     unlike = (
@@ -283,59 +241,64 @@ def _rows(where: str, parts: Sequence[FilePart], expected: Kinds) -> _Rows:
         for file in files
         for name in borders.unlike(file.columns, kinds)
     )
-    return _Rows(files, kinds, _cast(where, files, kinds) if any(unlike) else None)
-
-
-def _packed(where: str, part: FilePart, expected: Kinds) -> Packed:
-    file = opened(part, ())
-    columns = file.schema_arrow
-    borders.check_names(where, columns)
-    borders.check_growth(where, file.metadata, part.size)
-    # A column of lists is another one in Parquet's words.
-    texts = [
-        field.name
-        for field in columns
-        if expected.get(field.name) == pa.string() and not pa.types.is_nested(field.type)
-    ]
-    if texts:
-        columns = opened(part.again(), texts, file.metadata).schema_arrow
-    return Packed(part, file.metadata, columns)
-
-
-def _cast(where: str, files: Sequence[Packed], kinds: Kinds) -> pa.Table:
-    tables, before = [], 0
+    if not any(unlike):
+        return _ParquetRows(files, kinds, None)
+    cast, before = [], 0
     for rows in _read_rows(files, kinds):
-        tables.append(borders.cast(where, rows, kinds, before))
+        cast.append(borders.cast(where, rows, kinds, before))
         before += rows.num_rows
-    return pa.concat_tables(tables, promote_options="default")
+    return _ParquetRows(files, kinds, pa.concat_tables(cast, promote_options="default"))
 
 
-def _names(where: str, part: FilePart, spec: schema.Schema) -> _Rows:
-    """What the numbers of names mean.
+def _read_rows(files: Sequence[ParquetFile], kinds: Kinds) -> Iterator[pa.Table]:
+    """The rows of each file."""
+    for file in files:
+        names = [name for name in kinds if name in file.columns.names]
+        yield opened(file.part.again(), (), file.metadata).read(names)
 
-    Raises:
-        CorruptFileError: One means two names: what it is joined to would count twice.
-    """
-    texts = {name: kind for name, kind in spec.kinds.items() if kind == pa.string()}
-    names = _rows(where, [part], texts | _NUMBER)
+
+def _check_numbers(where: str, names: _ParquetRows) -> None:
     if not {NUMBER, "name"} <= names.kinds.keys():
         msg = f"{where}: its names have no numbers, or its numbers no names"
         raise CorruptFileError(msg, _HINT)
-    table = opened(part.again(), ()).read([NUMBER]) if names.cast is None else names.cast
-    numbers = table.column(NUMBER).to_numpy()
-    if table.column(NUMBER).null_count:
+    rows = next(_read_rows(names.files, _NUMBER)) if names.cast is None else names.cast
+    numbers = rows.column(NUMBER)
+    if numbers.null_count:
         msg = f"{where}: one of its names has no number"
         raise CorruptFileError(msg, _HINT)
-    if len(np.unique(numbers)) < len(numbers):
+    if len(np.unique(numbers.to_numpy())) < len(numbers):
         msg = f"{where}: two of its names have one number"
         raise CorruptFileError(msg, _HINT)
-    return names
 
 
-def _recognises(head: bytes) -> bool:
-    name = HEADER.encode()
-    start = _LOCAL_HEADER_BYTES
-    return head.startswith(_ZIP_MAGIC) and head[start : start + len(name)] == name
+def _source(path: Path, name: str, rows: _ParquetRows, names: _ParquetRows | None) -> Source:
+    """A table for queries; of a few rows without times, such as devices, these."""
+    spec = schema.BY_NAME[name]
+    if not rows.row_count:
+        return spec.empty()
+    if rows.row_count <= _FEW_ROWS and "start_ns" not in spec.columns:
+        # Integers need no cast, which loads pyarrow.compute.
+        kinds = {column: kind for column, kind in rows.kinds.items() if kind != pa.int64()}
+        try:
+            pieces = [rows.cast] if rows.cast else _read_rows(rows.files, rows.kinds)
+            parts = (borders.cast(f"{path}, table {name}", part, kinds) for part in pieces)
+            return spec.table([row for part in parts for row in part.to_pylist()])
+        except borders.DAMAGE as error:
+            raise _failure(path, error) or error from error
+
+    def numbered() -> NumberedNames:
+        lists: dict[str, list[Any]] = {column: [] for column in of_names}
+        for piece in names.stored(path).pieces([*of_names]) if names else ():
+            for column, values in zip(of_names, piece, strict=True):
+                lists[column] += values.listed
+        return NumberedNames(lists.pop(NUMBER), lists)
+
+    def table() -> Table:
+        part = Part(rows.stored(path), {column: column for column in rows.kinds})
+        return Table(spec, [part], numbered if names else None, of_names.keys() - {NUMBER})
+
+    of_names = names.kinds if names else {}
+    return table
 
 
 READER: Final = Reader(
@@ -345,5 +308,7 @@ READER: Final = Reader(
     gives=tuple(schema.BY_NAME),
     cannot="",
     read=read,
-    recognises=_recognises,
+    recognises=lambda head: (
+        head.startswith(_ZIP_MAGIC) and head[_LOCAL_HEADER_BYTES:].startswith(HEADER.encode())
+    ),
 )

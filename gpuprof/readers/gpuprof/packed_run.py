@@ -12,7 +12,7 @@ import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import IO, Any, Final
+from typing import Any, Final
 
 from gpuprof.base import json_input
 from gpuprof.base.errors import CorruptFileError, InputError, OutputError, UnknownFormatError
@@ -54,19 +54,8 @@ def unpack(file: Path, folder: Path) -> None:
     if folder.exists() or folder.is_symlink():
         msg = f"{folder} exists already"
         raise OutputError(msg, "Choose another folder with -o.")
-    with _opened(file) as archive:
-        listed = _index(file, archive)
-        _check(file, archive, listed)
-        try:
-            _unpack_whole(file, archive, listed, folder)
-        except OSError as error:
-            msg = f"{folder} cannot be made: {error.strerror or error}"
-            raise OutputError(msg) from error
-
-
-def _opened(file: Path) -> zipfile.ZipFile:
     try:
-        return zipfile.ZipFile(file)
+        archive = zipfile.ZipFile(file)
     # Of another version of the format, or with names in no encoding, it is not ours either.
     except (zipfile.BadZipFile, NotImplementedError, ValueError) as error:
         msg = f"{file}: is no packed run, or is cut short"
@@ -74,6 +63,17 @@ def _opened(file: Path) -> zipfile.ZipFile:
     except OSError as error:
         msg = f"{file} cannot be read: {error.strerror}"
         raise InputError(msg) from error
+    with archive:
+        listed = _index(file, archive)
+        infos = [info for info in archive.infolist() if info.filename != INDEX]
+        for problem in _problems(infos, listed, file.stat().st_size):
+            msg = f"{file}: {problem}; nothing was unpacked"
+            raise CorruptFileError(msg, _HINT)
+        try:
+            _unpack_whole(file, archive, listed, folder)
+        except OSError as error:
+            msg = f"{folder} cannot be made: {error.strerror or error}"
+            raise OutputError(msg) from error
 
 
 def _index(file: Path, archive: zipfile.ZipFile) -> dict[str, tuple[int, str]]:
@@ -96,17 +96,10 @@ def _index(file: Path, archive: zipfile.ZipFile) -> dict[str, tuple[int, str]]:
     raise UnknownFormatError(msg, "Install the newest gpuprof.")
 
 
-def _check(file: Path, archive: zipfile.ZipFile, listed: Mapping[str, tuple[int, str]]) -> None:
-    """Refuse an archive before any of it is written."""
-    infos = [info for info in archive.infolist() if info.filename != INDEX]
-    for problem in _problems(infos, listed, file.stat().st_size):
-        msg = f"{file}: {problem}; nothing was unpacked"
-        raise CorruptFileError(msg, _HINT)
-
-
 def _problems(
     infos: Sequence[zipfile.ZipInfo], listed: Mapping[str, tuple[int, str]], archive_bytes: int
 ) -> Iterator[str]:
+    """Why an archive is refused before any of it is written: the first of these is said."""
     if len(infos) > _MOST_MEMBERS:
         yield f"holds {len(infos)} files, and a run has at most {_MOST_MEMBERS}"
     # Stored members that overlap, or that claim more than the file has, could unpack to more.
@@ -117,37 +110,26 @@ def _problems(
         yield "names a file twice"
     for name in {*names} ^ {*listed}:
         yield f"{name!r} is {'in it but not listed' if name in names else 'listed but missing'}"
-    for info in infos:
-        if (reason := _doubt(info, listed)) is not None:
-            yield f"{info.filename!r} in it {reason}"
-
-
-def _doubt(info: zipfile.ZipInfo, listed: Mapping[str, tuple[int, str]]) -> str | None:
-    if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:
-        return "was packed by another program"
-    if info.file_size != listed[info.filename][0]:
-        return "has not the listed size"
-    return _escape(info)
-
-
-def _escape(info: zipfile.ZipInfo) -> str | None:
-    """Why a member could leave the folder, or be no file; None where it stays and is one."""
-    name = info.filename
-    parts = name.split("/")
-    kind = stat.S_IFMT(info.external_attr >> 16)
-    if kind not in (0, stat.S_IFREG):
-        return "is a link or no plain file"
-    if PurePosixPath(name).is_absolute() or PureWindowsPath(name).anchor:
-        return "has an absolute path"
-    if any(part in ("", ".", "..") for part in parts):
-        return "would leave the folder, or is a folder"
-    if any(
-        _FORBIDDEN & set(part) or min(part) < " " or part != part.rstrip(". ") for part in parts
-    ):
-        return "has a name that not every system can have"
-    if any(part.partition(".")[0].upper() in _DEVICES for part in parts):
-        return "has the name of a device"
-    return None
+    for name, info in zip(names, infos, strict=True):
+        parts, kind = name.split("/"), stat.S_IFMT(info.external_attr >> 16)
+        is_stored = info.compress_type == zipfile.ZIP_STORED and not info.flag_bits & 1
+        is_absolute = PurePosixPath(name).is_absolute() or PureWindowsPath(name).anchor != ""
+        is_odd = [
+            bool(_FORBIDDEN & {*part}) or min(part, default="") < " " or part != part.rstrip(". ")
+            for part in parts
+        ]
+        reasons = {
+            "was packed by another program": not is_stored,
+            "has not the listed size": info.file_size != listed[name][0],
+            "is a link or no plain file": kind not in (0, stat.S_IFREG),
+            "has an absolute path": is_absolute,
+            "would leave the folder, or is a folder": not {"", ".", ".."}.isdisjoint(parts),
+            "has a name that not every system can have": any(is_odd),
+            "has the name of a device": any(
+                part.partition(".")[0].upper() in _DEVICES for part in parts
+            ),
+        }
+        yield from (f"{name!r} in it {reason}" for reason, is_so in reasons.items() if is_so)
 
 
 def _unpack_whole(
@@ -159,12 +141,19 @@ def _unpack_whole(
         for name, (size, expected) in listed.items():
             target = temporary.joinpath(*name.split("/"))
             target.parent.mkdir(parents=True, exist_ok=True)
+            digest, remaining_bytes = hashlib.sha256(), size
             with archive.open(name) as source, target.open("xb") as copy:
-                digest = _copied(source, copy, size)
-            if digest != expected:
+                while remaining_bytes and (chunk := source.read(min(remaining_bytes, CHUNK_BYTES))):
+                    digest.update(chunk)
+                    copy.write(chunk)
+                    remaining_bytes -= len(chunk)
+            if digest.hexdigest() != expected:
                 msg = f"{file}: {name!r} in it was changed or damaged; nothing was unpacked"
                 raise CorruptFileError(msg, _HINT)
-        _check_is_run(file, temporary)
+        if not (temporary / MANIFEST).is_file():
+            msg = f"{file}: holds no {MANIFEST}; nothing was unpacked"
+            raise CorruptFileError(msg, _HINT)
+        read_manifest(temporary)
         make_private(temporary)
         temporary.replace(folder)
     except zipfile.BadZipFile as error:
@@ -172,21 +161,3 @@ def _unpack_whole(
         raise CorruptFileError(msg, _HINT) from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-
-
-def _copied(source: IO[bytes], copy: IO[bytes], size: int) -> str:
-    """The hash of what was copied: the listed size, and nothing beyond it."""
-    digest = hashlib.sha256()
-    remaining_bytes = size
-    while remaining_bytes and (chunk := source.read(min(remaining_bytes, CHUNK_BYTES))):
-        digest.update(chunk)
-        copy.write(chunk)
-        remaining_bytes -= len(chunk)
-    return digest.hexdigest()
-
-
-def _check_is_run(file: Path, folder: Path) -> None:
-    if not (folder / MANIFEST).is_file():
-        msg = f"{file}: holds no {MANIFEST}; nothing was unpacked"
-        raise CorruptFileError(msg, _HINT)
-    read_manifest(folder)

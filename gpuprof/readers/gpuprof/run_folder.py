@@ -11,7 +11,6 @@ import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import accumulate
 from pathlib import Path
 from typing import Final
 
@@ -22,7 +21,6 @@ from gpuprof.base.labels import TIMING_ONLY
 from gpuprof.base.manifest import (
     MANIFEST,
     PROGRAM_LOG,
-    Manifest,
     is_run,
     read_manifest,
 )
@@ -73,46 +71,45 @@ def rank_files(folder: Path) -> list[Path]:
 def _read_folder(folder: Path) -> Profile:
     manifest = read_manifest(folder)
     if manifest.epochs and manifest.recorder == TIMING_ONLY:
-        profile = _only_timed(folder, manifest)
+        # No table but what the manifest itself knows, and a word why.
+        reason = manifest.nothing_recorded or "nothing was recorded"
+        warning = f"Only the marked epochs are known: {reason}."
+        profile = Profile(Origin(folder, READER.name, manifest.recorder, warnings=(warning,)), {})
+    elif not manifest.recordings or manifest.nothing_recorded is not None:
+        msg = f"{folder}: {manifest.nothing_recorded or 'nothing was recorded'}"
+        hint = f"What the program printed is in {folder / PROGRAM_LOG}."
+        raise EmptyRecordingError(msg, hint)
     else:
-        _check_not_empty(folder, manifest)
-        profile = _recorded(folder, manifest)
-    sources = dict(profile.sources)
+        profiles = [_read_one(folder, name) for name in manifest.recordings]
+        if _are_of_ranks(manifest.recordings):
+            from gpuprof.readers.merged_ranks import joined  # noqa: PLC0415 - pyarrow.compute
+
+            profile = joined(profiles)
+        else:
+            profile = _joined(profiles)
+    sources, inner = dict(profile.sources), profile.origin
     if manifest.epochs:
         sources["epochs"] = schema.EPOCHS.table([dict(epoch) for epoch in manifest.epochs])
-    sampled = samples(folder, manifest.epochs, profile.origin.epoch_ns)
+    sampled = samples(folder, manifest.epochs, inner.epoch_ns)
     if sampled is not None:
         sources["monitor"] = sampled
-    return replace(profile, origin=_origin(folder, manifest, profile.origin), sources=sources)
-
-
-def _only_timed(folder: Path, manifest: Manifest) -> Profile:
-    """No table but what the manifest itself knows, and a word why."""
-    reason = manifest.nothing_recorded or "nothing was recorded"
-    warning = f"Only the marked epochs are known: {reason}."
-    return Profile(Origin(folder, READER.name, manifest.recorder, warnings=(warning,)), {})
-
-
-def _recorded(folder: Path, manifest: Manifest) -> Profile:
-    profiles = [_read_one(folder, name) for name in manifest.recordings]
-    if _are_of_ranks(manifest.recordings):
-        from gpuprof.readers.merged_ranks import joined  # noqa: PLC0415 - loads pyarrow.compute
-
-        return joined(profiles)
-    return _joined(profiles)
+    # A run that failed may have stopped anywhere: the reader must know.
+    failure = f"The program ended with exit status {manifest.exit_status}."
+    warnings = [failure] if manifest.exit_status else []
+    origin = replace(
+        inner,
+        source=folder,
+        command=shlex.join(manifest.command),
+        recorded_at=manifest.started_at,
+        variant=manifest.variant or inner.variant,
+        warnings=tuple(dict.fromkeys((*warnings, *manifest.warnings, *inner.warnings))),
+    )
+    return replace(profile, origin=origin, sources=sources)
 
 
 def _are_of_ranks(names: Sequence[str]) -> bool:
     """Whether a run's recordings are those of several ranks."""
     return len(names) > 1 and all(map(_OF_RANK.search, names))
-
-
-def _check_not_empty(folder: Path, manifest: Manifest) -> None:
-    if manifest.recordings and manifest.nothing_recorded is None:
-        return
-    msg = f"{folder}: {manifest.nothing_recorded or 'nothing was recorded'}"
-    log = folder / PROGRAM_LOG
-    raise EmptyRecordingError(msg, f"What the program printed is in {log}.")
 
 
 def _read_one(folder: Path, name: str) -> Profile:
@@ -138,71 +135,39 @@ def _is_within(path: Path, folder: Path) -> bool:
         return False
 
 
-def _joined(profiles: list[Profile]) -> Profile:
+def _joined(profiles: Sequence[Profile]) -> Profile:
     """One profile of several: rows after one another, times since the earliest origin."""
     if len(profiles) == 1:
         return profiles[0]
+    import pyarrow.compute as pc  # noqa: PLC0415 - 25 ms that recognising does not need
+
     epochs_ns = [p.origin.epoch_ns for p in profiles if p.origin.epoch_ns is not None]
     earliest = min(epochs_ns) if len(epochs_ns) == len(profiles) else None
     parts: dict[str, list[pa.Table]] = {}
-    first_runs = accumulate(map(_run_count, profiles), initial=0)
-    for profile, first_run in zip(profiles, first_runs, strict=False):
-        epoch_ns = profile.origin.epoch_ns
-        shift = 0 if epoch_ns is None or earliest is None else epoch_ns - earliest
+    first_run = 0
+    for profile in profiles:
+        epoch_ns, last_run = profile.origin.epoch_ns, first_run
+        shift_ns = 0 if epoch_ns is None or earliest is None else epoch_ns - earliest
         for name in profile.sources:
-            parts.setdefault(name, []).append(_shifted(profile.table(name), shift, first_run))
+            table = profile.table(name)
+            offsets = {"start_ns": shift_ns, "end_ns": shift_ns, "run_id": first_run}
+            for column in offsets.keys() & {*table.column_names}:
+                moved = pc.add(table[column], pa.scalar(offsets[column], pa.int64()))
+                table = table.set_column(table.column_names.index(column), column, moved)
+            if "run_id" in table.column_names:
+                last_run = max(last_run, pc.max(table["run_id"]).as_py() or 0)
+            parts.setdefault(name, []).append(table)
+        # A recording that numbers no runs is one.
+        first_run = last_run + 1
+    tables = {name: pa.concat_tables(of_profiles) for name, of_profiles in parts.items()}
+    for name in tables.keys() & {schema.DEVICES.name, schema.LINKS.name}:
+        # A device or link that every recording lists is one.
+        rows = tables[name]
+        tables[name] = rows.group_by(rows.column_names, use_threads=False).aggregate([])
     warnings = tuple(dict.fromkeys(w for p in profiles for w in p.origin.warnings))
     if earliest is None:
         warnings += ("The recordings of several processes have no common clock.",)
-    origin = replace(profiles[0].origin, epoch_ns=earliest, warnings=warnings)
-    return Profile(origin, {name: _together(tables) for name, tables in parts.items()})
-
-
-def _run_count(profile: Profile) -> int:
-    """How many run ids a recording uses; one where it numbers none."""
-    import pyarrow.compute as pc  # noqa: PLC0415 - 25 ms that recognising does not need
-
-    tables = (profile.table(n) for n in profile.sources if "run_id" in schema.BY_NAME[n].columns)
-    last_ids = [pc.max(table["run_id"]).as_py() for table in tables]
-    return 1 + max((number for number in last_ids if number is not None), default=0)
-
-
-def _shifted(table: pa.Table, shift_ns: int, first_run: int) -> pa.Table:
-    """A table with its times moved, in integers, and its runs apart from other recordings'."""
-    import pyarrow.compute as pc  # noqa: PLC0415 - 25 ms that recognising does not need
-
-    for name, offset in (("start_ns", shift_ns), ("end_ns", shift_ns), ("run_id", first_run)):
-        if name in table.column_names:
-            position = table.column_names.index(name)
-            moved = pc.add(table[name], pa.scalar(offset, pa.int64()))
-            table = table.set_column(position, name, moved)
-    return table
-
-
-def _together(tables: list[pa.Table]) -> pa.Table:
-    """Rows after one another; a device or link that every recording lists is one."""
-    table = pa.concat_tables(tables)
-    if any(table.schema.equals(spec.arrow) for spec in (schema.DEVICES, schema.LINKS)):
-        return table.group_by(table.column_names, use_threads=False).aggregate([])
-    return table
-
-
-def _origin(folder: Path, manifest: Manifest, inner: Origin) -> Origin:
-    return replace(
-        inner,
-        source=folder,
-        command=shlex.join(manifest.command),
-        recorded_at=manifest.started_at,
-        variant=manifest.variant or inner.variant,
-        warnings=tuple(dict.fromkeys((*_failure(manifest), *manifest.warnings, *inner.warnings))),
-    )
-
-
-def _failure(manifest: Manifest) -> tuple[str, ...]:
-    """A run that failed may have stopped anywhere: the reader must know."""
-    if not manifest.exit_status:
-        return ()
-    return (f"The program ended with exit status {manifest.exit_status}.",)
+    return Profile(replace(profiles[0].origin, epoch_ns=earliest, warnings=warnings), tables)
 
 
 READER: Final = Reader(

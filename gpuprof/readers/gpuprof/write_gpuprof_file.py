@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -15,8 +15,7 @@ from gpuprof import __version__
 from gpuprof.base.units import encodable
 from gpuprof.model import schema
 from gpuprof.model.profile import Profile
-from gpuprof.model.table import NumberedNames, as_arrow, joined, reaching
-from gpuprof.model.words import Values
+from gpuprof.model.table import as_arrow, joined, reaching
 from gpuprof.readers.common.threads import in_turn
 from gpuprof.readers.gpuprof.gpuprof_file import (
     HEADER,
@@ -49,13 +48,6 @@ _NO_TIME: Final = (1980, 1, 1, 0, 0, 0)
 _Columns = Mapping[str, schema.Column]
 
 
-class _Packed(NamedTuple):
-    """Rows as a Parquet file, and the numbers of their names."""
-
-    content: pa.Buffer
-    numbers: pa.Array
-
-
 def write(profile: Profile, path: Path) -> None:
     """Write all tables and where they came from.
 
@@ -64,22 +56,19 @@ def write(profile: Profile, path: Path) -> None:
     Raises:
         OSError: The file cannot be written.
     """
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
-        archive.writestr(zipfile.ZipInfo(HEADER, _NO_TIME), _header(profile))
-        for name in schema.BY_NAME:
-            if profile.has(name):
-                _write_table(alone(profile, name), name, archive)
-
-
-def _header(profile: Profile) -> str:
-    header = {
+    fields = {
         "gpuprof_file": VERSION,
         "written_by": f"gpuprof {__version__}",
         "converted_from": encodable(profile.origin.source.name),
         "origin": {name: getattr(profile.origin, name) for name in TOOL_FIELDS},
     }
     # Words of a command that are no UTF-8 hold halves of characters.
-    return encodable(json.dumps(header, indent=1, ensure_ascii=False)) + "\n"
+    header = encodable(json.dumps(fields, indent=1, ensure_ascii=False)) + "\n"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr(zipfile.ZipInfo(HEADER, _NO_TIME), header)
+        for name in schema.BY_NAME:
+            if profile.has(name):
+                _write_table(alone(profile, name), name, archive)
 
 
 def alone(profile: Profile, name: str) -> Profile:
@@ -90,27 +79,22 @@ def alone(profile: Profile, name: str) -> Profile:
 
 
 def _write_table(profile: Profile, name: str, archive: zipfile.ZipFile) -> None:
-    columns = written_columns(profile, name)
-    pack, numbers = partial(_packed, columns=columns), []
+    columns, used = written_columns(profile, name), set()
+    pack = partial(_packed, columns=columns)
     for place, packed in enumerate(in_turn(pack, _parts(batches_by_start(profile, name, columns)))):
-        archive.writestr(zipfile.ZipInfo(member_name(name, place), _NO_TIME), packed.content)
-        numbers.append(packed.numbers)
-    if NUMBER in columns:
-        names = _of_numbers(profile.loaded(name).names, numbers)
-        specs = {NUMBER: _NUMBERS, **schema.BY_NAME[name].columns}
-        packed = _packed(names.to_batches(), {name: specs[name] for name in names.schema.names})
-        archive.writestr(zipfile.ZipInfo(member_name(name + NAMES), _NO_TIME), packed.content)
-
-
-def _of_numbers(names: NumberedNames, numbers: Iterable[pa.Array]) -> pa.Table:
-    """The names of some numbers."""
-    used = {number for part in numbers for number in part.to_pylist()}
-    rows = sorted((n, place) for place, n in enumerate(names.numbers) if n in used)
-    columns = {
-        column: [texts[place] for _, place in rows] for column, texts in names.columns.items()
-    }
-    arrays = [schema.integers([number for number, _ in rows]), *map(schema.texts, columns.values())]
-    return pa.Table.from_arrays(arrays, [NUMBER, *columns])
+        content, numbers = packed
+        archive.writestr(zipfile.ZipInfo(member_name(name, place), _NO_TIME), content)
+        used.update(numbers.to_pylist())
+    if NUMBER not in columns:
+        return
+    # The names of the numbers that are used.
+    names = profile.loaded(name).names
+    rows = sorted((number, place) for place, number in enumerate(names.numbers) if number in used)
+    texts = [[of[place] for _, place in rows] for of in names.columns.values()]
+    arrays = [schema.integers([number for number, _ in rows]), *map(schema.texts, texts)]
+    specs = {NUMBER: _NUMBERS} | {of: schema.BY_NAME[name].columns[of] for of in names.columns}
+    content, _ = _packed([pa.RecordBatch.from_arrays(arrays, [*specs])], specs)
+    archive.writestr(zipfile.ZipInfo(member_name(name + NAMES), _NO_TIME), content)
 
 
 def written_columns(profile: Profile, name: str) -> _Columns:
@@ -136,21 +120,18 @@ def batches_by_start(profile: Profile, name: str, columns: _Columns) -> Iterator
     if name == schema.NVTX_RANGES.name and profile.selection.windows is not None:
         windows = profile.selection.windows
         pieces = partial(reaching, partial(profile.unrestricted.pieces, name), windows)
-    if "start_ns" in columns and not _are_ascending(c.numbers for (c,) in pieces("start_ns")):
-        yield from _in_order([*pieces(*names)], names)
+    if "start_ns" not in columns or _are_ascending(
+        start.numbers for (start,) in pieces("start_ns")
+    ):
+        for piece in pieces(*names):
+            yield pa.RecordBatch.from_arrays([*map(as_arrow, piece)], names)
         return
-    for piece in pieces(*names):
-        yield pa.RecordBatch.from_arrays([*map(as_arrow, piece)], names)
-
-
-def _in_order(pieces: Sequence[Sequence[Values]], names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """All rows by start and end."""
-    columns = [joined(column) for column in zip(*pieces, strict=True)]
-    start, end = (columns[names.index(name)].numbers for name in _TIMES)
+    all_rows = [joined(column) for column in zip(*pieces(*names), strict=True)]
+    start, end = (all_rows[names.index(time)].numbers for time in _TIMES)
     order = np.lexsort((end, start))
     for at in range(0, len(order), _ROW_GROUP_ROWS):
         rows = order[at : at + _ROW_GROUP_ROWS]
-        yield pa.RecordBatch.from_arrays([as_arrow(column.take(rows)) for column in columns], names)
+        yield pa.RecordBatch.from_arrays([as_arrow(of.take(rows)) for of in all_rows], names)
 
 
 def _are_ascending(parts: Iterable[Any]) -> bool:
@@ -179,21 +160,28 @@ def _parts(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
         yield part
 
 
-def _packed(batches: Sequence[pa.RecordBatch], columns: _Columns) -> _Packed:
-    """Rows as a Parquet file of the columns that hold anything."""
-    import pyarrow.parquet as pq  # noqa: PLC0415 - 50 ms that only this command needs
+def _packed(batches: Sequence[pa.RecordBatch], columns: _Columns) -> tuple[pa.Buffer, pa.Array]:
+    """Rows as a Parquet file of the columns that hold anything, and the numbers of their names.
 
-    values = {
-        name: _narrowed([batch.column(name) for batch in batches], name, spec)
-        for name, spec in columns.items()
-    }
-    fields = [
-        pa.field(name, column.type, nullable=column.null_count > 0)
-        for name, column in values.items()
-        if columns[name].required or column.null_count < len(column)
-    ]
+    Integers but times are of the narrowest type that holds all of a column.
+    """
+    import pyarrow.compute as pc  # noqa: PLC0415 - 0.1 s that only this command needs
+    import pyarrow.parquet as pq  # noqa: PLC0415 - as above
+
+    values, fields, encodings = {}, [], {}
+    for name, spec in columns.items():
+        parts, kind = [batch.column(name) for batch in batches], pa.type_for_alias(spec.dtype)
+        if spec.dtype == schema.INT and name not in _TIMES:
+            ends = [end or 0 for part in parts for end in pc.min_max(part).as_py().values()]
+            bits = max(map(int.bit_length, ends), default=0) + 1
+            kind = next((kind for kind in _INTEGERS if kind.bit_width >= bits), pa.int64())
+        column = pa.chunked_array([part.cast(kind) for part in parts], kind)
+        if spec.required or column.null_count < len(column):
+            values[name] = column
+            fields.append(pa.field(name, kind, nullable=column.null_count > 0))
+            by_bytes = _BY_BYTES if pa.types.is_int8(kind) else None  # None for a dictionary
+            encodings[name] = _DIFFERENCES if name in _GROWING else by_bytes
     kinds, content = pa.schema(fields), pa.BufferOutputStream()
-    encodings = {name: _encoding(name, kinds.field(name).type) for name in kinds.names}
     with pq.ParquetWriter(
         content,
         kinds,
@@ -205,30 +193,7 @@ def _packed(batches: Sequence[pa.RecordBatch], columns: _Columns) -> _Packed:
         use_dictionary=[name for name, encoding in encodings.items() if encoding is None],
         column_encoding={name: encoding for name, encoding in encodings.items() if encoding},
     ) as writer:
-        rows = pa.Table.from_arrays([values[name] for name in kinds.names], schema=kinds)
+        rows = pa.Table.from_arrays([*values.values()], schema=kinds)
         writer.write_table(rows, row_group_size=_ROW_GROUP_ROWS)
     numbers = values[NUMBER].unique() if NUMBER in values else pa.nulls(0)
-    return _Packed(content.getvalue(), numbers)
-
-
-def _encoding(name: str, kind: pa.DataType) -> str | None:
-    """How Parquet holds the values of a column; None for a dictionary."""
-    if name in _GROWING:
-        return _DIFFERENCES
-    return _BY_BYTES if pa.types.is_int8(kind) else None
-
-
-def _narrowed(parts: Sequence[pa.Array], name: str, spec: schema.Column) -> pa.ChunkedArray:
-    """A column of its type; integers but times of the narrowest that holds them all."""
-    kind = pa.type_for_alias(spec.dtype)
-    if spec.dtype == schema.INT and name not in _TIMES:
-        kind = _narrowest(parts)
-    return pa.chunked_array([part.cast(kind) for part in parts], kind)
-
-
-def _narrowest(parts: Iterable[pa.Array]) -> pa.DataType:
-    import pyarrow.compute as pc  # noqa: PLC0415 - 0.1 s that only this command needs
-
-    ends = [end or 0 for part in parts for end in pc.min_max(part).as_py().values()]
-    bits = max(map(int.bit_length, ends), default=0) + 1
-    return next((kind for kind in _INTEGERS if kind.bit_width >= bits), pa.int64())
+    return content.getvalue(), numbers

@@ -15,7 +15,7 @@ from gpuprof.readers.common.json_events import Integers, check_length
 _NO_TIME: Final = msgspec.Raw(b"null")
 
 
-class Kind:
+class EventKind:
     """What an event is; of events that have a table of their own its name."""
 
     KERNELS, MEMCPYS, MEMSETS = schema.KERNELS.name, schema.MEMCPYS.name, schema.MEMSETS.name
@@ -76,7 +76,7 @@ class Device(msgspec.Struct, rename="camel"):
     num_sms: Scalar = None
 
 
-class Span(msgspec.Struct, gc=False):
+class EventTimes(msgspec.Struct, gc=False):
     """One event without its arguments, which of operations are most of the text.
 
     ``ts`` and ``dur`` are microseconds, kept as text for exact conversion.
@@ -104,12 +104,12 @@ class Span(msgspec.Struct, gc=False):
         """All but its times and its correlation."""
         return (self.name, self.pid, self.tid)
 
-    def timeless(self) -> "Event":
+    def timeless(self) -> "TraceEvent":
         """The same without its times: a raw time would keep the text that it is a part of."""
-        return Event(self.name, self.ph, self.pid, self.tid, _NO_TIME, _NO_TIME)
+        return TraceEvent(self.name, self.ph, self.pid, self.tid, _NO_TIME, _NO_TIME)
 
 
-class Event(Span):
+class TraceEvent(EventTimes):
     """One event with its arguments."""
 
     args: Arguments = msgspec.field(default_factory=Arguments)
@@ -125,13 +125,13 @@ class Event(Span):
         """All but its times and its correlation."""
         return (self.name, self.pid, self.tid, *msgspec.structs.astuple(self.args)[:-1])
 
-    def timeless(self) -> "Event":
+    def timeless(self) -> "TraceEvent":
         """The same without its times: a raw time would keep the text that it is a part of."""
         return msgspec.structs.replace(self, ts=_NO_TIME, dur=_NO_TIME)
 
 
 @dataclass(frozen=True)
-class Timed:
+class TimedEvents:
     """Events of one kind, those that are alike but for times and correlation held once.
 
     Args:
@@ -143,14 +143,14 @@ class Timed:
         has_fractions: Whether any start was printed with parts of a microsecond.
     """
 
-    events: list[Event]
+    events: list[TraceEvent]
     codes: Integers
     start_ns: Integers
     duration_ns: Integers
     correlation_id: Integers
     has_fractions: bool = False
 
-    def rows(self, keep: npt.NDArray[np.bool_]) -> "Timed":
+    def rows(self, keep: npt.NDArray[np.bool_]) -> "TimedEvents":
         """Those that are to be kept."""
         return replace(
             self,
@@ -160,13 +160,13 @@ class Timed:
             correlation_id=self.correlation_id[keep],
         )
 
-    def since(self, origin_ns: int) -> "Timed":
+    def since(self, origin_ns: int) -> "TimedEvents":
         """The same with starts that count from an origin."""
         return replace(self, start_ns=self.start_ns - origin_ns)
 
-    def followed_by(self, after: "Timed") -> "Timed":
+    def followed_by(self, after: "TimedEvents") -> "TimedEvents":
         """These events and then those of another kind."""
-        return Timed(
+        return TimedEvents(
             self.events + after.events,
             np.concatenate([self.codes, after.codes + len(self.events)]),
             np.concatenate([self.start_ns, after.start_ns]),
@@ -177,10 +177,10 @@ class Timed:
 
 
 _NONE: Final = np.array([], np.int64)
-NOTHING: Final = Timed([], _NONE, _NONE, _NONE, _NONE)
+NOTHING: Final = TimedEvents([], _NONE, _NONE, _NONE, _NONE)
 
 
-def different_events(groups: Mapping[str, Timed], kinds: Iterable[str]) -> list[Event]:
+def different_events(groups: Mapping[str, TimedEvents], kinds: Iterable[str]) -> list[TraceEvent]:
     """The different events of some kinds."""
     return [event for kind in kinds for event in groups.get(kind, NOTHING).events]
 
@@ -190,15 +190,15 @@ class Alike:
 
     def __init__(self) -> None:
         self._codes: dict[tuple[Any, ...], int] = {}
-        self.events: list[Event] = []
+        self.events: list[TraceEvent] = []
 
-    def codes(self, events: Sequence[Span]) -> Integers:
+    def codes(self, events: Sequence[EventTimes]) -> Integers:
         """Each event's place among the different ones."""
-        return np.fromiter(map(self._code, events), np.int64, len(events))
-
-    def _code(self, event: Span) -> int:
-        code = self._codes.setdefault(event.attributes, len(self.events))
-        if code == len(self.events):
-            check_length(event.label)
-            self.events.append(event.timeless())
-        return code
+        codes = []
+        for event in events:
+            code = self._codes.setdefault(event.attributes, len(self.events))
+            if code == len(self.events):
+                check_length(event.label)
+                self.events.append(event.timeless())
+            codes.append(code)
+        return np.array(codes, np.int64)

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuprof.model.derived import UNKNOWN
+from gpuprof.model.pairs import pair_places
 from gpuprof.model.table import Computed, Flags, NumberedNames, Part, Stored, constant
 from gpuprof.model.words import ByNumber, Words
 from gpuprof.readers.nsys.device_ordinals import MachineNumbers
@@ -87,9 +88,6 @@ class Strings:
         numbers, columns = self.numbered
         return ByNumber(numbers, [self.words.place(text) for text in columns["name"]], 0)
 
-    def _places_of(self, numbers: Numbers) -> Numbers:
-        return self.places.of(numbers)
-
     def computed(self, column: str | None, missing: str | None = None) -> Computed | None:
         """The texts of a column of numbers.
 
@@ -100,11 +98,14 @@ class Strings:
         if self._open_table is None or column is None:
             return None if missing is None else constant(missing)
 
+        def places_of(numbers: Numbers) -> Numbers:
+            return self.places.of(numbers)
+
         @cache
         def words() -> list[str | None]:
             return [missing, *self.words.listed[1:]]
 
-        return Computed((column,), self._places_of, words)
+        return Computed((column,), places_of, words)
 
 
 def present(columns: Mapping[str, Computed | str | None]) -> _Columns:
@@ -143,11 +144,9 @@ def as_computed(column: Computed | str | None) -> Computed:
     return Computed(()) if column is None else column
 
 
-def without(column: str | None, absent: int) -> Computed | None:
+def without(column: str, *absent: int) -> Computed:
     """A column, null where it is a number that stands for none."""
-    if column is None:
-        return None
-    return Computed((column,), lambda numbers: np.where(numbers == absent, UNKNOWN, numbers))
+    return Computed((column,), lambda numbers: np.where(np.isin(numbers, absent), UNKNOWN, numbers))
 
 
 def timed(of: Tables, table: str) -> list[Computed]:
@@ -186,14 +185,14 @@ def in_machine(of: Tables, table: str, device: Computed | str) -> Computed | str
     if not of.machine_numbers or not of.has(table, "globalPid"):
         return device
     pairs, numbers = sorted(of.machine_numbers), as_computed(device)
-    places = Pairs(*np.array(pairs, np.int64).T)
+    ordered = np.array(pairs, np.int64).T
     gpus = np.array([of.machine_numbers[pair] for pair in pairs])
 
     def make(global_id: Numbers, *columns: Numbers) -> Numbers:
         ordinal: Numbers = (
             numbers.make(*columns) if numbers.make else np.full_like(global_id, UNKNOWN)
         )
-        place = places.of(low_bits(24)(global_id), ordinal)
+        place = pair_places(ordered, low_bits(24)(global_id), ordinal)
         return np.where(place < 0, ordinal, gpus[place])
 
     return Computed(("globalPid", *numbers.reads), make)
@@ -227,31 +226,3 @@ def columns_at_once(stored: Stored, names: Sequence[str | None]) -> list[Numbers
     rows = len(next(iter(columns.values()), ()))
     none = np.full(rows, UNKNOWN)
     return [none if name is None else columns.get(name, none) for name in names]
-
-
-class Pairs:
-    """Pairs of numbers and the place of each.
-
-    Args:
-        first: The first numbers of pairs in their order, none of them twice.
-        second: The second ones.
-    """
-
-    def __init__(self, first: Numbers, second: Numbers) -> None:
-        self._firsts, self._seconds = np.unique(first), np.unique(second)
-        self._codes = self._code(first, second)
-
-    def _code(self, first: Numbers, second: Numbers) -> Numbers:
-        code = np.zeros(len(first), np.int64)
-        is_known = np.ones(len(first), bool)
-        for values, numbers in ((self._firsts, first), (self._seconds, second)):
-            place = np.minimum(np.searchsorted(values, numbers), len(values) - 1)
-            is_known &= values[place] == numbers
-            code = code * len(values) + place
-        return np.where(is_known, code, -1)
-
-    def of(self, first: Numbers, second: Numbers) -> Numbers:
-        """The place of each pair; -1 for none."""
-        code = self._code(first, second)
-        place = np.minimum(np.searchsorted(self._codes, code), len(self._codes) - 1)
-        return np.where(self._codes[place] == code, place, -1)

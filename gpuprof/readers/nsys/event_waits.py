@@ -6,11 +6,11 @@ from typing import Final
 import numpy as np
 
 from gpuprof.model.derived import UNKNOWN
+from gpuprof.model.pairs import pair_places
 from gpuprof.model.table import Computed, Part, translated
 from gpuprof.readers.nsys.columns import (
     TIMES,
     Numbers,
-    Pairs,
     Tables,
     columns_at_once,
     in_machine,
@@ -69,15 +69,11 @@ class EventRecords:
         is_known = (process != UNKNOWN) & (event != UNKNOWN) & (correlation != UNKNOWN)
         order = np.lexsort((correlation, event, process))
         order = order[is_known[order]]
-        self._process, self._event, correlation = (
-            values[order] for values in (process, event, correlation)
-        )
+        process, event, correlation = (values[order] for values in (process, event, correlation))
         self._more = [column[order] for column in columns[3:]]
         is_first = np.ones(len(order), bool)
-        is_first[1:] = (self._process[1:] != self._process[:-1]) | (
-            self._event[1:] != self._event[:-1]
-        )
-        self._pairs = Pairs(self._process[is_first], self._event[is_first]) if len(order) else None
+        is_first[1:] = (process[1:] != process[:-1]) | (event[1:] != event[:-1])
+        self._pairs = np.stack([process[is_first], event[is_first]])
         self._calls = np.unique(correlation)
         group = np.cumsum(is_first) - 1
         self._rank = group * (len(self._calls) + 1) + np.searchsorted(self._calls, correlation)
@@ -85,9 +81,9 @@ class EventRecords:
 
     def latest(self, column: int, process: Numbers, event: Numbers, call: Numbers) -> Numbers:
         """What is asked of the latest record before each call."""
-        if self._pairs is None:
+        if not len(self._rank):
             return np.full(len(event), UNKNOWN)
-        group = self._pairs.of(process, event)
+        group = pair_places(self._pairs, process, event)
         rank = group * (len(self._calls) + 1) + np.searchsorted(self._calls, call)
         place = np.searchsorted(self._rank, rank) - 1
         is_there = (group >= 0) & (place >= 0) & (self._group[place] == group) & (call != UNKNOWN)

@@ -47,6 +47,7 @@ _Columns = dict[str, Computed | str | None]
 # Names of API calls end in the version that introduced the call (cudaLaunchKernel_v7000), which
 # nsys itself leaves out.
 _VERSION: Final = re.compile(r"_v[0-9]{4}\Z")
+_API: Final = re.compile("cu(da)?")
 
 
 def tables(of: Tables) -> dict[str, Callable[[], Table]]:
@@ -64,44 +65,34 @@ def tables(of: Tables) -> dict[str, Callable[[], Table]]:
     parts: dict[str, list[Callable[[], Part]]] = {
         name: [partial(make, of)] for name, (raw, make) in makers.items() if raw in of.columns
     }
-    for raw, library in HOST_CALLS.items():
-        if of.has(raw, "start", "end"):
-            parts.setdefault("host_calls", []).append(partial(_host_calls, of, raw, library))
-    for raw, processor in PAGE_FAULTS.items():
-        if of.has(raw, "start"):
-            parts.setdefault("page_faults", []).append(partial(_page_faults, of, raw, processor))
-    for raw, source in OVERHEADS.items():
-        if of.has(raw, "start", "end"):
-            parts.setdefault("overheads", []).append(partial(_overheads, of, raw, source))
-    names = {"kernels": _kernel_names, "api_calls": _call_names} if STRINGS in of.columns else {}
+    spans = ("start", "end")
+    for name, raws, make_of, needed in (
+        ("host_calls", HOST_CALLS, _host_calls, spans),
+        ("page_faults", PAGE_FAULTS, _page_faults, spans[:1]),
+        ("overheads", OVERHEADS, _overheads, spans),
+    ):
+        for raw, word in raws.items():
+            if of.has(raw, *needed):
+                parts.setdefault(name, []).append(partial(make_of, of, raw, word))
+    names: dict[str, Callable[[], NumberedNames]] = {}
+    if STRINGS in of.columns:
+        names = {"kernels": lambda: of.strings.numbered, "api_calls": partial(_call_names, of)}
 
     def table_of(name: str) -> Table:
-        of_names = names.get(name)
-        return Table(
-            BY_NAME[name],
-            [part() for part in parts[name]],
-            None if of_names is None else partial(of_names, of),
-            {"name", "api"} if name == "api_calls" else {"name"},
-        )
+        of_names = {"name", "api"} if name == "api_calls" else {"name"}
+        of_parts = [part() for part in parts[name]]
+        return Table(BY_NAME[name], of_parts, names.get(name), of_names)
 
     return {name: partial(table_of, name) for name in parts}
-
-
-def _kernel_names(of: Tables) -> NumberedNames:
-    return of.strings.numbered
 
 
 def _call_names(of: Tables) -> NumberedNames:
     numbers, columns = of.strings.numbered
     texts = columns["name"]
     names = [None if text is None else _VERSION.sub("", text) for text in texts]
-    return NumberedNames(numbers, {"name": names, "api": [_api(text or "") for text in texts]})
-
-
-def _api(name: str) -> str | None:
-    if name.startswith("cuda"):
-        return "runtime"
-    return "driver" if name.startswith("cu") else None
+    prefixes = [_API.match(text or "") for text in texts]
+    apis = [None if match is None else "runtime" if match[1] else "driver" for match in prefixes]
+    return NumberedNames(numbers, {"name": names, "api": apis})
 
 
 def _kernels(of: Tables) -> Part:
@@ -163,18 +154,16 @@ def _host_calls(of: Tables, table: str, library: str) -> Part:
     columns = {**TIMES, **THREAD, "library": constant(library), "name": name}
     more = sorted({"globalTid", "textId", "nameId"} & {*of.columns[table]})
     in_order = Computed(("start", "end"), lambda start, end: end >= start)
-    # A wait for several requests has a row for each.
-    first = Computed(("start", "end", *more), _are_first)
-    keep = (*timed(of, table), in_order, first)
+
+    def are_first(*columns: Numbers) -> Flags:
+        # A wait for several requests has a row for each.
+        order = np.lexsort(columns)
+        is_first = np.ones(len(order), bool)
+        is_first[order[1:]] = np.logical_or.reduce([c[order[1:]] != c[order[:-1]] for c in columns])
+        return is_first
+
+    keep = (*timed(of, table), in_order, Computed(("start", "end", *more), are_first))
     return part(of, table, columns, *keep, is_whole=lambda: True)
-
-
-def _are_first(*columns: Numbers) -> Flags:
-    """Which rows are the first that are as they are."""
-    order = np.lexsort(columns)
-    is_first = np.ones(len(order), bool)
-    is_first[order[1:]] = np.logical_or.reduce([c[order[1:]] != c[order[:-1]] for c in columns])
-    return is_first
 
 
 def owners(of: Tables) -> tuple[str, Computed | str] | None:

@@ -18,7 +18,7 @@ from typing import Final
 import pyarrow as pa
 
 from gpuprof.base import nsight
-from gpuprof.base.errors import CorruptFileError, GpuprofError, InputError, MissingToolError
+from gpuprof.base.errors import CorruptFileError, InputError, MissingToolError
 from gpuprof.base.nsight import OUTPUTS, scrub
 from gpuprof.base.secrets import REMOVED
 from gpuprof.model.profile import Profile
@@ -95,7 +95,9 @@ def _recorder_version(path: Path) -> str | None:
 def _export(path: Path, into: Path) -> None:
     """Export what is read into a folder, in the fastest type that this nsys offers."""
     with tempfile.TemporaryDirectory(prefix="gpuprof-") as scratch:
-        report = _imported(path, Path(scratch)) if _is_stream(path) else path
+        with path.open("rb") as file:
+            is_stream = _STREAM.match(file.read(_STREAM_HEAD_BYTES)) is not None
+        report = _imported(path, Path(scratch)) if is_stream else path
         help_text = nsight.printed("nsys", "export", "--help")
         patterns = ",".join(f"^{table}$" for table in (*export_schema.USED, OUTPUTS))
         tables = [f"--tables={patterns}"] if "--tables" in help_text else []
@@ -109,11 +111,21 @@ def _export(path: Path, into: Path) -> None:
         database = Path(scratch) / "settings.sqlite"
         _run([*sqlite, "--tables=META_DATA_CAPTURE"], report, database, path)
         scrub(database)
-        _add_settings(database, into)
-        if _lacks_diagnostics(report, into):
+        # Of the settings of the recording those that are read; the others may hold secrets.
+        with sqlite_export.export_of(database, database, NAME) as export:
+            _add_table(
+                into, SETTINGS, {"name": pa.string(), "value": pa.string()}, settings(export)
+            )
+        exported = {file.stem for file in into.iterdir()}
+        # An export as JSON takes some 40 times the bytes of a report.
+        is_short = report.stat().st_size <= _MOST_BYTES_AS_JSON
+        if is_short and not exported & {diagnostics.TABLE, *export_schema.TIMED}:
+            # Why is no GPU work in it?
             events = Path(scratch) / "events.json"
             _run(["nsys", "export", "--type=json"], report, events, path)
-            _add_diagnostics(events, into)
+            with events.open(encoding="utf-8", errors="replace") as lines:
+                rows = [*diagnostics.in_json(lines)]
+            _add_table(into, diagnostics.TABLE, {"severity": pa.int64(), "text": pa.string()}, rows)
 
 
 def _scrub_strings(into: Path) -> None:
@@ -135,29 +147,6 @@ def _scrub_strings(into: Path) -> None:
         place = strings.schema.get_field_index("value")
         parquet.write_table(strings.set_column(place, strings.schema.field(place), scrubbed), file)
     outputs.unlink(missing_ok=True)
-
-
-def _add_settings(database: Path, into: Path) -> None:
-    """Add the settings of the recording that are read; the others may hold secrets."""
-    with sqlite_export.export_of(database, database, NAME) as export:
-        rows = settings(export)
-    _add_table(into, SETTINGS, {"name": pa.string(), "value": pa.string()}, rows)
-
-
-def _lacks_diagnostics(report: Path, into: Path) -> bool:
-    """Whether to look for the reason why no GPU work is in an export.
-
-    An export as JSON takes some 40 times the bytes of a report.
-    """
-    exported = {file.stem for file in into.iterdir()}
-    is_short = report.stat().st_size <= _MOST_BYTES_AS_JSON
-    return is_short and not exported & {diagnostics.TABLE, *export_schema.TIMED}
-
-
-def _add_diagnostics(events: Path, into: Path) -> None:
-    with events.open(encoding="utf-8", errors="replace") as lines:
-        rows = [*diagnostics.in_json(lines)]
-    _add_table(into, diagnostics.TABLE, {"severity": pa.int64(), "text": pa.string()}, rows)
 
 
 def _add_table(
@@ -183,18 +172,16 @@ def _imported(path: Path, scratch: Path) -> Path:
         _run([importer, "-i"], stream, report, path)
     except CorruptFileError as error:
         recorder, installed = _recorder_version(path), nsight.version("nsys")
-        if recorder is None or installed is None or not _is_newer(recorder, installed):
+        recorded_by, imported_by = (
+            [*map(int, re.findall(r"\d+", version or ""))] for version in (recorder, installed)
+        )
+        if not recorded_by or not imported_by or recorded_by <= imported_by:
             raise
         versions = f"nsys {recorder} recorded it, and the installed nsys {installed} is older"
         msg = f"{error.message}; {versions}"
         hint = "Install that nsys or a newer one, or import it where it was recorded."
         raise InputError(msg, hint) from error
     return report
-
-
-def _is_newer(version: str, than: str) -> bool:
-    numbers = [[*map(int, re.findall(r"\d+", text))] for text in (version, than)]
-    return all(numbers) and numbers[0] > numbers[1]
 
 
 def _run(command: list[str], report: Path, output: Path, path: Path) -> None:
@@ -214,26 +201,13 @@ def _run(command: list[str], report: Path, output: Path, path: Path) -> None:
     if not is_made and shutil.disk_usage(output.parent).free < _LEAST_FREE_BYTES:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     if completed.returncode or not is_made:
-        output_text = f"{completed.stderr}\n{completed.stdout}"
-        raise _refusal(path, output_text, messages.reason(output_text, completed.returncode))
-
-
-def _refusal(path: Path, output_text: str, reason: str) -> GpuprofError:
-    newer = _NEWER.search(output_text)
-    if newer is not None:
-        return InputError(
-            f"{path}: nsys {newer['report']} recorded it, and the installed nsys "
-            f"{newer['installed']} is older",
-            f"Install that nsys or a newer one, or {_ELSEWHERE}",
-        )
-    return CorruptFileError(
-        f"{path}: nsys cannot open it ({reason})", "Copy it again from where it was recorded."
-    )
-
-
-def _is_stream(path: Path) -> bool:
-    with path.open("rb") as file:
-        return _STREAM.match(file.read(_STREAM_HEAD_BYTES)) is not None
+        printed = f"{completed.stderr}\n{completed.stdout}"
+        if (newer := _NEWER.search(printed)) is not None:
+            installed = f"the installed nsys {newer['installed']} is older"
+            msg = f"{path}: nsys {newer['report']} recorded it, and {installed}"
+            raise InputError(msg, f"Install that nsys or a newer one, or {_ELSEWHERE}")
+        msg = f"{path}: nsys cannot open it ({messages.reason(printed, completed.returncode)})"
+        raise CorruptFileError(msg, "Copy it again from where it was recorded.")
 
 
 READER: Final = Reader(

@@ -6,13 +6,13 @@ from typing import Any, Final
 import numpy as np
 
 from gpuprof.model.derived import UNKNOWN
+from gpuprof.model.pairs import pair_places
 from gpuprof.model.table import Computed, Part, constant, translated
 from gpuprof.model.words import ByNumber, Values, Words
 from gpuprof.readers.nsys.columns import (
     THREAD,
     TIMES,
     Numbers,
-    Pairs,
     Tables,
     low_bits,
     part,
@@ -79,17 +79,15 @@ class _RangeTexts:
             return constant("")
 
         def make(numbers: Numbers, *threads: Numbers) -> Numbers:
-            codes, _ = self._domains
-            if codes is None:
-                return np.zeros(len(numbers), np.int8)
+            pairs, _ = self._domains
             process = low_bits(24)(threads[0]) if threads else np.full(len(numbers), UNKNOWN)
-            return codes.of(process, numbers) + 1
+            return pair_places(pairs, process, numbers) + 1
 
         reads = (number,) if thread is None else (number, thread)
         return Computed(reads, make, lambda: self._domains[1])
 
     @cached_property
-    def _domains(self) -> "tuple[Pairs | None, list[str]]":
+    def _domains(self) -> tuple[Numbers, list[str]]:
         """The places of processes and domains among those that have a name, and all names."""
         of = self._of
         number, thread = (of.pick(NVTX, name) for name in ("domainId", "globalTid"))
@@ -110,7 +108,5 @@ class _RangeTexts:
                 name = self._words.listed[place]
                 if name is not None and domain != UNKNOWN:
                     names.setdefault((process, domain), name)
-        if not names:
-            return None, [""]
         pairs = sorted(names)
-        return Pairs(*np.array(pairs, np.int64).T), ["", *(names[pair] for pair in pairs)]
+        return np.array(pairs, np.int64).reshape(-1, 2).T, ["", *(names[pair] for pair in pairs)]

@@ -19,8 +19,8 @@ from gpuprof.readers.common.file_stamp import changed, stamp
 from gpuprof.readers.common.parquet_columns import (
     CHANGED,
     FilePart,
-    Packed,
     ParquetColumns,
+    ParquetFile,
     opened,
 )
 from gpuprof.readers.input_format import Reader
@@ -73,25 +73,18 @@ class _Folder(Export):
         files = {file.stem: file for file in in_folder if file.is_file()}
         names = sorted(files.keys() & {*export_schema.USED, SYSTEM})
         self._files = {table: files[table] for table in names}
-        self._schemas = {table: self._schema(table) for table in names}
+        self._schemas = {}
+        for table in names:
+            where = self._where(table)
+            try:
+                self._schemas[table] = _schema(where, files[table])
+            except borders.DAMAGE as error:
+                msg = f"{where}: its file is cut short or damaged"
+                raise CorruptFileError(msg, _HINT) from error
+            borders.check_names(where, self._schemas[table])
         self.columns = {table: frozenset(of.names) for table, of in self._schemas.items()}
         events = [table for table in export_schema.EVENTS if table in files]
         self.most_rows = {table: self.stored(table).rows_known() for table in events}
-
-    def _schema(self, table: str) -> pa.Schema:
-        """The columns of a table, after a look at the end of its file.
-
-        Raises:
-            CorruptFileError: It is cut short, or is no table that nsys writes.
-        """
-        where = self._where(table)
-        try:
-            columns = _schema(where, self._files[table])
-        except borders.DAMAGE as error:
-            msg = f"{where}: its file is cut short or damaged"
-            raise CorruptFileError(msg, _HINT) from error
-        borders.check_names(where, columns)
-        return columns
 
     def stored(self, table: str) -> Stored:
         """What a table holds; in memory where a column is of another type than nsys writes.
@@ -100,7 +93,13 @@ class _Folder(Export):
             CorruptFileError: A value cannot be of the type that is expected.
         """
         file, columns = self._files[table], self._schemas[table]
-        kinds = _kinds(table, columns)
+        # Any integer may stand for another.
+        integers = {f.name: f.type for f in columns if pa.types.is_integer(f.type)}
+        kinds = {
+            name: integers.get(name, kind) if pa.types.is_integer(kind) else kind
+            for name, kind in export_schema.KINDS.get(table, {}).items()
+            if name in columns.names
+        }
         try:
             if borders.unlike(columns, kinds):
                 rows = _read(file).select([name for name in columns.names if name in kinds])
@@ -114,7 +113,7 @@ class _Folder(Export):
         except borders.DAMAGE as error:
             raise self._damaged(error) or error from error
         all_kinds = {field.name: kinds.get(field.name, field.type) for field in columns}
-        packed = Packed(part, parquet.metadata, parquet.schema_arrow)
+        packed = ParquetFile(part, parquet.metadata, parquet.schema_arrow)
         return ParquetColumns([packed], all_kinds, self._damaged)
 
     def _where(self, table: str) -> str:
@@ -148,17 +147,6 @@ def _schema(where: str, file: Path) -> pa.Schema:
         msg = "it is cut short"
         raise pa.ArrowInvalid(msg)
     return _mapped(file).schema
-
-
-def _kinds(table: str, columns: pa.Schema) -> dict[str, pa.DataType]:
-    """The types that are expected of the columns; any integer may stand for another."""
-    kinds = {
-        n: kind for n, kind in export_schema.KINDS.get(table, {}).items() if n in columns.names
-    }
-    integers = {f.name: f.type for f in columns if pa.types.is_integer(f.type)}
-    return {
-        n: integers.get(n, kind) if pa.types.is_integer(kind) else kind for n, kind in kinds.items()
-    }
 
 
 def _read(file: Path) -> pa.Table:

@@ -22,7 +22,7 @@ from gpuprof.readers.sqlite.source import (
     open_sqlite,
     tables_in,
 )
-from gpuprof.readers.sqlite.table import quoted
+from gpuprof.readers.sqlite.table_columns import quoted
 
 NAME: Final = "nsys-sqlite"
 # Every export has this table.

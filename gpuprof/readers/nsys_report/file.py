@@ -33,7 +33,7 @@ import pyarrow as pa
 from gpuprof.base import machine
 from gpuprof.base.cuda import UNKNOWN
 from gpuprof.base.units import counted
-from gpuprof.model.table import arrow
+from gpuprof.model.schema import arrow
 from gpuprof.model.words import narrowed
 from gpuprof.native import reports
 from gpuprof.native.reports import NO_VALUE, Fields, Layout, Message, Path, ReportError

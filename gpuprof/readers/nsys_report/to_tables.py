@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from gpuprof.base.cuda import MEMCPY_KINDS, NSYS_MEMORY_KINDS, UNKNOWN
 from gpuprof.model import schema
-from gpuprof.model.table import arrow
+from gpuprof.model.schema import arrow
 from gpuprof.model.words import narrowed
 from gpuprof.native.reports import Message
 from gpuprof.readers.common.compact_columns import Coded, Integers, Lexicon, coded

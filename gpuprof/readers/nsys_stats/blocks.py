@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from gpuprof.model.words import narrowed
-from gpuprof.readers.common.compact_columns import Integers, Lexicon, coded, listed
+from gpuprof.readers.common.compact_columns import Lexicon, coded, listed
 
 # "Avg (ns)" is the column Avg in ns; "Time(%)" of old versions has no blank.
 _HEADER: Final = re.compile(r"^(?P<base>.*?)\s*(?:\((?P<unit>[A-Za-z%/]{1,8})\))?$")
@@ -36,7 +36,7 @@ _OF_EACH: Final = frozenset({"Start", "Duration", "CorrId"})
 
 
 @dataclass(frozen=True)
-class Column:
+class PrintedColumn:
     """Cells of one column, blank ones null, and the unit in its heading, if any.
 
     Cells are texts, or a dictionary of texts where few of them are different.
@@ -47,7 +47,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Report:
+class ReportTitle:
     """What is known of a table from the lines before it.
 
     Args:
@@ -75,9 +75,9 @@ class Block:
     """
 
     offset: int
-    columns: dict[str, Column]
+    columns: dict[str, PrintedColumn]
     headings: tuple[str, ...]
-    report: Report = field(default_factory=Report)
+    report: ReportTitle = field(default_factory=ReportTitle)
     is_cut: bool = False
     has_lines: bool = True
 
@@ -90,9 +90,9 @@ class Block:
         """Cells of a column; all None where there is no such column."""
         return listed(self.column(name).cells)
 
-    def column(self, name: str) -> Column:
+    def column(self, name: str) -> PrintedColumn:
         """A column; all null where there is no such one."""
-        return self.columns.get(name) or Column(None, pa.nulls(self.num_rows, pa.string()))
+        return self.columns.get(name) or PrintedColumn(None, pa.nulls(self.num_rows, pa.string()))
 
 
 class FaultError(ValueError):
@@ -128,39 +128,38 @@ class Cells:
 
     def add(self, columns: Sequence[pa.Array]) -> None:
         """Add a piece of the table: as many cells of each column."""
+        import pyarrow.compute as pc  # noqa: PLC0415 - 0.1 s that recognising does not need
+
         columns_of = zip(self._names, columns, self._lexicons, self._pieces, strict=True)
         for (name, _), cells, lexicon, pieces in columns_of:
-            is_single = name in _OF_EACH
-            pieces.append(_without_blanks(cells) if is_single else _codes(cells, lexicon))
+            if name in _OF_EACH:
+                trimmed = pc.utf8_trim_whitespace(cells)
+                is_blank = pc.is_in(trimmed, pa.array(_BLANK))
+                pieces.append(pc.if_else(is_blank, pa.scalar(None, pa.string()), trimmed))
+                continue
+            encoded = cells.dictionary_encode()
+            texts = [text.strip() for text in encoded.dictionary.to_pylist()]
+            codes = lexicon.codes(texts, len(texts))
+            codes[[text in _BLANK for text in texts]] = -1
+            pieces.append(narrowed(codes[np.from_dlpack(encoded.indices)]))
         # Else what each piece took for a while adds up.
         pa.default_memory_pool().release_unused()
 
     def block(self, offset: int) -> Block:
         """The table, whose rows come after the line that begins at a byte."""
-        columns: dict[str, Column] = {}
+        columns: dict[str, PrintedColumn] = {}
         for (name, unit), lexicon, pieces in zip(
             self._names, self._lexicons, self._pieces, strict=True
         ):
+            if name in _OF_EACH:
+                cells = pa.chunked_array(pieces, pa.string())
+            else:
+                codes = np.concatenate([np.zeros(0, np.int8), *pieces])
+                texts = [None if text in _BLANK else text for text in lexicon.texts]
+                cells = coded(texts, codes).array(pa.string())
             # The first of two columns of one name is the one that the reports document.
-            columns.setdefault(name, Column(unit, _together(name, lexicon, pieces)))
+            columns.setdefault(name, PrintedColumn(unit, cells))
         return Block(offset, columns, tuple(heading.strip() for heading in self._headings))
-
-
-def _codes(cells: pa.Array, lexicon: Lexicon) -> Integers:
-    """Each cell's number in a lexicon; -1 for blank ones."""
-    coded_cells = cells.dictionary_encode()
-    texts = [text.strip() for text in coded_cells.dictionary.to_pylist()]
-    codes = lexicon.codes(texts, len(texts))
-    codes[[text in _BLANK for text in texts]] = -1
-    return narrowed(codes[np.from_dlpack(coded_cells.indices)])
-
-
-def _together(name: str, lexicon: Lexicon, pieces: Sequence[Any]) -> pa.Array:
-    if name in _OF_EACH:
-        return pa.chunked_array(pieces, pa.string())
-    codes = np.concatenate([np.zeros(0, np.int8), *pieces])
-    texts = [None if text in _BLANK else text for text in lexicon.texts]
-    return coded(texts, codes).array(pa.string())
 
 
 def is_heading(headings: Sequence[str]) -> bool:
@@ -174,10 +173,3 @@ def _column_name(heading: str) -> tuple[str, str | None]:
     match = _HEADER.search(words)
     base, unit = (match["base"], match["unit"]) if match else (words, None)
     return _BASES.get(base, base), _UNITS.get(unit, unit) if unit else None
-
-
-def _without_blanks(cells: pa.Array) -> pa.Array:
-    import pyarrow.compute as pc  # noqa: PLC0415 - 0.1 s that recognising a file does not need
-
-    trimmed = pc.utf8_trim_whitespace(cells)
-    return pc.if_else(pc.is_in(trimmed, pa.array(_BLANK)), pa.scalar(None, pa.string()), trimmed)

@@ -2,7 +2,7 @@
 
 import csv
 import re
-from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
@@ -33,23 +33,18 @@ def csv_block(data: bytes, start: int) -> tuple[Block | None, int]:
     end = match.start() if match else len(data)
     begin = min(end_of_heading + 1, end)
     last = data.rfind(b"\n", begin, end) + 1 or begin
-    # Only a file's last line can be cut off.
-    is_cut = match is None and last < end and _ragged(data[last:end], delimiter, headings)
+    is_cut = False
+    if match is None:
+        # Only a file's last line can be cut off. Whoever reads the table refuses what is no CSV.
+        with suppress(csv.Error):
+            of_last = next(csv.reader([text(data[last:end])], delimiter=delimiter), headings)
+            is_cut = last < end and len(of_last) != len(headings)
     cells = Cells(headings)
     lines = 0
     for piece in pieces(data, begin, last if is_cut else end):
         cells.add(_columns(piece, delimiter, (start, lines), len(headings)))
         lines += piece.count(b"\n") + 1
     return replace(cells.block(start), is_cut=is_cut), end
-
-
-def _ragged(row: bytes, delimiter: str, headings: Sequence[str]) -> bool:
-    """Whether a line has another number of cells than the headings."""
-    try:
-        cells = next(csv.reader([text(row)], delimiter=delimiter), headings)
-    except csv.Error:  # a carriage return within: whoever reads the table refuses it
-        return False
-    return len(cells) != len(headings)
 
 
 def _columns(rows: bytes, delimiter: str, place: tuple[int, int], width: int) -> list[pa.Array]:

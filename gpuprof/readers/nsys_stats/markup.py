@@ -79,19 +79,15 @@ def _json_values(data: bytes, begin: int) -> tuple[list[Any], int]:
             comma = _COMMA.match(window, end)
     except json.JSONDecodeError as error:
         if not values:
-            at = begin + _length(window[: error.pos])
+            fault = f"the JSON is cut off or broken: {error.msg}"
             is_part = begin + _length(window) < len(data)
-            raise FaultError(at, _fault(error, is_part=is_part)) from error
+            if is_part and error.msg.startswith("Unterminated"):
+                # More text follows: no row was whole in a window.
+                fault = f"a row is longer than {_WINDOW_BYTES >> 10} KiB"
+            raise FaultError(begin + _length(window[: error.pos]), fault) from error
     except json_input.JsonError as error:
         raise FaultError(begin, f"the JSON is {error}") from error
     return values, begin + _length(window[:end])
-
-
-def _fault(error: json.JSONDecodeError, *, is_part: bool) -> str:
-    """What is wrong with a row; where more text follows, no row was whole in a window."""
-    if is_part and error.msg.startswith("Unterminated"):
-        return f"a row is longer than {_WINDOW_BYTES >> 10} KiB"
-    return f"the JSON is cut off or broken: {error.msg}"
 
 
 def _length(window: str) -> int:
@@ -106,28 +102,21 @@ def _window(data: bytes, begin: int, end: int, mark: bytes) -> bytes:
 
 def _columns(rows: Sequence[dict[str, Any]], headings: Sequence[str]) -> list[pa.Array]:
     """Cells by column; halves of characters, which no text can hold, are replaced."""
-    printed = [_figure if _OPTIONAL.match(heading) else _printed for heading in headings]
-    cells = [
-        [show(row.get(heading)) for show, heading in zip(printed, headings, strict=True)]
-        for row in rows
-    ]
+    is_optional = {heading: _OPTIONAL.match(heading) is not None for heading in headings}
+
+    def printed(heading: str, value: object) -> str:
+        if is_optional[heading]:  # a number that sums can do without; blank where it is none
+            return value if isinstance(value, str) and _NUMBER.match(value) else ""
+        # What is neither a text nor a number is of no known name.
+        other = "" if value is None else cuda.UNKNOWN
+        return value if isinstance(value, str) else other
+
+    cells = [[printed(heading, row.get(heading)) for heading in headings] for row in rows]
     try:
         return columns(cells, len(headings))
     except UnicodeEncodeError:
         replaced = [[_SURROGATE.sub("\ufffd", cell) for cell in row] for row in cells]
         return columns(replaced, len(headings))
-
-
-def _printed(value: object) -> str:
-    """A cell as a table has it; what is neither a text nor a number is of no known name."""
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else cuda.UNKNOWN
-
-
-def _figure(value: object) -> str:
-    """A number that sums can do without; blank where it is none."""
-    return value if isinstance(value, str) and _NUMBER.match(value) else ""
 
 
 def html_block(data: bytes, start: int) -> tuple[Block | None, int]:
@@ -156,7 +145,7 @@ def html_block(data: bytes, start: int) -> tuple[Block | None, int]:
 
 def _html_windows(data: bytes, begin: int, end: int) -> Iterator[list[list[str]]]:
     """The rows of a table, some at a time."""
-    parser = _Table()
+    parser = _HtmlTable()
     while begin < end:
         window = _window(data, begin, end, b">")
         begin += len(window)
@@ -166,7 +155,7 @@ def _html_windows(data: bytes, begin: int, end: int) -> Iterator[list[list[str]]
             yield rows
 
 
-class _Table(HTMLParser):
+class _HtmlTable(HTMLParser):
     """Rows of the cells of one table."""
 
     def __init__(self) -> None:

@@ -14,10 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gpuprof.base import units
-from gpuprof.readers.nsys_stats.blocks import Block, Column
+from gpuprof.readers.nsys_stats.blocks import Block, PrintedColumn
 
 # Wide enough for 2**63 ns, with the nine digits of a second in ns.
-_EXACT: Final = (27, 9)
+_EXACT: Final = pa.decimal128(27, 9)
+_INTEGER: Final = pa.int64()
 _GROUPED: Final = re.compile(
     r"^-?(?:\d{1,3}(?:(?P<three>[.,'\s])\d{3})(?:(?P=three)\d{3})*"
     r"|\d{1,4}(?:(?P<four>[.,'\s])\d{4})(?:(?P=four)\d{4})*)(?P<rest>[.,]\d+)?$"
@@ -72,14 +73,20 @@ def styles(blocks: list[Block]) -> list[Style]:
     nearest = next((style for style in proved if style is not None), None)
     chosen: list[Style] = []
     for block, style in zip(blocks, proved, strict=True):
-        nearest = style or nearest
-        chosen.append(style or _likely(block, nearest))
+        nearest, point = style or nearest, _point(block)
+        # Of small numbers: the table's own point, and the groups of a table nearby.
+        is_alike = nearest is not None and point in (None, nearest.point)
+        likely = nearest if nearest is not None and is_alike else Style("", point or ".")
+        chosen.append(style or likely)
     return chosen
 
 
 def _proved(block: Block) -> Style | None:
     """The style that a table's numbers prove; None where they fit more than one."""
-    for cell in _separated(block, _integers(block), _ANY):
+    # These are printed without decimals: counts, and single times in ns.
+    sums, single = ("Count", "Total Time", "Min", "Max"), ("Count", "CorrId", "Duration")
+    integers_of = sums if "Total Time" in block.columns else single
+    for cell in _separated(block, integers_of, _ANY):
         match = _GROUPED.match(cell)
         if match is not None:
             group = match["three"] or match["four"]
@@ -91,14 +98,6 @@ def _proved(block: Block) -> Style | None:
     return None
 
 
-def _likely(block: Block, nearest: Style | None) -> Style:
-    """A table of small numbers: its own point, and the groups of a table nearby."""
-    point = _point(block)
-    if nearest is not None and point in (None, nearest.point):
-        return nearest
-    return Style("", point or ".")
-
-
 def _point(block: Block) -> str | None:
     """The separator before the last digits of a fraction, if there is one."""
     matches = (_DECIMAL.search(cell) for cell in _separated(block, _FRACTIONS, _ANY))
@@ -106,13 +105,6 @@ def _point(block: Block) -> str | None:
 
 
 _FRACTIONS: Final = ("Time", "Avg", "Med", "StdDev", "Total", "Bytes")
-
-
-def _integers(block: Block) -> tuple[str, ...]:
-    """Columns that are printed without decimals: counts, and single times in ns."""
-    if "Total Time" not in block.columns:
-        return ("Count", "CorrId", "Duration")
-    return ("Count", "Total Time", "Min", "Max")
 
 
 def _separated(block: Block, names: tuple[str, ...], separators: str) -> Iterable[str]:
@@ -125,52 +117,59 @@ def _separated(block: Block, names: tuple[str, ...], separators: str) -> Iterabl
         yield from cells.filter(pc.match_substring_regex(cells, separators)).to_pylist()
 
 
-def integers(column: Column, style: Style, factor: int) -> pa.Array:
-    """Cells times a factor, as integers; exact before the last rounding.
+def scaled(
+    column: PrintedColumn, style: Style, factor: int, kind: pa.DataType = _INTEGER
+) -> pa.Array:
+    """Cells times a factor, integers exact before the last rounding.
 
     Raises:
         NumberError: A cell is no number.
     """
     plain = style.plain(column.cells)
-    if factor == 1 and not pc.any(pc.match_substring_regex(plain, r"[.eE]")).as_py():
-        return _cast(plain, pa.int64(), plain)
-    exact = _cast(plain, pa.decimal128(*_EXACT), plain)
-    scaled = pc.multiply(exact, pa.scalar(Decimal(factor), pa.decimal128(10, 0)))
-    return _cast(pc.round(scaled, 0, "half_to_even"), pa.int64(), plain)
-
-
-def floats(column: Column, style: Style, factor: int) -> pa.Array:
-    """Cells times a factor, as floats.
-
-    Raises:
-        NumberError: A cell is no number.
-    """
-    plain = style.plain(column.cells)
-    return pc.multiply(_cast(plain, pa.float64(), plain), float(factor))
-
-
-def _cast(cells: pa.Array, kind: pa.DataType, printed: pa.Array) -> pa.Array:
     try:
-        return cells.cast(kind)
+        if pa.types.is_floating(kind):
+            return pc.multiply(plain.cast(kind), float(factor))
+        if factor == 1 and not pc.any(pc.match_substring_regex(plain, r"[.eE]")).as_py():
+            return plain.cast(kind)
+        exact = pc.multiply(plain.cast(_EXACT), pa.scalar(Decimal(factor), pa.decimal128(10, 0)))
+        return pc.round(exact, 0, "half_to_even").cast(kind)
     except pa.ArrowInvalid as error:
         # Only a number out of range gets here, and the largest has the most digits.
-        sizes = [len(cell or "") for cell in printed.to_pylist()]
+        sizes = [len(cell or "") for cell in plain.to_pylist()]
         row = sizes.index(max(sizes))
-        raise NumberError(row, printed[row].as_py()) from error
+        raise NumberError(row, plain[row].as_py()) from error
 
 
-def times(column: Column, style: Style) -> pa.Array:
-    """A column of times in integer nanoseconds.
+def times(column: PrintedColumn, style: Style, kind: pa.DataType = _INTEGER) -> pa.Array:
+    """A column of times in nanoseconds.
 
     Raises:
         NumberError: A cell is no time.
     """
-    if _has_units(column):
-        return pa.array(_in_ns(column, style), pa.int64())
-    return integers(column, style, units.to_ns("1", column.unit or "ns"))
+    first = column.cells.drop_null()[:1].to_pylist() if column.unit is None else []
+    if not first or _WITH_UNIT.search(first[0]) is None:
+        return scaled(column, style, units.to_ns("1", column.unit or "ns"), kind)
+    # The Nsight Systems window copies cells with their units.
+    times_ns: list[int | None] = []
+    for row, cell in enumerate(column.cells.to_pylist()):
+        plain = cell and cell.replace(style.group or "\0", "").replace(style.point, ".")
+        try:
+            times_ns.append(None if plain is None else units.parse_ns(plain))
+        except ValueError as error:
+            raise NumberError(row, cell) from error
+    return pa.array(times_ns, kind)
 
 
-def durations(column: Column, style: Style) -> pa.Array:
+def mean_times(column: PrintedColumn, style: Style) -> pa.Array:
+    """A column of means or deviations in nanoseconds.
+
+    Raises:
+        NumberError: A cell is no time.
+    """
+    return times(column, style, pa.float64())
+
+
+def durations(column: PrintedColumn, style: Style) -> pa.Array:
     """A column of times that are not below 0, in integer nanoseconds.
 
     Raises:
@@ -183,39 +182,7 @@ def durations(column: Column, style: Style) -> pa.Array:
     return durations_ns
 
 
-def mean_times(column: Column, style: Style) -> pa.Array:
-    """A column of means or deviations in nanoseconds.
-
-    Raises:
-        NumberError: A cell is no time.
-    """
-    if _has_units(column):
-        return pa.array(_in_ns(column, style), pa.float64())
-    return floats(column, style, units.to_ns("1", column.unit or "ns"))
-
-
-def _has_units(column: Column) -> bool:
-    """Whether cells carry their unit, as the Nsight Systems window copies them."""
-    if column.unit is not None:
-        return False
-    first = column.cells.drop_null()[:1].to_pylist()
-    return bool(first) and _WITH_UNIT.search(first[0]) is not None
-
-
-def _in_ns(column: Column, style: Style) -> list[int | None]:
-    times_ns = []
-    for row, cell in enumerate(column.cells.to_pylist()):
-        try:
-            plain = None if cell is None else cell.replace(style.group or "\0", "")
-            times_ns.append(
-                None if plain is None else units.parse_ns(plain.replace(style.point, "."))
-            )
-        except ValueError as error:
-            raise NumberError(row, cell) from error
-    return times_ns
-
-
-def sizes(column: Column, style: Style) -> pa.Array:
+def sizes(column: PrintedColumn, style: Style) -> pa.Array:
     """A column of sizes in bytes, as far as it was printed; null where it was rounded to 0.
 
     Without a unit in the heading they are KiB: versions before 2022 say so in the title only.
@@ -224,17 +191,26 @@ def sizes(column: Column, style: Style) -> pa.Array:
         NumberError: A cell is no number.
     """
     unit = column.unit or "KiB"
-    sizes_bytes = integers(column, style, units.to_decimal_bytes("1", unit))
+    sizes_bytes = scaled(column, style, units.to_decimal_bytes("1", unit))
     if unit == "B":
         return sizes_bytes
     return pc.if_else(pc.equal(sizes_bytes, 0), pa.scalar(None, pa.int64()), sizes_bytes)
 
 
-def shares(column: Column, style: Style) -> pa.Array:
+def shares(column: PrintedColumn, style: Style) -> pa.Array:
     """A column of percentages as fractions of 0 to 1.
 
     Raises:
         NumberError: A cell is no percentage.
     """
-    bare = Column(None, pc.utf8_rtrim(column.cells, "% "))
-    return pc.divide(floats(bare, style, 1), 100.0)
+    bare = PrintedColumn(None, pc.utf8_rtrim(column.cells, "% "))
+    return pc.divide(scaled(bare, style, 1, pa.float64()), 100.0)
+
+
+def counted(column: PrintedColumn, style: Style) -> pa.Array:
+    """A column of counts or numbers of devices, as integers.
+
+    Raises:
+        NumberError: A cell is no number.
+    """
+    return scaled(column, style, 1)

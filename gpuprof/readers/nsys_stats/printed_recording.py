@@ -37,15 +37,30 @@ def profile(path: Path, scan: Scan) -> Profile:
     ]
     if not parts:
         raise _nothing(path, scan)
-    recordings = [(job, _recording(path, scan, job, _job_notes(job))) for job in jobs(parts)]
-    chosen = [
-        (job, recording) for job, recording in recordings if _has_gpu_work(recording)
-    ] or recordings
+    recordings, of_gpus = [], []
+    for job in jobs(parts):
+        note = (
+            f"Sums are over {len(job)} processes of one job. Their reports have no labels and are "
+            "matched by their order."
+        )
+        recording = _recording(path, scan, job, [note] if len(job) > 1 else [])
+        # The file that the reports of the job sum up, where they say.
+        sources = {
+            of.block.report.source for run in job for of_kind in run.values() for of in of_kind
+        }
+        name = next((source for source in sources if source), "")
+        recordings.append((job, Section(name, None, recording)))
+        if recording.has("activity_summary"):
+            kinds = recording.table("activity_summary")["activity_kind"].to_pylist()
+            has_gpu_work = not {*_GPU_KINDS}.isdisjoint(kinds)
+        else:
+            has_gpu_work = recording.has("kernels")
+        of_gpus += recordings[-1:] if has_gpu_work else []
+    chosen = of_gpus or recordings
     if len(chosen) == 1:
-        return chosen[0][1]
+        return chosen[0][1].profile
     together = _recording(path, scan, [run for job, _ in chosen for run in job])
-    sections = tuple(Section(_source(job), None, recording) for job, recording in chosen)
-    return replace(together, sections=sections)
+    return replace(together, sections=tuple(section for _, section in chosen))
 
 
 def _recording(
@@ -58,27 +73,20 @@ def _recording(
         tables["activity_summary"] = schema.ACTIVITY_SUMMARY.table(rows)
     if len(recorded) > 1:
         tables["runs"] = schema.RUNS.table([{"run_id": n} for n in range(len(recorded))])
+    warnings = [*scan.doubts, *warnings, *notes]
+    if any(block.is_cut for block in scan.blocks):
+        warnings.append("The file ends in the middle of a row, which is left out.")
+    if cut := sum(row["name"].endswith("…") for row in rows):
+        names = counted(cut, "name was", "names were")
+        warnings.append(f"{names} cut to the width of the table; two may be of one kernel.")
     origin = Origin(
         source=path,
         reader="nsys-stats",
         tool="nsys",
-        warnings=(*scan.doubts, *warnings, *notes, *_notes(scan, rows)),
+        warnings=tuple(warnings),
         exporter_version=scan.version,
     )
     return Profile(origin, tables)
-
-
-def _has_gpu_work(profile: Profile) -> bool:
-    if not profile.has("activity_summary"):
-        return profile.has("kernels")
-    kinds = profile.table("activity_summary")["activity_kind"].to_pylist()
-    return any(kind in _GPU_KINDS for kind in kinds)
-
-
-def _source(job: Sequence[Run]) -> str:
-    """The file that the reports of a job sum up, where they say."""
-    sources = {part.block.report.source for run in job for parts in run.values() for part in parts}
-    return next((source for source in sources if source), "")
 
 
 def _traces(recorded: Sequence[Run]) -> tuple[dict[str, pa.Table], list[str]]:
@@ -110,27 +118,6 @@ def _summary(recorded: Sequence[Run], tables: dict[str, pa.Table]) -> list[Row]:
         run_id = number if len(recorded) > 1 else None
         rows += [{**row, "run_id": run_id} for row in run_rows]
     return rows
-
-
-def _job_notes(job: Sequence[Run]) -> list[str]:
-    if len(job) == 1:
-        return []
-    note = (
-        f"Sums are over {len(job)} processes of one job. Their reports have no labels and are "
-        "matched by their order."
-    )
-    return [note]
-
-
-def _notes(scan: Scan, rows: Sequence[Row]) -> list[str]:
-    notes = []
-    if any(block.is_cut for block in scan.blocks):
-        notes.append("The file ends in the middle of a row, which is left out.")
-    cut = sum(row["name"].endswith("…") for row in rows)
-    if cut:
-        names = counted(cut, "name was", "names were")
-        notes.append(f"{names} cut to the width of the table; two may be of one kernel.")
-    return notes
 
 
 def _nothing(path: Path, scan: Scan) -> Exception:

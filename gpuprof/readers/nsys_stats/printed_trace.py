@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 from gpuprof.base import cuda
 from gpuprof.base.units import NS_PER_S
 from gpuprof.model import schema
-from gpuprof.readers.nsys_stats.blocks import Column, FaultError
-from gpuprof.readers.nsys_stats.numerals import Style, durations, sizes, times
-from gpuprof.readers.nsys_stats.rows import Numbers, Row, counted
+from gpuprof.readers.nsys_stats.blocks import FaultError, PrintedColumn
+from gpuprof.readers.nsys_stats.numerals import Style, counted, durations, sizes, times
+from gpuprof.readers.nsys_stats.rows import Numbers, Row
 from gpuprof.readers.nsys_stats.runs import PrintedTable
 
 _DEVICE: Final = re.compile(r"\(([0-9]{1,18})\)$")
@@ -43,10 +43,37 @@ def gpu_tables(part: PrintedTable) -> dict[str, pa.Table]:
     Raises:
         FaultError: A cell that must hold a number does not.
     """
-    names = part.block.column("Name").cells
+    block, numbers = part.block, Numbers(part.block, part.style)
+    names = block.column("Name").cells
     kinds = _meanings(names, cuda.memcpy_kind, pa.string())
     is_memset = _meanings(names, cuda.is_memset, pa.bool_()).dictionary_decode()
-    activities = _activities(part).append_column("memcpy_kind", kinds)
+    start, end = _span(part, numbers)
+    sources, targets = (
+        _meanings(block.column(side).cells, cuda.memory_kind, pa.string())
+        for side in ("SrcMemKd", "DstMemKd")
+    )
+
+    def device_id(label: str) -> int | None:
+        return int(match[1]) if (match := _DEVICE.search(label)) else None
+
+    def in_bytes(column: PrintedColumn, style: Style) -> pa.Array:
+        # Before 2022 the heading has no unit, and the trace is in bytes.
+        return sizes(PrintedColumn(column.unit or "B", column.cells), style)
+
+    activities = pa.table(
+        {
+            "start_ns": start,
+            "end_ns": end,
+            "name": names,
+            "device_id": _meanings(block.column("Device").cells, device_id, pa.int64()),
+            "src_memory_kind": sources,
+            "dst_memory_kind": targets,
+            "memory_kind": sources,
+            "memcpy_kind": kinds,
+            **{name: numbers.array(counted, printed) for name, printed in _COUNTS.items()},
+            **{name: numbers.array(in_bytes, printed) for name, printed in _SIZES.items()},
+        }
+    )
     is_copy = pc.is_valid(kinds.dictionary_decode())
     is_memset = pc.fill_null(is_memset, fill_value=False)
     return {
@@ -56,44 +83,12 @@ def gpu_tables(part: PrintedTable) -> dict[str, pa.Table]:
     }
 
 
-def _activities(part: PrintedTable) -> pa.Table:
-    block, numbers = part.block, Numbers(part.block, part.style)
-    start, end = _span(part, numbers)
-    sources, targets = (
-        _meanings(block.column(side).cells, cuda.memory_kind, pa.string())
-        for side in ("SrcMemKd", "DstMemKd")
-    )
-    return pa.table(
-        {
-            "start_ns": start,
-            "end_ns": end,
-            "name": block.column("Name").cells,
-            "device_id": _meanings(block.column("Device").cells, _device_id, pa.int64()),
-            "src_memory_kind": sources,
-            "dst_memory_kind": targets,
-            "memory_kind": sources,
-            **{name: numbers.array(counted, printed) for name, printed in _COUNTS.items()},
-            **{name: numbers.array(_in_bytes, printed) for name, printed in _SIZES.items()},
-        }
-    )
-
-
-def _device_id(label: str) -> int | None:
-    match = _DEVICE.search(label)
-    return int(match[1]) if match else None
-
-
 def _span(part: PrintedTable, numbers: Numbers) -> tuple[pa.Array, pa.Array]:
     start, duration = numbers.array(times, "Start"), numbers.array(durations, "Duration")
     try:
         return start, pc.add_checked(start, duration)
     except pa.ArrowInvalid as error:
         raise FaultError(part.block.offset, "a time is too large a number") from error
-
-
-def _in_bytes(column: Column, style: Style) -> pa.Array:
-    # Before 2022 the heading has no unit, and the trace is in bytes.
-    return sizes(Column(column.unit or "B", column.cells), style)
 
 
 def _meanings(cells: pa.Array, meaning: Callable[[str], Any], kind: pa.DataType) -> pa.Array:
@@ -175,39 +170,34 @@ def _are_calls(calls: pa.Table) -> pa.Array:
 
 def sums(tables: dict[str, pa.Table]) -> list[Row]:
     """Rows of ``activity_summary`` that a trace adds up to."""
-    parts = (
-        ("kernel", tables["kernels"], "name"),
-        ("memcpy", tables["memcpys"], "memcpy_kind"),
-        ("memset", tables["memsets"], "memory_kind"),
-    )
-    return [row for part in parts for row in _sums(*part)]
-
-
-def _sums(activity_kind: str, table: pa.Table, name: str) -> list[Row]:
-    count = table.num_rows
-    has_bytes, is_memset = "bytes" in table.column_names, activity_kind == "memset"
-    columns = {
-        "name": [activity_kind] * count if is_memset else table.column(name).cast(pa.string()),
-        "ns": pc.subtract(table.column("end_ns"), table.column("start_ns")),
-        "bytes": table.column("bytes").cast(pa.int64()) if has_bytes else [None] * count,
-    }
     kinds = pa.schema({"name": pa.string(), "ns": pa.int64(), "bytes": pa.int64()})
     folds = [("ns", fold) for fold in ("count", "sum", "min", "max", "mean")]
     # A sum with an unknown part is unknown.
     with_nulls = pc.ScalarAggregateOptions(skip_nulls=False)
-    durations = pa.table(columns, schema=kinds).group_by("name")
-    grouped = durations.aggregate([*folds, ("bytes", "sum", with_nulls)])
-    return [
-        {
-            "activity_kind": activity_kind,
-            "name": row["name"],
-            "calls": row["ns_count"],
-            "total_ns": row["ns_sum"],
-            "min_ns": row["ns_min"],
-            "max_ns": row["ns_max"],
-            "mean_ns": row["ns_mean"],
-            "bytes": row["bytes_sum"],
-            "section": activity_kind,
+    rows = []
+    for kind, named in (("kernel", "name"), ("memcpy", "memcpy_kind"), ("memset", None)):
+        table = tables[f"{kind}s"]
+        none = [None] * table.num_rows
+        names = table.column(named).cast(pa.string()) if named else [kind] * table.num_rows
+        has_bytes = "bytes" in table.column_names
+        columns = {
+            "name": names,
+            "ns": pc.subtract(table.column("end_ns"), table.column("start_ns")),
+            "bytes": table.column("bytes").cast(pa.int64()) if has_bytes else none,
         }
-        for row in grouped.to_pylist()
-    ]
+        grouped = pa.table(columns, schema=kinds).group_by("name")
+        rows += [
+            {
+                "activity_kind": kind,
+                "name": row["name"],
+                "calls": row["ns_count"],
+                "total_ns": row["ns_sum"],
+                "min_ns": row["ns_min"],
+                "max_ns": row["ns_max"],
+                "mean_ns": row["ns_mean"],
+                "bytes": row["bytes_sum"],
+                "section": kind,
+            }
+            for row in grouped.aggregate([*folds, ("bytes", "sum", with_nulls)]).to_pylist()
+        ]
+    return rows

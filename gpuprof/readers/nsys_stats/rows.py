@@ -9,8 +9,8 @@ import pyarrow as pa
 from gpuprof.base import cuda
 from gpuprof.readers.common.compact_columns import listed
 from gpuprof.readers.nsys_stats import numerals
-from gpuprof.readers.nsys_stats.blocks import Block, Column, FaultError
-from gpuprof.readers.nsys_stats.numerals import NumberError, Style, integers
+from gpuprof.readers.nsys_stats.blocks import Block, FaultError, PrintedColumn
+from gpuprof.readers.nsys_stats.numerals import NumberError, Style
 from gpuprof.readers.nsys_stats.runs import API_NAME, PrintedTable
 
 Row = dict[str, Any]
@@ -33,14 +33,21 @@ def summary_rows(run: Mapping[str, Sequence[PrintedTable]]) -> list[Row]:
     for category, kinds in _STANDS_FOR.items():
         part = next((p for kind in kinds for p in run.get(kind, ())), None)
         if part is not None:
-            category_rows = [row for row in _rows(part) if row.pop("category") == category]
-            rows += (
-                _one_per_kernel(category_rows)
-                if part.kind == ("kernel_by_grid")
-                else _calls(category_rows)
-            )
+            of_category = [row for row in _rows(part) if row.pop("category") == category]
+            is_split = part.kind == "kernel_by_grid"
+            rows += _one_per_kernel(of_category) if is_split else _calls(of_category)
     for part in run.get("size", ()):
-        _add_sizes(rows, part)
+        numbers = Numbers(part.block, part.style)
+        totals, counts = numbers(numerals.sizes, "Total"), numbers(numerals.counted, "Count")
+        for name, size, count in zip(part.block.texts("Name"), totals, counts, strict=True):
+            if name is None:
+                continue
+            named = _named(name, "memory")
+            alike = [row for row in rows if named.items() <= row.items() and row["calls"] == count]
+            if alike:
+                alike[0]["bytes"] = size
+            else:  # only sizes were printed
+                rows.append({**named, "calls": count, "bytes": size, "section": "memory"})
     return rows
 
 
@@ -50,7 +57,7 @@ def _rows(part: PrintedTable) -> Iterator[Row]:
     columns = {
         "printed_share": numbers(numerals.shares, "Time"),
         "total_ns": numbers(numerals.times, "Total Time"),
-        "calls": numbers(counted, "Count"),
+        "calls": numbers(numerals.counted, "Count"),
         "min_ns": numbers(numerals.times, "Min"),
         "max_ns": numbers(numerals.times, "Max"),
         "mean_ns": numbers(numerals.mean_times, "Avg"),
@@ -75,21 +82,6 @@ def _named(name: str, category: str) -> Row:
     if cuda.is_memset(name):
         return {"activity_kind": "memset", "name": "memset"}
     return {"activity_kind": "memcpy", "name": cuda.memcpy_kind(name) or cuda.UNKNOWN}
-
-
-def _add_sizes(rows: list[Row], part: PrintedTable) -> None:
-    """Add bytes to the copies of the same kind, or rows where only sizes were printed."""
-    numbers = Numbers(part.block, part.style)
-    totals, calls = numbers(numerals.sizes, "Total"), numbers(counted, "Count")
-    for name, size, count in zip(part.block.texts("Name"), totals, calls, strict=True):
-        if name is None:
-            continue
-        named = _named(name, "memory")
-        alike = [row for row in rows if named.items() <= row.items() and row["calls"] == count]
-        if alike:
-            alike[0]["bytes"] = size
-        else:
-            rows.append({**named, "calls": count, "bytes": size, "section": "memory"})
 
 
 def _calls(rows: Sequence[Row]) -> Sequence[Row]:
@@ -117,26 +109,24 @@ def _one_per_kernel(rows: Iterable[Row]) -> list[Row]:
     for number, row in enumerate(rows):
         # A name that was cut may be that of several kernels.
         merged[f"{row['name']}{number}" if row["name"].endswith("…") else row["name"]].append(row)
-    return [_merged(parts) for parts in merged.values()]
-
-
-def _merged(rows: Sequence[Row]) -> Row:
-    if len(rows) == 1:
-        return rows[0]
-    calls, total = _over(sum, rows, "calls"), _over(sum, rows, "total_ns")
-    return {
-        **rows[0],
-        "calls": calls,
-        "total_ns": total,
-        "min_ns": _over(min, rows, "min_ns"),
-        "max_ns": _over(max, rows, "max_ns"),
-        "mean_ns": total / calls if calls and total is not None else None,
-        # The parts do not tell the median of the whole.
-        "median_ns": None,
-        "stddev_ns": None,
-        # Shares that were rounded each do not add up to the rounded share.
-        "printed_share": None,
-    }
+    kernels = []
+    for parts in merged.values():
+        calls, total = _over(sum, parts, "calls"), _over(sum, parts, "total_ns")
+        whole = {
+            **parts[0],
+            "calls": calls,
+            "total_ns": total,
+            "min_ns": _over(min, parts, "min_ns"),
+            "max_ns": _over(max, parts, "max_ns"),
+            "mean_ns": total / calls if calls and total is not None else None,
+            # The parts do not tell the median of the whole.
+            "median_ns": None,
+            "stddev_ns": None,
+            # Shares that were rounded each do not add up to the rounded share.
+            "printed_share": None,
+        }
+        kernels.append(whole if len(parts) > 1 else parts[0])
+    return kernels
 
 
 def _over(fold: Any, rows: Sequence[Row], column: str) -> Any:
@@ -145,12 +135,7 @@ def _over(fold: Any, rows: Sequence[Row], column: str) -> Any:
     return None if folded is None or folded >= 1 << 63 else folded
 
 
-def counted(column: Column, style: Style) -> pa.Array:
-    """A column of counts or numbers of devices, as integers."""
-    return integers(column, style, 1)
-
-
-_Read = Callable[[Column, Style], pa.Array]
+_Read = Callable[[PrintedColumn, Style], pa.Array]
 
 
 class Numbers:
@@ -179,7 +164,7 @@ class Numbers:
         try:
             if not isinstance(cells, pa.DictionaryArray):
                 return read(column, self._style)
-            values = read(Column(column.unit, cells.dictionary), self._style)
+            values = read(PrintedColumn(column.unit, cells.dictionary), self._style)
             return pa.DictionaryArray.from_arrays(cells.indices, values)
         except ValueError as error:
             row = error.row if isinstance(error, NumberError) else -1

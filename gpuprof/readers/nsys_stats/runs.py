@@ -67,19 +67,18 @@ def jobs(parts: Iterable[PrintedTable]) -> list[list[Run]]:
     for part in parts:
         report = part.block.report
         groups[report.segment, report.source].append(part)
-    return [job for group in groups.values() for job in _jobs(_distinct(group))]
-
-
-def _jobs(parts: Sequence[PrintedTable]) -> list[list[Run]]:
-    """Recordings whose tables are mixed as one job, others each as one of its own."""
-    runs = _runs(parts)
-    places = [
-        [parts.index(part) for tables in run.values() for part in tables if part.kind != "size"]
-        for run in runs
-    ]
-    pairs = itertools.pairwise(places)
-    is_mixed = any(before and after and max(before) > min(after) for before, after in pairs)
-    return [runs] if is_mixed else [[run] for run in runs]
+    jobs_of_groups: list[list[Run]] = []
+    for group in groups.values():
+        distinct = _distinct(group)
+        runs = _runs(distinct)
+        places = [
+            [distinct.index(t) for tables in run.values() for t in tables if t.kind != "size"]
+            for run in runs
+        ]
+        pairs = itertools.pairwise(places)
+        is_mixed = any(before and after and max(before) > min(after) for before, after in pairs)
+        jobs_of_groups += [runs] if is_mixed else [[run] for run in runs]
+    return jobs_of_groups
 
 
 def _distinct(group: Sequence[PrintedTable]) -> list[PrintedTable]:
@@ -103,22 +102,15 @@ def _runs(parts: Sequence[PrintedTable]) -> list[Run]:
         runs[count[part.kind]][part.kind].append(part)
         count[part.kind] += 1
     for part in (part for part in parts if part.kind == "size"):
-        _place_sizes(part, runs)
+        # The sizes of copies belong to their times: those of the same copies, as often.
+        waiting, counts = [run for run in runs if "size" not in run], _counts(part.block)
+        alike = (r for r in waiting if any(_counts(t.block) == counts for t in r.get("memory", ())))
+        run = next(itertools.chain(alike, waiting), None)
+        if run is None:
+            run = defaultdict(list)
+            runs.append(run)
+        run["size"] = [part]
     return runs
-
-
-def _place_sizes(part: PrintedTable, runs: list[Run]) -> None:
-    """Put the sizes of copies with their times: those of the same copies, as often."""
-    waiting = [run for run in runs if "size" not in run]
-    counts = _counts(part.block)
-    same_counts = (
-        r for r in waiting if any(_counts(t.block) == counts for t in r.get(("memory"), ()))
-    )
-    run = next(itertools.chain(same_counts, waiting), None)
-    if run is None:
-        run = defaultdict(list)
-        runs.append(run)
-    run["size"] = [part]
 
 
 def _counts(block: Block) -> dict[str | None, str | None]:

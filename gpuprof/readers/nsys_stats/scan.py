@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from gpuprof.readers.nsys_stats.blocks import Block, Report
+from gpuprof.readers.nsys_stats.blocks import Block, ReportTitle
 from gpuprof.readers.nsys_stats.csv_tables import csv_block
 from gpuprof.readers.nsys_stats.markup import html_block, json_block
 from gpuprof.readers.nsys_stats.text_tables import box_block, column_block, line_end, text
@@ -23,7 +23,7 @@ class Scan:
     skipped: list[str] = field(default_factory=list)
     doubts: list[str] = field(default_factory=list)
     version: str | None = None
-    report: Report = field(default_factory=Report)
+    report: ReportTitle = field(default_factory=ReportTitle)
 
 
 _PROCESSING: Final = re.compile(
@@ -101,18 +101,13 @@ def scan(data: bytes) -> Scan:
 
 def recognises(data: bytes) -> bool:
     """Whether some bytes of a file can only be of this format."""
-    return any(
-        kind in _CERTAIN or (kind in _TABLES and _is_table(data, start, kind))
-        for start, kind, _ in _marks(data)
-    )
-
-
-def _is_table(data: bytes, start: int, kind: str) -> bool:
-    """Whether there is a table; one that is cut off by the end of the bytes is one, too."""
-    try:
-        return _TABLES[kind](data, start)[0] is not None
-    except ValueError:
-        return True
+    for start, kind, _ in _marks(data):
+        try:
+            if kind in _CERTAIN or (kind in _TABLES and _TABLES[kind](data, start)[0] is not None):
+                return True
+        except ValueError:  # a table that is cut off by the end of the bytes is one, too
+            return True
+    return False
 
 
 def _marks(data: bytes) -> Iterator[tuple[int, str, re.Match[bytes]]]:
@@ -134,7 +129,7 @@ def _marks(data: bytes) -> Iterator[tuple[int, str, re.Match[bytes]]]:
 def _note(result: Scan, kind: str, match: re.Match[bytes]) -> None:
     words = {name: text(word) for name, word in match.groupdict().items() if word is not None}
     if kind == "begins":
-        result.report = Report(None, None, result.report.segment + 1)
+        result.report = ReportTitle(None, None, result.report.segment + 1)
     elif kind == "skipped":
         result.skipped.append(words["what"])
     elif kind == "doubt":
@@ -145,8 +140,8 @@ def _note(result: Scan, kind: str, match: re.Match[bytes]) -> None:
         name = words.get("name") or words["old_name"]
         source = words.get("source") or words.get("old_source")
         arguments = words.get("arguments", "")
-        result.report = Report(name + arguments, source, result.report.segment)
+        result.report = ReportTitle(name + arguments, source, result.report.segment)
     elif kind == "title":
-        result.report = Report(None, None, result.report.segment)
+        result.report = ReportTitle(None, None, result.report.segment)
     elif result.report.name is None or not result.report.name.startswith(text(match[1])):
         result.report = replace(result.report, name=text(match[1]))

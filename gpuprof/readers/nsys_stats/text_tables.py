@@ -3,9 +3,9 @@
 import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import itemgetter
-from typing import Final
+from typing import Final, TypeGuard
 
 import pyarrow as pa
 
@@ -18,6 +18,9 @@ _ROW: Final = re.compile(r"^\s*[\d.,']+%?\s+[\d.,']+(?:\s|$)")
 _PIECE_BYTES: Final = 1 << 18
 _ROWS_AT_ONCE: Final = 1 << 10
 _BOX_END: Final = re.compile(rb"\n(?![ \t]*[|+])")
+
+# The cells of a line; None where it does not fit.
+_RowOf = Callable[[str], tuple[str, ...] | None]
 
 
 def column_block(data: bytes, start: int) -> tuple[Block | None, int]:
@@ -40,19 +43,22 @@ def column_block(data: bytes, start: int) -> tuple[Block | None, int]:
         return None, end_of_dashes
     match = _BLANK_LINE.search(data, end_of_dashes)
     end = match.start() if match else len(data)
-    layout = _Layout.of(spans, headings)
-    cells = Cells(headings)
+    row_of, cells = _row_between(spans, headings), Cells(headings)
+
+    def is_whole(row: tuple[str, ...] | None) -> TypeGuard[tuple[str, ...]]:
+        return row is not None and row[0].strip()[:1].isdigit()
+
     at, count = min(end_of_dashes + 1, end), 0
     for piece in pieces(data, at, end):
         lines = text(piece).split("\n")
-        rows = _rows(lines, layout)
+        rows = [row for row in itertools.takewhile(is_whole, map(row_of, lines)) if row]
         cells.add(columns(rows, len(spans)))
         count += len(rows)
         at += sum(len(line) + 1 for line in piece.split(b"\n")[: len(rows)])
         if len(rows) < len(lines):
             break
     remainder = text(data[at : line_end(data, at)]) if at < end else ""
-    row = layout.row(remainder)
+    row = row_of(remainder)
     # A row that was damaged, and not output that follows the table.
     is_row = _ROW.match(remainder) is not None or (row is not None and not is_heading(row))
     is_cut = is_row and line_end(data, at) >= end and not data[end:].strip()
@@ -62,45 +68,22 @@ def column_block(data: bytes, start: int) -> tuple[Block | None, int]:
     return replace(cells.block(start), is_cut=is_cut), min(at, end)
 
 
-@dataclass(frozen=True)
-class _Layout:
-    """A row: cells as wide as the dashes, blanks between them, and a name if there is one."""
+def _row_between(spans: Sequence[tuple[int, int]], headings: Sequence[str]) -> _RowOf:
+    """Cells as wide as the dashes, blanks between them, and a name if there is one."""
+    ends = [0, *(end for _, end in spans[:-1])]
+    gaps = [slice(end, begin) for end, (begin, _) in zip(ends, spans, strict=True)]
+    blanks = tuple(" " * (gap.stop - gap.start) for gap in gaps)
+    gaps_of = itemgetter(*gaps)
+    cells_of = itemgetter(*itertools.starmap(slice, spans[:-1]), slice(spans[-1][0], None))
+    has_name = headings[-1].strip() in ("Name", "Operation")
 
-    cells: Callable[[str], tuple[str, ...]]
-    gaps: Callable[[str], tuple[str, ...]]
-    blanks: tuple[str, ...]
-    has_name: bool
-
-    @classmethod
-    def of(cls, spans: Sequence[tuple[int, int]], headings: Sequence[str]) -> "_Layout":
-        """The layout of a table whose dashes and headings these are."""
-        ends = [0, *(end for _, end in spans[:-1])]
-        gaps = [slice(end, begin) for end, (begin, _) in zip(ends, spans, strict=True)]
-        widths = [*itertools.starmap(slice, spans[:-1]), slice(spans[-1][0], None)]
-        return cls(
-            itemgetter(*widths),
-            itemgetter(*gaps),
-            tuple(" " * (gap.stop - gap.start) for gap in gaps),
-            headings[-1].strip() in ("Name", "Operation"),
-        )
-
-    def row(self, line: str) -> tuple[str, ...] | None:
-        """The cells of a line; None where it does not fit."""
-        if self.gaps(line) != self.blanks:
+    def row(line: str) -> tuple[str, ...] | None:
+        if gaps_of(line) != blanks:
             return None
-        cells = self.cells(line)
-        return cells if cells[-1].strip() or not self.has_name else None
+        cells: tuple[str, ...] = cells_of(line)
+        return cells if cells[-1].strip() or not has_name else None
 
-
-def _rows(lines: Sequence[str], layout: _Layout) -> list[tuple[str, ...]]:
-    """Cells of the lines up to the first that is no row."""
-    rows = []
-    for line in lines:
-        row = layout.row(line)
-        if row is None or not row[0].strip()[:1].isdigit():
-            break
-        rows.append(row)
-    return rows
+    return row
 
 
 def box_block(data: bytes, start: int) -> tuple[Block | None, int]:
@@ -117,15 +100,23 @@ def box_block(data: bytes, start: int) -> tuple[Block | None, int]:
     last = data.count(b"\n", start, end)
     lines = (line for piece in pieces(data, start, end) for line in text(piece).split("\n"))
     border, line = next(lines), next(lines, "")
-    box = _Box.of([match.start() for match in re.finditer(r"\+", border)])
-    headings = box.row(line)
+    edges = [match.start() for match in re.finditer(r"\+", border)]
+    bars_of = itemgetter(*edges)
+    cells_of = itemgetter(*(slice(a + 1, b) for a, b in itertools.pairwise(edges)))
+
+    def row_of(line: str) -> tuple[str, ...] | None:
+        # A bar is under each corner of the border.
+        is_row = len(line) > edges[-1] and {*bars_of(line)} == {"|"}
+        return cells_of(line) if is_row else None
+
+    headings = row_of(line)
     if headings is None or not is_heading(headings):
         return None, line_end(data, start)
     cells = Cells(headings)
     for first in range(2, last + 1, _ROWS_AT_ONCE):
         rows = []
         for number, line in enumerate(itertools.islice(lines, _ROWS_AT_ONCE), first):
-            row = None if line.lstrip().startswith("+") else box.row(line)
+            row = None if line.lstrip().startswith("+") else row_of(line)
             if row is not None:
                 rows.append(row)
             elif not line.lstrip().startswith("+") and (number < last or end < len(data)):
@@ -134,27 +125,6 @@ def box_block(data: bytes, start: int) -> tuple[Block | None, int]:
     is_closed = line.strip().startswith("+") and len(line) >= len(border.rstrip())
     block = cells.block(start + len(border.encode()) + 1)
     return replace(block, is_cut=not is_closed), end
-
-
-@dataclass(frozen=True)
-class _Box:
-    """Where the bars of a box are, and the cells between them."""
-
-    width: int
-    bars: Callable[[str], tuple[str, ...]]
-    cells: Callable[[str], tuple[str, ...]]
-
-    @classmethod
-    def of(cls, edges: Sequence[int]) -> "_Box":
-        """The box whose corners are there."""
-        spans = [slice(a + 1, b) for a, b in itertools.pairwise(edges)]
-        return cls(edges[-1], itemgetter(*edges), itemgetter(*spans))
-
-    def row(self, line: str) -> tuple[str, ...] | None:
-        """Cells of a line with a bar under each corner of the border; None where one is not."""
-        if len(line) <= self.width or set(self.bars(line)) != {"|"}:
-            return None
-        return self.cells(line)
 
 
 def columns(rows: Sequence[Sequence[str]], width: int) -> list[pa.Array]:

@@ -6,8 +6,6 @@ Source: https://docs.nvidia.com/cuda/profiler-users-guide/, "CSV".
 """
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -22,7 +20,7 @@ from gpuprof.readers.nvprof.summary import (
     NO_UNITS,
     SHARE,
     SKIPPED,
-    Summary,
+    PrintedSummary,
     share,
 )
 from gpuprof.readers.nvprof.trace_rows import TIME_UNITS
@@ -40,91 +38,53 @@ _HEADS: Final = (
 )
 
 
-@dataclass(frozen=True)
-class _Layout:
-    """A table's head: which cell holds what, and in which unit (None: inside the cell)."""
+class _CsvTables:
+    """Takes in lines, one table after another.
 
-    columns: tuple[str, ...]
-    units: tuple[str, ...] | None = None
+    Of each the head says which cell holds what; the row under it in which unit, unless units
+    stand inside the cells.
+    """
 
-    @property
-    def expected(self) -> str:
-        """The cells of a row, for people."""
-        return ", ".join(filter(None, self.columns))
-
-    def cell(self, cells: Sequence[str], name: str) -> str:
-        """A cell's text; empty where the row is too short, or the head has no such column."""
-        place = self.columns.index(name) if name in self.columns else len(cells)
-        return cells[place] if place < len(cells) else ""
-
-    def ns(self, cells: Sequence[str], name: str) -> int:
-        """A cell's time.
-
-        Raises:
-            ValueError: The cell holds none.
-        """
-        text = self.cell(cells, name)
-        if self.units is None:
-            return units.parse_ns(text)
-        if not _NUMBER.match(text):
-            msg = f'expected a number, found "{text}"'
-            raise ValueError(msg)
-        return units.to_ns(text, self.units[self.columns.index(name)])
-
-
-class _Table:
-    """Takes in lines, one table after another."""
-
-    def __init__(self, summary: Summary) -> None:
+    def __init__(self, summary: PrintedSummary) -> None:
         self._summary = summary
-        self._layout: _Layout | None = None
+        self._columns: list[str] = []
+        self._units: list[str] | None = None
         self._is_first = False
 
-    def take(self, line: log.Line) -> None:
+    def take(self, line: log.LogLine) -> None:
         """Take in one line of the log."""
         if self._summary.hear(line.text) or not line.text.strip():
-            self._layout = None
+            self._columns = []
             return
         if self._summary.broken is not None:
             raise self._summary.broken
         is_head = _HEAD.search(line.text) is not None
-        cells = log.csv_cells(line.text) if is_head or self._layout is not None else []
+        cells = log.csv_cells(line.text) if is_head or self._columns else []
         if is_head:
-            self._head(cells, line)
-        elif self._layout is None:
-            return
-        elif "Count" in self._layout.columns:
-            self._migration(self._layout, cells, line)
-        elif self._is_first:
-            self._is_first = False
-            self._units(self._layout, cells, line)
-        elif "Invocations" not in self._layout.columns:
-            self._row(self._layout, cells, line)
+            self._columns, self._units = cells, None
+            if not any(head <= {*cells} for head in _HEADS):
+                raise self._summary.fault(line, "the head of one of nvprof's tables")
+            self._is_first = "Time(%)" in cells
+            if self._is_first:
+                self._summary.head(is_labelled="Type" in cells)
+        elif "Count" in self._columns:
+            self._migration(cells, line)
+        elif self._columns and "Invocations" not in self._columns:
+            self._row(cells, line)
 
-    def _head(self, cells: list[str], line: log.Line) -> None:
-        self._layout = _Layout(tuple(cells))
-        if not any(head <= set(cells) for head in _HEADS):
-            raise self._summary.fault(line, "the head of one of nvprof's tables")
-        self._is_first = "Time(%)" in cells
+    def _row(self, cells: list[str], line: log.LogLine) -> None:
+        summary, width = self._summary, len(self._columns)
         if self._is_first:
-            self._summary.head(is_labelled="Type" in cells)
-
-    def _units(self, layout: _Layout, cells: list[str], line: log.Line) -> None:
-        """Take in the row under the head: units, or a first row with units in its cells."""
-        time = layout.cell(cells, "Time")
-        if time in TIME_UNITS and len(cells) == len(layout.columns):
-            self._layout = _Layout(layout.columns, tuple(cells))
-        elif time[:1].isdigit() and time.endswith("s"):
-            self._row(layout, cells, line)
-        else:
-            shown = time if len(cells) >= len(layout.columns) else line.text
-            raise self._summary.fault(line, "a row of units", shown, NO_UNITS)
-
-    def _row(self, layout: _Layout, cells: list[str], line: log.Line) -> None:
-        summary, width = self._summary, len(layout.columns)
-        if not SHARE.match(layout.cell(cells, "Time(%)")) and cells[:1] not in _LABELLED:
+            self._is_first, time = False, self._cell(cells, "Time")
+            if time in TIME_UNITS and len(cells) == width:
+                self._units = cells
+                return
+            if not (time[:1].isdigit() and time.endswith("s")):
+                shown = time if len(cells) >= width else line.text
+                raise summary.fault(line, "a row of units", shown, NO_UNITS)
+        if not SHARE.match(self._cell(cells, "Time(%)")) and cells[:1] not in _LABELLED:
             return  # The program printed into the table.
-        if "Type" in layout.columns and (label := layout.cell(cells, "Type")):
+        if "Type" in self._columns and (label := self._cell(cells, "Type")):
             summary.label(label)
         if summary.section in SKIPPED:
             return
@@ -132,36 +92,59 @@ class _Table:
         cells = [*cells[: width - 1], ",".join(cells[width - 1 :])]
         try:
             columns: dict[str, float | None] = {
-                column: layout.ns(cells, name) for name, column in _TIMES.items()
+                column: self._ns(cells, name) for name, column in _TIMES.items()
             }
-            columns["calls"] = units.parse_count(layout.cell(cells, "Calls"))
-            columns["printed_share"] = share(layout.cell(cells, "Time(%)"))
-            summary.add(layout.cell(cells, "Name"), **columns)
+            columns["calls"] = units.parse_count(self._cell(cells, "Calls"))
+            columns["printed_share"] = share(self._cell(cells, "Time(%)"))
+            summary.add(self._cell(cells, "Name"), **columns)
         except (ValueError, ArithmeticError):
-            summary.broken = summary.fault(line, layout.expected)
+            summary.broken = summary.fault(line, self._expected)
 
-    def _migration(self, layout: _Layout, cells: list[str], line: log.Line) -> None:
+    def _migration(self, cells: list[str], line: log.LogLine) -> None:
         """Take in a row of unified memory; its time has no unit and is 0 in real files."""
-        if len(cells) != len(layout.columns) or not layout.cell(cells, "Count"):
+        if len(cells) != len(self._columns) or not self._cell(cells, "Count"):
             return
-        summary = self._summary
+        summary, time = self._summary, self._cell(cells, "Total Time")
         try:
             summary.device(cells[0])
-            time = layout.cell(cells, "Total Time")
             summary.migrate(
                 cells[-1],
-                units.parse_count(layout.cell(cells, "Count")),
-                units.parse_binary_bytes(layout.cell(cells, "Total Size")),
+                units.parse_count(self._cell(cells, "Count")),
+                units.parse_binary_bytes(self._cell(cells, "Total Size")),
                 None if _NUMBER.match(time) else units.parse_ns(time),
             )
         except ValueError as error:
-            raise summary.fault(line, layout.expected) from error
+            raise summary.fault(line, self._expected) from error
+
+    @property
+    def _expected(self) -> str:
+        """The cells of a row, for people."""
+        return ", ".join(filter(None, self._columns))
+
+    def _cell(self, cells: list[str], name: str) -> str:
+        """A cell's text; empty where the row is too short, or the head has no such column."""
+        place = self._columns.index(name) if name in self._columns else len(cells)
+        return cells[place] if place < len(cells) else ""
+
+    def _ns(self, cells: list[str], name: str) -> int:
+        """A cell's time.
+
+        Raises:
+            ValueError: The cell holds none.
+        """
+        text = self._cell(cells, name)
+        if self._units is None:
+            return units.parse_ns(text)
+        if not _NUMBER.match(text):
+            msg = f'expected a number, found "{text}"'
+            raise ValueError(msg)
+        return units.to_ns(text, self._units[self._columns.index(name)])
 
 
 def read(path: Path) -> Profile:
     """Read all tables of a file, whatever else it holds."""
-    summary = Summary(path, unread_tables=log.other_tables(path, "csv"))
-    table = _Table(summary)
+    summary = PrintedSummary(path, unread_tables=log.other_tables(path, "csv"))
+    table = _CsvTables(summary)
     for line in log.all_lines(path):
         table.take(line)
     return summary.profile(READER.name)

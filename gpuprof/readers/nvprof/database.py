@@ -4,8 +4,9 @@ Version 8 to 22 of the file's own ``Version`` table (CUDA 7.5 to 12).
 Source: https://docs.nvidia.com/cuda/profiler-users-guide/, "Export/Import".
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -14,17 +15,17 @@ import pyarrow as pa
 
 from gpuprof.base.cuda import CUPTI_MEMORY_KINDS, MEMCPY_KINDS
 from gpuprof.base.errors import CorruptFileError, EmptyRecordingError
-from gpuprof.base.kernel_names import demangled, is_mangled
+from gpuprof.base.kernel_names import is_mangled
 from gpuprof.base.secrets import masked_text
 from gpuprof.base.units import NS_PER_S, counted
 from gpuprof.model import borders, schema
 from gpuprof.model.derived import KERNELS_RERUN, UNKNOWN
 from gpuprof.model.profile import Origin, Profile, Source
-from gpuprof.model.table import in_memory
+from gpuprof.model.table import NumberedNames, Part, Table, in_memory
 from gpuprof.readers.input_format import Reader
 from gpuprof.readers.nsys.columns import Strings, Tables, columns_at_once
 from gpuprof.readers.nsys.export import checked_table
-from gpuprof.readers.nvprof import activities
+from gpuprof.readers.nvprof import activities, host_records
 from gpuprof.readers.nvprof.activities import (
     CALLS,
     DEVICE,
@@ -33,10 +34,8 @@ from gpuprof.readers.nvprof.activities import (
     MIGRATION,
     NEEDED,
     PREFIX,
-    PROCESS,
     STRINGS,
     are_timed,
-    object_number,
 )
 from gpuprof.readers.nvprof.device_links import links
 from gpuprof.readers.sqlite.source import MAGIC, SqliteFile, is_sqlite, open_sqlite, tables_in
@@ -47,6 +46,12 @@ _OF_GPUS: Final = ("kernels", "memcpys", "memsets", "page_faults")
 _SOME_UNIX_TIME_NS: Final = 1_000_000_000 * NS_PER_S
 # Counters of unified memory whose end CUPTI documents as of no meaning.
 _WITHOUT_END: Final = (3, 5, 7)
+_OVERHEAD_COLUMNS: Final = ("start", "end", "overheadKind", "objectKind", "objectId")
+_DEVICE_COLUMNS: Final = (
+    "id", "name", "isCudaVisible", "globalMemorySize", "globalMemoryBandwidth",
+    "computeCapabilityMajor", "computeCapabilityMinor", "coreClockRate", "numMultiprocessors",
+)  # fmt: skip
+_THOUSAND: Final = 1000
 
 
 class _Counts(NamedTuple):
@@ -69,54 +74,36 @@ def read(path: Path) -> Profile:
     _check_columns(file)
     counts = {
         table: _count(file, table)
-        for table in NEEDED
-        if table in file.columns and {"start", "timestamp"} & {*NEEDED[table]}
+        for table, needed in NEEDED.items()
+        if table in file.columns and {"start", "timestamp"} & {*needed}
     }
-    if not _has_rows(counts, GPU_WORK) and not (MARKER in counts and counts[MARKER].rows):
+    timed = {table for table, count in counts.items() if count.rows > count.untimed}
+    if not timed & {*GPU_WORK} and not (MARKER in counts and counts[MARKER].rows):
         msg = f"{path}: nvprof recorded no kernels and no copies"
         hint = "Did the program use a GPU? nvprof sees none of compute capability 8 and up."
         raise EmptyRecordingError(msg, hint)
-    return _profile(file, counts)
 
-
-def _profile(file: SqliteFile, counts: dict[str, _Counts]) -> Profile:
     origin_ns = min((c.first_ns for c in counts.values() if c.first_ns is not None), default=0)
-    columns = {table: frozenset(names) for table, names in file.columns.items()}
     process_id, command = _process(file)
-    command = None if command is None else masked_text(command)
-    strings = _strings(file)
+    columns = {table: frozenset(names) for table, names in file.columns.items()}
     tables = Tables(columns, file.stored, Strings(None), MEMCPY_KINDS, CUPTI_MEMORY_KINDS)
+    numbered = file.rows(f"SELECT _id_, value FROM {STRINGS}") if STRINGS in columns else []
+    strings = dict(borders.rows_of(numbered, int, str))
     database = activities.Database(tables, origin_ns, process_id, strings)
     # nvprof makes all tables, also those of what it did not record.
-    unknown = [] if _has_rows(counts, GPU_WORK) else [*_OF_GPUS]
-    unknown += [] if _has_rows(counts, CALLS.values()) else ["api_calls"]
-    of_file: dict[str, Source] = {**activities.tables(database)}
-    sources = {name: source for name, source in of_file.items() if name not in unknown}
-    if DEVICE in file.columns:
+    unknown = set() if timed & {*GPU_WORK} else {*_OF_GPUS}
+    unknown |= set() if timed & {*CALLS.values()} else {"api_calls"}
+    of_file = _tables(database)
+    sources: dict[str, Source] = {n: table for n, table in of_file.items() if n not in unknown}
+    if DEVICE in columns:
         sources["devices"] = lambda: in_memory(schema.DEVICES, _devices(file, strings))
     if (rows := links(file)) is not None:
         sources["links"] = rows
     if process_id is not None:
         run = {"run_id": 0, "process_id": process_id, "command": command}
         sources["runs"] = schema.RUNS.table([run])
-
-    epoch_ns = origin_ns if origin_ns > _SOME_UNIX_TIME_NS else None
-    origin = Origin(
-        file.path,
-        NAME,
-        "nvprof",
-        schema_version=_version(file),
-        command=command,
-        recorded_at=None if epoch_ns is None else _utc(epoch_ns),
-        epoch_ns=epoch_ns,
-        warnings=_warnings(file, counts, strings.values()),
-    )
+    origin = _origin(database, file, command, _warnings(database, file, counts, timed))
     return Profile(origin, sources, stored=sum(count.rows for count in counts.values()))
-
-
-def _has_rows(counts: Mapping[str, _Counts], tables: Iterable[str]) -> bool:
-    """Whether one of the tables has a row that says when it was."""
-    return any(counts[table].rows > counts[table].untimed for table in tables if table in counts)
 
 
 def _check_columns(file: SqliteFile) -> None:
@@ -148,50 +135,58 @@ def _count(file: SqliteFile, table: str) -> _Counts:
     return _Counts(min(first, default=None), rows, rows - timed)
 
 
-def _rows_in(file: SqliteFile, table: str) -> bool:
-    return table in file.columns and bool(file.rows(f"SELECT 1 FROM {table} LIMIT 1"))
-
-
-def _version(file: SqliteFile) -> str | None:
-    if "version" not in file.columns.get("Version", {}):
-        return None
-    rows = borders.rows_of(file.rows("SELECT version FROM Version"), int)
-    return str(rows[0][0]) if rows else None
-
-
-def _utc(epoch_ns: int) -> str:
-    return datetime.fromtimestamp(epoch_ns // NS_PER_S, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
 def _process(file: SqliteFile) -> tuple[int | None, str | None]:
     """The process and its command line: nvprof writes one file for each process."""
-    if not {"objectKind", "objectId", "name"} <= file.columns.get(f"{PREFIX}NAME", {}).keys():
-        return _calling_process(file), None
-    sql = (
-        f"SELECT hex(n.objectId), s.value FROM {PREFIX}NAME n JOIN StringTable s"
-        f" ON s._id_ = n.name WHERE n.objectKind = {PROCESS}"
-    )
-    rows = borders.rows_of(file.rows(sql), str, str)
-    if len(rows) != 1:
-        return _calling_process(file), None
-    return object_number(rows[0][0], 0), rows[0][1]
-
-
-def _calling_process(file: SqliteFile) -> int | None:
+    if {"objectKind", "objectId", "name"} <= file.columns.get(f"{PREFIX}NAME", {}).keys():
+        sql = (
+            f"SELECT hex(n.objectId), s.value FROM {PREFIX}NAME n JOIN StringTable s"
+            f" ON s._id_ = n.name WHERE n.objectKind = {host_records.PROCESS}"
+        )
+        named = borders.rows_of(file.rows(sql), str, str)
+        if len(named) == 1:
+            ((object_id, command),) = named
+            return host_records.object_number(object_id, 0), masked_text(command)
     processes: set[int] = set()
     for table in CALLS.values():
         if "processId" in file.columns.get(table, {}):
             for (process,) in file.stored(table).pieces(["processId"]):
                 processes.update(np.unique(process.filled).tolist())
     processes.discard(UNKNOWN)
-    return processes.pop() if len(processes) == 1 else None
+    return processes.pop() if len(processes) == 1 else None, None
 
 
-def _strings(file: SqliteFile) -> dict[int, str]:
-    """The file's strings by their numbers."""
-    has_strings = STRINGS in file.columns
-    strings = file.rows(f"SELECT _id_, value FROM {STRINGS}") if has_strings else []
-    return dict(borders.rows_of(strings, int, str))
+def _tables(database: activities.Database) -> dict[str, Callable[[], Table]]:
+    """Every table of activities that the database's own tables can fill."""
+    makers: tuple[tuple[str, str, Callable[[activities.Database, str], Part]], ...] = (
+        *(("kernels", table, activities.kernels) for table in activities.KERNELS),
+        ("memcpys", activities.MEMCPY, activities.memcpys),
+        ("memcpys", activities.PEER, activities.peer_copies),
+        ("memcpys", MIGRATION, activities.migrations),
+        ("page_faults", MIGRATION, activities.page_faults),
+        ("memsets", activities.MEMSET, activities.memsets),
+        *(("api_calls", table, host_records.calls) for table in CALLS.values()),
+        ("synchronizations", activities.SYNCHRONIZATION, host_records.synchronizations),
+        ("cuda_events", activities.CUDA_EVENT, host_records.cuda_events),
+        ("overheads", activities.OVERHEAD, host_records.overheads),
+    )
+    parts: dict[str, list[Callable[[], Part]]] = {}
+    for name, table, make in makers:
+        if database.tables.has(table, *NEEDED.get(table, _OVERHEAD_COLUMNS)):
+            parts.setdefault(name, []).append(partial(make, database, table))
+
+    def names() -> NumberedNames:
+        return NumberedNames([*database.strings], {"name": database.demangled})
+
+    def table_of(name: str) -> Table:
+        of_parts = [part() for part in parts[name]]
+        return Table(schema.BY_NAME[name], of_parts, names if name == "kernels" else None)
+
+    sources: dict[str, Callable[[], Table]] = {name: partial(table_of, name) for name in parts}
+    if MARKER in database.tables.columns:
+        sources["nvtx_ranges"] = lambda: in_memory(
+            schema.NVTX_RANGES, host_records.ranges(database)
+        )
+    return sources
 
 
 def _devices(file: SqliteFile, strings: Mapping[int, str]) -> pa.Table:
@@ -201,67 +196,72 @@ def _devices(file: SqliteFile, strings: Mapping[int, str]) -> pa.Table:
         CorruptFileError: A value is of another type.
     """
     columns = [name for name in _DEVICE_COLUMNS if name in file.columns[DEVICE]]
-    rows = file.rows(f"SELECT {', '.join(columns)} FROM {DEVICE}") if columns else []
-    of_rows = [
-        dict.fromkeys(_DEVICE_COLUMNS) | dict(zip(columns, row, strict=True)) for row in rows
-    ]
-    return checked_table(
-        f"{file.path}, table devices",
-        schema.DEVICES,
-        [_device(row, strings) for row in of_rows if row["isCudaVisible"] != 0],
+    devices = []
+    for values in file.rows(f"SELECT {', '.join(columns)} FROM {DEVICE}") if columns else []:
+        row: dict[str, Any] = dict.fromkeys(_DEVICE_COLUMNS) | dict(
+            zip(columns, values, strict=True)
+        )
+        major, minor = row["computeCapabilityMajor"], row["computeCapabilityMinor"]
+        kb_per_s, khz = row["globalMemoryBandwidth"], row["coreClockRate"]
+        device = {
+            "device_id": row["id"],
+            "name": strings.get(row["name"]),
+            "total_memory_bytes": row["globalMemorySize"],
+            "memory_bandwidth_bytes_per_s": kb_per_s * _THOUSAND if kb_per_s else None,
+            "compute_capability": None if None in (major, minor) else f"{major}.{minor}",
+            "clock_hz": khz * _THOUSAND if khz else None,
+            "multiprocessors": row["numMultiprocessors"] or None,
+        }
+        devices += [device] if row["isCudaVisible"] != 0 else []
+    return checked_table(f"{file.path}, table devices", schema.DEVICES, devices)
+
+
+def _origin(
+    database: activities.Database, file: SqliteFile, command: str | None, warnings: tuple[str, ...]
+) -> Origin:
+    epoch_ns = database.origin_ns if database.origin_ns > _SOME_UNIX_TIME_NS else None
+    recorded_at = (
+        None
+        if epoch_ns is None
+        else datetime.fromtimestamp(epoch_ns // NS_PER_S, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    )
+    has_version = "version" in file.columns.get("Version", {})
+    versions = file.rows("SELECT version FROM Version") if has_version else []
+    return Origin(
+        file.path,
+        NAME,
+        "nvprof",
+        schema_version=next((str(v) for (v,) in borders.rows_of(versions, int)), None),
+        command=command,
+        recorded_at=recorded_at,
+        epoch_ns=epoch_ns,
+        warnings=warnings,
     )
 
 
-_DEVICE_COLUMNS: Final = (
-    "id", "name", "isCudaVisible", "globalMemorySize", "globalMemoryBandwidth",
-    "computeCapabilityMajor", "computeCapabilityMinor", "coreClockRate", "numMultiprocessors",
-)  # fmt: skip
-_THOUSAND: Final = 1000
-
-
-def _device(row: Mapping[str, Any], strings: Mapping[int, str]) -> dict[str, Any]:
-    major, minor = row["computeCapabilityMajor"], row["computeCapabilityMinor"]
-    kb_per_s, khz = row["globalMemoryBandwidth"], row["coreClockRate"]
-    return {
-        "device_id": row["id"],
-        "name": strings.get(row["name"]),
-        "total_memory_bytes": row["globalMemorySize"],
-        "memory_bandwidth_bytes_per_s": kb_per_s * _THOUSAND if kb_per_s else None,
-        "compute_capability": None if major is None or minor is None else f"{major}.{minor}",
-        "clock_hz": khz * _THOUSAND if khz else None,
-        "multiprocessors": row["numMultiprocessors"] or None,
-    }
-
-
 def _warnings(
-    file: SqliteFile, counts: dict[str, _Counts], strings: Iterable[str]
+    database: activities.Database, file: SqliteFile, counts: dict[str, _Counts], timed: set[str]
 ) -> tuple[str, ...]:
     warnings = []
     if untimed := sum(counts[table].untimed for table in GPU_WORK if table in counts):
         records = f"{counted(untimed, 'record', 'records')} without times left out"
         warnings.append(f"{records}: when they ran could not be collected")
-    if any(_rows_in(file, f"{PREFIX}{kind}") for kind in ("METRIC", "EVENT")):
+    counters = [table for k in ("METRIC", "EVENT") if (table := f"{PREFIX}{k}") in file.columns]
+    if any(file.rows(f"SELECT 1 FROM {table} LIMIT 1") for table in counters):
         warnings.append(KERNELS_RERUN)
-    if any(map(is_mangled, map(demangled, strings))):
+    if any(map(is_mangled, database.demangled)):
         mangled = "Some kernel names are as the compiler mangled them: nothing here reads them."
         warnings.append(mangled)
-    if not _has_rows(counts, GPU_WORK):
-        reason = "no kernel and no copy" if _has_rows(counts, CALLS.values()) else "no CUDA call"
+    if not timed & {*GPU_WORK}:
+        reason = "no kernel and no copy" if timed & {*CALLS.values()} else "no CUDA call"
         warnings.append(f"What GPUs did is unknown: {reason} was recorded")
     return tuple(warnings)
 
 
-def _recognises(head: bytes) -> bool:
-    has_marks = PREFIX.encode() in head and b"StringTable" in head and b"StringIds" not in head
-    return head.startswith(MAGIC) and has_marks
-
-
 def _searches(path: Path) -> bool:
     """Ask the database: in a large one, not all definitions lie in the first pages."""
-    if not is_sqlite(path):
-        return False
-    tables = tables_in(path)
-    return "StringTable" in tables and any(table.startswith(PREFIX) for table in tables)
+    tables = tables_in(path) if is_sqlite(path) else ()
+    return STRINGS in tables and any(table.startswith(PREFIX) for table in tables)
 
 
 _GIVES: Final = (
@@ -275,6 +275,11 @@ READER: Final = Reader(
     gives=_GIVES,
     cannot="A file has one process only: nvprof writes a file for each.",
     read=read,
-    recognises=_recognises,
+    recognises=lambda head: (
+        head.startswith(MAGIC)
+        and PREFIX.encode() in head
+        and b"StringTable" in head
+        and b"StringIds" not in head
+    ),
     searches=_searches,
 )

@@ -47,7 +47,7 @@ _PROFILING: Final = re.compile(
 
 
 @dataclass(frozen=True)
-class Line:
+class LogLine:
     """One line of a log, decoded, without its end and without colours.
 
     Args:
@@ -74,7 +74,7 @@ def blocks(path: Path) -> Iterator[bytes]:
         yield pending
 
 
-def lines_with(path: Path, anchors: tuple[re.Pattern[bytes], ...]) -> Iterator[Line]:
+def lines_with(path: Path, anchors: tuple[re.Pattern[bytes], ...]) -> Iterator[LogLine]:
     """The lines that hold a match of one of the patterns, in order.
 
     The rest of a log, megabytes of a program's own output, is never looked at line by line.
@@ -88,13 +88,14 @@ def lines_with(path: Path, anchors: tuple[re.Pattern[bytes], ...]) -> Iterator[L
                 continue
             begin = _line_start(block, start)
             number += block.count(b"\n", counted, begin)
-            comment = _comment(block, max(end, begin - _COMMENT_BYTES), begin)
+            said = block.rfind(b"\n#", max(end, begin - _COMMENT_BYTES), begin) + 1
+            comment = clean(block[said : _line_end(block, said)]).strip("# ") if said else None
             counted, end = begin, _line_end(block, start)
-            yield Line(number, clean(block[begin:end]), comment)
+            yield LogLine(number, clean(block[begin:end]), comment)
         number += block.count(b"\n", counted)
 
 
-def all_lines(path: Path) -> Iterator[Line]:
+def all_lines(path: Path) -> Iterator[LogLine]:
     """Every line of a log, in order; of a line that was written over, what shows at last."""
     number = 1
     for block in blocks(path):
@@ -102,15 +103,10 @@ def all_lines(path: Path) -> Iterator[Line]:
         number += block.count(b"\n")
 
 
-def lines_of(block: bytes, number: int) -> Iterator[Line]:
+def lines_of(block: bytes, number: int) -> Iterator[LogLine]:
     """Every line of a part of a log whose first line has this number, as `all_lines`."""
     for place, raw in enumerate(block.removesuffix(b"\n").split(b"\n"), number):
-        yield Line(place, clean(raw.rstrip(b"\r").rpartition(b"\r")[2]))
-
-
-def _comment(block: bytes, begin: int, end: int) -> str | None:
-    start = block.rfind(b"\n#", begin, end)
-    return clean(block[start + 1 : _line_end(block, start + 1)]).strip("# ") if start >= 0 else None
+        yield LogLine(place, clean(raw.rstrip(b"\r").rpartition(b"\r")[2]))
 
 
 def _line_start(block: bytes, position: int) -> int:
@@ -213,7 +209,13 @@ class Frame:
         elif line.startswith("Generated result file:"):
             self.result_file = line.partition(":")[2].strip()
         else:
-            self._doubt(line)
+            kind, _, message = line.partition(": ")
+            is_doubt = kind in {"Warning", "Error"} and not message.startswith("This can happen")
+            message = message if kind in {"Warning", "Error"} else line
+            if is_doubt or "will be replayed" in message:
+                # One note per kind: the same doubt with other numbers is the same doubt.
+                same = re.sub(r"[0-9]+", "#", message)
+                self.notes.setdefault(same, f'nvprof reported: "{message}"')
         return self._run_of.get(process_id), line
 
     def start_unnamed(self, comment: str | None = None) -> int:
@@ -260,14 +262,6 @@ class Frame:
         """How many runs printed no result."""
         return len(self.runs) - len(self._with_result)
 
-    def _start(self, process_id: int | None, command: str | None) -> int:
-        run_id = len(self.runs)
-        shown = None if command is None else masked_text(command)
-        self.runs.append({"run_id": run_id, "process_id": process_id, "command": shown})
-        self._run_of[process_id] = run_id
-        self._spans[run_id] = (self._heard, self._heard)
-        return run_id
-
     def _result(self, process_id: int | None) -> None:
         run_id = self._run_of.get(process_id)
         if run_id is None and process_id is None and len(self.runs) == 1:
@@ -277,10 +271,10 @@ class Frame:
         self._with_result.add(run_id)
         self._spans[run_id] = (self._spans[run_id][0], self._heard)
 
-    def _doubt(self, line: str) -> None:
-        kind, _, message = line.partition(": ")
-        if kind not in {"Warning", "Error"}:
-            kind, message = "", line
-        if (kind and not message.startswith("This can happen")) or "will be replayed" in message:
-            # One note per kind: the same doubt with other numbers is the same doubt.
-            self.notes.setdefault(re.sub(r"[0-9]+", "#", message), f'nvprof reported: "{message}"')
+    def _start(self, process_id: int | None, command: str | None) -> int:
+        run_id = len(self.runs)
+        shown = None if command is None else masked_text(command)
+        self.runs.append({"run_id": run_id, "process_id": process_id, "command": shown})
+        self._run_of[process_id] = run_id
+        self._spans[run_id] = (self._heard, self._heard)
+        return run_id

@@ -13,7 +13,7 @@ from gpuprof.base import cuda
 from gpuprof.base.errors import CorruptFileError, EmptyRecordingError, GpuprofError
 from gpuprof.model import schema
 from gpuprof.model.profile import Origin, Profile, Section
-from gpuprof.readers.nvprof.log import Frame, Job, Line
+from gpuprof.readers.nvprof.log import Frame, Job, LogLine
 
 LABELS: Final = {"GPU activities": "gpu", "API calls": "api"}
 # For rows without a label or heading: CUDA's own functions are calls, the rest is GPU work.
@@ -61,7 +61,7 @@ SKIPPED: Final = frozenset({"nvtx", "other", "skipped"})
 
 
 @dataclass
-class Summary:
+class PrintedSummary:
     """What a log has told so far.
 
     Args:
@@ -90,25 +90,25 @@ class Summary:
     def hear(self, text: str) -> bool:
         """Take in a line if nvprof speaks in it, with or without its prefix."""
         heard = self.frame.hear(text)
-        if heard is None:
-            return self._bare(text.strip())
-        run_id, line = heard
-        if line.startswith(("Profiling result:", "API calls:", "Unified Memory profiling result:")):
-            self.run_id = run_id
-        self._heading(line)
-        return True
-
-    def _bare(self, text: str) -> bool:
-        if text.startswith("No kernels were profiled."):
+        if heard is not None:
+            run_id, line = heard
+            if line.startswith(
+                ("Profiling result:", "API calls:", "Unified Memory profiling result:")
+            ):
+                self.run_id = run_id
+            self._heading(line)
+            return True
+        bare = text.strip()
+        if bare.startswith("No kernels were profiled."):
             self._without_kernels += 1
-        elif text.startswith("No events/metrics were profiled."):
+        elif bare.startswith("No events/metrics were profiled."):
             self._signs.add("nothing")
-        elif text in {"Profiling result:", "API calls:"}:
+        elif bare in {"Profiling result:", "API calls:"}:
             # Somebody cut the process ids away.
-            if text == "Profiling result:":
-                self.run_id, _ = self.frame.hear(f"======== {text}") or (None, "")
-            self._heading(text)
-        elif (counters := _COUNTERS.search(text)) is not None:
+            if bare == "Profiling result:":
+                self.run_id, _ = self.frame.hear(f"======== {bare}") or (None, "")
+            self._heading(bare)
+        elif (counters := _COUNTERS.search(bare)) is not None:
             self._signs.add(counters["kind"] or counters["each"])
         else:
             return False
@@ -153,22 +153,26 @@ class Summary:
         Raises:
             ValueError: It has no name, or a number is larger than any that nvprof could print.
         """
-        if not name.strip():
+        name = name.rstrip()
+        if not name:
             msg = "a row without a name"
             raise ValueError(msg)
         check_size(columns.values())
-        named = _kind_and_name(name.rstrip(), self.section)
-        if named["activity_kind"] != "api":
-            self._begin_table(*named.values())
+        if (memcpy_kind := cuda.memcpy_kind(name)) is not None:
+            kind, name = "memcpy", memcpy_kind
+        elif cuda.is_memset(name):
+            kind = name = "memset"
+        else:
+            is_api = self.section == "api" or (self.section == "unknown" and _API_NAME.match(name))
+            kind = "api" if is_api else "kernel"
+        if kind != "api":
+            # A run prints each name once, or once a device: else this is a further one's.
+            names = self._names.setdefault(self.run_id, set())
+            if names and (self.is_new_table or (kind, name) in names):
+                self.run_id = self.frame.start_unnamed()
+            self._names.setdefault(self.run_id, set()).add((kind, name))
         self.is_new_table = False
-        self._rows.append({"run_id": self.run_id, **named, **columns})
-
-    def _begin_table(self, kind: str, name: str) -> None:
-        """See whether a row is of a further run: one prints each name once, or once a device."""
-        names = self._names.setdefault(self.run_id, set())
-        if names and (self.is_new_table or (kind, name) in names):
-            self.run_id = self.frame.start_unnamed()
-        self._names.setdefault(self.run_id, set()).add((kind, name))
+        self._rows.append({"run_id": self.run_id, "activity_kind": kind, "name": name, **columns})
 
     def migrate(self, name: str, calls: int, size: int | None, total_ns: int | None) -> None:
         """Add migrations of unified memory; the summary has one row for all devices.
@@ -239,19 +243,28 @@ class Summary:
         self, reader: str, run_ids: Job, activities: Mapping[str, pa.Table], resolution_ns: int = 1
     ) -> Profile:
         """A recording of some of the runs, with their provenance and devices from the log."""
-        tables = dict(activities)
-        if runs := self.frame.listed(run_ids):
-            tables["runs"] = schema.RUNS.table(runs)
+        tables, frame = dict(activities), self.frame
+        if listed := frame.listed(run_ids):
+            tables["runs"] = schema.RUNS.table(listed)
         if self._devices:
             devices = [self._devices[number] for number in sorted(self._devices)]
             tables["devices"] = schema.DEVICES.table(devices)
+        notes, runs = [*frame.job_notes(run_ids), *frame.notes.values()], len(frame.runs)
+        if self._without_kernels:
+            where = f" in {self._without_kernels} of {runs} runs" if runs > 1 else ""
+            notes.append(f"nvprof profiled no kernels{where}.")
+        if (silent := frame.without_result) and runs > silent:
+            notes.append(f"{silent} of {runs} runs ended before nvprof printed their result.")
+        notes += [_NOT_READ[table] for table in self.unread_tables]
+        if self.broken is not None:
+            notes.append("The log is cut off in its last row, which is left out.")
         origin = Origin(
             source=self.path,
             reader=reader,
             tool="nvprof",
-            command=self.frame.command(run_ids),
+            command=frame.command(run_ids),
             start_resolution_ns=resolution_ns,
-            warnings=(*self.frame.job_notes(run_ids), *self._warnings()),
+            warnings=tuple(notes),
         )
         return Profile(origin, tables)
 
@@ -261,20 +274,6 @@ class Summary:
         comments = [self.frame.comments.get(run_id) for run_id in run_ids if run_id is not None]
         name = next(filter(None, (profile.origin.command, *comments)), "")
         return Section(name, process_ids[0] if len(process_ids) == 1 else None, profile)
-
-    def _warnings(self) -> tuple[str, ...]:
-        """The warnings of nvprof, and what is missing from the log."""
-        notes = list(self.frame.notes.values())
-        runs = len(self.frame.runs)
-        if self._without_kernels:
-            where = f" in {self._without_kernels} of {runs} runs" if runs > 1 else ""
-            notes.append(f"nvprof profiled no kernels{where}.")
-        if (silent := self.frame.without_result) and runs > silent:
-            notes.append(f"{silent} of {runs} runs ended before nvprof printed their result.")
-        notes += [_NOT_READ[table] for table in self.unread_tables]
-        if self.broken is not None:
-            notes.append("The log is cut off in its last row, which is left out.")
-        return tuple(notes)
 
     def refusal(self) -> GpuprofError:
         """Why there is nothing to tell, from the most to the least telling sign."""
@@ -291,19 +290,6 @@ class Summary:
         if self._rows or only is not None:
             msg = f"{self.path} has only {only or 'API calls'}, no times of kernels or copies"
             return EmptyRecordingError(msg, _RERECORD)
-        return self._unfinished()
-
-    def fault(
-        self, line: Line, expected: str, cell: str | None = None, hint: str = _HINT
-    ) -> CorruptFileError:
-        """That a line, or what is found in it, is not what is expected there."""
-        shown = line.text.strip() if cell is None else cell
-        # What fits into a line of a terminal.
-        shown = shown if len(shown) <= 60 else f"{shown[:57]}..."  # noqa: PLR2004
-        msg = f'{self.path}, line {line.number}: expected {expected}, found "{shown}"'
-        return CorruptFileError(msg, hint)
-
-    def _unfinished(self) -> GpuprofError:
         if self.frame.result_file is not None:
             msg = f"{self.path}: nvprof wrote its result into {self.frame.result_file}, not here"
             return EmptyRecordingError(msg, "Give that file instead.")
@@ -316,15 +302,15 @@ class Summary:
         msg = f"{self.path} has no output of nvprof"
         return CorruptFileError(msg, "`gpuprof formats` lists the formats.")
 
-
-def _kind_and_name(name: str, section: str) -> dict[str, str]:
-    memcpy_kind = cuda.memcpy_kind(name)
-    if memcpy_kind is not None:
-        return {"activity_kind": "memcpy", "name": memcpy_kind}
-    if cuda.is_memset(name):
-        return {"activity_kind": "memset", "name": "memset"}
-    is_api = section == "api" or (section == "unknown" and _API_NAME.match(name) is not None)
-    return {"activity_kind": "api" if is_api else "kernel", "name": name}
+    def fault(
+        self, line: LogLine, expected: str, cell: str | None = None, hint: str = _HINT
+    ) -> CorruptFileError:
+        """That a line, or what is found in it, is not what is expected there."""
+        shown = line.text.strip() if cell is None else cell
+        # What fits into a line of a terminal.
+        shown = shown if len(shown) <= 60 else f"{shown[:57]}..."  # noqa: PLR2004
+        msg = f'{self.path}, line {line.number}: expected {expected}, found "{shown}"'
+        return CorruptFileError(msg, hint)
 
 
 def check_size(numbers: Iterable[float | None]) -> None:

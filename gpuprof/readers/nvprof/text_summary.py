@@ -14,7 +14,7 @@ from gpuprof.base.errors import CorruptFileError
 from gpuprof.model.profile import Profile
 from gpuprof.readers.input_format import HEAD_BYTES, Reader
 from gpuprof.readers.nvprof import log
-from gpuprof.readers.nvprof.summary import CANNOT, GIVES, SKIPPED, Summary, share
+from gpuprof.readers.nvprof.summary import CANNOT, GIVES, SKIPPED, PrintedSummary, share
 
 _ANCHORS: Final = (
     log.MESSAGE,
@@ -53,7 +53,7 @@ _TENSORFLOW_DEVICE: Final = re.compile(
 
 def read(path: Path) -> Profile:
     """Read all tables of a log, whatever else the log holds."""
-    summary = Summary(path, unread_tables=log.other_tables(path, "text"))
+    summary = PrintedSummary(path, unread_tables=log.other_tables(path, "text"))
     for line in log.lines_with(path, _ANCHORS):
         if summary.broken is not None:
             raise summary.broken
@@ -61,7 +61,7 @@ def read(path: Path) -> Profile:
     return summary.profile(READER.name)
 
 
-def _take(summary: Summary, line: log.Line) -> None:
+def _take(summary: PrintedSummary, line: log.LogLine) -> None:
     """Take in one line that may be nvprof's."""
     if (start := _ROW_START.match(line.text)) is not None:
         _row(summary, line, start[1])
@@ -70,14 +70,24 @@ def _take(summary: Summary, line: log.Line) -> None:
     elif summary.hear(line.text):
         return
     elif summary.section == "migrations" and (row := _MIGRATION.match(line.text)):
-        _migration(summary, row, line)
+        calls, size, time, name = row.groups()
+        try:
+            summary.migrate(
+                name,
+                units.parse_count(calls),
+                None if size == "-" else units.parse_binary_bytes(size),
+                None if time == "-" else units.parse_ns(time),
+            )
+        except ValueError as error:
+            msg = f"{summary.path}, line {line.number}: {error}"
+            raise CorruptFileError(msg, "Was the log edited?") from error
     elif (device := _DEVICE.match(line.text)) is not None:
         summary.device(device[1])
     elif (match := _TENSORFLOW_DEVICE.search(line.text)) is not None:
         summary.tensorflow_device(int(match[1]), **match.groupdict())
 
 
-def _row(summary: Summary, line: log.Line, lead: str) -> None:
+def _row(summary: PrintedSummary, line: log.LogLine, lead: str) -> None:
     if line.comment is not None and all(r["process_id"] is None for r in summary.frame.runs):
         # An excerpt of several runs, told apart by a person's comments.
         summary.run_id = summary.frame.start_unnamed(line.comment)
@@ -90,41 +100,20 @@ def _row(summary: Summary, line: log.Line, lead: str) -> None:
     if match is None:
         summary.broken = summary.fault(line, _EXPECTED)
         return
-    percent, total, total_unit, calls, mean, mean_unit, least, least_unit, most, most_unit, name = (
-        match.groups()
-    )
+    percent, total, total_unit, calls, *times, name = match.groups()
     try:
+        mean, least, most = map(units.to_ns, times[::2], times[1::2])
         summary.add(
             name,
             calls=units.parse_count(calls),
             total_ns=units.to_ns(total, total_unit),
-            mean_ns=float(units.to_ns(mean, mean_unit)),
-            min_ns=units.to_ns(least, least_unit),
-            max_ns=units.to_ns(most, most_unit),
+            mean_ns=float(mean),
+            min_ns=least,
+            max_ns=most,
             printed_share=share(percent),
         )
     except (ValueError, ArithmeticError):
         summary.broken = summary.fault(line, _EXPECTED)
-
-
-def _migration(summary: Summary, match: re.Match[str], line: log.Line) -> None:
-    calls, size, time, name = match.groups()
-    try:
-        summary.migrate(
-            name,
-            units.parse_count(calls),
-            None if size == "-" else units.parse_binary_bytes(size),
-            None if time == "-" else units.parse_ns(time),
-        )
-    except ValueError as error:
-        msg = f"{summary.path}, line {line.number}: {error}"
-        raise CorruptFileError(msg, "Was the log edited?") from error
-
-
-def _recognises(head: bytes) -> bool:
-    table = log.first_table(head)
-    # Where the log goes on, its table may still be of another kind.
-    return table == "text" or (table is None and len(head) < HEAD_BYTES and log.is_log(head))
 
 
 READER: Final = Reader(
@@ -134,6 +123,10 @@ READER: Final = Reader(
     gives=GIVES,
     cannot=CANNOT,
     read=read,
-    recognises=_recognises,
+    # Where the log goes on, its table may still be of another kind.
+    recognises=lambda head: (
+        (table := log.first_table(head)) == "text"
+        or (table is None and len(head) < HEAD_BYTES and log.is_log(head))
+    ),
     searches=lambda path: log.table_in(path) in {"text", "none"},
 )

@@ -15,10 +15,10 @@ import numpy as np
 from gpuprof.base import cuda
 from gpuprof.model import schema
 from gpuprof.model.profile import Profile
-from gpuprof.readers.common.compact_columns import Rows
+from gpuprof.readers.common.compact_columns import AlikeRows
 from gpuprof.readers.input_format import Reader
 from gpuprof.readers.nvprof import log, trace_bulk, trace_rows
-from gpuprof.readers.nvprof.summary import LARGEST, NO_UNITS, SKIPPED, Summary, check_size
+from gpuprof.readers.nvprof.summary import LARGEST, NO_UNITS, SKIPPED, PrintedSummary, check_size
 
 _TABLES: Final = ("kernels", "memcpys", "memsets", "api_calls")
 _CUT: Final = (
@@ -30,23 +30,23 @@ _SMALL_BYTES: Final = 1 << 13
 
 
 @dataclass
-class _Trace:
+class _PrintedTrace:
     """What a trace has told so far."""
 
-    summary: Summary
-    layout: trace_rows.Layout | None = None
+    summary: PrintedSummary
+    layout: trace_rows.TraceHead | None = None
     is_first: bool = False
     resolution_ns: int = 1
-    by_run: dict[int | None, dict[str, Rows]] = field(default_factory=dict)
+    by_run: dict[int | None, dict[str, AlikeRows]] = field(default_factory=dict)
     # Each run's tables: True for one of API calls.
     _heads: set[tuple[int | None, bool]] = field(default_factory=set)
 
     @property
-    def tables(self) -> dict[str, Rows]:
+    def tables(self) -> dict[str, AlikeRows]:
         """The rows of the run that is being read."""
         run_id = self.summary.run_id
         if run_id not in self.by_run:
-            self.by_run[run_id] = {table: Rows() for table in _TABLES}
+            self.by_run[run_id] = {table: AlikeRows() for table in _TABLES}
         return self.by_run[run_id]
 
     def take_block(self, block: bytes, number: int) -> None:
@@ -67,23 +67,23 @@ class _Trace:
         layout = self.layout
         if layout is None or self.is_first or self.summary.broken is not None:
             return False
-        block_rows = trace_bulk.rows(layout, block)
-        if block_rows is None or int(block_rows.timed.end_ns.max()) > LARGEST:
+        if (rows := trace_bulk.rows(layout, block)) is None:
+            return False
+        times, alike, examples, starts = rows
+        if times[1].max() > LARGEST:
             return False
         try:
-            parsed = [self._parsed(layout, layout.split(line)) for line in block_rows.examples]
+            parsed = [self._parsed(layout, layout.split(line)) for line in examples]
         except ValueError:
             return False
-        resolutions = (
-            trace_rows.Cells({("Start"): start}).resolution_ns() for start in block_rows.starts
-        )
+        resolutions = (trace_rows.TraceCells({"Start": start}).resolution_ns() for start in starts)
         self.resolution_ns = max(self.resolution_ns, *resolutions)
         for table, table_rows in self.tables.items():
             codes = [table_rows.code(row) if name == table else -1 for name, row in parsed]
-            table_rows.extend(block_rows.timed, np.array(codes)[block_rows.alike])
+            table_rows.extend(times, np.array(codes)[alike])
         return True
 
-    def take(self, line: log.Line) -> None:
+    def take(self, line: log.LogLine) -> None:
         """Take in one line."""
         summary, text = self.summary, line.text
         if summary.hear(text):
@@ -93,22 +93,21 @@ class _Trace:
         if summary.broken is not None and text.strip():
             raise summary.broken
         if "Duration" in text and (layout := trace_rows.layout(text)) is not None:
-            self._head(layout)
+            self.layout, self.is_first = layout, layout.is_csv
+            if (summary.run_id, layout.is_api_trace) in self._heads:
+                # A run prints one table of a kind: this is another run's, with another clock.
+                summary.run_id = summary.frame.start_unnamed()
+            self._heads.add((summary.run_id, layout.is_api_trace))
+            summary.head(is_labelled=False)
         elif self.layout is not None:
             self._line(self.layout, line)
 
-    def _head(self, layout: trace_rows.Layout) -> None:
-        self.layout, self.is_first = layout, layout.is_csv
-        if (self.summary.run_id, layout.is_api_trace) in self._heads:
-            # A run prints one table of a kind: this is another run's, with a clock of its own.
-            self.summary.run_id = self.summary.frame.start_unnamed()
-        self._heads.add((self.summary.run_id, layout.is_api_trace))
-        self.summary.head(is_labelled=False)
-
-    def _line(self, layout: trace_rows.Layout, line: log.Line) -> None:
+    def _line(self, layout: trace_rows.TraceHead, line: log.LogLine) -> None:
         if self.is_first:
-            self.is_first = False
-            self._units(layout, line)
+            self.is_first, marks = False, line.text.split(",")
+            if marks[0] not in trace_rows.TIME_UNITS or len(marks) != len(layout.columns):
+                raise self.summary.fault(line, "a row of units", marks[0], NO_UNITS)
+            self.layout = trace_rows.TraceHead(layout.columns, is_csv=True, units=tuple(marks))
             return
         values = layout.split(line.text)
         if values is None:
@@ -124,14 +123,8 @@ class _Trace:
         if table is not None:
             self.tables[table].add(row)
 
-    def _units(self, layout: trace_rows.Layout, line: log.Line) -> None:
-        marks = line.text.split(",")
-        if marks[0] not in trace_rows.TIME_UNITS or len(marks) != len(layout.columns):
-            raise self.summary.fault(line, "a row of units", marks[0], NO_UNITS)
-        self.layout = trace_rows.Layout(layout.columns, is_csv=True, units=tuple(marks))
-
     def _parsed(
-        self, layout: trace_rows.Layout, values: list[str] | None
+        self, layout: trace_rows.TraceHead, values: list[str] | None
     ) -> tuple[str | None, trace_rows.Row]:
         """A row and its table; no table for a row that is of none.
 
@@ -164,7 +157,7 @@ class _Trace:
 
     @staticmethod
     def _table_and_columns(
-        layout: trace_rows.Layout, cells: trace_rows.Cells, name: str, kind: str | None
+        layout: trace_rows.TraceHead, cells: trace_rows.TraceCells, name: str, kind: str | None
     ) -> tuple[str, trace_rows.Row]:
         if kind is not None:
             return "memcpys", trace_rows.memcpy(cells, kind)
@@ -176,35 +169,32 @@ class _Trace:
         return "kernels", {"name": name, **trace_rows.kernel(cells)}
 
     def profile(self) -> Profile:
-        """The recording.
+        """The recording; of several runs, of which each has its own clock, one section of each.
 
         Raises:
             GpuprofError: It holds no row.
         """
-        runs = [
-            run_id for run_id, rows_of in self.by_run.items() if any(map(len, rows_of.values()))
-        ]
-        if not runs:
+        recordings: dict[int | None, Profile] = {}
+        for run_id, rows_of in self.by_run.items():
+            if any(map(len, rows_of.values())):
+                has_gpu = (run_id, False) in self._heads
+                recorded = [t for t in _TABLES if len(rows_of[t]) or (has_gpu and t != "api_calls")]
+                tables = {name: rows_of[name].table(schema.BY_NAME[name]) for name in recorded}
+                recordings[run_id] = self.summary.recording(
+                    READER.name, (run_id,), tables, self.resolution_ns
+                )
+        if not recordings:
             raise self.summary.refusal()
-        recordings = [self._recording(run_id) for run_id in runs]
-        if len(runs) == 1:
-            return recordings[0]
-        sections = zip(runs, recordings, strict=True)
-        jobs = tuple(self.summary.job((run_id,), recording) for run_id, recording in sections)
-        return replace(recordings[0], sections=jobs)
-
-    def _recording(self, run_id: int | None) -> Profile:
-        """The activities of one run; every run has its own clock."""
-        rows_of = self.by_run[run_id]
-        has_gpu = (run_id, False) in self._heads
-        recorded = [t for t in _TABLES if len(rows_of[t]) or (has_gpu and t != "api_calls")]
-        tables = {name: rows_of[name].table(schema.BY_NAME[name]) for name in recorded}
-        return self.summary.recording(READER.name, (run_id,), tables, self.resolution_ns)
+        first = next(iter(recordings.values()))
+        if len(recordings) == 1:
+            return first
+        jobs = (self.summary.job((run_id,), of_run) for run_id, of_run in recordings.items())
+        return replace(first, sections=tuple(jobs))
 
 
 def read(path: Path) -> Profile:
     """Read all rows of a trace, whatever else the file holds."""
-    trace = _Trace(Summary(path, unread_tables=log.other_tables(path, "trace")))
+    trace = _PrintedTrace(PrintedSummary(path, unread_tables=log.other_tables(path, "trace")))
     number = 1
     for block in log.blocks(path):
         trace.take_block(block, number)

@@ -7,7 +7,6 @@ by line, which also finds what is wrong in it and where.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
@@ -15,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from gpuprof.base import units
-from gpuprof.readers.common.compact_columns import Integers, Timed
-from gpuprof.readers.nvprof.trace_rows import TIME_UNITS, Layout
+from gpuprof.readers.common.compact_columns import Integers, Times
+from gpuprof.readers.nvprof.trace_rows import TIME_UNITS, TraceHead
 
 _NUMBER: Final = r"[0-9]{1,9}(?:\.[0-9]{1,9})?"
 _TEXT: Final = (
@@ -29,32 +28,25 @@ _CSV: Final = rf"^(?P<start>{_NUMBER}),(?P<duration>{_NUMBER}),(?P<rest>.*),(?P<
 _ODD: Final = re.compile(rb"[\r\x1b]|==")
 
 
-@dataclass(frozen=True)
-class Rows:
-    """The rows of a piece of a log.
+def rows(layout: TraceHead, block: bytes) -> tuple[Times, Integers, list[str], list[str]] | None:
+    """The rows of a piece of a log; None where it holds anything else.
 
-    Args:
-        timed: When each ran, and its correlation id.
-        alike: The number of what else a row says.
-        examples: For each such number the first line that says it.
-        starts: One start of each precision, with its unit.
+    Returns:
+        When each row ran, and its correlation id; the number of what else it says; for each such
+        number the first line that says it; one start of each precision, with its unit.
     """
-
-    timed: Timed
-    alike: Integers
-    examples: list[str]
-    starts: list[str]
-
-
-def rows(layout: Layout, block: bytes) -> Rows | None:
-    """The rows of a piece; None where it holds anything else."""
     import pyarrow.compute as pc  # noqa: PLC0415 - 0.1 s that recognising a file does not need
 
-    lines = _lines(block)
-    pattern = _pattern(layout)
-    if lines is None or pattern is None:
+    has_units = len(layout.units) > 1 and TIME_UNITS.issuperset(layout.units[:2])
+    is_known = not layout.is_csv or (has_units and layout.columns[-1] == "Correlation_ID")
+    plain = block.replace(b"\r\n", b"\n")
+    if not is_known or _ODD.search(plain):
         return None
-    groups = pc.extract_regex(lines, pattern)
+    try:
+        lines = pa.array(plain.decode().removesuffix("\n").split("\n"))
+    except UnicodeDecodeError:
+        return None
+    groups = pc.extract_regex(lines, _CSV if layout.is_csv else _TEXT)
     if groups.null_count:
         return None
     cells = dict(zip((field.name for field in groups.type), groups.flatten(), strict=True))
@@ -65,32 +57,15 @@ def rows(layout: Layout, block: bytes) -> Rows | None:
     shown = pc.binary_join_element_wise(cells["start"], marks["start"], "")
     ids = pc.if_else(pc.equal(cells["id"], ""), pa.scalar(None, pa.string()), cells["id"])
     _, first = np.unique(alike, return_index=True)
-    return Rows(
-        Timed(start_ns, start_ns + duration_ns, pc.fill_null(ids.cast(pa.int64()), -1).to_numpy()),
+    return (
+        (start_ns, start_ns + duration_ns, pc.fill_null(ids.cast(pa.int64()), -1).to_numpy()),
         alike,
         lines.take(first).to_pylist(),
         pc.unique(pc.replace_substring_regex(shown, "[0-9]", "0")).to_pylist(),
     )
 
 
-def _lines(block: bytes) -> pa.Array | None:
-    plain = block.replace(b"\r\n", b"\n")
-    if _ODD.search(plain):
-        return None
-    try:
-        return pa.array(plain.decode().removesuffix("\n").split("\n"))
-    except UnicodeDecodeError:
-        return None
-
-
-def _pattern(layout: Layout) -> str | None:
-    if not layout.is_csv:
-        return _TEXT
-    has_units = len(layout.units) > 1 and TIME_UNITS.issuperset(layout.units[:2])
-    return _CSV if has_units and layout.columns[-1] == "Correlation_ID" else None
-
-
-def _unit(layout: Layout, cells: Mapping[str, pa.Array], name: str) -> pa.Array:
+def _unit(layout: TraceHead, cells: Mapping[str, pa.Array], name: str) -> pa.Array:
     """The unit of each row's time: in the cell, or the same for all."""
     if not layout.is_csv:
         return cells[f"{name}_unit"]

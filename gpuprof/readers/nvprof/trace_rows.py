@@ -24,7 +24,7 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Layout:
+class TraceHead:
     """A trace's head: the columns that this file has, and the units of a CSV's columns."""
 
     columns: tuple[str, ...]
@@ -45,7 +45,7 @@ class Layout:
         cells = re.split(r"\s{2,}", text.strip(), maxsplit=len(self.columns) - 1)
         return cells if _TIME.match(cells[0]) and len(cells) > 1 else None
 
-    def cells(self, values: list[str]) -> "Cells":
+    def cells(self, values: list[str]) -> "TraceCells":
         """Cells by name, each with its unit; absent ones are left out."""
         marks = self.units or ("",) * len(values)
         by_name: dict[str, str] = {}
@@ -59,20 +59,20 @@ class Layout:
                 )
             else:
                 by_name[_ALIASES.get(name, name)] = value + (unit if value[-1].isdigit() else "")
-        return Cells(by_name)
+        return TraceCells(by_name)
 
 
-def layout(text: str) -> Layout | None:
+def layout(text: str) -> TraceHead | None:
     """The head of a trace that a line holds, if it holds one."""
     is_csv = "," in text
     columns = log.csv_cells(text) if is_csv else re.split(r"\s{2,}", text.strip())
     if columns[:2] != ["Start", "Duration"] or "Name" not in columns:
         return None
-    return Layout(tuple(columns), is_csv)
+    return TraceHead(tuple(columns), is_csv)
 
 
 @dataclass(frozen=True)
-class Cells:
+class TraceCells:
     """One row's cells by CSV's names."""
 
     by_name: Mapping[str, str]
@@ -117,7 +117,7 @@ class Cells:
         return max(1, units.to_ns(f"1e-{digits}", unit))
 
 
-def place(cells: Cells) -> Row:
+def place(cells: TraceCells) -> Row:
     """Columns that all activities share.
 
     Raises:
@@ -133,7 +133,7 @@ def place(cells: Cells) -> Row:
     }
 
 
-def kernel(cells: Cells) -> Row:
+def kernel(cells: TraceCells) -> Row:
     """Columns of a kernel."""
     return {
         **{f"{dimension.lower()}_{a.lower()}": cells.number(f"{dimension} {a}")
@@ -144,7 +144,7 @@ def kernel(cells: Cells) -> Row:
     }  # fmt: skip
 
 
-def memcpy(cells: Cells, kind: str) -> Row:
+def memcpy(cells: TraceCells, kind: str) -> Row:
     """Columns of a copy; of a migration, whose size stands in a column of its own."""
     ends = kind.removeprefix("UVM_")
     device, src, dst = map(cells.device, ("Device", "Src Dev", "Dst Dev"))
@@ -160,7 +160,7 @@ def memcpy(cells: Cells, kind: str) -> Row:
     }
 
 
-def memset(cells: Cells) -> Row:
+def memset(cells: TraceCells) -> Row:
     """Columns of a memset."""
     kind = cells.memory_kind("SrcMemType") or cells.memory_kind("DstMemType")
     return {"bytes": cells.bytes("Size"), "memory_kind": kind}

@@ -22,8 +22,8 @@ import pyarrow as pa
 from gpuprof.base.errors import ROOM, CorruptFileError, GpuprofError, InputError
 from gpuprof.model.kept import KeptColumns
 from gpuprof.readers.common.file_stamp import Stamp, changed, check, stamp
-from gpuprof.readers.sqlite import table as sqlite_table
-from gpuprof.readers.sqlite.table import Declared, NotReadError, quoted, readable
+from gpuprof.readers.sqlite import table_columns
+from gpuprof.readers.sqlite.table_columns import Declared, NotReadError, quoted, readable
 
 MAGIC: Final = b"SQLite format 3\x00"
 _BATCH_ROWS: Final = 65_536
@@ -34,7 +34,7 @@ _NAMES: Final = "SELECT CAST(name AS TEXT) FROM sqlite_master WHERE type IN ('ta
 _COLUMNS: Final = (
     "SELECT CAST(m.name AS TEXT), CASE WHEN m.type = 'table' AND typeof(m.name) = 'text'"
     " AND m.sql NOT LIKE '%WITHOUT%ROWID%' THEN m.rootpage END, c.name, c.cid, upper(c.type),"
-    ' c.pk, c.dflt_value, c.hidden, c."notnull"'
+    " c.pk, c.dflt_value, c.hidden"
     " FROM sqlite_master m JOIN pragma_table_xinfo(m.name) c WHERE m.type IN ('table', 'view')"
 )
 # Messages of SQLite where the file is at fault, not the query.
@@ -75,9 +75,7 @@ class SqliteFile:
         stamp: Of the file that is opened, before anything of it was read.
         is_utf_8: Whether its texts are in UTF-8.
         columns: Table (or view) name to its columns' names and Arrow types.
-        filled: Table name to the columns that are declared to hold no null.
         declared: Table name to its columns' declarations, where its rows have ids.
-        readable: Tables that queries can read.
         keep: Holds a temporary copy while this object lives.
     """
 
@@ -86,10 +84,8 @@ class SqliteFile:
     stamp: Stamp
     is_utf_8: bool
     columns: Mapping[str, Mapping[str, pa.DataType]] = field(default_factory=dict, repr=False)
-    filled: Mapping[str, frozenset[str]] = field(default_factory=dict, repr=False)
     declared: Mapping[str, list[Declared]] = field(default_factory=dict, repr=False)
-    readable: frozenset[str] = frozenset()
-    keep: "_Copy | None" = field(default=None, repr=False)
+    keep: "_WithWal | None" = field(default=None, repr=False)
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """All rows of a small query.
@@ -134,7 +130,7 @@ class SqliteFile:
         if table is None:
             table = KeptColumns(
                 self.columns[name],
-                lambda kinds: sqlite_table.read(self, name, kinds),
+                lambda kinds: table_columns.read(self, name, kinds),
                 lambda: self.most_rows([name]).get(name, 0),
             )
             table = self._kept_tables.setdefault(name, table)
@@ -212,7 +208,11 @@ class SqliteFile:
         """What a failed query says about the file; None where the file is not at fault."""
         text = str(error).lower()
         if "locked" in text:
-            return _locked(self.path)
+            msg = f"{self.path} is locked by another program"
+            hint = (
+                "Is it still being exported? Wait for that, or close the program that has it open."
+            )
+            return InputError(msg, hint)
         if _STOPPED in text:
             return _endless(self.path)
         return self._damage() if any(fault in text for fault in _FAULTS) else None
@@ -301,7 +301,17 @@ def open_sqlite(path: Path, kinds: _Kinds = _ANY) -> SqliteFile:
         CorruptFileError: It is cut short or damaged.
         InputError: It cannot be opened, or another program holds it locked.
     """
-    return _with_columns(_unseen(path), kinds)
+    file = _unseen(path)
+    columns: dict[str, dict[str, pa.DataType]] = {}
+    declared: dict[str, list[Declared]] = {}
+    for table, root, *about in file.rows(_COLUMNS):
+        column = Declared(root, *about)
+        if root is not None:
+            declared.setdefault(table, []).append(column)
+        if not column.hidden:
+            kind = kinds.get(table, {}).get(column.name, _affinity(column.kind))
+            columns.setdefault(table, {})[column.name] = kind or pa.string()
+    return replace(file, columns=columns, declared=declared)
 
 
 def tables_in(path: Path) -> frozenset[str]:
@@ -322,46 +332,24 @@ def _unseen(path: Path) -> SqliteFile:
     except OSError as error:
         msg = f"{path} cannot be read: {error.strerror}"
         raise InputError(msg) from error
-    _check_length(path, head, about.st_size)
+    # The header tells the length where it was kept up.
+    page = int.from_bytes(head[16:18], "big")
+    expected = int.from_bytes(head[28:32], "big") * (65_536 if page == 1 else page)
+    is_kept_up, is_whole = head[24:28] == head[92:96], len(head) == _HEADER_BYTES
+    if not is_whole or (is_kept_up and about.st_size < expected):
+        total = f" of {expected:,}" if is_whole else ""
+        msg = f"{path} is cut short: it ends after {about.st_size:,}{total} bytes"
+        raise CorruptFileError(msg, "Copy it again from where it was recorded.")
     is_utf_8 = int.from_bytes(head[_ENCODING], "big") == _UTF_8
     wal = path.with_name(path.name + "-wal")
     if wal.exists() and wal.stat().st_size:
         # SQLite would make a -shm file beside the user's to read what waits in the -wal.
-        copy = _Copy(path, wal, stamp(about))
+        copy = _WithWal(path, wal, stamp(about))
         uri = copy.path.as_uri() + "?mode=ro"
         return SqliteFile(path, uri, stamp(copy.path.stat()), is_utf_8, keep=copy)
     # In WAL mode SQLite makes files beside the database unless told that nobody writes it.
     still = "&immutable=1" if head[18:20] == b"\x02\x02" else ""
     return SqliteFile(path, f"{path.absolute().as_uri()}?mode=ro{still}", stamp(about), is_utf_8)
-
-
-def _with_columns(file: SqliteFile, kinds: _Kinds) -> SqliteFile:
-    """The file with its tables and their columns."""
-    columns: dict[str, dict[str, pa.DataType]] = {}
-    filled: dict[str, set[str]] = {}
-    rows = file.rows(_COLUMNS)
-    for table, _, column, _, declared, _, _, is_hidden, is_filled in rows:
-        if not is_hidden:
-            kind = kinds.get(table, {}).get(column, _affinity(declared))
-            columns.setdefault(table, {})[column] = kind or pa.string()
-            filled.setdefault(table, set()).update([column] if is_filled else [])
-    filled_of = {table: frozenset(names) for table, names in filled.items()}
-    return replace(
-        file,
-        columns=columns,
-        filled=filled_of,
-        declared=_declared(rows),
-        readable=frozenset(kinds),
-    )
-
-
-def _declared(rows: Iterable[tuple[Any, ...]]) -> dict[str, list[Declared]]:
-    """The columns of each table whose rows have ids, from the rows of `_COLUMNS`."""
-    declared: dict[str, list[Declared]] = {}
-    for table, root, *about, _ in rows:
-        if root is not None:
-            declared.setdefault(table, []).append(Declared(root, *about))
-    return declared
 
 
 @cache
@@ -376,17 +364,6 @@ def _affinity(declared: str) -> pa.DataType | None:
     return None
 
 
-def _check_length(path: Path, head: bytes, size: int) -> None:
-    """Compare the length that the header tells (where it was kept up) with the file's."""
-    page = int.from_bytes(head[16:18], "big")
-    expected = int.from_bytes(head[28:32], "big") * (65_536 if page == 1 else page)
-    kept_up = head[24:28] == head[92:96]
-    if len(head) < _HEADER_BYTES or (kept_up and size < expected):
-        total = f" of {expected:,}" if len(head) == _HEADER_BYTES else ""
-        msg = f"{path} is cut short: it ends after {size:,}{total} bytes"
-        raise CorruptFileError(msg, "Copy it again from where it was recorded.")
-
-
 def _endless(path: Path) -> CorruptFileError:
     return CorruptFileError(
         f"{path}: a query takes more work than a recording of its size: one of its views may never"
@@ -395,14 +372,7 @@ def _endless(path: Path) -> CorruptFileError:
     )
 
 
-def _locked(path: Path) -> InputError:
-    return InputError(
-        f"{path} is locked by another program",
-        "Is it still being exported? Wait for that, or close the program that has it open.",
-    )
-
-
-class _Copy:
+class _WithWal:
     """A database and its -wal in a temporary folder, for as long as this object lives."""
 
     def __init__(self, path: Path, wal: Path, before: Stamp) -> None:

@@ -14,7 +14,6 @@ from gpuprof.base.short_texts import shortened, shortened_apart
 from gpuprof.base.units import bytes_axis, say_binary_bytes, tick_ns, time_axis
 from gpuprof.show.cells import clean, folded
 from gpuprof.show.charts.figure import (
-    SINCE_ORIGIN,
     Bars,
     Boxes,
     Columns,
@@ -28,6 +27,7 @@ from gpuprof.show.charts.figure import (
 
 _DARK: Final = "#333333"
 _BAND: Final = "#CC79A7"
+_FRAME: Final = "#E69F00"
 _PERCENT: Final = 100
 _LABEL_WIDTH: Final = 24
 LONG_LABEL_WIDTH: Final = 32  # Where one panel takes the width.
@@ -182,9 +182,12 @@ def draw_columns(axes: Axes, panel: Columns) -> None:
                 axes.bar(begin[chosen], heights[chosen], width[chosen], floor[chosen], align="edge",
                          label=None if is_pale else look.name, **bar)  # fmt: skip
         floor += heights
-    _write_on_columns(axes, panel, begin * 2**0.5, factor)
+    # On an axis of powers of two, in the middle.
+    for middle, text in zip(begin * 2**0.5, panel.counts, strict=False):
+        axes.annotate(text, (middle, 1), xycoords=("data", "axes fraction"), xytext=(0, 2),
+                      textcoords="offset points", ha="center", fontsize=8)  # fmt: skip
     if not panel.edges:
-        _draw_levels(axes, panel, factor)
+        _write_on_columns(axes, panel, factor)
         axes.set_xlim(-0.6, count - 0.4)
         _thin(axes.set_xticks, panel.ticks, _MOST_COLUMN_TICKS)
     axes.set_ylim(bottom=0)
@@ -193,21 +196,30 @@ def draw_columns(axes: Axes, panel: Columns) -> None:
     axes.set_ylabel(f"{panel.quantity} [{unit}]")
 
 
-def _write_on_columns(axes: Axes, panel: Columns, middles: Any, factor: float) -> None:
-    """Of how many each column is, from where to where they reach, and what the title names."""
-    for middle, text in zip(middles, panel.counts, strict=False):
-        axes.annotate(text, (middle, 1), xycoords=("data", "axes fraction"), xytext=(0, 2),
-                      textcoords="offset points", ha="center", fontsize=8)  # fmt: skip
+def _write_on_columns(axes: Axes, panel: Columns, factor: float) -> None:
+    """From where to where columns reach, what the title names, and each stretch with its median."""
     if panel.ranges:
         least, most = np.array(panel.ranges).T / factor
         axes.fill_between(np.arange(len(least)), least, most, step="mid", color=_BAND,
                           alpha=_PALE, linewidth=0, label="shortest to longest")  # fmt: skip
     if panel.mark:
         place, height, text = panel.mark
-        is_right = place > len(middles) / 2
+        is_right = place > len(panel.ticks) / 2
         axes.annotate(text, (place, height / factor), xytext=(-14 if is_right else 14, 12),
                       textcoords="offset points", ha="right" if is_right else "left", fontsize=8,
                       arrowprops={"arrowstyle": "-|>", "color": _DARK})  # fmt: skip
+    if any(panel.pale):
+        axes.bar([0], [0], color=_DARK, alpha=_PALE, label="warm-up, cut off")
+    border: dict[str, Any] = {"color": _DARK, "linewidth": 0.8}
+    for first, last, value, name in panel.levels:
+        if value is not None:
+            ends = [first - 0.5, last + 0.5]
+            axes.plot(ends, [value / factor] * 2, linestyle="--", label="median", **border)
+        if first:
+            axes.axvline(first - 0.5, **border)
+        if len(panel.levels) > 1:
+            axes.annotate(_label(name, 28, 1), (first - 0.4, 1), va="bottom", fontsize=8,
+                          xycoords=("data", "axes fraction"))  # fmt: skip
 
 
 def _draw_stairs(axes: Axes, panel: Columns) -> None:
@@ -227,23 +239,6 @@ def _draw_stairs(axes: Axes, panel: Columns) -> None:
     axes.set_ylabel(f"{panel.quantity}\n[%]", rotation=0, ha="right", va="center")
     time, _, note = panel.label.partition("\n")
     axes.set_xlabel(f"{time} [{unit}]\n{note}".strip() if time else "")
-
-
-def _draw_levels(axes: Axes, panel: Columns, factor: float) -> None:
-    """The usual height of each stretch of columns, and where one ends and the next begins."""
-    if any(panel.pale):
-        axes.bar([0], [0], color=_DARK, alpha=_PALE, label="warm-up, cut off")
-    border = {"color": _DARK, "linewidth": 0.8}
-    for first, last, value, name in panel.levels:
-        if value is not None:
-            axes.plot([first - 0.5, last + 0.5], [value / factor] * 2, linestyle="--",
-                      label="median", **border)  # type: ignore[arg-type]  # fmt: skip
-        if first:
-            axes.axvline(first - 0.5, **border)  # type: ignore[arg-type]
-        if len(panel.levels) > 1:
-            place = ("data", "axes fraction")
-            axes.annotate(_label(name, 28, 1), (first - 0.4, 1), xycoords=place, fontsize=8,
-                          va="bottom")  # fmt: skip
 
 
 def draw_lines(axes: Axes, panel: Lines) -> None:
@@ -382,7 +377,7 @@ def floors_of(panel: Lanes) -> list[float]:
 
 def draw_lanes(axes: Axes, panel: Lanes) -> None:
     """Exposed parts stand on the lane's floor, hidden ones on these."""
-    first, last = (end(ends(e) for e in panel.edges) for end, ends in ((min, min), (max, max)))
+    first, last = (instant - panel.origin for instant in panel.span)
     factor, unit = time_axis(last)
     floors = floors_of(panel)
     for place, floor in enumerate(floors):
@@ -394,7 +389,7 @@ def draw_lanes(axes: Axes, panel: Lanes) -> None:
             if (top > bottom).any():
                 axes.stairs(
                     floor - _LANE * top,
-                    panel.edges[place] / factor,
+                    (panel.edges[place] - panel.origin) / factor,
                     baseline=floor - _LANE * bottom,
                     fill=True,
                     color=panel.looks[place].colour,
@@ -405,15 +400,30 @@ def draw_lanes(axes: Axes, panel: Lanes) -> None:
     axes.set_yticks([floor - _LANE / 2 for floor in floors], panel.names)
     axes.set_ylim(floors[-1] + 0.1, 0)
     _times(axes, first / factor, last / factor)
-    scale = f"{SINCE_ORIGIN} [{unit}]; height: share of it that is busy"
-    axes.set_xlabel(f"{scale}\n{panel.note}".strip())
+    axes.set_xlabel(f"{panel.label} [{unit}]\n{panel.note}".strip())
     axes.tick_params(axis="y", length=0, labelsize=8.5)
     axes.spines["left"].set_visible(False)
+    if panel.frame:
+        _frame(axes, panel, factor)
+        return
     for alpha, name in (
-        (1, "dark: nothing of a lane above runs meanwhile (exposed)"),
-        (_HIDDEN, "pale: something does (hidden)"),
+        (1, "height: share of the time that it runs; dark: exposed, nothing above it runs"),
+        (_HIDDEN, "pale: hidden, something above it runs"),
     ):
         axes.add_patch(Rectangle((first / factor, 0), 0, 0, color=_DARK, alpha=alpha, label=name))
+
+
+def _frame(axes: Axes, panel: Lanes, factor: float) -> None:
+    """Mark in a strip where steps start and what the panel below shows."""
+    assert panel.frame  # noqa: S101 - its caller has looked
+    start, end, name = panel.frame
+    for mark in panel.marks:
+        axes.axvline(mark / factor, color=_DARK, linewidth=0.5, linestyle=":")
+    axes.axvspan(start / factor, end / factor, color=_FRAME, alpha=_PALE, zorder=3)
+    is_right = start - panel.span[0] > (panel.span[1] - panel.span[0]) / 2
+    axes.annotate(f"{name}, shown below", ((end if is_right else start) / factor, 0),
+                  xytext=(0, 3), textcoords="offset points", fontsize=8.5,
+                  ha="right" if is_right else "left", va="bottom")  # fmt: skip
 
 
 def _visible(shares: Any) -> Any:

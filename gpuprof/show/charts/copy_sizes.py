@@ -48,7 +48,10 @@ _WORTH_SAYING: Final = 0.01
 
 
 def picture(results: Results) -> Picture:
-    """The rows of `copy_sizes` with the fit of the busiest route of each group."""
+    """The rows of `copy_sizes` with the fit of the busiest route of each group.
+
+    The finding is what copies pay for being small, or else the size that takes most time.
+    """
     fits: dict[tuple[str | None, ...], Row] = {}
     for row in sorted(results.rows("copy_speeds"), key=lambda row: int(row["calls"])):
         direction = " to ".join(row[end].split(" ")[0] for end in ("src", "dst"))
@@ -57,7 +60,23 @@ def picture(results: Results) -> Picture:
     sizes = [row for row in results.rows("copy_sizes") if row["bytes"]]
     table = ROWS.table([row | fits.get(_group_of(row), {}) for row in sizes])
     rows = table.to_pylist()
-    return Picture(_finding(rows), table, _panels(rows) if rows else [])
+    if not rows:
+        return Picture("", table, [])
+    bound = sum(row["latency_bound_ns"] or 0 for row in rows)
+    total = sum(row["total_ns"] for row in rows)
+    most = max(rows, key=lambda row: int(row["total_ns"]))
+    if bound and bound >= _WORTH_SAYING * total:
+        finding = (
+            f"Copies too small for their link take {say_ns(bound)},"
+            f" {say_share(bound / total)} of the time of all transfers"
+        )
+    else:
+        finding = (
+            f"Copies of {say_binary_bytes(most['from_bytes'])} to"
+            f" {say_binary_bytes(most['below_bytes'])} take most time: {say_ns(most['total_ns'])},"
+            f" {say_share(most['total_ns'] / total)} of all transfers"
+        )
+    return Picture(finding, table, _panels(rows))
 
 
 def _group_of(row: Row) -> tuple[str | None, ...]:
@@ -65,42 +84,29 @@ def _group_of(row: Row) -> tuple[str | None, ...]:
     return tuple(row[name] for name in _KINDS)
 
 
-def _finding(rows: list[Row]) -> str:
-    bound = sum(row["latency_bound_ns"] or 0 for row in rows)
-    total = sum(row["total_ns"] for row in rows)
-    if bound and bound >= _WORTH_SAYING * total:
-        return (
-            f"Copies too small for their link take {say_ns(bound)},"
-            f" {say_share(bound / total)} of the time of all transfers"
-        )
-    if not rows:
-        return ""
-    most = max(rows, key=lambda row: int(row["total_ns"]))
-    return (
-        f"Copies of {say_binary_bytes(most['from_bytes'])} to"
-        f" {say_binary_bytes(most['below_bytes'])} take most time: {say_ns(most['total_ns'])},"
-        f" {say_share(most['total_ns'] / total)} of all transfers"
-    )
-
-
 def _panels(rows: list[Row]) -> list[Panel]:
     """What each size costs and how often it is copied, over how long such a copy takes."""
     sizes = sorted({(row["from_bytes"], row["below_bytes"]) for row in rows})
-    spare, directions = cycle(_SPARE), set[str | None]()
+    looks: dict[str, Look | None] = {**_LOOKS}
+    spare = cycle(_SPARE)
     costs: list[tuple[Look, list[float]]] = []
     lines: list[Series] = []
     for number, group in enumerate(dict.fromkeys(map(_group_of, rows))):
         direction, path, src, dst = group
         of_group = [row for row in rows if _group_of(row) == group]
-        is_first = direction not in directions and direction in _LOOKS
-        look = _LOOKS[direction or ""] if is_first else next(spare)
-        directions.add(direction)
-        memories = {"host to device": src, "device to host": dst}.get(direction or "")
+        memories = {"host to device": src, "device to host": dst}.get(str(direction))
         way = label(path) if path and path != "direct" else None
-        name = ", ".join(filter(None, (direction, way, memories)))
+        name = legend = ", ".join(filter(None, (direction, way, memories)))
         points = [(row["bytes"] / row["calls"], row["mean_ns"]) for row in of_group]
-        legend, curve = _fit(name, of_group[0], points)
-        look = replace(look, name=legend)
+        curve: list[Point] = []
+        latency_ns, rate = of_group[0]["latency_ns"], of_group[0]["bandwidth_bytes_per_s"]
+        if rate is not None and latency_ns is not None:
+            legend = f"{name}: line of {say_ns(latency_ns)} + bytes / ({format_rate(rate)})"
+            places = np.geomspace(min(points)[0], max(points)[0], _CURVE_POINTS).tolist()
+            heights = [latency_ns + place * NS_PER_S / rate for place in places]
+            curve = [(x, ns) for x, ns in zip(places, heights, strict=True) if ns > 0]
+        # The first group of a direction has its colour.
+        look = replace(looks.pop(str(direction), None) or next(spare), name=legend)
         lines.append(Series(name, points, number, "points", legend, look=look))
         lines += [Series(legend, curve, number, "fit", look=look)] if curve else []
         by_size = {row["from_bytes"]: row["total_ns"] for row in of_group}
@@ -121,17 +127,6 @@ def _panels(rows: list[Row]) -> list[Panel]:
         inches=1.7,
     )
     return [columns, Lines(lines, "bytes per copy", "mean duration", is_log=True, inches=2.6)]
-
-
-def _fit(name: str, row: Row, points: list[Point]) -> tuple[str, list[Point]]:
-    """A group's name with the line that was fitted to it, and the line; none without a fit."""
-    latency_ns, rate = row["latency_ns"], row["bandwidth_bytes_per_s"]
-    if rate is None or latency_ns is None:
-        return name, []
-    sizes = np.geomspace(min(points)[0], max(points)[0], _CURVE_POINTS).tolist()
-    curve = [(size, latency_ns + size * NS_PER_S / rate) for size in sizes]
-    legend = f"{name}: line of {say_ns(latency_ns)} + bytes / ({format_rate(rate)})"
-    return legend, [(size, ns) for size, ns in curve if ns > 0]
 
 
 CHART: Final = Chart(

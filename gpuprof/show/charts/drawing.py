@@ -80,7 +80,7 @@ def figure_of(picture: Picture) -> Figure:
         else:
             # One axis for all panels stands below the last one.
             is_shared = not any(
-                isinstance(panel, Bars | Columns) and panel.label for panel in panels[:-1]
+                isinstance(panel, Bars | Columns | Lanes) and panel.label for panel in panels[:-1]
             )
             gap = _PANEL_INCHES
             if is_shared and len(panels) > 1 and isinstance(panels[0], Bars):

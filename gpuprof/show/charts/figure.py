@@ -229,7 +229,12 @@ class Lanes:
         edges: Of each lane, where its slices begin and end, in ns.
         exposed: Of each lane the share of each slice in which nothing of a lane further up runs.
         hidden: The share of each slice in which something does.
+        span: From when to when the axis reaches, in ns.
+        label: What the axis is.
+        origin: The instant of which the axis' times are counted, in ns.
         note: Which devices these are.
+        marks: Instants to mark.
+        frame: From when to when the next panel reaches, and its name; None for no such panel.
     """
 
     names: Sequence[str]
@@ -239,7 +244,12 @@ class Lanes:
     edges: Sequence[Any]
     exposed: Sequence[Any]
     hidden: Sequence[Any]
+    span: tuple[int, int]
+    label: str
+    origin: int = 0
     note: str = ""
+    marks: Sequence[int] = ()
+    frame: tuple[int, int, str] | None = None
 
 
 class Box(NamedTuple):

@@ -54,19 +54,31 @@ def heat_map(rows: list[Row], names: DeviceNames = NO_NAMES) -> HeatMap:
     time_ns = Counter[str]()
     for row in rows:
         time_ns.update(dict.fromkeys((row["src"], row["dst"]), row["total_ns"]))
-    ends = sorted((end for end, _ in time_ns.most_common(MOST_ENDS)), key=_place)
+    # The host first, devices by number, what is unknown last.
+    order = {"host": (0, 0), "unknown": (2, 0)}
+    ends = sorted(
+        (end for end, _ in time_ns.most_common(MOST_ENDS)),
+        key=lambda end: order.get(end) or (1, int(end.rpartition(" ")[2])),
+    )
     places = {end: place for place, end in enumerate(ends)}
     paths: dict[tuple[int, int], list[Row]] = {}
     for row in rows:
         if row["src"] in places and row["dst"] in places:
             paths.setdefault((places[row["src"]], places[row["dst"]]), []).append(row)
     values: list[list[float | None]] = [[None] * len(ends) for _ in ends]
+    texts = {}
     for (src, dst), routes in paths.items():
-        values[src][dst] = sum(row["total_ns"] for row in routes)
+        total_ns = values[src][dst] = sum(row["total_ns"] for row in routes)
+        lines = [format_ns(total_ns)]
+        for row in routes:
+            is_plain = len(routes) == 1 and row["path"] == "direct"
+            way = "" if is_plain else f"{label(row['path'])}: "
+            # Below each other, so that nine ends fit beside each other.
+            lines += [f"{way}{format_bytes(row['bytes'])}", format_rate(row["bytes_per_s"])]
+        texts[src, dst] = lines
     shown = [*map(names.in_text, ends)]
     few = len(time_ns) > MOST_ENDS
     note = f" (the {MOST_ENDS} of {len(time_ns):,} ends with the most time of copies)" * few
-    texts = {cell: _lines(routes) for cell, routes in paths.items()}
     return HeatMap(
         shown,
         shown,
@@ -78,23 +90,6 @@ def heat_map(rows: list[Row], names: DeviceNames = NO_NAMES) -> HeatMap:
         row_inches=0.8,
         inches=(0.8, 60.0),
     )
-
-
-def _place(end: str) -> tuple[int, int]:
-    """The host first, devices by number, what is unknown last."""
-    order = {"host": 0, "unknown": 2}.get(end, 1)
-    return order, int(end.rpartition(" ")[2]) if order == 1 else 0
-
-
-def _lines(routes: list[Row]) -> list[str]:
-    """The time of a cell, then bytes and throughput of each of its paths."""
-    lines = [format_ns(sum(row["total_ns"] for row in routes))]
-    for row in routes:
-        is_plain = len(routes) == 1 and row["path"] == "direct"
-        way = "" if is_plain else f"{label(row['path'])}: "
-        # Below each other, so that nine ends fit beside each other.
-        lines += [f"{way}{format_bytes(row['bytes'])}", format_rate(row["bytes_per_s"])]
-    return lines
 
 
 CHART: Final = Chart(

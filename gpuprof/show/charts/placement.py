@@ -106,8 +106,10 @@ def arranged(nodes: Sequence[Row], edges: Sequence[Row]) -> Boxes:
     for number, column in enumerate(columns):
         y = 0.0
         for device in column:
-            frame = _add_device(device, (number * step, y), (cells, labels), (inner, parts))
+            frame, towers, of_device = _boxes_of(device, number * step, y, cells, labels)
             outer.append(frame)
+            inner += towers
+            parts |= of_device
             y = frame.y + frame.height + _SPACE
     arrows = _arrows(edges, parts, is_coarse=is_coarse)
     beside = GAP / 2 if any(arrow.start[0] == arrow.end[0] for arrow in arrows) else 0
@@ -156,45 +158,40 @@ def _labels(cells: Iterable[_Key]) -> dict[tuple[str | None, str | None], str]:
     return labels
 
 
-def _add_device(
+def _boxes_of(
     device: str,
-    corner: Point,
-    of_cells: tuple[dict[_Key, tuple[int | None, int]], dict[tuple[str | None, str | None], str]],
-    boxes: tuple[list[Box], dict[_Key, Box]],
-) -> Box:
-    """A device's box; its towers below each other and their layers as rows go to other boxes.
+    x: float,
+    y: float,
+    cells: dict[_Key, tuple[int | None, int]],
+    labels: dict[tuple[str | None, str | None], str],
+) -> tuple[Box, list[Box], dict[_Key, Box]]:
+    """A device's box, those of its towers below each other, and their layers as rows.
 
     Layers stand in the order of the tower's forward pass, the same on every device.
     """
-    (x, y), (cells, labels), (inner, parts) = corner, of_cells, boxes
-    towers = sorted(dict.fromkeys(k[1] for k in cells if k[0] == device), key=lambda t: t is None)
-    place = y + _HEAD
-    for tower in towers:
+    inner, parts, place = list[Box](), dict[_Key, Box](), y + _HEAD
+    towers = dict.fromkeys(key[1] for key in cells if key[0] == device)
+    for tower in sorted(towers, key=lambda tower: tower is None):
         of_tower = sorted((key for key in cells if key[1] == tower), key=lambda key: key[3])
         here = {key[2] for key in of_tower if key[0] == device}
         layers = [layer for layer in dict.fromkeys(key[2] for key in of_tower) if layer in here]
         height = _HEAD + len(layers) + _PAD / 2
         name = shortened(clean(tower or "loss, update and others"), 2 * _LABEL)
         inner.append(Box(x + _PAD, place, 2 * _CELL + 4 * _PAD, height, name))
-        for number, layer in enumerate(layers):
-            for is_gradient in (False, True):
-                if (key := (device, tower, layer, is_gradient)) not in cells:
-                    continue
-                operations, fallbacks = cells[key]
-                label = labels[tower, layer]
-                words = f": {counted(operations, 'operation', 'operations')}" if operations else ""
-                parts[key] = Box(
-                    x + 2 * _PAD + is_gradient * (_CELL + _PAD),
-                    place + _HEAD + number,
-                    _CELL,
-                    0.86,
-                    label,
-                    GRADIENTS if is_gradient else FORWARD,
-                    f"{label}{words}",
-                    is_marked=bool(fallbacks),
-                )
+        rows = [(row, layer, of) for row, layer in enumerate(layers) for of in (False, True)]
+        for row, layer, is_gradient in rows:
+            if (key := (device, tower, layer, is_gradient)) not in cells:
+                continue
+            operations, fallbacks = cells[key]
+            label, look = labels[tower, layer], GRADIENTS if is_gradient else FORWARD
+            words = f": {counted(operations, 'operation', 'operations')}" if operations else ""
+            left, top = x + 2 * _PAD + is_gradient * (_CELL + _PAD), place + _HEAD + row
+            parts[key] = Box(
+                *(left, top, _CELL, 0.86, label, look, f"{label}{words}"), is_marked=bool(fallbacks)
+            )
         place += height + _PAD
-    return Box(x, y, 2 * _CELL + 6 * _PAD, place - y, clean(device), None, clean(device))
+    frame = Box(x, y, 2 * _CELL + 6 * _PAD, place - y, clean(device), None, clean(device))
+    return frame, inner, parts
 
 
 def _arrows(edges: Sequence[Row], boxes: dict[_Key, Box], *, is_coarse: bool) -> list[Arrow]:

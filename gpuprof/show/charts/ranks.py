@@ -111,35 +111,31 @@ def _device_in_words(row: Row) -> str:
 
 
 def over_time(results: Results) -> Picture:
-    """The rows of `ranks_over_time`."""
+    """The rows of `ranks_over_time`.
+
+    The finding is what devices do in the median, and which differs most from that.
+    """
     rows = results.table(_OVER_TIME)
     if not rows.num_rows:
         return Picture("", rows, [])
     devices = _by_device(rows)
-    spent = {part: [_share(of_device, part) for _, of_device in devices] for part in PARTS}
-    finding = _differing([name for name, _ in devices], spent)
-    return Picture(finding, rows, heat_maps(rows, results.device_names))
-
-
-def _differing(names: list[str], shares: dict[str, list[float]]) -> str:
-    """What devices do in the median, and which differs most from that."""
+    shares = {part: [_share(of_device, part) for _, of_device in devices] for part in PARTS}
     usual = {part: median(of_part) for part, of_part in shares.items()}
-    words = [
-        f"{PARTS[part][1]} {say_share(share)}"
-        for part, share in usual.items()
-        if share >= _LEAST_SHARE
-    ]
-    if len(names) == 1:
-        return f"{capital(names[0])} {listed(words)} of the time"
-    text = f"Of {counted(len(names), 'device', 'devices')} the median {listed(words)} of the time"
+    listed_parts = [part for part, share in usual.items() if share >= _LEAST_SHARE]
+    words = listed([f"{PARTS[part][1]} {say_share(usual[part])}" for part in listed_parts])
+    finding = f"Of {counted(len(devices), 'device', 'devices')} the median {words} of the time"
     excess, place, part = max(
         (share - usual[part], place, part)
         for part, of_part in shares.items()
         for place, share in enumerate(of_part)
     )
-    if excess <= _DIFFERS:
-        return f"{text}; none differs by more than {say_share(_DIFFERS)}"
-    return f"{text}; {names[place]} {PARTS[part][1]} {say_share(shares[part][place])}"
+    if len(devices) == 1:
+        finding = f"{capital(devices[0][0])} {words} of the time"
+    elif excess <= _DIFFERS:
+        finding += f"; none differs by more than {say_share(_DIFFERS)}"
+    else:
+        finding += f"; {devices[place][0]} {PARTS[part][1]} {say_share(shares[part][place])}"
+    return Picture(finding, rows, heat_maps(rows, results.device_names))
 
 
 def _by_device(rows: pa.Table, names: DeviceNames = NO_NAMES) -> list[tuple[str, pa.Table]]:

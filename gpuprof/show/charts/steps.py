@@ -75,8 +75,13 @@ def picture(results: Results) -> Picture:
     busiest = max(compute_ns, key=lambda place: compute_ns[place])
     rows = [row for row in rows if (row["process_id"], row["device_id"]) == busiest]
     table = ROWS.table([*_means(rows)])
+    spans: dict[tuple[str, int], list[int]] = {}
+    for row in rows:
+        if row["status"] in _SAMPLES:
+            spans.setdefault(_phase_of(row), []).append(row["span_ns"])
+    usual = {phase: median(of_phase) for phase, of_phase in spans.items()}
     finding, note, longest = _finding(rows)
-    return Picture(finding, table, [_columns(table.to_pylist(), _medians(rows), note, longest)])
+    return Picture(finding, table, [_columns(table.to_pylist(), usual, note, longest)])
 
 
 def _finding(rows: Sequence[Row]) -> tuple[str, str, Row | None]:
@@ -126,15 +131,6 @@ def _means(rows: Sequence[Row]) -> Iterator[Row]:
         named = {name: steps[0][name] for name in ROWS.columns if name in steps[0]}
         of_all = {"min_span_ns": min(spans), "max_span_ns": max(spans)}
         yield named | {"last_step": steps[-1]["step"]} | of_all | means
-
-
-def _medians(rows: Sequence[Row]) -> dict[tuple[str, int], float]:
-    """What a step of each phase usually takes, in ns."""
-    spans: dict[tuple[str, int], list[int]] = {}
-    for row in rows:
-        if row["status"] in _SAMPLES:
-            spans.setdefault(_phase_of(row), []).append(row["span_ns"])
-    return {phase: median(of_phase) for phase, of_phase in spans.items()}
 
 
 def _columns(

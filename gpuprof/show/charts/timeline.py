@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from gpuprof.base.labels import label
 from gpuprof.base.short_texts import cut
-from gpuprof.base.units import capital, say_ns
+from gpuprof.base.units import capital, say_ns, say_share
 from gpuprof.facts.hosts import NO_NAMES, DeviceNames
 from gpuprof.show import RECORDING, Row
 from gpuprof.show.cells import clean
@@ -24,6 +24,7 @@ from gpuprof.show.charts.figure import (
     LOCAL,
     MANAGED,
     PEER,
+    SINCE_ORIGIN,
     Chart,
     Lanes,
     Look,
@@ -43,6 +44,14 @@ _LOOKS: Final = {
     "UVM_DtoH": MANAGED,
     "local_copies": LOCAL,
 }
+_COMPUTING: Final = "computing"
+_PARTS: Final = {
+    "compute": _COMPUTING,
+    "communication": "on exposed communication",
+    "local_copies": "on exposed local copies",
+}
+_WORTH_SAYING: Final = 0.05  # Of the time; compute is named where nothing else takes as much.
+_MOST_MARKS: Final = 60  # Of steps in the strip; more are a grey area.
 _LONGEST_NAME: Final = 160
 # Of a slice too small to be seen: places of intervals on a page are that exact.
 _STEPS_OF_SLICE: Final = 128
@@ -54,20 +63,74 @@ def _look(lane: str) -> Look:
 
 
 def picture(results: Results) -> Picture:
-    """The rows of `lanes_over_time`, under the worst of the findings."""
-    table, findings = results.table("lanes_over_time"), results.rows("findings")
-    rows = table.to_pylist()
+    """A typical step under a strip of the whole recording; the whole where no step is known."""
+    over_time, in_step = results.table("lanes_over_time"), results.table("lanes_in_step")
+    rows, names = over_time.to_pylist(), results.device_names
     if not rows:
-        return Picture("", table, [])
-    finding = capital(findings[0]["finding"]) if findings else ""
-    if not findings:
-        devices = len({row["device_id"] for row in rows})
-        span = max(row["end_ns"] for row in rows) - min(row["start_ns"] for row in rows)
-        finding = f"What {devices} {'device' if devices == 1 else 'devices'} did in {say_ns(span)}"
-    return Picture(finding, table, [_lanes(rows, results.device_names)])
+        return Picture("", over_time, [])
+    first, last = min(row["start_ns"] for row in rows), max(row["end_ns"] for row in rows)
+    if not in_step.num_rows:
+        span = f"the recorded {say_ns(last - first)}"
+        panel = _lanes(rows, names, (first, last), SINCE_ORIGIN)
+        return Picture(_message(rows, (first, last), span, names), over_time, [panel])
+    of_step = in_step.to_pylist()
+    step, start, end = (of_step[0][n] for n in ("step", "step_start_ns", "step_end_ns"))
+    steps = sorted({row["start_ns"] for row in results.rows("steps")})
+    strip = _strip(rows, steps, (start, end, f"step {step}"), (first, last))
+    axis = f"time since the start of step {step}, {say_ns(start)} after the recording's origin"
+    panel = _lanes(of_step, names, (start, end), axis, origin=start)
+    title = _message(of_step, (start, end), f"a {say_ns(end - start)} step", names)
+    return Picture(title, in_step, [strip, panel])
 
 
-def _lanes(rows: list[Row], names: DeviceNames) -> Lanes:
+def _message(rows: list[Row], span: tuple[int, int], words: str, names: DeviceNames) -> str:
+    """What takes most of the time beside compute, and on which device."""
+    length, parts_ns = span[1] - span[0], Counter[tuple[str, int | None]]()
+    for row in rows:
+        device, lane = row["device_id"], row["lane"]
+        parts_ns["idle", device] += 0 if parts_ns["idle", device] else length
+        parts_ns["idle", device] -= row["exposed_ns"]
+        parts_ns[_PARTS.get(lane, "on exposed copies"), device] += row["exposed_ns"]
+    computing_ns = {key: ns for key, ns in parts_ns.items() if key[0] == _COMPUTING}
+    beside_ns = {key: ns for key, ns in parts_ns.items() if key[0] != _COMPUTING}
+    (part, device), ns = max(beside_ns.items(), key=itemgetter(1))
+    if ns < _WORTH_SAYING * length and computing_ns:
+        (part, device), ns = min(computing_ns.items(), key=itemgetter(1))
+    return capital(f"{names.called(device)} spends {say_share(ns / length)} of {words} {part}")
+
+
+def _strip(
+    rows: list[Row], steps: Sequence[int], frame: tuple[int, int, str], span: tuple[int, int]
+) -> Lanes:
+    """How busy all devices are over the whole recording, where each step starts, and a frame."""
+    busy_ns, devices = Counter[tuple[int, int]](), len({row["device_id"] for row in rows})
+    for row in rows:
+        busy_ns[row["start_ns"], row["end_ns"]] += row["exposed_ns"]
+    start, end = (np.array(edge) for edge in zip(*sorted(busy_ns), strict=True))
+    edges = np.unique(np.concatenate([start, end]))
+    shares = np.zeros(len(edges) - 1)
+    shares[np.searchsorted(edges, start)] = [
+        busy_ns[key] / (key[1] - key[0]) / devices for key in sorted(busy_ns)
+    ]
+    name = "whole recording" if devices == 1 else "all devices, whole recording"
+    return Lanes(
+        names=[name],
+        devices=[None],
+        lanes=["busy"],
+        looks=[Look("busy", "busy", "#555555")],
+        edges=[edges],
+        exposed=[shares],
+        hidden=[np.zeros_like(shares)],
+        span=span,
+        label=SINCE_ORIGIN,
+        marks=steps if len(steps) <= _MOST_MARKS else (),
+        frame=frame,
+    )
+
+
+def _lanes(
+    rows: list[Row], names: DeviceNames, span: tuple[int, int], axis: str, origin: int = 0
+) -> Lanes:
     """The lanes of the devices that there is room for."""
     busy_ns = Counter[int | None]()
     # Each instant in which a device is busy is exposed in one lane.
@@ -97,7 +160,8 @@ def _lanes(rows: list[Row], names: DeviceNames) -> Lanes:
         shares.append(of_slices)
     exposed_shares, hidden_shares = zip(*shares, strict=True)
     looks = [*map(_look, lanes)]
-    return Lanes(names_shown, devices, lanes, looks, edges, exposed_shares, hidden_shares, note)
+    return Lanes(names_shown, devices, lanes, looks, edges, exposed_shares, hidden_shares, span,
+                 axis, origin, note)  # fmt: skip
 
 
 def intervals(
@@ -183,6 +247,6 @@ CHART: Final = Chart(
     "timeline",
     "What each device did when, and which transfers were exposed",
     RECORDING,
-    ("lanes_over_time", "findings"),
+    ("lanes_over_time", "lanes_in_step", "steps"),
     picture,
 )

@@ -26,19 +26,21 @@ _LOOKS: Final = {
 
 
 def picture(results: Results) -> Picture:
-    """The rows of `utilisation_over_time`."""
+    """The rows of `utilisation_over_time`.
+
+    The finding is how busy the devices are, and which waits most where that is worth a word.
+    """
     table = results.table("utilisation_over_time")
     rows = table.to_pylist()
     if not rows:
         return Picture("", table, [])
-    chosen, note = choose_devices(_shares(rows, "kernel_ns"))
-    shown = [row for row in rows if row["device_id"] in chosen]
-    return Picture(_finding(rows), table, panels(shown, note, results.device_names))
-
-
-def _finding(rows: list[Row]) -> str:
-    """How busy the devices are, and which waits most for transfers where that is worth a word."""
-    busy, waits = (_shares(rows, column) for column in _LOOKS)
+    # Of each device, the share of the time that each column takes.
+    busy, waits = dict[int | None, float](), dict[int | None, float]()
+    for device, device_rows in groupby(rows, key=lambda row: row["device_id"]):
+        slices = list(device_rows)
+        length = sum(row["end_ns"] - row["start_ns"] for row in slices)
+        for shares, column in zip((busy, waits), _LOOKS, strict=True):
+            shares[device] = sum(row[column] for row in slices) / length
     least, most = (choose(busy, key=lambda device: busy[device]) for choose in (min, max))
     low, high = say_share(busy[least]), say_share(busy[most])
     sentence = f"{capital(device_name(least))} runs kernels {low} of the time"
@@ -47,20 +49,12 @@ def _finding(rows: list[Row]) -> str:
     elif low != high:
         sentence += f", {device_name(most)} {high}"
     waiting = max(waits, key=lambda device: waits[device])
-    if waits[waiting] < _WORTH_SAYING:
-        return sentence
-    device = "it" if len(waits) == 1 else device_name(waiting)
-    return f"{sentence}; {device} waits {say_share(waits[waiting])} for transfers"
-
-
-def _shares(rows: list[Row], column: str) -> dict[int | None, float]:
-    """A column's share of the time, by device."""
-    shares = {}
-    for device, device_rows in groupby(rows, key=lambda row: row["device_id"]):
-        slices = list(device_rows)
-        length = sum(row["end_ns"] - row["start_ns"] for row in slices)
-        shares[device] = sum(row[column] for row in slices) / length
-    return shares
+    if waits[waiting] >= _WORTH_SAYING:
+        name = "it" if len(waits) == 1 else device_name(waiting)
+        sentence += f"; {name} waits {say_share(waits[waiting])} for transfers"
+    chosen, note = choose_devices(busy)
+    shown = [row for row in rows if row["device_id"] in chosen]
+    return Picture(sentence, table, panels(shown, note, results.device_names))
 
 
 def device_name(device: int | None) -> str:

@@ -51,6 +51,7 @@ BYTE_LAYERS: Final = {
 _PLAIN: Final = Look("", "memset", "#999999")
 _COMPUTE: Final = pa.field("compute_kernel_ns", pa.int64())
 _TOTALS: Final = ("gpu_activity_ns", "implied_gpu_activity_ns")
+_COPIED: Final = "peer_transfer_bytes_per_step"
 _SHOWN: Final = (
     "variant",
     "step_ns",
@@ -58,7 +59,7 @@ _SHOWN: Final = (
     *_TOTALS,
     "kernel_ns",
     *TIME_LAYERS,
-    "peer_transfer_bytes_per_step",
+    _COPIED,
     *BYTE_LAYERS,
     "seconds_per_epoch",
 )
@@ -74,24 +75,25 @@ def picture(results: Results) -> Picture:
     clock = [clock_ns(row) if is_timed else None for row in rows]
     drawn = pa.Table.from_pylist(rows, VARIANTS.table([]).schema.append(_COMPUTE))
     drawn = drawn.append_column("clock_ns", pa.array(clock, pa.int64())).select(_SHOWN)
-    shown, names = drawn.to_pylist(), without_common_ends([row["variant"] for row in rows])
+    names = [*without_common_ends([row["variant"] for row in rows]).values()]
     measured = "span of" if rows and rows[0]["step_ns"] is None else "median step on"
-    panels = [times(shown, [*names.values()]), bytes_per_step(shown, [*names.values()])]
-    for column, label, unit in (
-        ("clock_ns", f"by the clock: {measured}\nthe busiest device", "ns"),
-        ("seconds_per_epoch", "seconds per epoch", "s"),
-    ):
-        show = units.format_ns if unit == "ns" else units.format_seconds
-        panels.append(_bars(shown, [*names.values()], {column: _PLAIN}, column, show, label, unit))
-    work, copied, by_clock, epochs = panels
-    recorded = [
-        *([work] if work.parts else []),
-        *([by_clock] if any(value is not None for value in clock) else []),
-        *([copied] if any(r["peer_transfer_bytes_per_step"] is not None for r in shown) else []),
-        *([epochs] if any(row["seconds_per_epoch"] is not None for row in shown) else []),
-    ]
+    seconds = [row["seconds_per_epoch"] for row in rows]
+    by_clock = stacked(
+        *(names, [[(_PLAIN, ns)] for ns in clock], clock),
+        label=f"by the clock: {measured}\nthe busiest device",
+    )
+    epochs = stacked(
+        *(names, [[(_PLAIN, s)] for s in seconds], seconds, units.format_seconds),
+        label="seconds per epoch",
+        unit="s",
+    )
+    sizes = [row[_COPIED] for row in rows]
+    work, copied = times(rows, names), bytes_per_step(rows, names)
+    further = ((by_clock, clock), (copied, sizes), (epochs, seconds))
+    panels = [bars for bars, values in further if any(value is not None for value in values)]
     finding = f"By the clock, {results.headline}" if is_timed else results.headline
-    return Picture(finding, drawn, recorded or [work], is_beside=True)
+    shown = [work, *panels] if work.parts or not panels else panels
+    return Picture(finding, drawn, shown, is_beside=True)
 
 
 def clock_ns(row: Row) -> int | None:
@@ -121,28 +123,19 @@ def times(rows: Sequence[Row], names: Sequence[str]) -> Bars:
     """The GPU time of each row of `layered`, by kind."""
     totals = [next((row[n] for n in _TOTALS if row[n] is not None), None) for row in rows]
     per = " of one step" if rows and rows[0]["step_ns"] is not None else ""
-    shown = [row | {"total": total} for row, total in zip(rows, totals, strict=True)]
     label = f"GPU time{per}, summed over devices"
-    return _bars(shown, names, TIME_LAYERS, "total", units.format_ns, label, "ns")
+    return stacked(names, _parts(rows, TIME_LAYERS), totals, label=label)
 
 
 def bytes_per_step(rows: Sequence[Row], names: Sequence[str]) -> Bars:
     """What each row of `layered` copies between devices in a step, by what needs it."""
-    total, label = "peer_transfer_bytes_per_step", "copied between devices per step"
-    return _bars(rows, names, BYTE_LAYERS, total, units.format_bytes, label, "B")
+    label, sizes = "copied between devices per step", [row[_COPIED] for row in rows]
+    shown = units.format_bytes
+    return stacked(names, _parts(rows, BYTE_LAYERS), sizes, shown, label=label, unit="B")
 
 
-def _bars(  # noqa: PLR0913, PLR0917 - what bars consist of
-    rows: Sequence[Row],
-    names: Sequence[str],
-    layers: dict[str, Look],
-    total: str,
-    show: Callable[[float | None], str],
-    label: str,
-    unit: str,
-) -> Bars:
-    parts_of = [[(look, row[metric]) for metric, look in layers.items()] for row in rows]
-    return stacked(names, parts_of, [row[total] for row in rows], show, label=label, unit=unit)
+def _parts(rows: Sequence[Row], layers: dict[str, Look]) -> list[list[tuple[Look, float | None]]]:
+    return [[(look, row[metric]) for metric, look in layers.items()] for row in rows]
 
 
 def stacked(  # noqa: PLR0913 - what bars consist of

@@ -85,12 +85,6 @@ def _delimited(message: bytes) -> bytes:
     return encoded(len(message)) + message
 
 
-def _type_of(name: str) -> int | None:
-    """The CollectiveCommType of a collective's name, as frameworks or NCCL write it."""
-    letters = name.lower().replace("_", "")
-    return next((value for word, value in _TYPES if word in letters), None)
-
-
 class _Trace:
     """The nodes of a recording as messages."""
 
@@ -218,7 +212,10 @@ class _Trace:
         message = self._messages.get(place, {})
         name = message.get("collective") or collective_of(o.labels[o.label[row]].text)[0]
         node_type = {"send": _SEND, "recv": _RECEIVE}.get(name.lower(), _COLLECTIVE)
-        comm_type, size = _type_of(name), message.get("bytes_in")
+        # As frameworks or NCCL write it.
+        letters = name.lower().replace("_", "")
+        comm_type = next((value for word, value in _TYPES if word in letters), None)
+        size = message.get("bytes_in")
         body = (
             self._on_device(row, node_type)
             + _attribute("comm_type", _INT64, comm_type)

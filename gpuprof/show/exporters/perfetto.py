@@ -98,7 +98,7 @@ def write(profile: Profile, file: IO[bytes]) -> None:
                     (activity.end_ns, -activity.bytes),
                 ]
     for end, changes_at_end in changes.items():
-        trace.counter(end, _levels(changes_at_end))
+        trace.counter(end, changes_at_end)
     trace.close()
 
 
@@ -142,20 +142,6 @@ def _columns(profile: Profile, table: str, words: Words) -> list[Any]:
     ]  # fmt: skip
 
 
-def _levels(changes: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """What is in flight from when on; of what happens at one instant, the sum."""
-    at, by = np.array(sorted(changes), np.int64).T
-    level = np.cumsum(by)
-    last = np.concatenate([at[1:] != at[:-1], [True]])
-    return zip(at[last].tolist(), level[last].tolist(), strict=True)
-
-
-def _stream(activity: _Activity) -> _Place:
-    name = "unknown stream" if activity.stream_id is None else f"stream {activity.stream_id}"
-    is_usual = activity.context_id in {None, 0, 1}
-    return activity.device_id, name if is_usual else f"{name} of context {activity.context_id}"
-
-
 class _Flows:
     """Where copies begin and end, and the numbers of the flows between."""
 
@@ -169,7 +155,10 @@ class _Flows:
         A transfer has two, the source's first; each half of a staged activity has its own, and the
         flow goes from the half that leaves the source to that of the same launch that arrives.
         """
-        stream = _stream(activity)
+        name = "unknown stream" if activity.stream_id is None else f"stream {activity.stream_id}"
+        is_usual = activity.context_id in {None, 0, 1}
+        name = name if is_usual else f"{name} of context {activity.context_id}"
+        stream = activity.device_id, name
         if not activity.is_transfer:
             return [(stream, None)]
         if activity.is_staged:
@@ -178,17 +167,11 @@ class _Flows:
                 halves.append(next(self._numbers))
                 return [(stream, (halves[-1], True))]
             return [(stream, (halves.popleft(), False))]
-        number = next(self._numbers)
-        source = (
-            stream
-            if activity.src == activity.device_id
-            else (activity.src, f"copies to {end_name(activity.dst)}")
-        )
-        target = (
-            stream
-            if activity.dst == activity.device_id
-            else (activity.dst, f"copies from {end_name(activity.src)}")
-        )
+        number, source, target = next(self._numbers), stream, stream
+        if activity.src != activity.device_id:
+            source = activity.src, f"copies to {end_name(activity.dst)}"
+        if activity.dst != activity.device_id:
+            target = activity.dst, f"copies from {end_name(activity.src)}"
         return [(source, (number, True)), (target, (number, False))]
 
 
@@ -213,27 +196,41 @@ class _Trace:
         self._busy: dict[_Place, list[int]] = defaultdict(list)
         self._packet().sequence_flags = _STATE_CLEARED
         if shift_ns:
-            self._tell_shift()
+            # An event at the time 0 of the recording, with how much later that is in the trace.
+            track = self._track(("recording",), "recording", None)
+            packet = self._event(track, 0, self._proto.TrackEvent.TYPE_INSTANT)
+            self._name(packet, _BEGIN)
+            self._note(packet, "shift_ns", shift_ns)
 
     def slice(self, place: _Place, activity: _Activity, flow: tuple[int, bool] | None) -> None:
-        """One activity at a place, and the flow that it begins or ends."""
-        track = self._lane(place, activity)
+        """One activity on the first lane of a place on which nothing runs any more.
+
+        It begins or ends a flow.
+        """
+        ends = self._busy[place]
+        lane = next((i for i, end in enumerate(ends) if end <= activity.start_ns), len(ends))
+        ends[lane : lane + 1] = [activity.end_ns]
+        end, name = place
+        shown = name if lane == 0 else f"{name} ({lane + 1})"
+        track = self._track((end, name, lane), shown, self._end(end))
         packet = self._event(track, activity.start_ns, self._proto.TrackEvent.TYPE_SLICE_BEGIN)
-        packet.track_event.name_iid = self._name(packet, activity.name)
+        self._name(packet, activity.name)
         if activity.bytes is not None:
-            note = packet.track_event.debug_annotations.add()
-            note.name, note.int_value = "bytes", activity.bytes
+            self._note(packet, "bytes", activity.bytes)
         if flow is not None:
             number, is_source = flow
             event = packet.track_event
             (event.flow_ids if is_source else event.terminating_flow_ids).append(number)
         self._event(track, activity.end_ns, self._proto.TrackEvent.TYPE_SLICE_END)
 
-    def counter(self, end: int | None, values: Iterator[tuple[int, int]]) -> None:
-        """Bytes in flight at an end of copies, over time."""
+    def counter(self, end: int | None, changes: list[tuple[int, int]]) -> None:
+        """Bytes in flight at an end of copies, over time, from instants and by how much."""
         track = self._track((end, "counter"), "bytes in flight", self._end(end))
-        for at, value in values:
-            packet = self._event(track, at, self._proto.TrackEvent.TYPE_COUNTER)
+        at, by = np.array(sorted(changes), np.int64).T
+        # Of what happens at one instant, the sum.
+        last = np.concatenate([at[1:] != at[:-1], [True]])
+        for instant, value in zip(at[last].tolist(), np.cumsum(by)[last].tolist(), strict=True):
+            packet = self._event(track, instant, self._proto.TrackEvent.TYPE_COUNTER)
             packet.track_event.counter_value = value
 
     def close(self) -> None:
@@ -256,22 +253,9 @@ class _Trace:
         packet.track_event.track_uuid = track
         return packet
 
-    def _tell_shift(self) -> None:
-        """An event at the time 0 of the recording, with how much later that is in the trace."""
-        track = self._track(("recording",), "recording", None)
-        packet = self._event(track, 0, self._proto.TrackEvent.TYPE_INSTANT)
-        packet.track_event.name_iid = self._name(packet, _BEGIN)
+    def _note(self, packet: _Packet, name: str, value: int) -> None:
         note = packet.track_event.debug_annotations.add()
-        note.name, note.int_value = "shift_ns", self._shift_ns
-
-    def _lane(self, place: _Place, activity: _Activity) -> int:
-        """The first lane of a place on which nothing runs any more."""
-        ends = self._busy[place]
-        lane = next((i for i, end in enumerate(ends) if end <= activity.start_ns), len(ends))
-        ends[lane : lane + 1] = [activity.end_ns]
-        end, name = place
-        shown = name if lane == 0 else f"{name} ({lane + 1})"
-        return self._track((end, name, lane), shown, self._end(end))
+        note.name, note.int_value = name, value
 
     def _end(self, end: int | None) -> int:
         return self._track((end,), end_name(end), None)
@@ -287,9 +271,9 @@ class _Trace:
                 descriptor.counter.unit = self._proto.CounterDescriptor.UNIT_SIZE_BYTES
         return self._tracks[key]
 
-    def _name(self, packet: _Packet, name: str) -> int:
+    def _name(self, packet: _Packet, name: str) -> None:
         if name not in self._names:
             self._names[name] = number = len(self._names) + 1
             interned = packet.interned_data.event_names.add()
             interned.iid, interned.name = number, clean(name)
-        return self._names[name]
+        packet.track_event.name_iid = self._names[name]

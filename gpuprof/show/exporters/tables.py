@@ -56,8 +56,12 @@ class TableTarget:
         if Path(output).suffix == f".{form}":
             msg = f"{output} is one file, and a recording has a file for each table"
             raise UsageError(msg, "Give a folder, or one table: --table kernels")
+        names = {f"{name}.{form}" for name in schema.BY_NAME}
         self._folder = prepare_folder(
-            output, partial(_is_of_tables, f".{form}"), is_forced=is_forced, inputs=inputs
+            output,
+            lambda folder: {entry.name for entry in folder.iterdir()} <= names,
+            is_forced=is_forced,
+            inputs=inputs,
         )
 
     def write(self, profile: Profile) -> tuple[str, ...]:
@@ -66,28 +70,21 @@ class TableTarget:
         Raises:
             GpuprofError: The table was not recorded, or a file cannot be written.
         """
+
+        def write_table(name: str, path: Path) -> None:
+            columns = described(schema.BY_NAME[name])
+            TABLES[self._form](table_rows(profile, name), columns, path)
+
+        def write_all(folder: Path) -> None:
+            for name in filter(profile.has, schema.BY_NAME):
+                write_table(name, folder / f"{name}.{self._form}")
+
         if self._table is None:
-            self._folder.save(lambda folder: self._write_all(profile, folder))
-            return ()
-        profile.require(self._table)
-        table = self._table
-        self._file.save(lambda path: self._write_table(profile, table, path), "a table")
+            self._folder.save(write_all)
+        else:
+            profile.require(self._table)
+            self._file.save(partial(write_table, self._table), "a table")
         return ()
-
-    def _write_all(self, profile: Profile, folder: Path) -> None:
-        for name in schema.BY_NAME:
-            if profile.has(name):
-                self._write_table(profile, name, folder / f"{name}.{self._form}")
-
-    def _write_table(self, profile: Profile, name: str, path: Path) -> None:
-        columns = described(schema.BY_NAME[name])
-        TABLES[self._form](table_rows(profile, name), columns, path)
-
-
-def _is_of_tables(suffix: str, folder: Path) -> bool:
-    """Whether a folder holds nothing but tables of a recording."""
-    names = {f"{name}{suffix}" for name in schema.BY_NAME}
-    return {entry.name for entry in folder.iterdir()} <= names
 
 
 def table_rows(profile: Profile, name: str) -> Iterator[pa.RecordBatch]:

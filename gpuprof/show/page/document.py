@@ -3,7 +3,7 @@
 import base64
 import hashlib
 import re
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -68,32 +68,30 @@ def html(document: Document) -> str:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters["bound"] = bound
-    environment.filters["breakable"] = _breakable
-    environment.filters["apart"] = lambda names: shortened_apart(
-        [*map(clean, names)], _LONGEST_NAME
-    )
+    titles = {table.key: table.title for table in document.tables if table.key}
     environment.filters |= {
+        "bound": bound,
+        "breakable": _breakable,
+        "apart": lambda names: shortened_apart([*map(clean, names)], _LONGEST_NAME),
+        "linked": partial(_linked, titles),
         "used": figures.used,
         "level": figures.level,
         "curve": figures.curve,
     }
-    environment.globals |= {
-        "across": figures.ACROSS,
-        "down": figures.DOWN,
-        "margin": figures.MARGIN,
-    }
-    titles = {table.key: table.title for table in document.tables if table.key}
-    environment.filters["linked"] = partial(_linked, titles)
-    style, script = (_joined(names) for names in (_STYLES, _SCRIPTS))
-    return environment.get_template("page.html.jinja").render(
-        page=document,
-        titles=titles,
-        style=style,
-        script=script,
-        policy=_policy(style, script),
-        version=__version__,
+    environment.globals.update(across=figures.ACROSS, down=figures.DOWN, margin=figures.MARGIN)
+    style, script = (
+        "\n".join((_HERE / name).read_text(encoding="utf-8") for name in names)
+        for names in (_STYLES, _SCRIPTS)
     )
+    # Only this very style and script count; nothing is loaded, sent or embedded.
+    policy = (
+        f"default-src 'none'; style-src {_digest(style)}; script-src {_digest(script)};"
+        " base-uri 'none'; form-action 'none'"
+    )
+    return environment.get_template("page.html.jinja").render(
+        page=document, titles=titles, style=style, script=script, policy=policy,
+        version=__version__,
+    )  # fmt: skip
 
 
 def _breakable(name: str) -> "Markup":
@@ -122,19 +120,6 @@ def _linked(titles: "Mapping[str, str]", text: str) -> "Markup":
         if piece in titles
         else f"--table {piece}"
         for place, piece in enumerate(pieces_of_text)
-    )
-
-
-@cache
-def _joined(names: tuple[str, ...]) -> str:
-    return "\n".join((_HERE / name).read_text(encoding="utf-8") for name in names)
-
-
-def _policy(style: str, script: str) -> str:
-    """Only this very style and script count; nothing is loaded, sent or embedded."""
-    return (
-        f"default-src 'none'; style-src {_digest(style)}; script-src {_digest(script)};"
-        " base-uri 'none'; form-action 'none'"
     )
 
 

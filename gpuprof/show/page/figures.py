@@ -61,27 +61,21 @@ class Figure(NamedTuple):
 
 
 def figure(name: str, title: str, caption: str, panels: Sequence[Panel], table: str = "") -> Figure:
-    """Panels as one chart of a page."""
-    kind, shown = _drawn(panels)
-    return Figure(name, title, caption, kind, shown, table)
-
-
-def _drawn(panels: Sequence[Panel]) -> tuple[str, Any]:
-    """What draws panels of one kind, and what it takes."""
+    """Panels of one kind as one chart of a page."""
     first = panels[0]
-    if isinstance(first, HeatMap):
-        shown = [panel for panel in panels if isinstance(panel, HeatMap)]
-        return ("matrix", first) if first.texts else ("heat-maps", heat_maps(shown))
-    if isinstance(first, Columns):
-        shares = [panel for panel in panels if isinstance(panel, Columns)]
-        return (
-            ("lines", _share_lines(shares))
-            if first.unit == "share"
-            else ("columns", _columns(first))
-        )
-    if isinstance(first, Lines):
-        return "lines", _lines(first)
-    return ("placement" if isinstance(first, Boxes) else "bars"), first
+    kind: str
+    shown: Any
+    if isinstance(first, HeatMap) and not first.texts:
+        kind, shown = "heat-maps", heat_maps([p for p in panels if isinstance(p, HeatMap)])
+    elif isinstance(first, Columns) and first.unit == "share":
+        kind, shown = "lines", _share_lines([p for p in panels if isinstance(p, Columns)])
+    elif isinstance(first, Columns):
+        kind, shown = "columns", _columns(first)
+    elif isinstance(first, Lines):
+        kind, shown = "lines", _lines(first)
+    else:
+        kind, shown = {HeatMap: "matrix", Boxes: "placement"}.get(type(first), "bars"), first
+    return Figure(name, title, caption, kind, shown, table)
 
 
 def _columns(panel: Columns) -> dict[str, Any]:

@@ -32,18 +32,8 @@ _UNITS: Final = {
 }
 
 
-class Cell(NamedTuple):
-    """One cell.
-
-    Args:
-        text: What it says.
-        key: The number that it sorts by; None to sort by its text.
-        target: The table that it names; empty for none.
-    """
-
-    text: str
-    key: float | None = None
-    target: str = ""
+# What a cell says; the number that it sorts by, or None for its text; and the table that it names.
+Cell = tuple[str, float | None, str]
 
 
 class Head(NamedTuple):
@@ -133,7 +123,7 @@ def grid_table(name: str, grid: Grid, title: str) -> PageTable:
             Head(label or "Figure", "", place not in names)
             for place, label in enumerate(grid.header)
         ),
-        tuple(tuple(map(Cell, row)) for row in grid.rows),
+        tuple(tuple((text, None, "") for text in row) for row in grid.rows),
         is_open=True,
     )
 
@@ -142,8 +132,8 @@ def _cell(name: str, column: Column, row: Mapping[str, Any], device_names: Devic
     """A row of a comparison holds its metric's figures, in that one's unit."""
     value = row[name]
     if name == _TARGET:
-        return Cell(cell(column, value), target=value or "")
+        return cell(column, value), None, value or ""
     if column.unit == AS_THE_METRIC and row["metric"] is not None:
-        return Cell(cell(VARIANTS.columns[row["metric"]], value), value)
+        return cell(VARIANTS.columns[row["metric"]], value), value, ""
     text = cell_of(name, column, value, device_names)
-    return Cell(text, value if column.dtype in {INT, FLOAT} else None)
+    return text, value if column.dtype in {INT, FLOAT} else None, ""

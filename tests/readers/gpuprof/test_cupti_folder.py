@@ -5,7 +5,7 @@ from cupti_folder import COLUMNS, EPOCH_NS, at, replace, write
 
 from gpuprof import read_profile
 from gpuprof.base.errors import CorruptFileError, EmptyRecordingError
-from gpuprof.readers.gpuprof import cupti
+from gpuprof.readers.gpuprof import cupti_run as cupti
 
 
 def folder(path):

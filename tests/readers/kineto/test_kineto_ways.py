@@ -11,7 +11,7 @@ from gpuprof import native
 from gpuprof.base.errors import GpuprofError
 from gpuprof.native import trace_events
 from gpuprof.native.trace_events import scanned
-from gpuprof.readers.kineto import reader
+from gpuprof.readers.kineto import trace_file as reader
 
 CORPUS = Path(__file__).parents[4] / "shared" / "corpus" / "kineto"
 pytestmark = pytest.mark.skipif(native.library() is None, reason="the core is not compiled")

@@ -6,7 +6,7 @@ import pytest
 
 from gpuprof.base.errors import EmptyRecordingError
 from gpuprof.readers import read_profile
-from gpuprof.readers.sqlite import table as sqlite_table
+from gpuprof.readers.sqlite import table_columns as sqlite_table
 
 CORPUS = Path(__file__).parents[4] / "shared" / "corpus"
 EXPORTS = sorted((CORPUS / "nsys-sqlite").glob("*.sqlite"))

@@ -1022,7 +1022,7 @@ def test_a_report_on_a_database_imports_nothing_that_it_does_not_need(tmp_path):
     code = (
         "import atexit, sys; from gpuprof.cli import main; "
         "idle = {'pandas', 'pyarrow.compute', 'matplotlib', 'msgspec',"
-        " 'gpuprof.readers.kineto.reader', 'gpuprof.comparisons',"
+        " 'gpuprof.readers.kineto.trace_file', 'gpuprof.comparisons',"
         " 'gpuprof.show.charts', 'gpuprof.show.page'}; "
         "atexit.register(lambda: print(sorted(idle & sys.modules.keys()))); "
         "main(['report', sys.argv[1]])"

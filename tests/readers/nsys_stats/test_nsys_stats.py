@@ -20,7 +20,7 @@ from gpuprof.base.errors import (
     UsageError,
 )
 from gpuprof.readers import find_reader
-from gpuprof.readers.nsys_stats import reader as nsys_stats
+from gpuprof.readers.nsys_stats import report_text as nsys_stats
 
 HERE = Path(__file__).parents[1]
 CORPUS = HERE.parents[2] / "shared/corpus"

@@ -21,7 +21,7 @@ from gpuprof.model.spilling import Packed, Spilled, batches
 from gpuprof.native import pages
 from gpuprof.readers.nsys import export_schema
 from gpuprof.readers.nvprof import activities as nvprof_activities
-from gpuprof.readers.sqlite import table as sqlite_table
+from gpuprof.readers.sqlite import table_columns as sqlite_table
 from gpuprof.readers.sqlite.source import is_sqlite, open_sqlite
 
 PAGE_SIZES = [512, 1024, 4096, 65_536]

@@ -7,7 +7,7 @@ import xspaces
 from gpuprof.base import xspace
 from gpuprof.base.errors import CorruptFileError, EmptyRecordingError, UnknownFormatError
 from gpuprof.readers import find_reader, read_profile
-from gpuprof.readers.xplane import events as xplane_events
+from gpuprof.readers.xplane import event_columns as xplane_events
 
 CORPUS = Path(__file__).parents[4] / "shared" / "corpus"
 BROKEN = Path(__file__).parents[1] / "broken"

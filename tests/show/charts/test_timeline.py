@@ -4,6 +4,7 @@ from drawing import draw
 from pictures import figure
 
 from gpuprof.base.errors import EmptyRecordingError
+from gpuprof.model.selection import Selection
 from gpuprof.show.charts import timeline, utilisation
 
 _ONE_TO_ZERO = {"memcpy_kind": "PtoP", "src_device_id": 1, "dst_device_id": 0}
@@ -85,18 +86,66 @@ def test_what_is_short_still_shows():
     assert set(shares.round(3)) == {0, 0.15}
 
 
-def test_the_title_is_the_worst_finding():
+def test_the_title_is_what_takes_most_of_the_time_beside_compute():
     shown = figure(timeline.CHART, draw(kernels=[(0, 100_000), (200_000, 400_000)]))
 
-    assert " ".join(shown.get_suptitle().split()) == (
-        "Device 0 is idle, and no calls of the host were recorded to tell why: 100.0 us (25.0 %)"
-    )
+    assert shown.get_suptitle() == "Device 0 spends 25.0 % of the recorded 400.0 us idle"
 
 
-def test_a_title_says_the_span_where_nothing_is_wrong():
-    assert figure(timeline.CHART, draw(kernels=[(0, 1_000)])).get_suptitle() == (
-        "What 1 device did in 1.000 us"
+@pytest.mark.parametrize(
+    ("memcpys", "title"),
+    [
+        ([(900, 2_000)], "Device 0 spends 50.0 % of the recorded 2.000 us on exposed copies"),
+        ([(900, 1_040)], "Device 0 spends 96.2 % of the recorded 1.040 us computing"),
+        (
+            [(900, 2_000, {"memcpy_kind": "DtoD"})],
+            "Device 0 spends 50.0 % of the recorded 2.000 us on exposed local copies",
+        ),
+    ],
+)
+def test_a_title_names_compute_only_where_nothing_else_takes_as_much(memcpys, title):
+    shown = figure(timeline.CHART, draw(kernels=[(0, 1_000)], memcpys=memcpys))
+
+    assert shown.get_suptitle() == title
+
+
+def _steps(lengths):
+    """Steps of four kernels, a pause of a quarter and a copy at their end."""
+    kernels, memcpys, start = [], [], 10_000
+    for length in lengths:
+        quarter = length // 4
+        names = ("first", "second", "third", "fourth")
+        kernels += [
+            (start + at * quarter // 2, start + (at + 1) * quarter // 2, {"name": name})
+            for at, name in enumerate(names)
+        ]
+        memcpys.append((start + 3 * quarter, start + length))
+        start += length
+    return draw(kernels=kernels, memcpys=memcpys)
+
+
+def test_a_typical_step_is_shown_below_the_whole():
+    shown = figure(timeline.CHART, _steps([4_000] * 5 + [4_400] + [4_000] * 6))
+
+    strip, step = shown.axes
+    assert shown.get_suptitle() == "Device 0 spends 25.0 % of a 4.000 us step idle"
+    assert strip.get_yticklabels()[0].get_text() == "whole recording"
+    assert strip.get_xlim() == (10, 58.4)
+    assert [text.get_text() for text in strip.texts] == ["step 0, shown below"]
+    assert step.get_xlim() == (0, 4)
+    assert step.get_xlabel() == (
+        "time since the start of step 0, 10.00 us after the recording's origin [us]"
     )
+    assert _covered(_heights(step, "0 compute")) == [2.0]
+    assert _covered(_heights(step, "0 HtoD")) == [1.0]
+
+
+def test_a_chosen_part_is_shown_as_it_is():
+    part = Selection(windows=((10_000, 22_000),))
+
+    shown = figure(timeline.CHART, _steps([4_000] * 12).restricted(part))
+
+    assert [axes.get_xlim() for axes in shown.axes] == [(10, 22)]
 
 
 def test_an_idle_recording_has_no_timeline():

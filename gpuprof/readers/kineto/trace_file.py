@@ -21,38 +21,48 @@ from gpuprof.base.errors import CorruptFileError, EmptyRecordingError
 from gpuprof.base.json_values import Scalar, integer, text
 from gpuprof.base.units import NS_PER_US, counted
 from gpuprof.model import schema
-from gpuprof.model.profile import Origin, Profile
+from gpuprof.model.profile import Origin, Profile, Source
 from gpuprof.model.table import in_memory
 from gpuprof.native import trace_events
 from gpuprof.native.trace_events import Detail
 from gpuprof.readers.common import gunzip, json_events
 from gpuprof.readers.input_format import Reader
-from gpuprof.readers.kineto import rocm, tables
-from gpuprof.readers.kineto.events import ARGUMENTS, Alike, Device, Event, Kind, Span, Timed
+from gpuprof.readers.kineto import event_tables, hip_calls
+from gpuprof.readers.kineto.events import (
+    ARGUMENTS,
+    Alike,
+    Device,
+    EventKind,
+    EventTimes,
+    TimedEvents,
+    TraceEvent,
+)
 
 # Category (capitalised until 2022) -> what its events are. The GPU's copy of an annotation
 # (gpu_user_annotation) is left out: it is the host's one seen again.
 CATEGORIES: Final = {
-    "Kernel": Kind.KERNELS,
-    "kernel": Kind.KERNELS,
-    "Memcpy": Kind.MEMCPYS,
-    "gpu_memcpy": Kind.MEMCPYS,
-    "Memset": Kind.MEMSETS,
-    "gpu_memset": Kind.MEMSETS,
-    "Runtime": Kind.RUNTIME,
-    "cuda_runtime": Kind.RUNTIME,
-    "cuda_driver": Kind.DRIVER,
-    "user_annotation": Kind.ANNOTATIONS,
-    "Operator": Kind.OPERATORS,
-    "cpu_op": Kind.OPERATIONS,
-    "cuda_sync": Kind.SYNCHRONIZATIONS,
+    "Kernel": EventKind.KERNELS,
+    "kernel": EventKind.KERNELS,
+    "Memcpy": EventKind.MEMCPYS,
+    "gpu_memcpy": EventKind.MEMCPYS,
+    "Memset": EventKind.MEMSETS,
+    "gpu_memset": EventKind.MEMSETS,
+    "Runtime": EventKind.RUNTIME,
+    "cuda_runtime": EventKind.RUNTIME,
+    "cuda_driver": EventKind.DRIVER,
+    "user_annotation": EventKind.ANNOTATIONS,
+    "Operator": EventKind.OPERATORS,
+    "cpu_op": EventKind.OPERATIONS,
+    "cuda_sync": EventKind.SYNCHRONIZATIONS,
 }
 # Calls of Python functions, and of modules.
 _PYTHON: Final = "python_function"
 # Without any of these the GPU was not traced.
-_OF_A_GPU: Final = frozenset({*Kind.WORK, *Kind.CALLS})
+_OF_A_GPU: Final = frozenset({*EventKind.WORK, *EventKind.CALLS})
 # Of these only name, thread and times are read.
-_SPANS: Final = frozenset({Kind.ANNOTATIONS, Kind.OPERATIONS, Kind.OPERATORS, Kind.PYTHON})
+_SPANS: Final = frozenset(
+    {EventKind.ANNOTATIONS, EventKind.OPERATIONS, EventKind.OPERATORS, EventKind.PYTHON}
+)
 
 # Above this number of microseconds a double no longer holds single nanoseconds, and Kineto
 # printed doubles before it counted from baseTimeNanoseconds.
@@ -84,7 +94,7 @@ class _Distributed(msgspec.Struct):
     world_size: Scalar = None
 
 
-class _Trace(msgspec.Struct):
+class _TraceFile(msgspec.Struct):
     traceEvents: list[msgspec.Raw]  # noqa: N815 - the format's name
     schemaVersion: Scalar = None  # noqa: N815 - as above
     deviceProperties: list[Device] = []  # noqa: N815 - as above
@@ -104,45 +114,42 @@ def read(path: Path) -> Profile:
         EmptyRecordingError: No GPU was traced.
     """
     with json_events.within_limits(path):
-        return _profile(path)
-
-
-def _profile(path: Path) -> Profile:
-    trace, timed, has_python = _trace(path)
-    sound = {kind: _sound(group) for kind, group in timed.items()}
-    origin_ns = _origin_ns(path, sound)
-    epoch_ns = (integer(trace.baseTimeNanoseconds) or 0) + origin_ns
-    lost = sum(len(timed[kind].codes) - len(sound[kind].codes) for kind in timed)
-    groups = {kind: group.since(origin_ns) for kind, group in sound.items()}
-    if rocm.is_rocm(groups):
-        groups = rocm.regrouped(groups)
-    origin = Origin(
-        source=path,
-        reader=READER.name,
-        tool="kineto",
-        schema_version=text(trace.schemaVersion),
-        epoch_ns=epoch_ns if epoch_ns in _UNIX_TIMES_NS else None,
-        start_resolution_ns=_resolution_ns(sound),
-        warnings=(*_warnings(trace, lost), *_doubts(groups)),
-        host=text(trace.host_name) or _host_in_name(path, groups),
-    )
-    rank, size = map(integer, (trace.distributedInfo.rank, trace.distributedInfo.world_size))
-    job = {"rank": rank, "world_size": size if size in _WORLD_SIZES else None}
-    sources = tables.tables(groups, trace.deviceProperties, job)
-    if not has_python:
+        trace, timed, has_python = _trace(path)
+        sound = {kind: _sound(group) for kind, group in timed.items()}
+        starts = [group.start_ns for group in sound.values() if group.codes.size]
+        if not starts:
+            msg = f"{path}: no event of the GPU has a valid time"
+            raise CorruptFileError(msg, json_events.EDITED)
+        origin_ns = min(int(of_kind.min()) for of_kind in starts)
+        is_exact = max(int(of_kind.max()) for of_kind in starts) < _EXACT_DOUBLE_US * NS_PER_US
+        has_fractions = any(group.has_fractions for group in sound.values())
+        epoch_ns = (integer(trace.baseTimeNanoseconds) or 0) + origin_ns
+        groups = {kind: group.since(origin_ns) for kind, group in sound.items()}
+        is_rocm = hip_calls.is_rocm(groups)
+        groups = hip_calls.regrouped(groups) if is_rocm else groups
+        lost = sum(len(timed[kind].codes) - len(sound[kind].codes) for kind in timed)
+        # `tensorboard_trace_handler` names files by the host and the process.
+        named = _HOST_AND_PROCESS.match(path.name)
+        is_process = named is not None and int(named[2]) == event_tables.process_id_of(groups)
+        origin = Origin(
+            source=path,
+            reader=READER.name,
+            tool="kineto",
+            schema_version=text(trace.schemaVersion),
+            epoch_ns=epoch_ns if epoch_ns in _UNIX_TIMES_NS else None,
+            start_resolution_ns=(1 if is_exact else _DOUBLE_STEP_NS)
+            if has_fractions
+            else NS_PER_US,
+            warnings=tuple(_warnings(trace, lost, groups, is_rocm=is_rocm)),
+            host=text(trace.host_name) or (named[1] if named is not None and is_process else None),
+        )
+        rank, size = map(integer, (trace.distributedInfo.rank, trace.distributedInfo.world_size))
+        job = {"rank": rank, "world_size": size if size in _WORLD_SIZES else None}
+        sources: dict[str, Source] = {**event_tables.tables(groups, trace.deviceProperties, job)}
+        if has_python:
+            calls = schema.HOST_CALLS
+            sources[calls.name] = lambda: in_memory(calls, _python_calls(path, origin_ns))
         return Profile(origin, sources)
-    calls = schema.HOST_CALLS
-    return Profile(
-        origin,
-        {**sources, calls.name: lambda: in_memory(calls, _python_calls(path, origin_ns))},
-    )
-
-
-def _host_in_name(path: Path, groups: Mapping[str, Timed]) -> str | None:
-    """The host by the name that ``tensorboard_trace_handler`` gives files: it and the process."""
-    match = _HOST_AND_PROCESS.match(path.name)
-    is_process = match is not None and int(match[2]) == tables.process_id_of(groups)
-    return match[1] if match is not None and is_process else None
 
 
 def _python_calls(path: Path, origin_ns: int) -> pa.Table:
@@ -153,31 +160,42 @@ def _python_calls(path: Path, origin_ns: int) -> pa.Table:
         origin_ns: The recording's origin, on the file's clock.
     """
     with json_events.within_limits(path):
-        scanned = _scanned(path, {_PYTHON: Kind.PYTHON}, {})
+        scanned = _scanned(path, {_PYTHON: EventKind.PYTHON}, {})
         if scanned is not None:
-            return tables.python_calls(_sound(scanned[1][Kind.PYTHON]).since(origin_ns))
-        trace, categories = _decoded(path, gunzip.content(path))
-        events = zip(trace.traceEvents, categories, strict=True)
-        raw = [event for event, category in events if category == _PYTHON]
-        timed = _timed(path, Kind.PYTHON, raw)
-        return tables.python_calls(_sound(timed).since(origin_ns))
+            timed = scanned[1][EventKind.PYTHON]
+        else:
+            trace, categories = _decoded(path, gunzip.content(path))
+            events = zip(trace.traceEvents, categories, strict=True)
+            raw = [event for event, category in events if category == _PYTHON]
+            timed = _timed(path, EventKind.PYTHON, raw)
+        return event_tables.python_calls(_sound(timed).since(origin_ns))
 
 
-def _sound(group: Timed) -> Timed:
+def _sound(group: TimedEvents) -> TimedEvents:
     """Those whose times are valid: 0 means that CUPTI could not tell, and some are negative."""
     return group.rows((group.start_ns > 0) & (group.duration_ns >= 0))
 
 
-def _trace(path: Path) -> tuple[_Trace, dict[str, Timed], bool]:
+def _trace(path: Path) -> tuple[_TraceFile, dict[str, TimedEvents], bool]:
     """What a trace says beside its events, its events by kind, and whether it has Python's."""
-    scanned = _scanned(path, CATEGORIES | {_PYTHON: Kind.PYTHON}, {Kind.PYTHON: Detail.PRESENCE})
+    scanned = _scanned(
+        path, CATEGORIES | {_PYTHON: EventKind.PYTHON}, {EventKind.PYTHON: Detail.PRESENCE}
+    )
     if scanned is not None and _OF_A_GPU & scanned[1].keys():
         trace, timed = scanned
-        return trace, timed, timed.pop(Kind.PYTHON, None) is not None
+        return trace, timed, timed.pop(EventKind.PYTHON, None) is not None
     trace, categories = _decoded(path, gunzip.content(path))
-    chosen = _chosen(trace.traceEvents, categories)
+    chosen: defaultdict[str, list[msgspec.Raw]] = defaultdict(list)
+    for event, category in zip(trace.traceEvents, categories, strict=True):
+        if category in CATEGORIES:
+            chosen[CATEGORIES[category]].append(event)
     if not _OF_A_GPU & chosen.keys():
-        raise _no_gpu(path, categories)
+        if any(category.startswith("mtia") for category in categories):
+            msg = f"{path} is a trace of an MTIA accelerator and has no GPU activity"
+            raise EmptyRecordingError(msg)
+        msg = f"{path} has no GPU activity: only the CPU was traced"
+        hint = "Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] on a GPU."
+        raise EmptyRecordingError(msg, hint)
     has_python = _PYTHON in categories
     # What is not needed any more goes, and with the last raw event the text of the file.
     trace.traceEvents, categories = [], []
@@ -186,7 +204,7 @@ def _trace(path: Path) -> tuple[_Trace, dict[str, Timed], bool]:
 
 def _scanned(
     path: Path, kinds: Mapping[str, str], details: Mapping[str, Detail]
-) -> tuple[_Trace, dict[str, Timed]] | None:
+) -> tuple[_TraceFile, dict[str, TimedEvents]] | None:
     """A trace without its events, and these by kind, read piece by piece.
 
     None for a text that the compiled functions do not know for certain, or where there are none.
@@ -198,72 +216,45 @@ def _scanned(
     if scanned is None:
         return None
     rows_by_kind, members = scanned
+    timed = {}
     try:
-        trace = json_input.lenient(members, _Trace)
-        return trace, {kind: _of_rows(rows) for kind, rows in rows_by_kind.items()}
+        trace = json_input.lenient(members, _TraceFile)
+        for kind, rows in rows_by_kind.items():
+            # What is printed in several ways may be alike.
+            alike = Alike()
+            places = alike.codes(
+                json_input.decode(json_events.joined(rows.events), list[TraceEvent])
+            )
+            times = rows.start_ns, rows.duration_ns, rows.correlation_id
+            timed[kind] = TimedEvents(alike.events, places[rows.codes], *times, rows.has_fractions)
     except json_input.LimitError:
         raise
     except json_input.JsonError:
         return None
+    return trace, timed
 
 
-def _of_rows(rows: trace_events.EventRows) -> Timed:
-    """Events whose different ones are decoded: what is printed in several ways may be alike."""
-    alike = Alike()
-    places = alike.codes(json_input.decode(json_events.joined(rows.events), list[Event]))
-    codes = places[rows.codes]
-    return Timed(
-        alike.events,
-        codes,
-        rows.start_ns,
-        rows.duration_ns,
-        rows.correlation_id,
-        rows.has_fractions,
-    )
-
-
-def _decoded(path: Path, data: bytes) -> tuple[_Trace, list[str]]:
+def _decoded(path: Path, data: bytes) -> tuple[_TraceFile, list[str]]:
     """The trace with its events still raw, and each event's category."""
     if data[:64].lstrip().startswith(b"["):
         categories = _interned(json_events.decode(path, data, list[_Category]))
-        return _Trace(traceEvents=json_events.decode(path, data, list[msgspec.Raw])), categories
+        return _TraceFile(traceEvents=json_events.decode(path, data, list[msgspec.Raw])), categories
     categories = _interned(json_events.decode(path, data, _Categories).traceEvents)
-    return json_events.decode(path, data, _Trace), categories
+    return json_events.decode(path, data, _TraceFile), categories
 
 
 def _interned(events: Iterable[_Category]) -> list[str]:
     return [sys.intern(event.cat) if isinstance(event.cat, str) else "" for event in events]
 
 
-def _chosen(raw: Sequence[msgspec.Raw], categories: Sequence[str]) -> dict[str, list[msgspec.Raw]]:
-    chosen: defaultdict[str, list[msgspec.Raw]] = defaultdict(list)
-    for event, category in zip(raw, categories, strict=True):
-        if category in CATEGORIES:
-            chosen[CATEGORIES[category]].append(event)
-    return chosen
-
-
-def _no_gpu(path: Path, categories: Iterable[str]) -> EmptyRecordingError:
-    if any(category.startswith("mtia") for category in categories):
-        msg = f"{path} is a trace of an MTIA accelerator and has no GPU activity"
-        return EmptyRecordingError(msg)
-    msg = f"{path} has no GPU activity: only the CPU was traced"
-    hint = "Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] on a GPU."
-    return EmptyRecordingError(msg, hint)
-
-
-def _events(path: Path, kind: str, raw: Sequence[msgspec.Raw]) -> list[Span]:
-    fields: type[list[Any]] = list[Span] if kind in _SPANS else list[Event]
-    events = json_events.decode(path, json_events.joined(raw), fields)
-    return [event for event in events if event.ph == "X"]
-
-
-def _timed(path: Path, kind: str, raw: Sequence[msgspec.Raw]) -> Timed:
+def _timed(path: Path, kind: str, raw: Sequence[msgspec.Raw]) -> TimedEvents:
     """Events of one kind, decoded some at a time: each takes more memory than its text."""
     alike, has_fractions = Alike(), False
+    fields: type[list[Any]] = list[EventTimes] if kind in _SPANS else list[TraceEvent]
     parts = []
     for begin in range(0, len(raw), _EVENTS_AT_ONCE):
-        events = _events(path, kind, raw[begin : begin + _EVENTS_AT_ONCE])
+        some = json_events.joined(raw[begin : begin + _EVENTS_AT_ONCE])
+        events = [event for event in json_events.decode(path, some, fields) if event.ph == "X"]
         starts, durations = [event.ts for event in events], [event.dur for event in events]
         has_fractions = has_fractions or b"." in b",".join(starts)
         parts.append((
@@ -273,42 +264,24 @@ def _timed(path: Path, kind: str, raw: Sequence[msgspec.Raw]) -> Timed:
             np.fromiter((event.correlation for event in events), np.int64, len(events)),
         ))  # fmt: skip
     codes, starts_ns, durations_ns, ids = map(np.concatenate, zip(*parts, strict=True))
-    return Timed(alike.events, codes, starts_ns, durations_ns, ids, has_fractions)
+    return TimedEvents(alike.events, codes, starts_ns, durations_ns, ids, has_fractions)
 
 
-def _origin_ns(path: Path, groups: Mapping[str, Timed]) -> int:
-    starts = [int(group.start_ns.min()) for group in groups.values() if group.codes.size]
-    if not starts:
-        msg = f"{path}: no event of the GPU has a valid time"
-        raise CorruptFileError(msg, json_events.EDITED)
-    return min(starts)
-
-
-def _resolution_ns(groups: Mapping[str, Timed]) -> int:
-    if not any(group.has_fractions for group in groups.values()):
-        return NS_PER_US
-    last_ns = max(int(group.start_ns.max()) for group in groups.values() if group.codes.size)
-    return 1 if last_ns < _EXACT_DOUBLE_US * NS_PER_US else _DOUBLE_STEP_NS
-
-
-def _warnings(trace: _Trace, lost: int) -> Iterable[str]:
+def _warnings(
+    trace: _TraceFile, lost: int, groups: Mapping[str, TimedEvents], *, is_rocm: bool
+) -> Iterator[str]:
+    """What a reader of the numbers must know of the trace and of its events."""
     if lost:
         yield f"Left out, since their times are not valid: {counted(lost, 'event', 'events')}."
     if any("CUPTI stopped early? = 1" in str(line) for line in trace.INFO):
         yield "CUPTI stopped early: not all GPU activities were collected."
-    for line in (*trace.ERROR, *trace.WARNING):
-        yield f"PyTorch reported: {line}"
-
-
-def _doubts(groups: Mapping[str, Timed]) -> Iterator[str]:
-    """What a reader of the numbers must know of the events."""
-    is_rocm = rocm.is_rocm(groups)
+    yield from (f"PyTorch reported: {line}" for line in (*trace.ERROR, *trace.WARNING))
     if is_rocm:
-        yield from rocm.notes(groups)
+        yield from hip_calls.notes(groups)
     calls = "HIP calls" if is_rocm else "CUDA calls"
-    if tables.is_untraced(groups):
+    if event_tables.is_untraced(groups):
         yield f"{calls} launched GPU work, but none was recorded: kernels and copies are unknown."
-    elif not tables.has_work(groups):
+    elif not event_tables.has_work(groups):
         yield f"{calls} were recorded, but no GPU work."
 
 
@@ -321,8 +294,8 @@ _MARKS: Final = re.compile(
 
 
 _GIVES: Final = (
-    *Kind.WORK, "api_calls", "nvtx_ranges", Kind.SYNCHRONIZATIONS, Kind.PYTHON, "collectives",
-    "devices", "runs",
+    *EventKind.WORK, "api_calls", "nvtx_ranges", EventKind.SYNCHRONIZATIONS, EventKind.PYTHON,
+    "collectives", "devices", "runs",
 )  # fmt: skip
 READER: Final = Reader(
     name="kineto",

@@ -6,7 +6,6 @@ Source: https://github.com/openxla/xla, xla/backends/profiler/gpu/cupti_collecto
 """
 
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -17,12 +16,12 @@ from gpuprof.base.errors import (
     InputError,
     UnknownFormatError,
 )
-from gpuprof.base.xspace import Plane, Space, WireError, space
+from gpuprof.base.xspace import WireError, space
 from gpuprof.model.profile import Origin, Profile
 from gpuprof.readers.common.gunzip import MAGIC as GZIP_MAGIC
 from gpuprof.readers.input_format import Reader
-from gpuprof.readers.xplane import activities
-from gpuprof.readers.xplane import tables as xplane_tables
+from gpuprof.readers.xplane import plane_tables
+from gpuprof.readers.xplane.gpu_activities import GPU_PLANE
 
 _HOST: Final = "/host:"
 _TPU: Final = "/device:TPU"
@@ -46,16 +45,16 @@ def read(path: Path) -> Profile:
         EmptyRecordingError: No activity of a GPU is in it.
     """
     try:
-        origin, recorded = _recorded(path, space(_content(path)))
+        origin, recorded = _recorded(path)
     except (WireError, OverflowError) as error:
         msg = f"{path}: not a complete XPlane file ({error})"
         raise CorruptFileError(msg, "Was it cut short, or copied as text?") from error
     # The file is no longer in memory when the tables are made.
-    tables = recorded.tables
-    return Profile(replace(origin, warnings=(*origin.warnings, *recorded.notes)), tables)
+    tables, notes = recorded.tables()
+    return Profile(replace(origin, warnings=(*origin.warnings, *notes)), tables)
 
 
-def _content(path: Path) -> bytes:
+def _recorded(path: Path) -> tuple[Origin, plane_tables.ReadPlanes]:
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -64,43 +63,30 @@ def _content(path: Path) -> bytes:
     if data.startswith(GZIP_MAGIC) or _BROWSER.match(data):
         msg = f"{path} is the profiler's excerpt for a browser, cut to a million events"
         raise UnknownFormatError(msg, "Read the .xplane.pb file beside it.")
-    return data
-
-
-def _recorded(path: Path, profile: Space) -> tuple[Origin, xplane_tables.Recorded]:
-    gpus = [plane for plane in profile.planes if activities.GPU_PLANE.match(plane.name)]
+    profile = space(data)
+    gpus = [plane for plane in profile.planes if GPU_PLANE.match(plane.name)]
     hosts = [plane for plane in profile.planes if plane.name.startswith(_HOST)]
-    recorded = xplane_tables.recorded(gpus, hosts)
+    recorded = plane_tables.recorded(gpus, hosts)
     if not len(recorded.activities):
-        raise _empty(path, profile, gpus)
+        reason = f": {profile.errors[0]}" if profile.errors else ""
+        if not gpus and any(plane.name.startswith(_TPU) for plane in profile.planes):
+            msg = f"{path} is a profile of a TPU and has no GPU activity"
+            raise EmptyRecordingError(msg)
+        nothing = "has no GPU activity: only the host was profiled"
+        msg = f"{path}: nothing was recorded on its GPUs" if gpus else f"{path} {nothing}"
+        raise EmptyRecordingError(msg + reason, _HINT)
+    # Profiles tell since 2023 which Unix time their times count from.
+    environments = (plane.stats for plane in profile.planes if plane.name == _ENVIRONMENT)
+    starts = (stats.get("profile_start_time") for stats in environments)
     origin = Origin(
         source=path,
         reader=READER.name,
         tool="xprof",
-        epoch_ns=_epoch_ns(profile),
+        epoch_ns=next((s for s in starts if isinstance(s, int) and s in _TIMES), None),
         warnings=tuple(f"The profiler reported: {t}" for t in (*profile.errors, *profile.warnings)),
         host=profile.hosts[0] or None if len(profile.hosts) == 1 else None,
     )
     return origin, recorded
-
-
-def _empty(path: Path, profile: Space, gpus: Sequence[Plane]) -> EmptyRecordingError:
-    reason = f": {profile.errors[0]}" if profile.errors else ""
-    if gpus:
-        return EmptyRecordingError(f"{path}: nothing was recorded on its GPUs{reason}", _HINT)
-    if any(plane.name.startswith(_TPU) for plane in profile.planes):
-        return EmptyRecordingError(f"{path} is a profile of a TPU and has no GPU activity")
-    msg = f"{path} has no GPU activity: only the host was profiled{reason}"
-    return EmptyRecordingError(msg, _HINT)
-
-
-def _epoch_ns(profile: Space) -> int | None:
-    """Unix time that times count from, which profiles tell since 2023."""
-    for plane in profile.planes:
-        start_ns = plane.stats.get("profile_start_time") if plane.name == _ENVIRONMENT else None
-        if isinstance(start_ns, int) and start_ns in _TIMES:
-            return start_ns
-    return None
 
 
 _GIVES: Final = (

@@ -227,7 +227,10 @@ def _fields(messages: _Messages) -> _Fields:
         number, after = _varints(octets, at)
         kind = tag & 7
         _refuse(base + at, ~_IS_KIND[kind], "a field of an event is of no kind")
-        begin, size = _extent(kind, number, at, after)
+        begin, size = after, np.where(kind == xspace.VARINT, 0, number)
+        if (is_fixed := (kind == xspace.FIXED64) | (kind == xspace.FIXED32)).any():
+            fixed = np.where(kind == xspace.FIXED64, 8, 4)
+            begin, size = np.where(is_fixed, at, after), np.where(is_fixed, fixed, size)
         is_beyond = (size < 0) | (size > stop - begin)
         _refuse(base + at, is_beyond, "a field of an event goes beyond its end")
         value = np.where(kind == xspace.VARINT, number, begin)
@@ -235,18 +238,6 @@ def _fields(messages: _Messages) -> _Fields:
         at = begin + size
     columns = zip(*rounds, strict=True) if rounds else [[np.zeros(0, np.int64)]] * 5
     return _Fields(*(np.concatenate(list(column)) for column in columns))
-
-
-def _extent(
-    kind: Integers, number: Integers, at: Integers, after: Integers
-) -> tuple[Integers, Integers]:
-    """Where the values of fields begin, and how long they are; 0 for numbers."""
-    is_fixed = (kind == xspace.FIXED64) | (kind == xspace.FIXED32)
-    size = np.where(kind == xspace.VARINT, 0, number)
-    if not is_fixed.any():
-        return after, size
-    fixed = np.where(kind == xspace.FIXED64, 8, 4)
-    return np.where(is_fixed, at, after), np.where(is_fixed, fixed, size)
 
 
 def _refuse(at: Integers, is_wrong: Flags, fault: str) -> None:

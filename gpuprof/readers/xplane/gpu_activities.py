@@ -26,9 +26,9 @@ from gpuprof.readers.common.compact_columns import (
     gathered,
     narrowed_part,
 )
-from gpuprof.readers.xplane import rocm
+from gpuprof.readers.xplane import hip_names
 from gpuprof.readers.xplane.details import axis, context_id, memory_kind, number
-from gpuprof.readers.xplane.events import Batch, batches
+from gpuprof.readers.xplane.event_columns import Batch, batches
 
 MEMCPY_KINDS: Final = {
     "MemcpyH2D": "HtoD",
@@ -67,7 +67,7 @@ def device_id(plane: Plane) -> int:
     return int(match[1]) if match else 0
 
 
-class Activities:
+class GpuActivities:
     """What ran on the streams of some GPUs, in the order of its start.
 
     Raises:
@@ -90,33 +90,27 @@ class Activities:
         return gathered(self._parts.popleft() for _ in range(len(self._parts)))
 
     def _read(self, plane: Plane) -> Iterator[dict[str, Integers | Flags]]:
-        for line in plane.lines:
-            match = _STREAM.match(line.name)
-            if match:
-                place = {"device_id": device_id(plane), "stream_id": int(match[1])}
-                for batch in batches(plane, line, ("context_id", *_DETAILS, *_NUMBERS)):
-                    yield self._part(batch) | {
-                        name: np.full(len(batch), number) for name, number in place.items()
-                    }
-
-    def _part(self, batch: Batch) -> dict[str, Integers | Flags]:
-        details = np.full(len(batch), -1, np.int64)
-        table = np.full(len(batch), _NO_DETAILS, np.int8)
-        # The last ones count most.
-        for name, of_table in reversed(_DETAILS.items()):
-            codes = batch.texts(name, self._details)
-            details, table = (
-                np.where(codes >= 0, new, old) for new, old in ((codes, details), (of_table, table))
-            )
-        return {
-            "start_ns": batch.start_ns,
-            "duration_ns": batch.duration_ns,
-            "name": batch.names(self._names),
-            "context_id": batch.texts("context_id", self._contexts),
-            "details": details,
-            "table": table,
-            **numbers(batch, _NUMBERS),
-        }
+        streams = ((line, match) for line in plane.lines if (match := _STREAM.match(line.name)))
+        for line, match in streams:
+            for batch in batches(plane, line, ("context_id", *_DETAILS, *_NUMBERS)):
+                details = np.full(len(batch), -1, np.int64)
+                table = np.full(len(batch), _NO_DETAILS, np.int8)
+                # The last ones count most.
+                for name, of_table in reversed(_DETAILS.items()):
+                    codes = batch.texts(name, self._details)
+                    details = np.where(codes >= 0, codes, details)
+                    table = np.where(codes >= 0, of_table, table)
+                yield {
+                    "start_ns": batch.start_ns,
+                    "duration_ns": batch.duration_ns,
+                    "name": batch.names(self._names),
+                    "context_id": batch.texts("context_id", self._contexts),
+                    "details": details,
+                    "table": table,
+                    "device_id": np.full(len(batch), device_id(plane)),
+                    "stream_id": np.full(len(batch), int(match[1])),
+                    **numbers(batch, _NUMBERS),
+                }
 
     @property
     def devices(self) -> int:
@@ -185,7 +179,7 @@ class Activities:
         chosen = self._chosen(MEMCPYS)
         ids, has_id = chosen.column("correlation_id"), chosen.column("has correlation_id")
         named = chosen.names.mapped(_memcpy_kind)
-        kinds = rocm.as_requested(named, ids, has_id.astype(np.bool_), directions)
+        kinds = hip_names.as_requested(named, ids, has_id.astype(np.bool_), directions)
         device = chosen.column("device_id")
         is_local = kinds.are("DtoD") & (self.devices <= 1)
         return chosen.copies(
@@ -212,7 +206,7 @@ class Chosen:
     """Some activities or calls.
 
     Args:
-        columns: As `Activities` has them.
+        columns: As `GpuActivities` has them.
         texts: What the numbers in columns of texts stand for.
         is_chosen: Which of them are chosen; places would take eight times as much memory.
     """
@@ -287,7 +281,7 @@ class Chosen:
 
 def _table(name: str, details: int) -> int:
     """The table of activities of a name whose details are of a table."""
-    if details == KERNELS and not name.startswith(rocm.RUNTIME_KERNEL):
+    if details == KERNELS and not name.startswith(hip_names.RUNTIME_KERNEL):
         return KERNELS
     if name in OTHER_ACTIVITIES or cuda.is_hip_order(name):
         return IGNORED

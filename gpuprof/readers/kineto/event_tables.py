@@ -19,11 +19,10 @@ from gpuprof.model.words import narrowed
 from gpuprof.readers.common.compact_columns import column
 from gpuprof.readers.kineto.events import (
     NOTHING,
-    Arguments,
     Device,
-    Event,
-    Kind,
-    Timed,
+    EventKind,
+    TimedEvents,
+    TraceEvent,
     different_events,
 )
 
@@ -49,7 +48,7 @@ _INVALID: Final = 2**32 - 1
 
 
 def tables(
-    groups: Mapping[str, Timed], devices: Sequence[Device], job: Mapping[str, int | None]
+    groups: Mapping[str, TimedEvents], devices: Sequence[Device], job: Mapping[str, int | None]
 ) -> dict[str, pa.Table]:
     """All tables; those that CUPTI fills by default are there even when nothing happened.
 
@@ -61,50 +60,62 @@ def tables(
     process_id = process_id_of(groups)
     recorded = {schema.API_CALLS.name: _api_calls(groups), schema.NVTX_RANGES.name: _ranges(groups)}
     if not is_untraced(groups):
-        kernels = groups.get(Kind.KERNELS, NOTHING)
-        recorded[Kind.KERNELS] = _kernels(kernels, process_id)
-        recorded[Kind.MEMCPYS] = _memcpys(groups.get(Kind.MEMCPYS, NOTHING), process_id)
-        recorded[Kind.MEMSETS] = _memsets(groups.get(Kind.MEMSETS, NOTHING), process_id)
+        kernels = groups.get(EventKind.KERNELS, NOTHING)
+        recorded[EventKind.KERNELS] = _kernels(kernels, process_id)
+        recorded[EventKind.MEMCPYS] = _memcpys(groups.get(EventKind.MEMCPYS, NOTHING), process_id)
+        recorded[EventKind.MEMSETS] = _memsets(groups.get(EventKind.MEMSETS, NOTHING), process_id)
         if any(event.args.collective for event in kernels.events):
             recorded[schema.COLLECTIVES.name] = _collectives(kernels, process_id)
     # These two are there only where the user asked for them, and in newer versions.
-    if Kind.SYNCHRONIZATIONS in groups:
-        group = groups[Kind.SYNCHRONIZATIONS]
-        recorded[Kind.SYNCHRONIZATIONS] = _synchronizations(group, process_id)
+    if EventKind.SYNCHRONIZATIONS in groups:
+        group = groups[EventKind.SYNCHRONIZATIONS]
+        recorded[EventKind.SYNCHRONIZATIONS] = _synchronizations(group, process_id)
     recorded = {name: table.sort_by("start_ns") for name, table in recorded.items()}
-    if named := _devices(devices):
+    named = [
+        {
+            "device_id": integer(device.id),
+            "name": text(device.name),
+            "total_memory_bytes": integer(device.total_global_mem),
+            "compute_capability": None if None in capability else "{}.{}".format(*capability),
+            "multiprocessors": integer(device.num_sms) or None,
+        }
+        for device in devices
+        if integer(device.id) is not None
+        for capability in [(integer(device.compute_major), integer(device.compute_minor))]
+    ]
+    if named:
         recorded[schema.DEVICES.name] = schema.DEVICES.table(named)
     run = {"run_id": 0, "process_id": process_id, **job}
     return recorded | {schema.RUNS.name: schema.RUNS.table([run])}
 
 
-def has_work(groups: Mapping[str, Timed]) -> bool:
+def has_work(groups: Mapping[str, TimedEvents]) -> bool:
     """Whether any work of a GPU was recorded."""
-    return any(groups.get(kind, NOTHING).codes.size for kind in Kind.WORK)
+    return any(groups.get(kind, NOTHING).codes.size for kind in EventKind.WORK)
 
 
-def is_untraced(groups: Mapping[str, Timed]) -> bool:
+def is_untraced(groups: Mapping[str, TimedEvents]) -> bool:
     """Whether calls launched work on a GPU, but no activity of it was recorded."""
-    calls = different_events(groups, Kind.CALLS)
+    calls = different_events(groups, EventKind.CALLS)
     return not has_work(groups) and any(cuda.LAUNCHING_CALLS.match(e.label) for e in calls)
 
 
-def process_id_of(groups: Mapping[str, Timed]) -> int | None:
+def process_id_of(groups: Mapping[str, TimedEvents]) -> int | None:
     """The traced process; a GPU event's own pid is the number of its device."""
-    kinds = (*Kind.CALLS, Kind.ANNOTATIONS, Kind.OPERATIONS, Kind.OPERATORS)
+    kinds = (*EventKind.CALLS, EventKind.ANNOTATIONS, EventKind.OPERATIONS, EventKind.OPERATORS)
     return _first(*(event.pid for event in different_events(groups, kinds)))
 
 
-def _times(group: Timed) -> dict[str, Any]:
+def _times(group: TimedEvents) -> dict[str, Any]:
     return {"start_ns": group.start_ns, "end_ns": group.start_ns + group.duration_ns}
 
 
-def _correlated(group: Timed) -> dict[str, Any]:
+def _correlated(group: TimedEvents) -> dict[str, Any]:
     ids = narrowed(group.correlation_id)
     return {**_times(group), "correlation_id": column(ids, ids >= 0)}
 
 
-def _place(group: Timed, process_id: int | None) -> dict[str, Any]:
+def _place(group: TimedEvents, process_id: int | None) -> dict[str, Any]:
     arguments = [event.args for event in group.events]
     return {
         **_correlated(group),
@@ -115,7 +126,7 @@ def _place(group: Timed, process_id: int | None) -> dict[str, Any]:
     }
 
 
-def device_id(event: Event) -> int | None:
+def device_id(event: TraceEvent) -> int | None:
     """The device of a GPU's event, whose own pid is its number."""
     arguments = event.args
     return _first(arguments.device, arguments.in_device, event.pid)
@@ -132,7 +143,7 @@ def _first(*values: Scalar) -> int | None:
     return next((number for number in numbers if number is not None), None)
 
 
-def _narrow(table: schema.Schema, group: Timed, columns: Mapping[str, Any]) -> pa.Table:
+def _narrow(table: schema.Schema, group: TimedEvents, columns: Mapping[str, Any]) -> pa.Table:
     """A table of columns of all events, and of lists of what the different events say."""
     codes = pa.array(narrowed(group.codes))
     arrays = {
@@ -144,7 +155,7 @@ def _narrow(table: schema.Schema, group: Timed, columns: Mapping[str, Any]) -> p
     return table.narrow(pa.table(arrays))
 
 
-def _kernels(group: Timed, process_id: int | None) -> pa.Table:
+def _kernels(group: TimedEvents, process_id: int | None) -> pa.Table:
     arguments = [event.args for event in group.events]
     columns = {
         **_place(group, process_id),
@@ -162,22 +173,27 @@ def _along(sizes: tuple[Scalar, ...] | Scalar, axis: int) -> int | None:
     return integer(sizes[axis]) if isinstance(sizes, tuple) else None
 
 
-def _memcpys(group: Timed, process_id: int | None) -> pa.Table:
+def _memcpys(group: TimedEvents, process_id: int | None) -> pa.Table:
     place = _place(group, process_id)
-    parts = [_memcpy_parts(event.label) for event in group.events]
-    ends = [
-        _device_ends(event.args, kind, device)
-        for event, (kind, _, _), device in zip(group.events, parts, place["device_id"], strict=True)
-    ]
+    told = (
+        "memcpy_kind", "src_memory_kind", "dst_memory_kind", "src_device_id", "dst_device_id",
+        "path",
+    )  # fmt: skip
+    rows = []
+    for event, device in zip(group.events, place["device_id"], strict=True):
+        kind, source, target = _memcpy_parts(event.label)
+        ends = integer(event.args.from_device), integer(event.args.to_device)
+        if kind not in ("PtoP", cuda.UNKNOWN) and event.args.from_device is None:
+            # The host's side has none.
+            ends = (None if kind[0] == "H" else device), (None if kind[-1] == "H" else device)
+        # Without a direct way a peer copy is a DtoH and a HtoD that both claim device memory.
+        is_half = kind in ("DtoH", "HtoD") and source == target == "device"
+        path = "staged" if is_half else "direct" if kind == "PtoP" else None
+        rows.append((kind, source, target, *ends, path))
     columns = {
         **place,
-        "memcpy_kind": [kind for kind, _, _ in parts],
-        "src_memory_kind": [source for _, source, _ in parts],
-        "dst_memory_kind": [target for _, _, target in parts],
+        **{name: [row[number] for row in rows] for number, name in enumerate(told)},
         "bytes": [integer(event.args.bytes) for event in group.events],
-        "src_device_id": [source for source, _ in ends],
-        "dst_device_id": [target for _, target in ends],
-        "path": [_path(*part) for part in parts],
     }
     return _narrow(schema.MEMCPYS, group, columns)
 
@@ -196,22 +212,7 @@ def memcpy_kind(name: str) -> str:
     return _memcpy_parts(name)[0]
 
 
-def _device_ends(a: Arguments, kind: str, device: int | None) -> tuple[int | None, int | None]:
-    """Source and destination device; the host's side has none."""
-    source, target = integer(a.from_device), integer(a.to_device)
-    if kind in ("PtoP", cuda.UNKNOWN) or a.from_device is not None:
-        return source, target
-    return (None if kind.startswith("H") else device), (None if kind.endswith("H") else device)
-
-
-def _path(kind: str, source: str | None, target: str | None) -> str | None:
-    """Without a direct way a peer copy is a DtoH and a HtoD that both claim device memory."""
-    if kind in ("DtoH", "HtoD") and source == target == "device":
-        return "staged"
-    return "direct" if kind == "PtoP" else None
-
-
-def _memsets(group: Timed, process_id: int | None) -> pa.Table:
+def _memsets(group: TimedEvents, process_id: int | None) -> pa.Table:
     kinds = [_MEMSET.match(event.label) for event in group.events]
     columns = {
         **_place(group, process_id),
@@ -221,10 +222,10 @@ def _memsets(group: Timed, process_id: int | None) -> pa.Table:
     return _narrow(schema.MEMSETS, group, columns)
 
 
-def _api_calls(groups: Mapping[str, Timed]) -> pa.Table:
-    runtime, driver = (groups.get(kind, NOTHING) for kind in Kind.CALLS)
+def _api_calls(groups: Mapping[str, TimedEvents]) -> pa.Table:
+    runtime, driver = (groups.get(kind, NOTHING) for kind in EventKind.CALLS)
     group = runtime.followed_by(driver)
-    apis = [Kind.RUNTIME] * len(runtime.events) + [Kind.DRIVER] * len(driver.events)
+    apis = [EventKind.RUNTIME] * len(runtime.events) + [EventKind.DRIVER] * len(driver.events)
     columns = {
         **_correlated(group),
         "api": apis,
@@ -235,14 +236,15 @@ def _api_calls(groups: Mapping[str, Timed]) -> pa.Table:
     return _narrow(schema.API_CALLS, group, columns)
 
 
-def _ranges(groups: Mapping[str, Timed]) -> pa.Table:
+def _ranges(groups: Mapping[str, TimedEvents]) -> pa.Table:
     # Of what begins and ends at once, annotations are around operations, and what is first in
     # the file is around what follows: the table's sort keeps this order.
     kinds = [
-        groups.get(kind, NOTHING) for kind in (Kind.ANNOTATIONS, Kind.OPERATIONS, Kind.OPERATORS)
+        groups.get(kind, NOTHING)
+        for kind in (EventKind.ANNOTATIONS, EventKind.OPERATIONS, EventKind.OPERATORS)
     ]
     annotations, operations, operators = (group.events for group in kinds)
-    group = reduce(Timed.followed_by, kinds)
+    group = reduce(TimedEvents.followed_by, kinds)
     events = group.events
     columns = {
         **_times(group),
@@ -262,7 +264,7 @@ def _ranges(groups: Mapping[str, Timed]) -> pa.Table:
     return _narrow(schema.NVTX_RANGES, group, columns)
 
 
-def python_calls(group: Timed) -> pa.Table:
+def python_calls(group: TimedEvents) -> pa.Table:
     """Calls of Python functions, by file, line and name, sorted by start."""
     columns = {
         **_times(group),
@@ -274,7 +276,7 @@ def python_calls(group: Timed) -> pa.Table:
     return _narrow(schema.HOST_CALLS, group, columns).sort_by("start_ns")
 
 
-def _synchronizations(group: Timed, process_id: int | None) -> pa.Table:
+def _synchronizations(group: TimedEvents, process_id: int | None) -> pa.Table:
     place = _place(group, process_id)
     sources = [_stream(event.args.src_stream) for event in group.events]
     columns = {
@@ -291,7 +293,7 @@ def _synchronizations(group: Timed, process_id: int | None) -> pa.Table:
     return _narrow(schema.SYNCHRONIZATIONS, group, columns)
 
 
-def _collectives(group: Timed, process_id: int | None) -> pa.Table:
+def _collectives(group: TimedEvents, process_id: int | None) -> pa.Table:
     is_named = np.array([e.args.collective is not None for e in group.events], np.bool_)
     named = group.rows(is_named[group.codes])
     arguments = [event.args for event in named.events]
@@ -311,22 +313,3 @@ def _collectives(group: Timed, process_id: int | None) -> pa.Table:
 def _message_bytes(elements: Scalar, dtype: Scalar) -> int | None:
     count, size = integer(elements), BYTES_PER_ELEMENT.get(text(dtype) or "")
     return None if count is None or size is None else count * size
-
-
-def _devices(devices: Sequence[Device]) -> list[dict[str, Any]]:
-    return [
-        {
-            "device_id": integer(device.id),
-            "name": text(device.name),
-            "total_memory_bytes": integer(device.total_global_mem),
-            "compute_capability": _compute_capability(device),
-            "multiprocessors": integer(device.num_sms) or None,
-        }
-        for device in devices
-        if integer(device.id) is not None
-    ]
-
-
-def _compute_capability(device: Device) -> str | None:
-    major, minor = integer(device.compute_major), integer(device.compute_minor)
-    return None if major is None or minor is None else f"{major}.{minor}"

@@ -9,24 +9,23 @@ values.
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from gpuprof.base.errors import ROOM, CorruptFileError, InputError, excerpt
 from gpuprof.model import schema
+from gpuprof.model.schema import arrow
 from gpuprof.model.spilling import InMemory, Packed
-from gpuprof.model.table import arrow
 from gpuprof.model.words import narrowed
 from gpuprof.native import pages
-from gpuprof.readers.common.compact_columns import Flags, Integers
+from gpuprof.readers.common.compact_columns import Integers
 
 if TYPE_CHECKING:
     from gpuprof.readers.sqlite.source import SqliteFile
 
 _ROWID: Final = -1
-_NULL: Final = np.iinfo(np.int64).min
 # Of more different texts, few recur.
 _MANY_TEXTS: Final = 1 << 12
 # Bytes that are shown as they are of a text that is no UTF-8.
@@ -105,10 +104,17 @@ def from_pages(file: "SqliteFile", table: str, kinds: Kinds) -> dict[str, InMemo
     if not columns or any(column.hidden for column in columns):
         raise NotReadError  # a view, or rows without ids, or values that no row holds
     declared = {column.name: column for column in columns}
-    keys = sum(column.key > 0 for column in columns)
-    fields = [_field(declared[name], keys, kind) for name, kind in kinds.items()]
-    if any(field.kind == pages.TEXTS for field in fields) and not file.is_utf_8:
-        raise NotReadError
+    keys, fields = sum(column.key > 0 for column in columns), []
+    for name, kind in kinds.items():
+        column = declared[name]
+        if column.default not in {None, "NULL"} or pa.types.is_floating(kind):
+            raise NotReadError
+        if pa.types.is_string(kind) and not file.is_utf_8:
+            raise NotReadError
+        # SQLite stores a key of this very type as the row's id, and NULL in its place.
+        is_id = column.key == keys == 1 and column.kind == "INTEGER"
+        holds = {pa.string(): pages.TEXTS, pa.binary(): pages.BYTES}.get(kind, pages.INTEGERS)
+        fields.append(pages.Field(_ROWID if is_id else column.place, holds))
     with file.locked() as descriptor:
         try:
             decoded = pages.decode(descriptor, columns[0].root, fields)
@@ -119,30 +125,23 @@ def from_pages(file: "SqliteFile", table: str, kinds: Kinds) -> dict[str, InMemo
     return {name: _of_pages(values, kind) for (name, kind), values in by_name}
 
 
-def _field(column: Declared, keys: int, kind: pa.DataType) -> pages.Field:
-    if column.default not in {None, "NULL"} or pa.types.is_floating(kind):
-        raise NotReadError
-    # SQLite stores a key of this very type as the row's id, and NULL in its place.
-    is_id = column.key == keys == 1 and column.kind == "INTEGER"
-    holds = pages.TEXTS if pa.types.is_string(kind) else pages.INTEGERS
-    holds = pages.BYTES if pa.types.is_binary(kind) else holds
-    return pages.Field(_ROWID if is_id else column.place, holds)
-
-
 def _of_pages(decoded: pages.Decoded, kind: pa.DataType) -> InMemory:
     if decoded.meanings is not None:
         return Packed(decoded.parts, decoded.meanings, has_nulls=decoded.nulls > 0)
     if decoded.texts is not None:
-        is_bytes = pa.types.is_binary(kind)
-        texts = [b.hex() for b in decoded.texts] if is_bytes else _readable(decoded.texts)
+        if pa.types.is_binary(kind):
+            return _dictionary(decoded.parts, [text.hex() for text in decoded.texts])
+        texts: list[str] = []
+        with suppress(UnicodeDecodeError):  # all at once where none holds what stands between them
+            texts = b"\0".join(decoded.texts).decode().split("\0")
+        if len(texts) != len(decoded.texts):
+            texts = [*map(readable, decoded.texts)]
         return _dictionary(decoded.parts, texts)
-    parts = [arrow(values, _nulls(values) if decoded.nulls else None) for values in decoded.parts]
+    parts = [
+        arrow(values, values == np.iinfo(values.dtype).min if decoded.nulls else None)
+        for values in decoded.parts
+    ]
     return pa.chunked_array(parts, parts[0].type if parts else pa.int8())
-
-
-def _nulls(values: Integers) -> Flags:
-    is_null: Flags = values == np.iinfo(values.dtype).min
-    return is_null
 
 
 def _by_adbc(file: "SqliteFile", table: str, kinds: Kinds) -> Columns:
@@ -173,19 +172,18 @@ def _of_batches(parts: Sequence[pa.Array], kind: pa.DataType) -> pa.Array:
         raise NotReadError
     if pa.types.is_floating(kind):
         return pa.concat_arrays([p if p.type == kind else pa.nulls(len(p), kind) for p in parts])
-    values = np.concatenate([np.empty(0, np.int64), *map(_integers, parts)])
-    is_null = values == _NULL
-    return arrow(narrowed(np.where(is_null, 0, values)), is_null)
-
-
-def _integers(part: pa.Array) -> Integers:
-    """The values, and `_NULL` where there is none."""
-    if part.null_count == len(part):
-        return np.full(len(part), _NULL)
-    values = np.frombuffer(part.buffers()[1], np.int64)[part.offset : part.offset + len(part)]
-    if not part.null_count:
-        return values
-    return np.where(part.is_null().to_numpy(zero_copy_only=False), _NULL, values)
+    numbers, are_null = [np.empty(0, np.int64)], [np.empty(0, np.bool_)]
+    for part in parts:
+        is_null = part.is_null().to_numpy(zero_copy_only=False)
+        is_unknown = part.null_count == len(part)  # then it is of any type
+        values = (
+            np.zeros(len(part), np.int64)
+            if is_unknown
+            else np.frombuffer(part.buffers()[1], np.int64)[part.offset :][: len(part)]
+        )
+        numbers.append(np.where(is_null, 0, values))
+        are_null.append(is_null)
+    return arrow(narrowed(np.concatenate(numbers)), np.concatenate(are_null))
 
 
 def _texts(parts: Iterable[pa.Array]) -> pa.Array:
@@ -218,54 +216,22 @@ def _by_rows(file: "SqliteFile", table: str, kinds: Kinds) -> Columns:
     parts: dict[str, list[pa.Array]] = {name: [pa.array([], kind)] for name, kind in types.items()}
     for rows in file.bounded_rows(_select(table, kinds, "TEXT")):
         for (name, kind), values in zip(types.items(), zip(*rows, strict=True), strict=True):
-            parts[name].append(_cast(f"{where}: column {name}", values, kind, before))
+            try:
+                # Told a type, Arrow would cut 1.5 to 1.
+                parts[name].append(pa.array(values).cast(kind))
+            except (pa.ArrowException, OverflowError):
+                for row, value in enumerate(values, before + 1):
+                    try:
+                        parts[name].append(pa.array([value]).cast(kind))
+                    except (pa.ArrowException, OverflowError) as error:
+                        msg = f"{where}: column {name} holds {excerpt(value)} in row {row:,}"
+                        raise CorruptFileError(msg, _HINT) from error
         before += len(rows)
     return {name: pa.concat_arrays(arrays) for name, arrays in parts.items()}
 
 
-def _cast(where: str, values: Sequence[Any], kind: pa.DataType, before: int) -> pa.Array:
-    """Values as Arrow data of their column's type; told a type, Arrow would cut 1.5 to 1."""
-    with suppress(pa.ArrowException, OverflowError):
-        return pa.array(values).cast(kind)
-    rows = enumerate(values, before + 1)
-    return pa.concat_arrays([_cast_one(where, row, value, kind) for row, value in rows])
-
-
-def _cast_one(where: str, row: int, value: Any, kind: pa.DataType) -> pa.Array:
-    try:
-        return pa.array([value]).cast(kind)
-    except (pa.ArrowException, OverflowError) as error:
-        raise _of_another_type(where, row, value) from error
-
-
 # From the fastest to the one that reads everything.
 WAYS: Final = (from_pages, _by_adbc, _by_rows)
-
-
-def mismatch(file: "SqliteFile", table: str) -> CorruptFileError:
-    """The first cell of a table that is no integer where its column is one of integers."""
-    names = [name for name, kind in file.columns[table].items() if pa.types.is_int64(kind)]
-    for name in names:
-        cells = file.rows(
-            f"SELECT row, value FROM (SELECT row_number() OVER () AS row, {quoted(name)} AS value"
-            f" FROM {quoted(table)}) WHERE typeof(value) NOT IN ('integer', 'null') LIMIT 1"
-        )
-        for row, value in cells:
-            return _of_another_type(f"{file.path}, table {table}: column {name}", row, value)
-    return CorruptFileError(f"{file.path}, table {table}: a column has another type", _HINT)
-
-
-def _of_another_type(where: str, row: int, value: object) -> CorruptFileError:
-    return CorruptFileError(f"{where} holds {excerpt(value)} in row {row:,}", _HINT)
-
-
-def _readable(texts: Sequence[bytes]) -> list[str]:
-    """Texts, all at once where that can be."""
-    with suppress(UnicodeDecodeError):
-        together = b"\0".join(texts).decode().split("\0")
-        if len(together) == len(texts):  # as where none holds what stands between them
-            return together
-    return [*map(readable, texts)]
 
 
 def readable(text: bytes) -> str:

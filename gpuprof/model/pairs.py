@@ -1,0 +1,88 @@
+"""Pairs of integers, as of process and correlation id: where each is among others."""
+
+from typing import Final
+
+import numpy as np
+
+from gpuprof.model.intervals import Int64s
+from gpuprof.model.words import Numbers
+from gpuprof.native import arrays
+
+NOT_FOUND: Final = -1
+
+
+def pair_places(sorted_pairs: Int64s, first: Numbers, second: Numbers) -> Numbers:
+    """Where each pair of values is among sorted ones, or `NOT_FOUND`.
+
+    Args:
+        sorted_pairs: Two rows: the first and the second values.
+        first: The first value of each wanted pair.
+        second: The second value.
+    """
+    places = arrays.pair_places(first, second, sorted_pairs)
+    if places is not None:
+        return places
+    firsts, seconds = map(np.unique, sorted_pairs)
+    code, index = (
+        np.where(np.minimum(a, b) < 0, NOT_FOUND, a * len(seconds) + b)
+        for a, b in (
+            (_place_in(firsts, x), _place_in(seconds, y))
+            for x, y in (sorted_pairs, (first, second))
+        )
+    )
+    return _place_in(code, index)
+
+
+def _place_in(distinct: Numbers, values: Numbers) -> Numbers:
+    if not len(distinct):
+        return np.full(len(values), NOT_FOUND)
+    place = np.minimum(np.searchsorted(distinct, values), len(distinct) - 1)
+    return np.where(distinct[place] == values, place, NOT_FOUND)
+
+
+def sorted_pairs(first: Numbers, second: Numbers) -> Int64s:
+    """The different pairs in their order: a row of their first values, and one of the second."""
+    pairs = np.stack([first, second]).astype(np.int64)
+    pairs = pairs[:, np.lexsort(pairs[::-1])]
+    is_first = np.ones(pairs.shape[1], bool)
+    is_first[1:] = (pairs[:, 1:] != pairs[:, :-1]).any(axis=0)
+    return pairs[:, is_first]
+
+
+class Pairs:
+    """Different pairs of values, numbered from 0 on in the order in which they are met."""
+
+    def __init__(self) -> None:
+        # Sorted, and the number of each.
+        self._pairs, self._number = np.empty((2, 0), np.int64), np.empty(0, np.int32)
+        self._is_sorted = True  # in the order in which they are met
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._number)
+
+    @property
+    def values(self) -> Int64s:
+        """The pairs by their number: a row of their first values, and one of the second."""
+        return self._pairs[:, np.argsort(self._number)]
+
+    def of(self, first: Numbers, second: Numbers) -> Numbers:
+        """The number of each pair, or `NOT_FOUND`."""
+        places = pair_places(self._pairs, first, second)
+        if self._is_sorted:
+            return places
+        numbers: Numbers = np.append(self._number, np.int32(NOT_FOUND))
+        return numbers[places]
+
+    def learn(self, first: Numbers, second: Numbers) -> Numbers:
+        """The number of each pair; those that are new are given one."""
+        number = self.of(first, second)
+        if not (is_new := number == NOT_FOUND).any():
+            return number
+        new = sorted_pairs(first[is_new], second[is_new])
+        pairs = np.concatenate([self._pairs, new], axis=1)
+        numbers = np.append(self._number, len(self._number) + np.arange(new.shape[1]))
+        order = np.lexsort(pairs[::-1])
+        self._pairs, self._number = pairs[:, order], numbers[order].astype(np.int32)
+        self._is_sorted = bool((self._number[1:] > self._number[:-1]).all())
+        return self.of(first, second)

@@ -1,0 +1,227 @@
+"""What threads did, of nvprof's databases: API calls, waits, events, NVTX ranges and overheads.
+
+Source: CUPTI's activity records, https://docs.nvidia.com/cupti/api/structlist.html.
+"""
+
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from gpuprof.model import schema
+from gpuprof.model.derived import UNKNOWN
+from gpuprof.model.table import Computed, Part, Table, constant, joined, translated
+from gpuprof.model.words import ByNumber, Values, Words, narrowed
+from gpuprof.readers.nsys.columns import part, without
+from gpuprof.readers.nsys.event_waits import EventRecords
+from gpuprof.readers.nvprof.activities import (
+    CALLS,
+    CUDA_EVENT,
+    IS_TIMED,
+    MARKER,
+    NEEDED,
+    Columns,
+    Database,
+    Numbers,
+)
+
+# CUPTI's CUpti_ActivitySynchronizationType.
+_SYNC_KINDS: Final = {1: "event", 2: "stream_wait", 3: "stream", 4: "context"}
+# CUPTI's CUpti_ActivityOverheadKind: which of both holds up the thread, and by what.
+_OVERHEAD_KINDS: Final = {
+    1: ("cuda", "Driver compiler"),
+    1 << 16: ("profiler", "CUPTI buffer flush"),
+    2 << 16: ("profiler", "CUPTI instrumentation"),
+    3 << 16: ("profiler", "CUPTI resource"),
+    4 << 16: ("cuda", "Runtime triggered module loading"),
+    5 << 16: ("cuda", "Lazy function loading"),
+    6 << 16: ("cuda", "Command buffer full"),
+}
+# In place of a stream or an event.
+_NONE: Final = (-1, 4294967295)
+# CUPTI's CUpti_ActivityFlag and CUpti_ActivityObjectKind; the others are of threads.
+_OPENS, _CLOSES, PROCESS = 2, 4, 1
+
+
+def calls(database: Database, table: str) -> Part:
+    """Calls of the runtime or the driver, named by CUPTI's numbers: a file has only these."""
+    api = next(api for api, of_api in CALLS.items() if of_api == table)
+    names, words = _call_names()[api], Words([None])
+
+    def name_of(numbers: Numbers) -> Numbers:
+        distinct, places = np.unique(numbers, return_inverse=True)
+        texts = {n: f"{api} call {n}" for n in distinct.tolist()} | names | {UNKNOWN: None}
+        of_distinct = [words.place(texts[number]) for number in distinct.tolist()]
+        return np.array(of_distinct, np.int32)[places]
+
+    columns: Columns = {
+        **database.times,
+        "api": constant(api),
+        "name": Computed(("cbid",), name_of, lambda: words.listed),
+        "process_id": "processId",
+        "thread_id": "threadId",
+        "correlation_id": "correlationId",
+    }
+    return part(database.tables, table, columns, IS_TIMED)
+
+
+@cache
+def _call_names() -> dict[str, dict[int, str]]:
+    text = Path(__file__).with_name("cupti_calls.txt").read_text("ascii")
+    names: dict[str, dict[int, str]] = {api: {} for api in CALLS}
+    for line in text.splitlines():
+        api, number, name = line.split()
+        names[api][int(number)] = name
+    return names
+
+
+def synchronizations(database: Database, table: str) -> Part:
+    """Waits of threads and of streams, and where the event they wait for was recorded last."""
+    columns = _on_stream(database, table) | database.times
+    columns["sync_kind"] = translated("type", _SYNC_KINDS)
+    columns["event_id"] = without("cudaEventId", *_NONE)
+    if CUDA_EVENT not in database.tables.columns:
+        return part(database.tables, table, columns, IS_TIMED)
+
+    @cache
+    def records() -> EventRecords:
+        of_events = Table(schema.BY_NAME["cuda_events"], [cuda_events(database, CUDA_EVENT)])
+        names = ("event_id", "correlation_id", "device_id", "stream_id")
+        pieces = zip(*of_events.pieces(names, is_checked=False), strict=True)
+        recorded = [joined(column).filled for column in pieces]
+        recorded = recorded or [*np.empty((4, 0), np.int64)]
+        return EventRecords(np.zeros(len(recorded[0]), np.int8), *recorded)
+
+    # An event may be recorded again and again; ids grow in the order of calls.
+    for number, name in enumerate(("src_device_id", "src_stream_id")):
+
+        def latest(events: Numbers, calls: Numbers, number: int = number) -> Numbers:
+            event_ids = np.where(np.isin(events, _NONE), UNKNOWN, events)
+            return records().latest(number, np.zeros(len(events), np.int8), event_ids, calls)
+
+        columns[name] = Computed(("cudaEventId", "correlationId"), latest)
+    return part(database.tables, table, columns, IS_TIMED)
+
+
+def cuda_events(database: Database, table: str) -> Part:
+    """Records of events."""
+    return part(database.tables, table, _on_stream(database, table) | {"event_id": "eventId"})
+
+
+def _on_stream(database: Database, table: str) -> Columns:
+    """Where a call on a stream belongs to.
+
+    CUPTI gives the context that was current in the call; its stream may be another one's.
+    """
+    reads = [name for name in ("contextId", "streamId") if database.tables.has(table, name)]
+
+    def contexts(*columns: Numbers) -> Numbers:
+        at = dict(zip(reads, columns, strict=True))
+        current = at.get("contextId", np.full(len(columns[0]), UNKNOWN))
+        if "streamId" not in at or database.stream_contexts is None:
+            return current
+        of_stream = database.stream_contexts.of(at["streamId"])
+        return np.where(of_stream == UNKNOWN, current, of_stream)
+
+    def devices(*columns: Numbers) -> Any:
+        of_contexts = database.context_devices
+        return UNKNOWN if of_contexts is None else of_contexts.of(contexts(*columns))
+
+    return {
+        "device_id": Computed((*reads,), devices) if reads else None,
+        "context_id": Computed((*reads,), contexts) if reads else None,
+        "stream_id": without("streamId", *_NONE),
+        "process_id": database.process,
+        "correlation_id": "correlationId",
+    }
+
+
+def overheads(database: Database, table: str) -> Part:
+    """When the profiler or CUDA held up a thread, or all threads of the process."""
+    sources, names = zip(("profiler", None), *_OVERHEAD_KINDS.values(), strict=True)
+    place = ByNumber([*_OVERHEAD_KINDS], range(1, len(names)), 0).of
+    columns: Columns = {
+        **database.times,
+        "source": Computed(("overheadKind",), place, lambda: sources),
+        "name": Computed(("overheadKind",), place, lambda: names),
+        "process_id": Computed(("objectId",), _process_of),
+        "thread_id": Computed(("objectKind", "objectId"), _thread_of),
+    }
+    return part(database.tables, table, columns, IS_TIMED)
+
+
+def _process_of(objects: Values) -> Numbers:
+    return _number_of(objects, 0)
+
+
+def _thread_of(kinds: Numbers, objects: Values) -> Numbers:
+    return np.where(kinds == PROCESS, UNKNOWN, _number_of(objects, 4))
+
+
+def _number_of(objects: Values, place: int) -> Numbers:
+    """A 32-bit number within CUPTI's ids of objects, by the byte at which it begins."""
+    numbers = [object_number(digits or "", place) for digits in objects.words or ()]
+    filled = [UNKNOWN if number is None else number for number in numbers]
+    of_rows: Numbers = np.array(filled, np.int64)[objects.numbers]
+    return of_rows
+
+
+def object_number(digits: str, place: int) -> int | None:
+    """A 32-bit number within a CUPTI object id, of which these are the hexadecimal digits."""
+    raw = bytes.fromhex(digits)[place : place + 4]
+    return int.from_bytes(raw, "little", signed=True) if len(raw) == 4 else None  # noqa: PLR2004
+
+
+def ranges(database: Database) -> pa.Table:
+    """NVTX ranges: one record opens a range, the next one of the same id closes it."""
+    of, optional = database.tables, ("domain", "objectKind", "objectId")
+    names = [*NEEDED[MARKER], *filter(None, (of.pick(MARKER, name) for name in optional))]
+    pieces = zip(*of.stored(MARKER).pieces(names), strict=True)
+    columns = dict(zip(names, map(joined, pieces), strict=False))
+    if not columns:
+        return schema.NVTX_RANGES.empty()
+    time = columns["timestamp"].filled.astype(np.int64)
+    flags, ids = (columns[name].filled for name in ("flags", "id"))
+    opens, closes = _paired(time, flags, ids)
+    rows = {name: column.take(opens) for name, column in columns.items()}
+    none = Values(np.full(len(opens), UNKNOWN))
+    kind, domain = (rows.get(name, none).filled for name in ("objectKind", "domain"))
+    objects = rows.get("objectId", Values(np.zeros(len(opens), np.int8), None, (None,)))
+    process, thread = _process_of(objects), _thread_of(kind, objects)
+    range_kinds = schema.texts(["push_pop", "start_end"])
+    is_of_process = schema.arrow((kind == PROCESS).astype(np.int8))
+    return schema.NVTX_RANGES.narrow(
+        pa.table(
+            {
+                "start_ns": schema.arrow(time[opens] - database.origin_ns),
+                "end_ns": schema.arrow(time[closes] - database.origin_ns),
+                "text": database.texts(rows["name"].filled, None),
+                "domain": database.texts(np.where(domain == 0, UNKNOWN, domain), ""),
+                "range_kind": pa.DictionaryArray.from_arrays(is_of_process, range_kinds),
+                "process_id": schema.arrow(narrowed(process), process == UNKNOWN),
+                "thread_id": schema.arrow(narrowed(thread), thread == UNKNOWN),
+            }
+        )
+    )
+
+
+def _paired(time: Numbers, flags: Numbers, ids: Numbers) -> tuple[Numbers, Numbers]:
+    """The rows that open ranges, by time, and for each the first one after it that closes it."""
+    is_known = (flags != UNKNOWN) & (ids != UNKNOWN)
+    opens = np.flatnonzero(is_known & (flags & _OPENS > 0) & (time > 0))
+    closes = np.flatnonzero(is_known & (flags & _CLOSES > 0))
+    rows = np.concatenate([opens, closes])
+    is_close = np.arange(len(rows)) >= len(opens)
+    order = np.lexsort((is_close, time[rows], ids[rows]))
+    rows, is_close = rows[order], is_close[order]
+    # Behind the last one that closes a range stands another, of no id.
+    places = np.where(is_close, np.arange(len(rows)), len(rows))
+    following = np.minimum.accumulate(places[::-1])[::-1]
+    is_open = ~is_close & (following < len(rows))
+    opened, closing = rows[is_open], rows[following[is_open]]
+    is_same = ids[opened] == ids[closing]
+    opened, closing = opened[is_same], closing[is_same]
+    by_time = np.argsort(time[opened], kind="stable")
+    return opened[by_time], closing[by_time]
