@@ -20,7 +20,7 @@ from gpuprof.base.manifest import Manifest
 from gpuprof.base.units import bound, capital, counted, format_seconds
 from gpuprof.comparisons import Comparison
 from gpuprof.comparisons.result_tables import TABLES
-from gpuprof.show import COMPARISON, RECORDING, Page
+from gpuprof.show import COMPARISON, RECORDING, Page, Row
 from gpuprof.show.cells import clean
 from gpuprof.show.charts import charts_about
 from gpuprof.show.comparison import figures_grid, split_grids
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 SWEEP_CHARTS: Final = ("scaling", "break-even")
 _MOST_ROWS: Final = 12
+_BULLET: Final = "   - "
 _MOST_BARS: Final = 8
 
 
@@ -45,8 +46,8 @@ class Summary(NamedTuple):
     Args:
         source: What was looked at, in a line.
         headline: What came out; empty where that is unknown.
-        points: Findings, the most important one first: what it is, what to do about it, and the
-            name of the table that shows it.
+        points: Findings, the most important one first: what several of one family cost together,
+            empty for one; of each what it is, what to do about it, and the table that shows it.
         figures: Charts of bars.
         grids: Tables; the first one is open.
         notes: What a reader must know to trust the figures.
@@ -56,7 +57,7 @@ class Summary(NamedTuple):
 
     source: str
     headline: str = ""
-    points: tuple[tuple[str, str, str], ...] = ()
+    points: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = ()
     figures: tuple[Figure, ...] = ()
     grids: tuple[Grid, ...] = ()
     notes: tuple[str, ...] = ()
@@ -86,10 +87,11 @@ def _template() -> "jinja2.Template":
 
 def summary_text(summary: Summary, width: int) -> str:
     """A summary as text in lines of at most a width, without its tables."""
-    points = [
-        f'{number}. {finding} {advice} ["{table}"]'
-        for number, (finding, advice, table) in enumerate(summary.points, start=1)
-    ]
+    points = []
+    for number, (head, parts) in enumerate(summary.points, start=1):
+        texts = [f'{finding} {advice} ["{table}"]' for finding, advice, table in parts]
+        first, *below = [head, *(f"{_BULLET}{text}" for text in texts)] if head else texts
+        points += [f"{number}. {first}", *below]
     names = {"Tables": summary.tables, "Charts": summary.charts}
     lines = [
         summary.source,
@@ -98,7 +100,15 @@ def summary_text(summary: Summary, width: int) -> str:
         *(f"Note: {note}" for note in summary.notes),
         *(f"{title}: {', '.join(shown)}" for title, shown in names.items() if shown),
     ]
-    filled = (textwrap.fill(bound(clean(line)), width) for line in lines)
+    hanging = " " * len(_BULLET)
+    filled = (
+        textwrap.fill(
+            bound(clean(line)),
+            width,
+            subsequent_indent=hanging if line.startswith(_BULLET) else "",
+        )
+        for line in lines
+    )
     return "\n".join(filled).replace("\N{NO-BREAK SPACE}", " ")
 
 
@@ -129,20 +139,24 @@ def report_summary(
     places = sorted(range(len(devices)), key=lambda place: place not in first_places)
     devices = [devices[place] for place in places]
     points = []
-    for row in all_findings(result):
-        advice, win = f"{capital(row['suggestion'])}.", row.get("win")
-        if win and row.get("predicted_win_ns") is not None:
-            advice += f" Can save {win}."
-        elif win and row.get("win_share"):
-            advice += f" Saves {win}."
-        points.append((f"{capital(row['finding'])}.", advice, row["table"]))
+    for head, rows in all_findings(result):
+        points.append((f"{capital(head)}." if head else "", tuple(map(_point, rows))))
     first = bottom_line(result.tables.get("bottom_line"))
     return summary._replace(
-        headline=first or ("" if points else f"{recording.verdict(result)[0]}."),
+        headline=first or ("" if points else f"{recording.verdict(result)[0][0]}."),
         points=tuple(points),
         figures=(recording.breakdown(devices),) if devices else (),
         grids=tuple(grid for grid in grids if grid.table != "breakdown"),
     )
+
+
+def _point(row: Row) -> tuple[str, str, str]:
+    advice, win = f"{capital(row['suggestion'])}.", row.get("win")
+    if win and row.get("predicted_win_ns") is not None:
+        advice += f" Can save {win}."
+    elif win and row.get("win_share"):
+        advice += f" Saves {win}."
+    return f"{capital(row['finding'])}.", advice, row["table"]
 
 
 def bottom_line(table: pa.Table | None) -> str:

@@ -55,7 +55,7 @@ def comparison_page(result: Comparison, *, has_full_names: bool = False) -> str:
         Document(
             title=f"{clean(labels)} - gpuprof",
             heading=clean(f"Compared: {labels}; baseline {result.baseline}"),
-            verdict=(f"{first}.", further_sentences) if point else (first,),
+            verdict=((f"{first}.", ()), (further_sentences, ())) if point else ((first, ()),),
             figures=tuple(figures(result)),
             tables=(
                 grid_table("overview", figures_grid(result, has_columns=True), "Variants"),

@@ -42,7 +42,7 @@ class Document(NamedTuple):
     Args:
         title: Of the window.
         heading: What was looked at.
-        verdict: What came out, the first sentence first.
+        verdict: What came out, the first sentence first, each with the parts below it.
         figures: Charts, in their order.
         tables: Tables, in their order.
         notes: What a reader must know to trust the figures, and what is unknown.
@@ -51,7 +51,7 @@ class Document(NamedTuple):
 
     title: str
     heading: str
-    verdict: tuple[str, ...]
+    verdict: tuple[tuple[str, tuple[str, ...]], ...]
     figures: tuple[Figure, ...]
     tables: tuple[PageTable, ...]
     notes: tuple[str, ...]

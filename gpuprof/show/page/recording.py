@@ -28,7 +28,7 @@ from gpuprof.show.charts import (
 )
 from gpuprof.show.charts.figure import choose_devices
 from gpuprof.show.charts.variants import stacked
-from gpuprof.show.overview import findings_lines, for_people
+from gpuprof.show.overview import Line, findings_lines, for_people
 from gpuprof.show.page.document import Document, html
 from gpuprof.show.page.figures import Figure, figure
 from gpuprof.show.page.tables import MOST_ROWS, page_table
@@ -156,7 +156,7 @@ def _named_tables(result: Report) -> list[str]:
     return [row["table"] for name in _NAMING for row in result.rows(name)]
 
 
-def verdict(result: Report) -> tuple[str, ...]:
+def verdict(result: Report) -> tuple[Line, ...]:
     """The bottom line and the worst findings; without these, what is known to take most."""
     if lines := findings_lines(result):
         return tuple(lines)
@@ -165,8 +165,8 @@ def verdict(result: Report) -> tuple[str, ...]:
         share = "" if top[0]["share"] is None else f", {say_share(top[0]['share'])} of all"
         name = clean(top[0]["name"])
         time = say_ns(top[0]["total_ns"])
-        return (f"{name} takes the most time of the listed activities: {time}{share}",)
-    return ("Overview of this recording",)
+        return ((f"{name} takes the most time of the listed activities: {time}{share}", ()),)
+    return (("Overview of this recording", ()),)
 
 
 def figures(result: Report) -> list[Figure]:
