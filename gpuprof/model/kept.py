@@ -31,6 +31,8 @@ class KeptColumns:
         self._expected: set[str] = set()
         # Of two threads that need a column, the later one waits for the earlier one.
         self._reading = threading.Lock()
+        # Of two threads that keep columns at once, neither drops those of the other.
+        self._keeping = threading.Lock()
 
     def rows_known(self) -> int:
         """How many rows it has at most; 0 for unknown."""
@@ -48,7 +50,9 @@ class KeptColumns:
 
     def keep(self, columns: Mapping[str, spilling.InMemory]) -> None:
         """Keep columns that were read together with those of another table."""
-        self._columns = {**self._columns, **spilling.within_budget(columns)}
+        within_budget = spilling.within_budget(columns)
+        with self._keeping:
+            self._columns = {**self._columns, **within_budget}
 
     def pieces(self, names: Sequence[str], _: Window | None = None) -> Iterator[list[Values]]:
         """Columns of all rows in pieces."""
