@@ -1,7 +1,7 @@
 """The training step of a TensorFlow program as a graph, and what it would copy placed otherwise."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, NamedTuple
@@ -154,19 +154,19 @@ class Dataflow:
     @cached_property
     def readers(self) -> Mapping[Node, list[Node]]:
         """Each variable to the operations that read it in the forward pass."""
-        return self._holders(lambda node: node in self.forward and self.reads(node))
+        reading = {
+            variable: [node for node in nodes if node in self.forward and self.reads(node)]
+            for variable, nodes in self.holders.items()
+        }
+        return {variable: nodes for variable, nodes in reading.items() if nodes}
 
     @cached_property
     def holders(self) -> Mapping[Node, list[Node]]:
         """Each variable to all operations that read or write it."""
-        return self._holders(lambda _: True)
-
-    def _holders(self, is_meant: Callable[[Node], bool]) -> Mapping[Node, list[Node]]:
         holders: dict[Node, list[Node]] = defaultdict(list)
         for node, variables in self.variables.items():
             for variable in variables:
-                if is_meant(node):
-                    holders[variable].append(node)
+                holders[variable].append(node)
         return holders
 
     def reads(self, node: Node) -> bool:

@@ -88,17 +88,11 @@ def launches_within(ranges: Ranges, launched: Launches) -> Spans:
     return Spans(first, last)
 
 
-def innermost(ranges: Ranges, launched: Launches) -> Numbers:
-    """Index of the innermost range that holds each launch, or `NO_RANGE`; one family."""
-    return _at_one_end(ranges, launched, is_outermost=False)
+def holding(ranges: Ranges, launched: Launches, *, is_outermost: bool = False) -> Numbers:
+    """Index of the innermost, or outermost, range that holds each launch, or `NO_RANGE`.
 
-
-def outermost(ranges: Ranges, launched: Launches) -> Numbers:
-    """Index of the outermost range that holds each launch, or `NO_RANGE`; one family."""
-    return _at_one_end(ranges, launched, is_outermost=True)
-
-
-def _at_one_end(ranges: Ranges, launched: Launches, *, is_outermost: bool) -> Numbers:
+    Both are of one family.
+    """
     chosen = np.full(len(launched.launch_ns), NO_RANGE, np.int32)
     for lane, rows in ranges.lanes.items():
         low, high = launched.bounds.get(lane, (0, 0))

@@ -23,7 +23,7 @@ from gpuprof.comparisons.result_tables import TABLES
 from gpuprof.show import COMPARISON, RECORDING, Page
 from gpuprof.show.cells import clean
 from gpuprof.show.charts import charts_about
-from gpuprof.show.comparison import grid_with_columns, split_grids
+from gpuprof.show.comparison import figures_grid, split_grids
 from gpuprof.show.overview import Grid, all_findings, report_grids
 from gpuprof.show.page import comparison, recording
 from gpuprof.show.page.figures import Figure, used
@@ -172,7 +172,7 @@ def comparison_summary(result: Comparison) -> Summary:
         f"Compared: {', '.join(labels)}; baseline {result.baseline}",
         result.verdict,
         figures=tuple(f for f in comparison.figures(result) if f.name == "clock"),
-        grids=(*split_grids(result), grid_with_columns(result)),
+        grids=(*split_grids(result), figures_grid(result, has_columns=True)),
         notes=result.notes,
         tables=("variants", *TABLES),
         charts=tuple(chart.name for chart in charts_about(COMPARISON)),

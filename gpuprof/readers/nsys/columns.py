@@ -102,11 +102,6 @@ class Strings:
         return Computed((column,), places_of, words)
 
 
-def present(columns: Mapping[str, Computed | str | None]) -> _Columns:
-    """The columns that are there."""
-    return {name: of for name, of in columns.items() if of is not None}
-
-
 def part(
     of: Tables,
     table: str,
@@ -115,7 +110,11 @@ def part(
     is_whole: Callable[[], bool] = lambda: False,
 ) -> Part:
     """Rows of a table, with those of the columns that are made of what the export has."""
-    there = {n: c for n, c in present(columns).items() if of.has(table, *as_computed(c).reads)}
+    there = {
+        name: column
+        for name, column in columns.items()
+        if column is not None and of.has(table, *as_computed(column).reads)
+    }
     return Part(of.stored(table), there, keep, is_whole)
 
 

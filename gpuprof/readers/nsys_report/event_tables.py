@@ -11,9 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gpuprof.model import schema, spilling
-from gpuprof.model.kept import KeptColumns, Kinds
 from gpuprof.model.schema import arrow
-from gpuprof.model.spilling import Packed
+from gpuprof.model.spilling import KeptColumns, Kinds, Packed
 from gpuprof.model.table import InMemory, NumberedNames, Stored, joined, values
 from gpuprof.native import reports
 from gpuprof.native.reports import NO_VALUE, Fields, Int64s, Layout, ReportError

@@ -53,18 +53,17 @@ def scaling(results: Results) -> Picture:
     )
     devices = sorted({row["devices"] for row in rows})
     panels = []
-    for quantity, factor, ideal in (
-        ("speed_up", 1, [(n, n) for n in devices]),
-        ("efficiency", _PERCENT, [(n, _PERCENT) for n in devices]),
+    for quantity, factor, label, ideal in (
+        ("speed_up", 1, "speed-up over one device", [(n, n) for n in devices]),
+        ("efficiency", _PERCENT, "efficiency [%]", [(n, _PERCENT) for n in devices]),
     ):
         by_series = groupby(rows, key=lambda row: row["series"])
         series = [
             Series(name or "", [(r["devices"], factor * r[quantity]) for r in measured], number)
             for number, (name, measured) in enumerate(by_series)
         ]
-        name = {"speed_up": "speed-up over one device"}.get(quantity, "efficiency [%]")
         series.append(Series(_IDEAL, ideal, style="dashed"))
-        panels.append(Lines(series, "devices", name, devices, is_from_zero=True))
+        panels.append(Lines(series, "devices", label, devices, is_from_zero=True))
     finding = f"{sentence}: {say_share(most['efficiency'])} of the ideal"
     return Picture(finding, table, panels, is_beside=True)
 
