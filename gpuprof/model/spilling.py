@@ -279,6 +279,8 @@ class KeptColumns:
         self._expected: set[str] = set()
         # Of two threads that need a column, the later one waits for the earlier one.
         self._reading = threading.Lock()
+        # Of two threads that keep columns at once, neither drops those of the other.
+        self._keeping = threading.Lock()
 
     def rows_known(self) -> int:
         """How many rows it has at most; 0 for unknown."""
@@ -296,7 +298,9 @@ class KeptColumns:
 
     def keep(self, columns: Mapping[str, InMemory]) -> None:
         """Keep columns that were read together with those of another table."""
-        self._columns = {**self._columns, **within_budget(columns)}
+        kept = within_budget(columns)
+        with self._keeping:
+            self._columns = {**self._columns, **kept}
 
     def pieces(self, names: Sequence[str], _: table.Window | None = None) -> Iterator[list[Values]]:
         """Columns of all rows in pieces."""

@@ -122,7 +122,8 @@ class ReportTables(Export):
             InputError: The file is no longer what it was.
         """
         with self._decoding:
-            others = {n: of for n, of in self._kept.items() if n != table and of.missing}
+            kept = {name: self._kept.get(name) for name in self._kinds if name != table}
+            others = {name: of for name, of in kept.items() if of is not None and of.missing}
             wanted = {table: kinds, **{name: of.missing for name, of in others.items()}}
             check(self.path, self._before)
             try:
