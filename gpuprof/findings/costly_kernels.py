@@ -1,10 +1,4 @@
-"""What kernels cost beside the work that is wanted: small ones, conversions, few warps or blocks.
-
-Low occupancy alone is no fault: products of matrices and their kin keep all units busy with 8 to
-25 % of the warps (V. Volkov, "Better Performance at Lower Occupancy", GTC 2010), and to squeeze
-more warps in can make them four times slower. So kernels of libraries and of products are left
-out, and what is said of others is not sure.
-"""
+"""What kernels cost beside the work that is wanted: small ones, conversions, copies in memory."""
 
 import re
 from collections import defaultdict
@@ -14,10 +8,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from gpuprof.analyses import kernel_occupancy
-from gpuprof.analyses.kernel_occupancy import BLOCK_SIZE, BLOCKS, REGISTERS, SHARED_MEMORY
 from gpuprof.analyses.pauses import ANALYSIS as PAUSES
-from gpuprof.base.cuda import is_communication
 from gpuprof.base.kernel_names import short_names
 from gpuprof.base.short_texts import LONGEST_IN_WORDS, shortened
 from gpuprof.base.units import counted, format_bytes, say_ns, say_share
@@ -37,12 +28,10 @@ from gpuprof.facts.kernel_kinds import (
 )
 from gpuprof.facts.launches import activities
 from gpuprof.facts.moves import origins
-from gpuprof.facts.needless_copies import not_sought
-from gpuprof.facts.numbers import names_by_number
 from gpuprof.facts.nvtx import NO_RANGE, OF_ONE_CALL
 from gpuprof.facts.pause_causes import pieces_of
 from gpuprof.facts.pauses import SHORT_WAIT_READS, pauses_of, short_waits
-from gpuprof.facts.timeline import LOCAL_COPY, busy_by_device
+from gpuprof.facts.timeline import LOCAL_COPY
 from gpuprof.findings.causes import Finding
 from gpuprof.findings.scope import Scope, usual_of
 from gpuprof.model.analysis import reads
@@ -51,7 +40,6 @@ from gpuprof.model.intervals import (
     Int64s,
     Intervals,
     covered_within,
-    difference,
     intersection,
     runs,
     together,
@@ -67,7 +55,6 @@ READS: Final = reads(
     memsets="bytes",
     devices="device_id name compute_capability",
 )
-READS_OF_SMALL: Final = kernel_occupancy.READS
 
 # Kernels shorter than this take less time than it takes a host to launch the next one.
 _SMALL_NS: Final = 10_000
@@ -86,36 +73,6 @@ _MOST_PLACES: Final = 2
 _WORTH: Final = 0.1
 # Kernels of a kind that take less of its time are left out of a replay, whose change names each.
 _LEAST_REPLAYED: Final = 0.02
-# The CUDA C++ Best Practices Guide ("Occupancy") has low occupancy always interfere with hiding
-# latency, without a figure. In the recordings that this was tried on, kernels of programs' own at
-# 8 to 17 % are worth a look (rays, particles, fits), and of those at 25 % nothing could be told.
-_LOW: Final = 0.25
-# With fewer blocks than half of the multiprocessors, more than half of the GPU is idle.
-_FEW_BLOCKS: Final = 0.5
-# Shorter kernels are over before more warps or blocks would tell: in recordings they prepare data.
-_LEAST_NS: Final = 50_000
-# Of a step: less is not worth a rewritten kernel.
-_LEAST_REWRITTEN: Final = 0.1
-# Of the time of a kernel in launches that are so: the others are launched well.
-_NEARLY_ALL: Final = 0.9
-# Kernels of libraries, and those that work on tiles in registers as these do.
-_TUNED: Final = re.compile(
-    r"gemm|cutlass|cudnn|cublas|cufft|xmma|convolve|winograd|fmha|flash|attention|nvjet|wgrad|dgrad"
-    r"|wmma|\bmma_|tensorop|\btrt_|triton_|\bat::native::|tensorflow::|\bcub::|\bthrust::",
-    re.IGNORECASE,
-)
-_MORE_WARPS: Final = {
-    REGISTERS: "bound registers with __launch_bounds__ or -maxrregcount, or split the kernel",
-    SHARED_MEMORY: "use less shared memory in a block, or more threads that share it",
-    BLOCK_SIZE: "choose blocks that fill a multiprocessor, such as 256 threads",
-    BLOCKS: "use larger blocks, such as 256 threads",
-}
-_MEASURE: Final = " and measure it: if it does not wait for memory, more warps win nothing"
-_MORE_BLOCKS: Final = (
-    "split its work into more blocks, at least one for each multiprocessor, or run kernels that do"
-    " not need each other on several streams"
-)
-
 Row = Mapping[str, Any]
 _Words = tuple[str, str, int, str, Mapping[str, str]]
 
@@ -439,125 +396,3 @@ def _most(sums: Mapping[str, int], total: int) -> list[str]:
     """The names of the largest parts of a total, the largest one first."""
     most = sorted(sums, key=lambda name: -sums[name])[:_MOST_PLACES]
     return [*most[:1], *(name for name in most[1:] if sums[name] >= _WORTH * total)]
-
-
-def of_occupancy(scope: Scope) -> Iterator[Finding]:
-    """What kernels with few warps, and with few blocks, cost a step."""
-    profile = scope.profile.unrestricted
-    if not profile.has("kernels", "devices") or not_sought(profile):
-        return
-    kernels = _badly_launched(profile)
-    alone = _alone(profile).get(scope.device.device_id, {})
-    costs = {name: scope.per_step(intersection(t, scope.device.span)) for name, t in alone.items()}
-    least_ns = max(_LEAST_REWRITTEN * scope.step_ns, 1)
-    costly = sorted((n for n in costs if costs[n] >= least_ns), key=lambda name: -costs[name])
-    for cause in ("low_occupancy", "small_grids"):
-        worth = {name: kernels[name][1] for name in costly if kernels[name][0] == cause}
-        if worth:
-            instants = together([alone[name] for name in worth])
-            cost_ns = scope.per_step(instants)
-            used = [
-                row["occupancy"]
-                if cause == "low_occupancy"
-                else row["blocks"] / row["multiprocessors"]
-                for row in worth.values()
-            ]
-            won_ns = sum(int(costs[n] * (1 - share)) for n, share in zip(worth, used, strict=True))
-            finding = _of_launches(scope, cause, worth, cost_ns, min(won_ns, cost_ns))
-            yield finding._replace(instants=instants)
-
-
-def _of_launches(
-    scope: Scope, cause: str, launches: Mapping[str, Row], cost_ns: int, win_ns: int
-) -> Finding:
-    short = short_names(launches)
-    names = [shortened(short[name], LONGEST_IN_WORDS) for name in [*launches][:_MOST_PLACES]]
-    means, suggestion = "more blocks", _MORE_BLOCKS
-    phrases = [_few_blocks(launch) for launch in launches.values()]
-    if cause == "low_occupancy":
-        phrases, means = [_few_warps(launch) for launch in launches.values()], "more warps"
-        limits = next(iter(launches.values()))["limited_by"].split(", ")
-        suggestion = " or ".join(_MORE_WARPS[limit] for limit in limits) + _MEASURE
-    words = " and ".join(f"{name} {how}" for name, how in zip(names, phrases, strict=False))
-    return Finding(
-        cause, scope, f"runs {words}", cost_ns, win_ns, means, suggestion, "kernel_occupancy",
-        names[0], is_sure=False,
-    )  # fmt: skip
-
-
-def _few_warps(launch: Row) -> str:
-    sizes = {
-        REGISTERS: f"{launch['registers_per_thread']} registers a thread",
-        SHARED_MEMORY: "its shared memory",
-        BLOCK_SIZE: counted(launch["threads_per_block"], "thread a block", "threads a block"),
-        BLOCKS: counted(launch["threads_per_block"], "thread a block", "threads a block"),
-    }
-    limits = dict.fromkeys(sizes[limit] for limit in launch["limited_by"].split(", "))
-    share = say_share(launch["occupancy"])
-    return f"with {share} of the warps that a GPU can hold, for {' and '.join(limits)}"
-
-
-def _few_blocks(launch: Row) -> str:
-    blocks = counted(launch["blocks"], "block", "blocks")
-    threads = counted(launch["threads_per_block"], "thread", "threads")
-    return f"with {blocks} of {threads} on {launch['multiprocessors']} multiprocessors"
-
-
-@once_per_recording
-def _badly_launched(profile: Profile) -> dict[str, tuple[str, Row, int]]:
-    """The kernels that have few warps, or few blocks, for nearly all of their time.
-
-    Of each why, the launch that takes most of its time, and all its time in ns.
-    """
-    of_name: dict[str, list[Row]] = {}
-    for row in profile.once(kernel_occupancy.kernel_occupancy).to_pylist():
-        of_name.setdefault(row["name"], []).append(row)
-    kernels = {}
-    for name, rows in of_name.items():
-        total_ns = sum(row["total_ns"] for row in rows)
-        is_short = total_ns < _LEAST_NS * sum(row["calls"] for row in rows)
-        if is_short or is_communication(name) or _TUNED.search(name):
-            continue
-        for cause in ("low_occupancy", "small_grids"):
-            launches = [row for row in rows if _unused(row) == cause]
-            if sum(row["total_ns"] for row in launches) >= _NEARLY_ALL * total_ns > 0:
-                kernels[name] = cause, launches[0], total_ns
-    return kernels
-
-
-def _unused(launch: Row) -> str:
-    """Why a launch leaves a part of the GPU unused; empty where it does not, or may not."""
-    if launch["waves"] is None:
-        return ""
-    if launch["blocks"] < _FEW_BLOCKS * launch["multiprocessors"]:
-        return "small_grids"
-    return "low_occupancy" if launch["occupancy"] < _LOW and launch["waves"] >= 1 else ""
-
-
-@once_per_recording
-def _alone(profile: Profile) -> dict[int | None, dict[str, Intervals]]:
-    """When each of these kernels runs and no other kernel does, by device."""
-    kernels = _badly_launched(profile)
-    if not kernels:
-        return {}
-    place, no_name = {name: number for number, name in enumerate(kernels)}, len(kernels)
-    values = names_by_number(profile, "kernels").values(lambda n: place.get(n, no_name), no_name)
-    columns = ("start_ns", "end_ns", "device_id", "name_id")
-    parts = (
-        (start, end, device, values.of(number).astype(np.int64))
-        for start, end, device, number in profile.columns("kernels", *columns)
-    )
-    alone: dict[int | None, dict[str, Intervals]] = {}
-    lengths = dict.fromkeys(kernels, 0)
-    for device, busy in busy_by_device(parts, no_name + 1).items():
-        for name, number in place.items():
-            times = busy.kinds.get(number, NOTHING)
-            lengths[name] += times.length
-            beside = together([t for kind, t in busy.kinds.items() if kind != number])
-            alone.setdefault(device, {})[name] = difference(times, beside)
-    # Where calls of a kernel run side by side, they share the GPU.
-    are_apart = {name for name, (*_, ns) in kernels.items() if lengths[name] >= _NEARLY_ALL * ns}
-    return {
-        device: {name: t for name, t in of_name.items() if name in are_apart}
-        for device, of_name in alone.items()
-    }

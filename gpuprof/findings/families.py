@@ -8,9 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
 
-from gpuprof.base.units import say_ns, say_share
 from gpuprof.findings.causes import Finding
-from gpuprof.findings.first_sentence import IN_WORDS, NOTHING_SHARE
+from gpuprof.findings.first_sentence import time_and_share, winnings
 from gpuprof.model.intervals import NOTHING, together
 
 # Cause -> its family; others are a family of their own.
@@ -41,14 +40,13 @@ FAMILIES: Final = {
     "copies_outside_steps": "set_up",
     "waits_outside_steps": "set_up",
 }
-# What costs a step so much of it, to follow "46.8 ms of a step (30.8 %) go to".
-_IN_WORDS: Final = {
-    "collectives": "collectives",
-    "launching": "launching",
-    "copies": "copies",
-    "waiting": "waiting",
-    "compute": "kernels that can be faster",
-    "set_up": "what no step pays",
+_TAKES: Final = {
+    "collectives": "collectives take",
+    "launching": "launching takes",
+    "copies": "copies take",
+    "waiting": "waiting takes",
+    "compute": "kernels that can be faster take",
+    "set_up": "what no step pays takes",
 }
 Row = Mapping[str, Any]
 
@@ -88,45 +86,34 @@ def with_families(findings: Sequence[Finding], least_share: float) -> list[Findi
     ]
 
 
-def joined(rows: Iterable[Row]) -> Iterator[Row]:
-    """Rows of ``findings`` for people: one of each family, with its causes inside the line."""
+def by_family(rows: Iterable[Row]) -> Iterator[tuple[str, list[Row]]]:
+    """Rows of ``findings`` for people: what each family costs and can win, and its causes.
+
+    What a family costs is empty where it has one cause, which says that itself.
+    """
     for _, of_family in groupby(rows, key=lambda row: row["family"]):
-        first, *others = of_family
-        yield {**first, **_in_one_line(first, others)} if others else first
+        parts = [*of_family]
+        yield (_head(parts), [*map(_part, parts)]) if len(parts) > 1 else ("", parts)
 
 
-def _in_one_line(first: Row, others: Sequence[Row]) -> dict[str, Any]:
-    """What the line of a family says otherwise than its first cause: all that it costs and wins."""
-    step_ns = first["step_ns"] or 0
-    cost_ns, won_ns = first["family_cost_ns"], first["family_predicted_win_ns"]
-    share, win_share = (
-        first[f"family_{name}_ns"] / step_ns if step_ns else 0.0 for name in ("cost", "win")
-    )
+def _head(parts: Sequence[Row]) -> str:
+    """What a family costs where its first cause costs most, and what can be won of that."""
+    first, step_ns = parts[0], parts[0]["step_ns"] or 0
+    together: dict[str, Any] = {}
+    for name in ("cost", "win", "predicted_win"):
+        together[f"{name}_ns"] = time_ns = first[f"family_{name}_ns"]
+        together[f"{name}_share"] = time_ns / step_ns if step_ns and time_ns is not None else 0.0
+    # What only some of them win in a replay says nothing of all.
+    if any(part["predicted_win_ns"] is None for part in parts):
+        together["predicted_win_ns"] = None
+    cost, of_phase = time_and_share(together, "cost"), f' of a step of "{first["phase"]}"'
     of_a_step = " of a step" if first["steps"] else ""
-    parts = [f"{_cost(row, first)} in {IN_WORDS[row['cause']]}" for row in others]
-    words = {row["suggestion"]: IN_WORDS[row["cause"]] for row in reversed(others)}
-    words.pop(first["suggestion"], None)
-    advice = [f"against {cause}: {text}" for text, cause in reversed(words.items())]
-    win = f"at most {say_share(win_share)}"
-    if won_ns is not None and step_ns:
-        is_all = all(row["predicted_win_ns"] is not None for row in (first, *others))
-        won = f"{say_ns(won_ns)} ({say_share(won_ns / step_ns)})"
-        won = "next to nothing" if won_ns / step_ns < NOTHING_SHARE else won
-        win = f"{won} in a replay{'' if is_all else ' of a part of it'}; {win}"
-    return {
-        "finding": f"{say_ns(cost_ns)}{of_a_step} ({say_share(share)}) go to"
-        f" {_IN_WORDS[first['family']]}: {'; '.join([first['finding'], *parts])}",
-        "suggestion": "; ".join([first["suggestion"], *advice]),
-        "cost_share": share,
-        "win_share": win_share,
-        "win": win if first["family_win_ns"] else "nothing by itself",
-        "predicted_win_ns": won_ns,
-    }
+    # Where there are several phases, findings name theirs.
+    of_a_step = of_phase if of_phase in first["finding"] else of_a_step
+    said = cost.replace(" (", f"{of_a_step} (")
+    return f"{_TAKES[first['family']]} {said}; {winnings(together, cost)}"
 
 
-def _cost(row: Row, first: Row) -> str:
-    """What a cause costs, and where, if that is another place than that of the first one."""
-    device, phase = row["device_id"], row["phase"]
-    at = "" if device == first["device_id"] or device is None else f" on device {device}"
-    of = "" if phase == first["phase"] or phase is None else f' of a step of "{phase}"'
-    return f"{say_ns(row['cost_ns'])}{of} ({say_share(row['cost_share'])}){at}"
+def _part(row: Row) -> Row:
+    """A cause below what its family costs of a step."""
+    return {**row, "finding": row["finding"].replace(" of a step (", " (")}

@@ -16,6 +16,7 @@ from gpuprof.findings import (
     exposed_collectives,
     exposed_copies,
     late_hosts,
+    unfilled_gpus,
     whole_recording,
 )
 from gpuprof.findings.causes import Finding, with_win, won_together
@@ -113,7 +114,7 @@ _FAMILIES: Final[Sequence[Callable[[Scope], Iterator[Finding]]]] = (
     late_hosts.of_scope,
     costly_kernels.of_scope,
     exposed_copies.of_memory,
-    costly_kernels.of_occupancy,
+    unfilled_gpus.of_scope,
     exposed_collectives.of_scope,
     exposed_copies.of_copies,
 )
@@ -478,7 +479,7 @@ ANALYSIS: Final = Analysis(
         exposed_collectives.READS,
         costly_kernels.READS,
     ),
-    reads(exposed_copies.READS_OF_SMALL, costly_kernels.READS_OF_SMALL, PREDICT_READS),
+    reads(exposed_copies.READS_OF_SMALL, unfilled_gpus.READS_OF_SMALL, PREDICT_READS),
     of_files=(costs_of_devices, *JOB_FUNCTIONS),
     is_as_one=True,
 )

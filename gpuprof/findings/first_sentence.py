@@ -80,20 +80,20 @@ def first_sentence(
     if cause in LACKING:
         return f"{subject}, {LACKING[cause]}"
     if base == "it" and compute_share >= _NEARLY_ALL and cause not in _COMPUTE:
-        return f"{compute}; {_won(worst)} from {IN_WORDS[cause]}"
-    cost = _time(worst, "cost")
-    return f"{subject}, of {base} {cost} in {IN_WORDS[cause]}; {_won(worst, cost)}"
+        return f"{compute}; {winnings(worst)} from {IN_WORDS[cause]}"
+    cost = time_and_share(worst, "cost")
+    return f"{subject}, of {base} {cost} in {IN_WORDS[cause]}; {winnings(worst, cost)}"
 
 
-def _won(worst: Mapping[str, Any], cost: str = "") -> str:
+def winnings(worst: Mapping[str, Any], cost: str = "") -> str:
     """What can be won, in a replay where there is one.
 
     Args:
-        worst: The finding.
+        worst: Costs, wins and their shares, as in a row of ``findings``.
         cost: Its cost as it was said before; empty where it was not.
     """
     has_replay = worst.get("predicted_win_ns") is not None
-    won = _time(worst, "predicted_win" if has_replay else "win")
+    won = time_and_share(worst, "predicted_win" if has_replay else "win")
     if not worst["win_ns"]:
         return "nothing can be won by itself"
     if has_replay and worst["predicted_win_share"] < NOTHING_SHARE:
@@ -103,5 +103,6 @@ def _won(worst: Mapping[str, Any], cost: str = "") -> str:
     return f"at most {'that' if won == cost else won} can be won"
 
 
-def _time(worst: Mapping[str, Any], what: str) -> str:
+def time_and_share(worst: Mapping[str, Any], what: str) -> str:
+    """What something costs or wins, three digits: ``1.38 ms (30.2 %)``."""
     return f"{say_ns(worst[f'{what}_ns'], 3)} ({say_share(worst[f'{what}_share'])})"

@@ -25,11 +25,15 @@ _LINKED: Final = re.compile(
 def report(result: Report, page: Page) -> str:
     """The overview under headings, or the tables that were asked for."""
     origin = result.origin
-    lines = findings_lines(result) if page.tables is None else []
+    lines = [
+        text
+        for line, of_line in (findings_lines(result) if page.tables is None else ())
+        for text in (_escaped(line), *(f"   - {_escaped(part)}" for part in of_line))
+    ]
     parts = [
         f"# {_escaped(str(origin.source))}",
         _escaped(f"{origin.tool}, read as {origin.reader}."),
-        *(["  \n".join(map(_escaped, lines))] if lines else []),
+        *(["  \n".join(lines)] if lines else []),
         *map(_table, report_grids(result, page)),
     ]
     return _joined(parts, result.notes)

@@ -20,13 +20,14 @@ from gpuprof.base.manifest import Manifest
 from gpuprof.base.units import bound, capital, counted, format_seconds
 from gpuprof.comparisons import Comparison
 from gpuprof.comparisons.result_tables import TABLES
-from gpuprof.show import COMPARISON, RECORDING, Page
+from gpuprof.show import COMPARISON, RECORDING, Page, Row
 from gpuprof.show.cells import clean
 from gpuprof.show.charts import charts_about
-from gpuprof.show.comparison import grid_with_columns, split_grids
+from gpuprof.show.comparison import figures_grid, split_grids
 from gpuprof.show.overview import Grid, all_findings, report_grids
 from gpuprof.show.page import comparison, recording
-from gpuprof.show.page.figures import Figure, used
+from gpuprof.show.page.document import FOLDER, templates
+from gpuprof.show.page.figures import Figure
 from gpuprof.show.sweep import headline, notes, sweep_grids
 from gpuprof.sweeps.results import Results
 
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
 
 SWEEP_CHARTS: Final = ("scaling", "break-even")
 _MOST_ROWS: Final = 12
+_BULLET: Final = "   - "
 _MOST_BARS: Final = 8
-_TEMPLATES: Final = Path(__file__).parent / "page"
 
 
 class Summary(NamedTuple):
@@ -45,8 +46,8 @@ class Summary(NamedTuple):
     Args:
         source: What was looked at, in a line.
         headline: What came out; empty where that is unknown.
-        points: Findings, the most important one first: what it is, what to do about it, and the
-            name of the table that shows it.
+        points: Findings, the most important one first: what several of one family cost together,
+            empty for one; of each what it is, what to do about it, and the table that shows it.
         figures: Charts of bars.
         grids: Tables; the first one is open.
         notes: What a reader must know to trust the figures.
@@ -56,7 +57,7 @@ class Summary(NamedTuple):
 
     source: str
     headline: str = ""
-    points: tuple[tuple[str, str, str], ...] = ()
+    points: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = ()
     figures: tuple[Figure, ...] = ()
     grids: tuple[Grid, ...] = ()
     notes: tuple[str, ...] = ()
@@ -68,42 +69,29 @@ def summary_html(summary: Summary) -> str:
     """A summary as an HTML fragment with its own styles; long tables are cut."""
     grids = [grid.cut(len(grid.rows) - _MOST_ROWS) for grid in summary.grids]
     first, point, further = summary.headline.partition(". ")
-    return (
-        _environment()
-        .get_template("summary.html.jinja")
-        .render(
-            summary=summary._replace(grids=tuple(grids)),
-            style=(_TEMPLATES / "summary.css").read_text(encoding="utf-8"),
-            headline=(f"{first}.", further) if point else (first,),
-            most_rows=_MOST_ROWS,
-            most_bars=_MOST_BARS,
-        )
+    return _template().render(
+        summary=summary._replace(grids=tuple(grids)),
+        style=(FOLDER / "summary.css").read_text(encoding="utf-8"),
+        headline=(f"{first}.", further) if point else (first,),
+        most_rows=_MOST_ROWS,
+        most_bars=_MOST_BARS,
     )
 
 
 @cache
-def _environment() -> "jinja2.Environment":
-    import jinja2  # noqa: PLC0415 - 50 ms that only notebooks need
-
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_TEMPLATES),
-        autoescape=True,
-        # Texts of recordings have no control characters; figures stay with their units.
-        finalize=lambda value: bound(clean(value)) if type(value) is str else value,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    environment.filters["used"] = used
-    return environment
+def _template() -> "jinja2.Template":
+    # Texts of recordings have no control characters; figures stay with their units.
+    shown = templates(finalize=lambda text: bound(clean(text)) if type(text) is str else text)
+    return shown.get_template("summary.html.jinja")
 
 
 def summary_text(summary: Summary, width: int) -> str:
     """A summary as text in lines of at most a width, without its tables."""
-    points = [
-        f'{number}. {finding} {advice} ["{table}"]'
-        for number, (finding, advice, table) in enumerate(summary.points, start=1)
-    ]
+    points = []
+    for number, (head, parts) in enumerate(summary.points, start=1):
+        texts = [f'{finding} {advice} ["{table}"]' for finding, advice, table in parts]
+        first, *below = [head, *(f"{_BULLET}{text}" for text in texts)] if head else texts
+        points += [f"{number}. {first}", *below]
     names = {"Tables": summary.tables, "Charts": summary.charts}
     lines = [
         summary.source,
@@ -112,7 +100,15 @@ def summary_text(summary: Summary, width: int) -> str:
         *(f"Note: {note}" for note in summary.notes),
         *(f"{title}: {', '.join(shown)}" for title, shown in names.items() if shown),
     ]
-    filled = (textwrap.fill(bound(clean(line)), width) for line in lines)
+    hanging = " " * len(_BULLET)
+    filled = (
+        textwrap.fill(
+            bound(clean(line)),
+            width,
+            subsequent_indent=hanging if line.startswith(_BULLET) else "",
+        )
+        for line in lines
+    )
     return "\n".join(filled).replace("\N{NO-BREAK SPACE}", " ")
 
 
@@ -143,20 +139,24 @@ def report_summary(
     places = sorted(range(len(devices)), key=lambda place: place not in first_places)
     devices = [devices[place] for place in places]
     points = []
-    for row in all_findings(result):
-        advice, win = f"{capital(row['suggestion'])}.", row.get("win")
-        if win and row.get("predicted_win_ns") is not None:
-            advice += f" Can save {win}."
-        elif win and row.get("win_share"):
-            advice += f" Saves {win}."
-        points.append((f"{capital(row['finding'])}.", advice, row["table"]))
+    for head, rows in all_findings(result):
+        points.append((f"{capital(head)}." if head else "", tuple(map(_point, rows))))
     first = bottom_line(result.tables.get("bottom_line"))
     return summary._replace(
-        headline=first or ("" if points else f"{recording.verdict(result)[0]}."),
+        headline=first or ("" if points else f"{recording.verdict(result)[0][0]}."),
         points=tuple(points),
         figures=(recording.breakdown(devices),) if devices else (),
         grids=tuple(grid for grid in grids if grid.table != "breakdown"),
     )
+
+
+def _point(row: Row) -> tuple[str, str, str]:
+    advice, win = f"{capital(row['suggestion'])}.", row.get("win")
+    if win and row.get("predicted_win_ns") is not None:
+        advice += f" Can save {win}."
+    elif win and row.get("win_share"):
+        advice += f" Saves {win}."
+    return f"{capital(row['finding'])}.", advice, row["table"]
 
 
 def bottom_line(table: pa.Table | None) -> str:
@@ -172,7 +172,7 @@ def comparison_summary(result: Comparison) -> Summary:
         f"Compared: {', '.join(labels)}; baseline {result.baseline}",
         result.verdict,
         figures=tuple(f for f in comparison.figures(result) if f.name == "clock"),
-        grids=(*split_grids(result), grid_with_columns(result)),
+        grids=(*split_grids(result), figures_grid(result, has_columns=True)),
         notes=result.notes,
         tables=("variants", *TABLES),
         charts=tuple(chart.name for chart in charts_about(COMPARISON)),

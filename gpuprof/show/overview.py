@@ -16,7 +16,7 @@ from gpuprof.base import units
 from gpuprof.base.labels import label
 from gpuprof.base.units import capital
 from gpuprof.facts.hosts import NO_NAMES, DeviceNames
-from gpuprof.findings.families import joined
+from gpuprof.findings.families import by_family
 from gpuprof.model.derived import PEER_DEVICE_COPY, PEER_STAGED
 from gpuprof.model.schema import Kind
 from gpuprof.show import Page, Row
@@ -61,6 +61,8 @@ class Grid:
         return replace(self, rows=rows, title=f"{self.title} ({count} of {len(self.rows)})")
 
 
+# A sentence, and the parts that stand below it.
+Line = tuple[str, tuple[str, ...]]
 _GROUP_NAMES: Final = {
     "kernels": "Kernels",
     "communication_kernels": "communication",
@@ -280,41 +282,51 @@ def _edges_grid(table: pa.Table, per_step: Sequence[Row]) -> Grid:
     return Grid(title, header, tuple(rows), (3, 4))
 
 
-def findings_lines(result: Report) -> list[str]:
-    """The bottom line, the first findings as numbered sentences, and how many more there are."""
-    rows = all_findings(result)
-    shown = [
-        row
-        for n, row in enumerate(rows)
-        if n < _FINDINGS or (row.get("cost_share") or 0) >= _COSTLY
-    ]
-    hidden = len(rows) - len(shown)
+def findings_lines(result: Report) -> list[Line]:
+    """The bottom line, the first and the costly findings, and how many more there are."""
+    found, count, shown = all_findings(result), 0, []
+    for head, rows in found:
+        costly = [
+            row
+            for n, row in enumerate(rows, start=count)
+            if n < _FINDINGS or (row.get("cost_share") or 0) >= _COSTLY
+        ]
+        count += len(rows)
+        shown += [(head, costly)] if costly else []
+    hidden = count - sum(len(rows) for _, rows in shown)
     table = "findings" if result.rows("findings") else "placement_hints"
     more = f"{units.counted(hidden, 'more finding', 'more findings')}: --table {table}."
-    return [
-        *(f"{capital(clean(row['bottom_line']))}." for row in result.rows("bottom_line")[:1]),
-        *numbered(shown),
-        *([more] if hidden else []),
+    lines: list[Line] = [
+        (f"{capital(clean(row['bottom_line']))}.", ()) for row in result.rows("bottom_line")[:1]
     ]
+    for number, (head, rows) in enumerate(shown, start=1):
+        sentences = tuple(map(_sentence, rows))
+        text, parts = (f"{capital(head)}.", sentences) if head else (sentences[0], ())
+        lines.append((f"{number}. {text}", parts))
+    return [*lines, (more, ())] if hidden else lines
 
 
-def numbered(findings: Sequence[Row]) -> list[str]:
-    """Findings or placement hints as sentences: what it is, what to try, and what that saves."""
-    lines = []
-    for number, row in enumerate(findings, start=1):
-        text = f"{capital(clean(row['finding']))}. {capital(clean(row['suggestion']))}"
-        win, change = clean(row.get("win") or ""), clean(row.get("change") or "")
-        is_short = change and len(change) <= _LONGEST_CHANGE
-        replay = f"gpuprof predict --what {shlex.quote(change)}; " if is_short else ""
-        is_predicted = row.get("predicted_win_ns") is not None
-        saves = f"saves {win}; " if row.get("win_share") and not is_predicted else ""
-        can_save = f". Can save {win}" if is_predicted else ""
-        lines.append(f"{number}. {text}{can_save} ({saves}{replay}--table {row['table']}).")
-    return lines
+def _text(lines: Sequence[Line]) -> str:
+    return " ".join(part for text, parts in lines for part in (text, *parts))
 
 
-def all_findings(result: Report) -> list[Row]:
-    """The findings, one of each family, and the worst hint of each cause with how many more."""
+def _sentence(row: Row) -> str:
+    """A finding or placement hint: what it is, what to try, and what that saves."""
+    text = f"{capital(clean(row['finding']))}. {capital(clean(row['suggestion']))}"
+    win, change = clean(row.get("win") or ""), clean(row.get("change") or "")
+    is_short = change and len(change) <= _LONGEST_CHANGE
+    replay = f"gpuprof predict --what {shlex.quote(change)}; " if is_short else ""
+    is_predicted = row.get("predicted_win_ns") is not None
+    saves = f"saves {win}; " if row.get("win_share") and not is_predicted else ""
+    can_save = f". Can save {win}" if is_predicted else ""
+    return f"{text}{can_save} ({saves}{replay}--table {row['table']})."
+
+
+def all_findings(result: Report) -> list[tuple[str, list[Row]]]:
+    """What each family costs, with its findings, and the worst hint of each cause.
+
+    What it costs is empty where it has one finding, and of hints, which say how many are alike.
+    """
     hints = result.rows("placement_hints")
     count_by_cause = Counter(row["cause"] for row in hints)
     worst = {row["cause"]: row for row in reversed(hints)}
@@ -322,7 +334,7 @@ def all_findings(result: Report) -> list[Row]:
     for row in sorted(worst.values(), key=hints.index):
         more = count_by_cause[row["cause"]] - 1
         shown.append(row | {"finding": f"{row['finding']}; {more} more like this"} if more else row)
-    return [*joined(result.rows("findings")), *shown]
+    return [*by_family(result.rows("findings")), *(("", [row]) for row in shown)]
 
 
 def for_people(result: Report, most_rows: int | None = None, *, has_full_names: bool) -> Report:
@@ -354,7 +366,11 @@ def report_grids(report: Report, page: Page) -> list[Grid]:
         replace(
             table_grid(analysis_named(name).title, name, table, result.device_names),
             table=name,
-            lines=tuple(numbered(table.to_pylist())) if name in _IN_SENTENCES else (),
+            lines=tuple(
+                f"{number}. {_sentence(row)}"
+                for number, row in enumerate(table.to_pylist(), start=1)
+                if name in _IN_SENTENCES
+            ),
         )
         for name in page.tables
         if (table := result.tables[name]) is not None
@@ -382,7 +398,7 @@ def _overview(result: Report) -> list[Grid]:
     tables = {name: table for name, table in result.tables.items() if table}
     if not tables.keys() & shows.keys():
         shows = {"marked_epochs": _epochs_grid}
-    grids, called, sentences = [], result.device_names.in_text, " ".join(findings_lines(result))
+    grids, called, sentences = [], result.device_names.in_text, _text(findings_lines(result))
     for name in filter(tables.__contains__, shows):
         grid = shows[name](tables[name])
         # The first column says what devices are called in their own files.

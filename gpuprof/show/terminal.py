@@ -38,6 +38,7 @@ _GLUE: Final = "\ue000"  # Holds a figure to its unit: Rich breaks lines at any 
 _HEADING_WIDTH: Final = 24  # So wide is a column for its heading to break into two lines.
 _LONGEST_WORD: Final = 14  # Of a heading, such as communication.
 _NAME_LINES: Final = 3  # A name that needs more is cut at its end.
+_BULLET: Final = "   - "
 _COMMAND_LINES: Final = 2
 
 
@@ -83,8 +84,10 @@ def _report(
         _say(console, cut(f"Command: {clean(origin.command)}", _COMMAND_LINES * page.width))
     if page.tables is None and (lines := findings_lines(result)):
         console.print()
-        for line in lines:
+        for line, parts in lines:
             _say(console, line, "bold")
+            for part in parts:
+                _say_part(console, part)
     for grid in grids:
         _show(console, grid, page)
     _notes(console, result.notes)
@@ -155,9 +158,19 @@ def _text(console: Console) -> str:
 
 def _say(console: Console, text: str, style: str = "") -> None:
     """Lines, without what names in them would do to a terminal."""
+    console.print(_glued(text, style), soft_wrap=False)
+
+
+def _say_part(console: Console, text: str) -> None:
+    """A part of a numbered line, indented below it."""
+    for number, line in enumerate(_glued(text).wrap(console, console.width - len(_BULLET))):
+        bullet = " " * len(_BULLET) if number else _BULLET
+        console.print(Text(bullet).append_text(line), soft_wrap=True)
+
+
+def _glued(text: str, style: str = "") -> Text:
     lines = "\n".join(map(clean, text.split("\n")))
-    glued = bound(lines).replace("\N{NO-BREAK SPACE}", _GLUE)
-    console.print(Text(glued, style=style), soft_wrap=False)
+    return Text(bound(lines).replace("\N{NO-BREAK SPACE}", _GLUE), style=style)
 
 
 def _notes(console: Console, notes: Sequence[str]) -> None:
@@ -258,7 +271,7 @@ def _heading_width(heading: str) -> int:
     words = heading.split()
     least = min(max(map(len, words), default=1), _LONGEST_WORD)
     widths = range(least, _HEADING_WIDTH)
-    return next((w for w in widths if folded(heading, w).count("\n") < 2), _HEADING_WIDTH)  # noqa: PLR2004
+    return next((w for w in widths if folded(heading, w).count("\n") <= 1), _HEADING_WIDTH)
 
 
 def _blocks(grid: Grid, widths: Sequence[int], page: Page) -> list[list[int]]:

@@ -194,7 +194,8 @@ def test_the_text_names_tables_and_charts_and_keeps_figures_with_their_units(sta
 
     text = repr(staged)
 
-    assert "go to copies: device 0 waits for copies" in text
+    assert "1. Copies take 1.47 ms of a step" in text
+    assert "Device 0 waits for copies between devices through the host" in text
     assert '["peer_matrix"]' in text
     assert max(map(len, text.splitlines())) <= max(80, len(str(STAGED)) + 1)
     assert not [line for line in text.splitlines() if line.startswith(("% ", "ms "))]

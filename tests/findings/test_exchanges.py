@@ -76,7 +76,7 @@ def test_a_copy_that_compute_hides_is_no_reason_for_a_pause_elsewhere():
 
 
 def test_the_line_names_both_devices():
-    (line, *_) = findings_lines(report(program((4, 50, 80, COPY)), ["findings"]))
+    ((line, _), *_) = findings_lines(report(program((4, 50, 80, COPY)), ["findings"]))
 
     assert line.startswith("1. Device ")
     assert "waits for copies between devices (device 0 to device 1)" in line

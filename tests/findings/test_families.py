@@ -2,6 +2,7 @@
 
 from itertools import groupby
 
+import pytest
 from collective_jobs import Job
 from drawing import draw
 from ranks.joint import job_report, of_rank
@@ -10,9 +11,12 @@ from test_wins import DTOD, HTOD, LAYOUT, REDUCE, queued
 
 from gpuprof.analyses.reports import report
 from gpuprof.findings.causes import CAUSES
-from gpuprof.findings.families import FAMILIES, family_of, joined
+from gpuprof.findings.families import FAMILIES, by_family, family_of
 from gpuprof.findings.findings import findings
+from gpuprof.show import Page, renderer_named
+from gpuprof.show.notebook import report_summary, summary_html, summary_text
 from gpuprof.show.overview import findings_lines
+from gpuprof.show.page.recording import recording_page
 
 
 def rows(profile):
@@ -59,18 +63,15 @@ def test_a_collective_cut_in_two_causes_ranks_by_what_both_can_win():
     assert [*found][:3] == ["collective_transfer", "collective_waiting", "layout_conversions"]
     for row in (transfer, waiting):
         assert (row["family"], row["family_cost_ns"]) == ("collectives", 30 * US)
-    first, second = lines(profile)[:2]
-    assert first.startswith(
-        "1. 30.00 us of a step (30.0 %) go to collectives: device 0 is in collectives that no"
-        " compute hides: 15.00 us of a step (15.0 %); 15.00 us (15.0 %) in waits in collectives"
-        " for other ranks. Record all ranks, which tells whether data moves or they wait; overlap"
-        " collectives with compute; against waits in collectives for other ranks: record all"
+    (head, parts), (second, none) = lines(profile)[:2]
+    assert head == "1. Collectives take 30.0 us of a step (30.0 %); at most that can be won."
+    assert parts[0].startswith(
+        "Device 0 is in collectives that no compute hides: 15.00 us (15.0 %). Record all ranks"
     )
-    assert first.endswith(
-        " Can save 15.00 us (15.0 %) in a replay of a part of it; at most 30.0 % (--table"
-        " collective_waits)."
-    )
+    assert parts[0].endswith("(saves at most 15.0 %; --table collective_waits).")
+    assert parts[1].startswith("Device 0 may wait in collectives for other ranks")
     assert second.startswith("2. Device 0 converts the layout of tensors")
+    assert none == ()
 
 
 def test_copies_that_run_at_once_cost_that_time_once():
@@ -93,34 +94,32 @@ def test_changes_of_a_family_are_replayed_together():
 
     assert {row["predicted_win_ns"] for row in found.values()} == {20 * US}
     assert {row["family_predicted_win_ns"] for row in found.values()} == {40 * US}
-    (line,) = lines(profile)
-    assert "Can save 40.00 us (40.0 %) in a replay; at most 40.0 %" in line
+    ((head, parts),) = lines(profile)
+    assert head == "1. Copies take 40.0 us of a step (40.0 %); all of that can be won."
+    assert len(parts) == 2
 
 
-def test_what_only_a_part_of_a_family_wins_in_a_replay_is_said_so():
+@pytest.mark.parametrize(
+    ("late_win_ns", "won"),
+    [
+        pytest.param(None, "at most that can be won", id="a-part-is-replayed"),
+        pytest.param(5 * US, "10.0 us (10.0 %) can be won", id="all-are-replayed"),
+    ],
+)
+def test_what_a_replay_of_a_part_wins_is_not_said_of_the_family(late_win_ns, won):
     row = {
-        "family": "launching", "steps": 8, "step_ns": 100 * US, "device_id": 0, "phase": "step #",
+        "family": "launching", "steps": 8, "step_ns": 100 * US, "phase": "relax",
         "family_cost_ns": 30 * US, "family_win_ns": 30 * US, "family_predicted_win_ns": 10 * US,
-        "suggestion": "load ahead",
     }  # fmt: skip
     late = row | {
-        "cause": "host_late", "finding": "device 0 has no work", "predicted_win_ns": None,
-        "cost_ns": 20 * US, "cost_share": 0.2,
-    }  # fmt: skip
-    small = row | {
-        "cause": "small_kernels", "device_id": 1, "predicted_win_ns": 10 * US, "cost_ns": 10 * US,
-        "cost_share": 0.1, "suggestion": "launch many at once",
-    }  # fmt: skip
-    (line,) = joined([late, small])
+        "finding": 'no work: 20.00 us of a step of "relax" (20.0 %)',
+        "predicted_win_ns": late_win_ns,
+    }
+    small = row | {"finding": "waits: 10.00 us of a step (10.0 %)", "predicted_win_ns": 5 * US}
+    ((head, parts),) = by_family([late, small])
 
-    assert line["finding"] == (
-        "30.00 us of a step (30.0 %) go to launching: device 0 has no work; 10.00 us (10.0 %) on"
-        " device 1 in waits for launches of small kernels"
-    )
-    assert line["suggestion"] == (
-        "load ahead; against waits for launches of small kernels: launch many at once"
-    )
-    assert line["win"] == "10.00 us (10.0 %) in a replay of a part of it; at most 30.0 %"
+    assert head == f'launching takes 30.0 us of a step of "relax" (30.0 %); {won}'
+    assert [part["finding"] for part in parts] == [late["finding"], "waits: 10.00 us (10.0 %)"]
 
 
 def test_causes_of_different_families_have_lines_of_their_own():
@@ -128,7 +127,7 @@ def test_causes_of_different_families_have_lines_of_their_own():
     single = findings(profile).to_pylist()
 
     assert [row["family"] for row in single] == ["copies", "compute"]
-    assert [*joined(single)] == single
+    assert [*by_family(single)] == [("", [row]) for row in single]
     for row in single:
         assert row["family_cost_ns"] == row["cost_ns"]
         assert row["family_predicted_win_ns"] == row["predicted_win_ns"]
@@ -152,3 +151,36 @@ def test_every_family_has_two_causes_or_more_that_exist():
     assert FAMILIES.keys() <= CAUSES.keys()
     assert all([*FAMILIES.values()].count(family) > 1 for family in FAMILIES.values())
     assert family_of("mpi") == "mpi"
+
+
+@pytest.mark.parametrize(
+    ("shown", "below"),
+    [
+        pytest.param("terminal", ".\n   - Device 0 waits for copies from", id="terminal"),
+        pytest.param("markdown", ".  \n   - Device 0 waits for copies from", id="markdown"),
+        pytest.param("page", ".</p>\n<ul><li>Device 0 waits for copies from", id="page"),
+    ],
+)
+def test_causes_stand_below_their_family(shown, below):
+    """A part of several lines is indented as a whole."""
+    profile = queued((60, kernel()), (20, HTOD), (20, DTOD))
+    if shown == "page":
+        text = recording_page(profile)
+    else:
+        text = renderer_named(shown).report(report(profile), Page())
+
+    assert f"can be won{below}" in text.replace("\N{NO-BREAK SPACE}", " ")
+    if shown == "terminal":
+        part = text[text.index("   - Device") : text.index("   - Device", text.index("- Device"))]
+        assert all(line.startswith("     ") for line in part.splitlines()[1:])
+
+
+def test_notebooks_show_causes_below_their_family():
+    summary = report_summary(report(queued((60, kernel()), (20, HTOD), (20, DTOD))), ())
+    ((head, parts),) = summary.points
+
+    assert head.startswith("Copies take 40.0 us of a step")
+    assert len(parts) == 2
+    assert f"<li>{head}<ul><li>{parts[0][0]}" in summary_html(summary).replace("\xa0", " ")
+    assert f"1. {head}\n   - {parts[0][0]}" in summary_text(summary, 1000)
+    assert "\n     " in summary_text(summary, 80)

@@ -6,8 +6,8 @@ from measured import scope_of
 from recordings import kernel, trace
 
 from gpuprof.facts import needless_copies
-from gpuprof.findings.costly_kernels import of_occupancy
 from gpuprof.findings.findings import findings
+from gpuprof.findings.unfilled_gpus import of_scope as of_occupancy
 from gpuprof.readers import read_profile
 
 MS = 1_000_000

@@ -4,6 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from gpuprof.analyses import analysis_named
 from gpuprof.analyses.reports import Report, report
 from gpuprof.base.kernel_names import short_names
@@ -25,7 +28,7 @@ from gpuprof.show.charts import (
 )
 from gpuprof.show.charts.figure import choose_devices
 from gpuprof.show.charts.variants import stacked
-from gpuprof.show.overview import findings_lines, for_people
+from gpuprof.show.overview import Line, findings_lines, for_people
 from gpuprof.show.page.document import Document, html
 from gpuprof.show.page.figures import Figure, figure
 from gpuprof.show.page.tables import MOST_ROWS, page_table
@@ -153,7 +156,7 @@ def _named_tables(result: Report) -> list[str]:
     return [row["table"] for name in _NAMING for row in result.rows(name)]
 
 
-def verdict(result: Report) -> tuple[str, ...]:
+def verdict(result: Report) -> tuple[Line, ...]:
     """The bottom line and the worst findings; without these, what is known to take most."""
     if lines := findings_lines(result):
         return tuple(lines)
@@ -162,8 +165,8 @@ def verdict(result: Report) -> tuple[str, ...]:
         share = "" if top[0]["share"] is None else f", {say_share(top[0]['share'])} of all"
         name = clean(top[0]["name"])
         time = say_ns(top[0]["total_ns"])
-        return (f"{name} takes the most time of the listed activities: {time}{share}",)
-    return ("Overview of this recording",)
+        return ((f"{name} takes the most time of the listed activities: {time}{share}", ()),)
+    return (("Overview of this recording", ()),)
 
 
 def figures(result: Report) -> list[Figure]:
@@ -238,12 +241,8 @@ def breakdown(rows: Sequence[Row], on_left_out: str = "", names: DeviceNames = N
 
 
 def _timeline(result: Report, chosen: Callable[[str], list[Row]], on_left_out: str) -> Figure:
-    table = result.tables["lanes"]
-    assert table is not None  # noqa: S101 - `figures` has looked
+    table = of_report(result).table("lanes")
     if on_left_out:
-        import pyarrow as pa  # noqa: PLC0415 - only pages of many devices need it
-        import pyarrow.compute as pc  # noqa: PLC0415 - 0.1 s, as above
-
         drawn = {row["device_id"] for row in chosen("breakdown")}
         is_drawn = pc.is_in(table.column("device_id"), pa.array([*drawn], pa.int64()))
         table = table.filter(is_drawn)

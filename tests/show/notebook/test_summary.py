@@ -6,7 +6,7 @@ import pytest
 from drawing import draw
 
 import gpuprof
-from gpuprof.show.notebook import Point, Summary, summary_html, summary_text
+from gpuprof.show.notebook import Summary, summary_html, summary_text
 from gpuprof.show.overview import Grid
 
 HOSTILE = '<script>alert("x")</script>\x1b[31m\u202e & <b>'
@@ -43,7 +43,13 @@ def read(fragment):
 def test_names_of_a_recording_are_text_and_nothing_is_run_or_loaded():
     grid = Grid(HOSTILE, (HOSTILE, "Total"), ((HOSTILE, "1 ms"),))
     summary = Summary(
-        HOSTILE, HOSTILE, (Point(HOSTILE, HOSTILE, HOSTILE),), (), (grid,), (HOSTILE,), (HOSTILE,)
+        HOSTILE,
+        HOSTILE,
+        ((HOSTILE, ((HOSTILE, HOSTILE, HOSTILE),)),),
+        (),
+        (grid,),
+        (HOSTILE,),
+        (HOSTILE,),
     )
 
     page = read(summary_html(summary))
@@ -52,7 +58,7 @@ def test_names_of_a_recording_are_text_and_nothing_is_run_or_loaded():
     attributes = {name for _, attributes in page.elements for name in attributes}
     assert not names & {"script", "img", "link", "iframe", "b"}
     assert not {name for name in attributes if name.startswith("on") or name in {"src", "href"}}
-    assert page.text.count('<script>alert("x")</script>') == 10
+    assert page.text.count('<script>alert("x")</script>') == 11
     assert "\x1b" not in page.text
     assert "\u202e" not in page.text
 
@@ -110,7 +116,7 @@ def test_colours_come_from_the_notebook_around_it():
 def test_text_fits_its_width_and_keeps_figures_with_their_units(width):
     sentence = "A step takes 4.567 ms on device 1: 67.1 % compute, 16.7 % waits. " * 3
 
-    text = summary_text(Summary("source", sentence, (Point(sentence, "Do.", "totals"),)), width)
+    text = summary_text(Summary("source", sentence, (("", ((sentence, "Do.", "totals"),)),)), width)
 
     assert max(map(len, text.splitlines())) <= width
     assert not [line for line in text.splitlines() if line.startswith(("%", "ms"))]
