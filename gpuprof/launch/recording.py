@@ -35,7 +35,7 @@ from gpuprof.launch.run.folder import Claim, check_folder, claimed, default_fold
 from gpuprof.launch.run.marks import marked, mean_seconds, seconds_per_step
 from gpuprof.launch.run.monitor import INTERVAL_NS, monitoring
 from gpuprof.launch.run.placement import placement_environment
-from gpuprof.launch.run.process import Output, Wrapping, run_program
+from gpuprof.launch.run.process import ProgramOutput, Wrapping, run_program
 from gpuprof.launch.run.program import environment_of
 from gpuprof.launch.run.provenance import driver_versions, git_state, packages
 from gpuprof.launch.run.signals import SAVING_SECONDS, kill_processes_of
@@ -222,7 +222,7 @@ def _run(
             (run.folder / PROGRAM_LOG).open("wb", buffering=0) as log,
             (run.folder / RECORDER_LOG).open("wb", buffering=0) as recorder_log,
         ):
-            output, wrapping = Output(log), None
+            output, wrapping = ProgramOutput(log), None
             if recorder.command is not None:
                 wrapping = Wrapping(partial(recorder.command, run), recorder_log, leaves, say)
             ended = run_program(run.program.arguments, environment, output, wrapping, seconds)

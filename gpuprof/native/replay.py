@@ -38,7 +38,7 @@ class Items(NamedTuple):
     origin_ns: int
 
 
-class Edges(NamedTuple):
+class ReplayEdges(NamedTuple):
     """What each instant waits for, as `Weights` in predict/graph.py; others sorted by target."""
 
     work_ns: Integers
@@ -65,7 +65,7 @@ class _Items(ctypes.Structure):
 
 class _Weights(ctypes.Structure):
     _fields_ = (
-        *((name, _Integers) for name in Edges._fields[:-1]),
+        *((name, _Integers) for name in ReplayEdges._fields[:-1]),
         ("usual", ctypes.c_void_p),
     )
 
@@ -76,8 +76,8 @@ class _Replayed(ctypes.Structure):
 
 def replayed(
     items: Items,
-    recorded: Edges,
-    changed: Edges,
+    recorded: ReplayEdges,
+    changed: ReplayEdges,
     no_lag: npt.NDArray[np.bool_] | None,
     *,
     is_usual: bool,
@@ -113,7 +113,7 @@ def replayed(
 
 
 def walk_back(
-    items: Items, changed: Edges, moved_ns: Integers, instant: int
+    items: Items, changed: ReplayEdges, moved_ns: Integers, instant: int
 ) -> tuple[Int64s, Int64s]:
     """From an instant back to one that waits for nothing: these, and the kind of edge before each.
 
@@ -142,14 +142,14 @@ def _items(items: Items) -> _Items:
     )  # fmt: skip
 
 
-def _weights(edges: Edges) -> _Weights:
+def _weights(edges: ReplayEdges) -> _Weights:
     return _Weights(*map(_integers, edges[:-1]), edges.usual_ns.ctypes.data)
 
 
 class _View:
     """What each instant waits for, with the times of some edges, moved or as measured."""
 
-    def __init__(self, items: Items, edges: Edges, *, is_least: bool) -> None:
+    def __init__(self, items: Items, edges: ReplayEdges, *, is_least: bool) -> None:
         self.time_ns, self._items, self._is_least = items.time_ns.tolist(), items, is_least
         self.moved_ns = [0] * len(self.time_ns)
         self._edges = [column.tolist() for column in edges]
@@ -202,8 +202,8 @@ class _View:
 
 def _replayed(
     items: Items,
-    recorded: Edges,
-    changed: Edges,
+    recorded: ReplayEdges,
+    changed: ReplayEdges,
     no_lag: npt.NDArray[np.bool_] | None,
     *,
     is_usual: bool,
@@ -228,7 +228,7 @@ def _replayed(
 
 
 def _walk_back(
-    items: Items, changed: Edges, moved_ns: Integers, instant: int
+    items: Items, changed: ReplayEdges, moved_ns: Integers, instant: int
 ) -> tuple[Int64s, Int64s]:
     """`walk_back` without compiled functions."""
     view = _View(items, changed, is_least=True)

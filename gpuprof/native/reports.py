@@ -76,14 +76,14 @@ class Events(NamedTuple):
     others: Int64s
 
 
-class _Layout(ctypes.Structure):
+class _ReportLayout(ctypes.Structure):
     _fields_ = (
         *((n, ctypes.c_void_p) for n in ("steps", "tables", "is_text", "members", "bounds")),
         *((name, ctypes.c_int32) for name in ("slot_count", "table_count")),
     )
 
 
-class _Rows(ctypes.Structure):
+class _ReportRows(ctypes.Structure):
     _fields_ = (
         ("values", ctypes.POINTER(ctypes.c_int64)),
         ("count", ctypes.c_size_t),
@@ -126,13 +126,13 @@ class Layout:
         self.members = [[slots[p] for p in f.columns.values()] for f in tables.values()]
 
     @cached_property
-    def compiled(self) -> _Layout:
+    def compiled(self) -> _ReportLayout:
         """The same for the compiled functions."""
         counts = [0, *map(len, self.members)]
         self._flat = np.concatenate([np.zeros(0), *self.members]).astype(np.int32)
         self._bounds = np.cumsum(counts).astype(np.int32)
         arrays = (self.steps, self.tables, self.is_text, self._flat, self._bounds)
-        return _Layout(*(a.ctypes.data for a in arrays), len(self.is_text), len(self.names))
+        return _ReportLayout(*(a.ctypes.data for a in arrays), len(self.is_text), len(self.names))
 
 
 def events(data: bytes, layout: Layout) -> Events:
@@ -145,7 +145,7 @@ def events(data: bytes, layout: Layout) -> Events:
     functions = library()
     if functions is None:
         return _Decoder(layout).events(data)
-    texts, rows = Texts(functions), (_Rows * len(layout.names))()
+    texts, rows = Texts(functions), (_ReportRows * len(layout.names))()
     others = np.zeros(LARGEST_TYPE + 1, np.int64)
     sizes = ctypes.c_char_p(data), ctypes.c_size_t(len(data))
     arrays = ctypes.c_void_p(texts.handle), ctypes.c_void_p(others.ctypes.data)

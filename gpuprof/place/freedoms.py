@@ -13,7 +13,7 @@ from gpuprof.place.step_graph import (
     GRADIENT,
     UPDATE,
     VARIABLE,
-    Copies,
+    StepCopies,
     StepGraph,
 )
 
@@ -31,7 +31,7 @@ class Freedom(NamedTuple):
     """
 
     name: str
-    copies: Copies
+    copies: StepCopies
     place: Int64s
 
 

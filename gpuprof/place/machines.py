@@ -16,7 +16,7 @@ _MOST_GPUS: Final = 16
 _STAGED_OVER: Final = "pcie3"
 
 
-class Gpu(NamedTuple):
+class GpuModel(NamedTuple):
     """Peak rates of a GPU, and its memory."""
 
     name: str
@@ -25,7 +25,7 @@ class Gpu(NamedTuple):
     memory_bytes: int
 
 
-class Link(NamedTuple):
+class GpuLink(NamedTuple):
     """Latency and bandwidth of copies between two devices."""
 
     name: str
@@ -37,11 +37,11 @@ class Link(NamedTuple):
         return self.latency_s + size / self.bytes_per_s
 
 
-class Machine(NamedTuple):
+class GpuMachine(NamedTuple):
     """GPUs, with a separate link between each two of them."""
 
-    gpus: tuple[Gpu, ...]
-    link: Link
+    gpus: tuple[GpuModel, ...]
+    link: GpuLink
 
     @property
     def name(self) -> str:
@@ -51,8 +51,8 @@ class Machine(NamedTuple):
         return f"{', '.join(counted)} over {self.link.name}"
 
 
-def _gpu(name: str, tflops: float, gb_per_s: float, gib: int) -> Gpu:
-    return Gpu(name, tflops * 1e12, gb_per_s * 1e9, gib * _GIB)
+def _gpu(name: str, tflops: float, gb_per_s: float, gib: int) -> GpuModel:
+    return GpuModel(name, tflops * 1e12, gb_per_s * 1e9, gib * _GIB)
 
 
 GPUS: Final = (
@@ -73,13 +73,13 @@ GPUS: Final = (
 )
 
 
-def machine(gpus: str, link: str) -> Machine:
+def machine(gpus: str, link: str) -> GpuMachine:
     """A machine from command-line options: 2xK80 or V100,T4, and pcie3 or 4us,24GB/s.
 
     Raises:
         UsageError: A name is unknown, or there are no or too many GPUs.
     """
-    chosen: list[Gpu] = []
+    chosen: list[GpuModel] = []
     for word in gpus.split(","):
         number, _, name = word.strip().partition("x")
         if not number.isdecimal():  # the x of a name
@@ -92,14 +92,14 @@ def machine(gpus: str, link: str) -> Machine:
     if not 0 < len(chosen) <= _MOST_GPUS:
         msg = f"--gpus {gpus}: expected 1 to {_MOST_GPUS} GPUs"
         raise UsageError(msg)
-    return Machine(tuple(chosen), _link(link))
+    return GpuMachine(tuple(chosen), _link(link))
 
 
-def _link(text: str) -> Link:
+def _link(text: str) -> GpuLink:
     name = text.lower() if text.lower() in NAMES else text
     if name == STAGED:
         # Both halves one after the other, and a gap about as long as a latency.
         half = _link(_STAGED_OVER)
-        return Link(name, 3 * half.latency_s, half.bytes_per_s / 2)
+        return GpuLink(name, 3 * half.latency_s, half.bytes_per_s / 2)
     usual = links_named(name)[USUAL]
-    return Link(name, usual.latency_ns / NS_PER_S, usual.bytes_per_s)
+    return GpuLink(name, usual.latency_ns / NS_PER_S, usual.bytes_per_s)

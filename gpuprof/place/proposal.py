@@ -8,10 +8,10 @@ from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
 from gpuprof.place.freedoms import Freedom, chosen, freedoms
 from gpuprof.place.from_flow import step_of
-from gpuprof.place.machines import Machine
-from gpuprof.place.schedules import Search, Timed, fastest
+from gpuprof.place.machines import GpuMachine
+from gpuprof.place.schedules import Search, TimedPlacement, fastest
 from gpuprof.place.scopes import Scope, scopes
-from gpuprof.place.step_graph import CONSTANT, INPUT, VARIABLE, Copies, StepGraph
+from gpuprof.place.step_graph import CONSTANT, INPUT, VARIABLE, StepCopies, StepGraph
 
 
 class Proposal(NamedTuple):
@@ -26,7 +26,7 @@ class Proposal(NamedTuple):
     """
 
     graph: StepGraph
-    today: Copies
+    today: StepCopies
     best: Freedom
     freedoms: tuple[Freedom, ...]
     scopes: tuple[Scope, ...]
@@ -95,14 +95,14 @@ class TimedProposal(NamedTuple):
     """
 
     graph: StepGraph
-    machine: Machine
-    today: Timed | None
-    best: Timed | None
-    candidates: tuple[Timed, ...]
+    machine: GpuMachine
+    today: TimedPlacement | None
+    best: TimedPlacement | None
+    candidates: tuple[TimedPlacement, ...]
     scopes: tuple[Scope, ...]
 
 
-def timed_proposal(proposed: Proposal, machine: Machine) -> TimedProposal:
+def timed_proposal(proposed: Proposal, machine: GpuMachine) -> TimedProposal:
     """The placement of a step with the least estimated time on a machine.
 
     Raises:
@@ -120,7 +120,7 @@ def timed_proposal(proposed: Proposal, machine: Machine) -> TimedProposal:
     return TimedProposal(graph, machine, today, best, timed, moves)
 
 
-def candidates(search: Search, least: Int64s) -> tuple[Timed, ...]:
+def candidates(search: Search, least: Int64s) -> tuple[TimedPlacement, ...]:
     """Placements on a machine: today's first, if it has as many GPUs, then the simplest.
 
     Args:
@@ -135,7 +135,7 @@ def candidates(search: Search, least: Int64s) -> tuple[Timed, ...]:
     if gpus > 1:
         scheduled = [search.heft(), search.m_etf()]
         starts += [*scheduled, *(search.better(start) for start in [*starts, *scheduled])]
-    different: dict[bytes, Timed] = {}
+    different: dict[bytes, TimedPlacement] = {}
     for candidate in starts:
         different.setdefault(candidate.place.tobytes(), candidate)
     return tuple(different.values())

@@ -13,9 +13,9 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from gpuprof.model.intervals import Int64s
-from gpuprof.place.machines import Machine
-from gpuprof.place.simulate import Floats, Run, Work, simulate
-from gpuprof.place.step_graph import CONSTANT, INPUT, Copies, StepGraph
+from gpuprof.place.machines import GpuMachine
+from gpuprof.place.simulate import Floats, Run, StepWork, simulate
+from gpuprof.place.step_graph import CONSTANT, INPUT, StepCopies, StepGraph
 
 # The share of its peak that a GPU reaches: least, the one that placements are made for, most.
 EFFICIENCIES: Final = (0.3, 0.5, 0.7)
@@ -27,7 +27,7 @@ _TRIALS: Final = 300
 _MOST_OPERATIONS: Final = 100_000
 
 
-class Timed(NamedTuple):
+class TimedPlacement(NamedTuple):
     """A placement with its estimates.
 
     Args:
@@ -41,7 +41,7 @@ class Timed(NamedTuple):
     name: str
     place: Int64s
     runs: tuple[Run, ...]
-    copies: Copies
+    copies: StepCopies
     fits: bool
 
     @property
@@ -59,7 +59,7 @@ class Timed(NamedTuple):
         """How many GPUs run operations other than views."""
         return len({s.device for s in self.middle.spans if s.src is None and s.end_s > s.start_s})
 
-    def loses_to(self, rival: "Timed") -> bool:
+    def loses_to(self, rival: "TimedPlacement") -> bool:
         """Whether another placement is faster anywhere in the range."""
         return any(
             run.seconds > rival_run.seconds
@@ -75,8 +75,8 @@ class Search:
         machine: The GPUs, at least as many as the step uses today.
     """
 
-    def __init__(self, graph: StepGraph, machine: Machine) -> None:
-        self.graph, self.machine, self.work = graph, machine, Work(graph)
+    def __init__(self, graph: StepGraph, machine: GpuMachine) -> None:
+        self.graph, self.machine, self.work = graph, machine, StepWork(graph)
         self._seconds = [self.work.seconds(machine, part) for part in EFFICIENCIES]
         self._ranks = [self.work.ranks(seconds, machine) for seconds in self._seconds]
 
@@ -85,17 +85,17 @@ class Search:
         """How long each operation takes on each GPU, in the middle of the range."""
         return self._seconds[_MIDDLE]
 
-    def timed(self, name: str, place: Int64s) -> Timed:
+    def timed(self, name: str, place: Int64s) -> TimedPlacement:
         """A placement with its estimates."""
         runs = tuple(self._run(place, level) for level in range(len(EFFICIENCIES)))
         room = [gpu.memory_bytes for gpu in self.machine.gpus]
         fits = all(n <= most for n, most in zip(runs[_MIDDLE].peak_bytes, room, strict=True))
-        return Timed(name, place, runs, self.graph.copies(place), fits)
+        return TimedPlacement(name, place, runs, self.graph.copies(place), fits)
 
     def _run(self, place: Int64s, level: int) -> Run:
         return simulate(self.work, self.machine, place, self._seconds[level], self._ranks[level])
 
-    def alone(self) -> list[Timed]:
+    def alone(self) -> list[TimedPlacement]:
         """All operations on one GPU, for each GPU model."""
         first = {gpu.name: number for number, gpu in reversed([*enumerate(self.machine.gpus)])}
         count = len(self.graph.operations)
@@ -104,7 +104,7 @@ class Search:
             for name, number in sorted(first.items(), key=lambda pair: pair[1])
         ]
 
-    def heft(self) -> Timed:
+    def heft(self) -> TimedPlacement:
         """Each operation where it ends first, in the order of the longest path to the end."""
         placing = _Placing(self)
         ranks = self._ranks[_MIDDLE]
@@ -113,7 +113,7 @@ class Search:
             placing.put(number, min(placing.choices(number), key=lambda choice: choice.end_s))
         return self.timed("HEFT", placing.place)
 
-    def m_etf(self) -> Timed:
+    def m_etf(self) -> TimedPlacement:
         """The ready operation that can start first, on a device with enough memory."""
         placing, ranks = _Placing(self), self._ranks[_MIDDLE]
         missing = self.work.waits_for.copy()
@@ -131,7 +131,7 @@ class Search:
                     ready |= set() if missing[taker] else {taker}
         return self.timed("m-ETF", placing.place)
 
-    def better(self, start: Timed) -> Timed:
+    def better(self, start: TimedPlacement) -> TimedPlacement:
         """The same with parts of the model moved to other GPUs as long as the step gets shorter."""
         place, run = start.place, start.middle
         room = [gpu.memory_bytes for gpu in self.machine.gpus]
@@ -258,7 +258,7 @@ class _Placing:
         return start + self.search.machine.link.seconds(tensor.bytes or 0)
 
 
-def fastest(candidates: list[Timed]) -> Timed | None:
+def fastest(candidates: list[TimedPlacement]) -> TimedPlacement | None:
     """The proposed placement, the first among similar ones; None where none fits.
 
     On several GPUs only where no placement on fewer is faster anywhere in the range.

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuprof.model.intervals import Int64s
-from gpuprof.place.machines import Machine
+from gpuprof.place.machines import GpuMachine
 from gpuprof.place.step_graph import CONSTANT, INPUT, VARIABLE, StepGraph
 
 # From one launch of a small kernel to the next, as in the findings about small kernels.
@@ -35,7 +35,7 @@ _PICKS: Final = re.compile(r"Gather|Slice|gather|slice|embedding|index|select", 
 Floats = npt.NDArray[np.float64]
 
 
-class Work:
+class StepWork:
     """The work of the operations of a step, and their dependencies.
 
     Args:
@@ -124,7 +124,7 @@ class Work:
         tensors = self.graph.tensors
         return any(place[t.maker] >= place[taker] for t in tensors for taker in t.takers)
 
-    def seconds(self, machine: Machine, efficiency: float) -> Floats:
+    def seconds(self, machine: GpuMachine, efficiency: float) -> Floats:
         """How long each operation takes on each GPU, by operation and GPU; views take no time."""
         columns = [
             np.maximum(
@@ -137,7 +137,7 @@ class Work:
         took[self.is_view] = 0
         return took
 
-    def ranks(self, seconds: Floats, machine: Machine) -> Floats:
+    def ranks(self, seconds: Floats, machine: GpuMachine) -> Floats:
         """The longest path from each operation to the end, with mean times over the GPUs."""
         mean, ranks = seconds.mean(axis=1), np.zeros(len(seconds))
         share = 1 - 1 / len(machine.gpus)
@@ -155,7 +155,7 @@ def launch_s(efficiency: float) -> float:
     return LAUNCH_S * LAUNCH_EFFICIENCY / efficiency
 
 
-class Span(NamedTuple):
+class StepSpan(NamedTuple):
     """The time span of an operation, or of the copy of a tensor to a device.
 
     Args:
@@ -184,18 +184,20 @@ class Run(NamedTuple):
     """
 
     seconds: float
-    spans: tuple[Span, ...]
+    spans: tuple[StepSpan, ...]
     peak_bytes: tuple[float, ...]
 
 
-def simulate(work: Work, machine: Machine, place: Int64s, seconds: Floats, ranks: Floats) -> Run:
+def simulate(
+    work: StepWork, machine: GpuMachine, place: Int64s, seconds: Floats, ranks: Floats
+) -> Run:
     """One step with each operation on its GPU.
 
     Args:
         work: The step.
         machine: Where it runs.
         place: The GPU number of each operation.
-        seconds: By operation and GPU, from `Work.seconds`.
+        seconds: By operation and GPU, from `StepWork.seconds`.
         ranks: Among ready operations, the one with the highest rank runs first.
     """
     events = _Events(work, machine, place, seconds, ranks)
@@ -211,13 +213,13 @@ class _Events:
     """The state of a simulation: running, finished and waiting operations and copies."""
 
     def __init__(
-        self, work: Work, machine: Machine, place: Int64s, seconds: Floats, ranks: Floats
+        self, work: StepWork, machine: GpuMachine, place: Int64s, seconds: Floats, ranks: Floats
     ) -> None:
         self._work, self._link, self._ranks = work, machine.link, ranks
         self._place: list[int] = place.tolist()
         self._seconds: list[float] = seconds[np.arange(len(place)), place].tolist()
-        self.finished: list[Span] = []
-        self._running: list[tuple[float, int, Span]] = []
+        self.finished: list[StepSpan] = []
+        self._running: list[tuple[float, int, StepSpan]] = []
         self._is_free = [True] * len(machine.gpus)
         self._ready: list[list[tuple[float, int]]] = [[] for _ in machine.gpus]
         self._link_free: dict[tuple[int, int], float] = defaultdict(float)
@@ -229,23 +231,23 @@ class _Events:
     def _is_ready(self, number: int) -> None:
         heapq.heappush(self._ready[self._place[number]], (-self._ranks[number], number))
 
-    def _add(self, span: Span) -> None:
+    def _add(self, span: StepSpan) -> None:
         heapq.heappush(self._running, (span.end_s, len(self.finished) + len(self._running), span))
 
-    def next(self, now: float) -> Span | None:
+    def next(self, now: float) -> StepSpan | None:
         """Start what is ready, and return the span that ends next; None if nothing runs."""
         for device, waiting in enumerate(self._ready):
             while waiting and (self._is_free[device] or self._work.is_view[waiting[0][1]]):
                 _, number = heapq.heappop(waiting)
                 took = self._seconds[number]
                 self._is_free[device] &= not took
-                self._add(Span(number, device, None, now, now + took))
+                self._add(StepSpan(number, device, None, now, now + took))
         if not self._running:
             return None
         self.finished.append(heapq.heappop(self._running)[-1])
         return self.finished[-1]
 
-    def end(self, span: Span) -> None:
+    def end(self, span: StepSpan) -> None:
         """Copy the outputs of an operation to where they are taken, or receive a copy."""
         if span.src is not None:
             self._arrive(span.number, span.device)
@@ -261,7 +263,7 @@ class _Events:
                 start = max(span.end_s, self._link_free[span.device, device])
                 end = start + self._link.seconds(tensor.bytes or 0)
                 self._link_free[span.device, device] = end
-                self._add(Span(number, device, span.device, start, end))
+                self._add(StepSpan(number, device, span.device, start, end))
 
     def _arrive(self, tensor: int, device: int) -> None:
         for taker in self._work.waiting[tensor]:
@@ -271,7 +273,9 @@ class _Events:
                     self._is_ready(taker)
 
 
-def _peaks(work: Work, spans: tuple[Span, ...], place: Int64s, devices: int) -> tuple[float, ...]:
+def _peaks(
+    work: StepWork, spans: tuple[StepSpan, ...], place: Int64s, devices: int
+) -> tuple[float, ...]:
     """The peak memory of each device; views take none."""
     graph = work.graph
     ran = {span.number: span for span in spans if span.src is None}

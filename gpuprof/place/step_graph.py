@@ -56,7 +56,7 @@ class Tensor(NamedTuple):
     calls: float = 1
 
 
-class Copies(NamedTuple):
+class StepCopies(NamedTuple):
     """Copies of a step: bytes of known sizes, copies of unknown size, and all copies."""
 
     bytes: float
@@ -126,11 +126,11 @@ class StepGraph:
         return tuple(t for t in self.tensors if self.operations[t.maker].role != CONSTANT)
 
     @property
-    def recorded_copies(self) -> Copies:
+    def recorded_copies(self) -> StepCopies:
         """The copies of a step as recorded: constants, too, where they were not made twice."""
         return _copies(_crossings(self.tensors, self.place))
 
-    def copies(self, place: Int64s | None = None) -> Copies:
+    def copies(self, place: Int64s | None = None) -> StepCopies:
         """The copies of a step with each operation on the device of this number.
 
         A tensor is sent once to each device that takes it.
@@ -154,10 +154,10 @@ def _crossings(tensors: Iterable[Tensor], place: Int64s) -> Iterator[tuple[Tenso
             yield tensor, int(device)
 
 
-def _copies(crossings: Iterable[tuple[Tensor, int]]) -> Copies:
+def _copies(crossings: Iterable[tuple[Tensor, int]]) -> StepCopies:
     known_bytes = unknown = calls = 0.0
     for tensor, _ in crossings:
         known_bytes += (tensor.bytes or 0) * tensor.calls
         unknown += tensor.calls * (tensor.bytes is None)
         calls += tensor.calls
-    return Copies(known_bytes, unknown, calls)
+    return StepCopies(known_bytes, unknown, calls)

@@ -33,7 +33,7 @@ NEVER: Final = -(1 << 60)
 NO_WORK: Final = -1
 
 
-class Kind(NamedTuple):
+class EdgeKind(NamedTuple):
     """A kind of edge.
 
     Args:
@@ -48,23 +48,23 @@ class Kind(NamedTuple):
 
 
 KINDS: Final = (
-    Kind("duration of an operation", RECORDED, is_fixed=True),
-    Kind("duration of a call", RECORDED, is_fixed=True),
-    Kind("host work between two calls of a thread", RECORDED, is_fixed=True),
-    Kind("launch of an operation", RECORDED),
-    Kind("order of a stream", RECORDED),
-    Kind("operations that overlap on a stream", RECORDED),
-    Kind("synchronising call", RECORDED),
-    Kind("synchronising call, by its name", RULE),
-    Kind("wait of a stream for an event", RECORDED),
-    Kind("copy that its call waits for", RULE),
-    Kind("copy between devices on default streams", RULE),
-    Kind("halves of a staged copy", RECORDED),
-    Kind("collective: all ranks arrived", RULE, is_fixed=True),
-    Kind("collective: transfer", RULE, is_fixed=True),
-    Kind("work that ended just before on another stream", INFERRED),
-    Kind("launch into a full queue", INFERRED),
-    Kind("call after another thread's", INFERRED, is_fixed=True),
+    EdgeKind("duration of an operation", RECORDED, is_fixed=True),
+    EdgeKind("duration of a call", RECORDED, is_fixed=True),
+    EdgeKind("host work between two calls of a thread", RECORDED, is_fixed=True),
+    EdgeKind("launch of an operation", RECORDED),
+    EdgeKind("order of a stream", RECORDED),
+    EdgeKind("operations that overlap on a stream", RECORDED),
+    EdgeKind("synchronising call", RECORDED),
+    EdgeKind("synchronising call, by its name", RULE),
+    EdgeKind("wait of a stream for an event", RECORDED),
+    EdgeKind("copy that its call waits for", RULE),
+    EdgeKind("copy between devices on default streams", RULE),
+    EdgeKind("halves of a staged copy", RECORDED),
+    EdgeKind("collective: all ranks arrived", RULE, is_fixed=True),
+    EdgeKind("collective: transfer", RULE, is_fixed=True),
+    EdgeKind("work that ended just before on another stream", INFERRED),
+    EdgeKind("launch into a full queue", INFERRED),
+    EdgeKind("call after another thread's", INFERRED, is_fixed=True),
 )
 # Indices imply the edges of the first six kinds: each is of its target item.
 (

@@ -9,9 +9,8 @@ import numpy as np
 from gpuprof.facts.numbers import Numbers
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.words import narrowed
-from gpuprof.native.replay import Edges, Items, replayed, walk_back
-from gpuprof.predict.graph import GONE, Graph, Weights, holds, is_before, together
-from gpuprof.predict.graph import Edges as Stored
+from gpuprof.native.replay import Items, ReplayEdges, replayed, walk_back
+from gpuprof.predict.graph import GONE, Edges, Graph, Weights, holds, is_before, together
 from gpuprof.predict.recorded import Flags
 
 
@@ -103,9 +102,9 @@ def _items(graph: Graph) -> Items:
     return Items(*sizes, graph.time_ns, graph.by_start, graph.by_end, graph.origin_ns)
 
 
-def _edges(weights: Weights, *, is_usual: bool) -> Edges:
+def _edges(weights: Weights, *, is_usual: bool) -> ReplayEdges:
     edges = weights.edges
-    return Edges(
+    return ReplayEdges(
         *(weights.work_ns, weights.call_ns, weights.duration_ns),
         *(weights.launch, weights.follows, weights.kind),
         *(edges.source, edges.target, edges.kind),
@@ -131,7 +130,7 @@ class Changed:
 
     graph: Graph
     weights: Weights
-    added: tuple[Stored, ...] = ()
+    added: tuple[Edges, ...] = ()
     no_lag: Flags | None = None
     assumptions: tuple[str, ...] = ()
     is_balanced: bool = False
@@ -189,5 +188,5 @@ class Changed:
         fits = is_before(self.graph.time_ns, source, target)
         usual_ns = np.full(int(fits.sum()), self.graph.usual_of(kind) or 0)
         its_kind = np.full(len(usual_ns), kind, np.int8)
-        edges = Stored(source[fits], target[fits], its_kind, usual_ns, usual_ns)
+        edges = Edges(source[fits], target[fits], its_kind, usual_ns, usual_ns)
         return replace(self, added=(*self.added, edges))

@@ -51,7 +51,7 @@ def run(
     Raises:
         GpuprofError: Nobody can do the work, or partial results cannot be kept.
     """
-    job = _Job(work, files, settings, say)
+    job = _RunningJob(work, files, settings, say)
     pending = [task for planned in plan(files) for task in job.resumed(planned)]
     if pending:
         backend: Backend
@@ -68,7 +68,7 @@ def run(
     return job.outcome()
 
 
-class _Job:
+class _RunningJob:
     """What is known of a job while it runs."""
 
     def __init__(

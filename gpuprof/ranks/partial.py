@@ -164,7 +164,7 @@ def job_profile(partial: Partial, source: Path, notes: Sequence[str] = ()) -> Pr
     Raises:
         InputError: Two files are the same recording.
     """
-    job = _Job(partial)
+    job = _MergedJob(partial)
     rows = sorted(partial[FILES].to_pylist(), key=lambda row: row[FILE_PLACE])
     origin = Origin(source, **{name: rows[0][name] for name in _ORIGIN})
     texts = [(file.name, text) for file in job.files for text in file.facts["warnings"]]
@@ -221,7 +221,7 @@ class _File:
         return self.tables[name]
 
 
-class _Job(JobNumbers[_File]):
+class _MergedJob(JobNumbers[_File]):
     """The files of a job and what workers made of them: a `gpuprof.model.profile.Job`.
 
     Args:

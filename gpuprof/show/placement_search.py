@@ -18,10 +18,10 @@ from gpuprof.base.units import (
     say_share,
 )
 from gpuprof.place.proposal import Proposal, TimedProposal
-from gpuprof.place.schedules import EFFICIENCIES, Timed
+from gpuprof.place.schedules import EFFICIENCIES, TimedPlacement
 from gpuprof.place.scopes import Scope, document
 from gpuprof.place.simulate import launch_s
-from gpuprof.place.step_graph import FORWARD, GRADIENT, UPDATE, Copies
+from gpuprof.place.step_graph import FORWARD, GRADIENT, UPDATE, StepCopies
 from gpuprof.show import Page
 from gpuprof.show.charts.figure import KERNELS, PEER, Bars, Look, Part, Picture
 from gpuprof.show.json import document_text
@@ -104,7 +104,7 @@ def _document(proposal: Proposal, times: TimedProposal | None) -> dict[str, Any]
     return document(proposal.graph, proposal.best.place)
 
 
-def _figures(copies: Copies) -> dict[str, float]:
+def _figures(copies: StepCopies) -> dict[str, float]:
     return {
         "bytes_per_step": copies.bytes,
         "copies_per_step": copies.calls,
@@ -128,7 +128,7 @@ def _copies_sentence(proposal: Proposal) -> str:
     return text
 
 
-def _amount(copies: Copies) -> str:
+def _amount(copies: StepCopies) -> str:
     calls = counted(round(copies.calls), "copy", "copies")
     unknown = f", {copies.unknown:g} of unknown size" if copies.unknown else ""
     return f"{format_bytes(copies.bytes)} in {calls}{unknown}"
@@ -154,7 +154,7 @@ def _grid(proposal: Proposal, times: TimedProposal | None) -> Grid:
         )
         for candidate in times.candidates
     ]
-    heads = ("Placement", "Step, estimated", "Bytes", "Copies", "Memory of each GPU")
+    heads = ("Placement", "Step, estimated", "Bytes", "StepCopies", "Memory of each GPU")
     return Grid(f"Estimates on {times.machine.name}", heads, tuple(estimates))
 
 
@@ -188,12 +188,12 @@ def _notes(proposal: Proposal, times: TimedProposal | None) -> Iterator[str]:
         )
 
 
-def _ends(candidate: Timed) -> tuple[float, float]:
+def _ends(candidate: TimedPlacement) -> tuple[float, float]:
     seconds = [run.seconds for run in candidate.runs]
     return min(seconds), max(seconds)
 
 
-def _range(candidate: Timed) -> str:
+def _range(candidate: TimedPlacement) -> str:
     least, most = (say_ns(end * NS_PER_S) for end in _ends(candidate))
     if least == most:
         return least

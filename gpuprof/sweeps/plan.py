@@ -143,7 +143,7 @@ def _check_figures(figures: Mapping[str, str], axes: Mapping[str, object]) -> No
             raise UsageError(msg, r"Put the number into the group: accuracy=(\S+)")
 
 
-class Cell(NamedTuple):
+class SweepCell(NamedTuple):
     """One value of each axis.
 
     Args:
@@ -174,7 +174,7 @@ class SweepRun(NamedTuple):
         is_warm_up: Whether it is excluded from the results.
     """
 
-    cell: Cell
+    cell: SweepCell
     number: int
     is_warm_up: bool
 
@@ -185,16 +185,16 @@ class SweepRun(NamedTuple):
         return Path(RUNS) / self.cell.folder_name / f"{prefix}{self.number}"
 
 
-def cells(plan: Plan) -> list[Cell]:
+def cells(plan: Plan) -> list[SweepCell]:
     """All combinations of the axes' values, the last axis fastest."""
     combinations = (dict(zip(plan.axes, v, strict=True)) for v in product(*plan.axes.values()))
     return [
-        Cell(values, tuple(word.format_map(values) for word in plan.command))
+        SweepCell(values, tuple(word.format_map(values) for word in plan.command))
         for values in combinations
     ]
 
 
-def runs_of(plan: Plan, cell: Cell) -> list[SweepRun]:
+def runs_of(plan: Plan, cell: SweepCell) -> list[SweepRun]:
     """The runs of a cell, the warm-ups first."""
     return [SweepRun(cell, number, is_warm_up) for number, is_warm_up in _rounds(plan)]
 

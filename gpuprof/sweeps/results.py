@@ -18,7 +18,7 @@ from gpuprof.comparisons.variant_figures import VARIANTS, metrics, time_of_epoch
 from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Kind, Schema
 from gpuprof.readers import read_profile
 from gpuprof.sweeps.folder import failure, has_ended
-from gpuprof.sweeps.plan import Cell, Number, Plan, SweepRun, as_number, cells, runs_of
+from gpuprof.sweeps.plan import Number, Plan, SweepCell, SweepRun, as_number, cells, runs_of
 
 OK: Final = "ok"
 FAILED: Final = "failed"
@@ -189,7 +189,9 @@ def _run(plan: Plan, folder: Path, run: SweepRun) -> tuple[Row, Row]:
     return row, figures | {name: recorded.get(name) for name in RECORDED}
 
 
-def _cell(plan: Plan, cell: Cell, runs: Sequence[tuple[Row, Row]], time: str) -> tuple[Row, Row]:
+def _cell(
+    plan: Plan, cell: SweepCell, runs: Sequence[tuple[Row, Row]], time: str
+) -> tuple[Row, Row]:
     """A cell: `CELLS` but for the speed-ups, then the medians of its runs' figures.
 
     Args:

@@ -18,7 +18,7 @@ def swept(duration_ns, recorded_ns=(10, 20)):
     no_edge = np.empty(0, np.int64)
 
     def edges(durations):
-        return replay.Edges(
+        return replay.ReplayEdges(
             np.array([-1]), np.array([3]), np.array(durations), np.array([0, -1]),
             np.array([0, 1]), np.zeros(2, np.int8), *[no_edge] * 4, usual,
         )  # fmt: skip

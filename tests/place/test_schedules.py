@@ -6,15 +6,15 @@ from hypothesis import given, settings
 from step_graphs import graphs, step
 
 from gpuprof.base.errors import UsageError
-from gpuprof.place.machines import Gpu, Link, Machine, machine
+from gpuprof.place.machines import GpuLink, GpuMachine, GpuModel, machine
 from gpuprof.place.proposal import candidates
 from gpuprof.place.schedules import Search, fastest
 from gpuprof.place.simulate import LAUNCH_S
 
 # At half its peak a second for 1e9 operations, and for 1e9 bytes.
-SLOW = Gpu("slow", 2e9, 2e9, 10**12)
-LINK = Link("link", 0.5, 1e9)
-PAIR = Machine((SLOW, SLOW), LINK)
+SLOW = GpuModel("slow", 2e9, 2e9, 10**12)
+LINK = GpuLink("link", 0.5, 1e9)
+PAIR = GpuMachine((SLOW, SLOW), LINK)
 SECOND = {"flops": 1e9}
 HALF = 1
 
@@ -104,8 +104,10 @@ class TestProposed:
             op0={"bytes": 100, "role": "variable"},
             op2={"bytes": 100, "role": "variable"},
         )
-        both = fastest(list(candidates(Search(graph, Machine((small, small), LINK)), graph.place)))
-        alone = fastest(list(candidates(Search(graph, Machine((small,), LINK)), graph.place)))
+        both = fastest(
+            list(candidates(Search(graph, GpuMachine((small, small), LINK)), graph.place))
+        )
+        alone = fastest(list(candidates(Search(graph, GpuMachine((small,), LINK)), graph.place)))
 
         assert sorted(both.place[[0, 2]]) == [0, 1]
         assert alone is None

@@ -3,7 +3,7 @@
 import pytest
 
 from gpuprof.base.errors import InputError, UsageError
-from gpuprof.sweeps.plan import Cell, Plan, cells, ordered_runs, runs_of
+from gpuprof.sweeps.plan import Plan, SweepCell, cells, ordered_runs, runs_of
 from gpuprof.sweeps.sweep_file import read_sweep_file
 
 AXES = {"placement": ("single", "dual"), "batch": ("64", "128")}
@@ -115,7 +115,9 @@ def test_braces_that_are_doubled_stay():
 
 
 def test_values_that_a_file_system_dislikes_give_folders_of_their_own():
-    names = {Cell({"a": value}, ()).folder_name for value in ("x/y", "x%2fy", "x y", "x_y", "é")}
+    names = {
+        SweepCell({"a": value}, ()).folder_name for value in ("x/y", "x%2fy", "x y", "x_y", "é")
+    }
 
     assert len(names) == 5
     assert not any("/" in name for name in names)

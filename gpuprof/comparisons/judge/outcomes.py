@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from gpuprof.base.statistics import step_interval
-from gpuprof.comparisons.measure.compared_kernels import Calls
+from gpuprof.comparisons.measure.compared_kernels import CommonCalls
 from gpuprof.comparisons.measure.compared_steps import STEP
 from gpuprof.comparisons.measure.differences import EXPOSED, KERNELS, SUMS, largest_part, parts_of
 from gpuprof.comparisons.measure.measured_runs import MeasuredRun
@@ -67,7 +67,7 @@ def outcome(
     return Outcome(label, NONE, certainty=UNKNOWN)
 
 
-def outcome_of_calls(label: str, calls: Calls) -> Outcome:
+def outcome_of_calls(label: str, calls: CommonCalls) -> Outcome:
     """The outcome of a candidate that does another amount of work than the baseline, by calls."""
     sides = round(calls.candidate_ns), round(calls.actual_ns)
     return Outcome(label, CALLS, "kernel_ns", certainty=UNKNOWN, **_change(*sides))

@@ -179,7 +179,7 @@ def _pair(key: Key, base: Side, candidate: Side, *, is_reshaped: bool) -> Kernel
     )
 
 
-class Calls(NamedTuple):
+class CommonCalls(NamedTuple):
     """The calls of compute kernels that both sides have, per step where steps are compared.
 
     Args:
@@ -218,7 +218,7 @@ class Calls(NamedTuple):
         return self.actual_ns / self.candidate_ns - 1
 
 
-def calls_of(kernels: Sequence[KernelPair]) -> Calls | None:
+def calls_of(kernels: Sequence[KernelPair]) -> CommonCalls | None:
     """What the calls of kernels come to.
 
     Args:
@@ -229,7 +229,7 @@ def calls_of(kernels: Sequence[KernelPair]) -> Calls | None:
         other launch shapes may do more or less in a call.
     """
     computing = [row for row in kernels if not row.is_communication]
-    # By name, in whatever launch shapes: calls of both sides, and times as in `Calls`.
+    # By name, in whatever launch shapes: calls of both sides, and times as in `CommonCalls`.
     sums: dict[str, list[float]] = defaultdict(lambda: [0, 0, 0, 0, 0])
     for row in computing:
         if row.baseline_mean_ns and row.candidate_mean_ns and not row.is_reshaped:
@@ -249,7 +249,7 @@ def calls_of(kernels: Sequence[KernelPair]) -> Calls | None:
     name = max(sums, key=lambda text: sums[text][2])
     moved = max(sums, key=lambda text: moved_ns[text])
     times = before_ns, sum(moved_ns.values()), after_ns, actual_ns
-    return Calls(*times, name, moved, *sums[moved][:2])
+    return CommonCalls(*times, name, moved, *sums[moved][:2])
 
 
 def by_call(compared: ComparedSteps, name: str) -> ComparedSteps | None:

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from gpuprof.base.units import NS_PER_S, counted, format_change, listed, say_growth, say_ns
 from gpuprof.comparisons.judge.outcomes import EPOCHS, LEAST_STEPS, UNKNOWN, WITHIN
-from gpuprof.comparisons.measure.compared_kernels import Calls, KernelsAlone
+from gpuprof.comparisons.measure.compared_kernels import CommonCalls, KernelsAlone
 from gpuprof.comparisons.result_tables import DifferencePart, Outcome
 from gpuprof.comparisons.variant_figures import Metrics
 
@@ -40,7 +40,7 @@ class Case(NamedTuple):
     parts: Sequence[DifferencePart]
     base: Metrics
     candidate: Metrics
-    calls: Calls | None = None
+    calls: CommonCalls | None = None
     of_step: str = PER_STEP
     devices: tuple[int, int] | None = None
     other_kernels: tuple[KernelsAlone, KernelsAlone] | None = None

@@ -70,9 +70,9 @@ PROFILERS = {
 }
 
 
-def install(run_dir: str) -> Recording:
+def install(run_dir: str) -> CuptiRecording:
     """Record this process from now on."""
-    recording = Recording(Path(run_dir) / process_name("cupti"))
+    recording = CuptiRecording(Path(run_dir) / process_name("cupti"))
     try:
         recording.begin()
     except Exception as error:  # noqa: BLE001 - the user's program goes on
@@ -138,7 +138,7 @@ class Rows:
         return number
 
 
-class Recording:
+class CuptiRecording:
     """CUPTI's activities of this process, until it ends or another profiler wants them."""
 
     def __init__(self, folder: Path) -> None:

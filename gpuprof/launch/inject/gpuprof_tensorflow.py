@@ -45,7 +45,7 @@ def install(run_dir: str) -> None:
             original(self)
             # Called before every eager operation: get out of the way after the first.
             Context.ensure_initialized = original
-            recording = Recording(Path(run_dir) / process_name("tensorflow"), self)
+            recording = TensorFlowRecording(Path(run_dir) / process_name("tensorflow"), self)
             try:
                 recording.begin()
             except Exception as error:  # noqa: BLE001 - the user's program goes on
@@ -73,7 +73,7 @@ def _place(placement: str, run_dir: Path) -> None:
         note(f"the placement was not applied: {_first_line(error)}")
 
 
-class Recording:
+class TensorFlowRecording:
     """Successive windows of TensorFlow's profiler, in a thread, until the program ends."""
 
     def __init__(self, folder: Path, context: Any) -> None:

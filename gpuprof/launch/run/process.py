@@ -48,7 +48,7 @@ _SHELL_THAT_STAYS: Final = (
 
 
 @dataclass
-class Output:
+class ProgramOutput:
     """Where the program's output goes: to gpuprof's own streams and to a log.
 
     A stream whose reader has left (``| head``) is given up; the log goes on. A log that cannot
@@ -108,7 +108,7 @@ class Wrapping:
 def run_program(
     arguments: Sequence[str],
     environment: Mapping[str, str],
-    output: Output,
+    output: ProgramOutput,
     wrapping: Wrapping | None = None,
     timeout_seconds: float | None = None,
 ) -> Ended:
@@ -248,7 +248,7 @@ class _Relay:
         self,
         pipes: _Pipes,
         signals: Signals,
-        output: Output,
+        output: ProgramOutput,
         alarm: _Alarm,
         say: Callable[[str], None],
     ) -> None:

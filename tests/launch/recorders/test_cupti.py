@@ -97,7 +97,7 @@ def recording(monkeypatch, tmp_path):
     """The recorder inside a process, without a process or a GPU."""
     pytest.importorskip("cupti", reason="cupti-python is not installed")
     monkeypatch.syspath_prepend(str(INJECT))
-    one = importlib.import_module("gpuprof_cupti").Recording(tmp_path / "cupti-42")
+    one = importlib.import_module("gpuprof_cupti").CuptiRecording(tmp_path / "cupti-42")
     one.pid = 42
     one.prepare(importlib.import_module("cupti.cupti"))
     (tmp_path / "python-started").touch()
@@ -236,7 +236,7 @@ class TestAnotherProfiler:
 def test_only_the_process_that_records_ends_the_recording(monkeypatch, tmp_path, is_child):
     """A child that was forked has the parent's recording in memory, and must not touch it."""
     monkeypatch.syspath_prepend(str(INJECT))
-    recording = importlib.import_module("gpuprof_cupti").Recording(tmp_path / "cupti-42")
+    recording = importlib.import_module("gpuprof_cupti").CuptiRecording(tmp_path / "cupti-42")
     if is_child:
         recording.pid = os.getpid() + 1
     events = []

@@ -143,7 +143,7 @@ def test_a_program_that_hangs_is_stopped_when_its_time_is_over(recorder, ending)
 def test_a_program_that_will_not_stop_is_stopped_harder(monkeypatch, ending, status):
     monkeypatch.setattr(process, "_GRACE_SECONDS", 0.3)
     with Path("log").open("wb") as log:
-        output = process.Output(log)
+        output = process.ProgramOutput(log)
         arguments = [sys.executable, TRAINING, ending]
         ended = process.run_program(arguments, ENVIRONMENT, output, timeout_seconds=3)
 

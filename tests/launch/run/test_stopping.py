@@ -16,7 +16,7 @@ from gpuprof.base.manifest import RUN_DIR_VARIABLE, read_manifest
 from gpuprof.launch import recording
 from gpuprof.launch.recorders import nsys
 from gpuprof.launch.run import process, signals
-from gpuprof.launch.run.process import Output
+from gpuprof.launch.run.process import ProgramOutput
 
 pytestmark = pytest.mark.usefixtures("in_an_empty_folder")
 
@@ -63,7 +63,7 @@ def run(folder, program, profiler, say=lambda _: None, **options):
         )
         environment = {**ENVIRONMENT, RUN_DIR_VARIABLE: str(folder)}
         words = [sys.executable, "-c", program]
-        return process.run_program(words, environment, Output(log), wrapping, **options)
+        return process.run_program(words, environment, ProgramOutput(log), wrapping, **options)
 
 
 IGNORES = (
@@ -147,7 +147,7 @@ def test_a_profiler_that_hangs_before_the_program_starts_is_ended(folder):
     with Path("log").open("wb") as log:
         wrapping = process.Wrapping(lambda _: [sys.executable, "-c", f"import time; {HANGS}"], log)
         environment = {**ENVIRONMENT, RUN_DIR_VARIABLE: str(folder)}
-        ended = process.run_program(["true"], environment, Output(log), wrapping)
+        ended = process.run_program(["true"], environment, ProgramOutput(log), wrapping)
     sender.join()
 
     assert ended.exit_status == 137
