@@ -15,9 +15,8 @@ from commands import ROOT, gpuprof
 
 from gpuprof.base.errors import InputError, UsageError
 from gpuprof.model import schema, spilling
-from gpuprof.model.kept import KeptColumns
 from gpuprof.model.profile import Profile
-from gpuprof.model.spilling import BUDGET, Spilled
+from gpuprof.model.spilling import BUDGET, KeptColumns, Spilled
 from gpuprof.model.table import Part, Table
 from tests.test_profile import ORIGIN
 

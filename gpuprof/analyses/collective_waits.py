@@ -24,7 +24,6 @@ from gpuprof.model.derived import UNKNOWN, known
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLAG, FLOAT, INT, TEXT, Column, Schema
-from gpuprof.model.table import within
 
 COLLECTIVE_WAITS: Final = Schema(
     "collective_waits",
@@ -105,8 +104,7 @@ def collective_waits(profile: Profile) -> pa.Table:
     chosen = np.argsort(kernels.start_ns, kind="stable")
     if part.device_id is not None:
         chosen = chosen[kernels.device[chosen] == part.device_id]
-    if part.windows is not None:
-        chosen = chosen[within(part.windows, kernels.start_ns[chosen])]
+    chosen = chosen[part.holds(kernels.start_ns[chosen])]
     columns = (column[chosen] for column in (kernels.device, kernels.stream, kernels.kind))
     rows = [_row(record, chosen[alike]) for alike in groups(*columns)]
     rows.sort(

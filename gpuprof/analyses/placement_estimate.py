@@ -19,7 +19,6 @@ from gpuprof.model.derived import HOST
 from gpuprof.model.intervals import Intervals, covered_within, difference, together
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema, process_column
-from gpuprof.model.table import within
 
 PLACEMENT_ESTIMATE: Final = Schema(
     "placement_estimate",
@@ -99,10 +98,7 @@ def placement_estimate(profile: Profile) -> pa.Table:
         figures = np.array([[covered_within(of, start, end) for of in peer[d]] for d in working])
         # Busy and exposed, for each device and step.
         longest = figures[:, 1].argmax(axis=0)
-        is_shown = np.ones(len(start), bool)
-        if part.windows is not None:
-            is_shown = within(part.windows, start)
-        for step in np.flatnonzero(is_shown).tolist():
+        for step in np.flatnonzero(part.holds(start)).tolist():
             place = int(longest[step])
             busy, exposed = figures[place, :, step].tolist()
             of_step = {

@@ -7,21 +7,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from gpuprof.facts.launches import (
-    ALL_THREADS,
-    Activities,
-    Launches,
-    activities,
-    launches,
-)
+from gpuprof.facts.launches import ALL_THREADS, Activities, Launches, activities, launches
 from gpuprof.facts.numbers import Numbers, pieces, sums_by_number
 from gpuprof.facts.nvtx import NO_RANGE, RANGE_READS, START_END, Ranges, by_pattern, ranges_of
-from gpuprof.facts.range_launches import (
-    families,
-    innermost,
-    launches_within,
-    merged_by_label,
-)
+from gpuprof.facts.range_launches import families, holding, launches_within, merged_by_label
 from gpuprof.facts.timeline import COMPUTE, TRANSFER
 from gpuprof.model.analysis import Analysis, per_file, summed
 from gpuprof.model.analysis import ordered as in_order
@@ -29,7 +18,6 @@ from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s, Intervals, covered_within, together, unions_by_key
 from gpuprof.model.profile import Profile, once_per_profile
 from gpuprof.model.schema import INT, OPERATION, TEXT, Column, Schema
-from gpuprof.model.table import within
 from gpuprof.model.words import narrowed
 
 RANGES: Final = Schema(
@@ -72,16 +60,19 @@ _Measure = Callable[[Numbers], Numbers]
 _EXCLUSIVE: Final = {"kernel_ns", "transfer_ns"}
 
 
-def _added(table: pa.Table) -> pa.Table:
-    sums = summed(table, _ALIKE, [name for name in RANGES.columns if name not in _ALIKE])
-    longest = [(name, "descending") for name in ("projected_ns", "host_ns")]
-    return in_order(sums, [*longest, *((name, "ascending") for name in _ALIKE)])
-
-
 _ALIKE: Final = ("text", "domain", "range_kind")
 
 
-@per_file(RANGES, _added, needs=("nvtx_ranges", "api_calls", "kernels", "memcpys"))
+_LONGEST_FIRST: Final = [(name, "descending") for name in ("projected_ns", "host_ns")]
+_ORDER: Final = (*_LONGEST_FIRST, *((name, "ascending") for name in _ALIKE))
+_SUMMED: Final = [name for name in RANGES.columns if name not in _ALIKE]
+
+
+@per_file(
+    RANGES,
+    lambda table: in_order(summed(table, _ALIKE, _SUMMED), _ORDER),
+    needs=("nvtx_ranges", "api_calls", "kernels", "memcpys"),
+)
 def ranges(profile: Profile) -> pa.Table:
     """Attribute GPU work to the NVTX ranges in which it was launched.
 
@@ -114,12 +105,12 @@ def ranges(profile: Profile) -> pa.Table:
     profile.compute_ahead([_exposed_of_copies], is_first=True)
     named = by_pattern(ranges_of(profile))
     totals: dict[str, Int64s] = {}
-    windows = profile.selection.windows
+    part = profile.selection
     for family, ordered in families(named, launched):
         chosen = family
-        if windows is not None:
+        if part.windows is not None:
             spans = launches_within(family, ordered)
-            is_in = (spans.last > spans.first) | within(windows, family.start_ns)
+            is_in = (spans.last > spans.first) | part.holds(family.start_ns)
             chosen = family.take(np.flatnonzero(is_in))
         for name, values in _totals(profile, chosen, ordered).items():
             totals[name] = totals.get(name, 0) + values
@@ -151,7 +142,7 @@ def _totals(profile: Profile, family: Ranges, ordered: Launches) -> dict[str, In
     # Launches of whole processes have no innermost range.
     owner: Numbers = np.full(len(ordered.order), NO_RANGE, np.int8)
     if not (family.thread == ALL_THREADS).all():
-        owner = innermost(family, ordered)
+        owner = holding(family, ordered)
     label = np.append(narrowed(family.label), np.int8(NO_RANGE))[owner]
     del owner
     work = ordered.activities

@@ -5,7 +5,7 @@ late. What tells ranks apart is a step without its collectives, the device's *ow
 compared step by step.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -25,14 +25,16 @@ from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLAG, FLOAT, INT, TEXT, Column, Kind, Schema
 
-# The parts of a device's own time, and what people call them.
-_PARTS: Final = {
+# The parts of a step, and what people call them; without the collectives, of a device's own time.
+_STEP_PARTS: Final = {
     "compute_ns": "compute",
+    "exposed_communication_ns": "exposed collectives",
     "exposed_transfer_ns": "exposed transfers",
     "exposed_local_copy_ns": "exposed local copies",
     "idle_ns": "idle",
 }
 _COLLECTIVES: Final = "exposed_communication_ns"
+_PARTS: Final = {name: word for name, word in _STEP_PARTS.items() if name != _COLLECTIVES}
 _SAMPLES: Final = ("sample", "outlier")
 # A recording ends early that lacks so much of what those of most ranks hold.
 _EARLY: Final = 0.1
@@ -287,15 +289,6 @@ ANALYSIS: Final = Analysis(
 )
 
 
-_FIGURES: Final = (
-    "step_ns",
-    "own_ns",
-    "compute_ns",
-    "exposed_communication_ns",
-    "exposed_transfer_ns",
-    "exposed_local_copy_ns",
-    "idle_ns",
-)
 _QUANTILES: Final = {"p10_ns": 0.1, "median_ns": 0.5, "p90_ns": 0.9}
 
 RANK_QUANTILES: Final = Schema(
@@ -330,7 +323,7 @@ def rank_quantiles(profile: Profile) -> pa.Table:
     """
     rows = []
     for phase, devices in by_phase(profile.once(ranks)).items():
-        for figure in _FIGURES:
+        for figure in ("step_ns", "own_ns", *_STEP_PARTS):
             values = np.array([row[figure] for row in devices])
             least, most = devices[int(values.argmin())], devices[int(values.argmax())]
             row = {"phase": phase, "figure": figure, "devices": len(devices)}
@@ -354,13 +347,6 @@ QUANTILES_ANALYSIS: Final = Analysis(
 
 # Devices of a group differ in each part of a step by no more than this share of the median step.
 _ALIKE: Final = 0.05
-_GROUP_PARTS: Final = {
-    "compute_ns": "compute",
-    "exposed_communication_ns": "exposed collectives",
-    "exposed_transfer_ns": "exposed transfers",
-    "exposed_local_copy_ns": "exposed local copies",
-    "idle_ns": "idle",
-}
 
 RANK_GROUPS: Final = Schema(
     "rank_groups",
@@ -374,7 +360,7 @@ RANK_GROUPS: Final = Schema(
         "step_ns": Column(INT, "ns", "Length of a step, median over its devices.", required=True),
         **{
             name: Column(INT, "ns", f"Time of {word} in a step, median over its devices.")
-            for name, word in _GROUP_PARTS.items()
+            for name, word in _STEP_PARTS.items()
         },
         "differs_by": Column(
             TEXT, "", "The part that differs most from that of group 1; null for group 1."
@@ -399,40 +385,39 @@ def rank_groups(profile: Profile) -> pa.Table:
         One row per phase and group, that of most devices first, columns as in `RANK_GROUPS`; no
         rows for a single device.
     """
-    phases = by_phase(profile.once(ranks))
-    rows = [row for phase, devices in phases.items() for row in _group_rows(phase, devices)]
+    rows = []
+    for phase, devices in by_phase(profile.once(ranks)).items():
+        times = np.array([[row[name] for name in _STEP_PARTS] for row in devices], float)
+        most_apart = _ALIKE * float(np.median([row["step_ns"] for row in devices]))
+        unassigned = np.abs(times - np.median(times, axis=0)).max(axis=1).argsort(kind="stable")
+        alike: list[list[int]] = []
+        while len(unassigned):
+            is_like = np.abs(times[unassigned] - times[unassigned[0]]).max(axis=1) <= most_apart
+            alike.append(unassigned[is_like].tolist())
+            unassigned = unassigned[~is_like]
+        alike.sort(key=lambda members: -len(members))
+        usual = np.median(times[alike[0]], axis=0)
+        for number, members in enumerate(alike, start=1):
+            medians = np.median(times[members], axis=0)
+            apart = medians - usual
+            part = int(np.abs(apart).argmax())
+            of_group = [devices[place] for place in members]
+            numbers = {row["rank"] for row in of_group} - {None}
+            ids = {row["device_id"] for row in of_group} - {None}
+            row = {
+                "phase": phase,
+                "group": number,
+                "devices": len(members),
+                "ranks": number_ranges(sorted(numbers)) if numbers else None,
+                "device_ids": number_ranges(sorted(ids)) if ids else None,
+                "step_ns": int(np.median([row["step_ns"] for row in of_group])),
+                **dict(zip(_STEP_PARTS, medians.astype(int).tolist(), strict=True)),
+            }
+            if number > 1:
+                row["differs_by"] = [*_STEP_PARTS.values()][part]
+                row["difference_ns"] = int(apart[part])
+            rows.append(row)
     return RANK_GROUPS.table(rows)
-
-
-def _group_rows(phase: str | None, devices: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    times = np.array([[row[name] for name in _GROUP_PARTS] for row in devices], float)
-    most_apart = _ALIKE * float(np.median([row["step_ns"] for row in devices]))
-    unassigned = np.abs(times - np.median(times, axis=0)).max(axis=1).argsort(kind="stable")
-    groups: list[list[int]] = []
-    while len(unassigned):
-        is_like = np.abs(times[unassigned] - times[unassigned[0]]).max(axis=1) <= most_apart
-        groups.append(unassigned[is_like].tolist())
-        unassigned = unassigned[~is_like]
-    groups.sort(key=lambda rows: -len(rows))
-    usual = np.median(times[groups[0]], axis=0)
-    for number, members in enumerate(groups, start=1):
-        medians = np.median(times[members], axis=0)
-        apart = medians - usual
-        part = int(np.abs(apart).argmax())
-        of_group = [devices[place] for place in members]
-        numbers = [row["rank"] for row in of_group if row["rank"] is not None]
-        ids = [row["device_id"] for row in of_group if row["device_id"] is not None]
-        yield {
-            "phase": phase,
-            "group": number,
-            "devices": len(members),
-            "ranks": number_ranges(sorted({*numbers})) if numbers else None,
-            "device_ids": number_ranges(sorted({*ids})) if ids else None,
-            "step_ns": int(np.median([row["step_ns"] for row in of_group])),
-            **dict(zip(_GROUP_PARTS, medians.astype(int).tolist(), strict=True)),
-            "differs_by": None if number == 1 else [*_GROUP_PARTS.values()][part],
-            "difference_ns": None if number == 1 else int(apart[part]),
-        }
 
 
 GROUPS_ANALYSIS: Final = Analysis(

@@ -10,9 +10,7 @@ from gpuprof.facts.copies import Copies
 from gpuprof.facts.model_parts import copied_in_every_step
 from gpuprof.facts.needless_copies import copied_again, cost_of_repeated
 from gpuprof.facts.numbers import columns_of, names_by_number
-from gpuprof.facts.step_windows import (
-    STEP_READS,
-)
+from gpuprof.facts.step_windows import STEP_READS
 from gpuprof.facts.timeline import TIMELINE_READS
 from gpuprof.model.analysis import Analysis, reads
 from gpuprof.model.profile import Profile

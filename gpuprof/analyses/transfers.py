@@ -8,21 +8,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gpuprof.base.units import NS_PER_S
-from gpuprof.facts.copies import (
-    COPY_READS,
-    DIRECTIONS,
-    PATHS,
-    Copies,
-    sums_of,
-    transfer_rows,
-)
+from gpuprof.facts.copies import COPY_READS, DIRECTIONS, PATHS, Copies, sums_of, transfer_rows
 from gpuprof.facts.histograms import ROUNDING, distribution
-from gpuprof.facts.numbers import (
-    NOT_FOUND,
-    groups,
-    names_by_number,
-    rows_named,
-)
+from gpuprof.facts.numbers import NOT_FOUND, groups, names_by_number, rows_named
 from gpuprof.model.analysis import Analysis, per_file, reads, summed
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s

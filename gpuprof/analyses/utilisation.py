@@ -5,13 +5,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from gpuprof.facts.host_clock import HOST_READS, host_calls, host_clock
-from gpuprof.facts.timeline import (
-    LOCAL_COPY,
-    TIMELINE_READS,
-    TRANSFER,
-    slice_borders,
-    timelines,
-)
+from gpuprof.facts.timeline import LOCAL_COPY, TIMELINE_READS, TRANSFER, slice_borders, timelines
 from gpuprof.model.analysis import Analysis, ordered, per_file, reads, summed
 from gpuprof.model.intervals import covered_within, difference, intersection, union
 from gpuprof.model.profile import Profile
@@ -66,13 +60,6 @@ UTILISATION_OVER_TIME: Final = Schema(
 _SLICES: Final = 20
 
 
-def _by_device(table: pa.Table) -> pa.Table:
-    """The rows of all files; those of several recordings of one process are added up."""
-    times = [name for name in UTILISATION.columns if name in (*_REASONS, "span_ns", "kernel_ns")]
-    rows = [*map(_with_reason, summed(table, ["device_id"], times).to_pylist())]
-    return ordered(UTILISATION.table(rows), [("device_id", "ascending")])
-
-
 # What takes the time in which no kernel runs, by the column.
 _REASONS: Final = {
     "exposed_transfer_ns": "exposed transfers",
@@ -81,9 +68,18 @@ _REASONS: Final = {
     "idle_launching_ns": "launching",
     "idle_host_ns": "input or other host work",
 }
+_TIMES: Final = ("span_ns", "kernel_ns", *_REASONS)
 
 
-@per_file(UTILISATION, _by_device, needs=("kernels", "memcpys"))
+# Those of several recordings of one process are added up.
+@per_file(
+    UTILISATION,
+    lambda table: ordered(
+        UTILISATION.table([*map(_with_reason, summed(table, ["device_id"], _TIMES).to_pylist())]),
+        [("device_id", "ascending")],
+    ),
+    needs=("kernels", "memcpys"),
+)
 def utilisation(profile: Profile) -> pa.Table:
     """Measure the share of time at which a device runs at least one kernel.
 

@@ -9,9 +9,12 @@ from gpuprof.api.options import SKIP_STEPS
 from gpuprof.api.result import Result, Tables
 from gpuprof.api.values import checked
 from gpuprof.comparisons import Comparison, comparison, labelled
+from gpuprof.comparisons.judge.gate import checks, fail, parse
 from gpuprof.comparisons.result_tables import TABLES
 from gpuprof.show import COMPARISON
+from gpuprof.show.charts import chart_about, drawn, of_comparison
 from gpuprof.show.notebook import Summary, comparison_summary
+from gpuprof.show.page.comparison import comparison_page
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -93,8 +96,6 @@ class ComparisonResult(Result):
             GateError: One is true, or cannot be tested.
             UsageError: One is no condition.
         """
-        from gpuprof.comparisons.judge.gate import checks, fail, parse  # noqa: PLC0415 - only here
-
         fail(checks(self._comparison, [*map(parse, conditions)]))
 
     def plot(self, name: str = "variants") -> "Figure":
@@ -104,17 +105,9 @@ class ComparisonResult(Result):
             UsageError: There is no such chart of a comparison.
             GpuprofError: There is nothing to draw.
         """
-        from gpuprof.show.charts import (  # noqa: PLC0415 - only for charts
-            chart_about,
-            drawn,
-            of_comparison,
-        )
-
         return drawn(chart_about(name, COMPARISON), of_comparison(self._comparison))
 
     def _page(self) -> str:
-        from gpuprof.show.page.comparison import comparison_page  # noqa: PLC0415 - only for pages
-
         return comparison_page(self._comparison)
 
     def _inputs(self) -> tuple[str, ...]:

@@ -16,7 +16,6 @@ from gpuprof.api.values import (
     Parsed,
     Time,
     end_of_label,
-    first_sign,
     names,
     parse_epochs,
     recording_name,
@@ -396,7 +395,8 @@ INTERVAL: Final = _option(
 COUNT: Final = _option("--count=N", "Stop after N samples.", type=_LEAST_1)
 
 # How a sweep runs; the plan itself checks the numbers, which a file may hold, too.
-_pairs: Final = partial(_option, multiple=True, type=NameAndValue(first_sign, may_be_empty=True))
+_PAIR: Final = NameAndValue(lambda text: text.find("="), may_be_empty=True)
+_pairs: Final = partial(_option, multiple=True, type=_PAIR)
 GRID: Final = _pairs("--grid=NAME=A,B", "An axis and its values; repeat for more.")
 SWEEP_BASELINE: Final = _pairs(
     "--baseline=NAME=A", "Cell that speed-ups are relative to; repeat for more axes."

@@ -12,7 +12,9 @@ from gpuprof.api.result import Result, Tables
 from gpuprof.base.errors import UsageError
 from gpuprof.model.profile import Origin, Profile, to_frame
 from gpuprof.show import RECORDING
+from gpuprof.show.charts import chart_about, drawn, of_recording
 from gpuprof.show.notebook import Summary, bottom_line, report_summary
+from gpuprof.show.page.recording import recording_page
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -87,12 +89,6 @@ class ReportResult(Result):
             UsageError: There is no such chart of a recording.
             GpuprofError: The recording lacks what the chart shows.
         """
-        from gpuprof.show.charts import (  # noqa: PLC0415 - only for charts
-            chart_about,
-            drawn,
-            of_recording,
-        )
-
         chart = chart_about(name, RECORDING)
         return drawn(chart, of_recording(self._profile, chart))
 
@@ -109,8 +105,6 @@ class ReportResult(Result):
         return reason, notes.cannot(self._profile) or None
 
     def _page(self) -> str:
-        from gpuprof.show.page.recording import recording_page  # noqa: PLC0415 - only for pages
-
         return recording_page(self._profile, self._requested or ())
 
     def _inputs(self) -> tuple[str, ...]:

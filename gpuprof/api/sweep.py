@@ -13,8 +13,9 @@ from gpuprof.api.result import Result, Tables
 from gpuprof.base.errors import StoppedError, UsageError, one_of
 from gpuprof.launch import check_recorder, check_system
 from gpuprof.readers.inputs import AnyPath
+from gpuprof.show.charts import figure_of, sweeps
 from gpuprof.show.notebook import SWEEP_CHARTS, Summary, sweep_summary
-from gpuprof.show.sweep import headline, notes, save
+from gpuprof.show.sweep import headline, notes, save, sweep_page
 from gpuprof.sweeps.break_even import break_evens
 from gpuprof.sweeps.execution import run_sweep
 from gpuprof.sweeps.folder import DEFAULT_PARENT
@@ -75,8 +76,6 @@ class SweepResult(Result):
         Raises:
             UsageError: There is no such chart, or the sweep has nothing to draw in it.
         """
-        from gpuprof.show.charts import figure_of, sweeps  # noqa: PLC0415 - only for charts
-
         if name not in SWEEP_CHARTS:
             msg = f"there is no chart {name} of a sweep"
             raise UsageError(msg, one_of("Charts", name, SWEEP_CHARTS))
@@ -87,8 +86,6 @@ class SweepResult(Result):
         return figure_of(picture)
 
     def _page(self) -> str:
-        from gpuprof.show.sweep import sweep_page  # noqa: PLC0415 - only for pages
-
         return sweep_page(self._results, self._folder)
 
     def _inputs(self) -> tuple[str, ...]:

@@ -78,11 +78,6 @@ class NameAndValue(click.ParamType):  # type: ignore[type-arg]  # as above
         return name, self.value.convert(text, param, ctx)
 
 
-def first_sign(text: str) -> int:
-    """Where ``NAME=VALUE`` is split: at the first sign."""
-    return text.find("=")
-
-
 def end_of_label(text: str) -> int:
     """The first sign that a file's name follows, else the last one before a folder's name."""
     places = [place for place, sign in enumerate(text) if sign == "="]

@@ -200,7 +200,16 @@ def metrics(profile: Profile) -> Metrics:
         figures["exposed_transfer_ns"] = max(exposed_ns, default=0)
         shares = [r["exposed_transfer_ns"] / r["span_ns"] for r in rows if r["span_ns"]]
         figures["exposed_transfer_share"] = max(shares, default=None)
-    return figures | _epochs(profile.unrestricted) | _steps(profile)
+    recording = profile.unrestricted
+    if recording.has("epochs"):
+        # As the script marked them.
+        epochs = recording.table("epochs").to_pylist()
+        seconds, steps = ([epoch[name] for epoch in epochs] for name in ("seconds", "steps"))
+        skipped = skipped_epochs_of(recording.origin.source)
+        figures["epochs"] = len(epochs)
+        figures["seconds_per_epoch"] = time_of_epochs(seconds, skipped)[0]
+        figures["steps"] = sum(steps) if steps and None not in steps else None
+    return figures | _steps(profile)
 
 
 def _from_totals(profile: Profile) -> Metrics:
@@ -216,19 +225,6 @@ def _from_totals(profile: Profile) -> Metrics:
     if figures["transfer_ns"] is not None and figures["kernel_ns"]:
         figures["transfer_to_kernel_ratio"] = figures["transfer_ns"] / figures["kernel_ns"]
     return figures
-
-
-def _epochs(profile: Profile) -> Metrics:
-    """Epochs as the script marked them, and their time."""
-    if not profile.has("epochs"):
-        return {}
-    epochs = profile.table("epochs").to_pylist()
-    seconds, steps = ([epoch[name] for epoch in epochs] for name in ("seconds", "steps"))
-    return {
-        "epochs": len(epochs),
-        "seconds_per_epoch": time_of_epochs(seconds, skipped_epochs_of(profile.origin.source))[0],
-        "steps": sum(steps) if steps and None not in steps else None,
-    }
 
 
 def time_of_epochs(

@@ -10,7 +10,6 @@ from gpuprof.facts.copies import COPY_READS, copy_rows
 from gpuprof.facts.durations import (
     Durations,
     Figures,
-    Sums,
     durations_by_name,
     figures,
     figures_by_name,
@@ -133,13 +132,13 @@ def trace_sums(profile: Profile) -> pa.Table:
     return _SUMS.table(rows)
 
 
-def _named(by_name: Mapping[str, Sums | Figures]) -> list[Row]:
+def _named(by_name: Mapping[str, Figures]) -> list[Row]:
     """Kernels or calls."""
     return [{"name": name} | of._asdict() for name, of in by_name.items()]
 
 
 def _with_bytes(
-    profile: Profile, table: str, of_durations: Callable[[Durations], Sums | Figures | None]
+    profile: Profile, table: str, of_durations: Callable[[Durations], Figures | None]
 ) -> list[Row]:
     """Copies or memsets."""
     return [

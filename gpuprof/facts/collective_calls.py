@@ -12,11 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from gpuprof.facts.communication import (
-    Collective,
-    CommunicationKernels,
-    communication_kernels,
-)
+from gpuprof.facts.communication import Collective, CommunicationKernels, communication_kernels
 from gpuprof.facts.numbers import groups, numbered
 from gpuprof.facts.rank_matching import Channel
 from gpuprof.facts.timeline import (

@@ -170,7 +170,8 @@ def collective_parts(profile: Profile) -> CollectiveParts:
         all_channels = [*channels(kernels)]
         communicators, clocks = matched(all_channels)
     groups_of_ranks: list[Communicator] = []
-    is_alone = np.ones(len(kernels), bool)
+    doubted = [device for pair in clocks for device in pair[:2]]
+    is_alone = ~np.isin(kernels.device, doubted)
     for communicator in communicators:
         rows = communicator.rows[communicator.rows != NO_CALL]
         is_alone[rows] = False
@@ -179,12 +180,7 @@ def collective_parts(profile: Profile) -> CollectiveParts:
         if not ranks and profile.absent_ranks:  # these are of every group of unknown size
             ranks = len(communicator.devices) + 1
         groups_of_ranks += by_known_ranks(communicator, ranks)
-    doubted = {device for pair in clocks for device in pair[:2]}
-    alone = [
-        channel
-        for channel in all_channels
-        if is_alone[channel.rows].all() and channel.device not in doubted
-    ]
+    alone = [channel for channel in all_channels if is_alone[channel.rows].all()]
     return CollectiveParts(
         kernels=recorded,
         is_same_stream=is_same_stream,

@@ -27,7 +27,6 @@ from gpuprof.model.derived import (
 )
 from gpuprof.model.intervals import Int64s, Intervals, union
 from gpuprof.model.profile import Profile, once_per_profile
-from gpuprof.model.table import within
 from gpuprof.model.words import Words, narrowed
 
 COPY_READS: Final = reads(
@@ -175,10 +174,10 @@ class Route(NamedTuple):
 @once_per_profile
 def copy_rows(profile: Profile) -> Copies:
     """All rows of ``memcpys``, in the order of the file."""
-    windows, is_recorded = profile.selection.windows, profile.has("memcpys")
-    if is_recorded and windows is not None and profile.selection.device_id is None:
+    part, is_recorded = profile.selection, profile.has("memcpys")
+    if is_recorded and part.windows is not None and part.device_id is None:
         rows = copy_rows(profile.unrestricted)
-        return rows.take(within(windows, rows.start_ns))
+        return rows.take(part.holds(rows.start_ns))
     words = [Words([first]) for first in _STAGED_WORDS]
     # `Copies` has three columns of words beside those of numbers.
     numbers = len(Copies.__dataclass_fields__) - len(words)

@@ -1,7 +1,7 @@
 """The training step of a TensorFlow program as a graph, and what it would copy placed otherwise."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, NamedTuple
@@ -20,7 +20,7 @@ Node = tuple[str, str]
 Moves = Mapping[Node, str]
 
 
-class Tensor(NamedTuple):
+class FlowTensor(NamedTuple):
     """What one operation makes for others.
 
     Args:
@@ -69,7 +69,7 @@ class Dataflow:
     device: Mapping[Node, str]
     variables: Mapping[Node, frozenset[Node]]
     requested: Mapping[Node, str | None]
-    tensors: tuple[Tensor, ...]
+    tensors: tuple[FlowTensor, ...]
     is_whole: bool
 
     def copied(self, moves: Moves | None = None) -> Copied:
@@ -100,11 +100,11 @@ class Dataflow:
                 places[node].append(place)
         return places
 
-    def _touched(self, moves: Moves) -> list[Tensor]:
+    def _touched(self, moves: Moves) -> list[FlowTensor]:
         places = {place for node in moves for place in self._at.get(node, ())}
         return [self.tensors[place] for place in places]
 
-    def _sum(self, tensors: Iterable[Tensor], moves: Moves) -> tuple[int, int]:
+    def _sum(self, tensors: Iterable[FlowTensor], moves: Moves) -> tuple[int, int]:
         """Bytes of known size and copies of unknown size, of all steps."""
         known_bytes = unknown_copies = 0
         for tensor in tensors:
@@ -154,19 +154,19 @@ class Dataflow:
     @cached_property
     def readers(self) -> Mapping[Node, list[Node]]:
         """Each variable to the operations that read it in the forward pass."""
-        return self._holders(lambda node: node in self.forward and self.reads(node))
+        reading = {
+            variable: [node for node in nodes if node in self.forward and self.reads(node)]
+            for variable, nodes in self.holders.items()
+        }
+        return {variable: nodes for variable, nodes in reading.items() if nodes}
 
     @cached_property
     def holders(self) -> Mapping[Node, list[Node]]:
         """Each variable to all operations that read or write it."""
-        return self._holders(lambda _: True)
-
-    def _holders(self, is_meant: Callable[[Node], bool]) -> Mapping[Node, list[Node]]:
         holders: dict[Node, list[Node]] = defaultdict(list)
         for node, variables in self.variables.items():
             for variable in variables:
-                if is_meant(node):
-                    holders[variable].append(node)
+                holders[variable].append(node)
         return holders
 
     def reads(self, node: Node) -> bool:
@@ -319,7 +319,7 @@ def _input_of(copy: Row) -> Row:
     }
 
 
-def _tensors(inputs: Iterable[Row]) -> Iterable[Tensor]:
+def _tensors(inputs: Iterable[Row]) -> Iterable[FlowTensor]:
     """Each tensor with all that take it, of all traces together where the same take it."""
     alike: dict[tuple[Any, ...], dict[Node, None]] = defaultdict(dict)
     for row in inputs:
@@ -333,12 +333,12 @@ def _tensors(inputs: Iterable[Row]) -> Iterable[Tensor]:
         total[1] += calls
     for (function, tensor, is_unknown, takers), (size, calls) in sums.items():
         maker = (function, tensor.rpartition(":")[0])
-        yield Tensor(maker, takers, None if is_unknown else size, calls)
+        yield FlowTensor(maker, takers, None if is_unknown else size, calls)
 
 
 def _returning(
-    tensors: Iterable[Tensor], part: Mapping[Node, ModelPart], device: Mapping[Node, str]
-) -> Iterable[Tensor]:
+    tensors: Iterable[FlowTensor], part: Mapping[Node, ModelPart], device: Mapping[Node, str]
+) -> Iterable[FlowTensor]:
     """Gradients of what the forward pass copies, as large, that do not cross devices today.
 
     They would if they ran with their forward passes. Only what crosses was recorded.
@@ -351,7 +351,7 @@ def _returning(
         back = gradients.get(maker[1:3])
         start = gradients.get(taker[1:3], tensor.takers[0])
         if back is not None and back != start and device[back] == device[start]:
-            yield Tensor(start, (back,), tensor.bytes, tensor.calls)
+            yield FlowTensor(start, (back,), tensor.bytes, tensor.calls)
 
 
 def _node(row: Row, end: str) -> Node:

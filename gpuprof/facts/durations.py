@@ -26,21 +26,12 @@ _PIECE: Final = 1 << 20
 Durations = npt.NDArray[Any]
 
 
-class Sums(NamedTuple):
-    """What some durations add up to, in ns."""
-
-    calls: int
-    total_ns: int
-    min_ns: int
-    max_ns: int
-    mean_ns: float
-
-
 class Figures(NamedTuple):
     """What some durations come to, in ns.
 
     Args:
-        stddev_ns: Standard deviation of the sample; None for a single duration.
+        median_ns: Their median; None where only sums are asked for.
+        stddev_ns: Standard deviation of the sample; None for a single duration, and for sums.
     """
 
     calls: int
@@ -48,8 +39,8 @@ class Figures(NamedTuple):
     min_ns: int
     max_ns: int
     mean_ns: float
-    median_ns: float
-    stddev_ns: float | None
+    median_ns: float | None = None
+    stddev_ns: float | None = None
 
 
 def figures_by_name(profile: Profile, table: str) -> Mapping[str, Figures]:
@@ -71,7 +62,7 @@ def figures_by_name(profile: Profile, table: str) -> Mapping[str, Figures]:
     return {name: of for name, of in zip(names, of_groups, strict=False) if of is not None}
 
 
-def sums_by_name(profile: Profile, table: str) -> Mapping[str, Sums]:
+def sums_by_name(profile: Profile, table: str) -> Mapping[str, Figures]:
     """The same without quantiles and deviations, for which no duration is kept.
 
     Raises:
@@ -90,13 +81,10 @@ def sums_by_name(profile: Profile, table: str) -> Mapping[str, Sums]:
         least[place] = np.minimum(least[place], np.minimum.reduceat(ordered, first))
         most[place] = np.maximum(most[place], np.maximum.reduceat(ordered, first))
     if int(most.max(initial=0)) * int(calls.sum()) >= _MOST:  # a sum may have wrapped around
-        return {
-            name: Sums(of.calls, of.total_ns, of.min_ns, of.max_ns, of.mean_ns)
-            for name, of in figures_by_name(profile, table).items()
-        }
+        return figures_by_name(profile, table)
     rows = zip(names, *(column.tolist() for column in (calls, total, least, most)), strict=True)
     return {
-        name: Sums(number, sum_ns, min_ns, max_ns, sum_ns / number)
+        name: Figures(number, sum_ns, min_ns, max_ns, sum_ns / number)
         for name, number, sum_ns, min_ns, max_ns in rows
         if number
     }
@@ -151,20 +139,20 @@ def figures(durations: Durations) -> Figures | None:
     """
     if not len(durations):
         return None
-    calls, total_ns, least, most, mean = sums(durations)
-    stddev = None if calls == 1 else deviation(calls, total_ns, square_sum(durations))
-    middle = calls // 2
+    of = sums(durations)
+    stddev = deviation(of.calls, of.total_ns, square_sum(durations)) if of.calls > 1 else None
+    middle = of.calls // 2
     # For one place, numpy takes a seventh of the time that it takes for two.
     halves = np.partition(durations, middle)
     high = int(halves[middle])
-    low = high if calls % 2 else int(halves[:middle].max())
-    return Figures(calls, total_ns, least, most, mean, low + (high - low) / 2, stddev)
+    low = high if of.calls % 2 else int(halves[:middle].max())
+    return of._replace(median_ns=low + (high - low) / 2, stddev_ns=stddev)
 
 
-def sums(durations: Durations) -> Sums:
+def sums(durations: Durations) -> Figures:
     """What some durations in ns add up to; there is one at least."""
     calls, total_ns = len(durations), total(durations)
-    return Sums(calls, total_ns, int(durations.min()), int(durations.max()), total_ns / calls)
+    return Figures(calls, total_ns, int(durations.min()), int(durations.max()), total_ns / calls)
 
 
 def deviation(count: int, total_of_all: int, squares: int) -> float | None:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gpuprof.facts.durations import Figures, deviation, square_sum, total
+from gpuprof.facts.numbers import first_of
 from gpuprof.model.analysis import PerFile, per_file, summed
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
@@ -226,12 +227,9 @@ def _grouped(table: pa.Table, keys: Sequence[str]) -> tuple[Int64s, pa.Table]:
 def _added(group: Int64s, value: Int64s, calls: Int64s) -> tuple[Int64s, Int64s, Int64s]:
     """The calls of each value of each group, added up."""
     order = np.lexsort((value, group))
-    group, value, calls = group[order], value[order], calls[order]
-    is_first = np.ones(len(group), bool)
-    is_first[1:] = (group[1:] != group[:-1]) | (value[1:] != value[:-1])
-    first = np.flatnonzero(is_first)
-    added = np.add.reduceat(calls, first) if len(first) else calls
-    return group[first], value[first], added
+    first = first_of(order, group, value)
+    added = np.add.reduceat(calls[order], first) if len(first) else calls
+    return group[order[first]], value[order[first]], added
 
 
 def rounded(values: Int64s) -> Int64s:

@@ -12,12 +12,7 @@ import pyarrow as pa
 
 from gpuprof.base.cuda import is_communication
 from gpuprof.facts.collective_calls import CAUSES, WORK, collective_calls, instants_of
-from gpuprof.facts.collective_parts import (
-    PARTS_READS,
-    RANKS,
-    CollectiveParts,
-    collective_parts,
-)
+from gpuprof.facts.collective_parts import PARTS_READS, RANKS, CollectiveParts, collective_parts
 from gpuprof.facts.communication import communication_kernels
 from gpuprof.facts.durations import by_group, total
 from gpuprof.facts.hosts import DeviceNames, names_of

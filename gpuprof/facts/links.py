@@ -26,14 +26,14 @@ _LANES: Final = 16
 _C2C: Final = ("NVLink-C2C", 450_000_000_000)
 
 
-class Link(NamedTuple):
+class RecordedLink(NamedTuple):
     """What joins two memories: its name for people, and its peak in one direction."""
 
     name: str
     bytes_per_s: int | None
 
 
-Links = dict[tuple[int, int], Link]
+Links = dict[tuple[int, int], RecordedLink]
 
 
 @once_per_profile
@@ -43,24 +43,26 @@ def links(profile: Profile) -> Links:
     if recording.has("links"):
         for row in recording.table("links").to_pylist():
             peer = HOST if row["peer_device_id"] is None else row["peer_device_id"]
-            link = Link(row["link"], row["bytes_per_s"])
+            link = RecordedLink(row["link"], row["bytes_per_s"])
             by_ends[row["device_id"], peer] = by_ends[peer, row["device_id"]] = link
         return by_ends
     # Of the others, devices' names tell the link to the host.
     for row in recording.table("devices").to_pylist() if recording.has("devices") else ():
         name, capability = row["name"] or "", float(row["compute_capability"] or 0)
         if "GH200" in name:
-            link = Link(*_C2C)
+            link = RecordedLink(*_C2C)
         elif re.search(r"\bPCIe\b", name, re.IGNORECASE) and capability >= min(_PCIE_GENERATIONS):
             generation = next(g for first, g in _PCIE_GENERATIONS.items() if capability >= first)
-            link = Link(f"PCIe {generation} x{_LANES}", pcie_bytes_per_s(generation, _LANES))
+            link = RecordedLink(
+                f"PCIe {generation} x{_LANES}", pcie_bytes_per_s(generation, _LANES)
+            )
         else:
             continue
         by_ends[row["device_id"], HOST] = by_ends[HOST, row["device_id"]] = link
     return by_ends
 
 
-def link_between(profile: Profile, src: int | None, dst: int | None) -> Link | None:
+def link_between(profile: Profile, src: int | None, dst: int | None) -> RecordedLink | None:
     """The link of direct copies between two memories; None where the recording is silent.
 
     Of two devices without a link of their own, where all links are listed, copies cross the

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from graphlib import CycleError, TopologicalSorter
 from typing import Final, NamedTuple
 
-from gpuprof.facts.dataflow import Dataflow, Moves, Node, Tensor
+from gpuprof.facts.dataflow import Dataflow, FlowTensor, Moves, Node
 
 _JOINS: Final = ("Concat", "Pack", "AddN", "Stack")
 _GATHERS: Final = ("Gather", "ResourceGather")
@@ -250,7 +250,7 @@ def _lookups_in(flow: Dataflow, readers: Iterable[Node]) -> set[Node]:
 
 def _repeated(flow: Dataflow) -> Iterator[Misplacement]:
     """Variables that one device reads several times a step, each time anew."""
-    makers: dict[tuple[Node, str], list[Tensor]] = defaultdict(list)
+    makers: dict[tuple[Node, str], list[FlowTensor]] = defaultdict(list)
     for tensor in flow.tensors:
         for variable in (
             flow.variables.get(tensor.maker, ()) if tensor.maker in flow.forward else ()

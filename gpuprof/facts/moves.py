@@ -10,13 +10,12 @@ from gpuprof.facts.copies import Copies, transfer_rows
 from gpuprof.facts.launches import ALL_THREADS, Launches, launches
 from gpuprof.facts.numbers import NOT_FOUND, groups
 from gpuprof.facts.nvtx import NO_RANGE, STEP_MARK, named_parts, ranges_of
-from gpuprof.facts.range_launches import families, innermost, launches_within, outermost
+from gpuprof.facts.range_launches import families, holding, launches_within
 from gpuprof.facts.timeline import timeline_of
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.pairs import pair_places, sorted_pairs
 from gpuprof.model.profile import Profile, once_per_profile
-from gpuprof.model.table import within
 
 # Scripts write "backward"; PyTorch's operations and emit_nvtx
 # "autograd::engine::evaluate_function: MmBackward0" and "MmBackward0, seq = 12", traces before
@@ -120,7 +119,7 @@ def _parts_of_copies(profile: Profile) -> Int64s:
     """The label of the innermost named part of a thread around each copy's launch."""
     ranges = named_parts(profile)
     ranges = ranges.take(ranges.thread != ALL_THREADS)
-    return np.append(ranges.label, NO_RANGE)[innermost(ranges, profile.once(_copies_launched))]
+    return np.append(ranges.label, NO_RANGE)[holding(ranges, profile.once(_copies_launched))]
 
 
 def _origins_of_copies(profile: Profile) -> Int64s:
@@ -129,7 +128,7 @@ def _origins_of_copies(profile: Profile) -> Int64s:
     called = ranges.of_kind(is_operation=True)
     if not len(called):
         return named
-    operation = outermost(called, profile.once(_copies_launched))
+    operation = holding(called, profile.once(_copies_launched), is_outermost=True)
     operation = np.append(called.label, NO_RANGE)[operation]
     marks = [bool(STEP_MARK.fullmatch(text)) for text, _, _ in ranges.labels]
     says_nothing = np.array([*marks, True])[named]
@@ -148,7 +147,7 @@ def backward_peer_share(profile: Profile) -> float | None:
         0 to 1, of the part that is looked at; None where no range that names gradients or the
         backward pass launched anything, or nothing was copied between devices.
     """
-    recording, windows = profile.unrestricted, profile.selection.windows
+    recording = profile.unrestricted
     if not recording.has("nvtx_ranges", "api_calls", "memcpys"):
         return None
     ranges = ranges_of(recording)
@@ -158,9 +157,7 @@ def backward_peer_share(profile: Profile) -> float | None:
         return None
     all_launches = launches(recording)
     copies = all_launches.activities.copies
-    is_peer = copies.is_peer > 0
-    if windows is not None:
-        is_peer &= within(windows, copies.start_ns)
+    is_peer = (copies.is_peer > 0) & profile.selection.holds(copies.start_ns)
     peer_ns = int(copies.duration_ns[is_peer].sum())
     is_launched = np.zeros(len(all_launches.activities), bool)
     for family, ordered in families(backward, all_launches):

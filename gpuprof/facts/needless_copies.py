@@ -1,6 +1,5 @@
 """Copies that need not be: there and straight back, in turns, and the same again in every step."""
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
@@ -13,12 +12,11 @@ from gpuprof.facts.copies import UVM, Copies, end_name
 from gpuprof.facts.moves import followers, moves, origins, parts_around, works_between
 from gpuprof.facts.numbers import groups
 from gpuprof.facts.nvtx import NO_RANGE
-from gpuprof.facts.step_windows import StepWindows, by_period, step_windows
+from gpuprof.facts.step_windows import StepWindows, by_period, masked, step_windows
 from gpuprof.facts.timeline import timeline_of
 from gpuprof.model.derived import HOST
 from gpuprof.model.intervals import Int64s, Intervals, covered_within, together, union
 from gpuprof.model.profile import Profile, once_per_profile
-from gpuprof.model.table import within
 
 # Steps and ranges of more events take longer than all else that a report says first.
 _MOST_EVENTS: Final = 1_000_000
@@ -28,7 +26,6 @@ _LEAST: Final = 2
 # Smaller copies are loss values and flags, which the host must read.
 _LEAST_BYTES: Final = 1024
 _LEAST_STEPS: Final = 3
-_DIGITS: Final = re.compile(r"\d+")
 
 Row = dict[str, Any]
 # The ways there and the ways back, in the same order.
@@ -249,9 +246,7 @@ def cost_of_repeated(row: Row) -> tuple[int, int, float, str]:
 def _of_series(
     profile: Profile, series: StepWindows, all_copies: Copies
 ) -> Iterator[tuple[Copies, Row]]:
-    windows = profile.selection.windows
-    is_in = np.ones(len(series.start_ns), bool)
-    steps = np.flatnonzero(is_in if windows is None else within(windows, series.start_ns))
+    steps = np.flatnonzero(profile.selection.holds(series.start_ns))
     if len(series.between):
         steps = steps[steps < len(series.start_ns) - 1]  # the last one's period is not known
     if len(steps) < _LEAST_STEPS:
@@ -265,29 +260,22 @@ def _of_series(
         else all_copies.process == series.process_id
     )
     chosen, step = all_copies.take(is_ours), step[is_ours]
-    places, names = _places(profile, series, chosen)
+    # What launched each copy, by a number, and names by number.
+    places: Int64s = np.zeros(len(chosen), np.int64)
+    names: list[str | None] = [None]
+    if profile.unrestricted.has("nvtx_ranges", "api_calls"):
+        origin, texts = origins(profile, chosen)
+        # Ranges that differ in digits alone are one place: they often number the step.
+        alike = [masked(text) for text in texts]
+        names += sorted({*alike} - {series.text})
+        place = {name: number for number, name in enumerate(names)} | {series.text: 0}
+        # A copy in no range has the number -1, which is that of the last one here.
+        places = np.array([*(place[text] for text in alike), 0])[origin]
     for rows in groups(chosen.src, chosen.dst, chosen.bytes, places):
         if len(np.unique(step[rows])) == len(steps):
             copies = chosen.take(rows)
             row = _repeated_row(profile, series, copies, len(steps))
             yield copies, row | {"range": names[places[rows[0]]]}
-
-
-def _places(
-    profile: Profile, series: StepWindows, copies: Copies
-) -> tuple[Int64s, list[str | None]]:
-    """A number for what launched each copy, and names by number.
-
-    Ranges that differ in digits alone are one place: they often number the step.
-    """
-    if not profile.unrestricted.has("nvtx_ranges", "api_calls"):
-        return np.zeros(len(copies), np.int64), [None]
-    number, texts = origins(profile, copies)
-    alike = [_DIGITS.sub("#", text) for text in texts]
-    names = [None, *sorted({*alike} - {series.text})]
-    places = {name: number for number, name in enumerate(names)} | {series.text: 0}
-    # A copy in no range has the number -1, which is that of the last one here.
-    return np.array([*(places[text] for text in alike), 0])[number], names
 
 
 def _repeated_row(profile: Profile, series: StepWindows, copies: Copies, steps: int) -> Row:

@@ -17,7 +17,7 @@ from gpuprof.base.errors import UsageError
 from gpuprof.facts.launches import launches
 from gpuprof.facts.numbers import columns_of, groups
 from gpuprof.facts.nvtx import NO_RANGE, named_parts
-from gpuprof.facts.range_launches import families, innermost, launches_within
+from gpuprof.facts.range_launches import families, holding, launches_within
 from gpuprof.facts.step_times import SIMILAR, are_similar, levels, warm_up_steps
 from gpuprof.facts.step_windows import (
     DETECTED,
@@ -27,17 +27,10 @@ from gpuprof.facts.step_windows import (
     masked,
     step_windows,
 )
-from gpuprof.facts.timeline import (
-    COMMUNICATION,
-    COMPUTE,
-    TIMELINE_READS,
-    DeviceTimeline,
-    timelines,
-)
+from gpuprof.facts.timeline import COMMUNICATION, COMPUTE, TIMELINE_READS, DeviceTimeline, timelines
 from gpuprof.model.analysis import reads
 from gpuprof.model.intervals import NOTHING, Int64s, Intervals, covered_within
 from gpuprof.model.profile import Profile, once_per_recording
-from gpuprof.model.table import within
 
 PHASE_READS: Final = reads(STEP_READS, TIMELINE_READS, kernels="start_ns device_id name_id")
 # What a step is to its phase. `UNUSUAL` are those of another kind, too few for a phase of their
@@ -216,10 +209,10 @@ def steps_in_part(profile: Profile) -> tuple[PhaseSteps, ...]:
     Raises:
         UsageError: As in `phases`.
     """
-    by_phase, windows = steps_by_phase(profile), profile.selection.windows
-    if windows is None:
+    by_phase, part = steps_by_phase(profile), profile.selection
+    if part.windows is None:
         return by_phase
-    starting = ((steps, np.flatnonzero(within(windows, steps.start_ns))) for steps in by_phase)
+    starting = ((steps, np.flatnonzero(part.holds(steps.start_ns))) for steps in by_phase)
     return tuple(steps.take(rows) for steps, rows in starting if len(rows))
 
 
@@ -394,7 +387,7 @@ def _names(series: StepWindows, profile: Profile) -> tuple[list[str], Int64s, In
         spans = launches_within(ranges, ordered)
         around = ranges.take(np.flatnonzero(spans.last - spans.first >= LEAST_STEPS))
         place = np.searchsorted(series.start_ns, ordered.of(work.start_ns))
-        section[place] = innermost(around, ordered)
+        section[place] = holding(around, ordered)
         label[place] = np.append(around.label, NO_RANGE)[section[place]]
     texts = [*(masked(text) for text, _, _ in parts.labels), series.text]
     names = sorted({texts[index] for index in label.tolist()})

@@ -88,17 +88,11 @@ def launches_within(ranges: Ranges, launched: Launches) -> Spans:
     return Spans(first, last)
 
 
-def innermost(ranges: Ranges, launched: Launches) -> Numbers:
-    """Index of the innermost range that holds each launch, or `NO_RANGE`; one family."""
-    return _at_one_end(ranges, launched, is_outermost=False)
+def holding(ranges: Ranges, launched: Launches, *, is_outermost: bool = False) -> Numbers:
+    """Index of the innermost, or outermost, range that holds each launch, or `NO_RANGE`.
 
-
-def outermost(ranges: Ranges, launched: Launches) -> Numbers:
-    """Index of the outermost range that holds each launch, or `NO_RANGE`; one family."""
-    return _at_one_end(ranges, launched, is_outermost=True)
-
-
-def _at_one_end(ranges: Ranges, launched: Launches, *, is_outermost: bool) -> Numbers:
+    Both are of one family.
+    """
     chosen = np.full(len(launched.launch_ns), NO_RANGE, np.int32)
     for lane, rows in ranges.lanes.items():
         low, high = launched.bounds.get(lane, (0, 0))
@@ -108,7 +102,7 @@ def _at_one_end(ranges: Ranges, launched: Launches, *, is_outermost: bool) -> Nu
     return chosen
 
 
-class Timed(Protocol):
+class RangesOfThread(Protocol):
     """Ranges or calls of a thread, sorted by start, the outer one first of those at once."""
 
     @property
@@ -120,7 +114,7 @@ class Timed(Protocol):
         """End of each on the host."""
 
 
-def open_at(ranges: Timed, times: Int64s, *, is_outermost: bool) -> Int64s:
+def open_at(ranges: RangesOfThread, times: Int64s, *, is_outermost: bool) -> Int64s:
     """Index of the range of a thread that is open at each ascending time, or `NO_RANGE`.
 
     It is that which began first or last, of ranges that overlap in part: times that were rounded

@@ -24,25 +24,25 @@ def step_notes(profile: Profile) -> list[str]:
         UsageError: As in `phases.phases`.
     """
     steps = steps_in_part(profile)
-    is_inferred = any(phase_steps.phase.source == DETECTED for phase_steps in steps)
-    return [
-        *([_INFERRED] if is_inferred else []),
-        *_periods(steps),
-        *_warm_up(profile, steps),
-        *_outliers(steps),
-        *_few(steps),
-    ]
-
-
-def _periods(steps: Sequence[PhaseSteps]) -> list[str]:
-    """That steps are measured from start to start, as marks leave out much of the time."""
-    phases = (phase_steps.phase for phase_steps in steps)
-    names = dict.fromkeys(_name(phase.name) for phase in phases if len(phase.between))
-    if not names:
-        return []
-    note = f"The marks of {_listed([*names], 'phases')} leave out much of the time"
-    period = "the period from its start to that of the next, with what the program does between"
-    return [f"{note}: a step is {period} marks."]
+    phases = [phase_steps.phase for phase_steps in steps]
+    notes = [_INFERRED] if any(phase.source == DETECTED for phase in phases) else []
+    if names := dict.fromkeys(_name(phase.name) for phase in phases if len(phase.between)):
+        # Marks leave out much of the time.
+        note = f"The marks of {_listed([*names], 'phases')} leave out much of the time"
+        period = "the period from its start to that of the next, with what the program does between"
+        notes.append(f"{note}: a step is {period} marks.")
+    notes += [*_warm_up(profile, steps), *_outliers(steps)]
+    # Each process and device has phases of its own, which often have one name.
+    few = Counter(
+        f"{_name(phase.name)} has {counted(number, 'whole step', 'whole steps')}"
+        for phase in phases
+        if (number := len(phase.start_ns)) < LEAST_STEPS
+    )
+    words = [f"{text} in each of {n} phases" if n > 1 else text for text, n in few.items()]
+    if words:
+        told = "too few to say how long a step usually takes"
+        notes.append(f"{_listed(words, 'phases')}: {told}.")
+    return notes
 
 
 def _warm_up(profile: Profile, steps: Sequence[PhaseSteps]) -> list[str]:
@@ -76,20 +76,6 @@ def _outliers(steps: Sequence[PhaseSteps]) -> list[str]:
         for ns, phase_steps, place in far
     ]
     return [f"Far longer than most: {_listed(words, 'steps')}."] if words else []
-
-
-def _few(steps: Sequence[PhaseSteps]) -> list[str]:
-    # Each process and device has phases of its own, which often have one name.
-    phases = Counter(
-        f"{_name(phase_steps.phase.name)} has {counted(number, 'whole step', 'whole steps')}"
-        for phase_steps in steps
-        if (number := len(phase_steps.phase.start_ns)) < LEAST_STEPS
-    )
-    words = [
-        f"{text} in each of {count} phases" if count > 1 else text for text, count in phases.items()
-    ]
-    few = "too few to say how long a step usually takes"
-    return [f"{_listed(words, 'phases')}: {few}."] if words else []
 
 
 def _name(text: str) -> str:

@@ -15,24 +15,13 @@ import numpy as np
 import pyarrow as pa
 
 from gpuprof.base import machine
-from gpuprof.base.errors import (
-    ROOM,
-    CorruptFileError,
-    InputError,
-    MissingTableError,
-    excerpt,
-)
+from gpuprof.base.errors import ROOM, CorruptFileError, InputError, MissingTableError, excerpt
 from gpuprof.base.labels import TIMING_ONLY
 from gpuprof.base.secrets import masked_text
 from gpuprof.model import schema
 from gpuprof.model.second_thread import SecondThread
 from gpuprof.model.selection import EVERYTHING, Selection
-from gpuprof.model.table import (
-    NO_TEXTS,
-    BeyondBoundsError,
-    Table,
-    in_memory,
-)
+from gpuprof.model.table import NO_TEXTS, BeyondBoundsError, Table, in_memory
 from gpuprof.model.words import Values, Words
 
 if TYPE_CHECKING:

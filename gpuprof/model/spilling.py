@@ -1,4 +1,4 @@
-"""Columns of recordings: in memory up to a budget, beyond it in temporary files.
+"""Columns of files, each read once and kept: in memory up to a budget, else in temporary files.
 
 The files are read, not mapped: a damaged file raises an error, never a signal.
 """
@@ -6,7 +6,8 @@ The files are read, not mapped: a damaged file raises an error, never a signal.
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -20,7 +21,9 @@ import pyarrow as pa
 from gpuprof.base import machine
 from gpuprof.base.errors import ROOM, InputError, UsageError
 from gpuprof.base.units import parse_decimal_bytes
+from gpuprof.model import table
 from gpuprof.model.schema import arrow
+from gpuprof.model.words import Values
 from gpuprof.native import pages
 
 # Names the budget, as ``300MB``.
@@ -185,37 +188,30 @@ def passes(names: Sequence[_Name], most_rows: Callable[[], int]) -> Iterator[Seq
 def batches(columns: Mapping[str, Column | None], rows: int) -> Iterator[pa.RecordBatch]:
     """Columns in pieces of about `BATCH_ROWS` at most; None is one of so many nulls."""
     pieces = [piece for piece in columns.values() if isinstance(piece, Packed | pa.ChunkedArray)]
-    if len(pieces) == len(columns) and len({tuple(_lengths(piece)) for piece in pieces}) == 1:
-        yield from _pieces(pieces, [*columns])
+    lengths = {tuple(_lengths(piece)) for piece in pieces}
+    if len(pieces) < len(columns) or len(lengths) > 1:
+        come_in_pieces = any(isinstance(values, Spilled | Packed) for values in columns.values())
+        step = BATCH_ROWS if come_in_pieces else max(rows, 1)
+        filled = (pa.nulls(rows) if values is None else values for values in columns.values())
+        for slices in zip(*(_slices(values, step) for values in filled), strict=True):
+            yield from pa.Table.from_arrays([*slices], [*columns]).to_batches(BATCH_ROWS)
         return
-    come_in_pieces = any(isinstance(values, Spilled | Packed) for values in columns.values())
-    step = BATCH_ROWS if come_in_pieces else max(rows, 1)
-    slices = [
-        _slices(pa.nulls(rows) if values is None else values, step) for values in columns.values()
-    ]
-    for arrays in zip(*slices, strict=True):
-        yield from pa.Table.from_arrays([*arrays], [*columns]).to_batches(BATCH_ROWS)
+    # They lie in the same pieces, these perhaps in parts.
+    for place, number in enumerate(next(iter(lengths), ())):
+        parts = max(1, round(number / BATCH_ROWS))
+        for part in range(parts):
+            low, high = number * part // parts, number * (part + 1) // parts
+            arrays = [
+                piece.values(place, low, high)
+                if isinstance(piece, Packed)
+                else piece.chunk(place).slice(low, high - low)
+                for piece in pieces
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, [*columns])
 
 
 def _lengths(values: pa.ChunkedArray | Packed) -> list[int]:
     return values.lengths if isinstance(values, Packed) else [len(c) for c in values.chunks]
-
-
-def _pieces(
-    columns: Sequence[pa.ChunkedArray | Packed], names: Sequence[str]
-) -> Iterator[pa.RecordBatch]:
-    """Columns that lie in the same pieces, these perhaps in parts."""
-    for piece, rows in enumerate(_lengths(columns[0])):
-        parts = max(1, round(rows / BATCH_ROWS))
-        for part in range(parts):
-            low, high = rows * part // parts, rows * (part + 1) // parts
-            arrays = [
-                c.values(piece, low, high)
-                if isinstance(c, Packed)
-                else c.chunk(piece).slice(low, high - low)
-                for c in columns
-            ]
-            yield pa.RecordBatch.from_arrays(arrays, names)
 
 
 def _slices(values: Column, step: int) -> Iterator[pa.Array | pa.ChunkedArray]:
@@ -259,3 +255,61 @@ def _memory_bytes() -> int:
                 with suppress(OSError, ValueError):  # there is none
                     limits.append(int((place / name).read_text(encoding="utf-8")))
     return min(limits)
+
+
+Kinds = Mapping[str, pa.DataType]
+# One value per row each: integers of any width, texts perhaps as a dictionary.
+Read = Callable[[Kinds], Mapping[str, InMemory]]
+
+
+class KeptColumns:
+    """The columns of a table of a file that were asked for so far.
+
+    They stay in memory or, where they do not fit, in temporary files.
+
+    Args:
+        kinds: Every column, with its type: int64, float64, bool or string.
+        read: Reads some columns, all of the same length.
+        most_rows: How many rows there are at most, known without reading them; 0 for unknown.
+    """
+
+    def __init__(self, kinds: Kinds, read: Read, most_rows: Callable[[], int] = lambda: 0) -> None:
+        self.kinds, self._read, self._most_rows = kinds, read, most_rows
+        self._columns: Mapping[str, Column] = {}
+        self._expected: set[str] = set()
+        # Of two threads that need a column, the later one waits for the earlier one.
+        self._reading = threading.Lock()
+        # Of two threads that keep columns at once, neither drops those of the other.
+        self._keeping = threading.Lock()
+
+    def rows_known(self) -> int:
+        """How many rows it has at most; 0 for unknown."""
+        return max(map(len, self._columns.values()), default=0) or self._most_rows()
+
+    def expect(self, names: Collection[str]) -> None:
+        """Note columns that are read together with the first that is needed."""
+        self._expected.update(names)
+
+    @property
+    def missing(self) -> Kinds:
+        """The columns that are expected and not yet read."""
+        names = self._expected.difference(self._columns)
+        return {name: kind for name, kind in self.kinds.items() if name in names}
+
+    def keep(self, columns: Mapping[str, InMemory]) -> None:
+        """Keep columns that were read together with those of another table."""
+        kept = within_budget(columns)
+        with self._keeping:
+            self._columns = {**self._columns, **kept}
+
+    def pieces(self, names: Sequence[str], _: table.Window | None = None) -> Iterator[list[Values]]:
+        """Columns of all rows in pieces."""
+        with self._reading:
+            if any(name not in self._columns for name in names):
+                missing = self._expected.union(names).difference(self._columns)
+                kinds = [(name, kind) for name, kind in self.kinds.items() if name in missing]
+                for part in passes(kinds, self._most_rows):
+                    self.keep(self._read(dict(part)))
+        columns = {name: self._columns[name] for name in names}
+        for batch in batches(columns, len(columns[names[0]])):
+            yield [*map(table.values, batch.columns)]

@@ -293,7 +293,6 @@ class Table:
         names: Sequence[str],
         selection: Selection = EVERYTHING,
         *,
-        is_checked: bool = True,
         has_dictionaries: bool = False,
     ) -> pa.Table:
         """Columns of the schema as Arrow data of its types, texts as dictionaries if asked for."""
@@ -301,7 +300,7 @@ class Table:
         if has_dictionaries:
             kinds = [_WORDS if kind == pa.string() else kind for kind in kinds]
         parts = []
-        for piece in self.pieces(names, selection, is_checked=is_checked):
+        for piece in self.pieces(names, selection):
             columns = [as_arrow(c, kind) for c, kind in zip(piece, kinds, strict=True)]
             parts.append(pa.Table.from_arrays(columns, [*names]))
         if not parts:
@@ -357,22 +356,13 @@ def in_memory(schema: Schema, rows: pa.Table) -> Table:
     return Table(schema, parts if rows.num_rows else [])
 
 
-def within(windows: Sequence[tuple[int, int]], instants: Numbers) -> Flags:
-    """Which instants are in one of the windows, which are sorted and disjoint."""
-    starts, ends = np.array([*windows, (0, 0)], np.int64).T
-    window = np.searchsorted(starts[:-1], instants, side="right") - 1
-    # Before the first window, that is the last one: an empty one.
-    is_within: Flags = (instants >= starts[window]) & (instants < ends[window])
-    return is_within
-
-
 def _chosen(
     selection: Selection, columns: Collection[str], values: Mapping[str, Values]
 ) -> Iterator[Flags]:
     """Which rows start in the windows, and which are of the device."""
     if selection.windows is not None and _START in columns:
         start = values[_START]
-        yield within(selection.windows, start.numbers)
+        yield selection.holds(start.numbers)
         if start.is_null is not None:
             yield ~start.is_null
     if selection.device_id is not None and (ends := {*columns} & {*ENDS}):

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define ALWAYS_INLINE inline __attribute__((always_inline))
+
 enum {
     VARINT = 0,
     FIXED64 = 1,
@@ -13,7 +15,7 @@ enum {
     LONGEST_VARINT = 10,
     MOST_RATIO = 255, /* a byte of LZ4 stands for no more */
     SHORT = 16,       /* bytes that are copied at once */
-    AFTER = 16,       /* bytes behind a block that hashes of texts may read */
+    AFTER = 16,       /* bytes behind a block that numbers and hashes of texts may read */
 };
 
 typedef struct {
@@ -22,23 +24,57 @@ typedef struct {
 
 /* ---------------------------------------------------------------- blocks */
 
-static inline ReportStatus number(Span *span, uint64_t *value) {
+typedef struct {
+    const uint8_t *after; /* NULL: it has no end, or more than 64 bits */
+    uint64_t value;
+} Number;
+
+static Number any_number(Span span) {
+    uint64_t bits = 0;
+    for (unsigned i = 0; i < LONGEST_VARINT && span.at < span.end; i++) {
+        uint8_t byte = *span.at++;
+        if (i == LONGEST_VARINT - 1 && byte > 1) break;
+        bits |= (uint64_t)(byte & 0x7F) << (7 * i);
+        if (byte < 0x80) return (Number){span.at, bits};
+    }
+    return (Number){NULL, 0};
+}
+
+static ReportStatus number(Span *span, uint64_t *value) {
+    Number found = any_number(*span);
+    if (!found.after) return REPORT_VARINT;
+    span->at = found.after;
+    *value = found.value;
+    return REPORT_OK;
+}
+
+/* The same of a block that was unpacked, behind which there are bytes that may be read. It is a
+ * part of each caller, which keeps the span in registers then. */
+static ALWAYS_INLINE ReportStatus unpacked_number(Span *span, uint64_t *value) {
     if (span->at < span->end && *span->at < 0x80) { /* as most are */
         *value = *span->at++;
         return REPORT_OK;
     }
-    uint64_t bits = 0;
-    for (unsigned i = 0; i < LONGEST_VARINT; i++) {
-        if (span->at >= span->end) return REPORT_VARINT;
-        uint8_t byte = *span->at++;
-        if (i == LONGEST_VARINT - 1 && byte > 1) return REPORT_VARINT;
-        bits |= (uint64_t)(byte & 0x7F) << (7 * i);
-        if (byte < 0x80) {
-            *value = bits;
-            return REPORT_OK;
-        }
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    uint64_t bits;
+    memcpy(&bits, span->at, sizeof bits);
+    uint64_t ends = ~bits & 0x8080808080808080;
+    if (ends) { /* Of eight bytes at most: ones, twos and fours of sevens move together. */
+        ptrdiff_t size = (__builtin_ctzll(ends) >> 3) + 1;
+        if (size > span->end - span->at) return REPORT_VARINT;
+        span->at += size;
+        bits &= (ends ^ (ends - 1)) & 0x7F7F7F7F7F7F7F7F;
+        bits = (bits & 0x7F007F007F007F00) >> 1 | (bits & 0x007F007F007F007F);
+        bits = (bits & 0x3FFF00003FFF0000) >> 2 | (bits & 0x00003FFF00003FFF);
+        *value = (bits & 0x0FFFFFFF00000000) >> 4 | (bits & 0x000000000FFFFFFF);
+        return REPORT_OK;
     }
-    return REPORT_VARINT;
+#endif
+    Number found = any_number(*span);
+    if (!found.after) return REPORT_VARINT;
+    span->at = found.after;
+    *value = found.value;
+    return REPORT_OK;
 }
 
 /* A length of LZ4: 4 bits, and bytes to add as long as they are 255. */
@@ -129,15 +165,15 @@ typedef struct {
     unsigned wire_type;
 } Field;
 
-static inline ReportStatus next_field(Span *message, Field *field) {
+static ALWAYS_INLINE ReportStatus next_field(Span *message, Field *field) {
     uint64_t key;
-    ReportStatus status = number(message, &key);
+    ReportStatus status = unpacked_number(message, &key);
     if (status) return status;
     *field = (Field){.number = key >> 3, .wire_type = key & 7};
     if (!field->number) return REPORT_WIRE_TYPE;
     switch (field->wire_type) {
         case VARINT:
-            return number(message, &field->value);
+            return unpacked_number(message, &field->value);
         case FIXED64:
             field->value = 8;
             break;
@@ -145,7 +181,7 @@ static inline ReportStatus next_field(Span *message, Field *field) {
             field->value = 4;
             break;
         case BYTES:
-            status = number(message, &field->value);
+            status = unpacked_number(message, &field->value);
             if (status) return status;
             break;
         default:
@@ -166,18 +202,12 @@ typedef struct {
     const ReportLayout *layout;
     ReportRows *rows;
     Texts *texts;
-    uint64_t *types;
-    int64_t slots[MOST_SLOTS];
-    uint8_t filled[MOST_SLOTS]; /* the slots that this event has filled, to be emptied after it */
-    int filled_count, table;
+    uint64_t *others;
+    int64_t slots[MOST_SLOTS], empty[MOST_SLOTS];
+    int table;
 } Decoder;
 
 /* ---------------------------------------------------------------- events */
-
-static void fill(Decoder *decoder, int slot, int64_t value) {
-    if (decoder->slots[slot] == NO_VALUE) decoder->filled[decoder->filled_count++] = (uint8_t)slot;
-    decoder->slots[slot] = value;
-}
 
 static ReportStatus read_message(Decoder *decoder, int message, Span span) {
     const ReportLayout *layout = decoder->layout;
@@ -198,13 +228,12 @@ static ReportStatus read_message(Decoder *decoder, int message, Span span) {
             Span child = {field.bytes, field.bytes + field.value};
             status = read_message(decoder, -step, child);
         } else if (is_bytes) {
-            int64_t text = 0;
-            status = of_texts(number_of(decoder->texts, field.bytes, field.value, &text));
-            fill(decoder, step - 1, text);
+            int64_t *text = &decoder->slots[step - 1];
+            status = of_texts(number_of(decoder->texts, field.bytes, field.value, text));
         } else if ((int64_t)field.value == NO_VALUE) {
             status = REPORT_VARINT;
         } else {
-            fill(decoder, step - 1, (int64_t)field.value);
+            decoder->slots[step - 1] = (int64_t)field.value;
         }
         if (status) return status;
     }
@@ -229,15 +258,16 @@ static bool add_row(Decoder *decoder) {
 }
 
 static ReportStatus read_event(Decoder *decoder, Span span) {
-    while (decoder->filled_count)
-        decoder->slots[decoder->filled[--decoder->filled_count]] = NO_VALUE;
+    size_t slots = (size_t)decoder->layout->slot_count;
+    memcpy(decoder->slots, decoder->empty, slots * sizeof *decoder->slots);
     decoder->table = -1;
     ReportStatus status = read_message(decoder, 0, span);
     if (status) return status;
     int64_t type = decoder->slots[0];
     if (type < 0) return REPORT_EVENT;
-    decoder->types[type < REPORT_TYPES - 1 ? type : REPORT_TYPES - 1]++;
-    return decoder->table < 0 || add_row(decoder) ? REPORT_OK : REPORT_NO_MEMORY;
+    if (decoder->table >= 0) return add_row(decoder) ? REPORT_OK : REPORT_NO_MEMORY;
+    decoder->others[type < REPORT_TYPES - 1 ? type : REPORT_TYPES - 1]++;
+    return REPORT_OK;
 }
 
 static ReportStatus read_events(Decoder *decoder, Span message) {
@@ -254,9 +284,9 @@ static ReportStatus read_events(Decoder *decoder, Span message) {
 }
 
 int report_events(const uint8_t *data, size_t size, const ReportLayout *layout, ReportRows *rows,
-                  Texts *texts, uint64_t *types) {
-    Decoder decoder = {.layout = layout, .rows = rows, .texts = texts, .types = types};
-    for (int slot = 0; slot < MOST_SLOTS; slot++) decoder.slots[slot] = NO_VALUE;
+                  Texts *texts, uint64_t *others) {
+    Decoder decoder = {.layout = layout, .rows = rows, .texts = texts, .others = others};
+    for (int slot = 0; slot < MOST_SLOTS; slot++) decoder.empty[slot] = NO_VALUE;
     Span blocks = {data, data + size}, message;
     Buffer buffer = {NULL, 0};
     ReportStatus status = layout->slot_count > MOST_SLOTS ? REPORT_UNSUPPORTED : REPORT_OK;

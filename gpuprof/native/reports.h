@@ -51,10 +51,10 @@ typedef struct {
 } ReportRows;
 
 /* Decodes all blocks of some bytes; adds to `rows`, one for each table, whose values the caller
- * frees with `report_release`, and to `types`, how many events there are of each: the last one
- * stands for all that are larger. */
+ * frees with `report_release`, and to `others`, how many events of each type are of no table: the
+ * last one stands for all types that are larger. */
 int report_events(const uint8_t *data, size_t size, const ReportLayout *layout, ReportRows *rows,
-                  Texts *texts, uint64_t *types);
+                  Texts *texts, uint64_t *others);
 
 void report_release(ReportRows *rows);
 

@@ -52,11 +52,13 @@ class Fields(NamedTuple):
         message: The message that an event of it has.
         columns: Where its columns are.
         texts: Names of the columns that are texts; the others are integers.
+        older: Where other versions have what stands in a column; the last that an event has counts.
     """
 
     message: Path
     columns: Mapping[str, Path]
     texts: frozenset[str] = frozenset()
+    older: Mapping[str, Path] = {}
 
 
 class Events(NamedTuple):
@@ -66,12 +68,12 @@ class Events(NamedTuple):
         columns: By table, its columns in the order of the layout, each with a value for every
             event; `NO_VALUE` where it has none. Texts are numbers of `texts`.
         texts: Different texts by their numbers.
-        types: How many events there are of each type.
+        others: By type how many events are of no table.
     """
 
     columns: dict[str, Int64s]
     texts: list[bytes]
-    types: Int64s
+    others: Int64s
 
 
 class _Layout(ctypes.Structure):
@@ -100,15 +102,19 @@ class Layout:
         self.names = [*tables]
         slots: dict[Path, int] = {(1,): 0}
         texts: set[Path] = set()
+        older: dict[Path, int] = {}
         for fields in tables.values():
             texts |= {fields.columns[name] for name in fields.texts}
-            for path in fields.columns.values():
-                slots.setdefault(path, len(slots))
-        parents = {path[:length] for path in slots for length in range(len(path))}
+            for name, path in fields.columns.items():
+                slot = slots.setdefault(path, len(slots))
+                if name in fields.older:
+                    older[fields.older[name]] = slot
+        of_slots = slots | older
+        parents = {path[:length] for path in of_slots for length in range(len(path))}
         paths = {*parents, *(fields.message for fields in tables.values())}
         messages = {path: place for place, path in enumerate(sorted(paths, key=len))}
         self.steps = np.zeros((len(messages), _FIELDS), np.int16)
-        for path, slot in slots.items():
+        for path, slot in of_slots.items():
             self.steps[messages[path[:-1]], path[-1]] = slot + 1
         for path, message in messages.items():
             if path:
@@ -140,9 +146,9 @@ def events(data: bytes, layout: Layout) -> Events:
     if functions is None:
         return _Decoder(layout).events(data)
     texts, rows = Texts(functions), (_Rows * len(layout.names))()
-    types = np.zeros(LARGEST_TYPE + 1, np.int64)
+    others = np.zeros(LARGEST_TYPE + 1, np.int64)
     sizes = ctypes.c_char_p(data), ctypes.c_size_t(len(data))
-    arrays = ctypes.c_void_p(texts.handle), ctypes.c_void_p(types.ctypes.data)
+    arrays = ctypes.c_void_p(texts.handle), ctypes.c_void_p(others.ctypes.data)
     try:
         status = functions.report_events(*sizes, ctypes.byref(layout.compiled), rows, *arrays)
         if status == _COLLIDING:
@@ -153,7 +159,7 @@ def events(data: bytes, layout: Layout) -> Events:
             shape = table.count, len(members)
             values = np.ctypeslib.as_array(table.values, shape) if table.count else np.empty(shape)
             columns[name] = np.array(values.T, np.int64, order="C")
-        return Events(columns, texts.listed(), types)
+        return Events(columns, texts.listed(), others)
     finally:
         for table in rows:
             functions.report_release(ctypes.byref(table))
@@ -185,14 +191,19 @@ def _check(status: int) -> None:
 class Message:
     """A message without a layout: its values by the numbers of their fields.
 
-    Raises:
-        ReportError: It is none.
+    Whoever asks for a value gets a `ReportError` where it is none.
     """
 
     def __init__(self, data: bytes) -> None:
-        self._values: dict[int, list[int | bytes]] = {}
-        for number, _, value in fields(data):
-            self._values.setdefault(number, []).append(value)
+        self._data = data
+        self._inner: dict[int, list[Message]] = {}
+
+    @cached_property
+    def _values(self) -> dict[int, list[int | bytes]]:
+        values: dict[int, list[int | bytes]] = {}
+        for number, _, value in fields(self._data):
+            values.setdefault(number, []).append(value)
+        return values
 
     def integer(self, number: int, missing: int = 0) -> int:
         """The last integer of this number."""
@@ -214,8 +225,11 @@ class Message:
 
     def messages(self, *path: int) -> "list[Message]":
         """All messages at the end of a path of numbers."""
-        values = self._values.get(path[0], ())
-        inner = [Message(value) for value in values if isinstance(value, bytes)]
+        inner = self._inner.get(path[0])
+        if inner is None:
+            values = self._values.get(path[0], ())
+            inner = [Message(value) for value in values if isinstance(value, bytes)]
+            self._inner[path[0]] = inner
         return [m for i in inner for m in i.messages(*path[1:])] if path[1:] else inner
 
 
@@ -250,6 +264,8 @@ def varint(data: bytes, at: int) -> tuple[int, int]:
     Raises:
         ReportError: It has no end, or more than 64 bits.
     """
+    if at < len(data) and data[at] <= _SEVEN_BITS:  # as most are
+        return data[at], at + 1
     value = 0
     for place, byte in enumerate(data[at : at + LONGEST_VARINT]):
         value |= (byte & _SEVEN_BITS) << 7 * place
@@ -342,24 +358,25 @@ class _Decoder:
 
     def events(self, data: bytes) -> Events:
         rows: list[list[list[int]]] = [[] for _ in self._layout.names]
-        types = np.zeros(LARGEST_TYPE + 1, np.int64)
+        others = np.zeros(LARGEST_TYPE + 1, np.int64)
         for message in blocks(data):
             for event in _first_fields(message, are_all=True):
                 self._slots, self._table = [NO_VALUE] * len(self._is_text), -1
                 self._read(0, event)
                 if self._slots[0] < 0:
                     raise ReportError(FAULTS[_EVENT])
-                types[min(self._slots[0], LARGEST_TYPE)] += 1
-                if self._table >= 0:
-                    members = self._layout.members[self._table]
-                    rows[self._table].append([self._slots[slot] for slot in members])
+                if self._table < 0:
+                    others[min(self._slots[0], LARGEST_TYPE)] += 1
+                    continue
+                members = self._layout.members[self._table]
+                rows[self._table].append([self._slots[slot] for slot in members])
         columns = {
             name: np.array(of_table, np.int64).reshape(len(of_table), len(members)).T
             for name, of_table, members in zip(
                 self._layout.names, rows, self._layout.members, strict=True
             )
         }
-        return Events(columns, [*self._texts], types)
+        return Events(columns, [*self._texts], others)
 
     def _read(self, message: int, data: bytes) -> None:
         if self._tables[message] >= 0 <= self._table:

@@ -40,7 +40,14 @@ class DaskCluster:
         # Dask forgets what nobody refers to.
         self._running: dict[Task, Any] = {}
         self._distributed = _distributed()
-        self._client = self._connected()
+        named = {"scheduler_file" if Path(address).is_file() else "address": address}
+        try:
+            self._client = self._distributed.Client(
+                **named, timeout=_CONNECT_S, set_as_default=False
+            )
+        except (OSError, TypeError, ValueError) as error:
+            msg = f"no Dask scheduler answers at {address}"
+            raise GpuprofError(msg, "Give its address, as in tcp://host:8786.") from error
 
     def submit(self, task: Task) -> None:
         """Have a task done by a worker of the cluster."""
@@ -60,7 +67,20 @@ class DaskCluster:
         del self._running[task]
         error = future.exception()
         if error is None:
-            return task, _with_paths(future.result(), task)
+            # Its paths are absolute; faults name them as the user did.
+            result, paths = (
+                future.result(),
+                {file.path.absolute(): file.path for file in task.files},
+            )
+            faults = tuple(
+                replace(
+                    fault,
+                    path=paths[fault.path],
+                    reason=fault.reason.replace(str(fault.path), str(paths[fault.path])),
+                )
+                for fault in result.faults
+            )
+            return task, replace(result, faults=faults)
         if isinstance(error, self._distributed.KilledWorker):
             return task, Loss("was read by workers of the cluster that ended (is memory short?)")
         if "gpuprof" in str(error) and "No module named" in str(error):
@@ -77,15 +97,6 @@ class DaskCluster:
         if self._running and self._client.status == "running":
             self._client.cancel([*self._running.values()], force=True)
         self._client.close(timeout=1)
-
-    def _connected(self) -> Any:
-        is_file = Path(self._address).is_file()
-        named = {"scheduler_file" if is_file else "address": self._address}
-        try:
-            return self._distributed.Client(**named, timeout=_CONNECT_S, set_as_default=False)
-        except (OSError, TypeError, ValueError) as error:
-            msg = f"no Dask scheduler answers at {self._address}"
-            raise GpuprofError(msg, "Give its address, as in tcp://host:8786.") from error
 
     def _next(self) -> tuple[Task, Any]:
         """The next task that ends, and what its end is.
@@ -121,13 +132,3 @@ def _distributed() -> Any:
     for handler in logging.getLogger("distributed").handlers:
         handler.setLevel(logging.CRITICAL)
     return distributed
-
-
-def _with_paths(result: TaskResult, task: Task) -> TaskResult:
-    """The result with paths as the user gave them."""
-    paths = {file.path.absolute(): file.path for file in task.files}
-    faults = tuple(
-        replace(f, path=paths[f.path], reason=f.reason.replace(str(f.path), str(paths[f.path])))
-        for f in result.faults
-    )
-    return replace(result, faults=faults)

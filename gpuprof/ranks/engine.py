@@ -8,6 +8,8 @@ from gpuprof.base import machine
 from gpuprof.base.errors import GpuprofError, UsageError
 from gpuprof.ranks.backend import Backend, Loss
 from gpuprof.ranks.contract import Fault, JobFile, Outcome, Work
+from gpuprof.ranks.dask import DaskCluster
+from gpuprof.ranks.local import LocalWorkers
 from gpuprof.ranks.packing import unpack
 from gpuprof.ranks.plan import Task, Tree, plan, root_of
 from gpuprof.ranks.settings import Settings
@@ -52,7 +54,16 @@ def run(
     job = _Job(work, files, settings, say)
     pending = [task for planned in plan(files) for task in job.resumed(planned)]
     if pending:
-        with _backend(work, settings, len(pending)) as backend:
+        backend: Backend
+        if settings.scheduler is None:
+            count = settings.workers or machine.core_count()
+            backend = LocalWorkers(work, min(count, len(pending)), settings.limit_bytes)
+        elif settings.workers is None and settings.limit_bytes is None:
+            backend = DaskCluster(work, settings.scheduler)
+        else:
+            msg = "--workers and --memory-limit are those of this machine's processes"
+            raise UsageError(msg, "Give them to the workers of the cluster when they are started.")
+        with backend:
             job.finish(backend, pending)
     return job.outcome()
 
@@ -98,9 +109,16 @@ class _Job:
                 backend.submit(retried)
             pending_count += len(again) - 1
             if isinstance(result, TaskResult):
-                self._keep(task, result)
+                if result.version != __version__:
+                    msg = f"a worker has gpuprof {result.version}, and this is {__version__}"
+                    raise GpuprofError(msg, "Install the same version on all machines.")
+                self._take(task, result)
+                if self._state is not None:
+                    self._state.save(task, result)
             elif not again:
-                self._give_up(task, result)
+                (file,) = task.files
+                fault = Fault(file.path, f"{file.path} {result.reason}")
+                self._take(task, TaskResult(None, (fault,)))
             self._say(self._standing())
 
     def outcome(self) -> Outcome:
@@ -113,14 +131,6 @@ class _Job:
             self._peak_bytes,
         )
 
-    def _keep(self, task: Task, result: TaskResult) -> None:
-        if result.version != __version__:
-            msg = f"a worker has gpuprof {result.version}, and this is {__version__}"
-            raise GpuprofError(msg, "Install the same version on all machines.")
-        self._take(task, result)
-        if self._state is not None:
-            self._state.save(task, result)
-
     def _take(self, task: Task, result: TaskResult) -> None:
         self._peak_bytes = max(self._peak_bytes, result.peak_bytes)
         self._tree.add(task.node, None if result.packed is None else unpack(result.packed))
@@ -132,22 +142,3 @@ class _Job:
         failed = sum(not fault.is_empty for fault in self._faults.values())
         waiting = len(self._files) - self._taken
         return Standing(self._taken - failed, failed, waiting, self._peak_bytes)
-
-    def _give_up(self, task: Task, loss: Loss) -> None:
-        (file,) = task.files
-        fault = Fault(file.path, f"{file.path} {loss.reason}")
-        self._take(task, TaskResult(None, (fault,)))
-
-
-def _backend(work: Work, settings: Settings, task_count: int) -> Backend:
-    if settings.scheduler is not None:
-        if settings.workers is not None or settings.limit_bytes is not None:
-            msg = "--workers and --memory-limit are those of this machine's processes"
-            raise UsageError(msg, "Give them to the workers of the cluster when they are started.")
-        from gpuprof.ranks.dask import DaskCluster  # noqa: PLC0415 - most jobs have no cluster
-
-        return DaskCluster(work, settings.scheduler)
-    from gpuprof.ranks.local import LocalWorkers  # noqa: PLC0415 - a cluster needs no processes
-
-    count = settings.workers or machine.core_count()
-    return LocalWorkers(work, min(count, task_count), settings.limit_bytes)

@@ -50,6 +50,14 @@ class LocalWorkers:
         self._tasks: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
         self._results: queue.SimpleQueue[tuple[Task, _Answer]] = queue.SimpleQueue()
         self._temporary = tempfile.TemporaryDirectory(prefix="gpuprof-", ignore_cleanup_errors=True)
+        # That of a process that shares the machine with others of its kind.
+        self._environment = {
+            **os.environ,
+            machine.PROCESSES: str(count),
+            "TMPDIR": self._temporary.name,
+        }
+        if limit_bytes is not None:
+            self._environment[spilling.BUDGET] = f"{limit_bytes // _PART_OF_COLUMNS}B"
         self._ended = threading.Event()
         self._threads: list[threading.Thread] = []
         self._workers: set[Worker] = set()  # those that run
@@ -116,7 +124,7 @@ class LocalWorkers:
             GpuprofError: It ends before it is.
         """
         for _ in range(_STARTS):
-            worker = Worker(self._environment(), self._temporary.name)
+            worker = Worker(self._environment, self._temporary.name)
             self._workers.add(worker)
             if self._ended.is_set():
                 worker.kill()
@@ -134,13 +142,6 @@ class LocalWorkers:
         worker.kill()
         worker.close()
         self._workers.discard(worker)
-
-    def _environment(self) -> dict[str, str]:
-        """That of a process that shares the machine with others of its kind."""
-        share = {machine.PROCESSES: str(self._count), "TMPDIR": self._temporary.name}
-        if self._limit_bytes is not None:
-            share[spilling.BUDGET] = f"{self._limit_bytes // _PART_OF_COLUMNS}B"
-        return {**os.environ, **share}
 
     def _watch(self) -> None:
         """Kill workers that take more memory than they may."""

@@ -136,8 +136,13 @@ class Tree:
         self._waiting[node] = partial
         while node != self._root and all(n in self._waiting for n in self._siblings(node)):
             partials = [self._waiting.pop(sibling) for sibling in self._siblings(node)]
+            present = [partial for partial in partials if partial is not None]
             node = node.parent
-            self._waiting[node] = _merged(self._work, partials)
+            # A single one stays as it is.
+            several = len(present) > 1
+            self._waiting[node] = (
+                self._work.merge(present) if several else next(iter(present), None)
+            )
 
     @property
     def result(self) -> Partial | None:
@@ -147,9 +152,3 @@ class Tree:
     def _siblings(self, node: Node) -> list[Node]:
         """The node and its neighbours with files in them."""
         return [n for n in node.parent.children if n.places.start < self._end]
-
-
-def _merged(work: Work, partials: Sequence[Partial | None]) -> Partial | None:
-    """One partial result of those of a node's children; a single one stays as it is."""
-    present = [partial for partial in partials if partial is not None]
-    return work.merge(present) if len(present) > 1 else next(iter(present), None)

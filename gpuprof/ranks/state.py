@@ -58,7 +58,14 @@ class State:
         except OSError:
             return None
         checksum, packed = content[:_CHECKSUM_BYTES], content[_CHECKSUM_BYTES:]
-        return _unpacked(packed) if _checksum(packed) == checksum else None
+        if hashlib.sha256(packed).digest() != checksum:
+            return None
+        tables = unpack(packed)
+        faults = tuple(
+            Fault(Path(fault["path"]), fault["reason"], fault["is_empty"], is_lasting=True)
+            for fault in tables["faults"].to_pylist()
+        )
+        return TaskResult(tables["partial"]["packed"][0].as_py(), faults)
 
     def save(self, task: Task, result: TaskResult) -> None:
         """Keep the result of a task, whole or not at all.
@@ -68,12 +75,17 @@ class State:
         """
         if not _are_dated(task) or not all(fault.is_lasting for fault in result.faults):
             return
-        packed = _packed(result)
+        faults = [
+            {"path": str(fault.path), "reason": fault.reason, "is_empty": fault.is_empty}
+            for fault in result.faults
+        ]
+        partial = pa.table({"packed": pa.array([result.packed], pa.large_binary())})
+        packed = pack({"partial": partial, "faults": pa.Table.from_pylist(faults, _FAULTS)})
         try:
             handle, name = tempfile.mkstemp(dir=self._folder)
             os.close(handle)
             with removed_at_exit(Path(name)) as temporary:
-                temporary.write_bytes(_checksum(packed) + packed)
+                temporary.write_bytes(hashlib.sha256(packed).digest() + packed)
                 temporary.replace(self._path(task))
         except OSError as error:
             raise self._unwritable(error) from error
@@ -96,28 +108,3 @@ class State:
 def _are_dated(task: Task) -> bool:
     """Whether it shows when a file of the task changes: not where it is fetched from elsewhere."""
     return all(file.modified_ns for file in task.files)
-
-
-def _packed(result: TaskResult) -> bytes:
-    faults = pa.Table.from_pylist(
-        [
-            {"path": str(fault.path), "reason": fault.reason, "is_empty": fault.is_empty}
-            for fault in result.faults
-        ],
-        _FAULTS,
-    )
-    partial = pa.table({"packed": pa.array([result.packed], pa.large_binary())})
-    return pack({"partial": partial, "faults": faults})
-
-
-def _unpacked(packed: bytes) -> TaskResult:
-    tables = unpack(packed)
-    faults = tables["faults"].to_pylist()
-    return TaskResult(
-        tables["partial"]["packed"][0].as_py(),
-        tuple(Fault(Path(f["path"]), f["reason"], f["is_empty"], is_lasting=True) for f in faults),
-    )
-
-
-def _checksum(packed: bytes) -> bytes:
-    return hashlib.sha256(packed).digest()

@@ -1,8 +1,6 @@
 """What a worker does with a task, wherever the worker runs."""
 
 import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -45,43 +43,34 @@ def run_task(work: Work, task: Task) -> TaskResult:
     """Reduce the files of a task one after another, and merge their partial results."""
     tree = Tree(work, task.node, task.files[-1].place + 1)
     faults = []
-    with _only_new_looked_at():
+    # Spare the collector of garbage what is loaded by now: 30 ms for each file and more.
+    gc.freeze()
+    try:
         for file in task.files:
             reduced = _reduced(work, file)
             gc.collect()  # columns of a recording may lie in cycles
             tree.add(Node(0, file.place), None if isinstance(reduced, Fault) else reduced)
             if isinstance(reduced, Fault):
                 faults.append(reduced)
+    finally:
+        gc.unfreeze()
     packed = None if tree.result is None else pack(tree.result)
     return TaskResult(packed, tuple(faults), peak_bytes=peak_bytes())
 
 
-@contextmanager
-def _only_new_looked_at() -> Iterator[None]:
-    """Spare the collector of garbage what is loaded by now: 30 ms for each file and more."""
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
-
-
 def _reduced(work: Work, file: JobFile) -> Partial | Fault:
-    reduced = _partial_or_fault(work, file)
+    reduced: Partial | Fault
+    try:
+        with inputs.copies_discarded():
+            reduced = work.reduce(file)
+    except EmptyRecordingError as error:
+        reduced = Fault(file.path, error.message, is_empty=True, is_lasting=True)
+    except GpuprofError as error:
+        reduced = Fault(file.path, error.message, is_lasting=isinstance(error, _LASTING))
+    except Exception as error:  # noqa: BLE001 - one file must not end the work on all others
+        reduced = Fault(file.path, f"{file.path}: gpuprof itself failed: {error!r}")
     if has_changed(file):
         # What it holds now may be half of it, or a mixture.
         msg = f"{file.path} changed while it was read: it is still being written"
         return Fault(file.path, msg)
     return reduced
-
-
-def _partial_or_fault(work: Work, file: JobFile) -> Partial | Fault:
-    try:
-        with inputs.copies_discarded():
-            return work.reduce(file)
-    except EmptyRecordingError as error:
-        return Fault(file.path, error.message, is_empty=True, is_lasting=True)
-    except GpuprofError as error:
-        return Fault(file.path, error.message, is_lasting=isinstance(error, _LASTING))
-    except Exception as error:  # noqa: BLE001 - one file must not end the work on all others
-        return Fault(file.path, f"{file.path}: gpuprof itself failed: {error!r}")

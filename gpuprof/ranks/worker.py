@@ -30,14 +30,11 @@ def main() -> None:
     while True:
         results.write(answer)
         results.flush()
-        answer = _answer(work, requests.get())
-
-
-def _answer(work: Any, task: Any) -> bytes:
-    try:
-        return pickle.dumps(run_task(work, task))
-    except Exception as error:  # noqa: BLE001 - the client raises it
-        return pickle.dumps(error)
+        task = requests.get()
+        try:
+            answer = pickle.dumps(run_task(work, task))
+        except Exception as error:  # noqa: BLE001 - the client raises it
+            answer = pickle.dumps(error)
 
 
 def _listen(stream: IO[bytes], requests: queue.SimpleQueue[Any]) -> None:

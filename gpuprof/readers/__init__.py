@@ -26,7 +26,7 @@ from gpuprof.model import borders, schema
 from gpuprof.model.profile import Profile, UnreadFiles
 from gpuprof.readers import inputs, lists, sections
 from gpuprof.readers.common import gunzip
-from gpuprof.readers.input_format import HEAD_BYTES, Reader
+from gpuprof.readers.input_format import HEAD_BYTES, ZIP_MAGIC, Reader
 from gpuprof.readers.inputs import Address, AnyPath
 from gpuprof.readers.job_notes import left_out
 from gpuprof.readers.sqlite.source import MAGIC
@@ -54,7 +54,6 @@ READERS: Final = {
 # Readers of databases, of reports, of archives and of folders are known: to import all takes longer
 # than many a report.
 _DATABASES: Final = ("nsys-sqlite", "nvprof-sqlite")
-_ZIP_MAGIC: Final = b"PK\x03\x04"
 _REPORT_MAGIC: Final = b"NVIDIA Tegra Profiler Report "
 _ARCHIVES: Final = ("gpuprof", "run")
 _FOLDERS: Final = ("run", "nsys-parquet", "cupti", "gpuprof-dataset")
@@ -364,7 +363,7 @@ def _file_readers(path: Path) -> list[Reader]:
         return [*islice((r for r in databases if _is_of(r, head) or _is_found_by(r, path)), 1)]
     if head.startswith(_REPORT_MAGIC):
         return [reader_named("nsys-rep")]
-    if head.startswith(_ZIP_MAGIC):
+    if head.startswith(ZIP_MAGIC):
         reader = next((r for r in map(reader_named, _ARCHIVES) if _is_of(r, head)), None)
         if reader is not None:
             return [reader]

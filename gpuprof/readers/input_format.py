@@ -8,6 +8,14 @@ from typing import Final
 from gpuprof.model.profile import Profile
 
 HEAD_BYTES: Final = 64 * 1024
+ZIP_MAGIC: Final = b"PK\x03\x04"
+# A member's header in a zip archive: so long before its name.
+LOCAL_HEADER_BYTES: Final = 30
+
+
+def begins_archive(head: bytes, member: str) -> bool:
+    """Whether a file that begins so is a zip archive whose first member has this name."""
+    return head.startswith(ZIP_MAGIC) and head[LOCAL_HEADER_BYTES:].startswith(member.encode())
 
 
 @dataclass(frozen=True)

@@ -104,60 +104,38 @@ class File:
         rows = self.source(table)
         return not isinstance(rows, pa.Table) or rows.num_rows > 0
 
-    def extent(self) -> "Extent":
-        """`pids`, `used` and `end_ns`, found in one pass over the file."""
+    def extent(self, *names: str) -> Extent:
+        """What its activities reach, as far as these columns tell, found in one pass over it."""
         numbers: dict[str, set[int]] = {name: set() for name in _EXTENT_COLUMNS}
         end_ns = 0
         for table in self.profile.sources:
-            columns = schema.BY_NAME[table].columns
-            names = [name for name in numbers if name in columns]
-            if not names or table in (_DEVICES, _LINKS, _RUNS):
+            there = [n for n in names or _EXTENT_COLUMNS if n in schema.BY_NAME[table].columns]
+            if not there or table in (_DEVICES, _LINKS, _RUNS):
                 continue
-            for piece in self.pieces(table, names):
-                for name, (filled, is_null, _) in zip(names, piece, strict=True):
+            for piece in self.pieces(table, there):
+                for name, (filled, is_null, _) in zip(there, piece, strict=True):
                     present = filled if is_null is None else filled[~is_null]
                     if name != "end_ns":
                         numbers[name].update(np.unique(present).tolist())
                     elif len(present):
                         end_ns = max(end_ns, int(present.max()))
         used = set().union(*(numbers[name] for name in _DEVICE_COLUMNS))
-        return Extent(numbers["process_id"], used, end_ns)
-
-    def numbers(self, *columns: str) -> set[int]:
-        """The numbers that its activities have in these columns."""
-        numbers: set[int] = set()
-        for table in self.profile.sources:
-            names = [name for name in columns if name in schema.BY_NAME[table].columns]
-            if names and table not in (_DEVICES, _LINKS, _RUNS):
-                for piece in self.pieces(table, names):
-                    numbers.update(*(np.unique(column.filled).tolist() for column in piece))
-        return numbers - {UNKNOWN}
+        return Extent(numbers["process_id"] - {UNKNOWN}, used - {UNKNOWN}, end_ns)
 
     @cached_property
     def pids(self) -> set[int]:
         """The processes of its activities."""
-        return self.numbers("process_id")
+        return self.extent("process_id").pids
 
     @cached_property
     def used(self) -> set[int]:
         """The devices of its activities."""
-        return self.numbers(*_DEVICE_COLUMNS)
+        return self.extent(*_DEVICE_COLUMNS).used
 
     @cached_property
-    def ends(self) -> Mapping[str, tuple[int, int]]:
-        """How many rows each table of activities has, and when the last of them ends."""
-        ends = {}
-        for table in self.profile.sources:
-            if "end_ns" in schema.BY_NAME[table].columns:
-                pieces = [column.numbers for (column,) in self.pieces(table, ["end_ns"])]
-                last = [int(column.max()) for column in pieces if len(column)]
-                ends[table] = sum(map(len, pieces)), max(last, default=0)
-        return ends
-
-    @property
     def end_ns(self) -> int:
         """When its last activity ends."""
-        return max((end_ns for _, end_ns in self.ends.values()), default=0)
+        return self.extent("end_ns").end_ns
 
     def pieces(self, table: str, names: Sequence[str]) -> Iterator[list[Values]]:
         """Columns of its rows, read for this alone."""

@@ -42,7 +42,8 @@ def pack(folder: Path, output: Output, *, with_original: bool = False) -> None:
         raise OutputError(msg, "Give a file name: -o run.zip")
     manifest = read_manifest(folder)
     with tempfile.TemporaryDirectory(prefix="gpuprof-pack-") as name:
-        members = {n: Path(name) / n for n in (MANIFEST, RECORDING)} | {MARKS: folder / MARKS}
+        made = Path(name)
+        members = {MANIFEST: made / MANIFEST, MARKS: folder / MARKS, RECORDING: made / RECORDING}
         try:
             if manifest.recordings and manifest.nothing_recorded is None:
                 write(read_profile(folder), members[RECORDING])

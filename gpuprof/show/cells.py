@@ -127,7 +127,7 @@ def without_common_ends(labels: Sequence[str]) -> dict[str, str]:
 
 def _common(parts: Sequence[Sequence[str]], names: Sequence[str]) -> int:
     """How many words all begin with, so that each keeps one at least; none of a single name."""
-    if len(names) < 2:  # noqa: PLR2004 - nothing to have in common
+    if len(names) <= 1:
         return 0
     alike = takewhile(lambda words: len({*words}) == 1, zip(*parts, strict=False))
     return min(sum(1 for _ in alike), min(map(len, parts)) - 1)

@@ -168,36 +168,31 @@ def shown_labels(result: Comparison) -> dict[str, str]:
 
 def comparison_grids(result: Comparison) -> list[Grid]:
     """The figures, few variants beside each other, many below; then where differences lie."""
-    figures = _Figures(result)
-    if len(figures.labels) > SIDE_BY_SIDE:
-        return [_below(figures)]
-    return [_beside(figures), *split_grids(result)]
-
-
-def grid_with_columns(result: Comparison) -> Grid:
-    """The figures with each change in a column of its own, for where spaces do not align."""
-    figures = _Figures(result)
-    many = len(figures.labels) > SIDE_BY_SIDE
-    return _below(figures) if many else _beside(figures, has_columns=True)
+    is_many = len(result.variants) > SIDE_BY_SIDE
+    return [figures_grid(result), *([] if is_many else split_grids(result))]
 
 
 def short_grid(result: Comparison) -> Grid:
     """The few figures that matter first."""
-    figures = _Figures(result)
-    figures_grid = comparison_grids(result)[0]
-    if len(figures.labels) > SIDE_BY_SIDE:
-        return figures_grid
+    grid = figures_grid(result)
+    if len(result.variants) > SIDE_BY_SIDE:
+        return grid
     names = {_METRIC_NAMES[name] for name in _FIRST}
-    return replace(figures_grid, rows=tuple(row for row in figures_grid.rows if row[0] in names))
+    return replace(grid, rows=tuple(row for row in grid.rows if row[0] in names))
 
 
-def _title(result: Comparison) -> str:
+def figures_grid(result: Comparison, *, has_columns: bool = False) -> Grid:
+    """A row per metric; of many variants a row for each.
+
+    Args:
+        result: The comparison.
+        has_columns: Whether changes have columns of their own, for where spaces do not align.
+    """
+    figures = _Figures(result)
     of_phase = f" of {in_quotes(clean(result.phase))}" if result.phase else ""
-    return f"Of one step{of_phase}" if result.unit == "step" else ""
-
-
-def _beside(figures: _Figures, *, has_columns: bool = False) -> Grid:
-    """A row per metric; each change behind its figure, or in a column of its own."""
+    title = f"Of one step{of_phase}" if result.unit == "step" else ""
+    if len(figures.labels) > SIDE_BY_SIDE:
+        return _below(figures, title)
     base, *candidates = figures.labels
     cells = []
     for name in figures.shown():
@@ -206,10 +201,10 @@ def _beside(figures: _Figures, *, has_columns: bool = False) -> Grid:
         cells.append((_METRIC_NAMES[name], figures.text(base, name), *columns))
     shown, head = figures.shown_labels, ("Change",) if has_columns else ()
     heads = (text for label in candidates for text in (shown[label], *head))
-    return Grid(_title(figures.result), ("", shown[base], *heads), tuple(cells))
+    return Grid(title, ("", shown[base], *heads), tuple(cells))
 
 
-def _below(figures: _Figures) -> Grid:
+def _below(figures: _Figures, title: str) -> Grid:
     metrics = [name for name in figures.shown() if name in _SHORT_METRICS]
     compared = [
         n
@@ -226,7 +221,7 @@ def _below(figures: _Figures) -> Grid:
     ]
     last = ("Difference",) if compared else ()
     header = ("Variant", *(_METRIC_NAMES[name].strip() for name in metrics), *last)
-    return Grid(_title(figures.result), header, tuple(cells))
+    return Grid(title, header, tuple(cells))
 
 
 def split_grids(result: Comparison) -> list[Grid]:

@@ -2,7 +2,7 @@
 
 import json
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,13 +17,11 @@ from gpuprof.show.charts.figure import Chart
 
 def formats_text(readers: Sequence[Reader]) -> str:
     """Every input format: name, what it is, versions, limits."""
-    width = max(len(reader.name) for reader in readers) + 2
-    text = ""
+    described = {}
     for reader in readers:
         lines = [f"{reader.title}; {reader.versions}", f"Tables: {', '.join(reader.gives)}"]
-        lines += [f"Limits: {reader.cannot}"] if reader.cannot else []
-        text += _entry(reader.name, width, lines)
-    return text
+        described[reader.name] = [*lines, *([f"Limits: {reader.cannot}"] if reader.cannot else [])]
+    return _entries(described)
 
 
 def formats_table(readers: Sequence[Reader]) -> str:
@@ -50,12 +48,10 @@ def schemas_text(schemas: Sequence[Schema]) -> str:
         facts = derived.facts(schema.name)
         columns |= {name: f"[derived] {fact.doc}" for name, fact in facts.items()}
         documented[f"{schema.name}: {schema.row}"] = columns
-    texts = []
-    for head, columns in (documented | relations).items():
-        width = max(map(len, columns)) + 4
-        entries = (_entry(f"  {name}", width, [text]) for name, text in columns.items())
-        texts.append(f"{head}\n{''.join(entries)}")
-    return "\n".join(texts)
+    return "\n".join(
+        f"{head}\n{_entries({f'  {name}': [text] for name, text in columns.items()})}"
+        for head, columns in (documented | relations).items()
+    )
 
 
 def unit_of(column: Column) -> str:
@@ -66,21 +62,18 @@ def unit_of(column: Column) -> str:
 
 def analyses_text(analyses: Sequence[Analysis]) -> str:
     """Every analysis: name, title, and the tables that it needs."""
-    width = max(len(analysis.name) for analysis in analyses) + 2
-    text = ""
+    described = {}
     for analysis in analyses:
         needs = " and ".join(analysis.needs), " or ".join(analysis.needs_any_of)
         needed = ", and ".join(filter(None, needs)) or "nothing"
-        text += _entry(analysis.name, width, [analysis.title, f"Needs {needed}"])
-    return text
+        described[analysis.name] = [analysis.title, f"Needs {needed}"]
+    return _entries(described)
 
 
 def charts_text(charts: Sequence[Chart]) -> str:
     """Every chart: name, title, what it is about, and the tables that it is drawn from."""
-    width = max(len(chart.name) for chart in charts) + 2
-    return "".join(
-        _entry(c.name, width, [c.title, f"Of a {c.subject}: {' and '.join(c.tables)}"])
-        for c in charts
+    return _entries(
+        {c.name: [c.title, f"Of a {c.subject}: {' and '.join(c.tables)}"] for c in charts}
     )
 
 
@@ -126,9 +119,11 @@ def _used(entry: Entry) -> str:
     return datetime.fromtimestamp(entry.used_at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _entry(name: str, width: int, lines: Sequence[str]) -> str:
-    wrapped = [part for line in lines for part in textwrap.wrap(line, 80 - width)]
-    first, *continuation = wrapped
-    return "".join(
-        [f"{name:<{width}}{first}\n", *(f"{'':<{width}}{line}\n" for line in continuation)]
-    )
+def _entries(described: Mapping[str, Sequence[str]]) -> str:
+    """Names, each beside what is said of it."""
+    width, text = max(map(len, described)) + 2, ""
+    for name, lines in described.items():
+        first, *others = (part for line in lines for part in textwrap.wrap(line, 80 - width))
+        text += f"{name:<{width}}{first}\n"
+        text += "".join(f"{'':<{width}}{line}\n" for line in others)
+    return text

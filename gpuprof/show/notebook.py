@@ -23,10 +23,11 @@ from gpuprof.comparisons.result_tables import TABLES
 from gpuprof.show import COMPARISON, RECORDING, Page, Row
 from gpuprof.show.cells import clean
 from gpuprof.show.charts import charts_about
-from gpuprof.show.comparison import grid_with_columns, split_grids
+from gpuprof.show.comparison import figures_grid, split_grids
 from gpuprof.show.overview import Grid, all_findings, report_grids
 from gpuprof.show.page import comparison, recording
-from gpuprof.show.page.figures import Figure, used
+from gpuprof.show.page.document import FOLDER, templates
+from gpuprof.show.page.figures import Figure
 from gpuprof.show.sweep import headline, notes, sweep_grids
 from gpuprof.sweeps.results import Results
 
@@ -37,7 +38,6 @@ SWEEP_CHARTS: Final = ("scaling", "break-even")
 _MOST_ROWS: Final = 12
 _BULLET: Final = "   - "
 _MOST_BARS: Final = 8
-_TEMPLATES: Final = Path(__file__).parent / "page"
 
 
 class Summary(NamedTuple):
@@ -69,34 +69,20 @@ def summary_html(summary: Summary) -> str:
     """A summary as an HTML fragment with its own styles; long tables are cut."""
     grids = [grid.cut(len(grid.rows) - _MOST_ROWS) for grid in summary.grids]
     first, point, further = summary.headline.partition(". ")
-    return (
-        _environment()
-        .get_template("summary.html.jinja")
-        .render(
-            summary=summary._replace(grids=tuple(grids)),
-            style=(_TEMPLATES / "summary.css").read_text(encoding="utf-8"),
-            headline=(f"{first}.", further) if point else (first,),
-            most_rows=_MOST_ROWS,
-            most_bars=_MOST_BARS,
-        )
+    return _template().render(
+        summary=summary._replace(grids=tuple(grids)),
+        style=(FOLDER / "summary.css").read_text(encoding="utf-8"),
+        headline=(f"{first}.", further) if point else (first,),
+        most_rows=_MOST_ROWS,
+        most_bars=_MOST_BARS,
     )
 
 
 @cache
-def _environment() -> "jinja2.Environment":
-    import jinja2  # noqa: PLC0415 - 50 ms that only notebooks need
-
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_TEMPLATES),
-        autoescape=True,
-        # Texts of recordings have no control characters; figures stay with their units.
-        finalize=lambda value: bound(clean(value)) if type(value) is str else value,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    environment.filters["used"] = used
-    return environment
+def _template() -> "jinja2.Template":
+    # Texts of recordings have no control characters; figures stay with their units.
+    shown = templates(finalize=lambda text: bound(clean(text)) if type(text) is str else text)
+    return shown.get_template("summary.html.jinja")
 
 
 def summary_text(summary: Summary, width: int) -> str:
@@ -186,7 +172,7 @@ def comparison_summary(result: Comparison) -> Summary:
         f"Compared: {', '.join(labels)}; baseline {result.baseline}",
         result.verdict,
         figures=tuple(f for f in comparison.figures(result) if f.name == "clock"),
-        grids=(*split_grids(result), grid_with_columns(result)),
+        grids=(*split_grids(result), figures_grid(result, has_columns=True)),
         notes=result.notes,
         tables=("variants", *TABLES),
         charts=tuple(chart.name for chart in charts_about(COMPARISON)),

@@ -271,7 +271,7 @@ def _heading_width(heading: str) -> int:
     words = heading.split()
     least = min(max(map(len, words), default=1), _LONGEST_WORD)
     widths = range(least, _HEADING_WIDTH)
-    return next((w for w in widths if folded(heading, w).count("\n") < 2), _HEADING_WIDTH)  # noqa: PLR2004
+    return next((w for w in widths if folded(heading, w).count("\n") <= 1), _HEADING_WIDTH)
 
 
 def _blocks(grid: Grid, widths: Sequence[int], page: Page) -> list[list[int]]:

@@ -57,7 +57,14 @@ def read_times(path: Path) -> pa.Table:
         UnknownFormatError: It is a recording.
         CorruptFileError: A column is missing, or has values of another kind.
     """
-    file = _results_in(path) if path.is_dir() else path
+    file = path
+    if path.is_dir():
+        results = [path / name for name in _RESULTS if (path / name).is_file()]
+        if not results:
+            _refuse_recording(path)
+            msg = f"{path} has no results of a sweep"
+            raise InputError(msg, "Give a table of times, or the folder of `gpuprof sweep`.")
+        file = results[0]
     try:
         table = _of_sweep(_table(file))
     except OSError as error:
@@ -85,15 +92,6 @@ def _refuse_recording(path: Path) -> None:
         return
     msg = f"{path} is a recording (read as {reader.name}), not a table of measured times"
     raise UnknownFormatError(msg, "`gpuprof plot --list` lists the charts of a recording.")
-
-
-def _results_in(folder: Path) -> Path:
-    results = next((folder / name for name in _RESULTS if (folder / name).is_file()), None)
-    if results is None:
-        _refuse_recording(folder)
-        msg = f"{folder} has no results of a sweep"
-        raise InputError(msg, "Give a table of times, or the folder of `gpuprof sweep`.")
-    return results
 
 
 def _table(path: Path) -> pa.Table:

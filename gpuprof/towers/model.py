@@ -74,7 +74,10 @@ class Towers(keras.Model):  # type: ignore[misc]  # Keras has no types
             raise UsageError(msg, "Set KERAS_BACKEND=tensorflow.")
         self.model = model
         self.devices = tower_devices(devices) if isinstance(devices, int) else list(devices)
-        _check(self.devices)
+        absent = [name for name in self.devices if not _exists(name)]
+        if absent or not self.devices:
+            msg = f"there is no device {absent[0]}" if absent else "towers need a device"
+            raise UsageError(msg, f"Devices: {', '.join(_device_names())}.")
         self.built = model.built
 
     def build(self, input_shape: Any) -> None:
@@ -120,10 +123,14 @@ class Towers(keras.Model):  # type: ignore[misc]  # Keras has no types
         parts = self._parts(data)
         state = [v.value for v in self.model.non_trainable_variables]
         towers: list[_TowerResult] = []
+        before = state
         for number, part in enumerate(parts):
-            before = _chained(state, towers[-1].state) if towers else state
             with tf.name_scope(f"tower_{number}"):  # so that recordings tell towers apart
                 towers.append(self._tower(part, _piece((x, y, sample_weight), part), before))
+            # Averages are as they were; counters of random numbers go on, or towers would drop the
+            # same units. Nothing waits: a counter does not depend on samples.
+            pairs = zip(state, towers[-1].state, strict=True)
+            before = [old if old.dtype.is_floating else new for old, new in pairs]
         with tf.device(self.devices[0]), tf.name_scope("update"):
             samples = tf.cast(_samples(data), tf.float32)
             shares = [tf.cast(part.size, tf.float32) / samples for part in parts]
@@ -209,13 +216,6 @@ def _exists(device: str) -> bool:
     return device.strip("/").removeprefix("device:") in _device_names()
 
 
-def _check(devices: Sequence[str]) -> None:
-    absent = next((name for name in devices if not _exists(name)), None)
-    if absent is not None or not devices:
-        msg = f"there is no device {absent}" if devices else "towers need a device"
-        raise UsageError(msg, f"Devices: {', '.join(_device_names())}.")
-
-
 def _samples(batch: Any) -> Any:
     """How many samples a batch has."""
     first = next(leaf for leaf in tf.nest.flatten(batch) if leaf is not None)
@@ -245,15 +245,6 @@ def _on(device: str, values: Sequence[Any]) -> list[tf.Tensor]:
     """Each value on a device, copied there once however often it is used."""
     with tf.device(device), tf.name_scope("variables"):
         return [tf.identity(value) for value in values]
-
-
-def _chained(state: Sequence[tf.Tensor], after: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-    """What a tower starts with: averages as they were; counters of random numbers go on.
-
-    Towers would else drop the same units. Nothing waits: a counter does not depend on samples.
-    """
-    pairs = zip(state, after, strict=True)
-    return [old if old.dtype.is_floating else new for old, new in pairs]
 
 
 def _summed(column: Sequence[Any], shares: Sequence[tf.Tensor]) -> Any:

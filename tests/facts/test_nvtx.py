@@ -13,7 +13,7 @@ from recordings import trace
 from gpuprof.facts import nvtx
 from gpuprof.facts.launches import ALL_THREADS, launches
 from gpuprof.facts.nvtx import NO_RANGE, ranges_of
-from gpuprof.facts.range_launches import innermost, outermost
+from gpuprof.facts.range_launches import holding
 from gpuprof.model import table
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.selection import Selection
@@ -40,8 +40,8 @@ def test_of_ranges_that_overlap_as_they_like_the_first_and_the_last_that_is_open
         time: (span(outer), span(inner))
         for time, outer, inner in zip(
             found.launch_ns.tolist(),
-            outermost(held, found).tolist(),
-            innermost(held, found).tolist(),
+            holding(held, found, is_outermost=True).tolist(),
+            holding(held, found).tolist(),
             strict=True,
         )
     }

@@ -102,27 +102,25 @@ def variant_of(
         epoch_seconds: Measured seconds per epoch in place of marked ones; None for none.
     """
     measured = {} if epoch_seconds is None else {"seconds_per_epoch": epoch_seconds}
-    runs = tuple(_run(compared, measured) for compared in compared_runs)
+    of_runs = []
+    for compared in compared_runs:
+        figures, device = metrics(compared.profile), busiest_device(compared)
+        of_step: Metrics = {}
+        if compared.steps is not None:
+            figures["steps"] = compared.steps
+        if device is not None:
+            step_ns = device.total_ns / compared.steps if compared.steps else None
+            figures["span_ns"] = device.total_ns
+            figures["step_ns"] = float(np.median(device.steps_ns)) if device.steps else step_ns
+            figures |= _exposed(exposed_times(compared, device))
+            of_step = {} if device.steps is None else _of_step(compared, device)
+        of_runs.append(MeasuredRun(compared, device, figures | measured, of_step))
+    runs = tuple(of_runs)
     measures = (m for m in _ORDERING if all(run.figure(m) is not None for run in runs))
     if (metric := next(measures, None)) is None:
         return Variant(label, runs, runs[:1])
     in_order = sorted(runs, key=lambda run: run.figure(metric) or 0)
     return Variant(label, runs, tuple(in_order[(len(runs) - 1) // 2 : len(runs) // 2 + 1]))
-
-
-def _run(compared: ComparedSteps, measured: Metrics) -> MeasuredRun:
-    figures, device = metrics(compared.profile), busiest_device(compared)
-    of_step: Metrics = {}
-    if compared.steps is not None:
-        figures["steps"] = compared.steps
-    if device is not None:
-        step_ns = device.total_ns / compared.steps if compared.steps else None
-        figures["span_ns"] = device.total_ns
-        figures["step_ns"] = float(np.median(device.steps_ns)) if device.steps else step_ns
-        figures |= _exposed(exposed_times(compared, device))
-        if device.steps is not None:
-            of_step = _of_step(compared, device)
-    return MeasuredRun(compared, device, figures | measured, of_step)
 
 
 def _of_step(compared: ComparedSteps, device: BusiestDevice) -> Metrics:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pyarrow as pa
 
 from gpuprof.base.errors import GpuprofError
-from gpuprof.model.kept import KeptColumns, Kinds
+from gpuprof.model.spilling import KeptColumns, Kinds
 from gpuprof.model.table import Window, values
 from gpuprof.model.words import Values
 from gpuprof.readers.common.file_stamp import Stamp, stamp
@@ -46,6 +46,12 @@ class FilePart(io.RawIOBase):
     def __init__(self, path: Path, begin: int, size: int, before: Stamp) -> None:
         self.path, self.begin, self.size, self._place = path, begin, size, 0
         self._before = before
+
+    @classmethod
+    def whole(cls, path: Path) -> "FilePart":
+        """All of a file as it is now."""
+        about = path.stat()
+        return cls(path, 0, about.st_size, stamp(about))
 
     def again(self) -> "FilePart":
         """The same part, with a place of its own."""

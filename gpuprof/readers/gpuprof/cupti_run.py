@@ -21,6 +21,7 @@ from gpuprof.base.kernel_names import demangled
 from gpuprof.base.units import counted
 from gpuprof.model import borders, schema
 from gpuprof.model.profile import Origin, Profile
+from gpuprof.readers.common.parquet_columns import FilePart, opened
 from gpuprof.readers.input_format import Reader
 
 PROCESS: Final = "process.json"
@@ -109,17 +110,15 @@ def _rows(folder: Path, name: str, kinds: Mapping[str, pa.DataType]) -> pa.Table
     Raises:
         CorruptFileError: It is missing or damaged, or a column is missing or of another type.
     """
-    import pyarrow.parquet as pq  # noqa: PLC0415 - 50 ms that other formats do not need
-
     path, where = folder / f"{name}.parquet", f"{folder}, table {name}"
     try:
         if not path.is_file():  # A pipe would be waited for.
             raise FileNotFoundError(path)
-        with pq.ParquetFile(path) as file:
-            borders.check_names(where, file.schema_arrow)
-            borders.check_growth(where, file.metadata, path.stat().st_size)
-            missing = [column for column in kinds if column not in file.schema_arrow.names]
-            rows = None if missing else file.read([*kinds])
+        file = opened(part := FilePart.whole(path), ())
+        borders.check_names(where, file.schema_arrow)
+        borders.check_growth(where, file.metadata, part.size)
+        missing = [column for column in kinds if column not in file.schema_arrow.names]
+        rows = None if missing else file.read([*kinds])
     except borders.DAMAGE as error:
         msg = f"{where}: its file is missing or damaged"
         raise CorruptFileError(msg, _HINT) from error

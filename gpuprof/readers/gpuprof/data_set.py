@@ -31,10 +31,10 @@ import pyarrow as pa
 from gpuprof.base import json_input
 from gpuprof.base.errors import CorruptFileError, GpuprofError, InputError, UnknownFormatError
 from gpuprof.model import borders, schema
-from gpuprof.model.kept import Kinds
 from gpuprof.model.profile import Origin, Profile, Source
+from gpuprof.model.spilling import Kinds
 from gpuprof.model.table import Part, Table
-from gpuprof.readers.common.file_stamp import changed, stamp
+from gpuprof.readers.common.file_stamp import changed
 from gpuprof.readers.common.parquet_columns import (
     CHANGED,
     FilePart,
@@ -313,8 +313,7 @@ def _packed(file: Path, stored: StoredTable, name: str) -> ParquetFile:
     """
     kinds = columns_of(name)
     try:
-        about = file.stat()
-        part = FilePart(file, 0, about.st_size, stamp(about))
+        part = FilePart.whole(file)
         parquet = opened(part, [n for n, kind in kinds.items() if kind == pa.string()])
     except borders.DAMAGE as error:
         raise _damaged(file, error) from error

@@ -32,8 +32,8 @@ import pyarrow as pa
 from gpuprof.base import json_input
 from gpuprof.base.errors import CorruptFileError, GpuprofError, InputError, UnknownFormatError
 from gpuprof.model import borders, schema
-from gpuprof.model.kept import Kinds
 from gpuprof.model.profile import Origin, Profile, Source
+from gpuprof.model.spilling import Kinds
 from gpuprof.model.table import InMemory, NumberedNames, Part, Stored, Table
 from gpuprof.readers.common.file_stamp import changed, stamp
 from gpuprof.readers.common.parquet_columns import (
@@ -43,7 +43,7 @@ from gpuprof.readers.common.parquet_columns import (
     ParquetFile,
     opened,
 )
-from gpuprof.readers.input_format import Reader
+from gpuprof.readers.input_format import LOCAL_HEADER_BYTES, Reader, begins_archive
 
 VERSION: Final = 3
 HEADER: Final = "gpuprof.json"
@@ -75,9 +75,7 @@ class OriginFields(msgspec.Struct):
 
 TOOL_FIELDS: Final = OriginFields.__struct_fields__
 _NUMBER: Final = {NUMBER: pa.int64()}
-_ZIP_MAGIC: Final = b"PK\x03\x04"
-# A member's header in the archive: so long before its name, and where the lengths are.
-_LOCAL_HEADER_BYTES: Final = 30
+# Where in a member's header the lengths of its name and of more are.
 _LENGTHS: Final = slice(26, 30)
 # A table without times that has no more is read at once.
 _FEW_ROWS: Final = 1_000
@@ -122,10 +120,10 @@ def _members(path: Path) -> Mapping[str, FilePart]:
         with path.open("rb") as file:
             about = os.fstat(file.fileno())
             for info in zipfile.ZipFile(file).infolist():
-                begin = info.header_offset + _LOCAL_HEADER_BYTES
+                begin = info.header_offset + LOCAL_HEADER_BYTES
                 if info.header_offset >= 0 and begin <= about.st_size:
                     file.seek(info.header_offset)
-                    lengths = file.read(_LOCAL_HEADER_BYTES)[_LENGTHS]
+                    lengths = file.read(LOCAL_HEADER_BYTES)[_LENGTHS]
                     begin += sum(int.from_bytes(lengths[i : i + 2], "little") for i in (0, 2))
                 if info.header_offset < 0 or begin + info.file_size > about.st_size:
                     msg = f"{path}: {info.filename} in it goes beyond its end"
@@ -308,7 +306,5 @@ READER: Final = Reader(
     gives=tuple(schema.BY_NAME),
     cannot="",
     read=read,
-    recognises=lambda head: (
-        head.startswith(_ZIP_MAGIC) and head[_LOCAL_HEADER_BYTES:].startswith(HEADER.encode())
-    ),
+    recognises=lambda head: begins_archive(head, HEADER),
 )

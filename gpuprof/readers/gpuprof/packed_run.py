@@ -18,14 +18,12 @@ from gpuprof.base import json_input
 from gpuprof.base.errors import CorruptFileError, InputError, OutputError, UnknownFormatError
 from gpuprof.base.manifest import MANIFEST, read_manifest
 from gpuprof.base.secrets import make_private
+from gpuprof.readers.input_format import begins_archive
 
 INDEX: Final = "gpuprof-pack.json"
 VERSION: Final = 1
 CHUNK_BYTES: Final = 1 << 20
 
-_ZIP_MAGIC: Final = b"PK\x03\x04"
-# A member's header in the archive: so long before its name.
-_LOCAL_HEADER_BYTES: Final = 30
 _MOST_MEMBERS: Final = 10_000
 _MOST_INDEX_BYTES: Final = 16 << 20
 # Names that Windows gives to devices, whatever their suffix.
@@ -38,8 +36,7 @@ _HINT: Final = "Ask for it again, packed by `gpuprof pack`."
 
 def is_packed_run(head: bytes) -> bool:
     """Whether a file that begins so is a packed run."""
-    name = INDEX.encode()
-    return head.startswith(_ZIP_MAGIC) and head[_LOCAL_HEADER_BYTES:].startswith(name)
+    return begins_archive(head, INDEX)
 
 
 def unpack(file: Path, folder: Path) -> None:

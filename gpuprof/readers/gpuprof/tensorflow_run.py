@@ -16,16 +16,8 @@ from gpuprof.base.errors import CorruptFileError, InputError
 from gpuprof.base.json_values import integer, text
 from gpuprof.base.secrets import masked_words
 from gpuprof.base.units import counted
+from gpuprof.model import schema
 from gpuprof.model.profile import Origin, Profile
-from gpuprof.model.schema import (
-    ACTIVITY_SUMMARY,
-    BY_NAME,
-    FUNCTIONS,
-    OPERATION_INPUTS,
-    OPERATIONS,
-    TENSOR_COPIES,
-    VARIABLES,
-)
 from gpuprof.readers.common.json_rows import Row, typed
 from gpuprof.readers.input_format import Reader
 
@@ -67,13 +59,13 @@ def _profile(path: Path, document: Row) -> Profile:
     # What the process said of itself is optional, and nothing where it is of another type.
     process = _of_type(dict, document.get("process"))
     devices = enumerate(_of_type(list, process.get("devices")))
-    copies = typed(TENSOR_COPIES, document["tensor_copies"])
+    copies = typed(schema.TENSOR_COPIES, document["tensor_copies"])
     for row in copies:
         size, calls = row["bytes_per_call"], row["calls"]
         row["bytes"] = None if size is None or calls is None else size * calls
     tables = {
-        "functions": typed(FUNCTIONS, document["functions"]),
-        "operations": typed(OPERATIONS, document["operations"]),
+        "functions": typed(schema.FUNCTIONS, document["functions"]),
+        "operations": typed(schema.OPERATIONS, document["operations"]),
         "tensor_copies": copies,
         "devices": [{"device_id": number, "name": text(name)} for number, name in devices],
     }
@@ -81,7 +73,7 @@ def _profile(path: Path, document: Row) -> Profile:
     if "graphs" in document:
         graphs = document["graphs"]
         inputs = [row for trace, graph in enumerate(graphs) for row in _inputs(trace, graph)]
-        tables["operation_inputs"] = typed(OPERATION_INPUTS, inputs)
+        tables["operation_inputs"] = typed(schema.OPERATION_INPUTS, inputs)
         variables = [
             {
                 "function": graph["function"],
@@ -92,10 +84,12 @@ def _profile(path: Path, document: Row) -> Profile:
             for graph in graphs
             for number, size in graph["variables"]
         ]
-        tables["variables"] = typed(VARIABLES, variables)
+        tables["variables"] = typed(schema.VARIABLES, variables)
     data = [row for row in copies if not row["is_control"]]
-    sources = {n: BY_NAME[n].conform(BY_NAME[n].table(rows)) for n, rows in tables.items()}
-    sources["activity_summary"] = ACTIVITY_SUMMARY.table(_summary(data))
+    sources = {
+        n: schema.BY_NAME[n].conform(schema.BY_NAME[n].table(rows)) for n, rows in tables.items()
+    }
+    sources["activity_summary"] = schema.ACTIVITY_SUMMARY.table(_summary(data))
     command = process.get("command")
     words = [text(word) or "" for word in command] if isinstance(command, list) else None
     origin = Origin(
@@ -186,19 +180,15 @@ def _is_host(device: str) -> bool:
     return device.rpartition(":")[0].endswith("CPU")
 
 
+_GIVES: Final = (
+    "functions", "operations", "tensor_copies", "operation_inputs", "variables", "devices",
+    "activity_summary",
+)  # fmt: skip
 READER: Final = Reader(
     name="tensorflow-run",
     title="What `gpuprof record --recorder tensorflow` saw of one process",
     versions="format_version 1 (TensorFlow 2.19 to 2.21)",
-    gives=(
-        "functions",
-        "operations",
-        "tensor_copies",
-        "operation_inputs",
-        "variables",
-        "devices",
-        "activity_summary",
-    ),
+    gives=_GIVES,
     cannot="The durations of copies and all activity of GPU kernels are unknown.",
     read=read,
     recognises=lambda head: head.lstrip().startswith(b"{") and _MARK in head[:200],

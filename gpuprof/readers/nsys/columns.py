@@ -60,22 +60,16 @@ class Strings:
     """The texts of a file by their numbers, read when they are first asked for.
 
     Args:
-        open_table: Opens the table, of which nothing else stays; None where there is none.
+        read: Gives them; None where there are none.
     """
 
-    def __init__(self, open_table: Callable[[], Stored] | None) -> None:
-        self._open_table = open_table
+    def __init__(self, read: Callable[[], NumberedNames] | None) -> None:
+        self._read = read
 
     @cached_property
     def numbered(self) -> NumberedNames:
         """Each number with its text."""
-        numbers: list[int] = []
-        texts: list[str | None] = []
-        if self._open_table is not None:
-            for number, text in self._open_table().pieces(["id", "value"]):
-                numbers += number.filled.tolist()
-                texts += text.listed
-        return NumberedNames(numbers, {"name": texts})
+        return NumberedNames([], {"name": []}) if self._read is None else self._read()
 
     @cached_property
     def words(self) -> Words:
@@ -95,7 +89,7 @@ class Strings:
             column: The numbers; None for none.
             missing: What stands where there is no text.
         """
-        if self._open_table is None or column is None:
+        if self._read is None or column is None:
             return None if missing is None else constant(missing)
 
         def places_of(numbers: Numbers) -> Numbers:
@@ -108,11 +102,6 @@ class Strings:
         return Computed((column,), places_of, words)
 
 
-def present(columns: Mapping[str, Computed | str | None]) -> _Columns:
-    """The columns that are there."""
-    return {name: of for name, of in columns.items() if of is not None}
-
-
 def part(
     of: Tables,
     table: str,
@@ -121,7 +110,11 @@ def part(
     is_whole: Callable[[], bool] = lambda: False,
 ) -> Part:
     """Rows of a table, with those of the columns that are made of what the export has."""
-    there = {n: c for n, c in present(columns).items() if of.has(table, *as_computed(c).reads)}
+    there = {
+        name: column
+        for name, column in columns.items()
+        if column is not None and of.has(table, *as_computed(column).reads)
+    }
     return Part(of.stored(table), there, keep, is_whole)
 
 

@@ -18,7 +18,7 @@ from gpuprof.model import borders, schema
 from gpuprof.model.derived import UNKNOWN as NO_VALUE
 from gpuprof.model.profile import Origin, Profile, Source
 from gpuprof.model.schema import Schema
-from gpuprof.model.table import Computed, Stored, Table, in_memory
+from gpuprof.model.table import Computed, NumberedNames, Stored, Table, in_memory
 from gpuprof.readers.nsys import device_ordinals, diagnostics, export_schema, model_tables
 from gpuprof.readers.nsys.columns import Strings, Tables, as_computed, columns_at_once, untimed_rows
 
@@ -78,8 +78,15 @@ class Export:
     @cached_property
     def strings(self) -> Strings:
         """The texts of the file by their numbers."""
-        has_strings = export_schema.STRINGS in self.columns
-        return Strings(partial(self.stored, export_schema.STRINGS) if has_strings else None)
+        return Strings(self._texts if export_schema.STRINGS in self.columns else None)
+
+    def _texts(self) -> NumberedNames:
+        numbers: list[int] = []
+        texts: list[str | None] = []
+        for number, text in self.stored(export_schema.STRINGS).pieces(["id", "value"]):
+            numbers += number.filled.tolist()
+            texts += text.listed
+        return NumberedNames(numbers, {"name": texts})
 
     def has_rows(self, table: str) -> bool:
         """Whether a table has any row."""

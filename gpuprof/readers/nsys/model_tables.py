@@ -9,6 +9,7 @@ import numpy as np
 
 from gpuprof.model.schema import BY_NAME
 from gpuprof.model.table import Computed, Flags, NumberedNames, Part, Table, constant, translated
+from gpuprof.model.words import Values
 from gpuprof.readers.nsys.columns import (
     PROCESS,
     THREAD,
@@ -40,7 +41,7 @@ from gpuprof.readers.nsys.export_schema import (
     STRINGS,
     SYNCHRONIZATION,
 )
-from gpuprof.readers.nsys.nvtx_texts import nvtx_ranges
+from gpuprof.readers.nsys.nvtx_texts import RangeTexts, nvtx_ranges
 from gpuprof.readers.nsys.peer_copies import memcpys
 
 _Columns = dict[str, Computed | str | None]
@@ -150,13 +151,15 @@ def _overheads(of: Tables, table: str, source: str) -> Part:
 
 
 def _host_calls(of: Tables, table: str, library: str) -> Part:
-    name = of.strings.computed(of.pick(table, "textId", "nameId"), "unknown")
+    name = RangeTexts(of, table).computed("unknown")
+    name = name or of.strings.computed(of.pick(table, "nameId"), "unknown")
     columns = {**TIMES, **THREAD, "library": constant(library), "name": name}
-    more = sorted({"globalTid", "textId", "nameId"} & {*of.columns[table]})
+    more = sorted({"globalTid", "textId", "nameId", "text"} & {*of.columns[table]})
     in_order = Computed(("start", "end"), lambda start, end: end >= start)
 
-    def are_first(*columns: Numbers) -> Flags:
+    def are_first(*of_rows: Numbers | Values) -> Flags:
         # A wait for several requests has a row for each.
+        columns = [column.numbers if isinstance(column, Values) else column for column in of_rows]
         order = np.lexsort(columns)
         is_first = np.ones(len(order), bool)
         is_first[order[1:]] = np.logical_or.reduce([c[order[1:]] != c[order[:-1]] for c in columns])

@@ -24,7 +24,7 @@ from gpuprof.base.secrets import REMOVED
 from gpuprof.model.profile import Profile
 from gpuprof.readers.common.file_stamp import check, stamp
 from gpuprof.readers.input_format import Reader
-from gpuprof.readers.nsys import diagnostics, export_schema, messages, sqlite_export
+from gpuprof.readers.nsys import diagnostics, export_schema, sqlite_export
 from gpuprof.readers.nsys import parquet as nsys_parquet
 from gpuprof.readers.nsys.export import CANNOT, GIVES, SETTINGS, Export, profile, settings
 from gpuprof.readers.nsys.export_cache import cached
@@ -47,6 +47,17 @@ _NEWER: Final = re.compile(
     r"created in Nsight Systems version \((?P<report>[\d.]+).*?\).*?"
     r"your current version \((?P<installed>[\d.]+)",
     re.DOTALL,
+)
+# Its importer prints progress bars, and C++ exceptions with their places in its sources.
+_PROGRESS: Final = re.compile(
+    r"(?:Processing|\[\d+/\d+\]) *\[[= ]*\d+%|Importing\.\.\.|Saved report file|\[libprotobuf"
+)
+_PLACE: Final = re.compile(r"[: ]*/\S+\(\d+\): Throw in function.*")
+# From the most to the least telling.
+_DETAILS: Final = (
+    re.compile(r"tag_message\*\] = (?!Status:)(.+)"),
+    re.compile(r'ErrorText\s+Value: "(?!/\S+\(\d+\): Throw)([^"\n]+)'),
+    re.compile(r"std::exception::what: (\S.*)"),
 )
 _ELSEWHERE: Final = "export the report where it was recorded: nsys export --type sqlite FILE."
 _SQLITE: Final = "report.sqlite"
@@ -128,6 +139,25 @@ def _export(path: Path, into: Path) -> None:
             _add_table(into, diagnostics.TABLE, {"severity": pa.int64(), "text": pa.string()}, rows)
 
 
+def reason(output: str, status: int) -> str:
+    """Why a command failed: its own words, else its exit status.
+
+    Args:
+        output: What it printed.
+        status: Its exit status.
+    """
+    # Texts within fields have their lines' ends escaped.
+    printed = (line.strip() for line in output.replace("\\n", "\n").splitlines())
+    lines = [line for line in printed if line and not _PROGRESS.match(line)]
+    if not lines:
+        return f"exit status {status}"
+    head = _PLACE.sub("", lines[0]).strip("* :")
+    text = "\n".join(lines)
+    matches = (pattern.search(text) for pattern in _DETAILS)
+    detail = next((match[1].strip(' "') for match in matches if match), None)
+    return f"{head.rstrip('.')}: {detail.rstrip(':')}" if detail else head
+
+
 def _scrub_strings(into: Path) -> None:
     """Take variables and the program's output out of the texts, as `scrub` does."""
     import pyarrow.compute as pc  # noqa: PLC0415 - 0.1 s that only a new export needs
@@ -206,7 +236,7 @@ def _run(command: list[str], report: Path, output: Path, path: Path) -> None:
             installed = f"the installed nsys {newer['installed']} is older"
             msg = f"{path}: nsys {newer['report']} recorded it, and {installed}"
             raise InputError(msg, f"Install that nsys or a newer one, or {_ELSEWHERE}")
-        msg = f"{path}: nsys cannot open it ({messages.reason(printed, completed.returncode)})"
+        msg = f"{path}: nsys cannot open it ({reason(printed, completed.returncode)})"
         raise CorruptFileError(msg, "Copy it again from where it was recorded.")
 
 

@@ -26,7 +26,7 @@ _DOMAIN_CREATED: Final = 75
 
 def nvtx_ranges(of: Tables) -> Part:
     """Ranges of threads and of processes."""
-    texts = _RangeTexts(of)
+    texts = RangeTexts(of, NVTX)
     columns = {
         **TIMES,
         **THREAD,
@@ -38,22 +38,24 @@ def nvtx_ranges(of: Tables) -> Part:
     return part(of, NVTX, columns, *timed(of, NVTX), is_range)
 
 
-class _RangeTexts:
-    """The texts of ranges, which stand in the event or among the texts of the file."""
+class RangeTexts:
+    """The texts of ranges, which stand in the event or among the texts of the file.
 
-    def __init__(self, of: Tables) -> None:
+    Args:
+        of: The export.
+        table: That of the ranges, or of calls that a library marks as such.
+    """
+
+    def __init__(self, of: Tables, table: str) -> None:
         self._of, self._words = of, Words([None])
-        columns = {"text": of.pick(NVTX, "text")}
-        columns["textId"] = of.pick(NVTX, "textId") if STRINGS in of.columns else None
+        columns = {"text": of.pick(table, "text")}
+        columns["textId"] = of.pick(table, "textId") if STRINGS in of.columns else None
         self._reads = tuple(name for name in columns.values() if name is not None)
 
-    def computed(self) -> Computed | None:
-        """The text of each range."""
-        return (
-            Computed(self._reads, self._numbers, lambda: self._words.listed)
-            if self._reads
-            else None
-        )
+    def computed(self, missing: str | None = None) -> Computed | None:
+        """The text of each range, or what stands where there is none; None for no such column."""
+        words = lambda: [missing, *self._words.listed[1:]]  # noqa: E731 - read when all are met
+        return Computed(self._reads, self._numbers, words) if self._reads else None
 
     @cached_property
     def _places(self) -> ByNumber:

@@ -15,7 +15,7 @@ from gpuprof.model import borders
 from gpuprof.model.profile import Profile
 from gpuprof.model.table import InMemory, Stored, Window
 from gpuprof.model.words import Values
-from gpuprof.readers.common.file_stamp import changed, stamp
+from gpuprof.readers.common.file_stamp import changed
 from gpuprof.readers.common.parquet_columns import (
     CHANGED,
     FilePart,
@@ -101,13 +101,13 @@ class _Folder(Export):
             if name in columns.names
         }
         try:
+            part, is_parquet = FilePart.whole(file), file.suffix == ".parquet"
             if borders.unlike(columns, kinds):
-                rows = _read(file).select([name for name in columns.names if name in kinds])
+                all_rows = opened(part, ()).read() if is_parquet else _mapped(file)
+                rows = all_rows.select([name for name in columns.names if name in kinds])
                 return InMemory(borders.cast(self._where(table), rows, kinds))
-            if file.suffix != ".parquet":
+            if not is_parquet:
                 return _Mapped(_mapped(file))
-            about = file.stat()
-            part = FilePart(file, 0, about.st_size, stamp(about))
             texts = [field.name for field in columns if pa.types.is_string(field.type)]
             parquet = opened(part, texts)
         except borders.DAMAGE as error:
@@ -138,23 +138,13 @@ class _Mapped(InMemory):
 
 def _schema(where: str, file: Path) -> pa.Schema:
     if file.suffix == ".parquet":
-        from pyarrow import parquet  # noqa: PLC0415 - 0.05 s that only this format needs
-
-        with parquet.ParquetFile(file) as opened:
-            borders.check_growth(where, opened.metadata, file.stat().st_size)
-            return opened.schema_arrow
+        parquet = opened(part := FilePart.whole(file), ())
+        borders.check_growth(where, parquet.metadata, part.size)
+        return parquet.schema_arrow
     if not file.read_bytes().endswith(_END_OF_STREAM):
         msg = "it is cut short"
         raise pa.ArrowInvalid(msg)
     return _mapped(file).schema
-
-
-def _read(file: Path) -> pa.Table:
-    if file.suffix == ".parquet":
-        from pyarrow import parquet  # noqa: PLC0415 - as above
-
-        return parquet.read_table(file)
-    return _mapped(file)
 
 
 def _mapped(file: Path) -> pa.Table:

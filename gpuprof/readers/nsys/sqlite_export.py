@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from gpuprof.model.kept import KeptColumns
 from gpuprof.model.profile import Profile
+from gpuprof.model.spilling import KeptColumns
 from gpuprof.readers.input_format import Reader
 from gpuprof.readers.nsys import export_schema
 from gpuprof.readers.nsys.export import CANNOT, FIRST_ROWS, GIVES, Export, profile

@@ -12,7 +12,6 @@ from typing import Final
 
 import numpy as np
 
-from gpuprof.base import cuda
 from gpuprof.model import schema
 from gpuprof.model.profile import Profile
 from gpuprof.readers.common.compact_columns import AlikeRows
@@ -135,38 +134,18 @@ class _PrintedTrace:
             msg = "another number of cells"
             raise ValueError(msg)
         cells = layout.cells(values)
-        name, correlation_id = cells.name()
-        kind = cuda.memcpy_kind(name)
-        if kind is None and name.startswith("[Unified Memory"):
-            return None, {}  # A page fault, a throttle or a mapping moves no bytes.
+        table, row = trace_rows.activity(layout, cells)
+        if table is None:
+            return None, row
         summary, run_id = self.summary, self.summary.run_id
-        common = {
-            **trace_rows.place(cells),
-            "correlation_id": correlation_id,
-            "process_id": None if run_id is None else summary.frame.runs[run_id]["process_id"],
-        }
+        row["process_id"] = None if run_id is None else summary.frame.runs[run_id]["process_id"]
         self.resolution_ns = max(self.resolution_ns, cells.resolution_ns())
         if (label := cells.by_name.get("Device")) is not None:
             summary.device(label)
-            if common["device_id"] is None:
+            if row["device_id"] is None:
                 summary.frame.notes.setdefault("device", _CUT)
-        table, columns = self._table_and_columns(layout, cells, name, kind)
-        row = common | columns
         check_size(value for value in row.values() if isinstance(value, int))
         return table, row
-
-    @staticmethod
-    def _table_and_columns(
-        layout: trace_rows.TraceHead, cells: trace_rows.TraceCells, name: str, kind: str | None
-    ) -> tuple[str, trace_rows.Row]:
-        if kind is not None:
-            return "memcpys", trace_rows.memcpy(cells, kind)
-        if cuda.is_memset(name):
-            return "memsets", trace_rows.memset(cells)
-        # With both traces in one table, a call is a row without a device.
-        if layout.is_api_trace or "Device" not in cells.by_name:
-            return "api_calls", {"name": name, "api": cuda.api(name)}
-        return "kernels", {"name": name, **trace_rows.kernel(cells)}
 
     def profile(self) -> Profile:
         """The recording; of several runs, of which each has its own clock, one section of each.

@@ -50,11 +50,11 @@ def rows(layout: TraceHead, block: bytes) -> tuple[Times, Integers, list[str], l
     if groups.null_count:
         return None
     cells = dict(zip((field.name for field in groups.type), groups.flatten(), strict=True))
-    marks = {name: _unit(layout, cells, name) for name in ("start", "duration")}
-    start_ns, duration_ns = (_ns(cells[name], marks[name]) for name in marks)
+    start_marks, start_ns = _in_ns(layout, cells, "start")
+    _, duration_ns = _in_ns(layout, cells, "duration")
     details = cells["rest"].dictionary_encode()
     alike = details.indices.to_numpy()
-    shown = pc.binary_join_element_wise(cells["start"], marks["start"], "")
+    shown = pc.binary_join_element_wise(cells["start"], start_marks, "")
     ids = pc.if_else(pc.equal(cells["id"], ""), pa.scalar(None, pa.string()), cells["id"])
     _, first = np.unique(alike, return_index=True)
     return (
@@ -65,20 +65,19 @@ def rows(layout: TraceHead, block: bytes) -> tuple[Times, Integers, list[str], l
     )
 
 
-def _unit(layout: TraceHead, cells: Mapping[str, pa.Array], name: str) -> pa.Array:
-    """The unit of each row's time: in the cell, or the same for all."""
-    if not layout.is_csv:
-        return cells[f"{name}_unit"]
-    return pa.repeat(layout.units[layout.columns.index(name.capitalize())], len(cells[name]))
-
-
-def _ns(numbers: pa.Array, marks: pa.Array) -> Integers:
-    """Nanoseconds, exact before the last rounding."""
+def _in_ns(
+    layout: TraceHead, cells: Mapping[str, pa.Array], name: str
+) -> tuple[pa.Array, Integers]:
+    """The unit of each row's time, and the time in nanoseconds, exact before the last rounding."""
     import pyarrow.compute as pc  # noqa: PLC0415 - as above
 
+    if layout.is_csv:
+        unit = layout.units[layout.columns.index(name.capitalize())]
+        marks = pa.repeat(unit, len(cells[name]))
+    else:
+        marks = cells[f"{name}_unit"]
     names = sorted(TIME_UNITS)
     factors = pa.array([Decimal(units.to_ns("1", name)) for name in names], pa.decimal128(10, 0))
     factor = factors.take(pc.index_in(marks, pa.array(names)))
-    exact = pc.multiply(numbers.cast(pa.decimal128(18, 9)), factor)
-    rounded: Integers = pc.round(exact, 0, "half_to_even").cast(pa.int64()).to_numpy()
-    return rounded
+    exact = pc.multiply(cells[name].cast(pa.decimal128(18, 9)), factor)
+    return marks, pc.round(exact, 0, "half_to_even").cast(pa.int64()).to_numpy()

@@ -117,34 +117,45 @@ class TraceCells:
         return max(1, units.to_ns(f"1e-{digits}", unit))
 
 
-def place(cells: TraceCells) -> Row:
-    """Columns that all activities share.
+def activity(head: TraceHead, cells: TraceCells) -> tuple[str | None, Row]:
+    """A row and its table; None for a page fault, a throttle or a mapping, which move no bytes.
 
     Raises:
         ValueError: A cell does not hold what its column says.
     """
-    start = cells.time("Start")
-    return {
-        "start_ns": start,
-        "end_ns": start + cells.time("Duration"),
+    name, correlation_id = cells.name()
+    kind = cuda.memcpy_kind(name)
+    if kind is None and name.startswith("[Unified Memory"):
+        return None, {}
+    start_ns = cells.time("Start")
+    row = {
+        "start_ns": start_ns,
+        "end_ns": start_ns + cells.time("Duration"),
         "device_id": cells.device("Device"),
         "context_id": cells.number("Context"),
         "stream_id": cells.number("Stream"),
+        "correlation_id": correlation_id,
     }
-
-
-def kernel(cells: TraceCells) -> Row:
-    """Columns of a kernel."""
-    return {
-        **{f"{dimension.lower()}_{a.lower()}": cells.number(f"{dimension} {a}")
-           for dimension in ("Grid", "Block") for a in "XYZ"},
+    if kind is not None:
+        return "memcpys", row | _memcpy(cells, kind)
+    if cuda.is_memset(name):
+        memory = cells.memory_kind("SrcMemType") or cells.memory_kind("DstMemType")
+        return "memsets", row | {"bytes": cells.bytes("Size"), "memory_kind": memory}
+    # With both traces in one table, a call is a row without a device.
+    if head.is_api_trace or "Device" not in cells.by_name:
+        return "api_calls", row | {"name": name, "api": cuda.api(name)}
+    for dimension in ("Grid", "Block"):
+        for a in "XYZ":
+            row[f"{dimension}_{a}".lower()] = cells.number(f"{dimension} {a}")
+    return "kernels", row | {
+        "name": name,
         "registers_per_thread": cells.number("Registers Per Thread"),
         "static_shared_memory_bytes": cells.bytes("Static SMem"),
         "dynamic_shared_memory_bytes": cells.bytes("Dynamic SMem"),
-    }  # fmt: skip
+    }
 
 
-def memcpy(cells: TraceCells, kind: str) -> Row:
+def _memcpy(cells: TraceCells, kind: str) -> Row:
     """Columns of a copy; of a migration, whose size stands in a column of its own."""
     ends = kind.removeprefix("UVM_")
     device, src, dst = map(cells.device, ("Device", "Src Dev", "Dst Dev"))
@@ -158,9 +169,3 @@ def memcpy(cells: TraceCells, kind: str) -> Row:
         "dst_device_id": device if dst is None and ends[-1] in "DA" else dst,
         "path": "direct" if is_peer else None,
     }
-
-
-def memset(cells: TraceCells) -> Row:
-    """Columns of a memset."""
-    kind = cells.memory_kind("SrcMemType") or cells.memory_kind("DstMemType")
-    return {"bytes": cells.bytes("Size"), "memory_kind": kind}

@@ -20,7 +20,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from gpuprof.base.errors import ROOM, CorruptFileError, GpuprofError, InputError
-from gpuprof.model.kept import KeptColumns
+from gpuprof.model.spilling import KeptColumns
 from gpuprof.readers.common.file_stamp import Stamp, changed, check, stamp
 from gpuprof.readers.sqlite import table_columns
 from gpuprof.readers.sqlite.table_columns import Declared, NotReadError, quoted, readable
@@ -111,7 +111,7 @@ class SqliteFile:
 
         Args:
             tables: Their names; of those whose rows have no ids it is not known.
-            rows: Answers queries, see `asked`.
+            rows: Answers queries, see `query_session`.
         """
         names = [name for name in tables if name in self.declared]
         new = [name for name in names if name not in self._last_ids]

@@ -89,11 +89,6 @@ class _Messages:
         """The text as numbers."""
         return np.frombuffer(self.text, np.uint8)
 
-    def of(self, kinds: Collection[int]) -> "_Messages":
-        """Those with one of these keys."""
-        chosen = _may_have(self.octets, self.begin, kinds)
-        return replace(self, begin=self.begin[chosen], end=self.end[chosen])
-
 
 class Batch:
     """Some events of one line.
@@ -195,10 +190,12 @@ def batches(
         end = ends[first : first + _BATCH_EVENTS].astype(np.int64)
         base = int(begin[0])
         text = bytes(line.data[base : end[-1]]) + _PADDING
-        messages = _Messages(text, base, begin - base, end - base)
-        messages = messages if kinds is None else messages.of(kinds)
-        if len(messages.begin):
-            yield Batch(plane, line, messages, value_names)
+        begin, end = begin - base, end - base
+        if kinds is not None:
+            is_chosen = _may_have(np.frombuffer(text, np.uint8), begin, kinds)
+            begin, end = begin[is_chosen], end[is_chosen]
+        if len(begin):
+            yield Batch(plane, line, _Messages(text, base, begin, end), value_names)
 
 
 def _may_have(octets: _Octets, begin: Integers, keys: Collection[int]) -> Flags:

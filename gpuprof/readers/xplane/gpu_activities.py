@@ -27,7 +27,6 @@ from gpuprof.readers.common.compact_columns import (
     narrowed_part,
 )
 from gpuprof.readers.xplane import hip_names
-from gpuprof.readers.xplane.details import axis, context_id, memory_kind, number
 from gpuprof.readers.xplane.event_columns import Batch, batches
 
 MEMCPY_KINDS: Final = {
@@ -57,6 +56,12 @@ _DETAILS: Final = {
     "kernel_details": KERNELS,
 }
 _NO_DETAILS: Final = -1
+# Details are text: "regs:38 grid:160,1,1" (cupti_buffer_events.h).
+_DETAIL: Final = re.compile(r"(\w+):(\S+)")
+_CONTEXT: Final = re.compile(r"\$\$(\d+)")
+# Digits of the largest number that every int64 column holds.
+_LONGEST: Final = 18
+_MEMORY_KINDS: Final = frozenset(cuda.CUPTI_MEMORY_KINDS.values())
 _SOME_ROWS: Final = 1 << 14
 _NUMBERS: Final = ("correlation_id", "cuda_graph_node_id", "cuda_graph_id")
 
@@ -307,3 +312,30 @@ def numbers(batch: Batch, names: Iterable[str]) -> dict[str, Integers | Flags]:
     return {name: numbers for name, (numbers, _) in values.items()} | {
         f"has {name}": is_known for name, (_, is_known) in values.items()
     }
+
+
+def number(word: str, details: str) -> int | None:
+    """The number after a word of an event's details, such as ``regs:38``; None without it."""
+    return _integer(dict(_DETAIL.findall(details)).get(word, ""))
+
+
+def axis(word: str, place: int, details: str) -> int | None:
+    """One of the three numbers after a word, such as ``grid:160,1,1``; None without them."""
+    texts = dict(_DETAIL.findall(details)).get(word, "").split(",")
+    return _integer(texts[place]) if len(texts) == len("xyz") else None
+
+
+def memory_kind(word: str, details: str) -> str | None:
+    """The kind of memory after a word, such as ``kind_src:pageable``; None without it."""
+    kind = dict(_DETAIL.findall(details)).get(word)
+    return kind if kind is None or kind in _MEMORY_KINDS else cuda.UNKNOWN
+
+
+def context_id(text: str) -> int | None:
+    """The number of a context such as ``$$5``; None where it is none."""
+    match = _CONTEXT.fullmatch(text)
+    return _integer(match[1]) if match else None
+
+
+def _integer(text: str) -> int | None:
+    return int(text) if text.isdecimal() and len(text) <= _LONGEST else None

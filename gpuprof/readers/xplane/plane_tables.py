@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -25,62 +24,39 @@ from gpuprof.readers.xplane.gpu_activities import Chosen, GpuActivities, device_
 
 _API_CALL: Final = re.compile(rb"\x12.(?:cu(?:da)?[A-Z]|(?:__)?hip[A-Z])", re.DOTALL)
 _STEP: Final = "step_num"
-_OF_DIRECTIONS: Final = ("memcpy_kind", "correlation_id")
 _TIMES: Final = range(-(1 << 63), 1 << 63)
 
 
-@dataclass(frozen=True)
-class ReadPlanes:
-    """What is read of a profile, without the file itself.
-
-    Args:
-        activities: What ran on the GPUs.
-        api_calls: The host's calls.
-        steps: The script's steps.
-        devices: The GPUs that the profiler saw, whether they were used or not.
-    """
-
-    activities: GpuActivities
-    api_calls: pa.Table
-    steps: pa.Table
-    devices: pa.Table
-    is_rocm: bool
-
-    def tables(self) -> tuple[dict[str, pa.Table], list[str]]:
-        """The tables of the data model, and what a reader of the numbers must know."""
-        activities, directions = self.activities, {}
-        if self.is_rocm:
-            directions = hip_names.directions(self.api_calls)
-            copies = activities.memcpys_of_rocm(directions)
-        else:
-            copies = activities.memcpys()
-        recorded = {
-            "kernels": schema.KERNELS.narrow(activities.kernels()),
-            "memcpys": schema.MEMCPYS.narrow(copies),
-            "memsets": schema.MEMSETS.narrow(activities.memsets()),
-            "nvtx_ranges": self.steps,
-        }
-        # These two are there only where the profiler was told to, and in newer versions.
-        optional = {
-            "graph_launches": schema.GRAPH_LAUNCHES.narrow(activities.graph_launches()),
-            "api_calls": self.api_calls,
-        }
-        filled = {name: table for name, table in optional.items() if table.num_rows}
-        notes: list[str] = []
-        if self.is_rocm:
-            kinds, ids = (listed(copies[n].combine_chunks()) for n in _OF_DIRECTIONS)
-            local = [-1 if n is None else n for k, n in zip(kinds, ids, strict=True) if k == "DtoD"]
-            notes = [*vague_copies.notes(local, directions.keys(), activities.devices)]
-        return recorded | filled | {"devices": self.devices}, notes
+def tables(
+    activities: GpuActivities, api_calls: pa.Table, steps: pa.Table, *, is_rocm: bool
+) -> tuple[dict[str, pa.Table], list[str]]:
+    """The tables of activities, calls and steps, and what a reader of the numbers must know."""
+    if is_rocm:
+        directions = hip_names.directions(api_calls)
+        copies = activities.memcpys_of_rocm(directions)
+    else:
+        directions, copies = {}, activities.memcpys()
+    recorded = {
+        "kernels": schema.KERNELS.narrow(activities.kernels()),
+        "memcpys": schema.MEMCPYS.narrow(copies),
+        "memsets": schema.MEMSETS.narrow(activities.memsets()),
+        "nvtx_ranges": steps,
+    }
+    # These two are there only where the profiler was told to, and in newer versions.
+    optional = {
+        "graph_launches": schema.GRAPH_LAUNCHES.narrow(activities.graph_launches()),
+        "api_calls": api_calls,
+    }
+    recorded |= {name: table for name, table in optional.items() if table.num_rows}
+    if not is_rocm:
+        return recorded, []
+    kinds, ids = (listed(copies[n].combine_chunks()) for n in ("memcpy_kind", "correlation_id"))
+    local = [-1 if n is None else n for k, n in zip(kinds, ids, strict=True) if k == "DtoD"]
+    return recorded, [*vague_copies.notes(local, directions.keys(), activities.devices)]
 
 
-def recorded(gpus: Sequence[Plane], hosts: Sequence[Plane]) -> ReadPlanes:
-    """What some planes tell.
-
-    Raises:
-        WireError: An event breaks off.
-    """
-    is_rocm = hip_names.is_rocm(gpus, hosts)
+def devices(gpus: Sequence[Plane]) -> pa.Table:
+    """The GPUs that the profiler saw, whether they were used or not."""
     rows = []
     for plane in gpus:
         told = {name: _amount(value) for name, value in plane.stats.items()}
@@ -93,11 +69,15 @@ def recorded(gpus: Sequence[Plane], hosts: Sequence[Plane]) -> ReadPlanes:
             "multiprocessors": told.get("core_count") or None,
         }
         rows.append(row)
-    devices = schema.DEVICES.table(rows)
-    return ReadPlanes(GpuActivities(gpus), _api_calls(hosts), _steps(hosts), devices, is_rocm)
+    return schema.DEVICES.table(rows)
 
 
-def _api_calls(hosts: Iterable[Plane]) -> pa.Table:
+def api_calls(hosts: Iterable[Plane]) -> pa.Table:
+    """The host's calls.
+
+    Raises:
+        WireError: An event breaks off.
+    """
     names, parts = Lexicon(), []
     for host in hosts:
         is_of_hip = host.name == hip_names.CALLS_PLANE
@@ -129,7 +109,7 @@ def _api_calls(hosts: Iterable[Plane]) -> pa.Table:
     return schema.API_CALLS.narrow(table)
 
 
-def _steps(hosts: Iterable[Plane]) -> pa.Table:
+def steps(hosts: Iterable[Plane]) -> pa.Table:
     """The script's steps, which have a number: ``train#5``."""
     steps = [
         {

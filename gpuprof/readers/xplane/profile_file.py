@@ -6,9 +6,13 @@ Source: https://github.com/openxla/xla, xla/backends/profiler/gpu/cupti_collecto
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final
+
+import pyarrow as pa
 
 from gpuprof.base.errors import (
     CorruptFileError,
@@ -20,8 +24,8 @@ from gpuprof.base.xspace import WireError, space
 from gpuprof.model.profile import Origin, Profile
 from gpuprof.readers.common.gunzip import MAGIC as GZIP_MAGIC
 from gpuprof.readers.input_format import Reader
-from gpuprof.readers.xplane import plane_tables
-from gpuprof.readers.xplane.gpu_activities import GPU_PLANE
+from gpuprof.readers.xplane import hip_names, plane_tables
+from gpuprof.readers.xplane.gpu_activities import GPU_PLANE, GpuActivities
 
 _HOST: Final = "/host:"
 _TPU: Final = "/device:TPU"
@@ -45,16 +49,20 @@ def read(path: Path) -> Profile:
         EmptyRecordingError: No activity of a GPU is in it.
     """
     try:
-        origin, recorded = _recorded(path)
+        origin, devices, make_tables = _recorded(path)
     except (WireError, OverflowError) as error:
         msg = f"{path}: not a complete XPlane file ({error})"
         raise CorruptFileError(msg, "Was it cut short, or copied as text?") from error
     # The file is no longer in memory when the tables are made.
-    tables, notes = recorded.tables()
-    return Profile(replace(origin, warnings=(*origin.warnings, *notes)), tables)
+    tables, notes = make_tables()
+    origin = replace(origin, warnings=(*origin.warnings, *notes))
+    return Profile(origin, tables | {"devices": devices})
 
 
-def _recorded(path: Path) -> tuple[Origin, plane_tables.ReadPlanes]:
+def _recorded(
+    path: Path,
+) -> tuple[Origin, pa.Table, Callable[[], tuple[dict[str, pa.Table], list[str]]]]:
+    """What is read of the file itself; the tables of activities are made when they are called."""
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -66,8 +74,10 @@ def _recorded(path: Path) -> tuple[Origin, plane_tables.ReadPlanes]:
     profile = space(data)
     gpus = [plane for plane in profile.planes if GPU_PLANE.match(plane.name)]
     hosts = [plane for plane in profile.planes if plane.name.startswith(_HOST)]
-    recorded = plane_tables.recorded(gpus, hosts)
-    if not len(recorded.activities):
+    is_rocm = hip_names.is_rocm(gpus, hosts)
+    activities, api_calls = GpuActivities(gpus), plane_tables.api_calls(hosts)
+    steps = plane_tables.steps(hosts)
+    if not len(activities):
         reason = f": {profile.errors[0]}" if profile.errors else ""
         if not gpus and any(plane.name.startswith(_TPU) for plane in profile.planes):
             msg = f"{path} is a profile of a TPU and has no GPU activity"
@@ -86,7 +96,8 @@ def _recorded(path: Path) -> tuple[Origin, plane_tables.ReadPlanes]:
         warnings=tuple(f"The profiler reported: {t}" for t in (*profile.errors, *profile.warnings)),
         host=profile.hosts[0] or None if len(profile.hosts) == 1 else None,
     )
-    return origin, recorded
+    tables = partial(plane_tables.tables, activities, api_calls, steps, is_rocm=is_rocm)
+    return origin, plane_tables.devices(gpus), tables
 
 
 _GIVES: Final = (

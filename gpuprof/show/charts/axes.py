@@ -404,7 +404,7 @@ def draw_lanes(axes: Axes, panel: Lanes) -> None:
     axes.tick_params(axis="y", length=0, labelsize=8.5)
     axes.spines["left"].set_visible(False)
     if panel.frame:
-        _frame(axes, panel, factor)
+        _mark(axes, panel, panel.frame, factor)
         return
     for alpha, name in (
         (1, "height: share of the time that it runs; dark: exposed, nothing above it runs"),
@@ -413,10 +413,9 @@ def draw_lanes(axes: Axes, panel: Lanes) -> None:
         axes.add_patch(Rectangle((first / factor, 0), 0, 0, color=_DARK, alpha=alpha, label=name))
 
 
-def _frame(axes: Axes, panel: Lanes, factor: float) -> None:
+def _mark(axes: Axes, panel: Lanes, frame: tuple[int, int, str], factor: float) -> None:
     """Mark in a strip where steps start and what the panel below shows."""
-    assert panel.frame  # noqa: S101 - its caller has looked
-    start, end, name = panel.frame
+    start, end, name = frame
     for mark in panel.marks:
         axes.axvline(mark / factor, color=_DARK, linewidth=0.5, linestyle=":")
     axes.axvspan(start / factor, end / factor, color=_FRAME, alpha=_PALE, zorder=3)
@@ -437,39 +436,28 @@ def draw_boxes(axes: Axes, panel: Boxes) -> None:
     axes.axis("off")
     frames = (*((b, "#F4F4F4", 10.5, "bold") for b in panel.outer),
               *((b, "#FFFFFF", 8.5, "normal") for b in panel.inner))  # fmt: skip
+    border: dict[str, Any] = {"edgecolor": _DARK, "linewidth": 0.8}
+    border["boxstyle"] = "round,pad=0,rounding_size=0.25"
     for box, colour, size, weight in frames:
-        axes.add_patch(
-            FancyBboxPatch(
-                (box.x, box.y),
-                box.width,
-                box.height,
-                boxstyle="round,pad=0,rounding_size=0.25",
-                facecolor=colour,
-                edgecolor=_DARK,
-                linewidth=0.8,
-            )
-        )
+        corner, width, height = (box.x, box.y), box.width, box.height
+        axes.add_patch(FancyBboxPatch(corner, width, height, facecolor=colour, **border))
         axes.text(box.x + 0.25, box.y + 0.62, box.label, fontsize=size, weight=weight, va="center")
     for box in panel.parts:
         _draw_box(axes, box, panel.mark)
     # The thick ones first, so that thin ones stay visible.
+    plain: dict[str, Any] = {"mutation_scale": 1, "linewidth": 0, "shrinkA": 0, "shrinkB": 0}
+    plain |= {"edgecolor": "white", "alpha": 0.7}
     for arrow in panel.arrows:
         shape = f"tail_width={arrow.width},head_width={arrow.width + 5}"
         axes.add_patch(
             FancyArrowPatch(
-                arrow.start,
-                arrow.end,
+                *(arrow.start, arrow.end),
                 arrowstyle=f"simple,{shape},head_length={6 + arrow.width}",
                 connectionstyle=f"arc3,rad={-0.5 if arrow.start[0] == arrow.end[0] else 0}",
-                mutation_scale=1,
-                linewidth=0,
                 facecolor=arrow.look.colour,
-                edgecolor="white",
                 hatch=arrow.look.hatch,
-                alpha=0.7,
-                shrinkA=0,
-                shrinkB=0,
                 label=f"{arrow.look.name}, by bytes",
+                **plain,
             )
         )
     for arrow in panel.arrows:
@@ -480,23 +468,14 @@ def draw_boxes(axes: Axes, panel: Boxes) -> None:
 
 
 def _draw_box(axes: Axes, box: Any, mark: Look) -> None:
-    axes.add_patch(
-        Rectangle(
-            (box.x, box.y),
-            box.width,
-            box.height,
-            facecolor=box.look.colour,
-            alpha=0.55,
-            hatch=box.look.hatch,
-            edgecolor=mark.colour if box.is_marked else _DARK,
-            linewidth=2.0 if box.is_marked else 0.4,
-            linestyle="--" if box.is_marked else "-",
-            label=mark.name if box.is_marked else box.look.name,
-        )
-    )
+    look = {"edgecolor": _DARK, "linewidth": 0.4, "linestyle": "-", "label": box.look.name}
+    if box.is_marked:
+        look = {"edgecolor": mark.colour, "linewidth": 2.0, "linestyle": "--", "label": mark.name}
+    look |= {"facecolor": box.look.colour, "hatch": box.look.hatch, "alpha": 0.55}
+    axes.add_patch(Rectangle((box.x, box.y), box.width, box.height, **look))
     middle = box.x + box.width / 2, box.y + box.height / 2
-    look = {"facecolor": "white", "alpha": 0.6, "linewidth": 0, "pad": 0.8}
-    axes.text(*middle, box.label, fontsize=7.5, ha="center", va="center", bbox=look)
+    behind = {"facecolor": "white", "alpha": 0.6, "linewidth": 0, "pad": 0.8}
+    axes.text(*middle, box.label, fontsize=7.5, ha="center", va="center", bbox=behind)
 
 
 DRAW: Final[Mapping[type, Callable[[Axes, Any], None]]] = {

@@ -68,28 +68,25 @@ def figure_of(picture: Picture) -> Figure:
     """A picture as a figure of matplotlib."""
     panels = picture.panels
     heights = [_inches(panel) for panel in panels]
+    places: dict[str, Any]
+    if picture.is_beside:
+        is_shared = all(isinstance(panel, Bars) for panel in panels)
+        height = _HEAD_INCHES + max(heights) * (_BESIDE if is_shared else 1)
+        widths = [WORK_WIDTH if isinstance(p, Bars) and len(p.looks) > 1 else 1 for p in panels]
+        places = {"ncols": len(panels), "sharey": is_shared, "width_ratios": widths}
+    else:
+        # One axis for all panels stands below the last one.
+        is_shared = not any(
+            isinstance(panel, Bars | Columns | Lanes) and panel.label for panel in panels[:-1]
+        )
+        gap = _PANEL_INCHES
+        if is_shared and len(panels) > 1 and isinstance(panels[0], Bars):
+            heights, gap = [_CLOSE * inches for inches in heights], 0
+        height = _HEAD_INCHES + sum(heights) + gap * (len(panels) - 1)
+        places = {"nrows": len(panels), "sharex": is_shared, "height_ratios": heights}
     with rc_context(_STYLE):
-        if picture.is_beside:
-            is_shared = all(isinstance(panel, Bars) for panel in panels)
-            height = _HEAD_INCHES + max(heights) * (_BESIDE if is_shared else 1)
-            figure = _NotebookFigure(figsize=(_WIDTH, height), layout="constrained")
-            widths = [WORK_WIDTH if isinstance(p, Bars) and len(p.looks) > 1 else 1 for p in panels]
-            all_axes = figure.subplots(
-                1, len(panels), sharey=is_shared, squeeze=False, width_ratios=widths
-            )[0]
-        else:
-            # One axis for all panels stands below the last one.
-            is_shared = not any(
-                isinstance(panel, Bars | Columns | Lanes) and panel.label for panel in panels[:-1]
-            )
-            gap = _PANEL_INCHES
-            if is_shared and len(panels) > 1 and isinstance(panels[0], Bars):
-                heights, gap = [_CLOSE * inches for inches in heights], 0
-            height = _HEAD_INCHES + sum(heights) + gap * (len(panels) - 1)
-            figure = _NotebookFigure(figsize=(_WIDTH, height), layout="constrained")
-            all_axes = figure.subplots(
-                len(panels), 1, sharex=is_shared, squeeze=False, height_ratios=heights
-            )[:, 0]
+        figure = _NotebookFigure(figsize=(_WIDTH, height), layout="constrained")
+        all_axes = figure.subplots(squeeze=False, **places).ravel()
         for panel, axes in zip(panels, all_axes, strict=True):
             DRAW[type(panel)](axes, panel)
         if images := [image for axes in all_axes for image in axes.images]:

@@ -127,15 +127,13 @@ def _cells(
     nodes: Sequence[Row], edges: Sequence[Row], *, is_coarse: bool
 ) -> dict[_Key, tuple[int | None, int]]:
     """Operations and fallbacks of each part: of the table, or of one that only copies name."""
+    ends = (_key(edge, end, is_coarse=is_coarse) for edge in edges for end in ("src", "dst"))
     cells: dict[_Key, tuple[int | None, int]] = {}
     for row in nodes:
         key = _key(row, "src", is_coarse=is_coarse)
         before = cells.get(key, (0, 0))[1]
         cells[key] = row.get("operations"), before + (row["fallbacks"] or 0)
-    for edge in edges:
-        for end in ("src", "dst"):
-            cells.setdefault(_key(edge, end, is_coarse=is_coarse), (None, 0))
-    return cells
+    return cells | {key: (None, 0) for key in ends if key not in cells}
 
 
 def _by_number(device: str) -> tuple[str, int, str]:

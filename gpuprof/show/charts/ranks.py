@@ -15,6 +15,13 @@ from gpuprof.show.cells import clean
 from gpuprof.show.charts.figure import SINCE_ORIGIN, Chart, HeatMap, Picture, Results
 
 _SAMPLES: Final = ("sample", "outlier")
+_OWN_TIMES: Final = pa.schema(
+    {
+        "phase": pa.string(),
+        **dict.fromkeys(("rank", "device_id", "step", "own_ns"), pa.int64()),
+        "own_ratio": pa.float64(),
+    }
+)
 # A difference that is smaller is no finding.
 _WORTH_SAYING: Final = 0.01
 _OVER_TIME: Final = "ranks_over_time"
@@ -70,21 +77,13 @@ def _own_times(steps: pa.Table, phase: str | None, devices: list[Row]) -> pa.Tab
     for (step, _), duration_ns in own_ns.items():
         by_step.setdefault(step, []).append(duration_ns)
     usual = {step: median(durations) for step, durations in by_step.items()}
-    keys = [
-        (step, device)
-        for step, device in sorted(own_ns, key=lambda key: (key[0], key[1] or 0))
-        if len(by_step[step]) > 1 and usual[step]
-    ]
-    return pa.table(
-        {
-            "phase": pa.array([phase] * len(keys), pa.string()),
-            "rank": pa.array([rank_of[device] for _, device in keys], pa.int64()),
-            "device_id": pa.array([device for _, device in keys], pa.int64()),
-            "step": pa.array([step for step, _ in keys], pa.int64()),
-            "own_ns": pa.array([own_ns[key] for key in keys], pa.int64()),
-            "own_ratio": pa.array([own_ns[key] / usual[key[0]] for key in keys], pa.float64()),
-        }
-    )
+    rows = []
+    for step, device in sorted(own_ns, key=lambda key: (key[0], key[1] or 0)):
+        if len(by_step[step]) > 1 and usual[step]:
+            row = {"phase": phase, "rank": rank_of[device], "device_id": device, "step": step}
+            own = own_ns[step, device]
+            rows.append(row | {"own_ns": own, "own_ratio": own / usual[step]})
+    return pa.Table.from_pylist(rows, _OWN_TIMES)
 
 
 def _longest(devices: list[Row]) -> str:

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from gpuprof.base.errors import EmptyRecordingError
 from gpuprof.base.units import format_seconds, say_share
-from gpuprof.show import SWEEP, Row
+from gpuprof.show import SWEEP
 from gpuprof.show.charts.figure import (
     KERNELS,
     Bars,
@@ -53,18 +53,17 @@ def scaling(results: Results) -> Picture:
     )
     devices = sorted({row["devices"] for row in rows})
     panels = []
-    for quantity, factor, ideal in (
-        ("speed_up", 1, [(n, n) for n in devices]),
-        ("efficiency", _PERCENT, [(n, _PERCENT) for n in devices]),
+    for quantity, factor, label, ideal in (
+        ("speed_up", 1, "speed-up over one device", [(n, n) for n in devices]),
+        ("efficiency", _PERCENT, "efficiency [%]", [(n, _PERCENT) for n in devices]),
     ):
         by_series = groupby(rows, key=lambda row: row["series"])
         series = [
             Series(name or "", [(r["devices"], factor * r[quantity]) for r in measured], number)
             for number, (name, measured) in enumerate(by_series)
         ]
-        name = {"speed_up": "speed-up over one device"}.get(quantity, "efficiency [%]")
         series.append(Series(_IDEAL, ideal, style="dashed"))
-        panels.append(Lines(series, "devices", name, devices, is_from_zero=True))
+        panels.append(Lines(series, "devices", label, devices, is_from_zero=True))
     finding = f"{sentence}: {say_share(most['efficiency'])} of the ideal"
     return Picture(finding, table, panels, is_beside=True)
 
@@ -82,33 +81,30 @@ def batch(results: Results) -> Picture:
         raise EmptyRecordingError(msg, "Give rows of one batch size that differ in label or"
                                        " devices, or a sweep with an axis batch.")  # fmt: skip
     than = rows[0]["baseline"] or "the first"
-    series = []
+    series: list[Series] = []
+    crossed: dict[float | None, str | None] = {}
     for number, (name, measured) in enumerate(groupby(rows, key=lambda row: row["series"])):
         of_series = list(measured)
         points = [(row["batch_size"], row["speed_up"]) for row in of_series]
-        series.append(Series(name or "", points, number))
-        series += _star(of_series[0]["break_even_batch_size"], number)
+        place = of_series[0]["break_even_batch_size"]
+        crossed.setdefault(place, name)
+        series += [Series(name or "", points, number), *_star(place, number)]
     sizes = sorted({row["batch_size"] for row in rows})
     series.append(_as_fast(than, sizes))
-    panel = Lines(series, "batch size [examples]", f"speed-up over {than}", sizes)
-    return Picture(_finding_of_batch(rows, than), table, [panel], is_beside=True)
-
-
-def _finding_of_batch(rows: list[Row], than: str) -> str:
-    crossed = [row for row in rows if row["break_even_batch_size"] is not None]
-    if crossed:
-        first = min(crossed, key=lambda row: float(row["break_even_batch_size"]))
-        return (
-            f"{first['series']} is faster than {than} from a batch size of about"
-            f" {first['break_even_batch_size']:,.0f} on"
-        )
+    first = min((size for size in crossed if size is not None), default=None)
     best = max(rows, key=lambda row: float(row["speed_up"]))
-    faster = all(row["speed_up"] >= 1 for row in rows)
-    outcome = f"Faster than {than} with every batch size" if faster else "No break-even"
-    return (
+    is_faster = min(row["speed_up"] for row in rows) >= 1
+    outcome = f"Faster than {than} with every batch size" if is_faster else "No break-even"
+    finding = (
         f"{outcome}: at most {best['speed_up']:.2f} times the speed of {than}"
         f" ({best['series']}, batch size {best['batch_size']})"
     )
+    if first is not None:
+        finding = (
+            f"{crossed[first]} is faster than {than} from a batch size of about {first:,.0f} on"
+        )
+    panel = Lines(series, "batch size [examples]", f"speed-up over {than}", sizes)
+    return Picture(finding, table, [panel], is_beside=True)
 
 
 def _star(place: float | None, number: int) -> list[Series]:

@@ -86,45 +86,34 @@ def bars(rows: Sequence[Row], baseline: str, names: Mapping[str, str]) -> dict[s
         baseline: What all are compared with.
         names: What each variant is called.
     """
-    panels = {}
     differences = Counter[str]()
     for row in rows:
         differences[row["part"]] += abs(row["difference_ns"])
     order = [part for part, _ in differences.most_common()]
     by_variant = {key: list(of) for key, of in groupby(rows, key=lambda row: row["variant"])}
     told_apart = order if len(by_variant) == 1 else order[:_MOST_PARTS]
-    for variant, parts in by_variant.items():
-        quantity, remark = _BASES.get(parts[0]["basis"], (parts[0]["basis"], ""))
-        steps = _steps(parts, (names[baseline], names[variant]), told_apart)
-        figures = [
-            format_ns(end) if look is _TOTAL else signed_ns(end - start)
-            for _, look, start, end in steps
-        ]
-        shown = [
-            Part(place, look, start, end, clean(f"{name}: {figure}"))
-            for place, ((name, look, start, end), figure) in enumerate(
-                zip(steps, figures, strict=True)
-            )
-        ]
-        looks = (_TOTAL, _SLOWER, _FASTER)
-        panels[variant] = Bars(
-            [clean(name) for name, *_ in steps], shown, looks, figures, quantity, remark
-        )
-    ends = [part.end for panel in panels.values() for part in panel.parts]
+    steps_of = {
+        variant: _steps(parts, (names[baseline], names[variant]), told_apart)
+        for variant, parts in by_variant.items()
+    }
+    ends = [end for steps in steps_of.values() for *_, end in steps]
     low, high = min(ends, default=0), max(ends, default=0)
     # Totals would dwarf the differences of all panels.
     first = low - _ROOM * (high - low) if low > _CUT_FROM * (high - low) > 0 else 0.0
-    return {
-        variant: replace(
-            panel,
-            first=first,
-            last=high,
-            note="; ".join(
-                filter(None, (panel.note, f"the axis begins at {say_ns(first)}" if first else ""))
-            ),
+    cut, panels = f"the axis begins at {say_ns(first)}" if first else "", {}
+    for variant, steps in steps_of.items():
+        basis = by_variant[variant][0]["basis"]
+        quantity, remark = _BASES.get(basis, (basis, ""))
+        labels, parts, figures = [], [], []
+        for place, (name, look, start, end) in enumerate(steps):
+            figures.append(format_ns(end) if look is _TOTAL else signed_ns(end - start))
+            labels.append(clean(name))
+            parts.append(Part(place, look, start, end, clean(f"{name}: {figures[-1]}")))
+        looks, note = (_TOTAL, _SLOWER, _FASTER), "; ".join(filter(None, (remark, cut)))
+        panels[variant] = Bars(
+            *(labels, parts, looks, figures, quantity, note), first=first, last=high
         )
-        for variant, panel in panels.items()
-    }
+    return panels
 
 
 def _steps(

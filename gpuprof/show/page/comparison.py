@@ -14,7 +14,7 @@ from gpuprof.show.cells import clean, with_one_name
 from gpuprof.show.charts import waterfall
 from gpuprof.show.charts.figure import COMMUNICATION, KERNELS, NOTHING, PEER, UNKNOWN, Look
 from gpuprof.show.charts.variants import bytes_per_step, clock_ns, layered, stacked, times
-from gpuprof.show.comparison import grid_with_columns, shown_labels
+from gpuprof.show.comparison import figures_grid, shown_labels
 from gpuprof.show.page.document import Document, html
 from gpuprof.show.page.figures import Figure, figure
 from gpuprof.show.page.tables import grid_table, page_table
@@ -58,7 +58,7 @@ def comparison_page(result: Comparison, *, has_full_names: bool = False) -> str:
             verdict=((f"{first}.", ()), (further_sentences, ())) if point else ((first, ()),),
             figures=tuple(figures(result)),
             tables=(
-                grid_table("overview", grid_with_columns(result), "Variants"),
+                grid_table("overview", figures_grid(result, has_columns=True), "Variants"),
                 *(
                     page_table(
                         named,

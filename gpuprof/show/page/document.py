@@ -5,7 +5,7 @@ import hashlib
 import re
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gpuprof import __version__
 from gpuprof.base.short_texts import shortened, shortened_apart
@@ -18,11 +18,12 @@ from gpuprof.show.page.tables import PageTable
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import jinja2
     from markupsafe import Markup
 
 _TABLE: Final = re.compile(r"--table (\w+)")
 _LONGEST_NAME: Final = 160
-_HERE: Final = Path(__file__).parent
+FOLDER: Final = Path(__file__).parent
 _STYLES: Final = ("uplot/uPlot.min.css", "page.css")
 _SCRIPTS: Final = (
     "uplot/uPlot.iife.min.js",
@@ -57,30 +58,37 @@ class Document(NamedTuple):
     provenance: tuple[tuple[str, str], ...]
 
 
-def html(document: Document) -> str:
-    """The page: one file that needs no other and may ask for none."""
-    import jinja2  # noqa: PLC0415 - 50 ms that only pages need
+def templates(**settings: Any) -> "jinja2.Environment":
+    """The templates of this folder, in which what recordings say is escaped."""
+    import jinja2  # noqa: PLC0415 - 50 ms that only pages and notebooks need
 
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_HERE),
+        loader=jinja2.FileSystemLoader(FOLDER),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
+        **settings,
     )
+    environment.filters["used"] = figures.used
+    return environment
+
+
+def html(document: Document) -> str:
+    """The page: one file that needs no other and may ask for none."""
+    environment = templates()
     titles = {table.key: table.title for table in document.tables if table.key}
     environment.filters |= {
         "bound": bound,
         "breakable": _breakable,
         "apart": lambda names: shortened_apart([*map(clean, names)], _LONGEST_NAME),
         "linked": partial(_linked, titles),
-        "used": figures.used,
         "level": figures.level,
         "curve": figures.curve,
     }
     environment.globals.update(across=figures.ACROSS, down=figures.DOWN, margin=figures.MARGIN)
     style, script = (
-        "\n".join((_HERE / name).read_text(encoding="utf-8") for name in names)
+        "\n".join((FOLDER / name).read_text(encoding="utf-8") for name in names)
         for names in (_STYLES, _SCRIPTS)
     )
     # Only this very style and script count; nothing is loaded, sent or embedded.

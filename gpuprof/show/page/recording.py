@@ -4,6 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from gpuprof.analyses import analysis_named
 from gpuprof.analyses.reports import Report, report
 from gpuprof.base.kernel_names import short_names
@@ -238,12 +241,8 @@ def breakdown(rows: Sequence[Row], on_left_out: str = "", names: DeviceNames = N
 
 
 def _timeline(result: Report, chosen: Callable[[str], list[Row]], on_left_out: str) -> Figure:
-    table = result.tables["lanes"]
-    assert table is not None  # noqa: S101 - `figures` has looked
+    table = of_report(result).table("lanes")
     if on_left_out:
-        import pyarrow as pa  # noqa: PLC0415 - only pages of many devices need it
-        import pyarrow.compute as pc  # noqa: PLC0415 - 0.1 s, as above
-
         drawn = {row["device_id"] for row in chosen("breakdown")}
         is_drawn = pc.is_in(table.column("device_id"), pa.array([*drawn], pa.int64()))
         table = table.filter(is_drawn)

@@ -18,7 +18,7 @@ from gpuprof.launch.run import monitor
 from gpuprof.launch.run.gpus import gpus
 from gpuprof.model.profile import Origin, Profile
 from gpuprof.model.schema import MONITOR
-from gpuprof.readers.gpuprof.monitor_samples import samples
+from gpuprof.readers.gpuprof.run_folder import samples
 
 ROOT = Path(__file__).parents[3]
 GPUPROF = [sys.executable, str(Path(__file__).parents[1].joinpath("plain_gpuprof.py"))]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpuprof.readers.nsys.messages import reason
+from gpuprof.readers.nsys.nsys_tool import reason
 
 # Printed by QdstrmImporter 2023.4.4 for streams with some bytes changed.
 SECTIONS = """\

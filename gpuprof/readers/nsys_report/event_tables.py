@@ -1,0 +1,256 @@
+"""A report as the export that nsys would make of it, decoded column by column when asked."""
+
+import threading
+from collections.abc import Collection, Mapping
+from functools import partial
+from typing import Any, Final
+from weakref import WeakValueDictionary
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from gpuprof.model import schema, spilling
+from gpuprof.model.schema import arrow
+from gpuprof.model.spilling import KeptColumns, Kinds, Packed
+from gpuprof.model.table import InMemory, NumberedNames, Stored, joined, values
+from gpuprof.native import reports
+from gpuprof.native.reports import NO_VALUE, Fields, Int64s, Layout, ReportError
+from gpuprof.readers.common.file_stamp import Stamp, changed, check
+from gpuprof.readers.nsys import export_schema
+from gpuprof.readers.nsys.export import Export
+from gpuprof.readers.nsys.export_schema import NVTX
+from gpuprof.readers.nsys_report.file import Report
+from gpuprof.readers.nsys_report.layout import (
+    CALLS,
+    LAYOUT,
+    MPI,
+    OF_CALLS,
+    OF_MPI,
+    PUSH_POP,
+    START_END,
+)
+from gpuprof.readers.nsys_report.small_tables import small_tables
+from gpuprof.readers.nsys_report.survey import Columns, Flags, Survey, bits
+
+# The layout's table of rows that an export has in several, and what tells these apart.
+_SOURCES: Final = {**dict.fromkeys(OF_CALLS, CALLS), OF_MPI: NVTX}
+_TELLING: Final = {CALLS: ("eventClass",), NVTX: ("eventType", "domainId", "globalTid")}
+# What is checked and means nothing to an export.
+_OWN: Final = {"isInNs", "eventClass"}
+# Columns of rows that follow one another: small numbers and what they are distances from, or words.
+_Numbers = tuple[npt.NDArray[Any], Int64s | None]
+_Part = dict[str, dict[str, _Numbers | pa.DictionaryArray]]
+
+
+class ReportTables(Export):
+    """The tables of a report.
+
+    Args:
+        report: The file.
+        survey: What its events say together.
+        before: The stamp of the file when it was opened.
+    """
+
+    def __init__(self, report: Report, survey: Survey, before: Stamp) -> None:
+        self.path, self.reader, self.recorder_version = report.path, "nsys-rep", report.version
+        self._report, self._survey, self._before = report, survey, before
+        self._small = small_tables(report, survey)
+        self._mpi = [(process, domain) for process, domain, name in survey.domains if name == MPI]
+        self._kinds = {table: kinds for table in _TABLES if (kinds := self._kinds_of(table))}
+        self.columns = {
+            **{table: frozenset(rows[0]) for table, rows in self._small.items()},
+            **{table: frozenset(kinds) for table, kinds in self._kinds.items()},
+            export_schema.STRINGS: frozenset({"id", "value"}),
+        }
+        events = {*export_schema.EVENTS} & self._kinds.keys()
+        self.most_rows = {table: survey.counts[table] for table in events}
+        self._kept: WeakValueDictionary[str, KeptColumns] = WeakValueDictionary()
+        self._decoding = threading.Lock()
+
+    def _kinds_of(self, table: str) -> Kinds:
+        """The columns that a table has."""
+        source = _SOURCES.get(table, table)
+        if not (self._mpi if table == OF_MPI else self._survey.counts[table]):
+            return {}
+        lacking, rows = self._survey.lacking, self._survey.counts[source]
+        needed = export_schema.NEEDED.get(table, ("start", "end"))
+        return {
+            name: pa.string() if name in LAYOUT[source].texts else pa.int64()
+            for name in LAYOUT[source].columns
+            if name not in _OWN and (name in needed or lacking[source, name] < rows)
+        }
+
+    def stored(self, table: str) -> Stored:
+        """What a table holds."""
+        if table in self._small:
+            columns = {
+                name: [row[name] for row in self._small[table]] for name in self.columns[table]
+            }
+            return InMemory(
+                pa.table({n: arrow(np.array(of, np.int64)) for n, of in columns.items()})
+            )
+        kept = self._kept.get(table)
+        if kept is None:
+            rows = self._survey.counts[_SOURCES.get(table, table)]
+            kept = KeptColumns(self._kinds[table], partial(self._read, table), lambda: rows)
+            self._kept[table] = kept
+        return kept
+
+    def has_rows(self, table: str) -> bool:
+        """Whether a table has any row."""
+        return table in self.columns
+
+    def untimed(self, table: str) -> int:
+        """How many rows of a table have no times."""
+        return self._survey.untimed[table]
+
+    def rows(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
+        """Columns of a small table, None where there is no value."""
+        if table == export_schema.STRINGS:
+            return [*enumerate(self._report.strings)]
+        return [tuple(row[name] for name in columns) for row in self._small[table]]
+
+    def _texts(self) -> NumberedNames:
+        texts: list[str | None] = [*self._report.strings]
+        return NumberedNames(range(len(texts)), {"name": texts})
+
+    def _read(self, table: str, kinds: Kinds) -> dict[str, spilling.InMemory]:
+        """Columns of a table, and with them those of others that are expected.
+
+        Raises:
+            InputError: The file is no longer what it was.
+        """
+        with self._decoding:
+            kept = {name: self._kept.get(name) for name in self._kinds if name != table}
+            others = {name: of for name, of in kept.items() if of is not None and of.missing}
+            wanted = {table: kinds, **{name: of.missing for name, of in others.items()}}
+            check(self.path, self._before)
+            try:
+                columns = self._decoded(wanted)
+            except (OSError, ReportError) as error:
+                raise changed(self.path) from error
+            for name, of in others.items():
+                of.keep(columns[name])
+        return columns[table]
+
+    def _decoded(
+        self, wanted: Mapping[str, Collection[str]]
+    ) -> dict[str, dict[str, spilling.InMemory]]:
+        """Columns by table, in the order of their start."""
+        names: dict[str, set[str]] = {}
+        for table, columns in wanted.items():
+            source = _SOURCES.get(table, table)
+            telling = _TELLING[source] if source == CALLS or (source == NVTX and self._mpi) else ()
+            starts = ["start"] if self._survey.disorder[source] else []
+            names.setdefault(source, set()).update(columns, telling, starts)
+        fields = {
+            source: LAYOUT[source]._replace(
+                columns={n: path for n, path in LAYOUT[source].columns.items() if n in of},
+                texts=LAYOUT[source].texts & of,
+            )
+            for source, of in names.items()
+        }
+        parts = [*self._report.each(partial(self._part, fields, Layout(fields), wanted))]
+        decoded = {}
+        for table, columns in wanted.items():
+            pieces = [part.pop(table) for part in parts if table in part]
+            order = None
+            if pieces and self._survey.disorder[_SOURCES.get(table, table)]:
+                start = np.concatenate([_unpacked(*piece["start"]) for piece in pieces])
+                order = np.argsort(start, kind="stable")
+            # Column by column, so that none but one is there twice.
+            decoded[table] = {
+                name: _words_in_order([piece.pop(name) for piece in pieces], order)
+                if name in LAYOUT[_SOURCES.get(table, table)].texts
+                else _numbers_in_order([piece.pop(name) for piece in pieces], order)
+                for name in columns
+            }
+        return decoded
+
+    def _part(
+        self,
+        fields: Mapping[str, Fields],
+        layout: Layout,
+        wanted: Mapping[str, Collection[str]],
+        data: bytes,
+    ) -> _Part:
+        """Columns of some blocks, by those tables that have rows in them."""
+        events, part = reports.events(data, layout), _Part()
+        words = schema.texts([text.decode("utf-8", "replace") for text in events.texts])
+        for table, columns in wanted.items():
+            source = _SOURCES.get(table, table)
+            of = dict(zip(fields[source].columns, events.columns[source], strict=True))
+            names = {*columns, *(["start"] if self._survey.disorder[source] else [])}
+            is_row = self._are_of(table, of)
+            rows = {n: of[n] if is_row is None or is_row.all() else of[n][is_row] for n in names}
+            if next(iter(rows.values())).size:
+                part[table] = {
+                    name: _coded(values, words) if name in LAYOUT[source].texts else _packed(values)
+                    for name, values in rows.items()
+                }
+        return part
+
+    def _are_of(self, table: str, of: Columns) -> Flags | None:
+        """Which rows of its source are a table's; None for all."""
+        if table in OF_CALLS:
+            is_class: Flags = np.isin(of["eventClass"], OF_CALLS[table])
+            return is_class
+        if _SOURCES.get(table, table) != NVTX or not self._mpi:
+            return None
+        process, domain = bits(of["globalTid"]), of["domainId"]
+        is_mpi: Flags = np.logical_or.reduce([(process == p) & (domain == n) for p, n in self._mpi])
+        is_mpi &= np.isin(of["eventType"], (PUSH_POP, START_END))
+        return is_mpi if table == OF_MPI else ~is_mpi
+
+
+_TABLES: Final = (*(name for name in LAYOUT if name in export_schema.NEEDED), *_SOURCES)
+
+
+def _packed(values: Int64s) -> _Numbers:
+    """Distances from the least number, of as few bytes as they need; null is the least of these."""
+    has_nulls = values.min() == NO_VALUE
+    is_null = values == NO_VALUE if has_nulls else np.False_
+    known = values[~is_null] if has_nulls else values
+    least, most = (int(known.min()), int(known.max())) if known.size else (0, 0)
+    for kind in (np.int8, np.int16, np.int32):
+        if most - least <= np.iinfo(kind).max:
+            distances = (values - least).astype(kind)
+            if has_nulls:
+                distances[is_null] = np.iinfo(kind).min
+            return distances, np.array([least])
+    return values.copy(), None  # not a view, which would keep all other columns
+
+
+def _unpacked(distances: npt.NDArray[Any], least: Int64s | None) -> Int64s:
+    if least is None:
+        return distances
+    return np.where(distances < 0, NO_VALUE, distances + least)
+
+
+def _numbers_in_order(pieces: list[_Numbers], order: npt.NDArray[np.intp] | None) -> Packed:
+    if order is not None:
+        values = np.concatenate([_unpacked(*piece) for piece in pieces])[order]
+        lows = range(0, len(values), spilling.BATCH_ROWS)
+        pieces = [_packed(values[low : low + spilling.BATCH_ROWS]) for low in lows]
+    pieces = pieces or [(np.zeros(0, np.int8), None)]
+    has_nulls = any(n.size and n.min() == np.iinfo(n.dtype).min for n, _ in pieces)
+    return Packed(*map(list, zip(*pieces, strict=True)), has_nulls=has_nulls)
+
+
+def _coded(codes: Int64s, words: pa.Array) -> pa.DictionaryArray:
+    is_null = codes == NO_VALUE
+    indices = arrow(np.where(is_null, 0, codes).astype(np.int32), is_null)
+    return pa.DictionaryArray.from_arrays(indices, words)
+
+
+def _words_in_order(
+    pieces: list[pa.DictionaryArray], order: npt.NDArray[np.intp] | None
+) -> pa.ChunkedArray:
+    if order is not None:
+        numbers, _, words = joined([values(piece) for piece in pieces])
+        place = {word: place for place, word in enumerate(words or ())}
+        codes = np.where(numbers == place.get(None, -1), NO_VALUE, numbers)[order]
+        of_words, lows = schema.texts([*place]), range(0, len(codes), spilling.BATCH_ROWS)
+        pieces = [_coded(codes[low : low + spilling.BATCH_ROWS], of_words) for low in lows]
+    return pa.chunked_array(pieces, pa.dictionary(pa.int32(), pa.string()))
