@@ -292,3 +292,18 @@ def test_parquet_and_dataframes_have_the_types_of_the_answer(tmp_path):
     assert sorted(frame["movement"]) == ["HtoD", "PtoP_staged"]
     with pytest.raises(UsageError, match="there is no column nonsense"):
         report(STAGED).query("SELECT nonsense FROM kernels")
+
+
+def test_texts_some_of_which_are_unknown_keep_their_values():
+    starts = range(0, 3_000_000, 10)
+    ranges = [
+        {"start_ns": s, "end_ns": s + 5, "text": None if s % 70 else f"range {s // 500_000}"}
+        for s in starts
+    ]
+    recording = trace(nvtx_ranges=[{"range_kind": "push_pop"} | of for of in ranges])
+
+    _, counts = query(recording, "SELECT text, count(*) FROM nvtx_ranges GROUP BY 1")
+
+    assert len(counts) == 7
+    assert sum(count for _, count in counts) == len(ranges)
+    assert dict(counts)[None] == sum(s % 70 != 0 for s in starts)

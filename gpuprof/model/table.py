@@ -494,9 +494,15 @@ def as_arrow(column: Values, kind: pa.DataType | None = None) -> pa.Array:
     """A column as Arrow data, of some type where that is given."""
     numbers, is_null, words = column
     if words is not None:
-        places = numbers.astype(np.int32) if kind == _WORDS else narrowed(numbers)
-        rows = pa.DictionaryArray.from_arrays(arrow(places), texts([*words]))
-        return rows if kind == _WORDS else rows.dictionary_decode()
+        if kind != _WORDS:
+            places = arrow(narrowed(numbers))
+            return pa.DictionaryArray.from_arrays(places, texts([*words])).dictionary_decode()
+        # Arrow joins dictionaries without nulls alone.
+        places = numbers.astype(np.int32)
+        nothing = np.array([word is None for word in words])
+        return pa.DictionaryArray.from_arrays(
+            arrow(places, nothing[places]), texts(["" if word is None else word for word in words])
+        )
     if kind is not None and (dtype := np.dtype(kind.to_pandas_dtype())) != numbers.dtype:
         numbers = numbers.astype(dtype)
     return arrow(numbers, is_null)

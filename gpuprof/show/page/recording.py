@@ -159,7 +159,10 @@ def _named_tables(result: Report) -> list[str]:
 def verdict(result: Report) -> tuple[Line, ...]:
     """The bottom line and the worst findings; without these, what is known to take most."""
     if lines := findings_lines(result):
-        return tuple(lines)
+        (bottom_line, parts), *further = lines
+        first, point, rest = bottom_line.partition(". ")
+        begin = ((f"{first}.", ()), (rest, parts)) if point else ((bottom_line, parts),)
+        return (*begin, *further)
     top = result.rows("top_activities")
     if top and top[0]["total_ns"] is not None:
         share = "" if top[0]["share"] is None else f", {say_share(top[0]['share'])} of all"
