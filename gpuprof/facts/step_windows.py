@@ -45,6 +45,11 @@ _CLOSE: Final = 0.1
 _ALIKE: Final = 0.8
 _BETTER: Final = 0.02
 _SAMPLE: Final = 100_000
+_MOST: Final = 0.5
+# A mark that holds so many repeats is a step: models have up to some hundred layers, and a range
+# around more iterations than that is of a whole run, as is one that says so.
+_REPEATS: Final = (4, 128)
+_EPOCH: Final = re.compile(r"epoch", re.IGNORECASE)
 _CANDIDATES: Final = 60
 
 
@@ -81,7 +86,47 @@ def step_windows(profile: Profile) -> tuple[StepWindows, ...]:
     texts = [masked(text) for text, _, _ in parts.labels]
     of_steps = sorted({text for text in texts if _STEP.search(text)})
     named = _most_launches(parts, launches(recording), texts, of_steps, least=_LEAST_STEPS)
-    return tuple(named) or tuple(_detected(recording))
+    if steps := tuple(named):
+        return steps
+    detected = tuple(_detected(recording))
+    return _holding_repeats(parts, launches(recording), texts, detected) or detected
+
+
+def _holding_repeats(
+    parts: Ranges, launched: Launches, texts: Sequence[str], detected: Sequence[StepWindows]
+) -> tuple[StepWindows, ...]:
+    """The ranges of one text, of any words, that hold as many repeats each: these are its parts.
+
+    Of texts that do, those that hold most time, which lie around the others. None where no text
+    does, as where a range is around all iterations of a solver, or each around one.
+    """
+    opening = max((series.start_ns for series in detected), key=len, default=np.empty(0, np.int64))
+    if not (len(opening) and len(parts) and len(launched.launch_ns)):
+        return ()
+    # Of all texts few are of most of the time in which the host launches.
+    least_ns = _MOST * (int(launched.launch_ns.max()) - int(launched.launch_ns.min()))
+    lasting = np.bincount(parts.label, parts.end_ns - parts.start_ns, len(texts))
+    marks: dict[str, float] = {}
+    for text, lasting_ns in zip(texts, lasting.tolist(), strict=True):
+        marks[text] = marks.get(text, 0) + lasting_ns
+    most: tuple[StepWindows, ...] = ()
+    for text, lasting_ns in marks.items():
+        if lasting_ns < least_ns or _EPOCH.search(text):
+            continue
+        marked = tuple(_most_launches(parts, launched, texts, [text], least=_LEAST_DETECTED))
+        held = [
+            np.diff(np.searchsorted(opening, [s.start_ns, s.end_ns]), axis=0)[0] for s in marked
+        ]
+        of_marks = np.concatenate(held) if held else np.zeros(1, np.int64)
+        usual = int(np.median(of_marks))
+        is_even = np.mean(of_marks == usual) >= _ALIKE <= of_marks.sum() / len(opening)
+        if is_even and _REPEATS[0] <= usual <= _REPEATS[1] and _length(marked) > _length(most):
+            most = marked
+    return most
+
+
+def _length(steps: Sequence[StepWindows]) -> int:
+    return sum(int((series.end_ns - series.start_ns).sum()) for series in steps)
 
 
 def by_period(series: StepWindows) -> StepWindows:

@@ -7,6 +7,7 @@ of TensorFlow tells what a step copies between devices.
 from collections import Counter
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
 from gpuprof.analyses.ranks import ANALYSIS as RANKS
@@ -20,7 +21,9 @@ from gpuprof.base.short_texts import LONGEST_IN_WORDS, cut, shortened_apart
 from gpuprof.base.units import counted, format_bytes, say_ns, say_share
 from gpuprof.facts.activity_sums import SUM_READS, activity_sums
 from gpuprof.facts.last_ranks import collective_record
+from gpuprof.facts.numbers import columns_of
 from gpuprof.facts.step_times import mean_beside
+from gpuprof.facts.step_windows import opening_kernels
 from gpuprof.facts.timeline import COMMUNICATION, LAYERS, TRANSFER
 from gpuprof.findings.exposed_collectives import rank_sentences
 from gpuprof.findings.exposed_copies import exposed_by_route
@@ -47,6 +50,8 @@ from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema
 
 # From here on compute is the answer, and its kernels are named.
 _MOST: Final = 0.5
+# What repeats so often within a marked step is no chance.
+_REPEATS: Final = 4
 # A phase of more devices is what is asked about, unless it is this short beside another one.
 _LITTLE: Final = 0.1
 # Smaller shares of a step are left out.
@@ -140,10 +145,12 @@ def bottom_line(profile: Profile) -> pa.Table:
         worst = findings(profile).to_pylist()
         rows = bottom_lines_of_job(profile.once(phases_of_devices), worst)
     else:
-        rows = []
-        for scope in _ordered(profile):
+        rows, ordered = [], _ordered(profile)
+        for scope in ordered:
             figures = _figures(profile, scope)
-            rows.append(figures | {"bottom_line": _sentence(profile, scope, figures)})
+            # Which is looked for in one step of the device that people read about.
+            repeats = _repeated_part(scope) if scope is ordered[0] else ""
+            rows.append(figures | {"bottom_line": _sentence(profile, scope, figures, repeats)})
     if rows and profile.unrestricted.parts:
         # Which ranks make the others wait or are slow.
         record = collective_record(profile)
@@ -212,7 +219,7 @@ def _figures(profile: Profile, scope: Scope) -> dict[str, Any]:
     }
 
 
-def _sentence(profile: Profile, scope: Scope, row: dict[str, Any]) -> str:
+def _sentence(profile: Profile, scope: Scope, row: dict[str, Any], repeats: str) -> str:
     words = _WORDS | {"idle_share": "idle", "set_up_share": "set-up"}
     why = incomplete(profile)
     shares = row | ({} if why is None else {"idle_share": row["idle_share"] + row["set_up_share"]})
@@ -232,13 +239,46 @@ def _sentence(profile: Profile, scope: Scope, row: dict[str, Any]) -> str:
         mean = " in the mean" if scope.step_ns != scope.median_ns else ""
         subject = f"A step{name} takes {say_ns(scope.step_ns, 3)}{mean}"
         base = "the recording" if worst is not None and not worst["phase"] else "it"
-        it = f"The step on {device} (median {say_ns(scope.median_ns)} of {steps})"
+        it = f"The step on {device} (median {say_ns(scope.median_ns)} of {steps}{repeats})"
     text = first_sentence(subject, row["compute_share"], worst, base=base)
     text = f"{text}. {it} is {', '.join(parts)}"
     if why is not None:
         return text + _costliest_kernels(profile)
     kernels = _costliest_kernels(profile) if row["compute_share"] >= _MOST else ""
     return f"{text}. {_moving(profile, scope, row)}{kernels}"
+
+
+def _repeated_part(scope: Scope) -> str:
+    """What repeats in a marked step of usual length, in words; empty where it is not most of it.
+
+    Steps that nothing marks are what repeats.
+    """
+    profile = scope.profile.unrestricted
+    if not scope.has_steps or scope.is_inferred or not profile.has("kernels"):
+        return ""
+    lengths = scope.end_ns - scope.start_ns
+    usual = int(np.argsort(lengths, kind="stable")[len(lengths) // 2])
+    first_ns, last_ns = scope.start_ns[usual], scope.end_ns[usual]
+    columns = ("start_ns", "end_ns", "device_id", "stream_id", "name_id")
+    in_step = (
+        [column[(part[0] >= first_ns) & (part[0] < last_ns)] for column in part]
+        for part in profile.columns("kernels", *columns)
+    )
+    start, end, device, stream, name = columns_of(in_step, len(columns))
+    _, member = np.unique(stream, return_inverse=True)
+    busy_ns = np.bincount(member, np.where(device == scope.device.number, end - start, 0))
+    if not busy_ns.any():
+        return ""
+    rows = np.flatnonzero((member == busy_ns.argmax()) & (device == scope.device.number))
+    rows = rows[np.argsort(start[rows], kind="stable")]
+    opening = opening_kernels(name[rows], start[rows], end[rows])
+    if opening is None or len(opening) < _REPEATS:
+        return ""
+    begun = start[rows][opening]
+    if begun[-1] - begun[0] < _MOST * lengths[usual]:
+        return ""
+    took = say_ns(float(np.median(np.diff(begun))))
+    return f", in which a part of {took} repeats {len(opening):,} times: a layer?"
 
 
 def _moving(profile: Profile, scope: Scope, row: dict[str, Any]) -> str:

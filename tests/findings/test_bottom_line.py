@@ -333,3 +333,85 @@ def test_bytes_of_collective_operations_are_unknown(tmp_path):
         "A step moves data between devices in collective operations, whose bytes TensorFlow does"
         " not show (10 steps)"
     )
+
+
+def layered(kernels_of_step, *, mark="step #"):
+    """Six steps of 100 us, whose kernels follow one another 4 us apart, launched ahead."""
+    rows = {"kernels": [], "api_calls": [], "nvtx_ranges": []}
+    for number in range(6):
+        called = number * 50 * US
+        if mark:
+            text = {"text": mark.replace("#", str(number))}
+            rows["nvtx_ranges"].append((called, called + 50 * US - 1, text))
+        for place, name in enumerate(kernels_of_step):
+            call = {"correlation_id": number * 100 + place}
+            start = (500 + 100 * number + 4 * place) * US
+            rows["kernels"].append((start, start + 3 * US, call | {"name": name}))
+            rows["api_calls"].append((called + place * US, called + place * US + 100, call))
+    return first(draw(**rows))["bottom_line"]
+
+
+LAYERS = ["attention", "gemm"] * 11
+PART = ", in which a part of 8.000 us repeats 11 times: a layer?)"
+
+
+def test_what_repeats_in_a_marked_step_is_a_part_of_it():
+    line = layered(["embed", *LAYERS, "loss"])
+
+    assert line.startswith("A step takes 100 us, ")
+    assert PART in line
+
+
+@pytest.mark.parametrize(
+    "kernels_of_step",
+    [
+        pytest.param([f"kernel {n}" for n in range(24)], id="nothing-repeats"),
+        pytest.param(["attention", "gemm"] * 3 + [f"kernel {n}" for n in range(18)], id="thrice"),
+        pytest.param(["a", "b"] * 5 + [f"kernel {n}" for n in range(14)], id="a-small-part"),
+    ],
+)
+def test_what_is_no_large_part_of_a_step_or_repeats_too_seldom_is_not_said(kernels_of_step):
+    assert "repeats" not in layered(kernels_of_step)
+
+
+def test_what_repeats_without_marks_is_the_step():
+    line = layered(["attention", "gemm"] * 12, mark="")
+
+    assert "repeats" not in line
+
+
+@pytest.mark.parametrize("mark", ["decode", "token #"])
+def test_marks_of_any_words_that_hold_repeats_are_the_steps(mark):
+    line = layered(["attention", "gemm"] * 12, mark=mark)
+
+    assert line.startswith("A step takes 100 us, ")
+    assert "(median 100.0 us of 5 steps, in which a part of 8.000 us repeats 12 times: a l" in line
+
+
+@pytest.mark.parametrize(
+    ("mark", "kernels_of_step"),
+    [
+        pytest.param("epoch #", ["attention", "gemm"] * 12, id="epochs"),
+        pytest.param("decode", ["attention", "gemm", "norm", "rope", "add"] * 3, id="thrice"),
+        pytest.param("decode", ["attention"], id="once"),
+    ],
+)
+def test_marks_of_other_words_that_hold_no_repeats_are_no_steps(mark, kernels_of_step):
+    line = layered(kernels_of_step, mark=mark)
+
+    assert "inferred from its kernels" in line
+
+
+def test_a_range_around_more_iterations_than_a_model_has_layers_is_a_run():
+    kernels = ["sweep"] * 200
+    rows = {"kernels": [], "api_calls": [], "nvtx_ranges": []}
+    for run in range(3):
+        called = run * 1_000 * US
+        rows["nvtx_ranges"].append((called, called + 900 * US, {"text": "solve"}))
+        for place, name in enumerate(kernels):
+            call = {"correlation_id": run * 200 + place}
+            start = (5_000 + 1_000 * run + 4 * place) * US
+            rows["kernels"].append((start, start + 3 * US, call | {"name": name}))
+            rows["api_calls"].append((called + place * US, called + place * US + 100, call))
+
+    assert "inferred from its kernels" in first(draw(**rows))["bottom_line"]

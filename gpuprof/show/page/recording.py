@@ -161,7 +161,9 @@ def verdict(result: Report) -> tuple[Line, ...]:
     if lines := findings_lines(result):
         (bottom_line, parts), *further = lines
         first, point, rest = bottom_line.partition(". ")
-        begin = ((f"{first}.", ()), (rest, parts)) if point else ((bottom_line, parts),)
+        # A numbered finding, where there is no bottom line, stays whole.
+        is_split = point and result.rows("bottom_line")
+        begin = ((f"{first}.", ()), (rest, parts)) if is_split else ((bottom_line, parts),)
         return (*begin, *further)
     top = result.rows("top_activities")
     if top and top[0]["total_ns"] is not None:
