@@ -1,6 +1,7 @@
 import asyncio
 import shutil
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from commands import ROOT, gpuprof
@@ -32,7 +33,9 @@ def _calls(folder, *calls):
             answers = [await client.call_tool(name, arguments) for name, arguments in calls]
             return tools, answers
 
-    tools, answers = asyncio.run(ask())
+    # In a thread of its own: a browser of other tests may have left a loop in this one.
+    with ThreadPoolExecutor(1) as pool:
+        tools, answers = pool.submit(asyncio.run, ask()).result()
     return tools, [(answer.is_error, answer.content[0].text) for answer in answers]
 
 

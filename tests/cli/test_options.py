@@ -24,7 +24,7 @@ OPTIONS = {
 def test_how_a_result_is_written_is_always_chosen_by_format(name):
     choices = OPTIONS[name].keys()
 
-    assert not choices & {"--json", "--csv", "--markdown", "--placement", "--no-record"}
+    assert not choices & {"--json", "--csv", "--markdown", "--no-record"}
     if "--format" in choices:
         assert isinstance(OPTIONS[name]["--format"].type, click.Choice)
 

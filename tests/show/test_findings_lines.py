@@ -13,7 +13,7 @@ from gpuprof.show import Page, terminal
 from gpuprof.show.overview import findings_lines
 
 ROW = {
-    "rank": 1, "cause": "local_copies", "cost_ns": 20, "cost_share": 0.2, "win_ns": 20,
+    "rank": 1, "cause": "local_copies", "family": "copies", "cost_ns": 20, "cost_share": 0.2, "win_ns": 20,
     "win_share": 0.2, "win": "at most 20.0 %", "means": "fewer copies", "total_win_ns": 20,
     "finding": "device 0 copies", "suggestion": "copy less", "table": "breakdown",
 }  # fmt: skip
@@ -49,16 +49,20 @@ def test_what_can_be_won_stands_after_what_to_try(columns, end):
         (),
     )
 
-    [line] = findings_lines(result)
+    [(line, parts)] = findings_lines(result)
+    assert parts == ()
     assert line == f"1. Device 0 copies. Copy less{'.' if end.startswith('Can') else ''} {end}"
 
 
 def test_findings_are_whole_and_a_line_says_how_many_more_there_are():
-    rows = [ROW | {"rank": n, "cost_share": 0.06 if n == 7 else 0.01} for n in range(1, 9)]
+    rows = [
+        ROW | {"rank": n, "family": f"cause {n}", "cost_share": 0.06 if n == 7 else 0.01}
+        for n in range(1, 9)
+    ]
     origin = Origin(Path("t.sqlite"), "drawn", "by hand")
     result = Report(origin, {"findings": FINDINGS.table(rows)}, ())
 
-    *lines, more = findings_lines(result)
+    *lines, more = (line for line, _ in findings_lines(result))
 
     assert [line.split(". ", 1)[0] for line in lines] == ["1", "2", "3", "4", "5", "6"]
     assert all(
@@ -69,7 +73,10 @@ def test_findings_are_whole_and_a_line_says_how_many_more_there_are():
 
 
 def test_tables_yield_to_findings_and_say_how_to_see_them():
-    rows = [ROW | {"rank": n, "suggestion": "copy less, " * 40} for n in range(1, 6)]
+    rows = [
+        ROW | {"rank": n, "family": f"cause {n}", "suggestion": "copy less, " * 40}
+        for n in range(1, 6)
+    ]
     origin = Origin(Path("t.sqlite"), "drawn", "by hand")
     breakdown, peers = BREAKDOWN.table([{"span_ns": 5}]), PEER_MATRIX.table([{"src": "host"}])
     tables = {"findings": FINDINGS.table(rows), "breakdown": breakdown, "peer_matrix": peers}
