@@ -21,7 +21,7 @@ from gpuprof.analyses.notes import OVERVIEW
 from gpuprof.analyses.reports import report
 from gpuprof.base.units import say_binary_bytes
 from gpuprof.model.analysis import FILE_PLACE
-from gpuprof.ranks.contract import FAN_IN, Partial
+from gpuprof.ranks.engine_contract import FAN_IN, Partial
 from gpuprof.ranks.partial import FILES, analyses_of, job_profile, merged, reduced
 from gpuprof.readers import read_profile
 

@@ -13,8 +13,8 @@ from commands import ROOT, gpuprof
 
 from gpuprof.doctor import findings
 from gpuprof.doctor.checks import CHECKS
+from gpuprof.doctor.examined_machine import Machine
 from gpuprof.doctor.here import links, this_machine
-from gpuprof.doctor.machine import Machine
 from gpuprof.launch.run.gpus import Gpu, gpus, has_driver
 
 K80 = Gpu("Tesla K80", (3, 7), 12 << 30)

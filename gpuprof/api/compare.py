@@ -14,7 +14,7 @@ from gpuprof.comparisons.result_tables import TABLES
 from gpuprof.show import COMPARISON
 from gpuprof.show.charts import chart_about, drawn, of_comparison
 from gpuprof.show.notebook import Summary, comparison_summary
-from gpuprof.show.page.comparison import comparison_page
+from gpuprof.show.page.comparison_page import comparison_page
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,7 +14,7 @@ from gpuprof.model.profile import Origin, Profile, to_frame
 from gpuprof.show import RECORDING
 from gpuprof.show.charts import chart_about, drawn, of_recording
 from gpuprof.show.notebook import Summary, bottom_line, report_summary
-from gpuprof.show.page.recording import recording_page
+from gpuprof.show.page.recording_page import recording_page
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -15,12 +15,12 @@ from gpuprof.launch import check_recorder, check_system
 from gpuprof.readers.inputs import AnyPath
 from gpuprof.show.charts import figure_of, sweeps
 from gpuprof.show.notebook import SWEEP_CHARTS, Summary, sweep_summary
-from gpuprof.show.sweep import headline, notes, save, sweep_page
+from gpuprof.show.sweep_results import headline, notes, save, sweep_page
 from gpuprof.sweeps.break_even import break_evens
 from gpuprof.sweeps.execution import run_sweep
-from gpuprof.sweeps.folder import DEFAULT_PARENT
 from gpuprof.sweeps.results import Results
 from gpuprof.sweeps.sweep_file import planned, value_text
+from gpuprof.sweeps.sweep_folder import DEFAULT_PARENT
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

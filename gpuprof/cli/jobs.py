@@ -17,10 +17,10 @@ from gpuprof.cli.chosen import note_unread
 from gpuprof.cli.commands import values_of
 from gpuprof.cli.terminal import JobProgress, shown
 from gpuprof.model.profile import UnreadFiles
-from gpuprof.ranks.contract import Outcome, Partial
 from gpuprof.ranks.engine import run
-from gpuprof.ranks.files import file_of_rank, job_files, job_place
+from gpuprof.ranks.engine_contract import Outcome, Partial
 from gpuprof.ranks.partial import FILES, ReportWork, analyses_of, is_mergeable, job_profile
+from gpuprof.ranks.rank_files import file_of_rank, job_files, job_place
 from gpuprof.ranks.settings import Settings
 from gpuprof.readers import check_one_format, recording_files
 from gpuprof.readers.gpuprof.data_set import is_recording

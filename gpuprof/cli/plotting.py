@@ -22,7 +22,7 @@ from gpuprof.show.charts.figure import Chart, Results
 from gpuprof.show.further_outputs import drawing
 from gpuprof.show.listing import charts_text
 from gpuprof.show.output import write_stdout
-from gpuprof.show.page.recording import recording_page
+from gpuprof.show.page.recording_page import recording_page
 
 
 def plot(values: SimpleNamespace) -> None:

@@ -90,7 +90,7 @@ def doctor(values: SimpleNamespace) -> int:
 
 def monitor(values: SimpleNamespace) -> None:
     """Print what GPUs and host are doing, until Ctrl-C or for so many samples."""
-    from gpuprof.show.monitor import show  # noqa: PLC0415 - a recording shows none
+    from gpuprof.show.samples import show  # noqa: PLC0415 - a recording shows none
 
     of = sources()
     if not of:

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import Final
 
 from gpuprof.doctor.checks import CHECKS
-from gpuprof.doctor.machine import Finding, Machine
+from gpuprof.doctor.examined_machine import Finding, Machine
 
 FORMAT_VERSION: Final = 1
 

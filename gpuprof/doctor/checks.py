@@ -9,7 +9,7 @@ from typing import Final
 
 from gpuprof.base.errors import install
 from gpuprof.base.units import format_bytes
-from gpuprof.doctor.machine import (
+from gpuprof.doctor.examined_machine import (
     FRAMEWORKS,
     INJECTIONS,
     VISIBLE,

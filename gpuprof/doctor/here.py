@@ -12,7 +12,7 @@ from typing import Final
 
 from gpuprof import native
 from gpuprof.base import nsight
-from gpuprof.doctor.machine import INJECTIONS, PACKAGES, VISIBLE, Machine
+from gpuprof.doctor.examined_machine import INJECTIONS, PACKAGES, VISIBLE, Machine
 from gpuprof.launch import all_recorders
 from gpuprof.launch.contract import Program
 from gpuprof.launch.run.gpus import driver_cuda, driver_version, gpus, has_driver, peers

@@ -39,7 +39,7 @@ from gpuprof.model.intervals import (
 )
 from gpuprof.model.profile import Profile, once_per_recording
 from gpuprof.model.words import Words
-from gpuprof.predict.links import NAMES
+from gpuprof.predict.link_models import NAMES
 
 READS: Final = reads(
     TRANSFER_READS,

@@ -12,7 +12,7 @@ from gpuprof.place.step_graph import (
     Operation,
     StepGraph,
 )
-from gpuprof.place.values import Values, bytes_of, placed
+from gpuprof.place.tensor_values import Values, bytes_of, placed
 
 
 def step_of_export(joint: Any, devices: Mapping[str, str]) -> StepGraph:

@@ -2,14 +2,14 @@
 
 GPUs: peaks of single precision without Tensor Cores, memory bandwidth and memory of one GPU, from
 NVIDIA's data sheets of these boards (of a K80, one of its two GPUs, at its boost clock).
-Links are those of `gpuprof.predict.links`; ``staged`` is PCIe 3 through the host.
+Links are those of `gpuprof.predict.link_models`; ``staged`` is PCIe 3 through the host.
 """
 
 from typing import Final, NamedTuple
 
 from gpuprof.base.errors import UsageError, one_of
 from gpuprof.base.units import NS_PER_S
-from gpuprof.predict.links import NAMES, STAGED, USUAL, links_named
+from gpuprof.predict.link_models import NAMES, STAGED, USUAL, links_named
 
 _GIB: Final = 1 << 30
 _MOST_GPUS: Final = 16

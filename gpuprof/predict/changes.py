@@ -19,7 +19,7 @@ from gpuprof.predict import graph as kinds
 from gpuprof.predict.build import graph_of
 from gpuprof.predict.graph import APART, GONE, NEVER, NO_WORK, Graph, holds, is_before
 from gpuprof.predict.host_changes import SYNCHRONISATIONS, after_each, drop_host, no_launch_cost
-from gpuprof.predict.links import lasting, on_route, with_link
+from gpuprof.predict.link_models import lasting, on_route, with_link
 from gpuprof.predict.recorded import COLLECTIVE, COPY, Flags, Operations
 from gpuprof.predict.replay import Changed
 

@@ -16,7 +16,7 @@ from gpuprof.predict import graph as kinds
 from gpuprof.predict.build import GRAPH_READS
 from gpuprof.predict.changes import apply
 from gpuprof.predict.graph import KINDS, Graph
-from gpuprof.predict.links import USUAL
+from gpuprof.predict.link_models import USUAL
 from gpuprof.predict.replay import Changed, Replay, as_measured
 
 PREDICT_READS: Final = reads(

@@ -28,7 +28,7 @@ from gpuprof.predict.effects import (
     unexplained,
 )
 from gpuprof.predict.graph import KINDS, PROVENANCES, Graph
-from gpuprof.predict.links import FAST, SLOW, USUAL
+from gpuprof.predict.link_models import FAST, SLOW, USUAL
 from gpuprof.predict.paths import CALL, HOST, LATENCY, Path, PathPart, named, path
 from gpuprof.predict.recorded import Flags
 from gpuprof.predict.replay import Changed, as_measured, replay

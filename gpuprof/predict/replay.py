@@ -9,7 +9,7 @@ import numpy as np
 from gpuprof.facts.numbers import Numbers
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.words import narrowed
-from gpuprof.native.replay import Items, ReplayEdges, replayed, walk_back
+from gpuprof.native.replay_core import Items, ReplayEdges, replayed, walk_back
 from gpuprof.predict.graph import GONE, Edges, Graph, Weights, holds, is_before, together
 from gpuprof.predict.recorded import Flags
 

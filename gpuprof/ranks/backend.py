@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Protocol, Self
 
-from gpuprof.ranks.plan import Task
 from gpuprof.ranks.task import TaskResult
+from gpuprof.ranks.work_plan import Task
 
 
 @dataclass(frozen=True)

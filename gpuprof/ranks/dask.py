@@ -13,9 +13,9 @@ from typing import Any, Final, Self
 
 from gpuprof.base.errors import GpuprofError, MissingToolError, install
 from gpuprof.ranks.backend import Loss
-from gpuprof.ranks.contract import Work
-from gpuprof.ranks.plan import Task
+from gpuprof.ranks.engine_contract import Work
 from gpuprof.ranks.task import TaskResult, run_task
+from gpuprof.ranks.work_plan import Task
 
 _CONNECT_S: Final = 10
 # A scheduler that is only busy answers in between.

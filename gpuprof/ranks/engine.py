@@ -7,14 +7,14 @@ from gpuprof import __version__
 from gpuprof.base import machine
 from gpuprof.base.errors import GpuprofError, UsageError
 from gpuprof.ranks.backend import Backend, Loss
-from gpuprof.ranks.contract import Fault, JobFile, Outcome, Work
 from gpuprof.ranks.dask import DaskCluster
+from gpuprof.ranks.engine_contract import Fault, JobFile, Outcome, Work
 from gpuprof.ranks.local import LocalWorkers
 from gpuprof.ranks.packing import unpack
-from gpuprof.ranks.plan import Task, Tree, plan, root_of
 from gpuprof.ranks.settings import Settings
 from gpuprof.ranks.state import State
 from gpuprof.ranks.task import TaskResult
+from gpuprof.ranks.work_plan import Task, Tree, plan, root_of
 
 
 @dataclass(frozen=True)

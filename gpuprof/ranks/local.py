@@ -15,11 +15,11 @@ from gpuprof.base import machine
 from gpuprof.base.errors import GpuprofError
 from gpuprof.model import spilling
 from gpuprof.ranks.backend import Loss
-from gpuprof.ranks.contract import Work
+from gpuprof.ranks.engine_contract import Work
 from gpuprof.ranks.memory import check_measurable, memory_bytes
-from gpuprof.ranks.plan import Task
-from gpuprof.ranks.process import Worker
 from gpuprof.ranks.task import TaskResult
+from gpuprof.ranks.work_plan import Task
+from gpuprof.ranks.worker_process import Worker
 
 _WATCH_S: Final = 0.05
 # Columns may take as much of the limit as of a machine's memory.

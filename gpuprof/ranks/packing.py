@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from gpuprof.ranks.contract import Partial
+from gpuprof.ranks.engine_contract import Partial
 
 
 def pack(partial: Partial) -> bytes:

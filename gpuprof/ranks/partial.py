@@ -22,7 +22,7 @@ from gpuprof.base.errors import UsageError
 from gpuprof.model import schema
 from gpuprof.model.analysis import FILE_PLACE, Analysis, PerFile
 from gpuprof.model.profile import Origin, Profile, RankRecording
-from gpuprof.ranks.contract import JobFile, Partial
+from gpuprof.ranks.engine_contract import JobFile, Partial
 from gpuprof.readers import read_profile
 from gpuprof.readers.job_notes import notes_of_files
 from gpuprof.readers.job_numbers import JobNumbers, ranks_of_names
@@ -55,7 +55,7 @@ FILES_SCHEMA: Final = pa.schema(
 
 @dataclass(frozen=True)
 class ReportWork:
-    """The work of a report on a job: a `gpuprof.ranks.contract.Work`.
+    """The work of a report on a job: a `gpuprof.ranks.engine_contract.Work`.
 
     Args:
         names: The tables that are asked for, as ``--table`` takes them.

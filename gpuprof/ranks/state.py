@@ -17,10 +17,10 @@ import pyarrow as pa
 from gpuprof import __version__
 from gpuprof.base.errors import OutputError
 from gpuprof.base.temporary_files import removed_at_exit
-from gpuprof.ranks.contract import Fault
+from gpuprof.ranks.engine_contract import Fault
 from gpuprof.ranks.packing import pack, unpack
-from gpuprof.ranks.plan import Task
 from gpuprof.ranks.task import TaskResult
+from gpuprof.ranks.work_plan import Task
 
 _SUFFIX: Final = ".partial"
 _CHECKSUM_BYTES: Final = hashlib.sha256().digest_size
@@ -34,7 +34,7 @@ class State:
 
     Args:
         folder: Made where it is not there.
-        key: What was done with the files, see `gpuprof.ranks.contract.Work`.
+        key: What was done with the files, see `gpuprof.ranks.engine_contract.Work`.
 
     Raises:
         OutputError: There is no such folder and none can be made, or nothing can be written to it.

@@ -11,11 +11,11 @@ from gpuprof.base.errors import (
     GpuprofError,
     UnknownFormatError,
 )
-from gpuprof.ranks.contract import Fault, JobFile, Partial, Work
-from gpuprof.ranks.files import has_changed
+from gpuprof.ranks.engine_contract import Fault, JobFile, Partial, Work
 from gpuprof.ranks.memory import peak_bytes
 from gpuprof.ranks.packing import pack
-from gpuprof.ranks.plan import Node, Task, Tree
+from gpuprof.ranks.rank_files import has_changed
+from gpuprof.ranks.work_plan import Node, Task, Tree
 from gpuprof.readers import inputs
 
 # Faults of the content: the same file has them every time.

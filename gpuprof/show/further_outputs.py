@@ -101,7 +101,7 @@ class FurtherOutputs(NamedTuple):
 
             drawing.draw(of_recording(profile, drawing.chart))
         if self.page is not None:
-            from gpuprof.show.page.recording import recording_page  # noqa: PLC0415 - as above
+            from gpuprof.show.page.recording_page import recording_page  # noqa: PLC0415 - as above
 
             self.page.write_text(recording_page(profile, tables, has_full_names=has_full_names))
 
@@ -115,7 +115,7 @@ class FurtherOutputs(NamedTuple):
         """The tables that a page shows where they are known."""
         if self.page is None:
             return ()
-        from gpuprof.show.page.recording import TABLES_OF_JOB  # noqa: PLC0415 - start-up time
+        from gpuprof.show.page.recording_page import TABLES_OF_JOB  # noqa: PLC0415 - start-up time
 
         return TABLES_OF_JOB
 
@@ -141,7 +141,7 @@ class FurtherOutputs(NamedTuple):
 
             drawing.draw(of_report(report(drawing.chart.tables, ())))
         if self.page is not None:
-            from gpuprof.show.page.recording import report_page  # noqa: PLC0415 - as above
+            from gpuprof.show.page.recording_page import report_page  # noqa: PLC0415 - as above
 
             result = report(tables, self.page_tables)
             self.page.write_text(report_page(result, tables, has_full_names=has_full_names))
@@ -157,7 +157,7 @@ class FurtherOutputs(NamedTuple):
 
             drawing.draw(of_comparison(comparison))
         if self.page is not None:
-            from gpuprof.show.page.comparison import comparison_page  # noqa: PLC0415 - as above
+            from gpuprof.show.page.comparison_page import comparison_page  # noqa: PLC0415 - as above
 
             self.page.write_text(comparison_page(comparison, has_full_names=has_full_names))
 

@@ -25,10 +25,10 @@ from gpuprof.show.cells import clean
 from gpuprof.show.charts import charts_about
 from gpuprof.show.comparison import figures_grid, split_grids
 from gpuprof.show.overview import Grid, all_findings, report_grids
-from gpuprof.show.page import comparison, recording
+from gpuprof.show.page import comparison_page, recording_page
 from gpuprof.show.page.document import FOLDER, templates
 from gpuprof.show.page.figures import Figure
-from gpuprof.show.sweep import headline, notes, sweep_grids
+from gpuprof.show.sweep_results import headline, notes, sweep_grids
 from gpuprof.sweeps.results import Results
 
 if TYPE_CHECKING:
@@ -143,9 +143,9 @@ def report_summary(
         points.append((f"{capital(head)}." if head else "", tuple(map(_point, rows))))
     first = bottom_line(result.tables.get("bottom_line"))
     return summary._replace(
-        headline=first or ("" if points else f"{recording.verdict(result)[0][0]}."),
+        headline=first or ("" if points else f"{recording_page.verdict(result)[0][0]}."),
         points=tuple(points),
-        figures=(recording.breakdown(devices),) if devices else (),
+        figures=(recording_page.breakdown(devices),) if devices else (),
         grids=tuple(grid for grid in grids if grid.table != "breakdown"),
     )
 
@@ -171,7 +171,7 @@ def comparison_summary(result: Comparison) -> Summary:
     return Summary(
         f"Compared: {', '.join(labels)}; baseline {result.baseline}",
         result.verdict,
-        figures=tuple(f for f in comparison.figures(result) if f.name == "clock"),
+        figures=tuple(f for f in comparison_page.figures(result) if f.name == "clock"),
         grids=(*split_grids(result), figures_grid(result, has_columns=True)),
         notes=result.notes,
         tables=("variants", *TABLES),

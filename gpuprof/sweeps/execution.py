@@ -12,7 +12,9 @@ from typing import IO, Final
 
 from gpuprof.base.signals import handling
 from gpuprof.base.units import format_seconds
-from gpuprof.sweeps.folder import (
+from gpuprof.sweeps.plan import Plan, SweepRun, ordered_runs, runs_of
+from gpuprof.sweeps.results import Results, results
+from gpuprof.sweeps.sweep_folder import (
     failure,
     forget,
     has_ended,
@@ -21,8 +23,6 @@ from gpuprof.sweeps.folder import (
     remove_sweep,
     working_in,
 )
-from gpuprof.sweeps.plan import Plan, SweepRun, ordered_runs, runs_of
-from gpuprof.sweeps.results import Results, results
 
 _MINUTE: Final = 60
 _HOUR: Final = 3600

@@ -17,8 +17,8 @@ from gpuprof.base.sweep_cells import RUNS as SWEPT
 from gpuprof.comparisons.variant_figures import VARIANTS, metrics, time_of_epochs
 from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Kind, Schema
 from gpuprof.readers import read_profile
-from gpuprof.sweeps.folder import failure, has_ended
 from gpuprof.sweeps.plan import Number, Plan, SweepCell, SweepRun, as_number, cells, runs_of
+from gpuprof.sweeps.sweep_folder import failure, has_ended
 
 OK: Final = "ok"
 FAILED: Final = "failed"

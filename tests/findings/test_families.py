@@ -16,7 +16,7 @@ from gpuprof.findings.findings import findings
 from gpuprof.show import Page, renderer_named
 from gpuprof.show.notebook import report_summary, summary_html, summary_text
 from gpuprof.show.overview import findings_lines
-from gpuprof.show.page.recording import recording_page
+from gpuprof.show.page.recording_page import recording_page
 
 
 def rows(profile):

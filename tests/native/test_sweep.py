@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gpuprof.native import replay
+from gpuprof.native import replay_core
 
 LAUNCH_NS, STREAM_NS = 5, 2
 
@@ -12,20 +12,20 @@ def swept(duration_ns, recorded_ns=(10, 20)):
     """The replay with other durations of the two operations."""
     first, second = recorded_ns
     time = np.array([0, 3, 5, 5 + first, 8 + first, 8 + first + second])
-    items = replay.Items(1, 2, time, np.arange(3), np.arange(3), 0)
+    items = replay_core.Items(1, 2, time, np.arange(3), np.arange(3), 0)
     usual = np.zeros((3, 5), np.int64)
     usual[:2] = [[LAUNCH_NS], [STREAM_NS]]
     no_edge = np.empty(0, np.int64)
 
     def edges(durations):
-        return replay.ReplayEdges(
+        return replay_core.ReplayEdges(
             np.array([-1]), np.array([3]), np.array(durations), np.array([0, -1]),
             np.array([0, 1]), np.zeros(2, np.int8), *[no_edge] * 4, usual,
         )  # fmt: skip
 
     recorded, changed = edges(recorded_ns), edges(duration_ns)
-    moved_ns, *lag = replay.replayed(items, recorded, changed, None, is_usual=False)
-    return time + moved_ns, lag, replay.walk_back(items, changed, moved_ns, 5)
+    moved_ns, *lag = replay_core.replayed(items, recorded, changed, None, is_usual=False)
+    return time + moved_ns, lag, replay_core.walk_back(items, changed, moved_ns, 5)
 
 
 @pytest.mark.parametrize("is_compiled", [True, False])
@@ -34,7 +34,7 @@ def test_what_follows_comes_later_by_as_much_also_beyond_32_bits(
     longer_ns, is_compiled, monkeypatch
 ):
     if not is_compiled:
-        monkeypatch.setattr(replay, "library", lambda: None)
+        monkeypatch.setattr(replay_core, "library", lambda: None)
 
     times, lag, (instants, kinds) = swept((10 + longer_ns, 20))
 

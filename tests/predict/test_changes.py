@@ -9,7 +9,7 @@ from test_replay import PLACE, SMALL, call
 
 from gpuprof.base.errors import MissingTableError, UsageError
 from gpuprof.predict.changes import apply
-from gpuprof.predict.links import FAST, SLOW, USUAL, fitted, links_named
+from gpuprof.predict.link_models import FAST, SLOW, USUAL, fitted, links_named
 from gpuprof.predict.predict import predict
 
 

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from recordings import copy, kernel, trace
 
 from gpuprof import native
-from gpuprof.native import replay as native_replay
+from gpuprof.native import replay_core as native_replay
 from gpuprof.predict.build import graph_of
 from gpuprof.predict.changes import apply
 from gpuprof.predict.graph import AWAITED, DEFAULT_STREAMS, SYNCHRONISATION, is_before
-from gpuprof.predict.links import USUAL
+from gpuprof.predict.link_models import USUAL
 from gpuprof.predict.predict import predict
 from gpuprof.predict.replay import as_measured, last_waits, replay
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpuprof.ranks import plan
+from gpuprof.ranks import work_plan
 
 
 @pytest.fixture
@@ -23,4 +23,4 @@ def job_of(tmp_path):
 @pytest.fixture
 def small_tasks(monkeypatch):
     """Tasks of four files, of which small files make many."""
-    monkeypatch.setattr(plan, "_MOST_FILES", 4)
+    monkeypatch.setattr(work_plan, "_MOST_FILES", 4)

@@ -7,7 +7,7 @@ from ranks.joint import of_rank
 
 from gpuprof.base.errors import InputError
 from gpuprof.base.manifest import Manifest, finish_manifest
-from gpuprof.ranks.files import file_of_rank, job_files
+from gpuprof.ranks.rank_files import file_of_rank, job_files
 from gpuprof.readers import recording_files
 from gpuprof.readers.gpuprof.write_data_set import write as write_data_set
 from gpuprof.readers.gpuprof.write_gpuprof_file import write

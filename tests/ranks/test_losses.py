@@ -11,7 +11,7 @@ import pytest
 from counting import Counting
 
 from gpuprof.ranks.engine import run
-from gpuprof.ranks.files import job_files
+from gpuprof.ranks.rank_files import job_files
 from gpuprof.ranks.settings import Settings
 from gpuprof.readers import recording_files
 

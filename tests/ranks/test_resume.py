@@ -11,7 +11,7 @@ from counting import Counting
 
 from gpuprof.base.errors import OutputError
 from gpuprof.ranks.engine import run
-from gpuprof.ranks.files import job_files
+from gpuprof.ranks.rank_files import job_files
 from gpuprof.ranks.settings import Settings
 from gpuprof.readers import recording_files
 
@@ -24,7 +24,7 @@ from pathlib import Path
 from counting import Counting
 from gpuprof.ranks import plan
 from gpuprof.ranks.engine import run
-from gpuprof.ranks.files import job_files
+from gpuprof.ranks.rank_files import job_files
 from gpuprof.ranks.settings import Settings
 from gpuprof.readers import recording_files
 plan._MOST_FILES = 4

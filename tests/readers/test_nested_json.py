@@ -18,9 +18,9 @@ from gpuprof.readers import find_reader, read_profile
 from gpuprof.readers.gpuprof.cupti_run import PROCESS
 from gpuprof.readers.gpuprof.gpuprof_file import HEADER
 from gpuprof.readers.gpuprof.packed_run import INDEX, unpack
-from gpuprof.sweeps.folder import PLAN, open_sweep
 from gpuprof.sweeps.plan import Plan
 from gpuprof.sweeps.sweep_file import read_sweep_file
+from gpuprof.sweeps.sweep_folder import PLAN, open_sweep
 
 # Beyond what Python's stack takes, and beyond what gpuprof reads although the stack takes it.
 NESTS = {"far-too-deep": "[" * 100_000 + "]" * 100_000, "too-deep": "[" * 300 + "]" * 300}

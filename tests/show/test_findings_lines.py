@@ -13,7 +13,8 @@ from gpuprof.show import Page, terminal
 from gpuprof.show.overview import findings_lines
 
 ROW = {
-    "rank": 1, "cause": "local_copies", "family": "copies", "cost_ns": 20, "cost_share": 0.2, "win_ns": 20,
+    "rank": 1, "cause": "local_copies", "family": "copies", "cost_ns": 20, "cost_share": 0.2,
+    "win_ns": 20,
     "win_share": 0.2, "win": "at most 20.0 %", "means": "fewer copies", "total_win_ns": 20,
     "finding": "device 0 copies", "suggestion": "copy less", "table": "breakdown",
 }  # fmt: skip

@@ -24,7 +24,7 @@ from gpuprof.model.profile import Origin
 from gpuprof.show import Page, renderer_named
 from gpuprof.show.cells import clean
 from gpuprof.show.csv import rows_text
-from gpuprof.show.page.recording import recording_page
+from gpuprof.show.page.recording_page import recording_page
 
 NAMES = {
     "formula": '=HYPERLINK("http://x";"y")',

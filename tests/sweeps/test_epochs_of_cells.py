@@ -8,9 +8,9 @@ from gpuprof.base.manifest import PROGRAM_LOG, Manifest, finish_manifest
 from gpuprof.comparisons import comparison
 from gpuprof.comparisons.measure.labelled_runs import labelled
 from gpuprof.comparisons.variant_figures import time_of_epochs
-from gpuprof.sweeps.folder import open_sweep
 from gpuprof.sweeps.plan import Plan, cells, runs_of
 from gpuprof.sweeps.results import results
+from gpuprof.sweeps.sweep_folder import open_sweep
 
 PLAN = Plan(("train.py", "{mode}"), {"mode": ("one", "two")}, recorder="none")
 # Tracing takes the first epoch of the first cell half a second.

@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from gpuprof.base.errors import CorruptFileError, OutputError
-from gpuprof.sweeps.folder import PLAN, open_sweep, working_in
 from gpuprof.sweeps.plan import Plan
+from gpuprof.sweeps.sweep_folder import PLAN, open_sweep, working_in
 
 SWEEP = Plan(("train.py", "{batch}"), {"batch": ("64", "128")}, skipped_epochs=1, seed=5)
 

@@ -6,10 +6,10 @@ import pytest
 
 from gpuprof.base.manifest import PROGRAM_LOG, Manifest, finish_manifest
 from gpuprof.show import Page
-from gpuprof.show.sweep import sweep_text
-from gpuprof.sweeps.folder import note_failure
+from gpuprof.show.sweep_results import sweep_text
 from gpuprof.sweeps.plan import Plan, cells, runs_of
 from gpuprof.sweeps.results import CELLS, Results, _schema, cells_to_compare, results
+from gpuprof.sweeps.sweep_folder import note_failure
 
 PLAN = Plan(
     ("train.py", "{mode}", "{batch}"),

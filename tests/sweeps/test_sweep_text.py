@@ -3,7 +3,7 @@
 import pytest
 
 from gpuprof.show import Page
-from gpuprof.show.sweep import sweep_text
+from gpuprof.show.sweep_results import sweep_text
 from gpuprof.sweeps.plan import Plan
 from gpuprof.sweeps.results import CELLS, RECORDED, Results, _schema
 

@@ -22,7 +22,7 @@ from gpuprof.base.errors import RecordError
 from gpuprof.base.manifest import RUN_DIR_VARIABLE
 from gpuprof.base.signals import handling
 from gpuprof.launch.contract import Ended
-from gpuprof.launch.run.signals import SAVING_SECONDS, Signals, wait_for
+from gpuprof.launch.run.program_signals import SAVING_SECONDS, Signals, wait_for
 
 with contextlib.suppress(ImportError):  # on Windows, where nothing is recorded
     import fcntl

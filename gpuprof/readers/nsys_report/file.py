@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from gpuprof.base import machine
-from gpuprof.native import reports
-from gpuprof.native.reports import Layout, Message, ReportError
+from gpuprof.native import nsys_reports
+from gpuprof.native.nsys_reports import Layout, Message, ReportError
 
 HEAD: Final = b"NVIDIA Tegra Profiler Report "
 _END: Final = b"U3w[END]"
@@ -60,8 +60,8 @@ class _Stream:
 
     def number(self, part_name: str) -> int:
         """A number of seven bits a byte."""
-        data = self.take(min(reports.LONGEST_VARINT, self.end - self.at), part_name)
-        number, size = reports.varint(data, 0)
+        data = self.take(min(nsys_reports.LONGEST_VARINT, self.end - self.at), part_name)
+        number, size = nsys_reports.varint(data, 0)
         self.at -= len(data) - size
         return number
 
@@ -202,7 +202,7 @@ class Report:
                 raise ReportError(msg)
             seen.add(telling)
             if end is None:
-                events += int(reports.events(block, no_tables).others.sum())
+                events += int(nsys_reports.events(block, no_tables).others.sum())
             if inner.at - first >= _BATCH_BYTES:
                 batches.append((first, inner.at - first))
                 first = inner.at
@@ -238,7 +238,7 @@ def _texts(stream: _Stream, declared: int) -> list[str]:
     """All texts by their numbers, each once."""
     texts: list[bytes] = []
     while len(texts) < declared:
-        texts += reports.texts(stream.block("a block of texts"))
+        texts += nsys_reports.texts(stream.block("a block of texts"))
     agree("texts", declared, len(texts))
     agree("different texts", len(texts), len({*texts}))
     return [text.decode("utf-8", "replace") for text in texts]

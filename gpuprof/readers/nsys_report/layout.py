@@ -10,7 +10,7 @@ ranges, 4 their number, 6 a colour, 8 a category.
 from collections.abc import Mapping
 from typing import Final
 
-from gpuprof.native.reports import Fields, Path
+from gpuprof.native.nsys_reports import Fields, Path
 from gpuprof.readers.nsys import diagnostics
 from gpuprof.readers.nsys.export_schema import (
     CUDA_EVENT,

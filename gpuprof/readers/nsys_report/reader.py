@@ -30,15 +30,15 @@ from typing import Final
 from gpuprof.base.errors import CorruptFileError, InputError
 from gpuprof.base.units import counted
 from gpuprof.model.profile import Profile
-from gpuprof.native.reports import ReportError
+from gpuprof.native.nsys_reports import ReportError
 from gpuprof.readers import reader_named
 from gpuprof.readers.common.file_stamp import check, stamp
 from gpuprof.readers.input_format import Reader
 from gpuprof.readers.nsys import export
 from gpuprof.readers.nsys.export import CANNOT, GIVES
-from gpuprof.readers.nsys_report.event_tables import ReportTables
 from gpuprof.readers.nsys_report.file import HEAD, Report
 from gpuprof.readers.nsys_report.layout import OF_CALLS
+from gpuprof.readers.nsys_report.report_tables import ReportTables
 from gpuprof.readers.nsys_report.survey import Survey, survey_of
 
 NAME: Final = "nsys-rep"

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuprof.base.units import counted
-from gpuprof.native import reports
-from gpuprof.native.reports import NO_VALUE, Int64s, Layout, ReportError
+from gpuprof.native import nsys_reports
+from gpuprof.native.nsys_reports import NO_VALUE, Int64s, Layout, ReportError
 from gpuprof.readers.nsys.export_schema import KERNEL, MEMSET, NVTX, TIMED
 from gpuprof.readers.nsys_report.file import Report, agree
 from gpuprof.readers.nsys_report.layout import (
@@ -114,7 +114,7 @@ def survey_of(report: Report) -> Survey:
 
 
 def _of_blocks(report: Report, stops: Sequence[int], data: bytes) -> Survey:
-    events, survey = reports.events(data, _ALL), Survey()
+    events, survey = nsys_reports.events(data, _ALL), Survey()
     survey.others.update(dict(enumerate(events.others.tolist())))
     texts = [text.decode("utf-8", "replace") for text in events.texts]
     tables = {

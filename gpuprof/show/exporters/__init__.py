@@ -12,7 +12,7 @@ from typing import IO, Any, Final
 from gpuprof.base.errors import OutputError, UsageError
 from gpuprof.model.profile import Profile
 from gpuprof.show.exporters import chakra, perfetto
-from gpuprof.show.exporters.tables import TABLES, TableTarget
+from gpuprof.show.exporters.table_files import TABLES, TableTarget
 from gpuprof.show.output import STDOUT, Output, prepare
 
 TRACES: Final = {"chakra": chakra, "perfetto": perfetto}

@@ -15,7 +15,7 @@ import pytest
 from gpuprof import read_profile
 from gpuprof.base.errors import InputError
 from gpuprof.launch.run import process
-from gpuprof.launch.run.signals import tree
+from gpuprof.launch.run.program_signals import tree
 
 pytestmark = pytest.mark.usefixtures("in_an_empty_folder")
 

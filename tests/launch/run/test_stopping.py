@@ -15,7 +15,7 @@ import pytest
 from gpuprof.base.manifest import RUN_DIR_VARIABLE, read_manifest
 from gpuprof.launch import recording
 from gpuprof.launch.recorders import nsys
-from gpuprof.launch.run import process, signals
+from gpuprof.launch.run import process, program_signals
 from gpuprof.launch.run.process import ProgramOutput
 
 pytestmark = pytest.mark.usefixtures("in_an_empty_folder")
@@ -29,12 +29,12 @@ PATIENCE_S = 60
 def folder(tmp_path):
     """A run's folder; what names it does not outlive the test."""
     yield tmp_path
-    signals.kill_processes_of(str(tmp_path))
+    program_signals.kill_processes_of(str(tmp_path))
 
 
 @pytest.fixture
 def impatient(monkeypatch):
-    for module in (signals, process, recording):
+    for module in (program_signals, process, recording):
         monkeypatch.setattr(module, "SAVING_SECONDS", 0.3)
     monkeypatch.setattr(process, "_GRACE_SECONDS", 0.3)
     monkeypatch.setattr(process, "_SILENT_SECONDS", 0)
@@ -99,7 +99,7 @@ def test_a_profiler_that_hangs_is_ended_after_a_word(folder, numbers):
 
     assert (ended.exit_status, ended.interrupted, ended.timed_out) == (137, True, False)
     assert said == ["The profiler is saving the recording; stop again to discard it"]
-    assert signals.processes_of(str(folder)) == []
+    assert program_signals.processes_of(str(folder)) == []
 
 
 @pytest.mark.usefixtures("impatient")
@@ -107,7 +107,7 @@ def test_a_profiler_that_hangs_does_not_outlive_the_timeout(folder):
     ended = run(folder, "pass", HANGS, timeout_seconds=0.1)
 
     assert ended.exit_status == 137
-    assert signals.processes_of(str(folder)) == []
+    assert program_signals.processes_of(str(folder)) == []
 
 
 def test_a_profiler_outlives_its_program_that_is_stopped_by_force(folder, monkeypatch):
@@ -191,7 +191,7 @@ def test_nsys_keeps_its_report_of_a_program_that_ignores_all_signals(tmp_path, n
     def program_has_ended():
         child.send_signal(number)
         time.sleep(0.3)
-        return not any(map(is_program, signals.processes_of(run_folder)))
+        return not any(map(is_program, program_signals.processes_of(run_folder)))
 
     assert child.stdout.readline() == b"trains\n"
     until(program_has_ended)
@@ -200,7 +200,7 @@ def test_nsys_keeps_its_report_of_a_program_that_ignores_all_signals(tmp_path, n
     assert child.returncode == 137
     assert read_manifest(tmp_path / "run").recordings == ("nsys.sqlite",)
     assert (tmp_path / "run" / "nsys.nsys-rep").exists()
-    until(lambda: not signals.processes_of(run_folder))
+    until(lambda: not program_signals.processes_of(run_folder))
 
 
 def is_program(process_id):

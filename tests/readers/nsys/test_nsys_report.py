@@ -14,8 +14,8 @@ import pytest
 from gpuprof import native
 from gpuprof.base.errors import CorruptFileError, EmptyRecordingError, GpuprofError, InputError
 from gpuprof.model.words import Words
-from gpuprof.native import reports
-from gpuprof.native.reports import ReportError
+from gpuprof.native import nsys_reports
+from gpuprof.native.nsys_reports import ReportError
 from gpuprof.readers import read_profile
 from gpuprof.readers.nsys_report import reader
 from gpuprof.readers.nsys_report.file import Report
@@ -444,13 +444,13 @@ def test_a_report_that_changes_before_its_columns_are_asked_for_is_refused(tmp_p
 
 
 def test_columns_that_are_expected_are_decoded_at_once_and_no_others(read, monkeypatch):
-    profile, asked, decode = read(), [], reports.events
+    profile, asked, decode = read(), [], nsys_reports.events
 
     def noted(data, layout):
         asked.append((layout.names, layout.members))
         return decode(data, layout)
 
-    monkeypatch.setattr(reports, "events", noted)
+    monkeypatch.setattr(nsys_reports, "events", noted)
     profile.expect({"kernels": ["start_ns"], "nvtx_ranges": ["range_kind"]})
     starts = [*profile.columns("kernels", "start_ns")]
     again = [*profile.columns("nvtx_ranges", "range_kind", texts={"range_kind": Words()})]
@@ -502,11 +502,13 @@ class TestDecoders:
         return answers
 
     def in_python(self, data):
-        return reports._Decoder(reports.Layout(LAYOUT)).events(data)  # noqa: SLF001
+        return nsys_reports._Decoder(nsys_reports.Layout(LAYOUT)).events(data)  # noqa: SLF001
 
     def check(self, data):
         one, other = self.both(
-            lambda data: reports.events(data, reports.Layout(LAYOUT)), self.in_python, data
+            lambda data: nsys_reports.events(data, nsys_reports.Layout(LAYOUT)),
+            self.in_python,
+            data,
         )
         if isinstance(one, str):
             assert one == other
@@ -533,14 +535,14 @@ class TestDecoders:
     def test_matches_of_lz4_that_overlap_are_unpacked(self):
         packed = b"\x1fa\x01\x00\xff\x05" + b"\x50bcdef"
         size = 1 + 15 + 255 + 5 + 4 + 5
-        inflated = reports.inflated(packed, size)
+        inflated = nsys_reports.inflated(packed, size)
 
         assert inflated == b"a" * (size - 5) + b"bcdef"
 
     @pytest.mark.parametrize("path", [*CORPUS[:6], *PAIRS[:2]], ids=lambda path: path.name)
     def test_real_reports_have_equal_answers(self, path, monkeypatch):
         expected = read_profile(path)
-        monkeypatch.setattr(reports, "library", lambda: None)
+        monkeypatch.setattr(nsys_reports, "library", lambda: None)
 
         again = read_profile(path)
 

@@ -10,7 +10,7 @@ from ranks.joint import ranks_of
 from gpuprof.readers.merged_ranks import joined
 from gpuprof.show.charts import of_recording, picture_of, ranks
 from gpuprof.show.page.figures import heat_maps as laid_out
-from gpuprof.show.page.recording import recording_page
+from gpuprof.show.page.recording_page import recording_page
 
 
 def late_job(late="host"):

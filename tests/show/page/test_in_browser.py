@@ -9,8 +9,8 @@ from recordings import row, summary
 
 from gpuprof.comparisons import comparison
 from gpuprof.readers import read_profile
-from gpuprof.show.page.comparison import comparison_page
-from gpuprof.show.page.recording import recording_page
+from gpuprof.show.page.comparison_page import comparison_page
+from gpuprof.show.page.recording_page import recording_page
 
 pytestmark = pytest.mark.browser
 

@@ -25,9 +25,9 @@ from gpuprof.comparisons import comparison
 from gpuprof.readers import read_profile
 from gpuprof.show.charts.timeline import intervals
 from gpuprof.show.notebook import comparison_summary
-from gpuprof.show.page.comparison import comparison_page, figures
+from gpuprof.show.page.comparison_page import comparison_page, figures
 from gpuprof.show.page.figures import used
-from gpuprof.show.page.recording import recording_page
+from gpuprof.show.page.recording_page import recording_page
 
 
 class _Elements(HTMLParser):

@@ -14,8 +14,8 @@ from gpuprof.model import schema, spilling
 from gpuprof.model.schema import arrow
 from gpuprof.model.spilling import KeptColumns, Kinds, Packed
 from gpuprof.model.table import InMemory, NumberedNames, Stored, joined, values
-from gpuprof.native import reports
-from gpuprof.native.reports import NO_VALUE, Fields, Int64s, Layout, ReportError
+from gpuprof.native import nsys_reports
+from gpuprof.native.nsys_reports import NO_VALUE, Fields, Int64s, Layout, ReportError
 from gpuprof.readers.common.file_stamp import Stamp, changed, check
 from gpuprof.readers.nsys import export_schema
 from gpuprof.readers.nsys.export import Export
@@ -176,7 +176,7 @@ class ReportTables(Export):
         data: bytes,
     ) -> _Part:
         """Columns of some blocks, by those tables that have rows in them."""
-        events, part = reports.events(data, layout), _Part()
+        events, part = nsys_reports.events(data, layout), _Part()
         words = schema.texts([text.decode("utf-8", "replace") for text in events.texts])
         for table, columns in wanted.items():
             source = _SOURCES.get(table, table)

@@ -11,9 +11,9 @@ from contextlib import suppress
 from typing import Any, Final
 
 from gpuprof.ranks.backend import Loss
-from gpuprof.ranks.contract import Work
-from gpuprof.ranks.plan import Task
+from gpuprof.ranks.engine_contract import Work
 from gpuprof.ranks.task import TaskResult
+from gpuprof.ranks.work_plan import Task
 
 _START: Final = (
     "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer);"
