@@ -241,7 +241,9 @@ def _sentence(profile: Profile, scope: Scope, row: dict[str, Any], repeats: str)
         base = "the recording" if worst is not None and not worst["phase"] else "it"
         it = f"The step on {device} (median {say_ns(scope.median_ns)} of {steps}{repeats})"
     text = first_sentence(subject, row["compute_share"], worst, base=base)
-    text = f"{text}. {it} is {', '.join(parts)}"
+    is_said = len(parts) == 1 and "of it compute" in text
+    if scope.has_steps or not is_said:
+        text = f"{text}. {it} is {', '.join(parts)}"
     if why is not None:
         return text + _costliest_kernels(profile)
     kernels = _costliest_kernels(profile) if row["compute_share"] >= _MOST else ""
