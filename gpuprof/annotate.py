@@ -197,7 +197,7 @@ def _append(mark: dict[str, Any]) -> None:
 
 @cache
 def _keras_callback() -> type:
-    import keras  # noqa: PLC0415 - 2 s that only Keras scripts have paid already
+    import keras  # 2 s that only Keras scripts have paid already
 
     class KerasCallback(keras.callbacks.Callback):  # type: ignore[misc]  # Keras has no types
         """Marks the epochs and training steps of ``model.fit``.

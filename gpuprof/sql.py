@@ -94,7 +94,7 @@ def _answered(profile: Profile, sql: str) -> Iterator[tuple[list[str], Any]]:
 
 def _check(sql: str) -> None:
     """See that it is one SELECT, before anything is read."""
-    import duckdb  # noqa: PLC0415 - start-up time
+    import duckdb  # start-up time
 
     try:
         statements = duckdb.extract_statements(sql)
@@ -124,7 +124,7 @@ def _rows(profile: Profile, name: str, columns: set[str]) -> pa.Table:
 @contextmanager
 def _errors(profile: Profile, tables: Mapping[str, schema.Schema], sql: str) -> Iterator[None]:
     """Raise what DuckDB says about a statement in one line, with the nearest names."""
-    import duckdb  # noqa: PLC0415 - loaded by now
+    import duckdb  # loaded by now
 
     try:
         yield

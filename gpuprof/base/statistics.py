@@ -83,7 +83,7 @@ def step_interval(lengths: npt.NDArray[np.int64]) -> Interval | None:
 
 
 def _bootstrap(samples: tuple[Sequence[float], ...], statistic: Any) -> Interval:
-    from scipy import stats  # noqa: PLC0415 - half a second that only repeats need
+    from scipy import stats  # half a second that only repeats need
 
     # SciPy gives no interval where nothing varies.
     if all(min(sample) == max(sample) for sample in samples):
@@ -131,7 +131,7 @@ def rank_tests(
     baseline: npt.NDArray[np.float64], candidate: npt.NDArray[np.float64]
 ) -> npt.NDArray[np.float64]:
     """The rank test of every row of two tables, one column per run; at least two on a side."""
-    from scipy import stats  # noqa: PLC0415 - half a second that only repeats need
+    from scipy import stats  # half a second that only repeats need
 
     # Where all runs of both sides are equal, nothing tells them apart.
     pooled = np.concatenate([baseline, candidate], axis=1)
@@ -151,7 +151,7 @@ def adjusted(p_values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     Source: Y. Benjamini, Y. Hochberg, Journal of the Royal Statistical Society B 57, 1995;
     `scipy.stats.false_discovery_control`.
     """
-    from scipy import stats  # noqa: PLC0415 - half a second that only repeats need
+    from scipy import stats  # half a second that only repeats need
 
     adjusted_p_values: npt.NDArray[np.float64] = stats.false_discovery_control(p_values)
     return adjusted_p_values

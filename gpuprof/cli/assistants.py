@@ -46,8 +46,8 @@ def server(folders: Sequence[Path]) -> "MCPServer[Any]":
         MissingToolError: The package mcp is not installed.
     """
     try:
-        from mcp.server import MCPServer  # noqa: PLC0415 - an extra
-        from mcp.types import ToolAnnotations  # noqa: PLC0415 - as above
+        from mcp.server import MCPServer  # an extra
+        from mcp.types import ToolAnnotations
     except ImportError as error:
         msg = "the package mcp (2.0 or newer) is not installed"
         raise MissingToolError(msg, install("mcp")) from error
@@ -115,7 +115,7 @@ class _Tools:
         return _first_rows(await _answer("query", *words), rows)
 
     def _place(self, file: str) -> str:
-        from mcp.server.mcpserver.exceptions import ToolError  # noqa: PLC0415 - loaded by now
+        from mcp.server.mcpserver.exceptions import ToolError  # loaded by now
 
         path = (self._folders[0] / file).resolve()
         if not any(path.is_relative_to(folder) for folder in self._folders):
@@ -126,8 +126,8 @@ class _Tools:
 
 async def _answer(*words: str) -> str:
     """What a command prints, and its notes after it; its error where it fails."""
-    import anyio  # noqa: PLC0415 - comes with mcp
-    from mcp.server.mcpserver.exceptions import ToolError  # noqa: PLC0415 - loaded by now
+    import anyio  # comes with mcp
+    from mcp.server.mcpserver.exceptions import ToolError  # loaded by now
 
     command = [sys.executable, "-m", "gpuprof", *words]
     environment = os.environ | {"COLUMNS": str(_COLUMNS), "NO_COLOR": "1"}

@@ -486,7 +486,7 @@ class _Frames(Mapping[str, Any]):
 
 def to_frame(table: pa.Table) -> "pd.DataFrame":
     """A table as a DataFrame with Arrow-backed columns, so that integers stay integers."""
-    import pandas as pd  # noqa: PLC0415 - 0.4 s that only the Python API needs
+    import pandas as pd  # 0.4 s that only the Python API needs
 
     frame: pd.DataFrame = table.to_pandas(types_mapper=pd.ArrowDtype)
     return frame

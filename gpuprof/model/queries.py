@@ -56,7 +56,7 @@ def answer(profile: "Profile", sql: str) -> pa.Table:
 @contextmanager
 def _errors(profile: "Profile") -> Iterator[None]:
     """Raise what DuckDB says where Ctrl-C, or the machine, ended a query."""
-    import duckdb  # noqa: PLC0415 - start-up time
+    import duckdb  # start-up time
 
     try:
         yield
@@ -75,7 +75,7 @@ def connect(settings: Mapping[str, str | bool] = _OPEN) -> "duckdb.DuckDBPyConne
     Args:
         settings: DuckDB's, beside those of all connections.
     """
-    import duckdb  # noqa: PLC0415 - 0.1 s that only a query needs
+    import duckdb  # 0.1 s that only a query needs
 
     names = ("autoinstall_known_extensions", "autoload_known_extensions")
     connection = duckdb.connect(config={**dict.fromkeys(names, False), **settings})

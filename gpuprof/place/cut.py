@@ -80,8 +80,8 @@ def _solved(crossings: list[_Crossing], today: Int64s, movable: Flags, graph: St
     some = [c for c in crossings if movable[c.maker] or any(movable[t] for t in c.takers)]
     if not some or devices < 2:  # noqa: PLR2004 - nowhere to go
         return today
-    from scipy.optimize import Bounds, LinearConstraint, milp  # noqa: PLC0415 - start-up time
-    from scipy.sparse import csr_array, eye_array, kron, vstack  # noqa: PLC0415
+    from scipy.optimize import Bounds, LinearConstraint, milp  # start-up time
+    from scipy.sparse import csr_array, eye_array, kron, vstack
 
     count = len(today) * devices
     triples = np.array(_sends(some, devices, count), np.int64)

@@ -99,7 +99,7 @@ def _is_weight(node: Any, owners: Mapping[str, str]) -> bool:
 
 def _flops(node: Any) -> float | None:
     """By PyTorch's own formulas; None for operations without one."""
-    from torch.utils.flop_counter import flop_registry  # noqa: PLC0415 - the caller has imported it
+    from torch.utils.flop_counter import flop_registry  # the caller has imported it
 
     formula = flop_registry.get(getattr(node.target, "overloadpacket", None))
     if formula is None:

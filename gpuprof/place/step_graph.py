@@ -111,8 +111,8 @@ class StepGraph:
     @cached_property
     def units(self) -> Int64s:
         """The number, from 0, of the group of each operation that must run on one device."""
-        from scipy.sparse import coo_array  # noqa: PLC0415 - 0.5 s that few commands need
-        from scipy.sparse.csgraph import connected_components  # noqa: PLC0415
+        from scipy.sparse import coo_array  # 0.5 s that few commands need
+        from scipy.sparse.csgraph import connected_components
 
         count = len(self.operations)
         ends = np.array(self.together, np.int64).reshape(-1, 2)

@@ -202,7 +202,7 @@ def _local(folder: Path, name: str) -> Path:
 def _system(address: Address) -> tuple[Any, str]:
     """The file system of an address, and the name in it."""
     try:
-        from fsspec.core import url_to_fs  # noqa: PLC0415 - few recordings need it
+        from fsspec.core import url_to_fs  # few recordings need it
     except ImportError as error:
         msg = f"{address}: the package fsspec is not installed"
         raise MissingToolError(msg, f"Install it: {install('storage')}") from error

@@ -32,7 +32,7 @@ class JaxRecording(Recording):  # type: ignore[misc]  # beside it, in no package
 
     def prepare(self) -> None:
         """Look when the script starts a profiler."""
-        import jax  # noqa: PLC0415 - the script has imported it
+        import jax  # the script has imported it
 
         self.profiler = jax.profiler
         self.start_trace, self.stop_trace = jax.profiler.start_trace, jax.profiler.stop_trace

@@ -66,7 +66,7 @@ def _note_absent(scopes: Sequence[str], note: Callable[[str], None]) -> None:
 
 
 def _place_operations(scopes: Mapping[str, str], met: set[str]) -> None:
-    from tensorflow.python.framework import ops  # noqa: PLC0415 - the script has imported it
+    from tensorflow.python.framework import ops  # the script has imported it
 
     original = ops.Graph._apply_device_functions  # noqa: SLF001 - nothing public sees gradients
 
@@ -81,8 +81,8 @@ def _place_operations(scopes: Mapping[str, str], met: set[str]) -> None:
 
 
 def _place_layers(module: Any, layers: Mapping[str, str]) -> None:
-    from keras.src.backend.common.name_scope import current_path  # noqa: PLC0415 - it is imported
-    from tensorflow.python.framework import ops  # noqa: PLC0415 - as above
+    from keras.src.backend.common.name_scope import current_path  # it is imported
+    from tensorflow.python.framework import ops
 
     original = module.Layer.__call__
 
@@ -103,7 +103,7 @@ def _keep_gradients_apart(module: Any) -> None:
 
     It is on one device, and TensorFlow takes it away only where all gradients are on that device.
     """
-    from tensorflow.python.distribute import distribute_lib  # noqa: PLC0415 - it is imported
+    from tensorflow.python.distribute import distribute_lib  # it is imported
 
     original = module.TFOptimizer._all_reduce_sum_gradients  # noqa: SLF001 - called by name
 

@@ -37,7 +37,7 @@ def install(run_dir: str) -> None:
     Not earlier: a script may divide them into logical devices until then.
     """
     try:
-        from tensorflow.python.eager.context import Context  # noqa: PLC0415 - it is imported
+        from tensorflow.python.eager.context import Context  # it is imported
 
         original = Context.ensure_initialized
 
@@ -92,8 +92,8 @@ class TensorFlowRecording:
 
     def begin(self) -> None:
         """Collect graphs, open the first window and keep opening new ones."""
-        import tensorflow as tf  # noqa: PLC0415 - the script has imported it
-        from tensorflow.python.profiler import profiler_v2  # noqa: PLC0415
+        import tensorflow as tf  # the script has imported it
+        from tensorflow.python.profiler import profiler_v2
 
         self.folder.mkdir(parents=True)
         self.context.enable_graph_collection()

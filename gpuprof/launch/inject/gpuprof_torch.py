@@ -37,8 +37,8 @@ class TorchRecording(Recording):  # type: ignore[misc]  # beside it, in no packa
 
     def prepare(self) -> None:
         """Look whenever an optimizer steps, and when the script starts a profiler."""
-        import torch  # noqa: PLC0415 - the script has imported it
-        from torch.optim import optimizer  # noqa: PLC0415
+        import torch  # the script has imported it
+        from torch.optim import optimizer
 
         self.torch = torch
         self.profile = torch.profiler.profile

@@ -78,7 +78,7 @@ def _sample_in_turn(path: Path, of: list[Source], seconds: float, ending: thread
 
 def _host() -> Source | None:
     try:
-        import psutil  # noqa: PLC0415 - optional
+        import psutil  # optional
     except ImportError:
         return None
     psutil.cpu_percent()  # The first call only remembers where to count from.
@@ -97,7 +97,7 @@ def _host() -> Source | None:
 
 def _nvml() -> Source | None:
     try:
-        import pynvml  # noqa: PLC0415 - optional
+        import pynvml  # optional
     except ImportError:
         return None
     try:

@@ -60,7 +60,7 @@ class Document(NamedTuple):
 
 def templates(**settings: Any) -> "jinja2.Environment":
     """The templates of this folder, in which what recordings say is escaped."""
-    import jinja2  # noqa: PLC0415 - 50 ms that only pages and notebooks need
+    import jinja2  # 50 ms that only pages and notebooks need
 
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(FOLDER),
@@ -104,7 +104,7 @@ def html(document: Document) -> str:
 
 def _breakable(name: str) -> "Markup":
     """A name that may be broken after what parts its words, and is cut where it is endless."""
-    from markupsafe import Markup  # noqa: PLC0415 - with jinja2, which only pages need
+    from markupsafe import Markup  # with jinja2, which only pages need
 
     return Markup("<wbr>").join(pieces(shortened(name, _LONGEST_NAME)))
 
@@ -116,7 +116,7 @@ def _linked(titles: "Mapping[str, str]", text: str) -> "Markup":
         titles: Name to title of the tables on the page.
         text: What a recording or a finding says.
     """
-    from markupsafe import Markup  # noqa: PLC0415 - with jinja2, which only pages need
+    from markupsafe import Markup  # with jinja2, which only pages need
 
     link = Markup('see <a href="#table-{}">{}</a>')
     # Outside of names come the names that the pattern caught.
