@@ -28,6 +28,10 @@ _CUT: Final = (
 _SMALL_BYTES: Final = 1 << 13
 
 
+# The table and number in it by what a row says; no table for a row that is of none.
+_Codes = dict[str, tuple[str | None, int]]
+
+
 @dataclass
 class _PrintedTrace:
     """What a trace has told so far."""
@@ -39,6 +43,8 @@ class _PrintedTrace:
     by_run: dict[int | None, dict[str, AlikeRows]] = field(default_factory=dict)
     # Each run's tables: True for one of API calls.
     _heads: set[tuple[int | None, bool]] = field(default_factory=set)
+    # Of each run and table, what its rows say beside their times, with their table and number.
+    _codes: dict[tuple[int | None, trace_rows.TraceHead], _Codes] = field(default_factory=dict)
 
     @property
     def tables(self) -> dict[str, AlikeRows]:
@@ -71,15 +77,20 @@ class _PrintedTrace:
         times, alike, examples, starts = rows
         if times[1].max() > LARGEST:
             return False
+        codes = self._codes.setdefault((self.summary.run_id, layout), {})
         try:
-            parsed = [self._parsed(layout, layout.split(line)) for line in examples]
+            for details, line in examples.items():
+                if details not in codes:
+                    table, row = self._parsed(layout, layout.split(line))
+                    codes[details] = table, table is not None and self.tables[table].code(row)
         except ValueError:
             return False
         resolutions = (trace_rows.TraceCells({"Start": start}).resolution_ns() for start in starts)
         self.resolution_ns = max(self.resolution_ns, *resolutions)
         for table, table_rows in self.tables.items():
-            codes = [table_rows.code(row) if name == table else -1 for name, row in parsed]
-            table_rows.extend(times, np.array(codes)[alike])
+            known = (codes[details] for details in examples)
+            of_table = [code if name == table else -1 for name, code in known]
+            table_rows.extend(times, np.array(of_table)[alike])
         return True
 
     def take(self, line: log.LogLine) -> None:

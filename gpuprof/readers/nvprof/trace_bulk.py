@@ -5,7 +5,6 @@ parsed once for all rows that have it. A piece that holds anything else is left 
 by line, which also finds what is wrong in it and where.
 """
 
-import re
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Final
@@ -24,23 +23,25 @@ _TEXT: Final = (
     r"\s{2,}(?P<rest>.*?\S)(?:\s+\[(?P<id>[0-9]{1,18})\])?\s*$"
 )
 _CSV: Final = rf"^(?P<start>{_NUMBER}),(?P<duration>{_NUMBER}),(?P<rest>.*),(?P<id>[0-9]{{0,18}})$"
-# Colours, and lines written over.
-_ODD: Final = re.compile(rb"[\r\x1b]|==")
+# Colours, lines written over, and what nvprof says beside its rows.
+_ODD: Final = (b"\r", b"\x1b", b"==")
 
 
-def rows(layout: TraceHead, block: bytes) -> tuple[Times, Integers, list[str], list[str]] | None:
+def rows(
+    layout: TraceHead, block: bytes
+) -> tuple[Times, Integers, dict[str, str], list[str]] | None:
     """The rows of a piece of a log; None where it holds anything else.
 
     Returns:
-        When each row ran, and its correlation id; the number of what else it says; for each such
-        number the first line that says it; one start of each precision, with its unit.
+        When each row ran, and its correlation id; the number of what else it says; that by its
+        number, with the first line that says it; one start of each precision, with its unit.
     """
     import pyarrow.compute as pc  # noqa: PLC0415 - 0.1 s that recognising a file does not need
 
     has_units = len(layout.units) > 1 and TIME_UNITS.issuperset(layout.units[:2])
     is_known = not layout.is_csv or (has_units and layout.columns[-1] == "Correlation_ID")
     plain = block.replace(b"\r\n", b"\n")
-    if not is_known or _ODD.search(plain):
+    if not is_known or any(odd in plain for odd in _ODD):
         return None
     try:
         lines = pa.array(plain.decode().removesuffix("\n").split("\n"))
@@ -60,7 +61,7 @@ def rows(layout: TraceHead, block: bytes) -> tuple[Times, Integers, list[str], l
     return (
         (start_ns, start_ns + duration_ns, pc.fill_null(ids.cast(pa.int64()), -1).to_numpy()),
         alike,
-        lines.take(first).to_pylist(),
+        dict(zip(details.dictionary.to_pylist(), lines.take(first).to_pylist(), strict=True)),
         pc.unique(pc.replace_substring_regex(shown, "[0-9]", "0")).to_pylist(),
     )
 
