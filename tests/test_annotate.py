@@ -145,7 +145,9 @@ def test_line_that_was_cut_off_is_left_out(tmp_path):
     line = '{"epoch": 0, "seconds": 1.0, "steps": null, "process_id": 1}\n'
     (tmp_path / MARKS).write_text(line + line[:20])
 
-    assert len(marked(tmp_path).epochs) == 1
+    epochs, _, _ = marked(tmp_path)
+
+    assert len(epochs) == 1
 
 
 def test_workers_epochs_are_not_added_up(tmp_path):
@@ -164,13 +166,13 @@ def test_epochs_of_the_lowest_rank_are_kept_and_every_rank_is_listed(tmp_path):
         for r, s in ((2, 2), (0, 3), (1, 4))
     ]
     (tmp_path / MARKS).write_text("\n".join(map(json.dumps, lines)))
-    found = marked(tmp_path)
+    epochs, processes, doubts = marked(tmp_path)
 
-    assert found.epochs == ({"epoch": 0, "seconds": 3.0, "steps": None},)
-    assert [(p["rank"], p["seconds_per_epoch"]) for p in found.processes] == [
+    assert epochs == ({"epoch": 0, "seconds": 3.0, "steps": None},)
+    assert [(p["rank"], p["seconds_per_epoch"]) for p in processes] == [
         (0, 3.0), (1, 4.0), (2, 2.0),
     ]  # fmt: skip
-    assert found.doubts == ("3 processes marked epochs; those of rank 0 are kept.",)
+    assert doubts == ("3 processes marked epochs; those of rank 0 are kept.",)
 
 
 def test_keras_callback_marks_what_fit_does(folder, monkeypatch):

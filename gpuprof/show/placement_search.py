@@ -154,7 +154,7 @@ def _grid(proposal: Proposal, times: TimedProposal | None) -> Grid:
         )
         for candidate in times.candidates
     ]
-    heads = ("Placement", "Step, estimated", "Bytes", "StepCopies", "Memory of each GPU")
+    heads = ("Placement", "Step, estimated", "Bytes", "Copies", "Memory of each GPU")
     return Grid(f"Estimates on {times.machine.name}", heads, tuple(estimates))
 
 
