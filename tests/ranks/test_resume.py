@@ -22,12 +22,12 @@ import sys
 sys.path.insert(0, sys.argv[1])
 from pathlib import Path
 from counting import Counting
-from gpuprof.ranks import plan
+from gpuprof.ranks import work_plan
 from gpuprof.ranks.engine import run
 from gpuprof.ranks.rank_files import job_files
 from gpuprof.ranks.settings import Settings
 from gpuprof.readers import recording_files
-plan._MOST_FILES = 4
+work_plan._MOST_FILES = 4
 settings = Settings(workers=1, state=Path(sys.argv[3]))
 files = job_files(recording_files([sys.argv[2]]))
 run(Counting(pause_s=0.1), files, settings, lambda now: print(now.waiting_count))
