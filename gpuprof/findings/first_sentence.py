@@ -100,7 +100,7 @@ def winnings(worst: Mapping[str, Any], cost: str = "") -> str:
         return "next to nothing can be won by itself"
     if has_replay:
         return f"{'all of that' if won == cost else won} can be won"
-    return f"at most {'that' if won == cost else won} can be won"
+    return f"at most {'all of that' if won == cost else won} can be won"
 
 
 def time_and_share(worst: Mapping[str, Any], what: str) -> str:

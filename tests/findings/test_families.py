@@ -64,7 +64,7 @@ def test_a_collective_cut_in_two_causes_ranks_by_what_both_can_win():
     for row in (transfer, waiting):
         assert (row["family"], row["family_cost_ns"]) == ("collectives", 30 * US)
     (head, parts), (second, none) = lines(profile)[:2]
-    assert head == "1. Collectives take 30.0 us of a step (30.0 %); at most that can be won."
+    assert head == "1. Collectives take 30.0 us of a step (30.0 %); at most all of that can be won."
     assert parts[0].startswith(
         "Device 0 is in collectives that no compute hides: 15.00 us (15.0 %). Record all ranks"
     )
@@ -102,7 +102,7 @@ def test_changes_of_a_family_are_replayed_together():
 @pytest.mark.parametrize(
     ("late_win_ns", "won"),
     [
-        pytest.param(None, "at most that can be won", id="a-part-is-replayed"),
+        pytest.param(None, "at most all of that can be won", id="a-part-is-replayed"),
         pytest.param(5 * US, "10.0 us (10.0 %) can be won", id="all-are-replayed"),
     ],
 )

@@ -27,7 +27,7 @@ def predicted(won_ns):
 @pytest.mark.parametrize(
     ("worst", "won"),
     [
-        pytest.param(WORST, "at most that can be won", id="bound"),
+        pytest.param(WORST, "at most all of that can be won", id="bound"),
         pytest.param(
             WORST | {"win_ns": 700_000, "win_share": 0.153},
             "at most 700 us (15.3 %) can be won",
@@ -100,7 +100,8 @@ def test_what_is_outside_of_steps_is_a_share_of_the_recording():
     (line, *_) = bottom_line(draw(kernels=kernels, memcpys=[copy]))["bottom_line"].to_pylist()
 
     assert line.startswith(
-        "A step takes 100 us, of the recording 600 us (27.3 %) in set-up; at most that can be won"
+        "A step takes 100 us, of the recording 600 us (27.3 %) in set-up; "
+        "at most all of that can be won"
     )
 
 
