@@ -176,9 +176,11 @@ def kernel_occupancy(profile: Profile) -> pa.Table:
         model = (None if is_other else row["compute_capability"], row["multiprocessors"])
         models.setdefault(row["device_id"], set()).add(model)
     # Of devices whose rows disagree, and of those that have none, nothing is known: the last kind.
-    told = {device: next(iter(alike)) for device, alike in models.items() if len(alike) == 1}
-    kinds = [*dict.fromkeys(told.values()), (None, None)]
-    numbers = {device: kinds.index(model) for device, model in told.items()}
+    model_of_device = {
+        device: next(iter(alike)) for device, alike in models.items() if len(alike) == 1
+    }
+    kinds = [*dict.fromkeys(model_of_device.values()), (None, None)]
+    numbers = {device: kinds.index(model) for device, model in model_of_device.items()}
     launches = _launches(profile, numbers)
     rows = (_row(name, kinds[kind], sizes, *sums) for name, kind, sizes, *sums in launches)
     return _table([*rows])

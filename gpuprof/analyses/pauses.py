@@ -72,10 +72,10 @@ def pauses(profile: Profile) -> pa.Table:
         of_device = np.flatnonzero(all_pauses.device[pieces.pause] == device.number)
         device_rows = _rows(device, all_pauses, pieces, of_device)
         # Short ones are those of the whole recording. There may be millions.
-        whole = recorded[device.device_id]
-        gaps = whole.short_gaps
+        recorded_device = recorded[device.device_id]
+        gaps = recorded_device.short_gaps
         lengths = gaps.end - gaps.start
-        if device is not whole:
+        if device is not recorded_device:
             lengths = covered_within(device.idle, gaps.start, gaps.end)
         if (is_in := lengths > 0).any():
             device_rows.append(_row(device, SHORT, lengths[is_in], gaps.start[is_in]))

@@ -240,8 +240,8 @@ def _saving(
     alone = flow.copied(misplaced.moves).less(Copied(-misplaced.adds_bytes, 0))
     saved = flow.copied().less(alone)
     if misplaced in joint:
-        others = (other.moves.items() for other in joint if other is not misplaced)
-        other_moves = dict(chain.from_iterable(others))
+        moves_of_others = (hint.moves.items() for hint in joint if hint is not misplaced)
+        other_moves = dict(chain.from_iterable(moves_of_others))
         remaining = flow.copied(other_moves | dict(misplaced.moves))
         last = min(flow.copied(other_moves).less(remaining), flow.copied().less(remaining))
         if last > saved:

@@ -79,8 +79,8 @@ def _sums(rows: Sequence[Row]) -> Row:
 
 
 def _known_sum(values: Sequence[int | None]) -> int | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if len(known) == len(values) else None
+    known_values = [value for value in values if value is not None]
+    return sum(known_values) if len(known_values) == len(values) else None
 
 
 def totals(profile: Profile) -> pa.Table:
@@ -102,17 +102,18 @@ def totals(profile: Profile) -> pa.Table:
         copies.sort(key=lambda row: (-row["total_ns"], row["name"]))
     talking = [row for row in kernels if cuda.is_communication(row["name"])]
     coverage = _Coverage(profile, rows)
-    whole = {kind: coverage.is_whole(kind) for kind in (*GPU_KINDS, "api")}
+    is_whole_by_kind = {kind: coverage.is_whole(kind) for kind in (*GPU_KINDS, "api")}
     has_memsets = coverage.lists("memset", "memset")
     parts = [
-        _group("kernels", "gpu_activities", kernels, is_known=whole["kernel"]) | {"bytes": None},
-        _group("communication_kernels", "kernels", talking, is_known=whole["kernel"])
+        _group("kernels", "gpu_activities", kernels, is_known=is_whole_by_kind["kernel"])
+        | {"bytes": None},
+        _group("communication_kernels", "kernels", talking, is_known=is_whole_by_kind["kernel"])
         | {"bytes": None},
         *_copy_groups(copies, coverage),
         _group("memsets", "gpu_activities", memsets, is_known=has_memsets),
     ]
     of_all = [part for part in parts if part["part_of"] == "gpu_activities"]
-    is_known = all(whole[kind] for kind in GPU_KINDS)
+    is_known = all(is_whole_by_kind[kind] for kind in GPU_KINDS)
     everything = _group("gpu_activities", None, of_all, is_known=is_known) | {
         "bytes": None,
         "bytes_per_s": None,
@@ -122,7 +123,7 @@ def totals(profile: Profile) -> pa.Table:
     all_ns = everything["total_ns"] or everything["implied_ns"]
     for group in (*parts, everything):
         group["share"] = ratio(group["total_ns"], all_ns)
-    api = _group("api_calls", None, calls, is_known=whole["api"])
+    api = _group("api_calls", None, calls, is_known=is_whole_by_kind["api"])
     api |= {"bytes": None, "implied_ns": coverage.implied_ns(("api",))}
     return TOTALS.table([*parts, everything, api])
 
@@ -186,7 +187,7 @@ def _sections(rows: Iterable[Row]) -> list[_Section]:
     for row in rows:
         default = "api" if row["activity_kind"] == "api" else "gpu"
         tables[row["run_id"], row["section"] or default].append(row)
-    found = []
+    table_sections = []
     for (run_id, name), of_table in tables.items():
         listed_ns = sum(row["total_ns"] or 0 for row in of_table)
         implied_ns, is_whole = None, True
@@ -202,8 +203,8 @@ def _sections(rows: Iterable[Row]) -> list[_Section]:
             most_share = sum(shares) + len(shares) * rounding if has_all else 1.0
             is_whole = listed_ns >= least_ns * (1 - _TIME_ROUNDING)
             is_whole = is_whole and most_share >= 1 - _SUM_ROUNDING
-        found.append(_Section(run_id, _KINDS[name], listed_ns, implied_ns, is_whole))
-    return found
+        table_sections.append(_Section(run_id, _KINDS[name], listed_ns, implied_ns, is_whole))
+    return table_sections
 
 
 def _rounding(shares: Sequence[float]) -> float:
@@ -382,8 +383,8 @@ def merged_runs(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     for alike in by_name.values():
         row = alike[0]
         if len(alike) > 1:
-            kept = {name: row[name] for name in ("activity_kind", "name", "section")}
-            row = dict.fromkeys(ACTIVITY_SUMMARY.columns) | kept | _sums(alike)
+            identity = {name: row[name] for name in ("activity_kind", "name", "section")}
+            row = dict.fromkeys(ACTIVITY_SUMMARY.columns) | identity | _sums(alike)
             row["mean_ns"] = ratio(row["total_ns"], row["calls"])
             for name, function in (("min_ns", min), ("max_ns", max)):
                 values = [of[name] for of in alike]

@@ -120,7 +120,7 @@ def overheads(profile: Profile) -> list[tuple[str, int, int, str | None]]:
         return []
     first, last = min(start for start, _ in spans), max(end for _, end in spans)
     rows = profile.table("overheads").to_pylist()
-    found = []
+    covered_sources = []
     for source in sorted({row["source"] for row in rows}, reverse=True):
         of_source = [row for row in rows if row["source"] == source]
         start, end = (np.array([row[name] for row in of_source]) for name in ("start_ns", "end_ns"))
@@ -130,5 +130,5 @@ def overheads(profile: Profile) -> list[tuple[str, int, int, str | None]]:
         for row, ns in zip(of_source, within.tolist(), strict=True):
             by_name[row["name"]] += ns
         ((most, _),) = by_name.most_common(1)
-        found.append((source, covered.length, last - first, most))
-    return found
+        covered_sources.append((source, covered.length, last - first, most))
+    return covered_sources

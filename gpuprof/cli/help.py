@@ -184,8 +184,8 @@ def _section(command: click.Command, parent: click.Context) -> Iterator[str]:
     for paragraph in cleandoc(command.help or "").split("\n\n"):
         # Lines stay as they are where click leaves them so.
         is_kept = paragraph.startswith("\b")
-        kept = (".nf", *map(_escaped, paragraph.splitlines()[1:]), ".fi")
-        yield from (".PP", *(kept if is_kept else [_escaped(" ".join(paragraph.split()))]))
+        raw_lines = (".nf", *map(_escaped, paragraph.splitlines()[1:]), ".fi")
+        yield from (".PP", *(raw_lines if is_kept else [_escaped(" ".join(paragraph.split()))]))
     for parameter in command.get_params(context):
         record = parameter.get_help_record(context)
         if record and isinstance(parameter, click.Option):

@@ -247,8 +247,8 @@ def clock_offsets(
         clocks: As `matched` gives them.
     """
     pairs = [*clocks]
-    others = [(c, column) for c in communicators for column in range(1, len(c.devices))]
-    for (devices, rows, _), column in others:
+    later_columns = [(c, column) for c in communicators for column in range(1, len(c.devices))]
+    for (devices, rows, _), column in later_columns:
         is_known = (rows[:, 0] != NO_CALL) & (rows[:, column] != NO_CALL)
         later = end_ns[rows[is_known, column]] - end_ns[rows[is_known, 0]]
         apart_ns, error_ns = int(np.median(later)), _error_ns(later)

@@ -40,8 +40,8 @@ def step_notes(profile: Profile) -> list[str]:
     )
     words = [f"{text} in each of {n} phases" if n > 1 else text for text, n in few.items()]
     if words:
-        told = "too few to say how long a step usually takes"
-        notes.append(f"{_listed(words, 'phases')}: {told}.")
+        reason = "too few to say how long a step usually takes"
+        notes.append(f"{_listed(words, 'phases')}: {reason}.")
     return notes
 
 

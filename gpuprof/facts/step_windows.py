@@ -114,10 +114,10 @@ def _holding_repeats(
         if lasting_ns < least_ns or _EPOCH.search(text):
             continue
         marked = tuple(_most_launches(parts, launched, texts, [text], least=_LEAST_DETECTED))
-        held = [
+        repeats_held = [
             np.diff(np.searchsorted(opening, [s.start_ns, s.end_ns]), axis=0)[0] for s in marked
         ]
-        of_marks = np.concatenate(held) if held else np.zeros(1, np.int64)
+        of_marks = np.concatenate(repeats_held) if repeats_held else np.zeros(1, np.int64)
         usual = int(np.median(of_marks))
         is_even = np.mean(of_marks == usual) >= _ALIKE <= of_marks.sum() / len(opening)
         if is_even and _REPEATS[0] <= usual <= _REPEATS[1] and _length(marked) > _length(most):

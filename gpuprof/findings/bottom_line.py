@@ -229,7 +229,11 @@ def _sentence(profile: Profile, scope: Scope, row: dict[str, Any], repeats: str)
     parts = [f"{say_share(shares[n])} {w}" for n, w in words.items() if shares[n] >= _LEAST_SHARE]
     device, phases = device_name(scope), {measured.phase for measured in scopes(profile)}
     worst = worst_of_scope(profile, scope)
-    subject, base, it = f"The recording of {device} spans {say_ns(scope.step_ns, 3)}", "it", "It"
+    subject, base, step_subject = (
+        f"The recording of {device} spans {say_ns(scope.step_ns, 3)}",
+        "it",
+        "It",
+    )
     if scope.has_steps:
         steps = counted(len(scope.start_ns), "step", "steps")
         steps += ", inferred from its kernels" if scope.is_inferred else ""
@@ -239,11 +243,13 @@ def _sentence(profile: Profile, scope: Scope, row: dict[str, Any], repeats: str)
         mean = " in the mean" if scope.step_ns != scope.median_ns else ""
         subject = f"A step{name} takes {say_ns(scope.step_ns, 3)}{mean}"
         base = "the recording" if worst is not None and not worst["phase"] else "it"
-        it = f"The step on {device} (median {say_ns(scope.median_ns)} of {steps}{repeats})"
+        step_subject = (
+            f"The step on {device} (median {say_ns(scope.median_ns)} of {steps}{repeats})"
+        )
     text = first_sentence(subject, row["compute_share"], worst, base=base)
     is_said = len(parts) == 1 and "of it compute" in text
     if scope.has_steps or not is_said:
-        text = f"{text}. {it} is {', '.join(parts)}"
+        text = f"{text}. {step_subject} is {', '.join(parts)}"
     if why is not None:
         return text + _costliest_kernels(profile)
     kernels = _costliest_kernels(profile) if row["compute_share"] >= _MOST else ""

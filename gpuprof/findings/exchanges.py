@@ -69,7 +69,7 @@ def _of_scope(of_scope: Sequence[Finding], elsewhere: Sequence[Finding]) -> list
                 instants=difference(pauses.instants, at_once),
             )
             device = f"device {exchange.scope.device.device_id}"
-            own = by_cause.get(exchange.cause)
+            prior = by_cause.get(exchange.cause)
             by_cause[exchange.cause] = exchange._replace(
                 scope=pause.scope,
                 phrase=f"is idle while {device} {exchange.phrase}",
@@ -77,11 +77,11 @@ def _of_scope(of_scope: Sequence[Finding], elsewhere: Sequence[Finding]) -> list
                 win_ns=cost_ns,
                 instants=at_once,
             )
-            if own is not None:
-                by_cause[exchange.cause] = own._replace(
-                    phrase=f"{own.phrase}, with pauses of {say_ns(cost_ns)} while {device} does",
-                    cost_ns=own.cost_ns + cost_ns,
-                    win_ns=own.win_ns + cost_ns,
-                    instants=together([own.instants, at_once]),
+            if prior is not None:
+                by_cause[exchange.cause] = prior._replace(
+                    phrase=f"{prior.phrase}, with pauses of {say_ns(cost_ns)} while {device} does",
+                    cost_ns=prior.cost_ns + cost_ns,
+                    win_ns=prior.win_ns + cost_ns,
+                    instants=together([prior.instants, at_once]),
                 )
     return [*by_cause.values()]

@@ -110,8 +110,8 @@ def _head(parts: Sequence[Row]) -> str:
     of_a_step = " of a step" if first["steps"] else ""
     # Where there are several phases, findings name theirs.
     of_a_step = of_phase if of_phase in first["finding"] else of_a_step
-    said = cost.replace(" (", f"{of_a_step} (")
-    return f"{_TAKES[first['family']]} {said}; {winnings(together, cost)}"
+    cost_of_step = cost.replace(" (", f"{of_a_step} (")
+    return f"{_TAKES[first['family']]} {cost_of_step}; {winnings(together, cost)}"
 
 
 def _part(row: Row) -> Row:

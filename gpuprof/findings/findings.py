@@ -276,11 +276,11 @@ def _family(
         most_ns = max(part.of_family_ns[1] for part in parts) * parts[0].scope.steps
         weight += min(bounds + (replayed_ns or 0) * parts[0].scope.steps, most_ns)
     of_family_ns = (*lead.of_family_ns[:2], won_ns)
-    said = [
-        [[first._replace(of_family_ns=of_family_ns), *others] for first, *others in phases]
+    causes_with_sums = [
+        [[first._replace(of_family_ns=of_family_ns), *on_others] for first, *on_others in phases]
         for _, phases in ranked
     ]
-    return (ranked[0][0], -weight, -lead.cost_ns), said
+    return (ranked[0][0], -weight, -lead.cost_ns), causes_with_sums
 
 
 def _cause_and_phase(finding: Finding) -> tuple[str, str]:

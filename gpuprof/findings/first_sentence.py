@@ -103,6 +103,6 @@ def winnings(worst: Mapping[str, Any], cost: str = "") -> str:
     return f"at most {'all of that' if won == cost else won} can be won"
 
 
-def time_and_share(worst: Mapping[str, Any], what: str) -> str:
+def time_and_share(worst: Mapping[str, Any], column: str) -> str:
     """What something costs or wins, three digits: ``1.38 ms (30.2 %)``."""
-    return f"{say_ns(worst[f'{what}_ns'], 3)} ({say_share(worst[f'{what}_share'])})"
+    return f"{say_ns(worst[f'{column}_ns'], 3)} ({say_share(worst[f'{column}_share'])})"

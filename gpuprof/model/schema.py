@@ -171,8 +171,10 @@ class Schema:
         if not table.num_rows:
             return self.empty()
         # Of dictionaries, a value may be known.
-        known = {n for n in table.column_names if table.column(n).null_count < table.num_rows}
-        return table.select([name for name in self.columns if name in known])
+        filled_columns = {
+            n for n in table.column_names if table.column(n).null_count < table.num_rows
+        }
+        return table.select([name for name in self.columns if name in filled_columns])
 
     def fault(self, table: pa.Table, before: int = 0) -> str | None:
         """The first cell that no recording can hold, as the end of a sentence; None for none.

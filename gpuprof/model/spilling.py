@@ -298,9 +298,9 @@ class KeptColumns:
 
     def keep(self, columns: Mapping[str, InMemory]) -> None:
         """Keep columns that were read together with those of another table."""
-        kept = within_budget(columns)
+        read_columns = within_budget(columns)
         with self._keeping:
-            self._columns = {**self._columns, **kept}
+            self._columns = {**self._columns, **read_columns}
 
     def pieces(self, names: Sequence[str], _: table.Window | None = None) -> Iterator[list[Values]]:
         """Columns of all rows in pieces."""

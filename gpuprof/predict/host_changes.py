@@ -80,11 +80,11 @@ def _spans_like(profile: Profile, text: str) -> Int64s:
         expression = like(text)
         is_alike = [expression.fullmatch(word or "") is not None for word in names["name"].words]
         spans.append(np.stack(columns)[:, np.array(is_alike, bool)[name]])
-    found = np.concatenate(spans, axis=1)
-    if not found.size:
+    spans_met = np.concatenate(spans, axis=1)
+    if not spans_met.size:
         msg = f"no range, operation or host call is named {text}"
         raise UsageError(msg, "* matches anything; see gpuprof report --table ranges.")
-    return found
+    return spans_met
 
 
 def no_launch_cost(profile: Profile, changed: Changed) -> Changed:

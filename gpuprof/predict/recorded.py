@@ -260,12 +260,12 @@ def _gathered(parts: Iterator[Sequence[Numbers]]) -> list[Any]:
 def _operations(profile: Profile, call_of: CallOf) -> Operations:
     labels: list[Label] = []
     # Process and device, context and stream, and both of each stream.
-    devices, contexts, both = Pairs(), Pairs(), Pairs()
+    devices, contexts, stream_pairs = Pairs(), Pairs(), Pairs()
     columns = _gathered(
         (
             start,
             narrowed(end - start),
-            both.learn(devices.learn(process, device), contexts.learn(context, stream)),
+            stream_pairs.learn(devices.learn(process, device), contexts.learn(context, stream)),
             narrowed(label),
             narrowed(size),
             correlation,
@@ -275,7 +275,7 @@ def _operations(profile: Profile, call_of: CallOf) -> Operations:
     )
     nothing: list[Any] = [np.empty(0, np.int64)] * 6
     start, took, stream, label, size, correlation = columns or nothing
-    of_device, of_context = both.values
+    of_device, of_context = stream_pairs.values
     places = np.concatenate([devices.values[:, of_device], contexts.values[:, of_context]])
     numbers = np.lexsort(places[::-1])
     stream = _renumbered(numbers, stream)

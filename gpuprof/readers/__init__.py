@@ -321,8 +321,8 @@ def find_reader(path: Path) -> Reader:
         raise _nothing_in(path)
     from gpuprof.readers.unsupported import unsupported  # noqa: PLC0415 - start-up time
 
-    if (known := unsupported(read_head(path))) is not None:
-        description, hint = known
+    if (unsupported_kind := unsupported(read_head(path))) is not None:
+        description, hint = unsupported_kind
         msg = f"{path} is {description}"
         raise UnknownFormatError(msg, hint)
     msg = f"{path} is in no known format"

@@ -296,13 +296,13 @@ def ranks_of_names(names: Sequence[str]) -> list[int | None]:
     return list(ranks) if is_distinct else [None] * len(names)
 
 
-def _continues(file: NumberedFile, other: NumberedFile) -> bool:
+def _continues(file: NumberedFile, following: NumberedFile) -> bool:
     """Whether two files of one rank are stretches of one process, one after another."""
-    if file.origin_ns is None or other.origin_ns is None:
+    if file.origin_ns is None or following.origin_ns is None:
         return False
-    is_later = file.origin_ns >= other.origin_ns + other.end_ns
-    is_apart = is_later or other.origin_ns >= file.origin_ns + file.end_ns
-    return is_apart and bool(file.pids) and file.pids == other.pids
+    is_later = file.origin_ns >= following.origin_ns + following.end_ns
+    is_apart = is_later or following.origin_ns >= file.origin_ns + file.end_ns
+    return is_apart and bool(file.pids) and file.pids == following.pids
 
 
 def _coincide(numbers: Iterable[Collection[int]], processes: Sequence[int]) -> bool:

@@ -42,8 +42,12 @@ def pack(folder: Path, output: Output, *, with_original: bool = False) -> None:
         raise OutputError(msg, "Give a file name: -o run.zip")
     manifest = read_manifest(folder)
     with tempfile.TemporaryDirectory(prefix="gpuprof-pack-") as name:
-        made = Path(name)
-        members = {MANIFEST: made / MANIFEST, MARKS: folder / MARKS, RECORDING: made / RECORDING}
+        converted_path = Path(name)
+        members = {
+            MANIFEST: converted_path / MANIFEST,
+            MARKS: folder / MARKS,
+            RECORDING: converted_path / RECORDING,
+        }
         try:
             if manifest.recordings and manifest.nothing_recorded is None:
                 write(read_profile(folder), members[RECORDING])
@@ -58,8 +62,8 @@ def pack(folder: Path, output: Output, *, with_original: bool = False) -> None:
         for path in files if with_original else ():
             if path.resolve().is_relative_to(folder.resolve()):
                 members[f"{ORIGINALS}/{path.relative_to(folder).as_posix()}"] = path
-        known = {n: members[n] for n in members if members[n].is_file()}
-        output.save(lambda archive: _write(archive, known), is_private=with_original)
+        file_members = {n: members[n] for n in members if members[n].is_file()}
+        output.save(lambda archive: _write(archive, file_members), is_private=with_original)
 
 
 def _write(temporary: Path, members: Mapping[str, Path]) -> None:

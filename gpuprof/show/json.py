@@ -81,8 +81,8 @@ def _by_metric(table: pa.Table) -> dict[str, dict[str, dict[str, Any]]]:
     for row in table.to_pylist():
         metric, variant = row.pop("metric"), row.pop("variant")
         if VARIANTS.columns[metric].dtype == INT:
-            whole = {n for n in row.keys() - _NEVER_WHOLE if row[n] == int(row[n] or 0)}
-            row |= {name: int(row[name]) for name in whole}
+            whole_columns = {n for n in row.keys() - _NEVER_WHOLE if row[n] == int(row[n] or 0)}
+            row |= {name: int(row[name]) for name in whole_columns}
         by_variant.setdefault(variant, {})[metric] = row
     return by_variant
 

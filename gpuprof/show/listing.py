@@ -123,7 +123,7 @@ def _entries(described: Mapping[str, Sequence[str]]) -> str:
     """Names, each beside what is said of it."""
     width, text = max(map(len, described)) + 2, ""
     for name, lines in described.items():
-        first, *others = (part for line in lines for part in textwrap.wrap(line, 80 - width))
+        first, *further_lines = (part for line in lines for part in textwrap.wrap(line, 80 - width))
         text += f"{name:<{width}}{first}\n"
-        text += "".join(f"{'':<{width}}{line}\n" for line in others)
+        text += "".join(f"{'':<{width}}{line}\n" for line in further_lines)
     return text

@@ -284,8 +284,8 @@ def _edges_grid(table: pa.Table, per_step: Sequence[Row]) -> Grid:
 
 def findings_lines(result: Report) -> list[Line]:
     """The bottom line, the first and the costly findings, and how many more there are."""
-    found, count, shown = all_findings(result), 0, []
-    for head, rows in found:
+    finding_lines, count, shown = all_findings(result), 0, []
+    for head, rows in finding_lines:
         costly = [
             row
             for n, row in enumerate(rows, start=count)

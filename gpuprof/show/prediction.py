@@ -114,8 +114,8 @@ def _path_grid(table: pa.Table, page: Page) -> Grid:
     count = len(rows) if page.is_wide else _PARTS
     cells = _cells("critical_path", rows[:count], columns, page)
     if hidden := rows[count:]:
-        known = {c: [row[c] for row in hidden if row[c] is not None] for c in columns[2:]}
-        sums = {c: sum(values) if values else None for c, values in known.items()}
+        hidden_values = {c: [row[c] for row in hidden if row[c] is not None] for c in columns[2:]}
+        sums = {c: sum(values) if values else None for c, values in hidden_values.items()}
         total = {"kind": "", "name": counted(len(hidden), "other", "others"), **sums}
         cells += _cells("critical_path", [total], columns, page)
     phase = rows[0]["phase"] if rows else None

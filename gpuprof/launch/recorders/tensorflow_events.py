@@ -93,7 +93,7 @@ def read_window(planes: Iterable[Plane]) -> ProfilerWindow:
     window = ProfilerWindow()
     for plane in planes:
         if plane.name.startswith("/host:"):
-            wanted = {
+            names_read = {
                 kind
                 for kind, metadata in plane.event_metadata.items()
                 if metadata.name in (_FUNCTION_RUN, _PROCESS, _RECEIVED, _ELEMENT)
@@ -101,7 +101,7 @@ def read_window(planes: Iterable[Plane]) -> ProfilerWindow:
                 or is_operation(metadata)
             }
             for line in plane.lines:
-                for event, around in nested(plane.events(line, wanted)):
+                for event, around in nested(plane.events(line, names_read)):
                     _add(window, plane, event, around)
     return window
 

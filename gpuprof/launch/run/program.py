@@ -45,7 +45,7 @@ def module(name: str, arguments: Sequence[str] = ()) -> Program:
     if spec is None and top not in sys.stdlib_module_names:
         msg = f"{name}: no such module"
         raise InputError(msg, f"Looked in {Path.cwd()} and where {sys.executable} looks.")
-    source = next((found for folder in path for found in _beside(Path(folder), name)), None)
+    source = next((candidate for folder in path for candidate in _beside(Path(folder), name)), None)
     if source is not None and source.name == "__init__.py":
         main = source.with_name("__main__.py")
         source = main if main.is_file() else source

@@ -95,7 +95,9 @@ def read(path: Path) -> Profile:
         header: dict[str, Any] = json_input.loads(members[HEADER].read())
         version, fields = header["gpuprof_file"], header["origin"]
         is_known = version in range(1, VERSION + 1)
-        known = msgspec.structs.asdict(msgspec.convert(fields, OriginFields)) if is_known else {}
+        origin_fields = (
+            msgspec.structs.asdict(msgspec.convert(fields, OriginFields)) if is_known else {}
+        )
     except (KeyError, TypeError, ValueError) as error:
         why = f" ({error})" if isinstance(error, msgspec.ValidationError) else ""
         msg = f"{path}: {HEADER} in it is missing or broken{why}"
@@ -109,7 +111,7 @@ def read(path: Path) -> Profile:
     sources = {name: _source(path, name, *table) for name, table in tables.items()}
     timed = (n for n in tables if "start_ns" in schema.BY_NAME[n].columns)
     return Profile(
-        Origin(path, **known), sources, stored=sum(tables[n][0].row_count for n in timed)
+        Origin(path, **origin_fields), sources, stored=sum(tables[n][0].row_count for n in timed)
     )
 
 

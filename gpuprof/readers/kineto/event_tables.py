@@ -175,7 +175,7 @@ def _along(sizes: tuple[Scalar, ...] | Scalar, axis: int) -> int | None:
 
 def _memcpys(group: TimedEvents, process_id: int | None) -> pa.Table:
     place = _place(group, process_id)
-    told = (
+    texts = (
         "memcpy_kind", "src_memory_kind", "dst_memory_kind", "src_device_id", "dst_device_id",
         "path",
     )  # fmt: skip
@@ -192,7 +192,7 @@ def _memcpys(group: TimedEvents, process_id: int | None) -> pa.Table:
         rows.append((kind, source, target, *ends, path))
     columns = {
         **place,
-        **{name: [row[number] for row in rows] for number, name in enumerate(told)},
+        **{name: [row[number] for row in rows] for number, name in enumerate(texts)},
         "bytes": [integer(event.args.bytes) for event in group.events],
     }
     return _narrow(schema.MEMCPYS, group, columns)

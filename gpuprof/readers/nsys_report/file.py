@@ -192,15 +192,15 @@ class Report:
 
         In reports of nsys 2019 it is their number that tells where events end.
         """
-        part_name, batches, seen, first = "a block of events", [], set(), stream.at
+        part_name, batches, offsets_seen, first = "a block of events", [], set(), stream.at
         events, no_tables = 0, Layout({})
         inner = _Stream(stream.file, (stream.at, (end or stream.end) - stream.at))
         while inner.at < inner.end if end is not None else events < self.declared_events:
             block = inner.block(part_name)
-            if (telling := (len(block), block[:_TELLING_BYTES])) in seen:
+            if (telling := (len(block), block[:_TELLING_BYTES])) in offsets_seen:
                 msg = "a block of events is there twice"
                 raise ReportError(msg)
-            seen.add(telling)
+            offsets_seen.add(telling)
             if end is None:
                 events += int(nsys_reports.events(block, no_tables).others.sum())
             if inner.at - first >= _BATCH_BYTES:

@@ -90,12 +90,12 @@ class ReportTables(Export):
             return InMemory(
                 pa.table({n: arrow(np.array(of, np.int64)) for n, of in columns.items()})
             )
-        kept = self._kept.get(table)
-        if kept is None:
+        kept_columns = self._kept.get(table)
+        if kept_columns is None:
             rows = self._survey.counts[_SOURCES.get(table, table)]
-            kept = KeptColumns(self._kinds[table], partial(self._read, table), lambda: rows)
-            self._kept[table] = kept
-        return kept
+            kept_columns = KeptColumns(self._kinds[table], partial(self._read, table), lambda: rows)
+            self._kept[table] = kept_columns
+        return kept_columns
 
     def has_rows(self, table: str) -> bool:
         """Whether a table has any row."""
@@ -122,24 +122,26 @@ class ReportTables(Export):
             InputError: The file is no longer what it was.
         """
         with self._decoding:
-            kept = {name: self._kept.get(name) for name in self._kinds if name != table}
-            others = {name: of for name, of in kept.items() if of is not None and of.missing}
-            wanted = {table: kinds, **{name: of.missing for name, of in others.items()}}
+            kept_by_table = {name: self._kept.get(name) for name in self._kinds if name != table}
+            incomplete_tables = {
+                name: of for name, of in kept_by_table.items() if of is not None and of.missing
+            }
+            wanted = {table: kinds, **{name: of.missing for name, of in incomplete_tables.items()}}
             check(self.path, self._before)
             try:
                 columns = self._decoded(wanted)
             except (OSError, ReportError) as error:
                 raise changed(self.path) from error
-            for name, of in others.items():
+            for name, of in incomplete_tables.items():
                 of.keep(columns[name])
         return columns[table]
 
     def _decoded(
-        self, wanted: Mapping[str, Collection[str]]
+        self, names_by_table: Mapping[str, Collection[str]]
     ) -> dict[str, dict[str, spilling.InMemory]]:
         """Columns by table, in the order of their start."""
         names: dict[str, set[str]] = {}
-        for table, columns in wanted.items():
+        for table, columns in names_by_table.items():
             source = _SOURCES.get(table, table)
             telling = _TELLING[source] if source == CALLS or (source == NVTX and self._mpi) else ()
             starts = ["start"] if self._survey.disorder[source] else []
@@ -151,9 +153,9 @@ class ReportTables(Export):
             )
             for source, of in names.items()
         }
-        parts = [*self._report.each(partial(self._part, fields, Layout(fields), wanted))]
+        parts = [*self._report.each(partial(self._part, fields, Layout(fields), names_by_table))]
         decoded = {}
-        for table, columns in wanted.items():
+        for table, columns in names_by_table.items():
             pieces = [part.pop(table) for part in parts if table in part]
             order = None
             if pieces and self._survey.disorder[_SOURCES.get(table, table)]:
@@ -172,13 +174,13 @@ class ReportTables(Export):
         self,
         fields: Mapping[str, Fields],
         layout: Layout,
-        wanted: Mapping[str, Collection[str]],
+        names_by_table: Mapping[str, Collection[str]],
         data: bytes,
     ) -> _Part:
         """Columns of some blocks, by those tables that have rows in them."""
         events, part = nsys_reports.events(data, layout), _Part()
         words = schema.texts([text.decode("utf-8", "replace") for text in events.texts])
-        for table, columns in wanted.items():
+        for table, columns in names_by_table.items():
             source = _SOURCES.get(table, table)
             of = dict(zip(fields[source].columns, events.columns[source], strict=True))
             names = {*columns, *(["start"] if self._survey.disorder[source] else [])}
@@ -211,8 +213,10 @@ def _packed(values: Int64s) -> _Numbers:
     """Distances from the least number, of as few bytes as they need; null is the least of these."""
     has_nulls = values.min() == NO_VALUE
     is_null = values == NO_VALUE if has_nulls else np.False_
-    known = values[~is_null] if has_nulls else values
-    least, most = (int(known.min()), int(known.max())) if known.size else (0, 0)
+    present_values = values[~is_null] if has_nulls else values
+    least, most = (
+        (int(present_values.min()), int(present_values.max())) if present_values.size else (0, 0)
+    )
     for kind in (np.int8, np.int16, np.int32):
         if most - least <= np.iinfo(kind).max:
             distances = (values - least).astype(kind)

@@ -72,9 +72,9 @@ class Survey:
     def add(self, later: "Survey") -> None:
         """Add what later events say."""
         for name, starts in later.starts.items():
-            known = self.starts.setdefault(name, starts)
-            later.disorder[name] += starts[0] < known[1] and known is not starts
-            known[1] = starts[1]
+            known_starts = self.starts.setdefault(name, starts)
+            later.disorder[name] += starts[0] < known_starts[1] and known_starts is not starts
+            known_starts[1] = starts[1]
         self.others.update(later.others)
         self.calls.update(later.calls)
         self.lacking.update(later.lacking)
@@ -199,8 +199,10 @@ def _check_places(report: Report, name: str, of: Columns) -> None:
 
 
 def _check_texts(report: Report, numbers: Int64s) -> None:
-    known = _known(numbers)
-    if known.size and not -1 <= known.min() <= known.max() < len(report.strings):
+    known_numbers = _known(numbers)
+    if known_numbers.size and not -1 <= known_numbers.min() <= known_numbers.max() < len(
+        report.strings
+    ):
         msg = f"a text has a number beyond {len(report.strings) - 1:,}"
         raise ReportError(msg)
 

@@ -108,8 +108,8 @@ def _columns(rows: Sequence[dict[str, Any]], headings: Sequence[str]) -> list[pa
         if is_optional[heading]:  # a number that sums can do without; blank where it is none
             return value if isinstance(value, str) and _NUMBER.match(value) else ""
         # What is neither a text nor a number is of no known name.
-        other = "" if value is None else cuda.UNKNOWN
-        return value if isinstance(value, str) else other
+        unknown_word = "" if value is None else cuda.UNKNOWN
+        return value if isinstance(value, str) else unknown_word
 
     cells = [[printed(heading, row.get(heading)) for heading in headings] for row in rows]
     try:

@@ -112,7 +112,7 @@ def _one_per_kernel(rows: Iterable[Row]) -> list[Row]:
     kernels = []
     for parts in merged.values():
         calls, total = _over(sum, parts, "calls"), _over(sum, parts, "total_ns")
-        whole = {
+        row_values = {
             **parts[0],
             "calls": calls,
             "total_ns": total,
@@ -125,7 +125,7 @@ def _one_per_kernel(rows: Iterable[Row]) -> list[Row]:
             # Shares that were rounded each do not add up to the rounded share.
             "printed_share": None,
         }
-        kernels.append(whole if len(parts) > 1 else parts[0])
+        kernels.append(row_values if len(parts) > 1 else parts[0])
     return kernels
 
 

@@ -148,8 +148,8 @@ class Database:
         """The process of unified memory's counters, which name their own in newer versions."""
         if not self.tables.has(MIGRATION, "processId"):
             return self.process
-        known = UNKNOWN if self.process_id is None else self.process_id
-        return Computed(("processId",), lambda ids: np.where(ids == UNKNOWN, known, ids))
+        process_id = UNKNOWN if self.process_id is None else self.process_id
+        return Computed(("processId",), lambda ids: np.where(ids == UNKNOWN, process_id, ids))
 
     @cached_property
     def context_devices(self) -> ByNumber | None:

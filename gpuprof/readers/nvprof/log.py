@@ -88,8 +88,12 @@ def lines_with(path: Path, anchors: tuple[re.Pattern[bytes], ...]) -> Iterator[L
                 continue
             begin = _line_start(block, start)
             number += block.count(b"\n", counted, begin)
-            said = block.rfind(b"\n#", max(end, begin - _COMMENT_BYTES), begin) + 1
-            comment = clean(block[said : _line_end(block, said)]).strip("# ") if said else None
+            comment_start = block.rfind(b"\n#", max(end, begin - _COMMENT_BYTES), begin) + 1
+            comment = (
+                clean(block[comment_start : _line_end(block, comment_start)]).strip("# ")
+                if comment_start
+                else None
+            )
             counted, end = begin, _line_end(block, start)
             yield LogLine(number, clean(block[begin:end]), comment)
         number += block.count(b"\n", counted)
@@ -214,8 +218,8 @@ class Frame:
             message = message if kind in {"Warning", "Error"} else line
             if is_doubt or "will be replayed" in message:
                 # One note per kind: the same doubt with other numbers is the same doubt.
-                same = re.sub(r"[0-9]+", "#", message)
-                self.notes.setdefault(same, f'nvprof reported: "{message}"')
+                message_kind = re.sub(r"[0-9]+", "#", message)
+                self.notes.setdefault(message_kind, f'nvprof reported: "{message}"')
         return self._run_of.get(process_id), line
 
     def start_unnamed(self, comment: str | None = None) -> int:

@@ -88,8 +88,8 @@ class _PrintedTrace:
         resolutions = (trace_rows.TraceCells({"Start": start}).resolution_ns() for start in starts)
         self.resolution_ns = max(self.resolution_ns, *resolutions)
         for table, table_rows in self.tables.items():
-            known = (codes[details] for details in examples)
-            of_table = [code if name == table else -1 for name, code in known]
+            rows_known = (codes[details] for details in examples)
+            of_table = [code if name == table else -1 for name, code in rows_known]
             table_rows.extend(times, np.array(of_table)[alike])
         return True
 

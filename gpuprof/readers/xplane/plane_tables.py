@@ -59,14 +59,14 @@ def devices(gpus: Sequence[Plane]) -> pa.Table:
     """The GPUs that the profiler saw, whether they were used or not."""
     rows = []
     for plane in gpus:
-        told = {name: _amount(value) for name, value in plane.stats.items()}
-        major, minor = (told.get(f"compute_cap_{part}") for part in ("major", "minor"))
+        plane_stats = {name: _amount(value) for name, value in plane.stats.items()}
+        major, minor = (plane_stats.get(f"compute_cap_{part}") for part in ("major", "minor"))
         row = {
             "device_id": device_id(plane),
-            "total_memory_bytes": told.get("memory_size"),
-            "memory_bandwidth_bytes_per_s": told.get("memory_bandwidth"),
+            "total_memory_bytes": plane_stats.get("memory_size"),
+            "memory_bandwidth_bytes_per_s": plane_stats.get("memory_bandwidth"),
             "compute_capability": None if major is None else f"{major}.{minor or 0}",
-            "multiprocessors": told.get("core_count") or None,
+            "multiprocessors": plane_stats.get("core_count") or None,
         }
         rows.append(row)
     return schema.DEVICES.table(rows)

@@ -183,9 +183,10 @@ def _boxes_of(
             operations, fallbacks = cells[key]
             label, look = labels[tower, layer], GRADIENTS if is_gradient else FORWARD
             words = f": {counted(operations, 'operation', 'operations')}" if operations else ""
-            left, top = x + 2 * _PAD + is_gradient * (_CELL + _PAD), place + _HEAD + row
+            left_edge, top = x + 2 * _PAD + is_gradient * (_CELL + _PAD), place + _HEAD + row
             parts[key] = Box(
-                *(left, top, _CELL, 0.86, label, look, f"{label}{words}"), is_marked=bool(fallbacks)
+                *(left_edge, top, _CELL, 0.86, label, look, f"{label}{words}"),
+                is_marked=bool(fallbacks),
             )
         place += height + _PAD
     frame = Box(x, y, 2 * _CELL + 6 * _PAD, place - y, clean(device), None, clean(device))

@@ -81,8 +81,8 @@ def _own_times(steps: pa.Table, phase: str | None, devices: list[Row]) -> pa.Tab
     for step, device in sorted(own_ns, key=lambda key: (key[0], key[1] or 0)):
         if len(by_step[step]) > 1 and usual[step]:
             row = {"phase": phase, "rank": rank_of[device], "device_id": device, "step": step}
-            own = own_ns[step, device]
-            rows.append(row | {"own_ns": own, "own_ratio": own / usual[step]})
+            own_time_ns = own_ns[step, device]
+            rows.append(row | {"own_ns": own_time_ns, "own_ratio": own_time_ns / usual[step]})
     return pa.Table.from_pylist(rows, _OWN_TIMES)
 
 

@@ -160,10 +160,12 @@ def verdict(result: Report) -> tuple[Line, ...]:
     """The bottom line and the worst findings; without these, what is known to take most."""
     if lines := findings_lines(result):
         (bottom_line, parts), *further = lines
-        first, point, rest = bottom_line.partition(". ")
+        first, point, further_sentences = bottom_line.partition(". ")
         # A numbered finding, where there is no bottom line, stays whole.
         is_split = point and result.rows("bottom_line")
-        begin = ((f"{first}.", ()), (rest, parts)) if is_split else ((bottom_line, parts),)
+        begin = (
+            ((f"{first}.", ()), (further_sentences, parts)) if is_split else ((bottom_line, parts),)
+        )
         return (*begin, *further)
     top = result.rows("top_activities")
     if top and top[0]["total_ns"] is not None:
