@@ -90,7 +90,7 @@ class _Tools:
         if name == "list":
             return await _answer("report", "--list")
         words = (self._place(file), f"--table={name}", "--format=csv")
-        return _first_rows(await _answer("report", *words), rows)
+        return await _answer("report", *words, rows=rows)
 
     async def compare(self, files: list[str]) -> str:
         """Compare recordings of one program in several variants; the first is the baseline."""
@@ -112,7 +112,7 @@ class _Tools:
         SHOW TABLES and DESCRIBE kernels name tables and columns.
         """
         words = ("--format=csv", "--", self._place(file), sql)
-        return _first_rows(await _answer("query", *words), rows)
+        return await _answer("query", *words, rows=rows)
 
     def _place(self, file: str) -> str:
         from mcp.server.mcpserver.exceptions import ToolError  # loaded by now
@@ -124,8 +124,13 @@ class _Tools:
         return str(path)
 
 
-async def _answer(*words: str) -> str:
-    """What a command prints, and its notes after it; its error where it fails."""
+async def _answer(*words: str, rows: int | None = None) -> str:
+    """What a command prints, and its notes after it; its error where it fails.
+
+    Args:
+        words: The command.
+        rows: How many rows of the CSV that it prints are shown; None for all that it prints.
+    """
     import anyio  # comes with mcp
     from mcp.server.mcpserver.exceptions import ToolError  # loaded by now
 
@@ -135,7 +140,7 @@ async def _answer(*words: str) -> str:
     output, notes = process.stdout.decode(), process.stderr.decode()
     if process.returncode and not output:
         raise ToolError(notes.strip())
-    return output + notes
+    return (output if rows is None else _first_rows(output, rows)) + notes
 
 
 def _first_rows(text: str, rows: int) -> str:
@@ -143,4 +148,4 @@ def _first_rows(text: str, rows: int) -> str:
     lines, most = text.splitlines(), min(max(rows, 1), _MOST_ROWS)
     further = len(lines) - 1 - most
     remark = [f"... and {counted(further, 'row', 'rows')} more"] if further > 0 else []
-    return "\n".join([*lines[: most + 1], *remark])
+    return "".join(f"{line}\n" for line in [*lines[: most + 1], *remark])

@@ -70,7 +70,23 @@ def test_an_assistant_is_answered_as_the_commands_answer(folder):
     assert len(breakdown.splitlines()) == 3
     assert steps.splitlines()[4:] == ["... and 77 rows more"]
     kernels = gpuprof("query", staged, "SELECT count(*) AS kernels FROM kernels", "--format", "csv")
-    assert counted == kernels.stdout.strip()
+    assert counted == kernels.stdout
+
+
+def test_notes_stand_behind_rows_that_are_cut(tmp_path):
+    job = tmp_path / "job"
+    job.mkdir()
+    for name in NAMES:
+        shutil.copy(ROOT / "gpuprof" / "docs" / "recordings" / name, job)
+    (job / "damaged.gpuprof").write_bytes((job / NAMES[0]).read_bytes()[:5_000])
+
+    _, ((is_error, text),) = _calls(
+        tmp_path, ("query", {"file": "job", "sql": "SELECT start_ns FROM kernels", "rows": 1})
+    )
+
+    assert not is_error
+    assert text.splitlines()[2].startswith("... and ")
+    assert "Partial result: 1 of 3 files could not be read." in text.splitlines()[3:]
 
 
 @pytest.mark.parametrize(
