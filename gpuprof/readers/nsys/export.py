@@ -35,7 +35,7 @@ CANNOT: Final = (
 )
 
 SETTINGS: Final = "META_DATA_CAPTURE"
-_READ_SETTINGS: Final = re.compile(
+READ_SETTINGS: Final = re.compile(
     r".*COLLECT_(?:CUDA|NVTX)_TRACE|PROCESS_0:COMMAND|PROCESS_0:ARGUMENT_.+", re.DOTALL
 )
 
@@ -362,15 +362,10 @@ def _nothing(
 def _capture(export: Export) -> Mapping[str, list[str]]:
     """The settings of the recording that are read; the others may hold secrets."""
     values: dict[str, list[str]] = {}
-    for name, value in settings(export):
-        values.setdefault(name.rpartition(":")[2], []).append(value)
+    for name, value in export.select(SETTINGS, name=str, value=str):
+        if READ_SETTINGS.fullmatch(name):
+            values.setdefault(name.rpartition(":")[2], []).append(value)
     return values
-
-
-def settings(export: Export) -> list[tuple[str, str]]:
-    """The settings of the recording that are read, as they are written."""
-    rows = export.select(SETTINGS, name=str, value=str)
-    return [(name, value) for name, value in rows if _READ_SETTINGS.fullmatch(name)]
 
 
 def was_on(capture: Mapping[str, list[str]], trace: str) -> bool:
