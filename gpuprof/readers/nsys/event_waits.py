@@ -10,8 +10,8 @@ from gpuprof.model.pairs import pair_places
 from gpuprof.model.table import Computed, Part, translated
 from gpuprof.readers.nsys.columns import (
     TIMES,
+    Export,
     Numbers,
-    Tables,
     columns_at_once,
     in_machine,
     part,
@@ -26,7 +26,7 @@ _SYNC_KINDS: Final = {1: "event", 2: "stream_wait", 3: "stream", 4: "context"}
 _NONE: Final = 2**32 - 1
 
 
-def synchronizations(of: Tables) -> Part:
+def synchronizations(of: Export) -> Part:
     """Waits of hosts and streams."""
     columns = place(of, SYNCHRONIZATION) | {
         "stream_id": without("streamId", _NONE),
@@ -51,7 +51,7 @@ def synchronizations(of: Tables) -> Part:
     return part(of, SYNCHRONIZATION, columns, *timed(of, SYNCHRONIZATION))
 
 
-def cuda_events(of: Tables) -> Part:
+def cuda_events(of: Export) -> Part:
     """Records of events."""
     columns = {n: column for n, column in place(of, CUDA_EVENT).items() if n not in TIMES}
     return part(of, CUDA_EVENT, columns | {"event_id": "eventId"})

@@ -12,8 +12,8 @@ from gpuprof.model.words import ByNumber, Values, Words
 from gpuprof.readers.nsys.columns import (
     THREAD,
     TIMES,
+    Export,
     Numbers,
-    Tables,
     low_bits,
     part,
     timed,
@@ -24,7 +24,7 @@ _RANGE_KINDS: Final = {59: "push_pop", 60: "start_end"}
 _DOMAIN_CREATED: Final = 75
 
 
-def nvtx_ranges(of: Tables) -> Part:
+def nvtx_ranges(of: Export) -> Part:
     """Ranges of threads and of processes."""
     texts = RangeTexts(of, NVTX)
     columns = {
@@ -46,7 +46,7 @@ class RangeTexts:
         table: That of the ranges, or of calls that a library marks as such.
     """
 
-    def __init__(self, of: Tables, table: str) -> None:
+    def __init__(self, of: Export, table: str) -> None:
         self._of, self._words = of, Words([None])
         columns = {"text": of.pick(table, "text")}
         columns["textId"] = of.pick(table, "textId") if STRINGS in of.columns else None

@@ -25,7 +25,8 @@ from gpuprof.readers.common.parquet_columns import (
 )
 from gpuprof.readers.input_format import Reader
 from gpuprof.readers.nsys import export_schema
-from gpuprof.readers.nsys.export import CANNOT, GIVES, SYSTEM, Export, profile
+from gpuprof.readers.nsys.columns import Export
+from gpuprof.readers.nsys.export import CANNOT, GIVES, SYSTEM, profile
 
 NAME: Final = "nsys-parquet"
 _SUFFIXES: Final = (".parquet", ".arrow")
