@@ -5,6 +5,7 @@ from typing import Final
 
 import numpy as np
 
+from gpuprof.base.cuda import SYNC_KINDS
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.pairs import pair_places
 from gpuprof.model.table import Computed, Part, translated
@@ -21,7 +22,6 @@ from gpuprof.readers.nsys.columns import (
 )
 from gpuprof.readers.nsys.export_schema import CUDA_EVENT, SYNCHRONIZATION
 
-_SYNC_KINDS: Final = {1: "event", 2: "stream_wait", 3: "stream", 4: "context"}
 # In place of the stream or event of what has none; before nsys 2024 of the stream of any wait.
 _NONE: Final = 2**32 - 1
 
@@ -30,7 +30,7 @@ def synchronizations(of: Export) -> Part:
     """Waits of hosts and streams."""
     columns = place(of, SYNCHRONIZATION) | {
         "stream_id": without("streamId", _NONE),
-        "sync_kind": translated("syncType", _SYNC_KINDS),
+        "sync_kind": translated("syncType", SYNC_KINDS),
         "event_id": without("eventId", _NONE),
     }
     keys = ("globalPid", "eventId", "correlationId")
