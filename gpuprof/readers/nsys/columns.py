@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from types import UnionType
 from typing import Any, Final
@@ -14,12 +14,12 @@ from gpuprof.base import cuda
 from gpuprof.model import borders
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.pairs import pair_places
-from gpuprof.model.table import Computed, Flags, NumberedNames, Part, Stored, constant
-from gpuprof.model.words import ByNumber, Words
+from gpuprof.model.table import Computed, Flags, NumberedNames, Part, Stored
 from gpuprof.readers.nsys import export_schema
 from gpuprof.readers.nsys.device_ordinals import MachineNumbers, machine_numbers
 
 FIRST_ROWS: Final = 100_000
+_NO_TEXTS: Final = NumberedNames((), {"name": ()})
 _KIND: Final = re.compile(r"^CUDA_(MEMCPY_KIND|MEMOPR_MEMORY_KIND)_")
 _LOW_24_BITS: Final = 0xFFFFFF
 TIMES: Final[dict[str, Computed | str]] = {"start_ns": "start", "end_ns": "end"}
@@ -98,9 +98,9 @@ class Export:
         return {table: count for table in timed if (count := self.untimed(table))}
 
     @cached_property
-    def strings(self) -> "Strings":
-        """The texts of the file by their numbers."""
-        return Strings(self._texts if export_schema.STRINGS in self.columns else None)
+    def texts(self) -> NumberedNames:
+        """The texts of the file by their numbers, read when they are first asked for."""
+        return self._texts() if export_schema.STRINGS in self.columns else _NO_TEXTS
 
     def _texts(self) -> NumberedNames:
         numbers: list[int] = []
@@ -146,52 +146,6 @@ class Export:
     def machine_numbers(self) -> MachineNumbers:
         """The numbers of devices where processes number them in their own ways."""
         return machine_numbers(self.device_numbers())
-
-
-class Strings:
-    """The texts of a file by their numbers, read when they are first asked for.
-
-    Args:
-        read: Gives them; None where there are none.
-    """
-
-    def __init__(self, read: Callable[[], NumberedNames] | None) -> None:
-        self._read = read
-
-    @cached_property
-    def numbered(self) -> NumberedNames:
-        """Each number with its text."""
-        return NumberedNames([], {"name": []}) if self._read is None else self._read()
-
-    @cached_property
-    def words(self) -> Words:
-        """All texts, null first."""
-        return Words([None, *self.numbered.columns["name"]])
-
-    @cached_property
-    def places(self) -> ByNumber:
-        """The place among the words of each number's text."""
-        numbers, columns = self.numbered
-        return ByNumber(numbers, [self.words.place(text) for text in columns["name"]], 0)
-
-    def computed(self, column: str | None, missing: str | None = None) -> Computed | None:
-        """The texts of a column of numbers.
-
-        Args:
-            column: The numbers; None for none.
-            missing: What stands where there is no text.
-        """
-        if self._read is None or column is None:
-            return None if missing is None else constant(missing)
-
-        def places_of(numbers: Numbers) -> Numbers:
-            return self.places.of(numbers)
-
-        @cache
-        def words() -> list[str | None]:
-            return [missing, *self.words.listed[1:]]
-
-        return Computed((column,), places_of, words)
 
 
 def part(

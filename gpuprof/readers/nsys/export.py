@@ -85,7 +85,7 @@ def _check_columns(export: Export) -> None:
             msg = f"{export.path}: table {table} has no column {missing[0]}"
             raise CorruptFileError(msg, "Export the report again: nsys export --type sqlite FILE.")
     if export_schema.STRINGS in export.columns:
-        ids = np.array(export.strings.numbered.numbers, np.int64)
+        ids = np.array(export.texts.numbers, np.int64)
         borders.check_keys(export.path, export_schema.STRINGS, "id", ids)
 
 

@@ -77,7 +77,7 @@ def tables(of: Export) -> dict[str, Callable[[], Table]]:
                 parts.setdefault(name, []).append(partial(make_of, of, raw, word))
     names: dict[str, Callable[[], NumberedNames]] = {}
     if STRINGS in of.columns:
-        names = {"kernels": lambda: of.strings.numbered, "api_calls": partial(_call_names, of)}
+        names = {"kernels": lambda: of.texts, "api_calls": partial(_call_names, of)}
 
     def table_of(name: str) -> Table:
         of_names = {"name", "api"} if name == "api_calls" else {"name"}
@@ -88,7 +88,7 @@ def tables(of: Export) -> dict[str, Callable[[], Table]]:
 
 
 def _call_names(of: Export) -> NumberedNames:
-    numbers, columns = of.strings.numbered
+    numbers, columns = of.texts
     texts = columns["name"]
     names = [None if text is None else _VERSION.sub("", text) for text in texts]
     prefixes = [_API.match(text or "") for text in texts]
@@ -145,14 +145,14 @@ def _page_faults(of: Export, table: str, processor: str) -> Part:
 
 
 def _overheads(of: Export, table: str, source: str) -> Part:
-    name = of.strings.computed(of.pick(table, "nameId"))
+    name = RangeTexts(of, table, "nameId").computed()
     columns = {**TIMES, **THREAD, "source": constant(source), "name": name}
     return part(of, table, columns, *timed(of, table))
 
 
 def _host_calls(of: Export, table: str, library: str) -> Part:
-    name = RangeTexts(of, table).computed("unknown")
-    name = name or of.strings.computed(of.pick(table, "nameId"), "unknown")
+    name = RangeTexts(of, table, "text", "textId").computed("unknown")
+    name = name or RangeTexts(of, table, "nameId").computed("unknown") or constant("unknown")
     columns = {**TIMES, **THREAD, "library": constant(library), "name": name}
     more = sorted({"globalTid", "textId", "nameId", "text"} & {*of.columns[table]})
     in_order = Computed(("start", "end"), lambda start, end: end >= start)
