@@ -84,6 +84,13 @@ def a_loader(draw):
     return "drop-host=load batch", o, o | {"load_us": 0}
 
 
+def pinned_copies(draw):
+    sizes = tuple(int(draw.uniform(0.5, 8) * MB) for _ in range(draw.integers(1, 4)))
+    o = {"layers": layers(draw), "batch": sizes, "is_waiting": False}
+    o |= {"is_blocking": True} if draw.integers(2) else {"memory": "pageable"}
+    return "streams=HtoD", o, o | {"memory": "pinned", "is_blocking": False, "is_ahead": True}
+
+
 def copies_ahead(draw):
     sizes = tuple(int(draw.uniform(2, 20) * MB) for _ in range(draw.integers(1, 3)))
     o = {"layers": layers(draw), "batch": sizes, "is_waiting": bool(draw.integers(2))}
@@ -107,7 +114,9 @@ def free_launches(draw):
     return "no-launch-cost", o, o | {"is_graph": True}
 
 
-FAMILIES = (faster_kernels, a_loader, copies_ahead, no_buffers, a_faster_link, free_launches)
+FAMILIES = (
+    faster_kernels, a_loader, pinned_copies, copies_ahead, no_buffers, a_faster_link, free_launches,
+)  # fmt: skip
 
 
 @cache
