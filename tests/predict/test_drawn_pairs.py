@@ -108,6 +108,15 @@ def a_faster_link(draw):
     return "link[HtoD]=2us,24GB/s", o, o | {"rate": 24}
 
 
+def equal_ranks(draw):
+    count = int(draw.choice([2, 4]))
+    slow = tuple(draw.uniform(0.7, 1.3, count).tolist())
+    drawn = layers(draw, least_us=100)
+    o = {"layers": drawn, "buckets": (4 * MB,) * 3, "unequal": slow, "is_waiting": False}
+    o |= {"apart_ns": int(draw.integers(-5, 5)) * 1_000_000}
+    return "balance", o, o | {"unequal": (float(np.mean(slow)),) * count}
+
+
 def free_launches(draw):
     o = {"layers": [(name, us / 20) for name, us in layers(draw)], "host_us": 8}
     o |= {"is_waiting": bool(draw.integers(2))}
@@ -115,7 +124,8 @@ def free_launches(draw):
 
 
 FAMILIES = (
-    faster_kernels, a_loader, pinned_copies, copies_ahead, no_buffers, a_faster_link, free_launches,
+    faster_kernels, a_loader, pinned_copies, copies_ahead, no_buffers, a_faster_link, equal_ranks,
+    free_launches,
 )  # fmt: skip
 
 
@@ -158,3 +168,12 @@ def test_the_sign_is_right_and_the_size_within_a_quarter(family, seed):
     noise_ns = 0.015 * was_ns
     assert abs(truly_ns) < noise_ns or truly_ns * predicted_ns > 0, headline
     assert predicted_ns == pytest.approx(truly_ns, rel=0.25, abs=noise_ns), headline
+
+
+def test_steps_of_ranks_that_meet_are_those_of_the_program():
+    row, was_ns, _, headline = pair(equal_ranks, 0)
+
+    assert row["device_id"] is None
+    assert row["measured_ns"] == pytest.approx(was_ns, rel=0.01)
+    # What one rank would win by itself, or none, is no headline.
+    assert f"({row['change']:+.1f} %;" in headline
