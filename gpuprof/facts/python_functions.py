@@ -6,14 +6,14 @@ files are relative to Python's path. Built-in functions and modules are named wi
 
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import numpy as np
 
 from gpuprof.facts.host_clock import host_clock
 from gpuprof.facts.launches import launches
-from gpuprof.facts.numbers import columns_of, groups
+from gpuprof.facts.numbers import Numbers, groups
 from gpuprof.model.intervals import Int64s, Intervals, covered_within, meeting, union
 from gpuprof.model.profile import Profile, once_per_recording
 from gpuprof.model.words import Words
@@ -87,28 +87,39 @@ def _calls_of_program(
 ) -> tuple[Mapping[tuple[int, int], tuple[Int64s, Int64s, Int64s]], list[str]]:
     """Starts, ends and names of the program's functions by process and thread, and these names.
 
-    Times are on the clock of the devices. A trace may hold more functions of Python than of all
-    else together: those of the program alone are kept.
+    Times are on the clock of the devices.
     """
-    if not profile.has("host_calls"):
-        return {}, []
-    numbers: dict[str, int] = {}
-
-    def number_of(name: str | None) -> int:
-        if name is None or not is_of_program(name):
-            return -1
-        return numbers.setdefault(shown_function(name), len(numbers))
-
-    texts, of_word, parts = {"library": Words(["python"]), "name": Words()}, list[int](), []
-    for *place, library, word in profile.columns("host_calls", *_COLUMNS, *texts, texts=texts):
-        of_word.extend(map(number_of, texts["name"].words[len(of_word) :]))
-        name = np.array(of_word, np.int64)[word]
-        rows = np.flatnonzero((library == 0) & (name >= 0))
-        parts.append([column[rows] for column in (*place, name)])
-    start, end, process, thread, name = columns_of(parts, len(_COLUMNS) + 1)
+    start, end, process, thread, name, names = calls_of_python(profile, is_of_program)
     start, end = (host_clock(profile).on_devices(times, process) for times in (start, end))
     of_threads = {
         (int(process[rows[0]]), int(thread[rows[0]])): (start[rows], end[rows], name[rows])
         for rows in groups(process, thread)
     }
-    return of_threads, [*numbers]
+    return of_threads, names
+
+
+def calls_of_python(
+    profile: Profile, is_meant: Callable[[str], bool]
+) -> tuple[Int64s, Int64s, Numbers, Numbers, Int64s, list[str]]:
+    """Starts, ends, processes, threads and names of some functions' calls, and these names.
+
+    Times are of the host. A trace may hold more functions of Python than of all else together:
+    those that are meant alone are kept.
+    """
+    numbers: dict[str, int] = {}
+
+    def number_of(name: str | None) -> int:
+        if name is None or not is_meant(name):
+            return -1
+        return numbers.setdefault(shown_function(name), len(numbers))
+
+    texts, of_word = {"library": Words(["python"]), "name": Words()}, list[int]()
+    parts = [[np.empty(0, np.int64)] * 5]
+    recorded = profile.columns("host_calls", *_COLUMNS, *texts, texts=texts)
+    for *place, library, word in recorded if profile.has("host_calls") else ():
+        of_word.extend(map(number_of, texts["name"].words[len(of_word) :]))
+        name = np.array(of_word, np.int64)[word]
+        rows = np.flatnonzero((library == 0) & (name >= 0))
+        parts.append([column[rows] for column in (*place, name)])
+    start, end, process, thread, name = map(np.concatenate, zip(*parts, strict=True))
+    return start, end, process, thread, name, [*numbers]

@@ -17,12 +17,21 @@ from gpuprof.facts.last_ranks import (
     last_ranks,
     last_ranks_of,
 )
+from gpuprof.facts.launches import activities
+from gpuprof.facts.needless_copies import not_sought
 from gpuprof.facts.step_windows import FROM_RANGES
 from gpuprof.facts.timeline import COMMUNICATION
 from gpuprof.findings.causes import Finding
-from gpuprof.findings.scope import Scope
+from gpuprof.findings.scope import Scope, launched_in
 from gpuprof.model.analysis import reads
-from gpuprof.model.intervals import Intervals, difference, intersection, together
+from gpuprof.model.intervals import (
+    Intervals,
+    covered_within,
+    difference,
+    intersection,
+    together,
+    union,
+)
 
 READS: Final = reads(PARTS_READS, LAST_READS)
 # More collectives in a step that take less each are worth joining.
@@ -71,10 +80,24 @@ def _finding(
 ) -> Finding:
     cost_ns, (phrase, means, suggestion, where) = scope.per_step(exposed), words
     table, names = "collective_waits", _NAMES.get(cause)
+    part, share = _launched_in(scope, exposed)
     return Finding(
-        *(cause, scope, phrase, cost_ns, cost_ns, means, suggestion, table, where, names),
+        *(cause, scope, phrase + share, cost_ns, cost_ns, means, suggestion, table, where or part),
+        names,
         instants=exposed,
     )
+
+
+def _launched_in(scope: Scope, exposed: Intervals) -> tuple[str, str]:
+    """The part of the program that launched most of the collectives that cost some time."""
+    recorded = scope.profile.unrestricted
+    if not_sought(scope.profile) or not recorded.has("nvtx_ranges", "api_calls"):
+        return "", ""
+    kernels = collective_parts(recorded).kernels
+    rows = np.flatnonzero(kernels.device == scope.device.number)
+    cost = intersection(exposed, union(scope.start_ns, scope.end_ns))
+    cost_ns = covered_within(cost, kernels.start_ns[rows], kernels.end_ns[rows])
+    return launched_in(scope, len(activities(recorded).copies) + rows, cost_ns)
 
 
 def words_of_waiting(last: LastRank | None) -> tuple[str, str]:
