@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from gpuprof.analyses.collective_waits import say_delay
-from gpuprof.base.units import counted, format_ratio, listed, say_ns, say_share
+from gpuprof.base.units import counted, format_bytes, format_ratio, listed, say_ns, say_share
 from gpuprof.facts.collective_parts import PARTS_READS, PartTimes, collective_parts, part_times
 from gpuprof.facts.hosts import DeviceNames
 from gpuprof.facts.last_ranks import (
@@ -18,6 +18,7 @@ from gpuprof.facts.last_ranks import (
     last_ranks_of,
 )
 from gpuprof.facts.launches import activities
+from gpuprof.facts.links import link_of_collectives
 from gpuprof.facts.needless_copies import not_sought
 from gpuprof.facts.step_windows import FROM_RANGES
 from gpuprof.facts.timeline import COMMUNICATION
@@ -33,7 +34,12 @@ from gpuprof.model.intervals import (
     union,
 )
 
-READS: Final = reads(PARTS_READS, LAST_READS)
+READS: Final = reads(
+    PARTS_READS,
+    LAST_READS,
+    links="device_id peer_device_id link bytes_per_s",
+    devices="device_id name compute_capability",
+)
 # More collectives in a step that take less each are worth joining.
 _MANY: Final = 50
 _SHORT_NS: Final = 50_000
@@ -123,6 +129,11 @@ def _transfer(scope: Scope, exposed: Intervals, times: PartTimes) -> Finding:
     unknown_ns = scope.per_step(intersection(exposed, times.unknown))
     is_known = unknown_ns <= LITTLE * scope.per_step(exposed)
     phrase, suggestion = words_of_transfer(is_known=is_known, absent=scope.profile.absent_ranks)
+    if rate := parts.bus_bytes_per_s(rows):
+        link = link_of_collectives(scope.profile, scope.device.device_id)
+        phrase += f", at {format_bytes(rate)}/s of bus bandwidth"
+        if link is not None and link.bytes_per_s:
+            phrase += f" ({say_share(rate / link.bytes_per_s)} of {link.name})"
     calls = len(rows) / len(scope.start_ns)
     if calls > _MANY and int(np.median(lengths)) < _SHORT_NS:
         number = counted(round(calls), "call", "calls")
