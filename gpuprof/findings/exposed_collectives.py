@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from gpuprof.analyses.collective_waits import say_delay
-from gpuprof.base.units import counted, format_ratio, listed, say_ns, say_share
+from gpuprof.base.units import counted, listed, say_ns, say_ratio, say_share
 from gpuprof.facts.collective_parts import PARTS_READS, PartTimes, collective_parts, part_times
 from gpuprof.facts.hosts import DeviceNames
 from gpuprof.facts.last_ranks import (
@@ -192,7 +192,7 @@ def _of_slow(ranks: Sequence[Row], names: DeviceNames, inferred: Collection[str]
             stretch = f" from {step} {first} {'on' if last is None else f'to {last}'}"
         slowest.setdefault(
             names.in_words([row["device_id"]]),
-            f"takes {format_ratio(row['slow_ratio'])} times the median of the others{phase}"
+            f"takes {say_ratio(row['slow_ratio'])} times the median of the others{phase}"
             f"{stretch} ({row['longer_part']} {say_ns(row['longer_ns'])} longer)",
         )
     if not slowest:

@@ -8,10 +8,10 @@ from gpuprof.base.short_texts import LONGEST_IN_WORDS, cut
 from gpuprof.base.units import (
     capital,
     counted,
-    format_bytes,
     format_change,
     format_count,
     listed,
+    say_bytes,
     say_growth,
     say_ns,
     say_share,
@@ -168,8 +168,8 @@ def _other_sizes(baseline: str, case: Case, unit: str) -> str:
         return ""
     per = " per step" if unit == STEP else ""
     return (
-        f"{case.label} copies {format_bytes(other_size)} from and to the host{per}, and {baseline}"
-        f" {format_bytes(size)} in as many copies: if their batches or problems differ in size,"
+        f"{case.label} copies {say_bytes(other_size)} from and to the host{per}, and {baseline}"
+        f" {say_bytes(size)} in as many copies: if their batches or problems differ in size,"
         " these times do not compare."
     )
 
@@ -330,7 +330,7 @@ def _step_copies(label: str, figures: Metrics) -> str:
     if not calls:
         return f"{label} copies nothing"
     size = figures.get("peer_transfer_bytes_per_step")
-    moved = "an unknown amount" if size is None else format_bytes(size)
+    moved = "an unknown amount" if size is None else say_bytes(size)
     return f"{label} copies {moved} in {format_count(calls)} {'copy' if calls == 1 else 'copies'}"
 
 

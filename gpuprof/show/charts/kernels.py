@@ -6,7 +6,7 @@ from gpuprof.analyses.totals import merged_runs
 from gpuprof.base.cuda import is_communication
 from gpuprof.base.kernel_names import short_names
 from gpuprof.base.short_texts import cut
-from gpuprof.base.units import counted, format_ns, format_share, say_share
+from gpuprof.base.units import counted, say_ns, say_share
 from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema
 from gpuprof.show import RECORDING, Row
 from gpuprof.show.cells import clean
@@ -109,9 +109,9 @@ def bars(rows: list[Row]) -> Bars:
     """A bar per row of `top`; kernels of communication apart from those that compute."""
     names, figures, parts, note = [], [], [], ""
     for place, row in enumerate(rows):
-        share = None if row["share"] is None else format_share(row["share"])
+        share = None if row["share"] is None else say_share(row["share"])
         calls = None if row["calls"] is None else counted(row["calls"], "call", "calls")
-        figure = ", ".join(filter(None, (format_ns(row["total_ns"]), share, calls)))
+        figure = ", ".join(filter(None, (say_ns(row["total_ns"]), share, calls)))
         if row["name"] == REMAINDER:
             # A bar of all others would be longer than those that the chart is about.
             note = (

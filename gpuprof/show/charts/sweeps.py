@@ -4,7 +4,7 @@ from itertools import groupby
 from typing import Any, Final
 
 from gpuprof.base.errors import EmptyRecordingError
-from gpuprof.base.units import format_seconds, say_share
+from gpuprof.base.units import say_seconds, say_share
 from gpuprof.show import SWEEP
 from gpuprof.show.charts.figure import (
     KERNELS,
@@ -145,7 +145,7 @@ def seconds(results: SweepResults) -> Picture | None:
         return None
     best = min(ran, key=lambda row: float(row["seconds"]))
     timed = "an epoch" if results.per_epoch else "the program"
-    finding = f"Fastest is {best['cell']}: {format_seconds(best['seconds'])} for {timed}"
+    finding = f"Fastest is {best['cell']}: {say_seconds(best['seconds'])} for {timed}"
     panels: list[Any] = []
     for axis in numeric_axes(results.plan):
         if not (series := _measured(results, axis, "seconds")):

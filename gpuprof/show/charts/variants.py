@@ -83,7 +83,7 @@ def picture(results: Results) -> Picture:
         label=f"by the clock: {measured}\nthe busiest device",
     )
     epochs = stacked(
-        *(names, [[(_PLAIN, s)] for s in seconds], seconds, units.format_seconds),
+        *(names, [[(_PLAIN, s)] for s in seconds], seconds, units.say_seconds),
         label="seconds per epoch",
         unit="s",
     )
@@ -130,7 +130,7 @@ def times(rows: Sequence[Row], names: Sequence[str]) -> Bars:
 def bytes_per_step(rows: Sequence[Row], names: Sequence[str]) -> Bars:
     """What each row of `layered` copies between devices in a step, by what needs it."""
     label, sizes = "copied between devices per step", [row[_COPIED] for row in rows]
-    shown = units.format_bytes
+    shown = units.say_bytes
     return stacked(names, _parts(rows, BYTE_LAYERS), sizes, shown, label=label, unit="B")
 
 
@@ -142,7 +142,7 @@ def stacked(  # noqa: PLR0913 - what bars consist of
     names: Sequence[str],
     parts_of: Sequence[Sequence[tuple[Look, float | None]]],
     totals: Sequence[float | None],
-    show: Callable[[float | None], str] = units.format_ns,
+    show: Callable[[float | None], str] = units.say_ns,
     *,
     label: str = "",
     unit: str = "ns",
@@ -162,7 +162,7 @@ def stacked(  # noqa: PLR0913 - what bars consist of
         start, total = 0.0, sum(size or 0 for _, size in sizes) or 1
         for look, size in sizes:
             if size:
-                share = units.format_share(size / total)
+                share = units.say_share(size / total)
                 words = f"{clean(name)}: {look.name} {show(size)} ({share})"
                 parts.append(Part(place, look, start, start + size, words))
                 start += size

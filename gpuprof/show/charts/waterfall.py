@@ -9,9 +9,9 @@ from typing import Final
 import pyarrow as pa
 
 from gpuprof.base.labels import label
-from gpuprof.base.units import format_ns, say_ns
+from gpuprof.base.units import say_ns, say_signed_ns
 from gpuprof.show import COMPARISON, Row
-from gpuprof.show.cells import clean, signed_ns, without_common_ends
+from gpuprof.show.cells import clean, without_common_ends
 from gpuprof.show.charts.figure import (
     HTOD,
     KERNELS,
@@ -106,7 +106,7 @@ def bars(rows: Sequence[Row], baseline: str, names: Mapping[str, str]) -> dict[s
         quantity, remark = _BASES.get(basis, (basis, ""))
         labels, parts, figures = [], [], []
         for place, (name, look, start, end) in enumerate(steps):
-            figures.append(format_ns(end) if look is _TOTAL else signed_ns(end - start))
+            figures.append(say_ns(end) if look is _TOTAL else say_signed_ns(round(end - start)))
             labels.append(clean(name))
             parts.append(Part(place, look, start, end, clean(f"{name}: {figures[-1]}")))
         looks, note = (_TOTAL, _SLOWER, _FASTER), "; ".join(filter(None, (remark, cut)))

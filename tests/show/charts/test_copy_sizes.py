@@ -45,7 +45,7 @@ def test_the_legend_tells_the_fit_of_each_group_beside_its_bar_and_marker():
     (legend,) = shown.legends
     assert [text.get_text() for text in legend.get_texts()] == [
         "device to host",
-        "host to device: line of 1.000 µs + bytes / (10.000 GB/s)",
+        "host to device: line of 1.00 µs + bytes / (10.0 GB/s)",
     ]
 
 
@@ -88,7 +88,7 @@ def test_the_title_says_what_small_copies_cost():
     title = figure(copy_sizes.CHART, draw(memcpys=_copies())).get_suptitle()
 
     assert (
-        title == "Copies too small for their link take 2.511 µs, 2.2 % of the time of all transfers"
+        title == "Copies too small for their link take 2.51 µs, 2.2 % of the time of all transfers"
     )
 
 

@@ -24,7 +24,7 @@ def test_a_row_per_device_and_a_column_per_step_show_who_works_longer():
     assert cells[0].tolist() == [0] * cells.shape[1]
     assert shown.get_suptitle().replace("\n", " ") == (
         "Rank 10, device 2 works 13.3 % longer than the median device in a step, most of it"
-        " compute; it is the slowest in 100.0 % of the steps"
+        " compute; it is the slowest in 100 % of the steps"
     )
 
 

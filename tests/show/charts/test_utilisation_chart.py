@@ -37,4 +37,4 @@ def test_devices_that_are_as_busy_are_said_together():
         utilisation.CHART, draw(kernels=[(0, 1_000), *[(0, 1_000, {"device_id": 1})]], memcpys=[])
     )
 
-    assert shown.get_suptitle() == "Each of 2 devices runs kernels 100.0 % of the time"
+    assert shown.get_suptitle() == "Each of 2 devices runs kernels 100 % of the time"

@@ -36,10 +36,10 @@ def test_bars_lead_from_the_baseline_to_the_candidate(axes):
         ("two", 0, 2.1),
     ]
     assert [text.get_text() for text in axes.texts] == [
-        "1.500 µs",
-        "+1.000 µs",
+        "1.50 µs",
+        "+1.00 µs",
         "-400 ns",
-        "2.100 µs",
+        "2.10 µs",
     ]
 
 
