@@ -67,14 +67,13 @@ def picture(results: Results) -> Picture:
     most = max(rows, key=lambda row: int(row["total_ns"]))
     if bound and bound >= _WORTH_SAYING * total:
         finding = (
-            f"Copies too small for their link take {say_ns(bound)},"
-            f" {say_share(bound / total)} of the time of all transfers"
+            f"Copies too small for their link take {say_share(bound / total)} of the transfer time"
         )
     else:
         finding = (
             f"Copies of {say_binary_bytes(most['from_bytes'])} to"
-            f" {say_binary_bytes(most['below_bytes'])} take most time: {say_ns(most['total_ns'])},"
-            f" {say_share(most['total_ns'] / total)} of all transfers"
+            f" {say_binary_bytes(most['below_bytes'])} take {say_share(most['total_ns'] / total)}"
+            " of the transfer time"
         )
     return Picture(finding, table, _panels(rows))
 

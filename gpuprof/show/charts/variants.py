@@ -88,7 +88,7 @@ def picture(results: Results) -> Picture:
         unit="s",
     )
     sizes = [row[_COPIED] for row in rows]
-    work, copied = times(rows, names), bytes_per_step(rows, names)
+    work, copied = times(rows, names, results.phase), bytes_per_step(rows, names)
     further = ((by_clock, clock), (copied, sizes), (epochs, seconds))
     panels = [bars for bars, values in further if any(value is not None for value in values)]
     finding = f"By the clock, {results.headline}" if is_timed else results.headline
@@ -119,10 +119,11 @@ def layered(variants: pa.Table, figures: pa.Table) -> list[Row]:
     return rows
 
 
-def times(rows: Sequence[Row], names: Sequence[str]) -> Bars:
+def times(rows: Sequence[Row], names: Sequence[str], phase: str | None = None) -> Bars:
     """The GPU time of each row of `layered`, by kind."""
     totals = [next((row[n] for n in _TOTALS if row[n] is not None), None) for row in rows]
     per = " of one step" if rows and rows[0]["step_ns"] is not None else ""
+    per += f' of "{clean(phase)}"' if per and phase else ""
     label = f"GPU time{per}, summed over devices"
     return stacked(names, _parts(rows, TIME_LAYERS), totals, label=label)
 

@@ -51,10 +51,7 @@ def test_a_cell_tells_its_paths_apart():
 def test_the_title_names_the_costliest_route():
     shown = figure(matrix.CHART, draw(memcpys=[(0, 2_000), (0, 6_000, _ONE_TO_ZERO)]))
 
-    assert shown.get_suptitle().replace("\n", " ") == (
-        "Copies from device 1 to device 0 take most time: 6.00 µs, 75.0 % of all"
-        " transfers, at 500 MB/s"
-    )
+    assert shown.get_suptitle() == "Device 1 to device 0: 75.0 % of the transfer time"
 
 
 def test_the_title_names_the_way_where_no_route_makes_most_of_it():
@@ -62,9 +59,7 @@ def test_the_title_names_the_way_where_no_route_makes_most_of_it():
 
     shown = figure(matrix.CHART, draw(memcpys=[*copies, (0, 2_000, _ONE_TO_ZERO)]))
 
-    assert shown.get_suptitle() == (
-        "Copies from host to devices take most time: 3.00 µs, 60.0 % of all transfers"
-    )
+    assert shown.get_suptitle() == "Host to devices: 60.0 % of the transfer time"
 
 
 def test_writing_stays_readable_on_dark_cells():
