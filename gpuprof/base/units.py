@@ -134,6 +134,9 @@ def _within_64_bits(value: int, text: str) -> int:
 
 _TIME_UNITS: Final = (("s", NS_PER_S), ("ms", NS_PER_MS), ("µs", NS_PER_US), ("ns", 1))
 _BYTE_UNITS: Final = tuple(reversed(_DECIMAL_BYTES.items()))
+_FLOP_UNITS: Final = tuple(
+    (f"{x}FLOP/s", 10**n) for x, n in (("P", 15), ("T", 12), ("G", 9), ("M", 6), ("", 0))
+)
 _STEP: Final = 1_000  # From one unit to the next.
 # From this growth on a factor says more than a share.
 MANYFOLD: Final = 10
@@ -246,6 +249,11 @@ def _axis(largest: float, steps: tuple[tuple[str, int], ...]) -> tuple[float, st
 def format_rate(value: float | None) -> str:
     """Show bytes per second to a person: ``10.5 GB/s``; ``n/a`` where unknown."""
     return "n/a" if value is None else f"{format_bytes(value)}/s"
+
+
+def format_flops(value: float | None) -> str:
+    """Show floating-point operations per second: ``14.2 TFLOP/s``; ``n/a`` where unknown."""
+    return _scaled(value, _FLOP_UNITS)
 
 
 # What a number may be given in, by the unit of the column that it is compared with.

@@ -80,6 +80,7 @@ _SHOW: Final[Mapping[Kind, Callable[[Any], str]]] = {
     Kind.BYTES: units.format_bytes,
     Kind.RATE: units.format_rate,
     Kind.CLOCK: units.format_clock,
+    Kind.FLOPS: units.format_flops,
 }
 
 

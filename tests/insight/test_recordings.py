@@ -111,6 +111,12 @@ FIRST = {
     "kineto/param_resnet_kineto.json.gz": [
         Insight(1, "host_late", "enumerate(DataLoader)#_MultiProcessingDataLoaderIter", 0.47)
     ],
+    "kineto/brainstorm_a100_rankA.pt.trace.json": [
+        Insight(1, "host_late", "proto_tensor.py(268): __torch_function__", 0.716)
+    ],
+    "kineto/brainstorm_a100_rankB.pt.trace.json": [
+        Insight(1, "host_late", "classSR_fused_fsrcnn_arch.py(98): forward", 0.206)
+    ],
     "kineto/param_linear_kineto.json.gz": [
         Insight(1, "host_late", "AddmmBackward0", 0.62),
         Insight(2, "no_tensor_cores", "volta_sgemm_64x64_tn", 0.3),
