@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from gpuprof.analyses.pauses import ANALYSIS as PAUSES
-from gpuprof.base.units import format_bytes, say_ns, say_share
+from gpuprof.base.units import say_bytes, say_ns, say_share
 from gpuprof.facts.copies import copy_rows
 from gpuprof.facts.kernel_kinds import JAX, PYTORCH, TENSORFLOW, framework
 from gpuprof.facts.numbers import Numbers
@@ -372,11 +372,11 @@ def _waited(scope: Scope, pieces: Pieces, rows: Int64s, lengths: Int64s) -> tupl
         times.update({name: int(ns) for name, ns in zip(names, sums, strict=True) if ns})
     call = max(times, key=lambda name: times[name], default="")
     if size := _copied(scope, HOST, _FLAG_BYTES):
-        words = f", as it reads {format_bytes(size)} back in each step"
+        words = f", as it reads {say_bytes(size)} back in each step"
         return call, words, _NOT_EACH_STEP[framework(scope.profile)]
     is_mostly_idle = scope.compute_ns < _LITTLE_COMPUTE * scope.step_ns
     if is_mostly_idle and (size := _copied(scope, scope.device.number, _PIECE_BYTES)):
-        return call, f", as it copies {format_bytes(size)} to the device in each step", _AT_ONCE
+        return call, f", as it copies {say_bytes(size)} to the device in each step", _AT_ONCE
     return call, "", _READ_LATER
 
 
