@@ -31,10 +31,7 @@ GUARDS = {
     ),
     "printed percentages are compared between files": (
         "analyses/test_totals.py::test_shares_are_of_times_not_of_what_was_printed",
-        (
-            "readers/test_corpus_summaries.py::"
-            "test_shares_recomputed_from_times_agree_with_the_printed_ones"
-        ),
+        ("readers/test_corpus.py::test_shares_recomputed_from_times_agree_with_the_printed_ones"),
     ),
     "times of a summary, added up over devices, are divided by wall time": (
         "test_reports.py::test_what_a_summary_cannot_tell_is_none_with_the_reason",
