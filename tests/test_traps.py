@@ -155,7 +155,7 @@ GUARDS = {
     ),
     "the user's file is written to": (
         "readers/nsys/test_nsys_sqlite.py::test_nothing_is_written_beside_the_users_file",
-        "readers/nvprof/test_nvprof_sqlite.py::test_file_is_left_as_it_was",
+        "readers/test_contract.py::test_what_the_user_gave_is_left_as_it_was",
         "readers/nsys/test_nsys_rep.py::test_a_real_stream_is_imported_and_left_as_it_was",
     ),
     "staged peer copies have no label": (

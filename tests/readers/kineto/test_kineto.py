@@ -41,16 +41,6 @@ def rows(path, table, *columns):
 KERNEL = event("kernel", "k", 10, 5, **WHERE, correlation=3)
 
 
-def test_a_trace_of_the_cpu_only_is_refused(tmp_path):
-    path = written(tmp_path, [event("cpu_op", "aten::add", 1, 2)])
-
-    with pytest.raises(EmptyRecordingError) as caught:
-        read_profile(path)
-
-    assert caught.value.message == f"{path} has no GPU activity: only the CPU was traced"
-    assert "ProfilerActivity.CUDA" in caught.value.hint
-
-
 def test_a_trace_of_another_accelerator_is_refused_by_name(tmp_path):
     path = written(tmp_path, [event("cpu_op", "a", 1, 2), event("mtia_runtime", "b", 1, 2)])
 

@@ -34,16 +34,6 @@ def _rows(profile, table, *columns):
     return [tuple(row.values()) for row in rows]
 
 
-def test_database_without_activities_holds_nothing(tmp_path):
-    with pytest.raises(EmptyRecordingError) as caught:
-        _read(tmp_path)
-
-    assert caught.value.message == (
-        f"{tmp_path / 'run.nvvp'}: nvprof recorded no kernels and no copies"
-    )
-    assert caught.value.hint
-
-
 def test_kernel_gives_all_its_columns(tmp_path):
     row = at(
         *(100, 250),
@@ -481,42 +471,12 @@ def test_metrics_recorded_beside_times_are_a_doubt(tmp_path):
     )
 
 
-def test_column_without_which_a_table_says_nothing_is_missed(tmp_path):
-    path = write(tmp_path / "run.nvvp", ["f"], kernel=[at(0, 1, name=2)])
-    with closing(sqlite3.connect(path)) as database:
-        database.execute(f"ALTER TABLE {PREFIX}MEMCPY DROP COLUMN bytes")
-
-    with pytest.raises(CorruptFileError) as caught:
-        gpuprof.read_profile(path)
-
-    assert caught.value.message == f"{path}: table {PREFIX}MEMCPY has no column bytes"
-
-
-def test_database_cut_short_is_refused(tmp_path):
-    path = write(tmp_path / "run.nvvp", ["f"], kernel=[at(n, n + 1, name=2) for n in range(999)])
-    whole = path.read_bytes()
-    path.write_bytes(whole[: len(whole) // 2])
-
-    with pytest.raises(CorruptFileError, match="is cut short: it ends after"):
-        gpuprof.read_profile(path)
-
-
 def test_damage_that_sqlite_tells_in_bytes_that_are_no_text_is_refused(tmp_path):
     path = write(tmp_path / "run.nvvp", ["f"], kernel=[at(0, 1, name=2)])
     path.write_bytes(path.read_bytes().replace(b"TABLE Version(", b"TABLE \xff\xfe ersion("))
 
     with pytest.raises(CorruptFileError, match="the database is damaged"):
         nvprof_sqlite.read(path)
-
-
-def test_file_is_left_as_it_was(tmp_path):
-    path = write(tmp_path / "run.nvvp", ["f"], kernel=[at(0, 1, name=2)])
-    before = path.read_bytes()
-
-    gpuprof.read_profile(path).table("kernels")
-
-    assert path.read_bytes() == before
-    assert [file.name for file in tmp_path.iterdir()] == ["run.nvvp"]
 
 
 @needs_corpus
