@@ -187,7 +187,7 @@ def _hide(_: Profile, changed: Changed, text: str) -> Changed:
     changed = changed.adding(kinds.STREAM, source, target)
     # Copies that overlap still wait for the same.
     chained[after] = is_before(graph.time_ns, source, target)
-    changed = _bypassed(changed, chosen, kinds.AWAITED)
+    changed = _bypassed(_returning(changed, chosen)[0], chosen, kinds.AWAITED)
     is_chained, is_late, w = is_early & chained, chosen & ~is_early, changed.weights
     source, target = (changed.operation(slice(None), is_source=end) for end in (True, False))
     is_never = holds(is_chained, target) | (holds(chosen, source) & (target < 0))
@@ -197,24 +197,40 @@ def _hide(_: Profile, changed: Changed, text: str) -> Changed:
         follows=np.where(is_chained | after_each(is_late), 0, w.follows),
     )
     changed = changed.without_lag(2 * (first + np.flatnonzero(is_chained))).moving(chosen)
-    return _returning(changed, chosen).saying(
+    return changed.saying(
         f"{text} copies ({chosen.sum():,}) overlap with other work and start as soon as their link"
         " is free, and their calls return at once; memory suffices for early copies, and no work"
         " slows down"
     )
 
 
-def _returning(changed: Changed, chosen: Flags) -> Changed:
-    """Let calls of some copies take no longer than those that launch kernels."""
-    graph = changed.graph
-    call = graph.operations.call[graph.operations.where(lambda label: label.kind <= COLLECTIVE)]
-    call = call[call != NOT_FOUND]
-    if not len(call):
-        return changed
-    usual_ns = int(np.median(narrowed(graph.calls.took_ns)[call]))
-    returning = np.minimum(graph.weights.call_ns, np.int64(usual_ns))
-    is_its = _calls_of(graph, chosen)
-    return changed.with_times(call_ns=np.where(is_its, returning, changed.weights.call_ns))
+def _returning(changed: Changed, copies: Flags) -> tuple[Changed, int]:
+    """Let calls of copies take no longer than launches, and none wait for copies to a device.
+
+    The call after that of such a copy goes on, too, if it waits for these alone, as PyTorch does
+    for a copy that blocks. Returns how many calls those copies held up.
+    """
+    graph, w = changed.graph, changed.weights
+    o, calls = graph.operations, len(graph.calls)
+    is_launched = o.call != NOT_FOUND
+    early = copies & o.where(lambda label: label.src == HOST)
+    is_early, call = _calls_of(graph, early), w.edges.target // 2
+    is_wait = np.isin(w.edges.kind, (*SYNCHRONISATIONS, kinds.COPY_CALL))
+    is_of_copy = holds(early, changed.operation(slice(None), is_source=True))
+    for_copies, for_others = (
+        np.bincount(call[is_wait & of], minlength=calls) > 0 for of in (is_of_copy, ~is_of_copy)
+    )
+    is_next = after_each(is_early) & (graph.weights.work_ns != NO_WORK) & for_copies & ~for_others
+    changed = changed.with_edges(is_wait & holds(is_early | is_next, call), NEVER)
+    is_held = is_early & (for_copies | for_others) | is_next
+    is_held[o.call[early & is_launched & o.where(lambda label: label.is_pageable)]] = True
+    launches = o.call[o.where(lambda label: label.kind <= COLLECTIVE) & is_launched]
+    if len(launches):
+        usual_ns = int(np.median(narrowed(graph.calls.took_ns)[launches]))
+        returning = np.minimum(graph.weights.call_ns, np.int64(usual_ns))
+        is_free = _calls_of(graph, copies) | is_next
+        changed = changed.with_times(call_ns=np.where(is_free, returning, w.call_ns))
+    return changed, int(is_held.sum())
 
 
 def _routes(o: Operations, chosen: Flags) -> tuple[Int64s, Flags]:
@@ -239,6 +255,7 @@ def _bypassed(changed: Changed, chosen: Flags, *more_kinds: int) -> Changed:
     past = [(kinds.STREAM, next_ones - 1, 2 * (first + next_ones))]
     for kind in (*SYNCHRONISATIONS, *more_kinds):
         rows = changed.stored(kind, chosen, is_source=True)
+        rows = rows[changed.weights.edges.least_ns[rows] != NEVER]
         past.append((kind, changed.operation(rows, is_source=True), edges.target[rows]))
     for kind, passed, target in past:
         from_ = _latest(o, ~chosen, passed)
@@ -259,6 +276,9 @@ def _streams(_: Profile, changed: Changed, text: str) -> Changed:
     graph = changed.graph
     o, edges, first = graph.operations, graph.weights.edges, len(graph.calls)
     chosen = _named(o, text)
+    # The host needs what is copied to it, not what it copies to a device.
+    copied = chosen & o.where(lambda label: label.kind == COPY and label.src == HOST)
+    changed, held = _returning(changed, copied)
     changed = _bypassed(changed, chosen)
     # The host waits for the last one of them before what it waits for.
     for kind in SYNCHRONISATIONS:
@@ -274,12 +294,8 @@ def _streams(_: Profile, changed: Changed, text: str) -> Changed:
     is_apart = after_each(chosen) | (chosen & (o.call != NOT_FOUND))
     changed = changed.with_times(follows=np.where(is_apart, 0, changed.weights.follows))
     words = "the host still waits for them"
-    # The host needs what is copied to it, not what it copies to a device.
-    copied = chosen & o.where(lambda label: label.kind == COPY and label.src == HOST)
-    own_call = changed.stored(kinds.COPY_CALL, copied, is_source=True)
-    if len(own_call):
-        changed = _returning(changed.with_edges(own_call, NEVER), copied)
-        words += f", but {len(own_call):,} calls of copies return at once (from pinned memory)"
+    if held:
+        words += f", but {held:,} calls of copies return at once (from pinned memory)"
     return changed.moving(chosen).saying(
         f"operations that match {text} ({chosen.sum():,}) run on separate streams: {words},"
         " nothing on their old streams does, and concurrent work does not slow down"

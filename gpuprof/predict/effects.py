@@ -192,8 +192,8 @@ def _borders(
     o, first = graph.operations, len(graph.calls)
     its = [of for of in o.streams if of.device == device] or o.streams
     on = np.concatenate([np.arange(of.low, of.high) for of in its])
-    # Steps are on the clock of the device.
-    since = np.stack(steps.times or ()) + o.shifts_ns.get(device, 0)
+    # Steps are on the clock of their first device.
+    since = np.stack(steps.times or ()) + o.shifts_ns.get(steps.devices[0], 0)
     for away in () if changed is None else (changed.gone, changed.moved):
         if away is not None and not away[on].all():
             on = on[~away[on]]

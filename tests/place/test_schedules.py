@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from step_graphs import graphs, step
 
 from gpuprof.base.errors import UsageError
-from gpuprof.place.machines import GpuLink, GpuMachine, GpuModel, machine
+from gpuprof.base.gpu_models import GpuModel
+from gpuprof.place.machines import GpuLink, GpuMachine, machine
 from gpuprof.place.proposal import candidates
 from gpuprof.place.schedules import Search, fastest
 from gpuprof.place.simulate import LAUNCH_S

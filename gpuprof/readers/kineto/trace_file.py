@@ -60,9 +60,7 @@ _PYTHON: Final = "python_function"
 # Without any of these the GPU was not traced.
 _OF_A_GPU: Final = frozenset({*EventKind.WORK, *EventKind.CALLS})
 # Of these only name, thread and times are read.
-_SPANS: Final = frozenset(
-    {EventKind.ANNOTATIONS, EventKind.OPERATIONS, EventKind.OPERATORS, EventKind.PYTHON}
-)
+_SPANS: Final = frozenset({EventKind.ANNOTATIONS, EventKind.PYTHON})
 
 # Above this number of microseconds a double no longer holds single nanoseconds, and Kineto
 # printed doubles before it counted from baseTimeNanoseconds.

@@ -2,15 +2,13 @@
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
-from types import UnionType
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from gpuprof.base.cuda import MEMCPY_KINDS, NSYS_MEMORY_KINDS, UNKNOWN
 from gpuprof.base.errors import CorruptFileError, EmptyRecordingError, excerpt
 from gpuprof.base.secrets import REMOVED, masked_words
 from gpuprof.base.units import counted
@@ -18,9 +16,9 @@ from gpuprof.model import borders, schema
 from gpuprof.model.derived import UNKNOWN as NO_VALUE
 from gpuprof.model.profile import Origin, Profile, Source
 from gpuprof.model.schema import Schema
-from gpuprof.model.table import Computed, NumberedNames, Stored, Table, in_memory
+from gpuprof.model.table import Computed, Table, in_memory
 from gpuprof.readers.nsys import device_ordinals, diagnostics, export_schema, model_tables
-from gpuprof.readers.nsys.columns import Strings, Tables, as_computed, columns_at_once, untimed_rows
+from gpuprof.readers.nsys.columns import Export, as_computed, columns_at_once
 
 CUDA_TABLES: Final = ("kernels", "memcpys", "memsets", "api_calls", "synchronizations")
 _GPU_TABLES: Final = ("kernels", "memcpys", "memsets", "graph_launches")
@@ -35,7 +33,7 @@ CANNOT: Final = (
 )
 
 SETTINGS: Final = "META_DATA_CAPTURE"
-_READ_SETTINGS: Final = re.compile(
+READ_SETTINGS: Final = re.compile(
     r".*COLLECT_(?:CUDA|NVTX)_TRACE|PROCESS_0:COMMAND|PROCESS_0:ARGUMENT_.+", re.DOTALL
 )
 
@@ -51,75 +49,6 @@ LAUNCHES: Final = (
 # NAME=value in a command line may hold a secret.
 _ASSIGNMENT: Final = re.compile(r"\b([A-Z_][A-Z0-9_]*)=\S+")
 _ARGUMENT: Final = re.compile(r"ARGUMENT_\d{1,9}", re.ASCII)
-FIRST_ROWS: Final = 100_000
-
-
-class Export:
-    """An export's tables, whichever files they lie in.
-
-    Attributes:
-        path: What the user named.
-        reader: Name of the reader.
-        columns: Table name to the names of its columns.
-        most_rows: Table name to about how many rows it holds, where that is known.
-        recorder_version: Version of nsys that recorded, where the tables are of a report.
-    """
-
-    path: Path
-    reader: str
-    columns: Mapping[str, frozenset[str]]
-    most_rows: Mapping[str, int] = {}
-    recorder_version: str | None = None
-
-    def stored(self, table: str) -> Stored:
-        """What a table holds."""
-        raise NotImplementedError
-
-    @cached_property
-    def strings(self) -> Strings:
-        """The texts of the file by their numbers."""
-        return Strings(self._texts if export_schema.STRINGS in self.columns else None)
-
-    def _texts(self) -> NumberedNames:
-        numbers: list[int] = []
-        texts: list[str | None] = []
-        for number, text in self.stored(export_schema.STRINGS).pieces(["id", "value"]):
-            numbers += number.filled.tolist()
-            texts += text.listed
-        return NumberedNames(numbers, {"name": texts})
-
-    def has_rows(self, table: str) -> bool:
-        """Whether a table has any row."""
-        return next(self.stored(table).pieces([*self.columns[table]][:1]), None) is not None
-
-    def rows(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
-        """Columns of a small table, None where there is no value."""
-        pieces = self.stored(table).pieces(columns)
-        return [row for of in pieces for row in zip(*(c.listed for c in of), strict=True)]
-
-    def untimed(self, table: str) -> int:
-        """How many rows of a table have no times: an end before the start counts as none.
-
-        nsys writes rows in the order of their start, so that those without times come first: a
-        large table is counted whole only where its first rows hold one.
-        """
-        rows = untimed = 0
-        for start, end in self.stored(table).pieces(["start", "end"]):
-            untimed += untimed_rows(start.filled, end.filled)
-            rows += len(start.numbers)
-            if not untimed and rows >= FIRST_ROWS:
-                break
-        return untimed
-
-    def has(self, table: str, *columns: str) -> bool:
-        """Whether the table is there with these columns."""
-        return set(columns) <= self.columns.get(table, frozenset()) and table in self.columns
-
-    def select(self, table: str, **kinds: type | UnionType) -> list[Any]:
-        """Rows of a small table whose values are of these types; none where a column is absent."""
-        if not self.has(table, *kinds):
-            return []
-        return borders.rows_of(self.rows(table, *kinds), *kinds.values())
 
 
 def profile(export: Export) -> Profile:
@@ -130,30 +59,17 @@ def profile(export: Export) -> Profile:
         EmptyRecordingError: Neither CUDA nor NVTX was recorded.
     """
     _check_columns(export)
-    timed = (table for table in export_schema.TIMED if table in export.columns)
-    untimed = {table: count for table in timed if (count := export.untimed(table))}
-    numbers = device_ordinals.machine_numbers(_device_numbers(export))
-    tables = Tables(
-        export.columns,
-        export.stored,
-        export.strings,
-        _kinds(export, "ENUM_CUDA_MEMCPY_OPER", MEMCPY_KINDS),
-        _kinds(export, "ENUM_CUDA_MEM_KIND", NSYS_MEMORY_KINDS),
-        _backtrace_class(export),
-        untimed.keys(),
-        machine_numbers=numbers,
-    )
     capture = _capture(export)
     diagnoses = _diagnoses(export)
-    sources: dict[str, Source] = model_tables.tables(tables) | dict(_small_tables(export, tables))
+    sources: dict[str, Source] = model_tables.tables(export) | dict(_small_tables(export))
     has_records = _has_cuda_records(export)
     if not has_records:
         sources = {n: of for n, of in sources.items() if n not in {*CUDA_TABLES, *_GPU_TABLES}}
     fault = None if sources.keys() & {*_GPU_TABLES} else _fault(export, capture, diagnoses)
     warnings = (
         *(f'nsys reported: "{line}"' for line in diagnoses),
-        *notes(sources.keys(), fault, sum(untimed.values())),
-        *_device_warnings(export, numbers),
+        *notes(sources.keys(), fault, sum(export.untimed_rows.values())),
+        *_device_warnings(export),
     )
     return Profile(
         _origin(export, capture, warnings),
@@ -169,7 +85,7 @@ def _check_columns(export: Export) -> None:
             msg = f"{export.path}: table {table} has no column {missing[0]}"
             raise CorruptFileError(msg, "Export the report again: nsys export --type sqlite FILE.")
     if export_schema.STRINGS in export.columns:
-        ids = np.array(export.strings.numbered.numbers, np.int64)
+        ids = np.array(export.texts.numbers, np.int64)
         borders.check_keys(export.path, export_schema.STRINGS, "id", ids)
 
 
@@ -229,9 +145,9 @@ def with_empty(
     return tables
 
 
-def _small_tables(export: Export, tables: Tables) -> Iterator[tuple[str, Source]]:
+def _small_tables(export: Export) -> Iterator[tuple[str, Source]]:
     """Devices and processes; what they hold that they should not is told to who asks for them."""
-    owner = model_tables.owners(tables)
+    owner = model_tables.owners(export)
     makers: dict[str, Callable[[], pa.Table]] = {}
     if any(table in export.columns for table in export_schema.GPUS):
         makers["devices"] = partial(_devices, export)
@@ -269,8 +185,7 @@ def _devices(export: Export) -> pa.Table:
         rows = [(u[1], u[2], row) for row in listed for u in uses if u[0] == row.get("id")]
     else:
         rows = [(row.get("id", row.get("deviceId")), None, row) for row in listed]
-    numbers = device_ordinals.machine_numbers(_device_numbers(export))
-    rows = [(numbers.get((p, n), n), p, row) for n, p, row in rows]
+    rows = [(export.machine_numbers.get((p, n), n), p, row) for n, p, row in rows]
     where = f"{export.path}, table devices"
     return checked_table(where, schema.DEVICES, [_device(*row) for row in rows])
 
@@ -362,15 +277,10 @@ def _nothing(
 def _capture(export: Export) -> Mapping[str, list[str]]:
     """The settings of the recording that are read; the others may hold secrets."""
     values: dict[str, list[str]] = {}
-    for name, value in settings(export):
-        values.setdefault(name.rpartition(":")[2], []).append(value)
+    for name, value in export.select(SETTINGS, name=str, value=str):
+        if READ_SETTINGS.fullmatch(name):
+            values.setdefault(name.rpartition(":")[2], []).append(value)
     return values
-
-
-def settings(export: Export) -> list[tuple[str, str]]:
-    """The settings of the recording that are read, as they are written."""
-    rows = export.select(SETTINGS, name=str, value=str)
-    return [(name, value) for name, value in rows if _READ_SETTINGS.fullmatch(name)]
 
 
 def was_on(capture: Mapping[str, list[str]], trace: str) -> bool:
@@ -465,18 +375,10 @@ def notes(recorded: Collection[str], fault: str | None, untimed: int) -> list[st
     return warnings
 
 
-def _device_numbers(export: Export) -> list[tuple[int, int, int | str]]:
-    """Each process' number of a device, and which GPU it is."""
-    mapped, old, _ = export_schema.GPUS
-    if export.has(mapped, "pid", "cudaId", "gpuId"):
-        return export.select(mapped, pid=int, cudaId=int, gpuId=int | str)
-    return export.select(old, pid=int, deviceId=int, pciBusId=int | str)
-
-
-def _device_warnings(export: Export, numbers: device_ordinals.MachineNumbers) -> list[str]:
-    if numbers:
+def _device_warnings(export: Export) -> list[str]:
+    if export.machine_numbers:
         return [device_ordinals.RENUMBERED]
-    if _device_numbers(export):
+    if export.device_numbers():
         return []
     contexts = export.select(export_schema.PROCESSES[1], processId=int, deviceId=int)
     doubt = device_ordinals.shared(contexts)
@@ -488,20 +390,3 @@ def _diagnoses(export: Export) -> list[str]:
         return []
     rows = export.rows(diagnostics.TABLE, "severity", "text")
     return diagnostics.doubts(text for severity, text in rows if severity in diagnostics.SEVERE)
-
-
-def _kinds(export: Export, table: str, default: Mapping[int, str]) -> Mapping[int, str]:
-    """Numbers to words by the file's own enum, so that a renumbering cannot mislabel a copy."""
-    words = {word.upper(): word for word in default.values()}
-    kinds = {
-        number: words.get(re.sub(r"^CUDA_(MEMCPY_KIND|MEMOPR_MEMORY_KIND)_", "", name), UNKNOWN)
-        for number, name in export.select(table, id=int, name=str)
-    }
-    return kinds or default
-
-
-def _backtrace_class(export: Export) -> int:
-    """The class of rows that repeat API calls, by the file's own enum where it has one."""
-    rows = export.select(export_schema.EVENT_CLASSES, id=int, name=str)
-    numbers = [number for number, name in rows if name == export_schema.BACKTRACE]
-    return numbers[0] if numbers else export_schema.BACKTRACE_CLASS

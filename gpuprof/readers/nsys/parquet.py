@@ -25,7 +25,8 @@ from gpuprof.readers.common.parquet_columns import (
 )
 from gpuprof.readers.input_format import Reader
 from gpuprof.readers.nsys import export_schema
-from gpuprof.readers.nsys.export import CANNOT, GIVES, SYSTEM, Export, profile
+from gpuprof.readers.nsys.columns import Export
+from gpuprof.readers.nsys.export import CANNOT, GIVES, SYSTEM, profile
 
 NAME: Final = "nsys-parquet"
 _SUFFIXES: Final = (".parquet", ".arrow")
@@ -46,28 +47,18 @@ def read(path: Path) -> Profile:
     if not path.is_dir():
         msg = f"{path} is no folder"
         raise InputError(msg, "Give the folder that nsys exported, not a file in it.")
-    return profile(export_in(path, path, NAME))
+    return profile(_Folder(path))
 
 
-def export_in(folder: Path, path: Path, reader: str) -> Export:
-    """The tables of a folder.
-
-    Args:
-        folder: Where they lie.
-        path: What the user named.
-        reader: Name of the reader that asks.
+class _Folder(Export):
+    """The files of a folder that are read, by the name of their table.
 
     Raises:
         CorruptFileError: A file is cut short.
     """
-    return _Folder(folder, path, reader)
 
-
-class _Folder(Export):
-    """The files of a folder that are read, by the name of their table."""
-
-    def __init__(self, folder: Path, path: Path, reader: str) -> None:
-        self.path, self.reader = path, reader
+    def __init__(self, folder: Path) -> None:
+        self.path, self.reader = folder, NAME
         # Of a table in both types, the first one counts.
         in_folder = [file for s in reversed(_SUFFIXES) for file in folder.glob(f"*{s}")]
         files = {file.stem: file for file in in_folder if file.is_file()}

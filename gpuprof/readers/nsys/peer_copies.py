@@ -9,8 +9,8 @@ import numpy as np
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.table import Computed, Flags, Part, Stored, translated
 from gpuprof.readers.nsys.columns import (
+    Export,
     Numbers,
-    Tables,
     as_computed,
     in_machine,
     part,
@@ -27,7 +27,7 @@ _OF_HALVES: Final = (
 )  # fmt: skip
 
 
-def memcpys(of: Tables) -> Part:
+def memcpys(of: Export) -> Part:
     """Copies, those that went through the host told from others."""
     recorded = {n: of.pick(MEMCPY, column) for n, column in _RECORDED_ENDS.items()}
     columns: dict[str, Computed | str | None] = {
@@ -53,7 +53,7 @@ def memcpys(of: Tables) -> Part:
     return part(of, MEMCPY, columns, *timed(of, MEMCPY), is_whole=is_whole)
 
 
-def _path(of: Tables, src: str | None, dst: str | None) -> Computed:
+def _path(of: Export, src: str | None, dst: str | None) -> Computed:
     """Of peer copies: that they went directly."""
     peer, on_device = (_numbers(of.memcpy_kinds, word) for word in ("PtoP", "DtoD"))
 
@@ -69,7 +69,7 @@ def _path(of: Tables, src: str | None, dst: str | None) -> Computed:
     return Computed(("copyKind", *ends), make, lambda: PATHS)
 
 
-def copy_end(of: Tables, recorded: str | None, letter: int) -> Computed | str | None:
+def copy_end(of: Export, recorded: str | None, letter: int) -> Computed | str | None:
     """The device at one end of a copy: ``letter`` is 0 for the source, -1 for the destination.
 
     Of a peer copy ``deviceId`` is where it ran, the source when pushed and the destination
@@ -105,7 +105,7 @@ class Staged:
         of: Its table of copies has all columns of `halves`.
     """
 
-    def __init__(self, of: Tables, table: str = MEMCPY) -> None:
+    def __init__(self, of: Export, table: str = MEMCPY) -> None:
         self._halves = halves(of, table)
         self._to_host, self._from_host = (_numbers(of.memcpy_kinds, w) for w in ("DtoH", "HtoD"))
         process = of.pick(table, "globalPid")
@@ -176,7 +176,7 @@ class Staged:
         return ends[0], ends[1]
 
 
-def halves(of: Tables, table: str = MEMCPY) -> Mapping[str, list[int]]:
+def halves(of: Export, table: str = MEMCPY) -> Mapping[str, list[int]]:
     """By column the numbers of copies that may be half of a staged one; empty where none can be."""
     if not of.has(table, "srcKind", "dstKind", "deviceId", "correlationId"):
         return {}

@@ -21,7 +21,7 @@ from gpuprof.model import schema
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.table import Computed, Flags, Part, translated
 from gpuprof.model.words import ByNumber
-from gpuprof.readers.nsys.columns import Tables, columns_at_once, part, without
+from gpuprof.readers.nsys.columns import Export, columns_at_once, part, without
 from gpuprof.readers.nsys.export_schema import KERNEL_COLUMNS
 from gpuprof.readers.nsys.peer_copies import PATHS, Staged, copy_end, halves, may_be_staged
 
@@ -94,7 +94,7 @@ class Database:
         strings: The file's strings by their numbers.
     """
 
-    tables: Tables
+    tables: Export
     origin_ns: int
     process_id: int | None
     strings: Mapping[int, str]

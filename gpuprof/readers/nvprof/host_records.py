@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from gpuprof.base.cuda import SYNC_KINDS
 from gpuprof.model import schema
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.pairs import NOT_FOUND
@@ -28,8 +29,6 @@ from gpuprof.readers.nvprof.activities import (
     Numbers,
 )
 
-# CUPTI's CUpti_ActivitySynchronizationType.
-_SYNC_KINDS: Final = {1: "event", 2: "stream_wait", 3: "stream", 4: "context"}
 # CUPTI's CUpti_ActivityOverheadKind: which of both holds up the thread, and by what.
 _OVERHEAD_KINDS: Final = {
     1: ("cuda", "Driver compiler"),
@@ -85,7 +84,7 @@ def _call_names() -> dict[str, dict[int, str]]:
 def synchronizations(database: Database, table: str) -> Part:
     """Waits of threads and of streams, and where the event they wait for was recorded last."""
     columns = _on_stream(database, table) | database.times
-    columns["sync_kind"] = translated("type", _SYNC_KINDS)
+    columns["sync_kind"] = translated("type", SYNC_KINDS)
     columns["event_id"] = without("cudaEventId", *_NONE)
     if CUDA_EVENT not in database.tables.columns:
         return part(database.tables, table, columns, IS_TIMED)

@@ -248,6 +248,38 @@ def test_an_operation_is_a_range_of_the_thread_that_ran_it(tmp_path):
     ]
 
 
+@pytest.mark.parametrize("key", ["Input Dims", "Input dims"])
+@pytest.mark.parametrize("is_streamed", [True, False])
+def test_an_operation_tells_what_it_takes(tmp_path, key, is_streamed):
+    values = ["", "", "[1, 1]"]
+    recorded = {key: [[4, 8], [8, 2], []], "Input type": ["float", "float", "Scalar"]}
+    events = [
+        event("cpu_op", "aten::mm", 5, 2, **recorded, **{"Concrete Inputs": values}),
+        event("cpu_op", "aten::mm", 7, 2, **recorded, **{"Concrete Inputs": ["2"]}),
+        event("cpu_op", "aten::convolution", 9, 2, **recorded, **{"Concrete Inputs": values}),
+        event("cpu_op", "aten::none", 15, 2, **{key: []}),
+        event("cpu_op", "aten::odd", 17, 2, **{key: "[[4]]"}),
+        event("cpu_op", "aten::empty", 19, 2),
+        KERNEL,
+    ]
+    path = written(tmp_path, events)
+    if not is_streamed:
+        # A bare list goes another way.
+        path.write_text(json.dumps(events), encoding="utf-8")
+
+    inputs = {
+        row["text"]: row["inputs"] and json.loads(row["inputs"])
+        for row in rows(path, "nvtx_ranges", "text", "inputs")
+    }
+    taken = {"shapes": recorded[key], "types": recorded["Input type"]}
+    # Of most operations, single numbers would make nearly each call another one.
+    assert inputs == {
+        "aten::mm": taken | {"values": []},
+        "aten::convolution": taken | {"values": values},
+        **dict.fromkeys(["aten::none", "aten::odd", "aten::empty"]),
+    }
+
+
 @pytest.mark.parametrize(
     ("name", "kind"),
     [

@@ -554,15 +554,10 @@ def counted(table):
     return Counter(zip(*(column.to_pylist() for column in table.columns), strict=True))
 
 
-def check_equal(profile, truth, allowed=()):
-    assert profile.sources.keys() - {*allowed} == truth.sources.keys() - {*allowed}
+def check_equal(profile, truth):
+    assert profile.sources.keys() == truth.sources.keys()
     for name in truth.sources:
-        if name not in allowed:
-            assert counted(profile.table(name)) == counted(truth.table(name)), name
-
-
-# The Parquet files of nsys 2023.4 lack the calls that record CUDA events.
-LEFT_OUT = {"haroonsyed": ("cuda_events", "synchronizations")}
+        assert counted(profile.table(name)) == counted(truth.table(name)), name
 
 
 @pytest.mark.profilers
@@ -581,7 +576,7 @@ def test_every_table_equals_what_nsys_exports(path):
         return
     profile = read_profile(path)
 
-    check_equal(profile, truth, LEFT_OUT.get(path.name.partition("__")[0], ()))
+    check_equal(profile, truth)
     names = ("tool_version", "command", "epoch_ns", "recorded_at")
     for name in names:
         assert getattr(profile.origin, name) == getattr(truth.origin, name)
