@@ -41,7 +41,7 @@ def test_nsys_megabyte_is_a_million_bytes_and_its_kib_1024():
         (None, "n/a"),
         (0, "0 ns"),
         (544, "544 ns"),
-        (137_900, "137.9 us"),
+        (137_900, "137.9 µs"),
         (13_069_600_000, "13.070 s"),
         (-10_097_800_000, "-10.098 s"),
         (1_234_567_000_000, "1235 s"),
@@ -103,16 +103,16 @@ def test_a_manyfold_growth_is_a_factor():
 
 
 def test_a_thousand_of_a_unit_is_one_of_the_next():
-    assert units.say_ns(999.9997) == "1.000 us"
+    assert units.say_ns(999.9997) == "1.000 µs"
     assert units.format_ns(999_950) == "1.000 ms"
-    assert units.format_ns(999_940) == "999.9 us"
+    assert units.format_ns(999_940) == "999.9 µs"
 
 
 def test_figures_stay_with_their_units():
-    sentence = "takes 36.10 us (1.0 %) in 3 steps, 2.5 GB/s of 26.469 MB, 4 KiB and 5 sums"
+    sentence = "takes 36.10 µs (1.0 %) in 3 steps, 2.5 GB/s of 26.469 MB, 4 KiB and 5 sums"
 
     assert units.bound(sentence).split(" ") == [
-        "takes", "36.10\xa0us", "(1.0\xa0%)", "in", "3", "steps,", "2.5\xa0GB/s", "of",
+        "takes", "36.10\xa0µs", "(1.0\xa0%)", "in", "3", "steps,", "2.5\xa0GB/s", "of",
         "26.469\xa0MB,", "4\xa0KiB", "and", "5", "sums",
     ]  # fmt: skip
 

@@ -30,6 +30,7 @@ ANALYSES: Final = {
     "rank_quantiles": "analyses.ranks:QUANTILES_ANALYSIS",
     "rank_groups": "analyses.ranks:GROUPS_ANALYSIS",
     "ranges": "analyses.ranges",
+    "movements": "analyses.movements",
     "collectives": "analyses.collectives",
     "collective_waits": "analyses.collective_waits",
     "clock_offsets": "analyses.clock_offsets",

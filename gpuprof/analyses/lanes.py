@@ -237,7 +237,7 @@ def _transfers(profile: Profile) -> Mapping[int | None, Mapping[str, Intervals]]
     )
     by_device = busy_by_device(parts, len(names))
     return {
-        device: {names[kind]: busy.kinds[kind] for kind in sorted(busy.pieces)}
+        device: {names[kind]: times for kind, times in sorted(busy.kinds.items())}
         for device, busy in by_device.items()
     }
 

@@ -132,7 +132,7 @@ def _within_64_bits(value: int, text: str) -> int:
     return value
 
 
-_TIME_UNITS: Final = (("s", NS_PER_S), ("ms", NS_PER_MS), ("us", NS_PER_US), ("ns", 1))
+_TIME_UNITS: Final = (("s", NS_PER_S), ("ms", NS_PER_MS), ("µs", NS_PER_US), ("ns", 1))
 _BYTE_UNITS: Final = tuple(reversed(_DECIMAL_BYTES.items()))
 _FLOP_UNITS: Final = tuple(
     (f"{x}FLOP/s", 10**n) for x, n in (("P", 15), ("T", 12), ("G", 9), ("M", 6), ("", 0))
@@ -140,7 +140,7 @@ _FLOP_UNITS: Final = tuple(
 _STEP: Final = 1_000  # From one unit to the next.
 # From this growth on a factor says more than a share.
 MANYFOLD: Final = 10
-_BEFORE_UNIT: Final = re.compile(r"(?<=\d) (?=(?:%|[num]?s|[KMGT]?i?B(?:/s)?)(?!\w))")
+_BEFORE_UNIT: Final = re.compile(r"(?<=\d) (?=(?:%|[nuµm]?s|[KMGT]?i?B(?:/s)?)(?!\w))")
 
 
 def bound(text: str) -> str:
@@ -154,7 +154,7 @@ def encodable(text: str) -> str:
 
 
 def format_ns(value: float | None) -> str:
-    """Show nanoseconds to a person: ``13.070 s``, ``137.9 us``; ``n/a`` where unknown."""
+    """Show nanoseconds to a person: ``13.070 s``, ``137.9 µs``; ``n/a`` where unknown."""
     return _scaled(value, _TIME_UNITS)
 
 
@@ -173,7 +173,7 @@ def format_bytes(value: float | None) -> str:
 
 
 def say_ns(value: float | None, digits: int = 4) -> str:
-    """Nanoseconds in a sentence, four digits: ``13.07 s``, ``137.9 us``; ``n/a`` where unknown."""
+    """Nanoseconds in a sentence, four digits: ``13.07 s``, ``137.9 µs``; ``n/a`` where unknown."""
     return _scaled(value, _TIME_UNITS, lambda scaled: max(0, digits - len(f"{scaled:.0f}")))
 
 
@@ -211,7 +211,7 @@ def time_axis(largest_ns: float) -> tuple[float, str]:
 
 
 def tick_ns(value: float) -> str:
-    """Nanoseconds at a tick of an axis, as short as can be: ``10 us``."""
+    """Nanoseconds at a tick of an axis, as short as can be: ``10 µs``."""
     factor, unit = _axis(value, _TIME_UNITS)
     return f"{value / factor:.12g} {unit}"
 

@@ -242,44 +242,6 @@ TABLES: Final = {
 }
 
 
-class DifferencePart(NamedTuple):
-    """A row of `SPLIT`."""
-
-    variant: str
-    basis: str
-    part: str
-    part_group: str
-    baseline_ns: int
-    candidate_ns: int
-    difference_ns: int
-    share: float | None
-    low_ns: float | None
-    high_ns: float | None
-
-
-class KernelPair(NamedTuple):
-    """A row of `KERNELS`."""
-
-    variant: str
-    name: str
-    short_name: str
-    grid: str | None
-    block: str | None
-    status: str
-    is_communication: bool
-    is_reshaped: bool
-    baseline_calls: float | None
-    candidate_calls: float | None
-    baseline_mean_ns: float | None
-    candidate_mean_ns: float | None
-    baseline_ns: int | None
-    candidate_ns: int | None
-    difference_ns: int | None
-    contribution: float | None
-    p_value: float | None = None
-    adjusted_p_value: float | None = None
-
-
 class Outcome(NamedTuple):
     """A row of `OUTCOMES`."""
 

@@ -5,8 +5,6 @@ and what its thread was in then is the cause. From then on the device waited: fo
 stream or device that ended just before, where there is such work; else for the launch itself.
 """
 
-import re
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -37,6 +35,7 @@ from gpuprof.facts.nvtx import (
     ranges_of,
 )
 from gpuprof.facts.pauses import PAUSE_READS, Pauses, pauses_of
+from gpuprof.facts.python_functions import is_of_program, shown_function
 from gpuprof.facts.range_launches import open_at
 from gpuprof.facts.timeline import far_ends, timelines
 from gpuprof.model.analysis import reads
@@ -74,11 +73,8 @@ _LATE: Final = ("host_late", None)
 _AWAITED_UNKNOWN: Final = ("waits_for_unknown", None)
 _HOST_CAUSES: Final = {"mpi": "mpi_call", "ucx": "ucx_call", "os": "os_call"}
 _NCCL: Final = "NCCL"
-# Of a function of Python: its file, with the first word of that, and an object that it is of.
-_IN_FILE: Final = re.compile(r"([^/(]+?)(?:\.py)?(?:/[^(]*)?\(\d+\): ")
-_ADDRESS: Final = re.compile(r"(?: of .*)? (?:object )?at 0x[0-9a-f]+")
-# Share of a device's span from which on the functions of Python are read to name it.
-_WORTH_READING: Final = 0.05
+# Share of a device's time from which on the functions of Python are read to name it.
+WORTH_READING: Final = 0.05
 _EARLIEST: Final = np.iinfo(np.int64).min
 _PLACE: Final = ("start_ns", "end_ns", "process_id", "thread_id")
 _WAITS: Final = ("start_ns", "process_id", "stream_id", "src_device_id", "src_stream_id")
@@ -180,7 +176,7 @@ def pieces_of(profile: Profile) -> Pieces:
         late_ns = sum(int((s.end_ns - s.start_ns)[s.label == unnamed].sum()) for _, s in late_parts)
         # A trace may hold more functions of Python than of all else together.
         longest_ns = max(device.span.length for device in timelines(profile))
-        if late_ns > _WORTH_READING * longest_ns:
+        if late_ns > WORTH_READING * longest_ns:
             late_parts = late([*layers, *_python(profile, hull, labels)])
         launching = _launching(all_pauses, launched, cuda, (lane, threads))
         launched_part = _launched(profile, all_pauses, launched, launching, labels)
@@ -212,17 +208,12 @@ def _layers(
 
 
 def _python(profile: Profile, hull: Intervals, labels: _Labels) -> _Layers:
-    """The nearest functions of the program, and those of Python's and installed packages.
-
-    PyTorch names a function as ``models/net.py(12): forward``. Built-in functions and modules are
-    named without a file, files relative to Python's path.
-    """
+    """The nearest functions of the program, and those of Python's and installed packages."""
     of_program: set[int] = set()
 
     def label(name: str) -> int:
-        number = labels.of("python_function", _ADDRESS.sub("", name))
-        file = _IN_FILE.match(name)
-        if file and "-packages/" not in file[0] and file[1] not in sys.stdlib_module_names:
+        number = labels.of("python_function", shown_function(name))
+        if is_of_program(name):
             of_program.add(number)
         return number
 

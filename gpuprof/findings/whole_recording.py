@@ -101,7 +101,7 @@ def of_recording(profile: Profile, scopes: Sequence[Scope]) -> Iterator[Finding]
 
 def _lacking(profile: Profile, devices: Sequence[DeviceTimeline]) -> Iterator[Finding]:
     """Records that are missing: in the midst of others, at the end, or all of a kind."""
-    of_most_kernels = max(devices, key=lambda device: device.kernels.length)
+    of_most_kernels = max(devices, key=lambda device: device.kernels_ns)
     if (why := incomplete(profile)) is not None:
         words = (why.phrase, 0, 0, "a whole recording", why.suggestion, "kernel_summary")
         yield Finding(why.cause, span_of(profile, of_most_kernels), *words)
@@ -178,7 +178,7 @@ def _without_training(profile: Profile, devices: Sequence[DeviceTimeline]) -> st
     rows = summed_up(recorded, "kernels")
     total_ns = sum(row["total_ns"] for row in rows)
     initial_ns = sum(row["total_ns"] for row in rows if is_initial(row["name"] or ""))
-    working = sum(device.kernels.length > 0 for device in devices)
+    working = sum(device.kernels_ns > 0 for device in devices)
     if not total_ns or initial_ns < _INITIAL_SHARE * total_ns or not working:
         return None
     numbers = {device.device_id for device in timelines(profile)}

@@ -34,7 +34,7 @@ _NVLINKS: Final[dict[str, tuple[float, ...]]] = {
 }
 STAGED: Final = "staged"
 NAMES: Final = (*_NVLINKS, "pcie3", "pcie4", "pcie5", STAGED)
-_FIGURES: Final = re.compile(r"([\d.]+ ?[num]?s), ?([\d.]+) ?([KMGT]?B)/s")
+_FIGURES: Final = re.compile(r"([\d.]+ ?[nuµm]?s), ?([\d.]+) ?([KMGT]?B)/s")
 # A link at its usual, lowest or highest bandwidth.
 USUAL, SLOW, FAST = range(3)
 # Where the recording has no gap between halves of a staged copy, or copies of two devices.

@@ -32,7 +32,7 @@ _SHOWN_SCOPES: Final = 12
 # The same formula for a published log.
 _PUBLISHED_COPY: Final = (
     "For comparison: with latency and bandwidth from the published log of DeepCoNN, this formula"
-    " gives 395 us for a copy of our dual; the log has 129 us (for other code)."
+    " gives 395 µs for a copy of our dual; the log has 129 µs (for other code)."
 )
 
 
@@ -166,7 +166,7 @@ def _notes(proposal: Proposal, times: TimedProposal | None) -> Iterator[str]:
         yield (
             "Estimates rank placements; they do not predict times. Kernels run at"
             f" {least:.0%} to {most:.0%} of the GPU's peak (single precision, memory bandwidth) and"
-            f" take at least {launches[0]:.1f} to {launches[1]:.1f} us each; a"
+            f" take at least {launches[0]:.1f} to {launches[1]:.1f} µs each; a"
             f" copy takes {say_ns(link.latency_s * NS_PER_S)} plus its bytes at"
             f" {format_rate(link.bytes_per_s)}."
         )

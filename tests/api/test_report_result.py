@@ -78,7 +78,7 @@ def test_a_table_s_name_is_text(staged):
 def test_the_bottom_line_and_the_findings_are_those_of_the_command(staged):
     assert staged.bottom_line.startswith(
         "A step takes 4.57 ms, of it 1.38 ms (30.2 %) in copies between devices through the host;"
-        " 708 us (15.5 %) can be won. The step on device 1 (median 4.567 ms of 39 steps) is 67.1 %"
+        " 708 µs (15.5 %) can be won. The step on device 1 (median 4.567 ms of 39 steps) is 67.1 %"
     )
     assert list(staged.findings["cause"]) == ["staged_copies", "exposed_host_copies"]
 

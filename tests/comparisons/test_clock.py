@@ -89,11 +89,11 @@ def test_a_solver_over_nvlink_and_through_the_host():
         r["part"]: r["difference_ns"] for r in result.split.to_pylist() if r["basis"] != "sums"
     }
     assert result.verdict == (
-        'Against nvlink in "Jacobi solve" (2 devices), staged takes 87.39 us (3.6 %) more per step:'
-        " compute is the same within 0.0 %, idle time grew by 74.07 us, exposed PtoP through the"
-        " host grew by 29.30 us (new) and exposed PtoP shrank by 15.98 us (removed); median step"
+        'Against nvlink in "Jacobi solve" (2 devices), staged takes 87.39 µs (3.6 %) more per step:'
+        " compute is the same within 0.0 %, idle time grew by 74.07 µs, exposed PtoP through the"
+        " host grew by 29.30 µs (new) and exposed PtoP shrank by 15.98 µs (removed); median step"
         " of one run each: 2.497 to 2.498 ms against 2.409 to 2.411 ms; other runs may differ. In"
-        ' "Jacobi Solve" (1 device), staged takes 5.057 us (0.1 %) more per step.'
+        ' "Jacobi Solve" (1 device), staged takes 5.057 µs (0.1 %) more per step.'
     )
     assert sum(verdicts.values()) == 87_391
     page = (ROOT / "gpuprof" / "docs" / "compare.md").read_text(encoding="utf-8")

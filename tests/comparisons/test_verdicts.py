@@ -213,7 +213,7 @@ NOTHING, KERNELS_AND_HTOD = {"kernels": 0}, {"kernels": 10 * S, "HtoD": S}
         ),
         pytest.param(
             {"a": _trace(20 * MS, 2 * MS), "b": _trace(20 * MS + 1000, 2 * MS)},
-            f"Against a, b takes 1.000 us (0.0 %) more on its busiest device; {_UNKNOWN}.",
+            f"Against a, b takes 1.000 µs (0.0 %) more on its busiest device; {_UNKNOWN}.",
             id="nothing-worth-naming",
         ),
     ],

@@ -60,7 +60,7 @@ def test_marks_that_cover_the_time_are_the_steps():
 
 
 def test_the_time_between_marks_is_a_finding_with_what_the_host_did():
-    """The last kernel of a step ends 2 us after its mark."""
+    """The last kernel of a step ends 2 µs after its mark."""
     (row,) = findings(trained(load_ns=24 * MS)).to_pylist()
 
     assert (row["cause"], row["where"]) == ("between_steps", "load")
@@ -245,7 +245,7 @@ def test_times_beside_a_step_are_those_of_the_step_that_stands_for_all():
 
 
 def test_the_parts_of_a_step_add_up_to_it_and_none_exceeds_it():
-    """Steps of 10 us: each third computes, copies or idles for 8 us; medians would be 1 us each."""
+    """Steps of 10 µs: each third computes, copies or idles for 8 µs; medians would be 1 µs each."""
     tables = {name: [] for name in ("kernels", "memcpys", "api_calls", "nvtx_ranges")}
     for step in range(13):
         at = 10_000 * step

@@ -108,8 +108,8 @@ def test_a_step_is_split_and_moving_data_has_its_share():
     assert row["between_devices_ns"] == 10 * US
     shares = [value for name, value in row.items() if name.endswith("_share")]
     assert abs(sum(shares) - 1) < 1e-9
-    assert row["bottom_line"].startswith("A step takes 100 us, ")
-    assert ". The step on device 0 (median 100.0 us of 5 steps) is " in row["bottom_line"]
+    assert row["bottom_line"].startswith("A step takes 100 µs, ")
+    assert ". The step on device 0 (median 100.0 µs of 5 steps) is " in row["bottom_line"]
     assert "Moving data between devices costs at most 10.0 % of it" in row["bottom_line"]
 
 
@@ -123,7 +123,7 @@ def test_copies_between_devices_of_less_than_half_a_thousandth_cost_next_to_noth
 
 
 def test_collectives_cost_no_less_than_the_share_that_is_said():
-    """Of 8 steps of 100 us, collectives take 2 us of most and 20 us of two."""
+    """Of 8 steps of 100 µs, collectives take 2 µs of most and 20 µs of two."""
     kernels, ranges = [], []
     for n, collective_us in enumerate((2, 2, 20, 2, 2, 2, 20, 2, 2)):
         start, middle = 100 * US * n, 100 * US * n + (90 - collective_us) * US
@@ -145,7 +145,7 @@ def test_collectives_cost_no_less_than_the_share_that_is_said():
     ],
 )
 def test_moving_data_costs_no_less_than_the_waits_that_are_said(copied, moved_ns):
-    """Of 9 steps of 100 us, all but a few copy for 2 us and these for 20 us."""
+    """Of 9 steps of 100 µs, all but a few copy for 2 µs and these for 20 µs."""
     kernels, copies, ranges = [], [], []
     for n, copy_us in enumerate((2, 2, 20, 2, 2, 2, 20, 2, 2)):
         start, middle = 100 * US * n, 100 * US * n + (90 - copy_us) * US
@@ -246,7 +246,7 @@ def test_steps_that_differ_are_said_with_median_and_mean():
     row = first(draw(**rows))
 
     assert (row["step_ns"], row["mean_step_ns"]) == (100 * US, 1_600 * US // 7)
-    assert "on device 0 (median 100.0 us of 28 steps; mean 228.6 us) is" in row["bottom_line"]
+    assert "on device 0 (median 100.0 µs of 28 steps; mean 228.6 µs) is" in row["bottom_line"]
 
 
 def test_copies_before_the_steps_are_said_where_steps_move_nothing():
@@ -336,7 +336,7 @@ def test_bytes_of_collective_operations_are_unknown(tmp_path):
 
 
 def layered(kernels_of_step, *, mark="step #"):
-    """Six steps of 100 us, whose kernels follow one another 4 us apart, launched ahead."""
+    """Six steps of 100 µs, whose kernels follow one another 4 µs apart, launched ahead."""
     rows = {"kernels": [], "api_calls": [], "nvtx_ranges": []}
     for number in range(6):
         called = number * 50 * US
@@ -352,13 +352,13 @@ def layered(kernels_of_step, *, mark="step #"):
 
 
 LAYERS = ["attention", "gemm"] * 11
-PART = ", in which a part of 8.000 us repeats 11 times: a layer?)"
+PART = ", in which a part of 8.000 µs repeats 11 times: a layer?)"
 
 
 def test_what_repeats_in_a_marked_step_is_a_part_of_it():
     line = layered(["embed", *LAYERS, "loss"])
 
-    assert line.startswith("A step takes 100 us, ")
+    assert line.startswith("A step takes 100 µs, ")
     assert PART in line
 
 
@@ -384,8 +384,8 @@ def test_what_repeats_without_marks_is_the_step():
 def test_marks_of_any_words_that_hold_repeats_are_the_steps(mark):
     line = layered(["attention", "gemm"] * 12, mark=mark)
 
-    assert line.startswith("A step takes 100 us, ")
-    assert "(median 100.0 us of 5 steps, in which a part of 8.000 us repeats 12 times: a l" in line
+    assert line.startswith("A step takes 100 µs, ")
+    assert "(median 100.0 µs of 5 steps, in which a part of 8.000 µs repeats 12 times: a l" in line
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ FIRST = {
         Insight(3, "collective_transfer", "no compute hides", 0.105),
     ],
     "kineto/hta_df_index_resolver__df_index_resolver.json.gz": [
-        Insight(1, "small_kernels", "8.000 us", 0.43),
+        Insight(1, "small_kernels", "8.000 µs", 0.43),
         Insight(3, "collective_transfer", "404 calls a step"),
     ],
     "kineto/hta_negative_queue_length_values_check__rank0.json.gz": [
@@ -74,7 +74,7 @@ FIRST = {
         Insight(2, "pageable_memory", "HtoD", 0.118),
     ],
     "nsys-sqlite/sdroruganti__cuda-kernel-library__report2.sqlite": [
-        Insight(1, "unified_memory", "1.549 ms and 733.7 us of kernels that fault", 0.953)
+        Insight(1, "unified_memory", "1.549 ms and 733.7 µs of kernels that fault", 0.953)
     ],
     "nsys-sqlite/frasertajima__WeatherBench2__report1.sqlite": [
         Insight(1, "no_kernels", "the recording has 1 memset only")
@@ -110,6 +110,12 @@ FIRST = {
     ],
     "kineto/param_resnet_kineto.json.gz": [
         Insight(1, "host_late", "enumerate(DataLoader)#_MultiProcessingDataLoaderIter", 0.47)
+    ],
+    "kineto/brainstorm_a100_rankA.pt.trace.json": [
+        Insight(1, "host_late", "proto_tensor.py(268): __torch_function__", 0.716)
+    ],
+    "kineto/brainstorm_a100_rankB.pt.trace.json": [
+        Insight(1, "host_late", "classSR_fused_fsrcnn_arch.py(98): forward", 0.206)
     ],
     "kineto/param_linear_kineto.json.gz": [
         Insight(1, "host_late", "AddmmBackward0", 0.62),

@@ -16,7 +16,7 @@ NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
 
 
 def peers():
-    """A kernel of 50 us, a copy of 100 kB to the other device in 10 us, and a kernel there."""
+    """A kernel of 50 µs, a copy of 100 kB to the other device in 10 µs, and a kernel there."""
     ends = {"src_device_id": 0, "dst_device_id": 1, "bytes": 100_000}
     other = PLACE | {"device_id": 1}
     return trace(
@@ -38,7 +38,7 @@ def both(profile, *what):
 @pytest.mark.parametrize(
     ("what", "predicted"),
     [
-        pytest.param("link=1us,100GB/s", 85_000 - 10_000 + 2000, id="1 us and 1 us of bytes"),
+        pytest.param("link=1us,100GB/s", 85_000 - 10_000 + 2000, id="1 µs and 1 µs of bytes"),
         pytest.param("link[0->1]=30us,100GB/s", 85_000 - 10_000 + 31_000, id="slower"),
         pytest.param("scale=^a$:0.5", 85_000 - 25_000, id="the kernel takes half as long"),
         pytest.param("scale=^b$:2", 85_000, id="nothing waits for b"),
@@ -49,7 +49,7 @@ def test_a_change_moves_what_waits_for_it(what, predicted):
 
 
 def test_a_dropped_copy_holds_up_nothing():
-    # The copy kept c from running beside a, which takes 50 us.
+    # The copy kept c from running beside a, which takes 50 µs.
     assert both(peers(), "drop=^PtoP")[1] < 60_000
 
 
@@ -76,7 +76,7 @@ def test_parts_that_take_as_long_are_listed_by_name():
 
 
 def hidden_copies(copy_ns):
-    """Three steps of a copy to the device and a kernel of 100 us that waits for it."""
+    """Three steps of a copy to the device and a kernel of 100 µs that waits for it."""
     kernels, copies, calls, at = [], [], [], 10_000
     for number in range(1, 7, 2):
         its = {"stream_id": 7, **PLACE}
@@ -133,7 +133,7 @@ def test_a_dropped_range_takes_its_launches_and_the_host_within_it_along():
 
 
 def loading(load_us, wait="nvtx_ranges"):
-    """Six steps: the host loads for so long, then launches a kernel of 100 us and waits for it."""
+    """Six steps: the host loads for so long, then launches a kernel of 100 µs and waits for it."""
     period = (load_us + 120) * 1000
     kernels, calls, spans = [], [], []
     for step in range(6):
@@ -160,7 +160,7 @@ def loading(load_us, wait="nvtx_ranges"):
 def test_without_its_loader_the_host_launches_at_once(wait, name):
     measured_ns, predicted_ns = both(loading(300, wait), f"drop-host={name}")
 
-    # Between six kernels five loads, of which 1 us is before the range.
+    # Between six kernels five loads, of which 1 µs is before the range.
     assert measured_ns == 5 * 420_000 + 100_000
     assert predicted_ns == measured_ns - 5 * 299_000
 
@@ -288,7 +288,7 @@ def in_a_row(*kernels, sync=None):
     ("kernels", "predicted_ns"),
     [
         pytest.param([("a", 100), ("x", 50), ("b", 100)], 200_000, id="it hides behind a and b"),
-        # Its launch is 1 us after that of a.
+        # Its launch is 1 µs after that of a.
         pytest.param([("a", 100), ("x", 300), ("b", 100)], 301_000, id="it is the longest"),
         pytest.param([("a", 9), ("x", 300), ("b", 9), ("x", 80)], 381_000, id="x follows x"),
         pytest.param([("x", 50), ("x", 50)], 100_000, id="nothing else is there"),
@@ -305,7 +305,7 @@ def test_operations_on_a_separate_stream_run_beside_the_others_in_their_order(
 def test_the_host_still_waits_for_operations_on_a_separate_stream():
     profile = in_a_row(("a", 100), ("x", 300), ("b", 100), sync=10)
 
-    # The last kernel is launched after x, which ends 199 us earlier than b did.
+    # The last kernel is launched after x, which ends 199 µs earlier than b did.
     assert both(profile, "streams=^x$") == (532_000, 532_000 - 199_000)
 
 
@@ -418,9 +418,9 @@ def test_launches_without_cost_need_recorded_calls():
 @pytest.mark.parametrize(
     ("messages", "predicted_ns"),
     [
-        # The last kernel starts 5 us, the only latency here, after the one before it.
+        # The last kernel starts 5 µs, the only latency here, after the one before it.
         pytest.param(False, 50_000 + 30_000 - 5000, id="no message"),
-        # Only the launch before it, and that call's 2 us, take no time.
+        # Only the launch before it, and that call's 2 µs, take no time.
         pytest.param(True, 110_000 - 2000, id="a message"),
     ],
 )
@@ -538,14 +538,14 @@ def test_clocks_that_disagree_are_set_right_and_said():
     result = predict(early(1), ["scale=k:0.5"])
 
     assert result.tables["prediction"].to_pylist()[0]["predicted_ns"] is not None
-    assert any("-5.500 us was added to all host times" in note for note in result.notes)
+    assert any("-5.500 µs was added to all host times" in note for note in result.notes)
 
 
 def test_work_that_no_call_of_its_process_launched_says_nothing_of_its_clock():
     result = predict(early(2), [])
 
     assert result.tables["prediction"].to_pylist()[0]["predicted_ns"] is not None
-    assert any("-5.500 us was added to all host times" in note for note in result.notes)
+    assert any("-5.500 µs was added to all host times" in note for note in result.notes)
 
 
 def test_a_link_is_fitted_to_the_smallest_and_the_largest_copies():
@@ -573,7 +573,7 @@ def test_copies_without_a_time_say_nothing_of_how_a_fitted_link_spreads():
         for bound in (USUAL, SLOW, FAST)
     )
 
-    assert 18_000 < fast < usual < slow < 31_500  # two copies of 9 to 12 us, and a gap of 7 us
+    assert 18_000 < fast < usual < slow < 31_500  # two copies of 9 to 12 µs, and a gap of 7 µs
 
 
 @pytest.mark.parametrize("name", ["nvlink2", "nvlink3", "nvlink4", "pcie3", "pcie4", "pcie5"])

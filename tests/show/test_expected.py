@@ -167,11 +167,11 @@ def test_an_empty_table_says_so():
 
 def test_every_block_of_a_wide_table_tells_its_rows_apart():
     header = ("Device id", *(f"figure{n:04}" for n in range(9)))
-    rows = tuple((str(n), *["1.000 us"] * 9) for n in range(2))
+    rows = tuple((str(n), *["1.000 µs"] * 9) for n in range(2))
 
     text = grids_text("", [Grid("Wide", header, rows, name_columns=(), keys=(0,))], (), Page())
 
-    starts = [line.split()[0] for line in text.splitlines() if "1.000 us" in line]
+    starts = [line.split()[0] for line in text.splitlines() if "1.000 µs" in line]
     assert starts == ["0", "1", "0", "1"]
 
 

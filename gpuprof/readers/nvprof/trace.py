@@ -198,7 +198,7 @@ READER: Final = Reader(
     versions="CUDA 5.5 to 12",
     gives=("kernels", "memcpys", "memsets", "api_calls", "devices", "runs"),
     cannot=(
-        "Starts are printed with five digits in text and to 1 us in CSV, so shorter overlaps are "
+        "Starts are printed with five digits in text and to 1 µs in CSV, so shorter overlaps are "
         "noise. Sizes have six digits. In text, a device with a long name has no number."
     ),
     read=read,

@@ -1,6 +1,7 @@
 """Speed-ups and times over the number of devices, batch sizes and other axes of a sweep."""
 
 from itertools import groupby
+from operator import itemgetter
 from typing import Any, Final
 
 from gpuprof.base.errors import EmptyRecordingError
@@ -19,8 +20,8 @@ from gpuprof.show.charts.figure import (
     Series,
 )
 from gpuprof.sweeps.break_even import (
-    break_even_rows,
     break_even_text,
+    break_evens,
     crossing,
     lines,
     numeric_axes,
@@ -122,19 +123,19 @@ def _as_fast(baseline: str, values: list[Any]) -> Series:
 
 def break_even(results: SweepResults) -> Picture | None:
     """Speed-up along each open axis of numbers; None without a baseline or such an axis."""
-    rows = break_even_rows(results) if results.plan.baseline else []
+    rows = break_evens(results).to_pylist()
     if not rows:
         return None
-    crossed = {row.break_even: row for row in reversed(rows) if row.break_even is not None}
-    first = crossed[min(crossed)] if crossed else rows[0]
+    places = [row for row in rows if row["break_even"] is not None]
+    first = min(places, key=itemgetter("break_even"), default=rows[0])
     baseline = ", ".join(f"{name}={value}" for name, value in results.plan.baseline.items())
     panels = []
-    for axis in dict.fromkeys(row.axis for row in rows):
+    for axis in dict.fromkeys(row["axis"] for row in rows):
         values, series = _values(results, axis), _measured(results, axis, "speed_up")
         stars = [star for line in series for star in _star(crossing(line.points), line.number or 0)]
         series += [*stars, _as_fast(baseline, values)]
         panels.append(Lines(series, axis, f"speed-up over {baseline}", values))
-    finding = f"Along {first.axis}, {first.variant} is {first.meaning}{_caution(results)}"
+    finding = f"Along {first['axis']}, {first['variant']} is {first['meaning']}{_caution(results)}"
     return Picture(finding, results.cells, panels, is_beside=True)
 
 

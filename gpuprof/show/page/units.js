@@ -6,7 +6,7 @@ const scaled = (value, units) => {
   const digits = factor === 1 ? 0 : Math.abs(number) < 100 ? 3 : Math.abs(number) < 1000 ? 1 : 0;
   return `${number.toFixed(digits)} ${unit}`;
 };
-const TIMES = [["s", 1e9], ["ms", 1e6], ["us", 1e3], ["ns", 1]];
+const TIMES = [["s", 1e9], ["ms", 1e6], ["µs", 1e3], ["ns", 1]];
 const BYTES = [["TB", 1e12], ["GB", 1e9], ["MB", 1e6], ["KB", 1e3], ["B", 1]];
 const POWERS_OF_TWO = [["TiB", 2 ** 40], ["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 2 ** 10], ["B", 1]];
 const binary = (value) => {

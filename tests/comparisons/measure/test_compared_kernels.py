@@ -28,7 +28,7 @@ def _compared(a, b):
 
 
 def test_fewer_calls_in_the_same_time_are_no_gain():
-    # 34 calls of 100 us with pauses of about 10 us, and 30 of 110 us: about as long in all.
+    # 34 calls of 100 µs with pauses of about 10 µs, and 30 of 110 µs: about as long in all.
     result, row = _compared(_cut(34, 100), _cut(30, 110))
 
     assert result.verdict.startswith(
@@ -68,8 +68,8 @@ def test_recordings_that_share_less_than_80_percent_of_the_time_are_compared_by_
 
     # Calls of attention take 10 % longer, and all that runs takes 12.9 % less.
     assert (row["basis"], row["call_percent"]) == ("exposed", None)
-    assert result.verdict.startswith("Against a, b takes 562.0 us (15.0 %) less on its busiest")
-    assert result.headline.startswith("b takes 562.0 us (15.0 %) less than a")
+    assert result.verdict.startswith("Against a, b takes 562.0 µs (15.0 %) less on its busiest")
+    assert result.headline.startswith("b takes 562.0 µs (15.0 %) less than a")
     assert "Many kernels differ, so totals are compared, not calls: in a, kernels such as old" in (
         result.verdict
     )
@@ -165,7 +165,7 @@ def test_a_real_kernel_that_gives_way_to_those_of_a_library_is_named():
 
 
 def _launched(kernel_us, *, apart=1, name="step", step_us=0):
-    """120 launches 20 us apart, with numbers that lie ``apart``, each with a kernel."""
+    """120 launches 20 µs apart, with numbers that lie ``apart``, each with a kernel."""
     rows = [(at * 20 * US, {"correlation_id": 1 + at * apart}) for at in range(120)]
     calls = [(start, start + US, row) for start, row in rows]
     kernels = [
@@ -195,7 +195,7 @@ def test_steps_that_ranges_mark_compare_whichever_kernels_were_recorded():
     slow = _launched(6, apart=50, step_us=60)
     result = comparison({"all": _launched(5, step_us=40), "some": slow})
 
-    assert result.verdict.startswith("Against all, some takes 20.00 us (50.0 %) more per step")
+    assert result.verdict.startswith("Against all, some takes 20.00 µs (50.0 %) more per step")
     assert result.verdict.endswith(
         "Kernels are missing from some, so idle times and sums do not compare. What else compares"
         " is the time per call: the recorded calls of the kernels that both have take 20.0 % longer"

@@ -19,7 +19,7 @@ def test_a_panel_per_device_shows_kernels_and_what_waits_for_transfers():
     assert list(waits.baseline) == list(kernels.values)
     assert list(second.patches[0].get_data().values) == [0] * 10 + [100] * 5 + [0] * 5
     assert [axes.get_ylabel() for axes in shown.axes] == ["device 0\n[%]", "device 1\n[%]"]
-    assert second.get_xlabel() == "time since the recording's origin [us]"
+    assert second.get_xlabel() == "time since the recording's origin [µs]"
     assert shown.get_suptitle().replace("\n", " ") == (
         "Device 1 runs kernels 25.0 % of the time, device 0 50.0 %; device 0 waits 50.0 % for"
         " transfers"

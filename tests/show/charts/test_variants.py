@@ -109,8 +109,8 @@ def test_the_bars_are_the_figures_of_the_title():
     )
 
     assert figure.get_suptitle().startswith("By the clock, uneven takes 100 ns (10.0 %) less per")
-    assert [text.get_text() for text in figure.axes[1].texts] == ["1.000 us", "900 ns"]
-    assert figure.axes[1].get_xlabel() == "by the clock: median step on\nthe busiest device [us]"
+    assert [text.get_text() for text in figure.axes[1].texts] == ["1.000 µs", "900 ns"]
+    assert figure.axes[1].get_xlabel() == "by the clock: median step on\nthe busiest device [µs]"
 
 
 def test_of_two_runs_the_bars_are_the_figures_of_the_title():
@@ -118,10 +118,10 @@ def test_of_two_runs_the_bars_are_the_figures_of_the_title():
     result = comparison({"a": runs, "b": _steps_of(*[500] * 9)})
     figure = figure_of(picture_of(variants.CHART, of_comparison(result)))
 
-    assert figure.get_suptitle().startswith("By the clock, b takes 1.000 us (66.7 %) less per")
+    assert figure.get_suptitle().startswith("By the clock, b takes 1.000 µs (66.7 %) less per")
     work, clock = figure.axes
-    assert [text.get_text() for text in clock.texts] == ["1.500 us", "500 ns"]
-    assert [text.get_text() for text in work.texts] == ["1.490 us", "490 ns"]
+    assert [text.get_text() for text in clock.texts] == ["1.500 µs", "500 ns"]
+    assert [text.get_text() for text in work.texts] == ["1.490 µs", "490 ns"]
     assert _layers(work) == {"compute kernels": [1.49, 0.49]}
 
 
@@ -141,7 +141,7 @@ def test_layers_of_several_runs_end_at_the_total():
 def test_an_unknown_total_stands_behind_what_is_known():
     work = _drawn({n: draw(kernels=[(0, ns)]) for n, ns in (("a", 1_000), ("b", 900))}).axes[0]
 
-    assert work.get_xlabel().endswith("[us]")
+    assert work.get_xlabel().endswith("[µs]")
     assert [(text.get_text(), text.xy) for text in work.texts] == [
         ("n/a", (1.0, 0)),
         ("n/a", (0.9, 1)),
@@ -156,8 +156,8 @@ def test_time_by_the_clock_stands_beside_the_work_of_all_devices():
     work, clock = figure.axes
     assert _layers(work) == {"compute kernels": [1.0, 1.2]}
     assert [bar.get_width() for bar in clock.patches] == [1.0, 0.6]
-    assert [text.get_text() for text in clock.texts] == ["1.000 us", "600 ns"]
-    assert clock.get_xlabel() == "by the clock: span of\nthe busiest device [us]"
+    assert [text.get_text() for text in clock.texts] == ["1.000 µs", "600 ns"]
+    assert clock.get_xlabel() == "by the clock: span of\nthe busiest device [µs]"
     assert figure.get_suptitle().startswith("By the clock, two takes 400 ns (40.0 %) less than one")
 
 

@@ -36,10 +36,10 @@ def test_bars_lead_from_the_baseline_to_the_candidate(axes):
         ("two", 0, 2.1),
     ]
     assert [text.get_text() for text in axes.texts] == [
-        "1.500 us",
-        "+1.000 us",
+        "1.500 µs",
+        "+1.000 µs",
         "-400 ns",
-        "2.100 us",
+        "2.100 µs",
     ]
 
 

@@ -176,7 +176,7 @@ def test_pointing_at_steps_and_ranges_says_their_names(browser, tmp_path):
 
     readout = page.text_content("[data-chart=timeline] .readout")
     assert readout.startswith("device 0, steps at ")
-    assert readout.endswith("step 1, 1.000 us")
+    assert readout.endswith("step 1, 1.000 µs")
     page.locator("[data-chart=columns] .u-over").hover(position={"x": 5, "y": 50})
     page.wait_for_timeout(80)
     legend = page.locator("[data-chart=columns] .u-legend").inner_text()
@@ -333,7 +333,7 @@ def test_ticks_tell_the_next_one_from_the_last_however_deep_one_looks(opened):
 
     assert page.evaluate("instants([0, 1e9, 2e9], 1e9)") == ["0 s", "1 s", "2 s"]
     assert page.evaluate("instants([3.42200e9, 3.422005e9], 5e3)") == ["3.422000 s", "3.422005 s"]
-    assert page.evaluate("instant(1500, 1)") == "1.500 us"
+    assert page.evaluate("instant(1500, 1)") == "1.500 µs"
 
 
 def test_lines_of_eight_devices_differ_in_colour_or_dash(opened):

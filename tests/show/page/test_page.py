@@ -448,13 +448,13 @@ def compared():
 def test_figures_of_any_metric_stand_in_its_unit(compared):
     figures = {row[1]: row[2:6] for row in _cells(compared, "differences")}
 
-    assert figures["kernel_ns"] == ["1.000 us", "6.000 us", "5.000 us", "+500.0 %"]
+    assert figures["kernel_ns"] == ["1.000 µs", "6.000 µs", "5.000 µs", "+500.0 %"]
     assert figures["transfer_bytes"] == ["4.000 KB", "8.000 KB", "4.000 KB", "+100.0 %"]
     assert figures["kernel_calls"] == ["1", "3", "2", "+200.0 %"]
     (of_kernels,) = [row for row in _cells(compared, "figures") if row[:2] == ["two", "kernel_ns"]]
-    assert of_kernels[3:] == ["6.000 us"] * 3
+    assert of_kernels[3:] == ["6.000 µs"] * 3
     (outcome,) = _cells(compared, "outcomes")[1:]
-    assert outcome[2:7] == ["span_ns", "2.000 us", "3.000 us", "1.000 us", "+50.0 %"]
+    assert outcome[2:7] == ["span_ns", "2.000 µs", "3.000 µs", "1.000 µs", "+50.0 %"]
 
 
 def test_calls_are_counts_and_no_shares(compared):
@@ -470,10 +470,10 @@ def test_the_time_by_the_clock_comes_first_and_adds_up(compared):
 
     assert figures == ["clock", "waterfall-0", "variants"]
     assert re.findall(r"<li>(.*?)</li>", clock) == [
-        "one: compute 1.000 us (50.00 %)",
-        "one: exposed copies and memsets 1.000 us (50.00 %)",
-        "two: compute 2.000 us (66.67 %)",
-        "two: exposed copies and memsets 1.000 us (33.33 %)",
+        "one: compute 1.000 µs (50.00 %)",
+        "one: exposed copies and memsets 1.000 µs (50.00 %)",
+        "two: compute 2.000 µs (66.67 %)",
+        "two: exposed copies and memsets 1.000 µs (33.33 %)",
     ]
 
 
@@ -499,7 +499,7 @@ def test_the_time_by_the_clock_is_that_of_the_verdict():
 
     clock = page[page.index('id="clock"') : page.index('id="waterfall-0"')]
     assert "uneven takes 200 ns (20.0 %) less per step" in result.verdict
-    assert re.findall(r'<span class="bar-figure">(.*?)</span>', clock) == ["1.000 us", "800 ns"]
+    assert re.findall(r'<span class="bar-figure">(.*?)</span>', clock) == ["1.000 µs", "800 ns"]
     parts = {
         (row["part"], side): row[f"{side}_ns"]
         for row in result.split.to_pylist()
@@ -512,7 +512,7 @@ def test_the_time_by_the_clock_is_that_of_the_verdict():
         f"idle {parts['idle', 'candidate']}",
     ]
     summary = comparison_summary(result)
-    assert summary.figures[0].shown.figures == ["1.000 us", "800 ns"]
+    assert summary.figures[0].shown.figures == ["1.000 µs", "800 ns"]
 
 
 def test_a_variant_without_parts_has_no_idle_time():
@@ -522,7 +522,7 @@ def test_a_variant_without_parts_has_no_idle_time():
 
     (clock, *_) = figures(result)
 
-    assert clock.shown.figures == ["1.000 us", "1.500 us", "n/a"]
+    assert clock.shown.figures == ["1.000 µs", "1.500 µs", "n/a"]
     assert [part.bar for part in clock.shown.parts] == [0, 1]
     split = result.split.filter(pc.not_equal(result.split["variant"], "two"))
     (clock, *_) = figures(replace(result, split=split))
@@ -545,7 +545,7 @@ def test_waterfalls_of_a_page_have_one_axis_and_show_where_it_is_broken():
     assert first.shown.parts[0] == second.shown.parts[0]
     assert (first.shown.first, first.shown.end) == (second.shown.first, second.shown.end)
     assert [part.start < first.shown.first for part in first.shown.parts] == [True, False, True]
-    assert "; the axis begins at 95.50 us. Totals are cut at the strokes." in first.caption
+    assert "; the axis begins at 95.50 µs. Totals are cut at the strokes." in first.caption
     assert comparison_page(result).count('class="cut"') == 4
     fast = comparison({"one": baseline, "fast": draw(kernels=[(0, 10_000)])})
     assert 'class="cut"' not in comparison_page(fast)
@@ -555,7 +555,7 @@ def test_changes_stand_in_a_column_of_their_own(compared):
     rows = _cells(compared, "overview")
 
     assert rows[0] == ["Figure", "one", "two", "Change"]
-    assert ["Kernels", "1.000 us", "6.000 us", "+500.0 %"] in rows
+    assert ["Kernels", "1.000 µs", "6.000 µs", "+500.0 %"] in rows
 
 
 def test_long_names_break_where_their_words_do():
