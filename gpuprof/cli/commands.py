@@ -265,6 +265,8 @@ _COMMANDS: Final = (
                            calls of this name, as with more workers of a loader
           scale=REGEX:0.5  kernels and copies that match take half the time
           streams=REGEX    kernels and copies that match run on separate streams
+          merge=REGEX      collectives of a step that match and follow each other on a
+                           stream become one; merge=REGEX:4, every four of them
           balance          no rank waits for another in collectives
           no-launch-cost   launches take no time on the host, as with CUDA graphs
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 from gpuprof.analyses.reports import Report
 from gpuprof.base.labels import TIMING_ONLY
 from gpuprof.base.manifest import Manifest
-from gpuprof.base.units import bound, capital, counted, format_seconds
+from gpuprof.base.units import bound, capital, counted, say_seconds
 from gpuprof.comparisons import Comparison
 from gpuprof.comparisons.result_tables import TABLES
 from gpuprof.show import COMPARISON, RECORDING, Page, Row
@@ -188,13 +188,13 @@ def run_summary(folder: Path, manifest: Manifest, runs: int = 1) -> Summary:
         runs: How many there are.
     """
     several = "" if runs == 1 else f"{counted(runs, 'run', 'runs')} of "
-    seconds = format_seconds(manifest.wall_seconds)
+    seconds = say_seconds(manifest.wall_seconds)
     is_timed = manifest.recorder == TIMING_ONLY
     how = "Only times were recorded" if is_timed else f"Recorded with {manifest.recorder}"
     sentences = [f"{how}, in {folder}; the program ran for {seconds}."]
     if manifest.epochs:
         epochs = counted(len(manifest.epochs), "marked epoch", "marked epochs")
-        sentences.append(f"{epochs} of {format_seconds(manifest.seconds_per_epoch)}.")
+        sentences.append(f"{epochs} of {say_seconds(manifest.seconds_per_epoch)}.")
     if manifest.nothing_recorded and not is_timed:
         sentences.append(f"{capital(manifest.nothing_recorded).removesuffix('.')}.")
     command = shlex.join(manifest.command)

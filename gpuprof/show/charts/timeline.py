@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from gpuprof.base.labels import label
 from gpuprof.base.short_texts import cut
-from gpuprof.base.units import capital, say_ns, say_share
+from gpuprof.base.units import capital, format_instant, say_ns, say_share
 from gpuprof.facts.hosts import NO_NAMES, DeviceNames
 from gpuprof.show import RECORDING, Row
 from gpuprof.show.cells import clean
@@ -44,11 +44,11 @@ _LOOKS: Final = {
     "UVM_DtoH": MANAGED,
     "local_copies": LOCAL,
 }
-_COMPUTING: Final = "computing"
+_COMPUTE: Final = "compute"
 _PARTS: Final = {
-    "compute": _COMPUTING,
-    "communication": "on exposed communication",
-    "local_copies": "on exposed local copies",
+    "compute": _COMPUTE,
+    "communication": "exposed communication",
+    "local_copies": "exposed local copies",
 }
 _WORTH_SAYING: Final = 0.05  # Of the time; compute is named where nothing else takes as much.
 _MOST_MARKS: Final = 60  # Of steps in the strip; more are a grey area.
@@ -77,7 +77,9 @@ def picture(results: Results) -> Picture:
     step, start, end = (of_step[0][n] for n in ("step", "step_start_ns", "step_end_ns"))
     steps = sorted({row["start_ns"] for row in results.rows("steps")})
     strip = _strip(rows, steps, (start, end, f"step {step}"), (first, last))
-    axis = f"time since the start of step {step}, {say_ns(start)} after the recording's origin"
+    axis = (
+        f"time since the start of step {step}, {format_instant(start)} after the recording's origin"
+    )
     panel = _lanes(of_step, names, (start, end), axis, origin=start)
     title = _message(of_step, (start, end), f"a {say_ns(end - start)} step", names)
     return Picture(title, in_step, [strip, panel])
@@ -90,13 +92,13 @@ def _message(rows: list[Row], span: tuple[int, int], words: str, names: DeviceNa
         device, lane = row["device_id"], row["lane"]
         parts_ns["idle", device] += 0 if parts_ns["idle", device] else length
         parts_ns["idle", device] -= row["exposed_ns"]
-        parts_ns[_PARTS.get(lane, "on exposed copies"), device] += row["exposed_ns"]
-    computing_ns = {key: ns for key, ns in parts_ns.items() if key[0] == _COMPUTING}
-    beside_ns = {key: ns for key, ns in parts_ns.items() if key[0] != _COMPUTING}
+        parts_ns[_PARTS.get(lane, "exposed copies"), device] += row["exposed_ns"]
+    computing_ns = {key: ns for key, ns in parts_ns.items() if key[0] == _COMPUTE}
+    beside_ns = {key: ns for key, ns in parts_ns.items() if key[0] != _COMPUTE}
     (part, device), ns = max(beside_ns.items(), key=itemgetter(1))
     if ns < _WORTH_SAYING * length and computing_ns:
         (part, device), ns = min(computing_ns.items(), key=itemgetter(1))
-    return capital(f"{names.called(device)} spends {say_share(ns / length)} of {words} {part}")
+    return capital(f"{names.called(device)}: {say_share(ns / length)} of {words} is {part}")
 
 
 def _strip(

@@ -57,6 +57,7 @@ const control = (chart, plot, whole) => {
   });
   chart.addEventListener("keydown", (event) => {
     const action = keys[event.key];
+    if (event.target.matches("input")) return;
     if (!action || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
     actions[action]();

@@ -79,7 +79,8 @@ _LEAST_STEPS: Final = 2
 _PARTS: Final = steps.PARTS
 _DETAILS: Final = (
     " Point at a lane for what runs there. Drag to zoom, double-click or All for everything, Ctrl"
-    " or Shift and the wheel to zoom."
+    " or Shift and the wheel to zoom. Find marks kernels, steps and ranges by name; Enter"
+    " shows each."
 )
 _MARKS: Final = (
     " Steps and NVTX ranges last from the start of the first activity that they launched on the"

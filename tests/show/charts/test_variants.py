@@ -85,7 +85,7 @@ def test_the_bars_are_the_figures_of_the_title():
     )
 
     assert figure.get_suptitle().startswith("By the clock, uneven takes 100 ns (10.0 %) less per")
-    assert [text.get_text() for text in figure.axes[1].texts] == ["1.000 µs", "900 ns"]
+    assert [text.get_text() for text in figure.axes[1].texts] == ["1.00 µs", "900 ns"]
     assert figure.axes[1].get_xlabel() == "by the clock: median step on\nthe busiest device [µs]"
 
 
@@ -94,10 +94,10 @@ def test_of_two_runs_the_bars_are_the_figures_of_the_title():
     result = comparison({"a": runs, "b": stepped(*[500] * 9, memsets=[])})
     figure = figure_of(picture_of(variants.CHART, of_comparison(result)))
 
-    assert figure.get_suptitle().startswith("By the clock, b takes 1.000 µs (66.7 %) less per")
+    assert figure.get_suptitle().startswith("By the clock, b takes 1.00 µs (66.7 %) less per")
     work, clock = figure.axes
-    assert [text.get_text() for text in clock.texts] == ["1.500 µs", "500 ns"]
-    assert [text.get_text() for text in work.texts] == ["1.490 µs", "490 ns"]
+    assert [text.get_text() for text in clock.texts] == ["1.50 µs", "500 ns"]
+    assert [text.get_text() for text in work.texts] == ["1.49 µs", "490 ns"]
     assert _layers(work) == {"compute kernels": [1.49, 0.49]}
 
 
@@ -132,7 +132,7 @@ def test_time_by_the_clock_stands_beside_the_work_of_all_devices():
     work, clock = figure.axes
     assert _layers(work) == {"compute kernels": [1.0, 1.2]}
     assert [bar.get_width() for bar in clock.patches] == [1.0, 0.6]
-    assert [text.get_text() for text in clock.texts] == ["1.000 µs", "600 ns"]
+    assert [text.get_text() for text in clock.texts] == ["1.00 µs", "600 ns"]
     assert clock.get_xlabel() == "by the clock: span of\nthe busiest device [µs]"
     assert figure.get_suptitle().startswith("By the clock, two takes 400 ns (40.0 %) less than one")
 
@@ -166,14 +166,13 @@ def test_epochs_stand_beside_where_they_are_known():
 def test_an_unknown_epoch_is_said_to_be_unknown():
     epochs = _figure({"dual": 22.5}, single=SINGLE, dual=DUAL).axes[1]
 
-    assert [text.get_text() for text in epochs.texts] == ["n/a", "22.500 s"]
+    assert [text.get_text() for text in epochs.texts] == ["n/a", "22.5 s"]
 
 
 def test_the_title_states_the_finding():
-    assert _figure(single=SINGLE, dual=DUAL).get_suptitle().replace("\n", " ") == (
-        "dual takes 10.84 s (27.5 %) more GPU time than single: almost all of the difference is"
-        " PtoP"
-    )
+    title = _figure(single=SINGLE, dual=DUAL).get_suptitle()
+
+    assert title == "dual takes 10.8 s (27.5 %) more GPU time than single"
 
 
 def test_what_an_excerpt_does_not_list_is_a_part_of_its_own():
