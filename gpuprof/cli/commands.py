@@ -264,6 +264,9 @@ _COMMANDS: Final = (
           drop-host=NAME   the host takes no time in ranges, operations or host
                            calls of this name, as with more workers of a loader
           scale=REGEX:0.5  kernels and copies that match take half the time
+          faults=0         page faults and migrations of managed memory take no time
+          gpu=NAME         kernels take what the peak rates of another GPU allow, such
+                           as H100
           streams=REGEX    kernels and copies that match run on separate streams
           merge=REGEX      collectives of a step that match and follow each other on a
                            stream become one; merge=REGEX:4, every four of them
