@@ -94,7 +94,7 @@ def _graph(profile: Profile) -> Graph:
     by_end = by_start[by_time(end_ns)]
     return Graph(
         operations, calls, time_ns, by_start, by_end, weights, met.collectives, met.alone_ns,
-        dict(maker.doubts),
+        met.bytes, dict(maker.doubts),
     )  # fmt: skip
 
 

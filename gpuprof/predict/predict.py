@@ -19,7 +19,7 @@ from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Kind, Schema
 from gpuprof.predict.build import graph_of
-from gpuprof.predict.changes import apply
+from gpuprof.predict.changes import OPEN, apply
 from gpuprof.predict.effects import (
     PREDICT_READS,
     Steps,
@@ -278,8 +278,8 @@ def _predicted(
     del predicted
     bounds_ns = [predicted_ns]
     bounds = [(changed, True)]
-    # Where a link is changed, also slow and fast ones, with the recorded lags and without.
-    if any(text.startswith("link") for text in changes):
+    # Where times are left open, also slow and fast ones, with the recorded lags and without.
+    if any(text.startswith(OPEN) for text in changes):
         for bound in (SLOW, FAST):
             bounded = apply(profile, changes, bound)
             bounds += [(bounded, False), (bounded, True)]
