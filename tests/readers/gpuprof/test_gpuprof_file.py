@@ -207,28 +207,6 @@ def test_a_table_that_this_version_does_not_know_is_left_alone(tmp_path):
     assert_equal_tables(RECORDING, read_profile(path))
 
 
-REAL = [
-    "kineto/hta_ns_resolution_trace__rank-0.Apr_03_18_51_38.1102.pt.trace.json.gz",
-    "kineto/hta_tical_path__alexnet__benchmark_result_2869224_1695835535_trace.json.gz",
-    "xplane/xprof__34.83.195.179_6003.xplane.pb",
-    "nsys-sqlite/GindaChen__nsys-ai__h100_2gpu_1s_3dc0af.sqlite",
-    "nvprof-text/cudapractice2020.txt",
-]
-
-
-@pytest.mark.skipif(not CORPUS.exists(), reason="the corpus of real files is not here")
-@pytest.mark.parametrize("name", REAL)
-def test_a_real_recording_reads_the_same_from_the_original_and_from_its_file(tmp_path, name):
-    if not (CORPUS / name).exists():
-        pytest.skip(f"{name} is not in the corpus")
-    original = read_profile(CORPUS / name, section="all")
-
-    path = written(tmp_path, original)
-
-    assert_equal_tables(original, read_profile(path))
-    assert path.stat().st_size < max(40_000, (CORPUS / name).stat().st_size)
-
-
 def test_any_damage_is_told_as_a_gpuprof_error_or_changes_nothing(tmp_path):
     whole = written(tmp_path).read_bytes()
     path = tmp_path / "damaged.gpuprof"

@@ -496,19 +496,6 @@ def test_a_real_trace_reads_as_json_and_decimals_count_it(path):
     assert as_read(path) == independent(path)
 
 
-@pytest.mark.skipif(not TRACES, reason="the corpus of real files is not here")
-def test_a_real_trace_has_the_totals_that_were_counted_once():
-    profile = read_profile(CORPUS / "hta_df_index_resolver__df_index_resolver.json.gz")
-
-    [counted] = profile.query("""
-        SELECT count(*) AS calls, sum(end_ns - start_ns)::BIGINT AS total_ns,
-            sum(bytes)::BIGINT AS bytes, count(DISTINCT src_device_id) AS devices
-        FROM memcpys WHERE memcpy_kind = 'DtoD'
-    """).to_pylist()
-    assert counted == {"calls": 2040, "total_ns": 21_862_000, "bytes": 5_892_787_600, "devices": 1}
-    assert profile.table("runs").column("rank").to_pylist() == [1]
-
-
 PYTHON = [
     event("python_function", "train.py(3): step", 12, 9),
     event("python_function", "train.py(1): <module>", 2, 20),

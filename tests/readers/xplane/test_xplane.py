@@ -6,7 +6,7 @@ import xspaces
 
 from gpuprof.base import xspace
 from gpuprof.base.errors import CorruptFileError, EmptyRecordingError, UnknownFormatError
-from gpuprof.readers import find_reader, read_profile
+from gpuprof.readers import read_profile
 from gpuprof.readers.xplane import event_columns as xplane_events
 
 CORPUS = Path(__file__).parents[4] / "shared" / "corpus"
@@ -342,26 +342,3 @@ def test_a_real_profile_reads_as_a_slower_decoder_counts_it():
         read[2][key] += row["bytes"]
     assert (calls, total, size) == read
     assert sum(calls.values()) == 1_556
-
-
-@needs_corpus
-def test_a_real_profile_has_the_totals_that_were_counted_once():
-    profile = read_profile(REAL)
-
-    assert find_reader(REAL).name == "xplane"
-    assert profile.query("""
-        SELECT device_id, memcpy_kind, count(*)::BIGINT AS calls, sum(bytes)::BIGINT AS bytes,
-            sum(end_ns - start_ns)::BIGINT AS total_ns
-        FROM memcpys GROUP BY ALL ORDER BY ALL
-    """).to_pylist() == [
-        dict(zip(("device_id", "memcpy_kind", "calls", "bytes", "total_ns"), row, strict=True))
-        for row in (
-            (1, "HtoD", 19, 3_112, 33_792),
-            (4, "DtoH", 12, 36_944, 39_456),
-            (4, "HtoD", 82, 37_447, 158_973),
-            (6, "DtoH", 12, 36_944, 37_504),
-            (6, "HtoD", 101, 40_559, 201_632),
-        )
-    ]
-    ordered = profile.table("kernels").column("start_ns").to_pylist()
-    assert ordered == sorted(ordered)

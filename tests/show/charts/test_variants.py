@@ -1,7 +1,7 @@
-from itertools import accumulate, pairwise
+from itertools import pairwise
 
 import pytest
-from drawing import draw
+from drawing import draw, stepped
 from recordings import DUAL, EXAGGERATED, PUBLISHED_DUAL, PUBLISHED_SINGLE, SINGLE, summary
 from tensorflow_runs import copy as tensor_copy
 from tensorflow_runs import document, written
@@ -49,16 +49,6 @@ def test_bars_are_the_times_by_kind_in_seconds():
     assert [text.get_text() for text in axes.get_yticklabels()] == ["single", "dual", "exaggerated"]
 
 
-def _steps(count, nanoseconds):
-    """Steps that a range names, each with one kernel."""
-    starts = [100 * n for n in range(count)]
-    return draw(
-        kernels=[(s, s + nanoseconds, {"correlation_id": n}) for n, s in enumerate(starts)],
-        api_calls=[(s, s + 1, {"correlation_id": n}) for n, s in enumerate(starts)],
-        nvtx_ranges=[(s, s + 99, {"text": f"step {n}"}) for n, s in enumerate(starts)],
-    )
-
-
 def test_kernels_of_communication_stand_apart_from_those_that_compute():
     all_reduce = {"name": "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgs)"}
     two = draw(kernels=[(0, 600), (600, 700, all_reduce)], memcpys=[(0, 50)])
@@ -75,37 +65,23 @@ def test_kernels_of_communication_stand_apart_from_those_that_compute():
 
 
 def test_bars_are_of_one_step_where_steps_are_compared():
-    axes = _drawn({"few": _steps(4, 60), "many": _steps(8, 50)}).axes[0]
+    few = stepped(*[100] * 4, idle_ns=40)
+    axes = _drawn({"few": few, "many": stepped(*[100] * 8, idle_ns=50)}).axes[0]
 
     assert _layers(axes) == {"compute kernels": [60, 50]}
     assert axes.get_xlabel() == "GPU time of one step, summed over devices [ns]"
-    span_axes = _drawn({"few": _steps(4, 60), "one": draw(kernels=[(0, 10)])}).axes[0]
+    span_axes = _drawn({"few": few, "one": draw(kernels=[(0, 10)])}).axes[0]
     assert _layers(span_axes) == {"compute kernels": [240, 10]}
     assert span_axes.get_xlabel() == "GPU time, summed over devices [ns]"
-
-
-def _steps_of(*lengths_ns):
-    """Steps of these lengths that a range names, one kernel in each but for its last 10 ns."""
-    ends = list(accumulate(lengths_ns))
-    starts = [0, *ends[:-1]]
-    return draw(
-        kernels=[
-            (s, e - 10, {"correlation_id": n})
-            for n, (s, e) in enumerate(zip(starts, ends, strict=True))
-        ],
-        memcpys=[],
-        memsets=[],
-        api_calls=[(s, s + 1, {"correlation_id": n}) for n, s in enumerate(starts)],
-        nvtx_ranges=[
-            (s, e, {"text": f"step {n}"}) for n, (s, e) in enumerate(zip(starts, ends, strict=True))
-        ],
-    )
 
 
 def test_the_bars_are_the_figures_of_the_title():
     # By the mean, "uneven" takes longer.
     figure = _drawn(
-        {"even": _steps_of(*[1_000] * 9), "uneven": _steps_of(*[900, 900, 900, 1_400] * 5)}
+        {
+            "even": stepped(*[1_000] * 9),
+            "uneven": stepped(*[900, 900, 900, 1_400] * 5),
+        }
     )
 
     assert figure.get_suptitle().startswith("By the clock, uneven takes 100 ns (10.0 %) less per")
@@ -114,8 +90,8 @@ def test_the_bars_are_the_figures_of_the_title():
 
 
 def test_of_two_runs_the_bars_are_the_figures_of_the_title():
-    runs = [_steps_of(*[ns] * 9) for ns in (1_000, 2_000)]
-    result = comparison({"a": runs, "b": _steps_of(*[500] * 9)})
+    runs = [stepped(*[ns] * 9, memsets=[]) for ns in (1_000, 2_000)]
+    result = comparison({"a": runs, "b": stepped(*[500] * 9, memsets=[])})
     figure = figure_of(picture_of(variants.CHART, of_comparison(result)))
 
     assert figure.get_suptitle().startswith("By the clock, b takes 1.00 µs (66.7 %) less per")

@@ -13,7 +13,7 @@ import hostile
 import pyarrow.compute as pc
 import pytest
 from commands import DUAL, ROOT, SINGLE, gpuprof
-from drawing import draw
+from drawing import draw, stepped
 from drawn_jobs import job
 from recordings import DUAL as DUAL_ROWS
 from recordings import kernel, row, summary, trace
@@ -481,18 +481,8 @@ def test_the_time_by_the_clock_is_that_of_the_verdict():
     """The steps of one side are uneven: their mean is longer than their median."""
 
     def steps(*lengths):
-        ends = list(accumulate(lengths))
-        starts = [0, *ends[:-1]]
-        called = [{"correlation_id": n} for n in range(len(ends))]
-        return draw(
-            kernels=[(s, e - 100, c) for s, e, c in zip(starts, ends, called, strict=True)],
-            memcpys=[(e - 100, e - 50, {}) for e in ends],
-            api_calls=[(s, s + 1, c) for s, c in zip(starts, called, strict=True)],
-            nvtx_ranges=[
-                (s, e, {"text": f"step {n}"})
-                for n, (s, e) in enumerate(zip(starts, ends, strict=True))
-            ],
-        )
+        copies = [(end - 100, end - 50) for end in accumulate(lengths)]
+        return stepped(*lengths, idle_ns=100, memcpys=copies)
 
     result = comparison({"even": steps(*[1_000] * 9), "uneven": steps(*[800, 800, 800, 1_200] * 5)})
     page = comparison_page(result)
