@@ -136,9 +136,14 @@ class Rank:
         row = {"text": name, "process_id": self.number, "thread_id": thread}
         self._record("nvtx_ranges", row | {"range_kind": "push_pop"}, since, self._host_ns)
 
-    def _operation(self, table, row, took_ns, engine=None, meeting=None):
-        """Enqueue an operation on its stream; returns what is done when it ends."""
+    def _operation(self, table, row, took_ns, **how):
+        """Enqueue an operation on its stream; returns what is done when it ends.
+
+        Its ``engine`` does one after another, its ``meeting`` is of all ranks, and first faults on
+        managed memory are handled for ``stalled_ns``.
+        """
         machine, done, step = self.machine, Done(), self.step
+        engine, meeting, stalled_ns = map(how.get, ("engine", "meeting", "stalled_ns"))
         stream = row["stream_id"]
         before, self._last[stream] = self._last.get(stream), done
         waits, self._waits[stream] = self._waits[stream], []
@@ -155,6 +160,7 @@ class Rank:
                 self._engines[engine] = done
             since = machine.now
             yield from machine.meet(meeting)
+            yield from self._fault(stalled_ns)
             yield self._contended_ns(took_ns, engine)
             its = {"process_id": self.number, "device_id": self.number, "context_id": 1}
             self._record(table, row | its, since, self._apart_ns)
@@ -166,17 +172,31 @@ class Rank:
         machine.start(operation())
         return done
 
+    def _fault(self, mean_ns):
+        """Handle page faults: other blocks of the kernel go on for a part of that time."""
+        if not mean_ns:
+            return
+        stalled_ns = self.machine.drawn(mean_ns)
+        since, place = self.machine.now, {"process_id": self.number, "device_id": self.number}
+        yield stalled_ns
+        self._record(
+            "page_faults", {"processor": "gpu", "faults": 9} | place, since, self._apart_ns
+        )
+        moved = copy("UVM_HtoD", 0, 0, bytes=stalled_ns * self._rate, context_id=1)
+        self._record("memcpys", moved | place, since + stalled_ns // 3, self._apart_ns)
+
     def _contended_ns(self, took_ns, engine):
         is_copying = any(not copied.is_set for copied in self._engines.values())
         return round(took_ns * (1 + self._contention * (is_copying and not engine)))
 
-    def launch(self, name, mean_ns, stream=7, *, is_free=False):
+    def launch(self, name, mean_ns, stream=7, *, is_free=False, stalled_ns=0):
         """A kernel, and the call that launches it, or none within a graph."""
         row, took_ns = kernel(name, 0, 0, stream_id=stream), self.machine.drawn(mean_ns)
         if is_free:
             self._operation("kernels", row, took_ns)
         else:
-            yield from self._launched("cudaLaunchKernel", "kernels", row, took_ns)
+            how = {"stalled_ns": stalled_ns}
+            yield from self._launched("cudaLaunchKernel", "kernels", row, took_ns, **how)
 
     def _launched(self, call, table, row, took_ns, **how):
         since, number = self.machine.now, next(self.machine.numbers)

@@ -4,24 +4,22 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
-import numpy as np
-
 from gpuprof.base.errors import UsageError
 from gpuprof.base.units import say_ns
 from gpuprof.model.profile import Profile
 from gpuprof.predict.build import graph_of
 from gpuprof.predict.collective_changes import balance, merge
+from gpuprof.predict.duration_changes import faults, gpu, scale
 from gpuprof.predict.graph import holds
 from gpuprof.predict.host_changes import drop_host, no_launch_cost
 from gpuprof.predict.link_models import with_link
 from gpuprof.predict.replay import Changed
-from gpuprof.predict.selected import calls_of, calls_within, lasting, named, without
+from gpuprof.predict.selected import calls_of, calls_within, named, without
 from gpuprof.predict.stream_changes import hide, streams
 
-_SCALE: Final = re.compile(r"(.+):(\d*\.?\d+)")
 _LINK: Final = re.compile(r"link(?:\[(.+)\])?=(.+)")
 # Changes that leave open what something takes: the range is from their slow to their fast times.
-OPEN: Final = ("link", "merge=")
+OPEN: Final = ("link", "merge=", "faults=", "gpu=")
 
 
 def apply(profile: Profile, changes: Sequence[str], bound: int) -> Changed:
@@ -49,22 +47,6 @@ def apply(profile: Profile, changes: Sequence[str], bound: int) -> Changed:
             msg = f"there is no change {text}"
             raise UsageError(msg, "See `gpuprof predict --help` for the list of changes.")
     return changed
-
-
-def _scale(_: Profile, changed: Changed, text: str) -> Changed:
-    match = _SCALE.fullmatch(text)
-    if match is None:
-        msg = f"scale={text} has no factor"
-        raise UsageError(msg, "Write scale=REGEX:0.5 to halve the time of what matches.")
-    o = changed.graph.operations
-    chosen, factor = named(o, match[1]), float(match[2])
-    took = o.took_ns
-    moved = took.copy()
-    moved[changed.graph.collectives] = changed.graph.transfer_ns
-    faster = np.rint(moved * factor).astype(np.int64)
-    words = f"operations that match {match[1]} ({chosen.sum():,}) take"
-    changed = lasting(changed, chosen, took - moved + faster, faster)
-    return changed.saying(f"{words} {factor:g} times as long, except for waiting for other ranks")
 
 
 def _drop(profile: Profile, changed: Changed, text: str) -> Changed:
@@ -98,7 +80,9 @@ _WITH_VALUE: Final[dict[str, Callable[[Profile, Changed, str], Changed]]] = {
     "drop": _drop,
     "drop-host": drop_host,
     "merge": merge,
-    "scale": _scale,
+    "faults": faults,
+    "gpu": gpu,
+    "scale": scale,
     "streams": streams,
 }
 _ALONE: Final[dict[str, Callable[[Profile, Changed], Changed]]] = {

@@ -340,6 +340,51 @@ def test_collectives_that_are_none_or_do_not_follow_each_other_are_not_made_one(
     assert error.value.hint
 
 
+def test_without_page_faults_kernels_save_half_to_all_of_the_time_that_these_take():
+    faults = [
+        {"start_ns": 20_000, "end_ns": 40_000, "processor": "gpu", "device_id": 0},
+        {"start_ns": 50_000, "end_ns": 90_000, "processor": "cpu"},
+        {"start_ns": 50_000, "end_ns": 90_000, "processor": "gpu", "device_id": 1},
+    ]
+    kernels = [kernel("k", 10_000, 100_000, stream_id=7, **PLACE)]
+    moved = copy("UVM_HtoD", 30_000, 60_000, **PLACE)
+    profile = trace(kernels=kernels, memcpys=[moved], page_faults=faults)
+
+    row = predict(profile, ["faults=0"]).tables["prediction"].to_pylist()[0]
+    # From 20 to 60 us faults and a migration are handled on its device.
+    assert (row["measured_ns"], row["predicted_ns"]) == (90_000, 90_000 - 30_000)
+    assert row["low_ns"] <= 90_000 - 40_000
+    assert row["high_ns"] >= 90_000 - 20_000
+    assert "migrations (1) are removed" in row["assumptions"]
+
+
+def on_a_v100(*kernels, **more):
+    devices = [{"device_id": 0, "name": "Tesla V100-SXM2-16GB"}]
+    return trace(
+        kernels=[kernel(*of, stream_id=7, **PLACE) for of in kernels], devices=devices, **more
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "took_ns", "low", "point", "high"),
+    [
+        # Peaks: memory 900 / 1555 GB/s, fp32 15.7 / 19.5 and Tensor Cores 125 / 312 TFLOP/s.
+        pytest.param(
+            "k", 10**6, 125 / 312, (125 / 312 * 15.7 / 19.5) ** 0.5, 15.7 / 19.5, id="any"
+        ),
+        pytest.param("vectorized_elementwise_kernel", 10**6, *[900 / 1555] * 3, id="memory"),
+        pytest.param("k", 9000, 125 / 312, (125 / 312 * 15.7 / 19.5) ** 0.5, 1, id="small"),
+    ],
+)
+def test_another_gpu_takes_what_its_peak_rates_allow(name, took_ns, low, point, high):
+    profile = on_a_v100((name, 0, took_ns))
+
+    row = predict(profile, ["gpu=a100"]).tables["prediction"].to_pylist()[0]
+    assert row["predicted_ns"] == pytest.approx(point * took_ns, abs=1)
+    assert row["low_ns"] <= low * took_ns
+    assert row["high_ns"] >= high * took_ns
+
+
 def ranks_in_step(steps, transfer_us=50):
     """Ranks that compute for so many us per step, a row each, and meet in a collective."""
     kernels, free = [], [0] * len(steps[0])
@@ -468,6 +513,10 @@ def test_a_start_of_many_calls_is_no_gain_of_launches_without_cost():
         ("drop=zebra", "no kernel or copy matches zebra"),
         ("hide=HtoD", "no copies HtoD were recorded"),
         ("balance", "there are no collectives to balance"),
+        ("faults=0", "trace.sqlite has no page faults of a GPU and no migrations"),
+        ("faults=1", "there is no change faults=1"),
+        ("gpu=Voodoo2", "there is no GPU Voodoo2"),
+        ("gpu=H100", "trace.sqlite names no GPU of known rates as device 0"),
         ("faster", "there is no change faster"),
     ],
 )

@@ -16,6 +16,7 @@ USUAL = {
     "load_us": 0, "host_us": 3, "batch": (), "memory": "pinned", "is_ahead": False, "rate": 12,
     "buffers": 0, "buckets": (), "unequal": (1.0,), "is_blocking": False, "is_waiting": True,
     "is_graph": False, "is_sized": False, "apart_ns": 0, "host_apart_ns": 0, "contention": 0.0,
+    "stalled_us": 0,
 }  # fmt: skip
 
 
@@ -44,7 +45,8 @@ def model(rank, o, slower):
         # A graph is one launch.
         is_free = o.is_graph and layer > 0
         yield from rank.work(0 if is_free else o.host_us * US)
-        yield from rank.launch(name, slower * us * US, is_free=is_free)
+        how = {"is_free": is_free, "stalled_ns": o.stalled_us * US * (layer < 3)}
+        yield from rank.launch(name, slower * us * US, **how)
         for number, (after, size) in enumerate(o.buckets):
             if after == layer:
                 yield from rank.wait(GRADIENTS, COMPUTE)
@@ -136,9 +138,17 @@ def larger_buckets(draw):
     return f"merge=nccl:{together}", o, o | {"buckets": merged}
 
 
+def no_faults(draw):
+    o = {"layers": layers(draw), "stalled_us": draw.uniform(20, 400)}
+    # The other blocks of these kernels do a part of their work meanwhile.
+    busy_us = o["stalled_us"] * draw.uniform(0, 0.5)
+    after = [(name, us + busy_us * (n < 3)) for n, (name, us) in enumerate(o["layers"])]
+    return "faults=0", o, {"layers": after}
+
+
 FAMILIES = (
     faster_kernels, a_loader, pinned_copies, copies_ahead, no_buffers, a_faster_link, equal_ranks,
-    free_launches, larger_buckets,
+    free_launches, larger_buckets, no_faults,
 )  # fmt: skip
 
 

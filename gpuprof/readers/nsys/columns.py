@@ -23,7 +23,8 @@ _KIND: Final = re.compile(r"^CUDA_(MEMCPY_KIND|MEMOPR_MEMORY_KIND)_")
 _LOW_24_BITS: Final = 0xFFFFFF
 TIMES: Final[dict[str, Computed | str]] = {"start_ns": "start", "end_ns": "end"}
 Numbers = npt.NDArray[Any]
-_Columns = dict[str, Computed | str]
+# How columns of the data model are made; None for what an export cannot give.
+Columns = dict[str, Computed | str | None]
 # Process and ordinal -> the GPU's number in the machine.
 MachineNumbers = Mapping[tuple[int, int], int]
 

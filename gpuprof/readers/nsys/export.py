@@ -12,7 +12,7 @@ from gpuprof.base.secrets import REMOVED, masked_words
 from gpuprof.base.units import counted
 from gpuprof.model import borders, schema
 from gpuprof.model.profile import Origin, Profile, Source
-from gpuprof.readers.nsys import diagnostics, export_schema, model_tables
+from gpuprof.readers.nsys import export_schema, model_tables
 from gpuprof.readers.nsys.columns import Export, columns_at_once
 from gpuprof.readers.nsys.devices_and_runs import device_notes, small_tables
 
@@ -42,6 +42,17 @@ _LAUNCHES: Final = (
     "cudaLaunch", "cuLaunch", "cudaGraphLaunch", "cuGraphLaunch", "cudaMemcpy", "cuMemcpy",
     "cudaMemset", "cuMemset",
 )  # fmt: skip
+# Of CPU samples, of libraries that are not read here, or of ranges that a program need not have.
+_BESIDE_THE_POINT: Final = re.compile(
+    r"IP/backtrace|IP samples|Scheduling information|event sampling|context switch|VSync"
+    r"|^(?:No|Zero) (?!CUDA).* events (?:were )?collected"
+    r"|^Not all (?!CUDA|NVTX).* events might|^(?!CUDA|NVTX).* profiling (?:might|stopped)"
+)
+_CUDA: Final = re.compile(r"CUDA|CUPTI")
+# Of CUDA, but no reason why GPU work should be missing.
+_COLLECTED: Final = re.compile(r"collected instead|Unified Memory|UVM|page fault|[Bb]acktrace")
+
+_FAILED: Final = re.compile(r"fail|stopped|not (?:been )?started|[Cc]annot|[Cc]ould not|disabled")
 # NAME=value in a command line may hold a secret.
 _ASSIGNMENT: Final = re.compile(r"\b([A-Z_][A-Z0-9_]*)=\S+")
 _ARGUMENT: Final = re.compile(r"ARGUMENT_\d{1,9}", re.ASCII)
@@ -56,8 +67,7 @@ def profile(export: Export) -> Profile:
     """
     _check_columns(export)
     capture = _capture(export)
-    doubts = export.select(diagnostics.TABLE, severity=object, text=object)
-    diagnoses = diagnostics.doubts(t for severity, t in doubts if severity in diagnostics.SEVERE)
+    diagnoses = _diagnoses(export)
     sources: dict[str, Source] = model_tables.tables(export) | dict(small_tables(export))
     has_records = _has_cuda_records(export)
     if not has_records:
@@ -86,6 +96,19 @@ def _check_columns(export: Export) -> None:
         borders.check_keys(export.path, export_schema.STRINGS, "id", ids)
 
 
+def _diagnoses(export: Export) -> list[str]:
+    """The first line of each different warning or error that touches what is read here.
+
+    The texts are those of nsys 2019.5 to 2026.2, such as "CUDA injection initialization failed."
+    and "CUDA profiling might have not been started correctly.".
+    """
+    rows = export.select(export_schema.DIAGNOSTICS, severity=object, text=object)
+    severe = (export_schema.WARNING, export_schema.ERROR)
+    texts = (str(text) for severity, text in rows if text and severity in severe)
+    lines = dict.fromkeys(text.split("\n")[0].strip() for text in texts)
+    return [line for line in lines if not _BESIDE_THE_POINT.search(line)]
+
+
 def _has_cuda_records(export: Export) -> bool:
     """Whether a call, a wait or GPU work was recorded."""
     tables = [table for table in export.columns if table.startswith(_CUPTI)]
@@ -100,8 +123,11 @@ def _fault(
     Where CUDA was traced and not one call is in the file, the trace may have failed: an export
     does not always hold what nsys says of it, and a program may also have called nothing.
     """
-    if faults := diagnostics.faults(diagnoses):
-        return f'nsys could not collect it ("{faults[0]}")'
+    about_cuda = [line for line in diagnoses if _CUDA.search(line) and not _COLLECTED.search(line)]
+    if about_cuda:
+        # A failure tells more.
+        shown = next(filter(_FAILED.search, about_cuda), about_cuda[0])
+        return f'nsys could not collect it ("{shown}")'
     if not _has_cuda_records(export):
         is_off = "COLLECT_CUDA_TRACE" in capture and not _was_on(capture, "CUDA")
         return "CUDA was not traced" if is_off else "no CUDA call was recorded"

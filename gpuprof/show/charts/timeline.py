@@ -177,7 +177,7 @@ def intervals(
     Each lane has its exposed and its hidden intervals as one flat list of three whole numbers
     per interval: the pause since the last one's end, the length, and how much of it is idle.
     They are in units of ``unit`` ns, a part of a slice too small to be seen, from ``first`` on,
-    in ns since the recording's origin.
+    in ns since the recording's origin. ``closely`` is from when to when slices are shorter.
 
     Kernels and marks (steps and ranges) are flat lists, too, of three or four numbers: the time
     since the last one's start, the length, the place of the name in ``names``, and how many
@@ -189,11 +189,14 @@ def intervals(
         ranges: Those of `lane_ranges`.
         device_names: What people know the devices by.
     """
-    first, last, slice_ns = (
+    first, last, *slices_ns = (
         int(find(table.column(name)).as_py())
-        for name, find in (("start_ns", pc.min), ("end_ns", pc.max), ("slice_ns", pc.min))
+        for name, find in (
+            *(("start_ns", pc.min), ("end_ns", pc.max)),
+            *(("slice_ns", pc.min), ("slice_ns", pc.max)),
+        )
     )
-    unit = max(1, slice_ns // _STEPS_OF_SLICE)
+    unit = max(1, slices_ns[0] // _STEPS_OF_SLICE)
     lanes: dict[tuple[int | None, str], Row] = {}
     columns = (table.column(name).to_pylist() for name in ("device_id", "lane", "is_exposed"))
     at = 0
@@ -217,7 +220,13 @@ def intervals(
         marks.setdefault(device, []).append(head | {"marks": marked})
     by_device = groupby(lanes.values(), key=itemgetter("device"))
     lists = [lane for device, of in by_device for lane in (*marks.get(device, ()), *of)]
-    times = {"first": first, "length": last - first, "slice": slice_ns, "unit": unit}
+    times: Row = {"first": first, "length": last - first, "slices": slices_ns, "unit": unit}
+    if slices_ns[0] < slices_ns[1]:
+        closely = table.filter(pc.equal(table.column("slice_ns"), slices_ns[0]))
+        times["closely"] = [
+            pc.min(closely.column("start_ns")).as_py(),
+            pc.max(closely.column("end_ns")).as_py(),
+        ]
     shown = [cut(clean(name), _LONGEST_NAME) for name in names]
     return times | {"names": shown, "lanes": lists}
 

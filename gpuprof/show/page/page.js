@@ -5,7 +5,7 @@ const start = (chart) => {
   const data = JSON.parse(document.getElementById(chart.dataset.source).textContent);
   const { make, whole, find } = CHARTS[chart.dataset.chart](chart, data);
   let plot = make();
-  control(chart, () => plot, whole);
+  control(chart, () => plot, whole, data.closely);
   if (find) find(() => plot);
   const again = () => {
     const { min, max } = plot.scales.x;

@@ -258,7 +258,9 @@ def _timeline(result: Report, chosen: Callable[[str], list[Row]], on_left_out: s
     shown = short_names(row["name"] for row in of_lanes)
     named = [row | {"name": shown[row["name"]]} for row in of_lanes]
     data = timeline.intervals(table, named, ranges, result.device_names)
-    detail = f" What starts within {say_ns(data['slice'])} is one bar." * (data["slice"] > 1)
+    shortest_ns, slice_ns = data["slices"]
+    closer = f", in a typical step within {say_ns(shortest_ns)}" * (shortest_ns < slice_ns)
+    detail = f" What starts within {say_ns(slice_ns)}{closer} is one bar." * (slice_ns > 1)
     caption = (
         "Full colour: nothing of a lane further up runs (exposed); pale: something does"
         f" (hidden). The height is the share of the time that is busy.{detail}"
