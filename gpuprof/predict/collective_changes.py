@@ -15,6 +15,7 @@ from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
 from gpuprof.predict import graph as kinds
 from gpuprof.predict.graph import NEVER, holds
+from gpuprof.predict.host_changes import spans_like
 from gpuprof.predict.link_models import fitted
 from gpuprof.predict.recorded import COLLECTIVE, Flags
 from gpuprof.predict.replay import Changed
@@ -25,7 +26,7 @@ _COUNTED: Final = re.compile(r"(.+):([1-9]\d*)")
 _LATENCIES: Final = (0.5, 0.0, 1.0)
 
 
-def balance(_: Profile, changed: Changed) -> Changed:
+def balance(profile: Profile, changed: Changed) -> Changed:
     """Let collectives take only their transfers: no rank waits for another.
 
     Raises:
@@ -34,7 +35,10 @@ def balance(_: Profile, changed: Changed) -> Changed:
     graph = changed.graph
     if not len(graph.collectives):
         msg = "there are no collectives to balance"
-        raise UsageError(msg, "balance applies to kernels of NCCL and similar libraries.")
+        hint = "balance applies to kernels of NCCL and similar libraries"
+        if spans_like(profile, "MPI_*")[0].size:
+            hint += "; for MPI, drop-host='MPI_*' leaves out its calls, transfers included"
+        raise UsageError(msg, f"{hint}.")
     duration_ns = changed.weights.duration_ns.astype(np.int64)
     duration_ns[graph.collectives] = graph.transfer_ns
     changed = changed.with_times(duration_ns=duration_ns)
