@@ -374,17 +374,18 @@ _COMMANDS: Final = (
         SQL is one SELECT in DuckDB's dialect over the tables that `gpuprof formats --schema`
         lists: recorded ones, what is derived from them, and those of `gpuprof report --list`.
         Values are in base units (ns, bytes) in every format. The query can read nothing else: no
-        files, no addresses. SHOW TABLES lists what the recording has. An output whose name ends in
-        .parquet gets the answer with its types.
+        files, no addresses. --schema lists what FILE has: tables, columns, types and units. An
+        output whose name ends in .parquet gets the answer with its types.
 
         \b
         Example:
           gpuprof query train.sqlite "SELECT count(*) FROM kernels WHERE end_ns - start_ns > 1e6"
           gpuprof query train.sqlite "SELECT * FROM memcpys LIMIT 10" --format csv -o copies.csv
           gpuprof query train.sqlite "SELECT * FROM steps" -o steps.parquet
-          gpuprof query train.sqlite "SHOW TABLES"
+          gpuprof query train.sqlite --schema
         """,
-        *(opt.FILES, opt.SQL, opt.TABLES_FORMAT, *opt.RESULT, *opt.READING),
+        *(opt.QUERIED_FILES, opt.SQL, opt.QUERY_SCHEMA, opt.TABLES_FORMAT, *opt.RESULT),
+        *opt.READING,
         no_args_is_help=True,
     ),
     Command(

@@ -80,7 +80,7 @@ from gpuprof.comparisons.words.notes import (
     uncompared_notes,
     without_idle_times,
 )
-from gpuprof.comparisons.words.verdicts import headline, in_brief, unequal_work, verdict
+from gpuprof.comparisons.words.verdicts import headlines, in_brief, unequal_work, verdict
 from gpuprof.facts.launches import launches
 from gpuprof.facts.nvtx import ranges_of
 from gpuprof.model.profile import Profile
@@ -216,7 +216,7 @@ def _of_phase(
         OUTCOMES.table([case.outcome._asdict() for case in cases]),
         UNCOMPARED.empty(),
         verdict(place, cases, unit),
-        headline(place, cases, unit),
+        *headlines(chosen, place, cases, unit),
         (*comparability_notes(checked, chosen, unit), *notes(measured, unit)),
         phase,
     )

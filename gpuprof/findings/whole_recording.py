@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from gpuprof.analyses.transfers import TRANSFER_READS
 from gpuprof.base.cuda import BEGINS_CAPTURE, KERNEL_LAUNCHES, LAUNCHING_CALLS
-from gpuprof.base.units import counted, format_bytes, say_ns
+from gpuprof.base.units import counted, say_bytes, say_ns
 from gpuprof.facts.activity_sums import SUM_READS, summed_up
 from gpuprof.facts.copies import end_name, sums_of, transfer_rows
 from gpuprof.facts.kernel_kinds import is_initial, may_initialise
@@ -219,7 +219,7 @@ def _most_copies(profile: Profile) -> str:
     if sums is None or sums["calls"] <= 1 or not (sums["bytes"] and sums["bytes_per_s"]):
         return ""
     src, dst = (end_name(known(int(end[first]))) for end in (copies.src, copies.dst))
-    size, speed = format_bytes(sums["bytes"] / sums["calls"]), format_bytes(sums["bytes_per_s"])
+    size, speed = say_bytes(sums["bytes"] / sums["calls"]), say_bytes(sums["bytes_per_s"])
     return f"; most {src} to {dst}, {size} each at {speed}/s"
 
 

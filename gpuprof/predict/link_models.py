@@ -8,7 +8,7 @@ import numpy as np
 
 from gpuprof.base.cuda import pcie_bytes_per_s
 from gpuprof.base.errors import UsageError
-from gpuprof.base.units import duration_ns, format_rate, say_ns, to_decimal_bytes
+from gpuprof.base.units import duration_ns, say_ns, say_rate, to_decimal_bytes
 from gpuprof.model.derived import HOST
 from gpuprof.model.intervals import Int64s
 from gpuprof.predict.graph import DEFAULT_STREAMS, holds
@@ -93,7 +93,7 @@ def links_named(text: str) -> tuple[Link, Link, Link]:
 
 
 def _link(words: str, latency_ns: float, bytes_per_s: float) -> Link:
-    figures = f"{say_ns(latency_ns)} + bytes / {format_rate(bytes_per_s)}"
+    figures = f"{say_ns(latency_ns)} + bytes / {say_rate(bytes_per_s)}"
     return Link(f"{figures} ({words})", latency_ns, bytes_per_s)
 
 

@@ -619,14 +619,14 @@ def test_clocks_that_disagree_are_set_right_and_said():
     result = predict(early(1), ["scale=k:0.5"])
 
     assert result.tables["prediction"].to_pylist()[0]["predicted_ns"] is not None
-    assert any("-5.500 µs was added to all host times" in note for note in result.notes)
+    assert any("-5.50 µs was added to all host times" in note for note in result.notes)
 
 
 def test_work_that_no_call_of_its_process_launched_says_nothing_of_its_clock():
     result = predict(early(2), [])
 
     assert result.tables["prediction"].to_pylist()[0]["predicted_ns"] is not None
-    assert any("-5.500 µs was added to all host times" in note for note in result.notes)
+    assert any("-5.50 µs was added to all host times" in note for note in result.notes)
 
 
 def test_a_link_is_fitted_to_the_smallest_and_the_largest_copies():
