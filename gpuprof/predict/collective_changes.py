@@ -14,7 +14,7 @@ from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
 from gpuprof.predict import graph as kinds
-from gpuprof.predict.graph import NEVER, holds
+from gpuprof.predict.graph import NEVER, Graph, holds
 from gpuprof.predict.host_changes import spans_like
 from gpuprof.predict.link_models import fitted
 from gpuprof.predict.recorded import COLLECTIVE, Flags
@@ -105,12 +105,7 @@ def _made_one(
         UsageError: All of a step are to become one, and nothing tells steps.
     """
     graph, o = changed.graph, changed.graph.operations
-    step = np.full(len(o), NOT_FOUND)
-    for steps in steps_by_phase(profile.unrestricted):
-        on = np.flatnonzero(chosen & np.isin(o.device, steps.phase.devices))
-        start = steps.start_ns + o.shifts_ns.get(steps.phase.devices[0], 0)
-        place = np.searchsorted(start, o.start_ns[on], side="right") - 1
-        step[on[place >= 0]] = step.max(initial=NOT_FOUND) + 1 + place[place >= 0]
+    step = _steps_of(profile, graph, chosen)
     if not most and (step == NOT_FOUND).all():
         msg = "nothing marks or repeats steps, so that it is unknown which collectives are of one"
         raise UsageError(msg, "merge=REGEX:4 makes every four that follow each other one.")
@@ -137,6 +132,19 @@ def _made_one(
     is_kept = _on_all_ranks(np.bincount(run, is_early) > 0, meeting[last])
     is_away = ~is_last & ~is_kept[run]
     return rows[is_away], last[run[is_away]]
+
+
+def _steps_of(profile: Profile, graph: Graph, chosen: Flags) -> Int64s:
+    """A number for the step of each chosen operation; `NOT_FOUND` outside of all steps."""
+    o = graph.operations
+    step = np.full(len(o), NOT_FOUND)
+    for steps in steps_by_phase(profile.unrestricted):
+        on = np.flatnonzero(chosen & np.isin(o.device, steps.phase.devices))
+        begun_ns = o.start_ns[on] - o.shifts_ns.get(steps.phase.devices[0], 0)
+        place = np.searchsorted(steps.start_ns, begun_ns, side="right") - 1
+        is_inside = (place >= 0) & (begun_ns < steps.end_ns[place])
+        step[on[is_inside]] = step.max(initial=NOT_FOUND) + 1 + place[is_inside]
+    return step
 
 
 def _on_all_ranks(flags: Flags, meeting: Int64s) -> Flags:
