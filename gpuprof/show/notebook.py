@@ -20,6 +20,7 @@ from gpuprof.base.manifest import Manifest
 from gpuprof.base.units import bound, capital, counted, format_seconds
 from gpuprof.comparisons import Comparison
 from gpuprof.comparisons.result_tables import TABLES
+from gpuprof.findings.first_sentence import UNKNOWN_WIN
 from gpuprof.show import COMPARISON, RECORDING, Page, Row
 from gpuprof.show.cells import clean
 from gpuprof.show.charts import charts_about
@@ -154,7 +155,7 @@ def _point(row: Row) -> tuple[str, str, str]:
     advice, win = f"{capital(row['suggestion'])}.", row.get("win")
     if win and row.get("predicted_win_ns") is not None:
         advice += f" Can save {win}."
-    elif win and row.get("win_share"):
+    elif win and win != UNKNOWN_WIN and row.get("win_share"):
         advice += f" Saves {win}."
     return f"{capital(row['finding'])}.", advice, row["table"]
 

@@ -66,7 +66,8 @@ def test_a_collective_cut_in_two_causes_ranks_by_what_both_can_win():
     (head, parts), (second, none) = lines(profile)[:2]
     assert head == "1. Collectives take 30.0 us of a step (30.0 %); at most all of that can be won."
     assert parts[0].startswith(
-        "Device 0 is in collectives that no compute hides: 15.00 us (15.0 %). Record all ranks"
+        "Device 0 is in collectives that no compute hides, and not all of their ranks were"
+        " recorded: 15.00 us (15.0 %). Record all ranks"
     )
     assert parts[0].endswith("(saves at most 15.0 %; --table collective_waits).")
     assert parts[1].startswith("Device 0 may wait in collectives for other ranks")
