@@ -104,7 +104,7 @@ def utilisation(profile: Profile) -> pa.Table:
         row: dict[str, Any] = {
             "device_id": device.device_id,
             "span_ns": device.span.length,
-            "kernel_ns": device.kernels.length,
+            "kernel_ns": device.kernels_ns,
             "exposed_transfer_ns": device.exposed[TRANSFER].length,
             "exposed_local_copy_ns": device.exposed[LOCAL_COPY].length,
         }

@@ -52,7 +52,8 @@ LAUNCH_READS: Final = reads(
 ALL_THREADS: Final = UNKNOWN - 1
 
 _CALL: Final = ("process_id", "correlation_id", "start_ns", "thread_id")
-_PLACE: Final = ("process_id", "correlation_id", "start_ns", "end_ns", "device_id")
+_KEYS: Final = ("process_id", "correlation_id")
+_TIMES: Final = ("start_ns", "end_ns", "device_id")
 # Table -> the layer of its activities.
 _LAYERS: Final = {"kernels": COMPUTE, "graph_launches": COMPUTE, "memsets": LOCAL_COPY}
 _BITS: Final = 63
@@ -191,28 +192,54 @@ class Launches:
         return launch
 
 
+@once_per_profile
 def activities(profile: Profile) -> Activities:
     """Every kernel, copy, memset and whole graph."""
-    # Read once, together with the calls.
-    is_called = profile.unrestricted.has("api_calls")
-    return launches(profile).activities if is_called else profile.once(_activities)[0]
+    columns = [Growing() for _ in (*_TIMES, "layer")]
+    for column in columns:
+        column.expect(sum(map(profile.rows_known, _recorded(profile))))
+    tables, rows = {}, 0
+    for table in _recorded(profile):
+        low = rows
+        for part in _times(profile, table):
+            rows += len(part[0])
+            for values, column in zip(part, columns, strict=True):
+                column.add(values)
+        tables[table] = low, rows
+    start, end, device, layer = (column.values for column in columns)
+    return Activities(start, end, device, layer, copy_rows(profile), tables)
+
+
+def _recorded(profile: Profile) -> list[str]:
+    """The tables of activities, copies first."""
+    return [*filter(profile.has, ("memcpys", *_LAYERS))]
+
+
+def _times(profile: Profile, table: str) -> Iterator[Sequence[Any]]:
+    """`_TIMES` and layer of the activities of a table in pieces."""
+    if table == "memcpys":
+        copies = copy_rows(profile)
+        yield copies.start_ns, copies.end_ns, copies.device, layer_of_copies(copies)
+        return
+    for start, end, device in profile.columns(table, *_TIMES):
+        yield start, end, device, np.full(len(start), _LAYERS[table], np.int8)
 
 
 @once_per_profile
 def launches(profile: Profile) -> Launches:
     """Every activity with the call that launched it; those without one are left out."""
-    activities_read, process, correlation = _activities(profile)
     recording = profile.unrestricted
-    launched = launched_by(recording.columns("api_calls", *_CALL), process, correlation)
+    launched = launched_by(recording.columns("api_calls", *_CALL), *_members(profile))
     if launched is None:
         calls = columns_of(recording.columns("api_calls", *_CALL), len(_CALL))
-        order = np.argsort(calls[_CALL.index("start_ns")], kind="stable")
-        by_start = ([column[order[rows]] for column in calls] for rows in pieces(len(order)))
-        launched = launched_by(by_start, process, correlation) or {}
-    del process, correlation
+        by_start = np.argsort(calls[_CALL.index("start_ns")], kind="stable")
+        ordered = ([column[by_start[rows]] for column in calls] for rows in pieces(len(by_start)))
+        launched = launched_by(ordered, *_members(profile)) or {}
+    # Read last: what told who launched what is no longer in memory.
+    work = activities(profile)
     sizes = {lane: sum(len(of[0]) for of in launched[lane]) for lane in sorted(launched)}
     number = sum(sizes.values())
-    order = np.empty(number, index_kind(len(activities_read)))
+    order = np.empty(number, index_kind(len(work)))
     launch_ns = np.empty(number, np.int64)
     bounds, low = {}, 0
     for lane, size in sizes.items():
@@ -226,38 +253,24 @@ def launches(profile: Profile) -> Launches:
         if ((times[1:] == times[:-1]) & (rows[1:] < rows[:-1])).any():
             rows[:] = rows[np.lexsort((rows, times))]
         bounds[lane], low = (low, low + size), low + size
-    return Launches(activities_read, order, launch_ns, bounds)
+    return Launches(work, order, launch_ns, bounds)
 
 
-def _activities(profile: Profile) -> tuple[Activities, Numbers, Numbers]:
-    """All activities, and the process and correlation id of each."""
-    columns = [Growing() for _ in (*_PLACE, "layer")]
-    recorded = [*filter(profile.has, ("memcpys", *_LAYERS))]
-    for column in columns:
-        column.expect(sum(map(profile.rows_known, recorded)))
-    tables, rows = {}, 0
-    for table in recorded:
-        low = rows
-        for part in _columns(profile, table):
-            rows += len(part[0])
-            for values, column in zip(part, columns, strict=True):
-                column.add(values)
-        tables[table] = low, rows
-    process, correlation, start, end, device, layer = (column.values for column in columns)
-    copies = copy_rows(profile)
-    return Activities(start, end, device, layer, copies, tables), process, correlation
+def _members(profile: Profile) -> "tuple[Ids, arrays.Chains | _Members]":
+    """The ids by which calls launched the activities, and the activities by these."""
+    process, correlation = columns_of(_keys(profile), len(_KEYS))
+    ids = Ids(process, correlation)
+    return ids, ids.chains(process, correlation) or _Members(ids, process, correlation)
 
 
-def _columns(profile: Profile, table: str) -> Iterator[Sequence[Any]]:
-    """`_PLACE` and layer of a table in pieces, each column as narrow as its values there."""
-    if table == "memcpys":
-        copies = copy_rows(profile)
-        place = copies.start_ns, copies.end_ns, copies.device
-        yield copies.process, copies.correlation, *place, layer_of_copies(copies)
-        return
-    for process, correlation, *times in profile.columns(table, *_PLACE):
-        layer = np.full(len(process), _LAYERS[table], np.int8)
-        yield narrowed(process), narrowed(correlation), *times, layer
+def _keys(profile: Profile) -> Iterator[Sequence[Numbers]]:
+    """Process and correlation id of all activities in pieces, as narrow as they are there."""
+    for table in _recorded(profile):
+        if table == "memcpys":
+            yield copy_rows(profile).process, copy_rows(profile).correlation
+            continue
+        for part in profile.columns(table, *_KEYS):
+            yield [*map(narrowed, part)]
 
 
 @once_per_profile
@@ -311,22 +324,20 @@ def by_time(times: Int64s) -> Int64s:
 
 
 def launched_by(
-    calls: Iterable[Sequence[Numbers]], process: Numbers, correlation: Numbers
+    calls: Iterable[Sequence[Numbers]], ids: "Ids", rows: "arrays.Chains | _Members"
 ) -> dict[tuple[int, int], list[_Launched]] | None:
     """What the first call of each id launched, in the order of the calls; of one call by place.
 
     Args:
         calls: Process, correlation id, start and thread of calls, in pieces.
-        process: The process of each activity.
-        correlation: The id of the call that launched each; below 0 where it is unknown.
+        ids: The ids of the calls that launched the activities.
+        rows: The activities by these; calls take them.
 
     Returns:
         By process and thread of the calls, in pieces; None where a call starts before one that came
         before it.
     """
-    ids, lanes, latest = Ids(process, correlation), Pairs(), _EARLIEST
-    rows: arrays.Chains | _Members | None = ids.chains(process, correlation)
-    rows = rows or _Members(ids, process, correlation)
+    lanes, latest = Pairs(), _EARLIEST
     spans, launched = np.empty((0, 3), np.int64), defaultdict[int, list[_Launched]](list)
     for of, number, start, thread in calls:
         if len(start) and (start[0] < latest or (start[1:] < start[:-1]).any()):

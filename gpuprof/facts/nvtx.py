@@ -5,7 +5,7 @@ A framework's operations are ranges, too: hundreds in every part that a person n
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuprof.facts.launches import ALL_THREADS, LAUNCH_READS, by_time
-from gpuprof.facts.numbers import Numbers, groups
+from gpuprof.facts.numbers import Numbers, columns_of, groups
 from gpuprof.model.analysis import reads
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile, once_per_profile, once_per_recording
@@ -105,31 +105,43 @@ def operations_of(profile: Profile) -> Ranges:
 def _ranges(profile: Profile, of_label: Sequence[str]) -> Ranges:
     """All ranges, with labels of three columns, the last one of kinds."""
     numbers: dict[Label, int] = {}
-    texts = {name: Words([None]) for name in of_label}
-    pieces = []
-    recorded = profile.columns("nvtx_ranges", *_TIMED, *texts, texts=texts)
-    for start, end, process, thread, *codes in recorded if profile.has("nvtx_ranges") else ():
-        words = [of.words for of in texts.values()]
-        is_of_process = np.array([kind == START_END for kind in words[-1]], bool)[codes[-1]]
-        lane = narrowed(np.where(is_of_process, ALL_THREADS, thread))
-        # Texts, domains and kinds become numbers while their part is at hand.
-        label = _labelled(codes, words, numbers)
-        pieces.append([start.copy(), end.copy(), narrowed(process), lane, label])
-    columns = [np.concatenate(column) for column in zip(*pieces, strict=True)]
-    start, end, process, thread, label = columns or [np.empty(0, np.int64)] * 5
+    columns = columns_of(_numbered(profile, of_label, numbers), len(_TIMED) + 1)
     labels = tuple(sorted(numbers))
     place = np.argsort([numbers[key] for key in labels]).astype(np.int32)
-    ranges = Ranges(start, end, process, thread, place[label], labels)
-    # By start, of those that start at once the longest first.
+    if (order := _by_start(*columns[:2])) is not None:
+        for number, column in enumerate(columns):  # a copy of one at a time, as there are millions
+            columns[number] = column[order]
+    start, end, process, thread, label = columns
+    return Ranges(start, end, process, thread, place[label], labels)
+
+
+def _numbered(
+    profile: Profile, of_label: Sequence[str], numbers: dict[Label, int]
+) -> Iterator[Sequence[Numbers]]:
+    """Start, end, process, thread or `ALL_THREADS`, and the number of the label, in pieces."""
+    if not profile.has("nvtx_ranges"):
+        return
+    texts = {name: Words([None]) for name in of_label}
+    for part in profile.columns("nvtx_ranges", *_TIMED, *texts, texts=texts):
+        start, end, process, thread, *codes = part
+        words = [of.words for of in texts.values()]
+        is_of_process = np.array([kind == START_END for kind in words[-1]], bool)[codes[-1]]
+        lane = np.where(is_of_process, ALL_THREADS, thread)
+        # Texts, domains and kinds become numbers while their part is at hand.
+        yield start, end, narrowed(process), narrowed(lane), _labelled(codes, words, numbers)
+
+
+def _by_start(start: Int64s, end: Int64s) -> Int64s | None:
+    """The order by start, of those that start at once the longest first; None for as it is."""
     follows = start[1:] - start[:-1]
     if ((follows > 0) | ((follows == 0) & (end[:-1] >= end[1:]))).all():
-        return ranges
+        return None
     order = by_time(start)
     is_next = np.diff(start[order]) == 0
     at_once = np.flatnonzero(np.append(is_next, False) | np.append(False, is_next))
     some = order[at_once]
     order[at_once] = some[np.lexsort((-end[some], start[some]))]
-    return ranges.take(order)
+    return order
 
 
 @once_per_profile

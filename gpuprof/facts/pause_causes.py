@@ -20,6 +20,7 @@ from gpuprof.facts.numbers import (
     NOT_FOUND,
     UNNAMED,
     Numbers,
+    different,
     groups,
     names_by_number,
     pieces,
@@ -121,7 +122,7 @@ class Stretches:
     def at_each_instant(self, *, is_outermost: bool) -> "Stretches":
         """The one that began first, or last, of those that are open at each instant: disjoint."""
         ordered = self.take(np.lexsort((-self.end_ns, self.start_ns)))
-        borders = np.unique(np.concatenate([ordered.start_ns, ordered.end_ns]))
+        borders = different(np.concatenate([ordered.start_ns, ordered.end_ns]))
         place = open_at(ordered, borders, is_outermost=is_outermost)[:-1]
         is_open = place != NO_RANGE
         times = borders[:-1][is_open], borders[1:][is_open]
@@ -230,7 +231,7 @@ def _ranges(profile: Profile, hull: Intervals, labels: _Labels) -> _Layers:
         return [{}]
     nvtx, clock = ranges_of(profile), host_clock(profile)
     start, end = (clock.on_devices(ns, nvtx.process) for ns in (nvtx.start_ns, nvtx.end_ns))
-    nvtx = replace(nvtx, start_ns=start, end_ns=end)
+    near = replace(nvtx, start_ns=start, end_ns=end).take(meeting(Intervals(start, end), hull))
     nccl, operations, ranges = {}, {}, {}
     details = [text.removesuffix(", *") for text in patterns([t for t, _, _ in nvtx.labels])]
     for number, ((text, domain, kind), detail) in enumerate(zip(nvtx.labels, details, strict=True)):
@@ -241,9 +242,9 @@ def _ranges(profile: Profile, hull: Intervals, labels: _Labels) -> _Layers:
         elif not STEP_MARK.fullmatch(text):
             ranges[number] = labels.of("range", detail)
     return [
-        _ranges_within(nvtx, hull, nccl, is_outermost=True),
-        _ranges_within(nvtx, hull, operations, is_outermost=True),
-        _ranges_within(nvtx, hull, ranges, is_outermost=False),
+        _labelled_ranges(near, nccl, is_outermost=True),
+        _labelled_ranges(near, operations, is_outermost=True),
+        _labelled_ranges(near, ranges, is_outermost=False),
     ]
 
 
@@ -386,21 +387,19 @@ def _labelled(calls: Mapping[Thread, Stretches], numbers: Sequence[int]) -> dict
     return {thread: of.take(np.isin(of.label, numbers)) for thread, of in calls.items()}
 
 
-def _ranges_within(
-    ranges: Ranges, instants: Intervals, labels: Mapping[int, int], *, is_outermost: bool
+def _labelled_ranges(
+    ranges: Ranges, labels: Mapping[int, int], *, is_outermost: bool
 ) -> dict[Thread, Stretches]:
     """The innermost or outermost ranges of each thread as disjoint stretches.
 
     Args:
         ranges: The ranges.
-        instants: Ranges that cover none of these are left out.
         labels: What ranges with a label of these are, by number; others are left out.
         is_outermost: Whether the outermost range is wanted where several are open.
     """
     number = np.full(len(ranges.labels), NO_RANGE)
     number[[*labels]] = [*labels.values()]
-    near = ranges.take(meeting(Intervals(ranges.start_ns, ranges.end_ns), instants))
-    chosen = near.take(np.flatnonzero(number[near.label] != NO_RANGE))
+    chosen = ranges.take(np.flatnonzero(number[ranges.label] != NO_RANGE))
     labelled = Stretches(chosen.start_ns, chosen.end_ns, number[chosen.label])
     return {
         thread: labelled.take(rows).at_each_instant(is_outermost=is_outermost)

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from gpuprof.facts.copies import COPY_READS, Copies, copy_rows
-from gpuprof.facts.numbers import Numbers, names_by_number
+from gpuprof.facts.numbers import Growing, Numbers, names_by_number
 from gpuprof.model.analysis import reads
 from gpuprof.model.derived import UNKNOWN, known
 from gpuprof.model.intervals import (
@@ -81,13 +81,18 @@ class DeviceTimeline:
         """For each of `LAYERS`, the instants at which it runs and none before it does."""
         return tuple(attribute(self.busy))
 
-    @cached_property
+    @property
     def kernels(self) -> Intervals:
-        """The instants at which at least one kernel runs, of communication or not."""
+        """The instants at which a kernel runs: computed anew, as there are millions."""
         return together([self.busy[COMPUTE], self.busy[COMMUNICATION]])
 
+    @property
+    def kernels_ns(self) -> int:
+        """For how long at least one kernel runs, of communication or not."""
+        return self.exposed[COMPUTE].length + self.exposed[COMMUNICATION].length
+
     def kernel_ns(self, start: Int64s, end: Int64s) -> Int64s:
-        """For how long at least one kernel runs in each window; `kernels` takes far more memory."""
+        """For how long at least one kernel runs in each window."""
         of_layers = (
             covered_within(self.exposed[layer], start, end) for layer in (COMPUTE, COMMUNICATION)
         )
@@ -232,17 +237,21 @@ class Busy:
     Args:
         start_ns: Start of its first activity.
         end_ns: End of its last.
-        pieces: By kind, sets of instants at which an activity of it runs.
+        starts: By kind, where sets of instants begin at which an activity of it runs.
+        ends: Where these end.
     """
 
     start_ns: int
     end_ns: int
-    pieces: dict[int, list[Intervals]] = field(default_factory=lambda: defaultdict(list))
+    starts: dict[int, Growing] = field(default_factory=lambda: defaultdict(Growing))
+    ends: dict[int, Growing] = field(default_factory=lambda: defaultdict(Growing))
 
     @property
     def kinds(self) -> Mapping[int, Intervals]:
         """By kind, the instants at which at least one activity of it runs."""
-        return {kind: together(pieces) for kind, pieces in self.pieces.items()}
+        return {
+            kind: union(start.values, self.ends[kind].values) for kind, start in self.starts.items()
+        }
 
 
 def busy_by_device(parts: Iterable[Sequence[Any]], kinds: int) -> Mapping[int | None, Busy]:
@@ -269,7 +278,8 @@ def busy_by_device(parts: Iterable[Sequence[Any]], kinds: int) -> Mapping[int | 
         for place, covered in unions_by_key(start, end, key):
             number, of_kind = divmod(place, kinds)
             busy = reaching(number + UNKNOWN, covered.start, covered.end)
-            busy.pieces[of_kind].append(covered)
+            busy.starts[of_kind].add(covered.start)
+            busy.ends[of_kind].add(covered.end)
         # What takes no time covers nothing, and yet a device may begin or end with it.
         instants = np.flatnonzero(start == end)
         for number in np.unique(device[instants]).tolist():

@@ -204,7 +204,7 @@ def _worth_a_sentence(profile: Profile) -> list[Finding]:
     lacking = {finding.cause for finding in of_all}
     # From a single copy nothing follows, unless a kernel ran.
     is_copy = len(activities(profile.unrestricted)) == 1 and not any(
-        scope.device.kernels.length for scope in scopes(profile)
+        scope.device.kernels_ns for scope in scopes(profile)
     )
     if incomplete(profile) is not None:
         of_all = [finding for finding in of_all if finding.cause in _WITHOUT_COST]

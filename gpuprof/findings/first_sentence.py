@@ -111,5 +111,5 @@ def winnings(worst: Mapping[str, Any], cost: str = "") -> str:
 
 
 def time_and_share(worst: Mapping[str, Any], column: str) -> str:
-    """What something costs or wins, three digits: ``1.38 ms (30.2 %)``."""
-    return f"{say_ns(worst[f'{column}_ns'], 3)} ({say_share(worst[f'{column}_share'])})"
+    """What something costs or wins: ``1.38 ms (30.2 %)``."""
+    return f"{say_ns(worst[f'{column}_ns'])} ({say_share(worst[f'{column}_share'])})"

@@ -8,11 +8,11 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from gpuprof.analyses.pauses import ANALYSIS as PAUSES
-from gpuprof.base.units import format_bytes, say_ns, say_share
+from gpuprof.base.units import say_bytes, say_ns, say_share
 from gpuprof.facts.copies import copy_rows
 from gpuprof.facts.host_clock import host_clock
 from gpuprof.facts.kernel_kinds import JAX, PYTORCH, TENSORFLOW, framework
-from gpuprof.facts.numbers import Numbers
+from gpuprof.facts.numbers import Numbers, different
 from gpuprof.facts.pause_causes import NEAR_NS, WORTH_READING, Pieces, pieces_of
 from gpuprof.facts.pauses import SHORT_WAIT_READS, pauses_of, short_waits
 from gpuprof.facts.python_functions import function_around, is_of_program
@@ -289,7 +289,7 @@ class _Place(NamedTuple):
 def _place(scope: Scope, pieces: Pieces, rows: Int64s, lengths: Int64s) -> _Place:
     if not len(rows):
         return _Place("", 0.0, 0.0, 0.0)
-    mean_ns = float(lengths.sum() / len(np.unique(pieces.pause[rows])))
+    mean_ns = float(lengths.sum() / len(different(pieces.pause[rows])))
     sums = np.bincount(pieces.stretches.label[rows], lengths, len(pieces.labels))
     is_unnamed = np.array([kind == _UNNAMED for kind, _ in pieces.labels])
     unnamed_share = float(sums[is_unnamed].sum() / sums.sum())
@@ -379,11 +379,11 @@ def _waited(scope: Scope, pieces: Pieces, rows: Int64s, lengths: Int64s) -> tupl
         times.update({name: int(ns) for name, ns in zip(names, sums, strict=True) if ns})
     call = max(times, key=lambda name: times[name], default="")
     if size := _copied(scope, HOST, _FLAG_BYTES):
-        words = f", as it reads {format_bytes(size)} back in each step"
+        words = f", as it reads {say_bytes(size)} back in each step"
         return call, words, _NOT_EACH_STEP[framework(scope.profile)]
     is_mostly_idle = scope.compute_ns < _LITTLE_COMPUTE * scope.step_ns
     if is_mostly_idle and (size := _copied(scope, scope.device.number, _PIECE_BYTES)):
-        return call, f", as it copies {format_bytes(size)} to the device in each step", _AT_ONCE
+        return call, f", as it copies {say_bytes(size)} to the device in each step", _AT_ONCE
     return call, "", _READ_LATER
 
 
@@ -418,7 +418,7 @@ def _copied(scope: Scope, dst: int, most_bytes: int) -> int:
     src = scope.device.number if dst == HOST else HOST
     rows = np.flatnonzero((copies.dst == dst) & (copies.src == src) & (copies.moved_bytes > 0))
     step = scope.step_of(copies.start_ns[rows])
-    rows, copying = rows[step >= 0], len(np.unique(step[step >= 0]))
+    rows, copying = rows[step >= 0], len(different(step[step >= 0]))
     if not copying or copying < _MOST_STEPS * len(scope.start_ns):
         return 0
     size = round(float(copies.moved_bytes[rows].sum()) / copying)

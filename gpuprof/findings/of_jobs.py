@@ -390,7 +390,7 @@ def _bottom_line(rows: Sequence[Row], findings: Sequence[Row], *, is_named: bool
     subject = f"A step{name} takes" if row["steps"] else "A device's recording spans"
     is_outside = row["phase"] and worst is not None and not worst["phase"]
     text = first_sentence(
-        f"{subject} {say_ns(row['step_ns'], 3)}", row["compute_share"], worst,
+        f"{subject} {say_ns(row['step_ns'])}", row["compute_share"], worst,
         base="the recording" if is_outside else "it",
     )  # fmt: skip
     return row | {"bottom_line": f"{text}. {_spread(rows, row)}. {_moving(row)}"}

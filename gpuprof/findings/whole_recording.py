@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from gpuprof.analyses.transfers import TRANSFER_READS
 from gpuprof.base.cuda import BEGINS_CAPTURE, KERNEL_LAUNCHES, LAUNCHING_CALLS
-from gpuprof.base.units import counted, format_bytes, say_ns
+from gpuprof.base.units import counted, say_bytes, say_ns
 from gpuprof.facts.activity_sums import SUM_READS, summed_up
 from gpuprof.facts.copies import end_name, sums_of, transfer_rows
 from gpuprof.facts.kernel_kinds import is_initial, may_initialise
@@ -103,7 +103,7 @@ def of_recording(profile: Profile, scopes: Sequence[Scope]) -> Iterator[Finding]
 
 def _lacking(profile: Profile, devices: Sequence[DeviceTimeline]) -> Iterator[Finding]:
     """Records that are missing: in the midst of others, at the end, or all of a kind."""
-    of_most_kernels = max(devices, key=lambda device: device.kernels.length)
+    of_most_kernels = max(devices, key=lambda device: device.kernels_ns)
     if (why := incomplete(profile)) is not None:
         words = (why.phrase, 0, 0, "a whole recording", why.suggestion, "kernel_summary")
         yield Finding(why.cause, span_of(profile, of_most_kernels), *words)
@@ -180,7 +180,7 @@ def _without_training(profile: Profile, devices: Sequence[DeviceTimeline]) -> st
     rows = summed_up(recorded, "kernels")
     total_ns = sum(row["total_ns"] for row in rows)
     initial_ns = sum(row["total_ns"] for row in rows if is_initial(row["name"] or ""))
-    working = sum(device.kernels.length > 0 for device in devices)
+    working = sum(device.kernels_ns > 0 for device in devices)
     if not total_ns or initial_ns < _INITIAL_SHARE * total_ns or not working:
         return None
     numbers = {device.device_id for device in timelines(profile)}
@@ -221,7 +221,7 @@ def _most_copies(profile: Profile) -> str:
     if sums is None or sums["calls"] <= 1 or not (sums["bytes"] and sums["bytes_per_s"]):
         return ""
     src, dst = (end_name(known(int(end[first]))) for end in (copies.src, copies.dst))
-    size, speed = format_bytes(sums["bytes"] / sums["calls"]), format_bytes(sums["bytes_per_s"])
+    size, speed = say_bytes(sums["bytes"] / sums["calls"]), say_bytes(sums["bytes_per_s"])
     return f"; most {src} to {dst}, {size} each at {speed}/s"
 
 

@@ -402,11 +402,13 @@ def joined(pieces: Sequence[Values]) -> Values:
     if pieces[0].words is not None:
         words = Words()
         return Values(np.concatenate([words.numbers(of) for of in pieces]), None, words.listed)
+    numbers = np.concatenate([of.filled for of in pieces])
+    if all(of.is_null is None for of in pieces):
+        return Values(numbers)
     are_null = [
         np.zeros(len(of.numbers), bool) if of.is_null is None else of.is_null for of in pieces
     ]
     is_null = np.concatenate(are_null)
-    numbers = np.concatenate([of.filled for of in pieces])
     return Values(numbers, is_null if is_null.any() else None)
 
 

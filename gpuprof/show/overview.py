@@ -261,7 +261,7 @@ def _edges_grid(table: pa.Table, per_step: Sequence[Row]) -> Grid:
     for row in per_step:
         if row["copies_per_step"] is not None:
             noun = "copy" if row["copies_per_step"] == 1 else "copies"
-            size = units.format_bytes(row["bytes_per_step"])
+            size = units.say_bytes(row["bytes_per_step"])
             steps = units.counted(row["steps"], "step", "steps")
             title += f": {row['copies_per_step']:,.4g} {noun}, {size} in each of {steps}"
     rows = [
