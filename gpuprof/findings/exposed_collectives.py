@@ -129,6 +129,8 @@ def _transfer(scope: Scope, exposed: Intervals, times: PartTimes) -> Finding:
     unknown_ns = scope.per_step(intersection(exposed, times.unknown))
     is_known = unknown_ns <= LITTLE * scope.per_step(exposed)
     phrase, suggestion = words_of_transfer(is_known=is_known, absent=scope.profile.absent_ranks)
+    if not is_known and (scope.profile.absent_ranks or (kernels.device == kernels.device[0]).all()):
+        phrase += ", and not all of their ranks were recorded"
     if rate := parts.bus_bytes_per_s(rows):
         link = link_of_collectives(scope.profile, scope.device.device_id)
         phrase += f", at {say_bytes(rate)}/s of bus bandwidth"
@@ -160,7 +162,7 @@ def words_of_transfer(*, is_known: bool, absent: Sequence[int]) -> tuple[str, st
         )
     advice = f"add the recording of rank {absent[0]}" if len(absent) == 1 else "record all ranks"
     return (
-        "is in collectives that no compute hides, and not all of their ranks were recorded",
+        "is in collectives that no compute hides",
         f"{advice}, which tells whether data moves or they wait; overlap collectives with compute",
     )
 
