@@ -32,6 +32,7 @@ LAYERS = (
         "temporary_files",
         "cuda",
         "kernel_names",
+        "gpu_models",
         "signals",
         "machine",
         "startup",

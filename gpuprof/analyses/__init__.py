@@ -23,6 +23,7 @@ ANALYSES: Final = {
     "ping_pong": "analyses.ping_pong",
     "alternation": "analyses.alternation",
     "repeated_transfers": "analyses.repeated_transfers",
+    "module_moves": "analyses.module_moves",
     "placement_estimate": "analyses.placement_estimate",
     "phases": "analyses.phases",
     "steps": "analyses.steps",
@@ -30,6 +31,7 @@ ANALYSES: Final = {
     "rank_quantiles": "analyses.ranks:QUANTILES_ANALYSIS",
     "rank_groups": "analyses.ranks:GROUPS_ANALYSIS",
     "ranges": "analyses.ranges",
+    "movements": "analyses.movements",
     "collectives": "analyses.collectives",
     "collective_waits": "analyses.collective_waits",
     "clock_offsets": "analyses.clock_offsets",
@@ -52,6 +54,8 @@ ANALYSES: Final = {
     "activity_summary": "analyses.activity_summary",
     "kernel_summary": "analyses.activity_summary:KERNELS_ANALYSIS",
     "kernel_occupancy": "analyses.kernel_occupancy",
+    "operator_rates": "analyses.operator_rates",
+    "step_flops": "analyses.step_flops",
     "size_summary": "analyses.activity_summary:SIZES_ANALYSIS",
 }
 # Made for pictures: too long to be read.

@@ -14,6 +14,7 @@ from gpuprof.facts.communication import (
     bandwidths,
     communication_kernels,
 )
+from gpuprof.facts.links import link_of_collectives
 from gpuprof.facts.timeline import COMPUTE, TIMELINE_READS, timelines
 from gpuprof.model.analysis import Analysis, per_file, reads, summed
 from gpuprof.model.intervals import difference, union
@@ -50,6 +51,13 @@ COLLECTIVES: Final = Schema(
             "What each rank's link carries at least: the former * 2 (n - 1) / n for an all-reduce "
             "of n ranks, * (n - 1) / n for gather, scatter and all-to-all, * 1 for all else.",
         ),
+        "peak_bytes_per_s": Column(
+            INT,
+            "B/s",
+            "What all NVLinks of the device carry in one direction, else its PCIe; null where "
+            "neither links nor the device's name tell. Between machines it is less.",
+        ),
+        "peak_share": Column(FLOAT, "1", "bus_bytes_per_s / peak_bytes_per_s."),
     },
 )
 
@@ -61,7 +69,7 @@ _SUMS: Final = ("calls", "total_ns", "exposed_ns")
 # Those of several recordings of one process are added up.
 @per_file(
     COLLECTIVES,
-    lambda table: _table(summed(table, _ALIKE, _SUMS).to_pylist()),
+    lambda table: _table(summed(table, _ALIKE, _SUMS, most=("peak_bytes_per_s",)).to_pylist()),
     needs=("kernels",),
 )
 def collectives(profile: Profile) -> pa.Table:
@@ -80,6 +88,8 @@ def collectives(profile: Profile) -> pa.Table:
     """
     kernels = communication_kernels(profile)
     lines, rows = timelines(profile.unrestricted), []
+    links = {line.number: link_of_collectives(profile, line.device_id) for line in lines}
+    peaks = {number: None if link is None else link.bytes_per_s for number, link in links.items()}
     for kind, group in enumerate(kernels.collectives):
         of_kind = np.flatnonzero(kernels.kind == kind)
         for line in lines:
@@ -93,6 +103,7 @@ def collectives(profile: Profile) -> pa.Table:
                         "calls": len(here),
                         "total_ns": int((end - start).sum()),
                         "exposed_ns": difference(union(start, end), line.busy[COMPUTE]).length,
+                        "peak_bytes_per_s": peaks[line.number],
                     }
                 )
     return _table(rows)
@@ -105,6 +116,8 @@ def _table(rows: list[dict[str, Any]]) -> pa.Table:
         group = Collective(*(row[name] for name in Collective._fields))
         row["mean_ns"] = row["total_ns"] / row["calls"]
         row.update(bandwidths(group, row["calls"], row["total_ns"]))
+        if row["peak_bytes_per_s"] and row.get("bus_bytes_per_s") is not None:
+            row["peak_share"] = row["bus_bytes_per_s"] / row["peak_bytes_per_s"]
     return COLLECTIVES.table(rows)
 
 
@@ -113,5 +126,10 @@ ANALYSIS: Final = Analysis(
     COLLECTIVES,
     ("kernels",),
     collectives,
-    reads(TIMELINE_READS, COMMUNICATION_READS),
+    reads(
+        TIMELINE_READS,
+        COMMUNICATION_READS,
+        links="device_id peer_device_id link bytes_per_s",
+        devices="device_id name compute_capability",
+    ),
 )

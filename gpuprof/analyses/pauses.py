@@ -23,12 +23,12 @@ PAUSES: Final = Schema(
             TEXT,
             "",
             "After the launch the device waited: waits_for_stream, waits_for_device,"
-            " waits_for_unknown, or launch for what began within 20 us of its call's return."
+            " waits_for_unknown, or launch for what began within 20 µs of its call's return."
             " Before it the host was late, in mpi_call, nccl_call, synchronising_call, cuda_call,"
             " ucx_call, os_call, operation, range or python_function, or in nothing that was"
             " recorded: host_late (python_function only where that is 5 % of a span or more)."
             " unknown: which call launched, or when, cannot be told. short: pauses of at most"
-            " 10 us.",
+            " 10 µs.",
             required=True,
         ),
         "detail": Column(

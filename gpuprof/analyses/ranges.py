@@ -7,16 +7,21 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from gpuprof.facts.launches import ALL_THREADS, Activities, Launches, activities, launches
+from gpuprof.facts.launches import (
+    ALL_THREADS,
+    Activities,
+    Launches,
+    exposed_of_copies,
+    launches,
+)
 from gpuprof.facts.numbers import Numbers, pieces, sums_by_number
 from gpuprof.facts.nvtx import NO_RANGE, RANGE_READS, START_END, Ranges, by_pattern, ranges_of
 from gpuprof.facts.range_launches import families, holding, launches_within, merged_by_label
 from gpuprof.facts.timeline import COMPUTE, TRANSFER
 from gpuprof.model.analysis import Analysis, per_file, summed
 from gpuprof.model.analysis import ordered as in_order
-from gpuprof.model.derived import UNKNOWN
-from gpuprof.model.intervals import Int64s, Intervals, covered_within, together, unions_by_key
-from gpuprof.model.profile import Profile, once_per_profile
+from gpuprof.model.intervals import Int64s
+from gpuprof.model.profile import Profile
 from gpuprof.model.schema import INT, OPERATION, TEXT, Column, Schema
 from gpuprof.model.words import narrowed
 
@@ -102,7 +107,7 @@ def ranges(profile: Profile) -> pa.Table:
     # Ranges are read while launches are, and copies measured while launches are summed up.
     profile.compute_ahead([ranges_of], is_first=True)
     launched = launches(profile)
-    profile.compute_ahead([_exposed_of_copies], is_first=True)
+    profile.compute_ahead([exposed_of_copies], is_first=True)
     named = by_pattern(ranges_of(profile))
     totals: dict[str, Int64s] = {}
     part = profile.selection
@@ -198,42 +203,9 @@ def _measures(profile: Profile, work: Activities) -> dict[int, dict[str, _Measur
             "transfer_calls": copies.is_counted.take,
             "transfer_bytes": copies.moved_bytes.take,
             "peer_transfer_ns": lambda places: duration_ns(places) * copies.is_peer[places],
-            "exposed_transfer_ns": lambda places: _exposed_of_copies(profile)[places],
+            "exposed_transfer_ns": lambda places: exposed_of_copies(profile)[places],
         },
     }
-
-
-@once_per_profile
-def _exposed_of_copies(profile: Profile) -> Int64s:
-    """How long each copy ran while no kernel did, on the end where that is longer.
-
-    Copies that run at once each have their own time.
-    """
-    work = activities(profile)
-    number = len(work.copies)
-    ends = work.device[:number], *work.copies.ends
-    start, end = work.start_ns[:number], work.end_ns[:number]
-    longest = np.zeros(number, np.int64)
-    # When kernels of the whole recording ran, by device, in several sets.
-    recorded = activities(profile.unrestricted)
-    kernels: dict[int, list[Intervals]] = {}
-    for table in ("kernels", "graph_launches"):
-        low, high = recorded.tables.get(table, (0, 0))
-        for rows in pieces(high, low):
-            key = recorded.device[rows].astype(np.int32) - UNKNOWN
-            for place, busy in unions_by_key(recorded.start_ns[rows], recorded.end_ns[rows], key):
-                kernels.setdefault(place + UNKNOWN, []).append(busy)
-    devices = {device for end in ends for device in np.unique(end).tolist() if device >= 0}
-    for device in (*devices, UNKNOWN):
-        at = [device_id == device for device_id in ends]
-        # Of a copy that names no device, the kernels that name none may hide it.
-        is_here = (
-            at[0] & (ends[1] < 0) & (ends[2] < 0) if device == UNKNOWN else at[0] | at[1] | at[2]
-        )
-        here = np.flatnonzero(is_here)
-        hidden_ns = covered_within(together(kernels.get(device, [])), start[here], end[here])
-        longest[here] = np.maximum(longest[here], end[here] - start[here] - hidden_ns)
-    return longest
 
 
 ANALYSIS: Final = Analysis(

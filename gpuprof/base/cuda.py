@@ -42,6 +42,8 @@ NSYS_MEMORY_KINDS: Final = {
     6: "managed_static",
     7: UNKNOWN,
 }
+# What CUPTI numbers as a wait's kind (CUpti_ActivitySynchronizationType).
+SYNC_KINDS: Final = {1: "event", 2: "stream_wait", 3: "stream", 4: "context"}
 CUPTI_MEMORY_KINDS: Final = {
     0: UNKNOWN,
     1: "pageable",

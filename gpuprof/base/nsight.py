@@ -13,7 +13,7 @@ import re
 import shutil
 import sqlite3
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from functools import cache
 from itertools import groupby
@@ -100,8 +100,12 @@ def newest_cuda() -> tuple[int, int] | None:
     return max(((int(v[1]), int(v[2])) for v in versions if v), default=None)
 
 
-def scrub(export: Path) -> None:
+def scrub(export: Path, change: Callable[[sqlite3.Connection], object] | None = None) -> None:
     """Take variables, the host's name, output and secrets out of a database of ours, for good.
+
+    Args:
+        export: The database.
+        change: What else is changed in it.
 
     Raises:
         OSError: The disk is full.
@@ -109,6 +113,8 @@ def scrub(export: Path) -> None:
     try:
         with closing(sqlite3.connect(export)) as connection:
             with connection:
+                if change is not None:
+                    change(connection)
                 _remove(connection)
             # What was there stays in unused parts of pages until they are written anew.
             connection.execute("VACUUM")

@@ -5,9 +5,8 @@ runs/CELL/NUMBER   a run of a cell, as `gpuprof record` leaves it; warm-ups have
 """
 
 import re
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from gpuprof.base import json_input
 from gpuprof.base.errors import CorruptFileError
@@ -24,34 +23,15 @@ _NUMBER: Final = re.compile(r"[1-9][0-9]*")
 _DIGITS: Final = re.compile(r"([0-9]+)")
 
 
-class StoredPlan(NamedTuple):
-    """The plan that a sweep's folder was made for, as its JSON has it.
-
-    Args:
-        seed: Of the order of its runs.
-        command: As in `sweeps.plan.Plan`, like all that follow; secrets masked, empty where the
-            file has none.
-        skipped_epochs: Null where the file has none, like the recorder.
-        recorder: Name.
-        axes: Axis to its values.
-        baseline: Axis to its value.
-    """
-
-    seed: int
-    command: list[str]
-    skipped_epochs: Any
-    recorder: Any
-    axes: Mapping[str, Any]
-    baseline: Mapping[str, Any]
-
-
 def is_sweep(folder: Path) -> bool:
     """Whether a folder is that of a sweep."""
     return (folder / PLAN).is_file()
 
 
-def read_plan(path: Path) -> StoredPlan:
-    """The plan that a sweep's folder was made for.
+def read_plan(path: Path) -> dict[str, Any]:
+    """The plan of a sweep's folder: the fields of `sweeps.plan.Plan` as its JSON has them.
+
+    Secrets in the command are masked; the seed is that of the order of its runs.
 
     Raises:
         CorruptFileError: It is not the plan of a sweep.
@@ -66,13 +46,12 @@ def read_plan(path: Path) -> StoredPlan:
     if document.get("format") != FORMAT or plan is None or seed is None or seed < 0:
         msg = f"{path} is not the plan of a sweep"
         raise CorruptFileError(msg, "Was the file edited? --force starts a new sweep.")
-    return StoredPlan(
-        seed,
-        [*masked_words(texts(plan.get("command")) or ())],
-        *(plan.get("skipped_epochs"), plan.get("recorder")),
-        axes=mapping(plan.get("axes")) or {},
-        baseline=mapping(plan.get("baseline")) or {},
-    )
+    return plan | {
+        "seed": seed,
+        "command": [*masked_words(texts(plan.get("command")) or ())],
+        "axes": mapping(plan.get("axes")) or {},
+        "baseline": mapping(plan.get("baseline")) or {},
+    }
 
 
 def skipped_epochs_of(run: Path) -> int | None:
@@ -86,7 +65,7 @@ def skipped_epochs_of(run: Path) -> int | None:
     places = run.absolute().parents
     if len(places) < _DEPTH or places[1].name != RUNS or not is_sweep(places[2]):
         return None
-    return integer(read_plan(places[2] / PLAN).skipped_epochs)
+    return integer(read_plan(places[2] / PLAN).get("skipped_epochs"))
 
 
 def cell_runs(cell: Path) -> tuple[Path, ...]:
@@ -104,7 +83,7 @@ def cells_of(folder: Path) -> dict[str, Path]:
     Raises:
         CorruptFileError: The plan or a run's manifest cannot be read.
     """
-    baseline = read_plan(folder / PLAN).baseline
+    baseline = read_plan(folder / PLAN)["baseline"]
     places = sorted(folder.glob(f"{RUNS}/*"), key=lambda place: _in_numeric_order(place.name))
     runs = {place: ended for place in places if (ended := cell_runs(place))}
     cells = {read_manifest(ended[0]).variant or place.name: place for place, ended in runs.items()}

@@ -3,6 +3,7 @@
 commands -> the function that a command runs (reporting, comparing, ...) -> show
 """
 
+import codecs
 import io
 import os
 import sys
@@ -21,6 +22,7 @@ from gpuprof.cli.commands import COMMANDS
 # the exit status then.
 UNREAD: Final = "gpuprof.unread"
 PARTIAL: Final = 4
+_SPELLED_OUT: Final = "gpuprof.spelled_out"
 
 
 class _Commands(click.Group):
@@ -99,10 +101,18 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def _write_utf8() -> None:
     """Pipes and files get UTF-8, as ``-o`` writes it; terminals what they can show of a name."""
+    codecs.register_error(_SPELLED_OUT, _spelled_out)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             encoding = None if stream.isatty() else "utf-8"
-            stream.reconfigure(encoding=encoding, errors="backslashreplace")
+            stream.reconfigure(encoding=encoding, errors=_SPELLED_OUT)
+
+
+def _spelled_out(error: UnicodeError) -> tuple[str, int]:
+    """What a terminal cannot show: ``us`` for microseconds, else the codes of letters."""
+    assert isinstance(error, UnicodeEncodeError)  # noqa: S101 - the streams are written
+    text = error.object[error.start : error.end].replace("µ", "u")
+    return text.encode("ascii", "backslashreplace").decode(), error.end
 
 
 def _say(message: str, hint: str | None, status: int) -> int:

@@ -49,6 +49,7 @@ from gpuprof.comparisons.measure.differences import (
     difference_parts,
     difference_rows,
     figure_rows,
+    parts_of,
 )
 from gpuprof.comparisons.measure.labelled_runs import Recording, labelled
 from gpuprof.comparisons.measure.matching import kernel_groups, matched
@@ -71,8 +72,6 @@ from gpuprof.comparisons.result_tables import (
     SPLIT,
     UNCOMPARED,
     Comparison,
-    DifferencePart,
-    KernelPair,
     Outcome,
 )
 from gpuprof.comparisons.variant_figures import VARIANTS
@@ -83,7 +82,7 @@ from gpuprof.comparisons.words.notes import (
     uncompared_notes,
     without_idle_times,
 )
-from gpuprof.comparisons.words.verdicts import headline, in_brief, unequal_work, verdict
+from gpuprof.comparisons.words.verdicts import headlines, in_brief, unequal_work, verdict
 from gpuprof.facts.launches import activities, launches
 from gpuprof.facts.moves import backward_copies
 from gpuprof.facts.nvtx import named_parts, ranges_of
@@ -228,13 +227,13 @@ def _of_phase(
         RUNS.table([row for v in measured.values() for row in run_rows(v)]),
         FIGURES.table(figure_rows(figures)),
         DIFFERENCES.table(differences),
-        SPLIT.table([row._asdict() for split, *_ in pairs for row in split]),
-        KERNELS.table([row._asdict() for _, kernels, _ in pairs for row in kernels]),
+        SPLIT.table([row for split, *_ in pairs for row in split]),
+        KERNELS.table([row for _, kernels, _ in pairs for row in kernels]),
         COMPARABILITY.table(checked),
         OUTCOMES.table([case.outcome._asdict() for case in cases]),
         UNCOMPARED.empty(),
         verdict(place, cases, unit),
-        headline(place, cases, unit),
+        *headlines(chosen, place, cases, unit),
         (*comparability_notes(checked, chosen, unit), *notes(measured, unit)),
         phase,
     )
@@ -243,7 +242,7 @@ def _of_phase(
 
 def _pair(
     base: Variant, candidate: Variant, unit: str, differences: Sequence[Mapping[str, Any]]
-) -> tuple[list[DifferencePart], list[KernelPair], Case]:
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]], Case]:
     """The rows of one candidate against the baseline, and what its sentence is made of."""
     label, pair = candidate.label, (base, candidate)
     # Kernels are matched in the way that all runs of both allow.
@@ -284,7 +283,7 @@ def _pair(
         Case(
             label,
             judged,
-            parts.get(judged.basis, ()),
+            parts_of(parts.get(judged.basis, ())),
             *figures,
             calls,
             runs[0].compared.of_step,

@@ -242,44 +242,6 @@ TABLES: Final = {
 }
 
 
-class DifferencePart(NamedTuple):
-    """A row of `SPLIT`."""
-
-    variant: str
-    basis: str
-    part: str
-    part_group: str
-    baseline_ns: int
-    candidate_ns: int
-    difference_ns: int
-    share: float | None
-    low_ns: float | None
-    high_ns: float | None
-
-
-class KernelPair(NamedTuple):
-    """A row of `KERNELS`."""
-
-    variant: str
-    name: str
-    short_name: str
-    grid: str | None
-    block: str | None
-    status: str
-    is_communication: bool
-    is_reshaped: bool
-    baseline_calls: float | None
-    candidate_calls: float | None
-    baseline_mean_ns: float | None
-    candidate_mean_ns: float | None
-    baseline_ns: int | None
-    candidate_ns: int | None
-    difference_ns: int | None
-    contribution: float | None
-    p_value: float | None = None
-    adjusted_p_value: float | None = None
-
-
 class Outcome(NamedTuple):
     """A row of `OUTCOMES`."""
 
@@ -326,7 +288,8 @@ class Comparison:
         outcomes: The result of each candidate, as in `OUTCOMES`.
         uncompared: The phases that only some variants have, as in `UNCOMPARED`.
         verdict: The outcomes in a sentence or two.
-        headline: The verdict's core in one line, as the title of a chart.
+        headline: The verdict's core in one line.
+        title: The same without its reason, as the title of a chart.
         notes: What a reader must know to trust the figures.
         phase: The name of the phase that is compared; None where there is only one.
         other_phases: The comparisons of the other phases that all runs have.
@@ -345,6 +308,7 @@ class Comparison:
     uncompared: pa.Table
     verdict: str
     headline: str
+    title: str
     notes: tuple[str, ...]
     phase: str | None = None
     other_phases: tuple["Comparison", ...] = ()

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from gpuprof.base.units import NS_PER_S
 from gpuprof.facts.collective_calls import (
     channels,
     collective_calls,
@@ -25,6 +26,7 @@ from gpuprof.facts.collective_calls import (
 from gpuprof.facts.communication import (
     COMMUNICATION_READS,
     CommunicationKernels,
+    bus_factor,
     communication_kernels,
 )
 from gpuprof.facts.numbers import Numbers, groups
@@ -129,6 +131,18 @@ class CollectiveParts:
         is_known = self.instance >= 0
         waited: Int64s = np.bincount(self.instance[is_known], self.waiting_ns[is_known])
         return waited
+
+    def bus_bytes_per_s(self, rows: Int64s) -> float | None:
+        """Bus bandwidth of some kernels while data moves; None where sizes or that are unknown."""
+        told = rows[self.transfer_ns[rows] > 0]
+        sizes = [
+            (kind.message_bytes or 0) * (bus_factor(kind.collective, kind.group_size) or 0)
+            for kind in self.kernels.collectives
+        ]
+        moved = np.array([*sizes, 0.0])[self.kernels.kind[told]]
+        if not len(told) or not moved.all():
+            return None
+        return float(moved.sum() * NS_PER_S / self.transfer_ns[told].sum())
 
 
 class PartTimes(NamedTuple):

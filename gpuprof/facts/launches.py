@@ -27,7 +27,14 @@ from gpuprof.facts.numbers import (
 from gpuprof.facts.timeline import COMPUTE, LOCAL_COPY, layer_of_copies
 from gpuprof.model.analysis import reads
 from gpuprof.model.derived import UNKNOWN
-from gpuprof.model.intervals import Int64s, pairs
+from gpuprof.model.intervals import (
+    Int64s,
+    Intervals,
+    covered_within,
+    pairs,
+    together,
+    unions_by_key,
+)
 from gpuprof.model.pairs import Pairs, pair_places, sorted_pairs
 from gpuprof.model.profile import Profile, once_per_profile
 from gpuprof.model.words import narrowed
@@ -264,6 +271,39 @@ def _keys(profile: Profile) -> Iterator[Sequence[Numbers]]:
             continue
         for part in profile.columns(table, *_KEYS):
             yield [*map(narrowed, part)]
+
+
+@once_per_profile
+def exposed_of_copies(profile: Profile) -> Int64s:
+    """How long each copy ran while no kernel did, on the end where that is longer.
+
+    Copies that run at once each have their own time.
+    """
+    work = activities(profile)
+    number = len(work.copies)
+    ends = work.device[:number], *work.copies.ends
+    start, end = work.start_ns[:number], work.end_ns[:number]
+    longest = np.zeros(number, np.int64)
+    # When kernels of the whole recording ran, by device, in several sets.
+    recorded = activities(profile.unrestricted)
+    kernels: dict[int, list[Intervals]] = {}
+    for table in ("kernels", "graph_launches"):
+        low, high = recorded.tables.get(table, (0, 0))
+        for rows in pieces(high, low):
+            key = recorded.device[rows].astype(np.int32) - UNKNOWN
+            for place, busy in unions_by_key(recorded.start_ns[rows], recorded.end_ns[rows], key):
+                kernels.setdefault(place + UNKNOWN, []).append(busy)
+    devices = {device for end in ends for device in np.unique(end).tolist() if device >= 0}
+    for device in (*devices, UNKNOWN):
+        at = [device_id == device for device_id in ends]
+        # Of a copy that names no device, the kernels that name none may hide it.
+        is_here = (
+            at[0] & (ends[1] < 0) & (ends[2] < 0) if device == UNKNOWN else at[0] | at[1] | at[2]
+        )
+        here = np.flatnonzero(is_here)
+        hidden_ns = covered_within(together(kernels.get(device, [])), start[here], end[here])
+        longest[here] = np.maximum(longest[here], end[here] - start[here] - hidden_ns)
+    return longest
 
 
 def by_time(times: Int64s) -> Int64s:

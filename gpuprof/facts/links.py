@@ -10,7 +10,10 @@ devices' names. A few of these name the link to the host:
   Superchip", data sheet).
 
 Which links join two devices no name tells: ``SXM`` boards have NVLink, but how many of its lanes
-lead to which other device depends on the machine.
+lead to which other device depends on the machine. A collective of a machine's devices may use all
+lanes of each; what these carry in one direction is half of what the boards' data sheets say: 160
+GB/s of P100, 300 of V100, 600 of A100, 900 of H100 and H200, 1,800 of B200, and 400 of A800 and
+H800.
 """
 
 import re
@@ -24,6 +27,16 @@ from gpuprof.model.profile import Profile, once_per_profile
 _PCIE_GENERATIONS: Final = {9.0: 5, 8.0: 4, 6.0: 3}
 _LANES: Final = 16
 _C2C: Final = ("NVLink-C2C", 450_000_000_000)
+# Boards with NVLink by their names -> the peak of all lanes in one direction. That of the H100 with
+# SXM is named by its memory.
+_NVLINKS: Final = {
+    r"\bP100-SXM": 80_000_000_000,
+    r"\bV100S?-SXM": 150_000_000_000,
+    r"\b(?:A800-SXM|H800\b(?!.*PCIe))": 200_000_000_000,
+    r"\bA100-SXM": 300_000_000_000,
+    r"\b(?:H100-SXM|H100 80GB HBM3|H200\b(?! NVL))": 450_000_000_000,
+    r"\bB200\b": 900_000_000_000,
+}
 
 
 class RecordedLink(NamedTuple):
@@ -78,3 +91,24 @@ def link_between(profile: Profile, src: int | None, dst: int | None) -> Recorded
     if len(ways) < len((src, dst)) or not all(way.name.startswith("PCIe") for way in ways):
         return None
     return min(ways, key=lambda way: way.bytes_per_s or 0)
+
+
+def link_of_collectives(profile: Profile, device_id: int | None) -> RecordedLink | None:
+    """What carries a device's part of a collective within its machine; None where nothing tells.
+
+    All NVLinks of the device together, else its link to the host.
+    """
+    by_ends = links(profile)
+    if profile.unrestricted.has("links"):
+        lanes = [link for (src, dst), link in by_ends.items() if src == device_id and dst != HOST]
+        if lanes:
+            return RecordedLink("NVLink", sum(link.bytes_per_s or 0 for link in lanes) or None)
+    elif profile.unrestricted.has("devices"):
+        for row in profile.unrestricted.table("devices").to_pylist():
+            if row["device_id"] == device_id:
+                peaks = (
+                    of for board, of in _NVLINKS.items() if re.search(board, row["name"] or "")
+                )
+                if peak := next(peaks, None):
+                    return RecordedLink("NVLink", peak)
+    return None if device_id is None else by_ends.get((device_id, HOST))

@@ -31,7 +31,7 @@ def numbered(values: Numbers) -> Numbers:
         # A difference may take one bit more than the values.
         small: Numbers = np.subtract(values, values.min(), dtype=np.int64).astype(np.uint16)
         return small
-    return np.searchsorted(np.unique(values), values)
+    return np.searchsorted(different(values), values)
 
 
 def groups(*columns: Numbers) -> list[Int64s]:
@@ -182,6 +182,12 @@ def sums_by_number(numbers: Numbers, values: Numbers, count: int) -> Int64s:
 def index_kind(rows: int) -> type[np.integer[Any]]:
     """The type of the places of so many rows."""
     return np.int32 if rows < 1 << 31 else np.int64
+
+
+def different(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The different ones among values, sorted: `np.unique` hashes them before it sorts them."""
+    ordered = np.sort(values)
+    return ordered[first_of(np.arange(len(ordered)), ordered)]
 
 
 def distinct(values: Numbers) -> Int64s:

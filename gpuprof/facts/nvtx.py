@@ -22,7 +22,7 @@ from gpuprof.model.schema import OPERATION
 from gpuprof.model.words import Words, narrowed
 
 NO_RANGE: Final = -1
-# Text, domain and kind.
+# Text, domain (of operations with their inputs these), and kind.
 Label = tuple[str, str, str]
 
 # Beyond this, sorting codes takes less than an array by code.
@@ -93,8 +93,19 @@ class Ranges:
 @once_per_recording
 def ranges_of(profile: Profile) -> Ranges:
     """Every range of the whole recording: a part's work may have been launched before it."""
+    return _ranges(profile, _TEXTS)
+
+
+@once_per_recording
+def operations_of(profile: Profile) -> Ranges:
+    """Every operation; in place of a domain, its labels have the inputs."""
+    return _ranges(profile, ("text", "inputs", "range_kind")).of_kind(is_operation=True)
+
+
+def _ranges(profile: Profile, of_label: Sequence[str]) -> Ranges:
+    """All ranges, with labels of three columns, the last one of kinds."""
     numbers: dict[Label, int] = {}
-    columns = columns_of(_numbered(profile, numbers), len(_TIMED) + 1)
+    columns = columns_of(_numbered(profile, of_label, numbers), len(_TIMED) + 1)
     labels = tuple(sorted(numbers))
     place = np.argsort([numbers[key] for key in labels]).astype(np.int32)
     if (order := _by_start(*columns[:2])) is not None:
@@ -104,11 +115,13 @@ def ranges_of(profile: Profile) -> Ranges:
     return Ranges(start, end, process, thread, place[label], labels)
 
 
-def _numbered(profile: Profile, numbers: dict[Label, int]) -> Iterator[Sequence[Numbers]]:
+def _numbered(
+    profile: Profile, of_label: Sequence[str], numbers: dict[Label, int]
+) -> Iterator[Sequence[Numbers]]:
     """Start, end, process, thread or `ALL_THREADS`, and the number of the label, in pieces."""
     if not profile.has("nvtx_ranges"):
         return
-    texts = {name: Words([None]) for name in _TEXTS}
+    texts = {name: Words([None]) for name in of_label}
     for part in profile.columns("nvtx_ranges", *_TIMED, *texts, texts=texts):
         start, end, process, thread, *codes = part
         words = [of.words for of in texts.values()]

@@ -5,8 +5,6 @@ and what its thread was in then is the cause. From then on the device waited: fo
 stream or device that ended just before, where there is such work; else for the launch itself.
 """
 
-import re
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,6 +20,7 @@ from gpuprof.facts.numbers import (
     NOT_FOUND,
     UNNAMED,
     Numbers,
+    different,
     groups,
     names_by_number,
     pieces,
@@ -37,6 +36,7 @@ from gpuprof.facts.nvtx import (
     ranges_of,
 )
 from gpuprof.facts.pauses import PAUSE_READS, Pauses, pauses_of
+from gpuprof.facts.python_functions import is_of_program, shown_function
 from gpuprof.facts.range_launches import open_at
 from gpuprof.facts.timeline import far_ends, timelines
 from gpuprof.model.analysis import reads
@@ -74,11 +74,8 @@ _LATE: Final = ("host_late", None)
 _AWAITED_UNKNOWN: Final = ("waits_for_unknown", None)
 _HOST_CAUSES: Final = {"mpi": "mpi_call", "ucx": "ucx_call", "os": "os_call"}
 _NCCL: Final = "NCCL"
-# Of a function of Python: its file, with the first word of that, and an object that it is of.
-_IN_FILE: Final = re.compile(r"([^/(]+?)(?:\.py)?(?:/[^(]*)?\(\d+\): ")
-_ADDRESS: Final = re.compile(r"(?: of .*)? (?:object )?at 0x[0-9a-f]+")
-# Share of a device's span from which on the functions of Python are read to name it.
-_WORTH_READING: Final = 0.05
+# Share of a device's time from which on the functions of Python are read to name it.
+WORTH_READING: Final = 0.05
 _EARLIEST: Final = np.iinfo(np.int64).min
 _PLACE: Final = ("start_ns", "end_ns", "process_id", "thread_id")
 _WAITS: Final = ("start_ns", "process_id", "stream_id", "src_device_id", "src_stream_id")
@@ -125,7 +122,7 @@ class Stretches:
     def at_each_instant(self, *, is_outermost: bool) -> "Stretches":
         """The one that began first, or last, of those that are open at each instant: disjoint."""
         ordered = self.take(np.lexsort((-self.end_ns, self.start_ns)))
-        borders = np.unique(np.concatenate([ordered.start_ns, ordered.end_ns]))
+        borders = different(np.concatenate([ordered.start_ns, ordered.end_ns]))
         place = open_at(ordered, borders, is_outermost=is_outermost)[:-1]
         is_open = place != NO_RANGE
         times = borders[:-1][is_open], borders[1:][is_open]
@@ -180,7 +177,7 @@ def pieces_of(profile: Profile) -> Pieces:
         late_ns = sum(int((s.end_ns - s.start_ns)[s.label == unnamed].sum()) for _, s in late_parts)
         # A trace may hold more functions of Python than of all else together.
         longest_ns = max(device.span.length for device in timelines(profile))
-        if late_ns > _WORTH_READING * longest_ns:
+        if late_ns > WORTH_READING * longest_ns:
             late_parts = late([*layers, *_python(profile, hull, labels)])
         launching = _launching(all_pauses, launched, cuda, (lane, threads))
         launched_part = _launched(profile, all_pauses, launched, launching, labels)
@@ -212,17 +209,12 @@ def _layers(
 
 
 def _python(profile: Profile, hull: Intervals, labels: _Labels) -> _Layers:
-    """The nearest functions of the program, and those of Python's and installed packages.
-
-    PyTorch names a function as ``models/net.py(12): forward``. Built-in functions and modules are
-    named without a file, files relative to Python's path.
-    """
+    """The nearest functions of the program, and those of Python's and installed packages."""
     of_program: set[int] = set()
 
     def label(name: str) -> int:
-        number = labels.of("python_function", _ADDRESS.sub("", name))
-        file = _IN_FILE.match(name)
-        if file and "-packages/" not in file[0] and file[1] not in sys.stdlib_module_names:
+        number = labels.of("python_function", shown_function(name))
+        if is_of_program(name):
             of_program.add(number)
         return number
 
@@ -239,7 +231,7 @@ def _ranges(profile: Profile, hull: Intervals, labels: _Labels) -> _Layers:
         return [{}]
     nvtx, clock = ranges_of(profile), host_clock(profile)
     start, end = (clock.on_devices(ns, nvtx.process) for ns in (nvtx.start_ns, nvtx.end_ns))
-    nvtx = replace(nvtx, start_ns=start, end_ns=end)
+    near = replace(nvtx, start_ns=start, end_ns=end).take(meeting(Intervals(start, end), hull))
     nccl, operations, ranges = {}, {}, {}
     details = [text.removesuffix(", *") for text in patterns([t for t, _, _ in nvtx.labels])]
     for number, ((text, domain, kind), detail) in enumerate(zip(nvtx.labels, details, strict=True)):
@@ -250,9 +242,9 @@ def _ranges(profile: Profile, hull: Intervals, labels: _Labels) -> _Layers:
         elif not STEP_MARK.fullmatch(text):
             ranges[number] = labels.of("range", detail)
     return [
-        _ranges_within(nvtx, hull, nccl, is_outermost=True),
-        _ranges_within(nvtx, hull, operations, is_outermost=True),
-        _ranges_within(nvtx, hull, ranges, is_outermost=False),
+        _labelled_ranges(near, nccl, is_outermost=True),
+        _labelled_ranges(near, operations, is_outermost=True),
+        _labelled_ranges(near, ranges, is_outermost=False),
     ]
 
 
@@ -395,21 +387,19 @@ def _labelled(calls: Mapping[Thread, Stretches], numbers: Sequence[int]) -> dict
     return {thread: of.take(np.isin(of.label, numbers)) for thread, of in calls.items()}
 
 
-def _ranges_within(
-    ranges: Ranges, instants: Intervals, labels: Mapping[int, int], *, is_outermost: bool
+def _labelled_ranges(
+    ranges: Ranges, labels: Mapping[int, int], *, is_outermost: bool
 ) -> dict[Thread, Stretches]:
     """The innermost or outermost ranges of each thread as disjoint stretches.
 
     Args:
         ranges: The ranges.
-        instants: Ranges that cover none of these are left out.
         labels: What ranges with a label of these are, by number; others are left out.
         is_outermost: Whether the outermost range is wanted where several are open.
     """
     number = np.full(len(ranges.labels), NO_RANGE)
     number[[*labels]] = [*labels.values()]
-    near = ranges.take(meeting(Intervals(ranges.start_ns, ranges.end_ns), instants))
-    chosen = near.take(np.flatnonzero(number[near.label] != NO_RANGE))
+    chosen = ranges.take(np.flatnonzero(number[ranges.label] != NO_RANGE))
     labelled = Stretches(chosen.start_ns, chosen.end_ns, number[chosen.label])
     return {
         thread: labelled.take(rows).at_each_instant(is_outermost=is_outermost)

@@ -221,10 +221,11 @@ def _detected(profile: Profile) -> Iterator[StepWindows]:
     columns = ("start_ns", "end_ns", "device_id", "stream_id", "name_id")
     start, end, device, stream, name_id = columns_of(profile.columns("kernels", *columns), 5)
     name, is_computing = names.places.of(name_id), names.communicates.of(name_id) == 0
-    for number in np.unique(device).tolist():
+    for number in distinct(device).tolist():
         rows = np.flatnonzero(device == number)
         time = (end - start)[rows] * is_computing[rows]
-        streams, member = np.unique(stream[rows], return_inverse=True)
+        streams = distinct(stream[rows])
+        member = np.searchsorted(streams, stream[rows])
         busiest = streams[np.bincount(member, time).argmax()]
         rows = rows[stream[rows] == busiest]
         rows = rows[np.argsort(start[rows], kind="stable")]

@@ -59,6 +59,10 @@ CAUSES: Final = {
         "Kernels of one operation on each element, copies and casts among them, take at least 30 %"
         " of the compute time."
     ),
+    "unfused_attention": (
+        "Attention is computed in separate kernels (a product, scaling, masks, softmax, a product),"
+        " which take at least 20 % of the compute time; those between the products can be saved."
+    ),
     "no_tensor_cores": "Matrix products and convolutions leave Tensor Cores unused.",
     "low_occupancy": (
         "Kernels of the program's own, other than products of matrices and their kin, leave room"

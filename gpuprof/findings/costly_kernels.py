@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuprof.analyses.pauses import ANALYSIS as PAUSES
-from gpuprof.base.kernel_names import short_names
+from gpuprof.base.kernel_names import short_name, short_names
 from gpuprof.base.short_texts import LONGEST_IN_WORDS, shortened
-from gpuprof.base.units import counted, format_bytes, say_ns, say_share
+from gpuprof.base.units import counted, say_bytes, say_ns, say_share
+from gpuprof.facts.attention import ATTENTION_READS, unfused_attention
 from gpuprof.facts.kernel_kinds import (
     COPY,
     JAX,
@@ -49,6 +50,7 @@ from gpuprof.model.profile import Profile, once_per_recording
 
 READS: Final = reads(
     KIND_READS,
+    ATTENTION_READS,
     PAUSES.reads,
     SHORT_WAIT_READS,
     kernels="start_ns end_ns device_id name name_id",
@@ -126,6 +128,16 @@ _FUSE: Final = {
     JAX: "put them into one jax.jit, which fuses them",
     "": "fuse them into the kernels that make or read their tensors",
 }
+# Less of the compute time is not worth another attention; where less of that is between the two
+# products, these are of something else, such as a gate.
+_LEAST_ATTENTION: Final = 0.2
+_ATTENTION: Final = {
+    PYTORCH: "compute it in one kernel: torch.nn.functional.scaled_dot_product_attention, or"
+    " attn_implementation='sdpa' of Hugging Face",
+    TENSORFLOW: "compute it in one kernel: keras.layers.MultiHeadAttention(flash_attention=True)",
+    JAX: "compute it in one kernel: jax.nn.dot_product_attention(implementation='cudnn')",
+    "": "compute it in one kernel (FlashAttention, cuDNN's scaled dot product attention)",
+}
 # Up to 8 times as fast: A100 has 19.5 TFLOPS in fp32 and 156 in TF32, V100 15.7 in fp32 and 125
 # with Tensor Cores in fp16 (NVIDIA's data sheets;
 # https://developer.nvidia.com/blog/accelerating-ai-training-with-tf32-tensor-cores). What memory
@@ -165,6 +177,7 @@ def of_scope(scope: Scope) -> Iterator[Finding]:
     """What a device's small kernels, conversions and copies within its memory cost a step."""
     yield from _small_kernels(scope)
     yield from _of_kind(scope, LAYOUT, _LAYOUT)
+    yield from _attention(scope)
     yield from [*_elementwise(scope)] or _of_kind(scope, COPY, _COPY)
     recorded = scope.profile.unrestricted
     capabilities = _capabilities(recorded) if recorded.has("devices") else {}
@@ -287,6 +300,33 @@ def _elementwise(scope: Scope) -> Iterator[Finding]:
     )
 
 
+def _attention(scope: Scope) -> Iterator[Finding]:
+    """Attention in separate kernels, which write to memory what one kernel keeps in registers."""
+    attention = unfused_attention(scope.profile).get(scope.device.device_id)
+    if attention is None:
+        return
+    instants, between = (intersection(t, scope.device.span) for t in attention[:2])
+    cost_ns, win_ns = scope.per_step(instants), scope.per_step(between)
+    if cost_ns < max(_LEAST_ATTENTION * scope.compute_ns, 1) or win_ns < _LEAST_ATTENTION * cost_ns:
+        return
+    calls = int((scope.step_of(attention.start_ns) >= 0).sum())
+    number = counted(round(calls / len(scope.start_ns)), "time", "times")
+    softmax, *products = (
+        shortened(short_name(name), LONGEST_IN_WORDS)
+        for name in (attention.softmax, *attention.products)
+    )
+    phrase = (
+        f"computes attention in separate kernels ({number}{' a step' * scope.has_steps}; {softmax}"
+        f" between {' and '.join(products)}; {say_ns(win_ns)} between the products)"
+    )
+    suggestion = _ATTENTION[framework(scope.profile)]
+    yield Finding(
+        *("unfused_attention", scope, phrase, cost_ns, win_ns, "fused attention", suggestion),
+        *("kernel_summary", attention.softmax),
+        instants=instants,
+    )
+
+
 def _ran(scope: Scope, kind: str) -> dict[str, Intervals]:
     """When the kernels of each name of a kind ran."""
     times = kernels_of_kinds(scope.profile).get(scope.device.device_id, {})
@@ -369,7 +409,7 @@ def _local_copies(scope: Scope) -> Iterator[Finding]:
             phrase, suggestion = "sets its own memory", _SETTING
         else:
             moved = int(work.copies.moved_bytes[rows].sum()) // len(scope.start_ns)
-            size = f"{format_bytes(moved)} " if moved else ""
+            size = f"{say_bytes(moved)} " if moved else ""
             phrase = f"copies {size}within its own memory"
             where = _origins(scope, rows, lengths)
     if len(exposed) == 1:

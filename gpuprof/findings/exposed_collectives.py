@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from gpuprof.analyses.collective_waits import say_delay
-from gpuprof.base.units import counted, format_ratio, listed, say_ns, say_share
+from gpuprof.base.units import counted, listed, say_bytes, say_ns, say_ratio, say_share
 from gpuprof.facts.collective_parts import PARTS_READS, PartTimes, collective_parts, part_times
 from gpuprof.facts.hosts import DeviceNames
 from gpuprof.facts.last_ranks import (
@@ -17,14 +17,29 @@ from gpuprof.facts.last_ranks import (
     last_ranks,
     last_ranks_of,
 )
+from gpuprof.facts.launches import activities
+from gpuprof.facts.links import link_of_collectives
+from gpuprof.facts.needless_copies import not_sought
 from gpuprof.facts.step_windows import FROM_RANGES
 from gpuprof.facts.timeline import COMMUNICATION
 from gpuprof.findings.causes import Finding
-from gpuprof.findings.scope import Scope
+from gpuprof.findings.scope import Scope, launched_in
 from gpuprof.model.analysis import reads
-from gpuprof.model.intervals import Intervals, difference, intersection, together
+from gpuprof.model.intervals import (
+    Intervals,
+    covered_within,
+    difference,
+    intersection,
+    together,
+    union,
+)
 
-READS: Final = reads(PARTS_READS, LAST_READS)
+READS: Final = reads(
+    PARTS_READS,
+    LAST_READS,
+    links="device_id peer_device_id link bytes_per_s",
+    devices="device_id name compute_capability",
+)
 # More collectives in a step that take less each are worth joining.
 _MANY: Final = 50
 _SHORT_NS: Final = 50_000
@@ -71,10 +86,24 @@ def _finding(
 ) -> Finding:
     cost_ns, (phrase, means, suggestion, where) = scope.per_step(exposed), words
     table, names = "collective_waits", _NAMES.get(cause)
+    part, share = _launched_in(scope, exposed)
     return Finding(
-        *(cause, scope, phrase, cost_ns, cost_ns, means, suggestion, table, where, names),
+        *(cause, scope, phrase + share, cost_ns, cost_ns, means, suggestion, table, where or part),
+        names,
         instants=exposed,
     )
+
+
+def _launched_in(scope: Scope, exposed: Intervals) -> tuple[str, str]:
+    """The part of the program that launched most of the collectives that cost some time."""
+    recorded = scope.profile.unrestricted
+    if not_sought(scope.profile) or not recorded.has("nvtx_ranges", "api_calls"):
+        return "", ""
+    kernels = collective_parts(recorded).kernels
+    rows = np.flatnonzero(kernels.device == scope.device.number)
+    cost = intersection(exposed, union(scope.start_ns, scope.end_ns))
+    cost_ns = covered_within(cost, kernels.start_ns[rows], kernels.end_ns[rows])
+    return launched_in(scope, len(activities(recorded).copies) + rows, cost_ns)
 
 
 def words_of_waiting(last: LastRank | None) -> tuple[str, str]:
@@ -100,6 +129,11 @@ def _transfer(scope: Scope, exposed: Intervals, times: PartTimes) -> Finding:
     unknown_ns = scope.per_step(intersection(exposed, times.unknown))
     is_known = unknown_ns <= LITTLE * scope.per_step(exposed)
     phrase, suggestion = words_of_transfer(is_known=is_known, absent=scope.profile.absent_ranks)
+    if rate := parts.bus_bytes_per_s(rows):
+        link = link_of_collectives(scope.profile, scope.device.device_id)
+        phrase += f", at {say_bytes(rate)}/s of bus bandwidth"
+        if link is not None and link.bytes_per_s:
+            phrase += f" ({say_share(rate / link.bytes_per_s)} of {link.name})"
     calls = len(rows) / len(scope.start_ns)
     if calls > _MANY and int(np.median(lengths)) < _SHORT_NS:
         number = counted(round(calls), "call", "calls")
@@ -126,7 +160,7 @@ def words_of_transfer(*, is_known: bool, absent: Sequence[int]) -> tuple[str, st
         )
     advice = f"add the recording of rank {absent[0]}" if len(absent) == 1 else "record all ranks"
     return (
-        "is in collectives that no compute hides",
+        "is in collectives that no compute hides, and not all of their ranks were recorded",
         f"{advice}, which tells whether data moves or they wait; overlap collectives with compute",
     )
 
@@ -192,7 +226,7 @@ def _of_slow(ranks: Sequence[Row], names: DeviceNames, inferred: Collection[str]
             stretch = f" from {step} {first} {'on' if last is None else f'to {last}'}"
         slowest.setdefault(
             names.in_words([row["device_id"]]),
-            f"takes {format_ratio(row['slow_ratio'])} times the median of the others{phase}"
+            f"takes {say_ratio(row['slow_ratio'])} times the median of the others{phase}"
             f"{stretch} ({row['longer_part']} {say_ns(row['longer_ns'])} longer)",
         )
     if not slowest:

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from gpuprof.analyses.transfers import TRANSFER_READS, transfers
-from gpuprof.base.units import NS_PER_S, counted, format_bytes, listed, say_ns
+from gpuprof.base.units import NS_PER_S, counted, listed, say_bytes, say_ns
 from gpuprof.facts.copies import (
     COPY_READS,
     PATHS,
@@ -19,13 +19,13 @@ from gpuprof.facts.copies import (
     transfer_rows,
     transfer_times,
 )
-from gpuprof.facts.moves import moves, origins
+from gpuprof.facts.launches import activities
 from gpuprof.facts.needless_copies import Avoidable, avoidable, not_sought
 from gpuprof.facts.numbers import columns_of, read_columns
 from gpuprof.facts.nvtx import RANGE_READS
 from gpuprof.facts.timeline import TRANSFER, busy_by_device
 from gpuprof.findings.causes import Finding, hiding
-from gpuprof.findings.scope import Scope
+from gpuprof.findings.scope import Scope, launched_in
 from gpuprof.model.analysis import reads
 from gpuprof.model.derived import HOST
 from gpuprof.model.intervals import (
@@ -119,11 +119,8 @@ def _of_kind(
 ) -> Finding:
     costs = {route: scope.per_step(exposed) for route, exposed in routes.items()}
     route, (phrase, suggestion) = max(costs, key=lambda route: costs[route]), _CAUSES[cause]
-    ends, origin, speed = (
-        f"{end_name(route.src)} to {end_name(route.dst)}",
-        _origin(scope, routes),
-        "",
-    )
+    ends, speed = f"{end_name(route.src)} to {end_name(route.dst)}", ""
+    origin, share = _launched_in(scope, routes)
     if cause == _STAGED:
         link, reason = _direct_link(scope.profile, route)
         names: tuple[str, ...] = (link,)
@@ -146,7 +143,7 @@ def _of_kind(
     return Finding(
         cause,
         scope,
-        f"{phrase} ({'most ' * (len(routes) > 1)}{ends}{speed}{f', in {origin}' if origin else ''}"
+        f"{phrase} ({'most ' * (len(routes) > 1)}{ends}{speed}{share}"
         f"{', one copy' if is_single else ''})",
         cost_ns,
         cost_ns,
@@ -179,7 +176,7 @@ def speed_of(profile: Profile, route: Route) -> tuple[str, str]:
         return "", ""
     memory = "src_memory_kind" if is_from_host else "dst_memory_kind"
     pageable_ns = sum(row["total_ns"] for row in rows if row[memory] == "pageable")
-    words = f" at {format_bytes(size * NS_PER_S / total_ns)}/s"
+    words = f" at {say_bytes(size * NS_PER_S / total_ns)}/s"
     if pageable_ns <= _MOST * total_ns:
         return words, ""
     return f"{words} {'from' if is_from_host else 'into'} pageable memory", _PIN
@@ -206,25 +203,21 @@ def _direct_link(profile: Profile, route: Route) -> tuple[str, str]:
     return name, f"no link joins the two, but {links[0]['link']} joins {ends}"
 
 
-def _origin(scope: Scope, routes: Mapping[Route, Intervals]) -> str:
-    """The operation or range that launched most of the time of the copies; empty where unknown."""
-    profile = scope.profile
-    if not_sought(profile) or not profile.unrestricted.has("nvtx_ranges", "api_calls"):
-        return ""
-    copies = moves(profile.unrestricted)
-    steps = union(scope.start_ns, scope.end_ns)
-    is_meant = covered_within(steps, copies.start_ns, copies.end_ns) > 0
-    is_meant &= np.any(
-        [(copies.src == route.src) & (copies.dst == route.dst) for route in routes], axis=0
+def _launched_in(scope: Scope, routes: Mapping[Route, Intervals]) -> tuple[str, str]:
+    """The part of the program that launched most of what a device waits for, and how much of it.
+
+    Both are empty where it is not known.
+    """
+    recorded = scope.profile.unrestricted
+    if not_sought(scope.profile) or not recorded.has("nvtx_ranges", "api_calls"):
+        return "", ""
+    copies = activities(recorded).copies
+    rows = np.flatnonzero(
+        np.any([(copies.src == r.src) & (copies.dst == r.dst) for r in routes], axis=0)
     )
-    copies = copies.take(np.flatnonzero(is_meant))
-    numbers, texts = origins(profile, copies)
-    if not len(numbers):
-        return ""
-    sums = np.bincount(numbers + 1, copies.duration_ns)
-    most = int(sums.argmax()) - 1
-    is_known = most >= 0 and sums[most + 1] > _MOST * sums.sum()
-    return texts[most] if is_known and not scope.is_mark(texts[most]) else ""
+    waits = intersection(together([*routes.values()]), union(scope.start_ns, scope.end_ns))
+    waited_ns = covered_within(waits, copies.start_ns[rows], copies.end_ns[rows])
+    return launched_in(scope, rows, waited_ns)
 
 
 def _needless(scope: Scope, exposed: Intervals, cost_ns: int) -> Avoidable | None:
@@ -355,7 +348,7 @@ def _migrated(scope: Scope) -> str:
     if (size[is_here] < 0).any():
         return "pages of managed memory"
     amount = _mean_of_step(scope, start_ns[is_here], size[is_here])
-    return f"{format_bytes(amount)} of managed memory{' a step' if scope.has_steps else ''}"
+    return f"{say_bytes(amount)} of managed memory{' a step' if scope.has_steps else ''}"
 
 
 @once_per_recording

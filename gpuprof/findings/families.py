@@ -33,6 +33,7 @@ FAMILIES: Final = {
     "layout_conversions": "compute",
     "copy_kernels": "compute",
     "elementwise_kernels": "compute",
+    "unfused_attention": "compute",
     "no_tensor_cores": "compute",
     "low_occupancy": "compute",
     "small_grids": "compute",

@@ -8,12 +8,14 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from gpuprof.analyses.pauses import ANALYSIS as PAUSES
-from gpuprof.base.units import format_bytes, say_ns, say_share
+from gpuprof.base.units import say_bytes, say_ns, say_share
 from gpuprof.facts.copies import copy_rows
+from gpuprof.facts.host_clock import host_clock
 from gpuprof.facts.kernel_kinds import JAX, PYTORCH, TENSORFLOW, framework
-from gpuprof.facts.numbers import Numbers
-from gpuprof.facts.pause_causes import NEAR_NS, Pieces, pieces_of
+from gpuprof.facts.numbers import Numbers, different
+from gpuprof.facts.pause_causes import NEAR_NS, WORTH_READING, Pieces, pieces_of
 from gpuprof.facts.pauses import SHORT_WAIT_READS, pauses_of, short_waits
+from gpuprof.facts.python_functions import function_around, is_of_program
 from gpuprof.facts.timeline import SHORT_NS
 from gpuprof.findings.causes import Finding
 from gpuprof.findings.exposed_copies import migration_pauses
@@ -37,6 +39,7 @@ READS: Final = reads(
     PAUSES.reads,
     SET_UP_READS,
     SHORT_WAIT_READS,
+    host_calls="start_ns end_ns process_id thread_id name library",
     memcpys="start_ns end_ns bytes device_id src_device_id dst_device_id memcpy_kind"
     " src_memory_kind dst_memory_kind",
 )
@@ -85,9 +88,14 @@ _CAUSES: Final = {
         "record the API calls of all processes: they show what the host did",
     ),
 }
+_CLOCKS_APART: Final = (
+    "is idle, and as the clocks of GPU and host disagree, the recording does not tell why",
+    "record again, by another version of the profiler: no call can be compared with its work",
+)
 _NAMES: Final = (*_CAUSES,)
 # Causes of pauses in which the host had not launched yet what ended them.
 _LATE: Final = (_HOST_LATE, _SYNCHRONISING, "mpi")
+_OF_HOST: Final = {*_LATE, _BETWEEN_STEPS}
 _OF_LABEL: Final = {
     "mpi_call": "mpi",
     "synchronising_call": _SYNCHRONISING,
@@ -180,23 +188,34 @@ def of_scope(scope: Scope) -> Iterator[Finding]:
     pieces = pieces_of(scope.profile)
     gaps = intersection(short_waits(scope.profile, scope.device).gaps, pauses)
     steps = intersection(pauses, union(scope.start_ns, scope.end_ns))
-    for cause, rows, lengths, waits in _by_cause(scope, pieces, steps):
+    for cause, rows, lengths, of_pauses in _by_cause(scope, pieces, steps):
         if not len(rows) and not len(gaps):
             continue
+        waits = together([of_pauses, gaps]) if cause == _SYNCHRONISING else of_pauses
+        cost_ns = scope.per_step(waits)
+        function = _function(scope, cost_ns, pieces, rows) if cause in _OF_HOST else ""
         if cause != _SYNCHRONISING:
             place = _place(scope, pieces, rows, lengths)
-            yield _finding(cause, scope, scope.per_step(waits), place)._replace(instants=waits)
+            yield _finding(cause, scope, cost_ns, place, function)._replace(instants=waits)
             continue
-        with_gaps = together([waits, gaps])
-        cost_ns = scope.per_step(with_gaps)
         phrase, means, _ = _CAUSES[cause]
         call, words, suggestion = _waited(scope, pieces, rows, lengths)
-        phrase = f"{phrase} {call or 'a synchronising call'}{words}"
+        phrase = f"{phrase} {call or 'a synchronising call'}{words}{function}"
         suggestion = (not words and _advice(call)) or suggestion
         yield Finding(
             *(cause, scope, phrase, cost_ns, cost_ns, means, suggestion, "pauses", call),
-            instants=with_gaps,
+            instants=waits,
         )
+
+
+def _function(scope: Scope, cost_ns: int, pieces: Pieces, rows: Int64s) -> str:
+    """Which of the program's functions holds most of some pieces, in words; empty for none."""
+    profile = scope.profile.unrestricted
+    if cost_ns < WORTH_READING * scope.step_ns or not profile.has("host_calls"):
+        return ""
+    stretches, launch = pieces.stretches.take(rows), pauses_of(profile).launch[pieces.pause[rows]]
+    name, share = function_around(profile, launch, stretches.start_ns, stretches.end_ns)
+    return f", {say_share(share)} of it in {name}" if name else ""
 
 
 def _by_cause(
@@ -270,7 +289,7 @@ class _Place(NamedTuple):
 def _place(scope: Scope, pieces: Pieces, rows: Int64s, lengths: Int64s) -> _Place:
     if not len(rows):
         return _Place("", 0.0, 0.0, 0.0)
-    mean_ns = float(lengths.sum() / len(np.unique(pieces.pause[rows])))
+    mean_ns = float(lengths.sum() / len(different(pieces.pause[rows])))
     sums = np.bincount(pieces.stretches.label[rows], lengths, len(pieces.labels))
     is_unnamed = np.array([kind == _UNNAMED for kind, _ in pieces.labels])
     unnamed_share = float(sums[is_unnamed].sum() / sums.sum())
@@ -285,14 +304,17 @@ def _place(scope: Scope, pieces: Pieces, rows: Int64s, lengths: Int64s) -> _Plac
     return _Place("", 0.0, mean_ns, unnamed_share)
 
 
-def _finding(cause: str, scope: Scope, cost_ns: int, place: _Place) -> Finding:
+def _finding(cause: str, scope: Scope, cost_ns: int, place: _Place, function: str) -> Finding:
     phrase, means, suggestion = _CAUSES[cause]
+    if cause == "idle" and not host_clock(scope.profile.unrestricted).is_known:
+        phrase, suggestion = _CLOCKS_APART
     is_long, is_unnamed = place.mean_ns >= _LONG_NS, place.unnamed_share >= _MOST
-    if place.name:
+    if place.name and not (function and is_of_program(place.name)):
         way = "for" if cause.startswith("waits_for") else "in"
         phrase += f", {say_share(place.share)} of it {way} {place.name}"
-    elif is_unnamed and is_long:
+    elif is_unnamed and is_long and not function:
         phrase += f", {say_share(place.unnamed_share)} of it in no call or range that was recorded"
+    phrase += function if "of it in" not in phrase else function.replace(", ", " and ", 1)
     if cause == "waits_for_device" and _is_balanced(scope):
         means, suggestion = "overlap", _START_EARLIER
     if cause in {_HOST_LATE, _BETWEEN_STEPS}:
@@ -357,11 +379,11 @@ def _waited(scope: Scope, pieces: Pieces, rows: Int64s, lengths: Int64s) -> tupl
         times.update({name: int(ns) for name, ns in zip(names, sums, strict=True) if ns})
     call = max(times, key=lambda name: times[name], default="")
     if size := _copied(scope, HOST, _FLAG_BYTES):
-        words = f", as it reads {format_bytes(size)} back in each step"
+        words = f", as it reads {say_bytes(size)} back in each step"
         return call, words, _NOT_EACH_STEP[framework(scope.profile)]
     is_mostly_idle = scope.compute_ns < _LITTLE_COMPUTE * scope.step_ns
     if is_mostly_idle and (size := _copied(scope, scope.device.number, _PIECE_BYTES)):
-        return call, f", as it copies {format_bytes(size)} to the device in each step", _AT_ONCE
+        return call, f", as it copies {say_bytes(size)} to the device in each step", _AT_ONCE
     return call, "", _READ_LATER
 
 
@@ -396,7 +418,7 @@ def _copied(scope: Scope, dst: int, most_bytes: int) -> int:
     src = scope.device.number if dst == HOST else HOST
     rows = np.flatnonzero((copies.dst == dst) & (copies.src == src) & (copies.moved_bytes > 0))
     step = scope.step_of(copies.start_ns[rows])
-    rows, copying = rows[step >= 0], len(np.unique(step[step >= 0]))
+    rows, copying = rows[step >= 0], len(different(step[step >= 0]))
     if not copying or copying < _MOST_STEPS * len(scope.start_ns):
         return 0
     size = round(float(copies.moved_bytes[rows].sum()) / copying)

@@ -11,12 +11,14 @@ import numpy as np
 
 from gpuprof.analyses.transfers import transfers
 from gpuprof.base.kernel_names import short_names
+from gpuprof.base.units import say_share
 from gpuprof.facts.collective_parts import part_times
 from gpuprof.facts.copies import transfer_times
+from gpuprof.facts.launch_paths import paths_of_modules, paths_of_ranges
 from gpuprof.facts.launches import launches
 from gpuprof.facts.needless_copies import avoidable
 from gpuprof.facts.nvtx import ranges_of
-from gpuprof.facts.pause_causes import pieces_of
+from gpuprof.facts.pause_causes import WORTH_READING, pieces_of
 from gpuprof.facts.phases import PHASE_READS, Phase, phases
 from gpuprof.facts.step_windows import DETECTED, masked
 from gpuprof.facts.timeline import COMPUTE, TIMELINE_READS, DeviceTimeline, far_ends, timelines
@@ -120,6 +122,27 @@ def working_devices(profile: Profile) -> list[DeviceTimeline]:
     not_recorded = far_ends(profile)
     devices = (d for d in timelines(profile) if d.device_id not in not_recorded)
     return [device for device in devices if device.span.length]
+
+
+def launched_in(scope: Scope, place: Int64s, cost_ns: Int64s) -> tuple[str, str]:
+    """The part of the program that launched most of what a device waits for, and how much of it.
+
+    Args:
+        scope: Where it waits.
+        place: Places among the paths of copies and communication kernels, see `LaunchPaths`.
+        cost_ns: What each of these costs.
+
+    Returns:
+        Its name, without marks of the steps, and words such as ``, 70.0 % of it from encoder``;
+        both empty where none launched most of it.
+    """
+    paths_of = paths_of_ranges
+    if cost_ns.sum() >= WORTH_READING * scope.step_ns * len(scope.start_ns):
+        paths_of = paths_of_modules
+    paths = paths_of(scope.profile)
+    parts, share = paths.most_of(paths.path[place], cost_ns)
+    name = "/".join(part for part in parts if not scope.is_mark(part))
+    return name, f", {say_share(share)} of it from {name}" if name else ""
 
 
 @once_per_profile

@@ -50,6 +50,7 @@ class Kind(StrEnum):
     BYTES = "bytes"
     RATE = "rate"
     CLOCK = "clock"
+    FLOPS = "operations per second"
     NUMBER = "number"
 
 
@@ -59,6 +60,7 @@ _OF_UNIT: Final = {
     "B": Kind.BYTES,
     "B/s": Kind.RATE,
     "Hz": Kind.CLOCK,
+    "FLOP/s": Kind.FLOPS,
     "%": Kind.CHANGE,
 }
 _OF_TYPE: Final = {
@@ -69,7 +71,14 @@ _OF_TYPE: Final = {
     (FLOAT, "1"): Kind.SHARE,
 }
 # What the name of a column ends with for programs, and people see in its cells.
-_ENDINGS: Final = {"ns": "_ns", "B/s": "_bytes_per_s", "Hz": "_hz", "W": "_w", "C": "_c"}
+_ENDINGS: Final = {
+    "ns": "_ns",
+    "B/s": "_bytes_per_s",
+    "FLOP/s": "_per_s",
+    "Hz": "_hz",
+    "W": "_w",
+    "C": "_c",
+}
 
 
 @dataclass(frozen=True)
@@ -401,6 +410,12 @@ NVTX_RANGES: Final = Schema(
         "range_kind": Column(TEXT, "", "push_pop, start_end, annotation or operation."),
         "process_id": process_column("Operating-system process."),
         "thread_id": Column(INT, "", "Operating-system thread."),
+        "inputs": Column(
+            TEXT,
+            "",
+            "What an operation takes, where recorded, as JSON: shapes, of no tensor []; types in"
+            " the framework's words; and values of what is no tensor, of convolutions only.",
+        ),
     },
 )
 SYNCHRONIZATIONS: Final = Schema(

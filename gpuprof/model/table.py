@@ -241,6 +241,10 @@ class Table:
             stored = self._of_rows([n for n in names if n in {*self.schema.columns, _NAME_ID}])
             part.stored.expect(part.reads(stored))
 
+    def holds(self, name: str) -> bool:
+        """Whether any row may have a value in a column."""
+        return name in self.of_names or any(name in part.columns for part in self.parts)
+
     def rows_known(self) -> int:
         """How many rows it has at most; 0 for unknown."""
         return sum(part.stored.rows_known() for part in self.parts)
@@ -310,11 +314,7 @@ class Table:
     def fault(self) -> str | None:
         """The first value that no recording holds, found by reading all rows."""
         before = 0
-        columns = [
-            name
-            for name in self.schema.columns
-            if name in self.of_names or any(name in part.columns for part in self.parts)
-        ]
+        columns = [name for name in self.schema.columns if self.holds(name)]
         for piece in self.pieces(columns, is_checked=False):
             rows = pa.Table.from_arrays([as_arrow(column) for column in piece], columns)
             if (fault := self.schema.fault(rows, before)) is not None:
@@ -379,11 +379,13 @@ def joined(pieces: Sequence[Values]) -> Values:
     if pieces[0].words is not None:
         words = Words()
         return Values(np.concatenate([words.numbers(of) for of in pieces]), None, words.listed)
+    numbers = np.concatenate([of.filled for of in pieces])
+    if all(of.is_null is None for of in pieces):
+        return Values(numbers)
     are_null = [
         np.zeros(len(of.numbers), bool) if of.is_null is None else of.is_null for of in pieces
     ]
     is_null = np.concatenate(are_null)
-    numbers = np.concatenate([of.filled for of in pieces])
     return Values(numbers, is_null if is_null.any() else None)
 
 

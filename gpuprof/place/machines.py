@@ -1,28 +1,17 @@
 """GPUs and links to estimate a step on, by the figures of their vendors.
 
-GPUs: peaks of single precision without Tensor Cores, memory bandwidth and memory of one GPU, from
-NVIDIA's data sheets of these boards (of a K80, one of its two GPUs, at its boost clock).
 Links are those of `gpuprof.predict.link_models`; ``staged`` is PCIe 3 through the host.
 """
 
 from typing import Final, NamedTuple
 
 from gpuprof.base.errors import UsageError, one_of
+from gpuprof.base.gpu_models import GPUS, GpuModel, gpu_named
 from gpuprof.base.units import NS_PER_S
 from gpuprof.predict.link_models import NAMES, STAGED, USUAL, links_named
 
-_GIB: Final = 1 << 30
 _MOST_GPUS: Final = 16
 _STAGED_OVER: Final = "pcie3"
-
-
-class GpuModel(NamedTuple):
-    """Peak rates of a GPU, and its memory."""
-
-    name: str
-    flops_per_s: float
-    bytes_per_s: float
-    memory_bytes: int
 
 
 class GpuLink(NamedTuple):
@@ -51,28 +40,6 @@ class GpuMachine(NamedTuple):
         return f"{', '.join(counted)} over {self.link.name}"
 
 
-def _gpu(name: str, tflops: float, gb_per_s: float, gib: int) -> GpuModel:
-    return GpuModel(name, tflops * 1e12, gb_per_s * 1e9, gib * _GIB)
-
-
-GPUS: Final = (
-    _gpu("K80", 4.37, 240, 12),
-    _gpu("GTX1080Ti", 11.3, 484, 11),
-    _gpu("P100", 9.3, 732, 16),
-    _gpu("V100", 15.7, 900, 16),
-    _gpu("T4", 8.1, 320, 16),
-    _gpu("RTX3090", 35.6, 936, 24),
-    _gpu("RTX4090", 82.6, 1008, 24),
-    _gpu("A10", 31.2, 600, 24),
-    _gpu("A100", 19.5, 1555, 40),
-    _gpu("A100-80GB", 19.5, 2039, 80),
-    _gpu("L40S", 91.6, 864, 48),
-    _gpu("H100", 67, 3350, 80),
-    _gpu("H100-PCIe", 51, 2000, 80),
-    _gpu("H200", 67, 4800, 141),
-)
-
-
 def machine(gpus: str, link: str) -> GpuMachine:
     """A machine from command-line options: 2xK80 or V100,T4, and pcie3 or 4us,24GB/s.
 
@@ -84,7 +51,7 @@ def machine(gpus: str, link: str) -> GpuMachine:
         number, _, name = word.strip().partition("x")
         if not number.isdecimal():  # the x of a name
             number, name = "1", word.strip()
-        gpu = next((gpu for gpu in GPUS if gpu.name.lower() == name.lower()), None)
+        gpu = gpu_named(name)
         if gpu is None:
             msg = f"--gpus {gpus}: unknown GPU {name}"
             raise UsageError(msg, one_of("Known GPUs", name, [gpu.name for gpu in GPUS]))

@@ -94,7 +94,7 @@ def _graph(profile: Profile) -> Graph:
     by_end = by_start[by_time(end_ns)]
     return Graph(
         operations, calls, time_ns, by_start, by_end, weights, met.collectives, met.alone_ns,
-        dict(maker.doubts),
+        met.bytes, dict(maker.doubts),
     )  # fmt: skip
 
 
@@ -222,12 +222,19 @@ class _Latencies:
 def _with_usual(weights: Weights, time_ns: Int64s, calls: int) -> Weights:
     """The same with usual latencies: medians over edges of one kind to operations of one kind."""
     sources, latencies = _Sources(time_ns, weights, calls), _Latencies()
-    for rows, implied, latest in sources.pieces():
-        starts = time_ns[2 * (calls + rows)]
-        for kind, source in zip(IMPLIED, implied, strict=True):
-            some = np.flatnonzero(source != _NONE)
-            slack, is_last = starts[some] - source[some], source[some] == latest[some]
-            latencies.add(kind, weights.kind[rows[some]] + 1, slack, is_last)
+    launch_ns = np.zeros(OPERATION_KINDS, np.int64)
+    for kinds in (IMPLIED[:1], IMPLIED[1:]):
+        for rows, implied, latest in sources.pieces():
+            starts, of = time_ns[2 * (calls + rows)], weights.kind[rows] + 1
+            # Work launched shortly before its stream is free still waits for its launch.
+            awaited = np.maximum(latest, implied[0] + launch_ns[of])
+            for kind in kinds:
+                source = implied[IMPLIED.index(kind)]
+                some = np.flatnonzero(source != _NONE)
+                slack, is_last = starts[some] - source[some], source[some] == awaited[some]
+                latencies.add(kind, of[some], slack, is_last)
+        for _, its, value in latencies.usual():
+            launch_ns[its] = value
     edges, operation = weights.edges, weights.edges.target // 2 - calls
     source_ns = time_ns[edges.source]
     slack, is_last = time_ns[edges.target] - source_ns, source_ns == sources.latest()

@@ -20,7 +20,11 @@ from gpuprof.predict.link_models import USUAL
 from gpuprof.predict.replay import Changed, Replay, as_measured
 
 PREDICT_READS: Final = reads(
-    GRAPH_READS, PHASE_READS, host_calls="start_ns library process_id thread_id"
+    GRAPH_READS,
+    PHASE_READS,
+    host_calls="start_ns library process_id thread_id",
+    page_faults="start_ns end_ns device_id processor",
+    devices="device_id name total_memory_bytes",
 )
 # Where more than this share of the span is unexplained there is no prediction.
 MOST_UNEXPLAINED: Final = 0.05
@@ -192,8 +196,8 @@ def _borders(
     o, first = graph.operations, len(graph.calls)
     its = [of for of in o.streams if of.device == device] or o.streams
     on = np.concatenate([np.arange(of.low, of.high) for of in its])
-    # Steps are on the clock of the device.
-    since = np.stack(steps.times or ()) + o.shifts_ns.get(device, 0)
+    # Steps are on the clock of their first device.
+    since = np.stack(steps.times or ()) + o.shifts_ns.get(steps.devices[0], 0)
     for away in () if changed is None else (changed.gone, changed.moved):
         if away is not None and not away[on].all():
             on = on[~away[on]]

@@ -85,11 +85,14 @@ def work_between(maker: Maker) -> Numbers:
     pause: Numbers = np.concatenate(parts)
     if overlaps:
         maker.doubts["calls of one thread that overlap"] = overlaps
-    after = np.flatnonzero(pause > _LONG_NS)
-    # The last call of another thread whose calls fill most of the pause before each call.
-    chosen = np.full(len(after), NOT_FOUND)
-    since, until = c.end_ns[after - 1], c.start_ns[after]
-    filled = _FILLED * (until - since)
+    begun = np.array([of.low for of in c.threads], np.int64)
+    after = np.union1d(np.flatnonzero(pause > _LONG_NS), begun)
+    # The last call of another thread whose calls fill most of the pause before each call; before
+    # the first one of a thread, that of the thread that was at work for longest.
+    chosen, is_first = np.full(len(after), NOT_FOUND), np.isin(after, begun)
+    until = c.start_ns[after]
+    since = np.where(is_first, -_LATEST, c.end_ns[after - 1])
+    filled = np.where(is_first, 0, _FILLED * (until - since))
     process, thread = c.process(after), c.thread(after)
     for number, of in enumerate(c.threads):
         start, end = c.start_ns[of.low : of.high], c.end_ns[of.low : of.high]
@@ -102,7 +105,7 @@ def work_between(maker: Maker) -> Numbers:
         chosen[is_more], filled[is_more] = of.low + last[is_more], length[is_more]
     after, chosen = after[chosen != NOT_FOUND], chosen[chosen != NOT_FOUND]
     maker.add(OTHER_THREAD, 2 * chosen + 1, 2 * after)
-    pause[after] = 0
+    pause[after] = np.minimum(pause[after], 0)
     return pause
 
 

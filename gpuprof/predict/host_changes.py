@@ -16,6 +16,7 @@ from gpuprof.predict import graph as kinds
 from gpuprof.predict.graph import NEVER, NO_WORK, Graph, holds
 from gpuprof.predict.recorded import Flags
 from gpuprof.predict.replay import Changed
+from gpuprof.predict.selected import after_each
 
 # Calls that wait, as recorded or by their names.
 SYNCHRONISATIONS: Final = (kinds.SYNCHRONISATION, kinds.SYNCHRONISATION_BY_NAME)
@@ -23,11 +24,6 @@ SYNCHRONISATIONS: Final = (kinds.SYNCHRONISATION, kinds.SYNCHRONISATION_BY_NAME)
 _GRAPH_PAUSE_NS: Final = 1_000_000
 _MESSAGES: Final = ("mpi", "ucx")
 _HOST_CALLS: Final = ("process_id", "thread_id", "start_ns", "end_ns")
-
-
-def after_each(flags: Flags) -> Flags:
-    """Whether the flag of the operation, or call, before each is set."""
-    return np.append(False, flags[:-1])
 
 
 def drop_host(profile: Profile, changed: Changed, text: str) -> Changed:

@@ -13,12 +13,13 @@ from gpuprof.base.statistics import scaled
 from gpuprof.base.units import counted, format_signed, say_ns, say_share
 from gpuprof.facts.host_clock import host_clock
 from gpuprof.facts.phases import Phase, phases
+from gpuprof.facts.step_times import are_similar
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Kind, Schema
 from gpuprof.predict.build import graph_of
-from gpuprof.predict.changes import apply
+from gpuprof.predict.changes import OPEN, apply
 from gpuprof.predict.effects import (
     PREDICT_READS,
     Steps,
@@ -130,7 +131,7 @@ class Prediction:
 
 
 class _Step(NamedTuple):
-    """The steps of a phase, or the recording, for the program or for one device."""
+    """The steps of a phase, or the recording, for the program or for one device, as replayed."""
 
     phase: Phase | None
     device: int | None
@@ -216,18 +217,39 @@ def predict(profile: Profile, changes: Sequence[str]) -> Prediction:
 
 
 def _steps(profile: Profile, graph: Graph) -> Iterator[_Step]:
-    """The recording, then each phase: for the program, and for each device of several."""
+    """The recording, then each phase: for the program, and for each device of several.
+
+    Steps of ranks that meet in collectives are those of the program, as long as one of them and of
+    the same name; on all devices they begin with those of the first rank.
+    """
     o = graph.operations
     times = np.array([o.start_ns.min()]), np.array([o.end_ns.max()])
-    spans: list[tuple[Phase | None, tuple[int, ...], tuple[Int64s, Int64s]]]
-    spans = [(None, o.devices, times)]
-    spans += [(phase, phase.devices, (phase.start_ns, phase.end_ns)) for phase in phases(profile)]
-    for phase, devices, times in spans:
-        of_steps = None if phase is None else times
-        if len(devices) != 1:
-            yield _Step(phase, None, *times, Steps(devices, of_steps))
-        for device in devices:
-            yield _Step(phase, device, *times, Steps((device,), of_steps, is_of_all=False))
+    spans: list[tuple[Phase | None, list[tuple[tuple[int, ...], tuple[Int64s, Int64s]]]]]
+    spans = [(None, [(o.devices, times)])]
+    for phase in phases(profile):
+        alike = (
+            ranks
+            for first, ranks in spans
+            if first is not None
+            and len(graph.collectives)
+            and (first.name, first.source) == (phase.name, phase.source)
+            and are_similar(first.step_ns, phase.step_ns)
+            and not any({*devices} & {*phase.devices} for devices, _ in ranks)
+        )
+        if not (ranks := next(alike, [])):
+            spans.append((phase, ranks))
+        ranks.append((phase.devices, (phase.start_ns, phase.end_ns)))
+    for first, ranks in spans:
+        of_each = [((device,), times) for devices, times in ranks for device in devices]
+        all_devices = tuple(device for (device,), _ in of_each)
+        program = [] if len(of_each) == 1 else [(all_devices, ranks[0][1])]
+        for devices, (start_ns, end_ns) in (*program, *of_each):
+            one = devices[0] if len(devices) == 1 else None
+            steps = Steps(
+                devices, None if first is None else (start_ns, end_ns), is_of_all=one is None
+            )
+            shift_ns = 0 if first is None else o.shifts_ns.get(devices[0], 0)
+            yield _Step(first, one, start_ns + shift_ns, end_ns + shift_ns, steps)
 
 
 def _predicted(
@@ -256,8 +278,8 @@ def _predicted(
     del predicted
     bounds_ns = [predicted_ns]
     bounds = [(changed, True)]
-    # Where a link is changed, also slow and fast ones, with the recorded lags and without.
-    if any(text.startswith("link") for text in changes):
+    # Where times are left open, also slow and fast ones, with the recorded lags and without.
+    if any(text.startswith(OPEN) for text in changes):
         for bound in (SLOW, FAST):
             bounded = apply(profile, changes, bound)
             bounds += [(bounded, False), (bounded, True)]

@@ -80,6 +80,7 @@ _SHOW: Final[Mapping[Kind, Callable[[Any], str]]] = {
     Kind.BYTES: units.format_bytes,
     Kind.RATE: units.format_rate,
     Kind.CLOCK: units.format_clock,
+    Kind.FLOPS: units.format_flops,
 }
 
 
@@ -89,7 +90,7 @@ def headings(columns: Mapping[str, Column], names: Sequence[str]) -> tuple[str, 
 
 
 def signed_ns(value: float | None) -> str:
-    """A difference in time with its sign: ``+1.550 us``; ``n/a`` where unknown."""
+    """A difference in time with its sign: ``+1.550 µs``; ``n/a`` where unknown."""
     shown = units.format_ns(value)
     return f"+{shown}" if value is not None and value > 0 else shown
 

@@ -14,7 +14,7 @@ from gpuprof.show import Page, Row, csv, renderer_named
 from gpuprof.show.cells import cell, clean
 from gpuprof.show.output import Output
 from gpuprof.show.overview import Grid
-from gpuprof.sweeps.break_even import break_even_rows, break_evens
+from gpuprof.sweeps.break_even import break_evens
 from gpuprof.sweeps.results import CELLS, FIGURE, RECORDED, Results
 
 FORMAT_VERSION: Final = 1
@@ -109,11 +109,11 @@ def sweep_grids(results: Results) -> list[Grid]:
         heads = ("Cell", "Status", "Reason")
         grids.append(Grid("Cells without a result", heads, reasons, (0, 1, 2)))
     by_axis: dict[str, list[tuple[str, str]]] = {}
-    for of in break_even_rows(results) if results.plan.baseline else []:
-        rows = by_axis.setdefault(of.axis, [])
-        rows.append((clean(of.variant), of.meaning))
-        if of.at_best != of.at_worst:
-            rows += [("  at best", of.at_best or ""), ("  at worst", of.at_worst or "")]
+    for of in break_evens(results).to_pylist():
+        rows = by_axis.setdefault(of["axis"], [])
+        rows.append((clean(of["variant"]), of["meaning"]))
+        if of["at_best"] != of["at_worst"]:
+            rows += [("  at best", of["at_best"]), ("  at worst", of["at_worst"])]
     for axis, rows in by_axis.items():
         header = ("", "Against the baseline")
         grids.append(Grid(f"Break-even along {axis}", header, tuple(rows), (0, 1)))

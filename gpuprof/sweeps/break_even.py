@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -35,56 +35,39 @@ _WHOLE_NUMBERS_FROM: Final = 10
 Points = Sequence[tuple[Number, float]]
 
 
-class BreakEven(NamedTuple):
-    """A row of `BREAK_EVENS`."""
-
-    axis: str
-    variant: str
-    lowest: Number
-    highest: Number
-    break_even: float | None
-    meaning: str
-    break_even_min: float | None = None
-    break_even_max: float | None = None
-    at_best: str | None = None
-    at_worst: str | None = None
-
-
 def break_evens(results: Results) -> pa.Table:
-    """The rows of `break_even_rows` as a table, columns as in `BREAK_EVENS`."""
-    return BREAK_EVENS.table([row._asdict() for row in break_even_rows(results)])
-
-
-def break_even_rows(results: Results) -> list[BreakEven]:
     """Where speed-up reaches 1 along each axis of numbers that is not the baseline's.
 
     Args:
-        results: Results with a baseline.
+        results: The sweep's results.
 
     Returns:
-        One row per axis and per combination of the other axes, without the baseline itself;
-        ``break_even`` is None where no speed-up stays above 1 within the measured values.
-        Nothing is extrapolated. The best and worst cases are None where each cell ran once.
+        Columns as in `BREAK_EVENS`. One row per axis and per combination of the other axes, without
+        the baseline itself, none without a baseline; ``break_even`` is null where no speed-up stays
+        above 1 within the measured values. Nothing is extrapolated. The best and worst cases are
+        null where each cell ran once.
     """
-    rows = []
-    for axis in numeric_axes(results.plan):
+    rows: list[dict[str, Any]] = []
+    for axis in (name for name in numeric_axes(results.plan) if name not in results.plan.baseline):
         medians, best, worst = (
             lines(results, axis, f"speed_up{end}") for end in ("", "_max", "_min")
         )
         for name, points in medians.items():
-            if axis in results.plan.baseline or len(points) == 1:
+            if len(points) == 1:
                 continue
-            ends = points[0][0], points[-1][0]
-            row = BreakEven(axis, name, *ends, crossing(points), _meaning(points))
+            row: dict[str, Any] = {
+                "axis": axis,
+                "variant": name,
+                "lowest": points[0][0],
+                "highest": points[-1][0],
+            }
+            row |= {"break_even": crossing(points), "meaning": _meaning(points)}
             if results.plan.repeat > 1:
-                row = row._replace(
-                    break_even_min=crossing(best[name]),
-                    break_even_max=crossing(worst[name]),
-                    at_best=_meaning(best[name]),
-                    at_worst=_meaning(worst[name]),
-                )
+                at_best, at_worst = best[name], worst[name]
+                row |= {"break_even_min": crossing(at_best), "break_even_max": crossing(at_worst)}
+                row |= {"at_best": _meaning(at_best), "at_worst": _meaning(at_worst)}
             rows.append(row)
-    return rows
+    return BREAK_EVENS.table(rows)
 
 
 def numeric_axes(plan: Plan) -> list[str]:

@@ -62,13 +62,13 @@ def open_sweep(folder: Path, plan: Plan) -> int:
         return seed
     before = read_plan(path)
     requested = json_input.loads(json.dumps(_stored(plan)))
-    differing = [key for key in _COMPARABLE if getattr(before, key) != requested[key]]
-    if [*before.axes] != [*plan.axes]:
+    differing = [key for key in _COMPARABLE if before.get(key) != requested[key]]
+    if [*before["axes"]] != [*plan.axes]:
         differing.append("axes")
     if differing:
         msg = f"{folder} contains a sweep with another {' and '.join(differing)}"
         raise OutputError(msg, "Choose another folder with -o, or replace it with --force.")
-    return before.seed
+    return int(before["seed"])
 
 
 def remove_sweep(folder: Path) -> None:

@@ -51,7 +51,7 @@ def test_parts_of_all_kernels_add_up_to_their_time_and_do_not_overlap():
         assert times[rank].waiting.length + times[rank].transfer.length == took
     waits = times[0].waiting
     came = {max(starts) for _, starts, _ in job.calls}
-    # Ends differ by 2 us at most, and so does where the last rank came.
+    # Ends differ by 2 µs at most, and so does where the last rank came.
     assert all(min(abs(end - last) for last in came) <= 2 * US for end in waits.end.tolist())
 
 
@@ -320,7 +320,7 @@ def test_compute_beside_it_hides_transfer_and_waiting_apart():
         for rank, (_, took) in enumerate(reduce):
             at = call * 1000 * US + (0 if rank == 0 else 40 * US)
             kernels.append((at, at + took, {"device_id": rank, "stream_id": 20, "name": REDUCE}))
-        # Of rank 0's 40 us of waiting 10 are hidden, and of its 60 us of transfer 20.
+        # Of rank 0's 40 µs of waiting 10 are hidden, and of its 60 µs of transfer 20.
         kernels.append((call * 1000 * US + 30 * US, call * 1000 * US + 60 * US, {"device_id": 0}))
     row = by_rank(draw(kernels=kernels))[0, "AllReduce"]
 

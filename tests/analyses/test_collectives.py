@@ -68,6 +68,46 @@ def test_messages_and_groups_are_told_apart_where_the_framework_tells_them():
     }
 
 
+@pytest.mark.parametrize(
+    ("tables", "peak"),
+    [
+        ({}, None),
+        ({"devices": [{"device_id": 0, "name": "Tesla V100-SXM2-32GB"}]}, 150e9),
+        ({"devices": [{"device_id": 0, "name": "NVIDIA H100 80GB HBM3"}]}, 450e9),
+        (
+            {
+                "devices": [
+                    {"device_id": 0, "name": "NVIDIA H800 PCIe", "compute_capability": "9.0"}
+                ]
+            },
+            63e9,
+        ),
+        ({"devices": [{"device_id": 1, "name": "Tesla V100-SXM2-32GB"}]}, None),
+        (
+            {
+                "links": [
+                    {"device_id": 0, "peer_device_id": 1, "link": "NVLink 2 x2", "bytes_per_s": 50},
+                    {"device_id": 0, "peer_device_id": 2, "link": "NVLink 2 x1", "bytes_per_s": 25},
+                    {"device_id": 1, "peer_device_id": 2, "link": "NVLink 2 x1", "bytes_per_s": 25},
+                    {"device_id": 0, "link": "PCIe 3 x16", "bytes_per_s": 16},
+                ]
+            },
+            75,
+        ),
+        ({"links": [{"device_id": 0, "link": "PCIe 3 x16", "bytes_per_s": 16}]}, 16),
+    ],
+)
+def test_the_peak_is_that_of_all_links_of_the_device(tables, peak):
+    sizes = {"bytes_in": 80, "bytes_out": 80, "group_size": 4}
+    of_call = {"kernels": [(0, 16, {"name": REDUCE})], "collectives": [message(0, 16, **sizes)]}
+
+    [row] = collectives(draw(**of_call, **tables)).to_pylist()
+
+    assert row["peak_bytes_per_s"] == (peak if peak is None else pytest.approx(peak, rel=0.01))
+    share = None if peak is None else pytest.approx(7.5e9 / row["peak_bytes_per_s"])
+    assert row["peak_share"] == share
+
+
 def test_bandwidths_are_those_of_nccl_tests():
     """Two all-reduces of 80 B in 16 ns: 10 GB/s; of four ranks, each link carries 3/2 of it."""
     sizes = {"bytes_in": 80, "bytes_out": 80, "group_size": 4}

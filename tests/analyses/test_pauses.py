@@ -40,7 +40,7 @@ def told(profile, device=0):
     }
 
 
-# From 0 to 100 us the device works, then it pauses until 200 us.
+# From 0 to 100 µs the device works, then it pauses until 200 µs.
 FIRST = work(-5, 0, 100)
 
 

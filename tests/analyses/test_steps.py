@@ -80,7 +80,7 @@ def test_time_between_ranges_that_are_apart_belongs_to_the_step_before():
 
 
 def test_a_pause_that_is_little_of_all_time_belongs_to_no_step():
-    """Of 40 steps of 100 ns 39 follow one another; a pause of 100 ns is under 5 % of 4 us."""
+    """Of 40 steps of 100 ns 39 follow one another; a pause of 100 ns is under 5 % of 4 µs."""
     drawn = loop([f"step {n}" for n in range(40)])
     late = {"nvtx_ranges": 4, "api_calls": 8, "kernels": 4, "memcpys": 4}
     for table, first in late.items():

@@ -91,7 +91,7 @@ class TestTime:
         assert "On 2 x K80 over nvlink2 a step is estimated to take" in flat
         assert "\ntoday  " in said
         assert "Estimates rank placements; they do not predict times." in flat
-        assert "395 us for a copy of our dual; the log has 129 us" in flat
+        assert "395 µs for a copy of our dual; the log has 129 µs" in flat
 
     def test_one_gpu_where_a_second_would_not_pay(self, run):
         said = " ".join(place(run, "--gpus", "2xK80", "--link", "1s,1GB/s")[1].split())

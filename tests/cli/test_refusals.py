@@ -99,7 +99,7 @@ REFUSED = {
     ),
     "slice trace.json --from ten -o x.gpuprof": (2, NO_TIME),
     "slice trace.json --from 2us --to 1us -o x.gpuprof": (
-        *(2, "Error: the window is empty: --from 2.000 us is not before --to 1.000 us"),
+        *(2, "Error: the window is empty: --from 2.000 µs is not before --to 1.000 µs"),
     ),
     "slice trace.json --from 9s -o x.gpuprof": (
         *(1, "Error: trace.json: nothing starts in this part, from 9.000 s to the end"),

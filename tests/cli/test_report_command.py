@@ -1,3 +1,4 @@
+import io
 import json
 import os
 import signal
@@ -9,13 +10,15 @@ from pathlib import Path
 import pytest
 from commands import CORPUS, DUAL, EXAGGERATED, ROOT, SINGLE, gpuprof
 
+from gpuprof.cli import main
+
 
 def test_a_report_is_printed():
     done = gpuprof("report", EXAGGERATED)
 
     assert (done.returncode, done.stderr) == (0, "")
     assert "between devices 94,774 13.070 s" in " ".join(done.stdout.split())
-    assert "rows listed 13.07 s, implied total 53.28 s" in done.stdout
+    assert "rows listed 13.1 s, implied total 53.3 s" in done.stdout
 
 
 def test_json_has_the_documented_keys():
@@ -171,6 +174,26 @@ def test_pipes_get_utf_8_in_every_locale(tmp_path):
     )
 
     assert json.loads(done.stdout)["origin"]["source"] == "für.txt"
+
+
+class Screen(io.TextIOWrapper):
+    def isatty(self):
+        return True
+
+
+def test_a_terminal_without_the_micro_sign_gets_us(tmp_path, monkeypatch):
+    path = tmp_path / "für.txt"
+    path.write_bytes(Path(EXAGGERATED).read_bytes())
+    screen = Screen(io.BytesIO(), "ascii")
+    monkeypatch.setattr(sys, "stdout", screen)
+    monkeypatch.setattr(sys, "stderr", Screen(io.BytesIO(), "ascii"))
+
+    with pytest.raises(SystemExit):
+        main(["report", str(path)])
+
+    text = screen.buffer.getvalue().decode("ascii")
+    assert "137.9 us" in text
+    assert "f\\xfcr.txt" in text
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere names are text")

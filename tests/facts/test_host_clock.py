@@ -53,9 +53,9 @@ def test_a_constant_difference_changes_no_answer(apart, waits):
     right = waiting(waits=waits)
     profile = waiting(apart=lambda _: apart, waits=waits)
 
-    # The launches of a drawn step take 8 us, those of a usual one 5.
+    # The launches of a drawn step take 8 µs, those of a usual one 5.
     assert host_clock(profile).shifts_ns == {100: apart + 3 * US}
-    # Pieces differ by these 3 us alone.
+    # Pieces differ by these 3 µs alone.
     for label, total_ns in causes(right).items():
         assert abs(causes(profile)[label] - total_ns) <= 39 * 3 * US
     assert causes(profile)["range", "load"] > 39 * 79 * MS
@@ -74,8 +74,8 @@ def test_the_amount_is_said_once_where_the_host_is_looked_at():
 
     [note] = [note for note in report(profile, ["findings", "gaps"]).notes if "clocks" in note]
     assert note == (
-        "The clocks of GPU and host disagree: +132.0 s was added to all host times, so that the"
-        " fastest launch takes 5.000 us."
+        "The clocks of GPU and host disagree: +132 s was added to all host times, so that the"
+        " fastest launch takes 5.00 µs."
     )
     assert not any("clocks" in note for note in report(profile, ["breakdown"]).notes)
 
@@ -193,7 +193,7 @@ def test_each_process_has_its_clock():
 
     clock = host_clock(profile)
     assert clock.shifts_ns == {100: -MS + 3 * US, 200: 7 * S + 3 * US}
-    assert "up to +7.000 s was added to all host times of 2 processes" in clock.note()
+    assert "up to +7.00 s was added to all host times of 2 processes" in clock.note()
 
 
 def test_without_calls_there_is_no_clock_to_compare():
@@ -207,7 +207,7 @@ def test_without_calls_there_is_no_clock_to_compare():
     [("baseline", 324_717_054), ("bucketcap100mb", 823_081_098), ("nobroadcast", -156_297_255)],
 )
 def test_real_recordings_whose_devices_are_early_or_late(name, shift_ns):
-    """The first of their kernels start 5 us after their launch, where most calls then wait."""
+    """The first of their kernels start 5 µs after their launch, where most calls then wait."""
     profile = read_profile(CORPUS / f"nsys-rep/NERSC__sc21-dl-tutorial__4gpu_{name}.qdrep")
 
     assert [*host_clock(profile).shifts_ns.values()] == [shift_ns]

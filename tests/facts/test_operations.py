@@ -121,7 +121,7 @@ NODE = "autograd::engine::evaluate_function: ToCopyBackward0"
     ],
 )
 def test_the_backward_pass_is_known_by_its_operations(tmp_path, category, forward, backward):
-    """Peer copies of 30 and 90 us: one of the script's thread, one of autograd's."""
+    """Peer copies of 30 and 90 µs: one of the script's thread, one of autograd's."""
     made = [(forward, 41, 30), (backward, 52, 90)]
     peers = {"fromDevice": 0, "toDevice": 1, "inDevice": 0, "bytes": 64}
     events = [_event("user_annotation", "ProfilerStep#1", 41, 1, 900)]

@@ -15,7 +15,7 @@ COPY = PEER | {"bytes": 8}
 
 
 def program(*between, last=LAST):
-    """Devices 0 and 2 compute, with something on device 0 in the 30 us between."""
+    """Devices 0 and 2 compute, with something on device 0 in the 30 µs between."""
     return steps(12, 100, *FIRST, *between, *last)
 
 
@@ -33,7 +33,7 @@ def test_a_pause_beside_a_copy_of_another_device_is_a_part_of_the_copy():
 
 
 def test_a_device_that_only_pauses_says_for_whom():
-    """Device 2 pauses for 10 us longer than device 0 copies."""
+    """Device 2 pauses for 10 µs longer than device 0 copies."""
     late = [(2, 80, 99, kernel(name="end")), (3, 90, 99, kernel(name="end", device_id=2))]
     found = rows(program((4, 50, 80, COPY), last=late))
 
@@ -83,7 +83,7 @@ def test_the_line_names_both_devices():
 
 
 def test_a_device_that_sets_the_pace_says_for_whose_exchange_it_pauses():
-    """Device 0 computes for 9 us less than device 2, for which it would wait without its copy."""
+    """Device 0 computes for 9 µs less than device 2, for which it would wait without its copy."""
     short = [(2, 80, 90, kernel(name="end")), LAST[1]]
     found = rows(program((4, 50, 80, COPY), last=short))
 
@@ -91,5 +91,5 @@ def test_a_device_that_sets_the_pace_says_for_whose_exchange_it_pauses():
     assert (copies["device_id"], copies["cost_ns"], copies["win_ns"]) == (2, 30 * US, 30 * US)
     assert copies["finding"].startswith(
         "device 2 is idle while device 0 waits for copies between devices (device 0 to device 1):"
-        " 30.00 us of a step (30.0 %); device 0 30.0 %"
+        " 30.0 µs of a step (30.0 %); device 0 30.0 %"
     )

@@ -28,7 +28,7 @@ def lines(profile):
 
 
 def repeated(*events, count=20):
-    """Steps of 100 us, which the host launches all at once before it waits for the device.
+    """Steps of 100 µs, which the host launches all at once before it waits for the device.
 
     Args:
         events: Start and end within a step in us, or a function of its number that gives them, and
@@ -52,7 +52,7 @@ def repeated(*events, count=20):
 
 
 def test_a_collective_cut_in_two_causes_ranks_by_what_both_can_win():
-    """15 us of transfer, and 15 us that may be waiting, which counts half, before 20 us."""
+    """15 µs of transfer, and 15 µs that may be waiting, which counts half, before 20 µs."""
     lasts = (lambda n: (50, 80 if n % 4 else 65), REDUCE | {"stream_id": 9})
     profile = repeated(((0, 30), kernel()), ((30, 50), LAYOUT), lasts, ((80, 100), kernel()))
     found = rows(profile)
@@ -64,9 +64,10 @@ def test_a_collective_cut_in_two_causes_ranks_by_what_both_can_win():
     for row in (transfer, waiting):
         assert (row["family"], row["family_cost_ns"]) == ("collectives", 30 * US)
     (head, parts), (second, none) = lines(profile)[:2]
-    assert head == "1. Collectives take 30.0 us of a step (30.0 %); at most all of that can be won."
+    assert head == "1. Collectives take 30.0 µs of a step (30.0 %); at most all of that can be won."
     assert parts[0].startswith(
-        "Device 0 is in collectives that no compute hides: 15.00 us (15.0 %). Record all ranks"
+        "Device 0 is in collectives that no compute hides, and not all of their ranks were"
+        " recorded: 15.0 µs (15.0 %). Record all ranks"
     )
     assert parts[0].endswith("(saves at most 15.0 %; --table collective_waits).")
     assert parts[1].startswith("Device 0 may wait in collectives for other ranks")
@@ -95,7 +96,7 @@ def test_changes_of_a_family_are_replayed_together():
     assert {row["predicted_win_ns"] for row in found.values()} == {20 * US}
     assert {row["family_predicted_win_ns"] for row in found.values()} == {40 * US}
     ((head, parts),) = lines(profile)
-    assert head == "1. Copies take 40.0 us of a step (40.0 %); all of that can be won."
+    assert head == "1. Copies take 40.0 µs of a step (40.0 %); all of that can be won."
     assert len(parts) == 2
 
 
@@ -103,7 +104,7 @@ def test_changes_of_a_family_are_replayed_together():
     ("late_win_ns", "won"),
     [
         pytest.param(None, "at most all of that can be won", id="a-part-is-replayed"),
-        pytest.param(5 * US, "10.0 us (10.0 %) can be won", id="all-are-replayed"),
+        pytest.param(5 * US, "10.0 µs (10.0 %) can be won", id="all-are-replayed"),
     ],
 )
 def test_what_a_replay_of_a_part_wins_is_not_said_of_the_family(late_win_ns, won):
@@ -112,14 +113,14 @@ def test_what_a_replay_of_a_part_wins_is_not_said_of_the_family(late_win_ns, won
         "family_cost_ns": 30 * US, "family_win_ns": 30 * US, "family_predicted_win_ns": 10 * US,
     }  # fmt: skip
     late = row | {
-        "finding": 'no work: 20.00 us of a step of "relax" (20.0 %)',
+        "finding": 'no work: 20.0 µs of a step of "relax" (20.0 %)',
         "predicted_win_ns": late_win_ns,
     }
-    small = row | {"finding": "waits: 10.00 us of a step (10.0 %)", "predicted_win_ns": 5 * US}
+    small = row | {"finding": "waits: 10.0 µs of a step (10.0 %)", "predicted_win_ns": 5 * US}
     ((head, parts),) = by_family([late, small])
 
-    assert head == f'launching takes 30.0 us of a step of "relax" (30.0 %); {won}'
-    assert [part["finding"] for part in parts] == [late["finding"], "waits: 10.00 us (10.0 %)"]
+    assert head == f'launching takes 30.0 µs of a step of "relax" (30.0 %); {won}'
+    assert [part["finding"] for part in parts] == [late["finding"], "waits: 10.0 µs (10.0 %)"]
 
 
 def test_causes_of_different_families_have_lines_of_their_own():
@@ -179,7 +180,7 @@ def test_notebooks_show_causes_below_their_family():
     summary = report_summary(report(queued((60, kernel()), (20, HTOD), (20, DTOD))), ())
     ((head, parts),) = summary.points
 
-    assert head.startswith("Copies take 40.0 us of a step")
+    assert head.startswith("Copies take 40.0 µs of a step")
     assert len(parts) == 2
     assert f"<li>{head}<ul><li>{parts[0][0]}" in summary_html(summary).replace("\xa0", " ")
     assert f"1. {head}\n   - {parts[0][0]}" in summary_text(summary, 1000)

@@ -70,7 +70,7 @@ HTOD = {"memcpy_kind": "HtoD", "dst_device_id": 0, "src_memory_kind": "pinned", 
 
 
 def test_costs_are_of_a_step_the_median_over_its_phase():
-    """Copies of 20 us in every step but one, in which they take 38."""
+    """Copies of 20 µs in every step but one, in which they take 38."""
     [row] = [
         row
         for row in rows(steps(9, 100, BUSY, (1, 52, 72, HTOD), (1, 72, 99, kernel(name="end"))))
@@ -80,7 +80,7 @@ def test_costs_are_of_a_step_the_median_over_its_phase():
     assert (row["phase"], row["steps"], row["device_id"]) == ("step #", 8, 0)
     assert (row["cost_ns"], row["step_ns"]) == (20 * US, 100 * US)
     assert row["where"] == "host to device 0"
-    assert row["finding"].endswith(": 20.00 us of a step (20.0 %)")
+    assert row["finding"].endswith(": 20.0 µs of a step (20.0 %)")
     assert row["win_ns"] == row["cost_ns"]
     assert row["means"].startswith("fewer bytes; hiding them behind compute wins ")
 
@@ -100,7 +100,7 @@ def halves(**columns):
 
 
 def in_host(begin_us, end_us, **call):
-    """A call of the host in each step of 100 us."""
+    """A call of the host in each step of 100 µs."""
     return lambda n: [
         (1_000_000 + (n * 100 + begin_us) * US, 1_000_000 + (n * 100 + end_us) * US, call)
     ]
@@ -144,7 +144,7 @@ MESSAGE = {"name": "MPI_Sendrecv", "library": "mpi", "process_id": 100, "thread_
             id="halves-with-the-pauses-beside-them",
         ),
         pytest.param(
-            # Each step is launched 30 us after the last one ended.
+            # Each step is launched 30 µs after the last one ended.
             steps(6, 100, FIRST, LATE),
             ("host_late", None, 0, 32 * US),
             "launches late",
@@ -152,7 +152,7 @@ MESSAGE = {"name": "MPI_Sendrecv", "library": "mpi", "process_id": 100, "thread_
             id="host-that-launches-late",
         ),
         pytest.param(
-            # The 10 us after the call count, too: without it the host would have been ahead.
+            # The 10 µs after the call count, too: without it the host would have been ahead.
             steps(6, 100, FIRST, LATE, api_calls=in_host(5, 50, name="cudaStreamSynchronize")),
             ("synchronising_call", "cudaStreamSynchronize", 0, 32 * US),
             "waited in cudaStreamSynchronize",
@@ -181,7 +181,7 @@ MESSAGE = {"name": "MPI_Sendrecv", "library": "mpi", "process_id": 100, "thread_
             id="begins-as-another-device-ends",
         ),
         pytest.param(
-            # They compute for 61 and 59 us of a step.
+            # They compute for 61 and 59 µs of a step.
             steps(6, 100, FIRST, (0, 2, 61, kernel(device_id=1)), IN_TIME),
             ("waits_for_device", "device 1", 0, 32 * US),
             "start the copies between them earlier",
@@ -189,7 +189,7 @@ MESSAGE = {"name": "MPI_Sendrecv", "library": "mpi", "process_id": 100, "thread_
             id="no-equal-work-for-devices-that-compute-for-equal-times",
         ),
         pytest.param(
-            # 51 and 59 us.
+            # 51 and 59 µs.
             steps(6, 100, (0, 2, 20, kernel()), (0, 2, 61, kernel(device_id=1)), IN_TIME),
             ("waits_for_device", "device 1", 0, 42 * US),
             "give the devices equal work",
@@ -210,7 +210,7 @@ MESSAGE = {"name": "MPI_Sendrecv", "library": "mpi", "process_id": 100, "thread_
         pytest.param(
             draw(kernels=[(0, 500 * US), (600 * US, 1000 * US)]),
             ("idle", None, 0, 100 * US),
-            "no calls of the host were recorded to tell why: 100.0 us (10.0 %); record these calls,"
+            "no calls of the host were recorded to tell why: 100 µs (10.0 %); record these calls,"
             " too (nsys profile --trace=cuda",
             "",
             id="without-api-calls",
@@ -250,7 +250,7 @@ def test_why_copies_go_by_way_of_the_host_is_said_where_links_are_listed(links, 
 
 
 def test_a_host_that_is_late_for_small_kernels_is_said_once():
-    """Sixty kernels of 2 us, each launched 3 us before it starts, 12 us after the last one."""
+    """Sixty kernels of 2 µs, each launched 3 µs before it starts, 12 µs after the last one."""
     small = [(n * 14 + 9, n * 14 + 12, n * 14 + 14, kernel(name=f"k{n % 3}")) for n in range(60)]
     profile = steps(6, 850, *small)
 
@@ -276,7 +276,7 @@ def test_a_recording_that_is_all_set_up_says_so_first():
 
 
 def test_a_device_that_computes_less_wins_nothing_for_the_step():
-    """Device 1 computes 10 us and waits 20 us for a copy; device 0 computes all the time."""
+    """Device 1 computes 10 µs and waits 20 µs for a copy; device 0 computes all the time."""
     copy = {"memcpy_kind": "HtoD", "dst_device_id": 1, "device_id": 1, "bytes": 8}
     profile = steps(
         6,
@@ -305,7 +305,7 @@ def test_a_device_that_loses_as_much_has_a_word_in_the_same_sentence():
     [row] = [r for r in rows(steps(6, 100, *events)) if r["cause"] == "exposed_host_copies"]
 
     assert row["device_id"] == 1
-    assert row["finding"].endswith("21.00 us of a step (21.0 %); device 0 20.0 %")
+    assert row["finding"].endswith("21.0 µs of a step (21.0 %); device 0 20.0 %")
 
 
 def test_a_busy_device_has_no_findings():
@@ -329,8 +329,8 @@ def test_every_cause_that_these_recordings_have_is_documented():
 @pytest.mark.parametrize(
     ("columns", "words"),
     [
-        ({"src_memory_kind": "pageable"}, " at 40.000 GB/s from pageable memory"),
-        ({"src_memory_kind": "pinned"}, " at 40.000 GB/s"),
+        ({"src_memory_kind": "pageable"}, " at 40.0 GB/s from pageable memory"),
+        ({"src_memory_kind": "pinned"}, " at 40.0 GB/s"),
         ({"bytes": 8, "src_memory_kind": "pageable"}, ""),
         ({"bytes": None, "src_memory_kind": "pageable"}, ""),
     ],
@@ -342,7 +342,7 @@ def test_large_copies_are_told_with_their_speed_and_memory(columns, words):
     row = rows(profile)[0]
 
     assert row["cause"] == "exposed_host_copies"
-    assert f"(host to device 0{words}, one copy): 500.0 us" in row["finding"]
+    assert f"(host to device 0{words}, one copy): 500 µs" in row["finding"]
     assert row["suggestion"].startswith("pin the") == ("from pageable" in words)
 
 
@@ -351,7 +351,7 @@ def test_copies_back_are_told_with_the_memory_that_they_are_into():
     copies = [(at * US, (at + 100) * US, copy | {"bytes": 5_000_000}) for at in (600, 800)]
     profile = draw(kernels=[(0, 500 * US)], memcpys=copies)
 
-    assert "(device 0 to host at 50.000 GB/s into pageable memory)" in rows(profile)[0]["finding"]
+    assert "(device 0 to host at 50.0 GB/s into pageable memory)" in rows(profile)[0]["finding"]
 
 
 def test_from_a_single_copy_nothing_follows():
@@ -368,7 +368,7 @@ def test_without_kernels_pauses_tell_nothing_and_copies_of_half_of_the_time_do(p
 
 @pytest.mark.parametrize(("pause_us", "first"), [(600, "setup"), (300, "exposed_host_copies")])
 def test_without_steps_most_of_the_time_comes_first_though_it_is_set_up(pause_us, first):
-    """A copy of 200 us, and a pause in a call that is made once."""
+    """A copy of 200 µs, and a pause in a call that is made once."""
     launch, total = {"correlation_id": 1}, 400 + pause_us
     profile = draw(
         kernels=[(0, 200 * US), ((total - 1) * US, total * US, launch)],
@@ -385,7 +385,7 @@ def test_without_steps_most_of_the_time_comes_first_though_it_is_set_up(pause_us
 
 
 def test_a_cause_in_two_phases_is_one_finding_that_names_them():
-    """Long steps wait 30 us for a copy, and short ones 10 us; device 1 waits less."""
+    """Long steps wait 30 µs for a copy, and short ones 10 µs; device 1 waits less."""
     tables = {"kernels": [], "memcpys": []}
     for first_us, step_us, kernel_us, copy_us in ((0, 200, 40, 30), (20_000, 100, 25, 10)):
         for number in range(40):
@@ -417,8 +417,8 @@ def test_a_cause_in_two_phases_is_one_finding_that_names_them():
 
     (row,) = of_joint
     assert (row["phase"], row["cost_ns"]) == ("relax (1)", 30 * US)
-    assert '30.00 us of a step of "relax (1)" (15.0 %); device 1 14.0 %' in row["finding"]
-    assert row["finding"].endswith('; device 0 10.00 us of a step of "relax (2)" (10.0 %)')
+    assert '30.0 µs of a step of "relax (1)" (15.0 %); device 1 14.0 %' in row["finding"]
+    assert row["finding"].endswith('; device 0 10.0 µs of a step of "relax (2)" (10.0 %)')
     assert len(of_job) == 1
     for phase in ("relax (1)", "relax (2)"):
         assert f'of a step of "{phase}"' in of_job[0]["finding"]
@@ -457,7 +457,7 @@ def test_many_small_collectives_are_to_be_joined():
     profile = steps(8, 100, (0, 2, 8, kernel()), *small, (1, 72, 99, kernel(name="end")))
 
     row = next(row for row in rows(profile) if row["cause"] == "collective_transfer")
-    assert "60 calls a step, 1.000 us each" in row["finding"]
+    assert "60 calls a step, 1.00 µs each" in row["finding"]
     assert row["suggestion"].startswith("join small collectives")
 
 
@@ -468,7 +468,7 @@ def test_a_single_copy_is_said_to_be_one():
 
 
 def test_first_calls_that_set_up_connections_are_set_up():
-    """The first AllReduce takes 20 ms, the others 20 us."""
+    """The first AllReduce takes 20 ms, the others 20 µs."""
     calls = [
         (0, 20_000 * US),
         *((20_000 * US + n * 100 * US, 20_000 * US + (n * 100 + 20) * US) for n in range(1, 40)),
@@ -482,7 +482,7 @@ def test_first_calls_that_set_up_connections_are_set_up():
     )
 
     row = next(row for row in rows(profile) if row["cause"] == "setup")
-    assert "20.00 ms in first collectives" in row["finding"]
+    assert "20.0 ms in first collectives" in row["finding"]
 
 
 @pytest.mark.parametrize(

@@ -30,11 +30,11 @@ def predicted(won_ns):
         pytest.param(WORST, "at most all of that can be won", id="bound"),
         pytest.param(
             WORST | {"win_ns": 700_000, "win_share": 0.153},
-            "at most 700 us (15.3 %) can be won",
+            "at most 700 µs (15.3 %) can be won",
             id="less",
         ),
         pytest.param(WORST | {"win_ns": 0}, "nothing can be won by itself", id="nothing"),
-        pytest.param(predicted(708_321), "708 us (15.5 %) can be won", id="replay"),
+        pytest.param(predicted(708_321), "708 µs (15.5 %) can be won", id="replay"),
         pytest.param(predicted(1_380_456), "all of that can be won", id="all"),
         pytest.param(predicted(100), "next to nothing can be won by itself", id="next-to-nothing"),
     ],
@@ -49,7 +49,7 @@ def test_where_a_step_computes_that_is_said_first():
     worst = WORST | {"cost_share": 0.02, "win_ns": 45_600, "win_share": 0.01}
 
     assert first_sentence("A step takes 4.57 ms", 0.9, worst) == (
-        "A step takes 4.57 ms, 90.0 % of it compute; at most 45.6 us (1.0 %) can be won from"
+        "A step takes 4.57 ms, 90.0 % of it compute; at most 45.6 µs (1.0 %) can be won from"
         " exposed copies between devices"
     )
     assert "of it compute" not in first_sentence("A step takes 4.57 ms", 0.899, worst)
@@ -85,8 +85,8 @@ def test_the_largest_cause_of_a_step_is_that_of_the_first_finding():
 
     assert (first["cause"], first["cost_ns"]) == ("exposed_host_copies", 20 * US)
     assert line.startswith(
-        "A step takes 100 us, of it 20.0 us (20.0 %) in exposed copies with the host; all of that"
-        " can be won. The step on device 0 (median 100.0 us of 7 steps"
+        "A step takes 100 µs, of it 20.0 µs (20.0 %) in exposed copies with the host; all of that"
+        " can be won. The step on device 0 (median 100 µs of 7 steps"
     )
 
 
@@ -100,21 +100,20 @@ def test_what_is_outside_of_steps_is_a_share_of_the_recording():
     (line, *_) = bottom_line(draw(kernels=kernels, memcpys=[copy]))["bottom_line"].to_pylist()
 
     assert line.startswith(
-        "A step takes 100 us, of the recording 600 us (27.3 %) in set-up; "
+        "A step takes 100 µs, of the recording 600 µs (27.3 %) in set-up; "
         "at most all of that can be won"
     )
 
 
 def test_each_device_says_what_costs_it_most_where_there_are_no_steps():
-    """Device 1 waits for a copy for half of its 100 us, while device 0 computes for 200 us."""
+    """Device 1 waits for a copy for half of its 100 µs, while device 0 computes for 200 µs."""
     kernels = [(0, 200 * US), (0, 50 * US, {"device_id": 1})]
     copies = [(50 * US, 100 * US, {"dst_device_id": 1, "bytes": 8, "device_id": 1})]
     lines = bottom_line(draw(kernels=kernels, memcpys=copies)).to_pylist()
 
     assert {row["device_id"]: row["bottom_line"].partition(". ")[0] for row in lines} == {
-        0: "The recording of device 0 spans 200 us, 100.0 % of it compute; nothing was found to"
-        " win",
-        1: "The recording of device 1 spans 100 us, of it 50.0 us (50.0 %) in exposed copies with"
+        0: "The recording of device 0 spans 200 µs, 100 % of it compute; nothing was found to win",
+        1: "The recording of device 1 spans 100 µs, of it 50.0 µs (50.0 %) in exposed copies with"
         " the host; next to nothing can be won by itself",
     }
 
@@ -124,5 +123,5 @@ def test_copies_between_devices_that_no_step_waits_for_are_not_what_costs_most()
     profile = steps(6, 100, (0, 2, 99, kernel()), (1, 40, 60, copied))
     line = bottom_line(profile)["bottom_line"][0].as_py()
 
-    assert line.startswith("A step takes 100 us, 97.")
+    assert line.startswith("A step takes 100 µs, 97.")
     assert "copies between devices" not in line.partition(". ")[0]

@@ -16,7 +16,7 @@ US = 1_000
 
 
 def launched(number, *, apart=1, lost=(), calls=(), **columns):
-    """Launches 20 us apart with a kernel of 5 us each, but for those whose kernels are lost."""
+    """Launches 20 µs apart with a kernel of 5 µs each, but for those whose kernels are lost."""
     launches = [
         (at * 20 * US, at * 20 * US + US, {"correlation_id": 1 + at * apart} | columns)
         for at in range(number)

@@ -85,7 +85,7 @@ def test_pages_that_migrate_are_told_with_their_bytes_and_faults(faults, phrase)
 
     [one] = of_memory(scope_of(profile, STEPS))
 
-    moved = "65.536 KB of managed memory a step migrate, most from the host"
+    moved = "65.5 KB of managed memory a step migrate, most from the host"
     assert one.phrase == f"has {moved}{phrase}"
 
 
@@ -106,13 +106,13 @@ def test_migrations_of_unknown_size_are_told_without_bytes():
     ],
 )
 def test_a_kernel_that_has_faulted_waits_for_the_next_pages(kernels, faulting_ns):
-    """Pages come for 10 us each: 40 us, 0.199999 ms and 0.2 ms after those before."""
+    """Pages come for 10 µs each: 40 µs, 0.199999 ms and 0.2 ms after those before."""
     starts = [5_000, 55_000, 264_999, 474_999]
     profile = draw(kernels=kernels, memcpys=[(at, at + 10_000, UVM) for at in starts])
 
     [one] = of_memory(scope_of(profile))
 
-    assert f"{faulting_ns / 1000:.1f} us of kernels that fault between them" in one.phrase
+    assert f"{faulting_ns / 1000:.0f} µs of kernels that fault between them" in one.phrase
 
 
 def test_pauses_in_which_a_processor_touches_one_page_after_another_are_of_the_migrations():

@@ -11,7 +11,7 @@ FLAG = {"memcpy_kind": "DtoH", "src_device_id": 0, "bytes": 4}
 
 
 def looping(*, wait=(3, 9), launched=10, call=WAIT, copy=None, kernel_end=8):
-    """Steps of 10 us: a kernel runs from 5 to 8, and the device has nothing to do until 15.
+    """Steps of 10 µs: a kernel runs from 5 to 8, and the device has nothing to do until 15.
 
     Args:
         wait: When a call waits in each step, in us.
@@ -92,7 +92,7 @@ PIECE = {"memcpy_kind": "HtoD", "dst_device_id": 0, "bytes": 1 << 14}
 def test_steps_that_do_little_but_copy_a_piece_to_the_device_are_to_copy_all_at_once():
     row = rows(looping(wait=(3, 10), copy=PIECE, kernel_end=7))["synchronising_call"]
 
-    assert f"waited in {WAIT}, as it copies 16.384 KB to the device in each step" in row["finding"]
+    assert f"waited in {WAIT}, as it copies 16.4 KB to the device in each step" in row["finding"]
     assert row["suggestion"].startswith("copy the data of all steps at once")
 
 
@@ -119,7 +119,7 @@ def test_a_flag_that_few_steps_read_is_no_part_of_each():
 
 
 def test_the_advice_is_of_what_the_host_does_after_it_waited():
-    """It waits for 1 us of a pause of 37, and then frees and allocates memory for 30."""
+    """It waits for 1 µs of a pause of 37, and then frees and allocates memory for 30."""
     kernels, calls = [], []
     for step in range(20):
         at, row = step * 40 * US, {"correlation_id": step}
@@ -146,7 +146,7 @@ def test_the_advice_is_of_what_the_host_does_after_it_waited():
     ],
 )
 def test_a_call_that_waits_costs_what_is_left_of_it_and_the_launch_after_it(away, costs):
-    """Kernels of 300 us; after each the host returns from its wait and is away for a while."""
+    """Kernels of 300 µs; after each the host returns from its wait and is away for a while."""
     profile = returning(away)
 
     cost_ns = {row["cause"]: row["cost_ns"] for row in rows(profile).values()}
@@ -157,7 +157,7 @@ def test_a_call_that_waits_costs_what_is_left_of_it_and_the_launch_after_it(away
 
 
 def returning(away, *, wait=(5, 320), other=None, steps=12):
-    """Kernels of 300 us on device 0, after each of which the host does something.
+    """Kernels of 300 µs on device 0, after each of which the host does something.
 
     Args:
         away: How long the host is away at the end of each step, in us.
@@ -179,7 +179,7 @@ def returning(away, *, wait=(5, 320), other=None, steps=12):
 
 
 def test_a_call_that_waits_for_nothing_is_slow_by_itself():
-    """It begins 10 us after the device has drained, and lasts for 60."""
+    """It begins 10 µs after the device has drained, and lasts for 60."""
     by_cause = rows(returning(0, wait=(320, 380)))
 
     assert "synchronising_call" not in by_cause
@@ -191,5 +191,5 @@ def test_a_call_that_waits_for_another_device_has_waited():
     row = rows(returning(0, wait=(320, 380), other=375))["synchronising_call"]
 
     assert (row["device_id"], row["where"]) == (0, WAIT)
-    # 60 us in it, and 10 us of the launch after it.
+    # 60 µs in it, and 10 µs of the launch after it.
     assert row["cost_ns"] == 70 * US

@@ -245,7 +245,7 @@ def test_without_phases_calls_that_are_made_once_are_set_up():
 
 
 def once(name, call, launch, *, reaches):
-    """Two kernels of 400 us; a pause of 200 us between them in which the host makes a call.
+    """Two kernels of 400 µs; a pause of 200 µs between them in which the host makes a call.
 
     Args:
         name: Name of the call.
@@ -267,7 +267,7 @@ def once(name, call, launch, *, reaches):
     [("cuModuleLoadData", True), ("cuLibraryLoadData", True), ("cudaMalloc", False)],
 )
 def test_without_phases_code_that_is_loaded_takes_what_the_host_does_to_compile_it(name, is_set_up):
-    """The call takes 20 of 200 us."""
+    """The call takes 20 of 200 µs."""
     profile = once(name, (150, 170), 190, reaches=5)
 
     assert set_up_of(profile, timeline_of(profile, 0)).length == is_set_up * 200 * US
@@ -286,7 +286,7 @@ def test_without_phases_a_launch_that_takes_a_millisecond_loads_code():
 
 
 def test_without_phases_pauses_longer_than_all_work_are_set_up():
-    """Kernels of 30 us in all, of which a pause of 40 is no part, but one of 20 may be."""
+    """Kernels of 30 µs in all, of which a pause of 40 is no part, but one of 20 may be."""
     numbers = [{"correlation_id": number, "name": f"kernel {number}"} for number in range(4)]
     starts = [0, 50, 100, 120]
     kernels = [
@@ -317,7 +317,7 @@ def test_copies_that_no_step_pays_are_told_with_their_bytes_and_memory():
     [one] = found(profile, "copies_outside_steps")
 
     assert (one.cost_ns, one.where) == (50 * MS, "host to device 0")
-    assert "(210.0 MB, most host to device 0 at " in one.phrase
+    assert "(210 MB, most host to device 0 at " in one.phrase
     assert one.phrase.endswith("from pageable memory)")
     assert one.suggestion.startswith("pin the host's memory")
 
@@ -336,7 +336,7 @@ COPY = (0, 10, {"dst_device_id": 0, "bytes": 8})
     [
         (
             {"memcpys": [COPY, *[(0, 4, {"dst_device_id": 0, "bytes": 6})] * 2]},
-            "3 copies only; most host to device 0, 7 B each at 1.111 GB/s",
+            "3 copies only; most host to device 0, 7 B each at 1.11 GB/s",
         ),
         ({"memcpys": [COPY, (0, 4, {"dst_device_id": 0})]}, "2 copies only"),
         ({"memcpys": [COPY], "memsets": [(20, 30)]}, "1 copy and 1 memset only"),

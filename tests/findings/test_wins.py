@@ -78,7 +78,7 @@ def test_copies_are_told_with_what_hiding_them_wins_and_with_the_command_that_te
 
 
 def test_what_the_step_does_not_wait_for_wins_nothing_and_ranks_last():
-    """A host that launches every 100 us, whatever the device does: calls alone are won."""
+    """A host that launches every 100 µs, whatever the device does: calls alone are won."""
     events = BUSY, (1, 52, 62, HTOD), (2, 62, 92, CASTS)
     rows = findings(steps(8, 100, *events)).to_pylist()
     copies, casts = (
@@ -104,7 +104,7 @@ def launched(count, period_us, launch_us, took_us):
 
 
 def test_small_kernels_win_what_their_launches_cost():
-    """A kernel of 4 us every 20 us, of which its launch takes 18."""
+    """A kernel of 4 µs every 20 µs, of which its launch takes 18."""
     kernels, calls = launched(80, 20, 18, 4)
     row = row_of(draw(kernels=kernels, api_calls=calls), "small_kernels")
 
@@ -202,7 +202,7 @@ def test_every_change_mends_a_cause_that_is_documented():
 
 
 def ranks(count=20):
-    """Two ranks of one program, of which the first always waits 30 us in a step of 80 us."""
+    """Two ranks of one program, of which the first always waits 30 µs in a step of 80 µs."""
     rows = {"kernels": [], "memcpys": [], "api_calls": [], "nvtx_ranges": []}
     for rank, computes in enumerate((40, 70)):
         for step in range(count):
@@ -241,7 +241,7 @@ def test_a_part_without_steps_is_not_replayed():
 
 
 def test_what_may_be_won_or_not_ranks_by_half():
-    """Without calls nothing tells why a device idles for 15 us of each 100; 10 go to layouts."""
+    """Without calls nothing tells why a device idles for 15 µs of each 100; 10 go to layouts."""
     kernels = []
     for at in range(0, 2400 * US, 100 * US):
         kernels += [(at, at + 75 * US), (at + 75 * US, at + 85 * US, LAYOUT)]
@@ -253,7 +253,7 @@ def test_what_may_be_won_or_not_ranks_by_half():
 
 
 def test_a_change_that_mends_more_than_its_finding_wins_no_more_than_that_costs():
-    """Without a copy of 1 us a call of 40 us of the host, which is late, goes, too."""
+    """Without a copy of 1 µs a call of 40 µs of the host, which is late, goes, too."""
     kernels, copies, calls = [], [], []
     for number in range(30):
         at = number * 50 * US

@@ -12,9 +12,11 @@ from gpuprof.predict.changes import apply
 from gpuprof.predict.link_models import FAST, SLOW, USUAL, fitted, links_named
 from gpuprof.predict.predict import predict
 
+NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
+
 
 def peers():
-    """A kernel of 50 us, a copy of 100 kB to the other device in 10 us, and a kernel there."""
+    """A kernel of 50 µs, a copy of 100 kB to the other device in 10 µs, and a kernel there."""
     ends = {"src_device_id": 0, "dst_device_id": 1, "bytes": 100_000}
     other = PLACE | {"device_id": 1}
     return trace(
@@ -36,7 +38,7 @@ def both(profile, *what):
 @pytest.mark.parametrize(
     ("what", "predicted"),
     [
-        pytest.param("link=1us,100GB/s", 85_000 - 10_000 + 2000, id="1 us and 1 us of bytes"),
+        pytest.param("link=1us,100GB/s", 85_000 - 10_000 + 2000, id="1 µs and 1 µs of bytes"),
         pytest.param("link[0->1]=30us,100GB/s", 85_000 - 10_000 + 31_000, id="slower"),
         pytest.param("scale=^a$:0.5", 85_000 - 25_000, id="the kernel takes half as long"),
         pytest.param("scale=^b$:2", 85_000, id="nothing waits for b"),
@@ -47,7 +49,7 @@ def test_a_change_moves_what_waits_for_it(what, predicted):
 
 
 def test_a_dropped_copy_holds_up_nothing():
-    # The copy kept c from running beside a, which takes 50 us.
+    # The copy kept c from running beside a, which takes 50 µs.
     assert both(peers(), "drop=^PtoP")[1] < 60_000
 
 
@@ -74,7 +76,7 @@ def test_parts_that_take_as_long_are_listed_by_name():
 
 
 def hidden_copies(copy_ns):
-    """Three steps of a copy to the device and a kernel of 100 us that waits for it."""
+    """Three steps of a copy to the device and a kernel of 100 µs that waits for it."""
     kernels, copies, calls, at = [], [], [], 10_000
     for number in range(1, 7, 2):
         its = {"stream_id": 7, **PLACE}
@@ -131,7 +133,7 @@ def test_a_dropped_range_takes_its_launches_and_the_host_within_it_along():
 
 
 def loading(load_us, wait="nvtx_ranges"):
-    """Six steps: the host loads for so long, then launches a kernel of 100 us and waits for it."""
+    """Six steps: the host loads for so long, then launches a kernel of 100 µs and waits for it."""
     period = (load_us + 120) * 1000
     kernels, calls, spans = [], [], []
     for step in range(6):
@@ -158,7 +160,7 @@ def loading(load_us, wait="nvtx_ranges"):
 def test_without_its_loader_the_host_launches_at_once(wait, name):
     measured_ns, predicted_ns = both(loading(300, wait), f"drop-host={name}")
 
-    # Between six kernels five loads, of which 1 us is before the range.
+    # Between six kernels five loads, of which 1 µs is before the range.
     assert measured_ns == 5 * 420_000 + 100_000
     assert predicted_ns == measured_ns - 5 * 299_000
 
@@ -286,7 +288,7 @@ def in_a_row(*kernels, sync=None):
     ("kernels", "predicted_ns"),
     [
         pytest.param([("a", 100), ("x", 50), ("b", 100)], 200_000, id="it hides behind a and b"),
-        # Its launch is 1 us after that of a.
+        # Its launch is 1 µs after that of a.
         pytest.param([("a", 100), ("x", 300), ("b", 100)], 301_000, id="it is the longest"),
         pytest.param([("a", 9), ("x", 300), ("b", 9), ("x", 80)], 381_000, id="x follows x"),
         pytest.param([("x", 50), ("x", 50)], 100_000, id="nothing else is there"),
@@ -303,8 +305,84 @@ def test_operations_on_a_separate_stream_run_beside_the_others_in_their_order(
 def test_the_host_still_waits_for_operations_on_a_separate_stream():
     profile = in_a_row(("a", 100), ("x", 300), ("b", 100), sync=10)
 
-    # The last kernel is launched after x, which ends 199 us earlier than b did.
+    # The last kernel is launched after x, which ends 199 µs earlier than b did.
     assert both(profile, "streams=^x$") == (532_000, 532_000 - 199_000)
+
+
+def test_collectives_made_one_pay_their_latency_once():
+    profile = in_a_row((NCCL, 12), (NCCL, 14), (NCCL, 20), ("k", 50))
+
+    row = predict(profile, ["merge=nccl:3"]).tables["prediction"].to_pylist()[0]
+    # Without sizes the latency is none of the shortest, or all of it, usually half.
+    assert (row["measured_ns"], row["predicted_ns"]) == (96_000, 96_000 - 2 * 6_000)
+    assert row["low_ns"] < 96_000 - 2 * 12_000
+    assert row["high_ns"] > 96_000
+
+
+@pytest.mark.parametrize(
+    ("kernels", "what", "message"),
+    [
+        ([(NCCL, 9), (NCCL, 9)], "merge=nccl", "nothing marks or repeats steps"),
+        (
+            [(NCCL, 9), ("k", 9), (NCCL, 9)],
+            "merge=nccl:2",
+            "no collectives that match nccl can",
+        ),
+        ([(NCCL, 9), ("k", 9), ("k", 9)], "merge=k:2", "no collectives that match k can"),
+    ],
+)
+def test_collectives_that_are_none_or_do_not_follow_each_other_are_not_made_one(
+    kernels, what, message
+):
+    with pytest.raises(UsageError, match=message) as error:
+        predict(in_a_row(*kernels), [what])
+
+    assert error.value.hint
+
+
+def test_without_page_faults_kernels_save_half_to_all_of_the_time_that_these_take():
+    faults = [
+        {"start_ns": 20_000, "end_ns": 40_000, "processor": "gpu", "device_id": 0},
+        {"start_ns": 50_000, "end_ns": 90_000, "processor": "cpu"},
+        {"start_ns": 50_000, "end_ns": 90_000, "processor": "gpu", "device_id": 1},
+    ]
+    kernels = [kernel("k", 10_000, 100_000, stream_id=7, **PLACE)]
+    moved = copy("UVM_HtoD", 30_000, 60_000, **PLACE)
+    profile = trace(kernels=kernels, memcpys=[moved], page_faults=faults)
+
+    row = predict(profile, ["faults=0"]).tables["prediction"].to_pylist()[0]
+    # From 20 to 60 us faults and a migration are handled on its device.
+    assert (row["measured_ns"], row["predicted_ns"]) == (90_000, 90_000 - 30_000)
+    assert row["low_ns"] <= 90_000 - 40_000
+    assert row["high_ns"] >= 90_000 - 20_000
+    assert "migrations (1) are removed" in row["assumptions"]
+
+
+def on_a_v100(*kernels, **more):
+    devices = [{"device_id": 0, "name": "Tesla V100-SXM2-16GB"}]
+    return trace(
+        kernels=[kernel(*of, stream_id=7, **PLACE) for of in kernels], devices=devices, **more
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "took_ns", "low", "point", "high"),
+    [
+        # Peaks: memory 900 / 1555 GB/s, fp32 15.7 / 19.5 and Tensor Cores 125 / 312 TFLOP/s.
+        pytest.param(
+            "k", 10**6, 125 / 312, (125 / 312 * 15.7 / 19.5) ** 0.5, 15.7 / 19.5, id="any"
+        ),
+        pytest.param("vectorized_elementwise_kernel", 10**6, *[900 / 1555] * 3, id="memory"),
+        pytest.param("k", 9000, 125 / 312, (125 / 312 * 15.7 / 19.5) ** 0.5, 1, id="small"),
+    ],
+)
+def test_another_gpu_takes_what_its_peak_rates_allow(name, took_ns, low, point, high):
+    profile = on_a_v100((name, 0, took_ns))
+
+    row = predict(profile, ["gpu=a100"]).tables["prediction"].to_pylist()[0]
+    assert row["predicted_ns"] == pytest.approx(point * took_ns, abs=1)
+    assert row["low_ns"] <= low * took_ns
+    assert row["high_ns"] >= high * took_ns
 
 
 def ranks_in_step(steps, transfer_us=50):
@@ -316,7 +394,7 @@ def ranks_in_step(steps, transfer_us=50):
         for rank, (start, at) in enumerate(zip(free, begun, strict=True)):
             its = PLACE | {"device_id": rank, "process_id": rank, "stream_id": 7}
             kernels.append(kernel("gemm", start, at, **its))
-            kernels.append(kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", at, end, **its))
+            kernels.append(kernel(NCCL, at, end, **its))
         free = [end] * len(free)
     return trace(kernels=kernels)
 
@@ -385,9 +463,9 @@ def test_launches_without_cost_need_recorded_calls():
 @pytest.mark.parametrize(
     ("messages", "predicted_ns"),
     [
-        # The last kernel starts 5 us, the only latency here, after the one before it.
+        # The last kernel starts 5 µs, the only latency here, after the one before it.
         pytest.param(False, 50_000 + 30_000 - 5000, id="no message"),
-        # Only the launch before it, and that call's 2 us, take no time.
+        # Only the launch before it, and that call's 2 µs, take no time.
         pytest.param(True, 110_000 - 2000, id="a message"),
     ],
 )
@@ -435,6 +513,10 @@ def test_a_start_of_many_calls_is_no_gain_of_launches_without_cost():
         ("drop=zebra", "no kernel or copy matches zebra"),
         ("hide=HtoD", "no copies HtoD were recorded"),
         ("balance", "there are no collectives to balance"),
+        ("faults=0", "trace.sqlite has no page faults of a GPU and no migrations"),
+        ("faults=1", "there is no change faults=1"),
+        ("gpu=Voodoo2", "there is no GPU Voodoo2"),
+        ("gpu=H100", "trace.sqlite names no GPU of known rates as device 0"),
         ("faster", "there is no change faster"),
     ],
 )
@@ -505,14 +587,14 @@ def test_clocks_that_disagree_are_set_right_and_said():
     result = predict(early(1), ["scale=k:0.5"])
 
     assert result.tables["prediction"].to_pylist()[0]["predicted_ns"] is not None
-    assert any("-5.500 us was added to all host times" in note for note in result.notes)
+    assert any("-5.50 µs was added to all host times" in note for note in result.notes)
 
 
 def test_work_that_no_call_of_its_process_launched_says_nothing_of_its_clock():
     result = predict(early(2), [])
 
     assert result.tables["prediction"].to_pylist()[0]["predicted_ns"] is not None
-    assert any("-5.500 us was added to all host times" in note for note in result.notes)
+    assert any("-5.50 µs was added to all host times" in note for note in result.notes)
 
 
 def test_a_link_is_fitted_to_the_smallest_and_the_largest_copies():
@@ -540,7 +622,7 @@ def test_copies_without_a_time_say_nothing_of_how_a_fitted_link_spreads():
         for bound in (USUAL, SLOW, FAST)
     )
 
-    assert 18_000 < fast < usual < slow < 31_500  # two copies of 9 to 12 us, and a gap of 7 us
+    assert 18_000 < fast < usual < slow < 31_500  # two copies of 9 to 12 µs, and a gap of 7 µs
 
 
 @pytest.mark.parametrize("name", ["nvlink2", "nvlink3", "nvlink4", "pcie3", "pcie4", "pcie5"])

@@ -51,7 +51,7 @@ def won_us(profile, change):
 
 @pytest.mark.parametrize("late_us", [-5, 5])
 def test_hidden_copies_no_longer_hold_up_the_host(late_us):
-    """Each step begins with a copy of 200 us whose call returns a little before or after it."""
+    """Each step begins with a copy of 200 µs whose call returns a little before or after it."""
     profile = marked(
         600,
         ("cudaMemcpyAsync", 0, 200, ("HtoD", 10, 200 + late_us)),
@@ -64,7 +64,7 @@ def test_hidden_copies_no_longer_hold_up_the_host(late_us):
 
 
 def test_a_call_that_waits_for_long_does_no_work_of_its_own_though_it_returns_a_little_later():
-    """The host reads a result in each step, and gets it 60 us after the copy."""
+    """The host reads a result in each step, and gets it 60 µs after the copy."""
     profile = marked(
         11_000,
         ("cudaLaunchKernel", 0, LAUNCH_US, ("k", 10, 10_010)),
@@ -91,7 +91,7 @@ def test_a_recording_lasts_from_its_own_first_start():
 
 
 def test_what_a_change_wins_is_told_for_each_step():
-    """Without its copy each step is 150 us shorter."""
+    """Without its copy each step is 150 µs shorter."""
     profile = marked(
         700,
         ("cudaMemcpy", 0, 150, ("HtoD", 10, 148)),
@@ -132,7 +132,7 @@ def test_removed_operations_do_not_begin_a_recording():
     row = predict(profile, ["drop=^HtoD"]).tables["prediction"].to_pylist()[0]
 
     assert (row["measured_ns"], row["predicted_ns"]) == (605 * US, 100 * US)
-    assert "; the recording begins 505.0 us later, with the first one that" in row["assumptions"]
+    assert "; the recording begins 505 µs later, with the first one that" in row["assumptions"]
     # The host takes as long as before: nothing is won.
     assert effect(profile, ["drop=^HtoD"], Steps((0,), None)).won_ns.tolist() == [0]
 
@@ -145,7 +145,7 @@ def test_a_call_that_synchronises_by_its_name_waits_for_each_stream():
         ("cudaDeviceSynchronize", 10, 315, None),
     )
 
-    # Then b ends last, 18 us before a did.
+    # Then b ends last, 18 µs before a did.
     assert np.median(won_us(profile, "scale=a:0.5")) == pytest.approx(18, abs=4)
 
 

@@ -27,7 +27,7 @@ UNIX_US = 1_700_000_000_000_000
 
 
 def rank_file(folder, name, *, start=0, device=0, pid=100, rank=None, kernels=("k",)):  # noqa: PLR0913 - by name
-    """One process' trace: kernels of 5 us every 10 us, each with its launch."""
+    """One process' trace: kernels of 5 µs every 10 µs, each with its launch."""
     events = []
     for number, kernel in enumerate(kernels):
         ts = UNIX_US + start + 10 * number

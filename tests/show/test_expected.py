@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import replace
+from math import nan
 
 import pytest
 from recordings import (
@@ -23,6 +24,7 @@ from gpuprof.analyses.reports import report
 from gpuprof.comparisons import comparison
 from gpuprof.readers import read_profile
 from gpuprof.show import RENDERERS, Page, renderer_named
+from gpuprof.show.json import document_text
 from gpuprof.show.overview import Grid
 from gpuprof.show.terminal import grids_text
 
@@ -167,11 +169,11 @@ def test_an_empty_table_says_so():
 
 def test_every_block_of_a_wide_table_tells_its_rows_apart():
     header = ("Device id", *(f"figure{n:04}" for n in range(9)))
-    rows = tuple((str(n), *["1.000 us"] * 9) for n in range(2))
+    rows = tuple((str(n), *["1.000 µs"] * 9) for n in range(2))
 
     text = grids_text("", [Grid("Wide", header, rows, name_columns=(), keys=(0,))], (), Page())
 
-    starts = [line.split()[0] for line in text.splitlines() if "1.000 us" in line]
+    starts = [line.split()[0] for line in text.splitlines() if "1.000 µs" in line]
     assert starts == ["0", "1", "0", "1"]
 
 
@@ -364,3 +366,11 @@ def test_a_table_is_shown_whole_by_name(name):
     text = renderer_named(name).report(result, page)
 
     assert all(f"kernel{number}" in text for number in range(30))
+
+
+def test_whole_times_sizes_and_counts_are_integers_in_json():
+    row = {"step_ns": 5.0, "mean_ns": 2.5, "bytes": 4.0, "calls": 3.0, "share": 1.0, "low_ns": nan}
+
+    assert "".join(document_text({"rows": [row]}).split()) == (
+        '{"rows":[{"step_ns":5,"mean_ns":2.5,"bytes":4,"calls":3,"share":1.0,"low_ns":null}]}'
+    )

@@ -8,7 +8,7 @@ from gpuprof.comparisons.measure.compared_kernels import CommonCalls
 from gpuprof.comparisons.measure.compared_steps import STEP
 from gpuprof.comparisons.measure.differences import EXPOSED, KERNELS, SUMS, largest_part, parts_of
 from gpuprof.comparisons.measure.measured_runs import MeasuredRun
-from gpuprof.comparisons.result_tables import DifferencePart, Outcome
+from gpuprof.comparisons.result_tables import Outcome
 
 # How certain a difference is.
 BEYOND: Final = "beyond noise"
@@ -31,7 +31,7 @@ LEAST_STEPS: Final = 3
 def outcome(
     label: str,
     differences: Mapping[str, Mapping[str, Any]],
-    split: Mapping[str, Sequence[DifferencePart]],
+    split: Mapping[str, Sequence[Mapping[str, Any]]],
     implied: tuple[int | None, int | None],
     unit: str,
 ) -> Outcome:

@@ -14,7 +14,6 @@ from typing import Any, Final, NamedTuple
 from gpuprof.base.units import capital, format_clock, listed, say_share
 from gpuprof.comparisons.measure.compared_steps import STEP, is_sampled, marked_steps
 from gpuprof.comparisons.measure.measured_runs import Variant
-from gpuprof.comparisons.result_tables import KernelPair
 
 # --batch-size 64, -b 64, batch_size=64, and those of Hugging Face and Megatron.
 _BATCH: Final = re.compile(
@@ -123,7 +122,7 @@ _SHAPES: Final = "shapes"
 
 
 def mismatches(
-    baseline: Variant, candidate: Variant, kernels: Sequence[KernelPair]
+    baseline: Variant, candidate: Variant, kernels: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
     """What differs, or could not be checked, as rows of `COMPARABILITY`.
 
@@ -150,7 +149,7 @@ def mismatches(
         row = {"variant": candidate.label, "aspect": aspect.name, "warning": warning}
         rows.append(row | {"baseline": before, "candidate": after, "is_known": None not in texts})
     kernel_ns = baseline.median_figure("kernel_ns")
-    gone_ns = sum(kernel.baseline_ns or 0 for kernel in kernels if kernel.is_reshaped)
+    gone_ns = sum(kernel["baseline_ns"] or 0 for kernel in kernels if kernel["is_reshaped"])
     share = gone_ns / kernel_ns if kernel_ns else 0
     if share >= _MUCH:
         warning = (

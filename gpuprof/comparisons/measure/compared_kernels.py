@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,6 @@ from gpuprof.base.statistics import LEAST_RUNS, adjusted, rank_tests
 from gpuprof.comparisons.measure.compared_steps import FROM_CALLS, ComparedSteps, restricted
 from gpuprof.comparisons.measure.matching import Kernel, Kernels, Key, has_shapes, plain_name
 from gpuprof.comparisons.measure.measured_runs import MeasuredRun, Variant
-from gpuprof.comparisons.result_tables import KernelPair
 from gpuprof.facts.launches import by_time
 from gpuprof.facts.numbers import columns_of, groups, names_by_number
 from gpuprof.facts.step_windows import StepWindows
@@ -33,6 +32,7 @@ _SAME_WORK: Final = 0.02
 _LEAST_COMMON: Final = 0.8
 # Fewer calls on a device tell nothing of the time from one to the next.
 _LEAST_CALLS: Final = 4
+Row = dict[str, Any]
 # Calls and time of one step, and the mean of a call; None where unknown.
 _Figures = tuple[float | None, int | None, float | None]
 
@@ -95,7 +95,7 @@ def _mean(amounts: Sequence[int | None], steps: Sequence[int]) -> Fraction | Non
     return sum(of_steps, Fraction()) / len(of_steps) if len(of_steps) == len(amounts) else None
 
 
-def kernel_rows(base: Side, candidate: Side) -> list[KernelPair]:
+def kernel_rows(base: Side, candidate: Side) -> list[Row]:
     """The outer join of two variants' kernels, the largest difference first.
 
     Returns:
@@ -126,23 +126,21 @@ def kernel_rows(base: Side, candidate: Side) -> list[KernelPair]:
             for side in sides
         )
         p_values = rank_tests(*map(np.array, of_runs))
-        rows = [
-            row._replace(p_value=p, adjusted_p_value=adjusted_p)
-            for row, p, adjusted_p in zip(
-                rows, p_values.tolist(), adjusted(p_values).tolist(), strict=True
-            )
-        ]
+        for row, p, adjusted_p in zip(
+            rows, p_values.tolist(), adjusted(p_values).tolist(), strict=True
+        ):
+            row |= {"p_value": p, "adjusted_p_value": adjusted_p}
     return sorted(
         rows,
         key=lambda row: (
-            -abs(row.difference_ns or 0),
-            -max(row.baseline_ns or 0, row.candidate_ns or 0),
-            row.name,
+            -abs(row["difference_ns"] or 0),
+            -max(row["baseline_ns"] or 0, row["candidate_ns"] or 0),
+            row["name"],
         ),
     )
 
 
-def _pair(key: Key, base: Side, candidate: Side, *, is_reshaped: bool) -> KernelPair:
+def _pair(key: Key, base: Side, candidate: Side, *, is_reshaped: bool) -> Row:
     """One kernel of either side."""
     before, after = base.figures(key), candidate.figures(key)
     (calls, time_ns, mean_ns), (other_calls, other_ns, other_mean_ns) = before, after
@@ -159,24 +157,24 @@ def _pair(key: Key, base: Side, candidate: Side, *, is_reshaped: bool) -> Kernel
             status = "removed" if is_listed[0] else "new"
     total_ns = base.variant.median_figure("kernel_ns")
     kernel = next(of_run[key] for of_run in (*base.kernels, *candidate.kernels) if key in of_run)
-    return KernelPair(
-        candidate.variant.label,
-        kernel.name,
-        short_name(kernel.name),
-        key.grid,
-        key.block,
-        status,
-        kernel.is_communication,
-        is_reshaped,
-        calls,
-        other_calls,
-        mean_ns,
-        other_mean_ns,
-        time_ns,
-        other_ns,
-        more,
-        more / total_ns if total_ns and more is not None else None,
-    )
+    return {
+        "variant": candidate.variant.label,
+        "name": kernel.name,
+        "short_name": short_name(kernel.name),
+        "grid": key.grid,
+        "block": key.block,
+        "status": status,
+        "is_communication": kernel.is_communication,
+        "is_reshaped": is_reshaped,
+        "baseline_calls": calls,
+        "candidate_calls": other_calls,
+        "baseline_mean_ns": mean_ns,
+        "candidate_mean_ns": other_mean_ns,
+        "baseline_ns": time_ns,
+        "candidate_ns": other_ns,
+        "difference_ns": more,
+        "contribution": more / total_ns if total_ns and more is not None else None,
+    }
 
 
 class CommonCalls(NamedTuple):
@@ -218,7 +216,7 @@ class CommonCalls(NamedTuple):
         return self.actual_ns / self.candidate_ns - 1
 
 
-def calls_of(kernels: Sequence[KernelPair]) -> CommonCalls | None:
+def calls_of(kernels: Sequence[Row]) -> CommonCalls | None:
     """What the calls of kernels come to.
 
     Args:
@@ -228,20 +226,20 @@ def calls_of(kernels: Sequence[KernelPair]) -> CommonCalls | None:
         None where calls are unknown, or where the sides have too few kernels in common: those in
         other launch shapes may do more or less in a call.
     """
-    computing = [row for row in kernels if not row.is_communication]
+    computing = [row for row in kernels if not row["is_communication"]]
     # By name, in whatever launch shapes: calls of both sides, and times as in `CommonCalls`.
     sums: dict[str, list[float]] = defaultdict(lambda: [0, 0, 0, 0, 0])
     for row in computing:
-        if row.baseline_mean_ns and row.candidate_mean_ns and not row.is_reshaped:
-            before, after = row.baseline_calls or 0, row.candidate_calls or 0
-            means = row.baseline_mean_ns, row.candidate_mean_ns
+        if row["baseline_mean_ns"] and row["candidate_mean_ns"] and not row["is_reshaped"]:
+            before, after = row["baseline_calls"] or 0, row["candidate_calls"] or 0
+            means = row["baseline_mean_ns"], row["candidate_mean_ns"]
             figures = before, after, before * means[0], after * means[0], after * means[1]
-            sums[row.name] = [*map(sum, zip(sums[row.name], figures, strict=True))]
+            sums[row["name"]] = [*map(sum, zip(sums[row["name"]], figures, strict=True))]
     if not sums:
         return None
     _, _, before_ns, after_ns, actual_ns = map(sum, zip(*sums.values(), strict=True))
-    all_before_ns = sum(row.baseline_ns or 0 for row in computing)
-    all_after_ns = sum(row.candidate_ns or 0 for row in computing)
+    all_before_ns = sum(row["baseline_ns"] or 0 for row in computing)
+    all_after_ns = sum(row["candidate_ns"] or 0 for row in computing)
     if before_ns < _LEAST_COMMON * all_before_ns or actual_ns < _LEAST_COMMON * all_after_ns:
         return None
     # Calls that one side has more, at the baseline's mean.
@@ -305,7 +303,7 @@ class KernelsAlone(NamedTuple):
 
 
 def other_kernels_of(
-    kernels: Sequence[KernelPair],
+    kernels: Sequence[Row],
 ) -> tuple[KernelsAlone, KernelsAlone] | None:
     """The kernels that each side has alone, the baseline's first.
 
@@ -316,21 +314,21 @@ def other_kernels_of(
         None where those of both take 80 % of the kernels' time or more on both sides, where a side
         has no kernels, or where times are unknown.
     """
-    computing = [row for row in kernels if not row.is_communication]
-    baseline = _alone([(row, row.baseline_ns, row.candidate_ns) for row in computing])
-    candidate = _alone([(row, row.candidate_ns, row.baseline_ns) for row in computing])
+    computing = [row for row in kernels if not row["is_communication"]]
+    baseline = _alone([(row, row["baseline_ns"], row["candidate_ns"]) for row in computing])
+    candidate = _alone([(row, row["candidate_ns"], row["baseline_ns"]) for row in computing])
     if not (baseline.total_ns and candidate.total_ns):
         return None
     are_few = max(baseline.share, candidate.share) <= 1 - _LEAST_COMMON
     return None if are_few else (baseline, candidate)
 
 
-def _alone(rows: Sequence[tuple[KernelPair, int | None, int | None]]) -> KernelsAlone:
+def _alone(rows: Sequence[tuple[Row, int | None, int | None]]) -> KernelsAlone:
     """Those of one side, whose time comes first in each row."""
     times: dict[str, int] = {}
     for row, time_ns, other_ns in rows:
-        if time_ns and not other_ns and not row.is_reshaped:
-            times[row.name] = times.get(row.name, 0) + time_ns
+        if time_ns and not other_ns and not row["is_reshaped"]:
+            times[row["name"]] = times.get(row["name"], 0) + time_ns
     total_ns = sum(time_ns or 0 for _, time_ns, _ in rows)
     name = max(times, key=lambda text: times[text], default="")
     return KernelsAlone(len(times), sum(times.values()), total_ns, name)

@@ -33,7 +33,6 @@ from gpuprof.comparisons.measure.device_time import (
 )
 from gpuprof.comparisons.measure.matching import Kernels, Key
 from gpuprof.comparisons.measure.measured_runs import MeasuredRun
-from gpuprof.comparisons.result_tables import DifferencePart
 from gpuprof.comparisons.variant_figures import COMPONENTS
 
 # What is counted in the steps that were recorded.
@@ -136,7 +135,7 @@ def difference_rows(
     return rows
 
 
-def difference_parts(base: Side, candidate: Side) -> dict[str, list[DifferencePart]]:
+def difference_parts(base: Side, candidate: Side) -> dict[str, list[dict[str, Any]]]:
     """The parts of the candidate's difference to the baseline, on each basis that both know.
 
     Args:
@@ -146,7 +145,7 @@ def difference_parts(base: Side, candidate: Side) -> dict[str, list[DifferencePa
     Returns:
         The candidate's rows of `SPLIT` by basis; `EXPOSED` first.
     """
-    split: dict[str, list[DifferencePart]] = {}
+    split: dict[str, list[dict[str, Any]]] = {}
     # Kernels are a part of the others.
     for basis in (EXPOSED, SUMS, KERNELS):
         if basis == KERNELS and split:
@@ -225,7 +224,7 @@ def _parts(
     basis: str,
     runs: tuple[Sequence[_Times], Sequence[_Times]],
     typical: tuple[_Times, _Times],
-) -> list[DifferencePart]:
+) -> list[dict[str, Any]]:
     """Parts that neither side has are left out, but for those that say what did not change."""
     sides = {part: Sides(*(times.get(part, 0) for times in typical)) for part in ORDER}
     more = {part: side.difference_ns for part, side in sides.items()}
@@ -236,18 +235,19 @@ def _parts(
         share = more[part] / total + 0.0 if total else None
         before, after = ([times.get(part, 0) for times in of_side] for of_side in runs)
         low, high = difference_interval(before, after) or (None, None)
-        row = (_GROUPS[part], *sides[part], more[part], share, low, high)
-        parts.append(DifferencePart(label, basis, part, *row))
+        row = {"variant": label, "basis": basis, "part": part, "part_group": _GROUPS[part]}
+        ends = {"difference_ns": more[part], "share": share, "low_ns": low, "high_ns": high}
+        parts.append(row | sides[part]._asdict() | ends)
     return parts
 
 
-def parts_of(rows: Sequence[DifferencePart]) -> Parts:
+def parts_of(rows: Sequence[Mapping[str, Any]]) -> Parts:
     """The rows of a split by part, all compute kernels as one."""
     parts: dict[str, Sides] = {}
     for row in rows:
-        name = COMPUTE if row.part.startswith(COMPUTE) else row.part
+        name = COMPUTE if row["part"].startswith(COMPUTE) else row["part"]
         before, after = parts.get(name, (0, 0))
-        parts[name] = Sides(before + row.baseline_ns, after + row.candidate_ns)
+        parts[name] = Sides(before + row["baseline_ns"], after + row["candidate_ns"])
     return parts
 
 

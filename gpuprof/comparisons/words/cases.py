@@ -6,7 +6,8 @@ from typing import Final, NamedTuple
 from gpuprof.base.units import NS_PER_S, counted, format_change, listed, say_growth, say_ns
 from gpuprof.comparisons.judge.outcomes import EPOCHS, LEAST_STEPS, UNKNOWN, WITHIN
 from gpuprof.comparisons.measure.compared_kernels import CommonCalls, KernelsAlone
-from gpuprof.comparisons.result_tables import DifferencePart, Outcome
+from gpuprof.comparisons.measure.differences import Parts
+from gpuprof.comparisons.result_tables import Outcome
 from gpuprof.comparisons.variant_figures import Metrics
 
 _NAMED: Final = 3  # Candidates that a sentence names; the table has all.
@@ -23,7 +24,7 @@ class Case(NamedTuple):
     Args:
         label: The candidate's.
         outcome: What the comparison comes to.
-        parts: The parts of the difference on the outcome's basis.
+        parts: The parts of the difference on the outcome's basis, compute as one.
         base: The baseline's figures, as `median_figures` gives them.
         candidate: The candidate's.
         calls: The calls of kernels that both have; None where they are not known.
@@ -37,7 +38,7 @@ class Case(NamedTuple):
 
     label: str
     outcome: Outcome
-    parts: Sequence[DifferencePart]
+    parts: Parts
     base: Metrics
     candidate: Metrics
     calls: CommonCalls | None = None

@@ -13,6 +13,7 @@ from gpuprof.base.units import (
     say_share,
     say_signed_ns,
 )
+from gpuprof.comparisons.measure.device_time import TRANSFERS
 from gpuprof.comparisons.measure.differences import (
     COMPUTE,
     KERNELS,
@@ -21,7 +22,6 @@ from gpuprof.comparisons.measure.differences import (
     Sides,
     difference_of,
     largest_part,
-    parts_of,
 )
 from gpuprof.comparisons.words.cases import NEW, NOTHING, REMOVED, SAME_WITHIN, Case
 from gpuprof.model.derived import PEER_DEVICE_COPY, PEER_STAGED
@@ -39,7 +39,7 @@ _PARTS: Final = 3
 
 def reasons(case: Case) -> str:
     """What grew and what shrank by a share worth naming, largest first, and what compute did."""
-    parts = parts_of(case.parts)
+    parts = case.parts
     # Where next to nothing is left, parts that grew may hide behind others that shrank.
     is_small = abs(case.growth) < NOTHING
     least = NOTHING * case.baseline if is_small else _WORTH_NAMING * abs(case.difference)
@@ -88,7 +88,7 @@ def _moved(name: str, part: Sides) -> str:
 
 def reason(case: Case) -> str:
     """``: most of the difference is PtoP``; nothing where no cause is known or worth naming."""
-    parts = parts_of(case.parts)
+    parts = case.parts
     has_cause = difference_of(parts) and abs(case.growth) >= NOTHING
     is_known = case.outcome.basis != KERNELS or _COMMUNICATION in parts
     if case.is_noise or not has_cause or not is_known:
@@ -98,16 +98,14 @@ def reason(case: Case) -> str:
 
 def causes_in_kernels(cases: Sequence[Case]) -> str:
     """`` Most of the difference is communication: ...``; nothing where compute alone is known."""
-    explained = [
-        case for case in cases if _has_cause(case) and _COMMUNICATION in parts_of(case.parts)
-    ]
+    explained = [case for case in cases if _has_cause(case) and _COMMUNICATION in case.parts]
     clauses = [_cause(case, _sizes(explained)) for case in explained]
     return f" {capital('; '.join(clauses))}." if clauses else ""
 
 
 def _has_cause(case: Case) -> bool:
     """Whether the difference, or one of its parts that others cancel, is worth naming."""
-    differences = [part.difference_ns for part in parts_of(case.parts).values()]
+    differences = [part.difference_ns for part in case.parts.values()]
     is_large = max(map(abs, differences), default=0) > NOTHING * case.baseline
     return bool(case.difference and abs(case.growth) >= NOTHING) or is_large
 
@@ -115,7 +113,7 @@ def _has_cause(case: Case) -> bool:
 def causes(cases: Sequence[Case]) -> str:
     """What the kernels did, then what makes each difference: one clause where all agree."""
     real = [case for case in cases if _has_cause(case)]
-    are_cause = any(_by_size(parts_of(case.parts))[0] == COMPUTE for case in real)
+    are_cause = any(_by_size(case.parts)[0] == COMPUTE for case in real)
     kernels = _kernels(cases, are_cause=are_cause)
     if not real:
         return f"{kernels}, and no difference is large enough to name a cause."
@@ -163,7 +161,7 @@ def _cause(case: Case, say: Callable[[int], str]) -> str:
 
 def _cause_text(case: Case) -> str | None:
     """How much of the difference one part makes; None where parts of both signs cancel out."""
-    parts = parts_of(case.parts)
+    parts = case.parts
     name = largest_part(parts)
     if name is None:
         return None
@@ -182,19 +180,19 @@ def _names_of(case: Case) -> Mapping[str, str]:
 
 def _amount(case: Case, say: Callable[[int], str]) -> str:
     """``10.10 s of 10.84 s``, and how much all transfers make where they are not the cause."""
-    parts = parts_of(case.parts)
+    parts = case.parts
     name, difference = largest_part(parts), difference_of(parts)
     part = 0 if name is None else parts[name].difference_ns
     of = f" of {say(difference)}" if abs(part) <= abs(difference) else ""
-    transfers = [row for row in case.parts if row.part_group == "transfers"]
-    moved = sum(row.difference_ns for row in transfers)
-    is_besides = moved * difference > 0 and name not in {row.part for row in transfers}
+    transfers = [parts[kind] for kind in TRANSFERS if kind in parts]
+    moved = sum(transfer.difference_ns for transfer in transfers)
+    is_besides = moved * difference > 0 and name not in TRANSFERS
     return f"{say(part)}{of}{f' (transfers: {say(moved)})' if is_besides else ''}"
 
 
 def _signed(case: Case) -> str:
     """The largest parts with their signs, then the sum of the others: ``HtoD +3 ms, ...``."""
-    parts, part_names = parts_of(case.parts), _names_of(case)
+    parts, part_names = case.parts, _names_of(case)
     names = _by_size(parts)
     first_ns, all_ns = parts[names[0]].difference_ns, difference_of(parts)
     least_ns = _WORTH_NAMING * abs(first_ns)

@@ -26,12 +26,28 @@ from gpuprof.readers.input_format import Reader
 
 PROCESS: Final = "process.json"
 FORMAT: Final = "gpuprof-cupti"
-SYNC_KINDS: Final = {1: "event", 2: "stream_wait", 3: "stream", 4: "context"}
 _DRIVER: Final = 4
 _START_FLAG: Final = 2
 _END_FLAG: Final = 4
-# CUPTI's word for a stream or context that a record does not have.
+# CUPTI's words for what a record does not have.
 _NONE: Final = 2**32 - 1
+_ABSENT: Final = {
+    "device_id": _NONE, "context_id": _NONE, "stream_id": _NONE, "correlation_id": _NONE,
+    "graph_node_id": 0,
+}  # fmt: skip
+# Columns of the data model that CUPTI calls by another name, and the words of its numbers.
+_TIMES: Final = ("start_ns", "end_ns")
+_NAMES: Final = {
+    "start_ns": "start", "end_ns": "end", "static_shared_memory_bytes": "static_shared_memory",
+    "dynamic_shared_memory_bytes": "dynamic_shared_memory", "memcpy_kind": "copy_kind",
+    "src_memory_kind": "src_kind", "dst_memory_kind": "dst_kind",
+}  # fmt: skip
+_WORDS: Final[Mapping[str, Mapping[int, str]]] = {
+    "memcpy_kind": cuda.MEMCPY_KINDS,
+    **dict.fromkeys(
+        ("src_memory_kind", "dst_memory_kind", "memory_kind"), cuda.CUPTI_MEMORY_KINDS
+    ),
+}  # fmt: skip
 
 _PLACE: Final = ("start", "end", "device_id", "context_id", "stream_id", "correlation_id")
 _COPY: Final = (*_PLACE, "bytes", "copy_kind", "src_kind", "dst_kind", "graph_node_id")
@@ -58,7 +74,6 @@ _VERSION: Final = re.compile(r"(?<=.)_v\d+\Z", re.DOTALL)
 _HINT: Final = "Was the recording moved or cut short?"
 
 Columns = dict[str, npt.NDArray[np.uint64]]
-Ints = npt.NDArray[np.int64]
 
 
 class _Header(msgspec.Struct):
@@ -147,69 +162,37 @@ class _Process:
 
     def kernels(self) -> pa.Table:
         """Kernels, named as their authors wrote them."""
-        rows = self._tables["kernels"]
-        sizes = [f"{shape}_{axis}" for shape in ("grid", "block") for axis in "xyz"]
-        return _conformed(
-            schema.KERNELS,
-            **self._place("kernels"),
-            **{name: rows[name].astype(np.int64) for name in (*sizes, "registers_per_thread")},
-            static_shared_memory_bytes=rows["static_shared_memory"].astype(np.int64),
-            dynamic_shared_memory_bytes=rows["dynamic_shared_memory"].astype(np.int64),
-            graph_node_id=_nullable(rows["graph_node_id"], 0),
-            name=self._text(rows["name"], demangled).fill_null(cuda.UNKNOWN),
-        )
+        names = self._text(self._tables["kernels"]["name"], demangled)
+        return self._table(schema.KERNELS, "kernels", name=names.fill_null(cuda.UNKNOWN))
 
     def memcpys(self) -> pa.Table:
         """Copies and peer copies, which CUPTI keeps apart.
 
         The ends of a peer copy are told; else the host is one of them, or both are the device.
         """
-        parts = []
-        for name in ("memcpys", "peer_memcpys"):
-            rows = self._tables[name]
-            kinds = _words(rows["copy_kind"], cuda.MEMCPY_KINDS)
-            if name == "peer_memcpys":
-                ends = [rows[f"{end}_device_id"].astype(np.int64) for end in ("src", "dst")]
-            else:
-                device = rows["device_id"].astype(np.int64)
-                from_host = np.array([kind.startswith("Hto") for kind in kinds], bool)
-                to_host = np.array([kind.endswith("toH") for kind in kinds], bool)
-                ends = [pa.array(device, mask=is_host) for is_host in (from_host, to_host)]
-            part = _conformed(
-                schema.MEMCPYS,
-                **self._place(name),
-                memcpy_kind=kinds,
-                src_memory_kind=_words(rows["src_kind"], cuda.CUPTI_MEMORY_KINDS),
-                dst_memory_kind=_words(rows["dst_kind"], cuda.CUPTI_MEMORY_KINDS),
-                bytes=rows["bytes"].astype(np.int64),
-                graph_node_id=_nullable(rows["graph_node_id"], 0),
-                src_device_id=ends[0],
-                dst_device_id=ends[1],
-                path=pa.array(["direct" if name == "peer_memcpys" else None] * len(kinds)),
-            )
-            parts.append(part)
-        return pa.concat_tables(parts)
+        rows = self._tables["memcpys"]
+        kinds, device = _words(rows["copy_kind"], cuda.MEMCPY_KINDS), rows["device_id"]
+        from_host = np.array([kind.startswith("Hto") for kind in kinds], bool)
+        to_host = np.array([kind.endswith("toH") for kind in kinds], bool)
+        ends = {
+            name: pa.array(device.astype(np.int64), mask=is_host)
+            for name, is_host in (("src_device_id", from_host), ("dst_device_id", to_host))
+        }
+        direct = pa.array(["direct"] * len(self._tables["peer_memcpys"]["start"]), pa.string())
+        copies = self._table(schema.MEMCPYS, "memcpys", **ends)
+        return pa.concat_tables([copies, self._table(schema.MEMCPYS, "peer_memcpys", path=direct)])
 
     def memsets(self) -> pa.Table:
         """Memsets."""
-        rows = self._tables["memsets"]
-        return _conformed(
-            schema.MEMSETS,
-            **self._place("memsets"),
-            bytes=rows["bytes"].astype(np.int64),
-            memory_kind=_words(rows["memory_kind"], cuda.CUPTI_MEMORY_KINDS),
-        )
+        return self._table(schema.MEMSETS, "memsets")
 
     def api_calls(self) -> pa.Table:
         """Calls; ``cudaMalloc_v3020`` names when the arguments of ``cudaMalloc`` last changed."""
         rows = self._tables["api_calls"]
         names = self._text(rows["name"], lambda name: _VERSION.sub("", name))
-        return _conformed(
-            schema.API_CALLS,
-            **self._times("api_calls"),
-            api=np.where(rows["kind"] == _DRIVER, "driver", "runtime"),
-            name=names.fill_null(cuda.UNKNOWN),
-            **{n: rows[n].astype(np.int64) for n in ("process_id", "thread_id", "correlation_id")},
+        apis = np.where(rows["kind"] == _DRIVER, "driver", "runtime")
+        return self._table(
+            schema.API_CALLS, "api_calls", name=names.fill_null(cuda.UNKNOWN), api=apis
         )
 
     def nvtx_ranges(self) -> pa.Table:
@@ -237,41 +220,31 @@ class _Process:
 
     def synchronizations(self) -> pa.Table:
         """Waits."""
-        kinds = [SYNC_KINDS.get(n) for n in self._tables["synchronizations"]["type"].tolist()]
-        return _conformed(
-            schema.SYNCHRONIZATIONS,
-            **self._place("synchronizations"),
-            sync_kind=pa.array(kinds, pa.string()),
-        )
+        kinds = self._tables["synchronizations"]["type"].tolist()
+        words = pa.array([cuda.SYNC_KINDS.get(number) for number in kinds], pa.string())
+        return self._table(schema.SYNCHRONIZATIONS, "synchronizations", sync_kind=words)
 
-    def _times(self, table: str) -> dict[str, Ints]:
-        """``start_ns`` and ``end_ns`` since the origin."""
+    def _table(self, spec: schema.Schema, table: str, **made: Any) -> pa.Table:
+        """A table of the data model: columns that were made, and those that CUPTI has."""
         rows = self._tables[table]
-        return {f"{e}_ns": (rows[e] - self._origin).astype(np.int64) for e in ("start", "end")}
-
-    def _place(self, table: str) -> dict[str, Any]:
-        """Times, device, context, stream, process and correlation id."""
-        rows = self._tables[table]
-        names = [n for n in ("device_id", "context_id", "stream_id", "correlation_id") if n in rows]
-        return {
-            **self._times(table),
-            **{name: _nullable(rows[name], _NONE) for name in names},
-            "process_id": np.full(len(rows["start"]), self._process_id),
-        }
+        columns = {"process_id": np.full(len(rows["start"]), self._process_id)} | made
+        for name in spec.columns.keys() - made.keys():
+            of_cupti = _NAMES.get(name, name)
+            if of_cupti not in rows:
+                continue
+            values = rows[of_cupti]
+            if name in _TIMES:
+                columns[name] = (values - self._origin).astype(np.int64)
+            elif name in _WORDS:
+                columns[name] = _words(values, _WORDS[name])
+            else:
+                columns[name] = pa.array(values.astype(np.int64), mask=values == _ABSENT.get(name))
+        return spec.conform(pa.table(columns))
 
     def _text(self, numbers: npt.NDArray[np.uint64], of: Callable[[str], str] = str) -> pa.Array:
         """Names for their numbers, each made once; null where a kill cut them off."""
         texts = pa.array([of(text) for text in self._texts], pa.string())
         return texts.take(pa.array(numbers, mask=numbers >= len(self._texts)))
-
-
-def _conformed(shape: schema.Schema, **columns: Any) -> pa.Table:
-    return shape.conform(pa.table(columns))
-
-
-def _nullable(values: npt.NDArray[np.uint64], nothing: int) -> pa.Array:
-    """Numbers, null where CUPTI has none."""
-    return pa.array(values.astype(np.int64), mask=values == nothing)
 
 
 def _words(values: npt.NDArray[np.uint64], names: Mapping[int, str]) -> list[str]:

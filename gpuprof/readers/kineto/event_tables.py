@@ -4,21 +4,24 @@ Source: https://github.com/pytorch/kineto, libkineto/src/CuptiActivity.cpp (argu
 of GPU events) and cupti_strings.cpp; the arguments of collectives: PyTorch's ParamCommsUtils.
 """
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
-from gpuprof.base import cuda
+from gpuprof.base import cuda, json_input
 from gpuprof.base.json_values import Scalar, integer, text
 from gpuprof.model import schema
 from gpuprof.model.words import narrowed
 from gpuprof.readers.common.compact_columns import column
 from gpuprof.readers.kineto.events import (
     NOTHING,
+    Arguments,
     Device,
     EventKind,
     TimedEvents,
@@ -260,8 +263,28 @@ def _ranges(groups: Mapping[str, TimedEvents]) -> pa.Table:
         ],
         "process_id": [integer(event.pid) for event in events],
         "thread_id": [integer(event.tid) for event in events],
+        "inputs": [_inputs(event.args) for event in events],
     }
     return _narrow(schema.NVTX_RANGES, group, columns)
+
+
+def _inputs(args: Arguments) -> str | None:
+    """Shapes, types and values as JSON; None where no shapes were recorded."""
+    parts = {
+        "shapes": _items(args.input_shapes) or _items(args.input_shapes_old),
+        "types": _items(args.input_types),
+        "values": _items(args.input_values),
+    }
+    return json.dumps(parts, separators=(",", ":")) if parts["shapes"] else None
+
+
+def _items(values: msgspec.Raw) -> list[Any]:
+    """A list as it was recorded; an empty one in place of anything else."""
+    try:
+        items = json_input.decode(bytes(values), Any)
+    except json_input.JsonError:
+        return []
+    return items if isinstance(items, list) else []
 
 
 def python_calls(group: TimedEvents) -> pa.Table:

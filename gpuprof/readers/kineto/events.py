@@ -13,6 +13,8 @@ from gpuprof.model import schema
 from gpuprof.readers.common.json_events import Integers, check_length
 
 _NO_TIME: Final = msgspec.Raw(b"null")
+_ABSENT: Final = msgspec.Raw(b"null")
+_RAW: Final = ("input_shapes", "input_shapes_old", "input_types", "input_values")
 
 
 class EventKind:
@@ -57,6 +59,11 @@ class Arguments(msgspec.Struct, gc=False):
     # Of HIP's calls: hipMemcpyKind, and before 2023 the size of a copy.
     kind: Scalar = None
     size: Scalar = None
+    # Of operations, where shapes were recorded; in 1.8 with another capital.
+    input_shapes: msgspec.Raw = msgspec.field(default=_ABSENT, name="Input Dims")
+    input_shapes_old: msgspec.Raw = msgspec.field(default=_ABSENT, name="Input dims")
+    input_types: msgspec.Raw = msgspec.field(default=_ABSENT, name="Input type")
+    input_values: msgspec.Raw = msgspec.field(default=_ABSENT, name="Concrete Inputs")
     # The last one: events are alike if all fields before it are equal.
     correlation: Scalar = None
 
@@ -123,11 +130,18 @@ class TraceEvent(EventTimes):
     @property
     def attributes(self) -> tuple[Any, ...]:
         """All but its times and its correlation."""
-        return (self.name, self.pid, self.tid, *msgspec.structs.astuple(self.args)[:-1])
+        *values, shapes, old_shapes, types, given, _ = msgspec.structs.astuple(self.args)
+        # Single numbers, such as the index of a slice, would make nearly each call another one.
+        of_tensors = (shapes, old_shapes, types, *([given] if "convolution" in self.label else []))
+        return (self.name, self.pid, self.tid, *values, *map(bytes, of_tensors))
 
     def timeless(self) -> "TraceEvent":
-        """The same without its times: a raw time would keep the text that it is a part of."""
-        return msgspec.structs.replace(self, ts=_NO_TIME, dur=_NO_TIME)
+        """The same without its times: raw values would keep the text that they are a part of."""
+        raw = {name: getattr(self.args, name).copy() for name in _RAW}
+        if "convolution" not in self.label:
+            raw["input_values"] = _ABSENT
+        args = msgspec.structs.replace(self.args, **raw)
+        return msgspec.structs.replace(self, ts=_NO_TIME, dur=_NO_TIME, args=args)
 
 
 @dataclass(frozen=True)

@@ -1,109 +1,178 @@
-"""How columns of an export become those of the data model; any of them may be absent."""
+"""An export's tables, and how their columns become those of the data model; any may be absent."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cache, cached_property
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from types import UnionType
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from gpuprof.base import cuda
+from gpuprof.model import borders
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.pairs import pair_places
-from gpuprof.model.table import Computed, Flags, NumberedNames, Part, Stored, constant
-from gpuprof.model.words import ByNumber, Words
-from gpuprof.readers.nsys.device_ordinals import MachineNumbers
-from gpuprof.readers.nsys.export_schema import BACKTRACE_CLASS
+from gpuprof.model.table import Computed, Flags, NumberedNames, Part, Stored
+from gpuprof.readers.nsys import export_schema
 
+FIRST_ROWS: Final = 100_000
+_NO_TEXTS: Final = NumberedNames((), {"name": ()})
+_KIND: Final = re.compile(r"^CUDA_(MEMCPY_KIND|MEMOPR_MEMORY_KIND)_")
 _LOW_24_BITS: Final = 0xFFFFFF
 TIMES: Final[dict[str, Computed | str]] = {"start_ns": "start", "end_ns": "end"}
 Numbers = npt.NDArray[Any]
-_Columns = dict[str, Computed | str]
+# How columns of the data model are made; None for what an export cannot give.
+Columns = dict[str, Computed | str | None]
+# Process and ordinal -> the GPU's number in the machine.
+MachineNumbers = Mapping[tuple[int, int], int]
 
 
-@dataclass(frozen=True, eq=False)
-class Tables:
-    """What lies in one export.
+class Export:
+    """An export's tables, whichever files they lie in, and what numbers in them mean.
 
-    Args:
+    Attributes:
+        path: What the user named.
+        reader: Name of the reader.
         columns: Table name to the names of its columns.
-        stored: What a table of the file holds.
-        strings: The texts of the file by their numbers.
-        memcpy_kinds: Numbers of ``copyKind`` to words; the file's own where it has an enum.
-        memory_kinds: The same for ``srcKind``, ``dstKind`` and ``memKind``.
-        backtrace_class: The ``eventClass`` of rows that repeat calls, from the file's enum, too.
-        mistimed: Tables with rows that have no time or end before they start, all of them
-            counted. Any other's rows that end before they start are the file's fault.
-        machine_numbers: The numbers of devices where processes number them in their own ways.
+        most_rows: Table name to about how many rows it holds, where that is known.
+        recorder_version: Version of nsys that recorded, where the tables are of a report.
     """
 
-    columns: Mapping[str, Collection[str]]
-    stored: Callable[[str], Stored]
-    strings: "Strings"
-    memcpy_kinds: Mapping[int, str]
-    memory_kinds: Mapping[int, str]
-    backtrace_class: int = BACKTRACE_CLASS
-    mistimed: Collection[str] = ()
-    machine_numbers: MachineNumbers = field(default_factory=dict)
+    path: Path
+    reader: str
+    columns: Mapping[str, frozenset[str]]
+    most_rows: Mapping[str, int] = {}
+    recorder_version: str | None = None
+
+    def stored(self, table: str) -> Stored:
+        """What a table holds."""
+        raise NotImplementedError
+
+    def has(self, table: str, *columns: str) -> bool:
+        """Whether the table is there with these columns."""
+        return {*columns} <= self.columns.get(table, frozenset()) and table in self.columns
 
     def pick(self, table: str, *names: str) -> str | None:
         """The first of these columns that the table has."""
         have = self.columns.get(table, ())
         return next((name for name in names if name in have), None)
 
-    def has(self, table: str, *names: str) -> bool:
-        """Whether the table is there with these columns."""
-        return {*names} <= {*self.columns.get(table, ())} and table in self.columns
+    def has_rows(self, table: str) -> bool:
+        """Whether a table has any row."""
+        return next(self.stored(table).pieces([*self.columns[table]][:1]), None) is not None
+
+    def rows(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
+        """Columns of a small table, None where there is no value."""
+        pieces = self.stored(table).pieces(columns)
+        return [row for of in pieces for row in zip(*(c.listed for c in of), strict=True)]
+
+    def select(self, table: str, **kinds: type | UnionType) -> list[Any]:
+        """Rows of a small table whose values are of these types; none where a column is absent."""
+        if not self.has(table, *kinds):
+            return []
+        return borders.rows_of(self.rows(table, *kinds), *kinds.values())
+
+    def untimed(self, table: str) -> int:
+        """How many rows of a table have no times: an end before the start counts as none.
+
+        nsys writes rows in the order of their start, so that those without times come first: a
+        large table is counted whole only where its first rows hold one.
+        """
+        rows = untimed = 0
+        for piece in self.stored(table).pieces(["start", "end"]):
+            start, end = (column.filled for column in piece)
+            is_known = (start != UNKNOWN) & (end != UNKNOWN) & ((start != 0) | (end != 0))
+            untimed += int((~is_known | (end < start)).sum())
+            rows += len(start)
+            if not untimed and rows >= FIRST_ROWS:
+                break
+        return untimed
+
+    @cached_property
+    def untimed_rows(self) -> Mapping[str, int]:
+        """By table how many rows have no time or end before they start.
+
+        Any other table's rows that end before they start are the file's fault.
+        """
+        timed = (table for table in export_schema.TIMED if table in self.columns)
+        return {table: count for table in timed if (count := self.untimed(table))}
+
+    @cached_property
+    def texts(self) -> NumberedNames:
+        """The texts of the file by their numbers, read when they are first asked for."""
+        return self._texts() if export_schema.STRINGS in self.columns else _NO_TEXTS
+
+    def _texts(self) -> NumberedNames:
+        numbers: list[int] = []
+        texts: list[str | None] = []
+        for number, text in self.stored(export_schema.STRINGS).pieces(["id", "value"]):
+            numbers += number.filled.tolist()
+            texts += text.listed
+        return NumberedNames(numbers, {"name": texts})
+
+    @cached_property
+    def memcpy_kinds(self) -> Mapping[int, str]:
+        """Numbers of ``copyKind`` to words."""
+        return self._words_of("ENUM_CUDA_MEMCPY_OPER", cuda.MEMCPY_KINDS)
+
+    @cached_property
+    def memory_kinds(self) -> Mapping[int, str]:
+        """The same for ``srcKind``, ``dstKind`` and ``memKind``."""
+        return self._words_of("ENUM_CUDA_MEM_KIND", cuda.NSYS_MEMORY_KINDS)
+
+    def _words_of(self, table: str, default: Mapping[int, str]) -> Mapping[int, str]:
+        """By the file's own enum, so that a renumbering cannot mislabel a copy."""
+        words = {word.upper(): word for word in default.values()}
+        return {
+            number: words.get(_KIND.sub("", name), cuda.UNKNOWN)
+            for number, name in self.select(table, id=int, name=str)
+        } or default
+
+    @cached_property
+    def backtrace_class(self) -> int:
+        """The ``eventClass`` of rows that repeat calls, by the file's own enum where it has one."""
+        rows = self.select(export_schema.EVENT_CLASSES, id=int, name=str)
+        numbers = (number for number, name in rows if name == export_schema.BACKTRACE)
+        return next(numbers, export_schema.BACKTRACE_CLASS)
+
+    def device_numbers(self) -> list[tuple[int, int, int | str]]:
+        """Each process' number of a device, and which GPU it is."""
+        mapped, old, _ = export_schema.GPUS
+        if self.has(mapped, "pid", "cudaId", "gpuId"):
+            return self.select(mapped, pid=int, cudaId=int, gpuId=int | str)
+        return self.select(old, pid=int, deviceId=int, pciBusId=int | str)
+
+    @cached_property
+    def machine_numbers(self) -> MachineNumbers:
+        """The numbers of devices where processes number them in their own ways."""
+        return machine_numbers(self.device_numbers())
 
 
-class Strings:
-    """The texts of a file by their numbers, read when they are first asked for.
+def machine_numbers(uses: Iterable[tuple[int, int, int | str]]) -> MachineNumbers:
+    """The machine's number of each process' device, where processes disagree.
 
     Args:
-        read: Gives them; None where there are none.
+        uses: Process, its ordinal, and what the GPU is: its number in the machine, or its bus id.
+
+    Returns:
+        Nothing where a number means the same GPU to all, and a GPU has the same number for all.
     """
-
-    def __init__(self, read: Callable[[], NumberedNames] | None) -> None:
-        self._read = read
-
-    @cached_property
-    def numbered(self) -> NumberedNames:
-        """Each number with its text."""
-        return NumberedNames([], {"name": []}) if self._read is None else self._read()
-
-    @cached_property
-    def words(self) -> Words:
-        """All texts, null first."""
-        return Words([None, *self.numbered.columns["name"]])
-
-    @cached_property
-    def places(self) -> ByNumber:
-        """The place among the words of each number's text."""
-        numbers, columns = self.numbered
-        return ByNumber(numbers, [self.words.place(text) for text in columns["name"]], 0)
-
-    def computed(self, column: str | None, missing: str | None = None) -> Computed | None:
-        """The texts of a column of numbers.
-
-        Args:
-            column: The numbers; None for none.
-            missing: What stands where there is no text.
-        """
-        if self._read is None or column is None:
-            return None if missing is None else constant(missing)
-
-        def places_of(numbers: Numbers) -> Numbers:
-            return self.places.of(numbers)
-
-        @cache
-        def words() -> list[str | None]:
-            return [missing, *self.words.listed[1:]]
-
-        return Computed((column,), places_of, words)
+    rows = set(uses)
+    ordinals = {ordinal for _, ordinal, _ in rows}
+    gpus = {gpu for _, _, gpu in rows}
+    if len(ordinals) == len(gpus) == len({(ordinal, gpu) for _, ordinal, gpu in rows}):
+        return {}
+    places = {gpu: place for place, gpu in enumerate(sorted(gpus, key=str))}
+    return {
+        (process, ordinal): gpu if isinstance(gpu, int) else places[gpu]
+        for process, ordinal, gpu in rows
+    }
 
 
 def part(
-    of: Tables,
+    of: Export,
     table: str,
     columns: Mapping[str, Computed | str | None],
     *keep: Computed,
@@ -142,9 +211,9 @@ def without(column: str, *absent: int) -> Computed:
     return Computed((column,), lambda numbers: np.where(np.isin(numbers, absent), UNKNOWN, numbers))
 
 
-def timed(of: Tables, table: str) -> list[Computed]:
+def timed(of: Export, table: str) -> list[Computed]:
     """Which rows have times, of which tools write both as 0 where they could not collect them."""
-    is_ordered = table in of.mistimed
+    is_ordered = table in of.untimed_rows
 
     def are_timed(start: Numbers, end: Numbers) -> Flags:
         flags: Flags = (start != UNKNOWN) & (end != UNKNOWN)
@@ -155,13 +224,7 @@ def timed(of: Tables, table: str) -> list[Computed]:
     return [Computed(("start", "end"), are_timed)]
 
 
-def untimed_rows(start: Numbers, end: Numbers) -> int:
-    """How many rows have no times: an end before the start would be taken off totals."""
-    is_known = (start != UNKNOWN) & (end != UNKNOWN) & ((start != 0) | (end != 0))
-    return int((~is_known | (end < start)).sum())
-
-
-def place(of: Tables, table: str) -> dict[str, Computed | str | None]:
+def place(of: Export, table: str) -> dict[str, Computed | str | None]:
     """When and where an activity was, and which call started it."""
     return {
         **TIMES,
@@ -173,7 +236,7 @@ def place(of: Tables, table: str) -> dict[str, Computed | str | None]:
     }
 
 
-def in_machine(of: Tables, table: str, device: Computed | str) -> Computed | str:
+def in_machine(of: Export, table: str, device: Computed | str) -> Computed | str:
     """A device by its number in the machine, where processes number them in their own ways."""
     if not of.machine_numbers or not of.has(table, "globalPid"):
         return device

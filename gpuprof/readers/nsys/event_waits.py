@@ -5,13 +5,14 @@ from typing import Final
 
 import numpy as np
 
+from gpuprof.base.cuda import SYNC_KINDS
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.pairs import pair_places
 from gpuprof.model.table import Computed, Part, translated
 from gpuprof.readers.nsys.columns import (
     TIMES,
+    Export,
     Numbers,
-    Tables,
     columns_at_once,
     in_machine,
     part,
@@ -21,16 +22,15 @@ from gpuprof.readers.nsys.columns import (
 )
 from gpuprof.readers.nsys.export_schema import CUDA_EVENT, SYNCHRONIZATION
 
-_SYNC_KINDS: Final = {1: "event", 2: "stream_wait", 3: "stream", 4: "context"}
 # In place of the stream or event of what has none; before nsys 2024 of the stream of any wait.
 _NONE: Final = 2**32 - 1
 
 
-def synchronizations(of: Tables) -> Part:
+def synchronizations(of: Export) -> Part:
     """Waits of hosts and streams."""
     columns = place(of, SYNCHRONIZATION) | {
         "stream_id": without("streamId", _NONE),
-        "sync_kind": translated("syncType", _SYNC_KINDS),
+        "sync_kind": translated("syncType", SYNC_KINDS),
         "event_id": without("eventId", _NONE),
     }
     keys = ("globalPid", "eventId", "correlationId")
@@ -51,7 +51,7 @@ def synchronizations(of: Tables) -> Part:
     return part(of, SYNCHRONIZATION, columns, *timed(of, SYNCHRONIZATION))
 
 
-def cuda_events(of: Tables) -> Part:
+def cuda_events(of: Export) -> Part:
     """Records of events."""
     columns = {n: column for n, column in place(of, CUDA_EVENT).items() if n not in TIMES}
     return part(of, CUDA_EVENT, columns | {"event_id": "eventId"})

@@ -14,8 +14,9 @@ from gpuprof.readers.nsys.columns import (
     PROCESS,
     THREAD,
     TIMES,
+    Columns,
+    Export,
     Numbers,
-    Tables,
     first_known,
     in_machine,
     low_bits,
@@ -44,16 +45,15 @@ from gpuprof.readers.nsys.export_schema import (
 from gpuprof.readers.nsys.nvtx_texts import RangeTexts, nvtx_ranges
 from gpuprof.readers.nsys.peer_copies import memcpys
 
-_Columns = dict[str, Computed | str | None]
 # Names of API calls end in the version that introduced the call (cudaLaunchKernel_v7000), which
 # nsys itself leaves out.
 _VERSION: Final = re.compile(r"_v[0-9]{4}\Z")
 _API: Final = re.compile("cu(da)?")
 
 
-def tables(of: Tables) -> dict[str, Callable[[], Table]]:
+def tables(of: Export) -> dict[str, Callable[[], Table]]:
     """Every table of the data model that the export's tables can fill."""
-    makers: dict[str, tuple[str, Callable[[Tables], Part]]] = {
+    makers: dict[str, tuple[str, Callable[[Export], Part]]] = {
         "kernels": (KERNEL, _kernels),
         "memcpys": (MEMCPY, memcpys),
         "memsets": (MEMSET, _memsets),
@@ -77,7 +77,7 @@ def tables(of: Tables) -> dict[str, Callable[[], Table]]:
                 parts.setdefault(name, []).append(partial(make_of, of, raw, word))
     names: dict[str, Callable[[], NumberedNames]] = {}
     if STRINGS in of.columns:
-        names = {"kernels": lambda: of.strings.numbered, "api_calls": partial(_call_names, of)}
+        names = {"kernels": lambda: of.texts, "api_calls": partial(_call_names, of)}
 
     def table_of(name: str) -> Table:
         of_names = {"name", "api"} if name == "api_calls" else {"name"}
@@ -87,8 +87,8 @@ def tables(of: Tables) -> dict[str, Callable[[], Table]]:
     return {name: partial(table_of, name) for name in parts}
 
 
-def _call_names(of: Tables) -> NumberedNames:
-    numbers, columns = of.strings.numbered
+def _call_names(of: Export) -> NumberedNames:
+    numbers, columns = of.texts
     texts = columns["name"]
     names = [None if text is None else _VERSION.sub("", text) for text in texts]
     prefixes = [_API.match(text or "") for text in texts]
@@ -96,9 +96,9 @@ def _call_names(of: Tables) -> NumberedNames:
     return NumberedNames(numbers, {"name": names, "api": apis})
 
 
-def _kernels(of: Tables) -> Part:
+def _kernels(of: Export) -> Part:
     numbers = [name for name in ("demangledName", "shortName") if of.pick(KERNEL, name)]
-    name: dict[str, Computed | str | None] = {"name": constant("unknown")}
+    name: Columns = {"name": constant("unknown")}
     if STRINGS in of.columns:
         name = {"name_id": first_known(*numbers) if numbers else None}
     columns = place(of, KERNEL) | KERNEL_COLUMNS | name
@@ -106,7 +106,7 @@ def _kernels(of: Tables) -> Part:
     return part(of, KERNEL, columns, *timed(of, KERNEL))
 
 
-def _memsets(of: Tables) -> Part:
+def _memsets(of: Export) -> Part:
     columns = place(of, MEMSET) | {
         "bytes": "bytes",
         "memory_kind": translated("memKind", of.memory_kinds),
@@ -114,26 +114,26 @@ def _memsets(of: Tables) -> Part:
     return part(of, MEMSET, columns, *timed(of, MEMSET))
 
 
-def _api_calls(of: Tables) -> Part:
+def _api_calls(of: Export) -> Part:
     keep = timed(of, RUNTIME)
     if of.has(RUNTIME, "eventClass"):
         keep.append(Computed(("eventClass",), lambda number: number != of.backtrace_class))
     has_names = STRINGS in of.columns
-    name: _Columns = {"name_id": "nameId"} if has_names else {"name": constant("unknown")}
+    name: Columns = {"name_id": "nameId"} if has_names else {"name": constant("unknown")}
     columns = {**TIMES, **name, **THREAD, "correlation_id": "correlationId"}
     return part(of, RUNTIME, columns, *keep)
 
 
-def _graph_launches(of: Tables) -> Part:
-    graph = {"graph_id": of.pick(GRAPH_TRACE, "graphId", "graphExecId")}
+def _graph_launches(of: Export) -> Part:
+    graph: Columns = {"graph_id": of.pick(GRAPH_TRACE, "graphId", "graphExecId")}
     return part(of, GRAPH_TRACE, place(of, GRAPH_TRACE) | graph, *timed(of, GRAPH_TRACE))
 
 
-def _page_faults(of: Tables, table: str, processor: str) -> Part:
+def _page_faults(of: Export, table: str, processor: str) -> Part:
     is_gpu = processor == "gpu"
     end = of.pick(table, "end")
     # The CPU's have no end, and each row is one.
-    columns: _Columns = {
+    columns: Columns = {
         "start_ns": "start",
         "end_ns": "start" if end is None else first_known(end, "start"),
         "processor": constant(processor),
@@ -144,16 +144,16 @@ def _page_faults(of: Tables, table: str, processor: str) -> Part:
     return part(of, table, columns)
 
 
-def _overheads(of: Tables, table: str, source: str) -> Part:
-    name = of.strings.computed(of.pick(table, "nameId"))
+def _overheads(of: Export, table: str, source: str) -> Part:
+    name = RangeTexts(of, table, "nameId").computed()
     columns = {**TIMES, **THREAD, "source": constant(source), "name": name}
     return part(of, table, columns, *timed(of, table))
 
 
-def _host_calls(of: Tables, table: str, library: str) -> Part:
-    name = RangeTexts(of, table).computed("unknown")
-    name = name or of.strings.computed(of.pick(table, "nameId"), "unknown")
-    columns = {**TIMES, **THREAD, "library": constant(library), "name": name}
+def _host_calls(of: Export, table: str, library: str) -> Part:
+    name = RangeTexts(of, table, "text", "textId").computed("unknown")
+    name = name or RangeTexts(of, table, "nameId").computed("unknown") or constant("unknown")
+    columns: Columns = {**TIMES, **THREAD, "library": constant(library), "name": name}
     more = sorted({"globalTid", "textId", "nameId", "text"} & {*of.columns[table]})
     in_order = Computed(("start", "end"), lambda start, end: end >= start)
 
@@ -169,7 +169,7 @@ def _host_calls(of: Tables, table: str, library: str) -> Part:
     return part(of, table, columns, *keep, is_whole=lambda: True)
 
 
-def owners(of: Tables) -> tuple[str, Computed | str] | None:
+def owners(of: Export) -> tuple[str, Computed | str] | None:
     """A table of few rows, else one of activities, and its column of processes."""
     for table in PROCESSES:
         if of.has(table, "processId"):

@@ -8,26 +8,24 @@ import errno
 import os
 import re
 import shutil
+import sqlite3
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-import pyarrow as pa
-
-from gpuprof.base import nsight
+from gpuprof.base import json_input, nsight
 from gpuprof.base.errors import CorruptFileError, InputError, MissingToolError
 from gpuprof.base.nsight import OUTPUTS, scrub
-from gpuprof.base.secrets import REMOVED
 from gpuprof.model.profile import Profile
 from gpuprof.readers.common.file_stamp import check, stamp
 from gpuprof.readers.input_format import Reader
-from gpuprof.readers.nsys import diagnostics, export_schema, sqlite_export
-from gpuprof.readers.nsys import parquet as nsys_parquet
-from gpuprof.readers.nsys.export import CANNOT, GIVES, SETTINGS, Export, profile, settings
+from gpuprof.readers.nsys.export import CANNOT, GIVES, READ_SETTINGS, SETTINGS, profile
 from gpuprof.readers.nsys.export_cache import cached
+from gpuprof.readers.nsys.export_schema import DIAGNOSTICS, ERROR, TIMED, USED, WARNING
+from gpuprof.readers.nsys.sqlite_export import export_of
+from gpuprof.readers.sqlite.source import tables_in
 
 NAME: Final = "nsys-rep"
 # A disk with less is full.
@@ -59,10 +57,15 @@ _DETAILS: Final = (
     re.compile(r'ErrorText\s+Value: "(?!/\S+\(\d+\): Throw)([^"\n]+)'),
     re.compile(r"std::exception::what: (\S.*)"),
 )
+_JSON_EVENT: Final = re.compile(
+    r'\{"Type":\d+,"DiagnosticEvent":\{.*"Level":"(?P<level>Warning|Error)"'
+    r',"Text":(?P<text>"(?:[^"\\]|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*")'
+)
+_CONTROL: Final = re.compile(r"[\x00-\x1f]")
 _ELSEWHERE: Final = "export the report where it was recorded: nsys export --type sqlite FILE."
 _SQLITE: Final = "report.sqlite"
 # Changes with what is exported, so that an older cache is not taken for complete.
-_LAYOUT: Final = "5"
+_LAYOUT: Final = "6"
 _MOST_BYTES_AS_JSON: Final = 8 * 2**20
 
 
@@ -83,12 +86,7 @@ def read(path: Path) -> Profile:
     folder = cached(path, key, lambda into: _export(path, into))
     version = _recorder_version(path)
     check(path, before)
-    opened: AbstractContextManager[Export] = (
-        sqlite_export.export_of(folder / _SQLITE, path, NAME)
-        if (folder / _SQLITE).exists()
-        else nullcontext(nsys_parquet.export_in(folder, path, NAME))
-    )
-    with opened as export:
+    with export_of(folder / _SQLITE, path, NAME) as export:
         export.recorder_version = version
         return profile(export)
 
@@ -104,39 +102,49 @@ def _recorder_version(path: Path) -> str | None:
 
 
 def _export(path: Path, into: Path) -> None:
-    """Export what is read into a folder, in the fastest type that this nsys offers."""
+    """Export what is read into a database in a folder, without secrets."""
+    database, diagnoses = into / _SQLITE, []
     with tempfile.TemporaryDirectory(prefix="gpuprof-") as scratch:
         with path.open("rb") as file:
             is_stream = _STREAM.match(file.read(_STREAM_HEAD_BYTES)) is not None
         report = _imported(path, Path(scratch)) if is_stream else path
-        help_text = nsight.printed("nsys", "export", "--help")
-        patterns = ",".join(f"^{table}$" for table in (*export_schema.USED, OUTPUTS))
-        tables = [f"--tables={patterns}"] if "--tables" in help_text else []
-        sqlite = ["nsys", "export", "--type=sqlite"]
-        if "parquetdir" not in help_text:
-            _run([*sqlite, *tables], report, into / _SQLITE, path)
-            scrub(into / _SQLITE)
-            return
-        _run(["nsys", "export", "--type=parquetdir", *tables], report, into, path)
-        _scrub_strings(into)
-        database = Path(scratch) / "settings.sqlite"
-        _run([*sqlite, "--tables=META_DATA_CAPTURE"], report, database, path)
-        scrub(database)
-        # Of the settings of the recording those that are read; the others may hold secrets.
-        with sqlite_export.export_of(database, database, NAME) as export:
-            _add_table(
-                into, SETTINGS, {"name": pa.string(), "value": pa.string()}, settings(export)
-            )
-        exported = {file.stem for file in into.iterdir()}
+        can_choose = "--tables" in nsight.printed("nsys", "export", "--help")
+        patterns = ",".join(f"^{table}$" for table in (*USED, OUTPUTS))
+        tables = [f"--tables={patterns}"] if can_choose else []
+        _run(["nsys", "export", "--type=sqlite", *tables], report, database, path)
+        there = tables_in(database)
         # An export as JSON takes some 40 times the bytes of a report.
         is_short = report.stat().st_size <= _MOST_BYTES_AS_JSON
-        if is_short and not exported & {diagnostics.TABLE, *export_schema.TIMED}:
+        if can_choose and is_short and not there & {DIAGNOSTICS, *TIMED}:
             # Why is no GPU work in it?
             events = Path(scratch) / "events.json"
             _run(["nsys", "export", "--type=json"], report, events, path)
             with events.open(encoding="utf-8", errors="replace") as lines:
-                rows = [*diagnostics.in_json(lines)]
-            _add_table(into, diagnostics.TABLE, {"severity": pa.int64(), "text": pa.string()}, rows)
+                diagnoses = [*_diagnoses_in(lines)]
+
+    def change(connection: sqlite3.Connection) -> None:
+        if diagnoses:
+            connection.execute(f"CREATE TABLE {DIAGNOSTICS} (severity INTEGER, text TEXT)")
+            connection.executemany(f"INSERT INTO {DIAGNOSTICS} VALUES (?, ?)", diagnoses)
+        # Other settings may hold secrets.
+        if SETTINGS in there:
+            names = connection.execute(f"SELECT rowid, name FROM {SETTINGS}").fetchall()
+            unread = [(row,) for row, name in names if not READ_SETTINGS.fullmatch(str(name))]
+            connection.executemany(f"DELETE FROM {SETTINGS} WHERE rowid = ?", unread)
+
+    scrub(database, change)
+
+
+def _diagnoses_in(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
+    """Severity and text of the warnings and errors in an export of ``--type=json``.
+
+    It has one event a line. nsys exports diagnostics to tables since 2024 alone.
+    """
+    severities = {"Warning": WARNING, "Error": ERROR}
+    for line in lines:
+        event = _JSON_EVENT.match(line)
+        if event is not None:
+            yield severities[event["level"]], json_input.loads(_CONTROL.sub(" ", event["text"]))
 
 
 def reason(output: str, status: int) -> str:
@@ -156,37 +164,6 @@ def reason(output: str, status: int) -> str:
     matches = (pattern.search(text) for pattern in _DETAILS)
     detail = next((match[1].strip(' "') for match in matches if match), None)
     return f"{head.rstrip('.')}: {detail.rstrip(':')}" if detail else head
-
-
-def _scrub_strings(into: Path) -> None:
-    """Take variables and the program's output out of the texts, as `scrub` does."""
-    import pyarrow.compute as pc  # noqa: PLC0415 - 0.1 s that only a new export needs
-    from pyarrow import parquet  # noqa: PLC0415 - as in the reader of Parquet
-
-    file, outputs = (into / f"{table}.parquet" for table in (export_schema.STRINGS, OUTPUTS))
-    if file.exists():
-        strings = parquet.read_table(file)
-        ids = (
-            parquet.read_table(outputs)["contentId"] if outputs.exists() else pa.array([], "int64")
-        )
-        is_output = pc.is_in(strings["id"].cast("int64"), value_set=ids.cast("int64"))
-        texts = strings["value"]
-        is_output = pc.and_(is_output, pc.not_equal(texts, ""))
-        variables = pc.and_(pc.match_substring(texts, "\0"), pc.match_substring(texts, "="))
-        scrubbed = pc.if_else(pc.or_(is_output, variables), REMOVED, texts)
-        place = strings.schema.get_field_index("value")
-        parquet.write_table(strings.set_column(place, strings.schema.field(place), scrubbed), file)
-    outputs.unlink(missing_ok=True)
-
-
-def _add_table(
-    into: Path, table: str, columns: Mapping[str, pa.DataType], rows: Sequence[tuple[object, ...]]
-) -> None:
-    from pyarrow import parquet  # noqa: PLC0415 - as in the reader of Parquet
-
-    named = [dict(zip(columns, row, strict=True)) for row in rows]
-    content = pa.Table.from_pylist(named, schema=pa.schema([*columns.items()]))
-    parquet.write_table(content, into / f"{table}.parquet")
 
 
 def _imported(path: Path, scratch: Path) -> Path:

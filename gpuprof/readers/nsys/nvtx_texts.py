@@ -12,8 +12,8 @@ from gpuprof.model.words import ByNumber, Values, Words
 from gpuprof.readers.nsys.columns import (
     THREAD,
     TIMES,
+    Export,
     Numbers,
-    Tables,
     low_bits,
     part,
     timed,
@@ -24,9 +24,9 @@ _RANGE_KINDS: Final = {59: "push_pop", 60: "start_end"}
 _DOMAIN_CREATED: Final = 75
 
 
-def nvtx_ranges(of: Tables) -> Part:
+def nvtx_ranges(of: Export) -> Part:
     """Ranges of threads and of processes."""
-    texts = RangeTexts(of, NVTX)
+    texts = RangeTexts(of, NVTX, "text", "textId")
     columns = {
         **TIMES,
         **THREAD,
@@ -44,13 +44,16 @@ class RangeTexts:
     Args:
         of: The export.
         table: That of the ranges, or of calls that a library marks as such.
+        columns: Those that hold them or their numbers, the one that counts first.
     """
 
-    def __init__(self, of: Tables, table: str) -> None:
+    def __init__(self, of: Export, table: str, *columns: str) -> None:
         self._of, self._words = of, Words([None])
-        columns = {"text": of.pick(table, "text")}
-        columns["textId"] = of.pick(table, "textId") if STRINGS in of.columns else None
-        self._reads = tuple(name for name in columns.values() if name is not None)
+        self._reads = tuple(
+            name
+            for name in columns
+            if of.has(table, name) and (name == "text" or STRINGS in of.columns)
+        )
 
     def computed(self, missing: str | None = None) -> Computed | None:
         """The text of each range, or what stands where there is none; None for no such column."""
@@ -59,7 +62,7 @@ class RangeTexts:
 
     @cached_property
     def _places(self) -> ByNumber:
-        numbers, columns = self._of.strings.numbered
+        numbers, columns = self._of.texts
         return ByNumber(numbers, [self._words.place(text) for text in columns["name"]], 0)
 
     def _numbers(self, *columns: Any) -> Numbers:

@@ -13,7 +13,8 @@ from gpuprof.model.profile import Profile
 from gpuprof.model.spilling import KeptColumns
 from gpuprof.readers.input_format import Reader
 from gpuprof.readers.nsys import export_schema
-from gpuprof.readers.nsys.export import CANNOT, FIRST_ROWS, GIVES, Export, profile
+from gpuprof.readers.nsys.columns import FIRST_ROWS, Export
+from gpuprof.readers.nsys.export import CANNOT, GIVES, profile
 from gpuprof.readers.sqlite.source import (
     MAGIC,
     Rows,

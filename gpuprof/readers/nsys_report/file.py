@@ -13,16 +13,14 @@ threads, and a tail (devices, contexts, streams); "UI Data" says who recorded. M
 protocol buffers; `gpuprof.readers.nsys_report.layout` says which fields of events are read.
 """
 
-from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from io import BufferedReader
 from pathlib import Path
 from typing import Final, TypeVar
 
-from gpuprof.base import machine
 from gpuprof.native import nsys_reports
 from gpuprof.native.nsys_reports import Layout, Message, ReportError
+from gpuprof.readers.common.threads import in_turn
 
 HEAD: Final = b"NVIDIA Tegra Profiler Report "
 _END: Final = b"U3w[END]"
@@ -34,7 +32,6 @@ _CODEC: Final = "lz4"
 _BATCH_BYTES: Final = 1 << 20
 # Two blocks that begin with so many equal bytes are one: events have times.
 _TELLING_BYTES: Final = 64
-_THREADS: Final = 2
 _Result = TypeVar("_Result")
 
 
@@ -210,22 +207,15 @@ class Report:
         return [*batches, (first, inner.at - first)] if inner.at > first else batches
 
     def each(self, function: Callable[[bytes], _Result]) -> Iterator[_Result]:
-        """What a function makes of the blocks, batch by batch, by two threads where there are two.
+        """What a function makes of the blocks, batch by batch, by several threads.
 
         Raises:
             ReportError: A block breaks the rules of its format.
         """
-        threads = machine.thread_count(_THREADS)
-        with self.path.open("rb") as file, ThreadPoolExecutor(threads) as pool:
-            waiting: deque[Future[_Result]] = deque()
-            for place in self._batches:
-                data = _Stream(file, place).take(place[1], "a block of events")
-                waiting.append(pool.submit(function, data))
-                # No more lies in memory than what is being decoded.
-                if len(waiting) > threads:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
+        part_name = "a block of events"
+        with self.path.open("rb") as file:
+            blocks = (_Stream(file, place).take(place[1], part_name) for place in self._batches)
+            yield from in_turn(function, blocks)
 
     @property
     def version(self) -> str | None:

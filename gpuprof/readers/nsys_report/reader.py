@@ -12,11 +12,10 @@ It was compared row by row with what nsys 2023.4 exports of 39 reports, and on s
 what their own nsys exported. Unproven are graphs recorded as a whole, nodes of graphs, page faults,
 calls of UCX, and records without times, which no report at hand had.
 
-Beside what an export by nsys 2023.4 gives: nsys' own warnings, the host, calls that record CUDA
-events (which its Parquet files lack), which process calls which GPU by another number, and reports
-of a newer nsys. ``schema_version`` and ``exporter_version`` are null, since nothing was exported;
-words of a column may be numbered in another order. Names of threads and samples of GPU metrics are
-read by neither way.
+Beside what an export by nsys 2023.4 gives: nsys' own warnings, the host, which process calls which
+GPU by another number, and reports of a newer nsys. ``schema_version`` and ``exporter_version`` are
+null, since nothing was exported; words of a column may be numbered in another order. Names of
+threads and samples of GPU metrics are read by neither way.
 """
 
 import re

@@ -18,7 +18,7 @@ from gpuprof.native import nsys_reports
 from gpuprof.native.nsys_reports import NO_VALUE, Fields, Int64s, Layout, ReportError
 from gpuprof.readers.common.file_stamp import Stamp, changed, check
 from gpuprof.readers.nsys import export_schema
-from gpuprof.readers.nsys.export import Export
+from gpuprof.readers.nsys.columns import Export
 from gpuprof.readers.nsys.export_schema import NVTX
 from gpuprof.readers.nsys_report.file import Report
 from gpuprof.readers.nsys_report.layout import (

@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -35,8 +35,7 @@ _BLANK: Final = ("", "-", "None")
 _OF_EACH: Final = frozenset({"Start", "Duration", "CorrId"})
 
 
-@dataclass(frozen=True)
-class PrintedColumn:
+class PrintedColumn(NamedTuple):
     """Cells of one column, blank ones null, and the unit in its heading, if any.
 
     Cells are texts, or a dictionary of texts where few of them are different.
@@ -46,8 +45,7 @@ class PrintedColumn:
     cells: pa.Array
 
 
-@dataclass(frozen=True)
-class ReportTitle:
+class ReportTitle(NamedTuple):
     """What is known of a table from the lines before it.
 
     Args:
@@ -61,6 +59,17 @@ class ReportTitle:
     segment: int = 0
 
 
+class Style(NamedTuple):
+    """Which character separates groups of digits (empty for none), and which is the point."""
+
+    group: str = ""
+    point: str = "."
+
+
+_NO_TITLE: Final = ReportTitle()
+_PLAIN: Final = Style()
+
+
 @dataclass(frozen=True)
 class Block:
     """One table of the file.
@@ -72,14 +81,18 @@ class Block:
         report: The report's name and source, from the lines before it.
         is_cut: Whether its last row is incomplete and left out.
         has_lines: Whether each row is a line.
+        kind: What it is a table of, as `gpuprof.readers.nsys_stats.runs.kind` says.
+        style: How it writes numbers.
     """
 
     offset: int
     columns: dict[str, PrintedColumn]
     headings: tuple[str, ...]
-    report: ReportTitle = field(default_factory=ReportTitle)
+    report: ReportTitle = _NO_TITLE
     is_cut: bool = False
     has_lines: bool = True
+    kind: str = ""
+    style: Style = _PLAIN
 
     @property
     def num_rows(self) -> int:
@@ -125,6 +138,11 @@ class Cells:
         self._names = [_column_name(heading) for heading in headings]
         self._lexicons = [Lexicon() for _ in headings]
         self._pieces: list[list[Any]] = [[] for _ in headings]
+
+    @property
+    def width(self) -> int:
+        """How many cells a row has."""
+        return len(self._names)
 
     def add(self, columns: Sequence[pa.Array]) -> None:
         """Add a piece of the table: as many cells of each column."""

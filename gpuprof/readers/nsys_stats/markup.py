@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from html.parser import HTMLParser
+from html import unescape
 from typing import Any, Final
 
 import pyarrow as pa
@@ -27,6 +27,9 @@ _OPTIONAL: Final = re.compile(
     r"|DymSMem|Throughput|Ctx|Strm)"
 )
 _NUMBER: Final = re.compile(r"^\s*[-+]?\d[\d.,eE+-]*\s*%?$")
+_HTML_ROW: Final = b"<tr"
+_HTML_CELL: Final = re.compile(r"<t[dh]\b[^>]*>(.*?)(?=</t[dh]>|<t[dh]\b|\Z)", re.DOTALL)
+_TAG: Final = re.compile(r"</?[A-Za-z][^>]*>")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
@@ -145,45 +148,12 @@ def html_block(data: bytes, start: int) -> tuple[Block | None, int]:
 
 def _html_windows(data: bytes, begin: int, end: int) -> Iterator[list[list[str]]]:
     """The rows of a table, some at a time."""
-    parser = _HtmlTable()
-    while begin < end:
-        window = _window(data, begin, end, b">")
-        begin += len(window)
-        parser.feed(text(window))
-        rows = parser.ended(is_all=begin == end)
-        if rows:
-            yield rows
-
-
-class _HtmlTable(HTMLParser):
-    """Rows of the cells of one table."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._rows: list[list[str]] = []
-        self._is_in_cell = False
-
-    def ended(self, *, is_all: bool) -> list[list[str]]:
-        """Rows to which nothing will be added, which are then no longer held."""
-        count = len(self._rows) - (not is_all)
-        ended, self._rows = self._rows[:count], self._rows[count:]
-        return ended
-
-    def handle_starttag(self, tag: str, attrs: object) -> None:
-        """Begin a row or a cell."""
-        del attrs
-        if tag == "tr":
-            self._rows.append([])
-        elif tag in ("td", "th") and self._rows:
-            self._rows[-1].append("")
-            self._is_in_cell = True
-
-    def handle_endtag(self, tag: str) -> None:
-        """End a cell."""
-        if tag in ("td", "th"):
-            self._is_in_cell = False
-
-    def handle_data(self, data: str) -> None:
-        """Add to the cell."""
-        if self._is_in_cell and self._rows and self._rows[-1]:
-            self._rows[-1][-1] += data
+    begin = data.find(_HTML_ROW, begin, end)
+    while 0 <= begin < end:
+        stop = begin + _WINDOW_BYTES
+        # A row begins where the window ends.
+        last = data.rfind(_HTML_ROW, begin + 1, stop) if stop < end else end
+        stop = last if last > 0 else end
+        _, *rows = text(data[begin:stop]).split(_HTML_ROW.decode())
+        yield [[unescape(_TAG.sub("", cell)) for cell in _HTML_CELL.findall(row)] for row in rows]
+        begin = stop

@@ -5,8 +5,7 @@ show the separator of groups, of three digits or of four: ``25.369.833``, ``44,0
 """
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from decimal import Decimal
 from typing import Final
 
@@ -14,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gpuprof.base import units
-from gpuprof.readers.nsys_stats.blocks import Block, PrintedColumn
+from gpuprof.readers.nsys_stats.blocks import Block, FaultError, PrintedColumn, Style
 
 # Wide enough for 2**63 ns, with the nine digits of a second in ns.
 _EXACT: Final = pa.decimal128(27, 9)
@@ -32,6 +31,10 @@ _WITH_UNIT: Final = re.compile(r"[A-Za-zµμ%]$")
 _PLAIN: Final = r"^-?\d+(\.\d+)?([eE][+-]?\d+)?$"
 
 
+# How a column of numbers is read.
+Read = Callable[[PrintedColumn, Style], pa.Array]
+
+
 class NumberError(ValueError):
     """A cell that must hold a number does not."""
 
@@ -41,30 +44,38 @@ class NumberError(ValueError):
         self.row = row
 
 
-@dataclass(frozen=True)
-class Style:
-    """Which character separates groups of digits (empty for none), and which is the point."""
+def numbers(block: Block, read: Callable[[PrintedColumn, Style], pa.Array], name: str) -> pa.Array:
+    """A column of numbers, each different cell read once.
 
-    group: str
-    point: str
+    Raises:
+        FaultError: A cell is no number.
+    """
+    unit, cells = block.column(name)
+    is_coded = isinstance(cells, pa.DictionaryArray)
+    try:
+        values = read(PrintedColumn(unit, cells.dictionary if is_coded else cells), block.style)
+    except ValueError as error:
+        row = error.row if isinstance(error, NumberError) else -1
+        if row >= 0 and is_coded:
+            row = cells.indices.to_pylist().index(row)
+        lines = row + 1 if block.has_lines else 0
+        raise FaultError(block.offset, f"{error} under {name}", lines) from error
+    return pa.DictionaryArray.from_arrays(cells.indices, values) if is_coded else values
 
-    def plain(self, cells: pa.Array) -> pa.Array:
-        """The same numbers without groups and with a full stop; null where cut short by ``…``.
 
-        Raises:
-            NumberError: A cell is no number.
-        """
-        is_cut = pc.ends_with(cells, "…")
-        cells = pc.if_else(is_cut, pa.scalar(None, pa.string()), cells)
-        if self.group:
-            cells = pc.replace_substring_regex(cells, re.escape(self.group), "")
-        if self.point != ".":
-            cells = pc.replace_substring(cells, self.point, ".")
-        good = pc.fill_null(pc.match_substring_regex(cells, _PLAIN), fill_value=True)
-        if not pc.all(good).as_py():
-            row = pc.index(good, pa.scalar(value=False)).as_py()
-            raise NumberError(row, cells[row].as_py())
-        return cells
+def _plain(cells: pa.Array, style: Style) -> pa.Array:
+    """Numbers without groups and with a full stop; null where cut short by ``…``."""
+    is_cut = pc.ends_with(cells, "…")
+    cells = pc.if_else(is_cut, pa.scalar(None, pa.string()), cells)
+    if style.group:
+        cells = pc.replace_substring_regex(cells, re.escape(style.group), "")
+    if style.point != ".":
+        cells = pc.replace_substring(cells, style.point, ".")
+    good = pc.fill_null(pc.match_substring_regex(cells, _PLAIN), fill_value=True)
+    if not pc.all(good).as_py():
+        row = pc.index(good, pa.scalar(value=False)).as_py()
+        raise NumberError(row, cells[row].as_py())
+    return cells
 
 
 def styles(blocks: list[Block]) -> list[Style]:
@@ -118,14 +129,14 @@ def _separated(block: Block, names: tuple[str, ...], separators: str) -> Iterabl
 
 
 def scaled(
-    column: PrintedColumn, style: Style, factor: int, kind: pa.DataType = _INTEGER
+    column: PrintedColumn, style: Style, factor: int = 1, kind: pa.DataType = _INTEGER
 ) -> pa.Array:
     """Cells times a factor, integers exact before the last rounding.
 
     Raises:
         NumberError: A cell is no number.
     """
-    plain = style.plain(column.cells)
+    plain = _plain(column.cells, style)
     try:
         if pa.types.is_floating(kind):
             return pc.multiply(plain.cast(kind), float(factor))
@@ -158,15 +169,6 @@ def times(column: PrintedColumn, style: Style, kind: pa.DataType = _INTEGER) -> 
         except ValueError as error:
             raise NumberError(row, cell) from error
     return pa.array(times_ns, kind)
-
-
-def mean_times(column: PrintedColumn, style: Style) -> pa.Array:
-    """A column of means or deviations in nanoseconds.
-
-    Raises:
-        NumberError: A cell is no time.
-    """
-    return times(column, style, pa.float64())
 
 
 def durations(column: PrintedColumn, style: Style) -> pa.Array:
@@ -205,12 +207,3 @@ def shares(column: PrintedColumn, style: Style) -> pa.Array:
     """
     bare = PrintedColumn(None, pc.utf8_rtrim(column.cells, "% "))
     return pc.divide(scaled(bare, style, 1, pa.float64()), 100.0)
-
-
-def counted(column: PrintedColumn, style: Style) -> pa.Array:
-    """A column of counts or numbers of devices, as integers.
-
-    Raises:
-        NumberError: A cell is no number.
-    """
-    return scaled(column, style, 1)

@@ -14,7 +14,7 @@ from gpuprof.model.profile import Origin, Profile, Section
 from gpuprof.readers.nsys_stats.numerals import styles
 from gpuprof.readers.nsys_stats.printed_trace import api_calls, gpu_tables, has_no_clock, sums
 from gpuprof.readers.nsys_stats.rows import Row, summary_rows
-from gpuprof.readers.nsys_stats.runs import PrintedTable, Run, jobs, kind
+from gpuprof.readers.nsys_stats.runs import Run, jobs, kind
 from gpuprof.readers.nsys_stats.scan import Scan
 
 _RECORD: Final = "Record with `gpuprof record`, or with `nsys profile --trace=cuda`."
@@ -31,7 +31,7 @@ def profile(path: Path, scan: Scan) -> Profile:
         FaultError: A cell that must hold a number does not.
     """
     parts = [
-        PrintedTable(name, block, style)
+        replace(block, kind=name, style=style)
         for block, style in zip(scan.blocks, styles(scan.blocks), strict=True)
         if (name := kind(block)) is not None and block.num_rows
     ]
@@ -46,7 +46,7 @@ def profile(path: Path, scan: Scan) -> Profile:
         recording = _recording(path, scan, job, [note] if len(job) > 1 else [])
         # The file that the reports of the job sum up, where they say.
         sources = {
-            of.block.report.source for run in job for of_kind in run.values() for of in of_kind
+            block.report.source for run in job for of_kind in run.values() for block in of_kind
         }
         name = next((source for source in sources if source), "")
         recordings.append((job, Section(name, None, recording)))

@@ -11,10 +11,9 @@ import pyarrow.compute as pc
 from gpuprof.base import cuda
 from gpuprof.base.units import NS_PER_S
 from gpuprof.model import schema
-from gpuprof.readers.nsys_stats.blocks import FaultError, PrintedColumn
-from gpuprof.readers.nsys_stats.numerals import Style, counted, durations, sizes, times
-from gpuprof.readers.nsys_stats.rows import Numbers, Row
-from gpuprof.readers.nsys_stats.runs import PrintedTable
+from gpuprof.readers.nsys_stats.blocks import Block, FaultError, PrintedColumn, Style
+from gpuprof.readers.nsys_stats.numerals import durations, numbers, scaled, sizes, times
+from gpuprof.readers.nsys_stats.rows import Row
 
 _DEVICE: Final = re.compile(r"\(([0-9]{1,18})\)$")
 _COUNTS: Final = {
@@ -35,7 +34,7 @@ _SIZES: Final = {
 }
 
 
-def gpu_tables(part: PrintedTable) -> dict[str, pa.Table]:
+def gpu_tables(block: Block) -> dict[str, pa.Table]:
     """Kernels, memcpys and memsets of a trace.
 
     The trace does not say between which devices a copy went.
@@ -43,11 +42,10 @@ def gpu_tables(part: PrintedTable) -> dict[str, pa.Table]:
     Raises:
         FaultError: A cell that must hold a number does not.
     """
-    block, numbers = part.block, Numbers(part.block, part.style)
     names = block.column("Name").cells
     kinds = _meanings(names, cuda.memcpy_kind, pa.string())
     is_memset = _meanings(names, cuda.is_memset, pa.bool_()).dictionary_decode()
-    start, end = _span(part, numbers)
+    start, end = _span(block)
     sources, targets = (
         _meanings(block.column(side).cells, cuda.memory_kind, pa.string())
         for side in ("SrcMemKd", "DstMemKd")
@@ -70,8 +68,8 @@ def gpu_tables(part: PrintedTable) -> dict[str, pa.Table]:
             "dst_memory_kind": targets,
             "memory_kind": sources,
             "memcpy_kind": kinds,
-            **{name: numbers.array(counted, printed) for name, printed in _COUNTS.items()},
-            **{name: numbers.array(in_bytes, printed) for name, printed in _SIZES.items()},
+            **{name: numbers(block, scaled, printed) for name, printed in _COUNTS.items()},
+            **{name: numbers(block, in_bytes, printed) for name, printed in _SIZES.items()},
         }
     )
     is_copy = pc.is_valid(kinds.dictionary_decode())
@@ -83,12 +81,12 @@ def gpu_tables(part: PrintedTable) -> dict[str, pa.Table]:
     }
 
 
-def _span(part: PrintedTable, numbers: Numbers) -> tuple[pa.Array, pa.Array]:
-    start, duration = numbers.array(times, "Start"), numbers.array(durations, "Duration")
+def _span(block: Block) -> tuple[pa.Array, pa.Array]:
+    start, duration = numbers(block, times, "Start"), numbers(block, durations, "Duration")
     try:
         return start, pc.add_checked(start, duration)
     except pa.ArrowInvalid as error:
-        raise FaultError(part.block.offset, "a time is too large a number") from error
+        raise FaultError(block.offset, "a time is too large a number") from error
 
 
 def _meanings(cells: pa.Array, meaning: Callable[[str], Any], kind: pa.DataType) -> pa.Array:
@@ -133,23 +131,22 @@ def has_no_clock(tables: dict[str, pa.Table]) -> bool:
     )
 
 
-def api_calls(part: PrintedTable) -> pa.Table:
+def api_calls(block: Block) -> pa.Table:
     """The calls of a trace of the runtime and driver API.
 
     Raises:
         FaultError: A cell that must hold a number does not.
     """
-    block, numbers = part.block, Numbers(part.block, part.style)
-    (start, end), names = _span(part, numbers), block.column("Name").cells
+    (start, end), names = _span(block), block.column("Name").cells
     calls = pa.table(
         {
             "start_ns": start,
             "end_ns": end,
             "name": names,
             "api": _meanings(names, cuda.api, pa.string()),
-            "correlation_id": numbers.array(counted, "CorrId"),
-            "process_id": numbers.array(counted, "Pid"),
-            "thread_id": numbers.array(counted, "Tid"),
+            "correlation_id": numbers(block, scaled, "CorrId"),
+            "process_id": numbers(block, scaled, "Pid"),
+            "thread_id": numbers(block, scaled, "Tid"),
         }
     )
     return _narrow(schema.API_CALLS, calls, pc.and_(pc.is_valid(names), _are_calls(calls)))

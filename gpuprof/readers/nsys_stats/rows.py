@@ -1,7 +1,8 @@
 """Sums that `nsys stats` printed, as rows of ``activity_summary``."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
@@ -9,9 +10,9 @@ import pyarrow as pa
 from gpuprof.base import cuda
 from gpuprof.readers.common.compact_columns import listed
 from gpuprof.readers.nsys_stats import numerals
-from gpuprof.readers.nsys_stats.blocks import Block, FaultError, PrintedColumn
-from gpuprof.readers.nsys_stats.numerals import NumberError, Style
-from gpuprof.readers.nsys_stats.runs import API_NAME, PrintedTable
+from gpuprof.readers.nsys_stats.blocks import Block
+from gpuprof.readers.nsys_stats.numerals import numbers
+from gpuprof.readers.nsys_stats.runs import API_NAME
 
 Row = dict[str, Any]
 _CATEGORIES: Final = {"CUDA_API": "api", "CUDA_KERNEL": "kernel", "MEMORY_OPER": "memory"}
@@ -23,7 +24,7 @@ _STANDS_FOR: Final = {
 }
 
 
-def summary_rows(run: Mapping[str, Sequence[PrintedTable]]) -> list[Row]:
+def summary_rows(run: Mapping[str, Sequence[Block]]) -> list[Row]:
     """Rows of ``activity_summary`` of one recording.
 
     Raises:
@@ -37,9 +38,9 @@ def summary_rows(run: Mapping[str, Sequence[PrintedTable]]) -> list[Row]:
             is_split = part.kind == "kernel_by_grid"
             rows += _one_per_kernel(of_category) if is_split else _calls(of_category)
     for part in run.get("size", ()):
-        numbers = Numbers(part.block, part.style)
-        totals, counts = numbers(numerals.sizes, "Total"), numbers(numerals.counted, "Count")
-        for name, size, count in zip(part.block.texts("Name"), totals, counts, strict=True):
+        totals = listed(numbers(part, numerals.sizes, "Total"))
+        counts = listed(numbers(part, numerals.scaled, "Count"))
+        for name, size, count in zip(part.texts("Name"), totals, counts, strict=True):
             if name is None:
                 continue
             named = _named(name, "memory")
@@ -51,27 +52,29 @@ def summary_rows(run: Mapping[str, Sequence[PrintedTable]]) -> list[Row]:
     return rows
 
 
-def _rows(part: PrintedTable) -> Iterator[Row]:
-    block, style = part.block, part.style
-    numbers = Numbers(block, style)
-    columns = {
-        "printed_share": numbers(numerals.shares, "Time"),
-        "total_ns": numbers(numerals.times, "Total Time"),
-        "calls": numbers(numerals.counted, "Count"),
-        "min_ns": numbers(numerals.times, "Min"),
-        "max_ns": numbers(numerals.times, "Max"),
-        "mean_ns": numbers(numerals.mean_times, "Avg"),
-        "median_ns": numbers(numerals.mean_times, "Med"),
-        "stddev_ns": numbers(numerals.mean_times, "StdDev"),
-    }
+_MEANS: Final = partial(numerals.times, kind=pa.float64())
+_COLUMNS: Final[Mapping[str, tuple[numerals.Read, str]]] = {
+    "printed_share": (numerals.shares, "Time"),
+    "total_ns": (numerals.times, "Total Time"),
+    "calls": (numerals.scaled, "Count"),
+    "min_ns": (numerals.times, "Min"),
+    "max_ns": (numerals.times, "Max"),
+    "mean_ns": (_MEANS, "Avg"),
+    "median_ns": (_MEANS, "Med"),
+    "stddev_ns": (_MEANS, "StdDev"),
+}
+
+
+def _rows(block: Block) -> Iterator[Row]:
+    columns = {name: listed(numbers(block, *column)) for name, column in _COLUMNS.items()}
     categories = block.texts("Category")
     # What the printed shares are shares of.
-    section: Row = {"section": part.kind.removesuffix("_by_grid")}
-    if part.kind == "api_gpu":
+    section: Row = {"section": block.kind.removesuffix("_by_grid")}
+    if block.kind == "api_gpu":
         section = {"printed_share": None}
     for number, name in enumerate(block.texts("Name")):
         values = {column: cells[number] for column, cells in columns.items()}
-        category = _CATEGORIES.get(categories[number] or "", part.kind.removesuffix("_by_grid"))
+        category = _CATEGORIES.get(categories[number] or "", block.kind.removesuffix("_by_grid"))
         if name is not None and (category != "api" or API_NAME.match(name)):
             yield {**values, **_named(name, category), "category": category, **section}
 
@@ -133,42 +136,3 @@ def _over(fold: Any, rows: Sequence[Row], column: str) -> Any:
     values = [row[column] for row in rows]
     folded = None if None in values else fold(values)
     return None if folded is None or folded >= 1 << 63 else folded
-
-
-_Read = Callable[[PrintedColumn, Style], pa.Array]
-
-
-class Numbers:
-    """Columns of one table as lists of numbers, with the place of a cell that is none."""
-
-    def __init__(self, block: Block, style: Style) -> None:
-        self._block = block
-        self._style = style
-
-    def __call__(self, read: _Read, name: str) -> list[Any]:
-        """A column of numbers as a list.
-
-        Raises:
-            FaultError: A cell is no number.
-        """
-        return listed(self.array(read, name))
-
-    def array(self, read: _Read, name: str) -> pa.Array:
-        """A column of numbers.
-
-        Raises:
-            FaultError: A cell is no number.
-        """
-        column = self._block.column(name)
-        cells = column.cells
-        try:
-            if not isinstance(cells, pa.DictionaryArray):
-                return read(column, self._style)
-            values = read(PrintedColumn(column.unit, cells.dictionary), self._style)
-            return pa.DictionaryArray.from_arrays(cells.indices, values)
-        except ValueError as error:
-            row = error.row if isinstance(error, NumberError) else -1
-            if row >= 0 and isinstance(cells, pa.DictionaryArray):
-                row = cells.indices.to_pylist().index(row)
-            lines = row + 1 if self._block.has_lines else 0
-            raise FaultError(self._block.offset, f"{error} under {name}", lines) from error

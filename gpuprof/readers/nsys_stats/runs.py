@@ -4,28 +4,17 @@ import itertools
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from gpuprof.base import cuda
 from gpuprof.readers.nsys_stats.blocks import Block
-from gpuprof.readers.nsys_stats.numerals import Style
 
 # Other reports have the same columns, so that names tell: cudaMalloc, cuMemAlloc_v2.
 API_NAME: Final = re.compile(r"^cu(?:da)?[A-Z]")
 
 
-@dataclass(frozen=True)
-class PrintedTable:
-    """One table, what it is a table of, and how it writes numbers."""
-
-    kind: str
-    block: Block
-    style: Style
-
-
 # The tables of one recording by their kind.
-Run = dict[str, list[PrintedTable]]
+Run = dict[str, list[Block]]
 
 
 def kind(block: Block) -> str | None:
@@ -56,16 +45,16 @@ def _sum_kind(block: Block) -> str | None:
     return "kernel" if "Instances" in block.headings else None
 
 
-def jobs(parts: Iterable[PrintedTable]) -> list[list[Run]]:
+def jobs(parts: Iterable[Block]) -> list[list[Run]]:
     """Tables of each recording, by kind; those of processes that printed at once together.
 
     A recording has one table of a kind, so the second of a kind begins another one. A file
     does not label the tables of processes that printed at once, as ranks of a job do; the first
     of each kind are then taken together.
     """
-    groups: dict[tuple[int, str | None], list[PrintedTable]] = defaultdict(list)
+    groups: dict[tuple[int, str | None], list[Block]] = defaultdict(list)
     for part in parts:
-        report = part.block.report
+        report = part.report
         groups[report.segment, report.source].append(part)
     jobs_of_groups: list[list[Run]] = []
     for group in groups.values():
@@ -81,19 +70,19 @@ def jobs(parts: Iterable[PrintedTable]) -> list[list[Run]]:
     return jobs_of_groups
 
 
-def _distinct(group: Sequence[PrintedTable]) -> list[PrintedTable]:
+def _distinct(group: Sequence[Block]) -> list[Block]:
     """Without the tables that say again, or in another way, what one before has said."""
-    distinct: list[PrintedTable] = []
+    distinct: list[Block] = []
     for part in group:
-        report = part.block.report
+        report = part.report
         same_kind = [k for k in distinct if k.kind == part.kind and report.source is not None]
-        is_another_view = any(k.block.report.name != report.name for k in same_kind)
-        if not is_another_view and all(k.block.columns != part.block.columns for k in same_kind):
+        is_another_view = any(k.report.name != report.name for k in same_kind)
+        if not is_another_view and all(k.columns != part.columns for k in same_kind):
             distinct.append(part)
     return distinct
 
 
-def _runs(parts: Sequence[PrintedTable]) -> list[Run]:
+def _runs(parts: Sequence[Block]) -> list[Run]:
     runs: list[Run] = []
     count: dict[str, int] = defaultdict(int)
     for part in (part for part in parts if part.kind != "size"):
@@ -103,8 +92,8 @@ def _runs(parts: Sequence[PrintedTable]) -> list[Run]:
         count[part.kind] += 1
     for part in (part for part in parts if part.kind == "size"):
         # The sizes of copies belong to their times: those of the same copies, as often.
-        waiting, counts = [run for run in runs if "size" not in run], _counts(part.block)
-        alike = (r for r in waiting if any(_counts(t.block) == counts for t in r.get("memory", ())))
+        waiting, counts = [run for run in runs if "size" not in run], _counts(part)
+        alike = (r for r in waiting if any(_counts(t) == counts for t in r.get("memory", ())))
         run = next(itertools.chain(alike, waiting), None)
         if run is None:
             run = defaultdict(list)

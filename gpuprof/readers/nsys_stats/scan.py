@@ -144,4 +144,4 @@ def _note(result: Scan, kind: str, match: re.Match[bytes]) -> None:
     elif kind == "title":
         result.report = ReportTitle(None, None, result.report.segment)
     elif result.report.name is None or not result.report.name.startswith(text(match[1])):
-        result.report = replace(result.report, name=text(match[1]))
+        result.report = result.report._replace(name=text(match[1]))

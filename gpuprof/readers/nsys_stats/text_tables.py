@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from operator import itemgetter
-from typing import Final, TypeGuard
+from typing import Final
 
 import pyarrow as pa
 
@@ -16,11 +16,9 @@ _BLANK_LINE: Final = re.compile(rb"\n[ \t]*(?=\n|\Z)")
 # Starts like a row of any of the tables: a share, a time or a size, and another number.
 _ROW: Final = re.compile(r"^\s*[\d.,']+%?\s+[\d.,']+(?:\s|$)")
 _PIECE_BYTES: Final = 1 << 18
-_ROWS_AT_ONCE: Final = 1 << 10
 _BOX_END: Final = re.compile(rb"\n(?![ \t]*[|+])")
 
-# The cells of a line; None where it does not fit.
-_RowOf = Callable[[str], tuple[str, ...] | None]
+_Row = tuple[str, ...]
 
 
 def column_block(data: bytes, start: int) -> tuple[Block | None, int]:
@@ -43,47 +41,31 @@ def column_block(data: bytes, start: int) -> tuple[Block | None, int]:
         return None, end_of_dashes
     match = _BLANK_LINE.search(data, end_of_dashes)
     end = match.start() if match else len(data)
-    row_of, cells = _row_between(spans, headings), Cells(headings)
+    ends = [0, *(end for _, end in spans[:-1])]
+    gaps = [slice(end, begin) for end, (begin, _) in zip(ends, spans, strict=True)]
+    blanks = tuple(" " * (gap.stop - gap.start) for gap in gaps)
+    fields = [*itertools.starmap(slice, spans[:-1]), slice(spans[-1][0], None)]
+    cells_of = _cells_between(gaps, blanks, fields)
+    has_name = headings[-1].strip() in ("Name", "Operation")
 
-    def is_whole(row: tuple[str, ...] | None) -> TypeGuard[tuple[str, ...]]:
-        return row is not None and row[0].strip()[:1].isdigit()
+    def row_of(line: str) -> _Row | None:
+        row = cells_of(line)
+        return row if row and (row[-1].strip() or not has_name) else None
 
-    at, count = min(end_of_dashes + 1, end), 0
-    for piece in pieces(data, at, end):
-        lines = text(piece).split("\n")
-        rows = [row for row in itertools.takewhile(is_whole, map(row_of, lines)) if row]
-        cells.add(columns(rows, len(spans)))
-        count += len(rows)
-        at += sum(len(line) + 1 for line in piece.split(b"\n")[: len(rows)])
-        if len(rows) < len(lines):
-            break
-    remainder = text(data[at : line_end(data, at)]) if at < end else ""
-    row = row_of(remainder)
+    def whole_row_of(line: str) -> _Row | None:
+        row = row_of(line)
+        return row if row and row[0].strip()[:1].isdigit() else None
+
+    cells = Cells(headings)
+    count, at, remainder = _take_rows(cells, data, (end_of_dashes + 1, end), whole_row_of)
     # A row that was damaged, and not output that follows the table.
+    row = row_of(remainder)
     is_row = _ROW.match(remainder) is not None or (row is not None and not is_heading(row))
     is_cut = is_row and line_end(data, at) >= end and not data[end:].strip()
     if is_row and not is_cut:
         message = f'a row does not fit its table: "{remainder.strip()[:60]}"'
         raise FaultError(start, message, count + 1)
-    return replace(cells.block(start), is_cut=is_cut), min(at, end)
-
-
-def _row_between(spans: Sequence[tuple[int, int]], headings: Sequence[str]) -> _RowOf:
-    """Cells as wide as the dashes, blanks between them, and a name if there is one."""
-    ends = [0, *(end for _, end in spans[:-1])]
-    gaps = [slice(end, begin) for end, (begin, _) in zip(ends, spans, strict=True)]
-    blanks = tuple(" " * (gap.stop - gap.start) for gap in gaps)
-    gaps_of = itemgetter(*gaps)
-    cells_of = itemgetter(*itertools.starmap(slice, spans[:-1]), slice(spans[-1][0], None))
-    has_name = headings[-1].strip() in ("Name", "Operation")
-
-    def row(line: str) -> tuple[str, ...] | None:
-        if gaps_of(line) != blanks:
-            return None
-        cells: tuple[str, ...] = cells_of(line)
-        return cells if cells[-1].strip() or not has_name else None
-
-    return row
+    return replace(cells.block(start), is_cut=is_cut), at
 
 
 def box_block(data: bytes, start: int) -> tuple[Block | None, int]:
@@ -97,34 +79,59 @@ def box_block(data: bytes, start: int) -> tuple[Block | None, int]:
     """
     match = _BOX_END.search(data, start)
     end = match.start() if match else len(data)
-    last = data.count(b"\n", start, end)
-    lines = (line for piece in pieces(data, start, end) for line in text(piece).split("\n"))
-    border, line = next(lines), next(lines, "")
+    border = text(data[start : line_end(data, start)])
     edges = [match.start() for match in re.finditer(r"\+", border)]
-    bars_of = itemgetter(*edges)
-    cells_of = itemgetter(*(slice(a + 1, b) for a, b in itertools.pairwise(edges)))
-
-    def row_of(line: str) -> tuple[str, ...] | None:
-        # A bar is under each corner of the border.
-        is_row = len(line) > edges[-1] and {*bars_of(line)} == {"|"}
-        return cells_of(line) if is_row else None
-
-    headings = row_of(line)
+    bars, fields = (slice(edge, edge + 1) for edge in edges), itertools.pairwise(edges)
+    # A bar is under each corner of the border.
+    cells_of = _cells_between([*bars], ("|",) * len(edges), [slice(a + 1, b) for a, b in fields])
+    begin = min(line_end(data, start) + 1, end)
+    end_of_heading = line_end(data, begin)
+    headings = cells_of(text(data[begin:end_of_heading]))
     if headings is None or not is_heading(headings):
         return None, line_end(data, start)
     cells = Cells(headings)
-    for first in range(2, last + 1, _ROWS_AT_ONCE):
-        rows = []
-        for number, line in enumerate(itertools.islice(lines, _ROWS_AT_ONCE), first):
-            row = None if line.lstrip().startswith("+") else row_of(line)
-            if row is not None:
-                rows.append(row)
-            elif not line.lstrip().startswith("+") and (number < last or end < len(data)):
-                raise FaultError(start, f'a row does not fit its table: "{line[:60]}"', number)
-        cells.add(columns(rows, len(headings)))
-    is_closed = line.strip().startswith("+") and len(line) >= len(border.rstrip())
-    block = cells.block(start + len(border.encode()) + 1)
-    return replace(block, is_cut=not is_closed), end
+    count, at, remainder = _take_rows(
+        cells,
+        data,
+        (end_of_heading + 1, end),
+        lambda line: () if line.lstrip().startswith("+") else cells_of(line),
+    )
+    is_last = line_end(data, at) >= len(data)
+    if remainder and not is_last:
+        raise FaultError(start, f'a row does not fit its table: "{remainder[:60]}"', count + 2)
+    last = text(data[data.rfind(b"\n", start, end) + 1 : end])
+    is_closed = last.strip().startswith("+") and len(last) >= len(border.rstrip())
+    return replace(cells.block(begin), is_cut=not is_closed), end
+
+
+def _cells_between(
+    gaps: Sequence[slice], expected: tuple[str, ...], fields: Sequence[slice]
+) -> Callable[[str], _Row | None]:
+    """Takes the cells out of lines in whose gaps stands what is expected there; None of others."""
+    gaps_of, cells_of = itemgetter(*gaps), itemgetter(*fields)
+    return lambda line: cells_of(line) if gaps_of(line) == expected else None
+
+
+def _take_rows(
+    cells: Cells, data: bytes, place: tuple[int, int], row_of: Callable[[str], _Row | None]
+) -> tuple[int, int, str]:
+    """Add the cells of lines as long as these are rows, or borders, which have no cells.
+
+    Returns:
+        How many lines these are; the byte at which the next one begins, and its text, which is
+        empty where the place ends.
+    """
+    count, end = 0, place[1]
+    at = min(place[0], end)
+    for piece in pieces(data, at, end):
+        lines = text(piece).split("\n")
+        rows = [*itertools.takewhile(lambda row: row is not None, map(row_of, lines))]
+        cells.add(columns([row for row in rows if row], cells.width))
+        count += len(rows)
+        at += sum(len(line) + 1 for line in piece.split(b"\n")[: len(rows)])
+        if len(rows) < len(lines):
+            return count, at, text(data[at : line_end(data, at)])
+    return count, min(at, end), ""
 
 
 def columns(rows: Sequence[Sequence[str]], width: int) -> list[pa.Array]:

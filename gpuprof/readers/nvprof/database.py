@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from gpuprof.base.cuda import CUPTI_MEMORY_KINDS, MEMCPY_KINDS
+from gpuprof.base.cuda import CUPTI_MEMORY_KINDS
 from gpuprof.base.errors import CorruptFileError, EmptyRecordingError
 from gpuprof.base.kernel_names import is_mangled
 from gpuprof.base.secrets import masked_text
@@ -21,10 +21,10 @@ from gpuprof.base.units import NS_PER_S, counted
 from gpuprof.model import borders, schema
 from gpuprof.model.derived import KERNELS_RERUN, UNKNOWN
 from gpuprof.model.profile import Origin, Profile, Source
-from gpuprof.model.table import NumberedNames, Part, Table, in_memory
+from gpuprof.model.table import NumberedNames, Part, Stored, Table, in_memory
 from gpuprof.readers.input_format import Reader
-from gpuprof.readers.nsys.columns import Strings, Tables, columns_at_once
-from gpuprof.readers.nsys.export import checked_table
+from gpuprof.readers.nsys.columns import Export, columns_at_once
+from gpuprof.readers.nsys.devices_and_runs import checked_table
 from gpuprof.readers.nvprof import activities, host_records
 from gpuprof.readers.nvprof.activities import (
     CALLS,
@@ -85,11 +85,10 @@ def read(path: Path) -> Profile:
 
     origin_ns = min((c.first_ns for c in counts.values() if c.first_ns is not None), default=0)
     process_id, command = _process(file)
-    columns = {table: frozenset(names) for table, names in file.columns.items()}
-    tables = Tables(columns, file.stored, Strings(None), MEMCPY_KINDS, CUPTI_MEMORY_KINDS)
+    columns = file.columns
     numbered = file.rows(f"SELECT _id_, value FROM {STRINGS}") if STRINGS in columns else []
     strings = dict(borders.rows_of(numbered, int, str))
-    database = activities.Database(tables, origin_ns, process_id, strings)
+    database = activities.Database(_Tables(file), origin_ns, process_id, strings)
     # nvprof makes all tables, also those of what it did not record.
     unknown = set() if timed & {*GPU_WORK} else {*_OF_GPUS}
     unknown |= set() if timed & {*CALLS.values()} else {"api_calls"}
@@ -104,6 +103,19 @@ def read(path: Path) -> Profile:
         sources["runs"] = schema.RUNS.table([run])
     origin = _origin(database, file, command, _warnings(database, file, counts, timed))
     return Profile(origin, sources, stored=sum(count.rows for count in counts.values()))
+
+
+class _Tables(Export):
+    """The tables of a database, which numbers kinds of memory as CUPTI does."""
+
+    def __init__(self, file: SqliteFile) -> None:
+        self.path, self.reader, self._file = file.path, NAME, file
+        self.memory_kinds, self.untimed_rows = CUPTI_MEMORY_KINDS, {}
+        self.columns = {table: frozenset(names) for table, names in file.columns.items()}
+
+    def stored(self, table: str) -> Stored:
+        """What a table holds."""
+        return self._file.stored(table)
 
 
 def _check_columns(file: SqliteFile) -> None:

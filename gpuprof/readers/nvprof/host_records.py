@@ -10,11 +10,13 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from gpuprof.base.cuda import SYNC_KINDS
 from gpuprof.model import schema
 from gpuprof.model.derived import UNKNOWN
+from gpuprof.model.pairs import NOT_FOUND
 from gpuprof.model.table import Computed, Part, Table, constant, joined, translated
 from gpuprof.model.words import ByNumber, Values, Words, narrowed
-from gpuprof.readers.nsys.columns import part, without
+from gpuprof.readers.nsys.columns import Columns, part, without
 from gpuprof.readers.nsys.event_waits import EventRecords
 from gpuprof.readers.nvprof.activities import (
     CALLS,
@@ -22,13 +24,10 @@ from gpuprof.readers.nvprof.activities import (
     IS_TIMED,
     MARKER,
     NEEDED,
-    Columns,
     Database,
     Numbers,
 )
 
-# CUPTI's CUpti_ActivitySynchronizationType.
-_SYNC_KINDS: Final = {1: "event", 2: "stream_wait", 3: "stream", 4: "context"}
 # CUPTI's CUpti_ActivityOverheadKind: which of both holds up the thread, and by what.
 _OVERHEAD_KINDS: Final = {
     1: ("cuda", "Driver compiler"),
@@ -48,13 +47,17 @@ _OPENS, _CLOSES, PROCESS = 2, 4, 1
 def calls(database: Database, table: str) -> Part:
     """Calls of the runtime or the driver, named by CUPTI's numbers: a file has only these."""
     api = next(api for api, of_api in CALLS.items() if of_api == table)
-    names, words = _call_names()[api], Words([None])
+    names = _call_names()[api]
+    words = Words([None, *names.values()])
+    places = ByNumber([*names], [*map(words.place, names.values())], NOT_FOUND)
 
     def name_of(numbers: Numbers) -> Numbers:
-        distinct, places = np.unique(numbers, return_inverse=True)
-        texts = {n: f"{api} call {n}" for n in distinct.tolist()} | names | {UNKNOWN: None}
-        of_distinct = [words.place(texts[number]) for number in distinct.tolist()]
-        return np.array(of_distinct, np.int32)[places]
+        found = places.of(numbers).astype(np.int32)
+        if (is_new := found == NOT_FOUND).any():
+            distinct, number = np.unique(numbers[is_new], return_inverse=True)
+            texts = (None if n == UNKNOWN else f"{api} call {n}" for n in distinct.tolist())
+            found[is_new] = np.array([*map(words.place, texts)], np.int32)[number]
+        return found
 
     columns: Columns = {
         **database.times,
@@ -80,7 +83,7 @@ def _call_names() -> dict[str, dict[int, str]]:
 def synchronizations(database: Database, table: str) -> Part:
     """Waits of threads and of streams, and where the event they wait for was recorded last."""
     columns = _on_stream(database, table) | database.times
-    columns["sync_kind"] = translated("type", _SYNC_KINDS)
+    columns["sync_kind"] = translated("type", SYNC_KINDS)
     columns["event_id"] = without("cudaEventId", *_NONE)
     if CUDA_EVENT not in database.tables.columns:
         return part(database.tables, table, columns, IS_TIMED)
@@ -178,11 +181,12 @@ def ranges(database: Database) -> pa.Table:
     """NVTX ranges: one record opens a range, the next one of the same id closes it."""
     of, optional = database.tables, ("domain", "objectKind", "objectId")
     names = [*NEEDED[MARKER], *filter(None, (of.pick(MARKER, name) for name in optional))]
-    pieces = zip(*of.stored(MARKER).pieces(names), strict=True)
-    columns = dict(zip(names, map(joined, pieces), strict=False))
-    if not columns:
+    pieces = [*zip(*of.stored(MARKER).pieces(names), strict=True)]
+    if not pieces:
         return schema.NVTX_RANGES.empty()
-    time = columns["timestamp"].filled.astype(np.int64)
+    # What a column's pieces took makes room for what comes next.
+    columns = {name: joined(pieces.pop(0)) for name in names}
+    time = columns["timestamp"].filled.astype(np.int64, copy=False)
     flags, ids = (columns[name].filled for name in ("flags", "id"))
     opens, closes = _paired(time, flags, ids)
     rows = {name: column.take(opens) for name, column in columns.items()}
@@ -213,15 +217,16 @@ def _paired(time: Numbers, flags: Numbers, ids: Numbers) -> tuple[Numbers, Numbe
     opens = np.flatnonzero(is_known & (flags & _OPENS > 0) & (time > 0))
     closes = np.flatnonzero(is_known & (flags & _CLOSES > 0))
     rows = np.concatenate([opens, closes])
-    is_close = np.arange(len(rows)) >= len(opens)
-    order = np.lexsort((is_close, time[rows], ids[rows]))
-    rows, is_close = rows[order], is_close[order]
-    # Behind the last one that closes a range stands another, of no id.
-    places = np.where(is_close, np.arange(len(rows)), len(rows))
-    following = np.minimum.accumulate(places[::-1])[::-1]
-    is_open = ~is_close & (following < len(rows))
-    opened, closing = rows[is_open], rows[following[is_open]]
+    # By id, then by time; of marks at one time, those that open come first. Files are nearly in
+    # these orders, which sorting them stably makes use of.
+    order = np.argsort(time[rows], kind="stable")
+    order = order[np.argsort(ids[rows[order]], kind="stable")]
+    rows, is_close = rows[order], order >= len(opens)
+    opened, closing = rows[~is_close], rows[is_close]
+    following = np.cumsum(is_close)[~is_close]
+    is_closed = following < len(closing)
+    opened, closing = opened[is_closed], closing[following[is_closed]]
     is_same = ids[opened] == ids[closing]
     opened, closing = opened[is_same], closing[is_same]
-    by_time = np.argsort(time[opened], kind="stable")
-    return opened[by_time], closing[by_time]
+    order = np.argsort(time[opened], kind="stable")
+    return opened[order], closing[order]

@@ -23,10 +23,11 @@ from gpuprof.base.errors import ROOM, CorruptFileError, GpuprofError, InputError
 from gpuprof.model.spilling import KeptColumns
 from gpuprof.readers.common.file_stamp import Stamp, changed, check, stamp
 from gpuprof.readers.sqlite import table_columns
-from gpuprof.readers.sqlite.table_columns import Declared, NotReadError, quoted, readable
+from gpuprof.readers.sqlite.table_columns import Declared, quoted, readable
 
 MAGIC: Final = b"SQLite format 3\x00"
-_BATCH_ROWS: Final = 65_536
+# More of these, as objects of Python, do not fit into a processor's cache.
+_BATCH_ROWS: Final = 4_096
 _LOCK_WAIT_S: Final = 2.0
 # A name that is a BLOB is damage, which is reported when the table is read.
 _NAMES: Final = "SELECT CAST(name AS TEXT) FROM sqlite_master WHERE type IN ('table', 'view')"
@@ -139,33 +140,6 @@ class SqliteFile:
     @cached_property
     def _kept_tables(self) -> "weakref.WeakValueDictionary[str, KeptColumns]":
         return weakref.WeakValueDictionary()
-
-    def batches(self, sql: str) -> Iterator[pa.RecordBatch]:
-        """The rows of a query over tables, through Apache Arrow's driver.
-
-        Raises:
-            NotReadError: A column holds several types, or the driver is not installed.
-            CorruptFileError: The file breaks while it is read.
-            InputError: Another program holds it locked.
-        """
-        try:
-            import adbc_driver_manager as adbc  # noqa: PLC0415 - where pages are not decoded
-            import adbc_driver_sqlite  # noqa: PLC0415
-        except ImportError as error:
-            raise NotReadError from error
-        driver = adbc_driver_sqlite._driver_path()  # noqa: SLF001 - its other ways import pandas
-        try:
-            with (
-                self._unchanged(),
-                adbc.AdbcDatabase(driver=driver, uri=self.uri) as database,
-                adbc.AdbcConnection(database) as connection,
-                adbc.AdbcStatement(connection) as statement,
-            ):
-                statement.set_options(**{"adbc.sqlite.query.batch_rows": str(_BATCH_ROWS)})
-                statement.set_sql_query(sql)
-                yield from pa.RecordBatchReader.from_stream(statement.execute_query()[0])
-        except (adbc.Error, pa.ArrowException, OSError) as error:
-            raise self.failure(error) or NotReadError(str(error)) from error
 
     def bounded_rows(self, sql: str) -> Iterator[list[tuple[Any, ...]]]:
         """The rows of a query that may be a view's, which can make any number of them, in pieces.

@@ -1,13 +1,12 @@
-"""Columns of a table of a SQLite file: from its pages where that is certain, else by other ways.
+"""Columns of a table of a SQLite file: from its pages where that is certain, else row by row.
 
 The compiled functions know plain tables of integers and texts. What they do not know (texts in
-UTF-16, REAL, a column that was added later with a default) Apache Arrow's driver for SQLite reads.
-Views, which may be any query, and columns that hold other types than their tool writes come row
-by row through Python's sqlite3, which casts each value and bounds the work. All give the same
-values.
+UTF-16, REAL, a column that was added later with a default, views, which may be any query, and
+columns that hold other types than their tool writes) comes through Python's sqlite3, which casts
+each value and bounds the work. Both give the same values.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -18,7 +17,6 @@ from gpuprof.base.errors import ROOM, CorruptFileError, InputError, excerpt
 from gpuprof.model import schema
 from gpuprof.model.schema import arrow
 from gpuprof.model.spilling import InMemory, Packed
-from gpuprof.model.words import narrowed
 from gpuprof.native import pages
 from gpuprof.readers.common.compact_columns import Integers
 
@@ -39,10 +37,6 @@ Columns = dict[str, InMemory]
 def quoted(name: str) -> str:
     """SQL: a name."""
     return '"' + name.replace('"', '""') + '"'
-
-
-class NotReadError(Exception):
-    """A way of reading does not know what a table holds."""
 
 
 class Declared(NamedTuple):
@@ -80,37 +74,34 @@ def read(file: "SqliteFile", table: str, kinds: Kinds) -> Columns:
         CorruptFileError: The file breaks while it is read, or a column has another type.
         InputError: Another program writes the file, or memory does not suffice.
     """
-    *ways, last = WAYS
-    for way in ways:
-        try:
-            return way(file, table, kinds)
-        except (NotReadError, pages.NotDecodedError):
-            continue
-    return last(file, table, kinds)
+    try:
+        return from_pages(file, table, kinds)
+    except pages.NotDecodedError:
+        return by_rows(file, table, kinds)
 
 
-def from_pages(file: "SqliteFile", table: str, kinds: Kinds) -> dict[str, InMemory]:
+def from_pages(file: "SqliteFile", table: str, kinds: Kinds) -> Columns:
     """The same by compiled functions alone, all columns in the same pieces.
 
     Raises:
         CorruptFileError: The file is damaged.
         InputError: Another program writes the file, or memory does not suffice.
-        NotReadError: It is no plain table, or some of its rows wait in another file.
-        NotDecodedError: The functions are not there, or do not know the layout.
+        NotDecodedError: The functions are not there, or do not know the layout; or it is no plain
+            table, or some of its rows wait in another file.
     """
     if file.keep is not None:
-        raise NotReadError  # some of its rows wait in a file beside it
+        raise pages.NotDecodedError  # some of its rows wait in a file beside it
     columns = file.declared.get(table, [])
     if not columns or any(column.hidden for column in columns):
-        raise NotReadError  # a view, or rows without ids, or values that no row holds
+        raise pages.NotDecodedError  # a view, or rows without ids, or values that no row holds
     declared = {column.name: column for column in columns}
     keys, fields = sum(column.key > 0 for column in columns), []
     for name, kind in kinds.items():
         column = declared[name]
         if column.default not in {None, "NULL"} or pa.types.is_floating(kind):
-            raise NotReadError
+            raise pages.NotDecodedError
         if pa.types.is_string(kind) and not file.is_utf_8:
-            raise NotReadError
+            raise pages.NotDecodedError
         # SQLite stores a key of this very type as the row's id, and NULL in its place.
         is_id = column.key == keys == 1 and column.kind == "INTEGER"
         holds = {pa.string(): pages.TEXTS, pa.binary(): pages.BYTES}.get(kind, pages.INTEGERS)
@@ -144,62 +135,6 @@ def _of_pages(decoded: pages.Decoded, kind: pa.DataType) -> InMemory:
     return pa.chunked_array(parts, parts[0].type if parts else pa.int8())
 
 
-def _by_adbc(file: "SqliteFile", table: str, kinds: Kinds) -> Columns:
-    columns = file.declared.get(table, [])
-    if not columns or any(column.hidden for column in columns) or not file.is_utf_8:
-        raise NotReadError
-    batches = [*file.batches(_select(table, kinds, "BLOB"))]
-    return {
-        name: _of_batches([batch.column(place) for batch in batches], kind)
-        for place, (name, kind) in enumerate(kinds.items())
-    }
-
-
-def _select(table: str, kinds: Kinds, text: str) -> str:
-    """SQLite's SQL for columns, all values of those with texts as this type."""
-    as_text = {
-        pa.string(): f"CAST({{}} AS {text})",
-        pa.binary(): f"CAST(lower(hex({{}})) AS {text})",
-    }
-    columns = (as_text.get(kind, "{}").format(quoted(name)) for name, kind in kinds.items())
-    return f"SELECT {', '.join(columns)} FROM {quoted(table)}"
-
-
-def _of_batches(parts: Sequence[pa.Array], kind: pa.DataType) -> pa.Array:
-    if pa.types.is_string(kind) or pa.types.is_binary(kind):
-        return _texts(parts)
-    if any(part.type != kind and part.null_count < len(part) for part in parts):
-        raise NotReadError
-    if pa.types.is_floating(kind):
-        return pa.concat_arrays([p if p.type == kind else pa.nulls(len(p), kind) for p in parts])
-    numbers, are_null = [np.empty(0, np.int64)], [np.empty(0, np.bool_)]
-    for part in parts:
-        is_null = part.is_null().to_numpy(zero_copy_only=False)
-        is_unknown = part.null_count == len(part)  # then it is of any type
-        values = (
-            np.zeros(len(part), np.int64)
-            if is_unknown
-            else np.frombuffer(part.buffers()[1], np.int64)[part.offset :][: len(part)]
-        )
-        numbers.append(np.where(is_null, 0, values))
-        are_null.append(is_null)
-    return arrow(narrowed(np.concatenate(numbers)), np.concatenate(are_null))
-
-
-def _texts(parts: Iterable[pa.Array]) -> pa.Array:
-    places: dict[str, int] = {}
-    codes = [np.empty(0, np.int64)]
-    for part in parts:
-        is_unknown = part.null_count == len(part)  # then it is of any type
-        encoded = (pa.nulls(len(part), pa.binary()) if is_unknown else part).dictionary_encode()
-        texts = [
-            places.setdefault(readable(t), len(places)) for t in encoded.dictionary.to_pylist()
-        ]
-        indices = encoded.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False)
-        codes.append(np.array([*texts, pages.NULL_TEXT])[indices])
-    return _dictionary([narrowed(np.concatenate(codes))], [*places])
-
-
 def _dictionary(codes: Sequence[Integers], texts: Sequence[str]) -> pa.ChunkedArray:
     different = schema.texts([*texts])
     indices = [arrow(part, part == pages.NULL_TEXT) for part in codes or [np.empty(0, np.int8)]]
@@ -210,11 +145,19 @@ def _dictionary(codes: Sequence[Integers], texts: Sequence[str]) -> pa.ChunkedAr
     )
 
 
-def _by_rows(file: "SqliteFile", table: str, kinds: Kinds) -> Columns:
+def by_rows(file: "SqliteFile", table: str, kinds: Kinds) -> Columns:
+    """The same through Python's sqlite3, whatever the file holds.
+
+    Raises:
+        CorruptFileError: The file breaks while it is read, or a column has another type.
+        InputError: Another program writes the file.
+    """
     where, before = f"{file.path}, table {table}", 0
+    as_text = {pa.string(): "CAST({} AS TEXT)", pa.binary(): "CAST(lower(hex({})) AS TEXT)"}
+    columns = (as_text.get(kind, "{}").format(quoted(name)) for name, kind in kinds.items())
     types = {n: pa.string() if pa.types.is_binary(kind) else kind for n, kind in kinds.items()}
     parts: dict[str, list[pa.Array]] = {name: [pa.array([], kind)] for name, kind in types.items()}
-    for rows in file.bounded_rows(_select(table, kinds, "TEXT")):
+    for rows in file.bounded_rows(f"SELECT {', '.join(columns)} FROM {quoted(table)}"):
         for (name, kind), values in zip(types.items(), zip(*rows, strict=True), strict=True):
             try:
                 # Told a type, Arrow would cut 1.5 to 1.
@@ -228,10 +171,6 @@ def _by_rows(file: "SqliteFile", table: str, kinds: Kinds) -> Columns:
                         raise CorruptFileError(msg, _HINT) from error
         before += len(rows)
     return {name: pa.concat_arrays(arrays) for name, arrays in parts.items()}
-
-
-# From the fastest to the one that reads everything.
-WAYS: Final = (from_pages, _by_adbc, _by_rows)
 
 
 def readable(text: bytes) -> str:

@@ -79,7 +79,8 @@ _LEAST_STEPS: Final = 2
 _PARTS: Final = steps.PARTS
 _DETAILS: Final = (
     " Point at a lane for what runs there. Drag to zoom, double-click or All for everything, Ctrl"
-    " or Shift and the wheel to zoom."
+    " or Shift and the wheel to zoom. Find marks kernels, steps and ranges by name; Enter"
+    " shows each."
 )
 _MARKS: Final = (
     " Steps and NVTX ranges last from the start of the first activity that they launched on the"
@@ -257,7 +258,9 @@ def _timeline(result: Report, chosen: Callable[[str], list[Row]], on_left_out: s
     shown = short_names(row["name"] for row in of_lanes)
     named = [row | {"name": shown[row["name"]]} for row in of_lanes]
     data = timeline.intervals(table, named, ranges, result.device_names)
-    detail = f" What starts within {say_ns(data['slice'])} is one bar." * (data["slice"] > 1)
+    shortest_ns, slice_ns = data["slices"]
+    closer = f", in a typical step within {say_ns(shortest_ns)}" * (shortest_ns < slice_ns)
+    detail = f" What starts within {say_ns(slice_ns)}{closer} is one bar." * (slice_ns > 1)
     caption = (
         "Full colour: nothing of a lane further up runs (exposed); pale: something does"
         f" (hidden). The height is the share of the time that is busy.{detail}"

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from nsys_export import KERNEL, MEMCPY, NVTX, PTOP, export, kernel, memcpy, pid, write
+from nsys_export import KERNEL, MEMCPY, NVTX, PTOP, kernel, memcpy, pid, write
 
 from gpuprof.base.errors import (
     CorruptFileError,
@@ -54,7 +54,7 @@ def report(tmp_path):
 def install_nsys(tmp_path, monkeypatch):
     """Put a program of this name on PATH in place of nsys; its calls are kept in a file."""
 
-    def install(export, options="parquetdir --tables", name="nsys"):
+    def install(export, options="--tables", name="nsys"):
         folder = tmp_path / "bin"
         folder.mkdir(exist_ok=True)
         (folder / name).write_text(
@@ -147,7 +147,7 @@ def test_the_version_is_that_of_the_nsys_that_recorded(report, install_nsys, tmp
     assert (origin.tool_version, origin.exporter_version) == ("2020.5.1.85", "2023.4.4.54")
 
 
-def test_an_nsys_without_parquet_exports_sqlite(report, install_nsys, tmp_path):
+def test_a_report_is_exported_as_sqlite(report, install_nsys, tmp_path):
     calls = install_nsys(f'cp {exported(tmp_path)} "$output"', options="sqlite")
 
     profile = read_profile(report, "nsys-export")
@@ -182,7 +182,7 @@ def test_a_new_report_under_an_old_name_is_exported_anew(report, install_nsys, t
 
 
 def test_only_the_tables_that_are_read_are_exported(report, install_nsys):
-    calls = install_nsys("exit 1", options="parquetdir --tables")
+    calls = install_nsys("exit 1", options="--tables")
 
     with pytest.raises(CorruptFileError):
         read_profile(report, "nsys-export")
@@ -210,13 +210,11 @@ EVENTS = """{"data":["\\"DiagnosticEvent\\"","CUDA injection initialization fail
 def test_why_no_gpu_work_was_collected_is_found_in_the_report_itself(
     report, install_nsys, tmp_path, tables, is_known
 ):
-    folder = export(tmp_path / "tables", tables, ".parquet")
-    settings = write(tmp_path / "settings.sqlite", {"META_DATA_CAPTURE": TRACED})
+    made = write(tmp_path / "made.sqlite", tables | {"META_DATA_CAPTURE": TRACED})
     (tmp_path / "events.json").write_text(EVENTS)
     calls = install_nsys(
         f"""case "$*" in
-            *parquetdir*) mkdir -p "$output"; cp {folder}/* "$output";;
-            *sqlite*) cp {settings} "$output";;
+            *sqlite*) cp {made} "$output";;
             *json*) cp {tmp_path}/events.json "$output";;
         esac"""
     )

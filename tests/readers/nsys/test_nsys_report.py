@@ -539,7 +539,8 @@ class TestDecoders:
 
         assert inflated == b"a" * (size - 5) + b"bcdef"
 
-    @pytest.mark.parametrize("path", [*CORPUS[:6], *PAIRS[:2]], ids=lambda path: path.name)
+    # Python takes a quarter of a minute for the next one.
+    @pytest.mark.parametrize("path", [*CORPUS[:5], *PAIRS[:3]], ids=lambda path: path.name)
     def test_real_reports_have_equal_answers(self, path, monkeypatch):
         expected = read_profile(path)
         monkeypatch.setattr(nsys_reports, "library", lambda: None)
@@ -554,15 +555,10 @@ def counted(table):
     return Counter(zip(*(column.to_pylist() for column in table.columns), strict=True))
 
 
-def check_equal(profile, truth, allowed=()):
-    assert profile.sources.keys() - {*allowed} == truth.sources.keys() - {*allowed}
+def check_equal(profile, truth):
+    assert profile.sources.keys() == truth.sources.keys()
     for name in truth.sources:
-        if name not in allowed:
-            assert counted(profile.table(name)) == counted(truth.table(name)), name
-
-
-# The Parquet files of nsys 2023.4 lack the calls that record CUDA events.
-LEFT_OUT = {"haroonsyed": ("cuda_events", "synchronizations")}
+        assert counted(profile.table(name)) == counted(truth.table(name)), name
 
 
 @pytest.mark.profilers
@@ -581,7 +577,7 @@ def test_every_table_equals_what_nsys_exports(path):
         return
     profile = read_profile(path)
 
-    check_equal(profile, truth, LEFT_OUT.get(path.name.partition("__")[0], ()))
+    check_equal(profile, truth)
     names = ("tool_version", "command", "epoch_ns", "recorded_at")
     for name in names:
         assert getattr(profile.origin, name) == getattr(truth.origin, name)

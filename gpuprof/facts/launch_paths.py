@@ -1,0 +1,213 @@
+"""The parts of a program that launched each copy and each collective: ranges and modules, nested.
+
+A part is an NVTX range, an annotation of the framework or, where PyTorch recorded stacks, a module;
+a path has all that are open on the thread that launches, the outermost first. The kernels of a CUDA
+graph were launched by the call that launched the graph. Where no part is open, as on the thread of
+PyTorch's backward pass, it is the operation that the program called, or the node of that pass.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from gpuprof.base.cuda import is_communication
+from gpuprof.facts.launches import ALL_THREADS, launches
+from gpuprof.facts.numbers import names_by_number
+from gpuprof.facts.nvtx import (
+    NO_RANGE,
+    OF_ONE_CALL,
+    STEP_MARK,
+    Label,
+    Ranges,
+    ranges_of,
+)
+from gpuprof.facts.python_functions import calls_of_python
+from gpuprof.facts.range_launches import holding
+from gpuprof.model.intervals import Int64s
+from gpuprof.model.profile import Profile, once_per_recording
+from gpuprof.model.schema import OPERATION
+
+MODULE: Final = "module"
+_MODULE: Final = "nn.Module: "
+# What says which collective is called, not where.
+_OF_NCCL: Final = re.compile(r"nccl[:A-Z]")
+_NCCL: Final = "NCCL"
+# A number that is a word, as in "batch 3".
+_COUNT: Final = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?![\w.])")
+# A part has most of what is launched.
+_MOST: Final = 0.5
+
+Path = tuple[str, ...]
+
+
+class LaunchPaths(NamedTuple):
+    """Copies and kernels of a recording, and what launched them.
+
+    Args:
+        kernels: Places of the kernels that are meant among all: of communication, or all.
+        path: Place of the path of each copy, then of each of these kernels, among the paths;
+            `NO_RANGE` for none.
+        paths: The paths, each after the one around it.
+        around: Place of the path around each; `NO_RANGE` for none.
+        kinds: What the last part of each is: range, module or operation.
+    """
+
+    kernels: Int64s
+    path: Int64s
+    paths: tuple[Path, ...]
+    around: tuple[int, ...]
+    kinds: tuple[str, ...]
+
+    def most_of(self, path: Int64s, weights: Int64s) -> tuple[Path, float]:
+        """The innermost path that has most of some weights, and its share; empty and 0 for none."""
+        sums = np.zeros(len(self.paths) + 1, np.int64)
+        np.add.at(sums, path, weights)  # that of no path is the last one
+        total = int(sums.sum())
+        for place in reversed(range(len(self.paths))):
+            if total and sums[place] > _MOST * total:
+                return self.paths[place], float(sums[place] / total)
+            sums[self.around[place]] += sums[place]
+        return (), 0.0
+
+
+@once_per_recording
+def paths_of_ranges(profile: Profile) -> LaunchPaths:
+    """Of copies and collectives, by ranges and operations alone."""
+    return _paths(profile, _parts(profile), is_communication)
+
+
+@once_per_recording
+def paths_of_modules(profile: Profile) -> LaunchPaths:
+    """By modules, too, where they were recorded: the calls of Python are read for them."""
+    if not len(modules := _modules(profile)):
+        return paths_of_ranges(profile)
+    return _paths(profile, _joined(_parts(profile), modules), is_communication)
+
+
+@once_per_recording
+def paths_of_kernels(profile: Profile) -> LaunchPaths:
+    """The same of copies and all kernels."""
+    return _paths(profile, _joined(_parts(profile), _modules(profile)), lambda _: True)
+
+
+def _joined(*some: Ranges) -> Ranges:
+    """All ranges, sorted by start."""
+    places: dict[Label, int] = {}
+    columns = []
+    for of in some:
+        numbers = [places.setdefault(label, len(places)) for label in of.labels]
+        label = np.array(numbers, np.int64)[of.label]
+        columns.append((of.start_ns, of.end_ns, of.process, of.thread, label))
+    start, end, process, thread, label = map(np.concatenate, zip(*columns, strict=True))
+    order = np.lexsort((-end, start))
+    return Ranges(start, end, process, thread, label, tuple(places)).take(order)
+
+
+def _parts(profile: Profile) -> Ranges:
+    """The ranges that name parts of the program, with * for what counts them."""
+    ranges = ranges_of(profile)
+    is_part = [
+        not (domain == _NCCL or _is_operation(text, kind))
+        and not (STEP_MARK.fullmatch(text) or _OF_NCCL.match(text))
+        for text, domain, kind in ranges.labels
+    ]
+    is_meant = np.array(is_part, bool)[ranges.label] if is_part else np.zeros(0, bool)
+    parts = ranges.take(np.flatnonzero(is_meant & (ranges.thread != ALL_THREADS)))
+    instances = np.bincount(parts.label, minlength=len(parts.labels)).tolist()
+    patterns = [_COUNT.sub("*", text) for text, _, _ in parts.labels]
+    most, alike = Counter[str](), Counter[str]()
+    for pattern, number in zip(patterns, instances, strict=True):
+        most[pattern] = max(most[pattern], number)
+        alike[pattern] += number > 0
+    # Steps and batches come once each, layers again and again.
+    labels = tuple(
+        (pattern if most[pattern] == 1 < alike[pattern] else text, "", "range")
+        for pattern, (text, _, _) in zip(patterns, parts.labels, strict=True)
+    )
+    return replace(parts, labels=labels)
+
+
+def _is_operation(text: str, kind: str) -> bool:
+    return kind == OPERATION or OF_ONE_CALL.search(text) is not None
+
+
+def _modules(profile: Profile) -> Ranges:
+    """The calls of PyTorch's modules."""
+    start, end, process, thread, name, names = calls_of_python(
+        profile, lambda name: name.startswith(_MODULE)
+    )
+    labels = tuple((text.removeprefix(_MODULE), "", MODULE) for text in names)
+    return Ranges(start, end, process, thread, name, labels)
+
+
+def _paths(profile: Profile, parts: Ranges, is_meant: Callable[[str], bool]) -> LaunchPaths:
+    of_name = names_by_number(profile, "kernels").values(lambda name: int(is_meant(name)), 0)
+    columns = profile.columns("kernels", "name_id") if profile.has("kernels") else ()
+    flags = [of_name.of(number) > 0 for (number,) in columns]
+    kernels = np.flatnonzero(np.concatenate([np.zeros(0, bool), *flags]))
+    all_launches = launches(profile)
+    work = all_launches.activities
+    place = np.concatenate(
+        [np.arange(len(work.copies)), work.tables.get("kernels", (0, 0))[0] + kernels]
+    )
+    is_chosen = np.zeros(len(work), bool)
+    is_chosen[place] = True
+    launched = all_launches.take(np.flatnonzero(is_chosen[all_launches.order]))
+    numbers = dict[tuple[int, Label], int]()
+    of_part = _numbered(parts, numbers)
+    found = np.append(of_part, NO_RANGE)[holding(parts, launched)]
+    operations = ranges_of(profile)
+    is_operation = [_is_operation(text, kind) for text, _, kind in operations.labels]
+    operations = operations.take(np.flatnonzero(np.array(is_operation, bool)[operations.label]))
+    if len(operations) and (found == NO_RANGE).any():
+        of_label = np.array(
+            [
+                numbers.setdefault(
+                    (NO_RANGE, (OF_ONE_CALL.sub("", text), "", OPERATION)), len(numbers)
+                )
+                for text, _, _ in operations.labels
+            ]
+        )
+        outermost = holding(operations, launched, is_outermost=True)
+        of_operation = np.append(of_label[operations.label], NO_RANGE)[outermost]
+        found = np.where(found == NO_RANGE, of_operation, found)
+    path = np.full(len(place), NO_RANGE)
+    path[np.searchsorted(place, launched.order)] = found
+    paths = list[Path]()
+    for around, (text, _, _) in numbers:
+        paths.append((*(paths[around] if around != NO_RANGE else ()), text))
+    return LaunchPaths(
+        kernels,
+        path,
+        tuple(paths),
+        tuple(a for a, _ in numbers),
+        tuple(k for _, (_, _, k) in numbers),
+    )
+
+
+def _numbered(parts: Ranges, numbers: dict[tuple[int, Label], int]) -> Int64s:
+    """The path of each range; new ones are added to the path around and the label of each."""
+    path = np.full(len(parts), NO_RANGE)
+    for rows in parts.lanes.values():
+        start, end = parts.start_ns[rows], parts.end_ns[rows]
+        # So many of the thread's ranges that began before are still open.
+        depth = np.maximum(
+            np.arange(len(rows)) - np.searchsorted(np.sort(end), start, side="right"), 0
+        )
+        above = rows[:0]
+        for level in range(int(depth.max(initial=-1)) + 1):
+            here = np.flatnonzero(depth == level)
+            outer = np.append(NO_RANGE, path[rows[above]])[np.searchsorted(above, here)]
+            code = (outer + 1) * len(parts.labels) + parts.label[rows[here]]
+            codes, member = np.unique(code, return_inverse=True)
+            of_code = [
+                numbers.setdefault((around - 1, parts.labels[label]), len(numbers))
+                for around, label in (divmod(one, len(parts.labels)) for one in codes.tolist())
+            ]
+            path[rows[here]] = np.array(of_code)[member]
+            above = here
+    return path
