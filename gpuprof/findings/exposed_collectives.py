@@ -129,6 +129,8 @@ def _transfer(scope: Scope, exposed: Intervals, times: PartTimes) -> Finding:
     unknown_ns = scope.per_step(intersection(exposed, times.unknown))
     is_known = unknown_ns <= LITTLE * scope.per_step(exposed)
     phrase, suggestion = words_of_transfer(is_known=is_known, absent=scope.profile.absent_ranks)
+    if not is_known and (scope.profile.absent_ranks or (kernels.device == kernels.device[0]).all()):
+        phrase += ", and not all of their ranks were recorded"
     if rate := parts.bus_bytes_per_s(rows):
         link = link_of_collectives(scope.profile, scope.device.device_id)
         phrase += f", at {say_bytes(rate)}/s of bus bandwidth"
