@@ -55,7 +55,7 @@ FIRST = {
     ],
     "nvprof-trace/nanzifan_cfd_gpu_trace.csv": [
         Insight(1, "local_copies", "swap pointers", 0.044),
-        Insight(3, "setup", "617.", 0.57),
+        Insight(3, "setup", "617 ms", 0.57),
     ],
     "nsys-sqlite/IkerCanut__fire_spread__report1.sqlite": [
         Insight(1, "synchronising_call", "cudaMemcpy, as it reads 4 B back in each step", 0.51)
