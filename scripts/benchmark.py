@@ -5,21 +5,32 @@ contenders take turns, and the medians count. They must print the same answer.
 """
 
 import argparse
-import gzip
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from benchmark_core import COMPILED, no_answer, printed, table
 from benchmark_ranks import rank_contenders
-from benchmark_runs import Contender, Cost, Target, Timing, answers, cost, measure, python
+from benchmark_runs import (
+    ENVIRONMENT,
+    Contender,
+    Cost,
+    Target,
+    Timing,
+    answers,
+    cost,
+    measure,
+    python,
+)
 
 # On which targets are set.
 PROCESSORS = 2
+DRAWS = str(Path(__file__).with_name("large_recordings.py"))
 
 
 @dataclass(frozen=True)
@@ -35,9 +46,9 @@ class Section:
     contenders: Callable[[argparse.Namespace, Path], list[Contender]]
 
 
-def show(section: Section, contenders: list[Contender], timings: dict[str, list[Timing]]) -> None:
+def show(title: str, contenders: list[Contender], timings: dict[str, list[Timing]]) -> None:
     """Print one row per contender, and stop where answers differ."""
-    print(section.title)
+    print(title)
     print(f"{'contender':<36} {'median s':>9} {'CPU s':>7} {'ratio':>7} {'peak MB':>9}  target")
     ours = cost(timings[contenders[0].name])
     for contender in contenders:
@@ -113,35 +124,15 @@ def say_absent(name: str, how: str) -> None:
     print(f"{name} is left out, since it is not installed: {how}.")
 
 
-KINETO_OURS = """
-import sys, gpuprof
-[row] = gpuprof.read_profile(sys.argv[1]).query(
-    "SELECT count(*) AS calls, sum(end_ns - start_ns)::BIGINT // 1000 AS us FROM kernels"
-).to_pylist()
-print(row["calls"], row["us"])
-"""
-KINETO_JSON = """
-import gzip, json, sys
-events = json.load(gzip.open(sys.argv[1]))["traceEvents"]
-found = [event["dur"] for event in events if event.get("cat") == "kernel"]
-print(len(found), sum(found))
-"""
-KINETO_HTA = """
+HTA = """
 import logging, sys
 from hta.common.trace_parser import parse_trace_dataframe
 from hta.configs.parser_config import ParserConfig
 logging.disable(logging.CRITICAL)
-_, frame, symbols = parse_trace_dataframe(sys.argv[1], ParserConfig.get_default_cfg())
-found = frame[frame["cat"] == symbols.get_sym_id_map()["kernel"]]
-print(len(found), int(found["dur"].sum()))
-"""
-XPLANE_OURS = """
-import sys, gpuprof
-[row] = gpuprof.read_profile(sys.argv[1]).query("SELECT count(*) AS calls FROM kernels").to_pylist()
-print(row["calls"])
+parse_trace_dataframe(sys.argv[1], ParserConfig.get_default_cfg())
 """
 # In a folder of its own, since xprof leaves its result beside the file and reads that next time.
-XPLANE_XPROF = """
+XPROF = """
 import os, sys, tempfile
 from xprof.convert.raw_to_tool_data import xspace_to_tool_data
 with tempfile.TemporaryDirectory(dir=os.path.dirname(sys.argv[1])) as folder:
@@ -149,95 +140,88 @@ with tempfile.TemporaryDirectory(dir=os.path.dirname(sys.argv[1])) as folder:
     os.link(sys.argv[1], path)
     xspace_to_tool_data([path], "kernel_stats", {})
 """
+JSON = "import sys, msgspec; msgspec.json.decode(open(sys.argv[1], 'rb').read())"
+JSON_GZ = "import gzip, sys, msgspec; msgspec.json.decode(gzip.open(sys.argv[1]).read())"
+BYTES = "import sys; open(sys.argv[1], 'rb').read()"
+CSV = "import csv, sys; sum(1 for _ in csv.reader(open(sys.argv[1])))"
+ARROW_CSV = "import sys; from pyarrow import csv; csv.read_csv(sys.argv[1])"
+PARQUET = """
+import pathlib, sys
+from pyarrow import parquet
+tables = [parquet.read_table(file) for file in pathlib.Path(sys.argv[1]).iterdir()]
+"""
+SQLITE = """
+import sqlite3, sys
+database = sqlite3.connect(sys.argv[1])
+for (table,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
+    for row in database.execute(f'SELECT * FROM "{table}"'):
+        pass
+"""
+# Reader, ending of a drawn file, and what only reads such a file.
+FORMATS = (
+    ("gpuprof", ".gpuprof", "its bytes", BYTES),
+    ("kineto", ".json", "msgspec.json.decode", JSON),
+    ("kineto", ".json.gz", "gzip, msgspec.json.decode", JSON_GZ),
+    ("xplane", ".xplane.pb", "its bytes", BYTES),
+    ("nsys-sqlite", ".sqlite", "sqlite3, each row", SQLITE),
+    ("nsys-parquet", "_pqtdir", "pyarrow.parquet.read_table", PARQUET),
+    ("nsys-stats", ".nsys.csv", "pyarrow.csv.read_csv", ARROW_CSV),
+    ("nvprof-sqlite", ".nvvp", "sqlite3, each row", SQLITE),
+    ("nvprof-trace", ".nvprof.csv", "csv.reader", CSV),
+)
+# Name and reader of a peer, its code, and what ours is to reach beside it.
+PEERS = (("hta", "kineto", HTA, Target(times=20)), ("xprof", "xplane", XPROF, Target(times=6)))
+READER = "import sys, gpuprof; print(gpuprof.read_profile(sys.argv[1]).origin.reader)"
 
 
-def kineto_contenders(options: argparse.Namespace, folder: Path) -> list[Contender]:
-    """A PyTorch trace in which, as in real ones, one event in eleven is a kernel."""
-    path = folder / "trace.json.gz"
-    with gzip.open(path, "wt", compresslevel=1) as file:
-        file.write('{"schemaVersion": 1, "traceEvents": [\n')
-        for number in range(options.kernels):
-            file.write(kineto_step(number))
-        file.write('{"ph": "M", "name": "process_name", "pid": 0, "args": {"name": "python"}}]}')
-    peers = [Contender("json", python(KINETO_JSON, str(path)))]
-    if options.hta_python:
-        command = (options.hta_python, "-c", KINETO_HTA, str(path))
-        name = "HolisticTraceAnalysis, its parser"
-        peers.append(Contender(name, command, target=Target(times=5)))
-    else:
-        say_absent("HolisticTraceAnalysis", "name a Python that has it with --hta-python")
-    return [Contender("gpuprof", python(KINETO_OURS, str(path))), *peers]
-
-
-def kineto_step(number: int) -> str:
-    """A kernel with its launch, its arrows and the eight operations around it."""
-    start, name = 1_700_000_000_000_000 + 20 * number, f"void layer_{number % 97}<float>(float*)"
-    event = (
-        f'{{"ph": "%s", "cat": "%s", "name": "%s", "pid": %d, "tid": 7, "ts": {start}, "dur": 9,'
-        f' "args": {{"External id": {number}, "correlation": {number}%s}}}},\n'
-    )
-    place = ', "device": 0, "context": 1, "stream": 7, "grid": [8, 1, 1], "block": [256, 1, 1]'
-    shapes = ', "Input Dims": [[64, 128], [128, 256]], "Input type": ["float", "float"]'
-    operations = "".join(event % ("X", "cpu_op", f"aten::op{i}", 9, shapes) for i in range(8))
-    arrow = event % ("s", "ac2g", "ac2g", 9, "")
-    launch = event % ("X", "cuda_runtime", "cudaLaunchKernel", 9, ', "cbid": 211')
-    return operations + arrow + launch + event % ("X", "kernel", name, 0, place)
-
-
-def xplane_contenders(options: argparse.Namespace, folder: Path) -> list[Contender]:
-    """A profile of one GPU with as many kernels, each with its launch and its sizes."""
-    path = folder / "host.xplane.pb"
-    details = b"regs:38 static_shared:0 dynamic_shared:0 grid:160,1,1 block:1024,1,1 occ_pct:50"
-    names = {1: b"correlation_id", 2: b"kernel_details", 3: details}
-    kinds = {number: b"void layer_%d<float>(float*)" % number for number in range(1, 98)}
-    refers = field(4, field(1, 2) + field(7, 3))
-    events = b"".join(
-        field(
-            4,
-            field(1, number % 97 + 1)
-            + field(2, number * 20_000_000)
-            + field(3, 9_000_000)
-            + field(4, field(1, 1) + field(3, number))
-            + refers,
+def show_formats(options: argparse.Namespace, folder: Path) -> None:
+    """One section for each file: the whole report, and `predict`, beside who else reads it."""
+    for file in options.files or drawn(options, folder):
+        reader = printed(READER, str(file))
+        # A drawn file's ending is sure; others may have any.
+        name, _, limit, code = min(
+            FORMATS, key=lambda of: (not file.name.endswith(of[1]), reader != of[0])
         )
-        for number in range(options.kernels)
-    )
-    line = field(1, 7) + field(2, b"Stream #7(Compute)") + field(3, 1) + events
-    tables = ((4, kinds), (5, names))
-    entries = [(at, key, text) for at, table in tables for key, text in table.items()]
-    plane = field(2, b"/device:GPU:0") + field(3, line)
-    for at, key, text in entries:
-        plane += field(at, field(1, key) + field(2, field(1, key) + field(2, text)))
-    path.write_bytes(field(1, plane))
-    ours = Contender("gpuprof", python(XPLANE_OURS, str(path)))
-    if not options.xprof_python:
-        say_absent("xprof", "name a Python that has it with --xprof-python")
-        return [ours]
-    command = (options.xprof_python, "-c", XPLANE_XPROF, str(path))
-    name = "xprof, its kernel statistics"
-    return [ours, Contender(name, command, no_answer, Target(times=1))]
+        contenders = [
+            ours("gpuprof report", "report", file),
+            Contender(limit, python(code, str(file)), no_answer),
+            ours("gpuprof predict", "predict", file),
+        ]
+        for peer, of_reader, code, target in PEERS:
+            if reader == of_reader and (interpreter := getattr(options, f"{peer}_python")):
+                command = (interpreter, "-c", code, str(file))
+                contenders.append(Contender(peer, command, no_answer, target))
+            elif reader == of_reader:
+                say_absent(peer, f"name a Python that has it with --{peer}-python")
+        title = f"{name}: {file.name}, {size_bytes(file) / 1e6:.0f} MB"
+        show(title, contenders, measure(contenders, options.times))
 
 
-def field(number: int, value: int | bytes) -> bytes:
-    """A field of a protocol buffer."""
-    if isinstance(value, int):
-        return varint(number << 3) + varint(value)
-    return varint(number << 3 | 2) + varint(len(value)) + value
+def drawn(options: argparse.Namespace, folder: Path) -> Iterator[Path]:
+    """A recording in every format, one after another; each is removed when the next one comes."""
+    for number, (_, ending, *_) in enumerate(FORMATS):
+        path = folder / f"{number}" / f"drawn{ending}"
+        path.parent.mkdir()
+        # By another process: what this one holds counts as the peak of those that it starts.
+        command = (sys.executable, DRAWS, str(path), str(options.kernels))
+        subprocess.run(command, env=ENVIRONMENT, check=True)  # noqa: S603
+        yield path
+        shutil.rmtree(path.parent)
 
 
-def varint(number: int) -> bytes:
-    """A number of a protocol buffer: seven bits a byte, the top bit where more follow."""
-    octets = bytearray()
-    while number > 0x7F:  # noqa: PLR2004 - seven bits
-        octets.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes([*octets, number])
+def ours(name: str, command: str, file: Path) -> Contender:
+    """A command of gpuprof, whose answer nothing else gives."""
+    return Contender(name, (sys.executable, "-m", "gpuprof", command, str(file)), no_answer)
+
+
+def size_bytes(path: Path) -> int:
+    """Of a file, or of all in a folder."""
+    files = path.iterdir() if path.is_dir() else [path]
+    return sum(file.stat().st_size for file in files)
 
 
 SECTIONS = {
     "log": Section("Summary in a log full of program output", log_contenders),
-    "kineto": Section("Kernels of a PyTorch trace", kineto_contenders),
-    "xplane": Section("Kernels of a TensorFlow or JAX profile", xplane_contenders),
     "ranks": Section("Kernels by name of a job of many ranks", rank_contenders),
 }
 
@@ -255,10 +239,14 @@ def arguments() -> argparse.ArgumentParser:
     ranks.add_argument("job", type=Path, metavar="FOLDER", help="best of SQLite exports of nsys")
     ranks.add_argument("--workers", type=int, default=PROCESSORS, help="processes")
     ranks.add_argument("--recipe", default="nsys recipe", metavar="COMMAND", help="that runs them")
-    for name, tool in (("kineto", "hta"), ("xplane", "xprof")):
-        sections[name].add_argument("--kernels", type=int, default=100_000, help="in the trace")
-        sections[name].add_argument(f"--{tool}-python", metavar="FILE", help="one that has it")
-    for command in (core, *sections.values()):
+    formats = commands.add_parser("formats", help="the report of every format, beside its limit")
+    formats.add_argument(
+        "files", nargs="*", type=Path, metavar="FILE", help="in place of drawn ones"
+    )
+    formats.add_argument("--kernels", type=int, default=100_000, help="of drawn recordings")
+    for tool in ("hta", "xprof"):
+        formats.add_argument(f"--{tool}-python", metavar="FILE", help="one that has it")
+    for command in (core, formats, *sections.values()):
         command.add_argument("--times", type=int, default=5, help="runs of each contender")
     return parser
 
@@ -268,7 +256,7 @@ def main() -> None:
     parser = arguments()
     options = parser.parse_args()
     files = getattr(options, "files", [])
-    if absent := [str(file) for file in files if not file.is_file()]:
+    if absent := [str(file) for file in files if not file.exists()]:
         parser.error(f"no such file: {', '.join(absent)}")
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:PROCESSORS])
@@ -276,7 +264,10 @@ def main() -> None:
         if options.section in SECTIONS:
             section = SECTIONS[options.section]
             contenders = section.contenders(options, Path(folder))
-            show(section, contenders, measure(contenders, options.times))
+            show(section.title, contenders, measure(contenders, options.times))
+            return
+        if options.section == "formats":
+            show_formats(options, Path(folder))
             return
         with_nsys = not options.without_nsys and has_nsys()
         print(f"Compiled functions: {printed(COMPILED)}.")

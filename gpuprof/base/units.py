@@ -253,7 +253,7 @@ def format_rate(value: float | None) -> str:
 
 def format_flops(value: float | None) -> str:
     """Show floating-point operations per second: ``14.2 TFLOP/s``; ``n/a`` where unknown."""
-    return _scaled(value, _FLOP_UNITS)
+    return _scaled(value, _FLOP_UNITS, _three_digits)
 
 
 # What a number may be given in, by the unit of the column that it is compared with.

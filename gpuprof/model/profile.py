@@ -391,6 +391,13 @@ class Profile:
         result: _Result = self._results[function]
         return result
 
+    def forget(self, *functions: "Callable[[Profile], object]") -> None:
+        """Let go of what functions made once: who asks again has it computed anew."""
+        for function in functions:
+            # Who computes ahead knows a function by its decorated name.
+            for name in (function, getattr(function, "__wrapped__", function)):
+                self._results.pop(name, None)
+
     def compute_ahead(
         self, functions: "Sequence[Callable[[Profile], object]]", *, is_first: bool = False
     ) -> None:

@@ -14,7 +14,8 @@ from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
 from gpuprof.predict import graph as kinds
-from gpuprof.predict.graph import NEVER, holds
+from gpuprof.predict.graph import NEVER, Graph, holds
+from gpuprof.predict.host_changes import spans_like
 from gpuprof.predict.link_models import fitted
 from gpuprof.predict.recorded import COLLECTIVE, Flags
 from gpuprof.predict.replay import Changed
@@ -25,7 +26,7 @@ _COUNTED: Final = re.compile(r"(.+):([1-9]\d*)")
 _LATENCIES: Final = (0.5, 0.0, 1.0)
 
 
-def balance(_: Profile, changed: Changed) -> Changed:
+def balance(profile: Profile, changed: Changed) -> Changed:
     """Let collectives take only their transfers: no rank waits for another.
 
     Raises:
@@ -34,7 +35,10 @@ def balance(_: Profile, changed: Changed) -> Changed:
     graph = changed.graph
     if not len(graph.collectives):
         msg = "there are no collectives to balance"
-        raise UsageError(msg, "balance applies to kernels of NCCL and similar libraries.")
+        hint = "balance applies to kernels of NCCL and similar libraries"
+        if spans_like(profile, "MPI_*")[0].size:
+            hint += "; for MPI, drop-host='MPI_*' leaves out its calls, transfers included"
+        raise UsageError(msg, f"{hint}.")
     duration_ns = changed.weights.duration_ns.astype(np.int64)
     duration_ns[graph.collectives] = graph.transfer_ns
     changed = changed.with_times(duration_ns=duration_ns)
@@ -101,12 +105,7 @@ def _made_one(
         UsageError: All of a step are to become one, and nothing tells steps.
     """
     graph, o = changed.graph, changed.graph.operations
-    step = np.full(len(o), NOT_FOUND)
-    for steps in steps_by_phase(profile.unrestricted):
-        on = np.flatnonzero(chosen & np.isin(o.device, steps.phase.devices))
-        start = steps.start_ns + o.shifts_ns.get(steps.phase.devices[0], 0)
-        place = np.searchsorted(start, o.start_ns[on], side="right") - 1
-        step[on[place >= 0]] = step.max(initial=NOT_FOUND) + 1 + place[place >= 0]
+    step = _steps_of(profile, graph, chosen)
     if not most and (step == NOT_FOUND).all():
         msg = "nothing marks or repeats steps, so that it is unknown which collectives are of one"
         raise UsageError(msg, "merge=REGEX:4 makes every four that follow each other one.")
@@ -133,6 +132,19 @@ def _made_one(
     is_kept = _on_all_ranks(np.bincount(run, is_early) > 0, meeting[last])
     is_away = ~is_last & ~is_kept[run]
     return rows[is_away], last[run[is_away]]
+
+
+def _steps_of(profile: Profile, graph: Graph, chosen: Flags) -> Int64s:
+    """A number for the step of each chosen operation; `NOT_FOUND` outside of all steps."""
+    o = graph.operations
+    step = np.full(len(o), NOT_FOUND)
+    for steps in steps_by_phase(profile.unrestricted):
+        on = np.flatnonzero(chosen & np.isin(o.device, steps.phase.devices))
+        begun_ns = o.start_ns[on] - o.shifts_ns.get(steps.phase.devices[0], 0)
+        place = np.searchsorted(steps.start_ns, begun_ns, side="right") - 1
+        is_inside = (place >= 0) & (begun_ns < steps.end_ns[place])
+        step[on[is_inside]] = step.max(initial=NOT_FOUND) + 1 + place[is_inside]
+    return step
 
 
 def _on_all_ranks(flags: Flags, meeting: Int64s) -> Flags:

@@ -165,6 +165,38 @@ def test_without_its_loader_the_host_launches_at_once(wait, name):
     assert predicted_ns == measured_ns - 5 * 299_000
 
 
+@pytest.mark.parametrize(("table", "column"), [("nvtx_ranges", "text"), ("host_calls", "name")])
+@pytest.mark.parametrize(("name", "is_wait"), [("MPI_Waitall", True), ("MPI_Isend", False)])
+def test_the_host_waits_for_other_ranks_in_mpi(table, column, name, is_wait):
+    profile = loading(300, table)
+    tables = {of: profile.table(of).to_pylist() for of in ("kernels", "api_calls", table)}
+    for row in tables[table]:
+        row[column] = name
+    profile = trace(**tables)
+
+    result = predict(profile, ())
+    parts = result.tables["critical_path"].to_pylist()
+    longest = max(
+        (row for row in parts if row["kind"] in {"host", "wait"}), key=lambda row: row["before_ns"]
+    )
+    # Of each step, 299 us and 1 us before.
+    assert longest["before_ns"] == pytest.approx(300_000, rel=0.02)
+    assert (longest["kind"] == "wait") == is_wait
+    assert (longest["name"] == f"in {name}") >= is_wait
+    assert any("waits for other ranks in MPI" in note for note in result.notes) == is_wait
+    with pytest.raises(UsageError, match="there are no collectives to balance") as error:
+        predict(profile, ["balance"])
+    assert "drop-host='MPI_*'" in error.value.hint
+
+
+def test_without_calls_nothing_is_known_to_wait_for_the_host():
+    profile = loading(300)
+    tables = {name: profile.table(name).to_pylist() for name in ("kernels", "nvtx_ranges")}
+
+    with pytest.raises(UsageError, match="no CUDA calls were recorded: what waits for load"):
+        predict(trace(**tables), ["drop-host=load *"])
+
+
 def test_the_host_does_not_shorten_what_it_does_elsewhere():
     with pytest.raises(UsageError, match="no range, operation or host call is named load"):
         predict(loading(300), ["drop-host=load"])

@@ -8,9 +8,12 @@ import benchmark
 import benchmark_core
 import benchmark_ranks
 import benchmark_runs
+import large_recordings
 import pytest
 from benchmark_core import Question
 from benchmark_runs import Contender, Cost, Target, Timing
+
+import gpuprof
 
 SAMPLES = Path(__file__).parents[2] / "sample_logs"
 TRACE = SAMPLES / "nsys/2023.4.4/synthetic-two-gpus-trace.csv"
@@ -38,7 +41,7 @@ def test_a_run_of_nsys_that_did_not_do_its_work_is_told_and_not_compared(capsys,
     timings = benchmark_runs.measure(contenders, 2)
     question = Question("gpuprof", "", {}, nsys="cuda_gpu_kern_sum")
 
-    benchmark.show(benchmark.Section("Kernels", lambda *_: contenders), contenders, timings)
+    benchmark.show("Kernels", contenders, timings)
 
     assert len(timings["nsys stats"]) == 1
     assert capsys.readouterr().out.splitlines()[-1].split(maxsplit=2)[2] == "failed"
@@ -50,7 +53,7 @@ def test_different_answers_end_the_comparison():
     timings = benchmark_runs.measure(contenders, 1)
 
     with pytest.raises(SystemExit, match=r"^The answers differ: \['3 75', '3 76'\]$"):
-        benchmark.show(benchmark.Section("Kernels", lambda *_: contenders), contenders, timings)
+        benchmark.show("Kernels", contenders, timings)
 
 
 @pytest.mark.parametrize(
@@ -158,3 +161,40 @@ def test_the_table_of_a_recipe_gives_the_same_answer():
 
     assert benchmark_ranks.recipe_totals(table) == "3 75"
     assert benchmark_ranks.recipe_totals("") is None
+
+
+@pytest.mark.parametrize(
+    ("reader", "ending"), [(reader, ending) for reader, ending, *_ in benchmark.FORMATS]
+)
+def test_a_drawn_recording_is_read_in_every_format(tmp_path, monkeypatch, reader, ending):
+    path = tmp_path / f"drawn{ending}"
+    monkeypatch.setattr(sys, "argv", ["large_recordings.py", str(path), "2100"])
+
+    large_recordings.main()
+
+    profile = gpuprof.read_profile(path)
+    assert profile.origin.reader == ("drawn" if reader == "gpuprof" else reader)
+    assert profile.table("kernels").num_rows == 2080
+    ids = profile.table("kernels")["correlation_id"].to_pylist()
+    assert len({*ids}) == len(ids)
+
+
+def test_an_ending_of_no_format_is_told(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["large_recordings.py", str(tmp_path / "run.txt"), "1"])
+
+    with pytest.raises(SystemExit, match="2"):
+        large_recordings.main()
+
+    assert "run.txt ends in none of .gpuprof, .json, .json.gz" in capsys.readouterr().err
+
+
+def test_a_file_stands_in_the_place_of_the_drawn_ones(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["benchmark.py", "formats", str(TRACE), "--times", "1"])
+
+    benchmark.main()
+
+    title, _, *rows = capsys.readouterr().out.splitlines()
+    assert title == f"nsys-stats: {TRACE.name}, 0 MB"
+    names = ["gpuprof report", "pyarrow.csv.read_csv", "gpuprof predict"]
+    assert [row.split("  ")[0] for row in rows] == names
+    assert not any("failed" in row for row in rows[:1])

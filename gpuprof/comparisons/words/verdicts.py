@@ -148,16 +148,14 @@ def _other_kernels(baseline: str, cases: Sequence[Case], unit: str) -> list[str]
             continue
         labels, per = (baseline, case.label), " per step" if unit == STEP else ""
         alone = [
-            f"in {label}, kernels such as"
-            f" {cut(short_names([kernels.name])[kernels.name], LONGEST_IN_WORDS)} that {lacking}"
-            f" lacks take {say_ns(kernels.alone_ns)}{per}"
-            f" ({say_share(kernels.share)} of its kernel time)"
-            for label, lacking, kernels in zip(
+            f"in {label}, kernels such as {cut(short_names([name])[name], LONGEST_IN_WORDS)} that"
+            f" {lacking} lacks take {say_ns(alone_ns)}{per} ({say_share(share)} of its kernel time)"
+            for label, lacking, (name, alone_ns, share) in zip(
                 labels, labels[::-1], case.other_kernels, strict=True
             )
-            if kernels.alone_ns
+            if alone_ns
         ]
-        shares = [kernels.share for kernels in case.other_kernels]
+        shares = [share for *_, share in case.other_kernels]
         first = f"{'Most' if max(shares) >= _MOST else 'Many'} kernels differ"
         if min(shares) == 1:
             first = "No kernel runs on both sides"

@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
+from gpuprof.base import json_input
 from gpuprof.base.errors import RecordError
 from gpuprof.launch.contract import Ended, LaunchedRun, Program, Recorded, Recorder
 from gpuprof.launch.recorders import in_process
@@ -84,7 +85,7 @@ def _to_parquet(folder: Path) -> dict[str, int]:
                 writer.write_table(pa.table([*values.reshape(-1, width).T], schema=schema))
         raw.unlink(missing_ok=True)
     lines = folder / f"{TEXTS}.jsonl"
-    texts = pa.array(in_process.lines(lines), pa.string())
+    texts = pa.array(json_input.lines(lines), pa.string())
     pq.write_table(pa.table({"text": texts}), folder / f"{TEXTS}.parquet")
     lines.unlink(missing_ok=True)
     return counts

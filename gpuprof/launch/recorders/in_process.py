@@ -7,8 +7,7 @@ records it from inside (`inject/`); the script is not touched.
 import os
 import re
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
@@ -112,13 +111,6 @@ def document(path: Path) -> dict[str, Any]:
         return mapping(json_input.load(path)) or {}
     except (OSError, ValueError):
         return {}
-
-
-def lines(path: Path) -> Iterator[Any]:
-    """What each line of a file says; the last may have broken off with its program."""
-    if path.is_file():
-        with suppress(ValueError):
-            yield from map(json_input.loads, path.read_text(encoding="utf-8").splitlines())
 
 
 def recorded(

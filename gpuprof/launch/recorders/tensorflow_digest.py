@@ -34,9 +34,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from gpuprof.base import json_input
 from gpuprof.base.secrets import masked_text, masked_words
 from gpuprof.base.xspace import WireError, space
-from gpuprof.launch.recorders import in_process
 from gpuprof.launch.recorders.tensorflow_events import Execution, ProfilerWindow, Sent, read_window
 
 FORMAT: Final = "gpuprof-tensorflow"
@@ -168,7 +168,7 @@ def digest(folder: Path) -> Row:
 
 
 def _rows(path: Path) -> Iterator[Row]:
-    return (row for row in in_process.lines(path) if isinstance(row, dict))
+    return (row for row in json_input.lines(path) if isinstance(row, dict))
 
 
 def _window(folder: Path) -> ProfilerWindow | None:

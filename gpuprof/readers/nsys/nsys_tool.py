@@ -21,10 +21,10 @@ from gpuprof.base.nsight import OUTPUTS, scrub
 from gpuprof.model.profile import Profile
 from gpuprof.readers.common.file_stamp import check, stamp
 from gpuprof.readers.input_format import Reader
-from gpuprof.readers.nsys.export import CANNOT, GIVES, READ_SETTINGS, SETTINGS, profile
+from gpuprof.readers.nsys.export import CANNOT, GIVES, READ_SETTINGS, SETTINGS
 from gpuprof.readers.nsys.export_cache import cached
 from gpuprof.readers.nsys.export_schema import DIAGNOSTICS, ERROR, TIMED, USED, WARNING
-from gpuprof.readers.nsys.sqlite_export import export_of
+from gpuprof.readers.nsys.sqlite_export import SqliteExport
 from gpuprof.readers.sqlite.source import tables_in
 
 NAME: Final = "nsys-rep"
@@ -86,9 +86,9 @@ def read(path: Path) -> Profile:
     folder = cached(path, key, lambda into: _export(path, into))
     version = _recorder_version(path)
     check(path, before)
-    with export_of(folder / _SQLITE, path, NAME) as export:
-        export.recorder_version = version
-        return profile(export)
+    export = SqliteExport(folder / _SQLITE, path, NAME)
+    export.recorder_version = version
+    return export.profile()
 
 
 def _recorder_version(path: Path) -> str | None:

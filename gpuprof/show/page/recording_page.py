@@ -22,6 +22,7 @@ from gpuprof.show.charts import (
     of_report,
     placement,
     ranks,
+    roofline,
     steps,
     timeline,
     utilisation,
@@ -48,6 +49,7 @@ TABLES: Final = (
     "utilisation_over_time",
     "top_activities",
     "kernel_summary",
+    "operator_rates",
     "placement_hints",
     "placement",
     "placement_edges",
@@ -198,6 +200,7 @@ def figures(result: Report) -> list[Figure]:
         "ranks_over_time": lambda: [_ranks_over_time(result)],
         "steps": lambda: _steps(result),
         "top_activities": lambda: _kernels(result),
+        "operator_rates": lambda: _roofline(result),
         "peer_matrix": lambda: _copies(result),
         "utilisation_over_time": lambda: [
             _utilisation(result, chosen("utilisation_over_time"), on_left_out)
@@ -309,6 +312,17 @@ def _kernels(result: Report) -> list[Figure]:
     bars = kernels.bars(costliest)
     caption += f" {capital(bars.note)}." * bool(bars.note)
     return [figure("kernels", kernels.finding(costliest), caption, [bars], table)]
+
+
+def _roofline(result: Report) -> list[Figure]:
+    """What operators take beside what their GPU needs for them."""
+    shown = roofline.picture(of_report(result))
+    caption = (
+        "Time of the kernels of each operator with tensors of the same shapes. The coloured part is"
+        " what its FLOPs and bytes take at the peaks of the GPU, whichever is longer."
+    )
+    figures_shown = [figure("roofline", shown.finding, caption, shown.panels, "operator_rates")]
+    return figures_shown if shown.panels else []
 
 
 def _transfer_share(result: Report) -> tuple[float, str]:
