@@ -181,11 +181,11 @@ def _work(recorded: Profile, paths: LaunchPaths, series: StepWindows) -> _Work:
     for number in np.unique(device).tolist():
         of_device = np.flatnonzero(device == number)
         by_end = of_device[np.argsort(end[of_device], kind="stable")]
-        made, taken = np.flatnonzero(src == number), np.flatnonzero(dst == number)
-        before = np.searchsorted(end[by_end], copies.start_ns[chosen[made]], side="right")
-        made_by[made] = np.append(NO_RANGE, path[by_end])[before]
-        after = np.searchsorted(start[of_device], copies.end_ns[chosen[taken]], side="left")
-        taken_by[taken] = np.append(path[of_device], NO_RANGE)[after]
+        sent, received = np.flatnonzero(src == number), np.flatnonzero(dst == number)
+        before = np.searchsorted(end[by_end], copies.start_ns[chosen[sent]], side="right")
+        made_by[sent] = np.append(NO_RANGE, path[by_end])[before]
+        after = np.searchsorted(start[of_device], copies.end_ns[chosen[received]], side="left")
+        taken_by[received] = np.append(path[of_device], NO_RANGE)[after]
     of_copies = chosen, src, dst, made_by, taken_by, step_of(copies.start_ns[chosen])
     return _Work(start, end, device, path, step_of(start), *of_copies)
 
@@ -194,8 +194,8 @@ def _within(paths: LaunchPaths, place: int) -> _Flags:
     """Which paths are one or lie within it; the last flag is that of no path."""
     is_in = np.zeros(len(paths.paths) + 1, bool)
     is_in[place] = True
-    for other in range(place + 1, len(paths.paths)):
-        is_in[other] = is_in[paths.around[other]]
+    for child in range(place + 1, len(paths.paths)):
+        is_in[child] = is_in[paths.around[child]]
     return is_in
 
 

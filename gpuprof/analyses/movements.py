@@ -129,9 +129,9 @@ def _of_collectives(profile: Profile) -> Iterator[Row]:
     for rows in groups(path[place], name[place], kernels.device[place]):
         of_row = place[rows]
         # First calls that are set-up have no parts.
-        told = of_row[parts.basis[of_row] != SETUP]
-        is_known = parts.is_complete[told] | (parts.basis[told] == SPREAD)
-        has_parts, lagging = len(told) and is_known.all(), told[parts.instance[told] >= 0]
+        timed = of_row[parts.basis[of_row] != SETUP]
+        is_known = parts.is_complete[timed] | (parts.basis[timed] == SPREAD)
+        has_parts, lagging = len(timed) and is_known.all(), timed[parts.instance[timed] >= 0]
         of_kind = np.bincount(kernels.kind[of_row]).tolist()
         kinds = [(calls, kind) for kind, calls in enumerate(of_kind) if calls]
         is_sized = all(sizes[kind] is not None for _, kind in kinds)
@@ -144,8 +144,8 @@ def _of_collectives(profile: Profile) -> Iterator[Row]:
             "bytes": sum(n * (sizes[k] or 0) for n, k in kinds) if is_sized else None,
             "total_ns": int(took_ns[of_row].sum()),
             "exposed_ns": int(exposed_ns[of_row].sum()),
-            "transfer_ns": int(parts.transfer_ns[told].sum()) if has_parts else None,
-            "waiting_ns": int(parts.waiting_ns[told].sum()) if has_parts else None,
+            "transfer_ns": int(parts.transfer_ns[timed].sum()) if has_parts else None,
+            "waiting_ns": int(parts.waiting_ns[timed].sum()) if has_parts else None,
             "arrival_lag_ns": int(parts.lag_ns[lagging].sum()) if len(lagging) else None,
             "bus_bytes": round(sum(n * (sizes[k] or 0) * (factors[k] or 0) for n, k in kinds))
             if has_bus

@@ -101,8 +101,8 @@ def gpu_of_device(name: str, memory_bytes: int | None = None) -> GpuModel | None
     if re.search(r"\b(mig|laptop|max-q|super|nvl|ti)\b", words):
         return None
     words = re.sub(r"\b(rtx|gtx) ", r"\1", words)
-    board, *rest = re.split(r"[ -]+", words)
-    variant = [word for word in rest if word in ("pcie", "sxm2")]
-    is_large = board == "a100" and ("80gb" in rest or (memory_bytes or 0) > _MOST_OF_A100)
+    board, *details = re.split(r"[ -]+", words)
+    variant = [word for word in details if word in ("pcie", "sxm2")]
+    is_large = board == "a100" and ("80gb" in details or (memory_bytes or 0) > _MOST_OF_A100)
     board = f"{board}-80gb" if is_large else board
     return gpu_named("-".join([board, *variant])) or gpu_named(board)

@@ -40,7 +40,7 @@ _BESIDE: Final = re.compile(
 _EXP: Final = re.compile(r"\bexp_kernel")
 _REDUCE: Final = re.compile(r"\breduce_kernel")
 # What a kernel may be; of a softmax that is written out there are exponents and sums.
-_OTHER, _MATMUL, _SMALL, _SOFT, _EXPONENT, _SUM = range(6)
+_UNRELATED, _MATMUL, _SMALL, _SOFT, _EXPONENT, _SUM = range(6)
 # PyTorch's softmax that is written out, with scaling, mask and dropout, has as many kernels.
 _MOST_BETWEEN: Final = 16
 # The same two products around it come in every layer and step.
@@ -70,13 +70,13 @@ class Attention(NamedTuple):
 @lru_cache(1 << 14)
 def _kind(name: str) -> int:
     if _OF_LOSS.search(name):
-        return _OTHER
+        return _UNRELATED
     if _SOFTMAX.search(name):
         return _SOFT
     if _PRODUCT.search(name) and not _NO_PRODUCT.search(name):
         return _MATMUL
     if not _BESIDE.search(name):
-        return _OTHER
+        return _UNRELATED
     return _EXPONENT if _EXP.search(name) else _SUM if _REDUCE.search(name) else _SMALL
 
 
@@ -97,10 +97,10 @@ def unfused_attention(profile: Profile) -> Mapping[int | None, Attention]:
         profile, "kernels", "start_ns", "end_ns", "device_id", "stream_id", "name_id"
     )
     names = names_by_number(profile, "kernels")
-    kind = names.values(_kind, _OTHER).of(name)
+    kind = names.values(_kind, _UNRELATED).of(name)
     order = np.lexsort((start, stream, device))
     chains = _chains(kind[order], device[order], stream[order])
-    found = {}
+    attention_of_device = {}
     for of_device in groups(device[order[chains[0]]]):
         first, last = chains[0][of_device], chains[1][of_device]
         ends = np.stack([name[order[first]], name[order[last]]])
@@ -115,14 +115,14 @@ def unfused_attention(profile: Profile) -> Mapping[int | None, Attention]:
         longest = of_softmax[(end - start)[of_softmax].argmax()]
         around = int(np.searchsorted(first, np.flatnonzero(order == longest)[0], side="right")) - 1
         text = names.by_number
-        found[known(int(device[rows[0]]))] = Attention(
+        attention_of_device[known(int(device[rows[0]]))] = Attention(
             union(start[rows], end[rows]),
             union(start[inner], end[inner]),
             start[order[first]],
             text[int(name[longest])],
             (text[int(name[order[first[around]]])], text[int(name[order[last[around]]])]),
         )
-    return found
+    return attention_of_device
 
 
 def _chains(kind: Int64s, device: Int64s, stream: Int64s) -> tuple[Int64s, Int64s]:
@@ -149,5 +149,5 @@ def _chains(kind: Int64s, device: Int64s, stream: Int64s) -> tuple[Int64s, Int64
 
     is_written_out = (between(_EXPONENT) > 0) & (between(_SUM) > 0)
     is_chain &= (between(_SOFT) > 0) | is_written_out
-    is_chain &= between(_OTHER) == 0
+    is_chain &= between(_UNRELATED) == 0
     return first[is_chain], last[is_chain]

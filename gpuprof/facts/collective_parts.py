@@ -134,15 +134,15 @@ class CollectiveParts:
 
     def bus_bytes_per_s(self, rows: Int64s) -> float | None:
         """Bus bandwidth of some kernels while data moves; None where sizes or that are unknown."""
-        told = rows[self.transfer_ns[rows] > 0]
+        timed = rows[self.transfer_ns[rows] > 0]
         sizes = [
             (kind.message_bytes or 0) * (bus_factor(kind.collective, kind.group_size) or 0)
             for kind in self.kernels.collectives
         ]
-        moved = np.array([*sizes, 0.0])[self.kernels.kind[told]]
-        if not len(told) or not moved.all():
+        moved = np.array([*sizes, 0.0])[self.kernels.kind[timed]]
+        if not len(timed) or not moved.all():
             return None
-        return float(moved.sum() * NS_PER_S / self.transfer_ns[told].sum())
+        return float(moved.sum() * NS_PER_S / self.transfer_ns[timed].sum())
 
 
 class PartTimes(NamedTuple):

@@ -159,11 +159,11 @@ def _paths(profile: Profile, parts: Ranges, is_meant: Callable[[str], bool]) -> 
     launched = all_launches.take(np.flatnonzero(is_chosen[all_launches.order]))
     numbers = dict[tuple[int, Label], int]()
     of_part = _numbered(parts, numbers)
-    found = np.append(of_part, NO_RANGE)[holding(parts, launched)]
+    path_of_launch = np.append(of_part, NO_RANGE)[holding(parts, launched)]
     operations = ranges_of(profile)
     is_operation = [_is_operation(text, kind) for text, _, kind in operations.labels]
     operations = operations.take(np.flatnonzero(np.array(is_operation, bool)[operations.label]))
-    if len(operations) and (found == NO_RANGE).any():
+    if len(operations) and (path_of_launch == NO_RANGE).any():
         of_label = np.array(
             [
                 numbers.setdefault(
@@ -174,9 +174,9 @@ def _paths(profile: Profile, parts: Ranges, is_meant: Callable[[str], bool]) -> 
         )
         outermost = holding(operations, launched, is_outermost=True)
         of_operation = np.append(of_label[operations.label], NO_RANGE)[outermost]
-        found = np.where(found == NO_RANGE, of_operation, found)
+        path_of_launch = np.where(path_of_launch == NO_RANGE, of_operation, path_of_launch)
     path = np.full(len(place), NO_RANGE)
-    path[np.searchsorted(place, launched.order)] = found
+    path[np.searchsorted(place, launched.order)] = path_of_launch
     paths = list[Path]()
     for around, (text, _, _) in numbers:
         paths.append((*(paths[around] if around != NO_RANGE else ()), text))
@@ -206,7 +206,7 @@ def _numbered(parts: Ranges, numbers: dict[tuple[int, Label], int]) -> Int64s:
             codes, member = np.unique(code, return_inverse=True)
             of_code = [
                 numbers.setdefault((around - 1, parts.labels[label]), len(numbers))
-                for around, label in (divmod(one, len(parts.labels)) for one in codes.tolist())
+                for around, label in (divmod(code, len(parts.labels)) for code in codes.tolist())
             ]
             path[rows[here]] = np.array(of_code)[member]
             above = here

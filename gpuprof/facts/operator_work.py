@@ -65,16 +65,16 @@ _Parts = tuple[int | None, tuple[int, ...], tuple[Shape, ...]]
 _Formula = Callable[[Inputs], _Parts]
 
 
-def _product(left: int, right: int) -> _Formula:
+def _product(first_place: int, second_place: int) -> _Formula:
     """A product of two matrices, or of two batches of them."""
 
     def formula(inputs: Inputs) -> _Parts:
-        *batch, rows, inner = inputs.shapes[left]
-        *_, inner_too, columns = inputs.shapes[right]
+        *batch, rows, inner = inputs.shapes[first_place]
+        *_, inner_too, columns = inputs.shapes[second_place]
         if inner != inner_too:
             raise ValueError
         output = (*batch, rows, columns)
-        return 2 * prod(output) * inner, (left, right), (output,)
+        return 2 * prod(output) * inner, (first_place, second_place), (output,)
 
     return formula
 
@@ -211,11 +211,11 @@ def work_of(name: str, inputs: Inputs) -> Work:
     places = [(place, inputs.shapes[place]) for place in read]
     # What it makes has the type of its first argument.
     moved = [_bytes(inputs, *part) for part in (*places, *((0, shape) for shape in written))]
-    known = [size for size in moved if size is not None]
+    known_bytes = [size for size in moved if size is not None]
     word = inputs.types[read[0] if read else 0] if inputs.types else None
     return Work(
         flops if flops is None or flops < _MOST_FLOPS else None,
-        sum(known) if len(known) == len(moved) else None,
+        sum(known_bytes) if len(known_bytes) == len(moved) else None,
         None if word is None else _PLAIN_TYPES.get(word, word),
     )
 

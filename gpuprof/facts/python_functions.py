@@ -61,17 +61,19 @@ def function_around(
     time_ns, length_ns = (np.zeros(len(names), np.int64) for _ in range(2))
     for thread, (low, high) in launches(profile).bounds.items():
         rows = np.flatnonzero((launch >= low) & (launch < high))
-        others = [other for other in of_threads if other[0] == thread[0]]
+        callers = [caller_thread for caller_thread in of_threads if caller_thread[0] == thread[0]]
         # The backward pass of PyTorch runs on a thread of its own, for which Python's waits.
-        caller = others[0] if len(others) == 1 else thread
+        caller = callers[0] if len(callers) == 1 else thread
         if not len(rows) or caller not in of_threads:
             continue
         start, end, name = of_threads[caller]
         near = meeting(Intervals(start, end), union(start_ns[rows], end_ns[rows]))
         for of_name in groups(name[near]):
             calls = near[of_name]
-            held = covered_within(union(start[calls], end[calls]), start_ns[rows], end_ns[rows])
-            time_ns[name[calls[0]]] += held.sum()
+            covered_ns = covered_within(
+                union(start[calls], end[calls]), start_ns[rows], end_ns[rows]
+            )
+            time_ns[name[calls[0]]] += covered_ns.sum()
             length_ns[name[calls[0]]] = (end[calls] - start[calls]).max()
     total_ns = int((end_ns - start_ns).sum())
     most = np.flatnonzero(time_ns >= max(_MOST * total_ns, 1))

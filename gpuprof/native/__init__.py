@@ -29,9 +29,9 @@ class ValueArray(c_void_p):
     def from_param(cls, array: Any) -> Self:
         """An argument of a function; a copy of an array that has gaps."""
         values = array if array.flags.c_contiguous else array.copy()
-        made = cls(values.ctypes.data)
-        made.array = values  # which ctypes keeps until the function returns
-        return made
+        argument = cls(values.ctypes.data)
+        argument.array = values  # which ctypes keeps until the function returns
+        return argument
 
 
 class IntegerArray(ctypes.Structure):
@@ -43,9 +43,9 @@ class IntegerArray(ctypes.Structure):
     def from_param(cls, array: Any) -> Self:
         """An argument of a function; a copy of an array that has gaps."""
         values = array if array.flags.c_contiguous else array.copy()
-        made = cls(values.ctypes.data, values.itemsize, len(values))
-        made.array = values  # as above
-        return made
+        argument = cls(values.ctypes.data, values.itemsize, len(values))
+        argument.array = values  # as above
+        return argument
 
 
 class IntervalArrays(ctypes.Structure):

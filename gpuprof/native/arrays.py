@@ -55,10 +55,10 @@ def difference(
     """What the first set of sorted, disjoint intervals covers and the second does not."""
     functions, room = library(), len(a_start) + len(b_start)
     start, end = np.empty(room, np.int64), np.empty(room, np.int64)
-    a, b, made = _set(a_start, a_end), _set(b_start, b_end), _set(start, end)
-    if functions is None or functions.difference_of(a, b, made):
+    a, b, output = _set(a_start, a_end), _set(b_start, b_end), _set(start, end)
+    if functions is None or functions.difference_of(a, b, output):
         return None
-    return start[: made.count], end[: made.count]
+    return start[: output.count], end[: output.count]
 
 
 def union(sets: Sequence[tuple[Int64s, Int64s]]) -> tuple[Int64s, Int64s] | None:
@@ -219,9 +219,9 @@ def grouped(
 def _set(start: Int64s, end: Int64s) -> IntervalArrays:
     """IntervalArrays of two arrays, which it keeps."""
     start, end = np.ascontiguousarray(start), np.ascontiguousarray(end)
-    made = IntervalArrays(start.ctypes.data, end.ctypes.data, len(start))
-    made.arrays = start, end
-    return made
+    output = IntervalArrays(start.ctypes.data, end.ctypes.data, len(start))
+    output.arrays = start, end
+    return output
 
 
 def _copied(address: int, count: int) -> Int64s:

@@ -124,8 +124,8 @@ def walk_back(
         return _walk_back(items, changed, moved_ns, instant)
     # Pages that nothing is written to take no memory.
     instants, kinds = np.empty(len(moved_ns), np.int64), np.empty(len(moved_ns), np.int8)
-    given = map(ctypes.byref, (_items(items), _weights(changed)))
-    count = functions.walk_back(*given, moved_ns, instant, instants, kinds, len(instants))
+    structures = map(ctypes.byref, (_items(items), _weights(changed)))
+    count = functions.walk_back(*structures, moved_ns, instant, instants, kinds, len(instants))
     if count < 0:
         raise MemoryError
     return instants[:count].copy(), kinds[:count].astype(np.int64)

@@ -78,7 +78,7 @@ def _solved(tensors: list[Tensor], today: Int64s, movable: Flags, graph: StepGra
     sizes = [tensor.bytes for tensor in tensors if tensor.bytes is not None]
     median = float(np.median(sizes)) if sizes else 1.0
     tie = _COPY / max(sum(t.calls * len(t.takers) for t in graph.sent), 1)
-    each = [((median if t.bytes is None else t.bytes) + tie) * t.calls for t in some]
+    costs_of_tensors = [((median if t.bytes is None else t.bytes) + tie) * t.calls for t in some]
     from scipy.optimize import Bounds, LinearConstraint, milp  # start-up time
     from scipy.sparse import csr_array, eye_array, kron, vstack
 
@@ -86,7 +86,7 @@ def _solved(tensors: list[Tensor], today: Int64s, movable: Flags, graph: StepGra
     triples = np.array(_sends(some, devices, count), np.int64)
     rows = np.repeat(np.arange(len(triples)), 3)
     signs = np.tile([1.0, -1.0, -1.0], len(triples))
-    costs = np.append(np.zeros(count), np.repeat(each, devices))
+    costs = np.append(np.zeros(count), np.repeat(costs_of_tensors, devices))
     sends = csr_array((signs, (rows, triples.ravel())), shape=(len(triples), len(costs)))
     one_each = kron(eye_array(len(today)), np.ones((1, devices)))
     one_each.resize((len(today), len(costs)))

@@ -224,7 +224,7 @@ def _with_usual(weights: Weights, time_ns: Int64s, calls: int) -> Weights:
     """The same with usual latencies: medians over edges of one kind to operations of one kind."""
     sources, latencies, of_streams = _Sources(time_ns, weights, calls), _Latencies(), _Latencies()
     launch_ns = np.zeros(OPERATION_KINDS, np.int64)
-    for kinds, found in ((IMPLIED, latencies), (IMPLIED[1:], of_streams)):
+    for kinds, of_kinds in ((IMPLIED, latencies), (IMPLIED[1:], of_streams)):
         for rows, implied, latest in sources.pieces():
             starts, of = time_ns[2 * (calls + rows)], weights.kind[rows] + 1
             # Work launched shortly before its stream is free still waits for its launch.
@@ -233,7 +233,7 @@ def _with_usual(weights: Weights, time_ns: Int64s, calls: int) -> Weights:
                 source = implied[IMPLIED.index(kind)]
                 some = np.flatnonzero(source != _NONE)
                 slack, is_last = starts[some] - source[some], source[some] == awaited[some]
-                found.add(kind, of[some], slack, is_last)
+                of_kinds.add(kind, of[some], slack, is_last)
         for kind, its, value in latencies.usual():
             launch_ns[its] = value if kind == LAUNCH else launch_ns[its]
     edges, operation = weights.edges, weights.edges.target // 2 - calls

@@ -165,9 +165,11 @@ def _waits(profile: Profile, graph: Graph, items: Int64s) -> tuple[Int64s, list[
         waited_ns = np.stack(
             [
                 covered_within(
-                    union(*(ns[its[name[its] == one]] + shift_ns for ns in times)), since, until
+                    union(*(ns[its[name[its] == function]] + shift_ns for ns in times)),
+                    since,
+                    until,
                 )
-                for one in called
+                for function in called
             ]
         )
         is_most = 2 * waited_ns.sum(axis=0) > until - since

@@ -247,12 +247,14 @@ def _steps(profile: Profile, graph: Graph) -> Iterator[_Step]:
         all_devices = tuple(device for (device,), _ in of_each)
         program = [] if len(of_each) == 1 else [(all_devices, ranks[0][1])]
         for devices, (start_ns, end_ns) in (*program, *of_each):
-            one = devices[0] if len(devices) == 1 else None
+            only_device = devices[0] if len(devices) == 1 else None
             steps = Steps(
-                devices, None if first is None else (start_ns, end_ns), is_of_all=one is None
+                devices,
+                None if first is None else (start_ns, end_ns),
+                is_of_all=only_device is None,
             )
             shift_ns = 0 if first is None else o.shifts_ns.get(devices[0], 0)
-            yield _Step(first, one, start_ns + shift_ns, end_ns + shift_ns, steps)
+            yield _Step(first, only_device, start_ns + shift_ns, end_ns + shift_ns, steps)
 
 
 def _predicted(

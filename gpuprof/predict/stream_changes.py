@@ -124,7 +124,7 @@ def streams(_: Profile, changed: Changed, text: str) -> Changed:
     chosen = named(o, text)
     # The host needs what is copied to it, not what it copies to a device.
     copied = chosen & o.where(lambda label: label.kind == COPY and label.src == HOST)
-    changed, held = _returning(changed, copied)
+    changed, held_up = _returning(changed, copied)
     changed = _bypassed(changed, chosen)
     # The host waits for the last one of them before what it waits for.
     for kind in SYNCHRONISATIONS:
@@ -140,8 +140,8 @@ def streams(_: Profile, changed: Changed, text: str) -> Changed:
     is_apart = after_each(chosen) | (chosen & (o.call != NOT_FOUND))
     changed = changed.with_times(follows=np.where(is_apart, 0, changed.weights.follows))
     words = "the host still waits for them"
-    if held:
-        words += f", but {held:,} calls of copies return at once (from pinned memory)"
+    if held_up:
+        words += f", but {held_up:,} calls of copies return at once (from pinned memory)"
     return changed.moving(chosen).saying(
         f"operations that match {text} ({chosen.sum():,}) run on separate streams: {words},"
         " nothing on their old streams does, and concurrent work does not slow down"

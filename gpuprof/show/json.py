@@ -19,7 +19,7 @@ from gpuprof.show.cells import CONTROL
 if TYPE_CHECKING:
     from gpuprof.comparisons import Comparison
 
-_WHOLE: Final = ("_ns", "bytes", "calls")
+_INTEGERS: Final = ("_ns", "bytes", "calls")
 _NEVER_WHOLE: Final = {"percent", "p_value", "is_beyond_noise"}
 
 
@@ -110,7 +110,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {
             key: int(item)
-            if isinstance(item, float) and item.is_integer() and str(key).endswith(_WHOLE)
+            if isinstance(item, float) and item.is_integer() and str(key).endswith(_INTEGERS)
             else _plain(item)
             for key, item in value.items()
         }

@@ -142,8 +142,8 @@ def profile_summary(profile: Profile) -> Summary:
         for row in result.rows("totals")
         if row["activity_group"] in _COUNTED and row["calls"]
     ]
-    found = f"{', '.join(counts)}. {bottom_line(result.tables.get('bottom_line'))}".strip(". ")
-    return Summary(source, f"{found}." if found else "", tables=tuple(profile.sources))
+    sentence = f"{', '.join(counts)}. {bottom_line(result.tables.get('bottom_line'))}".strip(". ")
+    return Summary(source, f"{sentence}." if sentence else "", tables=tuple(profile.sources))
 
 
 def report_summary(

@@ -145,5 +145,5 @@ def no_gpu_activity(title: str, files: Collection[str]) -> Callable[[Sequence[st
     """Why a framework's own profiler recorded no GPU, by the warnings."""
     if not files:
         return lambda warnings: "; ".join([f"{title}'s profiler recorded nothing", *warnings])
-    kept = f"{', '.join(files)} {'are' if len(files) > 1 else 'is'} kept"
-    return lambda _: f"{title}'s profiler recorded no GPU activity: {why_no_gpu()}; {kept}"
+    is_kept = f"{', '.join(files)} {'are' if len(files) > 1 else 'is'} kept"
+    return lambda _: f"{title}'s profiler recorded no GPU activity: {why_no_gpu()}; {is_kept}"

@@ -224,11 +224,11 @@ class _Process:
         words = pa.array([cuda.SYNC_KINDS.get(number) for number in kinds], pa.string())
         return self._table(schema.SYNCHRONIZATIONS, "synchronizations", sync_kind=words)
 
-    def _table(self, spec: schema.Schema, table: str, **made: Any) -> pa.Table:
+    def _table(self, spec: schema.Schema, table: str, **columns_made: Any) -> pa.Table:
         """A table of the data model: columns that were made, and those that CUPTI has."""
         rows = self._tables[table]
-        columns = {"process_id": np.full(len(rows["start"]), self._process_id)} | made
-        for name in spec.columns.keys() - made.keys():
+        columns = {"process_id": np.full(len(rows["start"]), self._process_id)} | columns_made
+        for name in spec.columns.keys() - columns_made.keys():
             of_cupti = _NAMES.get(name, name)
             if of_cupti not in rows:
                 continue

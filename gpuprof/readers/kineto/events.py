@@ -130,9 +130,14 @@ class TraceEvent(EventTimes):
     @property
     def attributes(self) -> tuple[Any, ...]:
         """All but its times and its correlation."""
-        *values, shapes, old_shapes, types, given, _ = msgspec.structs.astuple(self.args)
+        *values, shapes, old_shapes, types, arguments, _ = msgspec.structs.astuple(self.args)
         # Single numbers, such as the index of a slice, would make nearly each call another one.
-        of_tensors = (shapes, old_shapes, types, *([given] if "convolution" in self.label else []))
+        of_tensors = (
+            shapes,
+            old_shapes,
+            types,
+            *([arguments] if "convolution" in self.label else []),
+        )
         return (self.name, self.pid, self.tid, *values, *map(bytes, of_tensors))
 
     def timeless(self) -> "TraceEvent":

@@ -128,9 +128,11 @@ class _Staged:
         # Columns are made one after another of the same rows.
         self._last: tuple[Any, tuple[Numbers, Numbers]] | None = None
 
-    def column(self, own: Computed | str | None, otherwise: int, place: int) -> Computed:
+    def column(
+        self, recorded_column: Computed | str | None, otherwise: int, place: int
+    ) -> Computed:
         """The source (0), destination (1) or path (2) of halves; of others their own."""
-        of_row = as_computed(own)
+        of_row = as_computed(recorded_column)
 
         def make(*columns: Numbers) -> Numbers:
             src, dst = self._ends(columns[: len(self._reads)])

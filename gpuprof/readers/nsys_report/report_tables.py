@@ -37,7 +37,7 @@ from gpuprof.readers.nsys_report.survey import Columns, Flags, Survey, bits
 _SOURCES: Final = {**dict.fromkeys(OF_CALLS, CALLS), OF_MPI: NVTX}
 _TELLING: Final = {CALLS: ("eventClass",), NVTX: ("eventType", "domainId", "globalTid")}
 # What is checked and means nothing to an export.
-_OWN: Final = {"isInNs", "eventClass"}
+_CHECKED: Final = {"isInNs", "eventClass"}
 # Columns of rows that follow one another: small numbers and what they are distances from, or words.
 _Numbers = tuple[npt.NDArray[Any], Int64s | None]
 _Part = dict[str, dict[str, _Numbers | pa.DictionaryArray]]
@@ -78,7 +78,7 @@ class ReportTables(Export):
         return {
             name: pa.string() if name in LAYOUT[source].texts else pa.int64()
             for name in LAYOUT[source].columns
-            if name not in _OWN and (name in needed or lacking[source, name] < rows)
+            if name not in _CHECKED and (name in needed or lacking[source, name] < rows)
         }
 
     def stored(self, table: str) -> Stored:
@@ -126,10 +126,13 @@ class ReportTables(Export):
             incomplete_tables = {
                 name: of for name, of in kept_by_table.items() if of is not None and of.missing
             }
-            wanted = {table: kinds, **{name: of.missing for name, of in incomplete_tables.items()}}
+            kinds_by_table = {
+                table: kinds,
+                **{name: of.missing for name, of in incomplete_tables.items()},
+            }
             check(self.path, self._before)
             try:
-                columns = self._decoded(wanted)
+                columns = self._decoded(kinds_by_table)
             except (OSError, ReportError) as error:
                 raise changed(self.path) from error
             for name, of in incomplete_tables.items():

@@ -143,7 +143,7 @@ def _of_blocks(report: Report, stops: Sequence[int], data: bytes) -> Survey:
 def _add_table(survey: Survey, report: Report, name: str, of: Columns) -> None:
     """Check a table's times and places, and count its rows."""
     survey.counts[name] = rows = len(next(iter(of.values())))
-    survey.lacking.update({(name, column): rows - _known(of[column]).size for column in of})
+    survey.lacking.update({(name, column): rows - _without_nulls(of[column]).size for column in of})
     _check_times(report, name, of)
     _check_places(report, name, of)
     if (start := of.get("start")) is not None:
@@ -169,17 +169,17 @@ def _are_timed(of: Columns) -> Flags:
     return is_timed
 
 
-def _known(values: Int64s) -> Int64s:
+def _without_nulls(values: Int64s) -> Int64s:
     """Those that are no nulls, of which most columns have none."""
     return values[values != NO_VALUE] if values.min() == NO_VALUE else values
 
 
 def _check_times(report: Report, name: str, of: Columns) -> None:
-    for times in (_known(of[column]) for column in ("start", "end") if column in of):
+    for times in (_without_nulls(of[column]) for column in ("start", "end") if column in of):
         if times.size and not -_BEFORE_NS <= times.min() <= times.max() <= report.last + _AFTER_NS:
             msg = f"a time of {name} lies outside of the recording"
             raise ReportError(msg)
-    units = _known(of["isInNs"]) if "isInNs" in of else np.ones(1, np.int64)
+    units = _without_nulls(of["isInNs"]) if "isInNs" in of else np.ones(1, np.int64)
     if units.size and not units.min() == units.max() == 1:
         msg = f"times of {name} are of another unit"
         raise ReportError(msg)
@@ -198,7 +198,7 @@ def _check_places(report: Report, name: str, of: Columns) -> None:
 
 
 def _check_texts(report: Report, numbers: Int64s) -> None:
-    known_numbers = _known(numbers)
+    known_numbers = _without_nulls(numbers)
     if known_numbers.size and not -1 <= known_numbers.min() <= known_numbers.max() < len(
         report.strings
     ):

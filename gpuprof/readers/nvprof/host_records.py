@@ -52,12 +52,12 @@ def calls(database: Database, table: str) -> Part:
     places = ByNumber([*names], [*map(words.place, names.values())], NOT_FOUND)
 
     def name_of(numbers: Numbers) -> Numbers:
-        found = places.of(numbers).astype(np.int32)
-        if (is_new := found == NOT_FOUND).any():
+        word_place = places.of(numbers).astype(np.int32)
+        if (is_new := word_place == NOT_FOUND).any():
             distinct, number = np.unique(numbers[is_new], return_inverse=True)
             texts = (None if n == UNKNOWN else f"{api} call {n}" for n in distinct.tolist())
-            found[is_new] = np.array([*map(words.place, texts)], np.int32)[number]
-        return found
+            word_place[is_new] = np.array([*map(words.place, texts)], np.int32)[number]
+        return word_place
 
     columns: Columns = {
         **database.times,

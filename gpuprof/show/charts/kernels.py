@@ -114,8 +114,8 @@ def bars(rows: list[Row]) -> Bars:
         figure = ", ".join(filter(None, (say_ns(row["total_ns"]), share, calls)))
         if row["name"] == REMAINDER:
             # A bar of all others would be longer than those that the chart is about.
-            others = counted(row["kernels"], "other kernel", "other kernels")
-            notes.append(f"not drawn: {others}, {figure}")
+            undrawn = counted(row["kernels"], "other kernel", "other kernels")
+            notes.append(f"not drawn: {undrawn}, {figure}")
             continue
         name = clean(row["name"])
         look = COMMUNICATION if is_communication(row["name"]) else KERNELS

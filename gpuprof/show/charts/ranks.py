@@ -94,8 +94,8 @@ def _longest(devices: list[Row]) -> tuple[str, str]:
     excess = longest["own_ns"] / usual_ns - 1 if usual_ns else 0
     if excess < _WORTH_SAYING:
         ends = dict.fromkeys(say_ns(devices[place]["own_ns"]) for place in (-1, 0))
-        who = "Both" if len(devices) == _TWO else f"All {len(devices)}"
-        return f"{who} devices work alike: {' to '.join(ends)} of a step", ""
+        devices_in_words = "Both" if len(devices) == _TWO else f"All {len(devices)}"
+        return f"{devices_in_words} devices work alike: {' to '.join(ends)} of a step", ""
     device = _device_in_words(longest)
     part = f", mostly in {longest['longer_part']}" if longest["longer_part"] else ""
     return (
@@ -121,8 +121,10 @@ def over_time(results: Results) -> Picture:
     shares = {part: [_share(of_device, part) for _, of_device in devices] for part in PARTS}
     usual = {part: median(of_part) for part, of_part in shares.items()}
     most = max(PARTS, key=lambda part: usual[part])
-    who = devices[0][0] if len(devices) == 1 else f"the median of {len(devices):,} devices"
-    finding = capital(f"{who} {PARTS[most][1]} {say_share(usual[most])} of the time")
+    devices_in_words = (
+        devices[0][0] if len(devices) == 1 else f"the median of {len(devices):,} devices"
+    )
+    finding = capital(f"{devices_in_words} {PARTS[most][1]} {say_share(usual[most])} of the time")
     excess, place, part = max(
         (share - usual[part], place, part)
         for part, of_part in shares.items()

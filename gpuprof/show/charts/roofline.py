@@ -55,8 +55,8 @@ def _bars(rows: list[Row], left_out: int) -> Bars:
         ]
         figures.append(figure)
     looks = tuple(dict.fromkeys(part.look for part in sorted(parts, key=lambda p: p.start > 0)))
-    others = counted(left_out, "other operator", "other operators")
-    note = f"not drawn: {others} of known work" if left_out else ""
+    remainder = counted(left_out, "other operator", "other operators")
+    note = f"not drawn: {remainder} of known work" if left_out else ""
     label = "time of the kernels that operators launched, summed over devices"
     return Bars([_name(row) for row in rows], parts, looks, figures, label, note)
 

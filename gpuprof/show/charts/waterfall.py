@@ -91,8 +91,8 @@ def bars(rows: Sequence[Row], baseline: str, names: Mapping[str, str]) -> dict[s
     # Each candidate counts as much, so that what remains of none is longer than what is named.
     shares = Counter[str]()
     for of_variant in by_variant.values():
-        whole = sum(abs(row["difference_ns"]) for row in of_variant) or 1
-        shares.update({row["part"]: abs(row["difference_ns"]) / whole for row in of_variant})
+        sum_ns = sum(abs(row["difference_ns"]) for row in of_variant) or 1
+        shares.update({row["part"]: abs(row["difference_ns"]) / sum_ns for row in of_variant})
     order = [part for part, _ in shares.most_common()]
     told_apart = order if len(by_variant) == 1 else order[:_MOST_PARTS]
     steps_of = {
