@@ -98,7 +98,7 @@ def test_scaling_has_a_line_for_each_batch_size(folder, tmp_path):
         ("placement=dual, batch size 128", "2", "1.5"),
     ]
     text = (tmp_path / "a.svg").read_text()
-    assert "placement=single runs 1.67 times as fast on 2 devices with batch size 32" in text
+    assert "placement=single on 2 devices: 1.67 times as fast" in text
 
 
 def test_speed_ups_over_batch_sizes_have_a_line_for_each_number_of_devices(folder, tmp_path):
