@@ -45,9 +45,7 @@ def test_people_see_the_answer_first_and_its_assumptions_with_each_time(profile)
 
     assert shown.startswith("The recording would take 73.0 µs instead of 101 µs (-27.7 %;")
     sentences = " ".join(shown.split())
-    assert (
-        "assuming that copies between devices (1) take 1.00 µs + bytes / 100 GB/s" in sentences
-    )
+    assert "assuming that copies between devices (1) take 1.00 µs + bytes / 100 GB/s" in sentences
     assert "2.7 % of it is host work, calls and waits, as recorded" in sentences
     assert "copy PtoP 0->1 39.000 µs 11.000 µs -28.000 µs" in sentences
     assert "Next bottleneck: kernel gemm" in sentences
