@@ -37,7 +37,7 @@ def test_a_chart_of_a_sweep_takes_a_table_of_times(tmp_path):
     times = tmp_path / "times.csv"
     times.write_text("label,batch_size,seconds\na,1,2\na,2,2\nb,1,4\nb,2,1\n")
 
-    assert "faster than a from a batch size of about 1" in _title(gpuprof.plot("batch", times))
+    assert "faster than a from about batch size 1" in _title(gpuprof.plot("batch", times))
 
 
 @pytest.mark.parametrize(

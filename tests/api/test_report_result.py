@@ -153,7 +153,7 @@ def test_a_chart_is_a_figure_that_a_notebook_shows_and_pyplot_does_not_know(stag
 
 
 CHARTS_OF_A_RECORDING = (
-    "timeline, steps, kernels, matrix, copy_sizes, utilisation, ranks, ranks_over_time"
+    "timeline, steps, kernels, roofline, matrix, copy_sizes, utilisation, ranks, ranks_over_time"
 )
 
 
@@ -199,7 +199,7 @@ def test_the_text_names_tables_and_charts_and_keeps_figures_with_their_units(sta
     assert '["peer_matrix"]' in text
     assert max(map(len, text.splitlines())) <= max(80, len(str(STAGED)) + 1)
     assert not [line for line in text.splitlines() if line.startswith(("% ", "ms "))]
-    assert "\nCharts: timeline, steps, kernels, matrix" in text
+    assert "\nCharts: timeline, steps, kernels, roofline, matrix" in text
 
 
 def test_arrow_and_pandas_agree_on_types(staged):

@@ -98,7 +98,7 @@ def test_scaling_has_a_line_for_each_batch_size(folder, tmp_path):
         ("placement=dual, batch size 128", "2", "1.5"),
     ]
     text = (tmp_path / "a.svg").read_text()
-    assert "placement=single runs 1.67 times as fast on 2 devices with batch size 32" in text
+    assert "placement=single on 2 devices: 1.67 times as fast" in text
 
 
 def test_speed_ups_over_batch_sizes_have_a_line_for_each_number_of_devices(folder, tmp_path):
@@ -117,8 +117,7 @@ def test_speed_ups_over_batch_sizes_have_a_line_for_each_number_of_devices(folde
         ("placement=dual, 2 devices", "128", "2.0"),
     ]
     assert picture_of(sweeps.BATCH, of_times(folder / "swept")).finding == (
-        "Faster than placement=single, 1 device with every batch size: at most 2.00 times the speed"
-        " of placement=single, 1 device (placement=dual, 2 devices, batch size 128)"
+        "Faster than placement=single, 1 device with every batch size, at most 2.00 times"
     )
 
 

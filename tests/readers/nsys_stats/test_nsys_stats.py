@@ -540,11 +540,11 @@ def test_reports_of_several_recordings_are_not_added_up(tmp_path):
         f"{tmp_path / 'report.txt'} holds 2 recordings, which are not added up"
     )
     assert caught.value.hint == (
-        "Name one with --section: 1 (4.855 s of GPU time), 2 (4.855 s of GPU time) or all."
+        "Name one with --section: 1 (4.85 s of GPU time), 2 (4.85 s of GPU time) or all."
     )
     second = gpuprof.read_profile(tmp_path / "report.txt", section=2)
     assert _summary(second)[0]["calls"] == 900
-    assert second.origin.warnings == ("Section 2 of 2 of the file: 4.855 s of GPU time.",)
+    assert second.origin.warnings == ("Section 2 of 2 of the file: 4.85 s of GPU time.",)
 
 
 def test_reports_of_several_recordings_are_added_up_when_asked_for(tmp_path):

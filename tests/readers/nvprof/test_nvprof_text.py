@@ -148,8 +148,8 @@ def test_runs_of_one_file_are_told_apart_and_not_added_up(tmp_path):
 
     assert caught.value.message == f"{path} holds 2 recordings, which are not added up"
     assert caught.value.hint == (
-        "Name one with --section: 1 (./stencil 10, process 4711, 10.00 ms of GPU time), "
-        "2 (./stencil 20, process 12, 10.00 ms of GPU time) or all."
+        "Name one with --section: 1 (./stencil 10, process 4711, 10.0 ms of GPU time), "
+        "2 (./stencil 20, process 12, 10.0 ms of GPU time) or all."
     )
 
 
@@ -166,7 +166,7 @@ def test_a_run_of_several_is_named_by_number_process_or_command(tmp_path, sectio
     assert profile.table("runs")["process_id"].to_pylist() == [12]
     assert profile.origin.command == "./stencil 20"
     assert profile.origin.warnings == (
-        "Section 2 of 2 of the file: ./stencil 20, process 12, 10.00 ms of GPU time.",
+        "Section 2 of 2 of the file: ./stencil 20, process 12, 10.0 ms of GPU time.",
     )
 
 

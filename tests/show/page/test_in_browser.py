@@ -246,7 +246,7 @@ def test_pointing_at_steps_and_ranges_says_their_names(browser, tmp_path):
 
     readout = page.text_content("[data-chart=timeline] .readout")
     assert readout.startswith("device 0, steps at ")
-    assert readout.endswith("step 1, 1.000 µs")
+    assert readout.endswith("step 1, 1.00 µs")
     page.locator("[data-chart=columns] .u-over").hover(position={"x": 5, "y": 50})
     page.wait_for_timeout(80)
     legend = page.locator("[data-chart=columns] .u-legend").inner_text()
