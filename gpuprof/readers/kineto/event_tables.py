@@ -271,11 +271,18 @@ def _ranges(groups: Mapping[str, TimedEvents]) -> pa.Table:
 def _inputs(args: Arguments) -> str | None:
     """Shapes, types and values as JSON; None where no shapes were recorded."""
     parts = {
-        "shapes": _items(args.input_shapes) or _items(args.input_shapes_old),
+        "shapes": [*map(_numbers, _items(args.input_shapes) or _items(args.input_shapes_old))],
         "types": _items(args.input_types),
         "values": _items(args.input_values),
     }
     return json.dumps(parts, separators=(",", ":")) if parts["shapes"] else None
+
+
+def _numbers(shape: Any) -> Any:
+    """A shape, or a list of them, with sizes that were written as texts as numbers."""
+    if isinstance(shape, list):
+        return [*map(_numbers, shape)]
+    return shape if (size := integer(shape)) is None else size
 
 
 def _items(values: msgspec.Raw) -> list[Any]:
