@@ -162,7 +162,7 @@ def words_of_transfer(*, is_known: bool, absent: Sequence[int]) -> tuple[str, st
         )
     advice = f"add the recording of rank {absent[0]}" if len(absent) == 1 else "record all ranks"
     return (
-        "is in collectives that no compute hides, and not all of their ranks were recorded",
+        "is in collectives that no compute hides",
         f"{advice}, which tells whether data moves or they wait; overlap collectives with compute",
     )
 

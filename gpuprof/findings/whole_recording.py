@@ -365,8 +365,9 @@ def _without_kernels(profile: Profile) -> tuple[int, int]:
         within, first = np.unique(ids[is_within], return_index=True)
         has_left = np.isin(within, ids[is_within & np.isin(begins, launched)])
         is_without = ~has_left[np.argsort(first)]
-        # Of a sample most launches left no record, and most records have no launch: no end is told.
-        is_sample = is_sampled and 2 * np.count_nonzero(is_without) > len(is_without)
+        # Of a sample most launches left no record, from the start on, and most records no launch.
+        early = is_without[: len(is_without) // 2]
+        is_sample = is_sampled and 2 * np.count_nonzero(early) > len(early)
         end = len(is_without) if is_sample else _ends(is_without)
         without += int(np.count_nonzero(is_without[:end]))
         of += end

@@ -120,3 +120,15 @@ def test_kernels_that_the_profiler_ran_again_say_nothing_of_pauses():
     [row] = findings(profile).to_pylist()
     assert (row["cause"], row["table"]) == ("kernels_rerun", "kernel_summary")
     assert "99.8 % idle, or the profiler's" in bottom_line(profile)["bottom_line"][0].as_py()
+
+
+def test_what_was_cut_off_at_the_end_makes_no_sample():
+    """Most kernels have no launch, as if calls were not traced; the last launches no kernel."""
+    whole = launched(100, lost=range(40, 100))
+    more = [(at, at + 1, {"correlation_id": 5_000 + at}) for at in range(100)]
+    kernels = [
+        *whole.table("kernels").to_pylist(),
+        *(row | {"start_ns": at, "end_ns": end} for at, end, row in more),
+    ]
+
+    assert incomplete(draw(kernels=kernels, api_calls=whole.table("api_calls").to_pylist())) is None
