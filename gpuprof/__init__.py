@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gpuprof.api.record import RecordedRun, record
     from gpuprof.api.report import ReportResult, report
     from gpuprof.api.sweep import SweepResult, sweep
-    from gpuprof.base.errors import GpuprofError
+    from gpuprof.base.errors import GpuprofError, QueryError
     from gpuprof.model.profile import Origin, Profile
     from gpuprof.readers import read_profile
 
@@ -27,6 +27,7 @@ _HOME = {
     "KerasCallback": "gpuprof.annotate",
     "Origin": "gpuprof.model.profile",
     "Profile": "gpuprof.model.profile",
+    "QueryError": "gpuprof.base.errors",
     "RecordedRun": "gpuprof.api.record",
     "ReportResult": "gpuprof.api.report",
     "SweepResult": "gpuprof.api.sweep",
@@ -47,6 +48,7 @@ __all__ = [
     "KerasCallback",
     "Origin",
     "Profile",
+    "QueryError",
     "RecordedRun",
     "ReportResult",
     "SweepResult",

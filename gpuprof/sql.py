@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from gpuprof.analyses import ANALYSES, LONG, analysis_named
 from gpuprof.base import signals
-from gpuprof.base.errors import InputError, MissingTableError, UsageError, one_of
+from gpuprof.base.errors import InputError, MissingTableError, QueryError, one_of
 from gpuprof.model import derived, queries, schema
 from gpuprof.model.profile import Profile
 
@@ -48,7 +48,7 @@ def query(profile: Profile, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]
         The names of the columns, and the rows as Python values; None for null.
 
     Raises:
-        UsageError: It is no single SELECT, names what there is not, or reads a file.
+        QueryError: It is no single SELECT, names what there is not, or reads a file.
         MissingTableError: It names a table that was not recorded, or an analysis that needs one.
         GpuprofError: The recording is damaged, or the memory too small.
     """
@@ -88,7 +88,7 @@ def _answered(profile: Profile, sql: str) -> Iterator[tuple[list[str], Any]]:
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             msg = f"two columns of the result are called {twice}"
-            raise UsageError(msg, f"Name one of them, as in {twice} AS other.")
+            raise QueryError(msg, f"Name one of them, as in {twice} AS other.")
         yield names, result
 
 
@@ -99,12 +99,12 @@ def _check(sql: str) -> None:
     try:
         statements = duckdb.extract_statements(sql)
     except duckdb.Error as error:
-        raise UsageError(_first_line(error)) from error
+        raise QueryError(_first_line(error)) from error
     kinds = [statement.type.name for statement in statements]
     if kinds != ["SELECT"]:
         kind_names = " and ".join(kinds) or "nothing"
         msg = f"a query is one SELECT, not {kind_names}"
-        raise UsageError(msg, "It reads the recording's tables, and changes nothing.")
+        raise QueryError(msg, "It reads the recording's tables, and changes nothing.")
 
 
 def _tables(profile: Profile, words: set[str]) -> dict[str, schema.Schema]:
@@ -137,7 +137,7 @@ def _errors(profile: Profile, tables: Mapping[str, schema.Schema], sql: str) -> 
         raise InputError(msg, "Ask for fewer columns or rows.") from error
     except duckdb.PermissionException as error:
         msg = "a query reads the tables of the recording alone, no files and addresses"
-        raise UsageError(msg, "Name tables as `gpuprof formats --schema` lists them.") from error
+        raise QueryError(msg, "Name tables as `gpuprof formats --schema` lists them.") from error
     except duckdb.Error as error:
         text = str(error)
         if match := _NO_TABLE.search(text):
@@ -148,11 +148,11 @@ def _errors(profile: Profile, tables: Mapping[str, schema.Schema], sql: str) -> 
             columns = [c for spec in named for c in (*spec.columns, *derived.facts(spec.name))]
             columns += [c for n, r in derived.RELATIONS.items() if n in words for c in r.columns]
             msg = f"there is no column {match[1]}"
-            raise UsageError(msg, _nearest("Columns", match[1], columns)) from error
-        raise UsageError(_first_line(error)) from error
+            raise QueryError(msg, _nearest("Columns", match[1], columns)) from error
+        raise QueryError(_first_line(error)) from error
 
 
-def _no_table(profile: Profile, name: str) -> MissingTableError | UsageError:
+def _no_table(profile: Profile, name: str) -> MissingTableError | QueryError:
     """What is wrong with the name of a table."""
     lower_name = name.lower()
     if lower_name in schema.BY_NAME or lower_name in derived.RELATIONS:
@@ -165,7 +165,7 @@ def _no_table(profile: Profile, name: str) -> MissingTableError | UsageError:
         )
     if not lacking:
         names = [*profile.sources, *derived.RELATIONS, *ANALYSES]
-        return UsageError(f"there is no table {name}", _nearest("Tables", name, names))
+        return QueryError(f"there is no table {name}", _nearest("Tables", name, names))
     needed = "" if lacking == lower_name else f", which {name} needs"
     msg = f"{profile.origin.source} has no {lacking} table{needed}"
     return MissingTableError(msg, f"It has {', '.join(profile.sources)}.")

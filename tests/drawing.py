@@ -1,5 +1,6 @@
 """Recordings drawn by hand: the rows of each table, with what the test does not care about."""
 
+from itertools import accumulate, pairwise
 from pathlib import Path
 
 from gpuprof.model.profile import Origin, Profile
@@ -32,4 +33,23 @@ def draw(**tables):
             name: BY_NAME[name].table([_row(name, r) for r in rows])
             for name, rows in recorded.items()
         },
+    )
+
+
+def stepped(*lengths_ns, idle_ns=10, text="step {}", **tables):
+    """Steps one after the other that ranges mark, each with a launch of a kernel.
+
+    Args:
+        lengths_ns: Of each step.
+        idle_ns: How long before its step a kernel ends.
+        text: That of a range, with a place for the number of the step.
+        tables: Further tables.
+    """
+    spans = [*pairwise(accumulate(lengths_ns, initial=0))]
+    called = [{"correlation_id": number} for number in range(len(spans))]
+    return draw(
+        kernels=[(s, e - idle_ns, call) for (s, e), call in zip(spans, called, strict=True)],
+        api_calls=[(s, s + 1, call) for (s, _), call in zip(spans, called, strict=True)],
+        nvtx_ranges=[(*span, {"text": text.format(n)}) for n, span in enumerate(spans)],
+        **tables,
     )

@@ -17,6 +17,7 @@ from recordings import copy, kernel, trace
 US = 1_000
 # As on recordings of V100 and A100: a launch call, from its start to an idle device, and between
 # operations of a stream.
+COLLECTIVE_NS = 12 * US
 LAUNCH_NS, LATENCY_NS, GAP_NS, RETURN_NS = 5 * US, 9 * US, 1_200, 4 * US
 # How long before the end of a copy from pageable memory its call returns.
 STAGED_NS = 40 * US
@@ -76,13 +77,15 @@ class Machine:
                     wanted.waiting.append(process)
                     break
 
-    def meet(self, name, ranks):
-        """Wait until so many ranks have come here."""
-        here = self._arrived[name]
-        here.count += 1
-        if here.count == ranks:
-            self.done(here.all)
-        yield here.all
+    def meet(self, meeting):
+        """Wait until all ranks of a collective have come; all else waits for none."""
+        if meeting:
+            name, ranks, _ = meeting
+            here = self._arrived[name]
+            here.count += 1
+            if here.count == ranks:
+                self.done(here.all)
+            yield here.all
 
     def step_ns(self):
         """What a step takes: from the last kernel of the one before to its own, the median."""
@@ -101,8 +104,8 @@ class Rank:
         number: The number of both.
         traits: ``apart_ns``, how far the clocks of each rank are ahead of those of the one before;
             ``host_apart_ns``, how far that of its host is ahead of that of its device; ``rate``,
-            bytes per ns of copies; and ``contention``, how much longer a kernel takes that begins
-            while something is copied.
+            bytes per ns of copies; ``contention``, how much longer a kernel takes that begins while
+            something is copied; and ``is_sized``, whether a framework tells sizes of collectives.
     """
 
     def __init__(self, machine, number, traits):
@@ -110,6 +113,7 @@ class Rank:
         self._apart_ns = number * traits.apart_ns
         self._host_ns = self._apart_ns + traits.host_apart_ns
         self._rate, self._contention = traits.rate, traits.contention
+        self._is_sized = traits.is_sized
         self._last, self._engines, self._waits = {}, {}, defaultdict(list)
 
     def _record(self, table, row, since, shift_ns):
@@ -132,9 +136,14 @@ class Rank:
         row = {"text": name, "process_id": self.number, "thread_id": thread}
         self._record("nvtx_ranges", row | {"range_kind": "push_pop"}, since, self._host_ns)
 
-    def _operation(self, table, row, took_ns, engine=None, meeting=None):
-        """Enqueue an operation on its stream; returns what is done when it ends."""
+    def _operation(self, table, row, took_ns, **how):
+        """Enqueue an operation on its stream; returns what is done when it ends.
+
+        Its ``engine`` does one after another, its ``meeting`` is of all ranks, and first faults on
+        managed memory are handled for ``stalled_ns``.
+        """
         machine, done, step = self.machine, Done(), self.step
+        engine, meeting, stalled_ns = map(how.get, ("engine", "meeting", "stalled_ns"))
         stream = row["stream_id"]
         before, self._last[stream] = self._last.get(stream), done
         waits, self._waits[stream] = self._waits[stream], []
@@ -150,12 +159,12 @@ class Rank:
             if engine:
                 self._engines[engine] = done
             since = machine.now
-            if meeting:
-                yield from machine.meet(*meeting)
-            is_copying = any(not copied.is_set for copied in self._engines.values())
-            yield round(took_ns * (1 + self._contention * (is_copying and not engine)))
+            yield from machine.meet(meeting)
+            yield from self._fault(stalled_ns)
+            yield self._contended_ns(took_ns, engine)
             its = {"process_id": self.number, "device_id": self.number, "context_id": 1}
             self._record(table, row | its, since, self._apart_ns)
+            self._told(row | its, meeting, since)
             if table == "kernels":
                 machine.finished_ns[step] = machine.now
             machine.done(done)
@@ -163,13 +172,31 @@ class Rank:
         machine.start(operation())
         return done
 
-    def launch(self, name, mean_ns, stream=7, *, is_free=False):
+    def _fault(self, mean_ns):
+        """Handle page faults: other blocks of the kernel go on for a part of that time."""
+        if not mean_ns:
+            return
+        stalled_ns = self.machine.drawn(mean_ns)
+        since, place = self.machine.now, {"process_id": self.number, "device_id": self.number}
+        yield stalled_ns
+        self._record(
+            "page_faults", {"processor": "gpu", "faults": 9} | place, since, self._apart_ns
+        )
+        moved = copy("UVM_HtoD", 0, 0, bytes=stalled_ns * self._rate, context_id=1)
+        self._record("memcpys", moved | place, since + stalled_ns // 3, self._apart_ns)
+
+    def _contended_ns(self, took_ns, engine):
+        is_copying = any(not copied.is_set for copied in self._engines.values())
+        return round(took_ns * (1 + self._contention * (is_copying and not engine)))
+
+    def launch(self, name, mean_ns, stream=7, *, is_free=False, stalled_ns=0):
         """A kernel, and the call that launches it, or none within a graph."""
         row, took_ns = kernel(name, 0, 0, stream_id=stream), self.machine.drawn(mean_ns)
         if is_free:
             self._operation("kernels", row, took_ns)
         else:
-            yield from self._launched("cudaLaunchKernel", "kernels", row, took_ns)
+            how = {"stalled_ns": stalled_ns}
+            yield from self._launched("cudaLaunchKernel", "kernels", row, took_ns, **how)
 
     def _launched(self, call, table, row, took_ns, **how):
         since, number = self.machine.now, next(self.machine.numbers)
@@ -192,11 +219,19 @@ class Rank:
 
     def collective(self, size, meeting, stream=20):
         """An AllReduce: it ends on all ranks together, one transfer after the last arrived."""
-        transfer_ns = round(12 * US + size / 20)
+        transfer_ns = round(COLLECTIVE_NS + size / 20)
         row = kernel(NCCL, 0, 0, stream_id=stream)
         yield from self._launched(
-            "cudaLaunchKernelExC", "kernels", row, transfer_ns, meeting=meeting
+            "cudaLaunchKernelExC", "kernels", row, transfer_ns, meeting=(*meeting, size)
         )
+
+    def _told(self, row, meeting, since):
+        """What a framework tells of a collective, if it does."""
+        if meeting and self._is_sized:
+            size = meeting[2]
+            told = {"collective": "allreduce", "kernel": NCCL, "bytes_in": size, "bytes_out": size}
+            place = {name: row[name] for name in ("stream_id", "process_id", "device_id")}
+            self._record("collectives", told | place, since, self._apart_ns)
 
     def wait(self, waiting, source):
         """A stream waits for what another one was given so far (an event)."""

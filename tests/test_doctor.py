@@ -120,7 +120,7 @@ ILLS = {
     ),
     "container": ({"container": "Docker"}, "container", "limited", "without SYS_ADMIN"),
     "paranoid": ({"perf_event_paranoid": 4}, "sampling", "limited", "perf_event_paranoid is 4"),
-    "disk-almost-full": ({"free_bytes": {"/runs": 10**8}}, "space", "problem", "100.0 MB free"),
+    "disk-almost-full": ({"free_bytes": {"/runs": 10**8}}, "space", "problem", "100 MB free"),
     "little-space": ({"free_bytes": {"/a": 5 * 10**9}}, "space", "limited", "short traces"),
     "no-framework": (
         {"packages": {}},

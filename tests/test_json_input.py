@@ -103,3 +103,12 @@ def test_a_field_of_another_type_has_its_default(inner):
 def test_a_field_without_a_default_is_needed(text):
     with pytest.raises(ShapeError):
         json_input.lenient(text, Outer)
+
+
+def test_lines_that_broke_off_are_left_out(tmp_path):
+    file = tmp_path / "marks.jsonl"
+    assert [*json_input.lines(file)] == []
+
+    file.write_text('{"epoch": 1}\n{"epo\n"two"\n{"epoch"')
+
+    assert [*json_input.lines(file)] == [{"epoch": 1}, "two"]

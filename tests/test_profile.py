@@ -3,10 +3,12 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from commands import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
 from recordings import kernel, trace
 
+import gpuprof
 from gpuprof.base import machine
 from gpuprof.base.errors import MissingTableError
 from gpuprof.base.labels import TIMING_ONLY
@@ -15,6 +17,9 @@ from gpuprof.model.profile import Origin, Profile
 from gpuprof.model.selection import Selection
 from gpuprof.model.spilling import KeptColumns
 from gpuprof.model.table import Computed, InMemory, NumberedNames, Part, Table
+from gpuprof.readers import read_profile
+
+STAGED = ROOT / "gpuprof" / "docs" / "recordings" / "staged.gpuprof"
 
 ORIGIN = Origin(source=Path("train.txt"), reader="nvprof-text", tool="nvprof")
 TWO_KERNELS = schema.KERNELS.table(
@@ -418,3 +423,18 @@ def test_columns_that_are_named_in_no_known_way_are_read_all_the_same():
     found = _Read().profile.query("SELECT struct_extract(k, 'grid' || '_x') FROM kernels k")
 
     assert found.column(0).to_pylist() == [1, 1, 1]
+
+
+def test_a_recording_shows_itself():
+    shown = repr(read_profile(STAGED))
+
+    flat = " ".join(shown.split())
+    assert flat.startswith(f"{STAGED}: ")
+    assert ", read as drawn 2 devices, 182 ms, 1,040 kernels, 160 transfers, 1,280 API " in flat
+    assert "A step takes 4.57 ms, of it 1.38 ms (30.2 %) in copies" in flat
+    assert "1,040 kernels" in read_profile(STAGED)._repr_html_()
+
+
+def test_a_wrong_query_of_a_recording_has_its_own_error():
+    with pytest.raises(gpuprof.QueryError, match=r"the query fails: .*there_is_none"):
+        read_profile(STAGED).query("SELECT there_is_none FROM kernels")

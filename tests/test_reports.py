@@ -40,7 +40,7 @@ def test_a_trace_answers_what_a_summary_cannot():
 def test_an_excerpt_is_named_one():
     notes = report(summary(*PUBLISHED_DUAL)).notes
 
-    assert notes[0] == ("Excerpt: rows listed 10.10 s, implied total 50.29 s of GPU activities.")
+    assert notes[0] == ("Excerpt: rows listed 10.1 s, implied total 50.3 s of GPU activities.")
 
 
 def test_a_whole_summary_is_no_excerpt():

@@ -1,5 +1,6 @@
 """What a query can ask of a recording, and what it cannot."""
 
+import json
 import re
 import signal
 import subprocess
@@ -307,3 +308,45 @@ def test_texts_some_of_which_are_unknown_keep_their_values():
     assert len(counts) == 7
     assert sum(count for _, count in counts) == len(ranges)
     assert dict(counts)[None] == sum(s % 70 != 0 for s in starts)
+
+
+def test_the_schema_lists_what_a_recording_has():
+    done = gpuprof("query", STAGED, "--schema", "--format", "csv")
+    shown = gpuprof("query", STAGED, "--schema")
+    of_any = gpuprof("query", "--schema", "--format", "json")
+
+    assert done.stderr == shown.stderr == of_any.stderr == ""
+    lines = done.stdout.splitlines()
+    assert lines[0] == "table,column,type,unit,meaning"
+    assert 'kernels,start_ns,int64,ns,"Start, since the recording\'s origin."' in lines
+    tables = {line.partition(",")[0] for line in lines[1:]}
+    assert {"kernels", "copies", "steps"} <= tables
+    assert "tensor_copies" not in tables
+    assert shown.stdout.split()[3:10] == [
+        "table",
+        "column",
+        "type",
+        "unit",
+        "kernels",
+        "start_ns",
+        "int64",
+    ]
+    every = {row["table"] for row in json.loads(of_any.stdout)["rows"]}
+    assert tables < every
+    assert "tensor_copies" in every
+
+
+def test_the_schema_is_a_table_in_parquet(tmp_path):
+    done = gpuprof("query", STAGED, "--schema", "-o", tmp_path / "schema.parquet")
+
+    assert (done.returncode, done.stdout) == (0, "")
+    columns = pq.read_table(tmp_path / "schema.parquet").column("column").to_pylist()
+    assert "start_ns" in columns
+
+
+@pytest.mark.parametrize("words", [[], [str(STAGED)]], ids=["nothing", "no-sql"])
+def test_without_a_schema_a_query_needs_a_file_and_sql(words):
+    done = gpuprof("query", *words, "--format", "csv")
+
+    assert done.returncode == 2
+    assert "Missing argument 'FILE...'." in done.stderr

@@ -1,11 +1,14 @@
-"""How a process of gpuprof's own ends, in processes of their own."""
+"""What a process of gpuprof's own imports and how it ends, in processes of their own."""
 
 import subprocess
 import sys
+from importlib.util import find_spec
 
+import nsys_export
 import pytest
 from commands import ROOT
 
+from gpuprof import native
 from gpuprof.__main__ import run
 from gpuprof.base import startup
 
@@ -63,3 +66,42 @@ def test_a_command_ends_so(monkeypatch):
         run()
 
     assert statuses == [0]
+
+
+OTHERS = ("base.manifest", "findings.findings", "readers.nvprof.database", "show.csv", "show.json")
+
+
+@pytest.mark.parametrize(
+    ("options", "idle"),
+    [
+        pytest.param(
+            [],
+            ["pandas", "pyarrow.compute", "matplotlib", "msgspec"]
+            + [f"gpuprof.{name}" for name in ("readers.kineto.trace_file", "comparisons")]
+            + [f"gpuprof.show.{name}" for name in ("charts", "page")],
+            marks=pytest.mark.skipif(
+                # Rows of Python objects, which other ways hand over, Arrow imports pandas for.
+                native.library() is None, reason="nothing was compiled here"
+            ),
+            id="report",
+        ),
+        pytest.param(
+            ["--table", "kernel_summary"], [f"gpuprof.{name}" for name in OTHERS], id="one-table"
+        ),
+    ],
+)  # fmt: skip
+def test_a_report_on_a_database_imports_nothing_that_it_does_not_need(tmp_path, options, idle):
+    tables = {nsys_export.KERNEL: [nsys_export.kernel(0, 9)]}
+    path = nsys_export.write(tmp_path / "x.sqlite", tables)
+    code = (
+        "import atexit, sys; from gpuprof.cli import main; "
+        f"atexit.register(lambda: print(sorted({{*{idle}}} & sys.modules.keys()))); "
+        "main(['report', *sys.argv[1:]])"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", code, path, *options], capture_output=True, check=True
+    )
+
+    assert all(find_spec(name) for name in idle)
+    assert done.stdout.endswith(b"\n[]\n")

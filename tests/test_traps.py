@@ -31,10 +31,7 @@ GUARDS = {
     ),
     "printed percentages are compared between files": (
         "analyses/test_totals.py::test_shares_are_of_times_not_of_what_was_printed",
-        (
-            "readers/test_corpus_summaries.py::"
-            "test_shares_recomputed_from_times_agree_with_the_printed_ones"
-        ),
+        ("readers/test_corpus.py::test_shares_recomputed_from_times_agree_with_the_printed_ones"),
     ),
     "times of a summary, added up over devices, are divided by wall time": (
         "test_reports.py::test_what_a_summary_cannot_tell_is_none_with_the_reason",
@@ -158,7 +155,7 @@ GUARDS = {
     ),
     "the user's file is written to": (
         "readers/nsys/test_nsys_sqlite.py::test_nothing_is_written_beside_the_users_file",
-        "readers/nvprof/test_nvprof_sqlite.py::test_file_is_left_as_it_was",
+        "readers/test_contract.py::test_what_the_user_gave_is_left_as_it_was",
         "readers/nsys/test_nsys_rep.py::test_a_real_stream_is_imported_and_left_as_it_was",
     ),
     "staged peer copies have no label": (

@@ -51,6 +51,35 @@ def test_people_get_scaled_times(value, expected):
     assert units.format_ns(value) == expected
 
 
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (544, "544 ns"),
+        (137_900, "138 µs"),
+        (9_520, "9.52 µs"),
+        (9_996, "10.0 µs"),
+        (99_960, "100 µs"),
+        (999_600, "1.00 ms"),
+        (13_069_600_000, "13.1 s"),
+        (1_234_567_000_000, "1235 s"),
+    ],
+)
+def test_sentences_have_times_of_three_digits(value, expected):
+    assert units.say_ns(value) == expected
+
+
+def test_sentences_have_sizes_rates_shares_and_factors_of_three_digits():
+    assert units.say_bytes(26_588_000) == "26.6 MB"
+    assert units.say_rate(10_500_000_000) == "10.5 GB/s"
+    assert [units.say_share(share) for share in (0.0204, 0.2453, 0.9997)] == [
+        "2.0 %", "24.5 %", "100 %",
+    ]  # fmt: skip
+    assert units.say_ratio(1.2847) == "1.28"
+    assert [units.say_binary_bytes(size) for size in (1 << 16, 1500, 1_040_000)] == [
+        "64 KiB", "1.46 KiB", "1,016 KiB",
+    ]  # fmt: skip
+
+
 def test_unknown_is_never_shown_as_zero():
     shown = {
         f(None)
@@ -103,7 +132,7 @@ def test_a_manyfold_growth_is_a_factor():
 
 
 def test_a_thousand_of_a_unit_is_one_of_the_next():
-    assert units.say_ns(999.9997) == "1.000 µs"
+    assert units.say_ns(999.9997) == "1.00 µs"
     assert units.format_ns(999_950) == "1.000 ms"
     assert units.format_ns(999_940) == "999.9 µs"
 

@@ -23,6 +23,7 @@ ANALYSES: Final = {
     "ping_pong": "analyses.ping_pong",
     "alternation": "analyses.alternation",
     "repeated_transfers": "analyses.repeated_transfers",
+    "module_moves": "analyses.module_moves",
     "placement_estimate": "analyses.placement_estimate",
     "phases": "analyses.phases",
     "steps": "analyses.steps",

@@ -5,7 +5,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from gpuprof.base.units import format_ratio, say_ns
+from gpuprof.base.units import say_ns, say_ratio
 from gpuprof.facts.collective_calls import COLLECTIVE, COPIES, FIRST_CALLS, HOST
 from gpuprof.facts.collective_parts import BASES, NONE, RANKS, SETUP, SPREAD
 from gpuprof.facts.communication import bandwidths
@@ -179,7 +179,7 @@ def say_delay(delay: Delay) -> str:
         return f"another collective: {longer} longer in it than the median of the others"
     if delay.kernel is None:
         return f"{delay.cause}: {longer} more than on the median of the others"
-    name, times = delay.kernel.split("(")[0].split("<")[0], format_ratio(delay.ratio)
+    name, times = delay.kernel.split("(")[0].split("<")[0], say_ratio(delay.ratio or 0)
     many = "takes {} times as long" if delay.cause == KERNELS else "runs {} times as often"
     return (
         f"{delay.cause}: {longer} more, {name} {many.format(times)} as on the median of the others"

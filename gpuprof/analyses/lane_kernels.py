@@ -7,7 +7,9 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from gpuprof.analyses.lanes import typical_step
 from gpuprof.facts.numbers import UNNAMED, ByNumber, columns_of, names_by_number
+from gpuprof.facts.phases import PHASE_READS
 from gpuprof.facts.timeline import DEVICE_ID, TIMELINE_READS, timelines
 from gpuprof.model.analysis import Analysis, reads
 from gpuprof.model.derived import UNKNOWN
@@ -47,7 +49,8 @@ def lane_kernels(profile: Profile) -> pa.Table:
 
     Returns:
         Columns as in `LANE_KERNELS`, by device, lane and start: one row per kernel, or, of more
-        than 20,000 kernels, per slice in which any starts. No rows where no kernel ran.
+        than 20,000 kernels, per slice in which any starts. Where there is a typical step, half of
+        the slices are its own. No rows where no kernel ran.
     """
     devices = [timeline for timeline in timelines(profile) if len(timeline.span)]
     if not devices:
@@ -61,8 +64,12 @@ def lane_kernels(profile: Profile) -> pa.Table:
     names = sorted({*names_by_number(recording, "kernels").names})
     names = [*names[: (1 << _NAME_BITS) - 1], UNNAMED]
     kernels_in_parts = partial(_kernels, recording, numbers, names, first, last)
-    rows = _of_slices(kernels_in_parts(), len(_LANES) * len(numbers), first, last)
-    if rows[-1].sum() <= _MOST_ROWS:
+    lanes = len(_LANES) * len(numbers)
+    rows = _of_slices(kernels_in_parts(), lanes, [(first, last)])
+    number = rows[-1].sum()
+    if number > _MOST_ROWS and (step := typical_step(profile)) is not None:
+        rows = _of_slices(kernels_in_parts(), lanes, [(first, last), step[2:]])
+    if number <= _MOST_ROWS:
         lane, start, end, name = columns_of(kernels_in_parts(), 4)
         order = np.lexsort((start, lane))
         rows = (*(column[order] for column in (lane, start, end, name)), np.ones_like(order))
@@ -80,33 +87,39 @@ def lane_kernels(profile: Profile) -> pa.Table:
 
 
 def _of_slices(
-    parts: Iterator[Sequence[Int64s]], lanes: int, first: int, last: int
+    parts: Iterator[Sequence[Int64s]], lanes: int, times: Sequence[tuple[int, int]]
 ) -> tuple[Int64s, ...]:
     """Of each slice of a lane in which a kernel starts, what starts in it.
 
     Args:
         parts: Lane, start, end and name of kernels, in pieces.
         lanes: How many there are.
-        first: Where their time begins.
-        last: Where it ends.
+        times: From when to when all slices are, and perhaps a part of that with slices of its own,
+            as many as there are of the whole time.
 
     Returns:
-        Lane, first start, last end, name of the longest, and number of kernels.
+        Lane, first start, last end, name of the longest, and number of kernels, by the first two.
     """
-    per_lane = max(_MOST_ROWS // lanes, 1)
-    width_ns = -(-(last - first) // per_lane) or 1
-    starts, ends = (np.full(lanes * per_lane, value, np.int64) for value in (_LATEST, -_LATEST))
-    longest, kernels = np.zeros((2, lanes * per_lane), np.int64)
+    per_lane = max(_MOST_ROWS // lanes // len(times), 1)
+    widths_ns = [-(-(last - first) // per_lane) or 1 for first, last in times]
+    of_lane = per_lane * len(times)
+    starts, ends = (np.full(lanes * of_lane, value, np.int64) for value in (_LATEST, -_LATEST))
+    longest, kernels = np.zeros((2, lanes * of_lane), np.int64)
     for lane, start, end, name in parts:
-        place = lane * per_lane + np.minimum((start - first) // width_ns, per_lane - 1)
+        offset = np.minimum((start - times[0][0]) // widths_ns[0], per_lane - 1)
+        for number, (first, last) in enumerate(times[1:], start=1):
+            is_within = (start >= first) & (start < last)
+            offset[is_within] = per_lane * number + (start[is_within] - first) // widths_ns[number]
+        place = lane * of_lane + offset
         duration = np.minimum(end - start, _LONGEST_NS)
         np.minimum.at(starts, place, start)
         np.maximum.at(ends, place, end)
         np.maximum.at(longest, place, (duration << _NAME_BITS) | name)
         kernels += np.bincount(place, minlength=len(kernels))
     chosen = np.flatnonzero(kernels)
+    chosen = chosen[np.lexsort((starts[chosen], chosen // of_lane))]
     name = longest[chosen] & ((1 << _NAME_BITS) - 1)
-    return chosen // per_lane, starts[chosen], ends[chosen], name, kernels[chosen]
+    return chosen // of_lane, starts[chosen], ends[chosen], name, kernels[chosen]
 
 
 def _kernels(
@@ -141,5 +154,5 @@ ANALYSIS: Final = Analysis(
     LANE_KERNELS,
     ("kernels", "memcpys"),
     lane_kernels,
-    reads(TIMELINE_READS, kernels="start_ns end_ns device_id name_id"),
+    reads(PHASE_READS, TIMELINE_READS, kernels="start_ns end_ns device_id name_id"),
 )

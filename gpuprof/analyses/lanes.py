@@ -1,8 +1,8 @@
 """What ran when on each device, lane by lane, with as many rows as a picture can show."""
 
 from bisect import bisect_left
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -108,7 +108,7 @@ def lanes(profile: Profile) -> pa.Table:
     Compute is exposed throughout; communication where no compute kernel runs; a transfer where
     no kernel does; a local copy where no kernel and no transfer does (see `breakdown`). A copy
     between two devices is on both. Slices are a power of two long, the shortest that keep the
-    table small.
+    table small; those of a typical step are shorter, so that one can look at it closely.
 
     Args:
         profile: Needs ``kernels`` and ``memcpys``; ``memsets`` count where they were recorded.
@@ -119,20 +119,47 @@ def lanes(profile: Profile) -> pa.Table:
     """
     all_lanes = _lanes(profile)
     starts = [times.start for *_, exposed, hidden in all_lanes for times in (exposed, hidden)]
-
-    def is_small(shift: int) -> bool:
-        slices = (1 + np.count_nonzero(np.diff(s >> shift)) if len(s) else 0 for s in starts)
-        return bool(sum(slices) <= _MOST_ROWS)
-
-    # The binary logarithm of the shortest slice that leaves few enough rows.
-    shift = bisect_left(range(_BITS), x=True, key=is_small)
+    shift = _shortest(starts, _MOST_ROWS)
+    slices = _Slices(shift)
+    if shift and (step := typical_step(profile)) is not None:
+        *_, first, last = step
+        within = [of[np.searchsorted(of, first) : np.searchsorted(of, last)] for of in starts]
+        # Of places that are so exact, fewer fit into a page.
+        inside = _shortest(within, _MOST_ROWS // 6)
+        slices = _Slices(_shortest(starts, _MOST_ROWS * 2 // 3), inside, first, last)
     tables = [
-        _table(lane, times, shift, is_exposed=is_exposed)
+        _table(lane, times, slices, is_exposed=is_exposed)
         for lane in all_lanes
         for is_exposed, times in zip((True, False), lane[2:], strict=True)
         if len(times)
     ]
     return pa.concat_tables(tables).combine_chunks() if tables else LANES.empty()
+
+
+class _Slices(NamedTuple):
+    """Slices of a power of two of ns, shorter ones within a part of the time."""
+
+    shift: int
+    shift_within: int = 0
+    first: int = 0
+    last: int = 0
+
+    def of(self, start: Int64s) -> tuple[Int64s, Int64s]:
+        """The slice in which each of some instants lies, and how long that is."""
+        is_within = (start >= self.first) & (start < self.last)
+        # No slice within has the number of one outside.
+        number = np.where(is_within, ~(start >> self.shift_within), start >> self.shift)
+        return number, np.where(is_within, 1 << self.shift_within, 1 << self.shift)
+
+
+def _shortest(starts: Sequence[Int64s], most_rows: int) -> int:
+    """The binary logarithm of the shortest slices in which so few rows begin."""
+
+    def is_small(shift: int) -> bool:
+        slices = (1 + np.count_nonzero(np.diff(s >> shift)) if len(s) else 0 for s in starts)
+        return bool(sum(slices) <= most_rows)
+
+    return bisect_left(range(_BITS), x=True, key=is_small)
 
 
 def lanes_over_time(profile: Profile) -> pa.Table:
@@ -151,33 +178,42 @@ def lanes_over_time(profile: Profile) -> pa.Table:
 def lanes_in_step(profile: Profile) -> pa.Table:
     """Measure the lanes in a thousand equal slices of the step nearest to the median.
 
-    The step is one of the phase whose samples take most time together.
-
     Args:
         profile: As for `lanes`; ``nvtx_ranges`` and ``api_calls`` for steps that are named.
 
     Returns:
-        Columns as in `LANES_IN_STEP`, in the order of `lanes`. No rows where no steps are found,
-        a step takes more than 0.4 of the time, or a part of the recording is looked at.
+        Columns as in `LANES_IN_STEP`, in the order of `lanes`. No rows without a `typical_step`.
+    """
+    step = typical_step(profile)
+    if step is None:
+        return LANES_IN_STEP.empty()
+    table = _sliced(profile, equal_slices(*step[2:], _SLICES))
+    columns = dict(zip(LANES_IN_STEP.columns, ([v] * table.num_rows for v in step), strict=False))
+    named = {name: table.column(name) for name in table.column_names}
+    return LANES_IN_STEP.conform(pa.table(columns | named))
+
+
+@once_per_profile
+def typical_step(profile: Profile) -> tuple[int | None, int, int, int] | None:
+    """Process, number, start and end of the step nearest to the median of the longest phase.
+
+    None where no steps are found, a step takes more than 0.4 of the time, or a part of the
+    recording is looked at.
     """
     if profile.selection.windows is not None:
-        return LANES_IN_STEP.empty()
+        return None
     span = slice_borders(timelines(profile), 1)
     sampled = [series for series in steps_in_part(profile) if series.is_sample.any()]
     if not (sampled and len(span)):
-        return LANES_IN_STEP.empty()
+        return None
     series = max(sampled, key=lambda s: int((s.end_ns - s.start_ns)[s.is_sample].sum()))
     samples = np.flatnonzero(series.is_sample)
     length = (series.end_ns - series.start_ns)[samples]
     place = samples[typical_steps(length)[0]]
     start, end = int(series.start_ns[place]), int(series.end_ns[place])
     if end - start > _LONGEST_STEP * (span[-1] - span[0]):
-        return LANES_IN_STEP.empty()
-    table = _sliced(profile, equal_slices(start, end, _SLICES))
-    step = (series.phase.process_id, int(series.number[place]), start, end)
-    columns = dict(zip(LANES_IN_STEP.columns, ([v] * table.num_rows for v in step), strict=False))
-    named = {name: table.column(name) for name in table.column_names}
-    return LANES_IN_STEP.conform(pa.table(columns | named))
+        return None
+    return series.phase.process_id, int(series.number[place]), start, end
 
 
 def _sliced(profile: Profile, borders: Int64s) -> pa.Table:
@@ -242,22 +278,25 @@ def _transfers(profile: Profile) -> Mapping[int | None, Mapping[str, Intervals]]
     }
 
 
-def _table(lane: _Lane, times: Intervals, shift: int, *, is_exposed: bool) -> pa.Table:
+def _table(lane: _Lane, times: Intervals, slices: _Slices, *, is_exposed: bool) -> pa.Table:
     start, end = times.start, times.end
-    first = np.flatnonzero(np.concatenate([[True], np.diff(start >> shift) != 0]))
+    number, slice_ns = slices.of(start)
+    first = np.flatnonzero(np.concatenate([[True], np.diff(number) != 0]))
     last = np.concatenate([first[1:], [len(start)]]) - 1
     columns: dict[str, Any] = _place(lane, len(first)) | {
         "is_exposed": [is_exposed] * len(first),
         "start_ns": start[first],
         "end_ns": end[last],
         "busy_ns": np.add.reduceat(end - start, first),
-        "slice_ns": np.full(len(first), 1 << shift, np.int64),
+        "slice_ns": slice_ns[first],
     }
     return LANES.conform(pa.table(columns))
 
 
 _NEEDS: Final = ("kernels", "memcpys")
-ANALYSIS: Final = Analysis("What ran when, lane by lane", LANES, _NEEDS, lanes, TIMELINE_READS)
+ANALYSIS: Final = Analysis(
+    "What ran when, lane by lane", LANES, _NEEDS, lanes, reads(PHASE_READS, TIMELINE_READS)
+)
 OVER_TIME_ANALYSIS: Final = Analysis(
     "Lanes over time", LANES_OVER_TIME, _NEEDS, lanes_over_time, TIMELINE_READS
 )

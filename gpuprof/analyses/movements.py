@@ -16,7 +16,7 @@ from gpuprof.facts.launches import exposed_of_copies, launches
 from gpuprof.facts.numbers import groups
 from gpuprof.facts.nvtx import NO_RANGE, RANGE_READS
 from gpuprof.facts.timeline import COMPUTE, timelines
-from gpuprof.model.analysis import Analysis, per_file, reads, summed
+from gpuprof.model.analysis import Analysis, reads
 from gpuprof.model.derived import known
 from gpuprof.model.intervals import covered_within
 from gpuprof.model.profile import Profile
@@ -66,19 +66,9 @@ MOVEMENTS: Final = Schema(
     },
 )
 _ALIKE: Final = ("program_part", "part_kind", "movement", "device_id")
-_SUMS: Final = (
-    *("calls", "bytes", "total_ns", "exposed_ns", "transfer_ns", "waiting_ns", "arrival_lag_ns"),
-    "bus_bytes",
-)
-
 Row = dict[str, Any]
 
 
-@per_file(
-    MOVEMENTS,
-    lambda table: _table(summed(table, _ALIKE, _SUMS).to_pylist()),
-    needs=("kernels", "memcpys", "api_calls"),
-)
 def movements(profile: Profile) -> pa.Table:
     """Attribute copies and collectives to the ranges and modules in which they were launched.
 

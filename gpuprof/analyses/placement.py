@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from gpuprof.base.units import counted, format_bytes, say_share
+from gpuprof.base.units import counted, say_bytes, say_share
 from gpuprof.facts.dataflow import NO_WORK, Copied, Dataflow, dataflow
 from gpuprof.facts.misplacements import Misplacement, misplacements
 from gpuprof.facts.model_parts import ModelPart, parts_by_function, step_executions
@@ -252,7 +252,7 @@ def _saving(
 
 def _amount(copied: Copied) -> str:
     unknown_sizes = f"{copied.unknown:g} x an unknown size" if copied.unknown else ""
-    known_size = format_bytes(copied.bytes) if copied.bytes or not unknown_sizes else ""
+    known_size = say_bytes(copied.bytes) if copied.bytes or not unknown_sizes else ""
     return " and ".join(filter(None, (known_size, unknown_sizes)))
 
 

@@ -11,7 +11,7 @@ from gpuprof.analyses.clock_offsets import clock_notes
 from gpuprof.analyses.notes import OF_COLLECTIVES, OF_RANKS
 from gpuprof.analyses.peer_matrix import faster_than_links
 from gpuprof.analyses.ranks import early_ends
-from gpuprof.base.units import counted, format_bytes, format_rate, say_ns, say_share
+from gpuprof.base.units import counted, say_bytes, say_ns, say_rate, say_share
 from gpuprof.facts.copies import copy_rows, too_fast
 from gpuprof.facts.host_clock import host_clock, unknown_clock_note
 from gpuprof.facts.step_notes import step_notes
@@ -47,8 +47,8 @@ def trace_notes(profile: Profile, names: Collection[str]) -> Iterator[str]:
         for row in faster_than_links(profile):
             yield (
                 f"Copies from {row['src']} to {row['dst']} reached"
-                f" {format_rate(row['bytes_per_s'])}, more than the peak of {row['link']}"
-                f" ({format_rate(row['peak_bytes_per_s'])}): they took another link, or a figure of"
+                f" {say_rate(row['bytes_per_s'])}, more than the peak of {row['link']}"
+                f" ({say_rate(row['peak_bytes_per_s'])}): they took another link, or a figure of"
                 " this recording is wrong. Their share of the peak is n/a."
             )
     if profile.has("kernels") and any(name in names for name in _OF_STEPS):
@@ -89,7 +89,7 @@ def copy_notes(profile: Profile) -> Iterator[str]:
         copies, first = copy_rows(profile.unrestricted), rows[0]
         more = f"; {counted(rows.size - 1, 'more is', 'more are')} like it" if rows.size > 1 else ""
         yield (
-            f"Copy {first + 1:,} of the recording moves {format_bytes(int(copies.bytes[first]))} in"
+            f"Copy {first + 1:,} of the recording moves {say_bytes(int(copies.bytes[first]))} in"
             f" {say_ns(int(copies.duration_ns[first]))}, faster than any memory{more}: its size or"
             " its times are wrong, and totals and throughputs include them."
         )

@@ -18,6 +18,7 @@ from gpuprof.api.values import (
     end_of_label,
     names,
     parse_epochs,
+    queried,
     recording_name,
     recordings,
 )
@@ -78,7 +79,8 @@ BASELINE_RUNS: Final = _argument(
 )
 RUN: Final = _argument("run", type=_PATH, shell_complete=recordings)
 PACKED_RUN: Final = _argument("file", type=_PATH)
-SQL: Final = _argument("sql", metavar="SQL")
+QUERIED_FILES: Final = _argument("files", nargs=-1, metavar="FILE...", shell_complete=queried)
+SQL: Final = _argument("sql", metavar="SQL", required=False)
 CACHE_ACTION: Final = _argument("action", type=click.Choice(["list", "clear"]), default="list")
 TOPIC: Final = _argument(
     "topic", required=False, shell_complete=names("gpuprof.cli.help", "TOPICS")
@@ -231,6 +233,9 @@ IS_ALL: Final = _flag("--all is_all", "Show every table in full.")
 LIST_TABLES: Final = _flag("--list is_list", "List the tables and what they need.")
 LIST_CHARTS: Final = _flag("--list is_list", "List the charts and what they show.")
 SCHEMA: Final = _flag("--schema is_schema", "List the columns of every table instead.")
+QUERY_SCHEMA: Final = _flag(
+    "--schema is_schema", "List the tables and columns that FILE has, or any, instead."
+)
 MANUAL: Final = _flag("--man is_manual", "Print the manual page in roff, for man.")
 CHANGES: Final = _option(
     "--what=CHANGE changes",

@@ -74,7 +74,7 @@ class ReportResult(Result):
         """The answer to a SELECT as `gpuprof query` takes it, in ns and bytes; unknown is NA.
 
         Raises:
-            UsageError: It is no single SELECT, or names what there is not.
+            QueryError: It is no single SELECT, names what there is not, or fails.
             MissingTableError: It names a table that was not recorded.
             GpuprofError: The recording is damaged, or the memory too small.
         """

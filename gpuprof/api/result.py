@@ -1,7 +1,6 @@
 """What all result objects have in common: tables by name, a page, and how a notebook shows them."""
 
 import os
-import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, overload
@@ -95,7 +94,7 @@ class Shown(ABC):
 
     def __repr__(self) -> str:
         """The summary as text."""
-        return summary_text(self._summary(), shutil.get_terminal_size().columns)
+        return summary_text(self._summary())
 
 
 class Result(Shown):

@@ -4,6 +4,7 @@ Light to import, because ``gpuprof --help`` does.
 """
 
 import os
+import re
 from collections.abc import Callable, Iterable
 from glob import escape
 from importlib import import_module
@@ -174,6 +175,22 @@ def names(
         return _beginning(start, (f"{getattr(name, 'name', name)}{end}" for name in listed))
 
     return complete
+
+
+def queried(
+    context: click.Context, option: click.Parameter, start: str
+) -> list[CompletionItem] | list[str]:
+    """Files, and within a SELECT the names of tables and of the columns of those that it names."""
+    head, last = re.findall(r"(.*?)(\w*)$", start, re.DOTALL)[0]
+    if not last or not re.match(r"(select|with|from|describe)\s", head, re.IGNORECASE):
+        return recordings(context, option, start)
+    from gpuprof.show.query import schema_table  # noqa: PLC0415 - start-up time
+
+    table = schema_table(None).to_pylist()
+    tables = {row["table"] for row in table}
+    named = {*re.findall(r"\w+", head)} & tables or tables
+    columns = (row["column"] for row in table if row["table"] in named)
+    return [f"{head}{name}" for name in sorted({*_beginning(last, (*tables, *columns))})]
 
 
 def recordings(

@@ -125,6 +125,10 @@ class TableNameError(UsageError, KeyError):
         return self.message
 
 
+class QueryError(UsageError):
+    """A query is no single SELECT, names what there is not, or DuckDB cannot answer it."""
+
+
 class OutputError(GpuprofError):
     """An output cannot be written, or would overwrite something."""
 

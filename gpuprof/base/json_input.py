@@ -59,6 +59,20 @@ def load(path: Path) -> Any:
         return loads(file.read(LARGEST_DOCUMENT_BYTES + 1))
 
 
+def lines(path: Path) -> Iterator[Any]:
+    """What each line of a file says, without those that broke off where a process was killed.
+
+    Nothing where there is no file.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    for line in text.splitlines():
+        with suppress(JsonError):
+            yield loads(line)
+
+
 def loads(text: str | bytes) -> Any:
     """The document that a text holds; NaN and infinity are null, which JSON has instead.
 

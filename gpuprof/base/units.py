@@ -172,26 +172,46 @@ def format_bytes(value: float | None) -> str:
     return _scaled(value, _BYTE_UNITS)
 
 
-def say_ns(value: float | None, digits: int = 4) -> str:
-    """Nanoseconds in a sentence, four digits: ``13.07 s``, ``137.9 µs``; ``n/a`` where unknown."""
-    return _scaled(value, _TIME_UNITS, lambda scaled: max(0, digits - len(f"{scaled:.0f}")))
+def say_ns(value: float | None) -> str:
+    """Nanoseconds in a sentence, three digits: ``13.1 s``, ``138 µs``; ``n/a`` where unknown."""
+    return _scaled(value, _TIME_UNITS, _three_digits)
 
 
 def say_signed_ns(value: int) -> str:
-    """A difference in time in a sentence, with its sign: ``+13.07 s``."""
+    """A difference in time in a sentence, with its sign: ``+13.1 s``."""
     return f"{'+' if value > 0 else ''}{say_ns(value)}"
+
+
+def say_bytes(value: float | None) -> str:
+    """Bytes in a sentence, three digits: ``26.6 MB``; ``n/a`` where unknown."""
+    return _scaled(value, _BYTE_UNITS, _three_digits)
+
+
+def say_rate(value: float | None) -> str:
+    """Bytes per second in a sentence, three digits: ``10.5 GB/s``; ``n/a`` where unknown."""
+    return "n/a" if value is None else f"{say_bytes(value)}/s"
+
+
+def say_ratio(value: float) -> str:
+    """A factor in a sentence, three digits: ``1.29``."""
+    return f"{value:,.{_three_digits(value)}f}"
+
+
+def say_seconds(value: float | None) -> str:
+    """Seconds in a sentence, three digits: ``20.5 s``; ``n/a`` where unknown."""
+    return say_ns(None if value is None else value * NS_PER_S)
 
 
 def say_binary_bytes(value: int) -> str:
     """Bytes in a sentence where sizes are powers of two: ``64 KiB``."""
     steps = tuple((name, size) for name, size in _BINARY_BYTES.items() if "i" in name or size == 1)
     unit, size = max((step for step in steps if step[1] <= max(value, 1)), key=lambda step: step[1])
-    return f"{value / size:,.4g} {unit}"
+    return f"{round(value / size, _three_digits(value / size)):,g} {unit}"
 
 
 def say_share(value: float | None) -> str:
-    """A fraction of 0 to 1 in a sentence: ``27.5 %``; ``n/a`` where unknown."""
-    return "n/a" if value is None else f"{value * 100:.1f} %"
+    """A fraction of 0 to 1 in a sentence: ``27.5 %``, ``100 %``; ``n/a`` where unknown."""
+    return "n/a" if value is None else f"{value * 100:.1f} %".replace("100.0", "100")
 
 
 def say_growth(value: float) -> str:
@@ -202,7 +222,7 @@ def say_growth(value: float) -> str:
     if value >= MANYFOLD:
         return f"x{1 + value:,.1f}"
     shown = say_share(abs(value))
-    return "over 99.9 %" if value > -1 and shown == "100.0 %" and value < 0 else shown
+    return "over 99.9 %" if value > -1 and shown == "100 %" and value < 0 else shown
 
 
 def time_axis(largest_ns: float) -> tuple[float, str]:
@@ -233,7 +253,7 @@ def format_rate(value: float | None) -> str:
 
 def format_flops(value: float | None) -> str:
     """Show floating-point operations per second: ``14.2 TFLOP/s``; ``n/a`` where unknown."""
-    return _scaled(value, _FLOP_UNITS)
+    return _scaled(value, _FLOP_UNITS, _three_digits)
 
 
 # What a number may be given in, by the unit of the column that it is compared with.
@@ -299,6 +319,11 @@ def format_signed(percent: float | None) -> str:
 def format_share(value: float | None) -> str:
     """Show a fraction of 0 to 1 as percent: ``24.53 %``; ``n/a`` where unknown."""
     return "n/a" if value is None else f"{value * 100:.2f} %"
+
+
+def _three_digits(scaled: float) -> int:
+    """How many decimals three digits leave, rounding counted: 9.996 is ``10.0``."""
+    return 2 if abs(scaled) < 9.995 else 1 if abs(scaled) < 99.95 else 0  # noqa: PLR2004 - as below
 
 
 def _decimals(scaled: float) -> int:

@@ -56,7 +56,6 @@ class EventMetadata:
 class Event:
     """One event of a line; ``start_ns`` counts from the origin of the line's plane."""
 
-    metadata_id: int
     metadata: EventMetadata
     start_ns: int
     duration_ps: int
@@ -190,9 +189,7 @@ class Plane:
             elif number == EVENT_STATS:
                 stats.append(_bytes(value))
         metadata = self.event_metadata.get(metadata_id, _UNKNOWN)
-        return Event(
-            metadata_id, metadata, line.start_ns + offset_ps // PS_PER_NS, duration_ps, tuple(stats)
-        )
+        return Event(metadata, line.start_ns + offset_ps // PS_PER_NS, duration_ps, tuple(stats))
 
 
 _UNKNOWN: Final = EventMetadata("", "", {})

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpuprof import __version__
 from gpuprof.base.errors import InputError, MissingToolError, install
-from gpuprof.base.units import counted, format_bytes
+from gpuprof.base.units import counted, say_bytes
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
@@ -76,7 +76,7 @@ class _Tools:
         """List the files below the folders, the newest first, with their sizes."""
         files = [path for folder in self._folders for path in folder.rglob("*") if path.is_file()]
         files.sort(key=lambda path: -path.stat().st_mtime)
-        lines = [f"{path}  {format_bytes(path.stat().st_size)}" for path in files[:_MOST_FILES]]
+        lines = [f"{path}  {say_bytes(path.stat().st_size)}" for path in files[:_MOST_FILES]]
         if further := len(files) - len(lines):
             lines.append(f"... and {counted(further, 'file', 'files')} more")
         return "\n".join(lines) or "There are no files."

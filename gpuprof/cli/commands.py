@@ -264,7 +264,12 @@ _COMMANDS: Final = (
           drop-host=NAME   the host takes no time in ranges, operations or host
                            calls of this name, as with more workers of a loader
           scale=REGEX:0.5  kernels and copies that match take half the time
+          faults=0         page faults and migrations of managed memory take no time
+          gpu=NAME         kernels take what the peak rates of another GPU allow, such
+                           as H100
           streams=REGEX    kernels and copies that match run on separate streams
+          merge=REGEX      collectives of a step that match and follow each other on a
+                           stream become one; merge=REGEX:4, every four of them
           balance          no rank waits for another in collectives
           no-launch-cost   launches take no time on the host, as with CUDA graphs
 
@@ -369,17 +374,18 @@ _COMMANDS: Final = (
         SQL is one SELECT in DuckDB's dialect over the tables that `gpuprof formats --schema`
         lists: recorded ones, what is derived from them, and those of `gpuprof report --list`.
         Values are in base units (ns, bytes) in every format. The query can read nothing else: no
-        files, no addresses. SHOW TABLES lists what the recording has. An output whose name ends in
-        .parquet gets the answer with its types.
+        files, no addresses. --schema lists what FILE has: tables, columns, types and units. An
+        output whose name ends in .parquet gets the answer with its types.
 
         \b
         Example:
           gpuprof query train.sqlite "SELECT count(*) FROM kernels WHERE end_ns - start_ns > 1e6"
           gpuprof query train.sqlite "SELECT * FROM memcpys LIMIT 10" --format csv -o copies.csv
           gpuprof query train.sqlite "SELECT * FROM steps" -o steps.parquet
-          gpuprof query train.sqlite "SHOW TABLES"
+          gpuprof query train.sqlite --schema
         """,
-        *(opt.FILES, opt.SQL, opt.TABLES_FORMAT, *opt.RESULT, *opt.READING),
+        *(opt.QUERIED_FILES, opt.SQL, opt.QUERY_SCHEMA, opt.TABLES_FORMAT, *opt.RESULT),
+        *opt.READING,
         no_args_is_help=True,
     ),
     Command(

@@ -13,7 +13,7 @@ from gpuprof.api.options import WINDOW
 from gpuprof.base.errors import MissingToolError, install
 from gpuprof.base.labels import TIMING_ONLY
 from gpuprof.base.manifest import Manifest
-from gpuprof.base.units import counted
+from gpuprof.base.units import counted, say_seconds
 from gpuprof.cli.commands import values_of
 from gpuprof.cli.terminal import page
 from gpuprof.doctor import as_json, as_text, findings
@@ -69,8 +69,8 @@ def _tell(folder: Path, first: Path, manifest: Manifest) -> int:
         _say(f"The program ended with exit status {manifest.exit_status}")
     if manifest.recorder == TIMING_ONLY:
         epochs = counted(len(manifest.epochs), "marked epoch", "marked epochs")
-        marked = f"; {epochs} of {manifest.seconds_per_epoch:.3f} s" if manifest.epochs else ""
-        _say(f"It ran for {manifest.wall_seconds:.3f} s{marked}\nIts output is in {folder}")
+        marked = f"; {epochs} of {say_seconds(manifest.seconds_per_epoch)}" * bool(manifest.epochs)
+        _say(f"It ran for {say_seconds(manifest.wall_seconds)}{marked}\nIts output is in {folder}")
     elif manifest.nothing_recorded:
         _say(f"Warning: {manifest.nothing_recorded}")
         _say(f"Its output is in {folder}")

@@ -1,9 +1,11 @@
 """``gpuprof report``: what one recording says; ``gpuprof query``: what it answers to SQL."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 
 import click
+import pyarrow as pa
 
 from gpuprof.analyses import ANALYSES, all_analyses, notes, reports
 from gpuprof.base.units import counted
@@ -12,7 +14,7 @@ from gpuprof.cli.terminal import page, watched
 from gpuprof.facts.parts import part_of
 from gpuprof.show import RECORDING, renderer_named
 from gpuprof.show.further_outputs import FurtherOutputs, further_outputs
-from gpuprof.show.output import prepare
+from gpuprof.show.output import Output, prepare
 
 
 def report(values: SimpleNamespace) -> None:
@@ -69,15 +71,48 @@ def query(values: SimpleNamespace) -> None:
     from gpuprof import sql  # noqa: PLC0415 - a report asks no query
     from gpuprof.show.query import answer_text  # noqa: PLC0415
 
+    if values.is_schema:
+        _list_columns(values)
+        return
+    if not values.files or values.sql is None:
+        context = click.get_current_context()
+        missing = next(p for p in context.command.params if not getattr(values, str(p.name)))
+        raise click.MissingParameter(ctx=context, param=missing)
     target = prepare(values.output, is_forced=values.force, inputs=values.files)
     if target.path is not None and target.path.suffix == ".parquet":
-        import pyarrow.parquet as pq  # noqa: PLC0415 - start-up time
-
         with reading(values) as profile:
             table = sql.query_table(profile, values.sql)
-        target.save(lambda file: pq.write_table(table, file), "a table")
+        _save_parquet(target, table)
         return
     with reading(values, shows_notes=values.form != "csv") as profile:
         answer, answer_notes = sql.query(profile, values.sql), notes.recording_notes(profile)
         text = answer_text(answer, answer_notes, profile.origin, values.form, page(values))
     target.write_text(text)
+
+
+def _list_columns(values: SimpleNamespace) -> None:
+    """Write what a query can name: of a recording, or of any where no file is given."""
+    from gpuprof.show.query import answer_text, schema_table  # noqa: PLC0415 - as above
+
+    # The last word is a file, too, as no SQL follows.
+    values.files = (*values.files, *filter(None, [values.sql]))
+    target, shown = (
+        prepare(values.output, is_forced=values.force, inputs=values.files),
+        page(values),
+    )
+    with reading(values) if values.files else nullcontext() as profile:
+        table, origin = schema_table(profile), None if profile is None else profile.origin
+    if target.path is not None and target.path.suffix == ".parquet":
+        _save_parquet(target, table)
+        return
+    if values.form == "terminal" and not shown.is_wide:
+        # A line has no room for meanings.
+        table = table.drop_columns("meaning")
+    answer = table.column_names, [*zip(*table.to_pydict().values(), strict=True)]
+    target.write_text(answer_text(answer, (), origin, values.form, shown))
+
+
+def _save_parquet(target: Output, table: pa.Table) -> None:
+    import pyarrow.parquet as pq  # noqa: PLC0415 - start-up time
+
+    target.save(lambda file: pq.write_table(table, file), "a table")

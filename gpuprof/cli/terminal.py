@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from gpuprof.base.short_texts import cut, shortened
 from gpuprof.base.signals import interruptible
-from gpuprof.base.units import counted, format_bytes, format_count
+from gpuprof.base.units import counted, format_count, say_bytes
 from gpuprof.show import Page
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Progress:
             passes, pass_bytes = divmod(read, self._size)
             bar = _drawn(_BAR * pass_bytes // self._size)
             number = f", pass {passes + 1}" if passes else ""
-            details.insert(0, f"{format_bytes(pass_bytes)} of {format_bytes(self._size)}{number}")
+            details.insert(0, f"{say_bytes(pass_bytes)} of {say_bytes(self._size)}{number}")
         return _fitted(self._work, bar, details, columns)
 
 
@@ -97,7 +97,7 @@ class JobProgress:
         details = [f"{latest.read_count} done", f"{latest.failed_count} failed"]
         details.append(f"{latest.waiting_count} left")
         if latest.peak_bytes:
-            details.append(f"up to {format_bytes(latest.peak_bytes)} a worker")
+            details.append(f"up to {say_bytes(latest.peak_bytes)} a worker")
         details.append(f"{elapsed_s:.0f} s")
         if latest.waiting_count < first.waiting_count:
             rest_s = elapsed_s * latest.waiting_count / (first.waiting_count - latest.waiting_count)
@@ -186,9 +186,9 @@ def _fetching(fetch: "Fetch") -> str:
     fetched_bytes, size_bytes = fetch.fetched_bytes, fetch.size_bytes
     files = counted(len(fetch.copies), "file", "files")
     if not size_bytes:
-        return f"Fetching {files}, {format_bytes(fetched_bytes)}"
+        return f"Fetching {files}, {say_bytes(fetched_bytes)}"
     bar = _drawn(min(_BAR * fetched_bytes // size_bytes, _BAR))
-    return f"Fetching {files}{bar} {format_bytes(fetched_bytes)} of {format_bytes(size_bytes)}"
+    return f"Fetching {files}{bar} {say_bytes(fetched_bytes)} of {say_bytes(size_bytes)}"
 
 
 def _say(text: str) -> None:

@@ -6,6 +6,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from math import isfinite
 from numbers import Real
 from pathlib import Path
@@ -32,6 +33,7 @@ from gpuprof.comparisons.measure.compared_kernels import (
     other_kernels_of,
 )
 from gpuprof.comparisons.measure.compared_steps import (
+    COMPARED_READS,
     RECORDING,
     STEP,
     StepsByLabel,
@@ -80,9 +82,11 @@ from gpuprof.comparisons.words.notes import (
     uncompared_notes,
     without_idle_times,
 )
-from gpuprof.comparisons.words.verdicts import headline, in_brief, unequal_work, verdict
-from gpuprof.facts.launches import launches
-from gpuprof.facts.nvtx import ranges_of
+from gpuprof.comparisons.words.verdicts import headlines, in_brief, unequal_work, verdict
+from gpuprof.facts.launches import activities, launches
+from gpuprof.facts.moves import backward_copies
+from gpuprof.facts.nvtx import named_parts, ranges_of
+from gpuprof.facts.phases import steps_by_phase
 from gpuprof.model.profile import Profile
 
 __all__ = ["Comparison", "Recording", "comparison", "labelled"]
@@ -119,13 +123,9 @@ def comparison(
     chosen = _baseline(variants, baseline)
     seconds = _checked_seconds(variants, epoch_seconds or {})
     runs = {label: (p,) if isinstance(p, Profile) else tuple(p) for label, p in variants.items()}
-    recordings = [p.unrestricted for of_label in runs.values() for p in of_label]
-    for recording in {id(recording): recording for recording in recordings}.values():
-        # What comes after the devices' timelines, which are asked for first.
-        ahead: list[Callable[[Profile], object]] = [copy_layers]
-        ahead = [launches, *ahead] if recording.has("api_calls") else ahead
-        ahead = [ranges_of, *ahead] if recording.has("nvtx_ranges") else ahead
-        _compute_ahead(recording, ahead)
+    if range_text is None:
+        for profile in chain.from_iterable(runs.values()):
+            _learn_steps(profile)
     phases, left_out = compared_steps(runs, range_text, skip_steps)
     uncompared = uncompared_rows(phases, left_out)
     has_several = len(phases) > 1 or bool(uncompared)
@@ -150,11 +150,27 @@ def comparison(
     )
 
 
-def _compute_ahead(part: Profile, functions: Sequence[Callable[[Profile], object]]) -> None:
-    """Start to compute what comparing asks of a large recording, on a second thread."""
-    recording = part.unrestricted
-    if recording.events >= _LARGE and recording.has("kernels", "memcpys"):
-        part.compute_ahead(functions)
+def _is_large(recording: Profile) -> bool:
+    return recording.events >= _LARGE and recording.has("kernels", "memcpys")
+
+
+def _learn_steps(profile: Profile) -> None:
+    """Find the steps of a large recording on two threads, and let go of what only that needs.
+
+    Of ten million activities that is 0.4 GB, which the next recording may take.
+    """
+    recording = profile.unrestricted
+    if not _is_large(recording):
+        return
+    # The devices' timelines are asked for first.
+    ahead: list[Callable[[Profile], object]] = [copy_layers]
+    ahead = [launches, *ahead] if recording.has("api_calls") else ahead
+    ahead = [ranges_of, *ahead] if recording.has("nvtx_ranges") else ahead
+    profile.expect(COMPARED_READS)
+    recording.compute_ahead(ahead)
+    steps_by_phase(profile)
+    backward_copies(recording)
+    recording.forget(launches, activities, ranges_of, named_parts)
 
 
 def _by_call(
@@ -183,7 +199,8 @@ def _of_phase(
     """The comparison of the steps of one phase, or of whole recordings; what it says is made of."""
     for part in (steps.profile for of_label in compared.values() for steps in of_label):
         # What comes after the sums, which are asked for first.
-        _compute_ahead(part, [kernel_groups])
+        if _is_large(part.unrestricted):
+            part.compute_ahead([kernel_groups])
     measured = {label: variant_of(label, w, seconds.get(label)) for label, w in compared.items()}
     base, candidates = measured[chosen], [v for v in measured.values() if v.label != chosen]
     is_by_step = all(s.steps is not None for of_label in compared.values() for s in of_label)
@@ -216,7 +233,7 @@ def _of_phase(
         OUTCOMES.table([case.outcome._asdict() for case in cases]),
         UNCOMPARED.empty(),
         verdict(place, cases, unit),
-        headline(place, cases, unit),
+        *headlines(chosen, place, cases, unit),
         (*comparability_notes(checked, chosen, unit), *notes(measured, unit)),
         phase,
     )

@@ -288,7 +288,8 @@ class Comparison:
         outcomes: The result of each candidate, as in `OUTCOMES`.
         uncompared: The phases that only some variants have, as in `UNCOMPARED`.
         verdict: The outcomes in a sentence or two.
-        headline: The verdict's core in one line, as the title of a chart.
+        headline: The verdict's core in one line.
+        title: The same without its reason, as the title of a chart.
         notes: What a reader must know to trust the figures.
         phase: The name of the phase that is compared; None where there is only one.
         other_phases: The comparisons of the other phases that all runs have.
@@ -307,6 +308,7 @@ class Comparison:
     uncompared: pa.Table
     verdict: str
     headline: str
+    title: str
     notes: tuple[str, ...]
     phase: str | None = None
     other_phases: tuple["Comparison", ...] = ()

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from gpuprof.base.errors import install
-from gpuprof.base.units import format_bytes
+from gpuprof.base.units import say_bytes
 from gpuprof.doctor.examined_machine import (
     FRAMEWORKS,
     INJECTIONS,
@@ -51,7 +51,7 @@ def devices(machine: Machine) -> Finding:
     if machine.gpus:
         names = (
             f"{gpu.name} (compute capability {in_words(gpu.compute_capability)}, "
-            f"{format_bytes(gpu.total_memory_bytes)})"
+            f"{say_bytes(gpu.total_memory_bytes)})"
             for gpu in machine.gpus
         )
         shown = "" if hidden is None else f"; {VISIBLE}={hidden}"
@@ -236,7 +236,7 @@ def sampling(machine: Machine) -> Finding:
 
 def space(machine: Machine) -> Finding:
     """Free space for traces, in the folder of runs and in the temporary folder of nsys."""
-    shown = ", ".join(f"{format_bytes(b)} free in {f}" for f, b in machine.free_bytes.items())
+    shown = ", ".join(f"{say_bytes(b)} free in {f}" for f, b in machine.free_bytes.items())
     least = min(machine.free_bytes.values(), default=_LITTLE_BYTES)
     fix = "Free some space, or use another disk: -o for the run, TMPDIR for nsys."
     if least < _TOO_LITTLE_BYTES:

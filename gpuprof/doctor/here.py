@@ -6,7 +6,6 @@ import re
 import shutil
 import sys
 import tempfile
-from importlib import metadata
 from pathlib import Path
 from typing import Final
 
@@ -15,7 +14,15 @@ from gpuprof.base import nsight
 from gpuprof.doctor.examined_machine import INJECTIONS, PACKAGES, VISIBLE, Machine
 from gpuprof.launch import all_recorders
 from gpuprof.launch.contract import Program
-from gpuprof.launch.run.gpus import driver_cuda, driver_version, gpus, has_driver, peers
+from gpuprof.launch.run.gpus import (
+    driver_cuda,
+    driver_version,
+    found_in,
+    gpus,
+    has_driver,
+    peers,
+)
+from gpuprof.launch.run.provenance import versions
 
 _PARAMETERS: Final = Path("/proc/driver/nvidia/params")
 _STATUS: Final = Path("/proc/self/status")
@@ -29,9 +36,9 @@ def this_machine() -> Machine:
     """Look at this machine; what cannot be found out is None or left out."""
     python = Program((sys.executable,))
     obstacles = {recorder.name: recorder.obstacle(python) for recorder in all_recorders()}
-    restricted = _first(r"^RmProfilingAdminOnly: (\d)", _PARAMETERS)
-    capabilities = _first(r"^CapEff:\s*([0-9a-f]+)", _STATUS)
-    paranoid = _first(r"\A(-?\d+)\s*\Z", _PARANOID)
+    restricted = found_in(r"^RmProfilingAdminOnly: (\d)", _PARAMETERS)
+    capabilities = found_in(r"^CapEff:\s*([0-9a-f]+)", _STATUS)
+    paranoid = found_in(r"\A(-?\d+)\s*\Z", _PARANOID)
     return Machine(
         system=f"{platform.system()} {platform.release()} {platform.machine()}",
         has_driver=has_driver(),
@@ -42,9 +49,9 @@ def this_machine() -> Machine:
         links=links(nsight.printed("nvidia-smi", "topo", "-m")),
         tools={t: nsight.version(t) or "of unknown version" for t in _TOOLS if shutil.which(t)},
         nsys_cuda=nsight.newest_cuda(),
-        packages={n: v for n in PACKAGES if (v := _version(n)) is not None},
+        packages={n: v for name in PACKAGES for n, v in versions(name).items()},
         is_compiled=native.library() is not None,
-        other_gpuprof=_version("gpuprof"),
+        other_gpuprof=versions("gpuprof").get("gpuprof"),
         counters_for_admins=None if restricted is None else restricted != "0",
         is_admin=capabilities is not None and bool(int(capabilities, 16) & _CAPABILITIES),
         perf_event_paranoid=None if paranoid is None else int(paranoid),
@@ -70,13 +77,6 @@ def links(table: str) -> dict[tuple[int, int], str]:
     }
 
 
-def _version(distribution: str) -> str | None:
-    try:
-        return metadata.version(distribution)
-    except metadata.PackageNotFoundError:
-        return None
-
-
 def _container() -> str | None:
     if "KUBERNETES_SERVICE_HOST" in os.environ:
         return "Kubernetes"
@@ -84,13 +84,3 @@ def _container() -> str | None:
         if Path(path).exists():
             return name
     return os.environ.get("container")  # noqa: SIM112 - systemd-nspawn and LXC write it so
-
-
-def _first(pattern: str, path: Path) -> str | None:
-    """What a pattern finds first in a file of the kernel; None where it is not there."""
-    try:
-        text = path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return None
-    match = re.search(pattern, text, re.MULTILINE)
-    return match[1] if match else None

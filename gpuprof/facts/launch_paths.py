@@ -8,6 +8,7 @@ PyTorch's backward pass, it is the operation that the program called, or the nod
 
 import re
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -44,10 +45,10 @@ Path = tuple[str, ...]
 
 
 class LaunchPaths(NamedTuple):
-    """Copies and communication kernels of a recording, and what launched them.
+    """Copies and kernels of a recording, and what launched them.
 
     Args:
-        kernels: Places of the communication kernels among the kernels.
+        kernels: Places of the kernels that are meant among all: of communication, or all.
         path: Place of the path of each copy, then of each of these kernels, among the paths;
             `NO_RANGE` for none.
         paths: The paths, each after the one around it.
@@ -75,32 +76,35 @@ class LaunchPaths(NamedTuple):
 
 @once_per_recording
 def paths_of_ranges(profile: Profile) -> LaunchPaths:
-    """By ranges and operations alone."""
-    return _paths(profile, _parts(profile))
+    """Of copies and collectives, by ranges and operations alone."""
+    return _paths(profile, _parts(profile), is_communication)
 
 
 @once_per_recording
 def paths_of_modules(profile: Profile) -> LaunchPaths:
     """By modules, too, where they were recorded: the calls of Python are read for them."""
-    parts, modules = _parts(profile), _modules(profile)
-    if not len(modules):
+    if not len(modules := _modules(profile)):
         return paths_of_ranges(profile)
-    places = {
-        label: place for place, label in enumerate(dict.fromkeys(parts.labels + modules.labels))
-    }
-    start, end, process, thread = (
-        np.concatenate(column)
-        for column in zip(
-            *((of.start_ns, of.end_ns, of.process, of.thread) for of in (parts, modules)),
-            strict=True,
-        )
-    )
-    label = np.concatenate(
-        [np.array([places[label] for label in of.labels])[of.label] for of in (parts, modules)]
-    )
+    return _paths(profile, _joined(_parts(profile), modules), is_communication)
+
+
+@once_per_recording
+def paths_of_kernels(profile: Profile) -> LaunchPaths:
+    """The same of copies and all kernels."""
+    return _paths(profile, _joined(_parts(profile), _modules(profile)), lambda _: True)
+
+
+def _joined(*some: Ranges) -> Ranges:
+    """All ranges, sorted by start."""
+    places: dict[Label, int] = {}
+    columns = []
+    for of in some:
+        numbers = [places.setdefault(label, len(places)) for label in of.labels]
+        label = np.array(numbers, np.int64)[of.label]
+        columns.append((of.start_ns, of.end_ns, of.process, of.thread, label))
+    start, end, process, thread, label = map(np.concatenate, zip(*columns, strict=True))
     order = np.lexsort((-end, start))
-    joined = Ranges(start, end, process, thread, label, tuple(places)).take(order)
-    return _paths(profile, joined)
+    return Ranges(start, end, process, thread, label, tuple(places)).take(order)
 
 
 def _parts(profile: Profile) -> Ranges:
@@ -140,8 +144,8 @@ def _modules(profile: Profile) -> Ranges:
     return Ranges(start, end, process, thread, name, labels)
 
 
-def _paths(profile: Profile, parts: Ranges) -> LaunchPaths:
-    of_name = names_by_number(profile, "kernels").values(lambda n: int(is_communication(n)), 0)
+def _paths(profile: Profile, parts: Ranges, is_meant: Callable[[str], bool]) -> LaunchPaths:
+    of_name = names_by_number(profile, "kernels").values(lambda name: int(is_meant(name)), 0)
     columns = profile.columns("kernels", "name_id") if profile.has("kernels") else ()
     flags = [of_name.of(number) > 0 for (number,) in columns]
     kernels = np.flatnonzero(np.concatenate([np.zeros(0, bool), *flags]))
@@ -150,9 +154,9 @@ def _paths(profile: Profile, parts: Ranges) -> LaunchPaths:
     place = np.concatenate(
         [np.arange(len(work.copies)), work.tables.get("kernels", (0, 0))[0] + kernels]
     )
-    is_meant = np.zeros(len(work), bool)
-    is_meant[place] = True
-    launched = all_launches.take(np.flatnonzero(is_meant[all_launches.order]))
+    is_chosen = np.zeros(len(work), bool)
+    is_chosen[place] = True
+    launched = all_launches.take(np.flatnonzero(is_chosen[all_launches.order]))
     numbers = dict[tuple[int, Label], int]()
     of_part = _numbered(parts, numbers)
     found = np.append(of_part, NO_RANGE)[holding(parts, launched)]

@@ -219,10 +219,10 @@ def _times(profile: Profile, table: str) -> Iterator[Sequence[Any]]:
     """`_TIMES` and layer of the activities of a table in pieces."""
     if table == "memcpys":
         copies = copy_rows(profile)
-        yield copies.start_ns, copies.end_ns, copies.device, layer_of_copies(copies)
+        yield copies.start_ns, copies.end_ns, narrowed(copies.device), layer_of_copies(copies)
         return
     for start, end, device in profile.columns(table, *_TIMES):
-        yield start, end, device, np.full(len(start), _LAYERS[table], np.int8)
+        yield start, end, narrowed(device), np.full(len(start), _LAYERS[table], np.int8)
 
 
 @once_per_profile

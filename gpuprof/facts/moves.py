@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from gpuprof.facts.copies import Copies, transfer_rows
+from gpuprof.facts.copies import Copies, copy_rows, transfer_rows
 from gpuprof.facts.launches import ALL_THREADS, Launches, launches
 from gpuprof.facts.numbers import NOT_FOUND, groups
 from gpuprof.facts.nvtx import NO_RANGE, STEP_MARK, named_parts, ranges_of
@@ -15,7 +15,7 @@ from gpuprof.facts.timeline import timeline_of
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.pairs import pair_places, sorted_pairs
-from gpuprof.model.profile import Profile, once_per_profile
+from gpuprof.model.profile import Profile, once_per_profile, once_per_recording
 
 # Scripts write "backward"; PyTorch's operations and emit_nvtx
 # "autograd::engine::evaluate_function: MmBackward0" and "MmBackward0, seq = 12", traces before
@@ -147,22 +147,32 @@ def backward_peer_share(profile: Profile) -> float | None:
         0 to 1, of the part that is looked at; None where no range that names gradients or the
         backward pass launched anything, or nothing was copied between devices.
     """
-    recording = profile.unrestricted
-    if not recording.has("nvtx_ranges", "api_calls", "memcpys"):
+    is_backward = backward_copies(profile)
+    if is_backward is None:
         return None
-    ranges = ranges_of(recording)
+    copies = copy_rows(profile.unrestricted)
+    is_peer = (copies.is_peer > 0) & profile.selection.holds(copies.start_ns)
+    peer_ns = int(copies.duration_ns[is_peer].sum())
+    return int(copies.duration_ns[is_peer & is_backward].sum()) / peer_ns if peer_ns else None
+
+
+@once_per_recording
+def backward_copies(profile: Profile) -> npt.NDArray[np.bool_] | None:
+    """Whether ranges of the backward pass launched each row of ``memcpys``.
+
+    None where no range that names gradients or the backward pass launched anything.
+    """
+    if not profile.has("nvtx_ranges", "api_calls", "memcpys"):
+        return None
+    ranges = ranges_of(profile)
     is_backward = np.array([bool(_BACKWARD.search(text)) for text, _, _ in ranges.labels], bool)
     backward = ranges.take(np.flatnonzero(is_backward[ranges.label])) if len(ranges) else ranges
     if not len(backward):
         return None
-    all_launches = launches(recording)
-    copies = all_launches.activities.copies
-    is_peer = (copies.is_peer > 0) & profile.selection.holds(copies.start_ns)
-    peer_ns = int(copies.duration_ns[is_peer].sum())
+    all_launches = launches(profile)
     is_launched = np.zeros(len(all_launches.activities), bool)
     for family, ordered in families(backward, all_launches):
         spans = launches_within(family, ordered)
         is_launched[ordered.order[spans.launched(len(ordered.order))]] = True
-    if not peer_ns or not is_launched.any():
-        return None
-    return int(copies.duration_ns[is_peer & is_launched[: len(copies)]].sum()) / peer_ns
+    copies = len(all_launches.activities.copies)
+    return is_launched[:copies].copy() if is_launched.any() else None

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gpuprof.base.units import counted, format_bytes
+from gpuprof.base.units import counted, say_bytes
 from gpuprof.facts.copies import UVM, Copies, end_name
 from gpuprof.facts.moves import followers, moves, origins, parts_around, works_between
 from gpuprof.facts.numbers import groups
@@ -70,7 +70,7 @@ def avoidable(profile: Profile) -> list[Avoidable]:
         phrase = f"turns from {row['src']} to {row['dst']} {there_in} and back {back_in}"
         needless.append(Avoidable(_running(there, back), phrase, row["suggestion"], "alternation"))
     for copies, row in copied_again(profile)[:_WORST]:
-        size = format_bytes(row["copy_bytes"])
+        size = say_bytes(row["copy_bytes"])
         phrase = f"copies of {size} from {row['src']} to {row['dst']} that every step makes again"
         needless.append(
             Avoidable(_running(copies), phrase, row["suggestion"], "repeated_transfers")

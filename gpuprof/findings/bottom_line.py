@@ -18,7 +18,7 @@ from gpuprof.analyses.totals import totals
 from gpuprof.base.cuda import is_communication
 from gpuprof.base.kernel_names import short_name, short_names
 from gpuprof.base.short_texts import LONGEST_IN_WORDS, cut, shortened_apart
-from gpuprof.base.units import counted, format_bytes, say_ns, say_share
+from gpuprof.base.units import counted, say_bytes, say_ns, say_share
 from gpuprof.facts.activity_sums import SUM_READS, activity_sums
 from gpuprof.facts.last_ranks import collective_record
 from gpuprof.facts.numbers import columns_of
@@ -230,7 +230,7 @@ def _sentence(profile: Profile, scope: Scope, row: dict[str, Any], repeats: str)
     device, phases = device_name(scope), {measured.phase for measured in scopes(profile)}
     worst = worst_of_scope(profile, scope)
     subject, base, step_subject = (
-        f"The recording of {device} spans {say_ns(scope.step_ns, 3)}",
+        f"The recording of {device} spans {say_ns(scope.step_ns)}",
         "it",
         "It",
     )
@@ -241,7 +241,7 @@ def _sentence(profile: Profile, scope: Scope, row: dict[str, Any], repeats: str)
         steps += mean_beside(scope.end_ns - scope.start_ns)
         # Where steps differ, costs are shares of their mean.
         mean = " in the mean" if scope.step_ns != scope.median_ns else ""
-        subject = f"A step{name} takes {say_ns(scope.step_ns, 3)}{mean}"
+        subject = f"A step{name} takes {say_ns(scope.step_ns)}{mean}"
         base = "the recording" if worst is not None and not worst["phase"] else "it"
         step_subject = (
             f"The step on {device} (median {say_ns(scope.median_ns)} of {steps}{repeats})"
@@ -398,7 +398,7 @@ def _tensor_line(profile: Profile) -> str:
     of_gradients = step["gradient_bytes_per_step"]
     gradients = f", {say_share(of_gradients / size)} of it for gradients" if of_gradients else ""
     return (
-        f"A step copies {format_bytes(size)} between devices in {copied} ({steps}){gradients}."
+        f"A step copies {say_bytes(size)} between devices in {copied} ({steps}){gradients}."
         f" {_ways(copies)}"
     )
 

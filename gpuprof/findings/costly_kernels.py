@@ -11,7 +11,7 @@ import numpy.typing as npt
 from gpuprof.analyses.pauses import ANALYSIS as PAUSES
 from gpuprof.base.kernel_names import short_name, short_names
 from gpuprof.base.short_texts import LONGEST_IN_WORDS, shortened
-from gpuprof.base.units import counted, format_bytes, say_ns, say_share
+from gpuprof.base.units import counted, say_bytes, say_ns, say_share
 from gpuprof.facts.attention import ATTENTION_READS, unfused_attention
 from gpuprof.facts.kernel_kinds import (
     COPY,
@@ -409,7 +409,7 @@ def _local_copies(scope: Scope) -> Iterator[Finding]:
             phrase, suggestion = "sets its own memory", _SETTING
         else:
             moved = int(work.copies.moved_bytes[rows].sum()) // len(scope.start_ns)
-            size = f"{format_bytes(moved)} " if moved else ""
+            size = f"{say_bytes(moved)} " if moved else ""
             phrase = f"copies {size}within its own memory"
             where = _origins(scope, rows, lengths)
     if len(exposed) == 1:

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from gpuprof.analyses.collective_waits import say_delay
-from gpuprof.base.units import counted, format_bytes, format_ratio, listed, say_ns, say_share
+from gpuprof.base.units import counted, listed, say_bytes, say_ns, say_ratio, say_share
 from gpuprof.facts.collective_parts import PARTS_READS, PartTimes, collective_parts, part_times
 from gpuprof.facts.hosts import DeviceNames
 from gpuprof.facts.last_ranks import (
@@ -129,9 +129,11 @@ def _transfer(scope: Scope, exposed: Intervals, times: PartTimes) -> Finding:
     unknown_ns = scope.per_step(intersection(exposed, times.unknown))
     is_known = unknown_ns <= LITTLE * scope.per_step(exposed)
     phrase, suggestion = words_of_transfer(is_known=is_known, absent=scope.profile.absent_ranks)
+    if not is_known and (scope.profile.absent_ranks or (kernels.device == kernels.device[0]).all()):
+        phrase += ", and not all of their ranks were recorded"
     if rate := parts.bus_bytes_per_s(rows):
         link = link_of_collectives(scope.profile, scope.device.device_id)
-        phrase += f", at {format_bytes(rate)}/s of bus bandwidth"
+        phrase += f", at {say_bytes(rate)}/s of bus bandwidth"
         if link is not None and link.bytes_per_s:
             phrase += f" ({say_share(rate / link.bytes_per_s)} of {link.name})"
     calls = len(rows) / len(scope.start_ns)
@@ -160,7 +162,7 @@ def words_of_transfer(*, is_known: bool, absent: Sequence[int]) -> tuple[str, st
         )
     advice = f"add the recording of rank {absent[0]}" if len(absent) == 1 else "record all ranks"
     return (
-        "is in collectives that no compute hides",
+        "is in collectives that no compute hides, and not all of their ranks were recorded",
         f"{advice}, which tells whether data moves or they wait; overlap collectives with compute",
     )
 
@@ -226,7 +228,7 @@ def _of_slow(ranks: Sequence[Row], names: DeviceNames, inferred: Collection[str]
             stretch = f" from {step} {first} {'on' if last is None else f'to {last}'}"
         slowest.setdefault(
             names.in_words([row["device_id"]]),
-            f"takes {format_ratio(row['slow_ratio'])} times the median of the others{phase}"
+            f"takes {say_ratio(row['slow_ratio'])} times the median of the others{phase}"
             f"{stretch} ({row['longer_part']} {say_ns(row['longer_ns'])} longer)",
         )
     if not slowest:

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from gpuprof.analyses.transfers import TRANSFER_READS, transfers
-from gpuprof.base.units import NS_PER_S, counted, format_bytes, listed, say_ns
+from gpuprof.base.units import NS_PER_S, counted, listed, say_bytes, say_ns
 from gpuprof.facts.copies import (
     COPY_READS,
     PATHS,
@@ -176,7 +176,7 @@ def speed_of(profile: Profile, route: Route) -> tuple[str, str]:
         return "", ""
     memory = "src_memory_kind" if is_from_host else "dst_memory_kind"
     pageable_ns = sum(row["total_ns"] for row in rows if row[memory] == "pageable")
-    words = f" at {format_bytes(size * NS_PER_S / total_ns)}/s"
+    words = f" at {say_bytes(size * NS_PER_S / total_ns)}/s"
     if pageable_ns <= _MOST * total_ns:
         return words, ""
     return f"{words} {'from' if is_from_host else 'into'} pageable memory", _PIN
@@ -348,7 +348,7 @@ def _migrated(scope: Scope) -> str:
     if (size[is_here] < 0).any():
         return "pages of managed memory"
     amount = _mean_of_step(scope, start_ns[is_here], size[is_here])
-    return f"{format_bytes(amount)} of managed memory{' a step' if scope.has_steps else ''}"
+    return f"{say_bytes(amount)} of managed memory{' a step' if scope.has_steps else ''}"
 
 
 @once_per_recording

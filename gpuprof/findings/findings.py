@@ -22,7 +22,7 @@ from gpuprof.findings import (
 from gpuprof.findings.causes import Finding, with_win, won_together
 from gpuprof.findings.exchanges import with_exchanges
 from gpuprof.findings.families import family_of, with_families
-from gpuprof.findings.first_sentence import NOTHING_SHARE
+from gpuprof.findings.first_sentence import NOTHING_SHARE, UNKNOWN_WIN, UNKNOWN_WINS
 from gpuprof.findings.of_jobs import COSTS, findings_of_job, measured_steps
 from gpuprof.findings.scope import SCOPE_READS, Scope, scopes
 from gpuprof.findings.whole_recording import incomplete, of_recording
@@ -384,8 +384,9 @@ def _shares(finding: Finding) -> dict[str, Any]:
     """What a finding costs and can win: by a replay where there is one."""
     win_share, won_ns = finding.share(finding.win_ns), finding.won_ns
     row = {"cost_share": finding.share(finding.cost_ns), "win_share": win_share}
-    if not finding.win_ns:
-        return row | {"win": "nothing by itself"}
+    if finding.cause in UNKNOWN_WINS or not finding.win_ns:
+        unknown = finding.cause in UNKNOWN_WINS
+        return row | {"win": UNKNOWN_WIN if unknown else "nothing by itself"}
     source, words = str(finding.scope.profile.origin.source), finding.different
     command = shlex.join(["gpuprof", "predict", source, "--what", finding.change])
     win = at_most = f"at most {say_share(win_share)}"

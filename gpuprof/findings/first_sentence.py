@@ -60,6 +60,9 @@ _COMPUTE: Final = {
 # From here on compute is the answer, and what else there is can only win little.
 _NEARLY_ALL: Final = 0.9
 _MOST: Final = 0.5
+# Causes of which the recording cannot show what mending them wins, and what is said of that.
+UNKNOWN_WINS: Final = {"idle"}
+UNKNOWN_WIN: Final = "unknown"
 # A replay that wins less wins nothing that could be measured.
 NOTHING_SHARE: Final = 0.001
 
@@ -81,7 +84,7 @@ def first_sentence(
     cause = worst["cause"]
     if cause in LACKING:
         return f"{subject}, {LACKING[cause]}"
-    if base == "it" and compute_share >= _NEARLY_ALL and cause not in _COMPUTE:
+    if base == "it" and compute_share >= _NEARLY_ALL and cause not in _COMPUTE | UNKNOWN_WINS:
         return f"{compute}; {winnings(worst)} from {IN_WORDS[cause]}"
     cost = time_and_share(worst, "cost")
     return f"{subject}, of {base} {cost} in {IN_WORDS[cause]}; {winnings(worst, cost)}"
@@ -96,6 +99,8 @@ def winnings(worst: Mapping[str, Any], cost: str = "") -> str:
     """
     has_replay = worst.get("predicted_win_ns") is not None
     won = time_and_share(worst, "predicted_win" if has_replay else "win")
+    if worst.get("cause") in UNKNOWN_WINS:
+        return "what can be won is not known"
     if not worst["win_ns"]:
         return "nothing can be won by itself"
     if has_replay and worst["predicted_win_share"] < NOTHING_SHARE:
@@ -106,5 +111,5 @@ def winnings(worst: Mapping[str, Any], cost: str = "") -> str:
 
 
 def time_and_share(worst: Mapping[str, Any], column: str) -> str:
-    """What something costs or wins, three digits: ``1.38 ms (30.2 %)``."""
-    return f"{say_ns(worst[f'{column}_ns'], 3)} ({say_share(worst[f'{column}_share'])})"
+    """What something costs or wins: ``1.38 ms (30.2 %)``."""
+    return f"{say_ns(worst[f'{column}_ns'])} ({say_share(worst[f'{column}_share'])})"

@@ -8,8 +8,9 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from gpuprof.analyses.pauses import ANALYSIS as PAUSES
-from gpuprof.base.units import format_bytes, say_ns, say_share
+from gpuprof.base.units import say_bytes, say_ns, say_share
 from gpuprof.facts.copies import copy_rows
+from gpuprof.facts.host_clock import host_clock
 from gpuprof.facts.kernel_kinds import JAX, PYTORCH, TENSORFLOW, framework
 from gpuprof.facts.numbers import Numbers, different
 from gpuprof.facts.pause_causes import NEAR_NS, WORTH_READING, Pieces, pieces_of
@@ -87,6 +88,10 @@ _CAUSES: Final = {
         "record the API calls of all processes: they show what the host did",
     ),
 }
+_CLOCKS_APART: Final = (
+    "is idle, and as the clocks of GPU and host disagree, the recording does not tell why",
+    "record again, by another version of the profiler: no call can be compared with its work",
+)
 _NAMES: Final = (*_CAUSES,)
 # Causes of pauses in which the host had not launched yet what ended them.
 _LATE: Final = (_HOST_LATE, _SYNCHRONISING, "mpi")
@@ -301,6 +306,8 @@ def _place(scope: Scope, pieces: Pieces, rows: Int64s, lengths: Int64s) -> _Plac
 
 def _finding(cause: str, scope: Scope, cost_ns: int, place: _Place, function: str) -> Finding:
     phrase, means, suggestion = _CAUSES[cause]
+    if cause == "idle" and not host_clock(scope.profile.unrestricted).is_known:
+        phrase, suggestion = _CLOCKS_APART
     is_long, is_unnamed = place.mean_ns >= _LONG_NS, place.unnamed_share >= _MOST
     if place.name and not (function and is_of_program(place.name)):
         way = "for" if cause.startswith("waits_for") else "in"
@@ -372,11 +379,11 @@ def _waited(scope: Scope, pieces: Pieces, rows: Int64s, lengths: Int64s) -> tupl
         times.update({name: int(ns) for name, ns in zip(names, sums, strict=True) if ns})
     call = max(times, key=lambda name: times[name], default="")
     if size := _copied(scope, HOST, _FLAG_BYTES):
-        words = f", as it reads {format_bytes(size)} back in each step"
+        words = f", as it reads {say_bytes(size)} back in each step"
         return call, words, _NOT_EACH_STEP[framework(scope.profile)]
     is_mostly_idle = scope.compute_ns < _LITTLE_COMPUTE * scope.step_ns
     if is_mostly_idle and (size := _copied(scope, scope.device.number, _PIECE_BYTES)):
-        return call, f", as it copies {format_bytes(size)} to the device in each step", _AT_ONCE
+        return call, f", as it copies {say_bytes(size)} to the device in each step", _AT_ONCE
     return call, "", _READ_LATER
 
 

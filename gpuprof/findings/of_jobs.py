@@ -17,7 +17,12 @@ from gpuprof.facts.collective_parts import RANKS, collective_parts
 from gpuprof.facts.hosts import DeviceNames, names_of
 from gpuprof.facts.last_ranks import LastRank, last_ranks
 from gpuprof.findings.exposed_collectives import LITTLE, words_of_transfer, words_of_waiting
-from gpuprof.findings.first_sentence import LACKING, first_sentence
+from gpuprof.findings.first_sentence import (
+    LACKING,
+    UNKNOWN_WIN,
+    UNKNOWN_WINS,
+    first_sentence,
+)
 from gpuprof.findings.scope import scopes, usual_of
 from gpuprof.model.analysis import per_file
 from gpuprof.model.derived import UNKNOWN
@@ -222,6 +227,7 @@ def _finding(rows: Sequence[Row], names: DeviceNames) -> Row:
     cost_ns, win_ns = (int(np.median([row[n] for row in rows])) for n in ("cost_ns", "win_ns"))
     step_ns = int(np.median([row["step_ns"] or 0 for row in rows]))
     win_share = win_ns / step_ns if step_ns else 0.0
+    win = f"at most {say_share(win_share)}" if win_ns else "nothing by itself"
     return {
         "cause": worst["cause"],
         "family": worst["family"],
@@ -238,7 +244,7 @@ def _finding(rows: Sequence[Row], names: DeviceNames) -> Row:
         "cost_share": cost_ns / step_ns if step_ns else 0.0,
         "win_ns": win_ns,
         "win_share": win_share,
-        "win": f"at most {say_share(win_share)}" if win_ns else "nothing by itself",
+        "win": UNKNOWN_WIN if worst["cause"] in UNKNOWN_WINS else win,
         "means": worst["means"],
         "total_win_ns": sum(row["total_win_ns"] for row in rows),
         "suggestion": worst["suggestion"],
@@ -384,7 +390,7 @@ def _bottom_line(rows: Sequence[Row], findings: Sequence[Row], *, is_named: bool
     subject = f"A step{name} takes" if row["steps"] else "A device's recording spans"
     is_outside = row["phase"] and worst is not None and not worst["phase"]
     text = first_sentence(
-        f"{subject} {say_ns(row['step_ns'], 3)}", row["compute_share"], worst,
+        f"{subject} {say_ns(row['step_ns'])}", row["compute_share"], worst,
         base="the recording" if is_outside else "it",
     )  # fmt: skip
     return row | {"bottom_line": f"{text}. {_spread(rows, row)}. {_moving(row)}"}

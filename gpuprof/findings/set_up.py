@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuprof.analyses.pauses import ANALYSIS as PAUSES
-from gpuprof.base.units import format_bytes, say_ns, say_share
+from gpuprof.base.units import say_bytes, say_ns, say_share
 from gpuprof.facts.collective_parts import PARTS_READS, part_times
 from gpuprof.facts.copies import Route, copy_rows, end_name
 from gpuprof.facts.host_clock import host_clock
@@ -174,7 +174,7 @@ def _copying_outside(profile: Profile, device: DeviceTimeline) -> Iterator[Findi
         "copies_outside_steps",
         span_of(profile, device),
         "waits for copies before or after its steps"
-        f" ({f'{format_bytes(size)}, ' * (size > 0)}most {ends}{speed})",
+        f" ({f'{say_bytes(size)}, ' * (size > 0)}most {ends}{speed})",
         outside.length,
         outside.length,
         "fewer or faster copies",

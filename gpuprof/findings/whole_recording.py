@@ -14,12 +14,12 @@ import numpy.typing as npt
 
 from gpuprof.analyses.transfers import TRANSFER_READS
 from gpuprof.base.cuda import BEGINS_CAPTURE, KERNEL_LAUNCHES, LAUNCHING_CALLS
-from gpuprof.base.units import counted, format_bytes, say_ns
+from gpuprof.base.units import counted, say_bytes, say_ns
 from gpuprof.facts.activity_sums import SUM_READS, summed_up
 from gpuprof.facts.copies import end_name, sums_of, transfer_rows
 from gpuprof.facts.kernel_kinds import is_initial, may_initialise
 from gpuprof.facts.launches import LAUNCH_READS, launches
-from gpuprof.facts.numbers import columns_of, groups, names_by_number
+from gpuprof.facts.numbers import columns_of, groups, names_by_number, read_columns
 from gpuprof.facts.nvtx import RANGE_READS, named_parts
 from gpuprof.facts.phases import steps_by_phase
 from gpuprof.facts.step_windows import FROM_RANGES, masked
@@ -48,6 +48,8 @@ _LEAST_CALLS: Final = 100
 # CUPTI numbers calls in their order. Profilers leave out those that do not matter, and record one
 # of one to twelve; of a recording from which events were dropped few are left.
 _FAR_APART: Final = 20
+# Kernels alone have numbers 8 to 30 apart; of one of twenty of them 100 or more.
+_KERNELS_FAR_APART: Final = 100
 # Launches that left no record are worth a word if they are so many, and this share of all: some
 # fail, or another tool took them.
 _LEAST_LAUNCHES: Final = 10
@@ -105,7 +107,7 @@ def _lacking(profile: Profile, devices: Sequence[DeviceTimeline]) -> Iterator[Fi
     if (why := incomplete(profile)) is not None:
         words = (why.phrase, 0, 0, "a whole recording", why.suggestion, "kernel_summary")
         yield Finding(why.cause, span_of(profile, of_most_kernels), *words)
-    if (truncated := _truncated(profile.unrestricted)) is not None:
+    elif (truncated := _truncated(profile.unrestricted)) is not None:
         phrase, table = truncated
         last = max(devices, key=lambda device: int(device.span.end[-1]))
         suggestion = (
@@ -219,7 +221,7 @@ def _most_copies(profile: Profile) -> str:
     if sums is None or sums["calls"] <= 1 or not (sums["bytes"] and sums["bytes_per_s"]):
         return ""
     src, dst = (end_name(known(int(end[first]))) for end in (copies.src, copies.dst))
-    size, speed = format_bytes(sums["bytes"] / sums["calls"]), format_bytes(sums["bytes_per_s"])
+    size, speed = say_bytes(sums["bytes"] / sums["calls"]), say_bytes(sums["bytes_per_s"])
     return f"; most {src} to {dst}, {size} each at {speed}/s"
 
 
@@ -277,9 +279,11 @@ def incomplete(profile: Profile) -> Incomplete | None:
             "record again without metrics and events to see what the program waits for",
             "idle, or the profiler's",
         )
-    if not profile.has("api_calls", "kernels"):
+    if not profile.has("kernels"):
         return None
     recorded = recorded_calls(profile)
+    if not recorded and not profile.has("api_calls"):
+        return None
     if not recorded:
         without, of = _without_kernels(profile)
         if without < max(_LEAST_LAUNCHES, _LEAST_SHARE * of):
@@ -297,14 +301,23 @@ def incomplete(profile: Profile) -> Incomplete | None:
 
 @once_per_recording
 def recorded_calls(profile: Profile) -> str:
-    """How many of the numbered calls a recording has, where most are missing; else empty."""
-    if not profile.has("api_calls"):
+    """How many of the numbered calls a recording has, where most are missing; else empty.
+
+    Without calls it has the numbers of those that launched its kernels.
+    """
+    most_apart = _FAR_APART if profile.has("api_calls") else _KERNELS_FAR_APART
+    if profile.has("api_calls"):
+        start, process, _, correlation, _ = _first_calls(profile)
+    elif profile.has("kernels"):
+        start, process, correlation = read_columns(
+            profile, "kernels", "start_ns", "process_id", "correlation_id"
+        )
+    else:
         return ""
-    start, process, _, correlation, _ = _first_calls(profile)
     numbered = 0
     for number in np.unique(process):
         ids = np.unique(correlation[(process == number) & (correlation > 0)])
-        if len(ids) >= _LEAST_CALLS and np.median(np.diff(ids)) >= _FAR_APART:
+        if len(ids) >= _LEAST_CALLS and np.median(np.diff(ids)) >= most_apart:
             numbered += int(ids[-1] - ids[0] + 1)
     return f"{len(start):,} of {numbered:,} numbered calls of CUDA" if numbered else ""
 
@@ -338,6 +351,7 @@ def _without_kernels(profile: Profile) -> tuple[int, int]:
     if not len(is_launch) or any(map(BEGINS_CAPTURE.match, names.distinct)):
         return 0, 0
     without = of = 0
+    is_sampled = 2 * len(launches(profile).order) < len(launches(profile).activities)
     for rows in groups(process[is_launch], thread[is_launch]):
         calls = is_launch[rows]
         begins, ids = start[calls], correlation[calls]
@@ -351,7 +365,9 @@ def _without_kernels(profile: Profile) -> tuple[int, int]:
         within, first = np.unique(ids[is_within], return_index=True)
         has_left = np.isin(within, ids[is_within & np.isin(begins, launched)])
         is_without = ~has_left[np.argsort(first)]
-        end = _ends(is_without)
+        # Of a sample most launches left no record, and most records have no launch: no end is told.
+        is_sample = is_sampled and 2 * np.count_nonzero(is_without) > len(is_without)
+        end = len(is_without) if is_sample else _ends(is_without)
         without += int(np.count_nonzero(is_without[:end]))
         of += end
     return without, of

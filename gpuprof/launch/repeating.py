@@ -15,6 +15,7 @@ from typing import Final
 from gpuprof.base.errors import UsageError
 from gpuprof.base.labels import TIMING_ONLY
 from gpuprof.base.manifest import Manifest, finish_manifest
+from gpuprof.base.units import say_seconds
 from gpuprof.launch import all_recorders
 from gpuprof.launch.choice import chosen
 from gpuprof.launch.contract import Program
@@ -108,7 +109,7 @@ def overhead(recorded: Sequence[Manifest], plain: Sequence[Manifest]) -> str | N
             noise = "; their ranges overlap, so this may be noise" if overlap else ""
             return (
                 f"With recording, {unit} takes {median(times) / median(plain_times):.2f} times as "
-                f"long: {median(times):.3f} s instead of {median(plain_times):.3f} s (medians of "
-                f"{len(times)} and {len(plain_times)} runs{noise})."
+                f"long: {say_seconds(median(times))} instead of {say_seconds(median(plain_times))}"
+                f" (medians of {len(times)} and {len(plain_times)} runs{noise})."
             )
     return None

@@ -111,9 +111,10 @@ def unions_by_key(
             if len(joined := union(start[of_key], end[of_key])):
                 yield place, joined
         return
-    for place in np.flatnonzero(np.diff(swept.bounds)).tolist():
-        rows = slice(*swept.bounds[place : place + 2])
-        yield place, Intervals(swept.start[rows], swept.end[rows])
+    bounds, starts, ends = swept
+    for place in np.flatnonzero(np.diff(bounds)).tolist():
+        rows = slice(*bounds[place : place + 2])
+        yield place, Intervals(starts[rows], ends[rows])
 
 
 def together(sets: Sequence[Intervals]) -> Intervals:

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial, wraps
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
@@ -191,6 +192,11 @@ class UnreadFiles(NamedTuple):
 _ALL_READ = UnreadFiles()
 
 
+def _notebook() -> Any:
+    """What shows a recording, in a room that stands on this one: only people need it."""
+    return import_module("gpuprof.show.notebook")
+
+
 @dataclass(frozen=True)
 class Profile:
     """One recording, as every reader gives it and every analysis takes it.
@@ -223,6 +229,15 @@ class Profile:
     file_count: int = 1
     job: Job | None = field(default=None, repr=False)
     _unrestricted: "Profile | None" = field(default=None, repr=False)
+
+    def __repr__(self) -> str:
+        """What it is a recording of, in a few lines; the first sentence of its report."""
+        text: str = _notebook().summary_text(_notebook().profile_summary(self))
+        return text
+
+    def _repr_html_(self) -> str:
+        fragment: str = _notebook().summary_html(_notebook().profile_summary(self))
+        return fragment
 
     @property
     def unrestricted(self) -> "Profile":
@@ -298,6 +313,7 @@ class Profile:
         Beside the columns of the schema they have those of `gpuprof.model.derived`.
 
         Raises:
+            QueryError: It is no SQL, or names what there is not.
             GpuprofError: The reader's file breaks its format's rules where the query reads it.
         """
         from gpuprof.model.queries import answer  # noqa: PLC0415 - loads DuckDB
@@ -374,6 +390,13 @@ class Profile:
                         raise corrupt(self.origin.source, fault) from error
         result: _Result = self._results[function]
         return result
+
+    def forget(self, *functions: "Callable[[Profile], object]") -> None:
+        """Let go of what functions made once: who asks again has it computed anew."""
+        for function in functions:
+            # Who computes ahead knows a function by its decorated name.
+            for name in (function, getattr(function, "__wrapped__", function)):
+                self._results.pop(name, None)
 
     def compute_ahead(
         self, functions: "Sequence[Callable[[Profile], object]]", *, is_first: bool = False

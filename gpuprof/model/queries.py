@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from gpuprof.base import json_input, machine, signals
-from gpuprof.base.errors import ROOM, InputError
+from gpuprof.base.errors import ROOM, InputError, QueryError
 from gpuprof.model import derived
 from gpuprof.model.schema import BY_NAME, FLAG, FLOAT, INT, TEXT, Schema
 
@@ -34,6 +34,7 @@ def answer(profile: "Profile", sql: str) -> pa.Table:
     Those of the whole recording are ``unrestricted.NAME``.
 
     Raises:
+        QueryError: It is no SQL, or names what there is not.
         GpuprofError: The reader's file breaks its format's rules where the query reads it, or
             memory does not suffice.
     """
@@ -55,7 +56,7 @@ def answer(profile: "Profile", sql: str) -> pa.Table:
 
 @contextmanager
 def _errors(profile: "Profile") -> Iterator[None]:
-    """Raise what DuckDB says where Ctrl-C, or the machine, ended a query."""
+    """Raise what DuckDB says of a query, or where Ctrl-C or the machine ended it."""
     import duckdb  # start-up time
 
     try:
@@ -66,6 +67,10 @@ def _errors(profile: "Profile") -> Iterator[None]:
         if isinstance(error, duckdb.OutOfMemoryException) or _FULL in str(error):
             msg = f"{profile.origin.source} needs more memory, or more room for temporary files"
             raise InputError(msg, ROOM) from error
+        if isinstance(error, duckdb.ProgrammingError):
+            line = str(error).partition("\n")[0]
+            msg = f"the query fails: {line}"
+            raise QueryError(msg) from error
         raise
 
 

@@ -22,7 +22,6 @@ from gpuprof.base import machine
 from gpuprof.base.errors import ROOM, InputError, UsageError
 from gpuprof.base.units import parse_decimal_bytes
 from gpuprof.model import table
-from gpuprof.model.schema import arrow
 from gpuprof.model.words import Values
 from gpuprof.native import pages
 
@@ -84,25 +83,26 @@ class Packed:
         return [len(part) for part, _ in self._parts]
 
     def slices(self, step: int) -> Iterator[pa.ChunkedArray]:
-        """Its values in pieces of so many rows."""
+        """Its values in pieces of so many rows, as Arrow data."""
         for low in range(0, len(self), step):
             arrays, start = [], 0
-            for (part, meaning), end in zip(self._parts, self._ends, strict=True):
+            for place, end in enumerate(self._ends):
                 if start < low + step and low < end:
-                    rows = part[max(low - start, 0) : low + step - start]
-                    arrays.append(self._unpacked(rows, meaning))
+                    rows = self.values(place, max(low - start, 0), low + step - start)
+                    arrays.append(table.as_arrow(rows))
                 start = end
             yield pa.chunked_array(arrays, self.type)
 
-    def values(self, piece: int, low: int, high: int) -> pa.Array:
+    def values(self, piece: int, low: int, high: int) -> Values:
         """Some rows of a piece."""
         part, meaning = self._parts[piece]
-        return self._unpacked(part[low:high], meaning)
-
-    def _unpacked(self, part: npt.NDArray[Any], meaning: npt.NDArray[Any] | None) -> pa.Array:
-        values = part if meaning is None else pages.spread(part, meaning)
-        is_null = part == np.iinfo(part.dtype).min if self._has_nulls else None
-        return arrow(values.astype(np.int64, copy=False), is_null)
+        rows = part[low:high]
+        numbers = rows if meaning is None else pages.spread(rows, meaning)
+        is_null = rows == np.iinfo(rows.dtype).min if self._has_nulls else None
+        return Values(
+            numbers.astype(np.int64, copy=False),
+            is_null if is_null is not None and is_null.any() else None,
+        )
 
 
 InMemory: TypeAlias = pa.Array | pa.ChunkedArray | Packed
@@ -185,29 +185,28 @@ def passes(names: Sequence[_Name], most_rows: Callable[[], int]) -> Iterator[Seq
         names = names[count:]
 
 
-def batches(columns: Mapping[str, Column | None], rows: int) -> Iterator[pa.RecordBatch]:
-    """Columns in pieces of about `BATCH_ROWS` at most; None is one of so many nulls."""
-    pieces = [piece for piece in columns.values() if isinstance(piece, Packed | pa.ChunkedArray)]
-    lengths = {tuple(_lengths(piece)) for piece in pieces}
-    if len(pieces) < len(columns) or len(lengths) > 1:
+def pieces(columns: Mapping[str, Column]) -> Iterator[list[Values]]:
+    """Columns of as many rows each, in pieces of about `BATCH_ROWS` at most."""
+    some = [piece for piece in columns.values() if isinstance(piece, Packed | pa.ChunkedArray)]
+    lengths = {tuple(_lengths(piece)) for piece in some}
+    if len(some) < len(columns) or len(lengths) > 1:
         come_in_pieces = any(isinstance(values, Spilled | Packed) for values in columns.values())
-        step = BATCH_ROWS if come_in_pieces else max(rows, 1)
-        filled = (pa.nulls(rows) if values is None else values for values in columns.values())
-        for slices in zip(*(_slices(values, step) for values in filled), strict=True):
-            yield from pa.Table.from_arrays([*slices], [*columns]).to_batches(BATCH_ROWS)
+        step = BATCH_ROWS if come_in_pieces else max(*map(len, columns.values()), 1)
+        for slices in zip(*(_slices(values, step) for values in columns.values()), strict=True):
+            for batch in pa.Table.from_arrays([*slices], [*columns]).to_batches(BATCH_ROWS):
+                yield [*map(table.values, batch.columns)]
         return
     # They lie in the same pieces, these perhaps in parts.
     for place, number in enumerate(next(iter(lengths), ())):
         parts = max(1, round(number / BATCH_ROWS))
         for part in range(parts):
             low, high = number * part // parts, number * (part + 1) // parts
-            arrays = [
+            yield [
                 piece.values(place, low, high)
                 if isinstance(piece, Packed)
-                else piece.chunk(place).slice(low, high - low)
-                for piece in pieces
+                else table.values(piece.chunk(place).slice(low, high - low))
+                for piece in some
             ]
-            yield pa.RecordBatch.from_arrays(arrays, [*columns])
 
 
 def _lengths(values: pa.ChunkedArray | Packed) -> list[int]:
@@ -310,6 +309,4 @@ class KeptColumns:
                 kinds = [(name, kind) for name, kind in self.kinds.items() if name in missing]
                 for part in passes(kinds, self._most_rows):
                     self.keep(self._read(dict(part)))
-        columns = {name: self._columns[name] for name in names}
-        for batch in batches(columns, len(columns[names[0]])):
-            yield [*map(table.values, batch.columns)]
+        yield from pieces({name: self._columns[name] for name in names})

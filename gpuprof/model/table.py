@@ -369,29 +369,6 @@ def _chosen(
         yield np.logical_or.reduce([values[end].filled == selection.device_id for end in ends])
 
 
-def reaching(
-    pieces: Callable[..., Iterator[list[Values]]], windows: Sequence[Window], *names: str
-) -> Iterator[list[Values]]:
-    """The rows that reach into one of some windows, which are sorted and disjoint.
-
-    Args:
-        pieces: Gives columns of all rows.
-        windows: The windows.
-        names: The columns.
-    """
-    for start, end, *columns in pieces(_START, _END, *names):
-        last = np.maximum(end.numbers - 1, start.numbers)
-        starts, ends = np.array([*windows, (0, 0)], np.int64)[:-1].reshape(-1, 2).T
-        # The first window that ends after the start; no range starts before it in time.
-        window = np.minimum(np.searchsorted(ends, start.numbers, side="right"), len(ends) - 1)
-        is_in = (
-            (last >= starts[window]) & (start.numbers < ends[window])
-            if len(ends)
-            else start.numbers < start.numbers
-        )
-        yield [column.take(is_in) for column in columns]
-
-
 def _plain(column: Values) -> Any:
     """What functions take: an array, or words with their numbers."""
     return column.filled if column.words is None else column

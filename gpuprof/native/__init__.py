@@ -7,15 +7,108 @@ them, and gives the same results. `library` says whether they are there.
 
 import ctypes
 import os
+from collections.abc import Mapping
+from ctypes import c_char_p, c_int, c_int64, c_size_t, c_uint32, c_void_p
 from functools import cache
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, Self
 
 # Set to 0, as for a comparison, the other ways are taken although the functions are there.
 SWITCH: Final = "GPUPROF_COMPILED"
 # Functions that came last: what was built from older sources lacks them.
 _NEWEST: Final = ("report_texts", "scan_rows", "walk_back")
+
+
+class ValueArray(c_void_p):
+    """Where the values of an array are, all of the width that a function expects."""
+
+    array: Any
+
+    @classmethod
+    def from_param(cls, array: Any) -> Self:
+        """An argument of a function; a copy of an array that has gaps."""
+        values = array if array.flags.c_contiguous else array.copy()
+        made = cls(values.ctypes.data)
+        made.array = values  # which ctypes keeps until the function returns
+        return made
+
+
+class IntegerArray(ctypes.Structure):
+    """An array of signed integers of any width; as in ``arrays.h``."""
+
+    _fields_ = (("values", c_void_p), ("width", c_size_t), ("count", c_size_t))
+
+    @classmethod
+    def from_param(cls, array: Any) -> Self:
+        """An argument of a function; a copy of an array that has gaps."""
+        values = array if array.flags.c_contiguous else array.copy()
+        made = cls(values.ctypes.data, values.itemsize, len(values))
+        made.array = values  # as above
+        return made
+
+
+class IntervalArrays(ctypes.Structure):
+    """Starts and ends; as in ``arrays.h``."""
+
+    _fields_ = (("start", c_void_p), ("end", c_void_p), ("count", c_size_t))
+
+
+_SET: Final = ctypes.POINTER(IntervalArrays)
+# What functions take, other than statuses and numbers that fit an int.
+_ARGUMENTS: Final[Mapping[str, tuple[Any, ...]]] = {
+    "unions_by_key": (IntegerArray, IntegerArray, IntegerArray, c_size_t, ValueArray, _SET),
+    "release_intervals": (_SET,),
+    "difference_of": (_SET, _SET, _SET),
+    "add_union": (_SET, _SET, c_size_t, ctypes.POINTER(c_int64)),
+    "covered_at": (_SET, ValueArray, ValueArray, c_size_t, ValueArray),
+    "pair_places": (IntegerArray, IntegerArray, ValueArray, ValueArray, c_size_t, ValueArray),
+    "id_places": (IntegerArray, IntegerArray, ValueArray, c_size_t, ValueArray),
+    "chain_ids": (
+        IntegerArray,
+        IntegerArray,
+        ValueArray,
+        c_size_t,
+        c_size_t,
+        ValueArray,
+        ValueArray,
+    ),
+    "take_chains": (
+        *(
+            IntegerArray,
+            IntegerArray,
+            IntegerArray,
+            ValueArray,
+            c_size_t,
+            c_size_t,
+            ValueArray,
+            ValueArray,
+            c_void_p,
+        ),
+    ),
+    "open_ranges": (IntegerArray, IntegerArray, IntegerArray, c_int, ValueArray),
+    "extents": (*[IntegerArray] * 5, ValueArray, ValueArray),
+    "gather_groups": (IntegerArray, IntegerArray, c_size_t, ValueArray, IntegerArray),
+    "replay": (c_void_p, c_void_p, c_void_p, c_int, c_void_p, c_void_p),
+    "walk_back": (*(c_void_p, c_void_p, IntegerArray, c_int64, ValueArray, ValueArray, c_size_t),),
+    "texts_free": (c_void_p,),
+    "texts_count": (c_void_p,),
+    "texts_bytes": (c_void_p,),
+    "texts_ends": (c_void_p,),
+    "leaf_pages": (c_void_p, c_uint32, c_void_p, c_void_p),
+    "decode_leaves": (*[c_void_p] * 2, c_size_t, c_void_p, c_size_t, *[c_void_p] * 2),
+    "spread_meanings": (ValueArray, c_size_t, ValueArray, ValueArray),
+    "scan_free": (c_void_p,),
+    "scan_is_complete": (c_void_p,),
+    "scan_piece": (c_void_p, c_char_p, c_size_t, c_void_p),
+    "scan_members": (c_void_p, c_void_p),
+    "scan_rows": (c_void_p, c_size_t),
+}
+_RETURNED: Final[Mapping[Any, tuple[str, ...]]] = {
+    c_void_p: ("texts_new", "texts_bytes", "texts_ends", "scan_new", "scan_rows", "scan_members"),
+    c_size_t: ("texts_count", "most_rows"),
+    c_int64: ("walk_back",),
+}
 
 
 @cache
@@ -31,5 +124,15 @@ def library() -> ctypes.CDLL | None:
                 functions = ctypes.CDLL(str(file))
             except OSError:
                 return None  # built for another machine
-            return functions if all(hasattr(functions, name) for name in _NEWEST) else None
+            return _typed(functions) if all(hasattr(functions, n) for n in _NEWEST) else None
     return None
+
+
+def _typed(functions: ctypes.CDLL) -> ctypes.CDLL:
+    """Say what functions take and return: without it, ctypes would cut pointers in half."""
+    for name, arguments in _ARGUMENTS.items():
+        getattr(functions, name).argtypes = arguments
+    for kind, names in _RETURNED.items():
+        for name in names:
+            getattr(functions, name).restype = kind
+    return functions

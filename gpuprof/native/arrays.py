@@ -6,26 +6,18 @@ its input; the caller then takes another way to the same result.
 
 import ctypes
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from gpuprof.native import library
+from gpuprof.native import IntervalArrays, library
 
 Int64s = npt.NDArray[np.int64]
 # Signed ones.
 Integers = npt.NDArray[np.integer[Any]]
 # As in arrays.h: sums are kept of every so many intervals.
 BLOCK: Final = 64
-
-
-class _Integers(ctypes.Structure):
-    _fields_ = (("values", ctypes.c_void_p), ("width", ctypes.c_size_t), ("count", ctypes.c_size_t))
-
-
-class _Intervals(ctypes.Structure):
-    _fields_ = (("start", ctypes.c_void_p), ("end", ctypes.c_void_p), ("count", ctypes.c_size_t))
 
 
 class _Launched(ctypes.Structure):
@@ -35,44 +27,25 @@ class _Launched(ctypes.Structure):
     )
 
 
-class Union(NamedTuple):
-    """Sorted, disjoint intervals of several keys, one after another.
-
-    Args:
-        bounds: Where the intervals of each key begin, and where the last ones end.
-        start: Starts.
-        end: Ends.
-    """
-
-    bounds: Int64s
-    start: Int64s
-    end: Int64s
-
-
-def unions_by_key(start: Integers, duration: Integers, key: Integers, keys: int) -> Union | None:
-    """The union of the intervals of each key.
+def unions_by_key(
+    start: Integers, duration: Integers, key: Integers, keys: int
+) -> tuple[Int64s, Int64s, Int64s] | None:
+    """The union of the intervals of each key: sorted, disjoint ones, those of a key together.
 
     Args:
         start: Starts, ascending.
         duration: Durations; those of 0 and less cover nothing.
         key: From 0 on.
         keys: How many keys there are.
+
+    Returns:
+        Where the intervals of each key begin, and where the last ones end; starts; ends.
     """
-    functions = library()
-    if functions is None:
+    functions, bounds, merged = library(), np.empty(keys + 1, np.int64), IntervalArrays()
+    if functions is None or functions.unions_by_key(start, duration, key, keys, bounds, merged):
         return None
-    bounds, merged = np.empty(keys + 1, np.int64), _Intervals()
-    arrays = [*map(np.ascontiguousarray, (start, duration, key))]
-    status = functions.unions_by_key(
-        *map(_integers, arrays),
-        ctypes.c_size_t(keys),
-        _pointer(bounds),
-        ctypes.byref(merged),
-    )
-    if status:
-        return None
-    union = Union(bounds, _copied(merged.start, merged.count), _copied(merged.end, merged.count))
-    functions.release_intervals(ctypes.byref(merged))
+    union = bounds, _copied(merged.start, merged.count), _copied(merged.end, merged.count)
+    functions.release_intervals(merged)
     return union
 
 
@@ -80,33 +53,22 @@ def difference(
     a_start: Int64s, a_end: Int64s, b_start: Int64s, b_end: Int64s
 ) -> tuple[Int64s, Int64s] | None:
     """What the first set of sorted, disjoint intervals covers and the second does not."""
-    functions = library()
-    if functions is None:
-        return None
-    room = len(a_start) + len(b_start)
+    functions, room = library(), len(a_start) + len(b_start)
     start, end = np.empty(room, np.int64), np.empty(room, np.int64)
-    arrays = [*map(np.ascontiguousarray, (a_start, a_end, b_start, b_end))]
-    sets = [_set(arrays[0], arrays[1]), _set(arrays[2], arrays[3]), _set(start, end)]
-    if functions.difference_of(*map(ctypes.byref, sets)):
+    a, b, made = _set(a_start, a_end), _set(b_start, b_end), _set(start, end)
+    if functions is None or functions.difference_of(a, b, made):
         return None
-    count = sets[2].count
-    return start[:count], end[:count]
+    return start[: made.count], end[: made.count]
 
 
 def union(sets: Sequence[tuple[Int64s, Int64s]]) -> tuple[Int64s, Int64s] | None:
     """The union of the intervals of some sets, one after another, by ascending start in all."""
     functions = library()
-    if functions is None:
-        return None
     room, last = sum(len(start) for start, _ in sets), ctypes.c_int64(np.iinfo(np.int64).min)
     start, end = np.empty(room, np.int64), np.empty(room, np.int64)
-    merged = _Intervals(start.ctypes.data, end.ctypes.data, 0)
+    merged = _set(start[:0], end[:0])
     for intervals in sets:
-        arrays = [*map(np.ascontiguousarray, intervals)]
-        added = ctypes.byref(_set(arrays[0], arrays[1]))
-        if functions.add_union(
-            added, ctypes.byref(merged), ctypes.c_size_t(room), ctypes.byref(last)
-        ):
+        if functions is None or functions.add_union(_set(*intervals), merged, room, last):
             return None
     return start[: merged.count], end[: merged.count]
 
@@ -124,11 +86,7 @@ def covered_before(start: Int64s, end: Int64s, before: Int64s, times: Int64s) ->
     if functions is None:
         return None
     covered = np.empty(times.shape, np.int64)
-    arrays = [*map(np.ascontiguousarray, (start, end, before, times))]
-    functions.covered_at(
-        ctypes.byref(_set(arrays[0], arrays[1])), *map(_pointer, arrays[2:]),
-        ctypes.c_size_t(times.size), _pointer(covered),
-    )  # fmt: skip
+    functions.covered_at(_set(start, end), before, times, times.size, covered)
     return covered
 
 
@@ -138,13 +96,7 @@ def pair_places(first: Integers, second: Integers, pairs: Int64s) -> Integers | 
     if functions is None:
         return None
     places = np.empty(len(first), np.int32)
-    arrays = [*map(np.ascontiguousarray, (first, second, *pairs))]
-    functions.pair_places(
-        *map(_integers, arrays[:2]),
-        *map(_pointer, arrays[2:]),
-        ctypes.c_size_t(pairs.shape[1]),
-        _pointer(places),
-    )
+    functions.pair_places(first, second, *pairs, pairs.shape[1], places)
     return places
 
 
@@ -159,16 +111,10 @@ def id_places(span: Integers, ids: Integers, spans: Int64s) -> Int64s | None:
     Returns:
         Places; -1 for ids that are in no span.
     """
-    functions = library()
-    if functions is None:
+    functions, places = library(), np.empty(len(span), np.int64)
+    if functions is None or functions.id_places(span, ids, spans, len(spans), places):
         return None
-    places = np.empty(len(span), np.int64)
-    arrays = [*map(np.ascontiguousarray, (span, ids, spans))]
-    status = functions.id_places(
-        *map(_integers, arrays[:2]), _pointer(arrays[2]), ctypes.c_size_t(len(spans)),
-        _pointer(places),
-    )  # fmt: skip
-    return None if status else places
+    return places
 
 
 class Chains:
@@ -187,11 +133,9 @@ class Chains:
         # One piece of calls may find them all; pages that nothing was written to take no memory.
         self._taken = (np.empty(rows, np.int32), np.empty(rows, np.int64), np.empty(rows, np.int32))
         self._rows = rows
-        arrays = [*map(np.ascontiguousarray, (span, ids, spans))]
         self.are_made = functions is not None and not functions.chain_ids(
-            *map(_integers, arrays[:2]), _pointer(arrays[2]), ctypes.c_size_t(len(spans)),
-            ctypes.c_size_t(room), _pointer(self._head), _pointer(self._next),
-        )  # fmt: skip
+            span, ids, spans, len(spans), room, self._head, self._next
+        )
 
     def take(
         self, lane: Integers, ids: Integers, start: Integers, spans: Int64s
@@ -213,12 +157,10 @@ class Chains:
         """
         functions = library()
         launched = _Launched(*(array.ctypes.data for array in self._taken), 0, self._rows)
-        arrays = [*map(np.ascontiguousarray, (lane, ids, start, spans))]
+        chains = len(spans), len(self._head), self._head, self._next
         if functions is None or functions.take_chains(
-            *map(_integers, arrays[:3]), _pointer(arrays[3]), ctypes.c_size_t(len(spans)),
-            ctypes.c_size_t(len(self._head)), _pointer(self._head), _pointer(self._next),
-            ctypes.byref(launched),
-        ):  # fmt: skip
+            lane, ids, start, spans, *chains, ctypes.byref(launched)
+        ):
             raise IndexError
         row, time, lane_of_call = self._taken
         return row[: launched.count], time[: launched.count], lane_of_call[: launched.count]
@@ -233,15 +175,10 @@ def open_ranges(start: Int64s, end: Int64s, times: Int64s, *, is_outermost: bool
         times: Ascending.
         is_outermost: Whether the first is wanted.
     """
-    functions = library()
-    if functions is None:
+    functions, opened = library(), np.empty(len(times), np.int64)
+    if functions is None or functions.open_ranges(start, end, times, is_outermost, opened):
         return None
-    opened = np.empty(len(times), np.int64)
-    arrays = [*map(np.ascontiguousarray, (start, end, times))]
-    status = functions.open_ranges(
-        *map(_integers, arrays), ctypes.c_int(is_outermost), _pointer(opened)
-    )
-    return None if status else opened
+    return opened
 
 
 def extents(
@@ -252,12 +189,10 @@ def extents(
     Both are 0 where there are none.
     """
     functions = library()
-    if functions is None:
-        return None
     least, most = np.empty(len(first), np.int64), np.empty(len(first), np.int64)
-    arrays = [*map(np.ascontiguousarray, (first, last, order, start, end))]
-    status = functions.extents(*map(_integers, arrays), _pointer(least), _pointer(most))
-    return None if status else (least, most)
+    if functions is None or functions.extents(first, last, order, start, end, least, most):
+        return None
+    return least, most
 
 
 def grouped(
@@ -275,28 +210,18 @@ def grouped(
         return None
     following, gathered = np.cumsum(counts) - counts, np.empty(counts.sum(), kind)
     for values, group in parts:
-        arrays = [np.ascontiguousarray(values, kind), np.ascontiguousarray(group)]
-        status = functions.gather_groups(
-            *map(_integers, arrays),
-            ctypes.c_size_t(len(counts)),
-            _pointer(following),
-            _integers(gathered),
-        )
-        if status:
+        wide = values.astype(kind, copy=False)
+        if functions.gather_groups(wide, group, len(counts), following, gathered):
             return None
     return gathered
 
 
-def _pointer(values: npt.NDArray[Any]) -> ctypes.c_void_p:
-    return ctypes.c_void_p(values.ctypes.data)
-
-
-def _integers(values: Integers) -> _Integers:
-    return _Integers(values.ctypes.data, values.itemsize, len(values))
-
-
-def _set(start: Int64s, end: Int64s) -> _Intervals:
-    return _Intervals(start.ctypes.data, end.ctypes.data, len(start))
+def _set(start: Int64s, end: Int64s) -> IntervalArrays:
+    """IntervalArrays of two arrays, which it keeps."""
+    start, end = np.ascontiguousarray(start), np.ascontiguousarray(end)
+    made = IntervalArrays(start.ctypes.data, end.ctypes.data, len(start))
+    made.arrays = start, end
+    return made
 
 
 def _copied(address: int, count: int) -> Int64s:

@@ -106,7 +106,6 @@ def texts_listed(handle: int) -> list[bytes]:
     functions = library()
     if functions is None:
         return []
-    _declare(functions)
     count = functions.texts_count(handle)
     ends = ctypes.cast(functions.texts_ends(handle), _Ends)[:count]
     data = ctypes.string_at(functions.texts_bytes(handle), ends[-1] if ends else 0)
@@ -117,8 +116,6 @@ class Texts:
     """Distinct texts that one thread has met, held by the compiled functions."""
 
     def __init__(self, functions: ctypes.CDLL) -> None:
-        _declare(functions)
-        self._functions = functions
         self.handle = functions.texts_new()
         if not self.handle:
             raise MemoryError
@@ -164,7 +161,6 @@ def decode(file: int, root: int, fields: Sequence[Field]) -> list[Decoded]:
     if functions is None:
         msg = "the compiled functions were not built"
         raise NotDecodedError(msg)
-    _declare(functions)
     reader = _Reader(functions, _database(file), tuple(fields))
     leaves = reader.leaves(root)
     pieces = [leaves[at : at + _PAGES_AT_ONCE] for at in range(0, len(leaves), _PAGES_AT_ONCE)]
@@ -191,11 +187,8 @@ def spread(places: Integers, meanings: Integers) -> Integers:
     functions = library()
     if functions is None:
         return meanings[places]
-    values, indices = np.empty(len(places), np.int64), np.ascontiguousarray(places)
-    functions.spread_meanings(
-        *(ctypes.c_void_p(indices.ctypes.data), ctypes.c_size_t(len(indices))),
-        *(ctypes.c_void_p(array.ctypes.data) for array in (meanings, values)),
-    )
+    values = np.empty(len(places), np.int64)
+    functions.spread_meanings(places, len(places), meanings, values)
     return values
 
 
@@ -328,16 +321,3 @@ def _of_one_width(parts: Sequence[Integers]) -> list[Integers]:
         if values.dtype != kind:
             wider[values == np.iinfo(values.dtype).min] = np.iinfo(kind).min
     return widened
-
-
-def _declare(functions: ctypes.CDLL) -> None:
-    """Say which functions return pointers: without it, ctypes would cut them in half."""
-    functions.texts_new.restype = ctypes.c_void_p
-    functions.texts_free.argtypes = (ctypes.c_void_p,)
-    for name in ("texts_count", "texts_bytes", "texts_ends"):
-        getattr(functions, name).argtypes = (ctypes.c_void_p,)
-        getattr(functions, name).restype = ctypes.c_void_p
-    functions.texts_count.restype = functions.most_rows.restype = ctypes.c_size_t
-    pointer, size = ctypes.c_void_p, ctypes.c_size_t
-    functions.leaf_pages.argtypes = (pointer, ctypes.c_uint32, pointer, pointer)
-    functions.decode_leaves.argtypes = (pointer, pointer, size, pointer, size, pointer, pointer)

@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gpuprof.native import library
-from gpuprof.native.arrays import Int64s, Integers, _Integers, _integers
+from gpuprof.native import IntegerArray, library
+from gpuprof.native.arrays import Int64s, Integers
 
 # As in predict/graph.py.
 _DURATION, _CALL, _HOST_WORK, _LAUNCH, _STREAM, _OVERLAP = range(6)
@@ -58,20 +58,20 @@ class _Items(ctypes.Structure):
     _fields_ = (
         *((name, ctypes.c_size_t) for name in ("calls", "operations", "items")),
         ("time", ctypes.c_void_p),
-        *((name, _Integers) for name in ("by_start", "by_end")),
+        *((name, IntegerArray) for name in ("by_start", "by_end")),
         ("origin", ctypes.c_int64),
     )
 
 
 class _Weights(ctypes.Structure):
     _fields_ = (
-        *((name, _Integers) for name in ReplayEdges._fields[:-1]),
+        *((name, IntegerArray) for name in ReplayEdges._fields[:-1]),
         ("usual", ctypes.c_void_p),
     )
 
 
 class _Replayed(ctypes.Structure):
-    _fields_ = (("moved", _Integers), ("lag", ctypes.c_int64), ("at", ctypes.c_int64))
+    _fields_ = (("moved", IntegerArray), ("lag", ctypes.c_int64), ("at", ctypes.c_int64))
 
 
 def replayed(
@@ -100,11 +100,11 @@ def replayed(
         functions = library()
         if functions is None:
             break
-        result = _Replayed(_integers(moved), 0, 0)
+        result = _Replayed(IntegerArray.from_param(moved), 0, 0)
         status = functions.replay(
             *map(ctypes.byref, (_items(items), _weights(recorded), _weights(changed))),
-            ctypes.c_int(is_usual),
-            None if no_lag is None else ctypes.c_void_p(no_lag.ctypes.data),
+            is_usual,
+            None if no_lag is None else no_lag.ctypes.data,
             ctypes.byref(result),
         )
         if not status:
@@ -124,26 +124,21 @@ def walk_back(
         return _walk_back(items, changed, moved_ns, instant)
     # Pages that nothing is written to take no memory.
     instants, kinds = np.empty(len(moved_ns), np.int64), np.empty(len(moved_ns), np.int8)
-    functions.walk_back.restype = ctypes.c_int64
-    count = functions.walk_back(
-        *map(ctypes.byref, (_items(items), _weights(changed))), _integers(moved_ns),
-        ctypes.c_int64(instant), *(ctypes.c_void_p(a.ctypes.data) for a in (instants, kinds)),
-        ctypes.c_size_t(len(instants)),
-    )  # fmt: skip
+    given = map(ctypes.byref, (_items(items), _weights(changed)))
+    count = functions.walk_back(*given, moved_ns, instant, instants, kinds, len(instants))
     if count < 0:
         raise MemoryError
     return instants[:count].copy(), kinds[:count].astype(np.int64)
 
 
 def _items(items: Items) -> _Items:
-    return _Items(
-        items.calls, items.operations, len(items.by_start), items.time_ns.ctypes.data,
-        _integers(items.by_start), _integers(items.by_end), items.origin_ns,
-    )  # fmt: skip
+    in_order = map(IntegerArray.from_param, (items.by_start, items.by_end))
+    counts = items.calls, items.operations, len(items.by_start)
+    return _Items(*counts, items.time_ns.ctypes.data, *in_order, items.origin_ns)
 
 
 def _weights(edges: ReplayEdges) -> _Weights:
-    return _Weights(*map(_integers, edges[:-1]), edges.usual_ns.ctypes.data)
+    return _Weights(*map(IntegerArray.from_param, edges[:-1]), edges.usual_ns.ctypes.data)
 
 
 class _View:

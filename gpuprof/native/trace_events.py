@@ -89,7 +89,7 @@ def scanned(
         arguments: Names of the arguments that are attributes; the last one is the correlation.
         details: What is kept of each kind; `Detail.ARGUMENTS` where it says nothing.
     """
-    functions = _declared()
+    functions = library()
     if functions is None:
         return None
     names = [*dict.fromkeys(kinds.values())]
@@ -154,17 +154,3 @@ def _bytes_at(address: int | None, size: int) -> bytes:
 def _words(texts: Iterable[str]) -> "ctypes.Array[_Word]":
     words = [_Word(text.encode(), len(text.encode())) for text in texts]
     return (_Word * len(words))(*words)
-
-
-def _declared() -> ctypes.CDLL | None:
-    """The functions, with which of them take and return pointers."""
-    functions = library()
-    if functions is not None:
-        pointer, size = ctypes.c_void_p, ctypes.c_size_t
-        functions.scan_new.restype = functions.scan_rows.restype = pointer
-        functions.scan_members.restype = pointer
-        functions.scan_free.argtypes = functions.scan_is_complete.argtypes = (pointer,)
-        functions.scan_piece.argtypes = (pointer, ctypes.c_char_p, size, pointer)
-        functions.scan_members.argtypes = (pointer, pointer)
-        functions.scan_rows.argtypes = (pointer, size)
-    return functions

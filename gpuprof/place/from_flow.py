@@ -31,7 +31,10 @@ def step_of(profile: Profile) -> tuple[StepGraph, Dataflow]:
     source = profile.origin.source
     if not profile.has("operations", "functions", "tensor_copies"):
         msg = f"{source} has no graph of a training step (read as {profile.origin.reader})"
-        hint = "Record a TensorFlow program with `gpuprof record --recorder tensorflow`."
+        hint = (
+            "Record a TensorFlow program with `gpuprof record --recorder tensorflow`; of"
+            " PyTorch see `gpuprof report --table module_moves`."
+        )
         raise MissingTableError(msg, hint)
     flow = dataflow(profile)
     if flow is None:

@@ -75,14 +75,6 @@ def _walk(values: Values, jaxpr: Any, around: str) -> None:
         values.make(operation, equation.invars, {v: bytes_of(v.aval) for v in equation.outvars})
 
 
-def _bytes(value: Any) -> float | None:
-    """The size of a value; None where a dimension is symbolic."""
-    shape = getattr(value, "shape", None)
-    if shape is None or not all(isinstance(size, int) for size in shape):
-        return None
-    return float(math.prod(shape) * value.dtype.itemsize)
-
-
 def _flops(equation: Any) -> float | None:
     """Two per multiply-add; None where it is not a matrix product or convolution."""
     kind, params = equation.primitive.name, equation.params

@@ -128,18 +128,14 @@ class StepGraph:
     @property
     def recorded_copies(self) -> StepCopies:
         """The copies of a step as recorded: constants, too, where they were not made twice."""
-        return _copies(_crossings(self.tensors, self.place))
+        return copies_of(crossings_of(self.tensors, self.place))
 
     def copies(self, place: Int64s | None = None) -> StepCopies:
         """The copies of a step with each operation on the device of this number.
 
         A tensor is sent once to each device that takes it.
         """
-        return _copies(self.crossings(self.place if place is None else place))
-
-    def crossings(self, place: Int64s) -> Iterator[tuple[Tensor, int]]:
-        """Each tensor that is sent, with the device that it is sent to."""
-        return _crossings(self.sent, place)
+        return copies_of(crossings_of(self.sent, self.place if place is None else place))
 
     def named(self, roles: Sequence[str]) -> Int64s:
         """The numbers of the operations of some roles."""
@@ -147,14 +143,16 @@ class StepGraph:
         return np.array(members, np.int64)
 
 
-def _crossings(tensors: Iterable[Tensor], place: Int64s) -> Iterator[tuple[Tensor, int]]:
+def crossings_of(tensors: Iterable[Tensor], place: Int64s) -> Iterator[tuple[Tensor, int]]:
+    """Each tensor that is sent, with the device that it is sent to."""
     for tensor in tensors:
         home = place[tensor.maker]
         for device in {place[taker] for taker in tensor.takers} - {home}:
             yield tensor, int(device)
 
 
-def _copies(crossings: Iterable[tuple[Tensor, int]]) -> StepCopies:
+def copies_of(crossings: Iterable[tuple[Tensor, int]]) -> StepCopies:
+    """The copies of tensors that are sent."""
     known_bytes = unknown = calls = 0.0
     for tensor, _ in crossings:
         known_bytes += (tensor.bytes or 0) * tensor.calls

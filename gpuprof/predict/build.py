@@ -21,6 +21,7 @@ from gpuprof.predict.graph import (
     AWAITED_NS,
     IMPLIED,
     IS_FIXED,
+    LAUNCH,
     OPERATION_KINDS,
     WITHIN,
     Graph,
@@ -94,7 +95,7 @@ def _graph(profile: Profile) -> Graph:
     by_end = by_start[by_time(end_ns)]
     return Graph(
         operations, calls, time_ns, by_start, by_end, weights, met.collectives, met.alone_ns,
-        dict(maker.doubts),
+        met.bytes, dict(maker.doubts),
     )  # fmt: skip
 
 
@@ -221,9 +222,9 @@ class _Latencies:
 
 def _with_usual(weights: Weights, time_ns: Int64s, calls: int) -> Weights:
     """The same with usual latencies: medians over edges of one kind to operations of one kind."""
-    sources, latencies = _Sources(time_ns, weights, calls), _Latencies()
+    sources, latencies, of_streams = _Sources(time_ns, weights, calls), _Latencies(), _Latencies()
     launch_ns = np.zeros(OPERATION_KINDS, np.int64)
-    for kinds in (IMPLIED[:1], IMPLIED[1:]):
+    for kinds, found in ((IMPLIED, latencies), (IMPLIED[1:], of_streams)):
         for rows, implied, latest in sources.pieces():
             starts, of = time_ns[2 * (calls + rows)], weights.kind[rows] + 1
             # Work launched shortly before its stream is free still waits for its launch.
@@ -232,9 +233,9 @@ def _with_usual(weights: Weights, time_ns: Int64s, calls: int) -> Weights:
                 source = implied[IMPLIED.index(kind)]
                 some = np.flatnonzero(source != _NONE)
                 slack, is_last = starts[some] - source[some], source[some] == awaited[some]
-                latencies.add(kind, of[some], slack, is_last)
-        for _, its, value in latencies.usual():
-            launch_ns[its] = value
+                found.add(kind, of[some], slack, is_last)
+        for kind, its, value in latencies.usual():
+            launch_ns[its] = value if kind == LAUNCH else launch_ns[its]
     edges, operation = weights.edges, weights.edges.target // 2 - calls
     source_ns = time_ns[edges.source]
     slack, is_last = time_ns[edges.target] - source_ns, source_ns == sources.latest()
@@ -243,9 +244,10 @@ def _with_usual(weights: Weights, time_ns: Int64s, calls: int) -> Weights:
         some = edges.kind == kind
         latencies.add(kind, of[some], slack[some], is_last[some])
     usual_ns, usual = weights.usual_ns.copy(), edges.usual_ns.copy()
+    least_ns = {(kind, its): value for kind, its, value in of_streams.usual()}
     for kind, its, value in latencies.usual():
         if kind in IMPLIED:
-            usual_ns[IMPLIED.index(kind), its - 1] = value
+            usual_ns[IMPLIED.index(kind), its - 1] = min(value, least_ns.get((kind, its), value))
         else:
             usual[(edges.kind == kind) & (of == its)] = value
     edges = replace(edges, usual_ns=usual, least_ns=np.minimum(usual, slack))

@@ -7,6 +7,7 @@ import numpy as np
 from gpuprof.facts.collective_parts import NO_INSTANCE, RANKS, SPREAD, collective_parts
 from gpuprof.facts.launches import by_time
 from gpuprof.facts.numbers import NOT_FOUND
+from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
 from gpuprof.predict.graph import (
@@ -100,6 +101,7 @@ class Meetings(NamedTuple):
     Args:
         collectives: All operations that are collectives.
         alone_ns: The time without waiting of each of these, as far as known.
+        bytes: The message of each of these; `UNKNOWN` where no framework told it.
         members: Those of several ranks; what matches none of another rank is left out.
         meeting: The meeting of each member.
         arrived_ns: When the last rank arrived at each meeting.
@@ -108,6 +110,7 @@ class Meetings(NamedTuple):
 
     collectives: Int64s
     alone_ns: Int64s
+    bytes: Int64s
     members: Int64s
     meeting: Int64s
     arrived_ns: Int64s
@@ -118,7 +121,7 @@ def meetings(profile: Profile, o: Operations) -> Meetings:
     """The collectives of a recording and where they meet."""
     rows = np.flatnonzero(o.kind == COLLECTIVE)
     if not len(rows):
-        return Meetings(*[rows] * 6)
+        return Meetings(*[rows] * 7)
     parts = collective_parts(profile)
     kernels = parts.kernels
     times = (kernels.start_ns + parts.shift_ns, kernels.end_ns + parts.shift_ns)
@@ -132,6 +135,10 @@ def meetings(profile: Profile, o: Operations) -> Meetings:
     alone_ns = o.end_ns[rows] - o.start_ns[rows]
     is_waiting = (kernel != NOT_FOUND) & np.isin(parts.basis[kernel], (RANKS, SPREAD))
     alone_ns[is_waiting] = parts.transfer_ns[kernel[is_waiting]]
+    sizes = [
+        UNKNOWN if of.message_bytes is None else of.message_bytes for of in kernels.collectives
+    ]
+    size = np.array([*sizes, UNKNOWN])[np.append(kernels.kind, len(sizes))[kernel]]
     is_met = is_waiting & (parts.basis[kernel] == RANKS) & (parts.instance[kernel] != NO_INSTANCE)
     members = rows[is_met]
     numbers, meeting = np.unique(parts.instance[kernel[is_met]], return_inverse=True)
@@ -140,7 +147,7 @@ def meetings(profile: Profile, o: Operations) -> Meetings:
     transfer = np.full(len(numbers), np.iinfo(np.int64).max)
     np.minimum.at(transfer, meeting, o.end_ns[members] - o.start_ns[members])
     alone_ns[is_met] = transfer[meeting]
-    return Meetings(rows, alone_ns, members, meeting, arrived, transfer)
+    return Meetings(rows, alone_ns, size, members, meeting, arrived, transfer)
 
 
 def add_meetings(maker: Maker, met: Meetings) -> None:

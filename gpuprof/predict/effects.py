@@ -20,7 +20,11 @@ from gpuprof.predict.link_models import USUAL
 from gpuprof.predict.replay import Changed, Replay, as_measured
 
 PREDICT_READS: Final = reads(
-    GRAPH_READS, PHASE_READS, host_calls="start_ns library process_id thread_id"
+    GRAPH_READS,
+    PHASE_READS,
+    host_calls="start_ns end_ns library name process_id thread_id",
+    page_faults="start_ns end_ns device_id processor",
+    devices="device_id name total_memory_bytes",
 )
 # Where more than this share of the span is unexplained there is no prediction.
 MOST_UNEXPLAINED: Final = 0.05

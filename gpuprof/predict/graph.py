@@ -147,6 +147,7 @@ class Graph:
         weights: The edges as recorded.
         collectives: Operations that are collectives.
         transfer_ns: Their times without waiting for other ranks, where known.
+        message_bytes: Their messages; `UNKNOWN` where no framework told them.
         doubts: Inconsistencies of the recording, with their counts.
     """
 
@@ -158,6 +159,7 @@ class Graph:
     weights: Weights
     collectives: Int64s
     transfer_ns: Int64s
+    message_bytes: Int64s
     doubts: Mapping[str, int]
 
     @property

@@ -16,6 +16,7 @@ from gpuprof.predict import graph as kinds
 from gpuprof.predict.graph import NEVER, NO_WORK, Graph, holds
 from gpuprof.predict.recorded import Flags
 from gpuprof.predict.replay import Changed
+from gpuprof.predict.selected import after_each
 
 # Calls that wait, as recorded or by their names.
 SYNCHRONISATIONS: Final = (kinds.SYNCHRONISATION, kinds.SYNCHRONISATION_BY_NAME)
@@ -25,19 +26,21 @@ _MESSAGES: Final = ("mpi", "ucx")
 _HOST_CALLS: Final = ("process_id", "thread_id", "start_ns", "end_ns")
 
 
-def after_each(flags: Flags) -> Flags:
-    """Whether the flag of the operation, or call, before each is set."""
-    return np.append(False, flags[:-1])
-
-
 def drop_host(profile: Profile, changed: Changed, text: str) -> Changed:
     """Leave out what the host does in ranges, operations or host calls, but for CUDA calls.
 
     Raises:
-        UsageError: Nothing recorded has such a name, or nothing of it is between CUDA calls.
+        UsageError: Nothing recorded has such a name, or nothing of it is between CUDA calls, or
+            there are none.
     """
     graph = changed.graph
-    calls, (process, thread, *times) = graph.calls, _spans_like(profile, text)
+    calls, (process, thread, *times, _) = graph.calls, spans_like(profile, text)[0]
+    if not len(process):
+        msg = f"no range, operation or host call is named {text}"
+        raise UsageError(msg, "* matches anything; see gpuprof report --table ranges.")
+    if not len(calls):
+        msg = f"no CUDA calls were recorded: what waits for {text} is unknown"
+        raise UsageError(msg, "Record the CUDA API as well.")
     won_ns = np.zeros(len(calls), np.int64)
     for of in calls.threads:
         is_its = (process == of.process) & ((thread == of.thread_id) | (thread == ALL_THREADS))
@@ -64,27 +67,24 @@ def drop_host(profile: Profile, changed: Changed, text: str) -> Changed:
     )
 
 
-def _spans_like(profile: Profile, text: str) -> Int64s:
-    """Process, thread, start and end of ranges, and of host calls, of a name: a row of each.
+def spans_like(profile: Profile, text: str) -> tuple[Int64s, list[str]]:
+    """Ranges, and host calls, of a name: process, thread, start, end and name, a row of each.
 
-    Raises:
-        UsageError: There are none.
+    The names are the second part.
     """
-    spans, of = [np.empty((4, 0), np.int64)], profile.unrestricted
+    spans, words, of = [np.empty((5, 0), np.int64)], list[str](), profile.unrestricted
     if of.has("nvtx_ranges"):
-        ranges = ranges_like(of, text)
-        spans.append(np.stack([ranges.process, ranges.thread, ranges.start_ns, ranges.end_ns]))
+        its = ranges_like(of, text)
+        spans.append(np.stack([its.process, its.thread, its.start_ns, its.end_ns, its.label]))
+        words += [label for label, _, _ in its.labels]
     if of.has("host_calls"):
         names = {"name": Words()}
         *columns, name = read_columns(of, "host_calls", *_HOST_CALLS, *names, texts=names)
-        expression = like(text)
-        is_alike = [expression.fullmatch(word or "") is not None for word in names["name"].words]
-        spans.append(np.stack(columns)[:, np.array(is_alike, bool)[name]])
-    spans_met = np.concatenate(spans, axis=1)
-    if not spans_met.size:
-        msg = f"no range, operation or host call is named {text}"
-        raise UsageError(msg, "* matches anything; see gpuprof report --table ranges.")
-    return spans_met
+        called, expression = [word or "" for word in names["name"].words], like(text)
+        is_alike = np.array([expression.fullmatch(word) is not None for word in called], bool)[name]
+        spans.append(np.stack([*columns, name + len(words)])[:, is_alike])
+        words += called
+    return np.concatenate(spans, axis=1), words
 
 
 def no_launch_cost(profile: Profile, changed: Changed) -> Changed:

@@ -8,13 +8,14 @@ import numpy as np
 
 from gpuprof.base.cuda import pcie_bytes_per_s
 from gpuprof.base.errors import UsageError
-from gpuprof.base.units import duration_ns, format_rate, say_ns, to_decimal_bytes
+from gpuprof.base.units import duration_ns, say_ns, say_rate, to_decimal_bytes
 from gpuprof.model.derived import HOST
 from gpuprof.model.intervals import Int64s
-from gpuprof.predict.graph import DEFAULT_STREAMS, TRANSFER, holds
+from gpuprof.predict.graph import DEFAULT_STREAMS, holds
 from gpuprof.predict.graph import STAGED as STAGED_HALVES
 from gpuprof.predict.recorded import COPY, Flags, Operations
 from gpuprof.predict.replay import Changed
+from gpuprof.predict.selected import lasting, on_route
 
 _NS_PER_S: Final = 1_000_000_000
 _GB: Final = to_decimal_bytes("1", "GB")
@@ -38,8 +39,6 @@ _FIGURES: Final = re.compile(r"([\d.]+ ?[nuµm]?s), ?([\d.]+) ?([KMGT]?B)/s")
 USUAL, SLOW, FAST = range(3)
 # Where the recording has no gap between halves of a staged copy, or copies of two devices.
 _HALVES_NS: Final = 7_000
-# Copies that a message lists.
-_SHOWN: Final = 8
 # Four in five copies take between these shares of what is fitted to them all.
 _SPREAD: Final = (0.1, 0.9)
 # Bandwidth needs copies of several sizes: the largest this many times the smallest.
@@ -94,7 +93,7 @@ def links_named(text: str) -> tuple[Link, Link, Link]:
 
 
 def _link(words: str, latency_ns: float, bytes_per_s: float) -> Link:
-    figures = f"{say_ns(latency_ns)} + bytes / {format_rate(bytes_per_s)}"
+    figures = f"{say_ns(latency_ns)} + bytes / {say_rate(bytes_per_s)}"
     return Link(f"{figures} ({words})", latency_ns, bytes_per_s)
 
 
@@ -113,23 +112,22 @@ def fitted(sizes: Int64s, took_ns: Int64s, words: str) -> Link | None:
     return _link(words, max(low - least * _NS_PER_S / rate, 0), rate)
 
 
-def with_link(changed: Changed, route: str | None, name: str, bound: int) -> Changed:
+def with_link(changed: Changed, route: str | None, name: str) -> Changed:
     """Let copies of a route, or between devices, go over another link.
 
     Args:
         changed: The graph so far.
         route: Kind or ends of the copies; None for all between devices.
         name: As `links_named` knows it, or ``staged``: through the host, fitted to the recording.
-        bound: `USUAL`, `SLOW` or `FAST`.
 
     Raises:
         UsageError: There is no such link, or no such copy.
     """
-    link = None if name == STAGED else links_named(name)[bound]
+    link = None if name == STAGED else links_named(name)[changed.bound]
     o = changed.graph.operations
     is_meant = on_route(o, route)
     if link is None:
-        return _staged(changed, is_meant, route, bound)
+        return _staged(changed, is_meant, route)
     second = changed.operation(changed.stored(STAGED_HALVES, is_meant))
     sizes = o.bytes
     took = link.copies_ns(np.maximum(sizes, 0))
@@ -147,58 +145,13 @@ def with_link(changed: Changed, route: str | None, name: str, bound: int) -> Cha
     )
 
 
-def lasting(
-    changed: Changed, chosen: Flags, took_ns: Int64s, transfer_ns: Int64s | None = None
-) -> Changed:
-    """Give some operations other durations, and collectives of several ranks other transfers."""
-    transfers = changed.stored(TRANSFER, chosen)
-    meeting = changed.operation(transfers)
-    # A collective ends one transfer after the last rank arrived, not after its own start.
-    alone = chosen.copy()
-    alone[meeting] = False
-    durations = np.where(alone, took_ns, changed.weights.duration_ns)
-    times = took_ns if transfer_ns is None else transfer_ns
-    return changed.with_times(duration_ns=durations).with_edges(transfers, times[meeting])
-
-
 def _without_size(sizes: Int64s) -> str:
     """Words about copies that no link changes; none where there are none."""
     unknown = int((sizes < 0).sum())
     return f" copies of unknown size ({unknown:,}) and" if unknown else ""
 
 
-def on_route(o: Operations, route: str | None) -> Flags:
-    """Copies of a kind or route; without one, copies between devices.
-
-    Raises:
-        UsageError: There are none.
-    """
-    if route is None:
-        chosen = o.where(lambda label: label.is_peer)
-    elif "->" in route:
-        src, dst = (_end(part.strip()) for part in route.split("->", 1))
-        chosen = o.where(lambda of: (of.kind, of.src, of.dst) == (COPY, src, dst))
-    else:
-        chosen = o.where(lambda of: of.kind == COPY and of.text.split(" ")[0].startswith(route))
-    if chosen.any():
-        return chosen
-    msg = f"no copies {route or 'between devices'} were recorded"
-    copies = sorted({label.text for label in o.labels if label.kind == COPY})
-    more = f", and {len(copies) - _SHOWN} more" if len(copies) > _SHOWN else ""
-    there = f"{', '.join(copies[:_SHOWN])}{more}" if copies else "none"
-    raise UsageError(msg, f"Name a kind (HtoD) or a route (0->1); recorded: {there}.")
-
-
-def _end(text: str) -> int:
-    if text == "host":
-        return HOST
-    if not text.isdigit():
-        msg = f"{text} is neither a device number nor host"
-        raise UsageError(msg, "Write a route as link[host->0]=pcie5.")
-    return int(text)
-
-
-def _staged(changed: Changed, is_meant: Flags, route: str | None, bound: int) -> Changed:
+def _staged(changed: Changed, is_meant: Flags, route: str | None) -> Changed:
     """Copies between devices through the host: two copies, and the gap between them."""
     o = changed.graph.operations
     if (is_meant & ~o.where(lambda label: label.is_peer)).any():
@@ -206,7 +159,7 @@ def _staged(changed: Changed, is_meant: Flags, route: str | None, bound: int) ->
         raise UsageError(msg, "Name a route between two devices: link[0->1]=staged.")
     sizes = o.bytes
     direct = is_meant & ~o.where(lambda label: label.is_staged) & (sizes >= 0)
-    halves = [_host_link(o, kind, bound) for kind in ("DtoH", "HtoD")]
+    halves = [_host_link(o, kind, changed.bound) for kind in ("DtoH", "HtoD")]
     # The median gap from a copy to one on another device that waits for it.
     between, is_copy = _HALVES_NS, o.where(lambda label: label.kind == COPY)
     for kind in (DEFAULT_STREAMS, STAGED_HALVES):

@@ -1,16 +1,20 @@
 """The critical path of a program, from its end back to its start."""
 
+import re
 from typing import Final, NamedTuple
 
 import numpy as np
 
+from gpuprof.facts.launches import ALL_THREADS
+from gpuprof.facts.numbers import NOT_FOUND
 from gpuprof.facts.nvtx import named_parts
 from gpuprof.facts.range_launches import open_at
 from gpuprof.facts.step_windows import masked
-from gpuprof.model.intervals import Int64s
+from gpuprof.model.intervals import Int64s, covered_within, union
 from gpuprof.model.profile import Profile
 from gpuprof.predict import graph as kinds
 from gpuprof.predict.graph import Graph
+from gpuprof.predict.host_changes import spans_like
 from gpuprof.predict.recorded import COLLECTIVE, COPY, KERNEL, MEMSET
 from gpuprof.predict.replay import Replay, last_waits
 
@@ -20,9 +24,14 @@ _OF_OPERATIONS: Final = {
     COPY: "copy",
     MEMSET: "memset",
 }
-CALL, HOST, LATENCY = "call", "host", "latency"
+CALL, HOST, WAIT, LATENCY = "call", "host", "wait", "latency"
 # Kinds of parts of a path, as users see them.
-KINDS: Final = (*_OF_OPERATIONS.values(), CALL, HOST, LATENCY)
+KINDS: Final = (*_OF_OPERATIONS.values(), CALL, HOST, WAIT, LATENCY)
+# Calls of MPI that return when other ranks have come, or sent, or taken what they sent.
+_WAITING: Final = re.compile(
+    r"MPI_(?:Wait|Barrier|All|Reduce|Bcast|Gather|Scatter|Scan|Exscan|M?[Rr]ecv|[SR]?[Ss]end"
+    r"|M?[Pp]robe|Neighbor)"
+)
 
 
 # A part of a path: kind and name of what its time goes to.
@@ -70,7 +79,7 @@ def path(replayed: Replay, until_ns: int) -> Path:
 
 
 def named(profile: Profile, graph: Graph, along: Path) -> tuple[Int64s, list[PathPart]]:
-    """The part of each stretch of a path: operations by name, the host by range, latencies.
+    """The part of each stretch of a path: operations by name, the host by range, waits, latencies.
 
     Returns:
         Index into the parts of each stretch, and the parts.
@@ -80,6 +89,9 @@ def named(profile: Profile, graph: Graph, along: Path) -> tuple[Int64s, list[Pat
     kind[kind == kinds.TRANSFER] = kinds.DURATION
     kind[kind == kinds.OTHER_THREAD] = kinds.HOST_WORK
     number, texts = _ranges(profile, graph, item)
+    waits, called = _waits(profile, graph, item)
+    number, ranges = np.where(waits == NOT_FOUND, number, len(texts) + waits), len(texts)
+    texts += called
     name = np.where(kind == kinds.HOST_WORK, number, 0)
     for meant, labels, rows in (
         (kinds.DURATION, graph.operations.label, item - calls),
@@ -97,6 +109,8 @@ def named(profile: Profile, graph: Graph, along: Path) -> tuple[Int64s, list[Pat
             parts.append((_OF_OPERATIONS[label.kind], label.text))
         elif of == kinds.CALL:
             parts.append((CALL, graph.calls.labels[its]))
+        elif of == kinds.HOST_WORK and its >= ranges:
+            parts.append((WAIT, f"in {texts[its]}"))
         elif of == kinds.HOST_WORK:
             parts.append((HOST, f"in {texts[its]}" if texts[its] else "between calls"))
         else:
@@ -126,4 +140,36 @@ def _ranges(profile: Profile, graph: Graph, items: Int64s) -> tuple[Int64s, list
         opened = open_at(ranges.take(its), started, is_outermost=False)
         inside = opened >= 0
         number[begun[inside]] = of_label[ranges.label[its[opened[inside]]]]
+    return number, texts
+
+
+def _waits(profile: Profile, graph: Graph, items: Int64s) -> tuple[Int64s, list[str]]:
+    """The MPI call that waits for most of the time of the host before each call, and their names.
+
+    `NOT_FOUND` for none.
+    """
+    number, calls = np.full(len(items), NOT_FOUND), graph.calls
+    (process, thread, *times, name), texts = spans_like(profile, "MPI_*")
+    is_wait = np.array([_WAITING.match(text) is not None for text in texts], bool)[name]
+    rows = np.flatnonzero(items < len(calls))
+    of_items = calls.thread(items[rows])
+    for place, of in enumerate(calls.threads if is_wait.any() else ()):
+        on = rows[(of_items == place) & (items[rows] > of.low)]
+        is_its = is_wait & (process == of.process)
+        its = np.flatnonzero(is_its & ((thread == of.thread_id) | (thread == ALL_THREADS)))
+        if not (len(on) and len(its)):
+            continue
+        since, until = calls.end_ns[items[on] - 1], calls.start_ns[items[on]]
+        until, shift_ns = np.maximum(since, until), calls.clock.of(of.process)
+        called = np.unique(name[its])
+        waited_ns = np.stack(
+            [
+                covered_within(
+                    union(*(ns[its[name[its] == one]] + shift_ns for ns in times)), since, until
+                )
+                for one in called
+            ]
+        )
+        is_most = 2 * waited_ns.sum(axis=0) > until - since
+        number[on[is_most]] = called[waited_ns[:, is_most].argmax(axis=0)]
     return number, texts

@@ -19,7 +19,7 @@ from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Kind, Schema
 from gpuprof.predict.build import graph_of
-from gpuprof.predict.changes import apply
+from gpuprof.predict.changes import OPEN, apply
 from gpuprof.predict.effects import (
     PREDICT_READS,
     Steps,
@@ -30,7 +30,7 @@ from gpuprof.predict.effects import (
 )
 from gpuprof.predict.graph import KINDS, PROVENANCES, Graph
 from gpuprof.predict.link_models import FAST, SLOW, USUAL
-from gpuprof.predict.paths import CALL, HOST, LATENCY, Path, PathPart, named, path
+from gpuprof.predict.paths import CALL, HOST, LATENCY, WAIT, Path, PathPart, named, path
 from gpuprof.predict.recorded import Flags
 from gpuprof.predict.replay import Changed, as_measured, replay
 
@@ -66,7 +66,10 @@ CRITICAL_PATH: Final = Schema(
     {
         "phase": Column(TEXT, "", "The phase; null for the whole recording."),
         "kind": Column(
-            TEXT, "", "kernel, collective, copy, memset, call, host or latency.", required=True
+            TEXT,
+            "",
+            "kernel, collective, copy, memset, call, host, wait or latency.",
+            required=True,
         ),
         "name": Column(
             TEXT,
@@ -148,7 +151,7 @@ class _Step(NamedTuple):
 # The mean of steps and their median differ by at most this share in most recordings.
 _ALIKE: Final = 0.01
 # Parts of a path that a replay keeps as they are, but where a change says otherwise.
-_AS_RECORDED: Final = (CALL, HOST, LATENCY)
+_AS_RECORDED: Final = (CALL, HOST, WAIT, LATENCY)
 # Name -> critical path, and what a step takes that its parts in a step are scaled to.
 _Along = dict[str, tuple[Path, int]]
 
@@ -278,8 +281,8 @@ def _predicted(
     del predicted
     bounds_ns = [predicted_ns]
     bounds = [(changed, True)]
-    # Where a link is changed, also slow and fast ones, with the recorded lags and without.
-    if any(text.startswith("link") for text in changes):
+    # Where times are left open, also slow and fast ones, with the recorded lags and without.
+    if any(text.startswith(OPEN) for text in changes):
         for bound in (SLOW, FAST):
             bounded = apply(profile, changes, bound)
             bounds += [(bounded, False), (bounded, True)]
@@ -438,6 +441,13 @@ def _notes(
         yield (
             f"Next bottleneck: {top['kind']} {_short(top['name'])},"
             f" {say_ns(top['after_ns'])} of {say_ns(total_ns)} on the critical path."
+        )
+    if waited_ns := sum(
+        row["after_ns"] or row["before_ns"] for row in paths if row["kind"] == WAIT
+    ):
+        yield (
+            f"The host waits for other ranks in MPI for {say_ns(waited_ns)} of the critical path,"
+            " as recorded: a change here is taken to be one of all ranks."
         )
     if note := host_clock(profile).note():
         yield note

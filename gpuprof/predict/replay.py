@@ -120,6 +120,7 @@ class Changed:
     Args:
         graph: The graph as recorded.
         weights: Its edges with other times, or without some.
+        bound: Which of the times that a change leaves open are taken: the usual, slow or fast ones.
         added: Additional edges.
         no_lag: Instants whose lag is removed; None for none.
         assumptions: A sentence for each change.
@@ -130,6 +131,7 @@ class Changed:
 
     graph: Graph
     weights: Weights
+    bound: int = 0
     added: tuple[Edges, ...] = ()
     no_lag: Flags | None = None
     assumptions: tuple[str, ...] = ()

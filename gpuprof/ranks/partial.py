@@ -24,9 +24,9 @@ from gpuprof.model.analysis import FILE_PLACE, Analysis, PerFile
 from gpuprof.model.profile import Origin, Profile, RankRecording
 from gpuprof.ranks.engine_contract import JobFile, Partial
 from gpuprof.readers import read_profile
+from gpuprof.readers.job_files import File, file_of, ranked_runs, ranks_of_names
 from gpuprof.readers.job_notes import notes_of_files
-from gpuprof.readers.job_numbers import JobNumbers, ranks_of_names
-from gpuprof.readers.merged_ranks import file_of, ranked_runs
+from gpuprof.readers.job_numbers import JobNumbers
 
 # Table of each file, and tables of the data model that are small and stay those of their files.
 FILES: Final = "files"
@@ -175,46 +175,26 @@ def job_profile(partial: Partial, source: Path, notes: Sequence[str] = ()) -> Pr
 
 
 @dataclass(frozen=True, eq=False)
-class _File:
-    """What a job knows of one of its files."""
+class _File(File):
+    """What a job knows of one of its files, whose recording has no rows."""
 
     facts: Mapping[str, Any]
     tables: Mapping[str, pa.Table]
-    rank: int | None
-    pids: frozenset[int]
-    used: frozenset[int]
 
     @cached_property
-    def profile(self) -> Profile:
-        """Its origin, and the tables that it recorded without their rows."""
-        origin = Origin(Path(self.facts["source"]), **{n: self.facts[n] for n in _ORIGIN})
-        recorded = (name for name in self.facts["recorded"] if name in schema.BY_NAME)
-        return Profile(origin, {name: schema.BY_NAME[name].empty() for name in recorded})
+    def pids(self) -> set[int]:
+        """The processes of its activities."""
+        return {*self.facts["pids"]}
 
-    @property
-    def name(self) -> str:
-        """Its name, for people."""
-        return self.profile.origin.source.name
+    @cached_property
+    def used(self) -> set[int]:
+        """The devices of its activities."""
+        return {*self.facts["devices"]}
 
-    @property
-    def recorder(self) -> str:
-        """The tool that recorded it, and its version."""
-        return self.profile.origin.recorder
-
-    @property
-    def origin_ns(self) -> int | None:
-        """When its clock began; None where it does not tell."""
-        return self.profile.origin.epoch_ns
-
-    @property
+    @cached_property
     def end_ns(self) -> int:
         """When its last activity ends."""
         return int(self.facts["end_ns"])
-
-    @property
-    def runs(self) -> pa.Table:
-        """Its runs; a single one where it records none."""
-        return ranked_runs(self.tables[schema.RUNS.name], self.rank)
 
     def table(self, name: str) -> pa.Table:
         """One of its small tables."""
@@ -245,8 +225,11 @@ class _MergedJob(JobNumbers[_File]):
                 spec.name: spec.conform(of_files.get(row[FILE_PLACE], spec.empty()))
                 for spec, of_files in small
             }
-            numbers = frozenset(row["pids"]), frozenset(row["devices"])
-            files.append(_File(row, tables, rank, *numbers))
+            origin = Origin(Path(row["source"]), **{name: row[name] for name in _ORIGIN})
+            recorded = [name for name in row["recorded"] if name in schema.BY_NAME]
+            profile = Profile(origin, {name: schema.BY_NAME[name].empty() for name in recorded})
+            runs = ranked_runs(tables[schema.RUNS.name], rank)
+            files.append(_File(profile, rank, runs, row, tables))
         super().__init__(files)
         self._partial = partial
 

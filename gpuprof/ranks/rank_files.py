@@ -8,8 +8,7 @@ from gpuprof.base.errors import GpuprofError, InputError
 from gpuprof.ranks.engine_contract import JobFile
 from gpuprof.readers import inputs, lists, read_profile, recording_files
 from gpuprof.readers.gpuprof import data_set, run_folder
-from gpuprof.readers.job_numbers import ranks_of_names
-from gpuprof.readers.merged_ranks import file_of
+from gpuprof.readers.job_files import file_of, ranks_of_names
 
 
 def job_files(files: Sequence[Path]) -> list[JobFile]:

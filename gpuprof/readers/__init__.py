@@ -2,7 +2,6 @@
 
 import zlib
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
@@ -26,6 +25,7 @@ from gpuprof.model import borders, schema
 from gpuprof.model.profile import Profile, UnreadFiles
 from gpuprof.readers import inputs, lists, sections
 from gpuprof.readers.common import gunzip
+from gpuprof.readers.common.threads import in_turn
 from gpuprof.readers.input_format import HEAD_BYTES, ZIP_MAGIC, Reader
 from gpuprof.readers.inputs import Address, AnyPath
 from gpuprof.readers.job_notes import left_out
@@ -58,7 +58,6 @@ _REPORT_MAGIC: Final = b"NVIDIA Tegra Profiler Report "
 _ARCHIVES: Final = ("gpuprof", "run")
 _FOLDERS: Final = ("run", "nsys-parquet", "cupti", "gpuprof-dataset")
 _DATA_SET: Final = "gpuprof-dataset"
-_THREADS: Final = 2
 
 
 Recording = AnyPath | Sequence[AnyPath] | Profile
@@ -236,7 +235,10 @@ def _read_many(place: Path, files: Sequence[Path], reader: str | None) -> Profil
     if not chosen:
         raise _nothing_in(place)
     check_one_format(place, {reader.name: file.name for file, reader in chosen.items()})
-    opened = dict(zip(chosen, _opened(chosen), strict=True))
+    # Of a database little is read, and that without Python.
+    are_databases = all(reader.name in _DATABASES for reader in chosen.values())
+    read = (in_turn if are_databases else map)(_read_or_fault, chosen.items())
+    opened = dict(zip(chosen, read, strict=True))
     profiles = [profile for profile in opened.values() if isinstance(profile, Profile)]
     errors = {file: error for file, error in opened.items() if isinstance(error, GpuprofError)}
     if not profiles:
@@ -249,20 +251,8 @@ def _read_many(place: Path, files: Sequence[Path], reader: str | None) -> Profil
     return replace(profile, origin=origin, unread=UnreadFiles(tuple(faults), len(files)))
 
 
-def _opened(chosen: Mapping[Path, Reader]) -> list[Profile | GpuprofError]:
-    """The recordings of files of one each; of those that cannot be read why."""
-    if not all(reader.name in _DATABASES for reader in chosen.values()):
-        return [*map(_read_or_fault, chosen.values(), chosen)]
-    # Of a database little is read, and that without Python.
-    with ThreadPoolExecutor(_THREADS) as pool:
-        try:
-            return [*pool.map(_read_or_fault, chosen.values(), chosen)]
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
-
-
-def _read_or_fault(reader: Reader, path: Path) -> Profile | GpuprofError:
+def _read_or_fault(chosen: tuple[Path, Reader]) -> Profile | GpuprofError:
+    path, reader = chosen
     try:
         return sections.chosen(_read_by(reader, path), None)
     except (CorruptFileError, EmptyRecordingError) as error:

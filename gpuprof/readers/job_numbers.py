@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate
-from typing import Final, Generic, Protocol, TypeAlias, TypeVar
+from typing import Final, Generic, TypeAlias, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,12 +16,9 @@ import pyarrow.compute as pc
 from gpuprof.base.errors import InputError
 from gpuprof.model import schema
 from gpuprof.model.analysis import DEVICE_COLUMNS, FILE_PLACE, PerFile
+from gpuprof.readers.job_files import File
 from gpuprof.readers.job_notes import FileOfJob, job_notes
 
-_RANK_IN_NAME: Final = re.compile(r"(?:rank|worker)[-_.]?(\d+)", re.IGNORECASE)
-_NUMBER: Final = re.compile(r"\d+")
-# A larger number in a file's name is a time or a process.
-_LARGEST_RANK: Final = 1_000_000
 _SHARED: Final = (
     "Several processes number their devices from 0. They are taken for different devices, and"
     " numbered in the order of ranks."
@@ -34,46 +31,7 @@ Numbers = Mapping[int | None, int]
 Column: TypeAlias = pa.Array | pa.ChunkedArray
 
 
-class NumberedFile(Protocol):
-    """What is to be known of a file of a job."""
-
-    @property
-    def name(self) -> str:
-        """Its name, for people."""
-
-    @property
-    def rank(self) -> int | None:
-        """Its rank, where known."""
-
-    @property
-    def recorder(self) -> str:
-        """The tool that recorded it, and its version."""
-
-    @property
-    def origin_ns(self) -> int | None:
-        """When its clock began; None where it does not tell."""
-
-    @property
-    def end_ns(self) -> int:
-        """When its last activity ends."""
-
-    @property
-    def pids(self) -> Collection[int]:
-        """The processes of its activities."""
-
-    @property
-    def used(self) -> Collection[int]:
-        """The devices of its activities."""
-
-    @property
-    def runs(self) -> pa.Table:
-        """Its runs; a single one where it records none."""
-
-    def table(self, name: str) -> pa.Table:
-        """One of its small tables: devices, links, what a tool has summed up."""
-
-
-_File = TypeVar("_File", bound=NumberedFile)
+_File = TypeVar("_File", bound=File)
 
 
 class JobNumbers(Generic[_File]):
@@ -267,7 +225,7 @@ class JobNumbers(Generic[_File]):
                 file.name,
                 file.rank,
                 pc.max(file.runs["world_size"]).as_py(),
-                file.recorder,
+                file.profile.origin.recorder,
                 file.origin_ns,
                 process,
             )
@@ -276,27 +234,7 @@ class JobNumbers(Generic[_File]):
         return [*notes, *job_notes(described)]
 
 
-def ranks_of_names(names: Sequence[str]) -> list[int | None]:
-    """``rank3``, ``worker3``, or the one number in which the names differ; else unknown.
-
-    Some ranks may have several files, as those that were recorded anew; where most have, the
-    numbers may be those of the ranks of a host.
-    """
-    matches = [_RANK_IN_NAME.search(name) for name in names]
-    ranks = [int(match[1]) for match in matches if match]
-    if len(ranks) == len(names) and 2 * len({*ranks}) > len(names) and max(ranks) <= _LARGEST_RANK:
-        return list(ranks)
-    if len(set(ranks)) != len(names):
-        numbers = [_NUMBER.findall(name) for name in names]
-        is_alike = len({_NUMBER.sub("#", name) for name in names}) == 1
-        places = zip(*numbers, strict=True) if is_alike else ()
-        differing = [place for place in places if len(set(place)) > 1]
-        ranks = [int(text) for text in differing[0]] if len(differing) == 1 else []
-    is_distinct = len(set(ranks)) == len(names) and max(ranks) <= _LARGEST_RANK
-    return list(ranks) if is_distinct else [None] * len(names)
-
-
-def _continues(file: NumberedFile, following: NumberedFile) -> bool:
+def _continues(file: File, following: File) -> bool:
     """Whether two files of one rank are stretches of one process, one after another."""
     if file.origin_ns is None or following.origin_ns is None:
         return False

@@ -13,27 +13,26 @@ Each file is read by itself: columns go through one file after another, and none
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
 from gpuprof.model import schema
 from gpuprof.model.analysis import PerFile
-from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.profile import Profile, RankRecording, Source
 from gpuprof.model.table import NumberedNames, Part, Table, Window, as_arrow, in_memory, values
 from gpuprof.model.words import ByNumber, Values
 from gpuprof.readers.common.threads import in_turn
+from gpuprof.readers.job_files import File, file_of, ranked_runs, ranks_of_names
 from gpuprof.readers.job_notes import notes_of_files
-from gpuprof.readers.job_numbers import JobNumbers, ranks_of_names
+from gpuprof.readers.job_numbers import JobNumbers
 
 _DEVICE_COLUMNS: Final = ("device_id", "src_device_id", "dst_device_id")
 # The numbers that are only true within a file.
 _RENUMBERED: Final = ("run_id", "process_id", *_DEVICE_COLUMNS)
-_EXTENT_COLUMNS: Final = ("end_ns", "process_id", *_DEVICE_COLUMNS)
 _DEVICES, _LINKS, _RUNS = schema.DEVICES.name, schema.LINKS.name, schema.RUNS.name
 _NAME_ID: Final = "name_id"
 # Files of more are read one by one, others a few at a time.
@@ -41,117 +40,6 @@ _FEW_EVENTS: Final = 1_000_000
 # The number of a name that is not known, and what that is called.
 _UNNAMED: Final = 0
 _NO_NAME: Final = "unknown"
-_NO_NAMES: Final = NumberedNames((), {"name": ()})
-
-
-class Extent(NamedTuple):
-    """What the activities of a file reach.
-
-    Args:
-        pids: Their processes.
-        used: Their devices.
-        end_ns: When the last of them ends; 0 where there is none.
-    """
-
-    pids: set[int]
-    used: set[int]
-    end_ns: int
-
-
-@dataclass(frozen=True, eq=False)
-class File:
-    """One file.
-
-    Args:
-        runs: Its runs; a single one where the file records none.
-    """
-
-    profile: Profile
-    rank: int | None
-    runs: pa.Table
-
-    @property
-    def name(self) -> str:
-        """Its name, for people."""
-        return self.profile.origin.source.name
-
-    @property
-    def origin_ns(self) -> int | None:
-        """When its clock began; None where it does not tell."""
-        return self.profile.origin.epoch_ns
-
-    @property
-    def recorder(self) -> str:
-        """The tool that recorded it, and its version."""
-        return self.profile.origin.recorder
-
-    def source(self, table: str) -> Source:
-        """Its rows of a table; none where it has no such table."""
-        rows = self.runs if table == _RUNS else self.profile.sources.get(table)
-        return schema.BY_NAME[table].empty() if rows is None else rows
-
-    def table(self, name: str) -> pa.Table:
-        """A small table."""
-        rows = self.source(name)
-        return (
-            schema.BY_NAME[name].conform(rows)
-            if isinstance(rows, pa.Table)
-            else self.profile.table(name)
-        )
-
-    def may_hold(self, table: str) -> bool:
-        """Whether a table may have rows."""
-        rows = self.source(table)
-        return not isinstance(rows, pa.Table) or rows.num_rows > 0
-
-    def extent(self, *names: str) -> Extent:
-        """What its activities reach, as far as these columns tell, found in one pass over it."""
-        numbers: dict[str, set[int]] = {name: set() for name in _EXTENT_COLUMNS}
-        end_ns = 0
-        for table in self.profile.sources:
-            there = [n for n in names or _EXTENT_COLUMNS if n in schema.BY_NAME[table].columns]
-            if not there or table in (_DEVICES, _LINKS, _RUNS):
-                continue
-            for piece in self.pieces(table, there):
-                for name, (filled, is_null, _) in zip(there, piece, strict=True):
-                    present = filled if is_null is None else filled[~is_null]
-                    if name != "end_ns":
-                        numbers[name].update(np.unique(present).tolist())
-                    elif len(present):
-                        end_ns = max(end_ns, int(present.max()))
-        used = set().union(*(numbers[name] for name in _DEVICE_COLUMNS))
-        return Extent(numbers["process_id"] - {UNKNOWN}, used - {UNKNOWN}, end_ns)
-
-    @cached_property
-    def pids(self) -> set[int]:
-        """The processes of its activities."""
-        return self.extent("process_id").pids
-
-    @cached_property
-    def used(self) -> set[int]:
-        """The devices of its activities."""
-        return self.extent(*_DEVICE_COLUMNS).used
-
-    @cached_property
-    def end_ns(self) -> int:
-        """When its last activity ends."""
-        return self.extent("end_ns").end_ns
-
-    def pieces(self, table: str, names: Sequence[str]) -> Iterator[list[Values]]:
-        """Columns of its rows, read for this alone."""
-        if table == _RUNS:
-            yield from in_memory(schema.RUNS, self.runs).pieces(names)
-        elif self.may_hold(table):
-            yield from self._alone(table).pieces(table, *names)
-
-    def names(self, table: str) -> NumberedNames:
-        """The names of a table by their numbers."""
-        return self._alone(table).loaded(table).names if self.may_hold(table) else _NO_NAMES
-
-    def _alone(self, table: str) -> Profile:
-        """The recording; where it lies in a file, so that what is read of it goes with it."""
-        is_here = isinstance(self.source(table), pa.Table)
-        return self.profile if is_here else replace(self.profile)
 
 
 def joined(profiles: Sequence[Profile], file_count: int | None = None) -> Profile:
@@ -322,13 +210,6 @@ class _JobRows:
             yield [self._job.column(number, self._table, name, column) for name, column in columns]
 
 
-def file_of(profile: Profile) -> File:
-    """One file of a job by itself; its rank is None where it records none."""
-    runs = profile.table(_RUNS) if profile.has(_RUNS) else schema.RUNS.empty()
-    rank = runs["rank"][0].as_py() if runs.num_rows == 1 else None
-    return File(profile, rank, runs)
-
-
 def _files(profiles: Sequence[Profile]) -> list[File]:
     """The files as they were given, with their ranks."""
     files = [*map(file_of, profiles)]
@@ -339,10 +220,3 @@ def _files(profiles: Sequence[Profile]) -> list[File]:
         File(file.profile, rank, ranked_runs(file.runs, rank))
         for file, rank in zip(files, ranks, strict=True)
     ]
-
-
-def ranked_runs(runs: pa.Table, rank: int | None) -> pa.Table:
-    """The runs of a file whose rank is known; a single one where it records none."""
-    listed = runs.to_pylist() or [{"run_id": 0}]
-    listed = [listed[0] | {"rank": rank}] if len(listed) == 1 else listed
-    return schema.RUNS.table(listed)

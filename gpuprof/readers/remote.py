@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
 from gpuprof.base.errors import ROOM, GpuprofError, InputError, MissingToolError, install
-from gpuprof.base.units import counted, format_bytes
+from gpuprof.base.units import counted, say_bytes
 from gpuprof.readers import inputs
 from gpuprof.readers.inputs import Address
 
@@ -92,8 +92,8 @@ def fetched(addresses: Sequence[Address]) -> list[list[Path]]:
     copies = [copy for of_address in planned for _, files in of_address for copy in files]
     size_bytes, free_bytes = sum(c.size_bytes for c in copies), shutil.disk_usage(root).free
     if size_bytes + _SPARE_BYTES > free_bytes:
-        files = f"{counted(len(copies), 'file', 'files')} of {format_bytes(size_bytes)}"
-        free = f"which has {format_bytes(free_bytes)} free"
+        files = f"{counted(len(copies), 'file', 'files')} of {say_bytes(size_bytes)}"
+        free = f"which has {say_bytes(free_bytes)} free"
         msg = f"{addresses[0]}: {files} do not fit into {root.parent}, {free}"
         raise InputError(msg, ROOM)
     # A file system may fetch several files at a time.

@@ -19,6 +19,7 @@ from gpuprof.show.cells import CONTROL
 if TYPE_CHECKING:
     from gpuprof.comparisons import Comparison
 
+_WHOLE: Final = ("_ns", "bytes", "calls")
 _NEVER_WHOLE: Final = {"percent", "p_value", "is_beyond_noise"}
 
 
@@ -102,9 +103,17 @@ def document_text(document: dict[str, Any]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """JSON has no paths, and no NaN or infinity: what is no number is unknown."""
+    """JSON has no paths, and no NaN or infinity: what is no number is unknown.
+
+    Whole times, sizes and counts are integers, also where their column has medians or means.
+    """
     if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
+        return {
+            key: int(item)
+            if isinstance(item, float) and item.is_integer() and str(key).endswith(_WHOLE)
+            else _plain(item)
+            for key, item in value.items()
+        }
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):

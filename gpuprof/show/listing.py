@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from gpuprof.base.units import counted, format_bytes
+from gpuprof.base.units import counted, format_bytes, say_bytes
 from gpuprof.model import derived
 from gpuprof.model.analysis import Analysis
 from gpuprof.model.schema import Column, Kind, Schema
@@ -85,14 +85,14 @@ def cache_text(entries: Sequence[Entry]) -> str:
     ]
     head = [f"{'Size':>10}  {'Last used (UTC)':16}  Of"] if lines else []
     total = sum(entry.size_bytes for entry in entries)
-    room = f"{format_bytes(total)} of at most {format_bytes(LIMIT_BYTES)}"
+    room = f"{say_bytes(total)} of at most {say_bytes(LIMIT_BYTES)}"
     count = counted(len(entries), "entry", "entries")
     return "\n".join([*head, *lines, f"{count} in {location()}, {room}", ""])
 
 
 def cleared_text(removed: Sequence[Entry], in_use: Sequence[Entry]) -> str:
     """What was removed from the cache, and what is in use."""
-    total = format_bytes(sum(entry.size_bytes for entry in removed))
+    total = say_bytes(sum(entry.size_bytes for entry in removed))
     text = f"Removed {counted(len(removed), 'entry', 'entries')}, {total}.\n"
     return text + (f"Kept {len(in_use)} that a running gpuprof reads.\n" if in_use else "")
 

@@ -5,6 +5,7 @@ it, so that it fits light and dark themes.
 """
 
 import shlex
+import shutil
 import textwrap
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,12 +15,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
 
-from gpuprof.analyses.reports import Report
-from gpuprof.base.labels import TIMING_ONLY
+from gpuprof.analyses.reports import Report, report
+from gpuprof.base.errors import GpuprofError
+from gpuprof.base.labels import TIMING_ONLY, label
 from gpuprof.base.manifest import Manifest
-from gpuprof.base.units import bound, capital, counted, format_seconds
+from gpuprof.base.units import bound, capital, counted, say_ns, say_seconds
 from gpuprof.comparisons import Comparison
 from gpuprof.comparisons.result_tables import TABLES
+from gpuprof.findings.first_sentence import UNKNOWN_WIN
+from gpuprof.model.profile import Profile
 from gpuprof.show import COMPARISON, RECORDING, Page, Row
 from gpuprof.show.cells import clean
 from gpuprof.show.charts import charts_about
@@ -38,6 +42,8 @@ SWEEP_CHARTS: Final = ("scaling", "break-even")
 _MOST_ROWS: Final = 12
 _BULLET: Final = "   - "
 _MOST_BARS: Final = 8
+_QUICK_EVENTS: Final = 1_000_000  # Are looked at in about a second.
+_COUNTED: Final = {"kernels", "transfers", "local_copies", "memsets", "api_calls"}
 
 
 class Summary(NamedTuple):
@@ -85,8 +91,9 @@ def _template() -> "jinja2.Template":
     return shown.get_template("summary.html.jinja")
 
 
-def summary_text(summary: Summary, width: int) -> str:
-    """A summary as text in lines of at most a width, without its tables."""
+def summary_text(summary: Summary, width: int | None = None) -> str:
+    """A summary as text in lines of at most a width, the terminal's if None, without its tables."""
+    width = shutil.get_terminal_size().columns if width is None else width
     points = []
     for number, (head, parts) in enumerate(summary.points, start=1):
         texts = [f'{finding} {advice} ["{table}"]' for finding, advice, table in parts]
@@ -110,6 +117,33 @@ def summary_text(summary: Summary, width: int) -> str:
         for line in lines
     )
     return "\n".join(filled).replace("\N{NO-BREAK SPACE}", " ")
+
+
+def profile_summary(profile: Profile) -> Summary:
+    """What a notebook shows of a recording: its devices and their span, counts, first sentence.
+
+    Of a large one only what it is, as a look at all its events takes seconds.
+    """
+    origin = profile.origin
+    source = f"{origin.source}: {origin.recorder}, read as {origin.reader}"
+    if profile.events > _QUICK_EVENTS:
+        about = f"About {profile.events:,} events; gpuprof.report(...) says where the time went."
+        return Summary(source, about, tables=tuple(profile.sources))
+    try:
+        result = report(profile, ("breakdown", "totals", "bottom_line"))
+    except GpuprofError as error:
+        return Summary(source, error.message, tables=tuple(profile.sources))
+    devices, counts = result.rows("breakdown"), []
+    if devices:
+        span_ns = max(row["span_ns"] for row in devices)
+        counts = [f"{counted(len(devices), 'device', 'devices')}, {say_ns(span_ns)}"]
+    counts += [
+        f"{row['calls']:,} {label(row['activity_group']).replace('_', ' ')}"
+        for row in result.rows("totals")
+        if row["activity_group"] in _COUNTED and row["calls"]
+    ]
+    found = f"{', '.join(counts)}. {bottom_line(result.tables.get('bottom_line'))}".strip(". ")
+    return Summary(source, f"{found}." if found else "", tables=tuple(profile.sources))
 
 
 def report_summary(
@@ -154,7 +188,7 @@ def _point(row: Row) -> tuple[str, str, str]:
     advice, win = f"{capital(row['suggestion'])}.", row.get("win")
     if win and row.get("predicted_win_ns") is not None:
         advice += f" Can save {win}."
-    elif win and row.get("win_share"):
+    elif win and win != UNKNOWN_WIN and row.get("win_share"):
         advice += f" Saves {win}."
     return f"{capital(row['finding'])}.", advice, row["table"]
 
@@ -188,13 +222,13 @@ def run_summary(folder: Path, manifest: Manifest, runs: int = 1) -> Summary:
         runs: How many there are.
     """
     several = "" if runs == 1 else f"{counted(runs, 'run', 'runs')} of "
-    seconds = format_seconds(manifest.wall_seconds)
+    seconds = say_seconds(manifest.wall_seconds)
     is_timed = manifest.recorder == TIMING_ONLY
     how = "Only times were recorded" if is_timed else f"Recorded with {manifest.recorder}"
     sentences = [f"{how}, in {folder}; the program ran for {seconds}."]
     if manifest.epochs:
         epochs = counted(len(manifest.epochs), "marked epoch", "marked epochs")
-        sentences.append(f"{epochs} of {format_seconds(manifest.seconds_per_epoch)}.")
+        sentences.append(f"{epochs} of {say_seconds(manifest.seconds_per_epoch)}.")
     if manifest.nothing_recorded and not is_timed:
         sentences.append(f"{capital(manifest.nothing_recorded).removesuffix('.')}.")
     command = shlex.join(manifest.command)

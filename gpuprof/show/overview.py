@@ -17,6 +17,7 @@ from gpuprof.base.labels import label
 from gpuprof.base.units import capital
 from gpuprof.facts.hosts import NO_NAMES, DeviceNames
 from gpuprof.findings.families import by_family
+from gpuprof.findings.first_sentence import UNKNOWN_WIN
 from gpuprof.model.derived import PEER_DEVICE_COPY, PEER_STAGED
 from gpuprof.model.schema import Kind
 from gpuprof.show import Page, Row
@@ -260,7 +261,7 @@ def _edges_grid(table: pa.Table, per_step: Sequence[Row]) -> Grid:
     for row in per_step:
         if row["copies_per_step"] is not None:
             noun = "copy" if row["copies_per_step"] == 1 else "copies"
-            size = units.format_bytes(row["bytes_per_step"])
+            size = units.say_bytes(row["bytes_per_step"])
             steps = units.counted(row["steps"], "step", "steps")
             title += f": {row['copies_per_step']:,.4g} {noun}, {size} in each of {steps}"
     rows = [
@@ -317,7 +318,9 @@ def _sentence(row: Row) -> str:
     is_short = change and len(change) <= _LONGEST_CHANGE
     replay = f"gpuprof predict --what {shlex.quote(change)}; " if is_short else ""
     is_predicted = row.get("predicted_win_ns") is not None
-    saves = f"saves {win}; " if row.get("win_share") and not is_predicted else ""
+    saves = ""
+    if row.get("win_share") and not is_predicted and win != UNKNOWN_WIN:
+        saves = f"saves {win}; "
     can_save = f". Can save {win}" if is_predicted else ""
     return f"{text}{can_save} ({saves}{replay}--table {row['table']})."
 

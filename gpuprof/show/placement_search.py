@@ -12,9 +12,10 @@ from gpuprof.base.units import (
     counted,
     format_bytes,
     format_count,
-    format_rate,
     say_binary_bytes,
+    say_bytes,
     say_ns,
+    say_rate,
     say_share,
 )
 from gpuprof.place.proposal import Proposal, TimedProposal
@@ -131,7 +132,7 @@ def _copies_sentence(proposal: Proposal) -> str:
 def _amount(copies: StepCopies) -> str:
     calls = counted(round(copies.calls), "copy", "copies")
     unknown = f", {copies.unknown:g} of unknown size" if copies.unknown else ""
-    return f"{format_bytes(copies.bytes)} in {calls}{unknown}"
+    return f"{say_bytes(copies.bytes)} in {calls}{unknown}"
 
 
 def _grid(proposal: Proposal, times: TimedProposal | None) -> Grid:
@@ -168,7 +169,7 @@ def _notes(proposal: Proposal, times: TimedProposal | None) -> Iterator[str]:
             f" {least:.0%} to {most:.0%} of the GPU's peak (single precision, memory bandwidth) and"
             f" take at least {launches[0]:.1f} to {launches[1]:.1f} µs each; a"
             f" copy takes {say_ns(link.latency_s * NS_PER_S)} plus its bytes at"
-            f" {format_rate(link.bytes_per_s)}."
+            f" {say_rate(link.bytes_per_s)}."
         )
         yield _PUBLISHED_COPY
     yield (

@@ -9,7 +9,7 @@ from gpuprof.base.kernel_names import short_names
 from gpuprof.base.short_texts import cut
 from gpuprof.base.units import counted, say_ns
 from gpuprof.model.profile import Origin
-from gpuprof.predict.paths import CALL, HOST, LATENCY
+from gpuprof.predict.paths import CALL, HOST, LATENCY, WAIT
 from gpuprof.predict.predict import SCHEMAS, Prediction
 from gpuprof.show import Page, Row, csv, json, renderer_named
 from gpuprof.show.cells import cell, headings, signed_ns
@@ -30,6 +30,7 @@ _LOOKS: Final = {
     "memset": MEMSETS,
     CALL: Look("CUDA call", CALL, "#CC79A7", "xxx"),
     HOST: Look("host", HOST, "#F0E442", "|||"),
+    WAIT: Look("wait in MPI", WAIT, "#BBBBBB", "..."),
     LATENCY: Look("latency or wait", LATENCY, "#EEEEEE"),
 }
 _NAMES: Final = {"before": "as recorded", "after": "predicted"}

@@ -4,22 +4,32 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any, Final
 
+import pyarrow as pa
+
+from gpuprof.analyses import all_analyses
 from gpuprof.base.units import counted
-from gpuprof.model.profile import Origin
+from gpuprof.model import derived
+from gpuprof.model.profile import Origin, Profile
+from gpuprof.model.schema import TABLES
 from gpuprof.show import Page, csv, json, renderer_named
+from gpuprof.show.listing import unit_of
 from gpuprof.show.overview import Grid
 
+_SCHEMA: Final = ("table", "column", "type", "unit", "meaning")
 _PLAIN: Final = (bool, int, float, str, type(None))
 
 
 def answer_text(
     answer: tuple[Sequence[str], Sequence[tuple[Any, ...]]],
     notes: Sequence[str],
-    origin: Origin,
+    origin: Origin | None,
     form: str,
     page: Page,
 ) -> str:
-    """An answer, as `gpuprof.sql.query` gives it, in a format of ``--format``; csv has no notes."""
+    """An answer, as `gpuprof.sql.query` gives it, in a format of ``--format``; csv has no notes.
+
+    The origin is that of the recording; None where the answer is about none.
+    """
     names, rows = answer
     plain = [tuple(map(_plain, row)) for row in rows]
     if form in {"csv", "json"}:
@@ -28,7 +38,7 @@ def answer_text(
             return csv.rows_text(names, records)
         return json.versioned_text(
             {
-                "origin": origin.shown(),
+                "origin": origin and origin.shown(),
                 "columns": names,
                 "rows": records,
                 "notes": notes,
@@ -37,8 +47,33 @@ def answer_text(
     cells = [tuple("n/a" if value is None else str(value) for value in row) for row in plain]
     texts = [place for place in range(len(names)) if any(isinstance(r[place], str) for r in plain)]
     grids = [Grid("", tuple(names), tuple(cells), tuple(texts))]
-    head = f"{origin.source}: {counted(len(rows), 'row', 'rows')}"
+    head = f"{f'{origin.source}: ' if origin else ''}{counted(len(rows), 'row', 'rows')}"
     return renderer_named(form).grids_text(head, grids, notes, page)
+
+
+def schema_table(profile: Profile | None) -> pa.Table:
+    """The tables and columns that a query can name, with their types, units and meanings.
+
+    Args:
+        profile: The recording; None for what any recording may have.
+    """
+    recorded = [table for table in TABLES if profile is None or table.name in profile.sources]
+    names = {table.name for table in recorded}
+    answers = [a.schema for a in all_analyses() if profile is None or not a.missing(profile)]
+    twice = names & {schema.name for schema in answers}
+    rows: list[tuple[Any, ...]] = []
+    for table in (*recorded, *answers):
+        is_hidden = table in recorded and table.name in twice
+        name = f"recorded.{table.name}" if is_hidden else table.name
+        rows += [(name, n, c.dtype, unit_of(c), c.meaning) for n, c in table.columns.items()]
+        if table in recorded:
+            facts = derived.facts(table.name)
+            rows += [(name, n, None, None, f"Derived. {fact.doc}") for n, fact in facts.items()]
+    for name, relation in derived.RELATIONS.items():
+        if relation.of in names:
+            meanings = relation.columns.items()
+            rows += [(name, n, None, None, f"Derived. {text}") for n, text in meanings]
+    return pa.table(dict(zip(_SCHEMA, zip(*rows, strict=True), strict=True)))
 
 
 def _plain(value: Any) -> Any:

@@ -173,7 +173,7 @@ def test_what_every_step_copies_again_is_named_with_its_size():
             (
                 "copy the next batch while this one computes (pinned memory, non_blocking, a stream"
                 " of its own); if it is the same data in every step, copy it from host to device 0"
-                " once and keep it (copies of 1.000 MB from host to device 0 that every step makes"
+                " once and keep it (copies of 1.00 MB from host to device 0 that every step makes"
                 " again)"
             ),
             "repeated_transfers",

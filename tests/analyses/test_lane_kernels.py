@@ -2,6 +2,7 @@ import pytest
 from drawing import draw
 
 from gpuprof.analyses.lane_kernels import LANE_KERNELS, lane_kernels
+from gpuprof.analyses.lanes import typical_step
 from gpuprof.model.selection import Selection
 
 NCCL = {"name": "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgs)"}
@@ -61,6 +62,28 @@ def test_of_many_kernels_each_slice_names_the_longest():
     assert {row["name"] for row in rows} == {"long", "short"}
     # Every slice that holds a long one is called after it.
     assert sum(row["name"] == "long" for row in rows) == 2_000
+
+
+def test_each_kernel_of_a_typical_step_has_its_name():
+    steps, per_step = 60, 1_000
+    profile = draw(
+        kernels=[(10 * n, 10 * n + 5, {"correlation_id": n}) for n in range(steps * per_step)],
+        api_calls=[(10 * n, 10 * n + 1, {"correlation_id": n}) for n in range(steps * per_step)],
+        nvtx_ranges=[
+            (10 * per_step * n, 10 * per_step * (n + 1), {"text": f"step {n}"})
+            for n in range(steps)
+        ],
+    )
+    *_, first, last = typical_step(profile)
+
+    rows = lane_kernels(profile).to_pylist()
+
+    within = [row["kernels"] for row in rows if first <= row["start_ns"] < last]
+    outside = [row["kernels"] for row in rows if not first <= row["start_ns"] < last]
+    assert within == [1] * per_step
+    assert sum(outside) == (steps - 1) * per_step
+    assert min(outside) > 1
+    assert rows == sorted(rows, key=lambda row: row["start_ns"])
 
 
 @pytest.mark.parametrize("kernels", [[(0, 10), (40, 60)], [(n, n + 1) for n in range(30_000)]])

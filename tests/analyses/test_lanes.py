@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from drawing import draw
 
-from gpuprof.analyses.lanes import lanes, lanes_over_time
+from gpuprof.analyses.lanes import lanes, lanes_over_time, typical_step
 from gpuprof.facts.timeline import timelines
 from gpuprof.model.selection import Selection
 
@@ -48,6 +48,24 @@ def test_a_peer_copy_is_on_both_devices_and_hidden_on_one():
     ]
 
 
+def test_a_typical_step_has_shorter_slices():
+    starts = np.arange(300_000) * 10
+    profile = draw(
+        kernels=[(int(n), int(n) + 3, {"correlation_id": int(n)}) for n in starts],
+        api_calls=[(int(n), int(n) + 1, {"correlation_id": int(n)}) for n in starts],
+        nvtx_ranges=[(300_000 * n, 300_000 * (n + 1), {"text": f"step {n}"}) for n in range(10)],
+    )
+    *_, first, last = typical_step(profile)
+
+    rows = lanes(profile).to_pylist()
+
+    within = [row for row in rows if first <= row["start_ns"] < last]
+    assert {row["slice_ns"] for row in within} == {1}
+    assert len(within) == 30_000
+    assert {row["slice_ns"] for row in rows} == {1, 64}
+    assert sum(row["busy_ns"] for row in rows) == 900_000
+
+
 def test_many_intervals_share_rows_and_lose_no_time():
     starts = np.arange(300_000) * 10
     profile = draw(kernels=[(int(start), int(start) + 3) for start in starts])
@@ -56,7 +74,7 @@ def test_many_intervals_share_rows_and_lose_no_time():
 
     assert 60_000 <= table.num_rows <= 120_000
     assert sum(table.column("busy_ns").to_pylist()) == 900_000
-    (slice_ns,) = set(table.column("slice_ns").to_pylist())
+    slice_ns = max(table.column("slice_ns").to_pylist())
     length = np.array(table.column("end_ns")) - np.array(table.column("start_ns"))
     assert slice_ns == 32
     assert length.max() < slice_ns + 3

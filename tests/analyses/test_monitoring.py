@@ -109,6 +109,6 @@ def test_a_real_recording_tells_that_launches_waited_for_room():
 
     [note] = [n for n in report(profile, ["breakdown"]).notes if "delayed a thread" in n]
     assert note == (
-        "CUDA itself delayed a thread of the program by 461.8 ms, 47.6 % of the time from the"
+        "CUDA itself delayed a thread of the program by 462 ms, 47.6 % of the time from the"
         " first activity of a device to the last (mostly Command Buffer Full)."
     )

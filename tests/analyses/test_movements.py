@@ -193,7 +193,7 @@ def test_a_part_of_a_recording_has_what_starts_in_it():
         pytest.param(
             ["layer_1", "layer_1", "layer_2"], ", 66.7 % of it from net/layer_1", id="one"
         ),
-        pytest.param(["layer_1", "layer_2", "layer_3"], ", 100.0 % of it from net", id="around"),
+        pytest.param(["layer_1", "layer_2", "layer_3"], ", 100 % of it from net", id="around"),
     ],
 )
 def test_a_finding_names_the_innermost_part_that_launched_most(texts, said):

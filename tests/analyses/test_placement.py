@@ -191,7 +191,7 @@ def test_gradients_that_ignore_the_forward_scope_get_a_hint():
 
     assert row["finding"] == (
         "gradients of item_tower run on CPU:0, its forward pass on CPU:1: for them each step"
-        " copies 26.469 MB, 99.6 % of all"
+        " copies 26.5 MB, 99.6 % of all"
     )
     assert row["suggestion"].startswith(
         "TensorFlow's gradients ignore the forward scope: try colocating them"

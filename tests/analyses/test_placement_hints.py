@@ -231,7 +231,7 @@ class TestRecordingsBeforeInputs:
 
         # All but the words there, the features, and the features' gradients.
         assert row["saves_bytes_per_step"] == 26_587_520 - 102_400 - 2 * 16_384
-        assert row["suggestion"].endswith("saves 26.452 MB a step, leaves 135.2 KB")
+        assert row["suggestion"].endswith("saves 26.5 MB a step, leaves 135 KB")
 
     def test_layers_in_turn_come_before_their_gradients(self):
         rows = placement_hints(read_profile(SAMPLES / "deepconn-exaggerated.json")).to_pylist()

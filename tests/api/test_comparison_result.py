@@ -48,7 +48,7 @@ def test_several_recordings_of_one_label_are_its_runs(tmp_path):
 
 def test_recordings_without_labels_are_named_after_their_files(compared):
     assert list(compared.variants.index) == ["direct", "staged"]
-    assert compared.verdict.startswith("Against direct, staged takes 1.165 ms (34.2 %) more")
+    assert compared.verdict.startswith("Against direct, staged takes 1.17 ms (34.2 %) more")
     assert compared.unit == "step"
     assert compared.other_phases == ()
 
@@ -97,7 +97,7 @@ def test_a_page_and_charts_are_those_of_the_command(compared, tmp_path):
     compared.to_html(tmp_path / "page.html")
 
     assert "From direct to staged" in (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert compared.plot("waterfall").get_suptitle().startswith("staged takes 1.165 ms (34.2 %)")
+    assert compared.plot("waterfall").get_suptitle().startswith("staged takes 1.17 ms (34.2 %)")
     with pytest.raises(UsageError, match=r"^chart matrix shows a recording, not a comparison"):
         compared.plot("matrix")
 

@@ -76,8 +76,8 @@ def test_runs_of_one_text_are_not_added_up_to_be_compared(article):
     assert done.returncode == 1
     assert done.stderr == (
         f"Error: {article} holds 2 recordings, which are not added up\n"
-        "Hint: Name one with --section: 1 (exaggerated, 13.07 s of GPU time), "
-        "2 (dual, 10.10 s of GPU time) or all.\n"
+        "Hint: Name one with --section: 1 (exaggerated, 13.1 s of GPU time), "
+        "2 (dual, 10.1 s of GPU time) or all.\n"
     )
 
 
@@ -102,7 +102,7 @@ def test_the_deepconn_verdict_names_the_cause():
     verdict = _compared(*LOGS)["verdict"]
 
     assert "Kernel time is the same within 2.0 %" in verdict
-    assert "almost all of the difference is PtoP: 10.10 s of 10.84 s in" in verdict
+    assert "almost all of the difference is PtoP: 10.1 s of 10.8 s in" in verdict
 
 
 @needs_corpus
@@ -145,7 +145,7 @@ def test_published_excerpts_compare_by_what_they_imply():
     assert result["variants"]["single"]["peer_transfer_ns"] is None
     assert result["variants"]["single"]["kernel_ns"] is None
     notes = " ".join(result["notes"])
-    assert "exaggerated: Excerpt: rows listed 13.07 s, implied total 53.28 s" in notes
+    assert "exaggerated: Excerpt: rows listed 13.1 s, implied total 53.3 s" in notes
 
 
 def test_the_same_file_twice_is_said_to_be_the_same():

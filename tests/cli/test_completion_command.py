@@ -39,10 +39,20 @@ def completed(*words, cwd=ROOT):
         pytest.param(["plot", "wat"], ["plain,waterfall"], id="chart"),
         pytest.param(["help", "gl"], ["plain,glossary"], id="topic"),
         pytest.param(["compare", "README"], ["file,README"], id="file"),
+        pytest.param(["query", "README"], ["file,README"], id="file-of-query"),
     ],
 )
 def test_names_are_completed(words, expected):
     assert completed(*words) == expected
+
+
+def test_tables_and_columns_are_completed_within_a_query():
+    # A shell hands over what stands after an open quotation mark as one word.
+    tables = completed("query", "a.sqlite", '"SELECT end_ns FROM memse')
+    columns = completed("query", "a.sqlite", '"SELECT count(*) FROM memsets WHERE devi')
+
+    assert tables == ["plain,SELECT", "end_ns", "FROM", "memsets"]
+    assert {"device_id", "devices"} <= {*columns}
 
 
 def test_folders_of_runs_are_completed(tmp_path):

@@ -1,10 +1,11 @@
 """``gpuprof convert``; and what is read is never replaced, by no command."""
 
 import json
-import subprocess
-import sys
 
+import commands
 import pytest
+
+from gpuprof.readers import read_profile
 
 TRACE = {
     "schemaVersion": 1,
@@ -29,14 +30,7 @@ TRACE = {
 
 
 def gpuprof(*words, folder, status=0):
-    done = subprocess.run(
-        [sys.executable, "-m", "gpuprof", *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=folder,
-        timeout=60,
-    )
+    done = commands.gpuprof(*words, cwd=folder)
     assert done.returncode == status, done.stderr
     return done
 
@@ -48,8 +42,6 @@ def folder(tmp_path):
 
 
 def kernels(folder, name):
-    from gpuprof.readers import read_profile  # noqa: PLC0415 - the commands run beside
-
     return read_profile(folder / name).table("kernels").column("name").to_pylist()
 
 

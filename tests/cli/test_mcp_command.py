@@ -89,27 +89,27 @@ def test_notes_stand_behind_rows_that_are_cut(tmp_path):
     assert "Partial result: 1 of 3 files could not be read." in text.splitlines()[3:]
 
 
-@pytest.mark.parametrize(
-    ("tool", "arguments", "message"),
-    [
-        ("report", {"file": "/etc/passwd"}, "outside of the folders"),
-        ("report", {"file": "../x.sqlite"}, "outside of the folders"),
-        ("report", {"file": "outside"}, "outside of the folders"),
-        ("report", {"file": "s3://bucket/x.sqlite"}, "no such file"),
-        ("report", {"file": "empty.sqlite"}, "Error: "),
-        ("query", {"file": NAMES[0], "sql": "SELECT * FROM '/etc/passwd'"}, "no table /etc/passwd"),
-        ("query", {"file": NAMES[0], "sql": "DROP TABLE kernels"}, "a query is one SELECT"),
-        ("query", {"file": NAMES[0], "sql": "--format=json"}, "a query is one SELECT"),
-        ("predict", {"file": NAMES[0], "changes": ["nonsense"]}, "Error: "),
-        ("table", {"file": NAMES[0], "name": "nonsense"}, "there is no table nonsense"),
-    ],
+REFUSED = (
+    ("report", {"file": "/etc/passwd"}, "outside of the folders"),
+    ("report", {"file": "../x.sqlite"}, "outside of the folders"),
+    ("report", {"file": "outside"}, "outside of the folders"),
+    ("report", {"file": "s3://bucket/x.sqlite"}, "no such file"),
+    ("report", {"file": "empty.sqlite"}, "Error: "),
+    ("query", {"file": NAMES[0], "sql": "SELECT * FROM '/etc/passwd'"}, "no table /etc/passwd"),
+    ("query", {"file": NAMES[0], "sql": "DROP TABLE kernels"}, "a query is one SELECT"),
+    ("query", {"file": NAMES[0], "sql": "--format=json"}, "a query is one SELECT"),
+    ("predict", {"file": NAMES[0], "changes": ["nonsense"]}, "Error: "),
+    ("table", {"file": NAMES[0], "name": "nonsense"}, "there is no table nonsense"),
 )
-def test_what_an_assistant_may_not_or_cannot_read_is_an_error(folder, tool, arguments, message):
-    _, ((is_error, text),) = _calls(folder, (tool, arguments))
 
-    assert is_error
-    assert message in text
-    assert "Traceback" not in text
+
+def test_what_an_assistant_may_not_or_cannot_read_is_an_error(folder):
+    _, answers = _calls(folder, *((tool, arguments) for tool, arguments, _ in REFUSED))
+
+    for (*call, message), (is_error, text) in zip(REFUSED, answers, strict=True):
+        assert is_error, call
+        assert message in text, call
+        assert "Traceback" not in text, call
 
 
 def test_what_is_no_folder_is_refused(folder):

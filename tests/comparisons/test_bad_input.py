@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from commands import DUAL, ROOT, SINGLE, gpuprof
-from drawing import draw
+from drawing import draw, stepped
 from recordings import row, summary
 
 from gpuprof.base.errors import UsageError
@@ -177,18 +177,12 @@ def _other(**tables):
     return replace(profile, origin=replace(profile.origin, source=Path("other.sqlite")))
 
 
-def _steps(text, count):
-    """A recording whose steps are named by ranges, one kernel in each."""
-    ends = [(n * 100, n * 100 + 60) for n in range(count)]
-    return draw(
-        kernels=[(s, e, {"correlation_id": n}) for n, (s, e) in enumerate(ends)],
-        api_calls=[(s, s + 1, {"correlation_id": n}) for n, (s, _) in enumerate(ends)],
-        nvtx_ranges=[(s, s + 99, {"text": f"{text} {n}"}) for n, (s, _) in enumerate(ends)],
-    )
+FEW, MANY = (stepped(*[100] * count, idle_ns=40) for count in (4, 8))
 
 
 def test_different_units_of_work_are_named():
-    result = comparison({"a": _steps("step", 4), "b": _steps("batch", 8)})
+    batches = stepped(*[100] * 8, text="batch {}")
+    result = comparison({"a": FEW, "b": batches})
 
     assert result.unit == "step"
     assert result.notes[0] == "What counts as a step differs: step # in a, batch # in b."
@@ -199,14 +193,14 @@ def test_different_units_of_work_are_named():
 
 
 def test_steps_on_one_side_alone_leave_whole_recordings():
-    result = comparison({"a": _steps("step", 4), "b": draw(kernels=[(0, 10)])})
+    result = comparison({"a": FEW, "b": draw(kernels=[(0, 10)])})
 
     assert result.unit == "recording"
     assert result.notes[-1] == "b has no known steps, so whole recordings are compared."
 
 
 def test_steps_are_skipped_and_ranges_chosen():
-    profiles = {"a": _steps("step", 4), "b": _steps("step", 8)}
+    profiles = {"a": FEW, "b": MANY}
 
     skipped = comparison(profiles, skip_steps=2)
     chosen = comparison(profiles, range_text="step 1")
@@ -218,7 +212,7 @@ def test_steps_are_skipped_and_ranges_chosen():
 
 def test_skipping_every_step_is_refused():
     with pytest.raises(UsageError) as caught:
-        comparison({"a": _steps("step", 4), "b": _steps("step", 8)}, skip_steps=4)
+        comparison({"a": FEW, "b": MANY}, skip_steps=4)
 
     assert caught.value.message == "a has 3 whole steps, and --skip-steps 4 leaves none"
     assert caught.value.hint == "Use a smaller --skip-steps."

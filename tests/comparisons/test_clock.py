@@ -15,12 +15,12 @@ def test_the_exposed_part_that_grew_is_named():
     result = comparison({"single": _trace(20 * MS), "dual": _trace(20 * MS + 10, 2 * MS)})
 
     assert result.verdict == (
-        "Against single, dual takes 2.000 ms (10.0 %) more on its busiest device: compute is the"
-        " same within 0.0 % and exposed PtoP grew by 2.000 ms (new); with one run each, noise"
+        "Against single, dual takes 2.00 ms (10.0 %) more on its busiest device: compute is the"
+        " same within 0.0 % and exposed PtoP grew by 2.00 ms (new); with one run each, noise"
         " cannot be judged."
     )
     assert result.headline == (
-        "dual takes 2.000 ms (10.0 %) more than single: almost all of the difference is PtoP"
+        "dual takes 2.00 ms (10.0 %) more than single: almost all of the difference is PtoP"
     )
     (outcome,) = result.outcomes.to_pylist()
     assert (outcome["basis"], outcome["metric"]) == ("exposed", "span_ns")
@@ -44,7 +44,7 @@ def test_copies_of_the_backward_pass_are_told_where_ranges_name_it():
     assert result.variants.column("backward_peer_share").to_pylist() == [0.9, 0.9]
     assert result.verdict == (
         "Against single, dual takes neither more nor less on its busiest device: compute is the"
-        " same within 0.0 %, exposed PtoP grew by 10.00 ms and idle time shrank by 10.00 ms (90.0"
+        " same within 0.0 %, exposed PtoP grew by 10.0 ms and idle time shrank by 10.0 ms (90.0"
         " % of the copy time between devices is in the backward pass); with one run each, noise"
         " cannot be judged."
     )
@@ -54,7 +54,7 @@ def test_a_headline_of_parts_that_cancel_out_names_them_with_their_signs():
     result = comparison({"a": _trace(20 * MS, 2 * MS), "b": _trace(15 * MS, 4 * MS)})
 
     assert result.headline == (
-        "b takes 3.000 ms (13.6 %) less than a: compute -5.000 ms, PtoP +2.000 ms"
+        "b takes 3.00 ms (13.6 %) less than a: compute -5.00 ms, PtoP +2.00 ms"
     )
 
 
@@ -89,11 +89,11 @@ def test_a_solver_over_nvlink_and_through_the_host():
         r["part"]: r["difference_ns"] for r in result.split.to_pylist() if r["basis"] != "sums"
     }
     assert result.verdict == (
-        'Against nvlink in "Jacobi solve" (2 devices), staged takes 87.39 µs (3.6 %) more per step:'
-        " compute is the same within 0.0 %, idle time grew by 74.07 µs, exposed PtoP through the"
-        " host grew by 29.30 µs (new) and exposed PtoP shrank by 15.98 µs (removed); median step"
-        " of one run each: 2.497 to 2.498 ms against 2.409 to 2.411 ms; other runs may differ. In"
-        ' "Jacobi Solve" (1 device), staged takes 5.057 µs (0.1 %) more per step.'
+        'Against nvlink in "Jacobi solve" (2 devices), staged takes 87.4 µs (3.6 %) more per step:'
+        " compute is the same within 0.0 %, idle time grew by 74.1 µs, exposed PtoP through the"
+        " host grew by 29.3 µs (new) and exposed PtoP shrank by 16.0 µs (removed); median step"
+        " of one run each: 2.50 ms against 2.41 ms; other runs may differ. In"
+        ' "Jacobi Solve" (1 device), staged takes 5.06 µs (0.1 %) more per step.'
     )
     assert sum(verdicts.values()) == 87_391
     page = (ROOT / "gpuprof" / "docs" / "compare.md").read_text(encoding="utf-8")
@@ -141,7 +141,7 @@ def test_as_many_copies_of_other_sizes_are_said_to_be_perhaps_other_batches():
     verdict = comparison({"small": _batches(1_000_000), "large": _batches(4_000_000)}).verdict
 
     assert verdict.endswith(
-        "large copies 4.000 MB from and to the host per step, and small 1.000 MB in as many"
+        "large copies 4.00 MB from and to the host per step, and small 1.00 MB in as many"
         " copies: if their batches or problems differ in size, these times do not compare."
     )
 

@@ -244,7 +244,7 @@ def test_an_unknown_baseline_is_refused_with_the_labels():
 def test_notes_name_the_recording_unless_all_share_them():
     result = _compared(whole=summary(*SINGLE), part=summary(*PUBLISHED_DUAL))
 
-    assert result.notes[1].startswith("part: Excerpt: rows listed 10.10 s")
+    assert result.notes[1].startswith("part: Excerpt: rows listed 10.1 s")
     assert result.notes[-1].startswith("No recording marks its steps")
 
 

@@ -60,23 +60,23 @@ NOTHING, KERNELS_AND_HTOD = {"kernels": 0}, {"kernels": 10 * S, "HtoD": S}
     [
         pytest.param(
             {"single": summary(*SINGLE), "dual": summary(*DUAL), "bad": summary(*EXAGGERATED)},
-            "Against single, dual takes 10.84 s (27.5 %) more GPU time and bad takes 13.82 s"
+            "Against single, dual takes 10.8 s (27.5 %) more GPU time and bad takes 13.8 s"
             f" (35.0 %) more GPU time; {_UNKNOWN}. Kernel time is the same within 2.0 %, and almost"
-            " all of the difference is PtoP: 10.10 s of 10.84 s in dual and 13.07 s of 13.82 s in"
+            " all of the difference is PtoP: 10.1 s of 10.8 s in dual and 13.1 s of 13.8 s in"
             " bad.",
             id="peer-transfers-make-it",
         ),
         pytest.param(
             {"dual": summary(*DUAL), "single": summary(*SINGLE)},
-            f"Against dual, single takes 10.84 s (21.6 %) less GPU time; {_UNKNOWN}. Kernel time is"
-            " the same within 2.0 %, and almost all of the difference is PtoP: 10.10 s of 10.84 s"
+            f"Against dual, single takes 10.8 s (21.6 %) less GPU time; {_UNKNOWN}. Kernel time is"
+            " the same within 2.0 %, and almost all of the difference is PtoP: 10.1 s of 10.8 s"
             " in single.",
             id="a-faster-candidate-takes-less",
         ),
         pytest.param(
             _sides(a={"kernels": 10 * S, "HtoD": S}, b={"kernels": 15 * S, "HtoD": 2 * S}),
-            f"Against a, b takes 6.000 s (54.5 %) more GPU time; {_UNKNOWN}. Kernel time grows by"
-            " 50.0 %, and most of the difference is kernels: 5.000 s of 6.000 s (transfers: 1.000"
+            f"Against a, b takes 6.00 s (54.5 %) more GPU time; {_UNKNOWN}. Kernel time grows by"
+            " 50.0 %, and most of the difference is kernels: 5.00 s of 6.00 s (transfers: 1.00"
             " s) in b.",
             id="slower-kernels",
         ),
@@ -86,15 +86,15 @@ NOTHING, KERNELS_AND_HTOD = {"kernels": 0}, {"kernels": 10 * S, "HtoD": S}
                 b={"kernels": 10 * S, "HtoD": 3 * S},
                 c={"kernels": 10 * S, "HtoD": S, "PtoP": 4 * S},
             ),
-            "... Kernel time is the same within 0.0 %; almost all of the difference is HtoD, 2.000"
-            " s of 2.000 s in b; almost all of the difference is PtoP, 4.000 s of 4.000 s in c.",
+            "... Kernel time is the same within 0.0 %; almost all of the difference is HtoD, 2.00"
+            " s of 2.00 s in b; almost all of the difference is PtoP, 4.00 s of 4.00 s in c.",
             id="different-causes-are-told-each",
         ),
         pytest.param(
             _sides(
                 a={"kernels": 100 * MS, "HtoD": 5 * MS}, b={"kernels": 140 * MS, "HtoD": 2 * MS}
             ),
-            "... cancel out in b: kernels +40.00 ms, HtoD -3.000 ms.",
+            "... cancel out in b: kernels +40.0 ms, HtoD -3.00 ms.",
             id="the-largest-of-the-other-sign-however-small",
         ),
         pytest.param(
@@ -102,8 +102,8 @@ NOTHING, KERNELS_AND_HTOD = {"kernels": 0}, {"kernels": 10 * S, "HtoD": S}
                 a={"kernels": 100 * MS, "HtoD": 30 * MS}, b={"kernels": 100 * MS, "DtoH": 30 * MS}
             ),
             f"Against a, b takes neither more nor less GPU time; {_UNKNOWN}. Kernel time is the"
-            " same within 0.0 %, and parts of the difference cancel out in b: HtoD -30.00 ms, DtoH"
-            " +30.00 ms.",
+            " same within 0.0 %, and parts of the difference cancel out in b: HtoD -30.0 ms, DtoH"
+            " +30.0 ms.",
             id="parts-that-leave-no-difference",
         ),
         *(
@@ -116,28 +116,28 @@ NOTHING, KERNELS_AND_HTOD = {"kernels": 0}, {"kernels": 10 * S, "HtoD": S}
                 (
                     "transfers-with-it",
                     {"HtoD": 60 * MS},
-                    "100.0 ms of 110.0 ms (transfers: 10.00 ms)",
+                    "100 ms of 110 ms (transfers: 10.0 ms)",
                 ),
-                ("transfers-against-it", {"HtoD": 46 * MS}, "100.0 ms"),
+                ("transfers-against-it", {"HtoD": 46 * MS}, "100 ms"),
             )
         ),
         pytest.param(
             _sides(a=NOTHING, b=KERNELS_AND_HTOD),
-            f"Against a, b takes 11.00 s (new) more GPU time; {_UNKNOWN}. Kernel time rises from 0,"
-            " and almost all of the difference is kernels: 10.00 s of 11.00 s (transfers: 1.000 s)"
+            f"Against a, b takes 11.0 s (new) more GPU time; {_UNKNOWN}. Kernel time rises from 0,"
+            " and almost all of the difference is kernels: 10.0 s of 11.0 s (transfers: 1.00 s)"
             " in b.",
             id="new",
         ),
         pytest.param(
             _sides(a=KERNELS_AND_HTOD, b=NOTHING),
-            f"Against a, b takes 11.00 s (removed) less GPU time; {_UNKNOWN}. Kernel time drops to"
-            " 0, and almost all of the difference is kernels: 10.00 s of 11.00 s (transfers: 1.000"
+            f"Against a, b takes 11.0 s (removed) less GPU time; {_UNKNOWN}. Kernel time drops to"
+            " 0, and almost all of the difference is kernels: 10.0 s of 11.0 s (transfers: 1.00"
             " s) in b.",
             id="gone",
         ),
         pytest.param(
             _sides(a={"kernels": 100 * S, "HtoD": S}, b={"kernels": MS}),
-            "... takes 101.0 s (over 99.9 %) less GPU time... shrinks by over 99.9 %...",
+            "... takes 101 s (over 99.9 %) less GPU time... shrinks by over 99.9 %...",
             id="not-quite-gone-is-not-rounded-to-all-of-it",
         ),
         pytest.param(
@@ -159,7 +159,7 @@ NOTHING, KERNELS_AND_HTOD = {"kernels": 0}, {"kernels": 10 * S, "HtoD": S}
                 c={"kernels": 0, "HtoD": S},
             ),
             "... Kernel time is 30.0 times the baseline's in b and drops to 0 in c, and almost all"
-            " of the difference is kernels: +29.00 s of +29.00 s in b and -1.000 s of -1.000 s in"
+            " of the difference is kernels: +29.0 s of +29.0 s in b and -1.00 s of -1.00 s in"
             " c.",
             id="one-takes-more-and-one-less",
         ),
@@ -182,9 +182,9 @@ NOTHING, KERNELS_AND_HTOD = {"kernels": 0}, {"kernels": 10 * S, "HtoD": S}
                 "dual": summary(*PUBLISHED_DUAL),
                 "bad": summary(*PUBLISHED_EXAGGERATED),
             },
-            "By the totals that the printed shares imply, dual takes 10.83 s (27.4 %) more GPU time"
-            " (50.29 s) and bad takes 13.82 s (35.0 %) more GPU time (53.28 s) than single (39.46"
-            f" s); {_UNKNOWN}. PtoP takes 10.10 s (20.1 %) in dual and 13.07 s (24.5 %) in bad; for"
+            "By the totals that the printed shares imply, dual takes 10.8 s (27.4 %) more GPU time"
+            " (50.3 s) and bad takes 13.8 s (35.0 %) more GPU time (53.3 s) than single (39.5"
+            f" s); {_UNKNOWN}. PtoP takes 10.1 s (20.1 %) in dual and 13.1 s (24.5 %) in bad; for"
             " single it is not listed.",
             id="excerpts-by-what-their-shares-imply",
         ),
@@ -195,25 +195,25 @@ NOTHING, KERNELS_AND_HTOD = {"kernels": 0}, {"kernels": 10 * S, "HtoD": S}
         ),
         pytest.param(
             {"a": _trace(20 * MS, 2 * MS), "b": _trace(10 * MS, 2 * MS)},
-            "Against a, b takes 10.00 ms (45.5 %) less on its busiest device: compute shrank by"
-            f" 10.00 ms (50.0 %); {_UNKNOWN}.",
+            "Against a, b takes 10.0 ms (45.5 %) less on its busiest device: compute shrank by"
+            f" 10.0 ms (50.0 %); {_UNKNOWN}.",
             id="compute-that-shrank",
         ),
         pytest.param(
             {"a": _trace(20 * MS, 2 * MS), "b": _trace(24 * MS, 12 * MS)},
-            "Against a, b takes 14.00 ms (63.6 %) more on its busiest device: exposed PtoP grew by"
-            f" 10.00 ms and compute grew by 4.000 ms (20.0 %); {_UNKNOWN}.",
+            "Against a, b takes 14.0 ms (63.6 %) more on its busiest device: exposed PtoP grew by"
+            f" 10.0 ms and compute grew by 4.00 ms (20.0 %); {_UNKNOWN}.",
             id="the-largest-exposed-part-first",
         ),
         pytest.param(
             {"a": _trace(20 * MS, 2 * MS), "b": _trace(18 * MS, 4 * MS)},
             "Against a, b takes neither more nor less on its busiest device: compute shrank by"
-            f" 2.000 ms (10.0 %) and exposed PtoP grew by 2.000 ms; {_UNKNOWN}.",
+            f" 2.00 ms (10.0 %) and exposed PtoP grew by 2.00 ms; {_UNKNOWN}.",
             id="parts-that-hide-each-other",
         ),
         pytest.param(
             {"a": _trace(20 * MS, 2 * MS), "b": _trace(20 * MS + 1000, 2 * MS)},
-            f"Against a, b takes 1.000 µs (0.0 %) more on its busiest device; {_UNKNOWN}.",
+            f"Against a, b takes 1.00 µs (0.0 %) more on its busiest device; {_UNKNOWN}.",
             id="nothing-worth-naming",
         ),
     ],
@@ -230,7 +230,7 @@ def test_epochs_are_part_of_it_where_they_are_known():
     )
 
     assert verdict.startswith(
-        "Against single, dual takes 2.045 s (10.0 %) more per epoch and 10.84 s (27.5 %) more GPU"
+        "Against single, dual takes 2.05 s (10.0 %) more per epoch and 10.8 s (27.5 %) more GPU"
         " time; with one run each, noise cannot be judged. "
     )
 
@@ -245,13 +245,13 @@ def test_parts_that_cancel_out_are_told_with_their_signs():
     )
 
     assert result.verdict == (
-        "Against a, b takes 10.00 ms (6.2 %) more GPU time; with one run each, noise cannot be"
+        "Against a, b takes 10.0 ms (6.2 %) more GPU time; with one run each, noise cannot be"
         " judged. Kernel time is the same within 1.0 %, and parts of the difference cancel out in"
-        " b: DtoH +33.00 ms, HtoD -32.00 ms, PtoP +8.000 ms, other parts +1.000 ms."
+        " b: DtoH +33.0 ms, HtoD -32.0 ms, PtoP +8.00 ms, other parts +1.00 ms."
     )
     assert result.headline == (
-        "b takes 10.00 ms (6.2 %) more GPU time than a: DtoH +33.00 ms, HtoD -32.00 ms,"
-        " PtoP +8.000 ms, other parts +1.000 ms"
+        "b takes 10.0 ms (6.2 %) more GPU time than a: DtoH +33.0 ms, HtoD -32.0 ms,"
+        " PtoP +8.00 ms, other parts +1.00 ms"
     )
     assert result.split.column("share").to_pylist() == [None] * 4
     assert result.outcomes.to_pylist()[0]["cause"] is None
@@ -264,7 +264,7 @@ def test_equal_operations_in_unequal_epochs_are_two_recordings():
     }
 
     assert _verdict(**runs).startswith(
-        "Against a, b takes 5.000 s (25.0 %) more per epoch and neither more nor less GPU time"
+        "Against a, b takes 5.00 s (25.0 %) more per epoch and neither more nor less GPU time"
     )
 
 
@@ -292,18 +292,18 @@ def test_epochs_alone_tell_which_is_slower():
     result = comparison(sides, epoch_seconds={"a": 20.0, "b": 22.0})
 
     assert result.verdict == (
-        "Against a, b takes 2.000 s (10.0 %) more per epoch; with one run each, noise cannot be"
+        "Against a, b takes 2.00 s (10.0 %) more per epoch; with one run each, noise cannot be"
         " judged. The cause is unknown: the sides have no other figure in common."
     )
-    assert result.headline == "b takes 2.000 s (10.0 %) more per epoch than a"
+    assert result.headline == "b takes 2.00 s (10.0 %) more per epoch than a"
 
 
 def test_epochs_of_excerpts_are_told_with_what_their_shares_imply():
     excerpts = {"single": summary(*PUBLISHED_SINGLE), "dual": summary(*PUBLISHED_DUAL)}
 
     assert _verdict({"single": 20.455, "dual": 22.5}, **excerpts).startswith(
-        "By the totals that the printed shares imply, dual takes 2.045 s"
-        " (10.0 %) more per epoch and 10.83 s (27.4 %) more GPU time (50.29 s)"
+        "By the totals that the printed shares imply, dual takes 2.05 s"
+        " (10.0 %) more per epoch and 10.8 s (27.4 %) more GPU time (50.3 s)"
     )
 
 
@@ -320,12 +320,12 @@ def test_reports_of_kernels_alone_are_compared_by_them():
     result = comparison({"a": base, "b": candidate})
 
     assert result.verdict == (
-        "Against a, b takes 4.000 s (30.8 %) more kernel time; with one run each, noise cannot be"
-        " judged. Most of the difference is communication, 3.000 s of 4.000 s in b. Copy times"
+        "Against a, b takes 4.00 s (30.8 %) more kernel time; with one run each, noise cannot be"
+        " judged. Most of the difference is communication, 3.00 s of 4.00 s in b. Copy times"
         " are not known on both sides."
     )
     assert result.headline == (
-        "b takes 4.000 s (30.8 %) more kernel time than a: most of the difference is communication"
+        "b takes 4.00 s (30.8 %) more kernel time than a: most of the difference is communication"
     )
     assert {row["part"]: row["difference_ns"] for row in result.split.to_pylist()} == {
         "kernels_common": 0,
@@ -340,7 +340,7 @@ def test_a_report_of_kernels_is_compared_with_a_whole_one_by_them():
     result = comparison({"a": _summary(kernels=10 * S, PtoP=S), "b": _kernels(conv=11 * S)})
 
     assert result.verdict == (
-        "Against a, b takes 1.000 s (10.0 %) more kernel time; with one run each, noise cannot be"
+        "Against a, b takes 1.00 s (10.0 %) more kernel time; with one run each, noise cannot be"
         " judged. Copy times are not known on both sides."
     )
 
@@ -366,13 +366,13 @@ def test_one_other_variant_is_one():
     [
         pytest.param(
             {"single": SINGLE, "dual": DUAL, "bad": EXAGGERATED},
-            "bad takes 13.82 s (35.0 %) more GPU time than single: almost all of the difference"
+            "bad takes 13.8 s (35.0 %) more GPU time than single: almost all of the difference"
             " is PtoP",
             id="whole",
         ),
         pytest.param(
             {"single": PUBLISHED_SINGLE, "dual": PUBLISHED_DUAL},
-            "dual takes 10.83 s (27.4 %) more GPU time than single, as implied by printed shares",
+            "dual takes 10.8 s (27.4 %) more GPU time than single, as implied by printed shares",
             id="excerpts",
         ),
         pytest.param({"a": SINGLE, "b": SINGLE}, "a and b", id="same"),

@@ -46,8 +46,8 @@ def test_a_rate_beyond_the_peak_is_no_share_and_is_told():
     assert peaks(profile) == [("device 0", "device 1", "NVLink 2 x1", 25_000_000_000, None)]
     (note,) = report(profile, ["peer_matrix"]).notes
     assert note == (
-        "Copies from device 0 to device 1 reached 30.000 GB/s, more than the peak of NVLink"
-        " 2 x1 (25.000 GB/s): they took another link, or a figure of this recording is wrong. Their"
+        "Copies from device 0 to device 1 reached 30.0 GB/s, more than the peak of NVLink"
+        " 2 x1 (25.0 GB/s): they took another link, or a figure of this recording is wrong. Their"
         " share of the peak is n/a."
     )
 

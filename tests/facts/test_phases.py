@@ -400,7 +400,7 @@ def test_work_that_begins_at_once_is_no_row_of_steps(is_marked):
     assert phases(profile) == ()
     (row,) = bottom_line(profile).to_pylist()
     assert row["bottom_line"].startswith(
-        "The recording of device 0 spans 1.00 ms, 100.0 % of it compute"
+        "The recording of device 0 spans 1.00 ms, 100 % of it compute"
     )
 
 

@@ -91,5 +91,5 @@ def test_a_device_that_sets_the_pace_says_for_whose_exchange_it_pauses():
     assert (copies["device_id"], copies["cost_ns"], copies["win_ns"]) == (2, 30 * US, 30 * US)
     assert copies["finding"].startswith(
         "device 2 is idle while device 0 waits for copies between devices (device 0 to device 1):"
-        " 30.00 µs of a step (30.0 %); device 0 30.0 %"
+        " 30.0 µs of a step (30.0 %); device 0 30.0 %"
     )

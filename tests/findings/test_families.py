@@ -66,7 +66,8 @@ def test_a_collective_cut_in_two_causes_ranks_by_what_both_can_win():
     (head, parts), (second, none) = lines(profile)[:2]
     assert head == "1. Collectives take 30.0 µs of a step (30.0 %); at most all of that can be won."
     assert parts[0].startswith(
-        "Device 0 is in collectives that no compute hides: 15.00 µs (15.0 %). Record all ranks"
+        "Device 0 is in collectives that no compute hides, and not all of their ranks were"
+        " recorded: 15.0 µs (15.0 %). Record all ranks"
     )
     assert parts[0].endswith("(saves at most 15.0 %; --table collective_waits).")
     assert parts[1].startswith("Device 0 may wait in collectives for other ranks")
@@ -112,14 +113,14 @@ def test_what_a_replay_of_a_part_wins_is_not_said_of_the_family(late_win_ns, won
         "family_cost_ns": 30 * US, "family_win_ns": 30 * US, "family_predicted_win_ns": 10 * US,
     }  # fmt: skip
     late = row | {
-        "finding": 'no work: 20.00 µs of a step of "relax" (20.0 %)',
+        "finding": 'no work: 20.0 µs of a step of "relax" (20.0 %)',
         "predicted_win_ns": late_win_ns,
     }
-    small = row | {"finding": "waits: 10.00 µs of a step (10.0 %)", "predicted_win_ns": 5 * US}
+    small = row | {"finding": "waits: 10.0 µs of a step (10.0 %)", "predicted_win_ns": 5 * US}
     ((head, parts),) = by_family([late, small])
 
     assert head == f'launching takes 30.0 µs of a step of "relax" (30.0 %); {won}'
-    assert [part["finding"] for part in parts] == [late["finding"], "waits: 10.00 µs (10.0 %)"]
+    assert [part["finding"] for part in parts] == [late["finding"], "waits: 10.0 µs (10.0 %)"]
 
 
 def test_causes_of_different_families_have_lines_of_their_own():

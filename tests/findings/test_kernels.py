@@ -61,7 +61,7 @@ def test_small_kernels_that_wait_for_their_launches_cost_the_time_between_them()
     [one] = found(scope_of(profile), "small_kernels")
 
     assert one.cost_ns == one.win_ns == 59 * 20 * US
-    assert "60, half of them shorter than 5.000 µs" in one.phrase
+    assert "60, half of them shorter than 5.00 µs" in one.phrase
     assert "CUDA graph" in one.suggestion
 
 
@@ -115,7 +115,7 @@ def test_kernels_are_counted_by_the_step_and_device():
     [one] = found(scope_of(profile, steps), "small_kernels")
 
     assert one.cost_ns == 30 * 20 * US
-    assert "30 a step, half of them shorter than 5.000 µs" in one.phrase
+    assert "30 a step, half of them shorter than 5.00 µs" in one.phrase
     assert found(scope_of(profile, steps, device=1), "small_kernels") == []
 
 
@@ -248,7 +248,7 @@ def test_local_copies_cost_what_nothing_hides():
     [one] = of_scope(scope_of(profile, STEPS))
 
     assert (one.cause, one.cost_ns, one.win_ns) == ("local_copies", 10, 10)
-    assert one.phrase == "copies 1.049 MB within its own memory"
+    assert one.phrase == "copies 1.05 MB within its own memory"
     assert "swap pointers" in one.suggestion
 
 
@@ -270,7 +270,7 @@ def test_a_single_copy_is_called_one():
 
     [one] = of_scope(scope_of(profile))
 
-    assert one.phrase == "copies 1.049 MB within its own memory, once"
+    assert one.phrase == "copies 1.05 MB within its own memory, once"
 
 
 def test_local_copies_are_named_by_the_operations_that_launch_most_of_them():

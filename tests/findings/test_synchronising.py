@@ -92,7 +92,7 @@ PIECE = {"memcpy_kind": "HtoD", "dst_device_id": 0, "bytes": 1 << 14}
 def test_steps_that_do_little_but_copy_a_piece_to_the_device_are_to_copy_all_at_once():
     row = rows(looping(wait=(3, 10), copy=PIECE, kernel_end=7))["synchronising_call"]
 
-    assert f"waited in {WAIT}, as it copies 16.384 KB to the device in each step" in row["finding"]
+    assert f"waited in {WAIT}, as it copies 16.4 KB to the device in each step" in row["finding"]
     assert row["suggestion"].startswith("copy the data of all steps at once")
 
 

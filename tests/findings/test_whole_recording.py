@@ -317,7 +317,7 @@ def test_copies_that_no_step_pays_are_told_with_their_bytes_and_memory():
     [one] = found(profile, "copies_outside_steps")
 
     assert (one.cost_ns, one.where) == (50 * MS, "host to device 0")
-    assert "(210.0 MB, most host to device 0 at " in one.phrase
+    assert "(210 MB, most host to device 0 at " in one.phrase
     assert one.phrase.endswith("from pageable memory)")
     assert one.suggestion.startswith("pin the host's memory")
 
@@ -336,7 +336,7 @@ COPY = (0, 10, {"dst_device_id": 0, "bytes": 8})
     [
         (
             {"memcpys": [COPY, *[(0, 4, {"dst_device_id": 0, "bytes": 6})] * 2]},
-            "3 copies only; most host to device 0, 7 B each at 1.111 GB/s",
+            "3 copies only; most host to device 0, 7 B each at 1.11 GB/s",
         ),
         ({"memcpys": [COPY, (0, 4, {"dst_device_id": 0})]}, "2 copies only"),
         ({"memcpys": [COPY], "memsets": [(20, 30)]}, "1 copy and 1 memset only"),

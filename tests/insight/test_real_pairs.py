@@ -43,7 +43,7 @@ def test_sides_that_lack_kernels_and_have_few_in_common_are_compared_by_marked_s
     )
 
     # The framework marks steps, whichever kernels were recorded.
-    assert result.verdict.startswith("Against before, after takes 654.0 µs (0.1 %) more per step;")
+    assert result.verdict.startswith("Against before, after takes 654 µs (0.1 %) more per step;")
     assert "Kernels are missing from before and after, so idle times and sums" in result.verdict
     # Kernels that both launch in equal shapes are less than what a time per call stands for.
     assert "after and before have too few kernels in common to compare calls." in result.verdict

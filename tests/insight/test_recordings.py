@@ -43,7 +43,7 @@ FIRST = {
         Insight(3, "collective_transfer", "no compute hides", 0.105),
     ],
     "kineto/hta_df_index_resolver__df_index_resolver.json.gz": [
-        Insight(1, "small_kernels", "8.000 µs", 0.43),
+        Insight(1, "small_kernels", "8.00 µs", 0.43),
         Insight(3, "collective_transfer", "404 calls a step"),
     ],
     "kineto/hta_negative_queue_length_values_check__rank0.json.gz": [
@@ -55,31 +55,31 @@ FIRST = {
     ],
     "nvprof-trace/nanzifan_cfd_gpu_trace.csv": [
         Insight(1, "local_copies", "swap pointers", 0.044),
-        Insight(3, "setup", "617.", 0.57),
+        Insight(3, "setup", "617 ms", 0.57),
     ],
     "nsys-sqlite/IkerCanut__fire_spread__report1.sqlite": [
         Insight(1, "synchronising_call", "cudaMemcpy, as it reads 4 B back in each step", 0.51)
     ],
     "nsys-sqlite/PolPuigPuy__OpenACC_Project_PolPuig__report2.sqlite": [
-        Insight(1, "synchronising_call", "as it copies 1.024 KB to the device in each step", 0.68)
+        Insight(1, "synchronising_call", "as it copies 1.02 KB to the device in each step", 0.68)
     ],
     "nsys-sqlite/RajaATAli__SC23_Programming-Your-GP__report5.sqlite": [
-        Insight(1, "copies_outside_steps", "4.809 GB/s from pageable memory", 0.58),
+        Insight(1, "copies_outside_steps", "4.81 GB/s from pageable memory", 0.58),
         Insight(2, "setup", "cuMemAllocManaged", 0.039),
     ],
     "nsys-sqlite/JiangShanCode__CUDATutorial__10_fused_bias_mask_scale_and_add_fp32_report"
-    ".sqlite": [Insight(1, "exposed_host_copies", "2.376 GB/s into pageable memory", 0.98)],
+    ".sqlite": [Insight(1, "exposed_host_copies", "2.38 GB/s into pageable memory", 0.98)],
     "nsys-sqlite/lockfuehrer__beast_ressoruces__report1.sqlite": [
         Insight(1, "host_late", "", 0.283),
         Insight(2, "pageable_memory", "HtoD", 0.118),
     ],
     "nsys-sqlite/sdroruganti__cuda-kernel-library__report2.sqlite": [
-        Insight(1, "unified_memory", "1.549 ms and 733.7 µs of kernels that fault", 0.953)
+        Insight(1, "unified_memory", "1.55 ms and 734 µs of kernels that fault", 0.953)
     ],
     "nsys-sqlite/frasertajima__WeatherBench2__report1.sqlite": [
         Insight(1, "no_kernels", "the recording has 1 memset only")
     ],
-    f"{JACOBI}jacobi_memcpy_nvlink_report.qdrep": [Insight(3, "setup", "315.9 ms", 0.043)],
+    f"{JACOBI}jacobi_memcpy_nvlink_report.qdrep": [Insight(3, "setup", "316 ms", 0.043)],
     "kineto/hta_trace_filter__sampled_rank-1.json.gz": [
         Insight(1, "incomplete", "1,154 of 258,363 numbered calls")
     ],
@@ -90,16 +90,16 @@ FIRST = {
         Insight(1, "kernels_rerun", "to count their metrics")
     ],
     "nvprof-trace/yichez_ptop_gpu_trace.csv": [
-        Insight(1, "no_kernels", "104 copies only; most device 1 to device 0, 40.000 KB each")
+        Insight(1, "no_kernels", "104 copies only; most device 1 to device 0, 40.0 KB each")
     ],
     "nvprof-trace/nanzifan_bfs_gpu_trace_uvm.txt": [
         Insight(1, "no_kernels", "54 copies only"),
-        Insight(2, "unified_memory", "with pauses of 7.259 ms"),
+        Insight(2, "unified_memory", "with pauses of 7.26 ms"),
     ],
     "nvprof-sqlite/trxe__SyNeRFgine__bonsai.nvvp": [
         Insight(1, "host_late", "97.4 % of it in no call or range that was recorded", 0.076)
     ],
-    "nvprof-trace/stego_gpu_trace_256.txt": [Insight(1, "idle", "116.4 ms of it at once", 0.999)],
+    "nvprof-trace/stego_gpu_trace_256.txt": [Insight(1, "idle", "116 ms of it at once", 0.999)],
     "nsys-sqlite/Qcompiler__MIXQ__report1.sqlite": [Insight(1, "setup", "99.9", 0.99)],
     "nvprof-sqlite/UCBerkeley-Spr__blinkplus-nccl-base__output.nvvp": [
         Insight(1, "setup", "device 0", 0.97),

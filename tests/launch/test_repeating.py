@@ -137,7 +137,7 @@ RUN = Manifest("nsys", "a", ("x",), "2026-01-02T03:04:05+00:00", wall_seconds=6.
             [RUN],
             [replace(RUN, wall_seconds=4.0), replace(RUN, wall_seconds=2.0)],
             (
-                "the whole run takes 2.00 times as long: 6.000 s instead of 3.000 s (medians of 1"
+                "the whole run takes 2.00 times as long: 6.00 s instead of 3.00 s (medians of 1"
                 " and 2 runs)."
             ),
         ),
@@ -145,7 +145,7 @@ RUN = Manifest("nsys", "a", ("x",), "2026-01-02T03:04:05+00:00", wall_seconds=6.
             [replace(RUN, seconds_per_epoch=1.5)],
             [replace(RUN, seconds_per_epoch=1.2)],
             (
-                "an epoch takes 1.25 times as long: 1.500 s instead of 1.200 s (medians of 1 and 1"
+                "an epoch takes 1.25 times as long: 1.50 s instead of 1.20 s (medians of 1 and 1"
                 " runs)."
             ),
         ),
@@ -153,7 +153,7 @@ RUN = Manifest("nsys", "a", ("x",), "2026-01-02T03:04:05+00:00", wall_seconds=6.
             [replace(RUN, seconds_per_epoch=1.5), replace(RUN, seconds_per_epoch=1.3)],
             [replace(RUN, seconds_per_epoch=1.2), replace(RUN, seconds_per_epoch=1.4)],
             (
-                "an epoch takes 1.08 times as long: 1.400 s instead of 1.300 s"
+                "an epoch takes 1.08 times as long: 1.40 s instead of 1.30 s"
                 " (medians of 2 and 2 runs; their ranges overlap, so this may be noise)."
             ),
         ),

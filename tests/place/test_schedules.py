@@ -11,6 +11,7 @@ from gpuprof.place.machines import GpuLink, GpuMachine, machine
 from gpuprof.place.proposal import candidates
 from gpuprof.place.schedules import Search, fastest
 from gpuprof.place.simulate import LAUNCH_S
+from gpuprof.place.step_graph import crossings_of
 
 # At half its peak a second for 1e9 operations, and for 1e9 bytes.
 SLOW = GpuModel("slow", 2e9, 2e9, 10**12)
@@ -78,7 +79,7 @@ class TestSimulated:
         search = Search(graph, PAIR)
         run = search.timed("", graph.place).runs[HALF]
         took = search.work.seconds(PAIR, 0.5)[:, 0]
-        copies = sum(LINK.seconds(t.bytes or 0) for t, _ in graph.crossings(graph.place))
+        copies = sum(LINK.seconds(t.bytes or 0) for t, _ in crossings_of(graph.sent, graph.place))
 
         assert len([span for span in run.spans if span.src is None]) == len(graph.operations)
         assert took.max() - 1e-9 <= run.seconds <= took.sum() + copies + 1e-9

@@ -12,6 +12,8 @@ from gpuprof.predict.changes import apply
 from gpuprof.predict.link_models import FAST, SLOW, USUAL, fitted, links_named
 from gpuprof.predict.predict import predict
 
+NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
+
 
 def peers():
     """A kernel of 50 µs, a copy of 100 kB to the other device in 10 µs, and a kernel there."""
@@ -163,6 +165,38 @@ def test_without_its_loader_the_host_launches_at_once(wait, name):
     assert predicted_ns == measured_ns - 5 * 299_000
 
 
+@pytest.mark.parametrize(("table", "column"), [("nvtx_ranges", "text"), ("host_calls", "name")])
+@pytest.mark.parametrize(("name", "is_wait"), [("MPI_Waitall", True), ("MPI_Isend", False)])
+def test_the_host_waits_for_other_ranks_in_mpi(table, column, name, is_wait):
+    profile = loading(300, table)
+    tables = {of: profile.table(of).to_pylist() for of in ("kernels", "api_calls", table)}
+    for row in tables[table]:
+        row[column] = name
+    profile = trace(**tables)
+
+    result = predict(profile, ())
+    parts = result.tables["critical_path"].to_pylist()
+    longest = max(
+        (row for row in parts if row["kind"] in {"host", "wait"}), key=lambda row: row["before_ns"]
+    )
+    # Of each step, 299 us and 1 us before.
+    assert longest["before_ns"] == pytest.approx(300_000, rel=0.02)
+    assert (longest["kind"] == "wait") == is_wait
+    assert (longest["name"] == f"in {name}") >= is_wait
+    assert any("waits for other ranks in MPI" in note for note in result.notes) == is_wait
+    with pytest.raises(UsageError, match="there are no collectives to balance") as error:
+        predict(profile, ["balance"])
+    assert "drop-host='MPI_*'" in error.value.hint
+
+
+def test_without_calls_nothing_is_known_to_wait_for_the_host():
+    profile = loading(300)
+    tables = {name: profile.table(name).to_pylist() for name in ("kernels", "nvtx_ranges")}
+
+    with pytest.raises(UsageError, match="no CUDA calls were recorded: what waits for load"):
+        predict(trace(**tables), ["drop-host=load *"])
+
+
 def test_the_host_does_not_shorten_what_it_does_elsewhere():
     with pytest.raises(UsageError, match="no range, operation or host call is named load"):
         predict(loading(300), ["drop-host=load"])
@@ -307,6 +341,82 @@ def test_the_host_still_waits_for_operations_on_a_separate_stream():
     assert both(profile, "streams=^x$") == (532_000, 532_000 - 199_000)
 
 
+def test_collectives_made_one_pay_their_latency_once():
+    profile = in_a_row((NCCL, 12), (NCCL, 14), (NCCL, 20), ("k", 50))
+
+    row = predict(profile, ["merge=nccl:3"]).tables["prediction"].to_pylist()[0]
+    # Without sizes the latency is none of the shortest, or all of it, usually half.
+    assert (row["measured_ns"], row["predicted_ns"]) == (96_000, 96_000 - 2 * 6_000)
+    assert row["low_ns"] < 96_000 - 2 * 12_000
+    assert row["high_ns"] > 96_000
+
+
+@pytest.mark.parametrize(
+    ("kernels", "what", "message"),
+    [
+        ([(NCCL, 9), (NCCL, 9)], "merge=nccl", "nothing marks or repeats steps"),
+        (
+            [(NCCL, 9), ("k", 9), (NCCL, 9)],
+            "merge=nccl:2",
+            "no collectives that match nccl can",
+        ),
+        ([(NCCL, 9), ("k", 9), ("k", 9)], "merge=k:2", "no collectives that match k can"),
+    ],
+)
+def test_collectives_that_are_none_or_do_not_follow_each_other_are_not_made_one(
+    kernels, what, message
+):
+    with pytest.raises(UsageError, match=message) as error:
+        predict(in_a_row(*kernels), [what])
+
+    assert error.value.hint
+
+
+def test_without_page_faults_kernels_save_half_to_all_of_the_time_that_these_take():
+    faults = [
+        {"start_ns": 20_000, "end_ns": 40_000, "processor": "gpu", "device_id": 0},
+        {"start_ns": 50_000, "end_ns": 90_000, "processor": "cpu"},
+        {"start_ns": 50_000, "end_ns": 90_000, "processor": "gpu", "device_id": 1},
+    ]
+    kernels = [kernel("k", 10_000, 100_000, stream_id=7, **PLACE)]
+    moved = copy("UVM_HtoD", 30_000, 60_000, **PLACE)
+    profile = trace(kernels=kernels, memcpys=[moved], page_faults=faults)
+
+    row = predict(profile, ["faults=0"]).tables["prediction"].to_pylist()[0]
+    # From 20 to 60 us faults and a migration are handled on its device.
+    assert (row["measured_ns"], row["predicted_ns"]) == (90_000, 90_000 - 30_000)
+    assert row["low_ns"] <= 90_000 - 40_000
+    assert row["high_ns"] >= 90_000 - 20_000
+    assert "migrations (1) are removed" in row["assumptions"]
+
+
+def on_a_v100(*kernels, **more):
+    devices = [{"device_id": 0, "name": "Tesla V100-SXM2-16GB"}]
+    return trace(
+        kernels=[kernel(*of, stream_id=7, **PLACE) for of in kernels], devices=devices, **more
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "took_ns", "low", "point", "high"),
+    [
+        # Peaks: memory 900 / 1555 GB/s, fp32 15.7 / 19.5 and Tensor Cores 125 / 312 TFLOP/s.
+        pytest.param(
+            "k", 10**6, 125 / 312, (125 / 312 * 15.7 / 19.5) ** 0.5, 15.7 / 19.5, id="any"
+        ),
+        pytest.param("vectorized_elementwise_kernel", 10**6, *[900 / 1555] * 3, id="memory"),
+        pytest.param("k", 9000, 125 / 312, (125 / 312 * 15.7 / 19.5) ** 0.5, 1, id="small"),
+    ],
+)
+def test_another_gpu_takes_what_its_peak_rates_allow(name, took_ns, low, point, high):
+    profile = on_a_v100((name, 0, took_ns))
+
+    row = predict(profile, ["gpu=a100"]).tables["prediction"].to_pylist()[0]
+    assert row["predicted_ns"] == pytest.approx(point * took_ns, abs=1)
+    assert row["low_ns"] <= low * took_ns
+    assert row["high_ns"] >= high * took_ns
+
+
 def ranks_in_step(steps, transfer_us=50):
     """Ranks that compute for so many us per step, a row each, and meet in a collective."""
     kernels, free = [], [0] * len(steps[0])
@@ -316,7 +426,7 @@ def ranks_in_step(steps, transfer_us=50):
         for rank, (start, at) in enumerate(zip(free, begun, strict=True)):
             its = PLACE | {"device_id": rank, "process_id": rank, "stream_id": 7}
             kernels.append(kernel("gemm", start, at, **its))
-            kernels.append(kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", at, end, **its))
+            kernels.append(kernel(NCCL, at, end, **its))
         free = [end] * len(free)
     return trace(kernels=kernels)
 
@@ -435,6 +545,10 @@ def test_a_start_of_many_calls_is_no_gain_of_launches_without_cost():
         ("drop=zebra", "no kernel or copy matches zebra"),
         ("hide=HtoD", "no copies HtoD were recorded"),
         ("balance", "there are no collectives to balance"),
+        ("faults=0", "trace.sqlite has no page faults of a GPU and no migrations"),
+        ("faults=1", "there is no change faults=1"),
+        ("gpu=Voodoo2", "there is no GPU Voodoo2"),
+        ("gpu=H100", "trace.sqlite names no GPU of known rates as device 0"),
         ("faster", "there is no change faster"),
     ],
 )
@@ -505,14 +619,14 @@ def test_clocks_that_disagree_are_set_right_and_said():
     result = predict(early(1), ["scale=k:0.5"])
 
     assert result.tables["prediction"].to_pylist()[0]["predicted_ns"] is not None
-    assert any("-5.500 µs was added to all host times" in note for note in result.notes)
+    assert any("-5.50 µs was added to all host times" in note for note in result.notes)
 
 
 def test_work_that_no_call_of_its_process_launched_says_nothing_of_its_clock():
     result = predict(early(2), [])
 
     assert result.tables["prediction"].to_pylist()[0]["predicted_ns"] is not None
-    assert any("-5.500 µs was added to all host times" in note for note in result.notes)
+    assert any("-5.50 µs was added to all host times" in note for note in result.notes)
 
 
 def test_a_link_is_fitted_to_the_smallest_and_the_largest_copies():

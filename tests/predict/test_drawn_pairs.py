@@ -15,7 +15,8 @@ COMPUTE, COPIES, GRADIENTS = 7, 13, 20
 USUAL = {
     "load_us": 0, "host_us": 3, "batch": (), "memory": "pinned", "is_ahead": False, "rate": 12,
     "buffers": 0, "buckets": (), "unequal": (1.0,), "is_blocking": False, "is_waiting": True,
-    "is_graph": False, "apart_ns": 0, "host_apart_ns": 0, "contention": 0.0,
+    "is_graph": False, "is_sized": False, "apart_ns": 0, "host_apart_ns": 0, "contention": 0.0,
+    "stalled_us": 0,
 }  # fmt: skip
 
 
@@ -39,18 +40,17 @@ def training(rank, o, slower):
 
 
 def model(rank, o, slower):
-    """The layers of a step, and a collective for each part of them."""
-    part = max(len(o.layers) // max(len(o.buckets), 1), 1)
+    """The layers of a step, and after some of them a collective."""
     for layer, (name, us) in enumerate(o.layers):
         # A graph is one launch.
         is_free = o.is_graph and layer > 0
         yield from rank.work(0 if is_free else o.host_us * US)
-        yield from rank.launch(name, slower * us * US, is_free=is_free)
-        bucket, left = divmod(layer, part)
-        if not left and bucket < len(o.buckets):
-            yield from rank.wait(GRADIENTS, COMPUTE)
-            meeting = (rank.step, bucket), len(o.unequal)
-            yield from rank.collective(o.buckets[bucket], meeting)
+        how = {"is_free": is_free, "stalled_ns": o.stalled_us * US * (layer < 3)}
+        yield from rank.launch(name, slower * us * US, **how)
+        for number, (after, size) in enumerate(o.buckets):
+            if after == layer:
+                yield from rank.wait(GRADIENTS, COMPUTE)
+                yield from rank.collective(size, ((rank.step, number), len(o.unequal)), GRADIENTS)
     if o.buckets:
         yield from rank.wait(COMPUTE, GRADIENTS)
         yield from rank.launch("optimizer", 30 * US)
@@ -112,7 +112,12 @@ def equal_ranks(draw):
     count = int(draw.choice([2, 4]))
     slow = tuple(draw.uniform(0.7, 1.3, count).tolist())
     drawn = layers(draw, least_us=100)
-    o = {"layers": drawn, "buckets": (4 * MB,) * 3, "unequal": slow, "is_waiting": False}
+    o = {
+        "layers": drawn,
+        "buckets": [(n, 4 * MB) for n in (0, 2, 4)],
+        "unequal": slow,
+        "is_waiting": False,
+    }
     o |= {"apart_ns": int(draw.integers(-5, 5)) * 1_000_000}
     return "balance", o, o | {"unequal": (float(np.mean(slow)),) * count}
 
@@ -123,9 +128,29 @@ def free_launches(draw):
     return "no-launch-cost", o, o | {"is_graph": True}
 
 
+def larger_buckets(draw):
+    drawn, number = layers(draw), int(draw.integers(1, 5))
+    buckets = [(n, int(draw.uniform(0.2, 4) * MB)) for n in range(len(drawn)) for _ in range(2)]
+    # All of a step, or so many that follow each other.
+    together, change = (number, f"merge=nccl:{number}") if number > 1 else (999, "merge=nccl")
+    parts = [buckets[n : n + together] for n in range(0, len(buckets), together)]
+    merged = [(part[-1][0], sum(size for _, size in part)) for part in parts]
+    o = {"layers": drawn, "buckets": buckets, "unequal": (1.0,) * int(draw.choice([1, 2, 4]))}
+    o |= {"is_sized": bool(draw.integers(2)), "is_waiting": bool(draw.integers(2))}
+    return change, o, o | {"buckets": merged}
+
+
+def no_faults(draw):
+    o = {"layers": layers(draw), "stalled_us": draw.uniform(20, 400)}
+    # The other blocks of these kernels do a part of their work meanwhile.
+    busy_us = o["stalled_us"] * draw.uniform(0, 0.5)
+    after = [(name, us + busy_us * (n < 3)) for n, (name, us) in enumerate(o["layers"])]
+    return "faults=0", o, {"layers": after}
+
+
 FAMILIES = (
     faster_kernels, a_loader, pinned_copies, copies_ahead, no_buffers, a_faster_link, equal_ranks,
-    free_launches,
+    free_launches, larger_buckets, no_faults,
 )  # fmt: skip
 
 
@@ -149,7 +174,8 @@ def pair(family, seed):
     return row, measured.step_ns(), truth.step_ns(), result.headline
 
 
-PAIRS = [(family, seed) for family in FAMILIES for seed in range(4)]
+# The last one makes all collectives of a step one, which then hide behind nothing.
+PAIRS = [*((family, seed) for family in FAMILIES for seed in range(4)), (larger_buckets, 8)]
 
 
 def test_four_in_five_truths_are_in_the_range():

@@ -73,7 +73,7 @@ def test_the_first_sentence_names_the_late_rank_and_its_cause(late, late_ns):
     tables = _tables(files, "bottom_line", "findings")
 
     sentence = tables["bottom_line"][0]["bottom_line"]
-    assert "Rank 2 makes the others wait: it came last to 100.0 %" in sentence
+    assert "Rank 2 makes the others wait: it came last to 100 %" in sentence
     assert f"({late}:" in sentence
     waiting = [row for row in tables["findings"] if row["cause"] == "collective_waiting"]
     (row,) = waiting
@@ -241,5 +241,5 @@ def test_clocks_that_were_set_right_are_said(way):
     notes = [n for n in reported(files, ["collective_waits"]).notes if "clocks" in n]
 
     assert len(notes) == 1
-    assert notes[0].startswith("The clocks of ranks 1 and 3 are up to 5.000 ms from those")
+    assert notes[0].startswith("The clocks of ranks 1 and 3 are up to 5.00 ms from those")
     assert not any("clocks" in n for n in reported(files_of_one_clock, ["findings"]).notes)

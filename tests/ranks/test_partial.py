@@ -16,7 +16,8 @@ from gpuprof.analyses.reports import report
 from gpuprof.base.errors import InputError, UsageError
 from gpuprof.model import analysis
 from gpuprof.ranks.partial import analyses_of
-from gpuprof.readers.merged_ranks import file_of, joined
+from gpuprof.readers.job_files import file_of
+from gpuprof.readers.merged_ranks import joined
 
 # What the drawn jobs have no rows for.
 _NO_ROWS = {"slow_links", "synchronising_calls"}

@@ -2,22 +2,17 @@
 
 import math
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from contract import CORPUS, TOOL_NEEDED, corpus_files
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuprof.base.errors import GpuprofError
 from gpuprof.model import schema
 from gpuprof.model.profile import Origin, Profile
 from gpuprof.readers import read_profile
 from gpuprof.readers.gpuprof.write_gpuprof_file import write
 
-# Larger tables are compared by what they add up to.
-FEW_ROWS = 20_000
 # Halves of characters are in names of files and in words of commands that are no UTF-8.
 ANY_TEXT = st.text(st.characters(exclude_categories=())) | st.sampled_from(["", "\udce9t\udce9"])
 TIMES = st.integers(1 - schema.LARGEST, schema.LARGEST - schema.LONGEST_NS)
@@ -71,13 +66,6 @@ ORIGINS = st.builds(
 )
 
 
-def written_and_read(profile, folder):
-    path = folder / "run.gpuprof"
-    write(profile, path)
-    again = read_profile(path)
-    return again, {name: again.table(name) for name in again.sources}
-
-
 @pytest.mark.parametrize("table", schema.TABLES, ids=lambda table: table.name)
 @settings(max_examples=30)
 @given(data=st.data())
@@ -86,48 +74,12 @@ def test_a_drawn_table_comes_back(table, data):
     profile = Profile(origin, {table.name: table.table(data.draw(rows(table)))})
 
     with tempfile.TemporaryDirectory() as folder:
-        again, tables = written_and_read(profile, Path(folder))
+        path = Path(folder, "run.gpuprof")
+        write(profile, path)
+        again = read_profile(path)
+        found = again.table(table.name)
 
     order = [(name, "ascending") for name in table.columns]
-    assert tables[table.name].sort_by(order).equals(profile.table(table.name).sort_by(order))
+    assert found.sort_by(order).equals(profile.table(table.name).sort_by(order))
     assert again.origin.epoch_ns == origin.epoch_ns
     assert len(again.origin.warnings) == len(origin.warnings)
-
-
-def readable(path):
-    try:
-        return read_profile(path, section="all")
-    except GpuprofError:
-        pytest.skip("it is refused")
-
-
-FILES = corpus_files()
-
-
-@pytest.mark.skipif(not FILES, reason="the corpus of real files is not here")
-@pytest.mark.parametrize(
-    "path",
-    [
-        pytest.param(
-            path,
-            id=str(path.relative_to(CORPUS)),
-            marks=[pytest.mark.profilers] if path.suffix in TOOL_NEEDED else [],
-        )
-        for path in FILES
-    ],
-)
-def test_what_is_made_of_a_real_file_is_read_again(path, tmp_path):
-    original = readable(path)
-
-    again, tables = written_and_read(original, tmp_path)
-
-    # A file that is handed on does not name the host.
-    origin = replace(original.origin, source=tmp_path / "run.gpuprof", host=None)
-    assert again.origin == origin
-    assert tables.keys() == original.sources.keys()
-    for name, table in tables.items():
-        expected = original.table(name)
-        assert table.num_rows == expected.num_rows, name
-        if table.num_rows < FEW_ROWS:
-            order = [(column, "ascending") for column in table.column_names]
-            assert table.sort_by(order).equals(expected.sort_by(order)), name

@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import replace
+from math import nan
 
 import pytest
 from recordings import (
@@ -23,6 +24,7 @@ from gpuprof.analyses.reports import report
 from gpuprof.comparisons import comparison
 from gpuprof.readers import read_profile
 from gpuprof.show import RENDERERS, Page, renderer_named
+from gpuprof.show.json import document_text
 from gpuprof.show.overview import Grid
 from gpuprof.show.terminal import grids_text
 
@@ -364,3 +366,11 @@ def test_a_table_is_shown_whole_by_name(name):
     text = renderer_named(name).report(result, page)
 
     assert all(f"kernel{number}" in text for number in range(30))
+
+
+def test_whole_times_sizes_and_counts_are_integers_in_json():
+    row = {"step_ns": 5.0, "mean_ns": 2.5, "bytes": 4.0, "calls": 3.0, "share": 1.0, "low_ns": nan}
+
+    assert "".join(document_text({"rows": [row]}).split()) == (
+        '{"rows":[{"step_ns":5,"mean_ns":2.5,"bytes":4,"calls":3,"share":1.0,"low_ns":null}]}'
+    )

@@ -43,7 +43,7 @@ def text(profile, form, *changes):
 def test_people_see_the_answer_first_and_its_assumptions_with_each_time(profile):
     shown = text(profile, "terminal", "link=1us,100GB/s")
 
-    assert shown.startswith("The recording would take 73.00 µs instead of 101.0 µs (-27.7 %;")
+    assert shown.startswith("The recording would take 73.0 µs instead of 101.0 µs (-27.7 %;")
     sentences = " ".join(shown.split())
     assert (
         "assuming that copies between devices (1) take 1.000 µs + bytes / 100.0 GB/s" in sentences

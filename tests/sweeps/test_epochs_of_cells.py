@@ -44,7 +44,7 @@ def test_a_sweep_and_a_comparison_say_the_same_of_a_cell(tmp_path, skipped, seco
     notes = [note for note in compared.notes if note.startswith("Seconds per epoch")]
     assert len(notes) == (set_aside > 0)
     for note in notes:
-        assert f"{set_aside} epoch{'s' * (set_aside > 1)} of mode=one (503.0 ms" in note
+        assert f"{set_aside} epoch{'s' * (set_aside > 1)} of mode=one (503 ms" in note
 
 
 def _write(place, mode):

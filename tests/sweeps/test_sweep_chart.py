@@ -96,7 +96,7 @@ def test_cells_without_an_axis_of_numbers_are_bars():
         [1.75, 2.25],
         [1.25, 1.75],
     ]
-    assert figure.get_suptitle() == "Fastest is placement=dual: 1.500 s for an epoch"
+    assert figure.get_suptitle() == "Fastest is placement=dual: 1.50 s for an epoch"
     assert break_even(found) is None
 
 

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from gpuprof.base.errors import InputError, OutputError, UsageError, check_no_foreign_files
 from gpuprof.base.temporary_files import put, removed_at_exit
-from gpuprof.base.units import counted, format_bytes
+from gpuprof.base.units import counted, say_bytes
 from gpuprof.model.profile import Profile
 
 _FOLDER: Final = ".gpuprof"
@@ -42,7 +42,7 @@ class Baseline(NamedTuple):
     def size(self) -> str:
         """How many runs it has and what their files take, as ``3 runs, 1.200 MB``."""
         total = sum(run.stat().st_size for run in self.runs)
-        return f"{counted(len(self.runs), 'run', 'runs')}, {format_bytes(total)}"
+        return f"{counted(len(self.runs), 'run', 'runs')}, {say_bytes(total)}"
 
 
 def project_folder() -> Path:

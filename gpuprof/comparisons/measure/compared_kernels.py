@@ -7,7 +7,7 @@ its kernels' time, are another program: fused kernels, another library or data t
 pass. What both sides share then tells little of the difference.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -281,54 +281,27 @@ def by_call(compared: ComparedSteps, name: str) -> ComparedSteps | None:
     return restricted(ComparedSteps(profile, None, series, FROM_CALLS)) if series else None
 
 
-class KernelsAlone(NamedTuple):
-    """Kernels that run on one side alone, in no launch shape on the other.
-
-    Args:
-        number: How many names they have.
-        alone_ns: What they take, per step where steps are compared.
-        total_ns: What all compute kernels of the side take.
-        name: That which takes most; empty where there is none.
-    """
-
-    number: int
-    alone_ns: int
-    total_ns: int
-    name: str
-
-    @property
-    def share(self) -> float:
-        """Their share of the side's compute kernels; 0 where it has none."""
-        return self.alone_ns / self.total_ns if self.total_ns else 0.0
-
-
-def other_kernels_of(
-    kernels: Sequence[Row],
-) -> tuple[KernelsAlone, KernelsAlone] | None:
-    """The kernels that each side has alone, the baseline's first.
+def other_kernels_of(kernels: Sequence[Row]) -> list[tuple[str, int, float]] | None:
+    """The compute kernels that each side has alone, in no launch shape on the other.
 
     Args:
         kernels: The rows of one candidate.
 
     Returns:
-        None where those of both take 80 % of the kernels' time or more on both sides, where a side
-        has no kernels, or where times are unknown.
+        Of the baseline, then of the candidate: the name of the one that takes most (empty for
+        none), what all of them take, per step where steps are compared, and the share of it in the
+        side's kernels. None where those of both take 80 % of the kernels' time or more on both
+        sides, where a side has no kernels, or where times are unknown.
     """
+    sides = []
     computing = [row for row in kernels if not row["is_communication"]]
-    baseline = _alone([(row, row["baseline_ns"], row["candidate_ns"]) for row in computing])
-    candidate = _alone([(row, row["candidate_ns"], row["baseline_ns"]) for row in computing])
-    if not (baseline.total_ns and candidate.total_ns):
-        return None
-    are_few = max(baseline.share, candidate.share) <= 1 - _LEAST_COMMON
-    return None if are_few else (baseline, candidate)
-
-
-def _alone(rows: Sequence[tuple[Row, int | None, int | None]]) -> KernelsAlone:
-    """Those of one side, whose time comes first in each row."""
-    times: dict[str, int] = {}
-    for row, time_ns, other_ns in rows:
-        if time_ns and not other_ns and not row["is_reshaped"]:
-            times[row["name"]] = times.get(row["name"], 0) + time_ns
-    total_ns = sum(time_ns or 0 for _, time_ns, _ in rows)
-    name = max(times, key=lambda text: times[text], default="")
-    return KernelsAlone(len(times), sum(times.values()), total_ns, name)
+    for own_ns, other_ns in (("baseline_ns", "candidate_ns"), ("candidate_ns", "baseline_ns")):
+        times_ns: Counter[str] = Counter()
+        for row in computing:
+            if row[own_ns] and not row[other_ns] and not row["is_reshaped"]:
+                times_ns[row["name"]] += row[own_ns]
+        if not (total_ns := sum(row[own_ns] or 0 for row in computing)):
+            return None
+        name = max(times_ns, key=lambda text: times_ns[text], default="")
+        sides.append((name, times_ns.total(), times_ns.total() / total_ns))
+    return sides if max(share for *_, share in sides) > 1 - _LEAST_COMMON else None

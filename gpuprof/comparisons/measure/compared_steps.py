@@ -37,7 +37,7 @@ FROM_CALLS: Final = "calls"
 STEP: Final = "step"
 RECORDING: Final = "recording"
 # The columns that a comparison reads, so that each table of a file is read in one pass.
-_READS: Final = reads(PHASE_READS, SUM_READS, kernels=" ".join(SHAPE))
+COMPARED_READS: Final = reads(PHASE_READS, SUM_READS, kernels=" ".join(SHAPE))
 
 # What follows the name of a phase, see `phase_names`.
 _APART: Final = re.compile(r" \((?:[\d,]+ devices?(?:, from [^()]+ on)?|from [^()]+ on)\)$")
@@ -137,7 +137,7 @@ def compared_steps(
     labels = [label for label, runs in variants.items() for _ in runs]
     profiles = [*chain.from_iterable(variants.values())]
     for profile in profiles:
-        profile.expect(_READS)
+        profile.expect(COMPARED_READS)
     # A step with the time between marks is compared with none without it.
     is_by_period = range_text is None and any(
         len(steps.phase.between)

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from gpuprof.base.units import NS_PER_S, counted, format_change, listed, say_growth, say_ns
 from gpuprof.comparisons.judge.outcomes import EPOCHS, LEAST_STEPS, UNKNOWN, WITHIN
-from gpuprof.comparisons.measure.compared_kernels import CommonCalls, KernelsAlone
+from gpuprof.comparisons.measure.compared_kernels import CommonCalls
 from gpuprof.comparisons.measure.differences import Parts
 from gpuprof.comparisons.result_tables import Outcome
 from gpuprof.comparisons.variant_figures import Metrics
@@ -31,7 +31,8 @@ class Case(NamedTuple):
         of_step: What a step is: ``per step``, or from one call of a kernel to the next.
         devices: The devices of baseline and candidate, of jobs that have different numbers of
             them; else None.
-        other_kernels: The kernels that each side has alone, where they take most time of one.
+        other_kernels: The kernels that each side has alone, where they take much of one's time, as
+            `other_kernels_of` gives them.
         lacking: Why idle times and sums tell nothing, see `without_idle_times`; empty where they
             do.
     """
@@ -44,7 +45,7 @@ class Case(NamedTuple):
     calls: CommonCalls | None = None
     of_step: str = PER_STEP
     devices: tuple[int, int] | None = None
-    other_kernels: tuple[KernelsAlone, KernelsAlone] | None = None
+    other_kernels: Sequence[tuple[str, int, float]] | None = None
     lacking: str = ""
 
     @property

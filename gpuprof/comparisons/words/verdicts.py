@@ -8,10 +8,10 @@ from gpuprof.base.short_texts import LONGEST_IN_WORDS, cut
 from gpuprof.base.units import (
     capital,
     counted,
-    format_bytes,
     format_change,
     format_count,
     listed,
+    say_bytes,
     say_growth,
     say_ns,
     say_share,
@@ -59,33 +59,45 @@ def verdict(baseline: str, cases: Sequence[Case], unit: str) -> str:
     return " ".join(_SENTENCES[basis](baseline, groups[basis], unit) for basis in bases)
 
 
-def headline(baseline: str, cases: Sequence[Case], unit: str) -> str:
-    """The verdict's core in one short line: the candidate that differs most, and why."""
+def headlines(baseline: str, place: str, cases: Sequence[Case], unit: str) -> tuple[str, str]:
+    """The verdict's core in one line: the candidate that differs most, where, and why.
+
+    Args:
+        baseline: Label of the variant that the others are compared with.
+        place: The same, with the phase that is compared.
+        cases: The candidates.
+        unit: What figures are of, as in `Comparison`.
+
+    Returns:
+        The line, and the same without where and why, as the title of a chart.
+    """
     judged: Sequence[Case] = ()
     for basis in (EXPOSED, SUMS, KERNELS, CALLS, IMPLIED, COPIES, EPOCHS):
         judged = judged or [case for case in cases if case.outcome.basis == basis]
     if not judged:
         different = [case for case in cases if case.outcome.basis != SAME_RECORDING]
-        return f"{baseline} and {listed([case.label for case in different or cases])}"
+        return (f"{place} and {listed([case.label for case in different or cases])}",) * 2
     (case,) = largest([case for case in judged if not case.is_noise] or judged, 1)
     basis, label = case.outcome.basis, case.label
     if basis == CALLS:
         unequal = "" if case.lacking else "; the work differs"
         change_text = format_change(case.outcome.call_percent or 0)
-        return f"Kernel calls change by {change_text} in {label}{unequal}"
+        return (f"Kernel calls change by {change_text} in {label}{unequal}",) * 2
     if basis == COPIES:
-        return f"In each step, {_step_copies(label, case.candidate)} between devices"
+        return (f"In each step, {_step_copies(label, case.candidate)} between devices",) * 2
     if basis == IMPLIED:
-        return (
-            f"{label} takes {change(case)} GPU time than {baseline}, as implied by printed shares"
-        )
+        takes = f"{label} takes {change(case)} GPU time than"
+        return f"{takes} {place}, as implied by printed shares", f"{takes} {baseline}"
     time = f" {_TIMES[basis]}" if basis in _TIMES else ""
     per = f" {case.of_step}" if unit == STEP else ""
     per = " per epoch" if basis == EPOCHS else per
+    takes, than = f"{label} takes {change(case)}{time}", "than"
+    why, brief = "" if basis == EPOCHS else reason(case), ""
     if case.is_noise:
-        return f"{label} takes the same{time or ' time'}{per} as {baseline} {within_noise(case)}"
-    why = "" if basis == EPOCHS else reason(case)
-    return f"{label} takes {change(case)}{time}{per} than {baseline}{why}"
+        takes, than = f"{label} takes the same{time or ' time'}", "as"
+        why, brief = f" {within_noise(case)}", " within noise"
+    brief_per = f" {PER_STEP}" if unit == STEP and basis != EPOCHS else per
+    return f"{takes}{per} {than} {place}{why}", f"{takes}{brief_per} {than} {baseline}{brief}"
 
 
 def in_brief(phase: str, cases: Sequence[Case]) -> str:
@@ -136,16 +148,14 @@ def _other_kernels(baseline: str, cases: Sequence[Case], unit: str) -> list[str]
             continue
         labels, per = (baseline, case.label), " per step" if unit == STEP else ""
         alone = [
-            f"in {label}, kernels such as"
-            f" {cut(short_names([kernels.name])[kernels.name], LONGEST_IN_WORDS)} that {lacking}"
-            f" lacks take {say_ns(kernels.alone_ns)}{per}"
-            f" ({say_share(kernels.share)} of its kernel time)"
-            for label, lacking, kernels in zip(
+            f"in {label}, kernels such as {cut(short_names([name])[name], LONGEST_IN_WORDS)} that"
+            f" {lacking} lacks take {say_ns(alone_ns)}{per} ({say_share(share)} of its kernel time)"
+            for label, lacking, (name, alone_ns, share) in zip(
                 labels, labels[::-1], case.other_kernels, strict=True
             )
-            if kernels.alone_ns
+            if alone_ns
         ]
-        shares = [kernels.share for kernels in case.other_kernels]
+        shares = [share for *_, share in case.other_kernels]
         first = f"{'Most' if max(shares) >= _MOST else 'Many'} kernels differ"
         if min(shares) == 1:
             first = "No kernel runs on both sides"
@@ -168,8 +178,8 @@ def _other_sizes(baseline: str, case: Case, unit: str) -> str:
         return ""
     per = " per step" if unit == STEP else ""
     return (
-        f"{case.label} copies {format_bytes(other_size)} from and to the host{per}, and {baseline}"
-        f" {format_bytes(size)} in as many copies: if their batches or problems differ in size,"
+        f"{case.label} copies {say_bytes(other_size)} from and to the host{per}, and {baseline}"
+        f" {say_bytes(size)} in as many copies: if their batches or problems differ in size,"
         " these times do not compare."
     )
 
@@ -330,7 +340,7 @@ def _step_copies(label: str, figures: Metrics) -> str:
     if not calls:
         return f"{label} copies nothing"
     size = figures.get("peer_transfer_bytes_per_step")
-    moved = "an unknown amount" if size is None else format_bytes(size)
+    moved = "an unknown amount" if size is None else say_bytes(size)
     return f"{label} copies {moved} in {format_count(calls)} {'copy' if calls == 1 else 'copies'}"
 
 

@@ -4,14 +4,16 @@ For machines with a GPU and no nsys. `inject/gpuprof_cupti.py` leaves rows of in
 they become ``cupti-<pid>/<table>.parquet`` here, whole rows only.
 """
 
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
+from gpuprof.base import json_input
 from gpuprof.base.errors import RecordError
 from gpuprof.launch.contract import Ended, LaunchedRun, Program, Recorded, Recorder
 from gpuprof.launch.recorders import in_process
-from gpuprof.launch.run.gpus import described_gpus, driver_cuda, why_no_gpu
+from gpuprof.launch.run.gpus import driver_cuda, why_no_gpu
 from gpuprof.launch.run.provenance import versions
 
 NAME: Final = "cupti"
@@ -52,19 +54,14 @@ def environment(run: LaunchedRun) -> dict[str, str]:
 
 def finish(run: LaunchedRun, _: Ended) -> Recorded:
     """Rewrite what each process left, and say what there is or why there is nothing."""
-    is_loaded = in_process.was_loaded(run.folder)
     folders = sorted(p for p in run.folder.glob(f"{NAME}-*") if p.is_dir())
-    warnings = in_process.notes(run.folder, NAME)
-    warnings += in_process.silent(run.folder, [folder.name for folder in folders])
     rows = {folder.name: _to_parquet(folder) for folder in folders}
-    full = tuple(name for name, counts in rows.items() if any(counts.get(t) for t in _GPU_TABLES))
-    why = "; ".join([f"CUPTI recorded no GPU work: {why_no_gpu()}", *warnings])
-    return Recorded(
-        recordings=full,
-        nothing_recorded=None if full else why if is_loaded else in_process.NOT_LOADED,
-        warnings=tuple(warnings),
-        devices=described_gpus(),
-    )
+    files = {name: any(counts.get(t) for t in _GPU_TABLES) for name, counts in rows.items()}
+
+    def nothing(warnings: Sequence[str]) -> str:
+        return "; ".join([f"CUPTI recorded no GPU work: {why_no_gpu()}", *warnings])
+
+    return in_process.recorded(run, NAME, files, nothing)
 
 
 def _to_parquet(folder: Path) -> dict[str, int]:
@@ -88,7 +85,7 @@ def _to_parquet(folder: Path) -> dict[str, int]:
                 writer.write_table(pa.table([*values.reshape(-1, width).T], schema=schema))
         raw.unlink(missing_ok=True)
     lines = folder / f"{TEXTS}.jsonl"
-    texts = pa.array(in_process.lines(lines), pa.string())
+    texts = pa.array(json_input.lines(lines), pa.string())
     pq.write_table(pa.table({"text": texts}), folder / f"{TEXTS}.parquet")
     lines.unlink(missing_ok=True)
     return counts

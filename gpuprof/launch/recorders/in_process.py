@@ -7,8 +7,7 @@ records it from inside (`inject/`); the script is not touched.
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
@@ -114,37 +113,37 @@ def document(path: Path) -> dict[str, Any]:
         return {}
 
 
-def lines(path: Path) -> Iterator[Any]:
-    """What each line of a file says; the last may have broken off with its program."""
-    if path.is_file():
-        with suppress(ValueError):
-            yield from map(json_input.loads, path.read_text(encoding="utf-8").splitlines())
-
-
 def recorded(
-    run: LaunchedRun, recorder: str, title: str, *, files: Sequence[str], full: Sequence[str]
+    run: LaunchedRun,
+    recorder: str,
+    files: Mapping[str, bool],
+    nothing: Callable[[Sequence[str]], str],
+    noted: Sequence[str] = (),
 ) -> Recorded:
-    """What a framework's own profiler left of a run on GPUs.
+    """What a recorder inside the program left of a run.
 
     Args:
         run: What was recorded.
         recorder: Name of the recorder.
-        title: The framework's name for people.
-        files: All recordings of the run's processes.
-        full: Those of them with work of a GPU.
+        files: The recordings of the run's processes, and whether each holds what it is for.
+        nothing: Why none does, by the warnings.
+        noted: Warnings in the recordings themselves.
     """
     is_loaded = was_loaded(run.folder)
-    warnings = [*notes(run.folder, recorder), *silent(run.folder, files)]
-    if not is_loaded:
-        nothing = NOT_LOADED
-    elif not files:
-        nothing = "; ".join([f"{title}'s profiler recorded nothing", *warnings])
-    else:
-        files_kept = f"{', '.join(files)} {'are' if len(files) > 1 else 'is'} kept"
-        nothing = f"{title}'s profiler recorded no GPU activity: {why_no_gpu()}; {files_kept}"
+    sentences = (*noted, *notes(run.folder, recorder), *silent(run.folder, [*files]))
+    warnings = tuple(dict.fromkeys(sentences))
+    full = tuple(name for name, is_full in files.items() if is_full)
     return Recorded(
-        recordings=tuple(full),
-        nothing_recorded=None if full else nothing,
-        warnings=tuple(warnings),
+        recordings=full,
+        nothing_recorded=None if full else nothing(warnings) if is_loaded else NOT_LOADED,
+        warnings=warnings,
         devices=described_gpus(),
     )
+
+
+def no_gpu_activity(title: str, files: Collection[str]) -> Callable[[Sequence[str]], str]:
+    """Why a framework's own profiler recorded no GPU, by the warnings."""
+    if not files:
+        return lambda warnings: "; ".join([f"{title}'s profiler recorded nothing", *warnings])
+    kept = f"{', '.join(files)} {'are' if len(files) > 1 else 'is'} kept"
+    return lambda _: f"{title}'s profiler recorded no GPU activity: {why_no_gpu()}; {kept}"

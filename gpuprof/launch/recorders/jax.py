@@ -11,6 +11,7 @@ from typing import Final
 from gpuprof.base.xspace import WireError, space
 from gpuprof.launch.contract import Ended, LaunchedRun, Recorded, Recorder
 from gpuprof.launch.recorders import in_process
+from gpuprof.launch.recorders.in_process import no_gpu_activity
 from gpuprof.launch.run.provenance import versions
 
 NAME: Final = "jax"
@@ -19,17 +20,17 @@ _GPU_PLANE: Final = "/device:GPU"
 
 def finish(run: LaunchedRun, _: Ended) -> Recorded:
     """Put each process's profile beside its folder, which is removed."""
-    files, full = [], []
+    files = {}
     for raw in sorted(p for p in run.folder.glob(f"{NAME}-*") if p.is_dir()):
         for profile in sorted(raw.rglob("*.xplane.pb"))[:1]:
             path = profile.replace(run.folder / f"{raw.name}.xplane.pb")
-            files.append(path.name)
+            files[path.name] = False
             with suppress(OSError, WireError):
                 planes = space(path.read_bytes()).planes
-                if any(p.name.startswith(_GPU_PLANE) and list(p.lines) for p in planes):
-                    full.append(path.name)
+                on_gpu = (plane for plane in planes if plane.name.startswith(_GPU_PLANE))
+                files[path.name] = any(list(plane.lines) for plane in on_gpu)
         shutil.rmtree(raw, ignore_errors=True)
-    return in_process.recorded(run, NAME, "JAX", files=files, full=full)
+    return in_process.recorded(run, NAME, files, no_gpu_activity("JAX", files))
 
 
 RECORDER: Final = Recorder(

@@ -6,6 +6,8 @@ program ended, without TensorFlow (`tensorflow_digest`).
 
 import json
 import shutil
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from gpuprof.launch.contract import Ended, LaunchedRun, Recorded, Recorder
@@ -17,33 +19,28 @@ NAME: Final = "tensorflow"
 
 def finish(run: LaunchedRun, _: Ended) -> Recorded:
     """Condense what each process left, and say what there is or why there is nothing."""
-    is_loaded = in_process.was_loaded(run.folder)
     documents = {}
     for raw in sorted(p for p in run.folder.glob(tensorflow_digest.FOLDERS) if p.is_dir()):
         path = raw.with_suffix(".json")
         documents[path.name] = tensorflow_digest.digest(raw)
         path.write_text(json.dumps(documents[path.name], indent=1) + "\n", encoding="utf-8")
         shutil.rmtree(raw, ignore_errors=True)
-    full = {name: document for name, document in documents.items() if document["functions"]}
-    warnings = [note for document in documents.values() for note in document["notes"]]
-    warnings += in_process.notes(run.folder, NAME)
-    warnings += in_process.silent(run.folder, [*documents])
-    nothing = None
-    if not is_loaded:
-        nothing = in_process.NOT_LOADED
-    elif not documents:
-        nothing = "the program did not use TensorFlow"
-    elif not full and not warnings:
-        nothing = "TensorFlow ran no tf.function"
-    elif not full:
-        nothing = f"no run of a tf.function was recorded; {warnings[0]}"
-    process = next(iter(full.values()), {}).get("process", {})
-    return Recorded(
-        recordings=tuple(full),
-        nothing_recorded=None if full else nothing,
-        warnings=tuple(dict.fromkeys(warnings)),
-        devices=tuple({"name": name} for name in process.get("devices", [])),
-    )
+    files = {name: bool(document["functions"]) for name, document in documents.items()}
+    noted = [note for document in documents.values() for note in document["notes"]]
+
+    def nothing(warnings: Sequence[str]) -> str:
+        if not documents:
+            return "the program did not use TensorFlow"
+        return (
+            f"no run of a tf.function was recorded; {warnings[0]}"
+            if warnings
+            else "TensorFlow ran no tf.function"
+        )
+
+    recorded = in_process.recorded(run, NAME, files, nothing, noted)
+    processes = [documents[name]["process"] for name in recorded.recordings[:1]]
+    names = (name for process in processes for name in process.get("devices", []))
+    return replace(recorded, devices=tuple({"name": name} for name in names))
 
 
 RECORDER: Final = Recorder(

@@ -32,11 +32,11 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from gpuprof.base import json_input
 from gpuprof.base.secrets import masked_text, masked_words
 from gpuprof.base.xspace import WireError, space
-from gpuprof.launch.recorders import in_process
 from gpuprof.launch.recorders.tensorflow_events import Execution, ProfilerWindow, Sent, read_window
 
 FORMAT: Final = "gpuprof-tensorflow"
@@ -62,21 +62,9 @@ _LOCAL: Final = "/job:localhost/replica:0/task:0/device:"
 Row = dict[str, Any]
 
 
-class _GraphRun(NamedTuple):
-    """A graph that ran as part of one function.
-
-    Args:
-        function: The one that the script called.
-        number: Of its graph in the recorder's file; None where it was not kept.
-        is_called: Whether the graph is that of a function that it called.
-        rows: Length of the batches that it took from a dataset; None where that does not matter,
-            or is unknown.
-    """
-
-    function: str
-    number: int | None
-    is_called: bool
-    rows: int | None
+# A graph that ran: the function that the script called, the graph's number in the recorder's file
+# (None where it was not kept), and whether it is that of a function that this one called.
+_GraphRun = tuple[str, int | None, bool]
 
 
 @dataclass
@@ -104,7 +92,9 @@ class _Totals:
     """What all windows show.
 
     Args:
-        graphs: By graph and by what each of its executions received, where all receive the same.
+        graphs: By graph, by the length of the batches that it took from a dataset (None where that
+            does not matter, or is unknown), and by what each of its executions received, where all
+            receive the same.
         ran: Operations that were traced, by graph.
         rows: Lengths of batches, by graph.
         eager_copies: As in `Window`.
@@ -112,7 +102,9 @@ class _Totals:
         unreadable: Windows that could not be read.
     """
 
-    graphs: dict[tuple[_GraphRun, frozenset[str]], _GraphTotals] = field(default_factory=dict)
+    graphs: dict[tuple[_GraphRun, int | None, frozenset[str]], _GraphTotals] = field(
+        default_factory=dict
+    )
     ran: dict[_GraphRun, set[str]] = field(default_factory=dict)
     rows: dict[_GraphRun, set[int]] = field(default_factory=dict)
     eager_copies: Counter[tuple[str, str, str]] = field(default_factory=Counter)
@@ -176,7 +168,7 @@ def digest(folder: Path) -> Row:
 
 
 def _rows(path: Path) -> Iterator[Row]:
-    return (row for row in in_process.lines(path) if isinstance(row, dict))
+    return (row for row in json_input.lines(path) if isinstance(row, dict))
 
 
 def _window(folder: Path) -> ProfilerWindow | None:
@@ -207,19 +199,19 @@ def _add(totals: _Totals, number: int, window: ProfilerWindow | None, graphs: li
         received = window.received.get(step_id, Counter())
         graph_number = _graph_of(None if is_called else function, executions, received, graphs)
         graph = None if graph_number is None else graphs[graph_number]
-        of_all = _GraphRun(function, graph_number, is_called, None)
+        run = function, graph_number, is_called
         rows = _rows_of(graph, window.element_bytes.get(step_id, set()))
-        lengths = totals.rows.setdefault(of_all, set())
+        lengths = totals.rows.setdefault(run, set())
         if rows not in lengths and len(lengths) >= _MOST_LENGTHS:
             rows = None
         if rows is not None:
             lengths.add(rows)
-        ran = totals.ran.setdefault(of_all, set())
+        ran = totals.ran.setdefault(run, set())
         graph = graph and _with_sizes(graph, rows)
         # Every execution of a graph without control flow receives the same.
         always = received.keys() & _recvs(graph) if graph and not graph["has_control_flow"] else ()
         graph_totals = totals.graphs.setdefault(
-            (of_all._replace(rows=rows), frozenset(always)),
+            (run, rows, frozenset(always)),
             _GraphTotals(function, graph, is_called, ran),
         )
         graph_totals.step_ids.add((number, step_id))
@@ -268,13 +260,13 @@ def _without_cut_executions(totals: _Totals) -> Iterator[_GraphTotals]:
     A function may return, and its window end, before a thread has closed the event of the last
     tensor that it received.
     """
-    most: dict[_GraphRun, frozenset[str]] = {}
-    for run, received in totals.graphs:
-        most[run] = most.get(run, frozenset()) | received
-    for (run, received), graph_totals in totals.graphs.items():
-        if received == most[run]:
+    most: dict[tuple[_GraphRun, int | None], frozenset[str]] = {}
+    for run, rows, received in totals.graphs:
+        most[run, rows] = most.get((run, rows), frozenset()) | received
+    for (run, rows, received), graph_totals in totals.graphs.items():
+        if received == most[run, rows]:
             yield graph_totals
-        elif not run.is_called:
+        elif not graph_totals.is_called:
             totals.cut += len(graph_totals.step_ids)
 
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from gpuprof.launch.contract import Ended, LaunchedRun, Recorded, Recorder
 from gpuprof.launch.recorders import in_process
+from gpuprof.launch.recorders.in_process import no_gpu_activity
 from gpuprof.launch.run.provenance import versions
 
 NAME: Final = "torch"
@@ -15,15 +16,12 @@ NAME: Final = "torch"
 
 def finish(run: LaunchedRun, _: Ended) -> Recorded:
     """Tell traces with work of GPUs from those without."""
-    traces = sorted(run.folder.glob(f"{NAME}-*.json.gz"))
-    infos = {trace.name: trace.with_suffix("").with_suffix(".info") for trace in traces}
-    gpu_events = {
-        name: in_process.document(info).get("gpu_events", 0) for name, info in infos.items()
-    }
-    for info in infos.values():
+    files = {}
+    for trace in sorted(run.folder.glob(f"{NAME}-*.json.gz")):
+        info = trace.with_suffix("").with_suffix(".info")
+        files[trace.name] = bool(in_process.document(info).get("gpu_events", 0))
         info.unlink(missing_ok=True)
-    full = [name for name, events in gpu_events.items() if events]
-    return in_process.recorded(run, NAME, "PyTorch", files=tuple(gpu_events), full=full)
+    return in_process.recorded(run, NAME, files, no_gpu_activity("PyTorch", files))
 
 
 RECORDER: Final = Recorder(

@@ -58,12 +58,17 @@ def has_driver() -> bool:
 
 def driver_version() -> str | None:
     """The version of NVIDIA's driver, such as 550.54.15; None where there is none."""
+    return found_in(r"Kernel Module.*?(\d+\.\d+(?:\.\d+)?)", _DRIVER_FILE)
+
+
+def found_in(pattern: str, path: Path) -> str | None:
+    """What a pattern finds first in a file of the kernel; None where it is not there."""
     try:
-        text = _DRIVER_FILE.read_text(encoding="utf-8", errors="replace")
+        text = path.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
-    version = re.search(r"Kernel Module.*?(\d+\.\d+(?:\.\d+)?)", text)
-    return version[1] if version else None
+    match = re.search(pattern, text, re.MULTILINE)
+    return match[1] if match else None
 
 
 def driver_cuda() -> tuple[int, int] | None:

@@ -1,6 +1,6 @@
 """The epochs that a script marked, from the lines that `gpuprof.annotate` wrote."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +25,9 @@ def marked(folder: Path) -> tuple[Rows, Rows, tuple[str, ...]]:
         of ranks; and what to know about them, a sentence each.
     """
     by_process: dict[Any, list[dict[str, Any]]] = {}
-    for mark in _lines(folder / MARKS):
-        by_process.setdefault(mark.get("process_id"), []).append(mark)
+    for mark in json_input.lines(folder / MARKS):
+        if isinstance(mark, dict) and {"epoch", "seconds", "steps"} <= mark.keys():
+            by_process.setdefault(mark.get("process_id"), []).append(mark)
     # Without a rank, last.
     ordered = sorted(
         by_process.values(), key=lambda of: (of[0].get("rank") is None, of[0].get("rank") or 0)
@@ -60,17 +61,3 @@ def seconds_per_step(epochs: Rows) -> float | None:
     return (
         sum(e["seconds"] for e in counted) / sum(e["steps"] for e in counted) if counted else None
     )
-
-
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Whole marks only: the last line is cut off where the program was killed in its midst."""
-    if not path.is_file():
-        return
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        try:
-            mark = json_input.loads(line)
-            complete = {"epoch", "seconds", "steps"} <= mark.keys()
-        except (ValueError, AttributeError):
-            continue
-        if complete:
-            yield mark

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from gpuprof.base.errors import GpuprofError
+from gpuprof.base.errors import CorruptFileError, GpuprofError
+from gpuprof.model.borders import DAMAGE
 from gpuprof.model.spilling import KeptColumns, Kinds
 from gpuprof.model.table import Window, values
 from gpuprof.model.words import Values
-from gpuprof.readers.common.file_stamp import Stamp, stamp
+from gpuprof.readers.common.file_stamp import Stamp, changed, stamp
 from gpuprof.readers.common.threads import in_turn
 
 if TYPE_CHECKING:
@@ -104,6 +105,20 @@ def opened(part: FilePart, texts: Collection[str], metadata: Any = None) -> Any:
     return pq.ParquetFile(
         part, metadata=metadata, read_dictionary=[*texts], page_checksum_verification=True
     )
+
+
+def fault(path: Path, message: str, hint: str, error: Exception) -> GpuprofError | None:
+    """What an error at reading says about a file; None where the file is not at fault.
+
+    Args:
+        path: The file.
+        message: What is said of a damaged one.
+        hint: What is to be done about it.
+        error: The error; each page of the files carries a checksum.
+    """
+    if CHANGED in str(error):
+        return changed(path)
+    return CorruptFileError(message, hint) if isinstance(error, DAMAGE) else None
 
 
 class ParquetFile(NamedTuple):

@@ -74,7 +74,6 @@ _VERSION: Final = re.compile(r"(?<=.)_v\d+\Z", re.DOTALL)
 _HINT: Final = "Was the recording moved or cut short?"
 
 Columns = dict[str, npt.NDArray[np.uint64]]
-Ints = npt.NDArray[np.int64]
 
 
 class _Header(msgspec.Struct):

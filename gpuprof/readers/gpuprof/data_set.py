@@ -34,12 +34,11 @@ from gpuprof.model import borders, schema
 from gpuprof.model.profile import Origin, Profile, Source
 from gpuprof.model.spilling import Kinds
 from gpuprof.model.table import Part, Table
-from gpuprof.readers.common.file_stamp import changed
 from gpuprof.readers.common.parquet_columns import (
-    CHANGED,
     FilePart,
     ParquetColumns,
     ParquetFile,
+    fault,
     opened,
 )
 from gpuprof.readers.gpuprof.gpuprof_file import OriginFields
@@ -265,12 +264,8 @@ def _recording(file: Path, stored: StoredRecording) -> Profile:
     files = {n: (path / stored.file_of(n), t) for n, t in stored.tables.items() if t.rows}
     small = {name: table for name, (_, table) in files.items() if table.ranks is not None}
 
-    def failure(error: Exception) -> GpuprofError | None:
-        # Each page of the files carries a checksum.
-        if isinstance(error, borders.DAMAGE):
-            rank = "an unknown rank" if stored.rank is None else f"rank {stored.rank}"
-            return CorruptFileError(f"{path}: a file of {rank} is damaged", _HINT)
-        return None
+    rank = "an unknown rank" if stored.rank is None else f"rank {stored.rank}"
+    failure = partial(fault, path, f"{path}: a file of {rank} is damaged", _HINT)
 
     def table(name: str) -> Table:
         packed = _packed(path / stored.file_of(name), stored.tables[name], name)
@@ -296,7 +291,7 @@ def _small(header: Path, name: str, file_of_table: str, stored: StoredTable) -> 
     try:
         table = opened(packed.part.again(), (), packed.metadata).read()
     except borders.DAMAGE as error:
-        raise _damaged(file, error) from error
+        raise fault(file, f"{file}: it is damaged", _HINT, error) or error from error
     if stored.ranks is not None:
         if len(stored.ranks) != table.num_rows:
             msg = f"{header}: it has other ranks than {file_of_table} has rows"
@@ -316,7 +311,7 @@ def _packed(file: Path, stored: StoredTable, name: str) -> ParquetFile:
         part = FilePart.whole(file)
         parquet = opened(part, [n for n, kind in kinds.items() if kind == pa.string()])
     except borders.DAMAGE as error:
-        raise _damaged(file, error) from error
+        raise fault(file, f"{file}: it is damaged", _HINT, error) or error from error
     borders.check_growth(str(file), parquet.metadata, part.size)
     version = (parquet.metadata.metadata or {}).get(VERSION_KEY.encode(), b"none").decode()
     if version != str(VERSION):
@@ -331,12 +326,6 @@ def _packed(file: Path, stored: StoredTable, name: str) -> ParquetFile:
         msg = f"{file}: it has {rows}, and was written with {stored.rows:,}"
         raise CorruptFileError(msg, _HINT)
     return ParquetFile(part, parquet.metadata, columns)
-
-
-def _damaged(file: Path, error: Exception) -> GpuprofError:
-    if CHANGED in str(error):
-        return changed(file)
-    return CorruptFileError(f"{file}: it is damaged", _HINT)
 
 
 def is_data_set(path: Path) -> bool:

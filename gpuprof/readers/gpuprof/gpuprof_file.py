@@ -30,17 +30,17 @@ import numpy as np
 import pyarrow as pa
 
 from gpuprof.base import json_input
-from gpuprof.base.errors import CorruptFileError, GpuprofError, InputError, UnknownFormatError
+from gpuprof.base.errors import CorruptFileError, InputError, UnknownFormatError
 from gpuprof.model import borders, schema
 from gpuprof.model.profile import Origin, Profile, Source
 from gpuprof.model.spilling import Kinds
 from gpuprof.model.table import InMemory, NumberedNames, Part, Stored, Table
-from gpuprof.readers.common.file_stamp import changed, stamp
+from gpuprof.readers.common.file_stamp import stamp
 from gpuprof.readers.common.parquet_columns import (
-    CHANGED,
     FilePart,
     ParquetColumns,
     ParquetFile,
+    fault,
     opened,
 )
 from gpuprof.readers.input_format import LOCAL_HEADER_BYTES, Reader, begins_archive
@@ -79,6 +79,7 @@ _NUMBER: Final = {NUMBER: pa.int64()}
 _LENGTHS: Final = slice(26, 30)
 # A table without times that has no more is read at once.
 _FEW_ROWS: Final = 1_000
+_DAMAGED: Final = "{}: one of its tables is damaged"
 _HINT: Final = "Make it again from the original with `gpuprof convert`."
 
 
@@ -166,7 +167,8 @@ class _ParquetRows(NamedTuple):
         """What the files hold, or the rows in memory."""
         if self.cast is not None:
             return InMemory(self.cast)
-        return ParquetColumns(self.files, self.kinds, partial(_failure, path))
+        failure = partial(fault, path, _DAMAGED.format(path), _HINT)
+        return ParquetColumns(self.files, self.kinds, failure)
 
 
 def _table(
@@ -195,15 +197,6 @@ def _table(
             msg = f"{path}: its table {name} has no column {column}"
             raise CorruptFileError(msg, _HINT)
     return rows, names
-
-
-def _failure(path: Path, error: Exception) -> GpuprofError | None:
-    """What a failed query says about the file: each page of it carries a checksum."""
-    if CHANGED in str(error):
-        return changed(path)
-    if not isinstance(error, borders.DAMAGE):
-        return None
-    return CorruptFileError(f"{path}: one of its tables is damaged", _HINT)
 
 
 def _parts(where: str, name: str, members: Mapping[str, FilePart]) -> list[FilePart]:
@@ -284,7 +277,7 @@ def _source(path: Path, name: str, rows: _ParquetRows, names: _ParquetRows | Non
             parts = (borders.cast(f"{path}, table {name}", part, kinds) for part in pieces)
             return spec.table([row for part in parts for row in part.to_pylist()])
         except borders.DAMAGE as error:
-            raise _failure(path, error) or error from error
+            raise fault(path, _DAMAGED.format(path), _HINT, error) or error from error
 
     def numbered() -> NumberedNames:
         lists: dict[str, list[Any]] = {column: [] for column in of_names}

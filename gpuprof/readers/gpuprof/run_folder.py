@@ -186,15 +186,13 @@ def samples(
         epochs: As the manifest has them.
         epoch_ns: Unix time that the recording's times count from; the first sample where None.
     """
-    path, rows = folder / MONITOR, []
-    lines = path.read_text("utf-8", "replace").splitlines() if path.is_file() else []
-    for line in lines:
+    rows = []
+    for row in json_input.lines(folder / MONITOR):
         try:
-            row = json_input.loads(line)
             unix_ns = integer(row.get("unix_ns"))
             (sample,) = typed(schema.MONITOR, [row])
         except (ValueError, AttributeError, OverflowError):
-            continue  # The last line is cut off where gpuprof was killed in its midst.
+            continue
         if unix_ns is not None and unix_ns in _TIMES_NS:
             rows.append((unix_ns, sample))
     if not rows:

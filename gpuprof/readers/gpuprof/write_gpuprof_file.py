@@ -15,7 +15,8 @@ from gpuprof import __version__
 from gpuprof.base.units import encodable
 from gpuprof.model import schema
 from gpuprof.model.profile import Profile
-from gpuprof.model.table import as_arrow, joined, reaching
+from gpuprof.model.table import Window, as_arrow, joined
+from gpuprof.model.words import Values
 from gpuprof.readers.common.threads import in_turn
 from gpuprof.readers.gpuprof.gpuprof_file import (
     HEADER,
@@ -118,8 +119,7 @@ def batches_by_start(profile: Profile, name: str, columns: _Columns) -> Iterator
     names = [*columns]
     pieces = partial(profile.pieces, name)
     if name == schema.NVTX_RANGES.name and profile.selection.windows is not None:
-        windows = profile.selection.windows
-        pieces = partial(reaching, partial(profile.unrestricted.pieces, name), windows)
+        pieces = partial(_reaching, profile.unrestricted, profile.selection.windows)
     if "start_ns" not in columns or _are_ascending(
         start.numbers for (start,) in pieces("start_ns")
     ):
@@ -132,6 +132,21 @@ def batches_by_start(profile: Profile, name: str, columns: _Columns) -> Iterator
     for at in range(0, len(order), _ROW_GROUP_ROWS):
         rows = order[at : at + _ROW_GROUP_ROWS]
         yield pa.RecordBatch.from_arrays([as_arrow(of.take(rows)) for of in all_rows], names)
+
+
+def _reaching(profile: Profile, windows: Sequence[Window], *names: str) -> Iterator[list[Values]]:
+    """The ranges that reach into one of some windows, which are sorted and disjoint."""
+    starts, ends = np.array([*windows, (0, 0)], np.int64)[:-1].reshape(-1, 2).T
+    for start, end, *columns in profile.pieces(schema.NVTX_RANGES.name, *_TIMES, *names):
+        last = np.maximum(end.numbers - 1, start.numbers)
+        # The first window that ends after the start; no range starts before it in time.
+        window = np.minimum(np.searchsorted(ends, start.numbers, side="right"), len(ends) - 1)
+        is_in = (
+            (last >= starts[window]) & (start.numbers < ends[window])
+            if len(ends)
+            else np.zeros(len(last), bool)
+        )
+        yield [column.take(is_in) for column in columns]
 
 
 def _are_ascending(parts: Iterable[Any]) -> bool:

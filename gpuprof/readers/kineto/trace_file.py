@@ -152,7 +152,9 @@ def read(path: Path) -> Profile:
             host=text(trace.host_name) or (named[1] if named is not None and is_process else None),
         )
         rank, size = map(integer, (trace.distributedInfo.rank, trace.distributedInfo.world_size))
-        job = {"rank": rank, "world_size": size if size in _WORLD_SIZES else None}
+        # A range is searched number by number for what is none.
+        is_size = size is not None and size in _WORLD_SIZES
+        job = {"rank": rank, "world_size": size if is_size else None}
         sources: dict[str, Source] = {**event_tables.tables(groups, trace.deviceProperties, job)}
         if has_python:
             calls = schema.HOST_CALLS

@@ -1,7 +1,7 @@
 """An export's tables, and how their columns become those of the data model; any may be absent."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import UnionType
@@ -16,7 +16,6 @@ from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.pairs import pair_places
 from gpuprof.model.table import Computed, Flags, NumberedNames, Part, Stored
 from gpuprof.readers.nsys import export_schema
-from gpuprof.readers.nsys.device_ordinals import MachineNumbers, machine_numbers
 
 FIRST_ROWS: Final = 100_000
 _NO_TEXTS: Final = NumberedNames((), {"name": ()})
@@ -24,7 +23,10 @@ _KIND: Final = re.compile(r"^CUDA_(MEMCPY_KIND|MEMOPR_MEMORY_KIND)_")
 _LOW_24_BITS: Final = 0xFFFFFF
 TIMES: Final[dict[str, Computed | str]] = {"start_ns": "start", "end_ns": "end"}
 Numbers = npt.NDArray[Any]
-_Columns = dict[str, Computed | str]
+# How columns of the data model are made; None for what an export cannot give.
+Columns = dict[str, Computed | str | None]
+# Process and ordinal -> the GPU's number in the machine.
+MachineNumbers = Mapping[tuple[int, int], int]
 
 
 class Export:
@@ -146,6 +148,27 @@ class Export:
     def machine_numbers(self) -> MachineNumbers:
         """The numbers of devices where processes number them in their own ways."""
         return machine_numbers(self.device_numbers())
+
+
+def machine_numbers(uses: Iterable[tuple[int, int, int | str]]) -> MachineNumbers:
+    """The machine's number of each process' device, where processes disagree.
+
+    Args:
+        uses: Process, its ordinal, and what the GPU is: its number in the machine, or its bus id.
+
+    Returns:
+        Nothing where a number means the same GPU to all, and a GPU has the same number for all.
+    """
+    rows = set(uses)
+    ordinals = {ordinal for _, ordinal, _ in rows}
+    gpus = {gpu for _, _, gpu in rows}
+    if len(ordinals) == len(gpus) == len({(ordinal, gpu) for _, ordinal, gpu in rows}):
+        return {}
+    places = {gpu: place for place, gpu in enumerate(sorted(gpus, key=str))}
+    return {
+        (process, ordinal): gpu if isinstance(gpu, int) else places[gpu]
+        for process, ordinal, gpu in rows
+    }
 
 
 def part(

@@ -31,6 +31,9 @@ PAGE_FAULTS: Final = {f"CUDA_UM_{p.upper()}_PAGE_FAULT_EVENTS": p for p in ("gpu
 STRINGS: Final = "StringIds"
 EVENT_CLASSES: Final = "ENUM_NSYS_EVENT_CLASS"
 GPUS: Final = ("TARGET_INFO_CUDA_DEVICE", "TARGET_INFO_CUDA_GPU", "TARGET_INFO_GPU")
+# Warnings and errors of nsys on the quality of a recording, by their severity.
+DIAGNOSTICS: Final = "DIAGNOSTIC_EVENT"
+WARNING, ERROR = 2, 3
 PROCESSES: Final = ("TARGET_INFO_CUDA_STREAM", "TARGET_INFO_CUDA_CONTEXT_INFO")
 # Activities of the GPU, whose times CUPTI may fail to collect.
 TIMED: Final = (KERNEL, MEMCPY, MEMSET, GRAPH_TRACE)
@@ -56,7 +59,7 @@ USED: Final = (
     *HOST_CALLS,
     *PAGE_FAULTS,
     "PROCESSES",
-    "DIAGNOSTIC_EVENT",
+    DIAGNOSTICS,
     "META_DATA_EXPORT",
     "META_DATA_CAPTURE",
     "EXPORT_META_DATA",

@@ -14,6 +14,7 @@ from gpuprof.readers.nsys.columns import (
     PROCESS,
     THREAD,
     TIMES,
+    Columns,
     Export,
     Numbers,
     first_known,
@@ -44,7 +45,6 @@ from gpuprof.readers.nsys.export_schema import (
 from gpuprof.readers.nsys.nvtx_texts import RangeTexts, nvtx_ranges
 from gpuprof.readers.nsys.peer_copies import memcpys
 
-_Columns = dict[str, Computed | str | None]
 # Names of API calls end in the version that introduced the call (cudaLaunchKernel_v7000), which
 # nsys itself leaves out.
 _VERSION: Final = re.compile(r"_v[0-9]{4}\Z")
@@ -98,7 +98,7 @@ def _call_names(of: Export) -> NumberedNames:
 
 def _kernels(of: Export) -> Part:
     numbers = [name for name in ("demangledName", "shortName") if of.pick(KERNEL, name)]
-    name: dict[str, Computed | str | None] = {"name": constant("unknown")}
+    name: Columns = {"name": constant("unknown")}
     if STRINGS in of.columns:
         name = {"name_id": first_known(*numbers) if numbers else None}
     columns = place(of, KERNEL) | KERNEL_COLUMNS | name
@@ -119,13 +119,13 @@ def _api_calls(of: Export) -> Part:
     if of.has(RUNTIME, "eventClass"):
         keep.append(Computed(("eventClass",), lambda number: number != of.backtrace_class))
     has_names = STRINGS in of.columns
-    name: _Columns = {"name_id": "nameId"} if has_names else {"name": constant("unknown")}
+    name: Columns = {"name_id": "nameId"} if has_names else {"name": constant("unknown")}
     columns = {**TIMES, **name, **THREAD, "correlation_id": "correlationId"}
     return part(of, RUNTIME, columns, *keep)
 
 
 def _graph_launches(of: Export) -> Part:
-    graph = {"graph_id": of.pick(GRAPH_TRACE, "graphId", "graphExecId")}
+    graph: Columns = {"graph_id": of.pick(GRAPH_TRACE, "graphId", "graphExecId")}
     return part(of, GRAPH_TRACE, place(of, GRAPH_TRACE) | graph, *timed(of, GRAPH_TRACE))
 
 
@@ -133,7 +133,7 @@ def _page_faults(of: Export, table: str, processor: str) -> Part:
     is_gpu = processor == "gpu"
     end = of.pick(table, "end")
     # The CPU's have no end, and each row is one.
-    columns: _Columns = {
+    columns: Columns = {
         "start_ns": "start",
         "end_ns": "start" if end is None else first_known(end, "start"),
         "processor": constant(processor),
@@ -153,7 +153,7 @@ def _overheads(of: Export, table: str, source: str) -> Part:
 def _host_calls(of: Export, table: str, library: str) -> Part:
     name = RangeTexts(of, table, "text", "textId").computed("unknown")
     name = name or RangeTexts(of, table, "nameId").computed("unknown") or constant("unknown")
-    columns = {**TIMES, **THREAD, "library": constant(library), "name": name}
+    columns: Columns = {**TIMES, **THREAD, "library": constant(library), "name": name}
     more = sorted({"globalTid", "textId", "nameId", "text"} & {*of.columns[table]})
     in_order = Computed(("start", "end"), lambda start, end: end >= start)
 

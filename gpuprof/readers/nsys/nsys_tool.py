@@ -11,19 +11,20 @@ import shutil
 import sqlite3
 import subprocess
 import tempfile
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from gpuprof.base import nsight
+from gpuprof.base import json_input, nsight
 from gpuprof.base.errors import CorruptFileError, InputError, MissingToolError
 from gpuprof.base.nsight import OUTPUTS, scrub
 from gpuprof.model.profile import Profile
 from gpuprof.readers.common.file_stamp import check, stamp
 from gpuprof.readers.input_format import Reader
-from gpuprof.readers.nsys import diagnostics, export_schema
-from gpuprof.readers.nsys.export import CANNOT, GIVES, READ_SETTINGS, SETTINGS, profile
+from gpuprof.readers.nsys.export import CANNOT, GIVES, READ_SETTINGS, SETTINGS
 from gpuprof.readers.nsys.export_cache import cached
-from gpuprof.readers.nsys.sqlite_export import export_of
+from gpuprof.readers.nsys.export_schema import DIAGNOSTICS, ERROR, TIMED, USED, WARNING
+from gpuprof.readers.nsys.sqlite_export import SqliteExport
 from gpuprof.readers.sqlite.source import tables_in
 
 NAME: Final = "nsys-rep"
@@ -56,6 +57,11 @@ _DETAILS: Final = (
     re.compile(r'ErrorText\s+Value: "(?!/\S+\(\d+\): Throw)([^"\n]+)'),
     re.compile(r"std::exception::what: (\S.*)"),
 )
+_JSON_EVENT: Final = re.compile(
+    r'\{"Type":\d+,"DiagnosticEvent":\{.*"Level":"(?P<level>Warning|Error)"'
+    r',"Text":(?P<text>"(?:[^"\\]|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*")'
+)
+_CONTROL: Final = re.compile(r"[\x00-\x1f]")
 _ELSEWHERE: Final = "export the report where it was recorded: nsys export --type sqlite FILE."
 _SQLITE: Final = "report.sqlite"
 # Changes with what is exported, so that an older cache is not taken for complete.
@@ -80,9 +86,9 @@ def read(path: Path) -> Profile:
     folder = cached(path, key, lambda into: _export(path, into))
     version = _recorder_version(path)
     check(path, before)
-    with export_of(folder / _SQLITE, path, NAME) as export:
-        export.recorder_version = version
-        return profile(export)
+    export = SqliteExport(folder / _SQLITE, path, NAME)
+    export.recorder_version = version
+    return export.profile()
 
 
 def _recorder_version(path: Path) -> str | None:
@@ -103,23 +109,23 @@ def _export(path: Path, into: Path) -> None:
             is_stream = _STREAM.match(file.read(_STREAM_HEAD_BYTES)) is not None
         report = _imported(path, Path(scratch)) if is_stream else path
         can_choose = "--tables" in nsight.printed("nsys", "export", "--help")
-        patterns = ",".join(f"^{table}$" for table in (*export_schema.USED, OUTPUTS))
+        patterns = ",".join(f"^{table}$" for table in (*USED, OUTPUTS))
         tables = [f"--tables={patterns}"] if can_choose else []
         _run(["nsys", "export", "--type=sqlite", *tables], report, database, path)
         there = tables_in(database)
         # An export as JSON takes some 40 times the bytes of a report.
         is_short = report.stat().st_size <= _MOST_BYTES_AS_JSON
-        if can_choose and is_short and not there & {diagnostics.TABLE, *export_schema.TIMED}:
+        if can_choose and is_short and not there & {DIAGNOSTICS, *TIMED}:
             # Why is no GPU work in it?
             events = Path(scratch) / "events.json"
             _run(["nsys", "export", "--type=json"], report, events, path)
             with events.open(encoding="utf-8", errors="replace") as lines:
-                diagnoses = [*diagnostics.in_json(lines)]
+                diagnoses = [*_diagnoses_in(lines)]
 
     def change(connection: sqlite3.Connection) -> None:
         if diagnoses:
-            connection.execute(f"CREATE TABLE {diagnostics.TABLE} (severity INTEGER, text TEXT)")
-            connection.executemany(f"INSERT INTO {diagnostics.TABLE} VALUES (?, ?)", diagnoses)
+            connection.execute(f"CREATE TABLE {DIAGNOSTICS} (severity INTEGER, text TEXT)")
+            connection.executemany(f"INSERT INTO {DIAGNOSTICS} VALUES (?, ?)", diagnoses)
         # Other settings may hold secrets.
         if SETTINGS in there:
             names = connection.execute(f"SELECT rowid, name FROM {SETTINGS}").fetchall()
@@ -127,6 +133,18 @@ def _export(path: Path, into: Path) -> None:
             connection.executemany(f"DELETE FROM {SETTINGS} WHERE rowid = ?", unread)
 
     scrub(database, change)
+
+
+def _diagnoses_in(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
+    """Severity and text of the warnings and errors in an export of ``--type=json``.
+
+    It has one event a line. nsys exports diagnostics to tables since 2024 alone.
+    """
+    severities = {"Warning": WARNING, "Error": ERROR}
+    for line in lines:
+        event = _JSON_EVENT.match(line)
+        if event is not None:
+            yield severities[event["level"]], json_input.loads(_CONTROL.sub(" ", event["text"]))
 
 
 def reason(output: str, status: int) -> str:

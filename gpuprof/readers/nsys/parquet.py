@@ -5,22 +5,22 @@ Since nsys 2023.4. Names and meanings are those of the SQLite export; settings o
 """
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
 
-from gpuprof.base.errors import CorruptFileError, GpuprofError, InputError
+from gpuprof.base.errors import CorruptFileError, InputError
 from gpuprof.model import borders
 from gpuprof.model.profile import Profile
 from gpuprof.model.table import InMemory, Stored, Window
 from gpuprof.model.words import Values
-from gpuprof.readers.common.file_stamp import changed
 from gpuprof.readers.common.parquet_columns import (
-    CHANGED,
     FilePart,
     ParquetColumns,
     ParquetFile,
+    fault,
     opened,
 )
 from gpuprof.readers.input_format import Reader
@@ -59,6 +59,7 @@ class _Folder(Export):
 
     def __init__(self, folder: Path) -> None:
         self.path, self.reader = folder, NAME
+        self._fault = partial(fault, folder, f"{folder}: one of its files is damaged", _HINT)
         # Of a table in both types, the first one counts.
         in_folder = [file for s in reversed(_SUFFIXES) for file in folder.glob(f"*{s}")]
         files = {file.stem: file for file in in_folder if file.is_file()}
@@ -102,20 +103,13 @@ class _Folder(Export):
             texts = [field.name for field in columns if pa.types.is_string(field.type)]
             parquet = opened(part, texts)
         except borders.DAMAGE as error:
-            raise self._damaged(error) or error from error
+            raise self._fault(error) or error from error
         all_kinds = {field.name: kinds.get(field.name, field.type) for field in columns}
         packed = ParquetFile(part, parquet.metadata, parquet.schema_arrow)
-        return ParquetColumns([packed], all_kinds, self._damaged)
+        return ParquetColumns([packed], all_kinds, self._fault)
 
     def _where(self, table: str) -> str:
         return f"{self.path}, table {table}"
-
-    def _damaged(self, error: Exception) -> GpuprofError | None:
-        if CHANGED in str(error):
-            return changed(self.path)
-        if not isinstance(error, (*borders.DAMAGE, UnicodeDecodeError)):
-            return None
-        return CorruptFileError(f"{self.path}: one of its files is damaged", _HINT)
 
 
 class _Mapped(InMemory):

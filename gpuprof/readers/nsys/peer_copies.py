@@ -1,14 +1,15 @@
 """Copies, and between which devices they went: what Nsight Systems and nvprof record tells."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Final
 
 import numpy as np
 
 from gpuprof.model.derived import UNKNOWN
-from gpuprof.model.table import Computed, Flags, Part, Stored, translated
+from gpuprof.model.table import Computed, Flags, Part, translated
 from gpuprof.readers.nsys.columns import (
+    Columns,
     Export,
     Numbers,
     as_computed,
@@ -30,7 +31,7 @@ _OF_HALVES: Final = (
 def memcpys(of: Export) -> Part:
     """Copies, those that went through the host told from others."""
     recorded = {n: of.pick(MEMCPY, column) for n, column in _RECORDED_ENDS.items()}
-    columns: dict[str, Computed | str | None] = {
+    columns: Columns = {
         **place(of, MEMCPY),
         "memcpy_kind": translated("copyKind", of.memcpy_kinds, "unknown"),
         "bytes": "bytes",
@@ -41,13 +42,7 @@ def memcpys(of: Export) -> Part:
         "path": _path(of, *recorded.values()),
         "graph_node_id": without("graphNodeId", 0),
     }
-    is_whole = lambda: False  # noqa: E731 - see below
-    if kinds := halves(of):
-        is_whole = cache(lambda: may_be_staged(of.stored(MEMCPY), kinds))
-        staged = Staged(of)
-        columns["src_device_id"] = staged.over(columns["src_device_id"], 0)
-        columns["dst_device_id"] = staged.over(columns["dst_device_id"], 1)
-        columns["path"] = staged.path(columns["path"])
+    columns, is_whole = with_staged(of, columns)
     for name in _RECORDED_ENDS:
         columns[name] = (end := columns[name]) and in_machine(of, MEMCPY, end)
     return part(of, MEMCPY, columns, *timed(of, MEMCPY), is_whole=is_whole)
@@ -94,7 +89,26 @@ def copy_end(of: Export, recorded: str | None, letter: int) -> Computed | str | 
     return Computed(("copyKind", device, *([] if recorded is None else [recorded])), make)
 
 
-class Staged:
+def with_staged(of: Export, columns: Columns) -> tuple[Columns, Callable[[], bool]]:
+    """Columns of copies with both ends of those that went through the host.
+
+    Returns:
+        The columns, and whether they need all rows at once, since halves may lie apart.
+    """
+    kinds = _halves(of)
+    if not kinds:
+        return columns, lambda: False
+    staged = _Staged(of, kinds)
+    ends = {
+        name: staged.column(columns[name], UNKNOWN, place)
+        for place, name in enumerate(_RECORDED_ENDS)
+    }
+    path = staged.column(columns.get("path"), PATHS.index(None), 2)
+    path = path._replace(words=lambda: PATHS)
+    return columns | ends | {"path": path}, cache(lambda: _may_be_staged(of, kinds))
+
+
+class _Staged:
     """Peer copies that went through the host.
 
     Without a path between two devices, a peer copy is recorded as a copy to the host on the
@@ -102,38 +116,28 @@ class Staged:
     memory to device memory, and neither naming the other device.
 
     Args:
-        of: Its table of copies has all columns of `halves`.
+        of: Its table of copies has all columns of `_OF_HALVES`.
+        kinds: Which copies may be halves.
     """
 
-    def __init__(self, of: Export, table: str = MEMCPY) -> None:
-        self._halves = halves(of, table)
+    def __init__(self, of: Export, kinds: Mapping[str, list[int]]) -> None:
+        self._kinds = kinds
         self._to_host, self._from_host = (_numbers(of.memcpy_kinds, w) for w in ("DtoH", "HtoD"))
-        process = of.pick(table, "globalPid")
+        process = of.pick(MEMCPY, "globalPid")
         self._reads = (*_OF_HALVES, *([] if process is None else [process]))
         # Columns are made one after another of the same rows.
         self._last: tuple[Any, tuple[Numbers, Numbers]] | None = None
 
-    def over(self, end: Computed | str | None, place: int) -> Computed:
-        """The source (0) or destination (1) of halves; of others their own end."""
+    def column(self, own: Computed | str | None, otherwise: int, place: int) -> Computed:
+        """The source (0), destination (1) or path (2) of halves; of others their own."""
+        of_row = as_computed(own)
 
         def make(*columns: Numbers) -> Numbers:
-            of_pair = self._ends(columns[: len(self._reads)])[place]
-            unpaired = of_end.make(*columns[len(self._reads) :]) if of_end.make else UNKNOWN
-            return np.where(of_pair == UNKNOWN, unpaired, of_pair)
+            src, dst = self._ends(columns[: len(self._reads)])
+            unpaired = of_row.make(*columns[len(self._reads) :]) if of_row.make else otherwise
+            return np.where(src == UNKNOWN, unpaired, (src, dst, PATHS.index("staged"))[place])
 
-        of_end = as_computed(end)
-        return Computed((*self._reads, *of_end.reads), make)
-
-    def path(self, path: Computed | str | None) -> Computed:
-        """The path of halves; of others their own."""
-
-        def make(*columns: Numbers) -> Numbers:
-            src, _ = self._ends(columns[: len(self._reads)])
-            unpaired = of_path.make(*columns[len(self._reads) :]) if of_path.make else 0
-            return np.where(src == UNKNOWN, unpaired, PATHS.index("staged"))
-
-        of_path = as_computed(path)
-        return Computed((*self._reads, *of_path.reads), make, lambda: PATHS)
+        return Computed((*self._reads, *of_row.reads), make)
 
     def _ends(self, columns: tuple[Numbers, ...]) -> tuple[Numbers, Numbers]:
         """The devices of the pair that a copy is half of, `UNKNOWN` for others."""
@@ -146,7 +150,7 @@ class Staged:
         process = columns[7] if len(columns) > len(_OF_HALVES) else np.zeros(len(kind), np.int64)
         ends = np.full((2, len(kind)), UNKNOWN, np.int64)
         of = dict(zip(("copyKind", "srcKind", "dstKind"), (kind, src_kind, dst_kind), strict=True))
-        is_half = np.logical_and.reduce([np.isin(of[c], n) for c, n in self._halves.items()])
+        is_half = np.logical_and.reduce([np.isin(of[c], n) for c, n in self._kinds.items()])
         rows = np.flatnonzero(is_half & (correlation != UNKNOWN))
         if not len(rows):
             return ends[0], ends[1]
@@ -176,23 +180,23 @@ class Staged:
         return ends[0], ends[1]
 
 
-def halves(of: Export, table: str = MEMCPY) -> Mapping[str, list[int]]:
+def _halves(of: Export) -> Mapping[str, list[int]]:
     """By column the numbers of copies that may be half of a staged one; empty where none can be."""
-    if not of.has(table, "srcKind", "dstKind", "deviceId", "correlationId"):
+    if not of.has(MEMCPY, "srcKind", "dstKind", "deviceId", "correlationId"):
         return {}
     device_memory = _numbers(of.memory_kinds, "device")
     copies = _numbers(of.memcpy_kinds, "DtoH") + _numbers(of.memcpy_kinds, "HtoD")
     return {"copyKind": copies, "srcKind": device_memory, "dstKind": device_memory}
 
 
-def may_be_staged(stored: Stored, kinds: Mapping[str, Collection[int]]) -> bool:
-    """Whether a copy may be half of a staged one: it is of the kinds that `halves` gives."""
+def _may_be_staged(of: Export, kinds: Mapping[str, list[int]]) -> bool:
+    """Whether a copy is of the kinds that `_halves` gives."""
     return any(
         np.logical_and.reduce([
-            np.isin(column.filled, [*numbers])
+            np.isin(column.filled, numbers)
             for column, numbers in zip(piece, kinds.values(), strict=True)
         ]).any()
-        for piece in stored.pieces([*kinds])
+        for piece in of.stored(MEMCPY).pieces([*kinds])
     )  # fmt: skip
 
 

@@ -4,8 +4,6 @@ Without metadata (nsys 2019 to 2021) and schema 2.9 to 3.25 (2022.2 to 2026.2).
 Source: https://docs.nvidia.com/nsight-systems/UserGuide/index.html, "SQLite Schema Reference".
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,7 +16,6 @@ from gpuprof.readers.nsys.export import CANNOT, GIVES, profile
 from gpuprof.readers.sqlite.source import (
     MAGIC,
     Rows,
-    SqliteFile,
     is_sqlite,
     open_sqlite,
     tables_in,
@@ -39,24 +36,37 @@ def read(path: Path) -> Profile:
         EmptyRecordingError: Neither CUDA nor NVTX was recorded.
         InputError: It cannot be opened.
     """
-    with export_of(path, path, NAME) as export:
-        return profile(export)
+    return SqliteExport(path, path, NAME).profile()
 
 
 class SqliteExport(Export):
-    """An export's tables in a database, which SQLite itself asks where it knows soonest."""
+    """An export's tables in a database, which SQLite itself asks where it knows soonest.
 
-    def __init__(self, file: SqliteFile, path: Path, reader: str, rows: Rows) -> None:
-        self.path, self.reader, self._file = path, reader, file
-        self.columns = {table: frozenset(names) for table, names in file.columns.items()}
-        self.most_rows = file.most_rows(
-            (t for t in export_schema.EVENTS if t in self.columns), rows
-        )
-        self._rows: Rows | None = rows
+    Args:
+        database: The file.
+        path: What the user named.
+        reader: Name of the reader that asks.
 
-    def close(self) -> None:
-        """Let go of the connection; another one is opened where more is asked."""
-        self._rows = None
+    Raises:
+        CorruptFileError: The database is damaged.
+        InputError: It cannot be opened.
+    """
+
+    def __init__(self, database: Path, path: Path, reader: str) -> None:
+        self.path, self.reader = path, reader
+        self._file = open_sqlite(database, export_schema.KINDS)
+        self._answer: Rows = self._file.rows
+        self.columns = {table: frozenset(names) for table, names in self._file.columns.items()}
+
+    def profile(self) -> Profile:
+        """The recording, its small tables on one connection; where more is asked, on others."""
+        try:
+            with self._file.query_session() as self._answer:
+                events = (table for table in export_schema.EVENTS if table in self.columns)
+                self.most_rows = self._file.most_rows(events, self._answer)
+                return profile(self)
+        finally:
+            self._answer = self._file.rows
 
     def stored(self, table: str) -> KeptColumns:
         """What a table holds."""
@@ -78,31 +88,6 @@ class SqliteExport(Export):
         if untimed and self.most_rows.get(table, FIRST_ROWS + 1) > FIRST_ROWS:
             ((untimed,),) = self._answer(f"{count} {quoted(table)} WHERE {_UNTIMED}")
         return int(untimed)
-
-    def _answer(self, sql: str) -> list[tuple[Any, ...]]:
-        return (self._rows or self._file.rows)(sql)
-
-
-@contextmanager
-def export_of(database: Path, path: Path, reader: str) -> Iterator[SqliteExport]:
-    """The tables of a database, which answers small queries meanwhile.
-
-    Args:
-        database: The file.
-        path: What the user named.
-        reader: Name of the reader that asks.
-
-    Raises:
-        CorruptFileError: The database is damaged.
-        InputError: It cannot be opened.
-    """
-    file = open_sqlite(database, export_schema.KINDS)
-    with file.query_session() as rows:
-        export = SqliteExport(file, path, reader, rows)
-        try:
-            yield export
-        finally:
-            export.close()
 
 
 READER: Final = Reader(

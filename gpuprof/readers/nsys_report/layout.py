@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from gpuprof.native.nsys_reports import Fields, Path
-from gpuprof.readers.nsys import diagnostics
 from gpuprof.readers.nsys.export_schema import (
     CUDA_EVENT,
+    DIAGNOSTICS,
     GRAPH_TRACE,
     KERNEL,
     MEMCPY,
@@ -23,7 +23,7 @@ from gpuprof.readers.nsys.export_schema import (
     SYNCHRONIZATION,
 )
 
-CALLS, PROCESSES, DIAGNOSTICS = "CALLS", "PROCESSES", diagnostics.TABLE
+CALLS, PROCESSES = "CALLS", "PROCESSES"
 _ACTIVITY: Final[Mapping[str, Path]] = {
     "start": (107, 1), "end": (107, 2), "correlationId": (107, 3), "deviceId": (107, 4),
     "contextId": (107, 5), "streamId": (107, 6), "globalPid": (107, 8),

@@ -8,7 +8,7 @@ from gpuprof.model import schema
 from gpuprof.readers.nsys import export_schema
 from gpuprof.readers.nsys.export import SETTINGS, SYSTEM
 from gpuprof.readers.nsys_report.file import Report
-from gpuprof.readers.nsys_report.layout import DIAGNOSTICS, PROCESSES
+from gpuprof.readers.nsys_report.layout import PROCESSES
 from gpuprof.readers.nsys_report.survey import Survey
 
 _CUDA_TRACE: Final = 123  # among what was to be recorded
@@ -29,7 +29,9 @@ def small_tables(report: Report, survey: Survey) -> dict[str, _Rows]:
         SETTINGS: [{"name": name, "value": value} for name, value in _settings(report)],
         SYSTEM: [{"name": "Hostname", "value": host}] if host else [],
         "TARGET_INFO_SESSION_START_TIME": _start(report),
-        DIAGNOSTICS: [{"severity": level, "text": text} for level, text in survey.diagnoses],
+        export_schema.DIAGNOSTICS: [
+            {"severity": level, "text": text} for level, text in survey.diagnoses
+        ],
         PROCESSES: [{"pid": process, "name": name} for process, name in survey.processes],
         gpu: _gpus(report),
         uses: _uses(report),

@@ -11,12 +11,11 @@ import numpy.typing as npt
 from gpuprof.base.units import counted
 from gpuprof.native import nsys_reports
 from gpuprof.native.nsys_reports import NO_VALUE, Int64s, Layout, ReportError
-from gpuprof.readers.nsys.export_schema import KERNEL, MEMSET, NVTX, TIMED
+from gpuprof.readers.nsys.export_schema import DIAGNOSTICS, KERNEL, MEMSET, NVTX, TIMED
 from gpuprof.readers.nsys_report.file import Report, agree
 from gpuprof.readers.nsys_report.layout import (
     CALLS,
     CUDA,
-    DIAGNOSTICS,
     DOMAIN_CREATED,
     LAYOUT,
     OF_CALLS,

@@ -8,7 +8,7 @@ Source: CUPTI's activity records, https://docs.nvidia.com/cupti/api/structlist.h
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -21,9 +21,9 @@ from gpuprof.model import schema
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.table import Computed, Flags, Part, translated
 from gpuprof.model.words import ByNumber
-from gpuprof.readers.nsys.columns import Export, columns_at_once, part, without
+from gpuprof.readers.nsys.columns import Columns, Export, columns_at_once, part, without
 from gpuprof.readers.nsys.export_schema import KERNEL_COLUMNS
-from gpuprof.readers.nsys.peer_copies import PATHS, Staged, copy_end, halves, may_be_staged
+from gpuprof.readers.nsys.peer_copies import PATHS, copy_end, with_staged
 
 PREFIX: Final = "CUPTI_ACTIVITY_KIND_"
 MEMCPY: Final = f"{PREFIX}MEMCPY"
@@ -80,7 +80,6 @@ MIGRATION_KINDS: Final = {1: "UVM_HtoD", 2: "UVM_DtoH", 8: "UVM_DtoD"}
 _FAULT_KINDS: Final = {3: "cpu", 4: "gpu"}
 
 Numbers = npt.NDArray[Any]
-Columns = dict[str, Computed | str | None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,13 +202,7 @@ def memcpys(database: Database, table: str) -> Part:
     of = database.tables
     ends = copy_end(of, None, 0), copy_end(of, None, -1)
     columns = database.place | _COPY | {"src_device_id": ends[0], "dst_device_id": ends[1]}
-    kinds = halves(of)
-    if not kinds:
-        return part(of, table, columns, IS_TIMED)
-    staged = Staged(of)
-    columns["src_device_id"], columns["dst_device_id"] = map(staged.over, ends, (0, 1))
-    columns["path"] = staged.path(None)
-    is_whole = cache(lambda: may_be_staged(of.stored(table), kinds))
+    columns, is_whole = with_staged(of, columns)
     return part(of, table, columns, IS_TIMED, is_whole=is_whole)
 
 

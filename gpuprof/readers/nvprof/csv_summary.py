@@ -20,19 +20,18 @@ from gpuprof.readers.nvprof.summary import (
     NO_UNITS,
     SHARE,
     SKIPPED,
+    TIMES,
     PrintedSummary,
-    share,
 )
 from gpuprof.readers.nvprof.trace_rows import TIME_UNITS
 
-_TIMES: Final = {"Time": "total_ns", "Avg": "mean_ns", "Min": "min_ns", "Max": "max_ns"}
 _NUMBER: Final = re.compile(r"^[0-9]{1,20}(?:\.[0-9]{1,20})?$")
 _LABELLED: Final = tuple([label] for label in LABELS)
 _HEAD: Final = re.compile(
     r'Time\(%\)"?,.*Name|"Invocations","(?:Metric|Event) Name"|"Device","Count","Avg Size"'
 )
 _HEADS: Final = (
-    frozenset({"Time(%)", "Calls", "Name", *_TIMES}),
+    frozenset({"Time(%)", "Calls", "Name", *TIMES}),
     frozenset({"Count", "Total Size", "Total Time"}),
     frozenset({"Invocations"}),
 )
@@ -90,15 +89,12 @@ class _CsvTables:
             return
         # A name that was not quoted has lost nothing but its commas.
         cells = [*cells[: width - 1], ",".join(cells[width - 1 :])]
-        try:
-            columns: dict[str, float | None] = {
-                column: self._ns(cells, name) for name, column in _TIMES.items()
-            }
-            columns["calls"] = units.parse_count(self._cell(cells, "Calls"))
-            columns["printed_share"] = share(self._cell(cells, "Time(%)"))
-            summary.add(self._cell(cells, "Name"), **columns)
-        except (ValueError, ArithmeticError):
-            summary.broken = summary.fault(line, self._expected)
+        summary.row(
+            line,
+            self._expected,
+            {name: self._cell(cells, name) for name in ("Name", "Calls", "Time(%)")}
+            | {name: self._time(cells, name) for name in TIMES},
+        )
 
     def _migration(self, cells: list[str], line: log.LogLine) -> None:
         """Take in a row of unified memory; its time has no unit and is 0 in real files."""
@@ -126,19 +122,12 @@ class _CsvTables:
         place = self._columns.index(name) if name in self._columns else len(cells)
         return cells[place] if place < len(cells) else ""
 
-    def _ns(self, cells: list[str], name: str) -> int:
-        """A cell's time.
-
-        Raises:
-            ValueError: The cell holds none.
-        """
+    def _time(self, cells: list[str], name: str) -> str:
+        """A cell's time with its unit; empty where the cell holds no number."""
         text = self._cell(cells, name)
         if self._units is None:
-            return units.parse_ns(text)
-        if not _NUMBER.match(text):
-            msg = f'expected a number, found "{text}"'
-            raise ValueError(msg)
-        return units.to_ns(text, self._units[self._columns.index(name)])
+            return text
+        return text + self._units[self._columns.index(name)] if _NUMBER.match(text) else ""
 
 
 def read(path: Path) -> Profile:

@@ -16,7 +16,7 @@ from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.pairs import NOT_FOUND
 from gpuprof.model.table import Computed, Part, Table, constant, joined, translated
 from gpuprof.model.words import ByNumber, Values, Words, narrowed
-from gpuprof.readers.nsys.columns import part, without
+from gpuprof.readers.nsys.columns import Columns, part, without
 from gpuprof.readers.nsys.event_waits import EventRecords
 from gpuprof.readers.nvprof.activities import (
     CALLS,
@@ -24,7 +24,6 @@ from gpuprof.readers.nvprof.activities import (
     IS_TIMED,
     MARKER,
     NEEDED,
-    Columns,
     Database,
     Numbers,
 )

@@ -9,12 +9,14 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from gpuprof.base import cuda
+from gpuprof.base import cuda, units
 from gpuprof.base.errors import CorruptFileError, EmptyRecordingError, GpuprofError
 from gpuprof.model import schema
 from gpuprof.model.profile import Origin, Profile, Section
 from gpuprof.readers.nvprof.log import Frame, Job, LogLine
 
+# Heads of times.
+TIMES: Final = {"Time": "total_ns", "Avg": "mean_ns", "Min": "min_ns", "Max": "max_ns"}
 LABELS: Final = {"GPU activities": "gpu", "API calls": "api"}
 # For rows without a label or heading: CUDA's own functions are calls, the rest is GPU work.
 _API_NAME: Final = re.compile(r"^cu(?:da)?[A-Z][A-Za-z0-9]*(?:_v[0-9]+|_ptsz|_ptds)*$")
@@ -147,13 +149,25 @@ class PrintedSummary:
         if self.section not in {"nvtx", "other"}:
             self.section = LABELS.get(text.strip().rstrip(":"), "skipped")
 
-    def add(self, name: str, **columns: float | None) -> None:
-        """Add a row of the current section.
+    def row(self, line: LogLine, expected: str, cells: Mapping[str, str]) -> None:
+        """Take in a row of the current section.
 
-        Raises:
-            ValueError: It has no name, or a number is larger than any that nvprof could print.
+        Args:
+            line: Where it stands; that it is broken is an error only if the log goes on.
+            expected: What is expected there, for people.
+            cells: By the names in a head: ``Name``, ``Calls``, ``Time(%)``, and times with units.
         """
-        name = name.rstrip()
+        try:
+            self._add(
+                cells["Name"].rstrip(),
+                calls=units.parse_count(cells["Calls"]),
+                printed_share=share(cells["Time(%)"]),
+                **{column: units.parse_ns(cells[name]) for name, column in TIMES.items()},
+            )
+        except (ValueError, ArithmeticError):
+            self.broken = self.fault(line, expected)
+
+    def _add(self, name: str, **columns: float | None) -> None:
         if not name:
             msg = "a row without a name"
             raise ValueError(msg)

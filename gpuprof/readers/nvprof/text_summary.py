@@ -14,7 +14,7 @@ from gpuprof.base.errors import CorruptFileError
 from gpuprof.model.profile import Profile
 from gpuprof.readers.input_format import HEAD_BYTES, Reader
 from gpuprof.readers.nvprof import log
-from gpuprof.readers.nvprof.summary import CANNOT, GIVES, SKIPPED, PrintedSummary, share
+from gpuprof.readers.nvprof.summary import CANNOT, GIVES, SKIPPED, PrintedSummary
 
 _ANCHORS: Final = (
     log.MESSAGE,
@@ -30,7 +30,7 @@ _ANCHORS: Final = (
     re.compile(rb'Device "'),
     re.compile(rb"\(device: [0-9]+, name: "),
 )
-_TIME: Final = r"([0-9]+(?:\.[0-9]+)?)(ns|us|ms|s)"
+_TIME: Final = r"([0-9]+(?:\.[0-9]+)?(?:ns|us|ms|s))"
 # A row whose numbers hold bytes that are no text is a row still: it must not be passed over.
 _GARBLED: Final = r"[0-9](?:\S+\s+){0,5}?\S*\ufffd"
 _ROW_START: Final = re.compile(
@@ -39,6 +39,7 @@ _ROW_START: Final = re.compile(
 _ROW: Final = re.compile(
     rf"^([0-9.]+)%\s+{_TIME}\s+([0-9]+)\s+{_TIME}\s+{_TIME}\s+{_TIME}\s+(\S.*)$"
 )
+_CELLS: Final = ("Time(%)", "Time", "Calls", "Avg", "Min", "Max", "Name")
 _EXPECTED: Final = "Time(%), Time, Calls, Avg, Min, Max and Name as nvprof prints them"
 _LABEL: Final = re.compile(r"([A-Z][A-Za-z ()]*):\s*$")
 _MIGRATION: Final = re.compile(
@@ -100,20 +101,7 @@ def _row(summary: PrintedSummary, line: log.LogLine, lead: str) -> None:
     if match is None:
         summary.broken = summary.fault(line, _EXPECTED)
         return
-    percent, total, total_unit, calls, *times, name = match.groups()
-    try:
-        mean, least, most = map(units.to_ns, times[::2], times[1::2])
-        summary.add(
-            name,
-            calls=units.parse_count(calls),
-            total_ns=units.to_ns(total, total_unit),
-            mean_ns=float(mean),
-            min_ns=least,
-            max_ns=most,
-            printed_share=share(percent),
-        )
-    except (ValueError, ArithmeticError):
-        summary.broken = summary.fault(line, _EXPECTED)
+    summary.row(line, _EXPECTED, dict(zip(_CELLS, match.groups(), strict=True)))
 
 
 READER: Final = Reader(

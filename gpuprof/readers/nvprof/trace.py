@@ -85,8 +85,7 @@ class _PrintedTrace:
                     codes[details] = table, table is not None and self.tables[table].code(row)
         except ValueError:
             return False
-        resolutions = (trace_rows.TraceCells({"Start": start}).resolution_ns() for start in starts)
-        self.resolution_ns = max(self.resolution_ns, *resolutions)
+        self.resolution_ns = max(self.resolution_ns, *map(trace_rows.resolution_ns, starts))
         for table, table_rows in self.tables.items():
             rows_known = (codes[details] for details in examples)
             of_table = [code if name == table else -1 for name, code in rows_known]
@@ -150,8 +149,8 @@ class _PrintedTrace:
             return None, row
         summary, run_id = self.summary, self.summary.run_id
         row["process_id"] = None if run_id is None else summary.frame.runs[run_id]["process_id"]
-        self.resolution_ns = max(self.resolution_ns, cells.resolution_ns())
-        if (label := cells.by_name.get("Device")) is not None:
+        self.resolution_ns = max(self.resolution_ns, trace_rows.resolution_ns(cells["Start"]))
+        if (label := cells.get("Device")) is not None:
             summary.device(label)
             if row["device_id"] is None:
                 summary.frame.notes.setdefault("device", _CUT)

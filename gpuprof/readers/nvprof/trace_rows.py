@@ -21,6 +21,7 @@ _CORRELATION: Final = re.compile(r"^(.*\S)\s+\[([0-9]+)\]$")
 TIME_UNITS: Final = frozenset({"ns", "us", "ms", "s"})
 
 Row = dict[str, Any]
+Cells = Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -45,8 +46,8 @@ class TraceHead:
         cells = re.split(r"\s{2,}", text.strip(), maxsplit=len(self.columns) - 1)
         return cells if _TIME.match(cells[0]) and len(cells) > 1 else None
 
-    def cells(self, values: list[str]) -> "TraceCells":
-        """Cells by name, each with its unit; absent ones are left out."""
+    def cells(self, values: list[str]) -> Cells:
+        """Cells by CSV's names, each with its unit; absent ones are left out."""
         marks = self.units or ("",) * len(values)
         by_name: dict[str, str] = {}
         for name, value, unit in zip(self.columns, values, marks, strict=True):
@@ -59,7 +60,7 @@ class TraceHead:
                 )
             else:
                 by_name[_ALIASES.get(name, name)] = value + (unit if value[-1].isdigit() else "")
-        return TraceCells(by_name)
+        return by_name
 
 
 def layout(text: str) -> TraceHead | None:
@@ -71,100 +72,85 @@ def layout(text: str) -> TraceHead | None:
     return TraceHead(tuple(columns), is_csv)
 
 
-@dataclass(frozen=True)
-class TraceCells:
-    """One row's cells by CSV's names."""
-
-    by_name: Mapping[str, str]
-
-    def time(self, name: str) -> int:
-        """A cell's nanoseconds.
-
-        Raises:
-            ValueError: The cell holds no time.
-        """
-        return units.parse_ns(self.by_name.get(name, ""))
-
-    def bytes(self, name: str) -> int | None:
-        """A cell's bytes; KB are 1024 bytes here."""
-        return units.parse_binary_bytes(self.by_name[name]) if name in self.by_name else None
-
-    def number(self, name: str) -> int | None:
-        """A cell's integer."""
-        return units.parse_count(self.by_name[name]) if name in self.by_name else None
-
-    def memory_kind(self, name: str) -> str | None:
-        """A cell's kind of memory."""
-        return cuda.memory_kind(self.by_name.get(name))
-
-    def device(self, name: str) -> int | None:
-        """A cell's device number; text traces cut it from long names."""
-        match = DEVICE.match(self.by_name.get(name, ""))
-        return int(match[2]) if match else None
-
-    def name(self) -> tuple[str, int | None]:
-        """The row's name and its correlation id, a column of CSV and part of text's name."""
-        text = self.by_name.get("Name", "")
-        match = _CORRELATION.match(text)
-        if match is None or "Correlation_ID" in self.by_name:
-            return text, self.number("Correlation_ID")
-        return match[1], units.parse_count(match[2])
-
-    def resolution_ns(self) -> int:
-        """Nanoseconds of the last digit of the start."""
-        match = _TIME.match(self.by_name.get("Start", ""))
-        digits, unit = (len(match[1] or ""), match[2]) if match else (0, "ns")
-        return max(1, units.to_ns(f"1e-{digits}", unit))
+def resolution_ns(start: str) -> int:
+    """Nanoseconds of the last digit of a start with its unit."""
+    match = _TIME.match(start)
+    digits, unit = (len(match[1] or ""), match[2]) if match else (0, "ns")
+    return max(1, units.to_ns(f"1e-{digits}", unit))
 
 
-def activity(head: TraceHead, cells: TraceCells) -> tuple[str | None, Row]:
+def _bytes(cells: Cells, name: str) -> int | None:
+    """A cell's bytes; KB are 1024 bytes here."""
+    return units.parse_binary_bytes(cells[name]) if name in cells else None
+
+
+def _number(cells: Cells, name: str) -> int | None:
+    return units.parse_count(cells[name]) if name in cells else None
+
+
+def _device(cells: Cells, name: str) -> int | None:
+    """A cell's device number; text traces cut it from long names."""
+    match = DEVICE.match(cells.get(name, ""))
+    return int(match[2]) if match else None
+
+
+def _named(cells: Cells) -> tuple[str, int | None]:
+    """The row's name and its correlation id, a column of CSV and part of text's name."""
+    text = cells.get("Name", "")
+    match = _CORRELATION.match(text)
+    if match is None or "Correlation_ID" in cells:
+        return text, _number(cells, "Correlation_ID")
+    return match[1], units.parse_count(match[2])
+
+
+def activity(head: TraceHead, cells: Cells) -> tuple[str | None, Row]:
     """A row and its table; None for a page fault, a throttle or a mapping, which move no bytes.
 
     Raises:
         ValueError: A cell does not hold what its column says.
     """
-    name, correlation_id = cells.name()
+    name, correlation_id = _named(cells)
     kind = cuda.memcpy_kind(name)
     if kind is None and name.startswith("[Unified Memory"):
         return None, {}
-    start_ns = cells.time("Start")
+    start_ns = units.parse_ns(cells.get("Start", ""))
     row = {
         "start_ns": start_ns,
-        "end_ns": start_ns + cells.time("Duration"),
-        "device_id": cells.device("Device"),
-        "context_id": cells.number("Context"),
-        "stream_id": cells.number("Stream"),
+        "end_ns": start_ns + units.parse_ns(cells.get("Duration", "")),
+        "device_id": _device(cells, "Device"),
+        "context_id": _number(cells, "Context"),
+        "stream_id": _number(cells, "Stream"),
         "correlation_id": correlation_id,
     }
     if kind is not None:
         return "memcpys", row | _memcpy(cells, kind)
     if cuda.is_memset(name):
-        memory = cells.memory_kind("SrcMemType") or cells.memory_kind("DstMemType")
-        return "memsets", row | {"bytes": cells.bytes("Size"), "memory_kind": memory}
+        source, target = (cuda.memory_kind(cells.get(f"{end}MemType")) for end in ("Src", "Dst"))
+        return "memsets", row | {"bytes": _bytes(cells, "Size"), "memory_kind": source or target}
     # With both traces in one table, a call is a row without a device.
-    if head.is_api_trace or "Device" not in cells.by_name:
+    if head.is_api_trace or "Device" not in cells:
         return "api_calls", row | {"name": name, "api": cuda.api(name)}
     for dimension in ("Grid", "Block"):
         for a in "XYZ":
-            row[f"{dimension}_{a}".lower()] = cells.number(f"{dimension} {a}")
+            row[f"{dimension}_{a}".lower()] = _number(cells, f"{dimension} {a}")
     return "kernels", row | {
         "name": name,
-        "registers_per_thread": cells.number("Registers Per Thread"),
-        "static_shared_memory_bytes": cells.bytes("Static SMem"),
-        "dynamic_shared_memory_bytes": cells.bytes("Dynamic SMem"),
+        "registers_per_thread": _number(cells, "Registers Per Thread"),
+        "static_shared_memory_bytes": _bytes(cells, "Static SMem"),
+        "dynamic_shared_memory_bytes": _bytes(cells, "Dynamic SMem"),
     }
 
 
-def _memcpy(cells: TraceCells, kind: str) -> Row:
+def _memcpy(cells: Cells, kind: str) -> Row:
     """Columns of a copy; of a migration, whose size stands in a column of its own."""
     ends = kind.removeprefix("UVM_")
-    device, src, dst = map(cells.device, ("Device", "Src Dev", "Dst Dev"))
+    device, src, dst = (_device(cells, name) for name in ("Device", "Src Dev", "Dst Dev"))
     is_peer = kind == "PtoP" or (src is not None and dst is not None and src != dst)
     return {
         "memcpy_kind": kind,
-        "bytes": cells.bytes("Unified Memory" if kind.startswith("UVM_") else "Size"),
-        "src_memory_kind": cells.memory_kind("SrcMemType"),
-        "dst_memory_kind": cells.memory_kind("DstMemType"),
+        "bytes": _bytes(cells, "Unified Memory" if kind.startswith("UVM_") else "Size"),
+        "src_memory_kind": cuda.memory_kind(cells.get("SrcMemType")),
+        "dst_memory_kind": cuda.memory_kind(cells.get("DstMemType")),
         "src_device_id": device if src is None and ends[0] in "DA" else src,
         "dst_device_id": device if dst is None and ends[-1] in "DA" else dst,
         "path": "direct" if is_peer else None,

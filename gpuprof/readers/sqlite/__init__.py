@@ -1,1 +1,1 @@
-"""SQLite databases, read only: every column once, from pages, by Arrow's driver or row by row."""
+"""SQLite databases, read only: every column once, from pages or row by row."""

@@ -8,13 +8,16 @@ import pyarrow as pa
 
 from gpuprof.analyses.reports import Report, report
 from gpuprof.base.errors import EmptyRecordingError, MissingTableError, UsageError, one_of
+from gpuprof.base.short_texts import shortened, shortened_apart
 from gpuprof.model.profile import Profile
+from gpuprof.show.cells import without_common_ends
 from gpuprof.show.charts import (
     copy_sizes,
     kernels,
     matrix,
     placement,
     ranks,
+    roofline,
     steps,
     sweeps,
     timeline,
@@ -30,10 +33,12 @@ if TYPE_CHECKING:
 
     from gpuprof.comparisons import Comparison
 
+_LONGEST_NAME: Final = 32  # Of a variant in a title.
 CHARTS: Final[tuple[Chart, ...]] = (
     timeline.CHART,
     steps.CHART,
     kernels.CHART,
+    roofline.CHART,
     matrix.CHART,
     copy_sizes.CHART,
     utilisation.CHART,
@@ -103,10 +108,15 @@ def of_times(path: Path) -> Results:
 
 
 def of_comparison(result: "Comparison") -> Results:
-    """All tables of a comparison, under its headline."""
+    """All tables of a comparison, under its title with short names of the variants."""
     values = {field.name: getattr(result, field.name) for field in fields(result)}
     tables = {name: value for name, value in values.items() if isinstance(value, pa.Table)}
-    return Results(tables, result.headline, result.baseline)
+    names = without_common_ends(result.variants.column("variant").to_pylist())
+    looks = shortened_apart([*names.values()], _LONGEST_NAME, shortened)
+    title = result.title
+    for name, look in sorted(zip(names, looks, strict=True), key=lambda pair: -len(pair[0])):
+        title = title.replace(name, look)
+    return Results(tables, title, result.baseline, result.phase)
 
 
 def picture_of(chart: Chart, results: Results) -> Picture:

@@ -40,7 +40,7 @@ _LEAST: Final = 0.15  # What runs for less of a slice is drawn so high, so that 
 _HIDDEN: Final = 0.35
 _DEVICE_GAP: Final = 0.5
 _MOST_TICKS: Final = 64
-_MOST_COLUMN_TICKS: Final = 20
+_MOST_COLUMN_TICKS, _COLUMN_LETTERS = 20, 80  # Below an axis, letters and gaps of two.
 _MANY_CELLS: Final = 10  # With more rows, a cell has room for its first line alone.
 _DARK_FROM: Final = 0.55  # Of the largest value: writing is white.
 # Powers of two between two ticks, by how many there are in all.
@@ -137,8 +137,7 @@ def draw_bars(axes: Axes, panel: Bars) -> None:
     axes.tick_params(axis="y", length=0)
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.set_title(panel.title, loc="left", fontsize=10)
-    note = f"; {panel.note}" if panel.note else ""
-    axes.set_xlabel(f"{panel.label} [{unit}]{note}" if panel.label else "")
+    axes.set_xlabel(f"{panel.label} [{unit}]\n{panel.note}".strip() if panel.label else "")
 
 
 def _write_on_bars(axes: Axes, panel: Bars, factor: float) -> None:
@@ -183,13 +182,13 @@ def draw_columns(axes: Axes, panel: Columns) -> None:
                          label=None if is_pale else look.name, **bar)  # fmt: skip
         floor += heights
     # On an axis of powers of two, in the middle.
-    for middle, text in zip(begin * 2**0.5, panel.counts, strict=False):
-        axes.annotate(text, (middle, 1), xycoords=("data", "axes fraction"), xytext=(0, 2),
-                      textcoords="offset points", ha="center", fontsize=8)  # fmt: skip
+    for middle, top, text in zip(begin * 2**0.5, floor, panel.counts, strict=False):
+        axes.annotate(text, (middle, top), xytext=(0, 2), textcoords="offset points", ha="center",
+                      fontsize=8)  # fmt: skip
     if not panel.edges:
         _write_on_columns(axes, panel, factor)
         axes.set_xlim(-0.6, count - 0.4)
-        _thin(axes.set_xticks, panel.ticks, _MOST_COLUMN_TICKS)
+        _thin(axes.set_xticks, panel.ticks, _column_ticks(panel.ticks))
     axes.set_ylim(bottom=0)
     axes.set_title(panel.title, loc="left", fontsize=8, pad=14 if panel.counts else None)
     axes.set_xlabel("; ".join(filter(None, (panel.label, panel.note))))
@@ -326,7 +325,11 @@ def draw_heat_map(axes: Axes, panel: HeatMap) -> None:
         axes.set_xlabel(f"{panel.labels[0]} [{unit}]" if panel.labels[0] else "")
     else:
         is_number = all(name.isdecimal() for name in panel.columns)
-        _thin(axes.set_xticks, panel.columns, _MOST_COLUMN_TICKS if is_number else _MOST_TICKS)
+        _thin(
+            axes.set_xticks,
+            panel.columns,
+            _column_ticks(panel.columns) if is_number else _MOST_TICKS,
+        )
     room = min(_MOST_TICKS, int(panel.inches[1] / panel.row_inches))
     _thin(axes.set_yticks, [_label(name, lines=1) for name in panel.rows], room)
     axes.set_title(panel.title, loc="left", fontsize=9)
@@ -334,6 +337,11 @@ def draw_heat_map(axes: Axes, panel: HeatMap) -> None:
     axes.spines[:].set_visible(False)
     if panel.texts is not None:
         _write(axes, panel.texts, values, is_short=len(panel.rows) > _MANY_CELLS)
+
+
+def _column_ticks(names: Sequence[str]) -> int:
+    """How many names there is room for below an axis."""
+    return min(_MOST_COLUMN_TICKS, _COLUMN_LETTERS // (2 + max(map(len, names), default=0)))
 
 
 def _thin(ticks: Callable[..., Any], names: Sequence[str], most: int) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from gpuprof.analyses.copy_speeds import COPY_SIZES, COPY_SPEEDS
 from gpuprof.base.labels import label
-from gpuprof.base.units import NS_PER_S, counted, format_rate, say_binary_bytes, say_ns, say_share
+from gpuprof.base.units import NS_PER_S, counted, say_binary_bytes, say_ns, say_rate, say_share
 from gpuprof.model.schema import Schema
 from gpuprof.show import RECORDING, Row
 from gpuprof.show.charts.figure import (
@@ -67,14 +67,13 @@ def picture(results: Results) -> Picture:
     most = max(rows, key=lambda row: int(row["total_ns"]))
     if bound and bound >= _WORTH_SAYING * total:
         finding = (
-            f"Copies too small for their link take {say_ns(bound)},"
-            f" {say_share(bound / total)} of the time of all transfers"
+            f"Copies too small for their link take {say_share(bound / total)} of the transfer time"
         )
     else:
         finding = (
             f"Copies of {say_binary_bytes(most['from_bytes'])} to"
-            f" {say_binary_bytes(most['below_bytes'])} take most time: {say_ns(most['total_ns'])},"
-            f" {say_share(most['total_ns'] / total)} of all transfers"
+            f" {say_binary_bytes(most['below_bytes'])} take {say_share(most['total_ns'] / total)}"
+            " of the transfer time"
         )
     return Picture(finding, table, _panels(rows))
 
@@ -101,7 +100,7 @@ def _panels(rows: list[Row]) -> list[Panel]:
         curve: list[Point] = []
         latency_ns, rate = of_group[0]["latency_ns"], of_group[0]["bandwidth_bytes_per_s"]
         if rate is not None and latency_ns is not None:
-            legend = f"{name}: line of {say_ns(latency_ns)} + bytes / ({format_rate(rate)})"
+            legend = f"{name}: line of {say_ns(latency_ns)} + bytes / ({say_rate(rate)})"
             places = np.geomspace(min(points)[0], max(points)[0], _CURVE_POINTS).tolist()
             heights = [latency_ns + place * NS_PER_S / rate for place in places]
             curve = [(x, ns) for x, ns in zip(places, heights, strict=True) if ns > 0]

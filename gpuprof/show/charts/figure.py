@@ -309,14 +309,16 @@ class Results:
 
     Args:
         tables: Name to table; None where the recording cannot tell.
-        headline: The finding, where the command states one itself.
+        headline: The finding of a comparison.
         baseline: What a comparison is with.
+        phase: The phase whose steps are compared; None where there is only one.
         device_names: What people know the devices by.
     """
 
     tables: Mapping[str, pa.Table | None]
     headline: str = ""
     baseline: str = ""
+    phase: str | None = None
     device_names: DeviceNames = NO_NAMES
 
     def table(self, name: str) -> pa.Table:

@@ -1,12 +1,13 @@
 """The kernels that take most time, as bars with their share and calls."""
 
+from itertools import accumulate
 from typing import Final
 
 from gpuprof.analyses.totals import merged_runs
 from gpuprof.base.cuda import is_communication
 from gpuprof.base.kernel_names import short_names
-from gpuprof.base.short_texts import cut
-from gpuprof.base.units import counted, format_ns, format_share, say_share
+from gpuprof.base.short_texts import shortened
+from gpuprof.base.units import counted, say_ns, say_share
 from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema
 from gpuprof.show import RECORDING, Row
 from gpuprof.show.cells import clean
@@ -23,7 +24,7 @@ from gpuprof.show.charts.figure import (
 _MOST, _FEWEST = 15, 3
 # Of the time of all kernels: what takes less has no bar of its own.
 _LEAST_SHARE: Final = 0.01
-_LONGEST_NAME: Final = 80
+_LONGEST_NAME: Final = 48
 # Kernels that take this much of the time together are worth a sentence.
 _MUCH: Final = 0.8
 REMAINDER: Final = "everything else"
@@ -85,38 +86,36 @@ def top(kernels: list[Row], total_ns: int | None) -> list[Row]:
 
 
 def finding(rows: list[Row]) -> str:
-    """Which kernel takes most time, and how few take most of it."""
+    """Which kernel takes most time."""
     if not rows:
         return ""
-    name, share_of_first = cut(clean(rows[0]["name"]), _LONGEST_NAME), rows[0]["share"]
-    if share_of_first is None:
+    name, share = shortened(clean(rows[0]["name"]), _LONGEST_NAME), rows[0]["share"]
+    if share is None:
         return f"{name} takes the most time of the listed kernels"
-    sentence = f"{name} takes {say_share(share_of_first)} of the kernel time"
-    number, share = 0, 0.0
-    for row in rows:
-        if row["name"] == REMAINDER:
-            return sentence
-        number, share = number + 1, share + row["share"]
-        if share >= _MUCH:
-            break
+    return f"{name} takes {say_share(share)} of the kernel time"
+
+
+def _most(rows: list[Row]) -> str:
+    """How few kernels take most of the time; empty where that says no more than the bars."""
+    named = [row["share"] for row in rows if row["name"] != REMAINDER]
+    sums = [] if None in named else [*accumulate(named)]
+    number = next((place for place, share in enumerate(sums, start=1) if share >= _MUCH), 0)
     count = sum(row["kernels"] for row in rows)
-    if number in {1, count}:
-        return sentence
-    return f"{sentence}; {number} of {count} kernels take {say_share(share)}"
+    is_known = number not in {0, 1, count}
+    return f"{number} of {count} kernels take {say_share(sums[number - 1])}" if is_known else ""
 
 
 def bars(rows: list[Row]) -> Bars:
     """A bar per row of `top`; kernels of communication apart from those that compute."""
-    names, figures, parts, note = [], [], [], ""
+    names, figures, parts, notes = [], [], [], [_most(rows)]
     for place, row in enumerate(rows):
-        share = None if row["share"] is None else format_share(row["share"])
+        share = None if row["share"] is None else say_share(row["share"])
         calls = None if row["calls"] is None else counted(row["calls"], "call", "calls")
-        figure = ", ".join(filter(None, (format_ns(row["total_ns"]), share, calls)))
+        figure = ", ".join(filter(None, (say_ns(row["total_ns"]), share, calls)))
         if row["name"] == REMAINDER:
             # A bar of all others would be longer than those that the chart is about.
-            note = (
-                f"not drawn: {counted(row['kernels'], 'other kernel', 'other kernels')}, {figure}"
-            )
+            others = counted(row["kernels"], "other kernel", "other kernels")
+            notes.append(f"not drawn: {others}, {figure}")
             continue
         name = clean(row["name"])
         look = COMMUNICATION if is_communication(row["name"]) else KERNELS
@@ -124,6 +123,7 @@ def bars(rows: list[Row]) -> Bars:
         names.append(name)
         figures.append(figure)
     looks = tuple(dict.fromkeys(part.look for part in parts))
+    note = "; ".join(filter(None, notes))
     return Bars(names, parts, looks, figures, "time, summed over devices", note)
 
 

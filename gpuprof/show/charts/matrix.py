@@ -4,7 +4,7 @@ from collections import Counter
 from typing import Final
 
 from gpuprof.base.labels import label
-from gpuprof.base.units import format_bytes, format_ns, format_rate, say_ns, say_share
+from gpuprof.base.units import capital, say_bytes, say_ns, say_rate, say_share
 from gpuprof.facts.hosts import NO_NAMES, DeviceNames
 from gpuprof.show import RECORDING, Row
 from gpuprof.show.charts.figure import Chart, HeatMap, Picture, Results
@@ -35,18 +35,14 @@ def finding(rows: list[Row]) -> str:
     most = max((row for row in rows if _way(row) == way), key=lambda row: int(row["total_ns"]))
     is_one_route = most["total_ns"] >= _MOST * of_way
     path = "" if most["path"] == "direct" else f" {label(most['path'])}"
-    from_to = f"from {most['src']} to {most['dst']}{path}" if is_one_route else way
+    from_to = f"{most['src']} to {most['dst']}{path}" if is_one_route else way
     ns = most["total_ns"] if is_one_route else of_way
-    rate = most["bytes_per_s"] if is_one_route else None
-    return (
-        f"Copies {from_to} take most time: {say_ns(ns)}, {say_share(ns / total if total else None)}"
-        f" of all transfers{f', at {format_rate(rate)}' if rate else ''}"
-    )
+    return f"{capital(from_to)}: {say_share(ns / total if total else None)} of the transfer time"
 
 
 def _way(row: Row) -> str:
     ends = tuple("devices" if row[end].startswith("device") else row[end] for end in ("src", "dst"))
-    return "between devices" if ends == ("devices", "devices") else f"from {ends[0]} to {ends[1]}"
+    return "between devices" if ends == ("devices", "devices") else f"{ends[0]} to {ends[1]}"
 
 
 def heat_map(rows: list[Row], names: DeviceNames = NO_NAMES) -> HeatMap:
@@ -69,12 +65,12 @@ def heat_map(rows: list[Row], names: DeviceNames = NO_NAMES) -> HeatMap:
     texts = {}
     for (src, dst), routes in paths.items():
         total_ns = values[src][dst] = sum(row["total_ns"] for row in routes)
-        lines = [format_ns(total_ns)]
+        lines = [say_ns(total_ns)]
         for row in routes:
             is_plain = len(routes) == 1 and row["path"] == "direct"
             way = "" if is_plain else f"{label(row['path'])}: "
             # Below each other, so that nine ends fit beside each other.
-            lines += [f"{way}{format_bytes(row['bytes'])}", format_rate(row["bytes_per_s"])]
+            lines += [f"{way}{say_bytes(row['bytes'])}", say_rate(row["bytes_per_s"])]
         texts[src, dst] = lines
     shown = [*map(names.in_text, ends)]
     few = len(time_ns) > MOST_ENDS

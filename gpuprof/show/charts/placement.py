@@ -8,7 +8,7 @@ from typing import Final
 import pyarrow as pa
 
 from gpuprof.base.short_texts import shortened
-from gpuprof.base.units import capital, counted, format_bytes, say_share
+from gpuprof.base.units import capital, counted, say_bytes, say_share
 from gpuprof.show import RECORDING, Row
 from gpuprof.show.cells import clean
 from gpuprof.show.charts.figure import (
@@ -79,7 +79,7 @@ def what_a_step_copies(edges: Sequence[Row]) -> str:
         return "What a step copies between devices; some sizes are not known"
     for_gradients = sum(row["bytes_per_step"] for row in edges if row["is_gradient"])
     share = say_share(for_gradients / sum(sizes)) if for_gradients else "none"
-    return f"A step copies {format_bytes(sum(sizes))} between devices, {share} of it for gradients"
+    return f"A step copies {say_bytes(sum(sizes))} between devices, {share} of it for gradients"
 
 
 def arranged(nodes: Sequence[Row], edges: Sequence[Row]) -> Boxes:
@@ -211,14 +211,14 @@ def _arrows(edges: Sequence[Row], boxes: dict[_Key, Box], *, is_coarse: bool) ->
         start, end = (x, y + aside), (to_x, to_y + aside)
         figure, place = "", (0.0, 0.0)
         if number < _MOST_FIGURES and size >= _LEAST_SHARE * total > 0:
-            figure, place = format_bytes(row["bytes_per_step"]), _free_place(start, end, taken)
+            figure, place = say_bytes(row["bytes_per_step"]), _free_place(start, end, taken)
             taken.append(place)
         levels = ("device", "tower", "layer")
         names = (
             "/".join(row[f"{at}_{level}"] for level in levels if row[f"{at}_{level}"])
             for at in ("src", "dst")
         )
-        words = clean(f"{' to '.join(names)}: {format_bytes(row['bytes_per_step'])} per step")
+        words = clean(f"{' to '.join(names)}: {say_bytes(row['bytes_per_step'])} per step")
         look = FORWARD_COPY if row["is_gradient"] is False else GRADIENT_COPY
         width = _THINNEST + _THICKEST * size / largest
         arrows.append(Arrow(look, start, end, width, words, figure, place))

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gpuprof.base.units import capital, counted, listed, say_ns, say_share
+from gpuprof.base.units import capital, say_ns, say_share
 from gpuprof.facts.hosts import NO_NAMES, DeviceNames
 from gpuprof.show import RECORDING, Row
 from gpuprof.show.cells import clean
@@ -34,6 +34,7 @@ PARTS: Final = {
 }
 # What takes less has no panel, and is left out of the title.
 _LEAST_SHARE: Final = 0.01
+_TWO: Final = 2
 # A device differs whose share is so much above the median.
 _DIFFERS: Final = 0.05
 
@@ -49,6 +50,7 @@ def in_steps(results: Results) -> Picture:
         return Picture("", table, [])
     named = {row["device_id"]: results.device_names.in_text(_device_in_words(row)) for row in rows}
     steps = sorted({row["step"] for row in rows})
+    finding, note = _longest(devices)
     change = {(row["device_id"], row["step"]): row["own_ratio"] - 1 for row in rows}
     cells = HeatMap(
         [*named.values()],
@@ -57,10 +59,10 @@ def in_steps(results: Results) -> Picture:
         # In lines that are shorter than the lowest of the charts is high.
         "time without\ncollectives against\nthe median",
         "change",
-        labels=("step", ""),
+        labels=("; ".join(filter(None, ("step", results.device_names.in_text(note)))), ""),
         row_inches=0.22,
     )
-    return Picture(_longest(devices), table, [cells])
+    return Picture(finding, table, [cells])
 
 
 def _own_times(steps: pa.Table, phase: str | None, devices: list[Row]) -> pa.Table:
@@ -86,21 +88,19 @@ def _own_times(steps: pa.Table, phase: str | None, devices: list[Row]) -> pa.Tab
     return pa.Table.from_pylist(rows, _OWN_TIMES)
 
 
-def _longest(devices: list[Row]) -> str:
-    """The device of longest own time, or that all work as long."""
+def _longest(devices: list[Row]) -> tuple[str, str]:
+    """The device of longest own time, or that all work as long; and a note on that device."""
     longest, usual_ns = devices[0], median(row["own_ns"] for row in devices)
     excess = longest["own_ns"] / usual_ns - 1 if usual_ns else 0
     if excess < _WORTH_SAYING:
         ends = dict.fromkeys(say_ns(devices[place]["own_ns"]) for place in (-1, 0))
-        return (
-            f"All {len(devices)} devices work alike: {' to '.join(ends)} of a step, collectives"
-            " left out"
-        )
-    part = f", most of it {longest['longer_part']}" if longest["longer_part"] else ""
+        who = "Both" if len(devices) == _TWO else f"All {len(devices)}"
+        return f"{who} devices work alike: {' to '.join(ends)} of a step", ""
+    device = _device_in_words(longest)
+    part = f", mostly in {longest['longer_part']}" if longest["longer_part"] else ""
     return (
-        f"{capital(_device_in_words(longest))} works {say_share(excess)} longer than"
-        f" the median device in a step{part}; it is the slowest in"
-        f" {say_share(longest['slowest_share'])} of the steps"
+        f"{capital(device)} works {say_share(excess)} longer than the median device",
+        f"{device} is the slowest in {say_share(longest['slowest_share'])} of them{part}",
     )
 
 
@@ -112,7 +112,7 @@ def _device_in_words(row: Row) -> str:
 def over_time(results: Results) -> Picture:
     """The rows of `ranks_over_time`.
 
-    The finding is what devices do in the median, and which differs most from that.
+    The finding is which device differs most from the median, else what most of the time goes to.
     """
     rows = results.table(_OVER_TIME)
     if not rows.num_rows:
@@ -120,20 +120,18 @@ def over_time(results: Results) -> Picture:
     devices = _by_device(rows)
     shares = {part: [_share(of_device, part) for _, of_device in devices] for part in PARTS}
     usual = {part: median(of_part) for part, of_part in shares.items()}
-    listed_parts = [part for part, share in usual.items() if share >= _LEAST_SHARE]
-    words = listed([f"{PARTS[part][1]} {say_share(usual[part])}" for part in listed_parts])
-    finding = f"Of {counted(len(devices), 'device', 'devices')} the median {words} of the time"
+    most = max(PARTS, key=lambda part: usual[part])
+    who = devices[0][0] if len(devices) == 1 else f"the median of {len(devices):,} devices"
+    finding = capital(f"{who} {PARTS[most][1]} {say_share(usual[most])} of the time")
     excess, place, part = max(
         (share - usual[part], place, part)
         for part, of_part in shares.items()
         for place, share in enumerate(of_part)
     )
-    if len(devices) == 1:
-        finding = f"{capital(devices[0][0])} {words} of the time"
-    elif excess <= _DIFFERS:
-        finding += f"; none differs by more than {say_share(_DIFFERS)}"
-    else:
-        finding += f"; {devices[place][0]} {PARTS[part][1]} {say_share(shares[part][place])}"
+    if excess > _DIFFERS:
+        share, of_median = say_share(shares[part][place]), say_share(usual[part])
+        finding = f"{capital(devices[place][0])} {PARTS[part][1]} {share} of the time"
+        finding += f", {of_median} in the median"
     return Picture(finding, rows, heat_maps(rows, results.device_names))
 
 
@@ -189,7 +187,8 @@ def heat_maps(rows: pa.Table, names: DeviceNames = NO_NAMES) -> list[HeatMap]:
                 ],
                 times=(slices.start, slices.stop),
                 labels=(SINCE_ORIGIN if part == parts[-1] else "", ""),
-                title=PARTS[part][0],
+                title=f"{PARTS[part][0]}: {say_share(median(_share(t, part) for _, t in devices))}"
+                + " in the median" * (len(devices) > 1),
                 row_inches=0.16,
                 inches=(0.8, 3.2),
             )

@@ -9,7 +9,8 @@ from typing import Final
 import numpy as np
 
 from gpuprof.analyses.steps import STEPS
-from gpuprof.base.units import capital, counted, say_ns
+from gpuprof.base.short_texts import shortened
+from gpuprof.base.units import counted, say_ns
 from gpuprof.facts.step_times import mean_beside
 from gpuprof.model.schema import FLOAT, INT, Column, Schema
 from gpuprof.show import RECORDING, Row
@@ -24,10 +25,10 @@ from gpuprof.show.charts.figure import (
     Results,
     round_step,
 )
-from gpuprof.show.charts.utilisation import device_name
 
 # More bars than that are not told apart.
 _MOST: Final = 200
+_LONGEST_PHASE: Final = 40
 _SAMPLES: Final = ("sample", "outlier")
 # Column of `steps` -> how its part of a bar is shown, from the bottom up.
 PARTS: Final = {
@@ -81,7 +82,8 @@ def picture(results: Results) -> Picture:
             spans.setdefault(_phase_of(row), []).append(row["span_ns"])
     usual = {phase: median(of_phase) for phase, of_phase in spans.items()}
     finding, note, longest = _finding(rows)
-    return Picture(finding, table, [_columns(table.to_pylist(), usual, note, longest)])
+    device = results.device_names.called(busiest[1])
+    return Picture(finding, table, [_columns(table.to_pylist(), usual, (device, note), longest)])
 
 
 def _finding(rows: Sequence[Row]) -> tuple[str, str, Row | None]:
@@ -95,15 +97,13 @@ def _finding(rows: Sequence[Row]) -> tuple[str, str, Row | None]:
     samples = [row for row in of_phase if row["status"] in _SAMPLES] or of_phase
     longest = max(samples, key=lambda row: row["span_ns"])
     usual_ns = median(row["span_ns"] for row in samples)
-    of_phase_words = f' of "{clean(phase)}"' if len(time_ns) > 1 else ""
-    device = capital(device_name(rows[0]["device_id"]))
-    sentence = f"{device}: a step{of_phase_words} takes {say_ns(usual_ns)}"
+    of_phase_words = f' of "{shortened(clean(phase), _LONGEST_PHASE)}"' if len(time_ns) > 1 else ""
+    sentence = f"A step{of_phase_words} takes {say_ns(usual_ns)}"
     mean = mean_beside(np.array([row["span_ns"] for row in samples]))
     note = f"median of {counted(len(samples), 'step', 'steps')}{mean}"
     if longest["span_ns"] == usual_ns:
         return sentence, note, None
-    most = f"the longest {say_ns(longest['span_ns'])} (step {longest['step']})"
-    return f"{sentence}, {most}", note, longest
+    return f"{sentence}, the longest {say_ns(longest['span_ns'])}", note, longest
 
 
 def _phase_of(row: Row) -> tuple[str, int]:
@@ -134,17 +134,21 @@ def _means(rows: Sequence[Row]) -> Iterator[Row]:
 
 
 def _columns(
-    rows: Sequence[Row], usual: Mapping[tuple[str, int], float], note: str, longest: Row | None
+    rows: Sequence[Row],
+    usual: Mapping[tuple[str, int], float],
+    words: tuple[str, str],
+    longest: Row | None,
 ) -> Columns:
     """A column per row of `ROWS`; warm-up and steps that are cut off are pale.
 
     Args:
         rows: Those of one device.
         usual: The median of each phase.
-        note: What is said of the dashed line.
+        words: What the device is called, and what is said of the dashed line.
         longest: The step that the title names.
     """
     phases, names, levels = _phase_names(rows), [], []
+    device, note = words
     pale = [row["status"] not in _SAMPLES for row in rows]
     for row in rows:
         name = f"step {row['step']}"
@@ -168,7 +172,7 @@ def _columns(
     return Columns(
         [(look, [row[name] or 0 for row in rows]) for name, look in PARTS.items()],
         "time of the step",
-        "step",
+        f"step on {device}",
         f"dashed: {note}",
         names=names,
         ticks=[str(row["step"]) for row in rows],

@@ -5,7 +5,7 @@ from operator import itemgetter
 from typing import Any, Final
 
 from gpuprof.base.errors import EmptyRecordingError
-from gpuprof.base.units import format_seconds, say_share
+from gpuprof.base.units import say_ratio, say_seconds, say_share
 from gpuprof.show import SWEEP
 from gpuprof.show.charts.figure import (
     KERNELS,
@@ -45,13 +45,8 @@ def scaling(results: Results) -> Picture:
         raise EmptyRecordingError(msg, "Give rows of one label and batch size that differ in"
                                        " devices, or a sweep with an axis devices.")  # fmt: skip
     most = max(rows, key=lambda row: (int(row["devices"]), float(row["speed_up"])))
-    fast = f"{most['speed_up']:.2f} times as fast"
-    size = "" if most["batch_size"] is None else f" with batch size {most['batch_size']}"
-    sentence = (
-        f"{most['label']} runs {fast} on {most['devices']} devices{size}"
-        if most["label"]
-        else f"{most['devices']} devices are {fast} as one{size}"
-    )
+    who = f"{most['label']} on " * bool(most["label"])
+    fast = f"{who}{most['devices']} devices: {say_ratio(most['speed_up'])} times as fast"
     devices = sorted({row["devices"] for row in rows})
     panels = []
     for quantity, factor, label, ideal in (
@@ -65,7 +60,7 @@ def scaling(results: Results) -> Picture:
         ]
         series.append(Series(_IDEAL, ideal, style="dashed"))
         panels.append(Lines(series, "devices", label, devices, is_from_zero=True))
-    finding = f"{sentence}: {say_share(most['efficiency'])} of the ideal"
+    finding = f"{fast}, {say_share(most['efficiency'])} of the ideal"
     return Picture(finding, table, panels, is_beside=True)
 
 
@@ -95,15 +90,12 @@ def batch(results: Results) -> Picture:
     first = min((size for size in crossed if size is not None), default=None)
     best = max(rows, key=lambda row: float(row["speed_up"]))
     is_faster = min(row["speed_up"] for row in rows) >= 1
-    outcome = f"Faster than {than} with every batch size" if is_faster else "No break-even"
-    finding = (
-        f"{outcome}: at most {best['speed_up']:.2f} times the speed of {than}"
-        f" ({best['series']}, batch size {best['batch_size']})"
-    )
+    most = f"at most {say_ratio(best['speed_up'])} times"
+    finding = f"No break-even: {most} the speed of {than}"
+    if is_faster:
+        finding = f"Faster than {than} with every batch size, {most}"
     if first is not None:
-        finding = (
-            f"{crossed[first]} is faster than {than} from a batch size of about {first:,.0f} on"
-        )
+        finding = f"{crossed[first]} is faster than {than} from about batch size {first:,.0f} on"
     panel = Lines(series, "batch size [examples]", f"speed-up over {than}", sizes)
     return Picture(finding, table, [panel], is_beside=True)
 
@@ -146,7 +138,7 @@ def seconds(results: SweepResults) -> Picture | None:
         return None
     best = min(ran, key=lambda row: float(row["seconds"]))
     timed = "an epoch" if results.per_epoch else "the program"
-    finding = f"Fastest is {best['cell']}: {format_seconds(best['seconds'])} for {timed}"
+    finding = f"Fastest is {best['cell']}: {say_seconds(best['seconds'])} for {timed}"
     panels: list[Any] = []
     for axis in numeric_axes(results.plan):
         if not (series := _measured(results, axis, "seconds")):

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from gpuprof.base.labels import label
 from gpuprof.base.short_texts import cut
-from gpuprof.base.units import capital, say_ns, say_share
+from gpuprof.base.units import capital, format_instant, say_ns, say_share
 from gpuprof.facts.hosts import NO_NAMES, DeviceNames
 from gpuprof.show import RECORDING, Row
 from gpuprof.show.cells import clean
@@ -44,11 +44,11 @@ _LOOKS: Final = {
     "UVM_DtoH": MANAGED,
     "local_copies": LOCAL,
 }
-_COMPUTING: Final = "computing"
+_COMPUTE: Final = "compute"
 _PARTS: Final = {
-    "compute": _COMPUTING,
-    "communication": "on exposed communication",
-    "local_copies": "on exposed local copies",
+    "compute": _COMPUTE,
+    "communication": "exposed communication",
+    "local_copies": "exposed local copies",
 }
 _WORTH_SAYING: Final = 0.05  # Of the time; compute is named where nothing else takes as much.
 _MOST_MARKS: Final = 60  # Of steps in the strip; more are a grey area.
@@ -77,7 +77,9 @@ def picture(results: Results) -> Picture:
     step, start, end = (of_step[0][n] for n in ("step", "step_start_ns", "step_end_ns"))
     steps = sorted({row["start_ns"] for row in results.rows("steps")})
     strip = _strip(rows, steps, (start, end, f"step {step}"), (first, last))
-    axis = f"time since the start of step {step}, {say_ns(start)} after the recording's origin"
+    axis = (
+        f"time since the start of step {step}, {format_instant(start)} after the recording's origin"
+    )
     panel = _lanes(of_step, names, (start, end), axis, origin=start)
     title = _message(of_step, (start, end), f"a {say_ns(end - start)} step", names)
     return Picture(title, in_step, [strip, panel])
@@ -90,13 +92,13 @@ def _message(rows: list[Row], span: tuple[int, int], words: str, names: DeviceNa
         device, lane = row["device_id"], row["lane"]
         parts_ns["idle", device] += 0 if parts_ns["idle", device] else length
         parts_ns["idle", device] -= row["exposed_ns"]
-        parts_ns[_PARTS.get(lane, "on exposed copies"), device] += row["exposed_ns"]
-    computing_ns = {key: ns for key, ns in parts_ns.items() if key[0] == _COMPUTING}
-    beside_ns = {key: ns for key, ns in parts_ns.items() if key[0] != _COMPUTING}
+        parts_ns[_PARTS.get(lane, "exposed copies"), device] += row["exposed_ns"]
+    computing_ns = {key: ns for key, ns in parts_ns.items() if key[0] == _COMPUTE}
+    beside_ns = {key: ns for key, ns in parts_ns.items() if key[0] != _COMPUTE}
     (part, device), ns = max(beside_ns.items(), key=itemgetter(1))
     if ns < _WORTH_SAYING * length and computing_ns:
         (part, device), ns = min(computing_ns.items(), key=itemgetter(1))
-    return capital(f"{names.called(device)} spends {say_share(ns / length)} of {words} {part}")
+    return capital(f"{names.called(device)}: {say_share(ns / length)} of {words} is {part}")
 
 
 def _strip(
@@ -175,7 +177,7 @@ def intervals(
     Each lane has its exposed and its hidden intervals as one flat list of three whole numbers
     per interval: the pause since the last one's end, the length, and how much of it is idle.
     They are in units of ``unit`` ns, a part of a slice too small to be seen, from ``first`` on,
-    in ns since the recording's origin.
+    in ns since the recording's origin. ``closely`` is from when to when slices are shorter.
 
     Kernels and marks (steps and ranges) are flat lists, too, of three or four numbers: the time
     since the last one's start, the length, the place of the name in ``names``, and how many
@@ -187,11 +189,14 @@ def intervals(
         ranges: Those of `lane_ranges`.
         device_names: What people know the devices by.
     """
-    first, last, slice_ns = (
+    first, last, *slices_ns = (
         int(find(table.column(name)).as_py())
-        for name, find in (("start_ns", pc.min), ("end_ns", pc.max), ("slice_ns", pc.min))
+        for name, find in (
+            *(("start_ns", pc.min), ("end_ns", pc.max)),
+            *(("slice_ns", pc.min), ("slice_ns", pc.max)),
+        )
     )
-    unit = max(1, slice_ns // _STEPS_OF_SLICE)
+    unit = max(1, slices_ns[0] // _STEPS_OF_SLICE)
     lanes: dict[tuple[int | None, str], Row] = {}
     columns = (table.column(name).to_pylist() for name in ("device_id", "lane", "is_exposed"))
     at = 0
@@ -215,7 +220,13 @@ def intervals(
         marks.setdefault(device, []).append(head | {"marks": marked})
     by_device = groupby(lanes.values(), key=itemgetter("device"))
     lists = [lane for device, of in by_device for lane in (*marks.get(device, ()), *of)]
-    times = {"first": first, "length": last - first, "slice": slice_ns, "unit": unit}
+    times: Row = {"first": first, "length": last - first, "slices": slices_ns, "unit": unit}
+    if slices_ns[0] < slices_ns[1]:
+        closely = table.filter(pc.equal(table.column("slice_ns"), slices_ns[0]))
+        times["closely"] = [
+            pc.min(closely.column("start_ns")).as_py(),
+            pc.max(closely.column("end_ns")).as_py(),
+        ]
     shown = [cut(clean(name), _LONGEST_NAME) for name in names]
     return times | {"names": shown, "lanes": lists}
 

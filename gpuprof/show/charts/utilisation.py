@@ -28,7 +28,7 @@ _LOOKS: Final = {
 def picture(results: Results) -> Picture:
     """The rows of `utilisation_over_time`.
 
-    The finding is how busy the devices are, and which waits most where that is worth a word.
+    The finding is which device waits most where that is worth a word, else how busy they are.
     """
     table = results.table("utilisation_over_time")
     rows = table.to_pylist()
@@ -50,8 +50,8 @@ def picture(results: Results) -> Picture:
         sentence += f", {device_name(most)} {high}"
     waiting = max(waits, key=lambda device: waits[device])
     if waits[waiting] >= _WORTH_SAYING:
-        name = "it" if len(waits) == 1 else device_name(waiting)
-        sentence += f"; {name} waits {say_share(waits[waiting])} for transfers"
+        share = say_share(waits[waiting])
+        sentence = f"{capital(device_name(waiting))} waits {share} of the time for transfers"
     chosen, note = choose_devices(busy)
     shown = [row for row in rows if row["device_id"] in chosen]
     return Picture(sentence, table, panels(shown, note, results.device_names))

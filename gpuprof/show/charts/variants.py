@@ -83,12 +83,12 @@ def picture(results: Results) -> Picture:
         label=f"by the clock: {measured}\nthe busiest device",
     )
     epochs = stacked(
-        *(names, [[(_PLAIN, s)] for s in seconds], seconds, units.format_seconds),
+        *(names, [[(_PLAIN, s)] for s in seconds], seconds, units.say_seconds),
         label="seconds per epoch",
         unit="s",
     )
     sizes = [row[_COPIED] for row in rows]
-    work, copied = times(rows, names), bytes_per_step(rows, names)
+    work, copied = times(rows, names, results.phase), bytes_per_step(rows, names)
     further = ((by_clock, clock), (copied, sizes), (epochs, seconds))
     panels = [bars for bars, values in further if any(value is not None for value in values)]
     finding = f"By the clock, {results.headline}" if is_timed else results.headline
@@ -119,10 +119,11 @@ def layered(variants: pa.Table, figures: pa.Table) -> list[Row]:
     return rows
 
 
-def times(rows: Sequence[Row], names: Sequence[str]) -> Bars:
+def times(rows: Sequence[Row], names: Sequence[str], phase: str | None = None) -> Bars:
     """The GPU time of each row of `layered`, by kind."""
     totals = [next((row[n] for n in _TOTALS if row[n] is not None), None) for row in rows]
     per = " of one step" if rows and rows[0]["step_ns"] is not None else ""
+    per += f' of "{clean(phase)}"' if per and phase else ""
     label = f"GPU time{per}, summed over devices"
     return stacked(names, _parts(rows, TIME_LAYERS), totals, label=label)
 
@@ -130,7 +131,7 @@ def times(rows: Sequence[Row], names: Sequence[str]) -> Bars:
 def bytes_per_step(rows: Sequence[Row], names: Sequence[str]) -> Bars:
     """What each row of `layered` copies between devices in a step, by what needs it."""
     label, sizes = "copied between devices per step", [row[_COPIED] for row in rows]
-    shown = units.format_bytes
+    shown = units.say_bytes
     return stacked(names, _parts(rows, BYTE_LAYERS), sizes, shown, label=label, unit="B")
 
 
@@ -142,7 +143,7 @@ def stacked(  # noqa: PLR0913 - what bars consist of
     names: Sequence[str],
     parts_of: Sequence[Sequence[tuple[Look, float | None]]],
     totals: Sequence[float | None],
-    show: Callable[[float | None], str] = units.format_ns,
+    show: Callable[[float | None], str] = units.say_ns,
     *,
     label: str = "",
     unit: str = "ns",
@@ -162,7 +163,7 @@ def stacked(  # noqa: PLR0913 - what bars consist of
         start, total = 0.0, sum(size or 0 for _, size in sizes) or 1
         for look, size in sizes:
             if size:
-                share = units.format_share(size / total)
+                share = units.say_share(size / total)
                 words = f"{clean(name)}: {look.name} {show(size)} ({share})"
                 parts.append(Part(place, look, start, start + size, words))
                 start += size

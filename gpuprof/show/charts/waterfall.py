@@ -9,9 +9,9 @@ from typing import Final
 import pyarrow as pa
 
 from gpuprof.base.labels import label
-from gpuprof.base.units import format_ns, say_ns
+from gpuprof.base.units import say_ns, say_signed_ns
 from gpuprof.show import COMPARISON, Row
-from gpuprof.show.cells import clean, signed_ns, without_common_ends
+from gpuprof.show.cells import clean, without_common_ends
 from gpuprof.show.charts.figure import (
     HTOD,
     KERNELS,
@@ -40,7 +40,7 @@ _BASES: Final = {
 _SMALL: Final = 0.01
 _CUT_FROM: Final = 4
 # Of several candidates, so many parts are told apart, the same and in one order for all.
-_MOST_PARTS: Final = 3
+_MOST_PARTS: Final = 4
 MOST: Final = 6
 _ROOM: Final = 0.5
 
@@ -50,14 +50,15 @@ def picture(results: Results) -> Picture:
     split = results.table("split")
     rows = by_candidate_basis(split)
     candidates = len(set(split.column("variant").to_pylist()))
-    few = f" (of {candidates} candidates the {MOST} that differ most)" * (candidates > MOST)
+    few = f"of {candidates} candidates the {MOST} that differ most" * (candidates > MOST)
     variants = rows.column("variant").to_pylist()
     names = without_common_ends([results.baseline, *variants])
     table = rows.append_column("baseline", pa.array([results.baseline] * len(rows), pa.string()))
     panels = [*bars(rows.to_pylist(), results.baseline, names).values()]
     # One axis for all, below the last.
     shared = [replace(panel, label="", note="") for panel in panels[:-1]]
-    return Picture(results.headline + few, table, [*shared, *panels[-1:]])
+    last = [replace(p, note="; ".join(filter(None, (p.note, few)))) for p in panels[-1:]]
+    return Picture(results.headline, table, [*shared, *last])
 
 
 def by_candidate_basis(split: pa.Table) -> pa.Table:
@@ -86,11 +87,13 @@ def bars(rows: Sequence[Row], baseline: str, names: Mapping[str, str]) -> dict[s
         baseline: What all are compared with.
         names: What each variant is called.
     """
-    differences = Counter[str]()
-    for row in rows:
-        differences[row["part"]] += abs(row["difference_ns"])
-    order = [part for part, _ in differences.most_common()]
     by_variant = {key: list(of) for key, of in groupby(rows, key=lambda row: row["variant"])}
+    # Each candidate counts as much, so that what remains of none is longer than what is named.
+    shares = Counter[str]()
+    for of_variant in by_variant.values():
+        whole = sum(abs(row["difference_ns"]) for row in of_variant) or 1
+        shares.update({row["part"]: abs(row["difference_ns"]) / whole for row in of_variant})
+    order = [part for part, _ in shares.most_common()]
     told_apart = order if len(by_variant) == 1 else order[:_MOST_PARTS]
     steps_of = {
         variant: _steps(parts, (names[baseline], names[variant]), told_apart)
@@ -106,7 +109,7 @@ def bars(rows: Sequence[Row], baseline: str, names: Mapping[str, str]) -> dict[s
         quantity, remark = _BASES.get(basis, (basis, ""))
         labels, parts, figures = [], [], []
         for place, (name, look, start, end) in enumerate(steps):
-            figures.append(format_ns(end) if look is _TOTAL else signed_ns(end - start))
+            figures.append(say_ns(end) if look is _TOTAL else say_signed_ns(round(end - start)))
             labels.append(clean(name))
             parts.append(Part(place, look, start, end, clean(f"{name}: {figures[-1]}")))
         looks, note = (_TOTAL, _SLOWER, _FASTER), "; ".join(filter(None, (remark, cut)))

@@ -31,6 +31,7 @@ _SCRIPTS: Final = (
     "tables.js",
     "lines.js",
     "columns.js",
+    "in_sight.js",
     "timeline.js",
     "page.js",
 )

@@ -43,13 +43,14 @@ const move = (plot, fraction, whole) => {
 };
 
 // What keys and buttons do to a chart.
-const control = (chart, plot, whole) => {
+const control = (chart, plot, whole, closely = whole) => {
   const actions = {
     in: () => zoom(plot(), 0.5, 0.5, whole),
     out: () => zoom(plot(), 2, 0.5, whole),
     left: () => move(plot(), -0.25, whole),
     right: () => move(plot(), 0.25, whole),
     all: () => plot().setScale("x", { min: whole[0], max: whole[1] }),
+    step: () => plot().setScale("x", { min: closely[0], max: closely[1] }),
   };
   const keys = { "+": "in", "=": "in", "-": "out", ArrowLeft: "left", ArrowRight: "right", 0: "all" };
   chart.querySelectorAll("[data-do]").forEach((button) => {
@@ -57,6 +58,7 @@ const control = (chart, plot, whole) => {
   });
   chart.addEventListener("keydown", (event) => {
     const action = keys[event.key];
+    if (event.target.matches("input")) return;
     if (!action || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
     actions[action]();

@@ -3,9 +3,10 @@ const CHARTS = { timeline: drawTimeline, lines: drawLines, columns: drawColumns 
 
 const start = (chart) => {
   const data = JSON.parse(document.getElementById(chart.dataset.source).textContent);
-  const { make, whole } = CHARTS[chart.dataset.chart](chart, data);
+  const { make, whole, find } = CHARTS[chart.dataset.chart](chart, data);
   let plot = make();
-  control(chart, () => plot, whole);
+  control(chart, () => plot, whole, data.closely);
+  if (find) find(() => plot);
   const again = () => {
     const { min, max } = plot.scales.x;
     plot.destroy();
@@ -46,7 +47,7 @@ namesButton.addEventListener("click", () => {
 });
 
 document.querySelectorAll(".sortable").forEach(makeSortable);
-document.querySelectorAll("input[type=search]").forEach(makeSearchable);
+document.querySelectorAll(".search input").forEach(makeSearchable);
 
 // A link to a table unfolds it, however often it is followed.
 const unfold = (link) => {

@@ -22,6 +22,7 @@ from gpuprof.show.charts import (
     of_report,
     placement,
     ranks,
+    roofline,
     steps,
     timeline,
     utilisation,
@@ -48,6 +49,7 @@ TABLES: Final = (
     "utilisation_over_time",
     "top_activities",
     "kernel_summary",
+    "operator_rates",
     "placement_hints",
     "placement",
     "placement_edges",
@@ -79,7 +81,8 @@ _LEAST_STEPS: Final = 2
 _PARTS: Final = steps.PARTS
 _DETAILS: Final = (
     " Point at a lane for what runs there. Drag to zoom, double-click or All for everything, Ctrl"
-    " or Shift and the wheel to zoom."
+    " or Shift and the wheel to zoom. Find marks kernels, steps and ranges by name; Enter"
+    " shows each."
 )
 _MARKS: Final = (
     " Steps and NVTX ranges last from the start of the first activity that they launched on the"
@@ -197,6 +200,7 @@ def figures(result: Report) -> list[Figure]:
         "ranks_over_time": lambda: [_ranks_over_time(result)],
         "steps": lambda: _steps(result),
         "top_activities": lambda: _kernels(result),
+        "operator_rates": lambda: _roofline(result),
         "peer_matrix": lambda: _copies(result),
         "utilisation_over_time": lambda: [
             _utilisation(result, chosen("utilisation_over_time"), on_left_out)
@@ -257,7 +261,9 @@ def _timeline(result: Report, chosen: Callable[[str], list[Row]], on_left_out: s
     shown = short_names(row["name"] for row in of_lanes)
     named = [row | {"name": shown[row["name"]]} for row in of_lanes]
     data = timeline.intervals(table, named, ranges, result.device_names)
-    detail = f" What starts within {say_ns(data['slice'])} is one bar." * (data["slice"] > 1)
+    shortest_ns, slice_ns = data["slices"]
+    closer = f", in a typical step within {say_ns(shortest_ns)}" * (shortest_ns < slice_ns)
+    detail = f" What starts within {say_ns(slice_ns)}{closer} is one bar." * (slice_ns > 1)
     caption = (
         "Full colour: nothing of a lane further up runs (exposed); pale: something does"
         f" (hidden). The height is the share of the time that is busy.{detail}"
@@ -306,6 +312,17 @@ def _kernels(result: Report) -> list[Figure]:
     bars = kernels.bars(costliest)
     caption += f" {capital(bars.note)}." * bool(bars.note)
     return [figure("kernels", kernels.finding(costliest), caption, [bars], table)]
+
+
+def _roofline(result: Report) -> list[Figure]:
+    """What operators take beside what their GPU needs for them."""
+    shown = roofline.picture(of_report(result))
+    caption = (
+        "Time of the kernels of each operator with tensors of the same shapes. The coloured part is"
+        " what its FLOPs and bytes take at the peaks of the GPU, whichever is longer."
+    )
+    figures_shown = [figure("roofline", shown.finding, caption, shown.panels, "operator_rates")]
+    return figures_shown if shown.panels else []
 
 
 def _transfer_share(result: Report) -> tuple[float, str]:

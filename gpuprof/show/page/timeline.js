@@ -8,6 +8,7 @@ const LEAST = 0.15;
 const HIDDEN_ALPHA = 0.4;
 // A box narrower than this has no name in it.
 const LEAST_NAMED = 28;
+const LEAST_FRAMED = 6;
 // Kernels that are named at once where they run beside each other.
 const MOST_NAMED = 3;
 
@@ -107,6 +108,20 @@ const inSight = (plot, named, paintOne) => {
   }
 };
 
+// A frame around what was found by its name; a line above where many are in few pixels.
+const paintFound = (plot, named, found, floor, height) => {
+  if (!found) return;
+  const { ctx } = plot;
+  ctx.strokeStyle = ctx.fillStyle = colour("found");
+  ctx.lineWidth = 2 * devicePixelRatio;
+  inSight(plot, named, (i, left, right) => {
+    if (!found[i]) return;
+    if (right - left < LEAST_FRAMED * devicePixelRatio) {
+      ctx.fillRect(left, floor - height, Math.max(right - left, devicePixelRatio), 3 * devicePixelRatio);
+    } else ctx.strokeRect(left, floor - height * FILL, right - left, height * FILL);
+  });
+};
+
 // Steps and ranges: a frame each, and its name where there is room.
 const paintMarks = (plot, marks, floor, height) => {
   const { ctx } = plot;
@@ -170,6 +185,7 @@ const drawTimeline = (chart, data) => {
       ctx.fillRect(bbox.left, floor, width, isFirst(number + 1 < lanes.length ? number + 1 : 0) ? 2 : 1);
       if (lane.marks) {
         paintMarks(plot, lane.marks, floor, height);
+        paintFound(plot, lane.marks, lane.found, floor, height);
         return;
       }
       ctx.fillStyle = colour(lane.kind);
@@ -186,6 +202,7 @@ const drawTimeline = (chart, data) => {
       }
       ctx.globalAlpha = 1;
       paintNames(plot, lane.kernels, floor, height);
+      paintFound(plot, lane.kernels, lane.found, floor, height);
     });
     ctx.restore();
   };
@@ -229,6 +246,7 @@ const drawTimeline = (chart, data) => {
     readout.textContent = `${lane.owner}, ${lane.name} at ${when}: ${at(lane, time)}`;
   };
 
+  const sum = sumInSight(chart.parentElement.querySelector(".sums"), lanes);
   const longest = Math.max(...lanes.map((lane, number) => label(lane, number).length));
   const gutter = () => Math.min(Math.max(7 * longest + 15, 120), 0.45 * place.clientWidth);
   const make = () => new uPlot({
@@ -248,7 +266,8 @@ const drawTimeline = (chart, data) => {
       },
     ],
     series: [{}, { show: true, paths: () => null, points: { show: false } }],
-    hooks: { draw: [paint], setCursor: [tell] },
+    hooks: { draw: [paint], setCursor: [tell], setScale: [sum] },
   }, [whole, [null, null]], place);
-  return { make, whole };
+  const find = (plot) => makeFindable(chart.querySelector(".find"), lanes, plot, whole);
+  return { make, whole, find };
 };

@@ -1,17 +1,18 @@
 "use strict";
 // Times, sizes and shares for people, as gpuprof shows them elsewhere.
+// Three digits, as in sentences.
+const decimals = (number) => (Math.abs(number) < 9.995 ? 2 : Math.abs(number) < 99.95 ? 1 : 0);
 const scaled = (value, units) => {
   const [unit, factor] = units.find(([, size]) => Math.abs(value) >= size) || units.at(-1);
   const number = value / factor;
-  const digits = factor === 1 ? 0 : Math.abs(number) < 100 ? 3 : Math.abs(number) < 1000 ? 1 : 0;
-  return `${number.toFixed(digits)} ${unit}`;
+  return `${number.toFixed(factor === 1 ? 0 : decimals(number))} ${unit}`;
 };
 const TIMES = [["s", 1e9], ["ms", 1e6], ["µs", 1e3], ["ns", 1]];
 const BYTES = [["TB", 1e12], ["GB", 1e9], ["MB", 1e6], ["KB", 1e3], ["B", 1]];
 const POWERS_OF_TWO = [["TiB", 2 ** 40], ["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 2 ** 10], ["B", 1]];
 const binary = (value) => {
   const [unit, factor] = POWERS_OF_TWO.find(([, size]) => value >= size) || POWERS_OF_TWO.at(-1);
-  return `${Number((value / factor).toPrecision(4))} ${unit}`;
+  return `${Number((value / factor).toFixed(decimals(value / factor)))} ${unit}`;
 };
 // A time on an axis, in the unit of the largest one, so exact that the next step looks different.
 const instant = (value, step, largest = value) => {
@@ -24,7 +25,7 @@ const FORMATS = {
   ns: (value) => scaled(value, TIMES),
   bytes: (value) => scaled(value, BYTES),
   binary,
-  share: (value) => `${(100 * value).toFixed(1)} %`,
+  share: (value) => `${(100 * value).toFixed(1).replace("100.0", "100")} %`,
   count: (value) => value.toLocaleString("en-US"),
 };
 const brief = (text) => text.replace(/(\.\d*?)0+ /, "$1 ").replace(". ", " ");

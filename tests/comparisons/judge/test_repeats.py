@@ -68,9 +68,9 @@ def test_a_difference_beyond_noise_carries_its_interval():
     assert 9.7 < outcome["low_percent"] <= outcome["percent"] <= outcome["high_percent"] < 10.3
     low, high = outcome["low_percent"], outcome["high_percent"]
     assert result.verdict == (
-        f"Against single, dual takes 2.000 s (10.0 %, interval {low:.1f} to {high:.1f} %) more GPU"
+        f"Against single, dual takes 2.00 s (10.0 %, interval {low:.1f} to {high:.1f} %) more GPU"
         " time. Kernel time is the same within 0.0 %, and almost all of the difference is PtoP:"
-        " 2.000 s of 2.000 s in dual."
+        " 2.00 s of 2.00 s in dual."
     )
 
 
@@ -93,7 +93,7 @@ def test_of_two_runs_verdict_table_and_parts_have_one_statistic():
     shown = renderer_named("terminal").comparison(result, Page())
 
     assert result.outcomes.to_pylist()[0]["difference"] == 3 * S
-    assert "almost all of the difference is PtoP: 3.000 s of 3.000 s in b" in result.verdict
+    assert "almost all of the difference is PtoP: 3.00 s of 3.00 s in b" in result.verdict
     assert "Where the difference lies: GPU time, summed over devices, median over" in shown
     assert re.search(r"GPU activities +11\.500 s +14\.500 s", shown)
     assert re.search(r"PtoP +1\.500 s +4\.500 s +\+3\.000 s", shown)
@@ -170,7 +170,7 @@ def test_the_headline_says_what_the_verdict_says_within_noise():
     alone = comparison({"a": first, "b": second})
     assert alone.headline.startswith("b takes the same GPU time as a within noise (0.0 %, interval")
     beside = comparison({"a": first, "b": noisy, "c": slower})
-    assert beside.headline.startswith("c takes 40.00 s (")
+    assert beside.headline.startswith("c takes 40.0 s (")
 
 
 def test_a_decrease_within_noise_and_its_interval_have_their_signs():

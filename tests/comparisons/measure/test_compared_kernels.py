@@ -68,8 +68,8 @@ def test_recordings_that_share_less_than_80_percent_of_the_time_are_compared_by_
 
     # Calls of attention take 10 % longer, and all that runs takes 12.9 % less.
     assert (row["basis"], row["call_percent"]) == ("exposed", None)
-    assert result.verdict.startswith("Against a, b takes 562.0 µs (15.0 %) less on its busiest")
-    assert result.headline.startswith("b takes 562.0 µs (15.0 %) less than a")
+    assert result.verdict.startswith("Against a, b takes 562 µs (15.0 %) less on its busiest")
+    assert result.headline.startswith("b takes 562 µs (15.0 %) less than a")
     assert "Many kernels differ, so totals are compared, not calls: in a, kernels such as old" in (
         result.verdict
     )
@@ -105,8 +105,8 @@ def test_kernels_of_one_side_that_take_most_time_are_named():
 
     assert verdict(before, after).endswith(
         " Most kernels differ, so totals are compared, not calls: in a, kernels such as forward"
-        " that b lacks take 3.000 ms (37.5 % of its kernel time) and in b, kernels such as fused"
-        " that a lacks take 6.000 ms (54.5 % of its kernel time)."
+        " that b lacks take 3.00 ms (37.5 % of its kernel time) and in b, kernels such as fused"
+        " that a lacks take 6.00 ms (54.5 % of its kernel time)."
     )
 
 
@@ -115,7 +115,7 @@ def test_a_side_that_lacks_none_is_not_named():
 
     assert text.endswith(
         " Most kernels differ, so totals are compared, not calls: in b, kernels such as backward"
-        " that a lacks take 5.000 ms (50.0 % of its kernel time)."
+        " that a lacks take 5.00 ms (50.0 % of its kernel time)."
     )
 
 
@@ -160,7 +160,7 @@ def test_a_real_kernel_that_gives_way_to_those_of_a_library_is_named():
         pytest.skip("the corpus of real recordings is not here")
 
     text = verdict(*map(read_profile, paths))
-    assert "in a, kernels such as forward_kernel that b lacks take 223.4 ms (91.7 %" in text
+    assert "in a, kernels such as forward_kernel that b lacks take 223 ms (91.7 %" in text
     assert "volta_scudnn_128x64_relu_interior_nn_v1" in text
 
 
@@ -195,7 +195,7 @@ def test_steps_that_ranges_mark_compare_whichever_kernels_were_recorded():
     slow = _launched(6, apart=50, step_us=60)
     result = comparison({"all": _launched(5, step_us=40), "some": slow})
 
-    assert result.verdict.startswith("Against all, some takes 20.00 µs (50.0 %) more per step")
+    assert result.verdict.startswith("Against all, some takes 20.0 µs (50.0 %) more per step")
     assert result.verdict.endswith(
         "Kernels are missing from some, so idle times and sums do not compare. What else compares"
         " is the time per call: the recorded calls of the kernels that both have take 20.0 % longer"

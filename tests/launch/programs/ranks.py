@@ -1,4 +1,4 @@
-"""Ranks that train on two logical devices each, and where none is told a launcher of three."""
+"""Ranks that train on two logical devices each, and where none is told a launcher of two."""
 
 import os
 import signal
@@ -41,4 +41,4 @@ if __name__ == "__main__":
     if ranks_set:
         train(int(ranks_set[0]))
     else:
-        launch(3)
+        launch(2)

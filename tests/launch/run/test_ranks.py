@@ -49,22 +49,17 @@ class TestOneFolder:
         completed = record(tmp_path / "run", PROGRAMS / "ranks.py")
 
         assert completed.returncode == 0, completed.stderr
-        assert {r: executions(d) for r, d in documents(tmp_path / "run").items()} == {
-            0: [10], 1: [10], 2: [10],
-        }  # fmt: skip
+        found = {rank: executions(made) for rank, made in documents(tmp_path / "run").items()}
+        assert found == {0: [10], 1: [10]}
         saved_manifest = manifest(tmp_path / "run")
-        assert [(p["rank"], p["epochs"]) for p in saved_manifest["processes"]] == [
-            (0, 2),
-            (1, 2),
-            (2, 2),
-        ]
+        assert [(p["rank"], p["epochs"]) for p in saved_manifest["processes"]] == [(0, 2), (1, 2)]
         assert saved_manifest["warnings"] == [
-            "3 processes marked epochs; those of rank 0 are kept."
+            "2 processes marked epochs; those of rank 0 are kept."
         ]
         profile = read_profile(tmp_path / "run")
         runs = profile.query("SELECT rank FROM runs ORDER BY rank")
-        assert runs["rank"].to_pylist() == [0, 1, 2]
-        assert profile.query("SELECT sum(calls) AS n FROM tensor_copies")["n"].to_pylist()[0] >= 30
+        assert runs["rank"].to_pylist() == [0, 1]
+        assert profile.query("SELECT sum(calls) AS n FROM tensor_copies")["n"].to_pylist()[0] >= 20
 
     @pytest.mark.mpi
     @needs_mpirun
@@ -90,12 +85,8 @@ class TestOneFolder:
         saved_manifest = manifest(tmp_path / "run")
 
         assert completed.returncode == 9, completed.stderr
-        assert set(documents(tmp_path / "run")) == {0, 1, 2}
-        assert [(p["rank"], p["epochs"]) for p in saved_manifest["processes"]] == [
-            (0, 2),
-            (1, 2),
-            (2, 2),
-        ]
+        assert set(documents(tmp_path / "run")) == {0, 1}
+        assert [(p["rank"], p["epochs"]) for p in saved_manifest["processes"]] == [(0, 2), (1, 2)]
         assert read_profile(tmp_path / "run").has("tensor_copies")
 
 

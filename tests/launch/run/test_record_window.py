@@ -180,5 +180,5 @@ class TestTensorflow:
         assert completed.returncode == 0, completed.stderr
         assert saved_manifest["nothing_recorded"].startswith("no run of a tf.function was recorded")
         assert saved_manifest["warnings"][0] == (
-            "Only a part of the run was recorded: what came after 60.00 s."
+            "Only a part of the run was recorded: what came after 60.0 s."
         )

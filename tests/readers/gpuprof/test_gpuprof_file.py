@@ -17,7 +17,7 @@ import pytest
 from pyarrow import parquet
 from recordings import copy, kernel, trace
 
-from gpuprof.base.errors import CorruptFileError, GpuprofError, InputError, UnknownFormatError
+from gpuprof.base.errors import CorruptFileError, GpuprofError, InputError
 from gpuprof.model import schema
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.profile import Origin
@@ -63,17 +63,13 @@ def written(folder, profile=RECORDING):
 
 
 def test_a_file_without_the_version_that_exported_is_read(tmp_path):
-    path, older = written(tmp_path), tmp_path / "older.gpuprof"
-    with zipfile.ZipFile(path) as file, zipfile.ZipFile(older, "w") as copied:
-        for name in file.namelist():
-            content = file.read(name)
-            if name == HEADER:
-                header = json.loads(content)
-                del header["origin"]["exporter_version"]
-                content = json.dumps(header).encode()
-            copied.writestr(name, content)
+    path = written(tmp_path)
+    with zipfile.ZipFile(path) as file:
+        header = json.loads(file.read(HEADER))
+    del header["origin"]["exporter_version"]
+    repacked(path, {HEADER: json.dumps(header)})
 
-    assert read_profile(older).origin == replace(ORIGIN, source=older, exporter_version=None)
+    assert read_profile(path).origin == replace(ORIGIN, source=path, exporter_version=None)
 
 
 def assert_equal_tables(one, other):
@@ -166,50 +162,27 @@ def test_a_file_cut_off_anywhere_is_refused(tmp_path):
             read_profile(path)
 
 
-def repacked(path, members, compression=zipfile.ZIP_STORED):
-    """The file again with some members changed or, for None, left out."""
+def repacked(path, members):
+    """The file again with some members changed or added."""
     with zipfile.ZipFile(path) as archive:
         old = {name: archive.read(name) for name in archive.namelist()}
-    with zipfile.ZipFile(path, "w", compression) as archive:
+    with zipfile.ZipFile(path, "w") as archive:
         for name, content in (old | members).items():
-            if content is not None:
-                archive.writestr(name, content)
+            archive.writestr(name, content)
     return path
 
 
 @pytest.mark.parametrize(
-    ("members", "error", "message"),
-    [
-        pytest.param(
-            {"gpuprof.json": "{"}, CorruptFileError, "gpuprof.json in it is missing or", id="header"
-        ),
-        pytest.param(
-            {"gpuprof.json": "[1]"}, CorruptFileError, "gpuprof.json in it is missing or", id="list"
-        ),
-        pytest.param(
-            {"gpuprof.json": '{"gpuprof_file": 4, "origin": {}}'},
-            UnknownFormatError,
-            "is a gpuprof file of version 4; this gpuprof reads 1 to 3",
-            id="newer",
-        ),
-        pytest.param(
-            {"gpuprof.json": '{"gpuprof_file": 1, "origin": {}}'},
-            CorruptFileError,
-            "gpuprof.json in it is missing or broken",
-            id="no-origin",
-        ),
-        pytest.param(
-            {"kernels.parquet": b"PAR1 no more"}, CorruptFileError, "its table kernels", id="table"
-        ),
-    ],
+    "header", ["[1]", '{"gpuprof_file": 1, "origin": {}}'], ids=["list", "empty"]
 )
-def test_a_file_that_breaks_its_rules_is_refused(tmp_path, members, error, message):
-    path = repacked(written(tmp_path), members)
+def test_a_header_that_breaks_its_rules_is_refused(tmp_path, header):
+    path = repacked(written(tmp_path), {HEADER: header})
 
-    with pytest.raises(error) as caught:
+    with pytest.raises(
+        CorruptFileError, match=r"gpuprof\.json in it is missing or broken"
+    ) as caught:
         read_profile(path, "gpuprof")
 
-    assert message in caught.value.message
     assert caught.value.hint
 
 
@@ -228,39 +201,10 @@ def test_a_list_of_members_that_cannot_be_read_is_refused(tmp_path, place, byte)
         read_profile(path, "gpuprof")
 
 
-def test_an_archive_that_was_packed_again_is_refused(tmp_path):
-    path = repacked(written(tmp_path), {}, zipfile.ZIP_DEFLATED)
-
-    with pytest.raises(CorruptFileError, match="was packed by another program"):
-        read_profile(path)
-
-
 def test_a_table_that_this_version_does_not_know_is_left_alone(tmp_path):
     path = repacked(written(tmp_path), {"of_the_future.parquet": b"?"})
 
     assert_equal_tables(RECORDING, read_profile(path))
-
-
-REAL = [
-    "kineto/hta_ns_resolution_trace__rank-0.Apr_03_18_51_38.1102.pt.trace.json.gz",
-    "kineto/hta_tical_path__alexnet__benchmark_result_2869224_1695835535_trace.json.gz",
-    "xplane/xprof__34.83.195.179_6003.xplane.pb",
-    "nsys-sqlite/GindaChen__nsys-ai__h100_2gpu_1s_3dc0af.sqlite",
-    "nvprof-text/cudapractice2020.txt",
-]
-
-
-@pytest.mark.skipif(not CORPUS.exists(), reason="the corpus of real files is not here")
-@pytest.mark.parametrize("name", REAL)
-def test_a_real_recording_reads_the_same_from_the_original_and_from_its_file(tmp_path, name):
-    if not (CORPUS / name).exists():
-        pytest.skip(f"{name} is not in the corpus")
-    original = read_profile(CORPUS / name, section="all")
-
-    path = written(tmp_path, original)
-
-    assert_equal_tables(original, read_profile(path))
-    assert path.stat().st_size < max(40_000, (CORPUS / name).stat().st_size)
 
 
 def test_any_damage_is_told_as_a_gpuprof_error_or_changes_nothing(tmp_path):

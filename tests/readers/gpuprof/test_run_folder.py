@@ -11,7 +11,7 @@ from gpuprof.base.errors import (
     InputError,
     UnknownFormatError,
 )
-from gpuprof.base.manifest import Manifest, begin_manifest, finish_manifest, read_manifest
+from gpuprof.base.manifest import Manifest, finish_manifest, read_manifest
 from gpuprof.model.profile import Origin, Profile
 from gpuprof.model.schema import DEVICES, KERNELS, LINKS, RUNS
 from gpuprof.readers.gpuprof import run_folder
@@ -106,14 +106,6 @@ def test_run_that_was_only_timed_reads_as_its_epochs(folder):
     origin = profile.origin
     assert (origin.tool, origin.variant, origin.reader) == ("none", "dual", "run")
     assert origin.warnings == ("Only the marked epochs are known: it was only timed.",)
-
-
-def test_run_that_did_not_finish_is_refused(folder):
-    begin_manifest(folder, RUN)
-
-    with pytest.raises(InputError) as caught:
-        read_profile(folder)
-    assert caught.value.message == f"{folder}: the recording did not finish"
 
 
 def test_recording_that_is_gone_is_named(folder):

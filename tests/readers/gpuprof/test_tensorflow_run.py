@@ -125,17 +125,6 @@ def test_a_whole_recording_has_no_warning(tmp_path):
     assert profile.origin.warnings == ()
 
 
-def test_a_newer_version_is_refused(tmp_path):
-    path = written(tmp_path, document(format_version=2))
-
-    with pytest.raises(CorruptFileError) as caught:
-        read_profile(path)
-
-    assert caught.value.message == (
-        f"{path}: expected format_version 1 of gpuprof-tensorflow, found 2"
-    )
-
-
 @pytest.mark.parametrize(
     "broken",
     [

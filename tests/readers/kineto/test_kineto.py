@@ -10,7 +10,6 @@ from gpuprof.base.errors import CorruptFileError, EmptyRecordingError, InputErro
 from gpuprof.readers import find_reader, read_profile
 
 CORPUS = Path(__file__).parents[4] / "shared" / "corpus" / "kineto"
-BROKEN = Path(__file__).parents[1] / "broken"
 WHERE = {"device": 1, "context": 2, "stream": 7}
 
 
@@ -40,16 +39,6 @@ def rows(path, table, *columns):
 
 
 KERNEL = event("kernel", "k", 10, 5, **WHERE, correlation=3)
-
-
-def test_a_trace_of_the_cpu_only_is_refused(tmp_path):
-    path = written(tmp_path, [event("cpu_op", "aten::add", 1, 2)])
-
-    with pytest.raises(EmptyRecordingError) as caught:
-        read_profile(path)
-
-    assert caught.value.message == f"{path} has no GPU activity: only the CPU was traced"
-    assert "ProfilerActivity.CUDA" in caught.value.hint
 
 
 def test_a_trace_of_another_accelerator_is_refused_by_name(tmp_path):
@@ -435,36 +424,6 @@ def test_a_start_that_is_no_time_refuses_the_trace(tmp_path, ts):
         read_profile(path)
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        pytest.param("kineto-cut-short.json", "the JSON is cut short or damaged", id="json-cut"),
-        pytest.param("kineto-not-utf-8.json", "the JSON is cut short or damaged", id="not-utf-8"),
-        pytest.param("kineto-cut-short.json.gz", "the gzip file is cut short", id="gzip-cut"),
-        pytest.param(
-            "kineto-without-start.json", "the time of an event is not a number", id="no-start"
-        ),
-        pytest.param(
-            "kineto-start-is-text.json", "the time of an event is not a number", id="text"
-        ),
-        pytest.param("kineto-start-is-huge.json", "the time of an event is not", id="huge"),
-        pytest.param("kineto-id-is-huge.json", "a number is too large", id="huge-id"),
-        pytest.param("kineto-no-valid-time.json", "no event of the GPU has a valid", id="times"),
-        pytest.param("kineto-events-are-numbers.json", "Expected `object`", id="numbers"),
-    ],
-)
-def test_a_broken_trace_is_refused_in_one_line(name, message):
-    path = BROKEN / name
-
-    with pytest.raises(CorruptFileError) as caught:
-        read_profile(path)
-
-    assert caught.value.message.startswith(f"{path}: ")
-    assert message in caught.value.message
-    assert "\n" not in caught.value.message
-    assert caught.value.hint
-
-
 EMPTY = {
     "hta_cpu_only__rank-34.Jul_15_10_52_41.1074.pt.trace.json.gz",
     "hta_distributed_info_unavailable__distributed_info_not_found.json.gz",
@@ -535,19 +494,6 @@ def test_a_real_trace_reads_as_json_and_decimals_count_it(path):
         return
 
     assert as_read(path) == independent(path)
-
-
-@pytest.mark.skipif(not TRACES, reason="the corpus of real files is not here")
-def test_a_real_trace_has_the_totals_that_were_counted_once():
-    profile = read_profile(CORPUS / "hta_df_index_resolver__df_index_resolver.json.gz")
-
-    [counted] = profile.query("""
-        SELECT count(*) AS calls, sum(end_ns - start_ns)::BIGINT AS total_ns,
-            sum(bytes)::BIGINT AS bytes, count(DISTINCT src_device_id) AS devices
-        FROM memcpys WHERE memcpy_kind = 'DtoD'
-    """).to_pylist()
-    assert counted == {"calls": 2040, "total_ns": 21_862_000, "bytes": 5_892_787_600, "devices": 1}
-    assert profile.table("runs").column("rank").to_pylist() == [1]
 
 
 PYTHON = [

@@ -7,7 +7,8 @@ from gpuprof.analyses.breakdown import breakdown
 from gpuprof.analyses.device_map import device_map
 from gpuprof.analyses.peer_matrix import peer_matrix
 from gpuprof.readers import read_profile
-from gpuprof.readers.nsys.device_ordinals import RENUMBERED, machine_numbers
+from gpuprof.readers.nsys.columns import machine_numbers
+from gpuprof.readers.nsys.devices_and_runs import RENUMBERED
 
 GPUS = [{"id": n, "name": f"GPU {n}", "busLocation": f"0000:0{n}:00.0"} for n in range(4)]
 

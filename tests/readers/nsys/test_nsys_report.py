@@ -539,7 +539,8 @@ class TestDecoders:
 
         assert inflated == b"a" * (size - 5) + b"bcdef"
 
-    @pytest.mark.parametrize("path", [*CORPUS[:6], *PAIRS[:2]], ids=lambda path: path.name)
+    # Python takes a quarter of a minute for the next one.
+    @pytest.mark.parametrize("path", [*CORPUS[:5], *PAIRS[:3]], ids=lambda path: path.name)
     def test_real_reports_have_equal_answers(self, path, monkeypatch):
         expected = read_profile(path)
         monkeypatch.setattr(nsys_reports, "library", lambda: None)

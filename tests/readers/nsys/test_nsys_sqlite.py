@@ -26,17 +26,16 @@ from nsys_export import (
     write,
 )
 
-from gpuprof import compare, native, report
+from gpuprof import compare, report
 from gpuprof.analyses.activity_summary import activity_summary, kernel_summary
 from gpuprof.analyses.totals import totals
-from gpuprof.base.errors import CorruptFileError, EmptyRecordingError, GateError, InputError
+from gpuprof.base.errors import CorruptFileError, EmptyRecordingError, GateError
 from gpuprof.base.secrets import REMOVED
 from gpuprof.facts.activity_sums import activity_sums
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.readers import find_reader, read_profile
 from gpuprof.readers.nsys import sqlite_export as nsys_sqlite
 from gpuprof.readers.nsys.export import CUDA_TABLES
-from gpuprof.readers.sqlite import source as sqlite_source
 
 # Every test here must hold for both ways into a file.
 pytestmark = pytest.mark.usefixtures("engine")
@@ -44,15 +43,6 @@ pytestmark = pytest.mark.usefixtures("engine")
 
 def column(profile, sql):
     return profile.query(sql).column(0).to_pylist()
-
-
-def test_an_export_without_cuda_or_ranges_says_that_nothing_was_recorded(tmp_path):
-    path = write(tmp_path / "cpu.sqlite", {})
-
-    with pytest.raises(EmptyRecordingError) as caught:
-        read_profile(path)
-
-    assert caught.value.message == f"{path}: nothing to report, no CUDA call was recorded"
 
 
 def test_an_export_whose_trace_was_off_says_so(tmp_path):
@@ -910,19 +900,6 @@ def many(path):
     return write(path, {KERNEL: [kernel(t, t + 1, gridX=t) for t in range(1, 20_000)]})
 
 
-def test_a_file_cut_short_says_where(tmp_path):
-    path = many(tmp_path / "x.sqlite")
-    whole = path.read_bytes()
-    path.write_bytes(whole[:50_000])
-
-    with pytest.raises(CorruptFileError) as caught:
-        read_profile(path)
-
-    assert caught.value.message == (
-        f"{path} is cut short: it ends after 50,000 of {len(whole):,} bytes"
-    )
-
-
 def test_a_corrupt_page_names_the_table(tmp_path):
     path = many(tmp_path / "x.sqlite")
     damaged = bytearray(path.read_bytes())
@@ -933,24 +910,6 @@ def test_a_corrupt_page_names_the_table(tmp_path):
         read_profile(path).table("kernels")
 
     assert caught.value.message.startswith(f"{path}, table {KERNEL}: the database is damaged")
-
-
-def test_a_locked_database_is_told(tmp_path, monkeypatch):
-    path = many(tmp_path / "x.sqlite")
-    monkeypatch.setattr(sqlite_source, "_LOCK_WAIT_S", 0.01)
-    code = (
-        "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute('BEGIN EXCLUSIVE'); "
-        "print(flush=True); sys.stdin.read()"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", code, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as holder:
-        holder.stdout.readline()
-        with pytest.raises(InputError) as caught:
-            read_profile(path)
-        holder.communicate()
-
-    assert caught.value.message == f"{path} is locked by another program"
 
 
 def test_a_name_that_is_not_utf_8_is_a_name_still(tmp_path):
@@ -1015,42 +974,3 @@ def test_two_numbers_of_one_name_are_one_kernel(tmp_path, sums):
         ("b", 1, 5, 5, 5),
         ("unknown", 2, 2, 1, 1),
     ]
-
-
-def test_a_report_on_a_database_imports_nothing_that_it_does_not_need(tmp_path):
-    path = write(tmp_path / "x.sqlite", {KERNEL: [kernel(0, 9)]})
-    code = (
-        "import atexit, sys; from gpuprof.cli import main; "
-        "idle = {'pandas', 'pyarrow.compute', 'matplotlib', 'msgspec',"
-        " 'gpuprof.readers.kineto.trace_file', 'gpuprof.comparisons',"
-        " 'gpuprof.show.charts', 'gpuprof.show.page'}; "
-        "atexit.register(lambda: print(sorted(idle & sys.modules.keys()))); "
-        "main(['report', sys.argv[1]])"
-    )
-
-    done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, check=True)
-
-    # Rows of Python objects, which other ways hand over, Arrow imports pandas for.
-    if native.library() is not None:
-        assert done.stdout.endswith(b"\n[]\n")
-
-
-def test_one_table_of_a_database_imports_no_other_analysis_reader_or_renderer(tmp_path):
-    path = write(tmp_path / "x.sqlite", {KERNEL: [kernel(0, 9)]})
-    code = (
-        "import atexit, sys; from gpuprof.cli import main; "
-        "idle = {'gpuprof.' + name for name in ('manifest', 'analyses.findings.findings',"
-        " 'analyses.facts.launches', 'readers.nvprof.database', 'render.csv', 'render.json')}; "
-        "atexit.register(lambda: print(sorted(idle & sys.modules.keys()))); "
-        "main(['report', sys.argv[1], '--table', 'kernel_summary'])"
-    )
-
-    done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, check=True)
-
-    assert done.stdout.endswith(b"\n[]\n")
-
-
-def test_two_readings_give_equal_tables(tmp_path):
-    path = many(tmp_path / "x.sqlite")
-
-    assert read_profile(path).table("kernels") == read_profile(path).table("kernels")

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 import gpuprof
-from gpuprof.base.errors import CorruptFileError, EmptyRecordingError
 from gpuprof.readers import find_reader
 from gpuprof.readers.nvprof import csv_summary as nvprof_csv
 
@@ -133,82 +132,3 @@ def test_log_cut_off_in_a_row_says_so():
 
     assert [row[1] for row in _rows(profile)] == ["stencil(float*, int)"]
     assert profile.origin.warnings == ("The log is cut off in its last row, which is left out.",)
-
-
-EXPECTED_COLUMNS = "expected Type, Time(%), Time, Calls, Avg, Min, Max, Name, found"
-
-
-@pytest.mark.parametrize(
-    ("fault", "error", "message"),
-    [
-        (
-            "units-row-missing",
-            CorruptFileError,
-            'FILE, line 5: expected a row of units, found "7.500000"',
-        ),
-        (
-            "ragged-row",
-            CorruptFileError,
-            (
-                f'FILE, line 6: {EXPECTED_COLUMNS} ""GPU activities",75.000000,7.500000,10,'
-                '"stencil(float*, i..."'
-            ),
-        ),
-        (
-            "decimal-comma",
-            CorruptFileError,
-            (
-                f'FILE, line 6: {EXPECTED_COLUMNS} ""GPU activities","75,000000","7,500000",10,'
-                '"750,000000","..."'
-            ),
-        ),
-        (
-            "column-renamed",
-            CorruptFileError,
-            (
-                "FILE, line 4: expected the head of one of nvprof's tables, found "
-                '""Type","Time(%)","Time","Calls","Average","Min","Max","Name""'
-            ),
-        ),
-        (
-            "units-row-short",
-            CorruptFileError,
-            'FILE, line 5: expected a row of units, found ",%,ms,,us"',
-        ),
-        (
-            "number-too-large",
-            CorruptFileError,
-            (
-                f'FILE, line 6: {EXPECTED_COLUMNS} ""GPU activities",60.000000,7e999999,10,'
-                '750.000000,700.000..."'
-            ),
-        ),
-        ("head-without-rows", CorruptFileError, "FILE ends after the head of nvprof's table"),
-        (
-            "api-calls-only",
-            EmptyRecordingError,
-            "FILE has only API calls, no times of kernels or copies",
-        ),
-        (
-            "metrics-only",
-            EmptyRecordingError,
-            "FILE has only metrics, no times of kernels or copies",
-        ),
-        (
-            "migration-size",
-            CorruptFileError,
-            (
-                "FILE, line 10: expected Device, Count, Avg Size, Min Size, Max Size, Total Size,"
-                ' Total Time, found ""TITAN Xp (0)",158,40.860352KB,4.000000KB,600.000000KB,6...."'
-            ),
-        ),
-    ],
-)
-def test_fault_is_refused_in_one_line(fault, error, message):
-    path = BROKEN / f"nvprof-csv-{fault}.csv"
-
-    with pytest.raises(error) as caught:
-        gpuprof.read_profile(path)
-
-    assert caught.value.message == message.replace("FILE", str(path))
-    assert caught.value.hint

@@ -434,85 +434,6 @@ def test_other_files_are_not_taken_for_a_summary(tmp_path, content):
 
 
 @pytest.mark.parametrize(
-    ("fault", "error", "message"),
-    [
-        ("no-table", CorruptFileError, "FILE ends before nvprof prints its result"),
-        ("no-kernels", EmptyRecordingError, "FILE: nvprof recorded no kernels and no copies"),
-        (
-            "no-driver",
-            EmptyRecordingError,
-            (
-                'FILE: nvprof recorded no kernels and no copies; nvprof reported: "unable to locate'
-                ' cuda driver library, GPU profiling skipped"'
-            ),
-        ),
-        (
-            "header-only",
-            EmptyRecordingError,
-            (
-                'FILE: nvprof recorded no kernels and no copies; nvprof reported: "Found 12 invalid'
-                ' records in the result."'
-            ),
-        ),
-        ("head-without-rows", CorruptFileError, "FILE ends after the head of nvprof's table"),
-        (
-            "metrics-only",
-            EmptyRecordingError,
-            "FILE has only metrics, no times of kernels or copies",
-        ),
-        (
-            "cpu-profile-only",
-            EmptyRecordingError,
-            "FILE has only a CPU profile, no times of kernels or copies",
-        ),
-        (
-            "api-calls-only",
-            EmptyRecordingError,
-            "FILE has only API calls, no times of kernels or copies",
-        ),
-        (
-            "result-in-file",
-            EmptyRecordingError,
-            "FILE: nvprof wrote its result into /home/me/stencil.nvvp, not here",
-        ),
-        (
-            "decimal-comma",
-            CorruptFileError,
-            (
-                "FILE, line 5: expected Time(%), Time, Calls, Avg, Min, Max and Name as nvprof"
-                ' prints them, found "GPU activities:   75.00%  7,5000ms        10  750,00us  7..."'
-            ),
-        ),
-        (
-            "unknown-unit",
-            CorruptFileError,
-            (
-                "FILE, line 5: expected Time(%), Time, Calls, Avg, Min, Max and Name as nvprof"
-                ' prints them, found "GPU activities:   75.00%  7.5000min        10  750.00us  ..."'
-            ),
-        ),
-        ("migration-size", CorruptFileError, 'FILE, line 9: unknown unit "XB"'),
-        (
-            "number-too-large",
-            CorruptFileError,
-            (
-                "FILE, line 5: expected Time(%), Time, Calls, Avg, Min, Max and Name as nvprof"
-                ' prints them, found "GPU activities:   75.00%  7.5000ms        999999999999999..."'
-            ),
-        ),
-    ],
-)
-def test_fault_is_refused_in_one_line(fault, error, message):
-    path = BROKEN / f"nvprof-text-{fault}.txt"
-
-    with pytest.raises(error) as caught:
-        gpuprof.read_profile(path)
-
-    assert caught.value.message == message.replace("FILE", str(path))
-    assert caught.value.hint
-
-
-@pytest.mark.parametrize(
     ("name", "kind", "total_ns", "calls", "implied_s"),
     [
         ("exaggerated", "PtoP", 13_069_600_000, 94_774, 53.28),
@@ -540,51 +461,6 @@ def test_each_peer_copy_of_a_real_log_is_counted_once(variant):
     calls = {row["name"]: row["calls"] for row in _summary(gpuprof.read_profile(path))}
 
     assert calls["PtoP"] == calls["cuMemcpyDtoDAsync"]
-
-
-@needs_corpus
-@pytest.mark.parametrize(
-    ("variant", "seconds"),
-    [
-        (
-            "single_gpu",
-            {"kernel": 36.499, "DtoD": 2.327, "HtoD": 0.410, "DtoH": 0.118, "memset": 0.098},
-        ),
-        (
-            "dual_gpu_reasonable_placement",
-            {
-                "PtoP": 10.0978,
-                "kernel": 37.230,
-                "DtoD": 2.320,
-                "HtoD": 0.430,
-                "DtoH": 0.120,
-                "memset": 0.096,
-            },
-        ),
-        (
-            "dual_gpu_bad_placement",
-            {
-                "PtoP": 13.0696,
-                "kernel": 37.232,
-                "DtoD": 2.320,
-                "HtoD": 0.436,
-                "DtoH": 0.121,
-                "memset": 0.096,
-            },
-        ),
-    ],
-)
-def test_deepconn_logs_give_the_known_seconds(variant, seconds):
-    profile = gpuprof.read_profile(CORPUS / f"dlprof_{variant}_profile.txt")
-
-    found = {}
-    for row in _summary(profile):
-        kind = row["name"] if row["activity_kind"] == "memcpy" else row["activity_kind"]
-        found[kind] = found.get(kind, 0) + row["total_ns"] / 1e9
-    del found["api"]
-
-    assert {kind: round(s, 4 if kind == "PtoP" else 3) for kind, s in found.items()} == seconds
-    assert profile.table("devices")["name"].to_pylist() == ["Tesla K80", "Tesla K80"]
 
 
 TRACED = '"Device","Context","Stream","Kernel","Correlation_ID","achieved_occupancy"\n'

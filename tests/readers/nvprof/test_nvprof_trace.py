@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import gpuprof
-from gpuprof.base.errors import CorruptFileError, EmptyRecordingError, InputError, UsageError
+from gpuprof.base.errors import CorruptFileError, InputError, UsageError
 from gpuprof.readers import find_reader
 from gpuprof.readers.nvprof import log as nvprof_log
 from gpuprof.readers.nvprof import trace as nvprof_trace
@@ -302,134 +302,6 @@ def test_trace_cut_off_in_a_row_says_so():
 
     assert profile.table("memcpys").num_rows == 1
     assert profile.origin.warnings == ("The log is cut off in its last row, which is left out.",)
-
-
-CELLS = "expected 20 cells from Start to Correlation_ID, found"
-NUMBERS = "expected numbers and units as nvprof prints them, found"
-ROW = "1.763745,6.208000,,,,,,,,,,"
-
-
-@pytest.mark.parametrize(
-    ("fault", "error", "message"),
-    [
-        (
-            "units-row-missing.csv",
-            CorruptFileError,
-            'FILE, line 5: expected a row of units, found "1.763745"',
-        ),
-        ("ragged-row.csv", CorruptFileError, f'FILE, line 6: {CELLS} "{ROW}39.062500"'),
-        (
-            "decimal-comma.csv",
-            CorruptFileError,
-            f'FILE, line 6: {CELLS} "{ROW}39,06,6.000790,"Pageable","Dev..."',
-        ),
-        (
-            "size-is-text.csv",
-            CorruptFileError,
-            f'FILE, line 6: {NUMBERS} "{ROW}many,6.000790,"Pageable","Devi..."',
-        ),
-        (
-            "grid-of-two.txt",
-            CorruptFileError,
-            (
-                f'FILE, line 5: {NUMBERS} "326.63ms  1.6782ms          '
-                '(32768 1)      (1024 1 1)    ..."'
-            ),
-        ),
-        (
-            "decimal-comma.txt",
-            CorruptFileError,
-            (
-                f'FILE, line 5: {NUMBERS} "326.63ms  1,6782ms          '
-                '(32768 1 1)      (1024 1 1)  ..."'
-            ),
-        ),
-        (
-            "no-rows.csv",
-            EmptyRecordingError,
-            "FILE: nvprof recorded no kernels and no copies",
-        ),
-    ],
-)
-def test_fault_is_refused_in_one_line(fault, error, message):
-    path = BROKEN / f"nvprof-trace-{fault}"
-
-    with pytest.raises(error) as caught:
-        gpuprof.read_profile(path)
-
-    assert caught.value.message == message.replace("FILE", str(path))
-    assert caught.value.hint
-
-
-# File: kernels and their ns; copies as kind, calls, bytes, ns; memsets; resolution; notes.
-EXPECTED = {
-    "nanzifan_babelstream_gpu_trace.txt": (
-        *(501, 741_914_000, {("DtoH", 103, 805_511_168, 223_830_602)}),
-        *(0, 10_000, 0),
-    ),
-    "nanzifan_bfs_gpu_trace_uvm.txt": (
-        *(0, 0, {("UVM_HtoD", 29, 917_504, 114_560), ("UVM_DtoH", 25, 520_192, 68_928)}),
-        *(0, 10_000, 1),
-    ),
-    "nanzifan_cfd_gpu_trace.csv": (
-        14_003,
-        402_140_420,
-        {
-            ("HtoD", 5, 68, 3_776),
-            ("DtoD", 2_000, 3_886_080_000, 19_552_077),
-            ("UVM_HtoD", 160, 6_610_944, 717_920),
-        },
-        *(1, 1_000, 0),
-    ),
-    "stego_gpu_trace_1024.txt": (
-        *(4, 257_918, {("HtoD", 4, 4_194_304, 720_940), ("DtoH", 2, 2_097_152, 347_880)}),
-        *(0, 10_000, 1),
-    ),
-    "stego_gpu_trace_256.txt": (
-        *(4, 22_561, {("HtoD", 4, 262_139, 38_241), ("DtoH", 2, 131_070, 22_368)}),
-        *(0, 10_000, 1),
-    ),
-    "stego_gpu_trace_512.txt": (
-        *(4, 68_928, {("HtoD", 4, 1_048_576, 180_514), ("DtoH", 2, 524_288, 86_753)}),
-        *(0, 10_000, 1),
-    ),
-    "yichez_ptop_gpu_trace.csv": (
-        *(0, 0),
-        {
-            ("HtoD", 2, 80_000, 12_224),
-            ("PtoP", 100, 4_000_000, 313_695),
-            ("DtoH", 2, 80_000, 10_816),
-        },
-        *(0, 1_000, 0),
-    ),
-}
-
-
-@needs_corpus
-def test_every_real_trace_has_an_expectation():
-    assert EXPECTED.keys() == {path.name for path in CORPUS.iterdir()}
-
-
-@needs_corpus
-@pytest.mark.parametrize("name", EXPECTED)
-def test_real_trace_is_read_as_expected(name):
-    profile = gpuprof.read_profile(CORPUS / name)
-
-    copies = {}
-    for start, end, kind, size in _rows(
-        profile, "memcpys", "start_ns", "end_ns", "memcpy_kind", "bytes"
-    ):
-        calls, total_bytes, total_ns = copies.get(kind, (0, 0, 0))
-        copies[kind] = calls + 1, total_bytes + size, total_ns + end - start
-    kernels = _rows(profile, "kernels", "start_ns", "end_ns")
-    assert (
-        len(kernels),
-        sum(end - start for start, end in kernels),
-        {(kind, *sums) for kind, sums in copies.items()},
-        profile.table("memsets").num_rows,
-        profile.origin.start_resolution_ns,
-        len(profile.origin.warnings),
-    ) == EXPECTED[name]
 
 
 @needs_corpus

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from gpuprof import native
 from gpuprof.base.errors import CorruptFileError, InputError
-from gpuprof.model.spilling import Packed, Spilled, batches
+from gpuprof.model import spilling
+from gpuprof.model.spilling import Packed, Spilled
 from gpuprof.native import pages
 from gpuprof.readers.nsys import export_schema
 from gpuprof.readers.nvprof import activities as nvprof_activities
@@ -136,10 +137,9 @@ def test_numbers_that_are_kept_in_fewer_bytes_are_read_as_they_are(parts, step):
         patch.setattr(pages, "_PAGES_AT_ONCE", 3)
         file = open_sqlite(path)
         column = sqlite_table.from_pages(file, "t", file.columns["t"])["a"]
-        values = {"a": column, "b": None}
         spilled = {"a": Spilled(column), "b": column}
-        read = [batch.column(0).to_pylist() for batch in batches(values, len(numbers))]
-        both = [(*map(pa.Array.to_pylist, b.columns),) for b in batches(spilled, len(numbers))]
+        read = [values.listed for (values,) in spilling.pieces({"a": column})]
+        both = [[values.listed for values in piece] for piece in spilling.pieces(spilled)]
 
     assert (listed(column), len(column)) == (numbers, len(numbers))
     assert [*chain(*read)] == numbers

@@ -1,7 +1,12 @@
 """Charts of recordings drawn by hand."""
 
+from gpuprof.base.units import bound
 from gpuprof.show.charts import figure_of, of_recording, picture_of
+
+MOST_WORDS = 12  # Of a title, a figure with its unit being one.
 
 
 def figure(chart, profile):
-    return figure_of(picture_of(chart, of_recording(profile, chart)))
+    picture = picture_of(chart, of_recording(profile, chart))
+    assert len(bound(picture.finding).split(" ")) <= MOST_WORDS, picture.finding
+    return figure_of(picture)

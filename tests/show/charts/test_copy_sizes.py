@@ -25,8 +25,7 @@ def test_bars_are_the_time_of_each_size_with_its_copies_over_them():
     assert costs.get_ylabel() == "total time [µs]"
     assert costs.get_title(loc="left") == "number of copies of each size, over their time"
     assert [text.get_text() for text in costs.texts] == ["1", "1", "1", "1"]
-    # In one row, not over bars that may be too low to be seen.
-    assert {text.xy[1] for text in costs.texts} == {1}
+    assert [text.xy[1] for text in costs.texts] == [bar.get_height() for bar in bars]
 
 
 def test_the_line_is_latency_and_bandwidth_as_fitted():
@@ -45,7 +44,7 @@ def test_the_legend_tells_the_fit_of_each_group_beside_its_bar_and_marker():
     (legend,) = shown.legends
     assert [text.get_text() for text in legend.get_texts()] == [
         "device to host",
-        "host to device: line of 1.000 µs + bytes / (10.000 GB/s)",
+        "host to device: line of 1.00 µs + bytes / (10.0 GB/s)",
     ]
 
 
@@ -87,9 +86,7 @@ def test_directions_differ_in_colour_and_marker():
 def test_the_title_says_what_small_copies_cost():
     title = figure(copy_sizes.CHART, draw(memcpys=_copies())).get_suptitle()
 
-    assert (
-        title == "Copies too small for their link take 2.511 µs, 2.2 % of the time of all transfers"
-    )
+    assert title == "Copies too small for their link take 2.2 % of the transfer time"
 
 
 def test_no_copies_have_no_sizes():

@@ -28,8 +28,8 @@ def test_cells_hold_time_bytes_and_rate_from_row_to_column():
     expected[0, 1], expected[2, 1] = 2, 6
     assert np.array_equal(np.ma.filled(image.get_array(), np.nan), expected, equal_nan=True)
     assert _cells(axes) == {
-        (1, 0): "2.000 µs\n4.000 KB\n2.000 GB/s",
-        (1, 2): "6.000 µs\n3.000 KB\n500.0 MB/s",
+        (1, 0): "2.00 µs\n4.00 KB\n2.00 GB/s",
+        (1, 2): "6.00 µs\n3.00 KB\n500 MB/s",
     }
 
 
@@ -44,17 +44,14 @@ def test_a_cell_tells_its_paths_apart():
 
     # What is copied within no pair of ends has no cell.
     assert list(_cells(axes).values()) == [
-        "8.000 µs\ndirect: 3.000 KB\n500.0 MB/s\nthrough the host: 500 B\n250.0 MB/s"
+        "8.00 µs\ndirect: 3.00 KB\n500 MB/s\nthrough the host: 500 B\n250 MB/s"
     ]
 
 
 def test_the_title_names_the_costliest_route():
     shown = figure(matrix.CHART, draw(memcpys=[(0, 2_000), (0, 6_000, _ONE_TO_ZERO)]))
 
-    assert shown.get_suptitle().replace("\n", " ") == (
-        "Copies from device 1 to device 0 take most time: 6.000 µs, 75.0 % of all"
-        " transfers, at 500.0 MB/s"
-    )
+    assert shown.get_suptitle() == "Device 1 to device 0: 75.0 % of the transfer time"
 
 
 def test_the_title_names_the_way_where_no_route_makes_most_of_it():
@@ -62,9 +59,7 @@ def test_the_title_names_the_way_where_no_route_makes_most_of_it():
 
     shown = figure(matrix.CHART, draw(memcpys=[*copies, (0, 2_000, _ONE_TO_ZERO)]))
 
-    assert shown.get_suptitle() == (
-        "Copies from host to devices take most time: 3.003 µs, 60.0 % of all transfers"
-    )
+    assert shown.get_suptitle() == "Host to devices: 60.0 % of the transfer time"
 
 
 def test_writing_stays_readable_on_dark_cells():

@@ -67,7 +67,7 @@ def test_each_copy_goes_from_box_to_box_as_thick_as_its_bytes():
     thick, half = (edges[0]["bytes_per_step"], edges[1]["bytes_per_step"])
     assert (widths[1] - 0.7) / (widths[0] - 0.7) == half / thick
     texts = {text.get_text() for text in axes.texts}
-    assert {"13.091 MB", "6.656 MB", "item_tower", "CPU:1"} <= texts
+    assert {"13.1 MB", "6.66 MB", "item_tower", "CPU:1"} <= texts
 
 
 def test_copies_there_and_back_stand_beside_each_other():

@@ -65,7 +65,7 @@ def test_many_steps_are_means_of_some():
 def test_the_title_says_what_a_step_takes_and_the_longest():
     title = figure(steps.CHART, job([300], steps=5)).get_suptitle()
 
-    assert title.startswith("Device 0: a step takes 1.000 µs")
+    assert title == "A step takes 1.00 µs"
 
 
 def test_phases_are_parted_and_named():
@@ -80,8 +80,8 @@ def test_phases_are_parted_and_named():
         -0.5,
         14.5,
     ]
-    assert shown.finding == 'Device 0: a step of "train" takes 1.000 µs'
-    assert axes.get_xlabel() == "step; dashed: median of 15 steps"
+    assert shown.finding == 'A step of "train" takes 1.00 µs'
+    assert axes.get_xlabel() == "step on device 0; dashed: median of 15 steps"
 
 
 def test_phases_of_one_name_have_numbers_and_medians_of_their_own():
@@ -95,7 +95,7 @@ def test_phases_of_one_name_have_numbers_and_medians_of_their_own():
     assert {text.get_text() for text in axes.texts} == {"step (1)", "step (2)"}
     medians = [line.get_ydata()[0] for line in axes.lines if line.get_label() == "median"]
     assert medians == pytest.approx([1.0, 0.5])
-    assert shown.finding == 'Device 0: a step of "step (1)" takes 1.000 µs'
+    assert shown.finding == 'A step of "step (1)" takes 1.00 µs'
 
 
 def test_a_recording_without_steps_has_no_chart():
@@ -110,7 +110,7 @@ def test_the_longest_of_very_many_steps_is_named_and_marked_and_not_averaged_awa
     shown = picture_of(steps.CHART, Results({"steps": STEPS.table(rows)}))
 
     (columns,) = shown.panels
-    assert shown.finding == "Device 0: a step takes 1.000 µs, the longest 9.000 µs (step 778)"
+    assert shown.finding == "A step takes 1.00 µs, the longest 9.00 µs"
     place, height, text = columns.mark
     assert (columns.names[place].partition(",")[0], height, text) == (
         "steps 775 to 779 (mean)", 9_000, "step 778",

@@ -89,17 +89,17 @@ def test_what_is_short_still_shows():
 def test_the_title_is_what_takes_most_of_the_time_beside_compute():
     shown = figure(timeline.CHART, draw(kernels=[(0, 100_000), (200_000, 400_000)]))
 
-    assert shown.get_suptitle() == "Device 0 spends 25.0 % of the recorded 400.0 µs idle"
+    assert shown.get_suptitle() == "Device 0: 25.0 % of the recorded 400 µs is idle"
 
 
 @pytest.mark.parametrize(
     ("memcpys", "title"),
     [
-        ([(900, 2_000)], "Device 0 spends 50.0 % of the recorded 2.000 µs on exposed copies"),
-        ([(900, 1_040)], "Device 0 spends 96.2 % of the recorded 1.040 µs computing"),
+        ([(900, 2_000)], "Device 0: 50.0 % of the recorded 2.00 µs is exposed copies"),
+        ([(900, 1_040)], "Device 0: 96.2 % of the recorded 1.04 µs is compute"),
         (
             [(900, 2_000, {"memcpy_kind": "DtoD"})],
-            "Device 0 spends 50.0 % of the recorded 2.000 µs on exposed local copies",
+            "Device 0: 50.0 % of the recorded 2.00 µs is exposed local copies",
         ),
     ],
 )
@@ -128,13 +128,13 @@ def test_a_typical_step_is_shown_below_the_whole():
     shown = figure(timeline.CHART, _steps([4_000] * 5 + [4_400] + [4_000] * 6))
 
     strip, step = shown.axes
-    assert shown.get_suptitle() == "Device 0 spends 25.0 % of a 4.000 µs step idle"
+    assert shown.get_suptitle() == "Device 0: 25.0 % of a 4.00 µs step is idle"
     assert strip.get_yticklabels()[0].get_text() == "whole recording"
     assert strip.get_xlim() == (10, 58.4)
     assert [text.get_text() for text in strip.texts] == ["step 0, shown below"]
     assert step.get_xlim() == (0, 4)
     assert step.get_xlabel() == (
-        "time since the start of step 0, 10.00 µs after the recording's origin [µs]"
+        "time since the start of step 0, 10.000 µs after the recording's origin [µs]"
     )
     assert _covered(_heights(step, "0 compute")) == [2.0]
     assert _covered(_heights(step, "0 HtoD")) == [1.0]

@@ -20,10 +20,7 @@ def test_a_panel_per_device_shows_kernels_and_what_waits_for_transfers():
     assert list(second.patches[0].get_data().values) == [0] * 10 + [100] * 5 + [0] * 5
     assert [axes.get_ylabel() for axes in shown.axes] == ["device 0\n[%]", "device 1\n[%]"]
     assert second.get_xlabel() == "time since the recording's origin [µs]"
-    assert shown.get_suptitle().replace("\n", " ") == (
-        "Device 1 runs kernels 25.0 % of the time, device 0 50.0 %; device 0 waits 50.0 % for"
-        " transfers"
-    )
+    assert shown.get_suptitle() == "Device 0 waits 50.0 % of the time for transfers"
 
 
 def test_one_device_is_named_once():
@@ -37,4 +34,4 @@ def test_devices_that_are_as_busy_are_said_together():
         utilisation.CHART, draw(kernels=[(0, 1_000), *[(0, 1_000, {"device_id": 1})]], memcpys=[])
     )
 
-    assert shown.get_suptitle() == "Each of 2 devices runs kernels 100.0 % of the time"
+    assert shown.get_suptitle() == "Each of 2 devices runs kernels 100 % of the time"

@@ -1,11 +1,13 @@
 """Pages in a real browser, where there is one."""
 
+import re
+
 import hostile
 import pytest
 from commands import ROOT
 from drawing import draw
 from drawn_jobs import job
-from recordings import row, summary
+from recordings import kernel, row, summary, trace
 
 from gpuprof.comparisons import comparison
 from gpuprof.readers import read_profile
@@ -97,6 +99,74 @@ def test_a_search_keeps_the_rows_that_have_all_words(opened):
 
     assert len(_column(page, "kernel_summary", "Name")) == 1
     assert page.text_content("#table-kernel_summary .found") == "1 of 40 rows"
+
+
+def test_a_timeline_finds_kernels_by_their_names_and_sums_what_is_in_sight(browser, tmp_path):
+    kernels = [kernel("gemm", n * 1_000, n * 1_000 + 100, device_id=0) for n in range(100)]
+    kernels[40] = kernel("Softmax_kernel", 40_000, 40_500, device_id=0)
+    kernels[70] = kernel("softmax_backward", 70_000, 70_250, device_id=0)
+    path = tmp_path / "page.html"
+    path.write_text(recording_page(trace(kernels=kernels, memcpys=[])), encoding="utf-8")
+    page = browser.new_page()
+    page.goto(path.as_uri())
+    find, said = page.locator(".find input"), page.locator(".find .found")
+
+    def in_sight():
+        page.wait_for_timeout(100)
+        rows = page.eval_on_selector_all(
+            ".sums tbody tr", "(rows) => rows.map((r) => [...r.cells].map((c) => c.textContent))"
+        )
+        return page.text_content(".sums summary"), rows
+
+    assert in_sight()[1] == [
+        ["device 0", "compute", "10.6 µs", "10.6 %", "10.6 µs", "gemm (9.80 µs)"]
+    ]
+    find.fill("softmax")
+    assert said.text_content() == "2, 750 ns in sum; Enter shows each"
+    find.press("Enter")
+    assert said.text_content() == "1 of 2, 500 ns"
+    summary, [row] = in_sight()
+    assert summary == "In sight: 10.0 µs, from 35.3 µs on"
+    assert row[2:] == ["1.40 µs", "14.0 %", "1.40 µs", "gemm (900 ns)"]
+    find.press("Enter")
+    find.press("Enter")
+    find.press("Shift+Enter")
+    assert said.text_content() == "2 of 2, 250 ns"
+    # What is typed works no chart.
+    find.fill("-")
+    find.press("-")
+    assert in_sight()[0] == "In sight: 5.00 µs, from 67.63 µs on"
+    assert said.text_content() == "none"
+    page.context.close()
+
+
+def test_a_typical_step_of_a_large_recording_can_be_seen_kernel_by_kernel(browser, tmp_path):
+    count, per_step = 150_000, 1_500
+    ids = [{"correlation_id": n} for n in range(count)]
+    profile = draw(
+        kernels=[(10 * n, 10 * n + 5, ids[n] | {"name": f"k{n % 7}"}) for n in range(count)],
+        api_calls=[(10 * n, 10 * n + 1, ids[n]) for n in range(count)],
+        nvtx_ranges=[
+            (10 * n, 10 * (n + per_step), {"text": f"step {n // per_step}"})
+            for n in range(0, count, per_step)
+        ],
+    )
+    path = tmp_path / "page.html"
+    path.write_text(recording_page(profile), encoding="utf-8")
+    page = browser.new_page()
+    page.goto(path.as_uri())
+
+    page.click("[data-do=step]")
+    page.wait_for_timeout(100)
+
+    assert page.text_content(".sums summary").startswith("In sight: 15.0 µs, from ")
+    cells = page.eval_on_selector_all(
+        ".sums tbody td", "(cells) => cells.map((c) => c.textContent)"
+    )
+    # 215 of its 1,500 kernels, or 214, have each name.
+    assert cells[:3] == ["device 0", "compute", "7.50 µs"]
+    assert re.fullmatch(r"k\d \(1.07 µs\)|k\d \(1.08 µs\)", cells[5])
+    page.context.close()
 
 
 @pytest.mark.parametrize(

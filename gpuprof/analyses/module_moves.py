@@ -1,0 +1,240 @@
+"""Parts of a model that run on one device, and what is no longer copied if they run on another."""
+
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from gpuprof.base.units import counted, format_bytes
+from gpuprof.facts.launch_paths import LaunchPaths, paths_of_kernels
+from gpuprof.facts.launches import exposed_of_copies, launches
+from gpuprof.facts.nvtx import NO_RANGE, RANGE_READS
+from gpuprof.facts.step_windows import STEP_READS, StepWindows, by_period, step_windows
+from gpuprof.model.analysis import Analysis, reads
+from gpuprof.model.derived import UNKNOWN
+from gpuprof.model.intervals import Int64s
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import FLAG, FLOAT, INT, TEXT, Column, Kind, Schema
+
+MODULE_MOVES: Final = Schema(
+    "module_moves",
+    "one part of the program that runs on one device, and another device that it copies from or to",
+    {
+        "program_part": Column(TEXT, "", "As in movements.", required=True),
+        "device_id": Column(INT, "", "Device that runs its kernels.", required=True),
+        "target_device_id": Column(INT, "", "Device to which it could move.", required=True),
+        "steps": Column(INT, "1", "Steps that were looked at.", required=True),
+        "kernel_ns_per_step": Column(FLOAT, "ns", "Time of its kernels.", required=True),
+        "copies_per_step": Column(
+            FLOAT,
+            "1",
+            "Copies from the target to it, and of its results to the target.",
+            required=True,
+            kind=Kind.MEAN,
+        ),
+        "bytes_per_step": Column(FLOAT, "B", "Their bytes; null where unknown."),
+        "exposed_ns_per_step": Column(
+            FLOAT, "ns", "Their time while no kernel ran, on the end that waited longer."
+        ),
+        "is_enclosed": Column(
+            FLAG,
+            "",
+            "Whether what runs before and after it is on the target, so that no other copies take"
+            " the place of these.",
+            required=True,
+        ),
+        "suggestion": Column(TEXT, "", "What to try.", required=True),
+    },
+)
+
+_LEAST_STEPS: Final = 3
+# A part is on the device that runs so much of its kernels' time.
+_ONE_DEVICE: Final = 0.99
+# Most of the steps.
+_MOST: Final = 0.5
+
+Row = dict[str, Any]
+_Flags = npt.NDArray[np.bool_]
+
+
+class _Work(NamedTuple):
+    """The kernels of some steps in the order of their starts, and their copies between devices.
+
+    Args:
+        start: Start of each kernel.
+        end: Its end.
+        device: Its device.
+        path: Place of its path; `NO_RANGE` for none.
+        step: Its step.
+        copies: Places of the copies among all.
+        src: Where each copies from.
+        dst: Where to.
+        made_by: Path of the kernel that ended last on the source before it.
+        taken_by: Path of the kernel that starts next on the destination.
+        copy_step: The step of each.
+    """
+
+    start: Int64s
+    end: Int64s
+    device: Int64s
+    path: Int64s
+    step: Int64s
+    copies: Int64s
+    src: Int64s
+    dst: Int64s
+    made_by: Int64s
+    taken_by: Int64s
+    copy_step: Int64s
+
+
+def module_moves(profile: Profile) -> pa.Table:
+    """Find what copies between devices every step makes for a part that runs on another device.
+
+    A part is an NVTX range, an annotation or, where PyTorch recorded stacks, a module, as in
+    ``movements``; those that lie in one that runs on the same device alone are left out. A copy
+    is taken by the part whose kernel starts next on its destination, and was made by the one whose
+    kernel ended last on its source. PyTorch's backward pass runs in no part: the copies of its
+    gradients are as many again, and move with the part.
+
+    Args:
+        profile: Needs ``kernels``, ``memcpys``, ``api_calls`` and ``nvtx_ranges``, with steps that
+            can be told (see `steps`) and work on several devices.
+
+    Returns:
+        One row per part and target, those first of which most bytes go, columns as in
+        `MODULE_MOVES`; none where no step is known or nothing is copied between devices.
+    """
+    rows = [
+        row
+        for series in map(by_period, step_windows(profile))
+        if len(series.start_ns) >= _LEAST_STEPS
+        for row in _of_series(profile.unrestricted, series)
+    ]
+    rows.sort(key=lambda row: (not row["is_enclosed"], -(row["bytes_per_step"] or 0)))
+    return MODULE_MOVES.table(rows)
+
+
+def _of_series(recorded: Profile, series: StepWindows) -> Iterator[Row]:
+    paths, copies = paths_of_kernels(recorded), launches(recorded).activities.copies
+    if not (copies.is_peer == 1).any():
+        return
+    work = _work(recorded, paths, series)
+    steps, devices = len(series.start_ns), np.unique(work.device)
+    exposed_ns = exposed_of_copies(recorded)
+    is_done = np.zeros(len(paths.paths), bool)
+    for place, around in enumerate(paths.around):
+        # A part of what runs on one device moves with it.
+        if is_done[place] or (around != NO_RANGE and is_done[around]):
+            is_done[place] = True
+            continue
+        is_in = _within(paths, place)
+        here = np.flatnonzero(is_in[work.path])
+        took = (work.end - work.start)[here]
+        of_devices = [int(took[work.device[here] == device].sum()) for device in devices]
+        if not took.sum() or max(of_devices) < _ONE_DEVICE * took.sum():
+            continue
+        is_done[place] = True
+        device = int(devices[np.argmax(of_devices)])
+        for target in devices[devices != device].tolist():
+            is_gone = (work.src == target) & (work.dst == device) & is_in[work.taken_by]
+            is_gone |= (work.src == device) & (work.dst == target) & is_in[work.made_by]
+            if len(np.unique(work.copy_step[is_gone])) < steps:
+                continue
+            gone = work.copies[is_gone]
+            size = None if (copies.bytes[gone] == UNKNOWN).any() else copies.moved_bytes[gone].sum()
+            row = {
+                "program_part": "/".join(paths.paths[place]),
+                "device_id": device,
+                "target_device_id": target,
+                "steps": steps,
+                "kernel_ns_per_step": took.sum() / steps,
+                "copies_per_step": copies.is_counted[gone].sum() / steps,
+                "bytes_per_step": None if size is None else size / steps,
+                "exposed_ns_per_step": exposed_ns[gone].sum() / steps,
+                "is_enclosed": _is_enclosed(work, here, target, steps),
+            }
+            yield row | {"suggestion": _suggestion(row)}
+
+
+def _work(recorded: Profile, paths: LaunchPaths, series: StepWindows) -> _Work:
+    activities = launches(recorded).activities
+    copies, low = activities.copies, activities.tables.get("kernels", (0, 0))[0]
+
+    def step_of(start: Int64s) -> Int64s:
+        step = np.searchsorted(series.start_ns, start, side="right") - 1
+        return np.where((step >= 0) & (start < series.end_ns[step]), step, -1)
+
+    rows = low + paths.kernels
+    order = np.argsort(activities.start_ns[rows], kind="stable")
+    order = order[step_of(activities.start_ns[rows[order]]) >= 0]
+    rows = rows[order]
+    start, end, device = (
+        column[rows].astype(np.int64)
+        for column in (activities.start_ns, activities.end_ns, activities.device)
+    )
+    path = paths.path[len(copies) :][order]
+    chosen = np.flatnonzero((copies.is_peer == 1) & (step_of(copies.start_ns) >= 0))
+    src, dst = (column[chosen].astype(np.int64) for column in (copies.src, copies.dst))
+    made_by, taken_by = np.full((2, len(chosen)), NO_RANGE)
+    for number in np.unique(device).tolist():
+        of_device = np.flatnonzero(device == number)
+        by_end = of_device[np.argsort(end[of_device], kind="stable")]
+        made, taken = np.flatnonzero(src == number), np.flatnonzero(dst == number)
+        before = np.searchsorted(end[by_end], copies.start_ns[chosen[made]], side="right")
+        made_by[made] = np.append(NO_RANGE, path[by_end])[before]
+        after = np.searchsorted(start[of_device], copies.end_ns[chosen[taken]], side="left")
+        taken_by[taken] = np.append(path[of_device], NO_RANGE)[after]
+    of_copies = chosen, src, dst, made_by, taken_by, step_of(copies.start_ns[chosen])
+    return _Work(start, end, device, path, step_of(start), *of_copies)
+
+
+def _within(paths: LaunchPaths, place: int) -> _Flags:
+    """Which paths are one or lie within it; the last flag is that of no path."""
+    is_in = np.zeros(len(paths.paths) + 1, bool)
+    is_in[place] = True
+    for other in range(place + 1, len(paths.paths)):
+        is_in[other] = is_in[paths.around[other]]
+    return is_in
+
+
+def _is_enclosed(work: _Work, here: Int64s, target: int, steps: int) -> bool:
+    """Whether what runs before and after a part's kernels is on the target in most steps.
+
+    What begins a step takes its batch from the host, and what ends it is taken by none.
+    """
+    first = np.flatnonzero(np.diff(work.step[here], prepend=-1))
+    last = np.append(first[1:], len(here)) - 1
+    is_enclosed = np.ones(len(first), bool)
+    for near, of_part in ((here[first] - 1, here[first]), (here[last] + 1, here[last])):
+        inside = np.clip(near, 0, len(work.step) - 1)
+        is_other_step = (near != inside) | (work.step[inside] != work.step[of_part])
+        is_enclosed &= is_other_step | (work.device[inside] == target)
+    return bool(np.count_nonzero(is_enclosed) > _MOST * steps)
+
+
+def _suggestion(row: Row) -> str:
+    size = "" if row["bytes_per_step"] is None else f" of {format_bytes(row['bytes_per_step'])}"
+    gone = f"{counted(round(row['copies_per_step']), 'copy', 'copies')}{size} a step"
+    part, target = row["program_part"].rpartition("/")[2], row["target_device_id"]
+    if row["is_enclosed"]:
+        return f"run {part} on device {target} (device_map): {gone} less"
+    return (
+        f"run {part} on device {target} only together with what is before or after it on device"
+        f" {row['device_id']}: {gone} less, but others take their place"
+    )
+
+
+ANALYSIS: Final = Analysis(
+    "Parts that could run on another device",
+    MODULE_MOVES,
+    ("kernels", "memcpys", "api_calls", "nvtx_ranges"),
+    module_moves,
+    reads(
+        STEP_READS,
+        RANGE_READS,
+        kernels="start_ns end_ns device_id process_id correlation_id name name_id",
+        host_calls="start_ns end_ns process_id thread_id name library",
+    ),
+)

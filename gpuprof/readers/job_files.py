@@ -1,0 +1,166 @@
+"""One file of a job: its rank, and what its activities reach."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from gpuprof.model import schema
+from gpuprof.model.derived import UNKNOWN
+from gpuprof.model.profile import Profile, Source
+from gpuprof.model.table import NumberedNames, in_memory
+from gpuprof.model.words import Values
+
+_RANK_IN_NAME: Final = re.compile(r"(?:rank|worker)[-_.]?(\d+)", re.IGNORECASE)
+_NUMBER: Final = re.compile(r"\d+")
+# A larger number in a file's name is a time or a process.
+_LARGEST_RANK: Final = 1_000_000
+_DEVICE_COLUMNS: Final = ("device_id", "src_device_id", "dst_device_id")
+_EXTENT_COLUMNS: Final = ("end_ns", "process_id", *_DEVICE_COLUMNS)
+_DEVICES, _LINKS, _RUNS = schema.DEVICES.name, schema.LINKS.name, schema.RUNS.name
+_NO_NAMES: Final = NumberedNames((), {"name": ()})
+
+
+class Extent(NamedTuple):
+    """What the activities of a file reach.
+
+    Args:
+        pids: Their processes.
+        used: Their devices.
+        end_ns: When the last of them ends; 0 where there is none.
+    """
+
+    pids: set[int]
+    used: set[int]
+    end_ns: int
+
+
+@dataclass(frozen=True, eq=False)
+class File:
+    """One file of a job.
+
+    Args:
+        profile: Its recording.
+        rank: Its rank; None where unknown.
+        runs: Its runs; a single one where it records none.
+    """
+
+    profile: Profile
+    rank: int | None
+    runs: pa.Table
+
+    @property
+    def name(self) -> str:
+        """Its name, for people."""
+        return self.profile.origin.source.name
+
+    @property
+    def origin_ns(self) -> int | None:
+        """When its clock began; None where it does not tell."""
+        return self.profile.origin.epoch_ns
+
+    def source(self, table: str) -> Source:
+        """Its rows of a table; none where it has no such table."""
+        rows = self.runs if table == _RUNS else self.profile.sources.get(table)
+        return schema.BY_NAME[table].empty() if rows is None else rows
+
+    def table(self, name: str) -> pa.Table:
+        """A small table."""
+        rows = self.source(name)
+        return (
+            schema.BY_NAME[name].conform(rows)
+            if isinstance(rows, pa.Table)
+            else self.profile.table(name)
+        )
+
+    def may_hold(self, table: str) -> bool:
+        """Whether a table may have rows."""
+        rows = self.source(table)
+        return not isinstance(rows, pa.Table) or rows.num_rows > 0
+
+    def extent(self, *names: str) -> Extent:
+        """What its activities reach, as far as these columns tell, found in one pass over it."""
+        numbers: dict[str, set[int]] = {name: set() for name in _EXTENT_COLUMNS}
+        end_ns = 0
+        for table in self.profile.sources:
+            there = [n for n in names or _EXTENT_COLUMNS if n in schema.BY_NAME[table].columns]
+            if not there or table in (_DEVICES, _LINKS, _RUNS):
+                continue
+            for piece in self.pieces(table, there):
+                for name, (filled, is_null, _) in zip(there, piece, strict=True):
+                    present = filled if is_null is None else filled[~is_null]
+                    if name != "end_ns":
+                        numbers[name].update(np.unique(present).tolist())
+                    elif len(present):
+                        end_ns = max(end_ns, int(present.max()))
+        used = set().union(*(numbers[name] for name in _DEVICE_COLUMNS))
+        return Extent(numbers["process_id"] - {UNKNOWN}, used - {UNKNOWN}, end_ns)
+
+    @cached_property
+    def pids(self) -> set[int]:
+        """The processes of its activities."""
+        return self.extent("process_id").pids
+
+    @cached_property
+    def used(self) -> set[int]:
+        """The devices of its activities."""
+        return self.extent(*_DEVICE_COLUMNS).used
+
+    @cached_property
+    def end_ns(self) -> int:
+        """When its last activity ends."""
+        return self.extent("end_ns").end_ns
+
+    def pieces(self, table: str, names: Sequence[str]) -> Iterator[list[Values]]:
+        """Columns of its rows, read for this alone."""
+        if table == _RUNS:
+            yield from in_memory(schema.RUNS, self.runs).pieces(names)
+        elif self.may_hold(table):
+            yield from self._alone(table).pieces(table, *names)
+
+    def names(self, table: str) -> NumberedNames:
+        """The names of a table by their numbers."""
+        return self._alone(table).loaded(table).names if self.may_hold(table) else _NO_NAMES
+
+    def _alone(self, table: str) -> Profile:
+        """The recording; where it lies in a file, so that what is read of it goes with it."""
+        is_here = isinstance(self.source(table), pa.Table)
+        return self.profile if is_here else replace(self.profile)
+
+
+def file_of(profile: Profile) -> File:
+    """One file of a job by itself; its rank is None where it records none."""
+    runs = profile.table(_RUNS) if profile.has(_RUNS) else schema.RUNS.empty()
+    rank = runs["rank"][0].as_py() if runs.num_rows == 1 else None
+    return File(profile, rank, runs)
+
+
+def ranked_runs(runs: pa.Table, rank: int | None) -> pa.Table:
+    """The runs of a file whose rank is known; a single one where it records none."""
+    listed = runs.to_pylist() or [{"run_id": 0}]
+    listed = [listed[0] | {"rank": rank}] if len(listed) == 1 else listed
+    return schema.RUNS.table(listed)
+
+
+def ranks_of_names(names: Sequence[str]) -> list[int | None]:
+    """``rank3``, ``worker3``, or the one number in which the names differ; else unknown.
+
+    Some ranks may have several files, as those that were recorded anew; where most have, the
+    numbers may be those of the ranks of a host.
+    """
+    matches = [_RANK_IN_NAME.search(name) for name in names]
+    ranks = [int(match[1]) for match in matches if match]
+    if len(ranks) == len(names) and 2 * len({*ranks}) > len(names) and max(ranks) <= _LARGEST_RANK:
+        return list(ranks)
+    if len(set(ranks)) != len(names):
+        numbers = [_NUMBER.findall(name) for name in names]
+        is_alike = len({_NUMBER.sub("#", name) for name in names}) == 1
+        places = zip(*numbers, strict=True) if is_alike else ()
+        differing = [place for place in places if len(set(place)) > 1]
+        ranks = [int(text) for text in differing[0]] if len(differing) == 1 else []
+    is_distinct = len(set(ranks)) == len(names) and max(ranks) <= _LARGEST_RANK
+    return list(ranks) if is_distinct else [None] * len(names)
