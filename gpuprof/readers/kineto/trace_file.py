@@ -8,7 +8,7 @@ Source: https://github.com/pytorch/kineto, libkineto/src/output_json.cpp.
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -59,6 +59,16 @@ CATEGORIES: Final = {
 _PYTHON: Final = "python_function"
 # Without any of these the GPU was not traced.
 _OF_A_GPU: Final = frozenset({*EventKind.WORK, *EventKind.CALLS})
+# Kineto's categories of an accelerator that is no GPU (ActivityType.cpp of libkineto).
+_OF_MTIA: Final = "mtia"
+_MTIA: Final = ("runtime", "ccp_events", "workloadd", "insight", "counters")
+# Of these kinds it is noted whether there are any.
+_NOTED: Final = (EventKind.PYTHON, _OF_MTIA)
+_FOUND: Final = (
+    CATEGORIES
+    | {_PYTHON: EventKind.PYTHON}
+    | dict.fromkeys((f"{_OF_MTIA}_{name}" for name in _MTIA), _OF_MTIA)
+)
 # Of these only name, thread and times are read.
 _SPANS: Final = frozenset({EventKind.ANNOTATIONS, EventKind.PYTHON})
 
@@ -178,28 +188,37 @@ def _sound(group: TimedEvents) -> TimedEvents:
 
 def _trace(path: Path) -> tuple[_TraceFile, dict[str, TimedEvents], bool]:
     """What a trace says beside its events, its events by kind, and whether it has Python's."""
-    scanned = _scanned(
-        path, CATEGORIES | {_PYTHON: EventKind.PYTHON}, {EventKind.PYTHON: Detail.PRESENCE}
-    )
-    if scanned is not None and _OF_A_GPU & scanned[1].keys():
+    scanned = _scanned(path, _FOUND, dict.fromkeys(_NOTED, Detail.PRESENCE))
+    if scanned is not None:
         trace, timed = scanned
-        return trace, timed, timed.pop(EventKind.PYTHON, None) is not None
+        _check(path, timed.keys())
+        has_python, _ = (timed.pop(kind, None) is not None for kind in _NOTED)
+        return trace, timed, has_python
     trace, categories = _decoded(path, gunzip.content(path))
     chosen: defaultdict[str, list[msgspec.Raw]] = defaultdict(list)
     for event, category in zip(trace.traceEvents, categories, strict=True):
-        if category in CATEGORIES:
-            chosen[CATEGORIES[category]].append(event)
-    if not _OF_A_GPU & chosen.keys():
-        if any(category.startswith("mtia") for category in categories):
+        if category in _FOUND:
+            chosen[_FOUND[category]].append(event)
+    _check(path, chosen.keys())
+    has_python, _ = (chosen.pop(kind, None) is not None for kind in _NOTED)
+    # What is not needed any more goes, and with the last raw event the text of the file.
+    trace.traceEvents, categories = [], []
+    return trace, {kind: _timed(path, kind, chosen.pop(kind)) for kind in [*chosen]}, has_python
+
+
+def _check(path: Path, kinds: Collection[str]) -> None:
+    """See that a trace has events of a GPU.
+
+    Raises:
+        EmptyRecordingError: It has none.
+    """
+    if _OF_A_GPU.isdisjoint(kinds):
+        if _OF_MTIA in kinds:
             msg = f"{path} is a trace of an MTIA accelerator and has no GPU activity"
             raise EmptyRecordingError(msg)
         msg = f"{path} has no GPU activity: only the CPU was traced"
         hint = "Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] on a GPU."
         raise EmptyRecordingError(msg, hint)
-    has_python = _PYTHON in categories
-    # What is not needed any more goes, and with the last raw event the text of the file.
-    trace.traceEvents, categories = [], []
-    return trace, {kind: _timed(path, kind, chosen.pop(kind)) for kind in [*chosen]}, has_python
 
 
 def _scanned(

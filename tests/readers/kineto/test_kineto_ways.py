@@ -1,8 +1,11 @@
 """A trace that is read piece by piece gives what the decoder gives of the whole text."""
 
 import copy
+import gzip
 import json
 import random
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -122,3 +125,71 @@ def test_a_trace_of_many_pieces_is_equal_both_ways(tmp_path, monkeypatch):
 
     assert is_scanned
     assert in_pieces == at_once
+
+
+def drawn(*events, tail="]}"):
+    return f'{{"schemaVersion":1,"traceEvents":[{",".join(events)}{tail}'
+
+
+LAUNCHED = json.dumps(EVENTS[0])
+AGAIN = (
+    '"ph":"X","cat":"cpu_op","cat":"kernel","name":"a","name":"k","pid":0,"tid":7,"ts":3,"dur":5'
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(drawn(LAUNCHED, LAUNCHED)[:-30], id="cut"),
+        pytest.param(drawn(*map(json.dumps, EVENTS[::-1])), id="out-of-order"),
+        pytest.param(drawn(f"{{{AGAIN}}}"), id="keys-of-an-event-twice"),
+        pytest.param(drawn(LAUNCHED, tail=f'],"traceEvents":[{LAUNCHED}]}}'), id="events-twice"),
+        pytest.param(drawn(LAUNCHED.replace('"ts": 10', f'"ts": {1 << 70}')), id="huge-time"),
+        pytest.param(drawn(LAUNCHED.replace('on": 1', f'on": {1 << 65}')), id="huge-id"),
+        pytest.param(drawn(LAUNCHED.replace('"dur": 5', '"dur": NaN')), id="no-duration"),
+        pytest.param(drawn(LAUNCHED, tail='],"x":NaN}'), id="no-number-beside"),
+        pytest.param(drawn(LAUNCHED, f'{{"x":{"[" * 10**6}{"]" * 10**6}}}'), id="deep"),
+        pytest.param(drawn('{"ph":"X","cat":"mtia_runtime","ts":1,"dur":1}'), id="mtia"),
+        pytest.param(drawn('{"ph":"X","cat":"cpu_op","ts":1,"dur":1}'), id="of-no-gpu"),
+    ],
+)
+def test_odd_traces_are_equal_both_ways(tmp_path, monkeypatch, text):
+    path = tmp_path / "trace.json"
+    path.write_text(text)
+
+    _, in_pieces, at_once = answers(path, monkeypatch)
+
+    assert in_pieces == at_once
+
+
+MIB = 1 << 20
+NAMED = '{"ph":"X","cat":"kernel","name":"%s","ts":9,"dur":5}'
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="tells no peak of a process")
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        pytest.param(lambda: drawn(" " * 600 * MIB), "has no GPU activity", id="blanks"),
+        pytest.param(
+            lambda: drawn(LAUNCHED, NAMED % ("a" * 100 * MIB)), "has a name of", id="name"
+        ),
+    ],
+)
+def test_what_is_refused_takes_little_memory(tmp_path, text, said):
+    path = tmp_path / "trace.json.gz"
+    path.write_bytes(gzip.compress(text().encode(), 1))
+    code = (
+        "import sys\n"
+        "from gpuprof.base.errors import GpuprofError\n"
+        "from gpuprof.readers import read_profile\n"
+        "try: read_profile(sys.argv[1])\n"
+        "except GpuprofError as error: print(error.message)\n"
+        "print(*(line for line in open('/proc/self/status') if line.startswith('VmHWM')))"
+    )
+    command = [sys.executable, "-c", code, str(path)]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+    message, peak = printed.splitlines()[:2]
+    assert said in message
+    assert int(peak.split()[1]) << 10 < 512 * MIB
