@@ -16,6 +16,8 @@ _MANGLED: Final = re.compile(r"^_Z[A-Za-z0-9_$.]+$")
 # The library reads names recursively: no name of a compiler's comes near this.
 _LONGEST_NAME: Final = 16_384
 _SIGNATURE: Final = re.compile(r"[<(]")
+# A function without namespace and nested brackets, as most of one's own kernels are.
+_PLAIN: Final = re.compile(r"(?:\w+ )?((?!operator\b)\w+)(?:<[^<>()\[\]{}]*>)?\([^<>()\[\]{}]*\)")
 _TOKEN: Final = re.compile(
     r"\boperator ?(?:\(\)|\[\]|->\*?|<=>|<<=?|>>=?|[<>]=?)|->|::|[<>()\[\]{} ]"
 )
@@ -100,6 +102,8 @@ def short_name(name: str) -> str:
     text = demangled(name)
     if not _SIGNATURE.search(text):
         return text
+    if plain := _PLAIN.fullmatch(text):
+        return plain[1]
     around, start, end = "", 0, None
     for token in _outermost(text):
         mark, place = token[0], token.start()
