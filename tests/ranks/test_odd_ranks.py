@@ -10,7 +10,7 @@ from ranks.test_answers import stepping_job
 
 from gpuprof.analyses.reports import report
 from gpuprof.model.schema import BY_NAME, KERNELS
-from gpuprof.readers.job_numbers import ranks_of_names
+from gpuprof.readers.job_files import ranks_of_names
 from gpuprof.readers.merged_ranks import joined
 from gpuprof.show import Page
 from gpuprof.show.overview import report_grids
