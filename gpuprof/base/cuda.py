@@ -91,6 +91,7 @@ WAITING_CALLS: Final = (
     r"|cuMemcpy(HtoD|DtoH|DtoD)?(_v2)?$|hipMemcpy(HtoD|DtoH|DtoD|HtoA|AtoH|WithStream)$"
     r"|(cuda|hip)Free$|cuMemFree(_v2)?$"
 )
+_WAITING_CALLS: Final = re.compile(WAITING_CALLS)
 # Calls that put work onto a device.
 LAUNCHING_CALLS: Final = re.compile(r"^(?:cu|cuda|hip)[A-Z]?\w*(?:Launch|Memcpy|Memset)")
 # Those of single kernels, which leave one unless the stream is captured as a graph.
@@ -212,7 +213,7 @@ _PCIE_LANES: Final = {
 
 def is_waiting(name: str) -> bool:
     """Whether an API call returns when work on a device has ended."""
-    return re.search(WAITING_CALLS, name) is not None
+    return _WAITING_CALLS.search(name) is not None
 
 
 def pcie_bytes_per_s(generation: int, lanes: int) -> int | None:

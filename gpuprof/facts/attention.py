@@ -90,7 +90,12 @@ def unfused_attention(profile: Profile) -> Mapping[int | None, Attention]:
         for row in profile.once(activity_sums).to_pylist()
         if row["activity_kind"] == "kernel"
     ]
-    softmax_ns = sum(ns for name, ns in sums if _kind(name) in {_SOFT, _EXPONENT})
+    softmax_ns = sum(
+        ns
+        for name, ns in sums
+        # One of them at least is in each such name; most names have neither.
+        if (_SOFTMAX.search(name) or _EXP.search(name)) and _kind(name) in {_SOFT, _EXPONENT}
+    )
     if softmax_ns < _LEAST_SOFTMAX * sum(ns for _, ns in sums) or not softmax_ns:
         return {}
     start, end, device, stream, name = read_columns(

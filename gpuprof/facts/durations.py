@@ -20,6 +20,8 @@ _MOST: Final = 1 << 63
 _LARGE: Final = 1_000_000
 # Of fewer durations a name, passing them to a thread takes longer than their figures.
 _FEW: Final = 1_000
+# Of so few, each call of numpy takes longer than Python takes for all figures.
+_FEWEST: Final = 100
 _THREADS: Final = 2
 _TWO: Final = 2  # of fewer values there is no deviation
 _PIECE: Final = 1 << 20
@@ -139,6 +141,8 @@ def figures(durations: Durations) -> Figures | None:
     """
     if not len(durations):
         return None
+    if len(durations) < _FEWEST:
+        return _figures_of_few(sorted(durations.tolist()))
     of = sums(durations)
     stddev = deviation(of.calls, of.total_ns, square_sum(durations)) if of.calls > 1 else None
     middle = of.calls // 2
@@ -147,6 +151,15 @@ def figures(durations: Durations) -> Figures | None:
     high = int(halves[middle])
     low = high if of.calls % 2 else int(halves[:middle].max())
     return of._replace(median_ns=low + (high - low) / 2, stddev_ns=stddev)
+
+
+def _figures_of_few(durations: list[int]) -> Figures:
+    """The same of durations in order."""
+    calls, total_ns = len(durations), sum(durations)
+    low, high = durations[(calls - 1) // 2], durations[calls // 2]
+    stddev = deviation(calls, total_ns, sum(value * value for value in durations))
+    ends = durations[0], durations[-1]
+    return Figures(calls, total_ns, *ends, total_ns / calls, low + (high - low) / 2, stddev)
 
 
 def sums(durations: Durations) -> Figures:
