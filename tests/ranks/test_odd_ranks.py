@@ -225,7 +225,7 @@ def test_each_finding_of_many_ranks_stands_once_with_its_phases():
     assert waiting["where"] == "rank 2"
     assert re.match(
         r"63 of 64 devices: each waits in collectives for other ranks, most for rank 2: [\d.]+ ms"
-        r' of a step of "step # \(2\)" \([\d.]+ %\) in the median; [\d.]+ us of a step of'
+        r' of a step of "step # \(2\)" \([\d.]+ %\) in the median; [\d.]+ µs of a step of'
         r' "step # \(1\)" \(',
         waiting["finding"],
     )
