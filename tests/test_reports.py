@@ -73,7 +73,7 @@ def test_clocks_that_disagree_are_said_where_the_host_is_asked_for():
 
     [note] = report(profile, ["gaps", "utilisation"]).notes
     assert note == (
-        "3 of 3 kernels and copies start before the call that launched them, by 2.000 ms in the "
+        "3 of 3 kernels and copies start before the call that launched them, by 2.00 ms in the "
         "median: the clocks of GPU and host disagree in this recording. Host activity is n/a in "
         "utilisation, gaps; all other figures are valid."
     )

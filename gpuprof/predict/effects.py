@@ -17,6 +17,7 @@ from gpuprof.predict.build import GRAPH_READS
 from gpuprof.predict.changes import apply
 from gpuprof.predict.graph import KINDS, Graph
 from gpuprof.predict.link_models import USUAL
+from gpuprof.predict.recorded import Flags
 from gpuprof.predict.replay import Changed, Replay, as_measured
 
 PREDICT_READS: Final = reads(
@@ -84,13 +85,27 @@ def effect(profile: Profile, changes: Sequence[str], steps: Steps) -> Effect:
         UsageError: A change is unknown, or matches nothing.
     """
     changed = apply(profile, changes, USUAL)
-    predicted = StepTime(changed.graph, changed).of_steps(steps, changed.replayed())
-    # What precedes the first operation that is left is no gain of a recording.
-    is_left = changed.gone is not None and not changed.is_balanced
-    recorded = as_measured(changed.graph, changed.weights if is_left else None)
-    took = StepTime(changed.graph, changed if is_left else None).of_steps(steps, recorded)[0]
-    won_ns = np.rint(took - predicted.mean(axis=0)).astype(np.int64)
-    return Effect(won_ns, "; ".join(changed.assumptions))
+    graph, replayed = changed.graph, changed.replayed()
+    if steps.times is None and changed.gone is not None and len(graph.calls):
+        # A recording lasts from the first operation to the last that is left; the program goes on.
+        last = _last_instant(graph, changed.gone)
+        won_ns = (graph.time_ns[last] - replayed.at(last)).astype(np.float64)
+    else:
+        predicted = StepTime(graph, changed).of_steps(steps, replayed)
+        # What precedes the first operation that is left is no gain of a recording.
+        is_left = changed.gone is not None and not changed.is_balanced
+        recorded = as_measured(graph, changed.weights if is_left else None)
+        took = StepTime(graph, changed if is_left else None).of_steps(steps, recorded)[0]
+        won_ns = took - predicted.mean(axis=0)
+    return Effect(np.rint(won_ns).astype(np.int64), "; ".join(changed.assumptions))
+
+
+def _last_instant(graph: Graph, gone: Flags) -> Int64s:
+    """The last instant of all calls, removed ones too, and of the operations that are left."""
+    calls = len(graph.calls)
+    items = np.concatenate([np.arange(calls), calls + np.flatnonzero(~gone)])
+    ends = 2 * items + 1
+    return ends[[graph.time_ns[ends].argmax()]]
 
 
 def unexplained(usual: Replay) -> float:

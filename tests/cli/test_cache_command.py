@@ -48,7 +48,7 @@ def sources(*arguments):
 
 
 def test_a_cache_that_was_never_used_is_empty(cache):
-    assert shown() == f"0 entries in {cache}, 0 B of at most 8.590 GB\n"
+    assert shown() == f"0 entries in {cache}, 0 B of at most 8.59 GB\n"
     assert not cache.exists()
     assert shown("clear") == "Removed 0 entries, 0 B.\n"
 

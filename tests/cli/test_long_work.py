@@ -104,10 +104,10 @@ def test_progress_is_one_line_of_the_terminal(endless, columns):
 @pytest.mark.parametrize(
     ("read", "columns", "line"),
     [
-        (25_000, 80, "Reading x.sqlite [#####               ] 25.000 KB of 100.0 KB, 0 s"),
-        (325_000, 80, "Reading x.sqlite [#####               ] 25.000 KB of 100.0 KB, pass 4, 0 s"),
-        (325_000, 60, "Reading x.sqlite 25.000 KB of 100.0 KB, pass 4, 0 s"),
-        (325_000, 40, "Reading x.sqlite 25.000 KB of 100.0 KB.."),
+        (25_000, 80, "Reading x.sqlite [#####               ] 25.0 KB of 100 KB, 0 s"),
+        (325_000, 80, "Reading x.sqlite [#####               ] 25.0 KB of 100 KB, pass 4, 0 s"),
+        (325_000, 60, "Reading x.sqlite 25.0 KB of 100 KB, pass 4, 0 s"),
+        (325_000, 40, "Reading x.sqlite 25.0 KB of 100 KB, pa.."),
     ],
 )
 def test_progress_says_which_pass_over_the_files_it_is(monkeypatch, read, columns, line):

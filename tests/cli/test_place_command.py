@@ -52,7 +52,7 @@ class TestText:
 
         assert (status, complained) == (0, "")
         assert (
-            " A step copies 1.012 KB in 3 copies; 16 B in 3 copies would suffice, 98.4 % less."
+            " A step copies 1.01 KB in 3 copies; 16 B in 3 copies would suffice, 98.4 % less."
             in " ".join(said.split())
         )
         assert 'with tf.device("/CPU:1"):  # gradients of item: 2 operations' in said

@@ -67,7 +67,7 @@ def test_a_report_draws_charts_by_name(tmp_path):
     first, second = (json.loads((tmp_path / name).read_text()) for name in ("a.json", "b.json"))
     assert (first["chart"], second["chart"]) == ("timeline", "matrix")
     assert first["rows"][0].keys() >= {"device_id", "lane", "exposed_ns"}
-    assert second["finding"].startswith("Copies from ")
+    assert second["finding"].startswith("Host to devices: ")
 
 
 def test_data_that_exist_are_not_replaced(tmp_path):

@@ -89,8 +89,8 @@ def test_runs_of_one_log_are_not_added_up_unless_asked_for(tmp_path):
     assert (refused.returncode, refused.stdout) == (1, "")
     assert refused.stderr == (
         f"Error: {log} holds 2 recordings, which are not added up\n"
-        "Hint: Name one with --section: 1 (./a.out 1, process 71, 1.000 ms of GPU time), "
-        "2 (./a.out 2, process 72, 2.000 ms of GPU time) or all.\n"
+        "Hint: Name one with --section: 1 (./a.out 1, process 71, 1.00 ms of GPU time), "
+        "2 (./a.out 2, process 72, 2.00 ms of GPU time) or all.\n"
     )
     assert "PtoP,peer_transfers,1,2000000," in one.stdout
     assert "PtoP,peer_transfers,2,3000000," in every.stdout

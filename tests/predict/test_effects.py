@@ -133,8 +133,29 @@ def test_removed_operations_do_not_begin_a_recording():
 
     assert (row["measured_ns"], row["predicted_ns"]) == (605 * US, 100 * US)
     assert "; the recording begins 505 µs later, with the first one that" in row["assumptions"]
-    # The host takes as long as before: nothing is won.
-    assert effect(profile, ["drop=^HtoD"], Steps((0,), None)).won_ns.tolist() == [0]
+    # The host takes as long as before, but for the call of the copy.
+    assert effect(profile, ["drop=^HtoD"], Steps((0,), None)).won_ns.tolist() == [5 * US]
+
+
+def test_copies_that_the_host_waits_for_are_won_where_they_begin_and_end_a_recording():
+    its = {"stream_id": 7} | PLACE
+    profile = trace(
+        memcpys=[
+            copy("HtoD", 10 * US, 110 * US, correlation_id=1, **its, **ENDS),
+            copy("DtoH", 250 * US, 350 * US, correlation_id=3, **its, **ENDS),
+        ],
+        kernels=[kernel("k", 130 * US, 230 * US, correlation_id=2, **its)],
+        api_calls=[
+            call("cudaMemcpy", 0, 115 * US, 1),
+            call("cudaLaunchKernel", 120 * US, 124 * US, 2),
+            call("cudaMemcpy", 125 * US, 355 * US, 3),
+            call("cudaFree", 1_000 * US, 1_010 * US, 4),
+        ],
+    )
+
+    (won_ns,) = effect(profile, ["drop=^(HtoD|DtoH)"], Steps((0,), None)).won_ns
+    # Both calls: the host then works on, and the kernel runs meanwhile.
+    assert won_ns == (115 + 230) * US
 
 
 def test_a_call_that_synchronises_by_its_name_waits_for_each_stream():

@@ -10,7 +10,7 @@ from ranks.test_answers import stepping_job
 
 from gpuprof.analyses.reports import report
 from gpuprof.model.schema import BY_NAME, KERNELS
-from gpuprof.readers.job_numbers import ranks_of_names
+from gpuprof.readers.job_files import ranks_of_names
 from gpuprof.readers.merged_ranks import joined
 from gpuprof.show import Page
 from gpuprof.show.overview import report_grids
@@ -225,7 +225,7 @@ def test_each_finding_of_many_ranks_stands_once_with_its_phases():
     assert waiting["where"] == "rank 2"
     assert re.match(
         r"63 of 64 devices: each waits in collectives for other ranks, most for rank 2: [\d.]+ ms"
-        r' of a step of "step # \(2\)" \([\d.]+ %\) in the median; [\d.]+ us of a step of'
+        r' of a step of "step # \(2\)" \([\d.]+ %\) in the median; [\d.]+ µs of a step of'
         r' "step # \(1\)" \(',
         waiting["finding"],
     )

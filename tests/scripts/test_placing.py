@@ -33,7 +33,7 @@ def test_the_item_tower_needs_its_words_and_its_features_there_and_back(framewor
     said = run(SCRIPTS / f"place_{framework}.py").stdout
 
     assert completed.returncode == 0, completed.stderr
-    assert f"{least / 1000:.1f} KB in 3 copies" in " ".join(said.split())
+    assert f"{least / 1000:.0f} KB in 3 copies" in " ".join(said.split())
     assert "On 2 x V100 over nvlink2 a step is estimated to take" in completed.stdout
     assert "all on one V100" in completed.stdout
 

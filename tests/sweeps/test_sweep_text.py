@@ -58,7 +58,7 @@ def test_failed_cells_have_their_reason_and_columns_of_nothing_are_left_out():
     assert (
         "Cell              Status  Reason\nplacement=broken  failed  exit status 1: boom\n" in shown
     )
-    assert "3.00 MB" in shown
+    assert "3.000 MB" in shown
     assert "PtoP" not in shown
 
 
