@@ -6,12 +6,11 @@ bytes at the peak of the memory: S. Williams, A. Waterman, D. Patterson, "Roofli
 
 from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
 
 from gpuprof.base.gpu_models import gpu_named
 from gpuprof.base.units import NS_PER_S
-from gpuprof.facts.numbers import sums_by_number
+from gpuprof.facts.numbers import groups
 from gpuprof.facts.operator_calls import OPERATOR_READS, gpu_models, operator_calls
 from gpuprof.facts.operator_work import Inputs
 from gpuprof.model.analysis import Analysis, per_file, summed
@@ -85,14 +84,12 @@ def operator_rates(profile: Profile) -> pa.Table:
     if calls is None:
         return OPERATOR_RATES.empty()
     gpus = gpu_models(profile)
-    keys, group = np.unique(calls.operator << 16 | calls.device, return_inverse=True)
-    numbers = np.bincount(group, minlength=len(keys))
-    totals = sums_by_number(group, calls.kernel_ns, len(keys))
     rows = []
-    for key, number, total_ns in zip(keys.tolist(), numbers.tolist(), totals.tolist(), strict=True):
-        operator, inputs, work = calls.operators[key >> 16]
-        gpu = gpus.get(key & 0xFFFF)
-        row = {"operator": operator, "shapes": _shapes(inputs), "calls": number}
+    for alike in groups(calls.operator, calls.device):
+        operator, inputs, work = calls.operators[calls.operator[alike[0]]]
+        gpu = gpus.get(int(calls.device[alike[0]]))
+        row = {"operator": operator, "shapes": _shapes(inputs), "calls": len(alike)}
+        total_ns = int(calls.kernel_ns[alike].sum())
         of_gpu = {"total_ns": total_ns, "gpu": None if gpu is None else gpu.name}
         rows.append(row | of_gpu | work._asdict())
     return _table(summed(OPERATOR_RATES.table(rows), _ALIKE, _SUMS).to_pylist())

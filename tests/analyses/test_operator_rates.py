@@ -116,6 +116,16 @@ def test_of_unknown_work_there_is_no_row(name, changes):
     assert rows([operation(name, 0, 10, **changes)], [(5, 1_000, 0)]) == []
 
 
+def test_on_a_device_that_is_not_known_it_is_the_same_work():
+    product, addition = rows(
+        [operation("aten::mm", 0, 10), operation("aten::add", 20, 30)],
+        [(5, 9_000, None), (25, 3_000, None)],
+    )
+
+    assert [product["operator"], addition["operator"]] == ["aten::mm", "aten::add"]
+    assert (product["flops"], product["gpu"], product["roofline_share"]) == (FLOPS, None, None)
+
+
 def test_calls_that_launch_nothing_do_not_count():
     assert rows([operation("aten::mm", 0, 10)], [(15, 1_000, 0)]) == []
 
