@@ -144,7 +144,7 @@ def figures(durations: Durations) -> Figures | None:
     if len(durations) < _FEWEST:
         return _figures_of_few(sorted(durations.tolist()))
     of = sums(durations)
-    stddev = deviation(of.calls, of.total_ns, square_sum(durations)) if of.calls > 1 else None
+    stddev = deviation(of.calls, of.total_ns, square_sum(durations))
     middle = of.calls // 2
     # For one place, numpy takes a seventh of the time that it takes for two.
     halves = np.partition(durations, middle)
