@@ -64,12 +64,12 @@ def lane_kernels(profile: Profile) -> pa.Table:
     names = sorted({*names_by_number(recording, "kernels").names})
     names = [*names[: (1 << _NAME_BITS) - 1], UNNAMED]
     kernels_in_parts = partial(_kernels, recording, numbers, names, first, last)
-    lanes = len(_LANES) * len(numbers)
-    rows = _of_slices(kernels_in_parts(), lanes, [(first, last)])
-    number = rows[-1].sum()
-    if number > _MOST_ROWS and (step := typical_step(profile)) is not None:
-        rows = _of_slices(kernels_in_parts(), lanes, [(first, last), step[2:]])
-    if number <= _MOST_ROWS:
+    times = [(first, last)]
+    is_small = 0 < profile.rows_known("kernels") <= _MOST_ROWS
+    if not is_small and (step := typical_step(profile)) is not None:
+        times.append(step[2:])
+    rows = _of_slices(kernels_in_parts(), len(_LANES) * len(numbers), times)
+    if rows[-1].sum() <= _MOST_ROWS:
         lane, start, end, name = columns_of(kernels_in_parts(), 4)
         order = np.lexsort((start, lane))
         rows = (*(column[order] for column in (lane, start, end, name)), np.ones_like(order))

@@ -18,6 +18,7 @@ from gpuprof.base.cuda import is_communication
 from gpuprof.facts.launches import ALL_THREADS, launches
 from gpuprof.facts.numbers import names_by_number
 from gpuprof.facts.nvtx import (
+    COUNT,
     NO_RANGE,
     OF_ONE_CALL,
     STEP_MARK,
@@ -36,8 +37,6 @@ _MODULE: Final = "nn.Module: "
 # What says which collective is called, not where.
 _OF_NCCL: Final = re.compile(r"nccl[:A-Z]")
 _NCCL: Final = "NCCL"
-# A number that is a word, as in "batch 3".
-_COUNT: Final = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?![\w.])")
 # A part has most of what is launched.
 _MOST: Final = 0.5
 
@@ -118,7 +117,7 @@ def _parts(profile: Profile) -> Ranges:
     is_meant = np.array(is_part, bool)[ranges.label] if is_part else np.zeros(0, bool)
     parts = ranges.take(np.flatnonzero(is_meant & (ranges.thread != ALL_THREADS)))
     instances = np.bincount(parts.label, minlength=len(parts.labels)).tolist()
-    patterns = [_COUNT.sub("*", text) for text, _, _ in parts.labels]
+    patterns = [COUNT.sub("*", text) for text, _, _ in parts.labels]
     most, alike = Counter[str](), Counter[str]()
     for pattern, number in zip(patterns, instances, strict=True):
         most[pattern] = max(most[pattern], number)

@@ -33,7 +33,7 @@ STEP_MARK: Final = re.compile(r"ProfilerStep#\d+")
 OF_ONE_CALL: Final = re.compile(r", (?:seq|op_id) = .*", re.DOTALL)
 _NUMBER: Final = re.compile(r"\d+")
 # A number that is a word, as in "epoch 3" or "ProfilerStep#12", and not in conv2d or dense_1.
-_COUNT: Final = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?![\w.])")
+COUNT: Final = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?![\w.])")
 _MOST_NUMBERED: Final = 10
 
 START_END: Final = "start_end"
@@ -204,7 +204,7 @@ def patterns(texts: Sequence[str]) -> list[str]:
     ``dense_1``), unless more than ten are alike.
     """
     names = [OF_ONE_CALL.sub(", *", text) for text in texts]
-    for number, least in ((_COUNT, 2), (_NUMBER, _MOST_NUMBERED + 1)):
+    for number, least in ((COUNT, 2), (_NUMBER, _MOST_NUMBERED + 1)):
         like = {name: number.sub("*", name) for name in names}
         alike = Counter(like.values())
         names = [like[name] if alike[like[name]] >= least else name for name in names]

@@ -14,7 +14,7 @@ from gpuprof.readers.common.json_events import Integers, check_length
 
 _NO_TIME: Final = msgspec.Raw(b"null")
 _ABSENT: Final = msgspec.Raw(b"null")
-_RAW: Final = ("input_shapes", "input_shapes_old", "input_types", "input_values")
+_RAW: Final = ("input_shapes", "input_shapes_old", "input_types")
 
 
 class EventKind:
@@ -130,22 +130,19 @@ class TraceEvent(EventTimes):
     @property
     def attributes(self) -> tuple[Any, ...]:
         """All but its times and its correlation."""
-        *values, shapes, old_shapes, types, arguments, _ = msgspec.structs.astuple(self.args)
-        # Single numbers, such as the index of a slice, would make nearly each call another one.
-        of_tensors = (
-            shapes,
-            old_shapes,
-            types,
-            *([arguments] if "convolution" in self.label else []),
-        )
-        return (self.name, self.pid, self.tid, *values, *map(bytes, of_tensors))
+        *values, shapes, old_shapes, types, _, _ = msgspec.structs.astuple(self.args)
+        of_inputs = (shapes, old_shapes, types, self._input_values)
+        return (self.name, self.pid, self.tid, *values, *map(bytes, of_inputs))
+
+    @property
+    def _input_values(self) -> msgspec.Raw:
+        """Those of a convolution; others, such as the index of a slice, differ call by call."""
+        return self.args.input_values if "convolution" in self.label else _ABSENT
 
     def timeless(self) -> "TraceEvent":
         """The same without its times: raw values would keep the text that they are a part of."""
         raw = {name: getattr(self.args, name).copy() for name in _RAW}
-        if "convolution" not in self.label:
-            raw["input_values"] = _ABSENT
-        args = msgspec.structs.replace(self.args, **raw)
+        args = msgspec.structs.replace(self.args, input_values=self._input_values.copy(), **raw)
         return msgspec.structs.replace(self, ts=_NO_TIME, dur=_NO_TIME, args=args)
 
 
