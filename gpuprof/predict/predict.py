@@ -444,8 +444,9 @@ def _notes(
             f"Next bottleneck: {top['kind']} {_short(top['name'])},"
             f" {say_ns(top['after_ns'])} of {say_ns(total_ns)} on the critical path."
         )
+    waits = [row for row in paths if row["kind"] == WAIT]
     if waited_ns := sum(
-        row["after_ns"] or row["before_ns"] for row in paths if row["kind"] == WAIT
+        row["before_ns"] if row["after_ns"] is None else row["after_ns"] for row in waits
     ):
         yield (
             f"The host waits for other ranks in MPI for {say_ns(waited_ns)} of the critical path,"
