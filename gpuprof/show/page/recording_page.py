@@ -321,8 +321,9 @@ def _roofline(result: Report) -> list[Figure]:
         "Time of the kernels of each operator with tensors of the same shapes. The coloured part is"
         " what its FLOPs and bytes take at the peaks of the GPU, whichever is longer."
     )
-    figures_shown = [figure("roofline", shown.finding, caption, shown.panels, "operator_rates")]
-    return figures_shown if shown.panels else []
+    if not shown.panels:
+        return []
+    return [figure("roofline", shown.finding, caption, shown.panels, "operator_rates")]
 
 
 def _transfer_share(result: Report) -> tuple[float, str]:

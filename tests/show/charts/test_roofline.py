@@ -52,6 +52,8 @@ def test_a_bar_has_what_is_needed_and_what_is_above_it():
 def test_a_page_has_it_where_operators_tell_their_shapes():
     assert 'id="roofline"' in recording_page(recording())
     assert 'id="roofline"' not in recording_page(draw(kernels=[(0, 10)]))
+    unknown = {"device_id": 0, "name": "TITAN V"}
+    assert 'id="roofline"' not in recording_page(recording(device=unknown))
 
 
 def test_without_a_known_gpu_there_is_no_chart():
