@@ -284,6 +284,7 @@ CHART_DATA: Final = _option(
     "Also write the data of each chart, in base units.",
     type=click.Choice(("csv", "json")),
 )
+PAGE: Final = _option("--html=FILE page", "Also write a page for a browser, as one file.")
 FURTHER_OUTPUTS: Final = (
     _option(
         "--chart=[NAME=]FILE charts",
@@ -293,7 +294,7 @@ FURTHER_OUTPUTS: Final = (
         shell_complete=names(*_CHARTS, end="="),
     ),
     CHART_DATA,
-    _option("--html=FILE page", "Also write a page for a browser, as one file."),
+    PAGE,
 )
 CRITICAL_PATH: Final = _option(
     "--plot=FILE picture",

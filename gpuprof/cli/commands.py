@@ -277,9 +277,9 @@ _COMMANDS: Final = (
         Example:
           gpuprof predict train.sqlite --what link=nvlink3
           gpuprof predict train.sqlite --what hide=HtoD --what "scale=gemm:0.5"
-          gpuprof predict train.sqlite --what balance --plot balance.png
+          gpuprof predict train.sqlite --what balance --html balance.html
         """,
-        *(opt.FILES, opt.CHANGES, opt.CRITICAL_PATH, opt.TABLES_FORMAT, *opt.RESULT),
+        *(opt.FILES, opt.CHANGES, opt.CRITICAL_PATH, opt.PAGE, opt.TABLES_FORMAT, *opt.RESULT),
         *(opt.FULL_NAMES, *opt.READING),
         no_args_is_help=True,
     ),

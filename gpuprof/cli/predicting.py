@@ -11,6 +11,7 @@ from gpuprof.place.proposal import proposal, timed_proposal
 from gpuprof.predict.predict import predict as predicted
 from gpuprof.show.charts import save
 from gpuprof.show.output import check_apart, check_suffix, prepare, write_stdout
+from gpuprof.show.page.prediction_page import prediction_page
 from gpuprof.show.placement_search import as_json, as_text, placement_text, schedule
 from gpuprof.show.prediction import critical_paths, prediction_text
 
@@ -20,11 +21,14 @@ def predict(values: SimpleNamespace) -> None:
     to = {"is_forced": values.force, "inputs": values.files}
     target = prepare(values.output, **to)
     figure = prepare(check_suffix(values.picture), **to) if values.picture else None
-    check_apart([target, figure])
+    html = prepare(values.page, **to) if values.page else None
+    check_apart([target, figure, html])
     with reading(values) as profile:
         result = predicted(profile, values.changes)
         if figure is not None:
             save(critical_paths(result), figure)
+        if html is not None:
+            html.write_text(prediction_page(result, profile, has_full_names=values.full_names))
         text = prediction_text(result, profile.origin, values.form, page(values))
     target.write_text(text)
 

@@ -18,7 +18,7 @@ from gpuprof.predict.host_changes import spans_like
 from gpuprof.predict.recorded import COLLECTIVE, COPY, KERNEL, MEMSET
 from gpuprof.predict.replay import Replay, last_waits
 
-_OF_OPERATIONS: Final = {
+OF_OPERATIONS: Final = {
     KERNEL: "kernel",
     COLLECTIVE: "collective",
     COPY: "copy",
@@ -26,7 +26,7 @@ _OF_OPERATIONS: Final = {
 }
 CALL, HOST, WAIT, LATENCY = "call", "host", "wait", "latency"
 # Kinds of parts of a path, as users see them.
-KINDS: Final = (*_OF_OPERATIONS.values(), CALL, HOST, WAIT, LATENCY)
+KINDS: Final = (*OF_OPERATIONS.values(), CALL, HOST, WAIT, LATENCY)
 # Calls of MPI that return when other ranks have come, or sent, or taken what they sent.
 _WAITING: Final = re.compile(
     r"MPI_(?:Wait|Barrier|All|Reduce|Bcast|Gather|Scatter|Scan|Exscan|M?[Rr]ecv|[SR]?[Ss]end"
@@ -106,7 +106,7 @@ def named(profile: Profile, graph: Graph, along: Path) -> tuple[Int64s, list[Pat
     for of, its in zip(kind[index].tolist(), name[index].tolist(), strict=True):
         if of == kinds.DURATION:
             label = graph.operations.labels[its]
-            parts.append((_OF_OPERATIONS[label.kind], label.text))
+            parts.append((OF_OPERATIONS[label.kind], label.text))
         elif of == kinds.CALL:
             parts.append((CALL, graph.calls.labels[its]))
         elif of == kinds.HOST_WORK and its >= ranges:

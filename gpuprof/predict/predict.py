@@ -32,7 +32,14 @@ from gpuprof.predict.graph import KINDS, PROVENANCES, Graph
 from gpuprof.predict.link_models import FAST, SLOW, USUAL
 from gpuprof.predict.paths import CALL, HOST, LATENCY, WAIT, Path, PathPart, named, path
 from gpuprof.predict.recorded import Flags
-from gpuprof.predict.replay import Changed, as_measured, replay
+from gpuprof.predict.replay import Changed, Replay, as_measured, replay
+from gpuprof.predict.step_timeline import (
+    STEP_TIMELINE,
+    PathInStep,
+    StepTimes,
+    step_times,
+    timeline_rows,
+)
 
 PREDICTION: Final = Schema(
     "prediction",
@@ -125,12 +132,14 @@ class Prediction:
         headline: The prediction in a sentence, or why there is none.
         tables: `PREDICTION`, `CRITICAL_PATH`, `DEPENDENCIES`, and both paths of one step.
         notes: What limits the prediction.
+        step: A typical step with both paths, as in `STEP_TIMELINE`.
     """
 
     changes: tuple[str, ...]
     headline: str
     tables: dict[str, pa.Table]
     notes: tuple[str, ...]
+    step: pa.Table
 
 
 class _Step(NamedTuple):
@@ -147,6 +156,18 @@ class _Step(NamedTuple):
         """When the last of them ends."""
         return int(self.end_ns.max())
 
+    @property
+    def typical_ns(self) -> tuple[int, int]:
+        """From when to when the one nearest to the median takes."""
+        lengths = self.end_ns - self.start_ns
+        place = int(np.argmin(np.abs(lengths - np.median(lengths))))
+        return int(self.start_ns[place]), int(self.end_ns[place])
+
+    def seen(self, replayed: Replay) -> tuple[Path, StepTimes]:
+        """The critical path of a replay, and when the operations of a typical step run in it."""
+        times = step_times(replayed, self.steps.devices, *self.typical_ns)
+        return path(replayed, self.last_end_ns), times
+
 
 # The mean of steps and their median differ by at most this share in most recordings.
 _ALIKE: Final = 0.01
@@ -154,6 +175,7 @@ _ALIKE: Final = 0.01
 _AS_RECORDED: Final = (CALL, HOST, WAIT, LATENCY)
 # Name -> critical path, and what a step takes that its parts in a step are scaled to.
 _Along = dict[str, tuple[Path, int]]
+_InStep = dict[str, PathInStep]
 
 
 def predict(profile: Profile, changes: Sequence[str]) -> Prediction:
@@ -195,27 +217,33 @@ def predict(profile: Profile, changes: Sequence[str]) -> Prediction:
     if changes and not reason:
         after = _predicted(profile, changes, changed, each_step, rows)
     chosen = _most_changed(rows, steps)
-    before = path(recorded, steps[chosen].last_end_ns)
+    before = steps[chosen].seen(recorded)
     if not changes and not reason:
         after = before
         for row in rows:
             row.update(dict.fromkeys(("predicted_ns", "low_ns", "high_ns"), row["measured_ns"]))
             row["change"] = 0.0 if row["measured_ns"] else None
-    along = {"before": (before, rows[chosen]["measured_ns"])}
+    along = {"before": (before[0], rows[chosen]["measured_ns"])}
     if after is not None:
-        along["after"] = (after, rows[chosen]["predicted_ns"])
+        along["after"] = (after[0], rows[chosen]["predicted_ns"])
+    in_step = {
+        name: (some, *named(profile, graph, some))
+        for name, (its, _) in along.items()
+        for some in [_within(graph, its, *steps[chosen].typical_ns)]
+    }
     paths = _paths(profile, graph, along, steps[chosen])
     tables = {
         "prediction": PREDICTION.table(rows),
         "critical_path": CRITICAL_PATH.table(paths),
-        "dependencies": DEPENDENCIES.table([*_dependencies(graph, before)]),
-        "stretches": _STRETCHES.table([*_stretches(profile, graph, along, steps[chosen])]),
+        "dependencies": DEPENDENCIES.table([*_dependencies(graph, before[0])]),
+        "stretches": _STRETCHES.table([*_stretches(along, in_step)]),
     }
     return Prediction(
         tuple(changes),
         _headline(rows[chosen], reason, paths, is_changed=bool(changes)),
         tables,
         tuple(_notes(profile, graph, share, paths, reason)),
+        STEP_TIMELINE.table([*_timeline(graph, in_step, before, after)]),
     )
 
 
@@ -263,8 +291,8 @@ def _predicted(
     changed: Changed,
     each_step: Sequence[tuple[_Step, Int64s, Int64s]],
     rows: Sequence[dict[str, Any]],
-) -> Path:
-    """Adds predictions to the rows of steps; returns the critical path with the changes.
+) -> tuple[Path, StepTimes]:
+    """Adds predictions to the rows of steps; returns what a step goes through with the changes.
 
     Args:
         profile: The recording.
@@ -279,7 +307,7 @@ def _predicted(
     predicted_ns = [timed(step.steps, predicted) for step in steps]
     for row, in_changed_ns in zip(rows, predicted_ns, strict=True):
         row["predicted_ns"] = in_changed_ns
-    along = path(predicted, steps[_most_changed(rows, steps)].last_end_ns)
+    seen = steps[_most_changed(rows, steps)].seen(predicted)
     del predicted
     bounds_ns = [predicted_ns]
     bounds = [(changed, True)]
@@ -306,7 +334,7 @@ def _predicted(
             "high_ns": max(its_bounds_ns) + within_ns,
             "change": 100 * (in_changed_ns - measured_ns) / measured_ns if measured_ns else None,
         }
-    return along
+    return seen
 
 
 def _most_changed(rows: Sequence[dict[str, Any]], steps: Sequence[_Step]) -> int:
@@ -365,19 +393,17 @@ def _is_inside(graph: Graph, along: Path, start_ns: Int64s, end_ns: Int64s) -> F
     return np.asarray((step >= 0) & (when <= end_ns[np.maximum(step, 0)]))
 
 
-def _stretches(
-    profile: Profile, graph: Graph, along: _Along, step: _Step
-) -> Iterator[dict[str, Any]]:
+def _within(graph: Graph, along: Path, start_ns: int, end_ns: int) -> Path:
+    """The part of a path within one step, the first instant first."""
+    is_its = _is_inside(graph, along, np.array([start_ns]), np.array([end_ns]))
+    return Path(*(column[np.flatnonzero(is_its)[::-1]] for column in along))
+
+
+def _stretches(along: _Along, in_step: _InStep) -> Iterator[dict[str, Any]]:
     """Both paths over the step nearest to the median, scaled to the times of the headline."""
-    lengths = step.end_ns - step.start_ns
-    place = int(np.argmin(np.abs(lengths - np.median(lengths))))
-    start, end = step.start_ns[place : place + 1], step.end_ns[place : place + 1]
-    for name, (its, total_ns) in along.items():
-        rows = np.flatnonzero(_is_inside(graph, its, start, end))[::-1]
-        some = Path(*(column[rows] for column in its))
-        numbers, parts = named(profile, graph, some)
+    for name, (some, numbers, parts) in in_step.items():
         ends = np.cumsum(some.until_ns - some.since_ns)
-        ends = np.rint(ends * (total_ns / max(ends[-1:].sum(), 1))).astype(np.int64)
+        ends = np.rint(ends * (along[name][1] / max(ends[-1:].sum(), 1))).astype(np.int64)
         starts = np.concatenate([np.zeros(1, np.int64), ends[:-1]])
         for number, since_ns, until_ns in zip(
             *(column.tolist() for column in (numbers, starts[: len(ends)], ends)), strict=True
@@ -386,6 +412,18 @@ def _stretches(
             yield {
                 "path": name, "kind": kind, "name": text, "start_ns": since_ns, "end_ns": until_ns,
             }  # fmt: skip
+
+
+def _timeline(
+    graph: Graph,
+    in_step: _InStep,
+    before: tuple[Path, StepTimes],
+    after: tuple[Path, StepTimes] | None,
+) -> Iterator[dict[str, Any]]:
+    """The step as recorded; and as predicted, where something is changed."""
+    for name, seen in (("before", before), ("after", after)):
+        if seen is not None and (name == "before" or seen is not before):
+            yield from timeline_rows(graph, name, seen[1], in_step[name])
 
 
 def _dependencies(graph: Graph, along: Path) -> Iterator[dict[str, Any]]:

@@ -7,13 +7,26 @@ import pyarrow as pa
 
 from gpuprof.base.kernel_names import short_names
 from gpuprof.base.short_texts import cut
-from gpuprof.base.units import counted, say_ns
+from gpuprof.base.units import counted, say_ns, say_share
 from gpuprof.model.profile import Origin
 from gpuprof.predict.paths import CALL, HOST, LATENCY, WAIT
 from gpuprof.predict.predict import SCHEMAS, Prediction
 from gpuprof.show import Page, Row, csv, json, renderer_named
 from gpuprof.show.cells import cell, headings, signed_ns
-from gpuprof.show.charts.figure import COMMUNICATION, KERNELS, MEMSETS, Bars, Look, Part, Picture
+from gpuprof.show.charts.figure import (
+    COMMUNICATION,
+    DTOH,
+    KERNELS,
+    MANAGED,
+    MEMSETS,
+    NOTHING,
+    PEER,
+    Bars,
+    Look,
+    Part,
+    Picture,
+)
+from gpuprof.show.charts.step_path import KERNELS_OF_PATHS, LABELS, sums_by_kind
 from gpuprof.show.overview import Grid
 
 _PARTS: Final = 12
@@ -23,19 +36,17 @@ _HEADER: Final = (
 _TIMES: Final = (
     "steps", "measured_ns", "replayed_ns", "predicted_ns", "low_ns", "high_ns", "change",
 )  # fmt: skip
-_LOOKS: Final = {
+LOOKS: Final = {
     "kernel": KERNELS,
     "collective": COMMUNICATION,
-    "copy": Look("copies", "copy", "#D55E00", "///"),
+    "copy": Look("copies", PEER.kind, "#D55E00", "///"),
     "memset": MEMSETS,
-    CALL: Look("CUDA call", CALL, "#CC79A7", "xxx"),
-    HOST: Look("host", HOST, "#F0E442", "|||"),
-    WAIT: Look("wait in MPI", WAIT, "#BBBBBB", "..."),
-    LATENCY: Look("latency or wait", LATENCY, "#EEEEEE"),
+    CALL: Look("CUDA call", DTOH.kind, "#CC79A7", "xxx"),
+    HOST: Look("host", MANAGED.kind, "#F0E442", "|||"),
+    WAIT: Look("wait in MPI", MEMSETS.kind, "#BBBBBB", "..."),
+    LATENCY: Look("latency or wait", NOTHING.kind, "#EEEEEE"),
 }
-_NAMES: Final = {"before": "as recorded", "after": "predicted"}
 _LABELS: Final = 3
-_KERNELS: Final = ("kernel", "collective")
 # A bar wider than this share of the picture has room for its name.
 _WIDE: Final = 0.12
 # With more stretches than this, those of one kind are merged within each of as many slots.
@@ -62,7 +73,7 @@ def prediction_text(result: Prediction, origin: Origin, form: str, page: Page) -
     heads = headings(SCHEMAS["dependencies"].columns, edges.column_names)
     grids = [
         _times_grid(result.tables["prediction"]),
-        _path_grid(result.tables["critical_path"], page),
+        _path_grid(result, page),
         Grid("Dependencies: edges of the graph", heads, cells, name_columns=(0, 1)),
     ]
     return renderer_named(form).grids_text(result.headline, grids, result.notes, page)
@@ -96,7 +107,7 @@ def _cells(
     spec = SCHEMAS[name].columns
     shown: Mapping[str, str] = {}
     if not page.has_full_names:
-        shown = short_names({row["name"] for row in rows if row.get("kind") in _KERNELS})
+        shown = short_names({row["name"] for row in rows if row.get("kind") in KERNELS_OF_PATHS})
     return tuple(
         tuple(
             signed_ns(row[c])
@@ -108,8 +119,9 @@ def _cells(
     )
 
 
-def _path_grid(table: pa.Table, page: Page) -> Grid:
+def _path_grid(result: Prediction, page: Page) -> Grid:
     """The largest parts of the critical path, and all others as one row."""
+    table = result.tables["critical_path"]
     columns = ("kind", "name", "before_ns", "after_ns", "difference_ns")
     rows = table.to_pylist()
     count = len(rows) if page.is_wide else _PARTS
@@ -119,7 +131,7 @@ def _path_grid(table: pa.Table, page: Page) -> Grid:
         sums = {c: sum(values) if values else None for c, values in hidden_values.items()}
         total = {"kind": "", "name": counted(len(hidden), "other", "others"), **sums}
         cells += _cells("critical_path", [total], columns, page)
-    phase = rows[0]["phase"] if rows else None
+    phase = phase_of(result)
     title = "Critical path"
     title += f' of a step of "{phase}", scaled to the median' if phase else ""
     heads = headings(SCHEMAS["critical_path"].columns, columns)
@@ -136,23 +148,41 @@ def critical_paths(result: Prediction) -> Picture:
         stretches = _joined([row for row in rows if row["path"] == name])
         end = max((row["end_ns"] for row in stretches), default=0)
         shown = stretches if len(stretches) <= _SLOTS else in_slots(stretches, end)
-        parts += [Part(place, _LOOKS[r["kind"]], r["start_ns"], r["end_ns"]) for r in shown]
+        parts += [Part(place, LOOKS[r["kind"]], r["start_ns"], r["end_ns"]) for r in shown]
         wide = [row for row in stretches if row["end_ns"] - row["start_ns"] > _WIDE * end]
-        names = short_names({row["name"] for row in wide if row["kind"] in _KERNELS})
+        names = short_names({row["name"] for row in wide if row["kind"] in KERNELS_OF_PATHS})
         for row in wide[:_LABELS]:
             room = int(90 * (row["end_ns"] - row["start_ns"]) / end)
             label = cut(names.get(row["name"], row["name"]), room)
-            look = _LOOKS[row["kind"]]
+            look = LOOKS[row["kind"]]
             parts.append(Part(place, look, row["start_ns"], row["end_ns"], label=label))
         figures.append(say_ns(end))
     bars = Bars(
-        [_NAMES[name] for name in paths],
+        [LABELS[name] for name in paths],
         parts,
-        tuple(_LOOKS.values()),
+        tuple(LOOKS.values()),
         figures,
         "critical path of one step, time since its start",
     )
     return Picture(result.headline, table, [bars])
+
+
+def path_in_words(result: Prediction) -> str:
+    """What the critical path as recorded consists of."""
+    sums = {kind: before for kind, (before, _) in sums_by_kind(result).items()}
+    total = sum(sums.values()) or 1
+    parts = (
+        f"{LOOKS[kind].name} {say_ns(sums[kind])} ({say_share(sums[kind] / total)})"
+        for kind in sorted(sums, key=lambda kind: -sums[kind])
+    )
+    of = "of the recording" if phase_of(result) is None else "per step"
+    return f"Critical path {of}, {say_ns(total)}: {', '.join(parts)}."
+
+
+def phase_of(result: Prediction) -> str | None:
+    """The phase that the critical path is of; None for the whole recording."""
+    phases: list[str | None] = result.tables["critical_path"].column("phase").to_pylist()
+    return phases[0] if phases else None
 
 
 def _joined(rows: Sequence[Row]) -> list[Row]:
@@ -178,7 +208,7 @@ def in_slots(rows: Sequence[Row], end: int) -> list[Row]:
             times[slot, row["kind"]] = times.get((slot, row["kind"]), 0) + until - since
             since = until
     ordered, at = [], 0
-    for slot, kind in sorted(times, key=lambda key: (key[0], list(_LOOKS).index(key[1]))):
+    for slot, kind in sorted(times, key=lambda key: (key[0], list(LOOKS).index(key[1]))):
         ordered.append({"kind": kind, "name": "", "start_ns": at, "end_ns": at + times[slot, kind]})
         at += times[slot, kind]
     return _joined(ordered)

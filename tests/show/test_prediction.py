@@ -2,16 +2,22 @@
 
 import csv
 import json
+import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from recordings import copy, kernel, trace
 
+from gpuprof.facts.hosts import NO_NAMES
+from gpuprof.model.selection import Selection
 from gpuprof.predict.predict import predict
 from gpuprof.show import Page
 from gpuprof.show.charts import save
+from gpuprof.show.charts.step_path import path_of, step_path
 from gpuprof.show.output import Output
+from gpuprof.show.page.prediction_page import prediction_page
+from gpuprof.show.page.recording_page import recording_page
 from gpuprof.show.prediction import critical_paths, in_slots, prediction_text
 
 PLACE = {"process_id": 1, "device_id": 0, "context_id": 1, "stream_id": 7}
@@ -121,3 +127,93 @@ def test_slots_of_a_picture_keep_the_time_of_every_kind(drawn):
             for stretches in (rows, slots)
         ]
         assert times[0] == times[1]
+
+
+def batched(flat, count):
+    return zip(*[iter(flat)] * count, strict=True)
+
+
+def _shown(profile, *changes):
+    data = step_path(predict(profile, changes), NO_NAMES)
+    sides = data["baseline"], data["candidates"][0]
+    marks = iter(sides[1]["marks"])
+    return [
+        {
+            lane["name"]: [
+                (data["names"][name], length, *mark)
+                for (_, length, name), mark in zip(
+                    batched(lane["operations"], 3), batched(next(marks), 2), strict=True
+                )
+            ]
+            for lane in side["lanes"]
+        }
+        for side in sides
+    ]
+
+
+def test_a_step_is_shown_with_what_is_on_the_path_and_the_time_that_each_takes_after(profile):
+    before, after = _shown(profile, "link=1us,100GB/s")
+
+    assert before["device 0"] == [
+        ("gemm", 50_000, 1, 50_000),
+        ("PtoP 0->1", 39_000, 1, 11_000),
+        ("relu", 10_000, 1, 10_000),
+    ]
+    assert [name for name, *_ in before["host, waits"]] == ["order of a stream"] * 2
+    assert after["device 0"][1] == ("PtoP 0->1", 11_000, 1, 39_000)
+
+
+def test_what_a_change_removes_is_not_in_the_step_that_is_predicted(profile):
+    before, after = _shown(profile, "drop=PtoP")
+
+    assert before["device 0"][1] == ("PtoP 0->1", 39_000, 1, 0)
+    assert [name for name, *_ in after["device 0"]] == ["gemm", "relu"]
+
+
+def test_without_a_change_there_is_one_step(profile):
+    before, after = _shown(profile)
+
+    assert len(before["device 0"]) == 3
+    assert after == {}
+
+
+def test_a_page_has_the_answer_the_path_and_its_sums(profile):
+    page = prediction_page(predict(profile, ["link=1us,100GB/s"]), profile)
+
+    assert "<h1>The recording would take 73.0" in page
+    assert "<p>Assumed: copies between devices (1) take" in page
+    assert "The critical path of the recording, as recorded and as predicted" in page
+    assert "<li>as recorded: copies 39.0 µs (38.6 %)</li>" in page
+    assert "<li>predicted: copies 11.0 µs (15.1 %)</li>" in page
+    assert "copy: 39.0 µs, predicted 11.0 µs" in page
+
+
+def test_a_recording_without_calls_has_a_page_that_says_why_nothing_is_predicted():
+    late = trace(
+        kernels=[kernel("gemm", n * 1_000_000, n * 1_000_000 + 10, **PLACE) for n in range(3)]
+    )
+    page = prediction_page(predict(late, ["scale=gemm:0.5"]), late)
+
+    assert "<h1>No prediction: " in page
+
+
+def test_the_path_of_a_recording_stands_on_its_lanes(profile):
+    page = recording_page(profile)
+    data = json.loads(re.search(r'id="data-timeline">(.*?)</script>', page, re.DOTALL)[1])
+    lanes = {(lane["device"], lane["name"]): lane.get("path") for lane in data["lanes"]}
+
+    assert data["of_path"].startswith(
+        "Critical path of the recording, 101 µs: compute kernels 60.0"
+    )
+    assert len(lanes[0, "compute"]) == 6
+    assert len(lanes[0, "PtoP"]) == 3
+    assert lanes[1, "PtoP"] is None
+    assert len(lanes[None, "host, waits"]) == 6
+    assert data["path"] == [10_000, 111_000]
+
+
+@pytest.mark.parametrize(
+    "part", [Selection(((0, 60_000),)), Selection(device_id=0)], ids=["window", "device"]
+)
+def test_a_part_of_a_recording_has_no_path(profile, part):
+    assert path_of(profile.restricted(part)) is None

@@ -32,9 +32,9 @@ from gpuprof.show.cells import clean
 # Of the candidates those that differ most, so that a page stays small.
 _MOST_CANDIDATES: Final = 8
 _MOST_OPERATIONS: Final = 3_000
-_MOST_LANES: Final = 16
-_LARGEST: Final = 10
-_LONGEST_NAME: Final = 160
+MOST_LANES: Final = 16
+LARGEST: Final = 10
+LONGEST_NAME: Final = 160
 
 
 class _Names:
@@ -51,7 +51,7 @@ class _Names:
     def of(self, name: str) -> int:
         """The place of a name as recorded."""
         called = self._called[self._first[plain_name(name)]]
-        return self.places.setdefault(cut(clean(label(called)), _LONGEST_NAME), len(self.places))
+        return self.places.setdefault(cut(clean(label(called)), LONGEST_NAME), len(self.places))
 
 
 def side_by_side(
@@ -114,6 +114,7 @@ def side_by_side(
         "candidates": candidates,
         "names": [*names.places],
         "left_out": len(sides) - len(kept),
+        "marked": "differences",
     }
 
 
@@ -127,7 +128,7 @@ def _lanes(side: Operations, differs: np.typing.NDArray[np.bool_]) -> list[Int64
         rows[int(side.device[row]), int(side.stream[row])].append(row)
     lanes = {place: np.array(of_lane) for place, of_lane in rows.items()}
     busiest = sorted(lanes, key=lambda place: -int(duration[lanes[place]].sum()))
-    return [lanes[place] for place in sorted(busiest[:_MOST_LANES])]
+    return [lanes[place] for place in sorted(busiest[:MOST_LANES])]
 
 
 def _side(side: Operations, lanes: list[Int64s], names: _Names, devices: DeviceNames) -> Row:
@@ -182,7 +183,7 @@ def _largest(
         add(side, row, how, int(more_ns[row]), max(int(pause_ns[row]), 1))
     sums = {key: sum(map(itemgetter(0), of_key)) for key, of_key in found.items()}
     rows, called = [], [*names.places]
-    for key in sorted(sums, key=lambda key: -abs(sums[key]))[:_LARGEST]:
+    for key in sorted(sums, key=lambda key: -abs(sums[key]))[:LARGEST]:
         (place, how), of_key, sum_ns = key, found[key], sums[key]
         _, *there = max(of_key, key=lambda one: abs(one[0]))
         plus = "+" if sum_ns > 0 else "-"

@@ -1,7 +1,7 @@
 """What each device did when: a lane per kind of activity, exposed parts told from hidden ones."""
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import Final
@@ -49,6 +49,11 @@ _PARTS: Final = {
     "compute": _COMPUTE,
     "communication": "exposed communication",
     "local_copies": "exposed local copies",
+}
+_LANES_OF_PATH: Final = {
+    "kernel": _COMPUTE,
+    "collective": "communication",
+    "memset": "local_copies",
 }
 _WORTH_SAYING: Final = 0.05  # Of the time; compute is named where nothing else takes as much.
 _MOST_MARKS: Final = 60  # Of steps in the strip; more are a grey area.
@@ -171,6 +176,7 @@ def intervals(
     kernels: Sequence[Row] = (),
     ranges: Sequence[Row] = (),
     device_names: DeviceNames = NO_NAMES,
+    path: Sequence[Row] = (),
 ) -> Row:
     """The rows of `lanes` for the page's timeline.
 
@@ -188,6 +194,7 @@ def intervals(
         kernels: Those of `lane_kernels`, under the names to show.
         ranges: Those of `lane_ranges`.
         device_names: What people know the devices by.
+        path: Of the step_timeline of a prediction, what is on the critical path, by start.
     """
     first, last, *slices_ns = (
         int(find(table.column(name)).as_py())
@@ -220,6 +227,7 @@ def intervals(
         marks.setdefault(device, []).append(head | {"marks": marked})
     by_device = groupby(lanes.values(), key=itemgetter("device"))
     lists = [lane for device, of in by_device for lane in (*marks.get(device, ()), *of)]
+    lists = [*_path(path, lanes, names, (first, unit)), *lists]
     times: Row = {"first": first, "length": last - first, "slices": slices_ns, "unit": unit}
     if slices_ns[0] < slices_ns[1]:
         closely = table.filter(pc.equal(table.column("slice_ns"), slices_ns[0]))
@@ -229,6 +237,33 @@ def intervals(
         ]
     shown = [cut(clean(name), _LONGEST_NAME) for name in names]
     return times | {"names": shown, "lanes": lists}
+
+
+def _path(
+    path: Sequence[Row],
+    lanes: Mapping[tuple[int | None, str], Row],
+    names: dict[str, int],
+    scale: tuple[int, int],
+) -> list[Row]:
+    """Adds to each lane what of it is on the critical path; returns a lane of what is elsewhere."""
+    elsewhere: Row = {
+        "device": None,
+        "owner": "critical path",
+        "lane": "path",
+        "name": "host, waits",
+    }
+    of_lanes = defaultdict[int, list[Row]](list)
+    by_lane: dict[int, Row] = {}
+    for row in path:
+        kind = _LANES_OF_PATH.get(row["kind"], row["name"].partition(" ")[0])
+        keys = ((row["device_id"], key) for key in (kind, *_LANES_OF_PATH.values()))
+        lane = next((lanes[key] for key in keys if key in lanes), elsewhere)
+        lane = elsewhere if row["operation"] is None else lane
+        by_lane[id(lane)] = lane
+        of_lanes[id(lane)].append(row)
+    for number, rows in of_lanes.items():
+        by_lane[number]["path"] = _named(rows, "name", names, scale)
+    return [elsewhere] if "path" in elsewhere else []
 
 
 def _named(

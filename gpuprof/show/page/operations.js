@@ -1,11 +1,17 @@
 // The operations of a step of two recordings, one above the other, and how they are marked.
 // Of each mark its sign and its words, the colour of its edge, and at which ends of a box it lies.
-const MARKS = [
-  null,
-  { sign: "\u25b2", words: "longer", colour: "worse", top: true },
-  { sign: "\u25bc", words: "shorter", colour: "better", bottom: true },
-  { sign: "\u25cf", words: "only here", colour: "found", top: true, bottom: true },
-];
+const MARKS = {
+  differences: [
+    { words: "" },
+    { sign: "\u25b2", words: " (longer)", colour: "worse", top: true },
+    { sign: "\u25bc", words: " (shorter)", colour: "better", bottom: true },
+    { sign: "\u25cf", words: " (only here)", colour: "found", top: true, bottom: true },
+  ],
+  path: [
+    { words: ", not on the critical path", alpha: 0.3 },
+    { sign: "\u25c6", words: ", on the critical path", colour: "found", top: true, bottom: true },
+  ],
+};
 // Few lanes are taller.
 const [TALL, MOST_TALL] = [34, 12];
 const EDGE = 3;
@@ -35,27 +41,33 @@ const paintStripes = (ctx, left, top, width, height) => {
   ctx.restore();
 };
 
+// Edges and stripes over a box, whose edges are seen however narrow it is.
+const paintMark = (ctx, mark, left, right, floor, height) => {
+  const [width, edge] = [Math.max(right - left, 2 * devicePixelRatio), EDGE * devicePixelRatio];
+  ctx.fillStyle = ctx.strokeStyle = colour(mark.colour);
+  if (mark.top) ctx.fillRect(left, floor - height, width, edge);
+  if (mark.bottom) ctx.fillRect(left, floor - edge, width, edge);
+  if (width > STRIPES * devicePixelRatio) paintStripes(ctx, left, floor - height, width, height);
+};
+
 // One lane: a box per operation in the colour of its name; what is marked has edges and stripes.
 const paintOperations = (plot, lane, floor, height) => {
   const { ctx } = plot;
   const { kernels, places, changes } = lane;
-  const [full, edge] = [height * FILL, EDGE * devicePixelRatio];
+  const full = height * FILL;
   ctx.font = `${11 * devicePixelRatio}px system-ui, sans-serif`;
   inSight(plot, kernels, (i, left, right) => {
     const width = Math.max(right - left, devicePixelRatio);
-    const mark = MARKS[changes[2 * i]];
+    const mark = lane.looks[changes[2 * i]];
+    ctx.globalAlpha = mark.alpha || 1;
     ctx.fillStyle = kernels.end[i] > kernels.start[i] ? hueOf(places[i]) : colour("ink");
     ctx.fillRect(left, floor - full, width, full);
     ctx.fillStyle = colour("soft");
     if (width > LEAST_FRAMED * devicePixelRatio) ctx.fillRect(left, floor - full, devicePixelRatio, full);
-    if (mark) {
-      ctx.fillStyle = ctx.strokeStyle = colour(mark.colour);
-      if (mark.top) ctx.fillRect(left, floor - full, Math.max(width, 2 * devicePixelRatio), edge);
-      if (mark.bottom) ctx.fillRect(left, floor - edge, Math.max(width, 2 * devicePixelRatio), edge);
-      if (width > STRIPES * devicePixelRatio) paintStripes(ctx, left, floor - full, width, full);
-    }
+    if (mark.sign) paintMark(ctx, mark, left, right, floor, full);
+    ctx.globalAlpha = 1;
     ctx.fillStyle = colour("ink");
-    paintName(ctx, mark ? `${mark.sign} ${kernels.name[i]}` : kernels.name[i], left, right, floor, full);
+    paintName(ctx, mark.sign ? `${mark.sign} ${kernels.name[i]}` : kernels.name[i], left, right, floor, full);
   });
 };
 
@@ -71,6 +83,7 @@ const drawOperations = (chart, data) => {
     owner: side.label,
     other: other.label,
     name: lane.name,
+    looks: MARKS[data.marked],
     usual: lane.usual,
     changes: marks[number],
     places: lane.operations.filter((_, n) => n % 3 === 2),
@@ -111,10 +124,10 @@ const drawOperations = (chart, data) => {
   const at = (lane, time) => {
     const [i] = openAt(lane.kernels, time);
     if (i === undefined) return "nothing";
-    const [mark, usual, theirs] = [MARKS[lane.changes[2 * i]], lane.usual[i], lane.changes[2 * i + 1]];
+    const [mark, usual, theirs] = [lane.looks[lane.changes[2 * i]], lane.usual[i], lane.changes[2 * i + 1]];
     const usually = usual === lane.kernels.end[i] - lane.kernels.start[i] ? "" : `, usually ${FORMATS.ns(usual)}`;
     const beside = theirs ? `; ${FORMATS.ns(theirs)} in ${lane.other}` : "";
-    return `${lane.kernels.name[i]} for ${FORMATS.ns(lane.kernels.end[i] - lane.kernels.start[i])}${usually}${beside}${mark ? ` (${mark.words})` : ""}`;
+    return `${lane.kernels.name[i]} for ${FORMATS.ns(lane.kernels.end[i] - lane.kernels.start[i])}${usually}${beside}${mark.words}`;
   };
   const tell = (plot) => {
     const pointed = pointedAt(plot, lanes);

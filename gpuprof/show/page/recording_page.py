@@ -13,6 +13,7 @@ from gpuprof.base.kernel_names import short_names
 from gpuprof.base.units import capital, say_ns, say_share
 from gpuprof.facts.hosts import NO_NAMES, DeviceNames
 from gpuprof.model.profile import Profile
+from gpuprof.predict.predict import Prediction
 from gpuprof.show import Row
 from gpuprof.show.cells import clean, schema_columns
 from gpuprof.show.charts import (
@@ -28,11 +29,13 @@ from gpuprof.show.charts import (
     utilisation,
 )
 from gpuprof.show.charts.figure import choose_devices
+from gpuprof.show.charts.step_path import KERNELS_OF_PATHS, path_of, rows_on_path
 from gpuprof.show.charts.variants import stacked
 from gpuprof.show.overview import Line, findings_lines, for_people
 from gpuprof.show.page.document import Document, html
 from gpuprof.show.page.figures import Figure, figure
 from gpuprof.show.page.tables import MOST_ROWS, page_table
+from gpuprof.show.prediction import path_in_words
 
 # What a page shows of a recording, beside what was asked for: what does not take much longer than
 # the report itself. (Steps and the causes of idle time read all API calls.)
@@ -84,6 +87,7 @@ _DETAILS: Final = (
     " or Shift and the wheel to zoom. Find marks kernels, steps and ranges by name; Enter"
     " shows each."
 )
+_PATH: Final = " Critical path stripes what a typical step waits for."
 _MARKS: Final = (
     " Steps and NVTX ranges last from the start of the first activity that they launched on the"
     " device to the end of the last; of many ranges, the longest are shown."
@@ -106,17 +110,22 @@ def recording_page(
     tables = tuple(dict.fromkeys((*result.tables, *_named_tables(result))))
     # What was computed is kept: only the tables that findings name take time.
     complete = result if len(tables) == len(result.tables) else report(profile, tables)
-    return report_page(complete, names, has_full_names=has_full_names)
+    return report_page(complete, names, path_of(profile), has_full_names=has_full_names)
 
 
 def report_page(
-    report_of_page: Report, names: Sequence[str] = (), *, has_full_names: bool = False
+    report_of_page: Report,
+    names: Sequence[str] = (),
+    path: Prediction | None = None,
+    *,
+    has_full_names: bool = False,
 ) -> str:
     """A report as one HTML file, with a chart for each table that has one.
 
     Args:
         report_of_page: The report.
         names: Tables that were asked for.
+        path: The critical path; None where it is not known.
         has_full_names: Whether kernels have their full names, not their short ones.
     """
     result = for_people(report_of_page, MOST_ROWS, has_full_names=has_full_names)
@@ -129,7 +138,7 @@ def report_page(
             title=f"{origin.source.name} - gpuprof",
             heading=clean(f"{source}: {origin.recorder}, read as {origin.reader}"),
             verdict=verdict(result),
-            figures=tuple(figures(result)),
+            figures=tuple(figures(result, path)),
             tables=tuple(
                 page_table(
                     (name, analysis_named(name).title),
@@ -179,7 +188,7 @@ def verdict(result: Report) -> tuple[Line, ...]:
     return (("Overview of this recording", ()),)
 
 
-def figures(result: Report) -> list[Figure]:
+def figures(result: Report, path: Prediction | None = None) -> list[Figure]:
     """The charts whose tables the recording has."""
     busy = {
         row["device_id"]: 1 - row["idle_ns"] / max(row["span_ns"], 1)
@@ -196,7 +205,7 @@ def figures(result: Report) -> list[Figure]:
     figures_of: dict[str, Callable[[], Sequence[Figure]]] = {
         "placement": lambda: _placement(result),
         "breakdown": lambda: [breakdown(chosen("breakdown"), on_left_out, result.device_names)],
-        "lanes": lambda: [_timeline(result, chosen, on_left_out)],
+        "lanes": lambda: [_timeline(result, chosen, on_left_out, path)],
         "ranks_over_time": lambda: [_ranks_over_time(result)],
         "steps": lambda: _steps(result),
         "top_activities": lambda: _kernels(result),
@@ -251,23 +260,34 @@ def breakdown(rows: Sequence[Row], on_left_out: str = "", names: DeviceNames = N
     return figure("breakdown", "Where each device's time went", caption, [bars], "breakdown")
 
 
-def _timeline(result: Report, chosen: Callable[[str], list[Row]], on_left_out: str) -> Figure:
+def _timeline(
+    result: Report,
+    chosen: Callable[[str], list[Row]],
+    on_left_out: str,
+    path: Prediction | None,
+) -> Figure:
     table = of_report(result).table("lanes")
     if on_left_out:
         drawn = {row["device_id"] for row in chosen("breakdown")}
         is_drawn = pc.is_in(table.column("device_id"), pa.array([*drawn], pa.int64()))
         table = table.filter(is_drawn)
     ranges, of_lanes = chosen("lane_ranges"), chosen("lane_kernels")
-    shown = short_names(row["name"] for row in of_lanes)
+    on_path = [] if path is None else rows_on_path(path)
+    kernels_on_path = (row for row in on_path if row["kind"] in KERNELS_OF_PATHS)
+    shown = short_names(row["name"] for row in (*of_lanes, *kernels_on_path))
     named = [row | {"name": shown[row["name"]]} for row in of_lanes]
-    data = timeline.intervals(table, named, ranges, result.device_names)
+    on_path = [row | {"name": shown.get(row["name"], row["name"])} for row in on_path]
+    data = timeline.intervals(table, named, ranges, result.device_names, on_path)
+    if path is not None and on_path:
+        data["path"] = [on_path[0]["start_ns"], max(row["end_ns"] for row in on_path)]
+        data["of_path"] = path_in_words(path)
     shortest_ns, slice_ns = data["slices"]
     closer = f", in a typical step within {say_ns(shortest_ns)}" * (shortest_ns < slice_ns)
     detail = f" What starts within {say_ns(slice_ns)}{closer} is one bar." * (slice_ns > 1)
     caption = (
         "Full colour: nothing of a lane further up runs (exposed); pale: something does"
         f" (hidden). The height is the share of the time that is busy.{detail}"
-        f"{_MARKS if ranges else ''}{_DETAILS}{on_left_out}"
+        f"{_MARKS if ranges else ''}{_DETAILS}{_PATH if on_path else ''}{on_left_out}"
     )
     return Figure("timeline", "What each device did when", caption, "timeline", data)
 

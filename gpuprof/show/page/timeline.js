@@ -154,6 +154,20 @@ const paintNames = (plot, kernels, floor, height) => {
   });
 };
 
+// What of a lane is on the critical path; in the lane of the host nothing else is.
+const paintPath = (plot, lane, floor, height) => {
+  const { ctx } = plot;
+  inSight(plot, lane.path, (i, left, right) => {
+    if (lane.lane === "path") {
+      ctx.fillStyle = colour("mark-odd");
+      ctx.fillRect(left, floor - height, right - left, height);
+      ctx.fillStyle = colour("ink");
+      paintName(ctx, lane.path.name[i], left, right, floor, height);
+    }
+    paintMark(ctx, MARKS.path[1], left, right, floor, height);
+  });
+};
+
 // What has lanes below each other, which hooks draw, on an axis of time.
 const plotOfLanes = (place, { labels, whole, axis, hooks, height = LANE_HEIGHT }) => {
   const longest = Math.max(...labels.map((label) => label.length));
@@ -194,13 +208,17 @@ const pointedAt = (plot, lanes) => {
 const drawTimeline = (chart, data) => {
   const place = chart.querySelector(".plot");
   const readout = chart.querySelector(".readout");
-  const lanes = data.lanes.map((lane) => ({
+  const all = data.lanes.map((lane) => ({
     ...lane,
+    path: lane.path && decodedNamed(lane.path, 3, data.unit, data.names, data.first),
     exposed: decoded(lane.exposed || [], data.unit, data.first),
     hidden: decoded(lane.hidden || [], data.unit, data.first),
     kernels: decodedNamed(lane.kernels || [], 4, data.unit, data.names, data.first),
     marks: lane.marks && decodedNamed(lane.marks, 3, data.unit, data.names, data.first),
   }));
+  // The host's part of the critical path has a lane where the path is shown.
+  const lanes = [];
+  let isPathShown = false;
   const isFirst = (place_) => place_ === 0 || lanes[place_].owner !== lanes[place_ - 1].owner;
   const label = (lane, place_) => {
     if (isFirst(place_)) return `${lane.owner} \u00b7 ${lane.name}`;
@@ -238,6 +256,7 @@ const drawTimeline = (chart, data) => {
       }
       ctx.globalAlpha = 1;
       paintNames(plot, lane.kernels, floor, height);
+      if (isPathShown && lane.path) paintPath(plot, lane, floor, height * FILL);
       paintFound(plot, lane.kernels, lane.found, floor, height);
     });
     ctx.restore();
@@ -256,6 +275,8 @@ const drawTimeline = (chart, data) => {
   };
 
   const at = (lane, time) => {
+    const [onPath] = isPathShown && lane.path ? openAt(lane.path, time) : [];
+    if (onPath !== undefined) return `${lane.path.name[onPath]} for ${FORMATS.ns(lane.path.end[onPath] - lane.path.start[onPath])}, on the critical path`;
     if (lane.marks) {
       const [i] = openAt(lane.marks, time);
       return i === undefined ? "nothing" : `${lane.marks.name[i]}, ${FORMATS.ns(lane.marks.end[i] - lane.marks.start[i])}`;
@@ -277,12 +298,25 @@ const drawTimeline = (chart, data) => {
   };
 
   const sum = sumInSight(chart.parentElement.querySelector(".sums"), lanes);
-  const make = () => plotOfLanes(place, {
-    labels: lanes.map(label),
-    whole,
-    axis: "time since the recording's origin",
-    hooks: { draw: [paint], setCursor: [tell], setScale: [sum] },
-  });
-  const find = (plot) => makeFindable(chart.querySelector(".find"), lanes, plot, whole);
+  const make = () => {
+    lanes.splice(0, lanes.length, ...all.filter((lane) => lane.lane !== "path" || isPathShown));
+    return plotOfLanes(place, {
+      labels: lanes.map(label),
+      whole,
+      axis: "time since the recording's origin",
+      hooks: { draw: [paint], setCursor: [tell], setScale: [sum] },
+    });
+  };
+  const find = (plot, again) => {
+    makeFindable(chart.querySelector(".find"), all, plot, whole);
+    const button = chart.querySelector(".path");
+    if (button) button.addEventListener("click", () => {
+      isPathShown = !isPathShown;
+      button.setAttribute("aria-pressed", String(isPathShown));
+      chart.parentElement.querySelector(".path-words").hidden = !isPathShown;
+      again();
+      if (isPathShown) plot().setScale("x", { min: data.path[0], max: data.path[1] });
+    });
+  };
   return { make, whole, find };
 };

@@ -10,8 +10,10 @@ from drawn_jobs import job
 from recordings import kernel, row, summary, trace
 
 from gpuprof.comparisons import comparison
+from gpuprof.predict.predict import predict
 from gpuprof.readers import read_profile
 from gpuprof.show.page.comparison_page import comparison_page
+from gpuprof.show.page.prediction_page import prediction_page
 from gpuprof.show.page.recording_page import recording_page
 
 pytestmark = pytest.mark.browser
@@ -511,3 +513,44 @@ def test_axe_finds_no_barrier_in_a_comparison(compared, scheme):
     compared.emulate_media(color_scheme=scheme)
 
     assert axe.Axe().run(compared).response["violations"] == []
+
+
+def test_the_critical_path_is_shown_on_demand_with_its_sums(browser, tmp_path):
+    path = tmp_path / "path.html"
+    path.write_text(recording_page(_trained(1)))
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    page.goto(path.as_uri())
+    words, button = page.locator(".path-words"), page.locator("button.path")
+
+    assert not words.is_visible()
+    before = page.locator("#timeline .uplot").bounding_box()["height"]
+    button.click()
+    page.wait_for_timeout(100)
+
+    assert button.get_attribute("aria-pressed") == "true"
+    assert words.inner_text().startswith("Critical path per step, ")
+    # A lane for the host and its waits comes on top.
+    assert page.locator("#timeline .uplot").bounding_box()["height"] == before + 22
+    over = page.locator("#timeline .u-over").bounding_box()
+    page.mouse.move(over["x"] + over["width"] / 2, over["y"] + 11)
+    assert page.text_content("#timeline .readout").startswith("critical path, host, waits at ")
+    assert ", on the critical path" in page.text_content("#timeline .readout")
+    button.click()
+    assert not words.is_visible()
+    page.close()
+
+
+def test_a_prediction_is_above_what_it_changes_and_complains_of_nothing(browser, tmp_path):
+    path, said = tmp_path / "predicted.html", []
+    recording = _trained(1)
+    path.write_text(prediction_page(predict(recording, ["scale=slow:0.5"]), recording))
+    page = browser.new_page(viewport={"width": 400, "height": 900})
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.goto(path.as_uri())
+    page.wait_for_selector("#step-path canvas")
+
+    page.click("#step-path .largest li:first-child button")
+
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    assert said == []
+    page.close()
