@@ -13,6 +13,8 @@ from functools import cached_property
 from struct import unpack_from
 from typing import Final
 
+from gpuprof.native.xspace_events import event_places
+
 PS_PER_NS: Final = 1_000
 
 # A part of a file is a view of it, not a copy.
@@ -327,32 +329,32 @@ def _line(data: Octets) -> Line:
     if len(data) > _LARGEST:
         msg = f"a line of {len(data)} bytes is larger than a protocol buffer can be"
         raise WireError(msg)
-    position, end = 0, len(data)
-    while position < end:
-        # Lines hold events by the hundred thousand: nothing is called or copied for one.
-        if data[position] == _EVENT_TAG and position + 1 < end and data[position + 1] < _TOP_BIT:
-            size = data[position + 1]
-            position += 2
-        elif data[position] == _EVENT_TAG:
-            size, position = varint(data, position + 1)
-            if size > end:
-                raise _beyond(position)
+    position = 0
+    while position < len(data):
+        if data[position] == _EVENT_TAG:
+            position = _keep_events(data, position, begins, ends)
         else:
             position = _keep_field(data, position, numbers, texts)
-            continue
-        begins.append(position)
-        position += size
-        ends.append(position)
-    # Only the last can go beyond it.
-    if ends and ends[-1] > end:
-        raise _beyond(begins[-1])
     name = texts.get(_LINE_DISPLAY_NAME) or texts.get(_LINE_NAME, b"")
     start_ns = signed(numbers.get(_LINE_START_NS, 0))
     return Line(signed(numbers.get(_LINE_ID, 0)), _text(name), start_ns, data, begins, ends)
 
 
-def _beyond(position: int) -> WireError:
-    return WireError(f"byte {position}: an event goes beyond the end")
+def _keep_events(data: Octets, position: int, begins: "array[int]", ends: "array[int]") -> int:
+    """Keep where the events lie that begin at a position, and say where another field begins."""
+    position, (begin, end) = event_places(data, position)
+    begins.frombytes(begin.tobytes())
+    ends.frombytes(end.tobytes())
+    size = len(data)
+    while position < size and data[position] == _EVENT_TAG:
+        length, position = varint(data, position + 1)
+        if length > size - position:
+            msg = f"byte {position}: an event goes beyond the end"
+            raise WireError(msg)
+        begins.append(position)
+        position += length
+        ends.append(position)
+    return position
 
 
 def _keep_field(

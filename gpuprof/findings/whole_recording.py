@@ -19,7 +19,7 @@ from gpuprof.facts.activity_sums import SUM_READS, summed_up
 from gpuprof.facts.copies import end_name, sums_of, transfer_rows
 from gpuprof.facts.kernel_kinds import is_initial, may_initialise
 from gpuprof.facts.launches import LAUNCH_READS, launches
-from gpuprof.facts.numbers import columns_of, groups, names_by_number, read_columns
+from gpuprof.facts.numbers import columns_of, distinct, groups, names_by_number, read_columns
 from gpuprof.facts.nvtx import RANGE_READS, named_parts
 from gpuprof.facts.phases import steps_by_phase
 from gpuprof.facts.step_windows import FROM_RANGES, masked
@@ -315,10 +315,12 @@ def recorded_calls(profile: Profile) -> str:
     else:
         return ""
     numbered = 0
-    for number in np.unique(process):
-        ids = np.unique(correlation[(process == number) & (correlation > 0)])
-        if len(ids) >= _LEAST_CALLS and np.median(np.diff(ids)) >= most_apart:
-            numbered += int(ids[-1] - ids[0] + 1)
+    for number in distinct(process).tolist():
+        apart = np.diff(np.sort(correlation[(process == number) & (correlation > 0)]))
+        # Several kernels may be of one call.
+        apart = apart[apart > 0]
+        if len(apart) >= _LEAST_CALLS - 1 and np.median(apart) >= most_apart:
+            numbered += int(apart.sum() + 1)
     return f"{len(start):,} of {numbered:,} numbered calls of CUDA" if numbered else ""
 
 
