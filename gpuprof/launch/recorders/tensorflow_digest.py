@@ -154,10 +154,7 @@ def digest(folder: Path) -> Row:
         "operations": [
             {"function": names[run.function], **row} for run in complete for row in _operations(run)
         ],
-        "tensor_copies": [
-            *({"function": names[run.function], **row} for run in complete for row in _copies(run)),
-            *({"function": None, **row} for row in _eager_copies(totals)),
-        ],
+        "tensor_copies": [*_tensor_copies(complete, names, totals.eager_copies)],
         "graphs": [
             {"function": names[run.function], "calls": len(run.step_ids), **_numbered(run.graph)}
             for run in complete
@@ -332,40 +329,42 @@ def _numbered(graph: Row) -> Row:
     }
 
 
-def _copies(run: _GraphTotals) -> Iterator[Row]:
-    """The copies of a kept graph, else what the traced ``_Send`` operations tell."""
-    for row in run.graph["copies"] if run.graph else ():
-        if calls := run.received[row["recv"]]:
-            columns = {name: row[name] for name in _KEPT_COLUMNS if name in row}
-            taker = next(iter(row["dst_operations"]), None)
-            yield _copy(**columns, dst_operation=taker, calls=calls)
-    if run.graph is None:
-        for sent, calls in sorted(run.sends.items(), key=lambda item: item[0].node):
-            yield _copy(
-                src_device=_short(sent.src_device),
-                dst_device=_short(sent.dst_device),
-                tensor=sent.source,
-                src_operation=sent.source,
-                dst_operation=sent.taker,
-                is_control="/ctrl/_" in sent.source,
-                calls=calls,
-            )
+def _tensor_copies(
+    runs: list[_GraphTotals],
+    names: dict[str, str],
+    eager_copies: Counter[tuple[str, str, str]],
+) -> Iterator[Row]:
+    """The copies of kept graphs, else what the traced ``_Send`` operations tell; then eager ones.
 
-
-def _eager_copies(totals: _Totals) -> Iterator[Row]:
-    for (source, target, operation), calls in sorted(totals.eager_copies.items()):
-        yield _copy(
-            src_device=_short(source),
-            dst_device=_short(target),
-            tensor=f"input of {operation}" if operation else "input",
-            dst_operation=operation or None,
-            calls=calls,
-        )
-
-
-def _copy(**columns: Any) -> Row:
-    """A row of ``tensor_copies`` but for its function; null for what is not known."""
-    return dict.fromkeys(_COPY) | {"is_control": False} | columns
+    Null for what is not known.
+    """
+    blank = dict.fromkeys(("function", *_COPY)) | {"is_control": False}
+    for run in runs:
+        of_function = blank | {"function": names[run.function]}
+        for row in run.graph["copies"] if run.graph else ():
+            if calls := run.received[row["recv"]]:
+                kept = {name: row[name] for name in _KEPT_COLUMNS if name in row}
+                taker = next(iter(row["dst_operations"]), None)
+                yield of_function | kept | {"dst_operation": taker, "calls": calls}
+        sends = {} if run.graph else run.sends
+        for sent, calls in sorted(sends.items(), key=lambda item: item[0].node):
+            yield of_function | {
+                "src_device": _short(sent.src_device),
+                "dst_device": _short(sent.dst_device),
+                "tensor": sent.source,
+                "src_operation": sent.source,
+                "dst_operation": sent.taker,
+                "is_control": "/ctrl/_" in sent.source,
+                "calls": calls,
+            }
+    for (source, target, operation), calls in sorted(eager_copies.items()):
+        yield blank | {
+            "src_device": _short(source),
+            "dst_device": _short(target),
+            "tensor": f"input of {operation}" if operation else "input",
+            "dst_operation": operation or None,
+            "calls": calls,
+        }
 
 
 def _notes(
