@@ -9,7 +9,7 @@ is masked: a masked setting costs less than a leaked password.
 import contextlib
 import re
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -139,7 +139,16 @@ def masked_words(words: Iterable[str]) -> tuple[str, ...]:
 
 def masked_text(text: str) -> str:
     """A text, such as a command line in one piece, with its secrets masked."""
-    return "".join(_without_named(without_shapes(text)))
+    text, pieces = without_shapes(text), []
+    end = position = 0
+    # The values of named secrets are masked word by word.
+    while (assigned := _ASSIGNED.search(text, position)) is not None:
+        position = assigned.end()
+        if _is_secret(assigned["name"]) and (value := _value(text, assigned)) is not None:
+            start, position = value
+            pieces += [text[end:start], re.sub(r"[^\0]+", MASK, text[start:position])]
+            end = position
+    return "".join([*pieces, text[end:]])
 
 
 def make_private(path: Path) -> None:
@@ -148,20 +157,6 @@ def make_private(path: Path) -> None:
         with contextlib.suppress(OSError):  # it is gone, or another user's
             if not file.is_symlink():
                 file.chmod(stat.S_IMODE(file.stat().st_mode) & stat.S_IRWXU)
-
-
-def _without_named(text: str) -> Iterator[str]:
-    """The pieces of a text, the values of named secrets masked word by word."""
-    end = position = 0
-    while (assigned := _ASSIGNED.search(text, position)) is not None:
-        position = assigned.end()
-        if not _is_secret(assigned["name"]) or (value := _value(text, assigned)) is None:
-            continue
-        start, stop = value
-        yield text[end:start]
-        yield re.sub(r"[^\0]+", MASK, text[start:stop])
-        end = position = stop
-    yield text[end:]
 
 
 def _value(text: str, assigned: re.Match[str]) -> tuple[int, int] | None:

@@ -128,7 +128,11 @@ class Plane:
     @cached_property
     def stat_names(self) -> Mapping[int, str]:
         """Names of values by their key; also texts that values refer to."""
-        return dict(_stat_name(entry) for entry in self.parts.get(_PLANE_STATS, ()))
+        names = {}
+        for key, value in map(_map_entry, self.parts.get(_PLANE_STATS, ())):
+            texts = (_text(_bytes(part)) for n, part in fields(value) if n == _METADATA_NAME)
+            names[key] = next(texts, "")
+        return names
 
     @cached_property
     def stat_keys(self) -> Mapping[str, Sequence[int]]:
@@ -384,12 +388,6 @@ def _event_metadata(entry: Octets, names: Mapping[int, str]) -> tuple[int, Event
             texts[number] = part
     name, display = texts.get(_METADATA_NAME, b""), texts.get(_METADATA_DISPLAY_NAME, b"")
     return key, EventMetadata(_text(name), _text(display), dict(stats))
-
-
-def _stat_name(entry: Octets) -> tuple[int, str]:
-    key, value = _map_entry(entry)
-    names = (_text(_bytes(part)) for number, part in fields(value) if number == _METADATA_NAME)
-    return key, next(names, "")
 
 
 def _map_entry(entry: Octets) -> tuple[int, Octets]:
