@@ -10,7 +10,6 @@ from __future__ import annotations
 import atexit
 import json
 import re
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -50,15 +49,8 @@ def apply(path: str, note: Callable[[str], None]) -> None:
             note(f"the placement names operations that were not traced: {', '.join(absent)}")
 
     ops.Graph._apply_device_functions = apply_device_functions  # noqa: SLF001
-    _once_imported(_LAYER, lambda module: _place_layers(module, document["layers"]))
-    _once_imported(_OPTIMIZER, _keep_gradients_apart)
-
-
-def _once_imported(name: str, act: Callable[[Any], object]) -> None:
-    if name in sys.modules:
-        act(sys.modules[name])
-    else:
-        when_imported(name, act)
+    when_imported(_LAYER, lambda module: _place_layers(module, document["layers"]))
+    when_imported(_OPTIMIZER, _keep_gradients_apart)
 
 
 def scope_of(name: str, scopes: Mapping[str, str]) -> str | None:
