@@ -144,10 +144,18 @@ def masked_text(text: str) -> str:
     # The values of named secrets are masked word by word.
     while (assigned := _ASSIGNED.search(text, position)) is not None:
         position = assigned.end()
-        if _is_secret(assigned["name"]) and (value := _value(text, assigned)) is not None:
-            start, position = value
-            pieces += [text[end:start], re.sub(r"[^\0]+", MASK, text[start:position])]
-            end = position
+        if not _is_secret(assigned["name"]):
+            continue
+        matches = (pattern.match(text, position) for pattern in _patterns(text, assigned))
+        value = next(filter(None, matches), None)
+        # Neither nothing, nor a switch, nor a count is a secret.
+        if value is None or not value["value"] or _SWITCH.match(value["value"]):
+            continue
+        if _COUNT.match(value["value"]) and _last_words(assigned["name"])[1] in _COUNTED:
+            continue
+        start, position = value.span("value")
+        pieces += [text[end:start], re.sub(r"[^\0]+", MASK, text[start:position])]
+        end = position
     return "".join([*pieces, text[end:]])
 
 
@@ -157,16 +165,6 @@ def make_private(path: Path) -> None:
         with contextlib.suppress(OSError):  # it is gone, or another user's
             if not file.is_symlink():
                 file.chmod(stat.S_IMODE(file.stat().st_mode) & stat.S_IRWXU)
-
-
-def _value(text: str, assigned: re.Match[str]) -> tuple[int, int] | None:
-    """Where the value of a named secret stands; None for none, a switch or a count."""
-    candidates = (pattern.match(text, assigned.end()) for pattern in _patterns(text, assigned))
-    match = next((match for match in candidates if match is not None), None)
-    if match is None or not match["value"] or _SWITCH.match(match["value"]):
-        return None
-    is_count = _COUNT.match(match["value"]) and _last_words(assigned["name"])[1] in _COUNTED
-    return None if is_count else match.span("value")
 
 
 def _patterns(text: str, assigned: re.Match[str]) -> tuple[re.Pattern[str], ...]:

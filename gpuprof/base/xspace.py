@@ -407,20 +407,15 @@ def _stat(raw: Octets, names: Mapping[int, str]) -> tuple[str, Stat]:
     for number, part in fields(raw):
         if number == STAT_METADATA:
             name = names.get(_int(part), "")
+        elif number == STAT_DOUBLE and not isinstance(part, int) and len(part) == _DOUBLE_BYTES:
+            (value,) = unpack_from("<d", part)
         elif not isinstance(part, int):
-            value = _stat_bytes(number, part)
+            value = _text(part) if number == STAT_TEXT else bytes(part)
         elif number == STAT_REFERENCE:  # the value is the name of another stat
             value = names.get(part, "")
         else:
             value = signed(part) if number == STAT_INT64 else part
     return name, value
-
-
-def _stat_bytes(number: int, part: Octets) -> Stat:
-    if number == STAT_DOUBLE and len(part) == _DOUBLE_BYTES:
-        double: float = unpack_from("<d", part)[0]
-        return double
-    return _text(part) if number == STAT_TEXT else bytes(part)
 
 
 def _int(value: int | Octets) -> int:
