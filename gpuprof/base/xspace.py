@@ -130,7 +130,11 @@ class Plane:
     @cached_property
     def stat_names(self) -> Mapping[int, str]:
         """Names of values by their key; also texts that values refer to."""
-        return dict(_stat_name(entry) for entry in self.parts.get(_PLANE_STATS, ()))
+        names = {}
+        for key, value in map(_map_entry, self.parts.get(_PLANE_STATS, ())):
+            texts = (_text(_bytes(part)) for n, part in fields(value) if n == _METADATA_NAME)
+            names[key] = next(texts, "")
+        return names
 
     @cached_property
     def stat_keys(self) -> Mapping[str, Sequence[int]]:
@@ -388,12 +392,6 @@ def _event_metadata(entry: Octets, names: Mapping[int, str]) -> tuple[int, Event
     return key, EventMetadata(_text(name), _text(display), dict(stats))
 
 
-def _stat_name(entry: Octets) -> tuple[int, str]:
-    key, value = _map_entry(entry)
-    names = (_text(_bytes(part)) for number, part in fields(value) if number == _METADATA_NAME)
-    return key, next(names, "")
-
-
 def _map_entry(entry: Octets) -> tuple[int, Octets]:
     key: int = 0
     value: Octets = b""
@@ -411,20 +409,15 @@ def _stat(raw: Octets, names: Mapping[int, str]) -> tuple[str, Stat]:
     for number, part in fields(raw):
         if number == STAT_METADATA:
             name = names.get(_int(part), "")
+        elif number == STAT_DOUBLE and not isinstance(part, int) and len(part) == _DOUBLE_BYTES:
+            (value,) = unpack_from("<d", part)
         elif not isinstance(part, int):
-            value = _stat_bytes(number, part)
+            value = _text(part) if number == STAT_TEXT else bytes(part)
         elif number == STAT_REFERENCE:  # the value is the name of another stat
             value = names.get(part, "")
         else:
             value = signed(part) if number == STAT_INT64 else part
     return name, value
-
-
-def _stat_bytes(number: int, part: Octets) -> Stat:
-    if number == STAT_DOUBLE and len(part) == _DOUBLE_BYTES:
-        double: float = unpack_from("<d", part)[0]
-        return double
-    return _text(part) if number == STAT_TEXT else bytes(part)
 
 
 def _int(value: int | Octets) -> int:
