@@ -80,7 +80,7 @@ _ARGUMENTS: Final[Mapping[str, tuple[Any, ...]]] = {
     "open_ranges": (IntegerArray, IntegerArray, IntegerArray, c_int, ValueArray),
     "extents": (*[IntegerArray] * 5, ValueArray, ValueArray),
     "gather_groups": (IntegerArray, IntegerArray, c_size_t, ValueArray, IntegerArray),
-    "replay": (c_void_p, c_void_p, c_void_p, c_int, c_void_p, c_void_p),
+    "replay": (c_void_p, c_void_p, c_void_p, c_int, c_void_p, IntegerArray, c_void_p),
     "walk_back": (*(c_void_p, c_void_p, IntegerArray, c_int64, ValueArray, ValueArray, c_size_t),),
     "texts_free": (c_void_p,),
     "texts_count": (c_void_p,),
