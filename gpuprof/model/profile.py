@@ -146,13 +146,7 @@ def absent_ranks(ranks: Iterable[int | None], world_sizes: Iterable[int | None])
 
 
 class Job(Protocol):
-    """Answers for the recordings of a job, each of which is analysed by itself.
-
-    Attributes:
-        has_activities: Whether the activities of all of them can be read together.
-    """
-
-    has_activities: bool
+    """Answers for the recordings of a job, each of which is analysed by itself."""
 
     def rows(self, function: Any, profile: "Profile") -> pa.Table:
         """What a `gpuprof.model.analysis.PerFile` makes of all of them together.

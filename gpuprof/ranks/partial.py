@@ -211,8 +211,6 @@ class _MergedJob(JobNumbers[_File]):
         InputError: Two of them are the same recording.
     """
 
-    has_activities = False
-
     def __init__(self, partial: Partial) -> None:
         facts = sorted(partial[FILES].to_pylist(), key=lambda row: row[FILE_PLACE])
         ranks: list[int | None] = [row["rank"] for row in facts]
