@@ -436,5 +436,5 @@ def test_a_recording_shows_itself():
 
 
 def test_a_wrong_query_of_a_recording_has_its_own_error():
-    with pytest.raises(gpuprof.QueryError, match=r"the query fails: .*there_is_none"):
+    with pytest.raises(gpuprof.QueryError, match="there is no column there_is_none"):
         read_profile(STAGED).query("SELECT there_is_none FROM kernels")

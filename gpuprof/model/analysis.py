@@ -19,7 +19,7 @@ from gpuprof.model.schema import Kind, Schema
 FILE_PLACE: Final = "file_place"
 DEVICE_COLUMNS: Final = ("device_id", "src_device_id", "dst_device_id", "peer_device_id")
 
-# Table -> names of columns, among them those of `gpuprof.model.derived`.
+# Table -> names of columns.
 Reads = Mapping[str, frozenset[str]]
 Combine = Callable[[pa.Table], pa.Table]
 

@@ -302,17 +302,14 @@ class Profile:
                 self.loaded(name).expect(reads[name])
 
     def query(self, sql: str) -> pa.Table:
-        """The result of a SQL query (DuckDB's dialect) over the tables, by their names.
-
-        Beside the columns of the schema they have those of `gpuprof.model.derived`.
+        """What a SELECT in DuckDB's dialect answers about the recording; see `gpuprof.sql`.
 
         Raises:
-            QueryError: It is no SQL, or names what there is not.
-            GpuprofError: The reader's file breaks its format's rules where the query reads it.
+            QueryError: It is no single SELECT, names what there is not, or reads a file.
+            GpuprofError: The recording lacks a table, or is damaged.
         """
-        from gpuprof.model.queries import answer  # noqa: PLC0415 - loads DuckDB
-
-        return answer(self, sql)
+        answer: pa.Table = import_module("gpuprof.sql").query_table(self, sql)
+        return answer
 
     def columns(
         self, table: str, *names: str, texts: Mapping[str, Words] = NO_TEXTS
