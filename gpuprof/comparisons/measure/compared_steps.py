@@ -14,13 +14,8 @@ from gpuprof.base.kernel_names import short_name
 from gpuprof.base.units import counted, say_ns
 from gpuprof.comparisons.measure.matching import SHAPE
 from gpuprof.facts.activity_sums import SUM_READS
-from gpuprof.facts.phases import (
-    PHASE_READS,
-    SAMPLE,
-    WARM_UP,
-    PhaseSteps,
-    steps_by_phase,
-)
+from gpuprof.facts.phases import PHASE_READS, PhaseSteps, steps_by_phase
+from gpuprof.facts.step_kinds import SAMPLE, WARM_UP
 from gpuprof.facts.step_windows import (
     DETECTED,
     FROM_RANGES,

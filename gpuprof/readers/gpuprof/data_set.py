@@ -31,7 +31,8 @@ import pyarrow as pa
 from gpuprof.base import json_input
 from gpuprof.base.errors import CorruptFileError, GpuprofError, InputError, UnknownFormatError
 from gpuprof.model import borders, schema
-from gpuprof.model.profile import Origin, Profile, Source
+from gpuprof.model.origin import Origin
+from gpuprof.model.profile import Profile, Source
 from gpuprof.model.spilling import Kinds
 from gpuprof.model.table import Part, Table
 from gpuprof.readers.common.parquet_columns import (

@@ -32,7 +32,8 @@ import pyarrow as pa
 from gpuprof.base import json_input
 from gpuprof.base.errors import CorruptFileError, InputError, UnknownFormatError
 from gpuprof.model import borders, schema
-from gpuprof.model.profile import Origin, Profile, Source
+from gpuprof.model.origin import Origin
+from gpuprof.model.profile import Profile, Source
 from gpuprof.model.spilling import Kinds
 from gpuprof.model.table import InMemory, NumberedNames, Part, Stored, Table
 from gpuprof.readers.common.file_stamp import stamp
@@ -58,7 +59,7 @@ def member_name(table: str, part: int = 0) -> str:
 
 
 class OriginFields(msgspec.Struct):
-    """The origin of the recording in the header, as `gpuprof.model.profile.Origin` holds it."""
+    """The origin of the recording in the header, as `gpuprof.model.origin.Origin` holds it."""
 
     reader: str
     tool: str

@@ -23,7 +23,8 @@ from gpuprof.base.errors import CorruptFileError, EmptyRecordingError
 from gpuprof.base.json_values import Scalar, integer, text
 from gpuprof.base.units import NS_PER_US, counted
 from gpuprof.model import schema
-from gpuprof.model.profile import Origin, Profile, Source
+from gpuprof.model.origin import Origin
+from gpuprof.model.profile import Profile, Source
 from gpuprof.model.table import Table, in_memory
 from gpuprof.native import trace_events
 from gpuprof.native.trace_events import Detail

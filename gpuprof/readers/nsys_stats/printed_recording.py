@@ -10,7 +10,8 @@ import pyarrow as pa
 from gpuprof.base.errors import CorruptFileError, EmptyRecordingError
 from gpuprof.base.units import counted
 from gpuprof.model import schema
-from gpuprof.model.profile import Origin, Profile, Section
+from gpuprof.model.origin import Origin
+from gpuprof.model.profile import Profile, Section
 from gpuprof.readers.nsys_stats.numerals import styles
 from gpuprof.readers.nsys_stats.printed_trace import api_calls, gpu_tables, has_no_clock, sums
 from gpuprof.readers.nsys_stats.rows import Row, summary_rows
