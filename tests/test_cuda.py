@@ -1,5 +1,3 @@
-import re
-
 import pytest
 
 from gpuprof.base import cuda
@@ -145,7 +143,7 @@ def test_a_call_of_hip_tells_what_it_copies(call, kind, expected):
     ],
 )
 def test_calls_that_wait_are_known_of_both_apis(name, waits):
-    assert (re.search(cuda.WAITING_CALLS, name) is not None) == waits
+    assert cuda.is_waiting(name) == waits
 
 
 @pytest.mark.parametrize("name", ["cudaLaunchKernel", "cuGraphLaunch", "hipExtModuleLaunchKernel"])

@@ -1,9 +1,13 @@
 """What is derived from the data model can be queried as it is documented."""
 
+import copies_in_sql
+import pyarrow as pa
 import pytest
 from recordings import trace
 
-from gpuprof.model import derived
+from gpuprof.facts.derived_tables import COLUMNS, TABLES
+from gpuprof.model.derived import HOST
+from gpuprof.sql import query_table
 
 STAGED = {"path": "staged", "process_id": 9, "correlation_id": 4}
 PROFILE = trace(
@@ -39,11 +43,11 @@ def test_a_copy_tells_what_it_is_and_between_which_memories():
     rows = _asked("movement, is_transfer, is_peer, is_counted, src, dst, route", "memcpys")
 
     assert [tuple(row.values()) for row in rows] == [
-        ("HtoD", True, False, True, derived.HOST, 1, "direct"),
+        ("HtoD", True, False, True, HOST, 1, "direct"),
         ("DtoD", False, False, True, None, None, "direct"),
         ("PtoP_staged", True, True, True, 0, 1, "staged"),
         ("PtoP_staged", True, True, False, 0, 1, "staged"),
-        ("UVM_DtoH", True, False, True, 1, derived.HOST, "uvm"),
+        ("UVM_DtoH", True, False, True, 1, HOST, "uvm"),
         ("PtoP", True, True, True, 0, 1, "direct"),
     ]
 
@@ -70,16 +74,34 @@ def test_names_tell_what_kernels_and_calls_are():
     ]
 
 
-@pytest.mark.parametrize("name", derived.RELATIONS)
+@pytest.mark.parametrize("name", TABLES)
 def test_a_derived_table_has_the_columns_that_are_documented(name):
-    assert PROFILE.query(f"SELECT * FROM {name}").column_names == [*derived.RELATIONS[name].columns]
+    assert PROFILE.query(f"SELECT * FROM {name}").column_names == [*TABLES[name].schema.columns]
 
 
 @pytest.mark.parametrize(
     ("table", "column"),
-    [(table, column) for table in PROFILE.sources for column in derived.facts(table)],
+    [(table, column) for table in PROFILE.sources for column in COLUMNS.get(table, ())],
 )
 def test_every_fact_can_be_asked_for_alone(table, column):
     rows = PROFILE.query(f"SELECT {column} FROM {table}").column(0)
 
     assert rows.null_count < len(rows) == PROFILE.table(table).num_rows
+
+
+@pytest.mark.parametrize("name", ["memcpys", *TABLES])
+def test_copies_are_those_that_sql_derives_of_the_recorded_columns(name):
+    # A staged copy ran on two devices, and has one of them.
+    columns = "* EXCLUDE (device_id)" if name == "copies" else "*"
+    everything = f"SELECT {columns} FROM {name} ORDER BY ALL"
+
+    assert query_table(PROFILE, everything).to_pylist() == copies_in_sql.answer(PROFILE, everything)
+
+
+def test_without_copies_there_are_columns_all_the_same():
+    empty = trace(memcpys=[], kernels=[])
+
+    for name in ("memcpys", "kernels", *TABLES):
+        asked = query_table(empty, f"SELECT * FROM {name}")
+        assert asked.num_rows == 0
+        assert pa.types.is_int64(asked.schema.field("start_ns").type)

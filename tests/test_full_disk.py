@@ -10,10 +10,11 @@ import duckdb
 import pytest
 from commands import ROOT, SINGLE
 
+from gpuprof import sql
 from gpuprof.base.errors import InputError
 from gpuprof.base.manifest import Manifest, finish_manifest
-from gpuprof.model import queries
-from gpuprof.model.profile import Origin, Profile
+from gpuprof.model.origin import Origin
+from gpuprof.model.profile import Profile
 from gpuprof.readers.nsys import nsys_tool as nsys_rep
 from gpuprof.readers.sqlite import source as sqlite_source
 
@@ -100,7 +101,7 @@ def test_a_query_without_room_is_told(tmp_path, monkeypatch, error):
     def fail(*_):
         raise error
 
-    monkeypatch.setattr(queries, "reads", fail)
+    monkeypatch.setattr(sql, "reads", fail)
     with pytest.raises(InputError) as caught:
         profile.query("SELECT 1")
 

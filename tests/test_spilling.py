@@ -6,24 +6,25 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from gpuprof.model import queries
-from gpuprof.model.profile import Origin, Profile
+from gpuprof import sql
+from gpuprof.model.origin import Origin
+from gpuprof.model.profile import Profile
 
 ORIGIN = Origin(source=Path("train.txt"), reader="nvprof-text", tool="nvprof")
 
 
 def test_a_query_that_spills_leaves_no_folder(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    connect, spilled = queries.connect, []
+    connect, spilled = sql.connect, []
 
     def little_memory(settings):
         return connect(settings | {"memory_limit": "96MB"})
 
-    monkeypatch.setattr(queries, "connect", little_memory)
-    monkeypatch.setattr(queries, "reads", lambda *_: spilled.extend(tmp_path.iterdir()) or {})
-    sql = "SELECT i, 2 * i AS j FROM range(5_000_000) t(i) ORDER BY hash(i)"
+    monkeypatch.setattr(sql, "connect", little_memory)
+    monkeypatch.setattr(sql, "reads", lambda *_: spilled.extend(tmp_path.iterdir()) or {})
+    asked = "SELECT i, 2 * i AS j FROM range(5_000_000) t(i) ORDER BY hash(i)"
 
-    assert Profile(ORIGIN, {}).query(sql).num_rows == 5_000_000
+    assert Profile(ORIGIN, {}).query(asked).num_rows == 5_000_000
     assert [folder.name.startswith("gpuprof-") for folder in spilled] == [True]
     assert list(tmp_path.iterdir()) == []
 

@@ -60,7 +60,7 @@ def test_a_query_answers_as_the_tables_say():
             " b.bytes = 7 ORDER BY 1", [(0,), (2,)], id="join",
         ),
         pytest.param(
-            "SELECT * EXCLUDE (start_ns, end_ns, name_hash) FROM"
+            "SELECT * EXCLUDE (start_ns, end_ns) FROM"
             " (SELECT * FROM kernels ORDER BY 1 DESC) LIMIT 1",
             [(0, None, None, None, None, "add", *[None] * 10, False)],
             id="exclude",

@@ -8,6 +8,7 @@ Sources: CUPTI's ``CUpti_ActivityMemcpyKind`` and ``CUpti_ActivityMemoryKind``, 
 """
 
 import re
+from functools import lru_cache
 from typing import Final
 
 UNKNOWN: Final = "unknown"
@@ -86,12 +87,11 @@ _HIP_CALL: Final = re.compile(r"^(?:__)?hip[A-Z]\w*$")
 _HIP_COPY_CALL: Final = re.compile(r"^hipMemcpy([HDA]to[HDA])?(Peer)?")
 
 # Calls that return when work on a device has ended; synchronous copies wait as well.
-WAITING_CALLS: Final = (
+_WAITING_CALLS: Final = re.compile(
     r"Synchronize|(cuda|hip)Memcpy(2D|3D|ToSymbol|FromSymbol|Peer)?$|(cuda|hip)Memset$"
     r"|cuMemcpy(HtoD|DtoH|DtoD)?(_v2)?$|hipMemcpy(HtoD|DtoH|DtoD|HtoA|AtoH|WithStream)$"
     r"|(cuda|hip)Free$|cuMemFree(_v2)?$"
 )
-_WAITING_CALLS: Final = re.compile(WAITING_CALLS)
 # Calls that put work onto a device.
 LAUNCHING_CALLS: Final = re.compile(r"^(?:cu|cuda|hip)[A-Z]?\w*(?:Launch|Memcpy|Memset)")
 # Those of single kernels, which leave one unless the stream is captured as a graph.
@@ -187,6 +187,7 @@ def api(name: str) -> str:
     return "runtime" if name.startswith(("cuda", "hip", "__hip")) else "driver"
 
 
+@lru_cache(1 << 14)  # files of one job have the same names
 def is_communication(kernel_name: str) -> bool:
     """Whether a kernel moves data between devices (such as NCCL) instead of computing."""
     # Most names have none of the words that the alternatives need: a tenth of the time.
@@ -196,8 +197,6 @@ def is_communication(kernel_name: str) -> bool:
         may_be = any(word in name for word in _REDUCTIONS)
     return may_be and _COMMUNICATION.search(kernel_name) is not None
 
-
-COMMUNICATION_PATTERN: Final = _COMMUNICATION.pattern
 
 # Transfers per second of one lane, in one direction, and the share that line coding leaves:
 # 8b/10b, 128b/130b, and the flits of PCIe 6, with 242 bytes of data in 256.
@@ -211,6 +210,7 @@ _PCIE_LANES: Final = {
 }
 
 
+@lru_cache(1 << 14)
 def is_waiting(name: str) -> bool:
     """Whether an API call returns when work on a device has ended."""
     return _WAITING_CALLS.search(name) is not None

@@ -49,6 +49,7 @@ TOPICS: Final = (
     "extend",
     "speed",
     "limits",
+    "related",
     "glossary",
     "changes",
 )

@@ -142,7 +142,7 @@ class Copies:
         """The rows of ``memcpys`` in pieces, ``device`` being each on which a copy takes time.
 
         A copy between two devices is there for each; see ``copies_by_device`` in
-        `gpuprof.model.derived`.
+        `gpuprof.facts.derived_tables`.
         """
         for part in map(self.take, pieces(len(self))):
             src, dst, is_whole = part.src_device, part.dst_device, part.is_staged == 0
@@ -291,7 +291,7 @@ def among(
 
 
 def _with_facts(profile: Profile, words: Sequence[Words]) -> Iterator[Sequence[Any]]:
-    """The numbers of `Copies`, with the derived columns of `gpuprof.model.derived`, in pieces."""
+    """The numbers of `Copies`, with what is derived of them, in pieces."""
     paths = Words([None, PATHS[STAGED]])
     texts = dict(zip((*_WORDS, "path"), (*words, paths), strict=True))
     for part in profile.columns("memcpys", *_RECORDED, *texts, texts=texts):

@@ -1,1 +1,1 @@
-"""What a recording is: its tables and their columns, selections, sets of instants, queries."""
+"""What a recording is: its tables and their columns, selections, sets of instants."""

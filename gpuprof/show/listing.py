@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from gpuprof.base.units import counted, format_bytes, say_bytes
-from gpuprof.model import derived
+from gpuprof.facts import derived_tables
 from gpuprof.model.analysis import Analysis
 from gpuprof.model.schema import Column, Kind, Schema
 from gpuprof.readers.input_format import Reader
@@ -36,8 +36,10 @@ def schemas_text(schemas: Sequence[Schema]) -> str:
     Derived relations and columns, which queries have besides the recorded ones, come last.
     """
     relations = {
-        f"{name}: derived from {relation.of}": dict(relation.columns)
-        for name, relation in derived.RELATIONS.items()
+        f"{name}: derived from {table.of}": {
+            column: spec.meaning for column, spec in table.schema.columns.items()
+        }
+        for name, table in derived_tables.TABLES.items()
     }
     documented = {}
     for schema in schemas:
@@ -45,8 +47,8 @@ def schemas_text(schemas: Sequence[Schema]) -> str:
             name: f"[{unit}] {column.meaning}" if (unit := unit_of(column)) else column.meaning
             for name, column in schema.columns.items()
         }
-        facts = derived.facts(schema.name)
-        columns |= {name: f"[derived] {fact.doc}" for name, fact in facts.items()}
+        derived = derived_tables.COLUMNS.get(schema.name, {})
+        columns |= {name: f"[derived] {column.meaning}" for name, column in derived.items()}
         documented[f"{schema.name}: {schema.row}"] = columns
     return "\n".join(
         f"{head}\n{_entries({f'  {name}': [text] for name, text in columns.items()})}"

@@ -1,6 +1,6 @@
 """The answer of a query: its columns under their own names, its values as they are."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
@@ -8,9 +8,10 @@ import pyarrow as pa
 
 from gpuprof.analyses import all_analyses
 from gpuprof.base.units import counted
-from gpuprof.model import derived
-from gpuprof.model.profile import Origin, Profile
-from gpuprof.model.schema import TABLES
+from gpuprof.facts import derived_tables
+from gpuprof.model.origin import Origin
+from gpuprof.model.profile import Profile
+from gpuprof.model.schema import TABLES, Column
 from gpuprof.show import Page, csv, json, renderer_named
 from gpuprof.show.listing import unit_of
 from gpuprof.show.overview import Grid
@@ -67,13 +68,18 @@ def schema_table(profile: Profile | None) -> pa.Table:
         name = f"recorded.{table.name}" if is_hidden else table.name
         rows += [(name, n, c.dtype, unit_of(c), c.meaning) for n, c in table.columns.items()]
         if table in recorded:
-            facts = derived.facts(table.name)
-            rows += [(name, n, None, None, f"Derived. {fact.doc}") for n, fact in facts.items()]
-    for name, relation in derived.RELATIONS.items():
-        if relation.of in names:
-            meanings = relation.columns.items()
-            rows += [(name, n, None, None, f"Derived. {text}") for n, text in meanings]
+            rows += _derived_rows(name, derived_tables.COLUMNS.get(table.name, {}))
+    for name, made in derived_tables.TABLES.items():
+        if made.of in names:
+            rows += _derived_rows(name, made.schema.columns)
     return pa.table(dict(zip(_SCHEMA, zip(*rows, strict=True), strict=True)))
+
+
+def _derived_rows(table: str, columns: Mapping[str, Column]) -> list[tuple[Any, ...]]:
+    return [
+        (table, name, column.dtype, unit_of(column), f"Derived. {column.meaning}")
+        for name, column in columns.items()
+    ]
 
 
 def _plain(value: Any) -> Any:

@@ -49,7 +49,7 @@ ALL = {
     FILTER: (651_136, 271_973, 308_077, 19.93),
 }
 LAST_STEP = """
-    SELECT max({edge}) FROM unrestricted.nvtx_ranges WHERE starts_with(text, 'ProfilerStep')"""
+    SELECT max({edge}) FROM nvtx_ranges WHERE starts_with(text, 'ProfilerStep')"""
 
 
 def figures(profile):
@@ -66,8 +66,8 @@ def launched(profile, limit):
     """Only what a recorded call launched that began before a limit."""
     for name in ("kernels", "memcpys", "memsets"):
         kept = profile.query(f"""
-            SELECT a.* FROM unrestricted.{name} a SEMI JOIN (
-                SELECT correlation_id FROM unrestricted.api_calls WHERE start_ns < ({limit})
+            SELECT a.* FROM {name} a SEMI JOIN (
+                SELECT correlation_id FROM api_calls WHERE start_ns < ({limit})
             ) c ON c.correlation_id = a.correlation_id""")
         profile = profile.with_table(name, kept)
     return profile

@@ -1,6 +1,8 @@
 """How fast operators compute and move data, beside the peaks of their GPU."""
 
+import gzip
 import json
+from math import prod
 
 import pytest
 from commands import CORPUS
@@ -144,3 +146,33 @@ def test_large_tensors_of_a_real_network_pass_at_the_speed_of_the_memory():
     # Streaming kernels of a V100 reach some 800 of 900 GB/s.
     assert all(0.5 < row["roofline_share"] < 1 for row in large)
     assert 0.88 < large[0]["roofline_share"] < 0.95
+
+
+PRODUCTS = {"aten::mm": (0, 1), "aten::bmm": (0, 1), "aten::addmm": (1, 2)}
+
+
+@pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus of real files is not here")
+@pytest.mark.parametrize(
+    ("name", "without_kernels"),
+    [
+        ("hta_timeline_analysis__sampled_rank-0.json.gz", [[256, 2048, 2048, 2400]]),
+        ("hta_trace_diff__test__test.json.gz", []),
+        ("param_dlrm_worker0_step_12.1694128201545.pt.trace.json", []),
+    ],
+)
+def test_products_of_real_traces_count_two_for_each_multiplication(name, without_kernels):
+    path = CORPUS / "kineto" / name
+    text = gzip.decompress(path.read_bytes()) if name.endswith("gz") else path.read_bytes()
+    expected = 0
+    for event in json.loads(text)["traceEvents"]:
+        if event.get("name") in PRODUCTS and "Input Dims" in event.get("args", {}):
+            first, second = (event["args"]["Input Dims"][at] for at in PRODUCTS[event["name"]])
+            expected += 2 * prod(first) * second[-1]
+    expected -= sum(2 * rows * inner * columns for rows, inner, _, columns in without_kernels)
+
+    counted = [
+        row["calls"] * row["flops"]
+        for row in operator_rates(read_profile(path)).to_pylist()
+        if row["operator"] in PRODUCTS
+    ]
+    assert sum(counted) == expected > 0

@@ -36,7 +36,8 @@ def test_a_kernel_has_the_message_that_was_told_of_its_time_and_place(kernels, t
 
     asked = profile.query("""
         SELECT k.start_ns, k.end_ns, coalesce(k.device_id, -2) AS device, m.bytes_in AS message
-        FROM kernels k LEFT JOIN collectives m ON m.start_ns = k.start_ns AND m.end_ns = k.end_ns
+        FROM kernels k LEFT JOIN recorded.collectives m
+            ON m.start_ns = k.start_ns AND m.end_ns = k.end_ns
             AND m.device_id IS NOT DISTINCT FROM k.device_id
             AND m.process_id IS NOT DISTINCT FROM k.process_id
         WHERE k.is_communication""")

@@ -3,6 +3,7 @@
 import tempfile
 from pathlib import Path
 
+import copies_in_sql
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -75,7 +76,7 @@ def columns_of(copies, *names):
 
 
 def queried(profile, sql):
-    return sorted((tuple(row.values()) for row in profile.query(sql).to_pylist()), key=str)
+    return sorted((tuple(row.values()) for row in copies_in_sql.answer(profile, sql)), key=str)
 
 
 STORED = (
@@ -184,13 +185,16 @@ def test_sums_are_those_of_a_query(copies, pairs):
     transfers = transfer_rows(profile)
     everything = np.arange(len(transfers.kind))
 
-    [of_query] = profile.query("""
+    [of_query] = copies_in_sql.answer(
+        profile,
+        """
         SELECT count(*) FILTER (is_counted) AS calls,
             coalesce(CAST(sum(duration_ns) AS BIGINT), 0) AS total_ns,
             CASE WHEN count(bytes) = count(*) THEN
                 coalesce(CAST(sum(CASE WHEN is_counted THEN bytes ELSE 0 END) AS BIGINT), 0)
             END AS bytes
-        FROM copies""").to_pylist()
+        FROM copies""",
+    )
     sums = sums_of(transfers, everything)
     rate = sums.pop("bytes_per_s")
     assert sums == of_query
@@ -215,7 +219,8 @@ def test_times_of_routes_are_of_every_half(copies, pairs):
 def test_moves_come_by_start_and_have_two_known_ends(copies, pairs):
     profile = recording(copies, pairs)
 
-    rows = profile.query("SELECT start_ns, duration_ns FROM copies WHERE src <> dst").to_pylist()
+    sql = "SELECT start_ns, duration_ns FROM copies WHERE src <> dst"
+    rows = copies_in_sql.answer(profile, sql)
     there = moves(profile)
     pairs_of_times = zip(there.start_ns.tolist(), there.duration_ns.tolist(), strict=True)
     assert [*pairs_of_times] == sorted(tuple(row.values()) for row in rows)

@@ -154,13 +154,13 @@ def labelled(ranges):
 
 
 def queried_ranges(profile):
-    rows = profile.query(f"""
+    rows = profile.unrestricted.query(f"""
         SELECT start_ns, end_ns, coalesce(process_id, {UNKNOWN}) AS process,
             CASE WHEN range_kind = 'start_end' THEN {ALL_THREADS}
                 ELSE coalesce(thread_id, {UNKNOWN}) END AS thread,
             coalesce(text, '') AS text, coalesce(domain, '') AS domain,
             coalesce(range_kind, '') AS range_kind
-        FROM unrestricted.nvtx_ranges""")
+        FROM nvtx_ranges""")
     return sorted(tuple(row.values()) for row in rows.to_pylist())
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from counting import Counting, Failing
 
+from gpuprof import sql
 from gpuprof.base import machine
 from gpuprof.base.errors import GpuprofError, MissingToolError
 from gpuprof.base.units import parse_decimal_bytes
-from gpuprof.model import queries
 from gpuprof.ranks import memory, worker_process
 from gpuprof.ranks.engine import run
 from gpuprof.ranks.rank_files import job_files
@@ -146,14 +146,14 @@ def test_workers_share_the_cores_and_the_memory(monkeypatch):
     monkeypatch.delenv(machine.PROCESSES, raising=False)
     alone = _memory_limit()
     monkeypatch.setenv(machine.PROCESSES, "100")
-    connection = queries.connect()
+    connection = sql.connect({})
 
     assert connection.execute("SELECT current_setting('threads')").fetchall() == [(1,)]
     assert parse_decimal_bytes(_memory_limit()) < parse_decimal_bytes(alone) / 50
 
 
 def _memory_limit():
-    ((text,),) = queries.connect().execute("SELECT current_setting('memory_limit')").fetchall()
+    ((text,),) = sql.connect({}).execute("SELECT current_setting('memory_limit')").fetchall()
     return text.replace(" ", "")
 
 

@@ -20,7 +20,7 @@ from recordings import copy, kernel, trace
 from gpuprof.base.errors import CorruptFileError, GpuprofError, InputError
 from gpuprof.model import schema
 from gpuprof.model.derived import UNKNOWN
-from gpuprof.model.profile import Origin
+from gpuprof.model.origin import Origin
 from gpuprof.model.selection import Selection
 from gpuprof.readers import find_reader, read_profile
 from gpuprof.readers.common import parquet_columns
@@ -431,7 +431,7 @@ def test_a_window_of_time_reads_only_the_groups_of_rows_that_hold_it(tmp_path):
         {"sum": sum(range(140_001, 140_011))}
     ]
     with pytest.raises(CorruptFileError, match="one of its tables is damaged"):
-        late.query("SELECT sum(end_ns) FROM unrestricted.memsets")
+        late.unrestricted.query("SELECT sum(end_ns) FROM memsets")
 
 
 SUMS = "SELECT sum(end_ns - start_ns)::BIGINT AS busy, count(bytes) AS sizes FROM memsets"
