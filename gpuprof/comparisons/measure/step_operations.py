@@ -18,7 +18,7 @@ from gpuprof.facts.numbers import columns_of, names_by_number
 from gpuprof.facts.step_times import typical_steps
 from gpuprof.facts.step_windows import StepWindows
 from gpuprof.model.derived import TRANSFER_MOVEMENTS
-from gpuprof.model.intervals import Int64s
+from gpuprof.model.intervals import Int64s, union
 from gpuprof.model.profile import Profile
 
 SAME, LONGER, SHORTER, ALONE = range(4)
@@ -28,9 +28,11 @@ _OTHERS: Final = {"memsets": "memset", "graph_launches": "CUDA graph"}
 STEP_END: Final = "end of the step"
 _LOCAL: Final = "local copy"
 # Steps whose times are looked at, evenly over all: their spread is what more would have.
-_MOST_STEPS: Final = 64
-# A whole recording of more operations is no step that one looks at.
-_MOST_WHOLE: Final = 20_000
+_MOST_STEPS: Final = 32
+# Of all these steps: a second of work.
+_MOST_ROWS: Final = 300_000
+# A step, or a recording without steps, of more kernels is not looked at one by one.
+_MOST_CALLS: Final = 50_000
 # The ends of the middle four fifths of an operation's times, and the median.
 _QUANTILES: Final = (0.1, 0.5, 0.9)
 # Fewer steps tell no spread: then what may be noise is the larger share of the time.
@@ -78,24 +80,31 @@ class Operations(NamedTuple):
 
 
 def operations(compared: ComparedSteps) -> Operations | None:
-    """The operations of the step nearest to the median, each with its times over up to 64 steps.
+    """The operations of the step nearest to the median, each with its times over up to 32 steps.
 
-    None where the recording has no times, or no steps and too much for one.
+    None where the recording has no times, or where a step has more than 50,000 kernels.
     """
     profile = compared.profile.unrestricted
     if not profile.has("kernels", "memcpys"):
         return None
     names: dict[str, int] = {}
-    columns = columns_of(_activities(profile, names), 5)
-    start, end, device = columns[:3]
-    is_whole = not compared.series and 0 < len(start) <= _MOST_WHOLE
-    series = (_whole(start, end, device),) if is_whole else compared.series
+    series = [one for one in compared.series if len(one.start_ns)]
+    step_count = max((len(one.start_ns) for one in series), default=1)
+    calls = profile.rows_known("kernels") // step_count + 1
+    if calls > _MOST_CALLS:
+        return None
+    parts = _activities(profile, names)
+    most = min(_MOST_STEPS, max(_MOST_ROWS // calls, _LEAST_STEPS))
+    columns = columns_of(_looked_at(parts, series, most) if series else parts, 5)
+    if not len(columns[0]):
+        return None
     end_name = names.setdefault(STEP_END, len(names))
-    of_series = [_of_series(one, columns, end_name) for one in series if len(one.start_ns)]
+    windows = series or [_whole(*columns[:3])]
+    of_series = [_of_series(one, columns, end_name, most) for one in windows]
     if not sum(len(part[3]) for part in of_series):
         return None
-    lengths, origins, steps, *parts = zip(*of_series, strict=True)
-    columns = [np.concatenate(part, axis=-1) for part in parts]
+    lengths, origins, steps, *fields = zip(*of_series, strict=True)
+    columns = [np.concatenate(field, axis=-1) for field in fields]
     order = np.argsort(columns[3], kind="stable")
     ordered = [column[..., order] for column in columns]
     return Operations._make([max(lengths), min(origins), max(steps), *ordered, [*names]])
@@ -104,6 +113,31 @@ def operations(compared: ComparedSteps) -> Operations | None:
 def _whole(start: Int64s, end: Int64s, device: Int64s) -> StepWindows:
     times = np.array([start.min()]), np.array([end.max() + 1])
     return StepWindows(None, tuple(np.unique(device).tolist()), "", "", *times)
+
+
+def _chosen(series: StepWindows, most: int) -> tuple[int, Int64s]:
+    """The step nearest to the median, and it among those whose times are looked at."""
+    lengths = series.end_ns - series.start_ns
+    chosen, count = int(typical_steps(lengths)[0]), len(lengths)
+    evenly = np.linspace(0, count - 1, min(count, most)).astype(np.int64)
+    return chosen, np.union1d(evenly, [chosen])
+
+
+def _looked_at(
+    parts: Iterator[Sequence[Any]], all_series: Sequence[StepWindows], most: int
+) -> Iterator[Sequence[Any]]:
+    """What starts in any of the steps that are looked at: of millions of rows, few."""
+    chosen = [(series, _chosen(series, most)[1]) for series in all_series]
+    covered = union(
+        *(
+            np.concatenate([getattr(series, end)[rows] for series, rows in chosen])
+            for end in ("start_ns", "end_ns")
+        )
+    )
+    for part in parts:
+        place = np.searchsorted(covered.start, part[0], side="right") - 1
+        rows = np.flatnonzero((place >= 0) & (part[0] < covered.end[place]))
+        yield [column[rows] for column in part]
 
 
 def _activities(profile: Profile, names: dict[str, int]) -> Iterator[Sequence[Any]]:
@@ -129,12 +163,11 @@ def _activities(profile: Profile, names: dict[str, int]) -> Iterator[Sequence[An
                 yield *place, np.full(len(place[0]), number(name))
 
 
-def _of_series(series: StepWindows, columns: Sequence[Int64s], end_name: int) -> tuple[Any, ...]:
+def _of_series(
+    series: StepWindows, columns: Sequence[Int64s], end_name: int, most: int
+) -> tuple[Any, ...]:
     """The fields of `Operations` that one process' or device's steps have, without the names."""
-    lengths = series.end_ns - series.start_ns
-    chosen, count = int(typical_steps(lengths)[0]), len(lengths)
-    looked_at = np.linspace(0, count - 1, min(count, _MOST_STEPS)).astype(np.int64)
-    looked_at = np.union1d(looked_at, [chosen])
+    chosen, looked_at = _chosen(series, most)
     first, last = series.start_ns[looked_at], series.end_ns[looked_at]
     step = np.searchsorted(first, columns[0], side="right") - 1
     is_inside = (step >= 0) & (columns[0] < last[step]) & np.isin(columns[2], series.devices)
@@ -160,7 +193,7 @@ def _of_series(series: StepWindows, columns: Sequence[Int64s], end_name: int) ->
     of_step = np.flatnonzero(looked_at[step] == chosen)
     origin = int(series.start_ns[chosen])
     return (
-        *(int(lengths[chosen]), origin, len(looked_at)),
+        *(int(series.end_ns[chosen]) - origin, origin, len(looked_at)),
         *(column[of_step] for column in (device, stream, name, start - origin, end - origin)),
         *(_spread(values, group)[:, group[of_step]] for values in (end - start, pause_ns)),
     )

@@ -20,6 +20,8 @@ LABELS: Final = {"before": "as recorded", "after": "predicted"}
 # The replay of more takes longer than a tenth of a page.
 _MOST_EVENTS: Final = 300_000
 KERNELS_OF_PATHS: Final = ("kernel", "collective")
+# Of more those on the path, and the longest, so that a page stays small.
+_MOST_ROWS: Final = 6_000
 # The lane of what is on the path and no operation.
 _ELSEWHERE: Final = "host, waits"
 
@@ -48,12 +50,14 @@ def step_path(result: Prediction, devices: DeviceNames, *, has_full_names: bool 
         for name, of_side in sides.items()
     }
     before, after = (
-        _side(sides[name], takes[other], (name, origins[name]), places, devices)
+        _side(_longest(sides[name]), takes[other], (name, origins[name]), places, devices)
         for name, other in (("before", "after"), ("after", "before"))
     )
     after["marks"] = [*before.pop("marks"), *after["marks"]]
     after["largest"] = _parts(result, rows, origins)
-    return {"baseline": before, "candidates": [after], "names": [*places], "marked": "path"}
+    left_out = max(len(of_side) - _MOST_ROWS for of_side in sides.values())
+    shown = {"baseline": before, "candidates": [after], "names": [*places], "marked": "path"}
+    return shown | {"left_out": max(left_out, 0)}
 
 
 def path_of(profile: Profile) -> Prediction | None:
@@ -72,8 +76,17 @@ def path_of(profile: Profile) -> Prediction | None:
 
 def rows_on_path(result: Prediction) -> list[Row]:
     """What of the recorded step is on its critical path, by start."""
-    rows = (row for row in result.step.to_pylist() if row["is_on_path"] and row["path"] == "before")
-    return sorted(rows, key=lambda row: row["start_ns"])
+    rows = [row for row in result.step.to_pylist() if row["is_on_path"] and row["path"] == "before"]
+    return sorted(_longest(rows), key=lambda row: row["start_ns"])
+
+
+def _longest(rows: Sequence[Row]) -> list[Row]:
+    """Those on the path first, as many as a page has room for."""
+
+    def weight(row: Row) -> tuple[bool, int]:
+        return row["is_on_path"], row["end_ns"] - row["start_ns"]
+
+    return sorted(rows, key=weight, reverse=True)[:_MOST_ROWS]
 
 
 def _side(

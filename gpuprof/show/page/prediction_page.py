@@ -43,7 +43,9 @@ def prediction_page(result: Prediction, profile: Profile, *, has_full_names: boo
         what = "the recording" if phase_of(result) is None else "a typical step"
         lower = " and as predicted" * bool(data["candidates"][0]["lanes"])
         title = f"The critical path of {what}, as recorded{lower}"
-        figures.insert(0, Figure("step-path", title, _CAPTION, "operations", data, "critical_path"))
+        caption = _CAPTION
+        caption += f" The shortest {data['left_out']:,} are left out." * bool(data["left_out"])
+        figures.insert(0, Figure("step-path", title, caption, "operations", data, "critical_path"))
     first, assuming, assumed = clean(result.headline).partition(", assuming that ")
     assumptions = ((f"Assumed: {assumed}", ()),) if assuming else ()
     return html(
