@@ -17,9 +17,9 @@ from gpuprof.show.charts import of_report, ranks
 from gpuprof.show.page.figures import Figure
 
 # Three bytes each, a third more as text: with more cells, slices of time are joined.
-_MOST_CELLS: Final = 400_000
+_MOST_CELLS: Final = 150_000
 # Ranks whose typical step is on the page, 1 KiB each: those that are latest, and the median one.
-_MOST_IN_STEP: Final = 256
+_MOST_IN_STEP: Final = 128
 _FULL: Final = 250
 _UNKNOWN: Final = 255
 _LANES: Final = {
