@@ -34,6 +34,7 @@ _SCRIPTS: Final = (
     "in_sight.js",
     "timeline.js",
     "ranks.js",
+    "operations.js",
     "page.js",
 )
 
