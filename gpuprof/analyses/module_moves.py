@@ -9,12 +9,12 @@ import pyarrow as pa
 from gpuprof.base.units import counted, format_bytes
 from gpuprof.facts.launch_paths import LaunchPaths, paths_of_kernels
 from gpuprof.facts.launches import exposed_of_copies, launches
-from gpuprof.facts.numbers import distinct
 from gpuprof.facts.nvtx import NO_RANGE, RANGE_READS
 from gpuprof.facts.step_windows import STEP_READS, StepWindows, by_period, step_windows
 from gpuprof.model.analysis import Analysis, reads
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s
+from gpuprof.model.pairs import distinct
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLAG, FLOAT, INT, TEXT, Column, Kind, Schema
 

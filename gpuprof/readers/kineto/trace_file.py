@@ -30,7 +30,7 @@ from gpuprof.native import trace_events
 from gpuprof.native.trace_events import Detail
 from gpuprof.readers.common import gunzip, json_events
 from gpuprof.readers.input_format import Reader
-from gpuprof.readers.kineto import event_tables, hip_calls, memory
+from gpuprof.readers.kineto import allocations, event_tables, hip_calls
 from gpuprof.readers.kineto.events import (
     ARGUMENTS,
     Alike,
@@ -69,7 +69,7 @@ _MTIA: Final = ("runtime", "ccp_events", "workloadd", "insight", "counters")
 _NOTED: Final = (EventKind.PYTHON, EventKind.MEMORY, _OF_MTIA)
 _FOUND: Final = (
     CATEGORIES
-    | {_PYTHON: EventKind.PYTHON, memory.MEMORY: EventKind.MEMORY}
+    | {_PYTHON: EventKind.PYTHON, allocations.MEMORY: EventKind.MEMORY}
     | dict.fromkeys((f"{_OF_MTIA}_{name}" for name in _MTIA), _OF_MTIA)
 )
 # Of these only name, thread and times are read.
@@ -99,7 +99,7 @@ class _Category(msgspec.Struct, gc=False):
     @property
     def label(self) -> str:
         """The category; of instants of the memory, which have one with others or none, the name."""
-        label = memory.MEMORY if self.name == memory.MEMORY else self.cat
+        label = allocations.MEMORY if self.name == allocations.MEMORY else self.cat
         return sys.intern(label) if isinstance(label, str) else ""
 
 
@@ -183,15 +183,15 @@ def _memory_events(path: Path, origin_ns: int) -> pa.Table:
     with json_events.within_limits(path):
         with gunzip.opened(path) as file:
             pieces = gunzip.pieces(path, file, PIECE_BYTES, _LARGEST_BYTES)
-            kinds = {memory.MEMORY: EventKind.MEMORY}
-            scanned = trace_events.scanned(pieces, kinds, memory.ARGUMENTS, {})
+            kinds = {allocations.MEMORY: EventKind.MEMORY}
+            scanned = trace_events.scanned(pieces, kinds, allocations.ARGUMENTS, {})
         if scanned is not None:
             with suppress(json_input.ShapeError):
-                return memory.of_rows(scanned[0][EventKind.MEMORY], origin_ns)
+                return allocations.of_rows(scanned[0][EventKind.MEMORY], origin_ns)
         trace, categories = _decoded(path, gunzip.content(path))
         events = zip(trace.traceEvents, categories, strict=True)
-        raw = [event for event, category in events if category == memory.MEMORY]
-        return memory.of_events(path, raw, origin_ns)
+        raw = [event for event, category in events if category == allocations.MEMORY]
+        return allocations.of_events(path, raw, origin_ns)
 
 
 def _python_calls(path: Path, origin_ns: int) -> pa.Table:
