@@ -50,7 +50,7 @@ PREDICTION: Final = Schema(
         "low_ns": Column(
             INT,
             "ns",
-            "Least of fast links and usual latencies, less the error of the replay, a quarter of"
+            "Least of fast links and usual latencies, less the error of the replay, an eighth of"
             " the change and the noise of medians, at least 0.5 %.",
         ),
         "high_ns": Column(INT, "ns", "Most of slow links and usual latencies, plus the same."),
