@@ -102,7 +102,7 @@ class Phase:
     cut_steps: int
     between: Intervals = NOTHING
 
-    @property
+    @cached_property
     def step_ns(self) -> int:
         """The median length of the samples; 0 where there are none."""
         return int(np.median(self.end_ns - self.start_ns)) if len(self.start_ns) else 0

@@ -19,7 +19,14 @@ from gpuprof.facts.activity_sums import SUM_READS, summed_up
 from gpuprof.facts.copies import end_name, sums_of, transfer_rows
 from gpuprof.facts.kernel_kinds import is_initial, may_initialise
 from gpuprof.facts.launches import LAUNCH_READS, launches
-from gpuprof.facts.numbers import columns_of, groups, names_by_number, read_columns
+from gpuprof.facts.numbers import (
+    NOT_FOUND,
+    columns_of,
+    different,
+    groups,
+    names_by_number,
+    read_columns,
+)
 from gpuprof.facts.nvtx import RANGE_READS, named_parts
 from gpuprof.facts.phases import steps_by_phase
 from gpuprof.facts.step_windows import FROM_RANGES, masked
@@ -30,6 +37,7 @@ from gpuprof.findings.set_up import SET_UP_READS, outside_steps
 from gpuprof.model.analysis import reads
 from gpuprof.model.derived import KERNELS_RERUN, known
 from gpuprof.model.intervals import Int64s
+from gpuprof.model.pairs import distinct, places_in
 from gpuprof.model.profile import Profile, once_per_recording
 
 READS: Final = reads(
@@ -327,8 +335,8 @@ def recorded_calls(profile: Profile) -> str:
     else:
         return ""
     numbered = 0
-    for number in np.unique(process):
-        ids = np.unique(correlation[(process == number) & (correlation > 0)])
+    for number in distinct(process).tolist():
+        ids = different(correlation[(process == number) & (correlation > 0)])
         if len(ids) >= _LEAST_CALLS and np.median(np.diff(ids)) >= most_apart:
             numbered += int(ids[-1] - ids[0] + 1)
     return f"{len(start):,} of {numbered:,} numbered calls of CUDA" if numbered else ""
@@ -375,7 +383,8 @@ def _without_kernels(profile: Profile) -> tuple[int, int]:
         is_within = begins >= launched.min(initial=_NEVER)
         # A call of the runtime and that of the driver in it have one number.
         within, first = np.unique(ids[is_within], return_index=True)
-        has_left = np.isin(within, ids[is_within & np.isin(begins, launched)])
+        is_left = places_in(launched, begins) != NOT_FOUND
+        has_left = np.isin(within, ids[is_within & is_left])
         is_without = ~has_left[np.argsort(first)]
         # Of a sample most launches left no record, from the start on, and most records no launch.
         early = is_without[: len(is_without) // 2]
