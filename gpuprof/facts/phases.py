@@ -40,6 +40,7 @@ from gpuprof.facts.step_windows import (
 from gpuprof.facts.timeline import COMMUNICATION, COMPUTE, TIMELINE_READS, DeviceTimeline, timelines
 from gpuprof.model.analysis import reads
 from gpuprof.model.intervals import NOTHING, Int64s, Intervals, covered_within
+from gpuprof.model.pairs import NOT_FOUND, places_in
 from gpuprof.model.profile import Profile, once_per_recording
 
 PHASE_READS: Final = reads(STEP_READS, TIMELINE_READS, kernels="start_ns device_id name_id")
@@ -258,14 +259,18 @@ def _kernels_by_step(step_series: Sequence[StepWindows], profile: Profile) -> It
     parts = ([column[::stride].copy() for column in part] for part in kernels)
     start, device, name = columns_of(parts, len(columns))
     numbers = _NUMBERS if stride == 1 else _NUMBERS_OF_SOME
-    for series in step_series:
+
+    def counted(series: StepWindows) -> Int64s:
         number = max(1, min(numbers, _MOST_COUNTS // len(series.start_ns)))
         rows = np.flatnonzero(np.isin(device, series.devices, kind="table"))
         step = np.searchsorted(series.start_ns, start[rows], side="right") - 1
         is_inside = (step >= 0) & (start[rows] < series.end_ns[step])
         code = step[is_inside] * number + name[rows[is_inside]] % number
         counts = np.bincount(code, minlength=len(series.start_ns) * number)
-        yield counts.reshape(-1, number)
+        return counts.reshape(-1, number)
+
+    # By a function, whose arrays are gone when the counts of steps are looked at.
+    return map(counted, step_series)
 
 
 def _phases_of(
@@ -381,7 +386,7 @@ def _names(series: StepWindows, profile: Profile) -> tuple[list[str], Int64s, In
     work = launched.activities
     is_opening = launched.of(work.device) == series.devices[0]
     is_opening &= launched.of(work.layer) == COMPUTE
-    is_opening &= np.isin(launched.of(work.start_ns), series.start_ns)
+    is_opening &= places_in(series.start_ns, launched.of(work.start_ns)) != NOT_FOUND
     openings = launched.take(np.flatnonzero(is_opening))
     label, section = np.full(steps, NO_RANGE), np.full(steps, NO_RANGE)
     for ranges, ordered in families(parts, openings):

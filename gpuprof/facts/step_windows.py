@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuprof.facts.launches import Launches, launches
-from gpuprof.facts.numbers import columns_of, names_by_number
+from gpuprof.facts.numbers import columns_of, index_kind, names_by_number
 from gpuprof.facts.nvtx import RANGE_READS, Ranges, named_parts
 from gpuprof.facts.range_launches import (
     families,
@@ -223,11 +223,8 @@ def _detected(profile: Profile) -> Iterator[StepWindows]:
     start, end, device, stream, name_id = columns_of(profile.columns("kernels", *columns), 5)
     name, is_computing = names.places.of(name_id), names.communicates.of(name_id) == 0
     for number in distinct(device).tolist():
-        rows = np.flatnonzero(device == number)
-        time = (end - start)[rows] * is_computing[rows]
-        streams = distinct(stream[rows])
-        member = np.searchsorted(streams, stream[rows])
-        busiest = streams[np.bincount(member, time).argmax()]
+        rows = np.flatnonzero(device == number).astype(index_kind(len(device)), copy=False)
+        busiest = _busiest(stream[rows], (end[rows] - start[rows]) * is_computing[rows])
         rows = rows[stream[rows] == busiest]
         rows = rows[np.argsort(start[rows], kind="stable")]
         opening = opening_kernels(name[rows], start[rows], end[rows])
@@ -236,6 +233,12 @@ def _detected(profile: Profile) -> Iterator[StepWindows]:
             text = texts[name[rows][opening[0]]]
             last = end[rows][opening[-1] : opening[-1] + int(np.median(np.diff(opening)))].max()
             yield StepWindows(None, (number,), text, DETECTED, begun, np.append(begun[1:], last))
+
+
+def _busiest(stream: Int64s, time_ns: Int64s) -> int:
+    """The stream of most time."""
+    streams = distinct(stream)
+    return int(streams[np.bincount(np.searchsorted(streams, stream), time_ns).argmax()])
 
 
 def opening_kernels(name: Int64s, start: Int64s, end: Int64s) -> Int64s | None:
@@ -265,7 +268,7 @@ def opening_kernels(name: Int64s, start: Int64s, end: Int64s) -> Int64s | None:
     if not len(fitting):
         return None
     best = fitting[np.lexsort((occurrences.first[fitting], -pauses[fitting]))[0]]
-    opening: Int64s = occurrences.places[occurrences.number == best]
+    opening: Int64s = occurrences.places[occurrences.number == best].astype(np.int64)
     return opening
 
 
@@ -282,9 +285,11 @@ class _Occurrences:
     """
 
     def __init__(self, name: Int64s) -> None:
-        self.places = np.argsort(name, kind="stable")
-        is_next = name[self.places][1:] == name[self.places][:-1]
-        self.number = np.concatenate([[0], np.cumsum(~is_next)])
+        kind = index_kind(len(name))
+        self.places = np.argsort(name, kind="stable").astype(kind, copy=False)
+        ordered = name[self.places]
+        is_next = ordered[1:] == ordered[:-1]
+        self.number = np.cumsum(np.append(False, ~is_next), dtype=kind)
         self.count = np.bincount(self.number)
         self.first = self.places[np.cumsum(self.count) - self.count]
         self.later = self.places[1:][is_next]
