@@ -47,6 +47,9 @@ class Stored(Protocol):
     def expect(self, names: Collection[str]) -> None:
         """Note columns that are read together with the first that is needed."""
 
+    def release(self, but: Collection[str]) -> None:
+        """Let go of all columns but some."""
+
     def pieces(self, names: Sequence[str], window: Window | None = None) -> Iterator[list[Values]]:
         """Columns of the file in pieces, one name at least.
 
@@ -233,8 +236,16 @@ class Table:
     def expect(self, names: Collection[str]) -> None:
         """Note columns that are read together with the first that is needed."""
         for part in self.parts:
-            stored = self._of_rows([n for n in names if n in {*self.schema.columns, _NAME_ID}])
-            part.stored.expect(part.reads(stored))
+            part.stored.expect(self._stored(part, names))
+
+    def release(self, but: Collection[str]) -> None:
+        """Let go of what the file's columns hold that none of these is made of."""
+        for part in self.parts:
+            part.stored.release(self._stored(part, but) if but else ())
+
+    def _stored(self, part: Part, names: Collection[str]) -> list[str]:
+        known = {*self.schema.columns, _NAME_ID}.intersection(names)
+        return part.reads(self._of_rows([*known]))
 
     def holds(self, name: str) -> bool:
         """Whether any row may have a value in a column."""
@@ -334,6 +345,9 @@ class InMemory:
 
     def expect(self, names: Collection[str]) -> None:
         """Nothing: all columns are there."""
+
+    def release(self, but: Collection[str]) -> None:
+        """Nothing: they are there whoever asks."""
 
     def pieces(self, names: Sequence[str], _: Window | None = None) -> Iterator[list[Values]]:
         """Columns of all rows, as they are."""

@@ -22,7 +22,6 @@ from gpuprof.show.charts import (
     memory,
     of_report,
     placement,
-    ranks,
     roofline,
     steps,
     timeline,
@@ -33,6 +32,7 @@ from gpuprof.show.charts.variants import stacked
 from gpuprof.show.overview import Line, findings_lines, for_people
 from gpuprof.show.page.document import Document, html
 from gpuprof.show.page.figures import Figure, figure
+from gpuprof.show.page.ranks_figure import ranks_figure
 from gpuprof.show.page.tables import MOST_ROWS, page_table
 
 # What a page shows of a recording, beside what was asked for: what does not take much longer than
@@ -60,9 +60,9 @@ TABLES: Final = (
 )
 # What charts are drawn from; shown as tables only where they are asked for.
 _DATA: Final = ("lanes", "lane_kernels", "lane_ranges", "steps", "memory_over_time")
-_DATA_OF_JOBS: Final = ("ranks_over_time",)
+_DATA_OF_JOBS: Final = ("ranks_over_time", "ranks_in_step")
 # Of a job that workers have read, in which no timeline is kept.
-TABLES_OF_JOB: Final = (*TABLES, "steps", *_DATA_OF_JOBS)
+TABLES_OF_JOB: Final = (*TABLES, "ranks", "steps", *_DATA_OF_JOBS)
 # The tables whose rows name the table that tells more.
 _NAMING: Final = ("findings", "placement_hints")
 _OPEN: Final = {"totals", "top_activities"}
@@ -102,7 +102,7 @@ def recording_page(
         names: Tables to show beside those that every page has.
         has_full_names: Whether kernels have their full names, not their short ones.
     """
-    drawn = (*_DATA, *(_DATA_OF_JOBS if profile.parts else ()))
+    drawn = (*_DATA, *(("ranks", *_DATA_OF_JOBS) if profile.parts else ()))
     data = (name for name in drawn if not analysis_named(name).missing(profile))
     result = report(profile, tuple(dict.fromkeys((*TABLES, *data, *names))))
     tables = tuple(dict.fromkeys((*result.tables, *_named_tables(result))))
@@ -199,7 +199,7 @@ def figures(result: Report) -> list[Figure]:
         "placement": lambda: _placement(result),
         "breakdown": lambda: [breakdown(chosen("breakdown"), on_left_out, result.device_names)],
         "lanes": lambda: [_timeline(result, chosen, on_left_out)],
-        "ranks_over_time": lambda: [_ranks_over_time(result)],
+        "ranks_over_time": lambda: [ranks_figure(result)],
         "steps": lambda: _steps(result),
         "top_activities": lambda: _kernels(result),
         "operator_rates": lambda: _roofline(result),
@@ -273,13 +273,6 @@ def _timeline(result: Report, chosen: Callable[[str], list[Row]], on_left_out: s
         f"{_MARKS if ranges else ''}{_DETAILS}{on_left_out}"
     )
     return Figure("timeline", "What each device did when", caption, "timeline", data)
-
-
-def _ranks_over_time(result: Report) -> Figure:
-    """What the devices of a job do when."""
-    shown = ranks.over_time(of_report(result))
-    caption = "A row per device. The darker, the more of the time; empty where it was not recorded."
-    return figure("ranks-over-time", shown.finding, caption, shown.panels, "breakdown")
 
 
 def _steps(result: Report) -> list[Figure]:
