@@ -13,6 +13,7 @@ from gpuprof.model.profile import Profile
 from gpuprof.show.cells import without_common_ends
 from gpuprof.show.charts import (
     copy_sizes,
+    gpu_metrics,
     kernels,
     matrix,
     placement,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 _LONGEST_NAME: Final = 32  # Of a variant in a title.
 CHARTS: Final[tuple[Chart, ...]] = (
     timeline.CHART,
+    gpu_metrics.CHART,
     steps.CHART,
     kernels.CHART,
     roofline.CHART,

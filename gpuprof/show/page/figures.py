@@ -176,7 +176,7 @@ def heat_maps(panels: Sequence[HeatMap]) -> Mapping[str, Any]:
     Returns:
         For each panel its title, the names of rows, and of each row its top, what a pointer over
         it says, and by level (0 to 9) a path of its cells; the ticks of the axis; the height of
-        all and of a row; where cells begin, and how wide they are.
+        all and of a row; where cells begin, how wide they are, and what the darkest are.
     """
     names, (first, last) = panels[0].rows, panels[0].times or (0, 1)
     count = len(panels[0].values[0])
@@ -216,6 +216,7 @@ def heat_maps(panels: Sequence[HeatMap]) -> Mapping[str, Any]:
         "cells_x": _NAMES_WIDTH,
         "scale": room * joined / count,
         "row_height": row_height,
+        "most": panels[0].scale.replace("share", "100 %"),
     }
 
 

@@ -17,6 +17,7 @@ from gpuprof.show import Row
 from gpuprof.show.cells import clean, schema_columns
 from gpuprof.show.charts import (
     copy_sizes,
+    gpu_metrics,
     kernels,
     matrix,
     of_report,
@@ -47,6 +48,7 @@ TABLES: Final = (
     "copy_speeds",
     "copy_sizes",
     "utilisation_over_time",
+    "gpu_metric_means",
     "top_activities",
     "kernel_summary",
     "operator_rates",
@@ -57,7 +59,7 @@ TABLES: Final = (
     "tensor_transfers",
 )
 # What charts are drawn from; shown as tables only where they are asked for.
-_DATA: Final = ("lanes", "lane_kernels", "lane_ranges", "steps")
+_DATA: Final = ("lanes", "lane_kernels", "lane_ranges", "steps", "gpu_metrics_over_time")
 _DATA_OF_JOBS: Final = ("ranks_over_time",)
 # Of a job that workers have read, in which no timeline is kept.
 TABLES_OF_JOB: Final = (*TABLES, "steps", *_DATA_OF_JOBS)
@@ -197,6 +199,7 @@ def figures(result: Report) -> list[Figure]:
         "placement": lambda: _placement(result),
         "breakdown": lambda: [breakdown(chosen("breakdown"), on_left_out, result.device_names)],
         "lanes": lambda: [_timeline(result, chosen, on_left_out)],
+        "gpu_metrics_over_time": lambda: _gpu_metrics(result, on_left_out),
         "ranks_over_time": lambda: [_ranks_over_time(result)],
         "steps": lambda: _steps(result),
         "top_activities": lambda: _kernels(result),
@@ -270,6 +273,18 @@ def _timeline(result: Report, chosen: Callable[[str], list[Row]], on_left_out: s
         f"{_MARKS if ranges else ''}{_DETAILS}{on_left_out}"
     )
     return Figure("timeline", "What each device did when", caption, "timeline", data)
+
+
+def _gpu_metrics(result: Report, on_left_out: str) -> list[Figure]:
+    """How much of its peak each part of the devices is used, on the axis of the timeline."""
+    shown = gpu_metrics.picture(of_report(result))
+    caption = (
+        "Samples of GPU metrics, over the same time as the timeline. The darker, the more of its"
+        f" peak; metrics that stay below 1 % are left out.{on_left_out}"
+    )
+    if not shown.panels:
+        return []
+    return [figure("gpu-metrics", shown.finding, caption, shown.panels, "gpu_metric_means")]
 
 
 def _ranks_over_time(result: Report) -> Figure:
