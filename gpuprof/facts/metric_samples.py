@@ -99,6 +99,14 @@ def metric_samples(profile: Profile) -> tuple[MetricSamples, ...]:
     return tuple(sorted(samples, key=lambda of: (of.device_id is None, of.device_id, of.metric)))
 
 
+def mean_of(profile: Profile, device_id: int | None, metric: str, part: Intervals) -> float | None:
+    """The mean share of a metric of a device over a part; None where no sample lies in it."""
+    samples = (
+        of for of in metric_samples(profile) if (of.device_id, of.metric) == (device_id, metric)
+    )
+    return next((of.mean(part) for of in samples), None)
+
+
 def _ends(start_ns: Int64s) -> Int64s:
     """Until when samples hold; the last one as long as is usual."""
     lengths = np.diff(start_ns)

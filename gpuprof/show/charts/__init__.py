@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 _LONGEST_NAME: Final = 32  # Of a variant in a title.
 CHARTS: Final[tuple[Chart, ...]] = (
     timeline.CHART,
-    gpu_metrics.CHART,
     steps.CHART,
     kernels.CHART,
     roofline.CHART,
     matrix.CHART,
     copy_sizes.CHART,
     utilisation.CHART,
+    gpu_metrics.CHART,
     ranks.IN_STEPS,
     ranks.OVER_TIME,
     placement.CHART,
