@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from gpuprof.api.report import ReportResult, report
     from gpuprof.api.sweep import SweepResult, sweep
     from gpuprof.base.errors import GpuprofError, QueryError
-    from gpuprof.model.profile import Origin, Profile
+    from gpuprof.model.origin import Origin
+    from gpuprof.model.profile import Profile
     from gpuprof.readers import read_profile
 
 __version__ = "0.1.0"
@@ -25,7 +26,7 @@ _HOME = {
     "ComparisonResult": "gpuprof.api.compare",
     "GpuprofError": "gpuprof.base.errors",
     "KerasCallback": "gpuprof.annotate",
-    "Origin": "gpuprof.model.profile",
+    "Origin": "gpuprof.model.origin",
     "Profile": "gpuprof.model.profile",
     "QueryError": "gpuprof.base.errors",
     "RecordedRun": "gpuprof.api.record",

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from gpuprof.model import schema
-from gpuprof.model.profile import Origin, Profile
+from gpuprof.model.origin import Origin
+from gpuprof.model.profile import Profile
 from gpuprof.readers.gpuprof.write_gpuprof_file import write
 
 FOLDER: Final = Path(__file__).parent.parent / "gpuprof" / "docs" / "recordings"

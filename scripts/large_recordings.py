@@ -19,7 +19,8 @@ import pyarrow.parquet as pq
 import gpuprof
 from gpuprof.base.cuda import CUPTI_MEMORY_KINDS, MEMCPY_KINDS
 from gpuprof.model import schema
-from gpuprof.model.profile import Origin, Profile
+from gpuprof.model.origin import Origin
+from gpuprof.model.profile import Profile
 from gpuprof.readers.gpuprof.write_gpuprof_file import write
 
 PACKAGE: Final = Path(gpuprof.__file__).parent

@@ -4,7 +4,8 @@ from itertools import count
 from pathlib import Path
 
 from gpuprof.model import schema
-from gpuprof.model.profile import Origin, Profile
+from gpuprof.model.origin import Origin
+from gpuprof.model.profile import Profile
 
 _NUMBERS = count()
 

@@ -23,7 +23,7 @@ ROOT = {"__init__.py", "__main__.py", "annotate.py", "sql.py"}
 # Rooms whose modules import from themselves alone and from what stands before them.
 ROOMS = {"base", "model"}
 LAYERS = (
-    ("errors",),
+    ("errors", "machine"),
     ("native",),
     (
         "units",
@@ -34,7 +34,6 @@ LAYERS = (
         "kernel_names",
         "gpu_models",
         "signals",
-        "machine",
         "startup",
         "statistics",
     ),
@@ -42,13 +41,13 @@ LAYERS = (
     ("xspace", "secret_shapes", "secrets", "nsight", "json_input", "json_values", "manifest"),
     ("sweep_cells",),
     ("schema",),
-    ("intervals",),
+    ("intervals", "origin"),
     ("derived", "selection"),
     ("words", "borders"),
     ("pairs",),
     ("table",),
     ("spilling",),
-    ("profile", "queries"),
+    ("profile",),
     ("analysis",),
     ("readers",),
     ("facts",),

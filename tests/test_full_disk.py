@@ -13,7 +13,8 @@ from commands import ROOT, SINGLE
 from gpuprof import sql
 from gpuprof.base.errors import InputError
 from gpuprof.base.manifest import Manifest, finish_manifest
-from gpuprof.model.profile import Origin, Profile
+from gpuprof.model.origin import Origin
+from gpuprof.model.profile import Profile
 from gpuprof.readers.nsys import nsys_tool as nsys_rep
 from gpuprof.readers.sqlite import source as sqlite_source
 

@@ -13,7 +13,8 @@ from gpuprof.base import machine
 from gpuprof.base.errors import MissingTableError
 from gpuprof.base.labels import TIMING_ONLY
 from gpuprof.model import schema
-from gpuprof.model.profile import Origin, Profile
+from gpuprof.model.origin import Origin
+from gpuprof.model.profile import Profile
 from gpuprof.model.selection import Selection
 from gpuprof.model.spilling import KeptColumns
 from gpuprof.model.table import Computed, InMemory, NumberedNames, Part, Table

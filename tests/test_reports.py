@@ -11,7 +11,8 @@ from gpuprof.analyses import ANALYSES
 from gpuprof.analyses.notes import cannot
 from gpuprof.analyses.reports import report
 from gpuprof.base.errors import UsageError
-from gpuprof.model.profile import Origin, Profile
+from gpuprof.model.origin import Origin
+from gpuprof.model.profile import Profile
 from gpuprof.model.schema import BY_NAME
 from gpuprof.readers import read_profile
 

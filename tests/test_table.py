@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from gpuprof.base.errors import CorruptFileError
 from gpuprof.model import schema
 from gpuprof.model.derived import UNKNOWN
+from gpuprof.model.origin import Origin
 from gpuprof.model.pairs import pair_places
-from gpuprof.model.profile import Origin, Profile
+from gpuprof.model.profile import Profile
 from gpuprof.model.selection import Selection
 from gpuprof.model.table import Computed, InMemory, Part, Table, translated, values
 from gpuprof.model.words import Values, Words

@@ -57,11 +57,13 @@ ANALYSES: Final = {
     "kernel_occupancy": "analyses.kernel_occupancy",
     "operator_rates": "analyses.operator_rates",
     "step_flops": "analyses.step_flops",
+    "memory": "analyses.memory",
     "size_summary": "analyses.activity_summary:SIZES_ANALYSIS",
 }
 # Made for pictures: too long to be read.
 LONG: Final = {
     "ranks_over_time": "analyses.ranks_over_time",
+    "memory_over_time": "analyses.memory:OVER_TIME_ANALYSIS",
     "lanes": "analyses.lanes",
     "lanes_over_time": "analyses.lanes:OVER_TIME_ANALYSIS",
     "lanes_in_step": "analyses.lanes:IN_STEP_ANALYSIS",

@@ -8,15 +8,15 @@ import pyarrow as pa
 
 from gpuprof.facts.copies import copy_rows
 from gpuprof.facts.host_clock import host_clock
-from gpuprof.facts.launches import ALL_THREADS, launches
+from gpuprof.facts.launches import launches
 from gpuprof.facts.numbers import UNNAMED, columns_of, names_by_number
-from gpuprof.facts.nvtx import RANGE_READS, Ranges, ranges_of
+from gpuprof.facts.nvtx import RANGE_READS, Ranges, ranges_of, texts_around
 from gpuprof.facts.timeline import TIMELINE_READS, timelines
 from gpuprof.model.analysis import Analysis, by, per_file, reads
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s, Intervals, meeting, union, unions_by_key
 from gpuprof.model.profile import Profile
-from gpuprof.model.schema import INT, OPERATION, TEXT, Column, Schema, instant_column
+from gpuprof.model.schema import INT, TEXT, Column, Schema, instant_column
 
 _ROWS: Final = 20
 
@@ -171,7 +171,7 @@ def _add_host(profile: Profile, ended: Sequence[tuple[Row, _Activity]]) -> None:
             launch_ns, thread = launched[activity]
             row["launch_ns"] = launch_ns + clock.of(process)
             row["launch_latency_ns"] = high - launch_ns
-            row.update(_around(ranges, (process, thread), launch_ns))
+            row.update(texts_around(ranges, (process, thread), launch_ns))
 
 
 def _launched(profile: Profile, some: list[_Activity]) -> dict[_Activity, tuple[int, int]]:
@@ -197,22 +197,6 @@ def _filling(ranges: Ranges, process: int, low: int, high: int) -> str | None:
         if (text := ranges.labels[ranges.label[row]][0])
     ]
     return min(filling)[-1] if filling else None
-
-
-def _around(ranges: Ranges, lane: tuple[int, int], at: int) -> Row:
-    """The innermost range around a call of a process and thread, and the outermost operation."""
-    process, thread = lane
-    is_around = (ranges.start_ns <= at) & (ranges.end_ns > at) & (ranges.process == process)
-    is_around &= np.isin(ranges.thread, (thread, ALL_THREADS))
-    texts: Row = {}
-    # An outer range comes before those that it holds.
-    for row in np.flatnonzero(is_around).tolist():
-        text, _, kind = ranges.labels[ranges.label[row]]
-        if kind == OPERATION:
-            texts.setdefault("operation", text)
-        elif text:
-            texts["nvtx_range"] = text
-    return texts
 
 
 ANALYSIS: Final = Analysis(

@@ -215,25 +215,27 @@ def _launches(
         for number, of_device in kinds.items():
             kind[device == number] = of_device
         keys = np.stack(
-            [place.of(name_id), kind, _product(sizes[:3]), _product(sizes[3:6]), *sizes[6:]], axis=1
-        ).astype(np.int64)
+            [place.of(name_id), kind, _product(sizes[:3]), _product(sizes[3:6]), *sizes[6:]],
+            dtype=np.int64,
+        )
         duration_ns = end.astype(np.int64) - start
         parts.append(_summed(keys, np.ones(len(start), np.int64), duration_ns))
     if not parts:
         return
-    all_keys, calls, total_ns = _summed(*map(np.concatenate, zip(*parts, strict=True)))
-    rows = zip(all_keys.tolist(), calls.tolist(), total_ns.tolist(), strict=True)
+    together = (np.concatenate(of_parts, axis=-1) for of_parts in zip(*parts, strict=True))
+    all_keys, calls, total_ns = _summed(*together)
+    rows = zip(all_keys.T.tolist(), calls.tolist(), total_ns.tolist(), strict=True)
     for (name, of_kind, *numbers), of_calls, of_time in rows:
         launch_sizes = [*map(known, numbers)]
         yield names[name], of_kind, launch_sizes, of_calls, of_time
 
 
 def _summed(keys: Int64s, calls: Int64s, total_ns: Int64s) -> tuple[Int64s, Int64s, Int64s]:
-    """Rows that are alike as one."""
+    """Launches that are alike as one: their keys are the columns of an array."""
     first, group = _alike(keys)
     number = len(first)
     return (
-        keys[first],
+        keys[:, first],
         sums_by_number(group, calls, number),
         sums_by_number(group, total_ns, number),
     )
@@ -247,19 +249,21 @@ def _product(sizes: list[npt.NDArray[Any]]) -> Int64s:
 
 
 def _alike(keys: Int64s) -> tuple[Int64s, Int64s]:
-    """The first of the rows that are alike, and for each row the place of that one."""
-    odd = np.array([0x9E3779B97F4A7C15 + 2 * 0x5851F42D4C957F * n for n in range(keys.shape[1])])
-    mixed = (keys.astype(np.uint64) * odd.astype(np.uint64)).sum(axis=1, dtype=np.uint64)
-    # Few rows differ: mostly each kind has a number of 16 bits of its own, and nothing is sorted.
+    """The first of the columns that are alike, and for each column the place of that one."""
+    mixed = np.zeros(keys.shape[1], np.uint64)
+    for place, row in enumerate(keys):
+        mixed += row.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15 + 2 * 0x5851F42D4C957F * place)
+    # Few columns differ: mostly each has a number of 16 bits of its own, and nothing is sorted.
     number = (mixed >> np.uint64(48)).astype(np.int64)
-    row_of = np.full(1 << 16, -1)
-    row_of[number] = np.arange(len(keys))
-    if (keys[row_of[number]] == keys).all():
-        used = np.flatnonzero(row_of >= 0)
-        return row_of[used], np.searchsorted(used, number)
+    column_of = np.full(1 << 16, -1)
+    column_of[number] = np.arange(keys.shape[1])
+    if (keys.take(column_of[number], axis=1) == keys).all():
+        used = np.flatnonzero(column_of >= 0)
+        first, column_of[used] = column_of[used], np.arange(len(used))
+        return first, column_of[number]
     _, first, group = np.unique(mixed, return_index=True, return_inverse=True)
-    if not (keys[first][group] == keys).all():
-        _, first, group = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    if not (keys[:, first[group]] == keys).all():
+        _, first, group = np.unique(keys, axis=1, return_index=True, return_inverse=True)
     return first, group.reshape(-1)
 
 

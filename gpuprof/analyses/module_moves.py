@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from gpuprof.base.units import counted, format_bytes
@@ -15,6 +14,7 @@ from gpuprof.facts.step_windows import STEP_READS, StepWindows, by_period, step_
 from gpuprof.model.analysis import Analysis, reads
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s
+from gpuprof.model.pairs import distinct
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLAG, FLOAT, INT, TEXT, Column, Kind, Schema
 
@@ -56,7 +56,6 @@ _ONE_DEVICE: Final = 0.99
 _MOST: Final = 0.5
 
 Row = dict[str, Any]
-_Flags = npt.NDArray[np.bool_]
 
 
 class _Work(NamedTuple):
@@ -121,26 +120,32 @@ def _of_series(recorded: Profile, series: StepWindows) -> Iterator[Row]:
     if not (copies.is_peer == 1).any():
         return
     work = _work(recorded, paths, series)
-    steps, devices = len(series.start_ns), np.unique(work.device)
+    if not len(work.start):
+        return
+    steps, devices = len(series.start_ns), distinct(work.device)
     exposed_ns = exposed_of_copies(recorded)
+    places = _places(paths)
+    kernels, taken, made = (_Sorted(p, *places) for p in (work.path, work.taken_by, work.made_by))
+    took = (work.end - work.start)[kernels.rows]
+    of_devices = np.stack(
+        [kernels.sums(np.where(work.device[kernels.rows] == d, took, 0)) for d in devices]
+    )
+    took_ns, most_ns = of_devices.sum(axis=0), of_devices.max(axis=0)
+    is_of_one = (took_ns > 0) & (most_ns >= _ONE_DEVICE * took_ns)
     is_done = np.zeros(len(paths.paths), bool)
     for place, around in enumerate(paths.around):
         # A part of what runs on one device moves with it.
-        if is_done[place] or (around != NO_RANGE and is_done[around]):
-            is_done[place] = True
+        is_moved = around != NO_RANGE and is_done[around]
+        is_done[place] = is_moved or is_of_one[place]
+        if is_moved or not is_of_one[place]:
             continue
-        is_in = _within(paths, place)
-        here = np.flatnonzero(is_in[work.path])
-        took = (work.end - work.start)[here]
-        of_devices = [int(took[work.device[here] == device].sum()) for device in devices]
-        if not took.sum() or max(of_devices) < _ONE_DEVICE * took.sum():
-            continue
-        is_done[place] = True
-        device = int(devices[np.argmax(of_devices)])
+        device = int(devices[np.argmax(of_devices[:, place])])
+        here = np.sort(kernels.within(place))
+        came, left = taken.within(place), made.within(place)
+        came, left = came[work.dst[came] == device], left[work.src[left] == device]
         for target in devices[devices != device].tolist():
-            is_gone = (work.src == target) & (work.dst == device) & is_in[work.taken_by]
-            is_gone |= (work.src == device) & (work.dst == target) & is_in[work.made_by]
-            if len(np.unique(work.copy_step[is_gone])) < steps:
+            is_gone = np.union1d(came[work.src[came] == target], left[work.dst[left] == target])
+            if len(distinct(work.copy_step[is_gone])) < steps:
                 continue
             gone = work.copies[is_gone]
             size = None if (copies.bytes[gone] == UNKNOWN).any() else copies.moved_bytes[gone].sum()
@@ -149,7 +154,7 @@ def _of_series(recorded: Profile, series: StepWindows) -> Iterator[Row]:
                 "device_id": device,
                 "target_device_id": target,
                 "steps": steps,
-                "kernel_ns_per_step": took.sum() / steps,
+                "kernel_ns_per_step": took_ns[place] / steps,
                 "copies_per_step": copies.is_counted[gone].sum() / steps,
                 "bytes_per_step": None if size is None else size / steps,
                 "exposed_ns_per_step": exposed_ns[gone].sum() / steps,
@@ -178,7 +183,7 @@ def _work(recorded: Profile, paths: LaunchPaths, series: StepWindows) -> _Work:
     chosen = np.flatnonzero((copies.is_peer == 1) & (step_of(copies.start_ns) >= 0))
     src, dst = (column[chosen].astype(np.int64) for column in (copies.src, copies.dst))
     made_by, taken_by = np.full((2, len(chosen)), NO_RANGE)
-    for number in np.unique(device).tolist():
+    for number in distinct(device).tolist():
         of_device = np.flatnonzero(device == number)
         by_end = of_device[np.argsort(end[of_device], kind="stable")]
         sent, received = np.flatnonzero(src == number), np.flatnonzero(dst == number)
@@ -190,13 +195,48 @@ def _work(recorded: Profile, paths: LaunchPaths, series: StepWindows) -> _Work:
     return _Work(start, end, device, path, step_of(start), *of_copies)
 
 
-def _within(paths: LaunchPaths, place: int) -> _Flags:
-    """Which paths are one or lie within it; the last flag is that of no path."""
-    is_in = np.zeros(len(paths.paths) + 1, bool)
-    is_in[place] = True
-    for child in range(place + 1, len(paths.paths)):
-        is_in[child] = is_in[paths.around[child]]
-    return is_in
+def _places(paths: LaunchPaths) -> tuple[Int64s, Int64s]:
+    """Of each path its place and that after all paths in it, where these come next after it."""
+    size, inside = np.ones(len(paths.paths), np.int64), np.ones(len(paths.paths), np.int64)
+    for path, around in reversed([*enumerate(paths.around)]):
+        if around != NO_RANGE:
+            size[around] += size[path]
+    first, roots = np.zeros_like(size), 0
+    for path, around in enumerate(paths.around):
+        if around == NO_RANGE:
+            first[path] = roots
+            roots += size[path]
+        else:
+            first[path] = first[around] + inside[around]
+            inside[around] += size[path]
+    return first, first + size
+
+
+class _Sorted:
+    """Rows in such an order that those of a path and of all in it follow one another.
+
+    Args:
+        path: The path of each row; rows of `NO_RANGE` are left out.
+        first: As of `_places`.
+        last: As of `_places`.
+    """
+
+    def __init__(self, path: Int64s, first: Int64s, last: Int64s) -> None:
+        rows = np.flatnonzero(path != NO_RANGE)
+        place = first[path[rows]]
+        order = np.argsort(place, kind="stable")
+        self.rows = rows[order]
+        self._begin, self._end = (np.searchsorted(place[order], p) for p in (first, last))
+
+    def within(self, path: int) -> Int64s:
+        """The rows of a path and of all in it."""
+        return self.rows[self._begin[path] : self._end[path]]
+
+    def sums(self, values: Int64s) -> Int64s:
+        """Of values in the order of the rows, the sum in each path and in all in it."""
+        before = np.append(0, np.cumsum(values))
+        sums: Int64s = before[self._end] - before[self._begin]
+        return sums
 
 
 def _is_enclosed(work: _Work, here: Int64s, target: int, steps: int) -> bool:

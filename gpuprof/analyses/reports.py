@@ -16,7 +16,8 @@ from gpuprof.base.units import listed
 from gpuprof.facts.hosts import NO_NAMES, DeviceNames, names_of
 from gpuprof.model import schema
 from gpuprof.model.analysis import DEVICE_COLUMNS, Analysis, PerFile, Reads, reads
-from gpuprof.model.profile import Origin, Profile
+from gpuprof.model.origin import Origin
+from gpuprof.model.profile import Profile
 from gpuprof.readers import Recording, read_profile
 
 FORMAT_VERSION: Final = 1

@@ -6,15 +6,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 from gpuprof.analyses.breakdown import BREAKDOWN, LAYER_NAMES
-from gpuprof.facts.phases import (
-    CUT,
-    PHASE_READS,
-    SAMPLE,
-    WARM_UP,
-    PhaseSteps,
-    phases,
-    steps_in_part,
-)
+from gpuprof.facts.phases import PHASE_READS, PhaseSteps, phases, steps_in_part
+from gpuprof.facts.step_kinds import CUT, SAMPLE, WARM_UP
 from gpuprof.facts.timeline import TIMELINE_READS, DeviceTimeline, timelines
 from gpuprof.model.analysis import Analysis, by, per_file, reads
 from gpuprof.model.derived import known

@@ -10,7 +10,8 @@ from gpuprof.analyses import all_analyses, analysis_named, notes, reports
 from gpuprof.api.arguments import Recording, Time, part, read
 from gpuprof.api.result import Result, Tables
 from gpuprof.base.errors import UsageError
-from gpuprof.model.profile import Origin, Profile, to_frame
+from gpuprof.model.origin import Origin
+from gpuprof.model.profile import Profile, to_frame
 from gpuprof.show import RECORDING
 from gpuprof.show.charts import chart_about, drawn, of_recording
 from gpuprof.show.notebook import Summary, bottom_line, report_summary

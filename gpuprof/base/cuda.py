@@ -8,6 +8,7 @@ Sources: CUPTI's ``CUpti_ActivityMemcpyKind`` and ``CUpti_ActivityMemoryKind``, 
 """
 
 import re
+from functools import lru_cache
 from typing import Final
 
 UNKNOWN: Final = "unknown"
@@ -186,6 +187,7 @@ def api(name: str) -> str:
     return "runtime" if name.startswith(("cuda", "hip", "__hip")) else "driver"
 
 
+@lru_cache(1 << 14)  # files of one job have the same names
 def is_communication(kernel_name: str) -> bool:
     """Whether a kernel moves data between devices (such as NCCL) instead of computing."""
     # Most names have none of the words that the alternatives need: a tenth of the time.
@@ -208,6 +210,7 @@ _PCIE_LANES: Final = {
 }
 
 
+@lru_cache(1 << 14)
 def is_waiting(name: str) -> bool:
     """Whether an API call returns when work on a device has ended."""
     return _WAITING_CALLS.search(name) is not None

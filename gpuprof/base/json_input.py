@@ -209,21 +209,20 @@ def _salvaged(data: bytes, expected: Any, error: ShapeError) -> Any:
 
 
 def _value(data: bytes, field: Any) -> Any:
+    import msgspec  # noqa: PLC0415 - as above
+
     try:
         return lenient(data, field.type)
     except ShapeError as error:
         if field.required:
             msg = f"{error} in {field.encode_name}"
             raise ShapeError(msg) from error
-        is_list = get_origin(field.type) is list
-        return [*_fitting(data, *get_args(field.type))] if is_list else _ABSENT
-
-
-def _fitting(data: bytes, expected: Any) -> Iterator[Any]:
-    """The elements of a list that have the expected type; none where the data are no list."""
-    import msgspec  # noqa: PLC0415 - as above
-
-    with suppress(ShapeError):
-        for raw in decode(data, list[msgspec.Raw]):
-            with suppress(ShapeError):
-                yield lenient(raw, expected)
+        if get_origin(field.type) is not list:
+            return _ABSENT
+        # The elements that have the expected type; none where the data are no list.
+        elements = []
+        with suppress(ShapeError):
+            for raw in decode(data, list[msgspec.Raw]):
+                with suppress(ShapeError):
+                    elements.append(lenient(raw, *get_args(field.type)))
+        return elements

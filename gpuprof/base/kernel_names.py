@@ -8,7 +8,7 @@ import ctypes.util
 import re
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from itertools import chain, count, takewhile
 from typing import Final
 
@@ -89,6 +89,7 @@ def _library() -> Callable[[str], str | None] | None:
     return read
 
 
+@lru_cache(1 << 14)  # files of one job have the same names
 def short_name(name: str) -> str:
     """The function's own name: no return type, namespaces, template arguments nor parameters.
 

@@ -9,7 +9,7 @@ is masked: a masked setting costs less than a leaked password.
 import contextlib
 import re
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -139,7 +139,24 @@ def masked_words(words: Iterable[str]) -> tuple[str, ...]:
 
 def masked_text(text: str) -> str:
     """A text, such as a command line in one piece, with its secrets masked."""
-    return "".join(_without_named(without_shapes(text)))
+    text, pieces = without_shapes(text), []
+    end = position = 0
+    # The values of named secrets are masked word by word.
+    while (assigned := _ASSIGNED.search(text, position)) is not None:
+        position = assigned.end()
+        if not _is_secret(assigned["name"]):
+            continue
+        matches = (pattern.match(text, position) for pattern in _patterns(text, assigned))
+        value = next(filter(None, matches), None)
+        # Neither nothing, nor a switch, nor a count is a secret.
+        if value is None or not value["value"] or _SWITCH.match(value["value"]):
+            continue
+        if _COUNT.match(value["value"]) and _last_words(assigned["name"])[1] in _COUNTED:
+            continue
+        start, position = value.span("value")
+        pieces += [text[end:start], re.sub(r"[^\0]+", MASK, text[start:position])]
+        end = position
+    return "".join([*pieces, text[end:]])
 
 
 def make_private(path: Path) -> None:
@@ -148,30 +165,6 @@ def make_private(path: Path) -> None:
         with contextlib.suppress(OSError):  # it is gone, or another user's
             if not file.is_symlink():
                 file.chmod(stat.S_IMODE(file.stat().st_mode) & stat.S_IRWXU)
-
-
-def _without_named(text: str) -> Iterator[str]:
-    """The pieces of a text, the values of named secrets masked word by word."""
-    end = position = 0
-    while (assigned := _ASSIGNED.search(text, position)) is not None:
-        position = assigned.end()
-        if not _is_secret(assigned["name"]) or (value := _value(text, assigned)) is None:
-            continue
-        start, stop = value
-        yield text[end:start]
-        yield re.sub(r"[^\0]+", MASK, text[start:stop])
-        end = position = stop
-    yield text[end:]
-
-
-def _value(text: str, assigned: re.Match[str]) -> tuple[int, int] | None:
-    """Where the value of a named secret stands; None for none, a switch or a count."""
-    candidates = (pattern.match(text, assigned.end()) for pattern in _patterns(text, assigned))
-    match = next((match for match in candidates if match is not None), None)
-    if match is None or not match["value"] or _SWITCH.match(match["value"]):
-        return None
-    is_count = _COUNT.match(match["value"]) and _last_words(assigned["name"])[1] in _COUNTED
-    return None if is_count else match.span("value")
 
 
 def _patterns(text: str, assigned: re.Match[str]) -> tuple[re.Pattern[str], ...]:

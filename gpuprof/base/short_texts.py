@@ -64,23 +64,21 @@ def _alike(shown: Mapping[str, str]) -> list[list[str]]:
 
 
 def _where_different(bare: Mapping[str, str], width: int) -> dict[str, str]:
+    """Of each text its beginning, and the word in which it differs from the one most like it."""
     ordered = sorted(bare, key=lambda text: bare[text])
     # In this order no other text begins with more of the same than a neighbour does.
     shared = [0, *(_shared(bare[a], bare[b]) for a, b in pairwise(ordered)), 0]
-    places = map(max, pairwise(shared))
-    return {t: _around(bare[t], place, width) for t, place in zip(ordered, places, strict=True)}
+    head, shown = width // 4, {}
+    for name, place in zip(ordered, map(max, pairwise(shared)), strict=True):
+        text = bare[name]
+        # From the word at the place on.
+        before = text[max(place - width // 3, 0) : place]
+        start = place - len(before) + len(_WORD.sub("", before))
+        shown[name] = cut(f"{text[:head]}..{text[start:]}" if start > head + 2 else text, width)
+    return shown
 
 
 def _shared(first: str, second: str) -> int:
     """How many characters two texts both begin with."""
     ends = range(1, min(len(first), len(second)) + 1)
     return bisect_left(ends, x=True, key=lambda end: first[:end] != second[:end])
-
-
-def _around(text: str, place: int, width: int) -> str:
-    """The beginning of a text, and the word at a place in it with what follows."""
-    head = width // 4
-    before = text[max(place - width // 3, 0) : place]
-    start = place - len(before) + len(_WORD.sub("", before))
-    shown = f"{text[:head]}..{text[start:]}" if start > head + 2 else text
-    return cut(shown, width)

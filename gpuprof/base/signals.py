@@ -158,12 +158,11 @@ def _wait(reading: int, ended: threading.Event, before_message: Callable[[], obj
 
 
 def _remove_in_time() -> None:
-    removal = threading.Thread(target=_remove, daemon=True)
+    def remove() -> None:
+        with suppress(OSError, ValueError):
+            sys.stdout.flush()
+        atexit._run_exitfuncs()  # noqa: SLF001 - os._exit would leave temporary files behind
+
+    removal = threading.Thread(target=remove, daemon=True)
     removal.start()
     removal.join(_REMOVAL_S)
-
-
-def _remove() -> None:
-    with suppress(OSError, ValueError):
-        sys.stdout.flush()
-    atexit._run_exitfuncs()  # noqa: SLF001 - os._exit would leave temporary files behind

@@ -13,6 +13,8 @@ from functools import cached_property
 from struct import unpack_from
 from typing import Final
 
+from gpuprof.native.xspace_events import event_places
+
 PS_PER_NS: Final = 1_000
 
 # A part of a file is a view of it, not a copy.
@@ -128,7 +130,11 @@ class Plane:
     @cached_property
     def stat_names(self) -> Mapping[int, str]:
         """Names of values by their key; also texts that values refer to."""
-        return dict(_stat_name(entry) for entry in self.parts.get(_PLANE_STATS, ()))
+        names = {}
+        for key, value in map(_map_entry, self.parts.get(_PLANE_STATS, ())):
+            texts = (_text(_bytes(part)) for n, part in fields(value) if n == _METADATA_NAME)
+            names[key] = next(texts, "")
+        return names
 
     @cached_property
     def stat_keys(self) -> Mapping[str, Sequence[int]]:
@@ -327,32 +333,32 @@ def _line(data: Octets) -> Line:
     if len(data) > _LARGEST:
         msg = f"a line of {len(data)} bytes is larger than a protocol buffer can be"
         raise WireError(msg)
-    position, end = 0, len(data)
-    while position < end:
-        # Lines hold events by the hundred thousand: nothing is called or copied for one.
-        if data[position] == _EVENT_TAG and position + 1 < end and data[position + 1] < _TOP_BIT:
-            size = data[position + 1]
-            position += 2
-        elif data[position] == _EVENT_TAG:
-            size, position = varint(data, position + 1)
-            if size > end:
-                raise _beyond(position)
+    position = 0
+    while position < len(data):
+        if data[position] == _EVENT_TAG:
+            position = _keep_events(data, position, begins, ends)
         else:
             position = _keep_field(data, position, numbers, texts)
-            continue
-        begins.append(position)
-        position += size
-        ends.append(position)
-    # Only the last can go beyond it.
-    if ends and ends[-1] > end:
-        raise _beyond(begins[-1])
     name = texts.get(_LINE_DISPLAY_NAME) or texts.get(_LINE_NAME, b"")
     start_ns = signed(numbers.get(_LINE_START_NS, 0))
     return Line(signed(numbers.get(_LINE_ID, 0)), _text(name), start_ns, data, begins, ends)
 
 
-def _beyond(position: int) -> WireError:
-    return WireError(f"byte {position}: an event goes beyond the end")
+def _keep_events(data: Octets, position: int, begins: "array[int]", ends: "array[int]") -> int:
+    """Keep where the events lie that begin at a position, and say where another field begins."""
+    position, (begin, end) = event_places(data, position)
+    begins.frombytes(begin.tobytes())
+    ends.frombytes(end.tobytes())
+    size = len(data)
+    while position < size and data[position] == _EVENT_TAG:
+        length, position = varint(data, position + 1)
+        if length > size - position:
+            msg = f"byte {position}: an event goes beyond the end"
+            raise WireError(msg)
+        begins.append(position)
+        position += length
+        ends.append(position)
+    return position
 
 
 def _keep_field(
@@ -386,12 +392,6 @@ def _event_metadata(entry: Octets, names: Mapping[int, str]) -> tuple[int, Event
     return key, EventMetadata(_text(name), _text(display), dict(stats))
 
 
-def _stat_name(entry: Octets) -> tuple[int, str]:
-    key, value = _map_entry(entry)
-    names = (_text(_bytes(part)) for number, part in fields(value) if number == _METADATA_NAME)
-    return key, next(names, "")
-
-
 def _map_entry(entry: Octets) -> tuple[int, Octets]:
     key: int = 0
     value: Octets = b""
@@ -409,20 +409,15 @@ def _stat(raw: Octets, names: Mapping[int, str]) -> tuple[str, Stat]:
     for number, part in fields(raw):
         if number == STAT_METADATA:
             name = names.get(_int(part), "")
+        elif number == STAT_DOUBLE and not isinstance(part, int) and len(part) == _DOUBLE_BYTES:
+            (value,) = unpack_from("<d", part)
         elif not isinstance(part, int):
-            value = _stat_bytes(number, part)
+            value = _text(part) if number == STAT_TEXT else bytes(part)
         elif number == STAT_REFERENCE:  # the value is the name of another stat
             value = names.get(part, "")
         else:
             value = signed(part) if number == STAT_INT64 else part
     return name, value
-
-
-def _stat_bytes(number: int, part: Octets) -> Stat:
-    if number == STAT_DOUBLE and len(part) == _DOUBLE_BYTES:
-        double: float = unpack_from("<d", part)[0]
-        return double
-    return _text(part) if number == STAT_TEXT else bytes(part)
 
 
 def _int(value: int | Octets) -> int:

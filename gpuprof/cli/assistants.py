@@ -140,12 +140,9 @@ async def _answer(*words: str, rows: int | None = None) -> str:
     output, notes = process.stdout.decode(), process.stderr.decode()
     if process.returncode and not output:
         raise ToolError(notes.strip())
-    return (output if rows is None else _first_rows(output, rows)) + notes
-
-
-def _first_rows(text: str, rows: int) -> str:
-    """The head and the first rows of CSV, and how many more there are."""
-    lines, most = text.splitlines(), min(max(rows, 1), _MOST_ROWS)
-    further = len(lines) - 1 - most
-    remark = [f"... and {counted(further, 'row', 'rows')} more"] if further > 0 else []
-    return "".join(f"{line}\n" for line in [*lines[: most + 1], *remark])
+    if rows is not None:
+        lines, most = output.splitlines(), min(max(rows, 1), _MOST_ROWS)
+        further = len(lines) - 1 - most
+        remark = [f"... and {counted(further, 'row', 'rows')} more"] if further > 0 else []
+        output = "".join(f"{line}\n" for line in [*lines[: most + 1], *remark])
+    return output + notes

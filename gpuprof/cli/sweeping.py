@@ -1,7 +1,6 @@
 """``gpuprof sweep``: one program over a grid of options."""
 
 import shlex
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -31,8 +30,14 @@ _FAILED: Final = 5
 def sweep(values: SimpleNamespace) -> int:
     """Run a sweep, or print its commands."""
     options: dict[str, Any] = {"baseline": dict(values.baseline), "figures": dict(values.figures)}
+    names = [name for name, _ in values.grid]
+    repeated = next((name for name in names if names.count(name) > 1), None)
+    if repeated is not None:
+        msg = f"--grid {repeated} is given twice"
+        raise UsageError(msg, f"Give all its values in one option: --grid {repeated}=1,2")
+    axes = {name: tuple(texts.split(",")) if texts else () for name, texts in values.grid}
     plan = planned(
-        *(values.words, _axes(values.grid), options | values_of(values, PLAN)),
+        *(values.words, axes or None, options | values_of(values, PLAN)),
         grid="--grid",
         advice="Give a sweep.toml, or axes: --grid batch=64,128 -- train.py {batch}",
     )
@@ -56,13 +61,3 @@ def sweep(values: SimpleNamespace) -> int:
         _say("Next: " + shlex.join(["gpuprof", "compare", *(f"{target / cell}" for cell in pair)]))
     write_stdout(sweep_text(outcome, values.form, page(values)))
     return _FAILED if failed else 0
-
-
-def _axes(grid: Sequence[tuple[str, str]]) -> dict[str, tuple[str, ...]] | None:
-    """The axes of ``--grid``; None where it is not given."""
-    names = [name for name, _ in grid]
-    repeated = next((name for name in names if names.count(name) > 1), None)
-    if repeated is not None:
-        msg = f"--grid {repeated} is given twice"
-        raise UsageError(msg, f"Give all its values in one option: --grid {repeated}=1,2")
-    return {name: tuple(values.split(",")) if values else () for name, values in grid} or None

@@ -22,7 +22,6 @@ from gpuprof.show import Page
 if TYPE_CHECKING:
     from gpuprof.model.profile import Profile
     from gpuprof.ranks.engine import Standing
-    from gpuprof.readers.remote import Fetch
 
 # Work that is done sooner needs no word.
 _PATIENCE_S: Final = 1.0
@@ -61,7 +60,12 @@ class Progress:
         # Nothing was ever fetched where nobody has imported it.
         remote = sys.modules.get("gpuprof.readers.remote")
         if remote is not None and (fetch := remote.now()) is not None:
-            return cut(_fetching(fetch), columns)
+            fetching = f"Fetching {counted(len(fetch.copies), 'file', 'files')}"
+            fetched = say_bytes(fetch.fetched_bytes)
+            if not fetch.size_bytes:
+                return cut(f"{fetching}, {fetched}", columns)
+            bar = _drawn(min(_BAR * fetch.fetched_bytes // fetch.size_bytes, _BAR))
+            return cut(f"{fetching}{bar} {fetched} of {say_bytes(fetch.size_bytes)}", columns)
         details = [f"{time.monotonic() - self._began:.0f} s"]
         if self._events:
             details.insert(0, f"{format_count(self._events)} events")
@@ -180,15 +184,6 @@ def _fitted(work: str, bar: str, details: Sequence[str], columns: int) -> str:
 
 def _drawn(filled: int) -> str:
     return f" [{'#' * filled}{' ' * (_BAR - filled)}]"
-
-
-def _fetching(fetch: "Fetch") -> str:
-    fetched_bytes, size_bytes = fetch.fetched_bytes, fetch.size_bytes
-    files = counted(len(fetch.copies), "file", "files")
-    if not size_bytes:
-        return f"Fetching {files}, {say_bytes(fetched_bytes)}"
-    bar = _drawn(min(_BAR * fetched_bytes // size_bytes, _BAR))
-    return f"Fetching {files}{bar} {say_bytes(fetched_bytes)} of {say_bytes(size_bytes)}"
 
 
 def _say(text: str) -> None:

@@ -236,6 +236,7 @@ def _of_phase(
         *headlines(chosen, place, cases, unit),
         (*comparability_notes(checked, chosen, unit), *notes(measured, unit)),
         phase,
+        compared={label: variant.median.compared for label, variant in measured.items()},
     )
     return result, cases
 

@@ -1,11 +1,13 @@
 """The result of a comparison: its tables, documented as data, and its verdict."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, NamedTuple
 
 import pyarrow as pa
 
+from gpuprof.comparisons.measure.compared_steps import ComparedSteps
 from gpuprof.comparisons.variant_figures import VARIANTS
 from gpuprof.facts.activity_sums import SHORT_NAME
 from gpuprof.model.schema import FLAG, FLOAT, INT, TEXT, Column, Kind, Schema
@@ -293,6 +295,7 @@ class Comparison:
         notes: What a reader must know to trust the figures.
         phase: The name of the phase that is compared; None where there is only one.
         other_phases: The comparisons of the other phases that all runs have.
+        compared: What is compared of each variant's median run, for pictures of it.
     """
 
     baseline: str
@@ -312,3 +315,4 @@ class Comparison:
     notes: tuple[str, ...]
     phase: str | None = None
     other_phases: tuple["Comparison", ...] = ()
+    compared: Mapping[str, ComparedSteps] = field(default_factory=dict, repr=False, compare=False)

@@ -107,6 +107,7 @@ def is_initial(name: str) -> bool:
     return _INITIAL.search(name) is not None
 
 
+@lru_cache(1 << 14)
 def may_initialise(name: str) -> bool:
     """Whether a kernel of a framework does this or works on one element at a time."""
     return is_initial(name) or _ONE_BY_ONE.search(name) is not None

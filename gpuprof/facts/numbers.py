@@ -188,14 +188,3 @@ def different(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """The different ones among values, sorted: `np.unique` hashes them before it sorts them."""
     ordered = np.sort(values)
     return ordered[first_of(np.arange(len(ordered)), ordered)]
-
-
-def distinct(values: Numbers) -> Int64s:
-    """The few different ones among many values, sorted."""
-    sorted_values = np.empty(0, np.int64)
-    for rows in pieces(len(values)):
-        part = values[rows]
-        is_new = pairs.pair_places(np.stack([sorted_values] * 2), part, part) == NOT_FOUND
-        if is_new.any():
-            sorted_values = np.union1d(sorted_values, part[is_new].astype(np.int64))
-    return sorted_values

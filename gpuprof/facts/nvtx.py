@@ -102,6 +102,26 @@ def operations_of(profile: Profile) -> Ranges:
     return _ranges(profile, ("text", "inputs", "range_kind")).of_kind(is_operation=True)
 
 
+def texts_around(ranges: Ranges, lane: tuple[int, int], at: int) -> dict[str, str]:
+    """The innermost range and the outermost operation around an instant of a process and thread.
+
+    Returns:
+        Texts as ``nvtx_range`` and ``operation``; a key is absent where there is none.
+    """
+    process, thread = lane
+    is_around = (ranges.start_ns <= at) & (ranges.end_ns > at) & (ranges.process == process)
+    is_around &= np.isin(ranges.thread, (thread, ALL_THREADS))
+    texts: dict[str, str] = {}
+    # An outer range comes before those that it holds.
+    for row in np.flatnonzero(is_around).tolist():
+        text, _, kind = ranges.labels[ranges.label[row]]
+        if kind == OPERATION:
+            texts.setdefault("operation", text)
+        elif text:
+            texts["nvtx_range"] = text
+    return texts
+
+
 def _ranges(profile: Profile, of_label: Sequence[str]) -> Ranges:
     """All ranges, with labels of three columns, the last one of kinds."""
     numbers: dict[Label, int] = {}

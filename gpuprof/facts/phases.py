@@ -18,7 +18,17 @@ from gpuprof.facts.launches import launches
 from gpuprof.facts.numbers import columns_of, groups
 from gpuprof.facts.nvtx import NO_RANGE, named_parts
 from gpuprof.facts.range_launches import families, holding, launches_within
-from gpuprof.facts.step_times import SIMILAR, are_similar, levels, warm_up_steps
+from gpuprof.facts.step_kinds import (
+    CUT,
+    LEAST_STEPS,
+    SAMPLE,
+    UNUSUAL,
+    WARM_UP,
+    by_level,
+    kinds,
+    mixes,
+)
+from gpuprof.facts.step_times import SIMILAR
 from gpuprof.facts.step_windows import (
     DETECTED,
     STEP_READS,
@@ -33,20 +43,12 @@ from gpuprof.model.intervals import NOTHING, Int64s, Intervals, covered_within
 from gpuprof.model.profile import Profile, once_per_recording
 
 PHASE_READS: Final = reads(STEP_READS, TIMELINE_READS, kernels="start_ns device_id name_id")
-# What a step is to its phase. `UNUSUAL` are those of another kind, too few for a phase of their
-# own, and those that end with the pause between two phases.
-SAMPLE, WARM_UP, CUT, UNUSUAL = range(4)
-LEAST_STEPS: Final = 3
 
 # Steps of two devices are the same ones where so many of them match.
 _MATCHING: Final = 0.8
-# Of the kernels that either of two steps has, those that both have, in steps of one kind.
-_COMMON: Final = 0.5
 # A step at the recording's ends with less than that of the kernel time of any neighbour is cut off.
 _COMPLETE: Final = 0.9
 _NEIGHBOURS: Final = 10
-# A different time of fewer steps than that is no phase.
-_LEAST_LEVEL: Final = 5
 # The kernel time of half of the inferred steps differs by no more than that share of it.
 _MOST_SPREAD: Final = 0.5
 # So many steps do not grow one after another by chance, nor by so much.
@@ -59,7 +61,6 @@ _NUMBERS: Final = 64
 # Every so many-th kernel counts: in few numbers chance matters less.
 _NUMBERS_OF_SOME: Final = 16
 _MOST_COUNTS: Final = 1 << 24
-_MOST_MIXES: Final = 50
 # So many kernels tell their mix.
 _MOST_KERNELS: Final = 1 << 20
 _KERNELS_PER_STEP: Final = 1 << 9
@@ -101,7 +102,7 @@ class Phase:
     cut_steps: int
     between: Intervals = NOTHING
 
-    @property
+    @cached_property
     def step_ns(self) -> int:
         """The median length of the samples; 0 where there are none."""
         return int(np.median(self.end_ns - self.start_ns)) if len(self.start_ns) else 0
@@ -284,7 +285,7 @@ def _phases_of(
     busy = np.stack([_times(series, _kernels(device)) for device in step_devices])
     series = by_period(series)
     is_cut = _cut(series, busy.sum(axis=0), [device.span for device in step_devices])
-    kind, is_unusual = _kinds(groups(name, _mixes(counts), *(busy > 0).astype(np.int8)), is_cut)
+    kind, is_unusual = kinds(groups(name, mixes(counts), *(busy > 0).astype(np.int8)), is_cut)
     length = series.end_ns - series.start_ns
     if _ends_with_next(series):
         # An inferred step may end with what lies between two phases.
@@ -294,7 +295,7 @@ def _phases_of(
         is_last = (kind[1:] != kind[:-1]) | (section[1:] != section[:-1])
         is_unusual |= np.append(is_last, False) & (length > SIMILAR * usual)
     status = np.where(is_cut, CUT, np.where(is_unusual, UNUSUAL, SAMPLE)).astype(np.int8)
-    phase, status = _by_level(kind, section, status, length, profile.skip_steps)
+    phase, status = by_level(kind, section, status, length, profile.skip_steps)
     runs = np.stack([_times(series, device.busy) > 0 for device in step_devices])
     for rows in groups(phase):
         samples = rows[status[rows] == SAMPLE]
@@ -416,89 +417,3 @@ def _cut(series: StepWindows, busy: Int64s, spans: Sequence[Intervals]) -> _Flag
     if max(int(span.end[-1]) for span in spans) < end[-1] + usual:
         is_cut[-1] |= busy[-1] < _COMPLETE * busy[-1 - _NEIGHBOURS : -1].min()
     return is_cut
-
-
-def _mixes(counts: Int64s) -> Int64s:
-    """A number for each step's mix of kernels; steps of one number have most of them in common.
-
-    The most frequent mix leads those that are like it, the most frequent of the others the next.
-    Source: J. A. Hartigan, Clustering Algorithms, 1975, chapter 3; likeness as in M. Ruzicka,
-    1958: kernels that both have / kernels that either has.
-    """
-    # Different mixes have different sums, as good as always.
-    factors = [pow(48_271, power, (1 << 31) - 1) for power in range(1, counts.shape[1] + 1)]
-    _, first, number = np.unique(counts @ np.array(factors), return_index=True, return_inverse=True)
-    unassigned = np.argsort(-np.bincount(number), kind="stable")
-    mix = np.full(len(first), _MOST_MIXES)
-    for leader in range(_MOST_MIXES):
-        mixes = counts[first[unassigned]]
-        either = np.maximum(mixes, mixes[:1]).sum(axis=1)
-        is_like = np.minimum(mixes, mixes[:1]).sum(axis=1) >= _COMMON * either
-        mix[unassigned[is_like]], unassigned = leader, unassigned[~is_like]
-    return mix[number]
-
-
-def _kinds(alike: Sequence[Int64s], is_cut: _Flags) -> tuple[Int64s, _Flags]:
-    """A number of the kind of each step, and which steps are of another one that is too rare.
-
-    These, and steps that are cut off, count to the kind of the step before, or the first one's.
-    """
-    kind = np.empty(len(is_cut), np.int64)
-    for number, rows in enumerate(alike):
-        kind[rows] = number
-    is_often = np.bincount(kind[~is_cut], minlength=len(alike)) >= LEAST_STEPS
-    is_rare = ~is_often[kind] & is_often.any()
-    typical = np.flatnonzero(~is_rare & ~is_cut)
-    if len(typical):
-        before = np.searchsorted(typical, np.arange(len(kind)), side="right") - 1
-        kind = kind[typical[np.maximum(before, 0)]]
-    return kind, is_rare
-
-
-def _by_level(
-    kind: Int64s,
-    section: Int64s,
-    status: npt.NDArray[np.int8],
-    length: Int64s,
-    skip_steps: int | None,
-) -> tuple[Int64s, npt.NDArray[np.int8]]:
-    """The phases: kinds split by the time of their steps, and what is known with the warm-up.
-
-    Returns:
-        A number of the phase of each step, and the status of each.
-    """
-    phase, status = np.empty_like(kind), status.copy()
-    count = 0
-    for rows in groups(kind):
-        samples = rows[status[rows] == SAMPLE]
-        stretches = _split(samples, length, section)
-        first = np.array([stretch[0] for stretch in stretches] or [0])
-        # A number for the level of each stretch's usual time; the first one's is 0.
-        leaders: list[float] = []
-        level = []
-        for usual in (float(np.median(length[stretch])) for stretch in stretches):
-            near = [place for place, leader in enumerate(leaders) if are_similar(usual, leader)]
-            level.append(near[0] if near else len(leaders))
-            leaders += [] if near else [usual]
-        place = np.searchsorted(first, rows, side="right") - 1
-        phase[rows] = count + np.array(level or [0])[np.maximum(place, 0)]
-        for number in range(count, count + max(len(leaders), 1)):
-            members = samples[phase[samples] == number]
-            skipped = warm_up_steps(length[members]) if skip_steps is None else skip_steps
-            status[members[:skipped]] = WARM_UP
-        count += max(len(leaders), 1)
-    return phase, status
-
-
-def _split(samples: Int64s, length: Int64s, section: Int64s) -> list[Int64s]:
-    """Stretches of steps between which their time or the range around them changes."""
-    settled = samples[warm_up_steps(length[samples]) :]
-    borders = np.flatnonzero(np.diff(section[settled])) + 1
-    stretches: list[Int64s] = []
-    for part in np.split(settled, borders) if len(settled) else []:
-        for level in levels(length[part]):
-            if stretches and min(len(part[level]), len(stretches[-1])) < _LEAST_LEVEL:
-                stretches[-1] = np.concatenate([stretches[-1], part[level]])
-            else:
-                stretches.append(part[level])
-    return stretches

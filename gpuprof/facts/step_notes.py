@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from gpuprof.base.units import counted, say_ns
-from gpuprof.facts.phases import LEAST_STEPS, PhaseSteps, steps_in_part
+from gpuprof.facts.phases import PhaseSteps, steps_in_part
+from gpuprof.facts.step_kinds import LEAST_STEPS
 from gpuprof.facts.step_windows import DETECTED
 from gpuprof.model.profile import Profile
 

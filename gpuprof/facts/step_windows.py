@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuprof.facts.launches import Launches, launches
-from gpuprof.facts.numbers import columns_of, distinct, names_by_number
+from gpuprof.facts.numbers import columns_of, names_by_number
 from gpuprof.facts.nvtx import RANGE_READS, Ranges, named_parts
 from gpuprof.facts.range_launches import (
     families,
@@ -21,6 +21,7 @@ from gpuprof.facts.range_launches import (
 from gpuprof.model.analysis import reads
 from gpuprof.model.derived import known
 from gpuprof.model.intervals import NOTHING, Int64s, Intervals, difference, union
+from gpuprof.model.pairs import distinct
 from gpuprof.model.profile import Profile, once_per_profile
 
 STEP_READS: Final = reads(RANGE_READS, kernels="start_ns end_ns device_id stream_id name name_id")

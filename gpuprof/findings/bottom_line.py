@@ -5,6 +5,7 @@ of TensorFlow tells what a step copies between devices.
 """
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -13,43 +14,35 @@ import pyarrow as pa
 from gpuprof.analyses.ranks import ANALYSIS as RANKS
 from gpuprof.analyses.ranks import ranks
 from gpuprof.analyses.steps import steps
-from gpuprof.analyses.tensor_transfers import per_step, tensor_transfers
-from gpuprof.analyses.totals import totals
-from gpuprof.base.cuda import is_communication
-from gpuprof.base.kernel_names import short_name, short_names
-from gpuprof.base.short_texts import LONGEST_IN_WORDS, cut, shortened_apart
-from gpuprof.base.units import counted, say_bytes, say_ns, say_share
-from gpuprof.facts.activity_sums import SUM_READS, activity_sums
+from gpuprof.base.units import counted, say_ns, say_share
+from gpuprof.facts.activity_sums import SUM_READS, trace_sums
 from gpuprof.facts.last_ranks import collective_record
 from gpuprof.facts.numbers import columns_of
 from gpuprof.facts.step_times import mean_beside
 from gpuprof.facts.step_windows import opening_kernels
 from gpuprof.facts.timeline import COMMUNICATION, LAYERS, TRANSFER
+from gpuprof.findings.costs import findings_of_scopes
 from gpuprof.findings.exposed_collectives import rank_sentences
 from gpuprof.findings.exposed_copies import exposed_by_route
 from gpuprof.findings.findings import ANALYSIS as FINDINGS
 from gpuprof.findings.findings import (
     JOB_FUNCTIONS,
-    costs_of_devices,
     device_name,
     findings,
-    findings_of_scopes,
     worst_finding,
     worst_of_scope,
 )
-from gpuprof.findings.first_sentence import first_sentence
-from gpuprof.findings.of_jobs import SCOPES, bottom_lines_of_job
+from gpuprof.findings.first_sentence import LACKING, first_sentence
+from gpuprof.findings.lines_of_sums import MOST, costliest_kernels, summary_line, tensor_line
 from gpuprof.findings.scope import Scope, scopes
 from gpuprof.findings.set_up import copies_outside, set_up_of
 from gpuprof.findings.whole_recording import incomplete
-from gpuprof.model.analysis import Analysis, as_one_recording, per_file, reads
+from gpuprof.model.analysis import Analysis, per_file, reads
 from gpuprof.model.derived import HOST
 from gpuprof.model.intervals import covered_within, together
-from gpuprof.model.profile import Profile, once_per_profile
+from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema
 
-# From here on compute is the answer, and its kernels are named.
-_MOST: Final = 0.5
 # What repeats so often within a marked step is no chance.
 _REPEATS: Final = 4
 # A phase of more devices is what is asked about, unless it is this short beside another one.
@@ -73,22 +66,8 @@ _WORDS: Final = {
     "exposed_transfer_share": "waits for transfers",
     "exposed_local_copy_share": "local copies",
 }
-# Smaller shares of a printed summary are left out.
-_LEAST_OF_SUMMARY: Final = 0.005
-_WORDS_OF_SUMMARY: Final = {
-    "compute": "compute",
-    "communication_kernels": "collectives",
-    "peer_transfers": "copies between devices",
-    "host_transfers": "copies from and to the host",
-    "local_copies": "local copies",
-    "memsets": "memsets",
-}
-# So many kernels are named, those that take so much of the time of all.
-_COSTLIEST: Final = 3
-_LEAST_NAMED: Final = 0.01
-# A call that takes so much of the time of all calls of a kernel is not one of many.
-_MOST_OF_CALLS: Final = 0.75
-_TWO: Final = 2
+_IDLE: Final = {"idle_share": "idle", "set_up_share": "set-up"}
+_SHARES: Final = (*_WORDS, *_IDLE)
 
 BOTTOM_LINE: Final = Schema(
     "bottom_line",
@@ -117,6 +96,19 @@ BOTTOM_LINE: Final = Schema(
     },
 )
 
+SCOPES: Final = Schema(
+    "phases_of_devices",
+    "one device in the steps of one phase, or in a recording without steps",
+    {
+        **{name: BOTTOM_LINE.columns[name] for name in ("device_id", "phase", "steps", "step_ns")},
+        **{name: Column(FLOAT, "1", "As in bottom_line.") for name in _SHARES},
+        "between_devices_ns": Column(INT, "ns", "As in bottom_line."),
+        "with_host_ns": Column(INT, "ns", "As in bottom_line."),
+    },
+)
+
+Row = dict[str, Any]
+
 
 def bottom_line(profile: Profile) -> pa.Table:
     """Say what a step of each device goes to, and what moving data costs of it at most.
@@ -132,18 +124,20 @@ def bottom_line(profile: Profile) -> pa.Table:
 
     Returns:
         One row per device and phase, columns as in `BOTTOM_LINE`; first the phase of most devices
-        in which most can be won, and of its devices the one that computes most. Of a job of many
-        files, and of one that workers read, one row per phase. Of a summary, and of TensorFlow, one
-        row with all but the sentence null.
+        in which most can be won, and of its devices the one that computes most. Of a job of several
+        files one row per phase. Of a summary, and of TensorFlow, one row with all but the sentence
+        null.
     """
-    profile = as_one_recording(profile)
     if not _is_trace(profile):
         lines = [say(profile) for table, say in _INSTEAD.items() if profile.has(table)]
         text = ". ".join(filter(None, lines))
         return BOTTOM_LINE.table([{"bottom_line": text}] if text else [])
     if profile.job is not None:
-        worst = findings(profile).to_pylist()
-        rows = bottom_lines_of_job(profile.once(phases_of_devices), worst)
+        phases: dict[str | None, list[Row]] = {}
+        for row in profile.once(phases_of_devices).to_pylist():
+            phases.setdefault(row["phase"], []).append(row)
+        in_order = sorted(phases.values(), key=lambda rows: (-len(rows), -_time(rows)))
+        rows = [_of_phase(profile, of, is_named=len(phases) > 1) for of in in_order]
     else:
         rows, ordered = [], _ordered(profile)
         for scope in ordered:
@@ -159,6 +153,10 @@ def bottom_line(profile: Profile) -> pa.Table:
     return BOTTOM_LINE.table(rows)
 
 
+def _time(rows: Sequence[Row]) -> int:
+    return sum((row["steps"] or 1) * row["step_ns"] for row in rows)
+
+
 def _ordered(profile: Profile) -> list[Scope]:
     """The scopes with those first that the first sentence is about."""
     measured, worst = scopes(profile), worst_finding(profile)
@@ -170,7 +168,7 @@ def _ordered(profile: Profile) -> list[Scope]:
         key=lambda scope: (
             times[scope.phase] < _LITTLE * longest,
             -devices[scope.phase],
-            worst is None or worst.scope.phase != scope.phase,
+            worst is None or (worst["phase"] or "") != scope.phase,
             -times[scope.phase],
             scope.phase,
             -scope.compute_ns,
@@ -178,7 +176,7 @@ def _ordered(profile: Profile) -> list[Scope]:
     )
 
 
-def _figures(profile: Profile, scope: Scope) -> dict[str, Any]:
+def _figures(profile: Profile, scope: Scope) -> Row:
     total = int((scope.end_ns - scope.start_ns).sum())
     times = [
         int(covered_within(scope.device.exposed[layer], scope.start_ns, scope.end_ns).sum())
@@ -219,15 +217,16 @@ def _figures(profile: Profile, scope: Scope) -> dict[str, Any]:
     }
 
 
-def _sentence(profile: Profile, scope: Scope, row: dict[str, Any], repeats: str) -> str:
-    words = _WORDS | {"idle_share": "idle", "set_up_share": "set-up"}
+def _sentence(profile: Profile, scope: Scope, row: Row, repeats: str) -> str:
+    words = _WORDS | _IDLE
     why = incomplete(profile)
     shares = row | ({} if why is None else {"idle_share": row["idle_share"] + row["set_up_share"]})
     if why is not None:
         words["idle_share"] = why.idle_word
         del words["set_up_share"]
-    parts = [f"{say_share(shares[n])} {w}" for n, w in words.items() if shares[n] >= _LEAST_SHARE]
-    device, phases = device_name(scope), {measured.phase for measured in scopes(profile)}
+    parts = _parts(shares, words)
+    device = device_name(scope.device.device_id)
+    phases = {measured.phase for measured in scopes(profile)}
     worst = worst_of_scope(profile, scope)
     subject, base, step_subject = (
         f"The recording of {device} spans {say_ns(scope.step_ns)}",
@@ -251,9 +250,10 @@ def _sentence(profile: Profile, scope: Scope, row: dict[str, Any], repeats: str)
     if scope.has_steps or not is_said:
         text = f"{text}. {step_subject} is {', '.join(parts)}"
     if why is not None:
-        return text + _costliest_kernels(profile)
-    kernels = _costliest_kernels(profile) if row["compute_share"] >= _MOST else ""
-    return f"{text}. {_moving(profile, scope, row)}{kernels}"
+        return text + costliest_kernels(profile)
+    kernels = costliest_kernels(profile) if row["compute_share"] >= MOST else ""
+    moving = _moving(row, scope.step_ns, len(scopes(profile)), _outside(scope))
+    return f"{text}. {moving}{kernels}"
 
 
 def _repeated_part(scope: Scope) -> str:
@@ -283,143 +283,75 @@ def _repeated_part(scope: Scope) -> str:
     if opening is None or len(opening) < _REPEATS:
         return ""
     begun = start[rows][opening]
-    if begun[-1] - begun[0] < _MOST * lengths[usual]:
+    if begun[-1] - begun[0] < MOST * lengths[usual]:
         return ""
     took = say_ns(float(np.median(np.diff(begun))))
     return f", in which a part of {took} repeats {len(opening):,} times: a layer?"
 
 
-def _moving(profile: Profile, scope: Scope, row: dict[str, Any]) -> str:
+def _outside(scope: Scope) -> str:
+    """What copies take of the recording that no step pays, in words; empty for little."""
+    outside_ns = copies_outside(scope.profile, scope.device).length if scope.has_steps else 0
+    share = outside_ns / max(scope.device.span.length, 1)
+    if share < _LEAST_OUTSIDE:
+        return ""
+    return f", but copies before or after the steps take {say_share(share)} of the recording"
+
+
+def _moving(row: Row, step_ns: int, devices: int, outside: str = "") -> str:
     """What moving data costs a step at most."""
     between, with_host = (
-        row[name] / max(scope.step_ns, 1) for name in ("between_devices_ns", "with_host_ns")
+        row[name] / max(step_ns, 1) for name in ("between_devices_ns", "with_host_ns")
     )
     moves = between >= _LEAST_SHARE
     parts = [f"between devices costs at most {say_share(between)} of it"] if moves else []
     if with_host >= _LEAST_SHARE and with_host > between:
         parts += [f"from and to the host {'' if parts else 'costs '}at most {say_share(with_host)}"]
-    outside_ns = copies_outside(profile, scope.device).length if scope.has_steps else 0
-    share, outside = outside_ns / max(scope.device.span.length, 1), ""
-    if share >= _LEAST_OUTSIDE:
-        outside = f", but copies before or after the steps take {say_share(share)} of the recording"
     if not parts:
         return f"Moving data costs {'a step ' * bool(outside)}next to nothing{outside}"
-    alone = "" if between or len(scopes(profile)) == 1 else "; none moves between devices"
+    alone = "" if between or devices == 1 else "; none moves between devices"
     return f"Moving data {', '.join(parts)}{alone}{outside}"
 
 
-@once_per_profile
-def _costliest_kernels(profile: Profile) -> str:
-    """The costliest kernels with their shares of the time of all."""
-    sums = profile.once(activity_sums).to_pylist()
-    kernels = [row for row in sums if row["activity_kind"] == "kernel"]
-    rows = [row for row in kernels if not is_communication(row["name"])]
-    total = sum(row["total_ns"] for row in kernels)
-    costly = [row for row in rows[:_COSTLIEST] if row["total_ns"] >= _LEAST_NAMED * total]
-    short = short_names(row["name"] for row in costly)
-    names = shortened_apart([short[row["name"]] for row in costly], LONGEST_IN_WORDS)
-    named = []
-    for name, row in zip(names, costly, strict=True):
-        calls, total_ns, longest_ns = row["calls"], row["total_ns"], row["max_ns"] or 0
-        one_call = ""
-        if calls > 1 and longest_ns >= _MOST_OF_CALLS * total_ns:
-            remaining_calls = "the other" if calls == _TWO else f"the other {calls - 1:,} together"
-            remaining_time = say_ns(total_ns - longest_ns)
-            one_call = f" (one call of {say_ns(longest_ns)}, {remaining_calls} {remaining_time})"
-        named.append(f"{name} {say_share(total_ns / total)}{one_call}")
-    return f". Costliest kernels (of all kernel time): {', '.join(named)}" if named else ""
-
-
-def summary_line(profile: Profile) -> str:
-    """Say what the time of all GPU activities goes to, as far as the summary lists it.
-
-    Times are sums over devices: what runs at once counts for each. Empty where no total is known.
-    """
-    groups = {row["activity_group"]: row for row in profile.once(totals).to_pylist()}
-    times = {name: group["total_ns"] for name, group in groups.items()}
-    total_ns = times["gpu_activities"]
-    is_excerpt = total_ns is None
-    total_ns = groups["gpu_activities"]["implied_ns"] if is_excerpt else total_ns
-    if not total_ns:
-        return ""
-    for name, of, part in (
-        ("compute", "kernels", "communication_kernels"),
-        ("host_transfers", "transfers", "peer_transfers"),
-    ):
-        # Unknown where the summary may lack rows of either.
-        times[name] = None if None in {times[of], times[part]} else times[of] - times[part]
-    shares = {name: ns / total_ns for name, ns in times.items() if ns is not None}
-    parts = [
-        f"{say_share(shares[name])} {word}"
-        + (f" ({say_ns(times[name])})" if name == "peer_transfers" else "")
-        for name, word in _WORDS_OF_SUMMARY.items()
-        if shares.get(name, 0) >= _LEAST_OF_SUMMARY
-    ]
-    text = f"GPU activities take {say_ns(total_ns)}, summed over devices"
-    if not parts:
-        rows = profile.once(activity_sums).to_pylist()
-        listed = (row for row in rows if row["activity_kind"] != "api")
-        most = max(listed, key=lambda row: row["total_ns"] or 0)
-        name, share = cut(short_name(most["name"]), LONGEST_IN_WORDS), most["total_ns"] / total_ns
-        return f"{text}; the costliest that is listed takes {say_share(share)}: {name}"
-    unlisted = "; what else there is, the excerpt does not tell" if is_excerpt else ""
-    calls, peers = groups["peer_transfers"]["calls"], ""
-    if times["peer_transfers"] is not None:
-        peers = ". How much of the copies kernels hide, only a trace tells"
-        peers = peers if calls else ". No copy goes between devices"
-    is_compute = shares.get("compute", 0) >= _MOST and not calls
-    kernels = _costliest_kernels(profile) if is_compute else ""
-    return f"{text}: {', '.join(parts)}{unlisted}{peers}{kernels}"
-
-
-def _tensor_line(profile: Profile) -> str:
-    """Say how many copies a step makes, of how many bytes, for what, and most of them where to.
-
-    Bytes are unknown where the size of a copy is, or where collective operations move data.
-    """
-    copies = profile.once(tensor_transfers).to_pylist()
-    rows = profile.once(per_step).to_pylist()
-    if not rows:
-        return f"No training step was seen whole. {_ways(copies)}"
-    (step,) = rows
-    steps = counted(step["steps"], "step", "steps")
-    if step["copies_per_step"] is None:
-        return (
-            "A step moves data between devices in collective operations, whose bytes TensorFlow"
-            f" does not show ({steps})"
-        )
-    if not step["copies_per_step"]:
-        return f"A step copies nothing between devices ({steps})"
-    calls, size = step["copies_per_step"], step["bytes_per_step"]
-    copied = f"{calls:,.4g} {'copy' if calls == 1 else 'copies'}"
-    if size is None:
-        unknown = f"{step['unknown_copies_per_step']:,.4g} of them of unknown size"
-        return f"A step makes {copied} between devices, {unknown} ({steps}). {_ways(copies)}"
-    of_gradients = step["gradient_bytes_per_step"]
-    gradients = f", {say_share(of_gradients / size)} of it for gradients" if of_gradients else ""
-    return (
-        f"A step copies {say_bytes(size)} between devices in {copied} ({steps}){gradients}."
-        f" {_ways(copies)}"
+def _of_phase(profile: Profile, rows: Sequence[Row], *, is_named: bool) -> Row:
+    """The row of all devices of a job in one phase: medians, and means of what adds up to 1."""
+    first, names = rows[0], ("step_ns", "between_devices_ns", "with_host_ns")
+    row: Row = {
+        "phase": first["phase"],
+        "device_id": first["device_id"] if len(rows) == 1 else None,
+        "steps": None if first["steps"] is None else int(np.median([r["steps"] for r in rows])),
+        **{name: int(np.median([row[name] for row in rows])) for name in names},
+        **{name: float(np.mean([row[name] for row in rows])) for name in _SHARES},
+    }
+    here = (
+        finding
+        for finding in profile.once(findings).to_pylist()
+        if finding["phase"] in {None, row["phase"]} or finding["cause"] in LACKING
     )
+    worst = next(here, None)
+    name = f' of "{row["phase"]}"' if is_named and row["phase"] else ""
+    subject = f"A step{name} takes" if row["steps"] else "A device's recording spans"
+    is_outside = row["phase"] and worst is not None and not worst["phase"]
+    base, share = "the recording" if is_outside else "it", row["compute_share"]
+    text = first_sentence(f"{subject} {say_ns(row['step_ns'])}", share, worst, base=base)
+    low, high = np.quantile([of_device["step_ns"] for of_device in rows], [0.1, 0.9])
+    text += (
+        f". {'The step' if row['steps'] else 'It'} (median of"
+        f" {counted(len(rows), 'device', 'devices')}; 10 % and 90 % quantiles {say_ns(int(low))}"
+        f" and {say_ns(int(high))}) is {', '.join(_parts(row, _WORDS | _IDLE))}"
+    )
+    kernels = costliest_kernels(profile) if share >= MOST else ""
+    if worst is None or worst["cause"] not in {"incomplete", "kernels_rerun"}:
+        text += f". {_moving(row, row['step_ns'], len(rows))}"
+    return row | {"bottom_line": text + kernels}
 
 
-def _ways(copies: list[dict[str, Any]]) -> str:
-    """From which device most goes to which: of the bytes where these are known, else of copies."""
-    if not copies:
-        return "Nothing is copied between devices"
-    has_bytes = any(row["bytes_per_step"] for row in copies)
-    column = "bytes_per_step" if has_bytes else "calls"
-    amounts = Counter[tuple[str, str]]()
-    for row in copies:
-        amounts[row["src_device"], row["dst_device"]] += row[column] or 0
-    ((src, dst), amount), *_ = amounts.most_common(1)
-    share = say_share(amount / max(amounts.total(), 1))
-    unit = "bytes" if has_bytes else "copies"
-    return f"The largest part goes from {src} to {dst}: {share} of the {unit}"
+def _parts(row: Row, words: Mapping[str, str]) -> list[str]:
+    return [f"{say_share(row[n])} {word}" for n, word in words.items() if row[n] >= _LEAST_SHARE]
 
 
 # What is said of recordings that are no traces.
-_INSTEAD: Final = {"activity_summary": summary_line, "tensor_copies": _tensor_line}
+_INSTEAD: Final = {"activity_summary": summary_line, "tensor_copies": tensor_line}
 
 
 def _is_trace(profile: Profile) -> bool:
@@ -444,6 +376,5 @@ ANALYSIS: Final = Analysis(
     reads(FINDINGS.reads, SUM_READS, RANKS.reads),
     FINDINGS.reads_of_small,
     instead=(*_INSTEAD,),
-    of_files=(phases_of_devices, costs_of_devices, *JOB_FUNCTIONS),
-    is_as_one=True,
+    of_files=(phases_of_devices, trace_sums, *JOB_FUNCTIONS),
 )

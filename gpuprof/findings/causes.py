@@ -115,6 +115,7 @@ MENDS: Final = {
     "elementwise_kernels": ("scale={names}:0.5", "if these kernels took half the time"),
     "no_tensor_cores": ("scale={names}:0.75", "if these kernels took a quarter less time"),
 }
+NO_CHANGE: Final = "no change that `gpuprof predict` knows mends it"
 # A replay of so many kernels and copies, with their calls, takes about 0.2 s.
 MOST_OPERATIONS: Final = 30_000
 _TOO_MANY: Final = f"over {MOST_OPERATIONS:,} kernels and copies: ask `gpuprof predict`"
@@ -182,7 +183,7 @@ def with_win(finding: Finding) -> Finding:
     """A finding with what the change that mends it wins of a step, where a replay can tell."""
     change, words = MENDS.get(finding.cause, ("", ""))
     if not change or finding.names is None or not finding.win_ns:
-        return finding._replace(assumptions="no change that `gpuprof predict` knows mends it")
+        return finding._replace(assumptions=NO_CHANGE)
     change = change.format(names="|".join(finding.names))
     scope = finding.scope
     is_part = not scope.has_steps and scope.profile.selection.windows is not None
@@ -242,7 +243,9 @@ def _effect(scope: Scope, *changes: str) -> Effect:
 @once_per_recording
 def _doubt(profile: Profile) -> str:
     """Why nothing of a recording is replayed; empty where it can be."""
-    if len(activities(profile)) > MOST_OPERATIONS:
+    # All files of a job together may take as long as one file.
+    most = MOST_OPERATIONS >> (profile.file_count - 1).bit_length()
+    if len(activities(profile)) > most:
         return _TOO_MANY
     profile.expect(PREDICT_READS)
     graph = graph_of(profile)

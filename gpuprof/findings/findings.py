@@ -1,16 +1,21 @@
-"""What costs a recording most, in sentences: that first which is worth most to mend."""
+"""What costs a recording most, in sentences: that first which is worth most to mend.
+
+A finding is made of rows of what costs each device time, whatever made these: one process, or the
+workers that read the files of a job.
+"""
 
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from itertools import groupby
-from typing import Any, Final
+from operator import itemgetter
+from pathlib import Path
+from typing import Final
 
 import pyarrow as pa
 
 from gpuprof.analyses.ranks import ANALYSIS as RANKS
 from gpuprof.base.units import counted, say_ns, say_share
 from gpuprof.facts.last_ranks import CALLS_OF_FILES
-from gpuprof.facts.launches import activities
 from gpuprof.findings import (
     costly_kernels,
     exposed_collectives,
@@ -19,121 +24,30 @@ from gpuprof.findings import (
     unfilled_gpus,
     whole_recording,
 )
-from gpuprof.findings.causes import Finding, with_win, won_together
-from gpuprof.findings.exchanges import with_exchanges
-from gpuprof.findings.families import family_of, with_families
+from gpuprof.findings.costs import (
+    FINDINGS,
+    LEAST_SHARE,
+    WITHOUT_COST,
+    Row,
+    costs_of_devices,
+)
 from gpuprof.findings.first_sentence import NOTHING_SHARE, UNKNOWN_WIN, UNKNOWN_WINS
-from gpuprof.findings.of_jobs import COSTS, findings_of_job, measured_steps
-from gpuprof.findings.scope import SCOPE_READS, Scope, scopes
-from gpuprof.findings.whole_recording import incomplete, of_recording
-from gpuprof.model.analysis import Analysis, as_one_recording, per_file, reads
-from gpuprof.model.intervals import together
+from gpuprof.findings.of_jobs import costs_of_job, sentence_of_job, usual_row
+from gpuprof.findings.scope import SCOPE_READS, Scope, measured, measured_steps, scopes
+from gpuprof.model.analysis import Analysis, reads
 from gpuprof.model.profile import Profile, once_per_profile
-from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema
 from gpuprof.predict.effects import PREDICT_READS
 
-# Less of a step is not worth a sentence.
-_LEAST_SHARE: Final = 0.01
 # What may be won or not.
 _UNSURE_SHARE: Final = 0.5
-# Copies of pageable memory are what copies are about if they are this much of them.
-_MOST: Final = 0.5
-# A recording that is set-up by so much says so first.
-_ALL: Final = 0.9
 # From fewer steps nothing follows for sure.
 _FEW: Final = 3
 # Another device's cost is worth a word if it is this much of the first one's.
 _ALSO: Final = 0.1
 _MOST_OTHERS: Final = 2
 
-FINDINGS: Final = Schema(
-    "findings",
-    "one thing that costs time",
-    {
-        "rank": Column(INT, "1", "1 for what is worth most to mend.", required=True),
-        "cause": Column(
-            TEXT, "", "Its stable name, explained by `gpuprof help findings`.", required=True
-        ),
-        "family": Column(
-            TEXT,
-            "",
-            "What its line in a report is about; causes of one are in one line.",
-            required=True,
-        ),
-        "where": Column(TEXT, "", "Operation, range, call, route or rank; null where unknown."),
-        "device_id": Column(INT, "", "Device that loses most by it; null where unknown."),
-        "phase": Column(TEXT, "", "Marks of the steps; null where the recording has no steps."),
-        "steps": Column(INT, "1", "Steps that were measured; null where there are none."),
-        "step_ns": Column(
-            INT,
-            "ns",
-            "Median length of a step, the mean where that is a tenth more; else the device's span.",
-        ),
-        "cost_ns": Column(INT, "ns", "Time that it costs a step, or the span.", required=True),
-        "cost_share": Column(FLOAT, "1", "cost_ns / step_ns.", required=True),
-        "win_ns": Column(INT, "ns", "What mending it can win of that at most.", required=True),
-        "win_share": Column(FLOAT, "1", "win_ns / step_ns.", required=True),
-        "predicted_win_ns": Column(
-            INT, "ns", "What `change` wins of it in a replay; null where there is no prediction."
-        ),
-        "predicted_win_share": Column(FLOAT, "1", "predicted_win_ns / step_ns."),
-        "family_cost_ns": Column(
-            INT,
-            "ns",
-            "What its family costs, where this one costs most; no time counts twice.",
-            required=True,
-        ),
-        "family_win_ns": Column(
-            INT, "ns", "What mending all of the family can win of that at most.", required=True
-        ),
-        "family_predicted_win_ns": Column(
-            INT, "ns", "What the changes that mend parts of it win together in a replay; or null."
-        ),
-        "win": Column(TEXT, "", "What it can win, in words.", required=True),
-        "change": Column(
-            TEXT, "", "What mends it, as `gpuprof predict --what` takes it; null for nothing."
-        ),
-        "assumptions": Column(TEXT, "", "What the replay assumes, or why there is no prediction."),
-        "command": Column(TEXT, "", "Command that tells more of the replay; null for none."),
-        "means": Column(TEXT, "", "By what it can be won.", required=True),
-        "total_win_ns": Column(INT, "ns", "win_ns of all steps of the phase.", required=True),
-        "finding": Column(TEXT, "", "What it is, in a sentence.", required=True),
-        "suggestion": Column(TEXT, "", "What to try.", required=True),
-        "table": Column(TEXT, "", "Table that tells more.", required=True),
-    },
-)
-
-# The findings of a cause by phase and device, the one that can win most first.
-_Phases = list[list[Finding]]
-
-# What a device waits for others is won where these are mended.
-_OF_OTHERS: Final = {"collective_waiting", "waits_for_device", "unbalanced_devices"}
-# What costs a device time in a step, by family of causes: those first that need nothing of what
-# `scopes` has computed ahead, as copies do, which takes longest.
-_FAMILIES: Final[Sequence[Callable[[Scope], Iterator[Finding]]]] = (
-    late_hosts.of_scope,
-    costly_kernels.of_scope,
-    exposed_copies.of_memory,
-    unfilled_gpus.of_scope,
-    exposed_collectives.of_scope,
-    exposed_copies.of_copies,
-)
-# What a recording lacks comes first where its pauses tell nothing without that; what steps do not
-# pay comes after what they do, and what may win nothing at all after what wins something.
-_ORDER: Final = {
-    "incomplete": -1,
-    "kernels_rerun": -1,
-    "no_training": -1,
-    "no_kernels": -1,
-    "low_occupancy": 1,
-    "truncated": 1,
-    "setup": 2,
-    "copies_outside_steps": 2,
-    "waits_outside_steps": 2,
-}
-# What copies cost is known without kernels; what a device does in pauses is not.
-_COPIES: Final = {"exposed_peer_copies", "staged_copies", "exposed_host_copies", "pageable_memory"}
-_WITHOUT_COST: Final = {"incomplete", "kernels_rerun", "no_training", "no_kernels", "truncated"}
+# What a cause costs in one phase: as a row for all its devices, and as a row of each of them.
+_Phase = tuple[Row, list[Row]]
 
 
 def findings(profile: Profile) -> pa.Table:
@@ -145,8 +59,8 @@ def findings(profile: Profile) -> pa.Table:
     Costs are of one step, the median over the steps of a phase; where a recording has no steps,
     of the device's span. The costs of findings may overlap: they must not be added up.
 
-    Of a job of many files, and of one that workers read, a row is the median over its devices,
-    without a prediction; see `gpuprof.model.analysis.as_one_recording`.
+    Of a job of several files a row is the median over its devices. Each file is replayed by itself,
+    with the waits that were recorded; the job wins what the step of the rank that waits least does.
 
     Args:
         profile: Needs ``kernels`` and ``memcpys``; ``api_calls``, ``host_calls``, ``nvtx_ranges``
@@ -157,315 +71,189 @@ def findings(profile: Profile) -> pa.Table:
         in which most can be won; its sentence names others. What can win most time comes first. No
         rows where nothing costs that much.
     """
-    profile = as_one_recording(profile)
-    if profile.job is not None:
-        return FINDINGS.table(findings_of_job(profile, profile.once(costs_of_devices)))
-    has_phases = len({scope.phase for scope in scopes(profile)}) > 1
-    return FINDINGS.table(
-        [
-            _columns(phases[0][0])
-            | _shares(phases[0][0])
-            | {"rank": number, "finding": _sentence(phases, has_phases=has_phases)}
-            for number, phases in enumerate(_ranked(profile), start=1)
-        ]
-    )
+    is_job = profile.job is not None
+    has_phases = len({of.phase for of in (measured if is_job else scopes)(profile)}) > 1
+    rows = []
+    for number, phases in enumerate(_ranked(profile), start=1):
+        of_devices = [of_phase for _, of_phase in phases]
+        if is_job:
+            sentence = sentence_of_job(profile, of_devices, has_phases=has_phases)
+        else:
+            sentence = _sentence(of_devices, has_phases=has_phases)
+        row = _with_win(phases[0][0], profile.origin.source)
+        rows.append(row | {"rank": number, "finding": sentence})
+    return FINDINGS.table(rows)
 
 
-def worst_finding(profile: Profile) -> Finding | None:
+def worst_finding(profile: Profile) -> Row | None:
     """The first one; None where nothing is worth a sentence."""
-    groups = _ranked(profile)
-    return groups[0][0][0] if groups else None
+    return next((lead for phases in _ranked(profile) for lead, _ in phases), None)
 
 
-def worst_of_scope(profile: Profile, scope: Scope) -> dict[str, Any] | None:
+def worst_of_scope(profile: Profile, scope: Scope) -> Row | None:
     """The first one of a scope's phase, or of its device outside of steps, as a row; None for none.
 
     What a recording lacks is that of all its devices.
     """
-    for finding, *on_others in (of_phase for phases in _ranked(profile) for of_phase in phases):
-        is_of_phase = scope.has_steps and finding.scope.phase == scope.phase
-        if is_of_phase or finding.cause in _WITHOUT_COST:
-            return _columns(finding) | _shares(finding)
-        for of_device in (finding, *on_others):
-            place = of_device.scope.phase, of_device.scope.device.number
-            if place == ("", scope.device.number):
-                return _columns(of_device) | _shares(of_device)
+    source = profile.origin.source
+    for lead, of_devices in (of_phase for phases in _ranked(profile) for of_phase in phases):
+        is_of_phase = scope.has_steps and lead["phase"] == scope.phase
+        if is_of_phase or lead["cause"] in WITHOUT_COST:
+            return _with_win(lead, source)
+        for row in of_devices:
+            if (row["phase"], row["device_id"]) == (None, scope.device.device_id):
+                return _with_win(row, source)
     return None
 
 
-def _worth_a_sentence(profile: Profile) -> list[Finding]:
-    """What costs enough, of what the recording can tell."""
-    of_steps = [cost for costs in findings_of_scopes(profile).values() for cost in costs]
-    of_devices: dict[tuple[str, int], list[Finding]] = {}
-    for finding in of_recording(profile, scopes(profile)):
-        place = finding.scope.phase, finding.scope.device.number
-        of_devices.setdefault(place, []).append(finding)
-    of_all = [f for alike in of_devices.values() for f in with_families(alike, _LEAST_SHARE)]
-    lacking = {finding.cause for finding in of_all}
-    # From a single copy nothing follows, unless a kernel ran.
-    is_copy = len(activities(profile.unrestricted)) == 1 and not any(
-        scope.device.kernels_ns for scope in scopes(profile)
-    )
-    if incomplete(profile) is not None:
-        of_all = [finding for finding in of_all if finding.cause in _WITHOUT_COST]
-    if incomplete(profile) is not None or is_copy or "no_training" in lacking:
-        of_steps = []
-    return [
-        finding
-        for finding in (*of_all, *of_steps)
-        if finding.share(finding.cost_ns) >= _LEAST_SHARE or finding.cause in _WITHOUT_COST
-    ]
-
-
 @once_per_profile
-def _ranked(profile: Profile) -> list[_Phases]:
-    """What is worth a sentence, by cause, phase and device: the family that can win most first."""
-    worth = _worth_a_sentence(profile)
-    by_cause: dict[str, list[list[Finding]]] = {}
-    for (cause, _), alike in groupby(sorted(worth, key=_cause_and_phase), key=_cause_and_phase):
-        first, *on_others = sorted(alike, key=lambda cost: (-cost.win_ns, -cost.cost_ns))
-        by_cause.setdefault(cause, []).append([with_win(first), *on_others])
-    has_steps, has_kernels = any(s.has_steps for s in scopes(profile)), "no_kernels" not in by_cause
-
-    def order(finding: Finding) -> int:
-        """What the steady state pays before set-up.
-
-        A recording that is all set-up says so first, and one without steps if most of it is. What
-        takes most of the time with copies is true without kernels, too.
-        """
-        share = finding.share(finding.cost_ns)
-        if not has_kernels and finding.cause in _COPIES and share >= _MOST:
-            return _ORDER["no_kernels"]
-        if finding.cause == "setup" and share >= (_ALL if has_steps else _MOST):
-            return 0
-        return _ORDER.get(finding.cause, 0)
-
-    by_family: dict[str, list[_Phases]] = {}
-    for cause, phases in by_cause.items():
-        most_first = sorted(phases, key=lambda devices: -_weight(devices[0]))
-        by_family.setdefault(family_of(cause), []).append(most_first)
-    places = {}
-    for name, causes in by_family.items():
-        places[name], by_family[name] = _family(causes, [order(of[0][0]) for of in causes])
-    in_order = sorted(by_family, key=lambda name: places[name])
-    return [phases for name in in_order for phases in by_family[name]]
+def _ranked(profile: Profile) -> list[list[_Phase]]:
+    """What is worth a sentence, by cause and phase: the family that can win most first."""
+    is_job = profile.job is not None
+    costs = costs_of_job(profile) if is_job else profile.once(costs_of_devices).to_pylist()
+    worth = sorted(filter(_is_worth, costs), key=_cause_and_phase)
+    by_cause: dict[str, list[_Phase]] = {}
+    for (cause, _), alike in groupby(worth, key=_cause_and_phase):
+        if is_job:
+            of_devices = sorted(alike, key=lambda row: -row["cost_ns"])
+            lead = usual_row(profile, of_devices)
+        else:
+            of_devices = sorted(alike, key=lambda row: (-row["win_ns"], -row["cost_ns"]))
+            lead = of_devices[0]
+        by_cause.setdefault(cause, []).append((lead, of_devices))
+    by_family: dict[str, list[list[_Phase]]] = {}
+    for phases in by_cause.values():
+        phases.sort(key=lambda of_phase: -_weight(of_phase[0]))
+        by_family.setdefault(phases[0][0]["family"], []).append(phases)
+    families = sorted(map(_family, by_family.values()), key=itemgetter(0))
+    return [phases for _, causes in families for phases in causes]
 
 
 def _family(
-    causes: Sequence[_Phases], orders: Sequence[int]
-) -> tuple[tuple[int, float, int], list[_Phases]]:
-    """The place of a family by what can be won of it, and its causes, which say what that is.
-
-    Args:
-        causes: Its causes by phase and device.
-        orders: Whether each comes before or after what steps pay: the first of them counts.
-    """
+    causes: Sequence[list[_Phase]],
+) -> tuple[tuple[int, float, int], list[list[_Phase]]]:
+    """The place of a family by what can be won of it, and its causes, which say what that is."""
     ranked = sorted(
-        zip(orders, causes, strict=True),
-        key=lambda of: (of[0], -sum(_weight(first) for first, *_ in of[1]), -of[1][0][0].cost_ns),
+        causes,
+        key=lambda phases: (
+            phases[0][0]["order"],
+            -sum(_weight(lead) for lead, _ in phases),
+            -phases[0][0]["cost_ns"],
+        ),
     )
-    lead, weight, won_ns = ranked[0][1][0][0], 0.0, None
-    by_phase: dict[str, list[Finding]] = {}
-    for order, phases in ranked:
-        for first, *_ in phases if order == ranked[0][0] else ():
-            by_phase.setdefault(first.scope.phase, []).append(first)
-    for phase, parts in by_phase.items():
-        replayed_ns = won_together(parts)
-        won_ns = replayed_ns if phase == lead.scope.phase else won_ns
-        bounds = sum(_weight(part) for part in parts if part.won_ns is None)
-        most_ns = max(part.of_family_ns[1] for part in parts) * parts[0].scope.steps
-        weight += min(bounds + (replayed_ns or 0) * parts[0].scope.steps, most_ns)
-    of_family_ns = (*lead.of_family_ns[:2], won_ns)
-    causes_with_sums = [
-        [[first._replace(of_family_ns=of_family_ns), *on_others] for first, *on_others in phases]
-        for _, phases in ranked
-    ]
-    return (ranked[0][0], -weight, -lead.cost_ns), causes_with_sums
+    first, weight = ranked[0][0][0], 0.0
+    by_phase: dict[str | None, list[Row]] = {}
+    for lead in (lead for phases in ranked for lead, _ in phases):
+        # Before or after what steps pay: the first cause counts.
+        if lead["order"] == first["order"]:
+            by_phase.setdefault(lead["phase"], []).append(lead)
+    for parts in by_phase.values():
+        steps = max(part["all_steps"] for part in parts)
+        bounds = sum(_weight(part) for part in parts if part["predicted_win_ns"] is None)
+        replayed_ns = parts[0]["family_predicted_win_ns"] or 0
+        most_ns = max(part["family_win_ns"] for part in parts)
+        weight += min(bounds + replayed_ns * steps, most_ns * steps)
+    sums = {name: first[name] for name in first if name.startswith("family_")}
+    for lead in (lead for phases in ranked for lead, _ in phases):
+        lead.update(sums)
+    return (first["order"], -weight, -first["cost_ns"]), ranked
 
 
-def _cause_and_phase(finding: Finding) -> tuple[str, str]:
-    return finding.cause, finding.scope.phase
+def _cause_and_phase(row: Row) -> tuple[str, str]:
+    return row["cause"], row["phase"] or ""
 
 
-def _weight(finding: Finding) -> float:
+def _is_worth(row: Row) -> bool:
+    return _share(row, "cost_ns") >= LEAST_SHARE or row["cause"] in WITHOUT_COST
+
+
+def _share(row: Row, column: str) -> float:
+    """A time as a share of the step; 0 of steps without length."""
+    return row[column] / row["step_ns"] if row["step_ns"] else 0.0
+
+
+def _weight(row: Row) -> float:
     """What can be won, by a replay where there is one; half counts where that is not sure."""
-    won_ns = finding.win_ns if finding.won_ns is None else finding.won_ns
-    return won_ns * finding.scope.steps * (1.0 if finding.is_sure else _UNSURE_SHARE)
+    won_ns = row["win_ns"] if row["predicted_win_ns"] is None else row["predicted_win_ns"]
+    return float(won_ns * row["all_steps"] * (1.0 if row["is_sure"] else _UNSURE_SHARE))
 
 
-@once_per_profile
-def findings_of_scopes(profile: Profile) -> Mapping[Scope, Sequence[Finding]]:
-    """All that costs each device time, however little, by what was looked at."""
-    most_compute_ns: dict[str, int] = {}
-    for scope in scopes(profile):
-        most_ns = max(most_compute_ns.get(scope.phase, 0), scope.compute_ns)
-        most_compute_ns[scope.phase] = most_ns
-    costs: dict[Scope, list[Finding]] = {scope: [] for scope in scopes(profile)}
-    for family in _FAMILIES:
-        for scope, of_scope in costs.items():
-            of_scope.extend(family(scope))
-    for scope, of_scope in costs.items():
-        # A device that computes less than another would wait for that one in the time it saves.
-        slack_ns = most_compute_ns[scope.phase] - scope.compute_ns if scope.has_steps else 0
-        costs[scope] = [
-            f if f.cause in _OF_OTHERS else f._replace(win_ns=max(f.win_ns - slack_ns, 0))
-            for f in _joined(of_scope)
-        ]
-    return {
-        scope: with_families(of_scope, _LEAST_SHARE)
-        for scope, of_scope in with_exchanges(costs).items()
+def _with_win(cost: Row, source: Path) -> Row:
+    """A row of findings: what something costs and can win, by a replay where there is one."""
+    win_share, won_ns = _share(cost, "win_ns"), cost["predicted_win_ns"]
+    row = {
+        "total_win_ns": cost["win_ns"] * cost["all_steps"],
+        **cost,
+        "cost_share": _share(cost, "cost_ns"),
+        "win_share": win_share,
     }
-
-
-def _joined(of_scope: Sequence[Finding]) -> list[Finding]:
-    """The findings of a scope, those that are about the same time joined."""
-    by_cause: dict[str, Finding] = {}
-    for finding in of_scope:
-        prior = by_cause.setdefault(finding.cause, finding)
-        if prior is not finding:
-            # At another time: in the words of the costlier one.
-            costlier = max(prior, finding, key=lambda cost: cost.cost_ns)
-            cost_ns, win_ns = prior.cost_ns + finding.cost_ns, prior.win_ns + finding.win_ns
-            instants = together([prior.instants, finding.instants])
-            by_cause[finding.cause] = costlier._replace(
-                cost_ns=cost_ns, win_ns=win_ns, instants=instants
-            )
-    staged, waits = by_cause.get("staged_copies"), by_cause.get("waits_for_device")
-    if staged is not None and waits is not None:
-        # Devices wait for the halves that the others copy.
-        by_cause["staged_copies"] = staged._replace(
-            cost_ns=staged.cost_ns + waits.cost_ns,
-            win_ns=staged.win_ns + waits.win_ns,
-            phrase=f"{staged.phrase}, with pauses of {say_ns(waits.cost_ns)} beside them",
-            instants=together([staged.instants, waits.instants]),
-        )
-        del by_cause["waits_for_device"]
-    pageable, copies = by_cause.get("pageable_memory"), by_cause.get("exposed_host_copies")
-    if pageable is not None and copies is not None and pageable.cost_ns >= _MOST * copies.cost_ns:
-        by_cause["pageable_memory"] = pageable._replace(
-            cost_ns=copies.cost_ns,
-            win_ns=copies.win_ns,
-            where=copies.where,
-            instants=copies.instants,
-        )
-        del by_cause["exposed_host_copies"]
-    small, late = by_cause.get("small_kernels"), by_cause.get("host_late")
-    if small is not None and late is not None:
-        # The host is late for small kernels; what is left has another reason.
-        rest_ns = max(late.cost_ns - small.cost_ns, 0)
-        by_cause["host_late"] = late._replace(cost_ns=rest_ns, win_ns=min(late.win_ns, rest_ns))
-    return [*by_cause.values()]
-
-
-def _columns(finding: Finding) -> dict[str, Any]:
-    """What a row of findings, and of the costs of a job's devices, says of a finding."""
-    scope = finding.scope
-    return {
-        "cause": finding.cause,
-        "family": family_of(finding.cause),
-        "family_cost_ns": finding.of_family_ns[0],
-        "family_win_ns": finding.of_family_ns[1],
-        "family_predicted_win_ns": finding.of_family_ns[2],
-        "where": finding.where or None,
-        "device_id": scope.device.device_id,
-        "phase": scope.phase or None,
-        "steps": len(scope.start_ns) if scope.has_steps else None,
-        "step_ns": scope.step_ns,
-        "cost_ns": finding.cost_ns,
-        "win_ns": finding.win_ns,
-        "means": finding.means,
-        "total_win_ns": finding.win_ns * scope.steps,
-        "suggestion": finding.suggestion,
-        "table": finding.table,
-    }
-
-
-def _shares(finding: Finding) -> dict[str, Any]:
-    """What a finding costs and can win: by a replay where there is one."""
-    win_share, won_ns = finding.share(finding.win_ns), finding.won_ns
-    row = {"cost_share": finding.share(finding.cost_ns), "win_share": win_share}
-    if finding.cause in UNKNOWN_WINS or not finding.win_ns:
-        unknown = finding.cause in UNKNOWN_WINS
-        return row | {"win": UNKNOWN_WIN if unknown else "nothing by itself"}
-    source, words = str(finding.scope.profile.origin.source), finding.different
-    command = shlex.join(["gpuprof", "predict", source, "--what", finding.change])
+    if cost["cause"] in UNKNOWN_WINS or not cost["win_ns"]:
+        unknown = cost["cause"] in UNKNOWN_WINS
+        words = {"win": UNKNOWN_WIN if unknown else "nothing by itself"}
+        return row | words | dict.fromkeys(("predicted_win_ns", "change", "assumptions"))
+    words, change = cost["different"], cost["change"]
     win = at_most = f"at most {say_share(win_share)}"
     if won_ns is None:
         win += f", next to nothing {words}" if words else ""
-    elif finding.share(won_ns) < NOTHING_SHARE:
+    elif _share(cost, "predicted_win_ns") < NOTHING_SHARE:
         win = f"next to nothing by itself, {words}; {at_most}"
-    elif won_ns == finding.cost_ns:
+    elif won_ns == cost["cost_ns"]:
         win = f"all of it {words}"
     else:
-        won = f"{say_ns(won_ns)} ({say_share(finding.share(won_ns))}) {words}"
-        win = won if won_ns == finding.win_ns else f"{won}; {at_most}"
+        won = f"{say_ns(won_ns)} ({say_share(_share(cost, 'predicted_win_ns'))}) {words}"
+        win = won if won_ns == cost["win_ns"] else f"{won}; {at_most}"
+    command = shlex.join(["gpuprof", "predict", str(source), "--what", change or ""])
     return row | {
-        "predicted_win_ns": won_ns,
-        "predicted_win_share": None if won_ns is None else finding.share(won_ns),
+        "predicted_win_share": None if won_ns is None else _share(cost, "predicted_win_ns"),
         "win": win,
-        "change": finding.change or None,
-        "assumptions": finding.assumptions,
-        "command": command if finding.change else None,
+        "command": command if change else None,
     }
 
 
-def _sentence(phases: Sequence[Sequence[Finding]], *, has_phases: bool) -> str:
+def _sentence(phases: Sequence[Sequence[Row]], *, has_phases: bool) -> str:
     """What a device pays in the phase in which most can be won, other devices, and other phases.
 
     Args:
-        phases: The findings of a cause by phase and device.
+        phases: The rows of a cause by phase and device.
         has_phases: Whether the recording has several phases, so that they are named.
     """
     first, *on_others = phases[0]
-    text = f"{device_name(first.scope)} {first.phrase}"
-    if first.cause in _WITHOUT_COST:
+    text = f"{device_name(first['device_id'])} {first['phrase']}"
+    if first["cause"] in WITHOUT_COST:
         return text
-    also = [finding for finding in on_others if finding.cost_ns >= _ALSO * first.cost_ns]
+    also = [row for row in on_others if row["cost_ns"] >= _ALSO * first["cost_ns"]]
     shares = [
-        f"{device_name(finding.scope)} {say_share(finding.share(finding.cost_ns))}"
-        for finding in also[:_MOST_OTHERS]
+        f"{device_name(row['device_id'])} {say_share(_share(row, 'cost_ns'))}"
+        for row in also[:_MOST_OTHERS]
     ]
     if more := len(also) - len(shares):
         shares.append(f"{more} more {'device' if more == 1 else 'devices'}")
     for phase, *_ in phases[1:]:
-        is_same = phase.scope.device.device_id == first.scope.device.device_id and not shares
-        device = "" if is_same else f"{device_name(phase.scope)} "
+        is_same = phase["device_id"] == first["device_id"] and not shares
+        device = "" if is_same else f"{device_name(phase['device_id'])} "
         shares.append(f"{device}{_cost(phase, has_phases=has_phases)}")
     return "; ".join([f"{text}: {_cost(first, has_phases=has_phases)}", *shares])
 
 
-def _cost(finding: Finding, *, has_phases: bool) -> str:
-    time, share = say_ns(finding.cost_ns), say_share(finding.share(finding.cost_ns))
-    if not finding.scope.has_steps:
+def _cost(row: Row, *, has_phases: bool) -> str:
+    time, share = say_ns(row["cost_ns"]), say_share(_share(row, "cost_ns"))
+    if row["steps"] is None:
         return f"{time} ({share})"
-    steps = len(finding.scope.start_ns)
-    few = f"; {counted(steps, 'step', 'steps')} only" if steps < _FEW else ""
-    phase = f' of "{finding.scope.phase}"' if has_phases and finding.scope.phase else ""
+    few = f"; {counted(row['steps'], 'step', 'steps')} only" if row["steps"] < _FEW else ""
+    phase = f' of "{row["phase"]}"' if has_phases and row["phase"] else ""
     return f"{time} of a step{phase} ({share}{few})"
 
 
-def device_name(scope: Scope) -> str:
-    """The device of a scope in a sentence."""
-    number = scope.device.device_id
+def device_name(number: int | None) -> str:
+    """A device in a sentence."""
     return "an unknown device" if number is None else f"device {number}"
 
 
-@per_file(COSTS, needs=("kernels", "memcpys"))
-def costs_of_devices(profile: Profile) -> pa.Table:
-    """What costs the devices of one file of a job time; without predictions, which take longest."""
-    costs = [*of_recording(profile, scopes(profile))]
-    costs += [cost for of_scope in findings_of_scopes(profile).values() for cost in of_scope]
-    return COSTS.table(
-        [
-            _columns(cost) | {"is_sure": cost.is_sure, "phrase": cost.phrase}
-            for cost in costs
-            if cost.cost_ns
-        ]
-    )
-
-
-# What the answers for a job are made of, beside what costs its devices.
-JOB_FUNCTIONS: Final = (*CALLS_OF_FILES, measured_steps, *(RANKS.of_files or ()))
+# What the answers for a job are made of.
+JOB_FUNCTIONS: Final = (
+    *(costs_of_devices, measured_steps),
+    *(*CALLS_OF_FILES, *(RANKS.of_files or ())),
+)
 
 ANALYSIS: Final = Analysis(
     "What costs most",
@@ -482,6 +270,5 @@ ANALYSIS: Final = Analysis(
         unfilled_gpus.READS,
     ),
     reads(exposed_copies.READS_OF_SMALL, unfilled_gpus.READS_OF_SMALL, PREDICT_READS),
-    of_files=(costs_of_devices, *JOB_FUNCTIONS),
-    is_as_one=True,
+    of_files=JOB_FUNCTIONS,
 )

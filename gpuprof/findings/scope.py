@@ -5,9 +5,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from gpuprof.analyses.transfers import transfers
 from gpuprof.base.kernel_names import short_names
@@ -22,15 +23,29 @@ from gpuprof.facts.pause_causes import WORTH_READING, pieces_of
 from gpuprof.facts.phases import PHASE_READS, Phase, phases
 from gpuprof.facts.step_windows import DETECTED, masked
 from gpuprof.facts.timeline import COMPUTE, TIMELINE_READS, DeviceTimeline, far_ends, timelines
-from gpuprof.model.analysis import reads
+from gpuprof.model.analysis import per_file, reads
 from gpuprof.model.intervals import NOTHING, Int64s, Intervals, covered_within, union
 from gpuprof.model.profile import Profile, once_per_profile
+from gpuprof.model.schema import INT, TEXT, Column, Schema, instant_column
 
 SCOPE_READS: Final = reads(PHASE_READS, TIMELINE_READS)
 # Steps differ so much that the median tells nothing of their mean, which costs are then shares of.
 _UNEVEN: Final = 1.1
 # Phases that hold less of what a device does leave too much of it out.
 _ENOUGH: Final = 0.5
+_MEASURED: Final = Schema(
+    "measured_steps",
+    "one step that is a sample, or a span without steps, on one device",
+    {
+        "device_id": Column(INT, "", "CUDA device ordinal; null where unknown."),
+        "phase": Column(TEXT, "", "Marks of the steps; null where the recording has no steps."),
+        "start_ns": instant_column("Start of the step on the devices.", required=True),
+        "end_ns": instant_column("Its end.", required=True),
+        "all_steps": Column(INT, "1", "Steps of its phase, with those that are no samples."),
+        "step_ns": Column(INT, "ns", "What a step of its phase takes."),
+        "compute_ns": Column(INT, "ns", "Time of a step of its phase with a compute kernel."),
+    },
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,4 +215,57 @@ def _of_phase(profile: Profile, device: DeviceTimeline, name: str, phase: Phase)
     is_inferred = phase.source == DETECTED
     return Scope(
         *(profile, device, name, start, end, steps, is_inferred, phase.devices), phase.between
+    )
+
+
+@per_file(_MEASURED, needs=("kernels", "memcpys"))
+def measured_steps(profile: Profile) -> pa.Table:
+    """The steps of each device that are samples."""
+    return _MEASURED.table(
+        [
+            {
+                "device_id": scope.device.device_id,
+                "phase": scope.phase or None,
+                "start_ns": start,
+                "end_ns": end,
+                "all_steps": scope.steps,
+                "step_ns": scope.step_ns,
+                "compute_ns": scope.compute_ns,
+            }
+            for scope in scopes(profile)
+            for start, end in zip(scope.start_ns.tolist(), scope.end_ns.tolist(), strict=True)
+        ]
+    )
+
+
+class Measured(NamedTuple):
+    """What of a scope the files of a job tell each other: see `Scope`, whose names these are."""
+
+    device_id: int | None
+    phase: str
+    start_ns: Int64s
+    end_ns: Int64s
+    steps: int
+    step_ns: int
+    compute_ns: int
+
+    @property
+    def has_steps(self) -> bool:
+        """As of `Scope`."""
+        return bool(self.phase)
+
+
+@once_per_profile
+def measured(profile: Profile) -> tuple[Measured, ...]:
+    """The scopes of all files of a job."""
+    of_scopes: dict[tuple[int | None, str], list[dict[str, int]]] = {}
+    for row in profile.once(measured_steps).to_pylist():
+        of_scopes.setdefault((row["device_id"], row["phase"] or ""), []).append(row)
+    return tuple(
+        Measured(
+            *place,
+            *np.array(sorted((row["start_ns"], row["end_ns"]) for row in rows), np.int64).T,
+            *(max(row[name] for row in rows) for name in ("all_steps", "step_ns", "compute_ns")),
+        )
+        for place, rows in of_scopes.items()
     )

@@ -7,7 +7,7 @@ metrics. What kernels and copies take is then right; what a step takes, and what
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,17 +19,25 @@ from gpuprof.facts.activity_sums import SUM_READS, summed_up
 from gpuprof.facts.copies import end_name, sums_of, transfer_rows
 from gpuprof.facts.kernel_kinds import is_initial, may_initialise
 from gpuprof.facts.launches import LAUNCH_READS, launches
-from gpuprof.facts.numbers import columns_of, groups, names_by_number, read_columns
+from gpuprof.facts.numbers import (
+    NOT_FOUND,
+    columns_of,
+    different,
+    groups,
+    names_by_number,
+    read_columns,
+)
 from gpuprof.facts.nvtx import RANGE_READS, named_parts
 from gpuprof.facts.phases import steps_by_phase
 from gpuprof.facts.step_windows import FROM_RANGES, masked
 from gpuprof.facts.timeline import COMMUNICATION, COMPUTE, DeviceTimeline, timelines
 from gpuprof.findings.causes import Finding
-from gpuprof.findings.scope import Scope, span_of, working_devices
+from gpuprof.findings.scope import Measured, Scope, span_of, working_devices
 from gpuprof.findings.set_up import SET_UP_READS, outside_steps
 from gpuprof.model.analysis import reads
 from gpuprof.model.derived import KERNELS_RERUN, known
 from gpuprof.model.intervals import Int64s
+from gpuprof.model.pairs import distinct, places_in
 from gpuprof.model.profile import Profile, once_per_recording
 
 READS: Final = reads(
@@ -62,11 +70,18 @@ _INITIAL_SHARE: Final = 0.1
 _UNEQUAL: Final = 0.1
 # Steps of two devices are the same ones where they have so much in common.
 _LEAST_COMMON: Final = 0.8
+# By which means it is won, what to try, and the table that tells more.
+EQUAL_WORK: Final = (
+    "equal work",
+    "give each device work in proportion to its speed",
+    "breakdown",
+)
 # What a recording without kernels may have, and calls that launch kernels.
 _WITHOUT_KERNELS: Final = {"memcpys": ("copy", "copies"), "memsets": ("memset", "memsets")}
 _LAUNCHES: Final = re.compile(r"(cu|cuda|hip)[A-Za-z]*Launch(Kernel|Cooperative|Graph|Grid|_|$)")
 # What tells phases of one name apart.
 _NUMBER_OF_PHASE: Final = re.compile(r" \(\d+\)$")
+_Scope = TypeVar("_Scope", Scope, Measured)
 
 
 class Incomplete(NamedTuple):
@@ -226,8 +241,26 @@ def _most_copies(profile: Profile) -> str:
 
 
 def _unbalanced(scopes: Sequence[Scope]) -> Iterator[Finding]:
-    """Devices that compute for longer in the same steps than others do."""
-    groups: list[list[Scope]] = []
+    for busiest, least, win_ns in unequal(scopes):
+        most_ns, least_ns = busiest.compute_ns, least.compute_ns
+        device = f"device {least.device.device_id}"
+        phrase = words_of_unequal(most_ns, least_ns, device)
+        costs = (most_ns - least_ns, win_ns)
+        yield Finding("unbalanced_devices", busiest, phrase, *costs, *EQUAL_WORK, device)
+
+
+def words_of_unequal(most_ns: int, least_ns: int, device: str) -> str:
+    """What the device does that computes most, in a phrase."""
+    times = f"{say_ns(most_ns)} of a step, {device} for {say_ns(least_ns)}"
+    return f"computes for {times}: the difference"
+
+
+def unequal(scopes: Sequence[_Scope]) -> Iterator[tuple[_Scope, _Scope, int]]:
+    """The devices that compute most and least in the same steps, where they differ enough.
+
+    With each what equal work of all of them would win of a step.
+    """
+    groups: list[list[_Scope]] = []
     for scope in (scope for scope in scopes if scope.has_steps):
         # Also where each process marks its own.
         group = next((group for group in groups if _is_at_once(group[0], scope)), None)
@@ -239,24 +272,11 @@ def _unbalanced(scopes: Sequence[Scope]) -> Iterator[Finding]:
         busiest = max(alike, key=lambda scope: scope.compute_ns)
         least = min(alike, key=lambda scope: scope.compute_ns)
         win_ns = busiest.compute_ns - sum(scope.compute_ns for scope in alike) // len(alike)
-        if win_ns <= 0 or least.compute_ns > (1 - _UNEQUAL) * busiest.compute_ns:
-            continue
-        least_busy = f"device {least.device.device_id}"
-        yield Finding(
-            "unbalanced_devices",
-            busiest,
-            f"computes for {say_ns(busiest.compute_ns)} of a step, {least_busy} for"
-            f" {say_ns(least.compute_ns)}: the difference",
-            busiest.compute_ns - least.compute_ns,
-            win_ns,
-            "equal work",
-            "give each device work in proportion to its speed",
-            "breakdown",
-            least_busy,
-        )
+        if win_ns > 0 and least.compute_ns <= (1 - _UNEQUAL) * busiest.compute_ns:
+            yield busiest, least, win_ns
 
 
-def _is_at_once(first: Scope, second: Scope) -> bool:
+def _is_at_once(first: _Scope, second: _Scope) -> bool:
     start = max(int(first.start_ns[0]), int(second.start_ns[0]))
     end = min(int(first.end_ns[-1]), int(second.end_ns[-1]))
     spans = [int(scope.end_ns[-1] - scope.start_ns[0]) for scope in (first, second)]
@@ -315,8 +335,8 @@ def recorded_calls(profile: Profile) -> str:
     else:
         return ""
     numbered = 0
-    for number in np.unique(process):
-        ids = np.unique(correlation[(process == number) & (correlation > 0)])
+    for number in distinct(process).tolist():
+        ids = different(correlation[(process == number) & (correlation > 0)])
         if len(ids) >= _LEAST_CALLS and np.median(np.diff(ids)) >= most_apart:
             numbered += int(ids[-1] - ids[0] + 1)
     return f"{len(start):,} of {numbered:,} numbered calls of CUDA" if numbered else ""
@@ -363,7 +383,8 @@ def _without_kernels(profile: Profile) -> tuple[int, int]:
         is_within = begins >= launched.min(initial=_NEVER)
         # A call of the runtime and that of the driver in it have one number.
         within, first = np.unique(ids[is_within], return_index=True)
-        has_left = np.isin(within, ids[is_within & np.isin(begins, launched)])
+        is_left = places_in(launched, begins) != NOT_FOUND
+        has_left = np.isin(within, ids[is_within & is_left])
         is_without = ~has_left[np.argsort(first)]
         # Of a sample most launches left no record, from the start on, and most records no launch.
         early = is_without[: len(is_without) // 2]

@@ -31,18 +31,13 @@ def chosen(name: str, program: Program, recorders: Sequence[Recorder]) -> tuple[
         UsageError: There is none of this name.
         RecordError: It cannot record this program here; under ``auto``: none can.
     """
-    if name == AUTO:
-        return _best(program, {recorder.name: recorder for recorder in recorders})
-    check_recorder(name)
-    recorder = next(recorder for recorder in recorders if recorder.name == name)
-    obstacle = recorder.obstacle(program)
-    if obstacle is not None:
-        raise obstacle
-    return recorder, "as requested"
-
-
-def _best(program: Program, by_name: dict[str, Recorder]) -> tuple[Recorder, str]:
-    """A GPU profiler where there is a GPU, else the profiler of a framework."""
+    by_name = {recorder.name: recorder for recorder in recorders}
+    if name != AUTO:
+        check_recorder(name)
+        if (obstacle := by_name[name].obstacle(program)) is not None:
+            raise obstacle
+        return by_name[name], "as requested"
+    # A GPU profiler where there is a GPU, else the profiler of a framework.
     reasons = [f"found an NVIDIA GPU ({gpus()[0].name})" if gpus() else why_no_gpu()]
     hint = None
     for recorder in [by_name[n] for n in (_FOR_GPUS if gpus() else ()) if n in by_name]:
@@ -54,20 +49,15 @@ def _best(program: Program, by_name: dict[str, Recorder]) -> tuple[Recorder, str
         hint = obstacle.hint if obstacle else hint
     imported = imports(program)
     # Those that the program imports come first.
-    for name, title, names in sorted(
-        _FRAMEWORKS, key=lambda framework: not imported & framework[2]
-    ):
-        obstacle = by_name[name].obstacle(program) if name in by_name else None
-        if name in by_name and obstacle is None:
-            use = (
-                f"the program imports {title}"
-                if imported & names
-                else f"only activity of {title} will be recorded"
-            )
-            return by_name[name], "; ".join([*reasons, use])
-        if obstacle is not None:
-            reasons.append(obstacle.message)
-            hint = obstacle.hint
+    frameworks = sorted(_FRAMEWORKS, key=lambda framework: not imported & framework[2])
+    for framework, title, names in (f for f in frameworks if f[0] in by_name):
+        obstacle = by_name[framework].obstacle(program)
+        if obstacle is None:
+            use = f"only activity of {title} will be recorded"
+            use = f"the program imports {title}" if imported & names else use
+            return by_name[framework], "; ".join([*reasons, use])
+        reasons.append(obstacle.message)
+        hint = obstacle.hint
     msg = f"no recorder works here: {'; '.join(dict.fromkeys(reasons))}"
     raise MissingToolError(msg, hint)
 

@@ -3,10 +3,13 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from gpuprof.base.errors import RecordError
 from gpuprof.launch.run.window import WHOLE_RUN, CaptureWindow
+
+# Signals are reported as shells do.
+SIGNAL_BASE: Final = 128
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,7 @@ class Ended:
     """How the process that was started ended: the profiler where there is one.
 
     Args:
-        exit_status: Its exit status; 128 + n where signal n ended it.
+        exit_status: Its exit status; `SIGNAL_BASE` + n where signal n ended it.
         wall_seconds: From its start to its end.
         output_bytes: What the program printed, both streams.
         interrupted: Whether a signal was passed on to it (Ctrl-C and the like).

@@ -31,12 +31,11 @@ from gpuprof.base.units import NS_PER_S
 from gpuprof.launch import AUTO, all_recorders, check_system
 from gpuprof.launch.choice import chosen
 from gpuprof.launch.contract import Ended, LaunchedRun, Program, Recorded, Recorder
-from gpuprof.launch.run.applied_placement import placement_environment
 from gpuprof.launch.run.folder import Claim, check_folder, claimed, default_folder, make_folder
 from gpuprof.launch.run.marks import marked, mean_seconds, seconds_per_step
 from gpuprof.launch.run.monitor import INTERVAL_NS, monitoring
 from gpuprof.launch.run.process import ProgramOutput, Wrapping, run_program
-from gpuprof.launch.run.program import environment_of
+from gpuprof.launch.run.program import environment_of, placement_environment
 from gpuprof.launch.run.program_signals import SAVING_SECONDS, kill_processes_of
 from gpuprof.launch.run.provenance import driver_versions, git_state, packages
 from gpuprof.launch.run.window import WHOLE_RUN, CaptureWindow, check_window

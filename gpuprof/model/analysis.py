@@ -6,7 +6,7 @@ processes and a cluster give the same figures, and no analysis is written twice.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import update_wrapper
 from typing import Any, Final
 
@@ -36,25 +36,6 @@ def reads(*facts: Reads, **columns: str) -> Reads:
     return {
         table: frozenset().union(*(read.get(table, ()) for read in all_reads)) for table in tables
     }
-
-
-# Of more files, nobody wants to wait until all activities are matched and replayed.
-MOST_TOGETHER: Final = 16
-
-
-def as_one_recording(profile: Profile) -> Profile:
-    """A job of few files, all of whose activities are there, as one recording; else itself.
-
-    Only so a change can be replayed, and said what it wins.
-    """
-    job = profile.job
-    if job is None or not job.has_activities or profile.file_count > MOST_TOGETHER:
-        return profile
-    return profile.once(_without_job)
-
-
-def _without_job(profile: Profile) -> Profile:
-    return replace(profile, job=None)
 
 
 class PerFile:
@@ -177,7 +158,6 @@ class Analysis:
         instead: Tables of which any one answers it in place of the needs. Empty for none.
         of_files: All that it takes of a job of several files. None where it needs single
             activities of all of them at once; ``run`` alone where that is computed per file.
-        is_as_one: Whether it takes a job of few files as one recording; see `as_one_recording`.
         accuracy: What a reader must know of its answer for several files; empty for nothing.
     """
 
@@ -190,7 +170,6 @@ class Analysis:
     needs_any_of: tuple[str, ...] = ()
     instead: tuple[str, ...] = ()
     of_files: tuple[PerFile, ...] | None = None
-    is_as_one: bool = False
     accuracy: str = ""
 
     def __post_init__(self) -> None:
@@ -205,8 +184,7 @@ class Analysis:
 
     def is_by_file(self, profile: Profile) -> bool:
         """Whether each file of a job is analysed by itself."""
-        is_apart = profile.job is not None and self.of_files is not None
-        return is_apart and not (self.is_as_one and as_one_recording(profile) is not profile)
+        return profile.job is not None and self.of_files is not None
 
     def missing(self, profile: Profile) -> str:
         """What the recording lacks to answer it, in words; empty where it can be answered."""

@@ -1,4 +1,4 @@
-"""Pairs of integers, as of process and correlation id: where each is among others."""
+"""Integers, and pairs of them as of process and correlation id: where each is among others."""
 
 from typing import Final
 
@@ -9,6 +9,10 @@ from gpuprof.model.words import Numbers
 from gpuprof.native import arrays
 
 NOT_FOUND: Final = -1
+# They fit into a processor's cache.
+_ROWS_AT_ONCE: Final = 1 << 16
+# Mostly these hold all pairs that there are: only they are sorted.
+_FIRST_ROWS: Final = 256
 
 
 def pair_places(sorted_pairs: Int64s, first: Numbers, second: Numbers) -> Numbers:
@@ -26,18 +30,30 @@ def pair_places(sorted_pairs: Int64s, first: Numbers, second: Numbers) -> Number
     code, index = (
         np.where(np.minimum(a, b) < 0, NOT_FOUND, a * len(seconds) + b)
         for a, b in (
-            (_place_in(firsts, x), _place_in(seconds, y))
+            (places_in(firsts, x), places_in(seconds, y))
             for x, y in (sorted_pairs, (first, second))
         )
     )
-    return _place_in(code, index)
+    return places_in(code, index)
 
 
-def _place_in(distinct: Numbers, values: Numbers) -> Numbers:
-    if not len(distinct):
+def places_in(ordered: Numbers, values: Numbers) -> Numbers:
+    """Where each value is among sorted ones, or `NOT_FOUND`."""
+    if not len(ordered):
         return np.full(len(values), NOT_FOUND)
-    place = np.minimum(np.searchsorted(distinct, values), len(distinct) - 1)
-    return np.where(distinct[place] == values, place, NOT_FOUND)
+    place = np.minimum(np.searchsorted(ordered, values), len(ordered) - 1)
+    return np.where(ordered[place] == values, place, NOT_FOUND)
+
+
+def distinct(values: Numbers) -> Int64s:
+    """The few different ones among many values, sorted."""
+    found = np.empty(0, np.int64)
+    for low in range(0, len(values), _ROWS_AT_ONCE):
+        part = values[low : low + _ROWS_AT_ONCE]
+        is_new = pair_places(np.stack([found] * 2), part, part) == NOT_FOUND
+        if is_new.any():
+            found = np.union1d(found, part[is_new].astype(np.int64))
+    return found
 
 
 def sorted_pairs(first: Numbers, second: Numbers) -> Int64s:
@@ -76,13 +92,14 @@ class Pairs:
 
     def learn(self, first: Numbers, second: Numbers) -> Numbers:
         """The number of each pair; those that are new are given one."""
-        number = self.of(first, second)
-        if not (is_new := number == NOT_FOUND).any():
-            return number
-        new = sorted_pairs(first[is_new], second[is_new])
-        pairs = np.concatenate([self._pairs, new], axis=1)
-        numbers = np.append(self._number, len(self._number) + np.arange(new.shape[1]))
-        order = np.lexsort(pairs[::-1])
-        self._pairs, self._number = pairs[:, order], numbers[order].astype(np.int32)
-        self._is_sorted = bool((self._number[1:] > self._number[:-1]).all())
-        return self.of(first, second)
+        number, count = self.of(first, second), _FIRST_ROWS
+        while len(new_rows := np.flatnonzero(number == NOT_FOUND)):
+            some, count = new_rows[:count], count * count
+            new = sorted_pairs(first[some], second[some])
+            pairs = np.concatenate([self._pairs, new], axis=1)
+            numbers = np.append(self._number, len(self._number) + np.arange(new.shape[1]))
+            order = np.lexsort(pairs[::-1])
+            self._pairs, self._number = pairs[:, order], numbers[order].astype(np.int32)
+            self._is_sorted = bool((self._number[1:] > self._number[:-1]).all())
+            number = self.of(first, second)
+        return number

@@ -6,7 +6,7 @@ analysis reads from a large file only the columns it needs, and never knows whic
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, wraps
 from importlib import import_module
 from pathlib import Path
@@ -16,10 +16,9 @@ import numpy as np
 import pyarrow as pa
 
 from gpuprof.base import machine
-from gpuprof.base.errors import ROOM, CorruptFileError, InputError, MissingTableError, excerpt
-from gpuprof.base.labels import TIMING_ONLY
-from gpuprof.base.secrets import masked_text
+from gpuprof.base.errors import ROOM, CorruptFileError, InputError, MissingTableError
 from gpuprof.model import schema
+from gpuprof.model.origin import Origin
 from gpuprof.model.second_thread import SecondThread
 from gpuprof.model.selection import EVERYTHING, Selection
 from gpuprof.model.table import NO_TEXTS, BeyondBoundsError, Table, in_memory
@@ -35,69 +34,6 @@ _Result = TypeVar("_Result")
 _TWO = 2  # threads
 # Of fewer events, two threads of Python take longer than one.
 _MANY_EVENTS = 1_000_000
-
-
-@dataclass(frozen=True)
-class Origin:
-    """Where a recording came from, and what its tool said about it.
-
-    Args:
-        tool_version: Version of the tool that recorded; None where the file does not tell.
-        exporter_version: Version of the tool that wrote the file from a recording, where it is
-            not the recording itself.
-        host: Name of the host on which it was made; None where the file does not tell. It is shown
-            only where recordings of several hosts are read together, and in no file that gpuprof
-            writes of a recording.
-    """
-
-    source: Path
-    reader: str
-    tool: str
-    tool_version: str | None = None
-    schema_version: str | None = None
-    command: str | None = None
-    recorded_at: str | None = None
-    epoch_ns: int | None = None
-    variant: str | None = None
-    start_resolution_ns: int = 1
-    warnings: tuple[str, ...] = ()
-    exporter_version: str | None = None
-    host: str | None = field(default=None, repr=False)
-
-    def __post_init__(self) -> None:
-        """Mask secrets in the command, whichever file it came from."""
-        if isinstance(self.command, str):
-            object.__setattr__(self, "command", masked_text(self.command))
-
-    def shown(self) -> dict[str, Any]:
-        """Its fields by name, without the host."""
-        return {name: value for name, value in asdict(self).items() if name != "host"}
-
-    @property
-    def recorder(self) -> str:
-        """The tool and its version, for people; else the version that exported the file."""
-        if self.tool == TIMING_ONLY:
-            return "timed without a profiler"
-        if self.tool_version:
-            return f"{self.tool} {self.tool_version}"
-        exporter = f" (exported by {self.exporter_version})" if self.exporter_version else ""
-        return self.tool + exporter
-
-    def fault(self) -> str | None:
-        """The first field that no recording can have, as the end of a sentence; None for none."""
-        texts = [(name, getattr(self, name)) for name in _TEXTS]
-        faults = [(name, value) for name, value in texts if not isinstance(value, str | None)]
-        faults += [("warnings", text) for text in self.warnings if not isinstance(text, str)]
-        epoch_ns = 0 if self.epoch_ns is None else self.epoch_ns
-        if not isinstance(epoch_ns, int) or not 0 <= epoch_ns <= schema.LARGEST:
-            faults.append(("epoch_ns", epoch_ns))
-        return f"{faults[0][0]} is {excerpt(faults[0][1])}" if faults else None
-
-
-_TEXTS = (
-    "reader", "tool", "tool_version", "schema_version", "command", "recorded_at", "variant",
-    "exporter_version", "host",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -146,13 +82,7 @@ def absent_ranks(ranks: Iterable[int | None], world_sizes: Iterable[int | None])
 
 
 class Job(Protocol):
-    """Answers for the recordings of a job, each of which is analysed by itself.
-
-    Attributes:
-        has_activities: Whether the activities of all of them can be read together.
-    """
-
-    has_activities: bool
+    """Answers for the recordings of a job, each of which is analysed by itself."""
 
     def rows(self, function: Any, profile: "Profile") -> pa.Table:
         """What a `gpuprof.model.analysis.PerFile` makes of all of them together.

@@ -464,6 +464,27 @@ PAGE_FAULTS: Final = Schema(
         "faults": _amount(INT, "1", "How many; null where unknown."),
     },
 )
+MEMORY_EVENTS: Final = Schema(
+    "memory_events",
+    "one allocation of memory by a framework's allocator, or one release",
+    {
+        "start_ns": _time("When, since the recording's origin."),
+        "process_id": process_column("Operating-system process."),
+        "thread_id": Column(INT, "", "Operating-system thread."),
+        "device_id": _device("The GPU; null for the memory of the host."),
+        "bytes": Column(
+            INT,
+            "B",
+            "Bytes; negative of a release.",
+            required=True,
+            least=-MOST_BYTES,
+            most=MOST_BYTES,
+        ),
+        "address": Column(INT, "", "Where they begin; null where unknown."),
+        "allocated_bytes": _size("Allocated on the device since then; null where unknown."),
+        "reserved_bytes": _size("Reserved by the allocator there; null where unknown."),
+    },
+)
 GRAPH_LAUNCHES: Final = Schema(
     "graph_launches",
     "one CUDA graph recorded as a whole: its kernels and copies are not in their tables",
@@ -698,6 +719,7 @@ TABLES: Final = (
     CUDA_EVENTS,
     HOST_CALLS,
     PAGE_FAULTS,
+    MEMORY_EVENTS,
     GRAPH_LAUNCHES,
     OVERHEADS,
     COLLECTIVES,

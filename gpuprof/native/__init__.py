@@ -17,7 +17,7 @@ from typing import Any, Final, Self
 # Set to 0, as for a comparison, the other ways are taken although the functions are there.
 SWITCH: Final = "GPUPROF_COMPILED"
 # Functions that came last: what was built from older sources lacks them.
-_NEWEST: Final = ("report_texts", "scan_rows", "walk_back")
+_NEWEST: Final = ("event_columns", "report_texts", "scan_rows", "walk_back")
 
 
 class ValueArray(c_void_p):
@@ -80,7 +80,7 @@ _ARGUMENTS: Final[Mapping[str, tuple[Any, ...]]] = {
     "open_ranges": (IntegerArray, IntegerArray, IntegerArray, c_int, ValueArray),
     "extents": (*[IntegerArray] * 5, ValueArray, ValueArray),
     "gather_groups": (IntegerArray, IntegerArray, c_size_t, ValueArray, IntegerArray),
-    "replay": (c_void_p, c_void_p, c_void_p, c_int, c_void_p, c_void_p),
+    "replay": (c_void_p, c_void_p, c_void_p, c_int, c_void_p, IntegerArray, c_void_p),
     "walk_back": (*(c_void_p, c_void_p, IntegerArray, c_int64, ValueArray, ValueArray, c_size_t),),
     "texts_free": (c_void_p,),
     "texts_count": (c_void_p,),
@@ -94,10 +94,12 @@ _ARGUMENTS: Final[Mapping[str, tuple[Any, ...]]] = {
     "scan_piece": (c_void_p, c_char_p, c_size_t, c_void_p),
     "scan_members": (c_void_p, c_void_p),
     "scan_rows": (c_void_p, c_size_t),
+    "event_places": (ValueArray, c_size_t, c_void_p, c_void_p, c_void_p),
+    "event_columns": (*[ValueArray] * 3, c_size_t, ValueArray, c_size_t, c_void_p),
 }
 _RETURNED: Final[Mapping[Any, tuple[str, ...]]] = {
     c_void_p: ("texts_new", "texts_bytes", "texts_ends", "scan_new", "scan_rows", "scan_members"),
-    c_size_t: ("texts_count", "most_rows"),
+    c_size_t: ("texts_count", "most_rows", "event_places"),
     c_int64: ("walk_back",),
 }
 

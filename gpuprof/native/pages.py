@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from gpuprof.base import machine
 from gpuprof.native import library
 
 Integers = npt.NDArray[np.signedinteger[Any]]
@@ -164,8 +165,8 @@ def decode(file: int, root: int, fields: Sequence[Field]) -> list[Decoded]:
     reader = _Reader(functions, _database(file), tuple(fields))
     leaves = reader.leaves(root)
     pieces = [leaves[at : at + _PAGES_AT_ONCE] for at in range(0, len(leaves), _PAGES_AT_ONCE)]
-    threads = min(os.cpu_count() or 1, _MOST_THREADS, len(pieces))
-    if threads <= 1:  # as of the many small tables of many files
+    threads = machine.thread_count(min(_MOST_THREADS, len(pieces)))
+    if threads <= 1:  # as in workers, and of small tables
         decoded = [*map(reader.piece, pieces)]
     else:
         pool = ThreadPoolExecutor(threads)

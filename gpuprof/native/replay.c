@@ -7,6 +7,11 @@
 enum { DURATION, CALL, HOST_WORK, LAUNCH, STREAM, OVERLAP, NONE = -1 };
 enum { APART = 1, WITHIN = 2, KINDS = 5 };
 
+/* Of two edges or so an instant, calls of functions would take as long as the work in them. */
+#define INLINED static inline __attribute__((always_inline))
+/* So many items ahead, what the sweep reads next is fetched from memory. */
+enum { AHEAD = 16 };
+
 /* What an instant waits for: the latest time, its source and the kind of that edge. */
 typedef struct {
     int64_t time, source;
@@ -23,8 +28,8 @@ typedef struct {
     bool is_least;         /* no latency is longer than measured */
 } View;
 
-static void consider(const View *view, size_t target, int64_t source, int64_t ns, int kind,
-                     bool is_latency, Latest *latest) {
+INLINED void consider(const View *view, size_t target, int64_t source, int64_t ns, int kind,
+                      bool is_latency, Latest *latest) {
     if (source < 0 || (size_t)source >= 2 * view->items->items) {
         latest->is_too_large = true;
         return;
@@ -60,7 +65,7 @@ static void consider_stored(const View *view, size_t instant, Latest *latest) {
 }
 
 /* The edges that indices imply; whether there are any. */
-static bool consider_implied(const View *view, size_t instant, Latest *latest) {
+INLINED bool consider_implied(const View *view, size_t instant, Latest *latest) {
     const Weights *w = view->weights;
     size_t item = instant / 2, o = item - view->items->calls;
     int64_t i = (int64_t)instant;
@@ -90,7 +95,7 @@ static bool consider_implied(const View *view, size_t instant, Latest *latest) {
     return follows || launch >= 0;
 }
 
-static Latest latest_of(const View *view, size_t instant, bool *is_any) {
+INLINED Latest latest_of(const View *view, size_t instant, bool *is_any) {
     Latest latest = {view->items->origin, -1, NONE, false};
     *is_any = has_stored(view, instant);
     if (instant % 2) consider_stored(view, instant, &latest);
@@ -108,38 +113,64 @@ static bool keep(Integers moved, size_t i, int64_t value) {
     return moved.width == 8;
 }
 
+/* Whether an instant waits for any other. */
+static bool waits(const View *view, size_t instant) {
+    const Weights *w = view->weights;
+    size_t item = instant / 2, o = item - view->items->calls;
+    if (has_stored(view, instant)) return true;
+    if (item < view->items->calls) return instant % 2 || at(w->work, item) >= 0;
+    if (o >= view->items->operations) return false;
+    return instant % 2 || at(w->follows, o) || at(w->launch, o) >= 0;
+}
+
 static ArraysStatus visit(const View *before, const View *after, bool is_usual,
                           const uint8_t *no_lag, size_t instant, Replayed *made) {
-    bool is_any, is_any_after;
-    int64_t time = before->items->time[instant];
-    Latest recorded = latest_of(before, instant, &is_any);
-    int64_t lag, moved;
-    if (__builtin_sub_overflow(time, recorded.time, &lag)) return ARRAYS_TOO_LARGE;
-    if (is_any && lag > made->lag) made->lag = lag, made->at = (int64_t)instant;
-    if (is_any && (is_usual || (no_lag && no_lag[instant]))) lag = 0;
-    Latest latest = latest_of(after, instant, &is_any_after);
-    if (recorded.is_too_large || latest.is_too_large ||
-        __builtin_add_overflow(latest.time, lag, &moved) ||
+    int64_t time = before->items->time[instant], lag = 0, moved;
+    if (!is_usual || !waits(before, instant)) {
+        bool is_any;
+        Latest recorded = latest_of(before, instant, &is_any);
+        if (recorded.is_too_large || __builtin_sub_overflow(time, recorded.time, &lag))
+            return ARRAYS_TOO_LARGE;
+        if (is_any && lag > made->lag) made->lag = lag, made->at = (int64_t)instant;
+        if (is_any && no_lag && no_lag[instant]) lag = 0;
+    }
+    bool is_any;
+    Latest latest = latest_of(after, instant, &is_any);
+    if (latest.is_too_large || __builtin_add_overflow(latest.time, lag, &moved) ||
         __builtin_sub_overflow(moved, time, &moved) || !keep(made->moved, instant, moved))
         return ARRAYS_TOO_LARGE;
     return ARRAYS_OK;
 }
 
+/* Whether an end comes before a start: of equal times, that of the item that starts first. */
+static bool is_before(const Items *items, size_t end, size_t start) {
+    int64_t ends = items->time[end], starts = items->time[start], since = items->time[end - 1];
+    return ends < starts ||
+           (ends == starts && (since < starts || (since == starts && end < start)));
+}
+
+static void fetch(const Items *items, Integers moved, size_t item) {
+    __builtin_prefetch(items->time + 2 * item);
+    __builtin_prefetch((const char *)moved.values + 2 * item * moved.width, 1);
+}
+
 static ArraysStatus visit_all(const View *before, const View *after, bool is_usual,
-                          const uint8_t *no_lag, Replayed *made) {
+                          const uint8_t *no_lag, Integers ends, Replayed *made) {
     const Items *items = before->items;
     made->lag = 0, made->at = -1;
-    for (size_t s = 0, e = 0; e < items->items;) {
-        size_t start = s < items->items ? (size_t)at(items->by_start, s) : 0;
-        size_t end = (size_t)at(items->by_end, e);
-        if (start >= items->items || end >= items->items) return ARRAYS_TOO_LARGE;
-        int64_t starts = items->time[2 * start], ends = items->time[2 * end + 1];
-        int64_t since = items->time[2 * end];
-        bool is_end = s == items->items || ends < starts ||
-                      (ends == starts && (since < starts || (since == starts && end < start)));
-        size_t instant = is_end ? 2 * end + 1 : 2 * start;
+    for (size_t s = 0, e = 0; s < items->items || e < ends.count;) {
+        if (s + AHEAD < items->items)
+            fetch(items, made->moved, (size_t)at(items->by_start, s + AHEAD));
+        size_t start = s < items->items ? 2 * (size_t)at(items->by_start, s) : 0;
+        size_t end = e < ends.count ? (size_t)at(ends, e) : 1;
+        if (start >= 2 * items->items || end >= 2 * items->items || end % 2 == 0)
+            return ARRAYS_TOO_LARGE;
+        bool is_end = e < ends.count && (s == items->items || is_before(items, end, start));
         *(is_end ? &e : &s) += 1;
-        ArraysStatus status = visit(before, after, is_usual, no_lag, instant, made);
+        ArraysStatus status = visit(before, after, is_usual, no_lag, is_end ? end : start, made);
+        /* An end that only waits for its start comes at once. */
+        if (!status && !is_end && !has_stored(before, start + 1) && !has_stored(after, start + 1))
+            status = visit(before, after, is_usual, no_lag, start + 1, made);
         if (status) return status;
     }
     return ARRAYS_OK;
@@ -160,12 +191,12 @@ static uint8_t *stored_of(const Items *items, const Weights *weights) {
 }
 
 ArraysStatus replay(const Items *items, const Weights *recorded, const Weights *changed,
-                    int is_usual, const uint8_t *no_lag, Replayed *made) {
+                    int is_usual, const uint8_t *no_lag, Integers ends, Replayed *made) {
     uint8_t *were = stored_of(items, recorded), *are = stored_of(items, changed);
     View before = {items, recorded, were, NULL, true};
     View after = {items, changed, are, &made->moved, !is_usual};
     ArraysStatus status = ARRAYS_NO_MEMORY;
-    if (were && are) status = visit_all(&before, &after, is_usual, no_lag, made);
+    if (were && are) status = visit_all(&before, &after, is_usual, no_lag, ends, made);
     free(were);
     free(are);
     return status;

@@ -26,7 +26,6 @@ class Items(NamedTuple):
         operations: How many operations there are.
         time_ns: When each instant was measured.
         by_start: The items by their starts.
-        by_end: The items by their ends.
         origin_ns: Nothing comes before.
     """
 
@@ -34,7 +33,6 @@ class Items(NamedTuple):
     operations: int
     time_ns: Int64s
     by_start: Integers
-    by_end: Integers
     origin_ns: int
 
 
@@ -58,7 +56,7 @@ class _Items(ctypes.Structure):
     _fields_ = (
         *((name, ctypes.c_size_t) for name in ("calls", "operations", "items")),
         ("time", ctypes.c_void_p),
-        *((name, IntegerArray) for name in ("by_start", "by_end")),
+        ("by_start", IntegerArray),
         ("origin", ctypes.c_int64),
     )
 
@@ -93,8 +91,10 @@ def replayed(
         is_usual: Whether there is no lag at all, and latencies may be longer than measured.
 
     Returns:
-        How much later each instant comes than measured; the longest lag, and its instant.
+        How much later each instant comes than measured; the longest lag, and its instant: 0 and -1
+        where there is none.
     """
+    ends = _waiting_ends(items, recorded, changed)
     for kind in ("int32", "int64"):
         moved: Integers = np.zeros(len(items.time_ns), kind)
         functions = library()
@@ -105,11 +105,18 @@ def replayed(
             *map(ctypes.byref, (_items(items), _weights(recorded), _weights(changed))),
             is_usual,
             None if no_lag is None else no_lag.ctypes.data,
+            ends,
             ctypes.byref(result),
         )
         if not status:
             return moved, result.lag, result.at
     return _replayed(items, recorded, changed, no_lag, is_usual=is_usual)
+
+
+def _waiting_ends(items: Items, *edges: ReplayEdges) -> Int64s:
+    """Ends that wait for more than their starts, in the order of time."""
+    ends = np.unique(np.concatenate([of.target[of.target % 2 == 1] for of in edges]))
+    return ends[np.lexsort((ends, items.time_ns[ends - 1], items.time_ns[ends]))]
 
 
 def walk_back(
@@ -132,9 +139,10 @@ def walk_back(
 
 
 def _items(items: Items) -> _Items:
-    in_order = map(IntegerArray.from_param, (items.by_start, items.by_end))
-    counts = items.calls, items.operations, len(items.by_start)
-    return _Items(*counts, items.time_ns.ctypes.data, *in_order, items.origin_ns)
+    counts, by_start = (items.calls, items.operations, len(items.by_start)), items.by_start
+    return _Items(
+        *counts, items.time_ns.ctypes.data, IntegerArray.from_param(by_start), items.origin_ns
+    )
 
 
 def _weights(edges: ReplayEdges) -> _Weights:
@@ -207,14 +215,16 @@ def _replayed(
     before = _View(items, recorded, is_least=True)
     after = _View(items, changed, is_least=not is_usual)
     longest, longest_at = 0, _NONE
-    instants = np.arange(len(items.time_ns))
+    instants, when = np.arange(len(items.time_ns)), items.time_ns.copy()
+    # An end that only waits for its start comes at once.
+    at_once = np.setdiff1d(instants[1::2], _waiting_ends(items, recorded, changed))
+    when[at_once] = items.time_ns[at_once - 1]
     # By their times, then the starts of their items; starts before ends.
-    order = np.lexsort((instants, items.time_ns[instants & ~1], items.time_ns))
-    for instant in order.tolist():
+    for instant in np.lexsort((instants, items.time_ns[instants & ~1], when)).tolist():
         time_ns = before.time_ns[instant]
         lag = time_ns - before.latest(instant)[0]
         if before.waits(instant):
-            if lag > longest:
+            if lag > longest and not is_usual:
                 longest, longest_at = lag, instant
             if is_usual or (no_lag is not None and no_lag[instant]):
                 lag = 0

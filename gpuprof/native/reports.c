@@ -4,41 +4,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "wire.h"
+
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 
 enum {
-    VARINT = 0,
-    FIXED64 = 1,
-    BYTES = 2,
-    FIXED32 = 5,
     LEAST_MATCH = 4,
-    LONGEST_VARINT = 10,
     MOST_RATIO = 255, /* a byte of LZ4 stands for no more */
     SHORT = 16,       /* bytes that are copied at once */
     AFTER = 16,       /* bytes behind a block that numbers and hashes of texts may read */
 };
 
-typedef struct {
-    const uint8_t *at, *end;
-} Span;
-
 /* ---------------------------------------------------------------- blocks */
-
-typedef struct {
-    const uint8_t *after; /* NULL: it has no end, or more than 64 bits */
-    uint64_t value;
-} Number;
-
-static Number any_number(Span span) {
-    uint64_t bits = 0;
-    for (unsigned i = 0; i < LONGEST_VARINT && span.at < span.end; i++) {
-        uint8_t byte = *span.at++;
-        if (i == LONGEST_VARINT - 1 && byte > 1) break;
-        bits |= (uint64_t)(byte & 0x7F) << (7 * i);
-        if (byte < 0x80) return (Number){span.at, bits};
-    }
-    return (Number){NULL, 0};
-}
 
 static ReportStatus number(Span *span, uint64_t *value) {
     Number found = any_number(*span);

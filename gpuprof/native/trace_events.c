@@ -13,6 +13,9 @@ enum {
 
 static const int64_t MOST_MICROSECONDS = INT64_MAX / 1000 - 1;
 
+/* The name of instants that tell of memory. */
+static const char MEMORY_NAME[] = "\"[memory]\"";
+
 typedef enum { NAME, PROCESS, THREAD, ARGUMENTS_FROM } Slot;
 typedef enum { BEGIN, MEMBER, NEXT_MEMBER, EVENT, NEXT_EVENT, END } Place;
 typedef enum { WHOLE, CUT, ODD, NO_MEMORY } Outcome; /* CUT: the piece ended within the value */
@@ -308,6 +311,13 @@ static Outcome read_member(const Wanted *wanted, Event *event, Part name, const 
     return is(name, "ph") && *value != '"' ? ODD : WHOLE;
 }
 
+/* Instants of the memory are of a category of many kinds, or of none: their name tells. */
+static void take_instant(const Wanted *wanted, Event *event) {
+    Part quoted = {(const uint8_t *)MEMORY_NAME, strlen(MEMORY_NAME)};
+    (void)read_category(wanted, event, quoted);
+    event->is_complete_event = true;
+}
+
 static Outcome read_event(const Wanted *wanted, Event *event, const uint8_t **at,
                           const uint8_t *end) {
     *event = (Event){.kind = -1, .is_complete_event = true};
@@ -323,6 +333,7 @@ static Outcome read_event(const Wanted *wanted, Event *event, const uint8_t **at
         if ((outcome = read_member(wanted, event, name, &p, end))) return outcome;
         if ((outcome = pass_comma(&p, end, &is_last))) return outcome;
     }
+    if (event->slots[NAME].text && is(event->slots[NAME], MEMORY_NAME)) take_instant(wanted, event);
     *at = p;
     return WHOLE;
 }

@@ -51,22 +51,18 @@ def fewest_bytes(graph: StepGraph, free: Iterable[int]) -> Int64s:
     np.logical_and.at(movable, units, is_free)
     today = np.zeros(len(movable), np.int64)
     today[units] = place
-    tensors = _between_units(graph)
+    unit = units.tolist()
+    # Those that may cross devices, from unit to units.
+    tensors = [
+        t._replace(maker=unit[t.maker], takers=(*{unit[n] for n in t.takers} - {unit[t.maker]},))
+        for t in graph.sent
+    ]
     solved = _solved(tensors, today, movable, graph)
     improved = _improved(tensors, solved, today, movable, graph.targets)
     best = _by_scopes(graph, tensors, improved, movable)[units]
     before, after = graph.copies(), graph.copies(best)
     is_worse = after.bytes > before.bytes or after.unknown > before.unknown
     return place if is_worse or after == before else best
-
-
-def _between_units(graph: StepGraph) -> list[Tensor]:
-    """The tensors that may cross devices, from unit to units."""
-    units = graph.units.tolist()
-    return [
-        t._replace(maker=units[t.maker], takers=(*{units[n] for n in t.takers} - {units[t.maker]},))
-        for t in graph.sent
-    ]
 
 
 def _solved(tensors: list[Tensor], today: Int64s, movable: Flags, graph: StepGraph) -> Int64s:

@@ -89,13 +89,9 @@ def _graph(profile: Profile) -> Graph:
     add_awaited(maker, np.concatenate(late))
     weights = _with_usual(replace(weights, edges=maker.edges()), time_ns, c)
     by_start = by_time(time_ns[0::2]).astype(index_kind(len(time_ns)))
-    end_ns = np.empty(len(by_start), np.int64)
-    for rows in pieces(len(by_start)):
-        end_ns[rows] = time_ns[1::2][by_start[rows]]
-    by_end = by_start[by_time(end_ns)]
     return Graph(
-        operations, calls, time_ns, by_start, by_end, weights, met.collectives, met.alone_ns,
-        met.bytes, dict(maker.doubts),
+        operations, calls, time_ns, by_start, weights, met.collectives, met.alone_ns, met.bytes,
+        dict(maker.doubts),
     )  # fmt: skip
 
 

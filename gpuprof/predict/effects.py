@@ -8,6 +8,7 @@ import numpy as np
 
 from gpuprof.base.units import say_ns, say_share
 from gpuprof.facts.launches import by_time
+from gpuprof.facts.numbers import NOT_FOUND
 from gpuprof.facts.phases import PHASE_READS
 from gpuprof.model.analysis import reads
 from gpuprof.model.intervals import Int64s
@@ -18,7 +19,7 @@ from gpuprof.predict.changes import apply
 from gpuprof.predict.graph import KINDS, Graph
 from gpuprof.predict.link_models import USUAL
 from gpuprof.predict.recorded import Flags
-from gpuprof.predict.replay import Changed, Replay, as_measured
+from gpuprof.predict.replay import Changed, Replay, as_measured, replay
 
 PREDICT_READS: Final = reads(
     GRAPH_READS,
@@ -110,8 +111,8 @@ def _last_instant(graph: Graph, gone: Flags) -> Int64s:
 
 def unexplained(usual: Replay) -> float:
     """How much longer a replay with usual latencies takes, as a share of the span."""
-    spans = as_measured(usual.graph).spans.values()
-    first, last = min(of[0] for of in spans), max(of[1] for of in spans)
+    o = usual.graph.operations
+    first, last = int(o.start_ns.min()), int(o.end_ns.max())
     return (max(of[1] for of in usual.spans.values()) - last) / max(last - first, 1)
 
 
@@ -134,10 +135,11 @@ def doubt(usual: Replay) -> str:
     why += f" {say_share(MOST_UNEXPLAINED)}"
     if not len(graph.calls):
         return f"{why}: no CUDA calls were recorded, so it is unknown what devices waited for"
-    if not usual.lag_ns:
+    with_lags = replay(graph, graph.weights)
+    if not with_lags.lag_ns:
         return why
-    before = graph.name_of(usual.lag_at // 2)
-    return f"{why}: the longest lag of unknown cause is {say_ns(usual.lag_ns)}, before {before}"
+    lag, before = say_ns(with_lags.lag_ns), graph.name_of(with_lags.lag_at // 2)
+    return f"{why}: the longest lag of unknown cause is {lag}, before {before}"
 
 
 def margin_ns(measured_ns: Int64s, replayed_ns: Int64s, predicted_ns: int) -> int:
@@ -208,24 +210,28 @@ def _borders(
     graph: Graph, steps: Steps, device: int, changed: Changed | None
 ) -> tuple[Int64s, Int64s]:
     """The instant before each border, a row of starts and one of ends; and the time since."""
-    o, first = graph.operations, len(graph.calls)
+    o, times = graph.operations, graph.time_ns
     its = [of for of in o.streams if of.device == device] or o.streams
-    on = np.concatenate([np.arange(of.low, of.high) for of in its])
     # Steps are on the clock of their first device.
     since = np.stack(steps.times or ()) + o.shifts_ns.get(steps.devices[0], 0)
+    streams = [np.arange(of.low, of.high) for of in its]
     for away in () if changed is None else (changed.gone, changed.moved):
-        if away is not None and not away[on].all():
-            on = on[~away[on]]
-    inside = on[(o.start_ns[on] < since[1, -1]) & (o.end_ns[on] > since[0, 0])]
-    if len(inside):
-        took = o.end_ns[inside] - o.start_ns[inside]
-        on = on[o.stream[on] == np.bincount(o.stream[inside], took).argmax()]
-    instants = (2 * (first + on)[:, None] + np.arange(2)).reshape(-1)
-    times = graph.time_ns[instants]
-    order = by_time(times)
-    last = np.searchsorted(times[order], since, side="right") - 1
-    near = instants[order[last]]
-    for place in np.argwhere(last < 0):
+        left = [on if away is None else on[~away[on]] for on in streams]
+        streams = left if any(map(len, left)) else streams
+    inside = [on[(o.start_ns[on] < since[1, -1]) & (o.end_ns[on] > since[0, 0])] for on in streams]
+    if any(map(len, inside)):
+        took = [int((o.end_ns[on] - o.start_ns[on]).sum()) for on in inside]
+        streams = [streams[int(np.argmax(took))]]
+    near, near_ns = np.full(since.shape, NOT_FOUND), np.full(since.shape, np.iinfo(np.int64).min)
+    for on in streams:
+        for instants in (2 * (len(graph.calls) + on), 2 * (len(graph.calls) + on) + 1):
+            in_order = instants[by_time(times[instants])]
+            place = np.searchsorted(times[in_order], since, side="right") - 1
+            latest = np.append(in_order, NOT_FOUND)[place]
+            latest_ns = np.where(place < 0, near_ns, times[latest])
+            is_later = (latest_ns > near_ns) | ((latest_ns == near_ns) & (latest > near))
+            near, near_ns = np.where(is_later, latest, near), np.maximum(latest_ns, near_ns)
+    for place in np.argwhere(near == NOT_FOUND):
         # Before the first of them anything else, such as the call that launches it.
         near[tuple(place)] = graph.last_before(int(since[tuple(place)]))
-    return near, since - graph.time_ns[near]
+    return near, since - times[near]

@@ -143,7 +143,6 @@ class Graph:
         calls: The calls.
         time_ns: When each instant was measured.
         by_start: The items by their starts.
-        by_end: The items by their ends, then starts.
         weights: The edges as recorded.
         collectives: Operations that are collectives.
         transfer_ns: Their times without waiting for other ranks, where known.
@@ -155,7 +154,6 @@ class Graph:
     calls: Calls
     time_ns: Int64s
     by_start: Numbers
-    by_end: Numbers
     weights: Weights
     collectives: Int64s
     transfer_ns: Int64s
@@ -215,15 +213,11 @@ class Graph:
 
     def last_before(self, time_ns: int) -> int:
         """The last instant before a time; the first one of all where there is none."""
-        first, chosen = 2 * int(self.by_start[0]), []
-        for items, is_end in ((self.by_start, 0), (self.by_end, 1)):
-
-            def when(place: int, items: Numbers = items, is_end: int = is_end) -> int:
-                return int(self.time_ns[2 * int(items[place]) + is_end])
-
-            if place := bisect_left(range(len(items)), time_ns, key=when):
-                chosen.append(2 * int(items[place - 1]) + is_end)
-        return max(chosen, key=lambda i: (*self.time_ns[[i, i & ~1]].tolist(), i), default=first)
+        times = self.time_ns
+        begun = bisect_left(self.by_start, time_ns, key=lambda item: int(times[2 * int(item)]))
+        starts = 2 * self.by_start[: max(begun, 1)].astype(np.int64)
+        instants = np.append(starts, starts[times[starts + 1] < time_ns] + 1)
+        return int(instants[np.lexsort((instants, times[instants & ~1], times[instants]))[-1]])
 
 
 class Maker:

@@ -22,8 +22,8 @@ class Replay:
         graph: The graph as recorded.
         weights: The edges of the replay.
         moved_ns: How much later each instant comes than it was measured.
-        lag_ns: The longest lag of an instant behind all that it waits for.
-        lag_at: That instant.
+        lag_ns: The longest lag of an instant behind all that it waits for; 0 for none.
+        lag_at: That instant; -1 for none.
     """
 
     graph: Graph
@@ -99,7 +99,7 @@ def last_waits(result: Replay, instant: int) -> tuple[Int64s, Int64s]:
 
 def _items(graph: Graph) -> Items:
     sizes = len(graph.calls), len(graph.operations)
-    return Items(*sizes, graph.time_ns, graph.by_start, graph.by_end, graph.origin_ns)
+    return Items(*sizes, graph.time_ns, graph.by_start, graph.origin_ns)
 
 
 def _edges(weights: Weights, *, is_usual: bool) -> ReplayEdges:

@@ -21,7 +21,8 @@ from gpuprof.analyses.reports import functions_of, reads_of
 from gpuprof.base.errors import UsageError
 from gpuprof.model import schema
 from gpuprof.model.analysis import FILE_PLACE, Analysis, PerFile
-from gpuprof.model.profile import Origin, Profile, RankRecording
+from gpuprof.model.origin import Origin
+from gpuprof.model.profile import Profile, RankRecording
 from gpuprof.ranks.engine_contract import JobFile, Partial
 from gpuprof.readers import read_profile
 from gpuprof.readers.job_files import File, file_of, ranked_runs, ranks_of_names
@@ -210,8 +211,6 @@ class _MergedJob(JobNumbers[_File]):
     Raises:
         InputError: Two of them are the same recording.
     """
-
-    has_activities = False
 
     def __init__(self, partial: Partial) -> None:
         facts = sorted(partial[FILES].to_pylist(), key=lambda row: row[FILE_PLACE])

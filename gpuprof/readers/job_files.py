@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 
 from gpuprof.model import schema
 from gpuprof.model.derived import UNKNOWN
+from gpuprof.model.pairs import distinct
 from gpuprof.model.profile import Profile, Source
 from gpuprof.model.table import NumberedNames, in_memory
 from gpuprof.model.words import Values
@@ -94,7 +94,7 @@ class File:
                 for name, (filled, is_null, _) in zip(there, piece, strict=True):
                     present = filled if is_null is None else filled[~is_null]
                     if name != "end_ns":
-                        numbers[name].update(np.unique(present).tolist())
+                        numbers[name].update(distinct(present).tolist())
                     elif len(present):
                         end_ns = max(end_ns, int(present.max()))
         used = set().union(*(numbers[name] for name in _DEVICE_COLUMNS))

@@ -76,8 +76,6 @@ class _JoinedFiles(JobNumbers[File]):
         InputError: Two of them are the same recording.
     """
 
-    has_activities = True
-
     def __init__(self, profiles: Sequence[Profile]) -> None:
         super().__init__(_files(profiles))
         names = (name for file in self.files for name in file.profile.sources)

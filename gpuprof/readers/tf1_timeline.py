@@ -19,7 +19,8 @@ from gpuprof.base.errors import CorruptFileError, EmptyRecordingError
 from gpuprof.base.json_values import Scalar, integer, text
 from gpuprof.base.units import NS_PER_US
 from gpuprof.model import schema
-from gpuprof.model.profile import Origin, Profile
+from gpuprof.model.origin import Origin
+from gpuprof.model.profile import Profile
 from gpuprof.readers.common import gunzip, json_events
 from gpuprof.readers.input_format import Reader
 

@@ -2,9 +2,9 @@
 
 import re
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain, takewhile
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
@@ -14,6 +14,8 @@ from gpuprof.base.kernel_names import short_names
 from gpuprof.base.labels import label
 from gpuprof.facts.hosts import NO_NAMES, DeviceNames
 from gpuprof.model.schema import PROCESS_BITS, TEXT, Column, Kind, texts
+
+Shown = TypeVar("Shown")
 
 _PIECES: Final = re.compile(r"[^-_/.,:<( ]*(?:\.\.|::|[-_/.,:<( ])?")
 # Long words of labels, with the places where a hyphen may break them.
@@ -56,6 +58,13 @@ def cell_of(
     if name not in _KEYS or value is None:
         return cell(spec, value)
     return cell(spec, label(value).replace("_", " "))
+
+
+def shown_once(values: Iterable[Any], show: Callable[[Any], Shown]) -> list[Shown]:
+    """How each of some values is shown, found once for those that are alike."""
+    values = [*values]
+    shown = {value: show(value) for value in dict.fromkeys(values)}
+    return [shown[value] for value in values]
 
 
 def _process(number: int) -> str:

@@ -21,7 +21,15 @@ from gpuprof.findings.first_sentence import UNKNOWN_WIN
 from gpuprof.model.derived import PEER_DEVICE_COPY, PEER_STAGED
 from gpuprof.model.schema import Kind
 from gpuprof.show import Page, Row
-from gpuprof.show.cells import cell, cell_of, clean, headings, schema_columns, with_one_name
+from gpuprof.show.cells import (
+    cell,
+    cell_of,
+    clean,
+    headings,
+    schema_columns,
+    shown_once,
+    with_one_name,
+)
 
 
 @dataclass(frozen=True)
@@ -87,7 +95,7 @@ _LEFT_OUT: Final[Mapping[str, tuple[str, tuple[int | None, ...]]]] = {
 _SENTENCES: Final = {"bottom_line", "suggestion"}
 _IN_SENTENCES: Final = {"findings", "placement_hints"}
 _KEYS: Final = {"rank", "device_id"}
-_NOTHING: Final = (None, "")
+_NOTHING: Final = {None, ""}
 _TENSORS: Final = 10
 _EDGES: Final = 3
 # What an overview keeps of the tensors that move most.
@@ -186,16 +194,18 @@ def table_grid(
 ) -> Grid:
     """A whole table, without the columns that are unknown or an empty text in every row."""
     columns = schema_columns(name, table)
-    rows = table.to_pylist()
-    columns_shown = [c for c in columns if not rows or any(row[c] not in _NOTHING for row in rows)]
+    values = {column: table.column(column).to_pylist() for column in columns}
+    columns_shown = [c for c in columns if not table.num_rows or {*values[c]} - _NOTHING]
     cells = [
-        tuple(cell_of(c, columns[c], row[c], device_names) for c in columns_shown) for row in rows
+        shown_once(values[c], partial(cell_of, c, columns[c], device_names=device_names))
+        for c in columns_shown
     ]
     names = tuple(i for i, c in enumerate(columns_shown) if columns[c].kind == Kind.TEXT)
     sentences = tuple(i for i in names if columns_shown[i] in _SENTENCES)
     keys = tuple(i for i, c in enumerate(columns_shown) if c in _KEYS)
     header = headings(columns, columns_shown)
-    return Grid(title, header, tuple(cells), names, sentences=sentences, keys=keys)
+    rows = tuple(zip(*cells, strict=True))
+    return Grid(title, header, rows, names, sentences=sentences, keys=keys)
 
 
 def _breakdown_grid(table: pa.Table) -> Grid:

@@ -8,7 +8,7 @@ import pyarrow as pa
 from gpuprof.base.kernel_names import short_names
 from gpuprof.base.short_texts import cut
 from gpuprof.base.units import counted, say_ns
-from gpuprof.model.profile import Origin
+from gpuprof.model.origin import Origin
 from gpuprof.predict.paths import CALL, HOST, LATENCY, WAIT
 from gpuprof.predict.predict import SCHEMAS, Prediction
 from gpuprof.show import Page, Row, csv, json, renderer_named

@@ -9,7 +9,8 @@ import pyarrow as pa
 from gpuprof.analyses import all_analyses
 from gpuprof.base.units import counted
 from gpuprof.facts import derived_tables
-from gpuprof.model.profile import Origin, Profile
+from gpuprof.model.origin import Origin
+from gpuprof.model.profile import Profile
 from gpuprof.model.schema import TABLES, Column
 from gpuprof.show import Page, csv, json, renderer_named
 from gpuprof.show.listing import unit_of

@@ -3,10 +3,9 @@
 import io
 import re
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from itertools import zip_longest
 from typing import TYPE_CHECKING, Final
 
 from rich.cells import cell_len, set_cell_size
@@ -17,7 +16,7 @@ from gpuprof.analyses.reports import Report
 from gpuprof.base.short_texts import cut, shortened, shortened_apart
 from gpuprof.base.units import bound
 from gpuprof.show import Page
-from gpuprof.show.cells import clean, folded
+from gpuprof.show.cells import clean, folded, shown_once
 from gpuprof.show.overview import Grid, findings_lines, report_grids
 
 if TYPE_CHECKING:
@@ -192,7 +191,8 @@ def _show(console: Console, grid: Grid, page: Page) -> None:
         _say(console, "\n".join(grid.lines))
         return
     # Without what names would do to a terminal.
-    rows = tuple(tuple(map(clean, row)) for row in grid.rows)
+    cells = (shown_once(column, clean) for column in zip(*grid.rows, strict=True))
+    rows = tuple(zip(*cells, strict=True))
     grid = replace(grid, header=tuple(map(clean, grid.header)), rows=rows)
     widths = [_width(grid, column) for column in range(len(grid.header))]
     sentences: list[str] = []
@@ -213,13 +213,20 @@ def _lines(grid: Grid, widths: Mapping[int, int]) -> Iterator[str]:
     """The rows; names that do not fit into their columns in a few lines, cut if these are many."""
     columns = []
     for column, width in widths.items():
-        texts = [row[column] for row in grid.rows]
-        shown = dict(zip(texts, shortened_apart(texts, _NAME_LINES * width), strict=True))
-        lines = {text: _wrapped(look, width) for text, look in shown.items()}
-        columns.append([lines[text] for text in texts])
+        texts = [*dict.fromkeys(row[column] for row in grid.rows)]
+        looks = shortened_apart(texts, _NAME_LINES * width)
+        lines = {
+            text: [_padded(grid, column, line, width) for line in _wrapped(look, width)]
+            for text, look in zip(texts, looks, strict=True)
+        }
+        columns.append([lines[row[column]] for row in grid.rows])
+    blank = [" " * width for width in widths.values()]
     for row in zip(*columns, strict=True):
-        for line in zip_longest(*row, fillvalue=""):
-            yield _line(grid, widths, line)
+        height = max(map(len, row))
+        filled = (
+            cell + [none] * (height - len(cell)) for cell, none in zip(row, blank, strict=True)
+        )
+        yield from map(_joined, zip(*(row if height == 1 else filled), strict=True))
 
 
 def _wrapped(text: str, width: int) -> list[str]:
@@ -248,7 +255,8 @@ def _apart(grid: Grid) -> tuple[Grid, list[str]]:
         rows.append((str(number), *(row[c] for c in shown)))
     sentences = []
     for text, numbers in numbers_of.items():
-        firsts, lasts = ([n for n in numbers if n + by not in numbers] for by in (-1, 1))
+        of_text = {*numbers}
+        firsts, lasts = ([n for n in numbers if n + by not in of_text] for by in (-1, 1))
         ends = (str(a) if a == b else f"{a}-{b}" for a, b in zip(firsts, lasts, strict=True))
         sentences.append(f"{', '.join(ends)}: {text}")
     header = ("#", *(grid.header[c] for c in shown))
@@ -261,7 +269,7 @@ def _apart(grid: Grid) -> tuple[Grid, list[str]]:
 
 def _width(grid: Grid, column: int) -> int:
     """Room for every cell, and for the heading in two lines."""
-    cells = max((cell_len(row[column]) for row in grid.rows), default=0)
+    cells = max(map(_cell_len, {row[column] for row in grid.rows}), default=0)
     return max(cells, _heading_width(grid.header[column]), 1)
 
 
@@ -337,18 +345,23 @@ def _heading(grid: Grid, widths: Mapping[int, int], most: int | None) -> list[st
     folds = [folded(texts[c], width).split("\n") for c, width in widths.items()]
     height = max(map(len, folds))
     rows = zip(*([""] * (height - len(fold)) + fold for fold in folds), strict=True)
-    return [_line(grid, widths, row) for row in rows]
+    cells = (
+        (_padded(grid, c, text, widths[c]) for c, text in zip(widths, row, strict=True))
+        for row in rows
+    )
+    return [*map(_joined, cells)]
 
 
-def _line(grid: Grid, widths: Mapping[int, int], row: Sequence[str]) -> str:
-    """Names left, figures right; wide characters take two columns."""
-    parts = []
-    for text, (column, width) in zip(row, widths.items(), strict=True):
-        taken = _cell_len(text)
-        cell = text if taken <= width else set_cell_size(text, width)
-        room = " " * (width - taken)
-        parts.append(cell + room if column in grid.name_columns else room + cell)
-    return (" " * _GAP).join(parts).rstrip()
+def _padded(grid: Grid, column: int, text: str, width: int) -> str:
+    """A cell as wide as its column, names left, figures right; wide characters take two columns."""
+    taken = _cell_len(text)
+    cell = text if taken <= width else set_cell_size(text, width)
+    room = " " * (width - taken)
+    return cell + room if column in grid.name_columns else room + cell
+
+
+def _joined(cells: Iterable[str]) -> str:
+    return (" " * _GAP).join(cells).rstrip()
 
 
 def _cell_len(text: str) -> int:

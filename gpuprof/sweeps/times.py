@@ -66,7 +66,7 @@ def read_times(path: Path) -> pa.Table:
             raise InputError(msg, "Give a table of times, or the folder of `gpuprof sweep`.")
         file = results[0]
     try:
-        table = _of_sweep(_table(file))
+        table = _table(file)
     except OSError as error:
         msg = f"{file} cannot be read: {error.strerror or error}"
         raise InputError(msg) from error
@@ -94,15 +94,6 @@ def _refuse_recording(path: Path) -> None:
     raise UnknownFormatError(msg, "`gpuprof plot --list` lists the charts of a recording.")
 
 
-def _table(path: Path) -> pa.Table:
-    if path.suffix == ".parquet":
-        return parquet.read_table(path)
-    if path.suffix == ".json":
-        cells = json_input.load(path)["cells"]
-        return pa.Table.from_pylist([dict(cell) for cell in cells])
-    return csv.read_csv(path)
-
-
 def _times(path: Path, table: pa.Table) -> pa.Table:
     if "seconds_per_epoch" not in table.column_names and "seconds" in table.column_names:
         names = ["seconds_per_epoch" if n == "seconds" else n for n in table.column_names]
@@ -122,8 +113,14 @@ def _times(path: Path, table: pa.Table) -> pa.Table:
     return times
 
 
-def _of_sweep(table: pa.Table) -> pa.Table:
-    """A sweep's cells as measurements, those of its baseline first; any other table as it is."""
+def _table(file: Path) -> pa.Table:
+    """The table of a file; a sweep's cells as measurements, those of its baseline first."""
+    if file.suffix == ".parquet":
+        table = parquet.read_table(file)
+    elif file.suffix == ".json":
+        table = pa.Table.from_pylist([dict(cell) for cell in json_input.load(file)["cells"]])
+    else:
+        table = csv.read_csv(file)
     if not {*table.column_names} >= _OF_SWEEP:
         return table
     axes = table.column_names[: table.column_names.index(_CELL)]

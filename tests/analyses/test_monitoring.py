@@ -12,7 +12,8 @@ from gpuprof.analyses.reports import report
 from gpuprof.analyses.trace_notes import overheads
 from gpuprof.base.manifest import Manifest, finish_manifest
 from gpuprof.model import schema
-from gpuprof.model.profile import Origin, Profile
+from gpuprof.model.origin import Origin
+from gpuprof.model.profile import Profile
 
 EPOCHS = (
     {"epoch": 1, "seconds": 2.000000001, "steps": 4},

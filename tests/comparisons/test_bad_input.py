@@ -292,6 +292,6 @@ def test_a_page_that_the_disk_has_no_room_for_leaves_nothing(tmp_path):
 
 
 def test_a_label_that_is_a_file_s_name_is_told_apart():
-    first, second = summary(source="a.txt"), summary(source="b.txt")
+    first, *repeats = (summary(source=f"{name}.txt") for name in "abc")
 
-    assert list(labelled([first, ("a", second)])) == ["a (2)", "a"]
+    assert list(labelled([first, *(("a", repeat) for repeat in repeats)])) == ["a (2)", "a"]

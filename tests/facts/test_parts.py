@@ -10,7 +10,8 @@ from gpuprof.analyses.breakdown import breakdown
 from gpuprof.analyses.reports import report
 from gpuprof.base.errors import EmptyRecordingError, MissingTableError, UsageError
 from gpuprof.facts.parts import RecordingPart, part_of
-from gpuprof.model.profile import Origin, Profile
+from gpuprof.model.origin import Origin
+from gpuprof.model.profile import Profile
 from gpuprof.model.schema import ACTIVITY_SUMMARY
 
 RANGED = draw(

@@ -8,15 +8,8 @@ import pytest
 from drawing import draw
 
 from gpuprof.base.errors import UsageError
-from gpuprof.facts.phases import (
-    CUT,
-    SAMPLE,
-    UNUSUAL,
-    WARM_UP,
-    per_step,
-    phases,
-    steps_by_phase,
-)
+from gpuprof.facts.phases import per_step, phases, steps_by_phase
+from gpuprof.facts.step_kinds import CUT, SAMPLE, UNUSUAL, WARM_UP
 from gpuprof.findings.bottom_line import bottom_line
 from gpuprof.model.intervals import union
 from gpuprof.model.selection import Selection

@@ -15,9 +15,9 @@ from gpuprof.findings.bottom_line import (
     BETWEEN_DEVICES,
     WITH_HOST,
     bottom_line,
-    summary_line,
 )
 from gpuprof.findings.causes import CAUSES
+from gpuprof.findings.lines_of_sums import summary_line
 from gpuprof.readers import read_profile
 
 COMPUTE = row("conv", 400, 6_000_000_000, 0.6)

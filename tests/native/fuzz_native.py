@@ -3,8 +3,8 @@
     python tests/native/fuzz_native.py --seconds 200
 
 Needs clang with libFuzzer, on Linux. Starts from small databases that SQLite wrote, from small
-traces and from drawn blocks of nsys reports; an input that makes a function read or write outside
-of its buffers, overflow or not end is kept in ``fuzz-found/``.
+traces, and from drawn blocks of nsys reports and lines of XSpace files; an input that makes a
+function read or write outside of its buffers, overflow or not end is kept in ``fuzz-found/``.
 """
 
 import argparse
@@ -19,8 +19,9 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-sys.path.append(str(ROOT / "tests" / "readers"))
+sys.path += [str(ROOT / "tests"), str(ROOT / "tests" / "readers")]
 import nsys_report_file as drawn  # noqa: E402 - beside the tests of readers
+from xspaces import field  # noqa: E402 - as above
 
 FOUND = ROOT / "fuzz-found"
 SANITIZERS = "-fsanitize=fuzzer,address,undefined"
@@ -70,6 +71,16 @@ def blocks(folder):
         (folder / f"{number}").write_bytes(drawn.block(*events) * number)
 
 
+def lines(folder):
+    """Write lines of events to begin with."""
+    for number in range(1, 5):
+        values = b"".join(field(4, field(1, n) + field(n + 2, 300)) for n in range(number))
+        events = field(4, field(1, 9) + field(2, 1 << 40) + field(3, 500) + values) * number
+        (folder / f"{number}").write_bytes(
+            events + field(4, field(4, field(1, 1) + field(5, b"t")))
+        )
+
+
 def main():
     """Build and run the harnesses; the exit status is that of the one that found something."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -82,7 +93,12 @@ def main():
     return max(fuzz(*harness, options.seconds // len(HARNESSES)) for harness in HARNESSES)
 
 
-HARNESSES = (("fuzz_pages", databases), ("fuzz_trace_events", traces), ("fuzz_reports", blocks))
+HARNESSES = (
+    ("fuzz_pages", databases),
+    ("fuzz_trace_events", traces),
+    ("fuzz_reports", blocks),
+    ("fuzz_xspace_events", lines),
+)
 
 
 def fuzz(harness, seeds, seconds):

@@ -12,7 +12,7 @@ def swept(duration_ns, recorded_ns=(10, 20)):
     """The replay with other durations of the two operations."""
     first, second = recorded_ns
     time = np.array([0, 3, 5, 5 + first, 8 + first, 8 + first + second])
-    items = replay_core.Items(1, 2, time, np.arange(3), np.arange(3), 0)
+    items = replay_core.Items(1, 2, time, np.arange(3), 0)
     usual = np.zeros((3, 5), np.int64)
     usual[:2] = [[LAUNCH_NS], [STREAM_NS]]
     no_edge = np.empty(0, np.int64)

@@ -14,13 +14,15 @@ from ranks.joint import job_report, mergeable, of_rank, partial_of, ranks_of
 
 from gpuprof.analyses.reports import report
 from gpuprof.base.errors import InputError, UsageError
-from gpuprof.model import analysis
 from gpuprof.ranks.partial import analyses_of
 from gpuprof.readers.job_files import file_of
 from gpuprof.readers.merged_ranks import joined
 
 # What the drawn jobs have no rows for.
-_NO_ROWS = {"slow_links", "synchronising_calls", "operator_rates", "step_flops", "gpu_metric_means"}
+_NO_ROWS = {
+    "slow_links", "synchronising_calls", "operator_rates", "step_flops", "memory",
+    "gpu_metric_means",
+}  # fmt: skip
 JOBS = {
     "collectives": lambda ranks: Job(ranks, 6, late="host").drawn(),
     "steps": lambda ranks: stepping_job([100, 120, 110, 300] * (ranks // 4) + [90] * (ranks % 4)),
@@ -35,10 +37,7 @@ def _reports(drawn, ranks, *, is_one_host=False):
     files = ranks_of(JOBS[drawn](ranks), epochs_ns, devices)
     shuffled = [*range(ranks)]
     random.Random(ranks).shuffle(shuffled)  # noqa: S311 - not for secrets
-    with pytest.MonkeyPatch.context() as patch:
-        # Findings of few files are made of all their activities, which workers do not keep.
-        patch.setattr(analysis, "MOST_TOGETHER", 1)
-        by_one = report(joined(files), mergeable())
+    by_one = report(joined(files), mergeable())
     return by_one, job_report(files), job_report(files, order=shuffled)
 
 
@@ -67,16 +66,6 @@ def test_ranks_of_one_host_keep_the_numbers_of_their_devices(name, drawn):
     assert by_workers.tables[name] == by_one.tables[name]
     assert by_workers.notes == by_one.notes
     assert {row["device_id"] for row in by_one.rows("breakdown")} == {*range(8)}
-
-
-def test_findings_of_few_files_say_what_a_change_wins():
-    files = ranks_of(JOBS["steps"](4))
-
-    few = report(joined(files), ["findings"]).rows("findings")
-    by_workers = job_report(files, ["findings"]).rows("findings")
-
-    assert any(row["predicted_win_ns"] is not None for row in few)
-    assert all(row["predicted_win_ns"] is None for row in by_workers)
 
 
 def test_steps_of_files_are_those_that_were_drawn_on_one_clock():

@@ -18,7 +18,8 @@ import test_nsys_stats as stats
 import test_nvprof_trace as nvprof
 from xspaces import entry, field
 
-from gpuprof.model.profile import Origin, Profile
+from gpuprof.model.origin import Origin
+from gpuprof.model.profile import Profile
 from gpuprof.readers.gpuprof.write_gpuprof_file import write
 
 pytestmark = pytest.mark.skipif(

@@ -17,7 +17,8 @@ from gpuprof.base.errors import (
     UnknownFormatError,
 )
 from gpuprof.facts import launches as launching
-from gpuprof.model.profile import Origin, Profile
+from gpuprof.model.origin import Origin
+from gpuprof.model.profile import Profile
 from gpuprof.model.schema import KERNELS, LINKS
 from gpuprof.readers import read_profile
 from gpuprof.readers.merged_ranks import joined

@@ -8,7 +8,7 @@ from gpuprof.analyses.breakdown import BREAKDOWN
 from gpuprof.analyses.peer_matrix import PEER_MATRIX
 from gpuprof.analyses.reports import Report
 from gpuprof.findings.findings import FINDINGS
-from gpuprof.model.profile import Origin
+from gpuprof.model.origin import Origin
 from gpuprof.show import Page, terminal
 from gpuprof.show.overview import findings_lines
 

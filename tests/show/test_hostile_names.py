@@ -20,7 +20,7 @@ from recordings import trace
 
 from gpuprof.analyses.reports import report
 from gpuprof.comparisons import comparison
-from gpuprof.model.profile import Origin
+from gpuprof.model.origin import Origin
 from gpuprof.show import Page, renderer_named
 from gpuprof.show.cells import clean
 from gpuprof.show.csv import rows_text

@@ -15,8 +15,9 @@ An unknown figure fails the gate, too: what cannot be tested must not pass silen
 
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
+from itertools import product
 from typing import Final, NamedTuple
 
 from gpuprof.base.errors import GateError, UsageError
@@ -110,41 +111,31 @@ def parse(text: str) -> Condition:
 
 def checks(result: Comparison, conditions: Sequence[Condition]) -> tuple[Check, ...]:
     """Every condition put to every candidate in every phase, in the order of the conditions."""
-    return tuple(
-        check
-        for condition in conditions
-        for of_phase in (result, *result.other_phases)
-        for check in _checks(of_phase, condition)
-    )
-
-
-def _checks(result: Comparison, condition: Condition) -> Iterator[Check]:
-    metric = condition.metric
-    figures = {
-        r["variant"]: r["median"] for r in result.figures.to_pylist() if r["metric"] == metric
-    }
-    is_beyond = {
-        row["variant"]: row["is_beyond_noise"]
-        for row in result.differences.to_pylist()
-        if row["metric"] == metric
-    }
-    for outcome in result.outcomes.to_pylist():
-        label = outcome["variant"]
-        check = _check(label, condition, figures.get(result.baseline), figures.get(label))
-        if condition.is_beyond_noise and check.is_known and check.reason is not None:
-            of_steps = outcome["certainty_of_steps"] if metric == "step_ns" else None
-            of_runs = {None: of_steps, True: BEYOND, False: WITHIN}
-            certainty, reason = of_runs[is_beyond.get(label)], check.reason
-            unknown = "but noise is unknown: give several runs, or at least three steps"
-            if certainty == WITHIN:
-                check = check._replace(reason=None)
-            elif certainty == BEYOND:
-                check = check._replace(reason=f"{reason}, beyond noise")
-            else:
-                check = check._replace(reason=f"{reason}, {unknown}", is_known=False)
-        if result.phase is not None and check.reason is not None:
-            check = check._replace(reason=f"{check.reason}, in {in_quotes(result.phase)}")
-        yield check
+    checked = []
+    for condition, phase in product(conditions, (result, *result.other_phases)):
+        metric = condition.metric
+        figures = {r["variant"]: r for r in phase.figures.to_pylist() if r["metric"] == metric}
+        medians = {label: row["median"] for label, row in figures.items()}
+        differences = [row for row in phase.differences.to_pylist() if row["metric"] == metric]
+        is_beyond = {row["variant"]: row["is_beyond_noise"] for row in differences}
+        for outcome in phase.outcomes.to_pylist():
+            label = outcome["variant"]
+            check = _check(label, condition, medians.get(phase.baseline), medians.get(label))
+            if condition.is_beyond_noise and check.is_known and check.reason is not None:
+                of_steps = outcome["certainty_of_steps"] if metric == "step_ns" else None
+                of_runs = {None: of_steps, True: BEYOND, False: WITHIN}
+                certainty, reason = of_runs[is_beyond.get(label)], check.reason
+                unknown = "but noise is unknown: give several runs, or at least three steps"
+                if certainty == WITHIN:
+                    check = check._replace(reason=None)
+                elif certainty == BEYOND:
+                    check = check._replace(reason=f"{reason}, beyond noise")
+                else:
+                    check = check._replace(reason=f"{reason}, {unknown}", is_known=False)
+            if phase.phase is not None and check.reason is not None:
+                check = check._replace(reason=f"{check.reason}, in {in_quotes(phase.phase)}")
+            checked.append(check)
+    return tuple(checked)
 
 
 def _check(label: str, condition: Condition, base: float | None, value: float | None) -> Check:

@@ -14,13 +14,8 @@ from gpuprof.base.kernel_names import short_name
 from gpuprof.base.units import counted, say_ns
 from gpuprof.comparisons.measure.matching import SHAPE
 from gpuprof.facts.activity_sums import SUM_READS
-from gpuprof.facts.phases import (
-    PHASE_READS,
-    SAMPLE,
-    WARM_UP,
-    PhaseSteps,
-    steps_by_phase,
-)
+from gpuprof.facts.phases import PHASE_READS, PhaseSteps, steps_by_phase
+from gpuprof.facts.step_kinds import SAMPLE, WARM_UP
 from gpuprof.facts.step_windows import (
     DETECTED,
     FROM_RANGES,
@@ -297,24 +292,20 @@ def _matched(runs: Sequence[Sequence[ComparedSteps]]) -> list[list[ComparedSteps
         return [] if any(phase.source == DETECTED for phase in first) else [first]
     pairs = []
     for name in names:
-        alike = _alike([[w for w in of_run if w.phase == name] for of_run in runs])
+        named = [[w for w in of_run if w.phase == name] for of_run in runs]
+        devices = [sorted(phase.devices for phase in of_run) for of_run in named]
+        if len({*map(len, named)}) > 1:
+            common = set.intersection(*map(set, devices))
+            placed = [[[w for w in of_run if w.devices == n] for of_run in named] for n in common]
+            alike = [_nearest(of_runs) for of_runs in placed or [named]]
+        else:
+            if any(of_run != devices[0] for of_run in devices):
+                ordered = [sorted(of_run, key=lambda phase: phase.first_ns) for of_run in named]
+            else:
+                ordered = [sorted(of, key=lambda w: (w.devices, w.first_ns)) for of in named]
+            alike = [list(of_phase) for of_phase in zip(*ordered, strict=True)]
         pairs += sorted(alike, key=lambda of_phase: -of_phase[0].total_ns)
     return pairs
-
-
-def _alike(runs: Sequence[list[ComparedSteps]]) -> list[list[ComparedSteps]]:
-    """The phases of one name in each run, matched."""
-    if len({len(of_run) for of_run in runs}) > 1:
-        common = set.intersection(*({phase.devices for phase in of_run} for of_run in runs))
-        placed = [[[w for w in of_run if w.devices == n] for of_run in runs] for n in common]
-        return [_nearest(of_runs) for of_runs in placed] or [_nearest(runs)]
-    devices = [sorted(phase.devices for phase in of_run) for of_run in runs]
-    is_placed = all(of_run == devices[0] for of_run in devices)
-    ordered = [
-        sorted(of_run, key=lambda phase: (phase.devices if is_placed else 0, phase.first_ns))
-        for of_run in runs
-    ]
-    return [list(of_phase) for of_phase in zip(*ordered, strict=True)]
 
 
 def _nearest(runs: Sequence[Sequence[ComparedSteps]]) -> list[ComparedSteps]:

@@ -152,9 +152,22 @@ def difference_parts(base: Side, candidate: Side) -> dict[str, list[dict[str, An
             break
         before = _of_runs(base, candidate.keys, GONE, basis)
         after = _of_runs(candidate, base.keys, NEW, basis)
-        if before and after:
-            typical = _typical(base, basis, before), _typical(candidate, basis, after)
-            split[basis] = _parts(candidate.variant.label, basis, (before, after), typical)
+        if not before or not after:
+            continue
+        typical = _typical(base, basis, before), _typical(candidate, basis, after)
+        sides = {part: Sides(*(times.get(part, 0) for times in typical)) for part in ORDER}
+        more = {part: side.difference_ns for part, side in sides.items()}
+        # What cancels out has no shares. 0.0 makes -0.0 a plain 0.
+        total = 0 if cancel([*more.values()]) else sum(more.values())
+        head, split[basis] = {"variant": candidate.variant.label, "basis": basis}, []
+        # Parts that neither side has are left out, but for those that say what did not change.
+        for part in (part for part in ORDER if any(sides[part]) or part == COMMON):
+            share = more[part] / total + 0.0 if total else None
+            of_runs = ([times.get(part, 0) for times in side] for side in (before, after))
+            low, high = difference_interval(*of_runs) or (None, None)
+            row = head | {"part": part, "part_group": _GROUPS[part]} | sides[part]._asdict()
+            ends = {"difference_ns": more[part], "share": share, "low_ns": low, "high_ns": high}
+            split[basis].append(row | ends)
     return split
 
 
@@ -217,28 +230,6 @@ def _typical(side: Side, basis: str, runs: Sequence[_Times]) -> _Times:
     total_ns = next(total_ns for total_ns in totals_ns if total_ns is not None)
     sums_ns = {name: first.get(name, 0) + last.get(name, 0) for name in names}
     return scaled(sums_ns, round(total_ns))
-
-
-def _parts(
-    label: str,
-    basis: str,
-    runs: tuple[Sequence[_Times], Sequence[_Times]],
-    typical: tuple[_Times, _Times],
-) -> list[dict[str, Any]]:
-    """Parts that neither side has are left out, but for those that say what did not change."""
-    sides = {part: Sides(*(times.get(part, 0) for times in typical)) for part in ORDER}
-    more = {part: side.difference_ns for part, side in sides.items()}
-    # What cancels out has no shares. 0.0 makes -0.0 a plain 0.
-    total = 0 if cancel([*more.values()]) else sum(more.values())
-    parts = []
-    for part in (part for part in ORDER if any(sides[part]) or part == COMMON):
-        share = more[part] / total + 0.0 if total else None
-        before, after = ([times.get(part, 0) for times in of_side] for of_side in runs)
-        low, high = difference_interval(before, after) or (None, None)
-        row = {"variant": label, "basis": basis, "part": part, "part_group": _GROUPS[part]}
-        ends = {"difference_ns": more[part], "share": share, "low_ns": low, "high_ns": high}
-        parts.append(row | sides[part]._asdict() | ends)
-    return parts
 
 
 def parts_of(rows: Sequence[Mapping[str, Any]]) -> Parts:

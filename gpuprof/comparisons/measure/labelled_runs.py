@@ -48,8 +48,8 @@ def labelled(
         (label, r, (r,) if isinstance(r, Profile) else runs_of(r, section=section))
         for (label, r), section in zip(sources, chosen, strict=True)
     ]
-    unnamed = [(_name(source, runs[0]), runs[0]) for label, source, runs in read if label is None]
-    names = iter(_distinct(unnamed, {label for label, _ in sources if label is not None}))
+    unlabelled = [(source, runs[0]) for label, source, runs in read if label is None]
+    names = iter(_names(unlabelled, {label for label, _ in sources if label is not None}))
     variants: dict[str, Runs] = {}
     for label, _, runs in read:
         name = encodable(next(names) if label is None else label)
@@ -125,15 +125,6 @@ def runs_of(path: AnyPath, reader: str | None = None, section: str | int | None 
     return (read_profile(path, reader, section),)
 
 
-def _name(recording: _Unlabelled, first: Profile) -> str:
-    if isinstance(recording, Profile):
-        return first.origin.variant or first.origin.source.stem
-    file = lists.list_path(recording) if lists.is_list(recording) else inputs.path_of(recording)
-    # A baseline keeps its own name; a folder of repeats is not named after its first run.
-    is_saved = not file.exists() and baseline_named(str(recording)) is not None
-    return file.name if is_saved else first.origin.variant or file.stem
-
-
 def check_repeats(name: str, runs: Iterable[Profile]) -> None:
     """Refuse a recording beside itself, which would look like a run without noise.
 
@@ -151,10 +142,25 @@ def check_repeats(name: str, runs: Iterable[Profile]) -> None:
         raise UsageError(msg, "Give each recording once, or use another label.")
 
 
-def _distinct(named: Sequence[tuple[str, Profile]], labels: Iterable[str]) -> list[str]:
-    """Names told apart by their folders where these differ, else by a number."""
-    folders = [profile.origin.source.absolute().parent.name for _, profile in named]
-    names = [name for name, _ in named]
+def _names(unlabelled: Sequence[tuple[_Unlabelled, Profile]], labels: Iterable[str]) -> list[str]:
+    """Names after variants or files, told apart by folders where these differ, else by numbers.
+
+    Args:
+        unlabelled: Recordings, each with its first run.
+        labels: What others are called already.
+    """
+    names, folders = [], []
+    for recording, run in unlabelled:
+        file = run.origin.source
+        folders.append(file.absolute().parent.name)
+        if not isinstance(recording, Profile):
+            # A folder of repeats is not named after its first run.
+            is_list = lists.is_list(recording)
+            file = lists.list_path(recording) if is_list else inputs.path_of(recording)
+            if not file.exists() and baseline_named(str(recording)) is not None:
+                names.append(file.name)
+                continue
+        names.append(run.origin.variant or file.stem)
     count, in_folder = Counter(names), Counter(zip(names, folders, strict=True))
     taken = Counter(labels)
     distinct = []

@@ -53,27 +53,24 @@ class _Ending:
         taken = [n for n in SIGNALS if signal.getsignal(n) is signal.SIG_DFL]
         for number in taken:
             signal.signal(number, self._handle)
-        if taken:
-            tell = self._watch()
-            os.register_at_fork(
-                before=self._hold,
-                after_in_parent=self._release,
-                after_in_child=lambda: self._leave_to_child(tell),
-            )
-
-    def _handle(self, number: int, _frame: FrameType | None) -> None:
-        self.signal = number
-        self.end_once()
-
-    def _watch(self) -> int:
-        """Hear of a signal in a thread, too; the interpreter has one pipe for this."""
+        if not taken:
+            return
+        # A thread hears of them, too; the interpreter has one pipe for this.
         hear, tell = os.pipe()
         os.set_blocking(tell, False)
         wakeup_fd = signal.set_wakeup_fd(tell, warn_on_full_buffer=False)
         if wakeup_fd != -1:  # the script's own, as asyncio has one
             signal.set_wakeup_fd(wakeup_fd)
         threading.Thread(target=self._wait, args=(hear,), name="gpuprof", daemon=True).start()
-        return tell
+        os.register_at_fork(
+            before=self._hold,
+            after_in_parent=self._release,
+            after_in_child=lambda: self._leave_to_child(tell),
+        )
+
+    def _handle(self, number: int, _frame: FrameType | None) -> None:
+        self.signal = number
+        self.end_once()
 
     def _wait(self, hear: int) -> None:
         while True:

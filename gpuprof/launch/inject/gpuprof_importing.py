@@ -7,8 +7,11 @@ from typing import Any, Callable  # noqa: UP035 - of Python 3.8, too
 
 
 def when_imported(name: str, then: Callable[[ModuleType], Any]) -> None:
-    """Call this with a module, once the program has imported it for the first time."""
-    sys.meta_path.insert(0, _Finder(name, then))
+    """Call this with a module: at once where it is imported, else when the program imports it."""
+    if name in sys.modules:
+        then(sys.modules[name])
+    else:
+        sys.meta_path.insert(0, _Finder(name, then))
 
 
 class _Finder:

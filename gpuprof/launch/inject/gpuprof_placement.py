@@ -10,8 +10,7 @@ from __future__ import annotations
 import atexit
 import json
 import re
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,20 +29,28 @@ def apply(path: str, note: Callable[[str], None]) -> None:
         path: The file.
         note: Takes a sentence on what the program lacks, at its end.
     """
+    from tensorflow.python.framework import ops  # the script has imported it
+
     document = json.loads(Path(path).read_text(encoding="utf-8"))
     scopes = {_CALLS.sub("", name): device for name, device in document["scopes"].items()}
     met: set[str] = set()
-    _place_operations(scopes, met)
-    atexit.register(lambda: _note_absent(sorted(scopes.keys() - met), note))
-    _once_imported(_LAYER, lambda module: _place_layers(module, document["layers"]))
-    _once_imported(_OPTIMIZER, _keep_gradients_apart)
+    original = ops.Graph._apply_device_functions  # noqa: SLF001 - nothing public sees gradients
 
+    def apply_device_functions(self: Any, operation: Any) -> None:
+        original(self, operation)
+        scope = scope_of(operation.name, scopes)
+        if scope is not None:
+            met.add(scope)
+            operation._set_device(f"/{scopes[scope]}")  # noqa: SLF001 - as `original` does
 
-def _once_imported(name: str, act: Callable[[Any], object]) -> None:
-    if name in sys.modules:
-        act(sys.modules[name])
-    else:
-        when_imported(name, act)
+    @atexit.register
+    def note_absent() -> None:
+        if absent := sorted(scopes.keys() - met):
+            note(f"the placement names operations that were not traced: {', '.join(absent)}")
+
+    ops.Graph._apply_device_functions = apply_device_functions  # noqa: SLF001
+    when_imported(_LAYER, lambda module: _place_layers(module, document["layers"]))
+    when_imported(_OPTIMIZER, _keep_gradients_apart)
 
 
 def scope_of(name: str, scopes: Mapping[str, str]) -> str | None:
@@ -58,26 +65,6 @@ def layer_of(path: str, layers: Mapping[str, str]) -> str | None:
     words = path.split("/")
     ends = ("/".join(words[first:]) for first in range(len(words)))
     return next((end for end in ends if end in layers), None)
-
-
-def _note_absent(scopes: Sequence[str], note: Callable[[str], None]) -> None:
-    if scopes:
-        note(f"the placement names operations that were not traced: {', '.join(scopes)}")
-
-
-def _place_operations(scopes: Mapping[str, str], met: set[str]) -> None:
-    from tensorflow.python.framework import ops  # the script has imported it
-
-    original = ops.Graph._apply_device_functions  # noqa: SLF001 - nothing public sees gradients
-
-    def apply_device_functions(self: Any, operation: Any) -> None:
-        original(self, operation)
-        scope = scope_of(operation.name, scopes)
-        if scope is not None:
-            met.add(scope)
-            operation._set_device(f"/{scopes[scope]}")  # noqa: SLF001 - as `original` does
-
-    ops.Graph._apply_device_functions = apply_device_functions  # noqa: SLF001
 
 
 def _place_layers(module: Any, layers: Mapping[str, str]) -> None:

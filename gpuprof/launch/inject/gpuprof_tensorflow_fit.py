@@ -16,10 +16,7 @@ _GPUPROF = str(Path(__file__).resolve().parents[3])
 
 def watch() -> None:
     """Mark what ``fit`` trains, as soon as Keras has been imported."""
-    if _TRAINER in sys.modules:
-        _mark(sys.modules[_TRAINER])
-    else:
-        when_imported(_TRAINER, _mark)
+    when_imported(_TRAINER, _mark)
 
 
 def _mark(trainer: Any) -> None:

@@ -36,13 +36,9 @@ def _say(run_dir: str, name: str, text: str = "") -> None:
         pass
 
 
-def _tell_of_isolated_children(run_dir: str, recorder: str) -> None:
+def _tell_of_isolated_children(run_dir: str, recorder: str, subprocess: Any) -> None:
     """Note children that load no recorder because they ask for it."""
-    if "subprocess" not in sys.modules:
-        when_imported("subprocess", lambda _: _tell_of_isolated_children(run_dir, recorder))
-        return
-    popen: Any = sys.modules["subprocess"].Popen
-    start = popen.__init__
+    start = subprocess.Popen.__init__
 
     def init(self: Any, args: Any, *positional: Any, **named: Any) -> None:
         option = _isolation(args)
@@ -51,7 +47,7 @@ def _tell_of_isolated_children(run_dir: str, recorder: str) -> None:
             _say(run_dir, f"{recorder}-{os.getpid()}.notes", note)
         start(self, args, *positional, **named)
 
-    popen.__init__ = init
+    subprocess.Popen.__init__ = init
 
 
 def _isolation(args: Any) -> "str | None":
@@ -80,7 +76,7 @@ def _record(run_dir: str, recorder: str) -> None:
     """Put the recorder behind the import of its framework; CUPTI's waits for none."""
     # Tells a program without the framework from one that ignores PYTHONPATH.
     _say(run_dir, "python-started")
-    _tell_of_isolated_children(run_dir, recorder)
+    when_imported("subprocess", lambda m: _tell_of_isolated_children(run_dir, recorder, m))
     if recorder != "cupti":
         when_imported(recorder, lambda module: _install(module.__name__))
         return

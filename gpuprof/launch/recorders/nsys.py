@@ -20,7 +20,7 @@ from gpuprof.base import nsight
 from gpuprof.base.errors import MissingToolError, RecordError
 from gpuprof.base.manifest import MARKS, RECORDER_LOG, RUN_DIR_VARIABLE
 from gpuprof.base.nsight import scrub
-from gpuprof.launch.contract import Ended, LaunchedRun, Program, Recorded, Recorder
+from gpuprof.launch.contract import SIGNAL_BASE, Ended, LaunchedRun, Program, Recorded, Recorder
 from gpuprof.launch.run import provenance
 from gpuprof.launch.run.gpus import (
     Gpu,
@@ -46,7 +46,6 @@ _GPU_TABLES: Final = (
     "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
 )
 _PUSH_POP, _START_END = 59, 60
-_SIGNAL_BASE: Final = 128
 _FULL: Final = "No space left on device"
 # Sources: "GPU architectures starting with Pascal" and "any driver from 450 on" of the Nsight
 # Systems Installation Guide.
@@ -144,7 +143,7 @@ def finish(run: LaunchedRun, ended: Ended) -> Recorded:
         return Recorded(nothing_recorded=_failure("nsys wrote no report", run))
     warnings = ["The run was stopped before its end."] if ended.interrupted else []
     # Nsys takes events over in pieces; Ctrl-C lets a Python program hand over the last one.
-    number = ended.exit_status - _SIGNAL_BASE
+    number = ended.exit_status - SIGNAL_BASE
     if number > 0 and number != signal.SIGINT:
         lost = "events that nsys had not yet saved are lost."
         warnings.append(f"Signal {number} ended the program; {lost}")

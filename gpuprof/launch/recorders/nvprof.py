@@ -12,7 +12,7 @@ from typing import Final
 
 from gpuprof.base import nsight
 from gpuprof.base.errors import MissingToolError, RecordError
-from gpuprof.launch.contract import Ended, LaunchedRun, Program, Recorded, Recorder
+from gpuprof.launch.contract import SIGNAL_BASE, Ended, LaunchedRun, Program, Recorded, Recorder
 from gpuprof.launch.run.gpus import described_gpus, gpus, why_no_gpu
 
 NEWEST_COMPUTE_CAPABILITY: Final = (7, 5)
@@ -21,7 +21,6 @@ NEWEST_COMPUTE_CAPABILITY: Final = (7, 5)
 _RETURNED: Final = re.compile(r"Application returned non-zero code (\d+)")
 _KILLED: Final = re.compile(r"Application received signal (\d+)")
 _NO_DRIVER: Final = "unable to locate cuda driver library"
-_SIGNAL_BASE: Final = 128
 
 
 def obstacle(_: Program) -> RecordError | None:
@@ -64,7 +63,7 @@ def finish(run: LaunchedRun, ended: Ended) -> Recorded:
     why = "no NVIDIA driver here" if _NO_DRIVER in log else why_no_gpu()
     # nvprof ends with 9 or 15 of its own; the program's status is in its words.
     returned, killed = _RETURNED.findall(log), _KILLED.findall(log)
-    status = ended.exit_status if not killed else _SIGNAL_BASE + int(killed[-1])
+    status = ended.exit_status if not killed else SIGNAL_BASE + int(killed[-1])
     # gpuprof reports a missing driver itself.
     warned = re.findall(r"^==.*?Warning: (.*)$", log, re.MULTILINE)
     expected = (_NO_DRIVER, "No profile data collected")

@@ -86,12 +86,23 @@ class _GraphTotals:
     sends: Counter[Sent] = field(default_factory=Counter)
     received: Counter[str] = field(default_factory=Counter)
 
+    def add(
+        self, step: tuple[int, int], executions: list[Execution], received: Counter[str]
+    ) -> None:
+        """Add the executions of a step, which its window and its own number tell."""
+        self.step_ids.add(step)
+        self.received += received
+        for execution in executions:
+            self.ran.update(execution.calls)
+            self.calls += execution.calls
+            self.total_ns += execution.total_ns
+            self.sends += execution.sends
 
-@dataclass
+
 class _Totals:
     """What all windows show.
 
-    Args:
+    Attributes:
         graphs: By graph, by the length of the batches that it took from a dataset (None where that
             does not matter, or is unknown), and by what each of its executions received, where all
             receive the same.
@@ -102,14 +113,61 @@ class _Totals:
         unreadable: Windows that could not be read.
     """
 
-    graphs: dict[tuple[_GraphRun, int | None, frozenset[str]], _GraphTotals] = field(
-        default_factory=dict
-    )
-    ran: dict[_GraphRun, set[str]] = field(default_factory=dict)
-    rows: dict[_GraphRun, set[int]] = field(default_factory=dict)
-    eager_copies: Counter[tuple[str, str, str]] = field(default_factory=Counter)
-    cut: int = 0
-    unreadable: int = 0
+    def __init__(self) -> None:
+        self.graphs: dict[tuple[_GraphRun, int | None, frozenset[str]], _GraphTotals] = {}
+        self.ran: dict[_GraphRun, set[str]] = {}
+        self.rows: dict[_GraphRun, set[int]] = {}
+        self.eager_copies: Counter[tuple[str, str, str]] = Counter()
+        self.cut = self.unreadable = 0
+
+    def add(self, number: int, window: ProfilerWindow | None, graphs: list[Row]) -> None:
+        """Add a window; None for one that could not be read."""
+        if window is None:
+            self.unreadable += 1
+            return
+        self.eager_copies += window.eager_copies
+        executions_of: dict[tuple[str, int, bool], list[Execution]] = {}
+        for execution in window.executions.values():
+            root = window.root(execution)
+            if root is None or root.function is None:
+                self.cut += 1
+            else:
+                key = (root.function, execution.step_id, execution is not root)
+                executions_of.setdefault(key, []).append(execution)
+        for (function, step_id, is_called), executions in executions_of.items():
+            received = window.received.get(step_id, Counter())
+            graph_number = _graph_of(None if is_called else function, executions, received, graphs)
+            graph = None if graph_number is None else graphs[graph_number]
+            run = function, graph_number, is_called
+            rows = _rows_of(graph, window.element_bytes.get(step_id, set()))
+            lengths = self.rows.setdefault(run, set())
+            if rows is not None and (rows in lengths or len(lengths) < _MOST_LENGTHS):
+                lengths.add(rows)
+            else:
+                rows = None
+            ran = self.ran.setdefault(run, set())
+            graph = graph and _with_sizes(graph, rows)
+            # Every execution of a graph without control flow receives the same.
+            is_straight = graph and not graph["has_control_flow"]
+            always = frozenset(received.keys() & _recvs(graph) if graph and is_straight else ())
+            new = _GraphTotals(function, graph, is_called, ran)
+            totals = self.graphs.setdefault((run, rows, always), new)
+            totals.add((number, step_id), executions, received)
+
+    def complete(self) -> Iterator[_GraphTotals]:
+        """The graphs, without executions that a window cut while threads still received.
+
+        A function may return, and its window end, before a thread has closed the event of the last
+        tensor that it received.
+        """
+        most: dict[tuple[_GraphRun, int | None], frozenset[str]] = {}
+        for run, rows, received in self.graphs:
+            most[run, rows] = most.get((run, rows), frozenset()) | received
+        for (run, rows, received), graph_totals in self.graphs.items():
+            if received == most[run, rows]:
+                yield graph_totals
+            elif not graph_totals.is_called:
+                self.cut += len(graph_totals.step_ids)
 
 
 def digest(folder: Path) -> Row:
@@ -118,8 +176,8 @@ def digest(folder: Path) -> Row:
     windows = list(_rows(folder / "windows.jsonl"))
     totals = _Totals()
     for number, window in enumerate(windows):
-        _add(totals, number, _window(folder / str(window["folder"])), graphs)
-    complete = list(_without_cut_executions(totals))
+        totals.add(number, _window(folder / str(window["folder"])), graphs)
+    complete = list(totals.complete())
     # They compute gradients and update variables.
     steps = {run.function for run in complete if run.graph and run.graph["is_training"]}
     names = {run.function: label(run.function) for run in complete}
@@ -154,10 +212,7 @@ def digest(folder: Path) -> Row:
         "operations": [
             {"function": names[run.function], **row} for run in complete for row in _operations(run)
         ],
-        "tensor_copies": [
-            *({"function": names[run.function], **row} for run in complete for row in _copies(run)),
-            *({"function": None, **row} for row in _eager_copies(totals)),
-        ],
+        "tensor_copies": [*_tensor_copies(complete, names, totals.eager_copies)],
         "graphs": [
             {"function": names[run.function], "calls": len(run.step_ids), **_numbered(run.graph)}
             for run in complete
@@ -180,47 +235,6 @@ def _window(folder: Path) -> ProfilerWindow | None:
         except (WireError, OSError):
             return None
     return window if files else None
-
-
-def _add(totals: _Totals, number: int, window: ProfilerWindow | None, graphs: list[Row]) -> None:
-    if window is None:
-        totals.unreadable += 1
-        return
-    totals.eager_copies += window.eager_copies
-    executions_of: dict[tuple[str, int, bool], list[Execution]] = {}
-    for execution in window.executions.values():
-        root = window.root(execution)
-        if root is None or root.function is None:
-            totals.cut += 1
-        else:
-            key = (root.function, execution.step_id, execution is not root)
-            executions_of.setdefault(key, []).append(execution)
-    for (function, step_id, is_called), executions in executions_of.items():
-        received = window.received.get(step_id, Counter())
-        graph_number = _graph_of(None if is_called else function, executions, received, graphs)
-        graph = None if graph_number is None else graphs[graph_number]
-        run = function, graph_number, is_called
-        rows = _rows_of(graph, window.element_bytes.get(step_id, set()))
-        lengths = totals.rows.setdefault(run, set())
-        if rows not in lengths and len(lengths) >= _MOST_LENGTHS:
-            rows = None
-        if rows is not None:
-            lengths.add(rows)
-        ran = totals.ran.setdefault(run, set())
-        graph = graph and _with_sizes(graph, rows)
-        # Every execution of a graph without control flow receives the same.
-        always = received.keys() & _recvs(graph) if graph and not graph["has_control_flow"] else ()
-        graph_totals = totals.graphs.setdefault(
-            (run, rows, frozenset(always)),
-            _GraphTotals(function, graph, is_called, ran),
-        )
-        graph_totals.step_ids.add((number, step_id))
-        graph_totals.received += received
-        for execution in executions:
-            ran.update(execution.calls)
-            graph_totals.calls += execution.calls
-            graph_totals.total_ns += execution.total_ns
-            graph_totals.sends += execution.sends
 
 
 def _rows_of(graph: Row | None, element_bytes: set[int]) -> int | None:
@@ -252,22 +266,6 @@ def _with_sizes(graph: Row, rows: int | None) -> Row:
 
 def _recvs(graph: Row) -> set[str]:
     return {row["recv"] for row in graph["copies"]}
-
-
-def _without_cut_executions(totals: _Totals) -> Iterator[_GraphTotals]:
-    """Without executions that a window cut while the receiving threads were still at it.
-
-    A function may return, and its window end, before a thread has closed the event of the last
-    tensor that it received.
-    """
-    most: dict[tuple[_GraphRun, int | None], frozenset[str]] = {}
-    for run, rows, received in totals.graphs:
-        most[run, rows] = most.get((run, rows), frozenset()) | received
-    for (run, rows, received), graph_totals in totals.graphs.items():
-        if received == most[run, rows]:
-            yield graph_totals
-        elif not graph_totals.is_called:
-            totals.cut += len(graph_totals.step_ids)
 
 
 def _graph_of(
@@ -332,40 +330,42 @@ def _numbered(graph: Row) -> Row:
     }
 
 
-def _copies(run: _GraphTotals) -> Iterator[Row]:
-    """The copies of a kept graph, else what the traced ``_Send`` operations tell."""
-    for row in run.graph["copies"] if run.graph else ():
-        if calls := run.received[row["recv"]]:
-            columns = {name: row[name] for name in _KEPT_COLUMNS if name in row}
-            taker = next(iter(row["dst_operations"]), None)
-            yield _copy(**columns, dst_operation=taker, calls=calls)
-    if run.graph is None:
-        for sent, calls in sorted(run.sends.items(), key=lambda item: item[0].node):
-            yield _copy(
-                src_device=_short(sent.src_device),
-                dst_device=_short(sent.dst_device),
-                tensor=sent.source,
-                src_operation=sent.source,
-                dst_operation=sent.taker,
-                is_control="/ctrl/_" in sent.source,
-                calls=calls,
-            )
+def _tensor_copies(
+    runs: list[_GraphTotals],
+    names: dict[str, str],
+    eager_copies: Counter[tuple[str, str, str]],
+) -> Iterator[Row]:
+    """The copies of kept graphs, else what the traced ``_Send`` operations tell; then eager ones.
 
-
-def _eager_copies(totals: _Totals) -> Iterator[Row]:
-    for (source, target, operation), calls in sorted(totals.eager_copies.items()):
-        yield _copy(
-            src_device=_short(source),
-            dst_device=_short(target),
-            tensor=f"input of {operation}" if operation else "input",
-            dst_operation=operation or None,
-            calls=calls,
-        )
-
-
-def _copy(**columns: Any) -> Row:
-    """A row of ``tensor_copies`` but for its function; null for what is not known."""
-    return dict.fromkeys(_COPY) | {"is_control": False} | columns
+    Null for what is not known.
+    """
+    blank = dict.fromkeys(("function", *_COPY)) | {"is_control": False}
+    for run in runs:
+        of_function = blank | {"function": names[run.function]}
+        for row in run.graph["copies"] if run.graph else ():
+            if calls := run.received[row["recv"]]:
+                kept = {name: row[name] for name in _KEPT_COLUMNS if name in row}
+                taker = next(iter(row["dst_operations"]), None)
+                yield of_function | kept | {"dst_operation": taker, "calls": calls}
+        sends = {} if run.graph else run.sends
+        for sent, calls in sorted(sends.items(), key=lambda item: item[0].node):
+            yield of_function | {
+                "src_device": _short(sent.src_device),
+                "dst_device": _short(sent.dst_device),
+                "tensor": sent.source,
+                "src_operation": sent.source,
+                "dst_operation": sent.taker,
+                "is_control": "/ctrl/_" in sent.source,
+                "calls": calls,
+            }
+    for (source, target, operation), calls in sorted(eager_copies.items()):
+        yield blank | {
+            "src_device": _short(source),
+            "dst_device": _short(target),
+            "tensor": f"input of {operation}" if operation else "input",
+            "dst_operation": operation or None,
+            "calls": calls,
+        }
 
 
 def _notes(

@@ -87,6 +87,63 @@ class ProfilerWindow:
             execution = self.executions[execution.caller]
         return execution
 
+    def add(self, plane: Plane, event: Event, around: list[Event]) -> None:
+        """Take an event of a plane, with those around it, the innermost last."""
+        name = event.metadata.name
+        if name == _FUNCTION_RUN:
+            self._add_run(plane, event, around)
+        elif name == _RECEIVED:
+            stats = plane.stats_of(event)
+            if stats.get("kernel_type") in _RECVS:
+                received = self.received.setdefault(_number(stats.get("step_id")), Counter())
+                received[str(stats.get("name", ""))] += 1
+        elif name == _ELEMENT:
+            stats = plane.stats_of(event)
+            sizes = self.element_bytes.setdefault(_number(stats.get("id")), set())
+            sizes.update(_number(size) for size in [stats.get("element_size")] if size is not None)
+        elif name.startswith(_EAGER_COPY):
+            # ``_Send input 0 from <device> to <device>``: an eager operation's input is elsewhere.
+            source, target = name.split()[4:7:2]
+            names = (outer.metadata.name for outer in reversed(around))
+            function = next((name for name in names if name.startswith(_FUNCTION)), "")
+            if source != target:
+                self.eager_copies[source, target, function.removeprefix(_FUNCTION)] += 1
+        elif is_operation(event.metadata):
+            self._add_operation(plane, event, around)
+
+    def _add_run(self, plane: Plane, run: Event, around: list[Event]) -> None:
+        stats = plane.stats_of(run)
+        execution = self._execution(stats.get("_p"))
+        execution.step_id = _number(stats.get("id"))
+        for event in reversed(around):
+            if event.metadata.name.startswith(_FUNCTION):
+                execution.function = event.metadata.name.removeprefix(_FUNCTION)
+                return
+            if event.metadata.name == _PROCESS:
+                execution.caller = _number(plane.stats_of(event).get("_c"))
+                return
+
+    def _add_operation(self, plane: Plane, event: Event, around: list[Event]) -> None:
+        process = next((e for e in reversed(around) if e.metadata.name == _PROCESS), None)
+        if process is None:
+            return
+        execution = self._execution(plane.stats_of(process).get("_c"))
+        kind = event.metadata.display_name
+        name = event.metadata.name.removesuffix(f":{kind}")
+        if kind not in _SENDS:
+            execution.calls[name] += 1
+            execution.total_ns[name] += event.duration_ps // PS_PER_NS
+            return
+        stats = plane.stats_of(event)
+        # Source, its incarnation, destination, ...; empty where the event does not say.
+        source, _, target, *_ = [*str(stats.get("key", "")).split(";"), "", ""]
+        if target not in {"", source}:
+            sent = Sent(name, str(stats.get("from", "")), str(stats.get("to", "")), source, target)
+            execution.sends[sent] += 1
+
+    def _execution(self, executor: Stat | None) -> Execution:
+        return self.executions.setdefault(_number(executor), Execution())
+
 
 def read_window(planes: Iterable[Plane]) -> ProfilerWindow:
     """What one profiler window shows of TensorFlow's executors on the host."""
@@ -102,7 +159,7 @@ def read_window(planes: Iterable[Plane]) -> ProfilerWindow:
             }
             for line in plane.lines:
                 for event, around in nested(plane.events(line, names_read)):
-                    _add(window, plane, event, around)
+                    window.add(plane, event, around)
     return window
 
 
@@ -124,66 +181,6 @@ def nested(events: Iterator[Event]) -> Iterator[tuple[Event, list[Event]]]:
             around.pop()
         yield event, around
         around.append(event)
-
-
-def _add(window: ProfilerWindow, plane: Plane, event: Event, around: list[Event]) -> None:
-    name = event.metadata.name
-    if name == _FUNCTION_RUN:
-        _add_run(window, plane, event, around)
-    elif name == _RECEIVED:
-        stats = plane.stats_of(event)
-        if stats.get("kernel_type") in _RECVS:
-            received = window.received.setdefault(_number(stats.get("step_id")), Counter())
-            received[str(stats.get("name", ""))] += 1
-    elif name == _ELEMENT:
-        stats = plane.stats_of(event)
-        sizes = window.element_bytes.setdefault(_number(stats.get("id")), set())
-        sizes.update(_number(size) for size in [stats.get("element_size")] if size is not None)
-    elif name.startswith(_EAGER_COPY):
-        # ``_Send input 0 from <device> to <device>``: an eager operation's input is elsewhere.
-        source, target = name.split()[4:7:2]
-        names = (outer.metadata.name for outer in reversed(around))
-        function = next((name for name in names if name.startswith(_FUNCTION)), "")
-        if source != target:
-            window.eager_copies[source, target, function.removeprefix(_FUNCTION)] += 1
-    elif is_operation(event.metadata):
-        _add_operation(window, plane, event, around)
-
-
-def _add_run(window: ProfilerWindow, plane: Plane, run: Event, around: list[Event]) -> None:
-    stats = plane.stats_of(run)
-    execution = _execution(window, stats.get("_p"))
-    execution.step_id = _number(stats.get("id"))
-    for event in reversed(around):
-        if event.metadata.name.startswith(_FUNCTION):
-            execution.function = event.metadata.name.removeprefix(_FUNCTION)
-            return
-        if event.metadata.name == _PROCESS:
-            execution.caller = _number(plane.stats_of(event).get("_c"))
-            return
-
-
-def _add_operation(window: ProfilerWindow, plane: Plane, event: Event, around: list[Event]) -> None:
-    process = next((e for e in reversed(around) if e.metadata.name == _PROCESS), None)
-    if process is None:
-        return
-    execution = _execution(window, plane.stats_of(process).get("_c"))
-    kind = event.metadata.display_name
-    name = event.metadata.name.removesuffix(f":{kind}")
-    if kind not in _SENDS:
-        execution.calls[name] += 1
-        execution.total_ns[name] += event.duration_ps // PS_PER_NS
-        return
-    stats = plane.stats_of(event)
-    # Source, its incarnation, destination, ...; empty where the event does not say.
-    source, _, target, *_ = [*str(stats.get("key", "")).split(";"), "", ""]
-    if target not in {"", source}:
-        sent = Sent(name, str(stats.get("from", "")), str(stats.get("to", "")), source, target)
-        execution.sends[sent] += 1
-
-
-def _execution(window: ProfilerWindow, executor: Stat | None) -> Execution:
-    return window.executions.setdefault(_number(executor), Execution())
 
 
 def _number(value: Stat | None) -> int:

@@ -29,7 +29,21 @@ _PERCENT: Final = 100
 
 def sources() -> list[Source]:
     """What can be sampled here; nothing where neither package is installed."""
-    return [source for source in (_nvml(), _host()) if source is not None]
+    found: list[Source] = []
+    with contextlib.suppress(ImportError):
+        import pynvml  # optional
+
+        with contextlib.suppress(pynvml.NVMLError):  # no driver here
+            pynvml.nvmlInit()
+            gpus = range(pynvml.nvmlDeviceGetCount())
+            handles = [pynvml.nvmlDeviceGetHandleByIndex(gpu) for gpu in gpus]
+            found.append(lambda: [_gpu(pynvml, *numbered) for numbered in enumerate(handles)])
+    with contextlib.suppress(ImportError):
+        import psutil  # optional
+
+        psutil.cpu_percent()  # The first call only remembers where to count from.
+        found.append(lambda: [_host(psutil)])
+    return found
 
 
 def sample(of: list[Source]) -> list[Sample]:
@@ -76,36 +90,15 @@ def _sample_in_turn(path: Path, of: list[Source], seconds: float, ending: thread
                 return
 
 
-def _host() -> Source | None:
-    try:
-        import psutil  # optional
-    except ImportError:
-        return None
-    psutil.cpu_percent()  # The first call only remembers where to count from.
-
-    def host() -> list[Sample]:
-        memory = psutil.virtual_memory()
-        return [{
-            "device_id": None,
-            "cpu_utilisation": psutil.cpu_percent() / _PERCENT,
-            "memory_used_bytes": memory.total - memory.available,
-            "memory_total_bytes": memory.total,
-        }]  # fmt: skip
-
-    return host
-
-
-def _nvml() -> Source | None:
-    try:
-        import pynvml  # optional
-    except ImportError:
-        return None
-    try:
-        pynvml.nvmlInit()
-        handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
-    except pynvml.NVMLError:
-        return None  # no driver here
-    return lambda: [_gpu(pynvml, number, handle) for number, handle in enumerate(handles)]
+def _host(psutil: Any) -> Sample:
+    """The host now."""
+    memory = psutil.virtual_memory()
+    return {
+        "device_id": None,
+        "cpu_utilisation": psutil.cpu_percent() / _PERCENT,
+        "memory_used_bytes": memory.total - memory.available,
+        "memory_total_bytes": memory.total,
+    }
 
 
 def _gpu(nvml: Any, number: int, handle: Any) -> Sample:
@@ -116,6 +109,18 @@ def _gpu(nvml: Any, number: int, handle: Any) -> Sample:
             return getattr(nvml, name)(handle, *arguments)
         except nvml.NVMLError:
             return None
+
+    def pcie(direction: int) -> float | None:
+        return _scaled(query("nvmlDeviceGetPcieThroughput", direction), _KIB)
+
+    def nvlink(direction: str) -> int | None:
+        """Bytes over all NVLinks since the driver started; null without NVLink."""
+        number = getattr(nvml, f"NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_{direction}", None)
+        # All links together are the scope of all bits set.
+        values = query("nvmlDeviceGetFieldValues", [(number, 0xFFFFFFFF)]) if number else None
+        if not values or values[0].nvmlReturn != nvml.NVML_SUCCESS:
+            return None
+        return int(values[0].value.ullVal) * _KIB
 
     use, memory = query("nvmlDeviceGetUtilizationRates"), query("nvmlDeviceGetMemoryInfo")
     return {
@@ -128,29 +133,11 @@ def _gpu(nvml: Any, number: int, handle: Any) -> Sample:
         "temperature_c": query("nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU),
         "sm_clock_hz": _scaled(query("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_SM), _MHZ),
         "memory_clock_hz": _scaled(query("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_MEM), _MHZ),
-        "pcie_received_bytes_per_s": _scaled(
-            query("nvmlDeviceGetPcieThroughput", nvml.NVML_PCIE_UTIL_RX_BYTES), _KIB
-        ),
-        "pcie_sent_bytes_per_s": _scaled(
-            query("nvmlDeviceGetPcieThroughput", nvml.NVML_PCIE_UTIL_TX_BYTES), _KIB
-        ),
-        "nvlink_received_bytes": _nvlink_bytes(
-            nvml, query, "NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX"
-        ),
-        "nvlink_sent_bytes": _nvlink_bytes(nvml, query, "NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX"),
+        "pcie_received_bytes_per_s": pcie(nvml.NVML_PCIE_UTIL_RX_BYTES),
+        "pcie_sent_bytes_per_s": pcie(nvml.NVML_PCIE_UTIL_TX_BYTES),
+        "nvlink_received_bytes": nvlink("RX"),
+        "nvlink_sent_bytes": nvlink("TX"),
     }
-
-
-def _nvlink_bytes(nvml: Any, query: Callable[..., Any], field: str) -> int | None:
-    """Bytes over all NVLinks since the driver started; null without NVLink."""
-    number = getattr(nvml, field, None)
-    if number is None:
-        return None
-    # All links together are the scope of all bits set.
-    values = query("nvmlDeviceGetFieldValues", [(number, 0xFFFFFFFF)])
-    if not values or values[0].nvmlReturn != nvml.NVML_SUCCESS:
-        return None
-    return int(values[0].value.ullVal) * _KIB
 
 
 def _scaled(value: float | None, factor: float) -> float | None:

@@ -21,7 +21,7 @@ from typing import IO, Final
 from gpuprof.base.errors import RecordError
 from gpuprof.base.manifest import RUN_DIR_VARIABLE
 from gpuprof.base.signals import handling
-from gpuprof.launch.contract import Ended
+from gpuprof.launch.contract import SIGNAL_BASE, Ended
 from gpuprof.launch.run.program_signals import SAVING_SECONDS, Signals, wait_for
 
 with contextlib.suppress(ImportError):  # on Windows, where nothing is recorded
@@ -29,8 +29,6 @@ with contextlib.suppress(ImportError):  # on Windows, where nothing is recorded
 
 STDOUT: Final = 1
 STDERR: Final = 2
-# Signals are reported as shells do.
-_SIGNAL_BASE: Final = 128
 _CHUNK_BYTES: Final = 1 << 20
 _F_SETPIPE_SZ: Final = 1031
 # A process that the program left behind may hold its streams open, and print, for ever.
@@ -141,7 +139,7 @@ def run_program(
         pipes.close()
     seconds = time.perf_counter() - started
     # Python's return code is -n where signal n ended the process.
-    exit_status = _SIGNAL_BASE - returncode if returncode < 0 else returncode
+    exit_status = SIGNAL_BASE - returncode if returncode < 0 else returncode
     return Ended(exit_status, seconds, output.size, bool(signals.received), alarm.has_rung)
 
 

@@ -1,4 +1,4 @@
-"""From the words of a command to a program that is there: a script, a module, an executable."""
+"""From the words of a command to a program that is there, and to its environment."""
 
 import ast
 import importlib.machinery
@@ -9,10 +9,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from gpuprof.base.errors import InputError
+from gpuprof.base import json_input
+from gpuprof.base.errors import InputError, UsageError
+from gpuprof.base.json_values import mapping
 from gpuprof.launch.contract import Program
 
 _MOST_FILES: Final = 200
+# Of the program, for `inject/gpuprof_placement.py`.
+_PLACEMENT_VARIABLE: Final = "GPUPROF_PLACEMENT"
+_PLACEMENT_FORMAT: Final = "gpuprof-placement"
 
 
 def script(path: str, arguments: Sequence[str] = ()) -> Program:
@@ -110,3 +115,33 @@ def environment_of(additions: dict[str, str]) -> dict[str, str]:
     Python's own buffering is off, so that output is shown as it comes and a crash loses none.
     """
     return {"PYTHONUNBUFFERED": "1", **os.environ, **additions}
+
+
+def placement_environment(path: Path | None, recorder: str) -> dict[str, str]:
+    """The variable that names a file of `gpuprof place` to the program; none without a file.
+
+    Raises:
+        UsageError: The recorder applies no placement.
+        InputError: The file cannot be read, or `gpuprof place` did not write it.
+    """
+    if path is None:
+        return {}
+    if recorder != "tensorflow":
+        msg = f"--placement needs the recorder tensorflow, not {recorder}"
+        raise UsageError(msg, "Give --recorder tensorflow.")
+    hint = "Write one with `gpuprof place RUN --output FILE`."
+    try:
+        document = mapping(json_input.load(path)) or {}
+    except OSError as error:
+        msg = f"{path} cannot be read: {error.strerror}"
+        raise InputError(msg, hint) from error
+    except ValueError as error:
+        msg = f"{path} is not JSON: {error}"
+        raise InputError(msg, hint) from error
+    parts = [mapping(document.get(part)) for part in ("layers", "scopes")]
+    devices = [device for part in parts if part is not None for device in part.values()]
+    is_whole = None not in parts and all(isinstance(device, str) for device in devices)
+    if document.get("format") != _PLACEMENT_FORMAT or not is_whole:
+        msg = f"{path} is no placement"
+        raise InputError(msg, hint)
+    return {_PLACEMENT_VARIABLE: str(path.resolve())}

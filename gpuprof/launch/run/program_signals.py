@@ -101,32 +101,26 @@ class Signals:
             self._limit.start()
 
     def _send(self, number: int) -> None:
-        times = len(self.received)
+        times, is_saving = len(self.received), self.is_saving()
         if self.program is None:
-            if times > 1:
-                self._kill_all()
-            elif number != signal.SIGINT:
-                self.limit(SAVING_SECONDS)
-        elif self.is_saving():
-            self._stop_saving(number)
-        elif times >= _LAST:
-            self._kill_all()
+            is_last = times > 1
         else:
+            # What a profiler saves is what was wanted: at the first word it may come to its end.
+            is_last = self._was_told if is_saving else times >= _LAST
+        if is_last:
+            self._kill_all()
+        elif self.program is not None and not is_saving:
             second = signal.SIGTERM if number == signal.SIGINT else signal.SIGKILL
             number = [number, second, *[signal.SIGKILL] * _LAST][times - 1]
             signal_program(self.program, number)
             for process in self.left_behind():
                 _kill(process, number)
-
-    def _stop_saving(self, number: int) -> None:
-        """Let the profiler come to its end at the first word; what it saves is what was wanted."""
-        if self._was_told:
-            self._kill_all()
-            return
-        self._was_told = True
-        self._say("The profiler is saving the recording; stop again to discard it")
-        if number != signal.SIGINT:
-            self.limit(SAVING_SECONDS)
+        else:
+            if is_saving:
+                self._was_told = True
+                self._say("The profiler is saving the recording; stop again to discard it")
+            if number != signal.SIGINT:
+                self.limit(SAVING_SECONDS)
 
     def _kill_all(self) -> None:
         for root in (self._leader, self.program):

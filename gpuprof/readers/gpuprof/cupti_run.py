@@ -20,7 +20,8 @@ from gpuprof.base.errors import CorruptFileError, EmptyRecordingError
 from gpuprof.base.kernel_names import demangled
 from gpuprof.base.units import counted
 from gpuprof.model import borders, schema
-from gpuprof.model.profile import Origin, Profile
+from gpuprof.model.origin import Origin
+from gpuprof.model.profile import Profile
 from gpuprof.readers.common.parquet_columns import FilePart, opened
 from gpuprof.readers.input_format import Reader
 

@@ -31,7 +31,8 @@ import pyarrow as pa
 from gpuprof.base import json_input
 from gpuprof.base.errors import CorruptFileError, GpuprofError, InputError, UnknownFormatError
 from gpuprof.model import borders, schema
-from gpuprof.model.profile import Origin, Profile, Source
+from gpuprof.model.origin import Origin
+from gpuprof.model.profile import Profile, Source
 from gpuprof.model.spilling import Kinds
 from gpuprof.model.table import Part, Table
 from gpuprof.readers.common.parquet_columns import (
@@ -163,7 +164,7 @@ def read(path: Path) -> Profile:
     _check_sizes(path, expected, sizes)
     headers = {HEADER, *(file.relative_to(path).as_posix() for file in recorded)}
     foreign = sorted(sizes.keys() - expected.keys() - headers)
-    note = [f"Left out: {_counted(foreign, 'is', 'are')} not part of {path}."] if foreign else []
+    note = [f"Left out: {_counted(foreign)} not part of {path}."] if foreign else []
     recordings = [_recording(file, recording) for file, recording in recorded.items()]
     profile = recordings[0]
     if len(recordings) > 1:
@@ -242,7 +243,7 @@ def _document(file: Path, kind: type[_Document]) -> _Document:
 
 def _check_sizes(path: Path, expected: Mapping[str, int], sizes: Mapping[str, int]) -> None:
     if missing := sorted(expected.keys() - sizes.keys()):
-        msg = f"{path}: {_counted(missing, 'is', 'are')} missing"
+        msg = f"{path}: {_counted(missing)} missing"
         raise CorruptFileError(msg, _HINT)
     for name, size in expected.items():
         if sizes[name] != size:
@@ -250,12 +251,12 @@ def _check_sizes(path: Path, expected: Mapping[str, int], sizes: Mapping[str, in
             raise CorruptFileError(msg, _HINT)
 
 
-def _counted(names: Sequence[str], is_: str, are: str) -> str:
+def _counted(names: Sequence[str]) -> str:
     """Few names, or the first of many with their number, and the verb."""
     if len(names) == 1:
-        return f"{names[0]} {is_}"
+        return f"{names[0]} is"
     shown = ", ".join(names[:_MOST_NAMED]) + (" and others" if len(names) > _MOST_NAMED else "")
-    return f"{len(names):,} files ({shown}) {are}"
+    return f"{len(names):,} files ({shown}) are"
 
 
 def _recording(file: Path, stored: StoredRecording) -> Profile:

@@ -32,7 +32,8 @@ import pyarrow as pa
 from gpuprof.base import json_input
 from gpuprof.base.errors import CorruptFileError, InputError, UnknownFormatError
 from gpuprof.model import borders, schema
-from gpuprof.model.profile import Origin, Profile, Source
+from gpuprof.model.origin import Origin
+from gpuprof.model.profile import Profile, Source
 from gpuprof.model.spilling import Kinds
 from gpuprof.model.table import InMemory, NumberedNames, Part, Stored, Table
 from gpuprof.readers.common.file_stamp import stamp
@@ -58,7 +59,7 @@ def member_name(table: str, part: int = 0) -> str:
 
 
 class OriginFields(msgspec.Struct):
-    """The origin of the recording in the header, as `gpuprof.model.profile.Origin` holds it."""
+    """The origin of the recording in the header, as `gpuprof.model.origin.Origin` holds it."""
 
     reader: str
     tool: str
@@ -177,14 +178,22 @@ def _table(
     """The rows of a table, and what the numbers of their names mean, if they have such numbers.
 
     Raises:
-        CorruptFileError: It is damaged, or its columns are not those of the table; or one number
-            means two names: what it is joined to would count twice.
+        CorruptFileError: It is damaged, one of its files is not there, or its columns are not
+            those of the table; or one number means two names: what it is joined to would count
+            twice.
     """
     where, spec, names = f"{path}, table {name}", schema.BY_NAME[name], None
     texts = {column: kind for column, kind in spec.kinds.items() if kind == pa.string()}
     of_names = members.get(member_name(name + NAMES))
     try:
-        rows = _rows(where, _parts(where, name, members), spec.kinds | _NUMBER)
+        further = re.compile(rf"{name}\.([1-9]\d{{0,8}}){SUFFIX}")
+        numbers = sorted(int(match[1]) for match in map(further.fullmatch, members) if match)
+        for place, number in enumerate(numbers, 1):
+            if place < number:
+                msg = f"{where}: {member_name(name, place)} is missing"
+                raise CorruptFileError(msg, _HINT)
+        parts = [members[member_name(name, number)] for number in (0, *numbers)]
+        rows = _rows(where, parts, spec.kinds | _NUMBER)
         if NUMBER in rows.kinds and of_names is not None:
             names = _rows(where, [of_names], texts | _NUMBER)
             _check_numbers(where, names)
@@ -197,21 +206,6 @@ def _table(
             msg = f"{path}: its table {name} has no column {column}"
             raise CorruptFileError(msg, _HINT)
     return rows, names
-
-
-def _parts(where: str, name: str, members: Mapping[str, FilePart]) -> list[FilePart]:
-    """The files that hold the rows of a table, in their order.
-
-    Raises:
-        CorruptFileError: One between them is not there.
-    """
-    further = re.compile(rf"{name}\.([1-9]\d{{0,8}}){SUFFIX}")
-    numbers = sorted(int(match[1]) for match in map(further.fullmatch, members) if match)
-    for place, number in enumerate(numbers, 1):
-        if place < number:
-            msg = f"{where}: {member_name(name, place)} is missing"
-            raise CorruptFileError(msg, _HINT)
-    return [members[member_name(name, number)] for number in (0, *numbers)]
 
 
 def _rows(where: str, parts: Sequence[FilePart], expected: Kinds) -> _ParquetRows:

@@ -29,7 +29,8 @@ from gpuprof.base.manifest import (
 )
 from gpuprof.base.units import NS_PER_S
 from gpuprof.model import schema
-from gpuprof.model.profile import Origin, Profile
+from gpuprof.model.origin import Origin
+from gpuprof.model.profile import Profile
 from gpuprof.readers.common.json_rows import typed
 from gpuprof.readers.gpuprof.packed_run import is_packed_run, unpack
 from gpuprof.readers.input_format import Reader

@@ -17,7 +17,8 @@ from gpuprof.base.json_values import integer, text
 from gpuprof.base.secrets import masked_words
 from gpuprof.base.units import counted
 from gpuprof.model import schema
-from gpuprof.model.profile import Origin, Profile
+from gpuprof.model.origin import Origin
+from gpuprof.model.profile import Profile
 from gpuprof.readers.common.json_rows import Row, typed
 from gpuprof.readers.input_format import Reader
 

@@ -14,7 +14,8 @@ import pyarrow as pa
 from gpuprof import __version__
 from gpuprof.base.units import encodable
 from gpuprof.model import schema
-from gpuprof.model.profile import Origin, Profile, RankRecording
+from gpuprof.model.origin import Origin
+from gpuprof.model.profile import Profile, RankRecording
 from gpuprof.readers.common.threads import in_turn
 from gpuprof.readers.gpuprof.data_set import (
     HEADER,

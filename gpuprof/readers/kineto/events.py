@@ -28,6 +28,7 @@ class EventKind:
     OPERATIONS, OPERATORS = "operations", "operators"
     # As many as all other events, so they are read on demand.
     PYTHON = schema.HOST_CALLS.name
+    MEMORY = schema.MEMORY_EVENTS.name
 
 
 class Arguments(msgspec.Struct, gc=False):

@@ -8,7 +8,9 @@ Source: https://github.com/pytorch/kineto, libkineto/src/output_json.cpp.
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,13 +23,14 @@ from gpuprof.base.errors import CorruptFileError, EmptyRecordingError
 from gpuprof.base.json_values import Scalar, integer, text
 from gpuprof.base.units import NS_PER_US, counted
 from gpuprof.model import schema
-from gpuprof.model.profile import Origin, Profile, Source
-from gpuprof.model.table import in_memory
+from gpuprof.model.origin import Origin
+from gpuprof.model.profile import Profile, Source
+from gpuprof.model.table import Table, in_memory
 from gpuprof.native import trace_events
 from gpuprof.native.trace_events import Detail
 from gpuprof.readers.common import gunzip, json_events
 from gpuprof.readers.input_format import Reader
-from gpuprof.readers.kineto import event_tables, hip_calls
+from gpuprof.readers.kineto import allocations, event_tables, hip_calls
 from gpuprof.readers.kineto.events import (
     ARGUMENTS,
     Alike,
@@ -63,10 +66,10 @@ _OF_A_GPU: Final = frozenset({*EventKind.WORK, *EventKind.CALLS})
 _OF_MTIA: Final = "mtia"
 _MTIA: Final = ("runtime", "ccp_events", "workloadd", "insight", "counters")
 # Of these kinds it is noted whether there are any.
-_NOTED: Final = (EventKind.PYTHON, _OF_MTIA)
+_NOTED: Final = (EventKind.PYTHON, EventKind.MEMORY, _OF_MTIA)
 _FOUND: Final = (
     CATEGORIES
-    | {_PYTHON: EventKind.PYTHON}
+    | {_PYTHON: EventKind.PYTHON, allocations.MEMORY: EventKind.MEMORY}
     | dict.fromkeys((f"{_OF_MTIA}_{name}" for name in _MTIA), _OF_MTIA)
 )
 # Of these only name, thread and times are read.
@@ -91,6 +94,13 @@ _WORLD_SIZES: Final = range(1, 1_000_001)
 
 class _Category(msgspec.Struct, gc=False):
     cat: Scalar = None
+    name: Scalar = None
+
+    @property
+    def label(self) -> str:
+        """The category; of instants of the memory, which have one with others or none, the name."""
+        label = allocations.MEMORY if self.name == allocations.MEMORY else self.cat
+        return sys.intern(label) if isinstance(label, str) else ""
 
 
 class _Categories(msgspec.Struct):
@@ -122,7 +132,7 @@ def read(path: Path) -> Profile:
         EmptyRecordingError: No GPU was traced.
     """
     with json_events.within_limits(path):
-        trace, timed, has_python = _trace(path)
+        trace, timed, on_demand = _trace(path)
         sound = {kind: _sound(group) for kind, group in timed.items()}
         starts = [group.start_ns for group in sound.values() if group.codes.size]
         if not starts:
@@ -156,10 +166,32 @@ def read(path: Path) -> Profile:
         is_size = size is not None and size in _WORLD_SIZES
         job = {"rank": rank, "world_size": size if is_size else None}
         sources: dict[str, Source] = {**event_tables.tables(groups, trace.deviceProperties, job)}
-        if has_python:
-            calls = schema.HOST_CALLS
-            sources[calls.name] = lambda: in_memory(calls, _python_calls(path, origin_ns))
+        reads = {EventKind.PYTHON: _python_calls, EventKind.MEMORY: _memory_events}
+        for name in reads.keys() & on_demand:
+            sources[name] = partial(_read_on_demand, reads[name], name, path, origin_ns)
         return Profile(origin, sources)
+
+
+def _read_on_demand(
+    read_events: Callable[[Path, int], pa.Table], name: str, path: Path, origin_ns: int
+) -> Table:
+    return in_memory(schema.BY_NAME[name], read_events(path, origin_ns))
+
+
+def _memory_events(path: Path, origin_ns: int) -> pa.Table:
+    """Allocations and releases, by start."""
+    with json_events.within_limits(path):
+        with gunzip.opened(path) as file:
+            pieces = gunzip.pieces(path, file, PIECE_BYTES, _LARGEST_BYTES)
+            kinds = {allocations.MEMORY: EventKind.MEMORY}
+            scanned = trace_events.scanned(pieces, kinds, allocations.ARGUMENTS, {})
+        if scanned is not None:
+            with suppress(json_input.ShapeError):
+                return allocations.of_rows(scanned[0][EventKind.MEMORY], origin_ns)
+        trace, categories = _decoded(path, gunzip.content(path))
+        events = zip(trace.traceEvents, categories, strict=True)
+        raw = [event for event, category in events if category == allocations.MEMORY]
+        return allocations.of_events(path, raw, origin_ns)
 
 
 def _python_calls(path: Path, origin_ns: int) -> pa.Table:
@@ -186,24 +218,24 @@ def _sound(group: TimedEvents) -> TimedEvents:
     return group.rows((group.start_ns > 0) & (group.duration_ns >= 0))
 
 
-def _trace(path: Path) -> tuple[_TraceFile, dict[str, TimedEvents], bool]:
-    """What a trace says beside its events, its events by kind, and whether it has Python's."""
+def _trace(path: Path) -> tuple[_TraceFile, dict[str, TimedEvents], set[str]]:
+    """What a trace says beside its events, its events by kind, and which kinds it has besides."""
     scanned = _scanned(path, _FOUND, dict.fromkeys(_NOTED, Detail.PRESENCE))
     if scanned is not None:
         trace, timed = scanned
         _check(path, timed.keys())
-        has_python, _ = (timed.pop(kind, None) is not None for kind in _NOTED)
-        return trace, timed, has_python
+        noted = {kind for kind in _NOTED if timed.pop(kind, None) is not None}
+        return trace, timed, noted
     trace, categories = _decoded(path, gunzip.content(path))
     chosen: defaultdict[str, list[msgspec.Raw]] = defaultdict(list)
     for event, category in zip(trace.traceEvents, categories, strict=True):
         if category in _FOUND:
             chosen[_FOUND[category]].append(event)
     _check(path, chosen.keys())
-    has_python, _ = (chosen.pop(kind, None) is not None for kind in _NOTED)
+    noted = {kind for kind in _NOTED if chosen.pop(kind, None) is not None}
     # What is not needed any more goes, and with the last raw event the text of the file.
     trace.traceEvents, categories = [], []
-    return trace, {kind: _timed(path, kind, chosen.pop(kind)) for kind in [*chosen]}, has_python
+    return trace, {kind: _timed(path, kind, chosen.pop(kind)) for kind in [*chosen]}, noted
 
 
 def _check(path: Path, kinds: Collection[str]) -> None:
@@ -263,7 +295,7 @@ def _decoded(path: Path, data: bytes) -> tuple[_TraceFile, list[str]]:
 
 
 def _interned(events: Iterable[_Category]) -> list[str]:
-    return [sys.intern(event.cat) if isinstance(event.cat, str) else "" for event in events]
+    return [event.label for event in events]
 
 
 def _timed(path: Path, kind: str, raw: Sequence[msgspec.Raw]) -> TimedEvents:
@@ -314,7 +346,7 @@ _MARKS: Final = re.compile(
 
 _GIVES: Final = (
     *EventKind.WORK, "api_calls", "nvtx_ranges", EventKind.SYNCHRONIZATIONS, EventKind.PYTHON,
-    "collectives", "devices", "runs",
+    EventKind.MEMORY, "collectives", "devices", "runs",
 )  # fmt: skip
 READER: Final = Reader(
     name="kineto",

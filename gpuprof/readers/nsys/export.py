@@ -11,7 +11,8 @@ from gpuprof.base.errors import CorruptFileError, EmptyRecordingError
 from gpuprof.base.secrets import REMOVED, masked_words
 from gpuprof.base.units import counted
 from gpuprof.model import borders, schema
-from gpuprof.model.profile import Origin, Profile, Source
+from gpuprof.model.origin import Origin
+from gpuprof.model.profile import Profile, Source
 from gpuprof.readers.nsys import export_schema, model_tables
 from gpuprof.readers.nsys.columns import Export, columns_at_once
 from gpuprof.readers.nsys.devices_and_runs import device_notes, small_tables

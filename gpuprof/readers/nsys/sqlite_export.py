@@ -82,11 +82,12 @@ class SqliteExport(Export):
 
     def untimed(self, table: str) -> int:
         """As of any export, counted by SQLite: it decodes no column for that."""
-        count = "SELECT count(*) FROM"
-        first = f'(SELECT start, "end" FROM {quoted(table)} LIMIT {FIRST_ROWS})'
-        ((untimed,),) = self._answer(f"{count} {first} WHERE {_UNTIMED}")
-        if untimed and self.most_rows.get(table, FIRST_ROWS + 1) > FIRST_ROWS:
-            ((untimed,),) = self._answer(f"{count} {quoted(table)} WHERE {_UNTIMED}")
+        rows, untimed = quoted(table), 1
+        if self.most_rows.get(table, FIRST_ROWS + 1) > FIRST_ROWS:
+            first = f'SELECT start, "end" FROM {rows} LIMIT {FIRST_ROWS}'
+            ((untimed,),) = self._answer(f"SELECT count(*) FROM ({first}) WHERE {_UNTIMED}")
+        if untimed:
+            ((untimed,),) = self._answer(f"SELECT count(*) FROM {rows} WHERE {_UNTIMED}")
         return int(untimed)
 
 

@@ -59,10 +59,29 @@ def json_block(data: bytes, start: int) -> tuple[Block | None, int]:
 
 def _json_windows(data: bytes, start: int) -> Iterator[tuple[list[Any], int]]:
     """Values of the list whose bracket is at a byte, some at a time, and where those end."""
-    end, is_last = start, False
-    begin = start + 1
+    begin, is_last = start + 1, False
     while not is_last:
-        values, end = _json_values(data, begin)
+        # Up to the end of a row, so that no character is cut.
+        stop = min(begin + _WINDOW_BYTES, len(data))
+        raw = data[begin : data.rfind(b"}", begin, stop) + 1 or stop]
+        window = raw.decode(errors="surrogateescape")
+        values: list[Any] = []
+        end, comma = 0, re.match(r"\s*", window)
+        try:
+            while comma is not None:
+                value, end = json_input.first(window, comma.end())
+                values.append(value)
+                comma = _COMMA.match(window, end)
+        except json.JSONDecodeError as error:
+            if not values:
+                fault = f"the JSON is cut off or broken: {error.msg}"
+                if begin + len(raw) < len(data) and error.msg.startswith("Unterminated"):
+                    # More text follows: no row was whole in a window.
+                    fault = f"a row is longer than {_WINDOW_BYTES >> 10} KiB"
+                raise FaultError(begin + _length(window[: error.pos]), fault) from error
+        except json_input.JsonError as error:
+            raise FaultError(begin, f"the JSON is {error}") from error
+        end = begin + _length(window[:end])
         after = _AFTER_ROW.match(data, end)
         if after is None:
             raise FaultError(end, "the JSON is cut off or broken: Expecting ',' delimiter")
@@ -70,37 +89,8 @@ def _json_windows(data: bytes, start: int) -> Iterator[tuple[list[Any], int]]:
         yield values, after.start(1) + is_last
 
 
-def _json_values(data: bytes, begin: int) -> tuple[list[Any], int]:
-    """The values that are whole in a window, at least one, and where the last one ends."""
-    window = _window(data, begin, len(data), b"}").decode(errors="surrogateescape")
-    values: list[Any] = []
-    end, comma = 0, re.match(r"\s*", window)
-    try:
-        while comma is not None:
-            value, end = json_input.first(window, comma.end())
-            values.append(value)
-            comma = _COMMA.match(window, end)
-    except json.JSONDecodeError as error:
-        if not values:
-            fault = f"the JSON is cut off or broken: {error.msg}"
-            is_part = begin + _length(window) < len(data)
-            if is_part and error.msg.startswith("Unterminated"):
-                # More text follows: no row was whole in a window.
-                fault = f"a row is longer than {_WINDOW_BYTES >> 10} KiB"
-            raise FaultError(begin + _length(window[: error.pos]), fault) from error
-    except json_input.JsonError as error:
-        raise FaultError(begin, f"the JSON is {error}") from error
-    return values, begin + _length(window[:end])
-
-
 def _length(window: str) -> int:
     return len(window.encode(errors="surrogateescape"))
-
-
-def _window(data: bytes, begin: int, end: int, mark: bytes) -> bytes:
-    """Bytes up to the last mark that is near, which no character is cut by."""
-    stop = min(begin + _WINDOW_BYTES, end)
-    return data[begin : data.rfind(mark, begin, stop) + 1 or stop]
 
 
 def _columns(rows: Sequence[dict[str, Any]], headings: Sequence[str]) -> list[pa.Array]:

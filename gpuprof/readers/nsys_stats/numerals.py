@@ -44,7 +44,7 @@ class NumberError(ValueError):
         self.row = row
 
 
-def numbers(block: Block, read: Callable[[PrintedColumn, Style], pa.Array], name: str) -> pa.Array:
+def numbers(block: Block, read: Read, name: str) -> pa.Array:
     """A column of numbers, each different cell read once.
 
     Raises:
@@ -61,21 +61,6 @@ def numbers(block: Block, read: Callable[[PrintedColumn, Style], pa.Array], name
         lines = row + 1 if block.has_lines else 0
         raise FaultError(block.offset, f"{error} under {name}", lines) from error
     return pa.DictionaryArray.from_arrays(cells.indices, values) if is_coded else values
-
-
-def _plain(cells: pa.Array, style: Style) -> pa.Array:
-    """Numbers without groups and with a full stop; null where cut short by ``…``."""
-    is_cut = pc.ends_with(cells, "…")
-    cells = pc.if_else(is_cut, pa.scalar(None, pa.string()), cells)
-    if style.group:
-        cells = pc.replace_substring_regex(cells, re.escape(style.group), "")
-    if style.point != ".":
-        cells = pc.replace_substring(cells, style.point, ".")
-    good = pc.fill_null(pc.match_substring_regex(cells, _PLAIN), fill_value=True)
-    if not pc.all(good).as_py():
-        row = pc.index(good, pa.scalar(value=False)).as_py()
-        raise NumberError(row, cells[row].as_py())
-    return cells
 
 
 def styles(blocks: list[Block]) -> list[Style]:
@@ -136,7 +121,16 @@ def scaled(
     Raises:
         NumberError: A cell is no number.
     """
-    plain = _plain(column.cells, style)
+    # Without groups and with a full stop; null where cut short by ``…``.
+    plain = pc.if_else(pc.ends_with(column.cells, "…"), pa.scalar(None, pa.string()), column.cells)
+    if style.group:
+        plain = pc.replace_substring_regex(plain, re.escape(style.group), "")
+    if style.point != ".":
+        plain = pc.replace_substring(plain, style.point, ".")
+    good = pc.fill_null(pc.match_substring_regex(plain, _PLAIN), fill_value=True)
+    if not pc.all(good).as_py():
+        row = pc.index(good, pa.scalar(value=False)).as_py()
+        raise NumberError(row, plain[row].as_py())
     try:
         if pa.types.is_floating(kind):
             return pc.multiply(plain.cast(kind), float(factor))

@@ -10,7 +10,8 @@ import pyarrow as pa
 from gpuprof.base.errors import CorruptFileError, EmptyRecordingError
 from gpuprof.base.units import counted
 from gpuprof.model import schema
-from gpuprof.model.profile import Origin, Profile, Section
+from gpuprof.model.origin import Origin
+from gpuprof.model.profile import Profile, Section
 from gpuprof.readers.nsys_stats.numerals import styles
 from gpuprof.readers.nsys_stats.printed_trace import api_calls, gpu_tables, has_no_clock, sums
 from gpuprof.readers.nsys_stats.rows import Row, summary_rows
@@ -68,10 +69,18 @@ def _recording(
 ) -> Profile:
     """The recording of some runs of a file."""
     tables, warnings = _traces(recorded)
-    rows = _summary(recorded, tables)
+    has_several = len(recorded) > 1
+    # All sums, where not every one of them follows from the traces.
+    rows: list[Row] = []
+    for number, run in enumerate(recorded):
+        run_rows = summary_rows(run)
+        is_missing = not any(row["activity_kind"] in _GPU_KINDS for row in run_rows)
+        if run.get("gpu_trace") and is_missing and (run_rows or not tables):
+            run_rows += sums(gpu_tables(run["gpu_trace"][0]))
+        rows += [{**row, "run_id": number if has_several else None} for row in run_rows]
     if rows:
         tables["activity_summary"] = schema.ACTIVITY_SUMMARY.table(rows)
-    if len(recorded) > 1:
+    if has_several:
         tables["runs"] = schema.RUNS.table([{"run_id": n} for n in range(len(recorded))])
     warnings = [*scan.doubts, *warnings, *notes]
     if any(block.is_cut for block in scan.blocks):
@@ -105,19 +114,6 @@ def _traces(recorded: Sequence[Run]) -> tuple[dict[str, pa.Table], list[str]]:
     if api:
         tables["api_calls"] = api_calls(api[0])
     return tables, warnings
-
-
-def _summary(recorded: Sequence[Run], tables: dict[str, pa.Table]) -> list[Row]:
-    """All sums, where not every one of them follows from the traces."""
-    rows = []
-    for number, run in enumerate(recorded):
-        run_rows = summary_rows(run)
-        is_missing = not any(row["activity_kind"] in _GPU_KINDS for row in run_rows)
-        if run.get("gpu_trace") and is_missing and (run_rows or not tables):
-            run_rows += sums(gpu_tables(run["gpu_trace"][0]))
-        run_id = number if len(recorded) > 1 else None
-        rows += [{**row, "run_id": run_id} for row in run_rows]
-    return rows
 
 
 def _nothing(path: Path, scan: Scan) -> Exception:

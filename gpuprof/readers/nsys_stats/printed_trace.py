@@ -149,20 +149,16 @@ def api_calls(block: Block) -> pa.Table:
             "thread_id": numbers(block, scaled, "Tid"),
         }
     )
-    return _narrow(schema.API_CALLS, calls, pc.and_(pc.is_valid(names), _are_calls(calls)))
-
-
-def _are_calls(calls: pa.Table) -> pa.Array:
-    """Which rows are calls: a longer one of the same ids and name repeats a call for its stack."""
+    # A longer one of the same ids and name repeats a call for its stack.
     keys = [calls.column(name) for name in ("correlation_id", "process_id", "thread_id")]
     keys += [calls.column("name").cast(pa.string()).dictionary_encode().combine_chunks().indices]
     lengths = pc.subtract(calls.column("end_ns"), calls.column("start_ns"))
-    numbers = [pc.fill_null(key.cast(pa.int64()), -1).to_numpy() for key in (lengths, *keys)]
-    order = np.lexsort(numbers)
-    is_same = np.logical_and.reduce([key[order][1:] == key[order][:-1] for key in numbers[1:]])
+    sorted_by = [pc.fill_null(key.cast(pa.int64()), -1).to_numpy() for key in (lengths, *keys)]
+    order = np.lexsort(sorted_by)
+    is_same = np.logical_and.reduce([key[order][1:] == key[order][:-1] for key in sorted_by[1:]])
     is_call = np.ones(calls.num_rows, np.bool_)
-    is_call[order[1:][is_same & (numbers[1][order][1:] >= 0)]] = False
-    return pa.array(is_call)
+    is_call[order[1:][is_same & (sorted_by[1][order][1:] >= 0)]] = False
+    return _narrow(schema.API_CALLS, calls, pc.and_(pc.is_valid(names), pa.array(is_call)))
 
 
 def sums(tables: dict[str, pa.Table]) -> list[Row]:

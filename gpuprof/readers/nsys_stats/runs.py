@@ -58,7 +58,14 @@ def jobs(parts: Iterable[Block]) -> list[list[Run]]:
         groups[report.segment, report.source].append(part)
     jobs_of_groups: list[list[Run]] = []
     for group in groups.values():
-        distinct = _distinct(group)
+        # Without the tables that say again, or in another way, what one before has said.
+        distinct: list[Block] = []
+        for part in group:
+            report = part.report
+            same_kind = [k for k in distinct if k.kind == part.kind and report.source is not None]
+            is_another_view = any(k.report.name != report.name for k in same_kind)
+            if not is_another_view and all(k.columns != part.columns for k in same_kind):
+                distinct.append(part)
         runs = _runs(distinct)
         places = [
             [distinct.index(t) for tables in run.values() for t in tables if t.kind != "size"]
@@ -68,18 +75,6 @@ def jobs(parts: Iterable[Block]) -> list[list[Run]]:
         is_mixed = any(before and after and max(before) > min(after) for before, after in pairs)
         jobs_of_groups += [runs] if is_mixed else [[run] for run in runs]
     return jobs_of_groups
-
-
-def _distinct(group: Sequence[Block]) -> list[Block]:
-    """Without the tables that say again, or in another way, what one before has said."""
-    distinct: list[Block] = []
-    for part in group:
-        report = part.report
-        same_kind = [k for k in distinct if k.kind == part.kind and report.source is not None]
-        is_another_view = any(k.report.name != report.name for k in same_kind)
-        if not is_another_view and all(k.columns != part.columns for k in same_kind):
-            distinct.append(part)
-    return distinct
 
 
 def _runs(parts: Sequence[Block]) -> list[Run]:

@@ -14,18 +14,6 @@ from gpuprof.readers.nsys_stats.csv_tables import csv_block
 from gpuprof.readers.nsys_stats.markup import html_block, json_block
 from gpuprof.readers.nsys_stats.text_tables import box_block, column_block, line_end, text
 
-
-@dataclass
-class Scan:
-    """What a file says, in its order: tables, and why there are none."""
-
-    blocks: list[Block] = field(default_factory=list)
-    skipped: list[str] = field(default_factory=list)
-    doubts: list[str] = field(default_factory=list)
-    version: str | None = None
-    report: ReportTitle = field(default_factory=ReportTitle)
-
-
 _PROCESSING: Final = re.compile(
     rb"^(?:Processing \[(?P<source>.*?)\] with \[(?P<path>[^\]]*?)(?P<name>\w+)\.py[^\]]*\]"
     rb"(?P<arguments>\([^)]*\))?|Running \[(?P<old>.*?)(?P<old_name>\w+)\.py (?P<old_source>.*)\])"
@@ -79,6 +67,38 @@ _LONGEST_LINE_BYTES: Final = 1 << 20
 _CERTAIN: Final = frozenset({"processing", "executing", "title", "skipped"})
 
 
+@dataclass
+class Scan:
+    """What a file says, in its order: tables, and why there are none."""
+
+    blocks: list[Block] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+    doubts: list[str] = field(default_factory=list)
+    version: str | None = None
+    report: ReportTitle = field(default_factory=ReportTitle)
+
+    def note(self, kind: str, match: re.Match[bytes]) -> None:
+        """Take what a line says that begins no table."""
+        words = {name: text(word) for name, word in match.groupdict().items() if word is not None}
+        if kind == "begins":
+            self.report = ReportTitle(None, None, self.report.segment + 1)
+        elif kind == "skipped":
+            self.skipped.append(words["what"])
+        elif kind == "doubt":
+            self.doubts.append(text(match.string).strip())
+        elif kind == "processing":
+            version = _VERSION.search(match.string)
+            self.version = self.version or (text(version[1]) if version else None)
+            name = words.get("name") or words["old_name"]
+            source = words.get("source") or words.get("old_source")
+            arguments = words.get("arguments", "")
+            self.report = ReportTitle(name + arguments, source, self.report.segment)
+        elif kind == "title":
+            self.report = ReportTitle(None, None, self.report.segment)
+        elif self.report.name is None or not self.report.name.startswith(text(match[1])):
+            self.report = self.report._replace(name=text(match[1]))
+
+
 def scan(data: bytes) -> Scan:
     """All tables of a file, each with its report's name and source from the lines before it.
 
@@ -95,7 +115,7 @@ def scan(data: bytes) -> Scan:
             if block is not None:
                 result.blocks.append(replace(block, report=result.report))
         else:
-            _note(result, kind, match)
+            result.note(kind, match)
     return result
 
 
@@ -124,24 +144,3 @@ def _marks(data: bytes) -> Iterator[tuple[int, str, re.Match[bytes]]]:
         yield match.start(), "json", match
     for match in re.finditer(rb"<table\b", data):
         yield match.start(), "html", match
-
-
-def _note(result: Scan, kind: str, match: re.Match[bytes]) -> None:
-    words = {name: text(word) for name, word in match.groupdict().items() if word is not None}
-    if kind == "begins":
-        result.report = ReportTitle(None, None, result.report.segment + 1)
-    elif kind == "skipped":
-        result.skipped.append(words["what"])
-    elif kind == "doubt":
-        result.doubts.append(text(match.string).strip())
-    elif kind == "processing":
-        version = _VERSION.search(match.string)
-        result.version = result.version or (text(version[1]) if version else None)
-        name = words.get("name") or words["old_name"]
-        source = words.get("source") or words.get("old_source")
-        arguments = words.get("arguments", "")
-        result.report = ReportTitle(name + arguments, source, result.report.segment)
-    elif kind == "title":
-        result.report = ReportTitle(None, None, result.report.segment)
-    elif result.report.name is None or not result.report.name.startswith(text(match[1])):
-        result.report = result.report._replace(name=text(match[1]))

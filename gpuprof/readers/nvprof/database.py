@@ -20,7 +20,8 @@ from gpuprof.base.secrets import masked_text
 from gpuprof.base.units import NS_PER_S, counted
 from gpuprof.model import borders, schema
 from gpuprof.model.derived import KERNELS_RERUN, UNKNOWN
-from gpuprof.model.profile import Origin, Profile, Source
+from gpuprof.model.origin import Origin
+from gpuprof.model.profile import Profile, Source
 from gpuprof.model.table import NumberedNames, Part, Stored, Table, in_memory
 from gpuprof.readers.input_format import Reader
 from gpuprof.readers.nsys.columns import Export, columns_at_once

@@ -12,7 +12,8 @@ import pyarrow as pa
 from gpuprof.base import cuda, units
 from gpuprof.base.errors import CorruptFileError, EmptyRecordingError, GpuprofError
 from gpuprof.model import schema
-from gpuprof.model.profile import Origin, Profile, Section
+from gpuprof.model.origin import Origin
+from gpuprof.model.profile import Profile, Section
 from gpuprof.readers.nvprof.log import Frame, Job, LogLine
 
 # Heads of times.

@@ -21,7 +21,8 @@ from gpuprof.base.errors import (
     UnknownFormatError,
 )
 from gpuprof.base.xspace import WireError, space
-from gpuprof.model.profile import Origin, Profile
+from gpuprof.model.origin import Origin
+from gpuprof.model.profile import Profile
 from gpuprof.readers.common.gunzip import MAGIC as GZIP_MAGIC
 from gpuprof.readers.input_format import Reader
 from gpuprof.readers.xplane import hip_names, plane_tables

@@ -160,11 +160,11 @@ def _write_on_bars(axes: Axes, panel: Bars, factor: float) -> None:
 
 def draw_columns(axes: Axes, panel: Columns) -> None:
     """Columns from the left, their parts on one another."""
-    if panel.unit == "share":
-        _draw_stairs(axes, panel)
-        return
     factor, unit = scale_of(panel)
     count = len(panel.series[0][1])
+    if len(panel.edges) == count + 1:
+        _draw_stairs(axes, panel, factor, unit)
+        return
     pale = np.array(panel.pale) if panel.pale else np.zeros(count, bool)
     begin, width = np.arange(count) - 0.425, np.full(count, 0.85)
     if panel.edges:
@@ -221,21 +221,21 @@ def _write_on_columns(axes: Axes, panel: Columns, factor: float) -> None:
                           xycoords=("data", "axes fraction"))  # fmt: skip
 
 
-def _draw_stairs(axes: Axes, panel: Columns) -> None:
-    """Columns that touch, over time, whose heights are shares."""
+def _draw_stairs(axes: Axes, panel: Columns, height_factor: float, height_unit: str) -> None:
+    """Columns that touch, over time."""
     factor, unit = time_axis(panel.edges[-1])
     edges, floor = np.array(panel.edges) / factor, np.zeros(len(panel.edges) - 1)
     for look, values in panel.series:
-        top = floor + _PERCENT * np.array(values)
+        top = floor + np.array(values) / height_factor
         outline: dict[str, Any] = (
             {"edgecolor": _DARK, "hatch": look.hatch, "linewidth": 0.3} if look.hatch else {}
         )
         axes.stairs(top, edges, baseline=floor, fill=True, facecolor=look.colour, label=look.name,
                     **outline)  # fmt: skip
         floor = top
-    axes.set_ylim(0, _PERCENT)
+    axes.set_ylim(0, _PERCENT if panel.unit == "share" else None)
     _times(axes, edges[0], edges[-1])
-    axes.set_ylabel(f"{panel.quantity}\n[%]", rotation=0, ha="right", va="center")
+    axes.set_ylabel(f"{panel.quantity}\n[{height_unit}]", rotation=0, ha="right", va="center")
     time, _, note = panel.label.partition("\n")
     axes.set_xlabel(f"{time} [{unit}]\n{note}".strip() if time else "")
 

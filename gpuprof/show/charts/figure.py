@@ -106,16 +106,17 @@ class Columns:
     """Columns beside each other, of parts on one another.
 
     Args:
-        series: The look of each part, and its height in each column; shares or ns.
+        series: The look of each part, and its height in each column.
         quantity: What the heights are.
         label: What the columns are.
         note: What is said of the axis beside that.
-        unit: Of heights: ns or share.
+        unit: Of heights: ns, B or share.
         names: What a pointer over each column says.
         ticks: What stands below each column.
         pale: Whether each column is set aside.
         levels: The first and last column of a stretch, its usual height or None, and its name.
-        edges: Where columns begin and end, for columns on an axis of numbers.
+        edges: Where columns begin and end, for columns on an axis of numbers; of columns that
+            touch over time, where each begins and the last one ends.
         counts: Of how many each column is, in a row above all.
         ranges: From the least to the greatest height of what each column is the mean of.
         mark: The place, height and name of what the title names; None for none.

@@ -5,6 +5,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Final
 
+from gpuprof.base.units import format_instant, listed
 from gpuprof.comparisons import Comparison
 from gpuprof.comparisons.measure.compared_steps import STEP
 from gpuprof.comparisons.measure.differences import EXPOSED
@@ -13,6 +14,7 @@ from gpuprof.show import Row
 from gpuprof.show.cells import clean, with_one_name
 from gpuprof.show.charts import waterfall
 from gpuprof.show.charts.figure import COMMUNICATION, KERNELS, NOTHING, PEER, UNKNOWN, Look
+from gpuprof.show.charts.side_by_side import side_by_side
 from gpuprof.show.charts.variants import bytes_per_step, clock_ns, layered, stacked, times
 from gpuprof.show.comparison import figures_grid, shown_labels
 from gpuprof.show.page.document import Document, html
@@ -40,6 +42,12 @@ _TITLES: Final = {
     "figures": "Every metric over its runs",
     "runs": "Every run",
 }
+_MARKED: Final = (
+    " Striped: ▲ longer or ▼ shorter in"
+    " the lower one by 2 % or more (10 % of fewer than three steps) and than it varies over steps,"
+    " ● only here. A bar without length ends the step. Point at one for its times;"
+    " Find marks names, and Enter shows each."
+)
 # What gives all rows of a table that a page has no room for.
 _COMMAND: Final = "gpuprof compare FILES --format json"
 _COMMANDS: Final = {"kernels": "gpuprof compare FILES --kernels --format csv"}
@@ -50,13 +58,15 @@ def comparison_page(result: Comparison, *, has_full_names: bool = False) -> str:
     kernels = with_one_name(result.kernels, has_full_names=has_full_names)
     variants = result.variants.to_pylist()
     labels = ", ".join(row["variant"] for row in variants)
+    shown = figures(result)
+    shown[1:1] = _side_by_side(result, has_full_names=has_full_names)
     first, point, further_sentences = clean(result.verdict).partition(". ")
     return html(
         Document(
             title=f"{clean(labels)} - gpuprof",
             heading=clean(f"Compared: {labels}; baseline {result.baseline}"),
             verdict=((f"{first}.", ()), (further_sentences, ())) if point else ((first, ()),),
-            figures=tuple(figures(result)),
+            figures=tuple(shown),
             tables=(
                 grid_table("overview", figures_grid(result, has_columns=True), "Variants"),
                 *(
@@ -105,6 +115,38 @@ def figures(result: Comparison) -> list[Figure]:
     ]
     stacks = [figure(name, title, note, [bars]) for bars, name, title, note in shown if bars.parts]
     return [*clock, *_waterfalls(result, labels), *stacks]
+
+
+def _side_by_side(result: Comparison, *, has_full_names: bool) -> Iterator[Figure]:
+    """A typical step of the baseline above one of a candidate; none where times are unknown."""
+    labels = {label: clean(shown) for label, shown in shown_labels(result).items()}
+    data = side_by_side(result, labels, has_full_names=has_full_names)
+    if data is None:
+        return
+    first, *further = (one["label"] for one in data["candidates"])
+    others = "each candidate" if further else first
+    left_out = max(side["left_out"] for side in (data["baseline"], *data["candidates"]))
+    caption = (
+        f"One axis from the start of each; a lane for each stream, a colour for each name."
+        f"{_MARKED}{_starts(data) if result.unit == STEP else ''}"
+        + f" The shortest {left_out:,} operations are left out." * bool(left_out)
+        + f" Shown: those of {data['left_out'] + len(data['candidates'])} that differ most."
+        * bool(data["left_out"])
+    )
+    what = "A typical step" if result.unit == STEP else "The recording"
+    title = f"{what} of {data['baseline']['label']} above that of {others}"
+    data |= {
+        "of_largest": "What differs most",
+        "of_none": "No kernel, copy or pause differs by more than it varies.",
+    }
+    yield Figure("side-by-side", title, caption, "operations", data)
+
+
+def _starts(data: Row) -> str:
+    """Where in each recording its step is, for ``--from``."""
+    sides = [data["baseline"], *data["candidates"]][:3]
+    starts = [f"{side['label']} at {format_instant(side['origin'])}" for side in sides]
+    return f" Nearest to the median: the step of {listed(starts)}."
 
 
 def _clock(result: Comparison, variants: list[Row], labels: Mapping[str, str]) -> Figure:

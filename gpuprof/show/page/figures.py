@@ -67,8 +67,8 @@ def figure(name: str, title: str, caption: str, panels: Sequence[Panel], table: 
     shown: Any
     if isinstance(first, HeatMap) and not first.texts:
         kind, shown = "heat-maps", heat_maps([p for p in panels if isinstance(p, HeatMap)])
-    elif isinstance(first, Columns) and first.unit == "share":
-        kind, shown = "lines", _share_lines([p for p in panels if isinstance(p, Columns)])
+    elif isinstance(first, Columns) and first.unit != "ns":
+        kind, shown = "lines", _stepped_lines([p for p in panels if isinstance(p, Columns)])
     elif isinstance(first, Columns):
         kind, shown = "columns", _columns(first)
     elif isinstance(first, Lines):
@@ -124,8 +124,14 @@ def _short(heights: Mapping[float, float], places: Sequence[float]) -> list[floa
     return [float(f"{heights[x]:.6g}") if x in heights else None for x in places]
 
 
-def _share_lines(panels: Sequence[Columns]) -> dict[str, Any]:
-    """Shares over time for the page's script, a line per panel, and one for what waits.
+_STEPPED_AXES: Final[Mapping[str, Mapping[str, Any]]] = {
+    "share": {"label": "share of the time", "unit": "share", "range": [0, 1]},
+    "B": {"label": "memory", "unit": "bytes"},
+}
+
+
+def _stepped_lines(panels: Sequence[Columns]) -> dict[str, Any]:
+    """Heights over time for the page's script, a line per panel, and a dotted one for each other.
 
     The last slice ends with its own value.
     """
@@ -141,7 +147,7 @@ def _share_lines(panels: Sequence[Columns]) -> dict[str, Any]:
             series.append(shown | {"like": number} | ({"dotted": True} if place else {}))
     return {
         "x": {"label": SINCE_ORIGIN, "unit": "ns", "log": False, "values": edges},
-        "y": {"label": "share of the time", "unit": "share", "log": False, "range": [0, 1]},
+        "y": {**_STEPPED_AXES[panels[0].unit], "log": False},
         "stepped": True,
         "series": series,
     }

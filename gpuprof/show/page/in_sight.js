@@ -80,6 +80,11 @@ const findNamed = (lanes, text) => {
 
 // How much of the time around one that was found is shown, in lengths of it.
 const AROUND = 20;
+const lookAt = (plot, [start, end], whole) => {
+  const length = Math.min((end - start || 1) * AROUND, whole[1] - whole[0]);
+  const first = Math.min(Math.max((start + end - length) / 2, whole[0]), whole[1] - length);
+  plot.setScale("x", { min: first, max: first + length });
+};
 
 // Marks what is found while one types; Enter shows the next one, with Shift the one before.
 const makeFindable = (form, lanes, plot, whole) => {
@@ -101,9 +106,7 @@ const makeFindable = (form, lanes, plot, whole) => {
     event.preventDefault();
     at = (at + (event.shiftKey ? -1 : 1) + all.length) % all.length;
     const [start, end] = all[at];
-    const length = Math.min((end - start || 1) * AROUND, whole[1] - whole[0]);
-    const first = Math.min(Math.max((start + end - length) / 2, whole[0]), whole[1] - length);
-    plot().setScale("x", { min: first, max: first + length });
+    lookAt(plot(), all[at], whole);
     count.textContent = `${FORMATS.count(at + 1)} of ${FORMATS.count(all.length)}, ${FORMATS.ns(end - start)}`;
   });
 };

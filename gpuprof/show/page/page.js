@@ -1,12 +1,11 @@
 // Puts the page to work: charts, tables, theme, printing.
-const CHARTS = { timeline: drawTimeline, lines: drawLines, columns: drawColumns };
+const CHARTS = { timeline: drawTimeline, operations: drawOperations, lines: drawLines, columns: drawColumns };
 
 const start = (chart) => {
   const data = JSON.parse(document.getElementById(chart.dataset.source).textContent);
   const { make, whole, find } = CHARTS[chart.dataset.chart](chart, data);
   let plot = make();
   control(chart, () => plot, whole, data.closely);
-  if (find) find(() => plot);
   const again = () => {
     const { min, max } = plot.scales.x;
     plot.destroy();
@@ -14,6 +13,7 @@ const start = (chart) => {
     // A chart that has not been drawn yet has no scale.
     if (min !== null && max !== null) plot.setScale("x", { min, max });
   };
+  if (find) find(() => plot, again);
   let width = chart.clientWidth;
   new ResizeObserver(() => {
     if (chart.clientWidth === width) return;

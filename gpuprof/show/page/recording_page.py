@@ -20,6 +20,7 @@ from gpuprof.show.charts import (
     gpu_metrics,
     kernels,
     matrix,
+    memory,
     of_report,
     placement,
     ranks,
@@ -52,6 +53,7 @@ TABLES: Final = (
     "top_activities",
     "kernel_summary",
     "operator_rates",
+    "memory",
     "placement_hints",
     "placement",
     "placement_edges",
@@ -59,7 +61,9 @@ TABLES: Final = (
     "tensor_transfers",
 )
 # What charts are drawn from; shown as tables only where they are asked for.
-_DATA: Final = ("lanes", "lane_kernels", "lane_ranges", "steps", "gpu_metrics_over_time")
+_DATA: Final = (
+    "lanes", "lane_kernels", "lane_ranges", "steps", "memory_over_time", "gpu_metrics_over_time",
+)  # fmt: skip
 _DATA_OF_JOBS: Final = ("ranks_over_time",)
 # Of a job that workers have read, in which no timeline is kept.
 TABLES_OF_JOB: Final = (*TABLES, "steps", *_DATA_OF_JOBS)
@@ -209,6 +213,7 @@ def figures(result: Report) -> list[Figure]:
             _utilisation(result, chosen("utilisation_over_time"), on_left_out)
         ],
         "copy_sizes": lambda: _copy_sizes(result),
+        "memory_over_time": lambda: [_memory(result)],
     }
     drawn = (
         figure
@@ -378,6 +383,16 @@ def _utilisation(result: Report, rows: list[Row], on_left_out: str) -> Figure:
         utilisation.panels(rows, names=result.device_names),
         "utilisation_over_time",
     )
+
+
+def _memory(result: Report) -> Figure:
+    shown = memory.picture(of_report(result))
+    caption = (
+        "Most that was allocated in each slice of the time. Dotted: reserved by the allocator,"
+        " where that was recorded."
+    )
+    panels = memory.levels(of_report(result).rows("memory_over_time"), result.device_names)
+    return figure("memory", shown.finding, caption, panels, "memory_over_time")
 
 
 def _copy_sizes(result: Report) -> list[Figure]:

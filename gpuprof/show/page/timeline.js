@@ -2,7 +2,6 @@
 const LANE_HEIGHT = 22;
 // All lanes of a chart fit on one sheet.
 const PAPER_HEIGHT = 800;
-const laneHeight = (count) => (isOnPaper ? Math.min(LANE_HEIGHT, PAPER_HEIGHT / count) : LANE_HEIGHT);
 const FILL = 0.85;
 const LEAST = 0.15;
 const HIDDEN_ALPHA = 0.4;
@@ -155,6 +154,43 @@ const paintNames = (plot, kernels, floor, height) => {
   });
 };
 
+// What has lanes below each other, which hooks draw, on an axis of time.
+const plotOfLanes = (place, { labels, whole, axis, hooks, height = LANE_HEIGHT }) => {
+  const longest = Math.max(...labels.map((label) => label.length));
+  return new uPlot({
+    width: widthOf(place),
+    height: Math.round(isOnPaper ? Math.min(labels.length * height, PAPER_HEIGHT) : labels.length * height) + AXIS_HEIGHT,
+    padding: [0, null, 0, null],
+    legend: { show: false },
+    cursor: { y: false, points: { show: false }, drag: { x: true, y: false } },
+    scales: { x: { time: false, range: (_, min, max) => [min, max] }, y: { range: [0, labels.length] } },
+    axes: [
+      { ...lowerAxisLook(), values: (_, ticks, __, space, step) => instants(ticks, step), label: axis },
+      {
+        ...axisLook(),
+        size: () => Math.min(Math.max(7 * longest + 15, 120), 0.45 * place.clientWidth),
+        grid: { show: false },
+        ticks: { show: false },
+        splits: () => labels.map((_, number) => labels.length - number - 0.5),
+        values: () => labels,
+        font: "12px system-ui, sans-serif",
+      },
+    ],
+    series: [{}, { show: true, paths: () => null, points: { show: false } }],
+    hooks,
+  }, [whole, [null, null]], place);
+};
+
+// The lane under the cursor, and the time; null where it is nowhere.
+const pointedAt = (plot, lanes) => {
+  const { left, top } = plot.cursor;
+  if (left < 0 || top < 0) return null;
+  const lane = lanes[Math.min(lanes.length - 1, Math.floor(top / plot.over.clientHeight * lanes.length))];
+  const time = plot.posToVal(left, "x");
+  const pixel = (plot.scales.x.max - plot.scales.x.min) / plot.over.clientWidth;
+  return { lane, time, where: `${lane.owner}, ${lane.name} at ${instant(time, Math.max(1, pixel))}` };
+};
+
 const drawTimeline = (chart, data) => {
   const place = chart.querySelector(".plot");
   const readout = chart.querySelector(".readout");
@@ -236,38 +272,17 @@ const drawTimeline = (chart, data) => {
   };
 
   const tell = (plot) => {
-    const { left, top } = plot.cursor;
-    if (left < 0 || top < 0) { readout.textContent = "\u00a0"; return; }
-    const number = Math.min(lanes.length - 1, Math.floor(top / plot.over.clientHeight * lanes.length));
-    const lane = lanes[number];
-    const time = plot.posToVal(left, "x");
-    const pixel = (plot.scales.x.max - plot.scales.x.min) / plot.over.clientWidth;
-    const when = instant(time, Math.max(1, pixel));
-    readout.textContent = `${lane.owner}, ${lane.name} at ${when}: ${at(lane, time)}`;
+    const pointed = pointedAt(plot, lanes);
+    readout.textContent = pointed ? `${pointed.where}: ${at(pointed.lane, pointed.time)}` : "\u00a0";
   };
 
   const sum = sumInSight(chart.parentElement.querySelector(".sums"), lanes);
-  const longest = Math.max(...lanes.map((lane, number) => label(lane, number).length));
-  const gutter = () => Math.min(Math.max(7 * longest + 15, 120), 0.45 * place.clientWidth);
-  const make = () => new uPlot({
-    width: widthOf(place),
-    height: Math.round(lanes.length * laneHeight(lanes.length)) + AXIS_HEIGHT,
-    padding: [0, null, 0, null],
-    legend: { show: false },
-    cursor: { y: false, points: { show: false }, drag: { x: true, y: false } },
-    scales: { x: { time: false, range: (_, min, max) => [min, max] }, y: { range: [0, lanes.length] } },
-    axes: [
-      { ...lowerAxisLook(), values: (_, ticks, axis, space, step) => instants(ticks, step), label: "time since the recording's origin" },
-      {
-        ...axisLook(), size: gutter(), grid: { show: false }, ticks: { show: false },
-        splits: () => lanes.map((_, number) => lanes.length - number - 0.5),
-        values: () => lanes.map(label),
-        font: "12px system-ui, sans-serif",
-      },
-    ],
-    series: [{}, { show: true, paths: () => null, points: { show: false } }],
+  const make = () => plotOfLanes(place, {
+    labels: lanes.map(label),
+    whole,
+    axis: "time since the recording's origin",
     hooks: { draw: [paint], setCursor: [tell], setScale: [sum] },
-  }, [whole, [null, null]], place);
+  });
   const find = (plot) => makeFindable(chart.querySelector(".find"), lanes, plot, whole);
   return { make, whole, find };
 };

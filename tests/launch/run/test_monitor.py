@@ -16,7 +16,8 @@ from gpuprof import read_profile
 from gpuprof.analyses.monitoring import monitoring as summed
 from gpuprof.launch.run import monitor
 from gpuprof.launch.run.gpus import gpus
-from gpuprof.model.profile import Origin, Profile
+from gpuprof.model.origin import Origin
+from gpuprof.model.profile import Profile
 from gpuprof.model.schema import MONITOR
 from gpuprof.readers.gpuprof.run_folder import samples
 

@@ -20,7 +20,7 @@ from recordings import copy, kernel, trace
 from gpuprof.base.errors import CorruptFileError, GpuprofError, InputError
 from gpuprof.model import schema
 from gpuprof.model.derived import UNKNOWN
-from gpuprof.model.profile import Origin
+from gpuprof.model.origin import Origin
 from gpuprof.model.selection import Selection
 from gpuprof.readers import find_reader, read_profile
 from gpuprof.readers.common import parquet_columns

@@ -12,7 +12,8 @@ from gpuprof.base.errors import (
     UnknownFormatError,
 )
 from gpuprof.base.manifest import Manifest, finish_manifest, read_manifest
-from gpuprof.model.profile import Origin, Profile
+from gpuprof.model.origin import Origin
+from gpuprof.model.profile import Profile
 from gpuprof.model.schema import DEVICES, KERNELS, LINKS, RUNS
 from gpuprof.readers.gpuprof import run_folder
 

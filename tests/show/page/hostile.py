@@ -4,7 +4,8 @@ from pathlib import Path
 
 from drawing import draw
 
-from gpuprof.model.profile import Origin, Profile
+from gpuprof.model.origin import Origin
+from gpuprof.model.profile import Profile
 
 SCRIPT = "</script><script>window.hacked = true</script>"
 IMAGE = "<img src=x onerror='window.hacked = true'>"

@@ -424,3 +424,90 @@ def test_axe_finds_no_barrier(opened, scheme):
         (violation["id"], [node["html"][:90] for node in violation["nodes"][:3]])
         for violation in violations
     ] == []
+
+
+def _trained(factor):
+    """Six steps of 40 kernels, of which one takes longer."""
+    kernels = []
+    for at in range(0, 6_000_000, 1_000_000):
+        for place in range(40):
+            length = 10_000 * (factor if place == 30 else 1) - 1_000
+            start = at + place * 20_000
+            name = "slow_kernel" if place == 30 else f"kernel_{place}"
+            kernels.append((start, start + length, {"name": name}))
+    marks = [{"correlation_id": n, **k[2]} for n, k in enumerate(kernels)]
+    return draw(
+        kernels=[(s, e, mark) for (s, e, _), mark in zip(kernels, marks, strict=True)],
+        api_calls=[(s, s + 1, {"correlation_id": n}) for n, (s, *_) in enumerate(kernels)],
+        nvtx_ranges=[
+            (at, at + 999_000, {"text": f"step {at}"}) for at in range(0, 6_000_000, 1_000_000)
+        ],
+    )
+
+
+@pytest.fixture
+def compared(browser, tmp_path):
+    path = tmp_path / "compared.html"
+    recordings = {"base": _trained(1), "same": _trained(1), "slow": _trained(2)}
+    path.write_text(comparison_page(comparison(recordings, skip_steps=0)))
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    page.goto(path.as_uri())
+    page.wait_for_selector("#side-by-side canvas")
+    yield page
+    page.close()
+
+
+def _in_sight(page):
+    """From when to when the steps are shown, by the ticks."""
+    return page.evaluate("""() => {
+      const chart = document.querySelector("#side-by-side .uplot");
+      return [chart.clientHeight, document.querySelector("#side-by-side canvas").toDataURL()];
+    }""")
+
+
+def test_one_chooses_what_is_set_against_the_baseline(compared):
+    shown = compared.locator("#side-by-side .largest:not([hidden])")
+
+    assert shown.inner_text() == "No kernel, copy or pause differs by more than it varies."
+    compared.select_option("#side-by-side select", label="slow")
+    assert shown.locator("li").first.inner_text() == "slow_kernel longer: +10.0 µs in 1 call"
+    assert compared.locator("#side-by-side .largest:not([hidden])").count() == 1
+
+
+def test_a_difference_leads_to_its_place_and_the_pointer_says_both_times(compared):
+    compared.select_option("#side-by-side select", label="slow")
+    before = _in_sight(compared)
+
+    compared.click("#side-by-side .largest:not([hidden]) li:first-child button")
+    compared.wait_for_timeout(100)
+
+    assert _in_sight(compared) != before
+    over = compared.locator("#side-by-side .u-over").bounding_box()
+    compared.mouse.move(over["x"] + over["width"] / 2, over["y"] + over["height"] * 0.75)
+    said = compared.text_content("#side-by-side .readout")
+    assert said.startswith("slow, device 0 at 6")
+    assert said.endswith("slow_kernel for 19.0 µs; 9.00 µs in base (longer)")
+
+
+def test_both_steps_zoom_together_by_key_and_names_are_found_in_both(compared):
+    compared.focus("#side-by-side .chart")
+    before = _in_sight(compared)
+
+    compared.keyboard.press("+")
+    compared.wait_for_timeout(100)
+    nearer = _in_sight(compared)
+    compared.keyboard.press("0")
+    compared.wait_for_timeout(100)
+
+    assert before != nearer
+    assert _in_sight(compared) == before
+    compared.fill("#side-by-side .find input", "slow_k")
+    assert compared.text_content("#side-by-side .find .found").startswith("2, 18.0 µs in sum")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_no_barrier_in_a_comparison(compared, scheme):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is missing")
+    compared.emulate_media(color_scheme=scheme)
+
+    assert axe.Axe().run(compared).response["violations"] == []

@@ -466,9 +466,9 @@ def test_calls_are_counts_and_no_shares(compared):
 
 def test_the_time_by_the_clock_comes_first_and_adds_up(compared):
     figures = re.findall(r'<section class="figure" id="([^"]*)"', compared)
-    clock = compared[compared.index('id="clock"') : compared.index('id="waterfall-0"')]
+    clock = compared[compared.index('id="clock"') : compared.index('id="side-by-side"')]
 
-    assert figures == ["clock", "waterfall-0", "variants"]
+    assert figures == ["clock", "side-by-side", "waterfall-0", "variants"]
     assert re.findall(r"<li>(.*?)</li>", clock) == [
         "one: compute 1.00 µs (50.0 %)",
         "one: exposed copies and memsets 1.00 µs (50.0 %)",

@@ -1,0 +1,276 @@
+"""What a typical step runs on each stream, and which operations take another time elsewhere.
+
+An operation is the n-th call of a kernel, or copy of a kind, within a step. It differs where its
+times over the steps of one recording lie apart from those over the steps of the other.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from gpuprof.base.kernel_names import family
+from gpuprof.comparisons.measure.compared_steps import ComparedSteps
+from gpuprof.comparisons.measure.matching import plain_name
+from gpuprof.facts.copies import copy_rows
+from gpuprof.facts.numbers import columns_of, names_by_number
+from gpuprof.facts.step_times import typical_steps
+from gpuprof.facts.step_windows import StepWindows
+from gpuprof.model.derived import TRANSFER_MOVEMENTS
+from gpuprof.model.intervals import Int64s
+from gpuprof.model.profile import Profile
+
+SAME, LONGER, SHORTER, ALONE = range(4)
+_PLACE: Final = ("start_ns", "end_ns", "device_id", "stream_id")
+_OTHERS: Final = {"memsets": "memset", "graph_launches": "CUDA graph"}
+# An operation without length, so that the pause before it is known.
+STEP_END: Final = "end of the step"
+_LOCAL: Final = "local copy"
+# Steps whose times are looked at, evenly over all: their spread is what more would have.
+_MOST_STEPS: Final = 64
+# A whole recording of more operations is no step that one looks at.
+_MOST_WHOLE: Final = 20_000
+# The ends of the middle four fifths of an operation's times, and the median.
+_QUANTILES: Final = (0.1, 0.5, 0.9)
+# Fewer steps tell no spread: then what may be noise is the larger share of the time.
+_LEAST_STEPS: Final = 3
+_LEAST_SHARE, _LEAST_SHARE_OF_FEW = 0.02, 0.1
+# Clocks of GPUs advance in steps of up to 1 us.
+_LEAST_NS: Final = 1_000
+
+
+class Operations(NamedTuple):
+    """The operations of a typical step, by start: one element each.
+
+    Args:
+        length_ns: How long the step takes.
+        origin_ns: When it starts, since the recording's origin.
+        steps: Of how many steps the times are.
+        device: The device; `UNKNOWN` for none.
+        stream: The stream; `UNKNOWN` for none.
+        name: Place in ``names``.
+        start_ns: Start, since that of the step on its device.
+        end_ns: End, on the same clock.
+        times_ns: Three rows: what nine tenths of its times over the steps exceed, the median,
+            and what one tenth exceeds.
+        pauses_ns: The same of the time before it in which its device runs nothing.
+        names: Of kernels as recorded; of copies their movement.
+    """
+
+    length_ns: int
+    origin_ns: int
+    steps: int
+    device: Int64s
+    stream: Int64s
+    name: Int64s
+    start_ns: Int64s
+    end_ns: Int64s
+    times_ns: Int64s
+    pauses_ns: Int64s
+    names: Sequence[str]
+
+    @property
+    def usual_ns(self) -> Int64s:
+        """The median time of each."""
+        usual: Int64s = self.times_ns[1]
+        return usual
+
+
+def operations(compared: ComparedSteps) -> Operations | None:
+    """The operations of the step nearest to the median, each with its times over up to 64 steps.
+
+    None where the recording has no times, or no steps and too much for one.
+    """
+    profile = compared.profile.unrestricted
+    if not profile.has("kernels", "memcpys"):
+        return None
+    names: dict[str, int] = {}
+    columns = columns_of(_activities(profile, names), 5)
+    start, end, device = columns[:3]
+    is_whole = not compared.series and 0 < len(start) <= _MOST_WHOLE
+    series = (_whole(start, end, device),) if is_whole else compared.series
+    end_name = names.setdefault(STEP_END, len(names))
+    of_series = [_of_series(one, columns, end_name) for one in series if len(one.start_ns)]
+    if not sum(len(part[3]) for part in of_series):
+        return None
+    lengths, origins, steps, *parts = zip(*of_series, strict=True)
+    columns = [np.concatenate(part, axis=-1) for part in parts]
+    order = np.argsort(columns[3], kind="stable")
+    ordered = [column[..., order] for column in columns]
+    return Operations._make([max(lengths), min(origins), max(steps), *ordered, [*names]])
+
+
+def _whole(start: Int64s, end: Int64s, device: Int64s) -> StepWindows:
+    times = np.array([start.min()]), np.array([end.max() + 1])
+    return StepWindows(None, tuple(np.unique(device).tolist()), "", "", *times)
+
+
+def _activities(profile: Profile, names: dict[str, int]) -> Iterator[Sequence[Any]]:
+    """Start, end, device, stream and name of all operations, in pieces; names get numbers."""
+
+    def number(name: str) -> int:
+        return names.setdefault(name, len(names))
+
+    of_kernels = names_by_number(profile, "kernels").values(number, number("unnamed"))
+    for *place, name_id in profile.columns("kernels", *_PLACE, "name_id"):
+        yield *place, of_kernels.of(name_id).astype(np.int64)
+    copies = copy_rows(profile)
+    kinds = {kind: number(kind) for kind in sorted(TRANSFER_MOVEMENTS)}
+    places = {kind: place for place, kind in enumerate(kinds)}
+    # Of all others the last.
+    kind = np.array([*kinds.values(), number(_LOCAL)])[
+        copies.movements(lambda movement: places.get(movement, -1))
+    ]
+    yield *columns_of(profile.columns("memcpys", *_PLACE), 4), kind
+    for table, name in _OTHERS.items():
+        if profile.has(table):
+            for place in profile.columns(table, *_PLACE):
+                yield *place, np.full(len(place[0]), number(name))
+
+
+def _of_series(series: StepWindows, columns: Sequence[Int64s], end_name: int) -> tuple[Any, ...]:
+    """The fields of `Operations` that one process' or device's steps have, without the names."""
+    lengths = series.end_ns - series.start_ns
+    chosen, count = int(typical_steps(lengths)[0]), len(lengths)
+    looked_at = np.linspace(0, count - 1, min(count, _MOST_STEPS)).astype(np.int64)
+    looked_at = np.union1d(looked_at, [chosen])
+    first, last = series.start_ns[looked_at], series.end_ns[looked_at]
+    step = np.searchsorted(first, columns[0], side="right") - 1
+    is_inside = (step >= 0) & (columns[0] < last[step]) & np.isin(columns[2], series.devices)
+    step, rows = step[is_inside], [column[is_inside].astype(np.int64) for column in columns]
+    for device in np.unique(rows[2]).tolist():
+        streams, calls = np.unique(rows[3][rows[2] == device], return_counts=True)
+        its_end = (
+            last,
+            last,
+            *(np.full(len(last), v) for v in (device, streams[calls.argmax()], end_name)),
+        )
+        rows = [np.concatenate(pair) for pair in zip(rows, its_end, strict=True)]
+        step = np.concatenate([step, np.arange(len(last))])
+    order = np.lexsort((rows[0], rows[2], step))
+    step, (start, end, device, stream, name) = step[order], (column[order] for column in rows)
+    pause_ns = _pauses(start - first[step], end - first[step], _numbered(step, device))
+    # Which call of its name within its step each is.
+    same = _numbered(_numbered(step, device), name)
+    by_name = np.argsort(same, kind="stable")
+    call = np.empty(len(same), np.int64)
+    call[by_name] = np.arange(len(same)) - np.searchsorted(same[by_name], same[by_name])
+    group = _numbered(_numbered(device, name), call)
+    of_step = np.flatnonzero(looked_at[step] == chosen)
+    origin = int(series.start_ns[chosen])
+    return (
+        *(int(lengths[chosen]), origin, len(looked_at)),
+        *(column[of_step] for column in (device, stream, name, start - origin, end - origin)),
+        *(_spread(values, group)[:, group[of_step]] for values in (end - start, pause_ns)),
+    )
+
+
+def _numbered(first: Int64s, second: Int64s) -> Int64s:
+    """A number for each pair, the same for equal ones, in their order."""
+    pairs = first * (int(second.max(initial=0)) + 2) + second
+    numbers: Int64s = np.unique(pairs, return_inverse=True)[1]
+    return numbers
+
+
+def _pauses(start: Int64s, end: Int64s, group: Int64s) -> Int64s:
+    """How long nothing runs before each of some operations, by group and start; both begin at 0."""
+    apart = group * (int(end.max(initial=0)) + 1)
+    reached = np.maximum.accumulate(end + apart)
+    before = np.concatenate([[0], reached[:-1]]) - apart
+    return np.maximum(start - np.maximum(before, 0), 0)
+
+
+def _spread(values: Int64s, group: Int64s) -> Int64s:
+    """Of each group the value at each of `_QUANTILES`, between two by their distance."""
+    order = np.lexsort((values, group))
+    firsts = np.searchsorted(group[order], np.arange(int(group.max(initial=-1)) + 1))
+    last = np.diff([*firsts, len(group)]) - 1
+    place = firsts + np.outer(_QUANTILES, last)
+    below, above = (values[order][of(place).astype(np.int64)] for of in (np.floor, np.ceil))
+    return below + np.rint((place % 1) * (above - below)).astype(np.int64)
+
+
+def partners(base: Operations, other: Operations) -> Int64s:
+    """The operation of the baseline that each of another side's is; -1 for none.
+
+    Calls of a kernel that both sides have as often are the same in their order. Of others, those
+    between the same two of these are; then what is left on the same device, then anywhere.
+    """
+    partner = np.full(len(other.name), -1, np.int64)
+    names = _keys(base, other)
+    for is_on_device, is_between in ((True, True), (True, False), (False, False)):
+        left = np.setdiff1d(np.arange(len(base.name)), partner), np.flatnonzero(partner < 0)
+        keys = [
+            [
+                (places[device] if is_on_device else None, of_names[name])
+                for device, name in zip(
+                    side.device[rows].tolist(), side.name[rows].tolist(), strict=True
+                )
+            ]
+            for side, of_names, rows in zip((base, other), names, left, strict=True)
+            for places in [{d: place for place, d in enumerate(np.unique(side.device).tolist())}]
+        ]
+        counts = [*map(Counter, keys)]
+        common = {key for key, count in counts[0].items() if counts[1][key] == count}
+        calls = [_calls(of_side, common if is_between else set()) for of_side in keys]
+        found = calls[0].keys() & calls[1].keys()
+        pairs = np.array([(calls[1][call], calls[0][call]) for call in found], np.int64)
+        of_other, of_base = pairs.reshape(-1, 2).T
+        partner[left[1][of_other]] = left[0][of_base]
+    return partner
+
+
+def _keys(base: Operations, other: Operations) -> list[list[str]]:
+    """What the names of both sides are matched by: what all tools write, or a name's family."""
+    plain = [[plain_name(name) for name in side.names] for side in (base, other)]
+    first, second = (
+        {of_side[number] for number in np.unique(side.name).tolist()}
+        for side, of_side in zip((base, other), plain, strict=True)
+    )
+    alone = {name: family(name) for name in first ^ second}
+    shared = {alone[n] for n in first - second} & {alone[n] for n in second - first}
+    return [
+        [alone[name] if alone.get(name) in shared else name for name in of_side]
+        for of_side in plain
+    ]
+
+
+def _calls(keys: Sequence[tuple[int | None, str]], common: set[Any]) -> dict[Any, int]:
+    """The place of each operation by its key and which of those between two common ones it is."""
+    section, count = Counter[int | None](), Counter[Any]()
+    places = {}
+    for place, key in enumerate(keys):
+        section[key[0]] += key in common
+        of = key, 0 if key in common else section[key[0]]
+        count[of] += 1
+        places[*of, count[of]] = place
+    return places
+
+
+def marks(base: Operations, other: Operations, partner: Int64s) -> tuple[Int64s, Int64s, Int64s]:
+    """How each operation of the baseline, and each of another side, differs from its partner.
+
+    Returns:
+        `SAME`, or of both of two `LONGER` or `SHORTER` where the other side's takes longer or
+        shorter, or `ALONE`. And how pauses before operations of the other side differ.
+    """
+    of_base, of_other = np.full(len(base.name), ALONE), np.full(len(other.name), ALONE)
+    rows, few = np.flatnonzero(partner >= 0), min(base.steps, other.steps) < _LEAST_STEPS
+    share = _LEAST_SHARE_OF_FEW if few else _LEAST_SHARE
+    of_times, of_pauses = (
+        _changes(before[:, partner[rows]], after[:, rows], share)
+        for before, after in ((base.times_ns, other.times_ns), (base.pauses_ns, other.pauses_ns))
+    )
+    of_other[rows] = of_base[partner[rows]] = of_times
+    pauses = np.full(len(other.name), SAME)
+    pauses[rows] = of_pauses
+    return of_base, of_other, pauses
+
+
+def _changes(before: Int64s, after: Int64s, share: float) -> Int64s:
+    """`LONGER`, `SHORTER` or `SAME`, for the three times of each that `_spread` gives."""
+    (low, usual, high), (its_low, its_usual, its_high) = before, after
+    least_ns = np.maximum(share * np.maximum(usual, its_usual), _LEAST_NS)
+    differs = ((its_low > high) | (its_high < low)) & (np.abs(its_usual - usual) >= least_ns)
+    return np.where(differs, np.where(its_usual > usual, LONGER, SHORTER), SAME)

@@ -1,0 +1,102 @@
+"""Memory over time: what was allocated in each slice, and what the allocator reserved."""
+
+from dataclasses import replace
+from itertools import groupby
+from typing import Any, Final
+
+import numpy as np
+
+from gpuprof.base.units import capital, say_bytes
+from gpuprof.facts.hosts import NO_NAMES, DeviceNames
+from gpuprof.show import RECORDING, Row
+from gpuprof.show.charts.figure import (
+    HTOD,
+    KERNELS,
+    NOTHING,
+    SINCE_ORIGIN,
+    Chart,
+    Columns,
+    Look,
+    Picture,
+    Results,
+)
+
+_KEPT: Final = Look("allocated throughout", KERNELS.kind, KERNELS.colour)
+_FOR_A_WHILE: Final = Look("allocated at the peak", HTOD.kind, HTOD.colour, HTOD.hatch)
+_UNUSED: Final = Look("reserved, not allocated", NOTHING.kind, NOTHING.colour, NOTHING.hatch)
+_RESERVED: Final = replace(_UNUSED, name="reserved")
+_MOST: Final = 8
+
+
+def picture(results: Results) -> Picture:
+    """The rows of `memory_over_time` of GPUs; of the host where there are no others."""
+    table = results.table("memory_over_time")
+    rows = _of_gpus(table.to_pylist())
+    if not rows:
+        return Picture("", table, [])
+    most = max(rows, key=lambda row: row["most_bytes"])
+    finding = f"{capital(_name(most))} has up to {say_bytes(most['most_bytes'])} allocated"
+    if most["reserved_bytes"] is None:
+        # Old traces do not tell what was allocated before they began.
+        finding += " since the start"
+    else:
+        reserved = max(row["reserved_bytes"] for row in rows if _place(row) == _place(most))
+        finding += f", of {say_bytes(reserved)} reserved"
+    return Picture(finding, table, panels(rows, results.device_names))
+
+
+def levels(rows: list[Row], names: DeviceNames = NO_NAMES) -> list[Columns]:
+    """The same for lines beside each other: what was allocated at most, and what was reserved."""
+    of_panels = []
+    for panel in panels(_of_gpus(rows), names):
+        kept, for_a_while, unused = (np.array(heights) for _, heights in panel.series)
+        most = kept + for_a_while
+        series = [(_KEPT, most.tolist()), (_RESERVED, (most + unused).tolist())]
+        of_panels.append(replace(panel, series=series if unused.any() else series[:1]))
+    return of_panels
+
+
+def _of_gpus(rows: list[Row]) -> list[Row]:
+    return [row for row in rows if row["device_id"] is not None] or rows
+
+
+def panels(rows: list[Row], names: DeviceNames = NO_NAMES) -> list[Columns]:
+    """A panel for each process and device, the eight that need most."""
+    places = {place: [*of] for place, of in groupby(rows, key=_place)}
+    peaks = {place: max(row["most_bytes"] for row in of) for place, of in places.items()}
+    shown = sorted(sorted(peaks, key=lambda place: -peaks[place])[:_MOST], key=str)
+    return [
+        Columns(
+            [
+                (_KEPT, [row["least_bytes"] for row in places[place]]),
+                (_FOR_A_WHILE, [r["most_bytes"] - r["least_bytes"] for r in places[place]]),
+                (
+                    _UNUSED,
+                    [max((r["reserved_bytes"] or 0) - r["most_bytes"], 0) for r in places[place]],
+                ),
+            ],
+            names.in_text(_name(places[place][0])),
+            SINCE_ORIGIN if place == shown[-1] else "",
+            unit="B",
+            edges=[*(row["start_ns"] for row in places[place]), places[place][-1]["end_ns"]],
+            inches=1.6,
+        )
+        for place in shown
+    ]
+
+
+def _place(row: Row) -> tuple[Any, Any]:
+    return row["process_id"], row["device_id"]
+
+
+def _name(row: Row) -> str:
+    return "the host" if row["device_id"] is None else f"device {row['device_id']}"
+
+
+CHART: Final = Chart(
+    "memory",
+    "Memory that a framework allocates over time",
+    RECORDING,
+    ("memory_over_time",),
+    picture,
+)

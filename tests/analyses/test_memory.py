@@ -1,0 +1,172 @@
+"""The peak of memory, where it is, and what steps leave behind."""
+
+import gzip
+import json
+
+import pytest
+from commands import CORPUS, gpuprof
+from recordings import kernel, trace
+
+from gpuprof.analyses.memory import memory, memory_over_time
+from gpuprof.readers import read_profile
+
+MB = 1_000_000
+
+
+def event(at, size, allocated=None, reserved=None, **columns):
+    place = {"process_id": 1, "thread_id": 2, "device_id": 0} | columns
+    return place | {
+        "start_ns": at,
+        "bytes": size,
+        "allocated_bytes": allocated,
+        "reserved_bytes": reserved,
+    }
+
+
+def test_without_events_there_are_no_rows():
+    empty = trace(memory_events=[])
+
+    assert memory(empty).num_rows == memory_over_time(empty).num_rows == 0
+
+
+def test_the_peak_has_its_range_its_operation_and_its_share():
+    thread = {"process_id": 1, "thread_id": 2}
+    profile = trace(
+        memory_events=[
+            event(10, 5 * MB, 25 * MB, 40 * MB),
+            event(20, 15 * MB, 40 * MB, 60 * MB),
+            event(30, -20 * MB, 20 * MB, 60 * MB),
+        ],
+        nvtx_ranges=[
+            {"start_ns": 0, "end_ns": 25, "text": "forward", "range_kind": "annotation"} | thread,
+            {"start_ns": 18, "end_ns": 22, "text": "aten::conv", "range_kind": "operation"}
+            | thread,
+            {"start_ns": 19, "end_ns": 21, "text": "aten::empty", "range_kind": "operation"}
+            | thread,
+            {"start_ns": 0, "end_ns": 99, "text": "other thread", "range_kind": "annotation"}
+            | {"process_id": 1, "thread_id": 3},
+        ],
+        devices=[{"device_id": 0, "name": "A100", "total_memory_bytes": 80 * MB}],
+    )
+
+    assert memory(profile).to_pylist() == [
+        {
+            "process_id": 1,
+            "device_id": 0,
+            "allocations": 2,
+            "before_bytes": 20 * MB,
+            "peak_bytes": 40 * MB,
+            "peak_ns": 20,
+            "peak_range": "forward",
+            "peak_operation": "aten::conv",
+            "reserved_bytes": 60 * MB,
+            "total_memory_bytes": 80 * MB,
+            "peak_share": 0.5,
+            "steps": None,
+            "growth_bytes_per_step": None,
+            "growing_share": None,
+        }
+    ]
+
+
+def test_where_no_total_was_recorded_the_peak_is_of_the_events_alone():
+    devices = [{"device_id": 0, "name": "A100", "total_memory_bytes": 80 * MB}]
+    events = [event(10, 5), event(20, 7), event(30, -12), event(40, 3)]
+
+    [row] = memory(trace(memory_events=events, devices=devices)).to_pylist()
+
+    assert (row["before_bytes"], row["peak_bytes"], row["peak_ns"]) == (None, 12, 20)
+    assert (row["reserved_bytes"], row["peak_share"]) == (None, None)
+
+
+def test_processes_devices_and_the_host_have_rows_of_their_own():
+    events = [
+        event(10, 5, 5), event(10, 7, 7, device_id=1), event(10, 9, 9, process_id=3),
+        event(10, 2, 2, device_id=None),
+    ]  # fmt: skip
+
+    rows = memory(trace(memory_events=events)).to_pylist()
+
+    assert {(r["process_id"], r["device_id"]): r["peak_bytes"] for r in rows} == {
+        (1, None): 2, (1, 0): 5, (1, 1): 7, (3, 0): 9,
+    }  # fmt: skip
+
+
+def _steps(kept):
+    """Six steps of 1 ms on device 0, which allocate 50 MB for a while and keep some bytes each."""
+    events, kernels, ranges, level = [], [], [], 100 * MB
+    for step in range(6):
+        start = step * MB
+        mark = {"text": f"ProfilerStep#{step}", "range_kind": "annotation", "process_id": 1}
+        ranges.append(mark | {"thread_id": 2, "start_ns": start, "end_ns": start + MB})
+        kernels.append(kernel("k", start + 1000, start + 900_000, device_id=0, process_id=1)
+                       | {"correlation_id": step})  # fmt: skip
+        for at, size in ((100, 50 * MB + kept), (500_000, -50 * MB)):
+            level += size
+            events.append(event(start + at, size, level, 200 * MB))
+    calls = [
+        {"start_ns": k["start_ns"] - 500, "end_ns": k["start_ns"], "name": "cudaLaunchKernel"}
+        | {"process_id": 1, "thread_id": 2, "correlation_id": k["correlation_id"]}
+        for k in kernels
+    ]
+    return trace(
+        memory_events=events, kernels=kernels, memcpys=[], api_calls=calls, nvtx_ranges=ranges
+    )
+
+
+@pytest.mark.parametrize(("kept", "growing"), [(0, 0.0), (3 * MB, 1.0)])
+def test_what_each_step_keeps_is_its_growth(kept, growing):
+    [row] = memory(_steps(kept)).to_pylist()
+
+    assert row["steps"] >= 3
+    assert (row["growth_bytes_per_step"], row["growing_share"]) == (kept, growing)
+
+
+def test_slices_have_the_most_and_the_least_that_was_allocated_in_them():
+    events = [event(0, 10, 10, 20), event(605, 30, 40, 64), event(1199, -30, 10, 64)]
+
+    rows = memory_over_time(trace(memory_events=events)).to_pylist()
+
+    assert len(rows) == 120
+    assert [rows[at]["most_bytes"] for at in (0, 59, 60, 61, 119)] == [10, 10, 40, 40, 40]
+    assert [rows[at]["least_bytes"] for at in (0, 60, 61, 119)] == [10, 10, 40, 10]
+    assert [rows[at]["reserved_bytes"] for at in (0, 60)] == [20, 64]
+    assert rows[0]["start_ns"] == 0
+    assert rows[-1]["end_ns"] == 1200
+
+
+@pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus of real files is not here")
+@pytest.mark.parametrize(
+    "name",
+    [
+        "brainstorm_a100_rankA.pt.trace.json",
+        "hta_df_index_resolver__df_index_resolver.json.gz",
+        "tb_resnet50_v2_worker0.pt.trace.json.gz",
+    ],
+)
+def test_real_peaks_are_those_of_the_trace(name):
+    path = CORPUS / "kineto" / name
+    text = gzip.decompress(path.read_bytes()) if name.endswith("gz") else path.read_bytes()
+    levels, running = {}, {}
+    events = [e for e in json.loads(text, strict=False)["traceEvents"] if e["name"] == "[memory]"]
+    for told in sorted((e["ts"], n, e["args"]) for n, e in enumerate(events)):
+        args = told[2]
+        device = args["Device Id"] if args["Device Type"] else None
+        running[device] = running.get(device, 0) + args["Bytes"]
+        levels.setdefault(device, []).append(args.get("Total Allocated", running[device]))
+
+    rows = memory(read_profile(path)).to_pylist()
+
+    assert {r["device_id"]: r["peak_bytes"] for r in rows} == {d: max(v) for d, v in levels.items()}
+
+
+@pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus of real files is not here")
+def test_a_page_and_a_chart_show_memory(tmp_path):
+    path = CORPUS / "kineto" / "hta_df_index_resolver__df_index_resolver.json.gz"
+    page, chart = tmp_path / "page.html", tmp_path / "memory.svg"
+
+    done = gpuprof("report", path, "--html", page, "--chart", f"memory={chart}")
+
+    assert done.returncode == 0
+    assert "Device 1 has up to 6.63 GB allocated, of 12.8 GB reserved" in page.read_text()
+    assert "allocated throughout" in chart.read_text()
