@@ -4,21 +4,24 @@ Other metrics (clocks, requests, warps) have no peak to compare with; they stay 
 """
 
 import re
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from gpuprof.facts.numbers import groups, read_columns
+from gpuprof.facts.numbers import Numbers, columns_of, groups
 from gpuprof.model.analysis import reads
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s, Intervals, covered_within
 from gpuprof.model.profile import Profile, once_per_recording
-from gpuprof.model.words import Words
+from gpuprof.model.words import Words, narrowed
 
 METRIC_READS: Final = reads(gpu_metrics="start_ns device_id metric value")
 
 _OF_PEAK: Final = re.compile(r" \[[^]]*%\]\Z")
 _WHOLE: Final = 100
+# In the place of what no share can be.
+_LEFT_OUT: Final = -1
 # A sample is a mean over its time: of one that lies in a part by less than this, the rest tells
 # as much. No lower share was tried, as a copy of half a sample shows half of its rate.
 _WITHIN: Final = 0.9
@@ -33,7 +36,7 @@ class MetricSamples(NamedTuple):
         device_id: The device; None for one that CUDA does not number.
         metric: The metric, without its unit: ``SMs Active``.
         start_ns: From when on each sample holds.
-        end_ns: Until when.
+        length_ns: For how long.
         percent: Of the peak, 0 to 100.
         left_out: How many samples are not among them, as no share can be so small or large.
     """
@@ -41,14 +44,19 @@ class MetricSamples(NamedTuple):
     device_id: int | None
     metric: str
     start_ns: Int64s
-    end_ns: Int64s
-    percent: Int64s
+    length_ns: Numbers
+    percent: Numbers
     left_out: int
+
+    @property
+    def end_ns(self) -> Int64s:
+        """Until when each sample holds: computed anew, as there are millions."""
+        return self.start_ns + self.length_ns
 
     def mean(self, part: Intervals) -> float | None:
         """The mean share over a part of the time; None where no sample lies in it."""
         within_ns = covered_within(part, self.start_ns, self.end_ns)
-        is_within = within_ns >= np.maximum(_WITHIN * (self.end_ns - self.start_ns), 1)
+        is_within = within_ns >= np.maximum(_WITHIN * self.length_ns, 1)
         total_ns = int(within_ns[is_within].sum())
         if not total_ns:
             return None
@@ -57,11 +65,10 @@ class MetricSamples(NamedTuple):
     def between(self, borders: Int64s) -> list[float | None]:
         """The mean share from each border to the next; None where there was no sample."""
         edges = np.stack([self.start_ns, self.end_ns], axis=1).ravel()
-        lengths = self.end_ns - self.start_ns
         sampled, used = (
             # Until each edge; between the end of a sample and the next start nothing is added.
             np.diff(np.interp(borders, edges, np.repeat(np.cumsum([0, *of]), 2)[1:-1]))
-            for of in (lengths, lengths * self.percent)
+            for of in (self.length_ns, self.length_ns.astype(np.int64) * self.percent)
         )
         return [
             float(of / (_WHOLE * ns)) if ns else None for of, ns in zip(used, sampled, strict=True)
@@ -74,29 +81,39 @@ def metric_samples(profile: Profile) -> tuple[MetricSamples, ...]:
     if not profile.has("gpu_metrics"):
         return ()
     words = Words()
-    start_ns, device, value, metric = read_columns(
-        profile, "gpu_metrics", "start_ns", "device_id", "value", "metric", texts={"metric": words}
-    )
-    is_share = np.array([bool(_OF_PEAK.search(word or "")) for word in words.words], bool)
-    chosen = np.flatnonzero(is_share[metric])
-    columns = [column[chosen] for column in (device, metric, start_ns, value)]
+    columns = columns_of(_shares(profile, words), 4)
     samples = []
     for rows in groups(columns[0], columns[1]):
-        number, word, time, percent = (column[rows] for column in columns)
-        order = np.argsort(time, kind="stable")
-        start, percent = time[order].astype(np.int64), percent[order].astype(np.int64)
-        is_sound = (percent >= 0) & (percent <= _WHOLE)
+        device, metric, start, percent = (column[rows] for column in columns)
+        if (start[1:] < start[:-1]).any():
+            order = np.argsort(start, kind="stable")
+            start, percent = start[order], percent[order]
+        is_sound = percent != _LEFT_OUT
         samples.append(
             MetricSamples(
-                None if number[0] == UNKNOWN else int(number[0]),
-                _OF_PEAK.sub("", words.words[int(word[0])] or ""),
+                None if device[0] == UNKNOWN else int(device[0]),
+                _OF_PEAK.sub("", words.words[int(metric[0])] or ""),
                 start[is_sound],
-                _ends(start)[is_sound],
+                _lengths(start)[is_sound],
                 percent[is_sound],
                 int((~is_sound).sum()),
             )
         )
     return tuple(sorted(samples, key=lambda of: (of.device_id is None, of.device_id, of.metric)))
+
+
+def _shares(profile: Profile, words: Words) -> Iterator[list[Numbers]]:
+    """Device, metric, start and percent of the samples of shares, in pieces, in few bytes."""
+    names = ("device_id", "metric", "start_ns", "value")
+    for device, metric, start, value in profile.columns(
+        "gpu_metrics", *names, texts={"metric": words}
+    ):
+        is_share = np.array([bool(_OF_PEAK.search(word or "")) for word in words.words], bool)
+        rows = np.flatnonzero(is_share[metric])
+        percent = value[rows]
+        percent = np.where((percent >= 0) & (percent <= _WHOLE), percent, _LEFT_OUT)
+        columns = (narrowed(device[rows]), narrowed(metric[rows]), start[rows])
+        yield [*columns, percent.astype(np.int8)]
 
 
 def mean_of(profile: Profile, device_id: int | None, metric: str, part: Intervals) -> float | None:
@@ -107,9 +124,8 @@ def mean_of(profile: Profile, device_id: int | None, metric: str, part: Interval
     return next((of.mean(part) for of in samples), None)
 
 
-def _ends(start_ns: Int64s) -> Int64s:
-    """Until when samples hold; the last one as long as is usual."""
+def _lengths(start_ns: Int64s) -> Numbers:
+    """How long samples hold; the last one as long as is usual."""
     lengths = np.diff(start_ns)
     usual_ns = int(np.median(lengths)) if len(lengths) else 0
-    held: Int64s = np.append(np.minimum(lengths, _LONGEST * usual_ns), usual_ns)
-    return start_ns + held
+    return narrowed(np.append(np.minimum(lengths, _LONGEST * usual_ns), usual_ns))
