@@ -174,6 +174,24 @@ def test_a_pass_reads_as_many_columns_as_there_is_room_for(monkeypatch, budget, 
     assert [name for names in passes for name in names] == [*VALUES]
 
 
+def test_columns_that_were_let_go_are_read_anew():
+    passes_over_the_file = []
+
+    def read(kinds):
+        passes_over_the_file.append([*kinds])
+        return {name: pa.array([1, 2]) for name in kinds}
+
+    columns = KeptColumns(dict.fromkeys("abc", pa.int64()), read)
+    columns.expect("abc")
+    before = [[column.listed for column in piece] for piece in columns.pieces("ab")]
+    columns.release("a")
+    after = [[column.listed for column in piece] for piece in columns.pieces("ab")]
+
+    assert before == after == [[[1, 2], [1, 2]]]
+    # One that stayed is not read again, nor one that nobody asks for any more.
+    assert passes_over_the_file == [["a", "b", "c"], ["b"]]
+
+
 @pytest.mark.parametrize(
     "words", [("report", "--all"), ("report", "--table", "ranges")], ids=lambda words: words[1]
 )

@@ -175,10 +175,8 @@ def _work(recorded: Profile, paths: LaunchPaths, series: StepWindows) -> _Work:
     order = np.argsort(activities.start_ns[rows], kind="stable")
     order = order[step_of(activities.start_ns[rows[order]]) >= 0]
     rows = rows[order]
-    start, end, device = (
-        column[rows].astype(np.int64)
-        for column in (activities.start_ns, activities.end_ns, activities.device)
-    )
+    start, end = activities.start_ns[rows], activities.end_ns(rows)
+    device = activities.device[rows].astype(np.int64)
     path = paths.path[len(copies) :][order]
     chosen = np.flatnonzero((copies.is_peer == 1) & (step_of(copies.start_ns) >= 0))
     src, dst = (column[chosen].astype(np.int64) for column in (copies.src, copies.dst))

@@ -189,20 +189,16 @@ def _sums(
 def _measures(profile: Profile, work: Activities) -> dict[int, dict[str, _Measure]]:
     """What gives figures of single activities, by their layer."""
     copies = work.copies
-
-    def duration_ns(places: Numbers) -> Numbers:
-        return work.end_ns[places] - work.start_ns[places]
-
     return {
         COMPUTE: {
-            "kernel_ns": duration_ns,
+            "kernel_ns": work.duration_ns.take,
             "kernel_calls": np.ones_like,
         },
         TRANSFER: {
-            "transfer_ns": duration_ns,
+            "transfer_ns": work.duration_ns.take,
             "transfer_calls": copies.is_counted.take,
             "transfer_bytes": copies.moved_bytes.take,
-            "peer_transfer_ns": lambda places: duration_ns(places) * copies.is_peer[places],
+            "peer_transfer_ns": lambda places: work.duration_ns[places] * copies.is_peer[places],
             "exposed_transfer_ns": lambda places: exposed_of_copies(profile)[places],
         },
     }

@@ -45,6 +45,13 @@ def keep_freed_memory() -> None:
             mallopt(parameter, value)
 
 
+def give_back_freed_memory() -> None:
+    """Give back to the system what lies freed between arrays, where the C library can."""
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).malloc_trim(0)
+
+
 def end(status: object) -> None:
     """End the process once what is temporary is removed; return where Python must do it.
 

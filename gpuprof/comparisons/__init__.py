@@ -34,6 +34,7 @@ from gpuprof.comparisons.measure.compared_kernels import (
 )
 from gpuprof.comparisons.measure.compared_steps import (
     COMPARED_READS,
+    MEASURED_READS,
     RECORDING,
     STEP,
     StepsByLabel,
@@ -87,6 +88,7 @@ from gpuprof.facts.launches import activities, launches
 from gpuprof.facts.moves import backward_copies
 from gpuprof.facts.nvtx import named_parts, ranges_of
 from gpuprof.facts.phases import steps_by_phase
+from gpuprof.findings.whole_recording import recorded_calls
 from gpuprof.model.profile import Profile
 
 __all__ = ["Comparison", "Recording", "comparison", "labelled"]
@@ -157,7 +159,7 @@ def _is_large(recording: Profile) -> bool:
 def _learn_steps(profile: Profile) -> None:
     """Find the steps of a large recording on two threads, and let go of what only that needs.
 
-    Of ten million activities that is 0.4 GB, which the next recording may take.
+    Of ten million activities that is 0.5 GB, which the next recording may take.
     """
     recording = profile.unrestricted
     if not _is_large(recording):
@@ -170,7 +172,9 @@ def _learn_steps(profile: Profile) -> None:
     recording.compute_ahead(ahead)
     steps_by_phase(profile)
     backward_copies(recording)
+    recorded_calls(recording)
     recording.forget(launches, activities, ranges_of, named_parts)
+    recording.release(but=MEASURED_READS)
 
 
 def _by_call(

@@ -55,7 +55,8 @@ def figures_by_name(profile: Profile, table: str) -> Mapping[str, Figures]:
     Raises:
         OverflowError: The durations add up to more than 64 bits hold.
     """
-    names, groups = _named_groups(profile, table)
+    names, parts = _named_parts(profile, table)
+    groups = by_group([*parts], len(names))
     of_groups: Iterable[Figures | None] = map(figures, groups)
     threads = machine.thread_count(_THREADS)
     if threads > 1 and profile.unrestricted.events >= max(_LARGE, _FEW * len(names)):
@@ -94,14 +95,9 @@ def sums_by_name(profile: Profile, table: str) -> Mapping[str, Figures]:
 
 def durations_by_name(profile: Profile, table: str) -> Iterator[tuple[str, Durations]]:
     """The durations in ns of each name that occurs among kernels or API calls."""
-    pairs = zip(*_named_groups(profile, table), strict=False)
-    yield from ((name, durations) for name, durations in pairs if len(durations))
-
-
-def _named_groups(profile: Profile, table: str) -> tuple[list[str], Iterator[Durations]]:
-    """All names of a table, and the durations of each in their order."""
     names, parts = _named_parts(profile, table)
-    return names, by_group([*parts], len(names))
+    pairs = zip(names, by_group([*parts], len(names)), strict=False)
+    yield from ((name, durations) for name, durations in pairs if len(durations))
 
 
 def _named_parts(

@@ -146,7 +146,7 @@ def _shift_ns(profile: Profile, process: int, lanes: list[slice]) -> int | None:
     rows = by_time(launch)
     order, launch = order[rows], launch[rows]
     late = all_launches.activities.start_ns[order] - launch
-    ends = all_launches.activities.end_ns[order]
+    ends = all_launches.activities.end_ns(order)
     least_ns = int(late.min())
     start, end, of_process, is_wait = host_calls(profile)
     is_wait = is_wait & (of_process == process) & (start >= launch[0])

@@ -125,11 +125,11 @@ def kernels_of_kinds(profile: Profile) -> Mapping[int | None, Mapping[str, Inter
 @once_per_recording
 def elementwise_kernels(profile: Profile) -> Mapping[int | None, Mapping[str, Intervals]]:
     """The same of `ELEMENTWISE`, of which there may be millions: nothing where they take little."""
-    sums = [
-        row for row in profile.once(activity_sums).to_pylist() if row["activity_kind"] == "kernel"
-    ]
-    times = [row["total_ns"] for row in sums if kind_of(row["name"]) in {ELEMENTWISE, COPY}]
-    if sum(times) < _LEAST_ELEMENTWISE * sum(row["total_ns"] for row in sums):
+    columns = (profile.once(activity_sums).column(n) for n in ("activity_kind", "name", "total_ns"))
+    rows = zip(*(column.to_pylist() for column in columns), strict=True)
+    sums = [(name, total_ns) for kind, name, total_ns in rows if kind == "kernel"]
+    elementwise_ns = sum(ns for name, ns in sums if kind_of(name) in {ELEMENTWISE, COPY})
+    if elementwise_ns < _LEAST_ELEMENTWISE * sum(ns for _, ns in sums):
         return {}
     return _of_kinds(profile, {ELEMENTWISE})
 

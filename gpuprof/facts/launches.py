@@ -72,7 +72,7 @@ class Activities:
 
     Args:
         start_ns: Start on the device.
-        end_ns: End on the device.
+        duration_ns: How long it took there; in 32 bits mostly, as there are millions.
         device: The device it ran on.
         layer: One of `timeline.LAYERS`; kernels of communication count as compute.
         copies: More of the copies, whose places are those that they have here.
@@ -80,7 +80,7 @@ class Activities:
     """
 
     start_ns: Int64s
-    end_ns: Int64s
+    duration_ns: Numbers
     device: Numbers
     layer: Numbers
     copies: Copies
@@ -89,6 +89,10 @@ class Activities:
     def __len__(self) -> int:
         """How many there are."""
         return len(self.start_ns)
+
+    def end_ns(self, rows: slice | Numbers) -> Int64s:
+        """End on the device of some."""
+        return self.start_ns[rows] + self.duration_ns[rows]
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,7 +185,7 @@ class Launches:
             if table == "memcpys":
                 src, dst = activities.copies.take(place).ends
                 is_here |= (src == device[row]) | (dst == device[row])
-            is_here &= activities.end_ns[place] > instant[row]
+            is_here &= activities.end_ns(place) > instant[row]
             beginners.append(np.stack([row, place])[:, is_here])
         row, place = np.concatenate(beginners, axis=1)
         launched = self.places(place)
@@ -195,7 +199,7 @@ class Launches:
 @once_per_profile
 def activities(profile: Profile) -> Activities:
     """Every kernel, copy, memset and whole graph."""
-    columns = [Growing() for _ in (*_TIMES, "layer")]
+    columns = [Growing(), Growing(np.int32), Growing(), Growing()]
     for column in columns:
         column.expect(sum(map(profile.rows_known, _recorded(profile))))
     tables, rows = {}, 0
@@ -206,8 +210,8 @@ def activities(profile: Profile) -> Activities:
             for values, column in zip(part, columns, strict=True):
                 column.add(values)
         tables[table] = low, rows
-    start, end, device, layer = (column.values for column in columns)
-    return Activities(start, end, device, layer, copy_rows(profile), tables)
+    start, duration, device, layer = (column.values for column in columns)
+    return Activities(start, duration, device, layer, copy_rows(profile), tables)
 
 
 def _recorded(profile: Profile) -> list[str]:
@@ -216,13 +220,15 @@ def _recorded(profile: Profile) -> list[str]:
 
 
 def _times(profile: Profile, table: str) -> Iterator[Sequence[Any]]:
-    """`_TIMES` and layer of the activities of a table in pieces."""
+    """Start, duration, device and layer of the activities of a table in pieces."""
     if table == "memcpys":
         copies = copy_rows(profile)
-        yield copies.start_ns, copies.end_ns, narrowed(copies.device), layer_of_copies(copies)
+        duration, device = narrowed(copies.end_ns - copies.start_ns), narrowed(copies.device)
+        yield copies.start_ns, duration, device, layer_of_copies(copies)
         return
     for start, end, device in profile.columns(table, *_TIMES):
-        yield start, end, narrowed(device), np.full(len(start), _LAYERS[table], np.int8)
+        layer = np.full(len(start), _LAYERS[table], np.int8)
+        yield start, narrowed(end - start), narrowed(device), layer
 
 
 @once_per_profile
@@ -282,7 +288,7 @@ def exposed_of_copies(profile: Profile) -> Int64s:
     work = activities(profile)
     number = len(work.copies)
     ends = work.device[:number], *work.copies.ends
-    start, end = work.start_ns[:number], work.end_ns[:number]
+    start, end = work.start_ns[:number], work.end_ns(slice(number))
     longest = np.zeros(number, np.int64)
     # When kernels of the whole recording ran, by device, in several sets.
     recorded = activities(profile.unrestricted)
@@ -291,7 +297,7 @@ def exposed_of_copies(profile: Profile) -> Int64s:
         low, high = recorded.tables.get(table, (0, 0))
         for rows in pieces(high, low):
             key = recorded.device[rows].astype(np.int32) - UNKNOWN
-            for place, busy in unions_by_key(recorded.start_ns[rows], recorded.end_ns[rows], key):
+            for place, busy in unions_by_key(recorded.start_ns[rows], recorded.end_ns(rows), key):
                 kernels.setdefault(place + UNKNOWN, []).append(busy)
     devices = {device for end in ends for device in np.unique(end).tolist() if device >= 0}
     for device in (*devices, UNKNOWN):

@@ -76,7 +76,7 @@ def operator_calls(profile: Profile) -> OperatorCalls | None:
     is_kernel = (launched.order >= low) & (launched.order < high)
     spans = launches_within(chosen, launched).among(is_kernel)
     kernels = launched.order[is_kernel]
-    took = (activities.end_ns - activities.start_ns)[low:high]
+    took = activities.duration_ns[low:high]
     product_ns = np.where(_is_product(profile), took, 0)
     used = np.flatnonzero(spans.last > spans.first)
     first, last = spans.first[used], spans.last[used]

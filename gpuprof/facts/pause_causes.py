@@ -438,16 +438,15 @@ def _awaited(
     activities, process = all_launches.activities, all_launches.process()
     since = np.maximum(since, instant - NEAR_NS)
     hull = union(since, instant + 1)
-    ends = activities.end_ns
     parts = [
-        rows.start + meeting(Intervals(ends[rows], ends[rows] + 1), hull)
+        rows.start + meeting(Intervals(ends := activities.end_ns(rows), ends + 1), hull)
         for rows in pieces(len(activities))
     ]
     near = np.concatenate([np.empty(0, np.int64), *parts])
-    near = near[np.argsort(ends[near], kind="stable")]
+    near = near[np.argsort(activities.end_ns(near), kind="stable")]
     places = all_launches.places(near)
     near, places = (column[places != NOT_FOUND] for column in (near, places))
-    ends = activities.end_ns[near]
+    ends = activities.end_ns(near)
     first = np.searchsorted(ends, since, side="left")
     row, index = pairs(first, np.searchsorted(ends, instant, side="right") - first)
     ended, waiting = near[index], all_launches.order[launch][row]

@@ -50,11 +50,11 @@ class Spans:
 
     def extent(self, launched: Launches) -> tuple[Int64s, Int64s]:
         """First start and last end of the launches of each range; 0 and 0 where it has none."""
-        start, end = launched.activities.start_ns, launched.activities.end_ns
-        compiled = arrays.extents(self.first, self.last, launched.order, start, end)
+        work, order = launched.activities, launched.order
+        compiled = arrays.extents(self.first, self.last, order, work.start_ns, work.duration_ns)
         return compiled or (
-            self._reduced(np.minimum, start[launched.order]),
-            self._reduced(np.maximum, end[launched.order]),
+            self._reduced(np.minimum, work.start_ns[order]),
+            self._reduced(np.maximum, work.end_ns(order)),
         )
 
     def _reduced(self, function: np.ufunc, values: Int64s) -> Int64s:

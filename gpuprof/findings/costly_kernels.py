@@ -249,7 +249,7 @@ def _durations(scope: Scope) -> tuple[Int64s, int]:
     rows = runs(first, last - first)
     rows = low + (rows if order is None else order[rows])
     rows = rows[work.device[rows] == scope.device.number]
-    return np.asarray(work.end_ns[rows] - work.start_ns[rows], np.int64), len(steps)
+    return work.duration_ns[rows].astype(np.int64), len(steps)
 
 
 @once_per_recording
@@ -403,7 +403,7 @@ def _local_copies(scope: Scope) -> Iterator[Finding]:
         copies = len(work.copies)
         is_here = work.device[:copies] == scope.device.number
         rows = np.flatnonzero((work.layer[:copies] == LOCAL_COPY) & is_here)
-        lengths = covered_within(exposed, work.start_ns[rows], work.end_ns[rows])
+        lengths = covered_within(exposed, work.start_ns[rows], work.end_ns(rows))
         rows, lengths = rows[lengths > 0], lengths[lengths > 0]
         if lengths.sum() < _MOST * exposed.length:
             phrase, suggestion = "sets its own memory", _SETTING

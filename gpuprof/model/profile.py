@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from gpuprof.base import machine
+from gpuprof.base import machine, startup
 from gpuprof.base.errors import ROOM, CorruptFileError, InputError, MissingTableError
 from gpuprof.model import schema
 from gpuprof.model.origin import Origin
@@ -236,6 +236,15 @@ class Profile:
         for name in reads.keys() & self.sources.keys():
             if not isinstance(self.sources[name], pa.Table):
                 self.loaded(name).expect(reads[name])
+
+    def release(self, but: Mapping[str, Collection[str]]) -> None:
+        """Let go of what was read of its file but for columns by table that will be asked for.
+
+        Who asks for another column has it read anew.
+        """
+        for name, table in self.unrestricted._tables.items():  # noqa: SLF001 - of the same class
+            table.release(but.get(name, ()))
+        startup.give_back_freed_memory()
 
     def query(self, sql: str) -> pa.Table:
         """What a SELECT in DuckDB's dialect answers about the recording; see `gpuprof.sql`.

@@ -289,6 +289,12 @@ class KeptColumns:
         """Note columns that are read together with the first that is needed."""
         self._expected.update(names)
 
+    def release(self, but: Collection[str]) -> None:
+        """Let go of all columns but some, expected ones too: who asks has them read anew."""
+        with self._reading, self._keeping:
+            self._expected.intersection_update(but)
+            self._columns = {name: of for name, of in self._columns.items() if name in but}
+
     @property
     def missing(self) -> Kinds:
         """The columns that are expected and not yet read."""
@@ -309,4 +315,5 @@ class KeptColumns:
                 kinds = [(name, kind) for name, kind in self.kinds.items() if name in missing]
                 for part in passes(kinds, self._most_rows):
                     self.keep(self._read(dict(part)))
-        yield from pieces({name: self._columns[name] for name in names})
+            columns = {name: self._columns[name] for name in names}
+        yield from pieces(columns)

@@ -47,6 +47,9 @@ class Stored(Protocol):
     def expect(self, names: Collection[str]) -> None:
         """Note columns that are read together with the first that is needed."""
 
+    def release(self, but: Collection[str]) -> None:
+        """Let go of all columns but some."""
+
     def pieces(self, names: Sequence[str], window: Window | None = None) -> Iterator[list[Values]]:
         """Columns of the file in pieces, one name at least.
 
@@ -120,22 +123,20 @@ class Part:
     is_whole: Callable[[], bool] = lambda: False
     # Whether no row was left out, and the columns that were found to be within their bounds.
     _checked: dict[str, bool] = field(default_factory=dict)
+    _made: dict[str, Computed] = field(default_factory=dict)
 
-    def computed(self, name: str) -> Computed | None:
-        """How a column is made; None where the file has nothing to make it of."""
-        column = self.columns.get(name)
-        return Computed((column,)) if isinstance(column, str) else column
+    def __post_init__(self) -> None:
+        """Take the name of a column for how it is made."""
+        for name, column in self.columns.items():
+            self._made[name] = Computed((column,)) if isinstance(column, str) else column
 
     def reads(self, names: Iterable[str]) -> list[str]:
         """The file's columns that these are computed from, and those that choose rows."""
-        computed = [computed for name in names if (computed := self.computed(name)) is not None]
+        made = [self._made[name] for name in names if name in self._made]
         keep = () if self._checked.get("") else self.keep
-        reads = [*dict.fromkeys(read for of in (*computed, *keep) for read in of.reads)]
+        reads = dict.fromkeys(read for of in (*made, *keep) for read in of.reads)
         # The count of rows needs at least one column.
-        sources = (
-            read for name in self.columns for read in (self.computed(name) or Computed(())).reads
-        )
-        return reads or [next(sources)]
+        return [*reads] or [next(read for of in self._made.values() for read in of.reads)]
 
     def pieces(
         self, schema: Schema, names: Sequence[str], selection: Selection, *, is_checked: bool
@@ -149,7 +150,13 @@ class Part:
         needed += [_START] if _END in needed and _START not in needed else []
         unchecked = [name for name in needed if is_checked and not self._checked.get(name)]
         keep, reads, is_all = () if self._checked.get("") else self.keep, self.reads(needed), True
-        for stored in self._stored_pieces(reads, selection):
+        # What is whole looks at rows outside of a window, too.
+        is_whole = self.is_whole()
+        pieces = self.stored.pieces(reads, None if is_whole else selection.extent)
+        if is_whole:
+            in_one = [joined(column) for column in zip(*pieces, strict=True)]
+            pieces = iter([in_one] if in_one else [])
+        for stored in pieces:
             of_file = dict(zip(reads, stored, strict=True))
             rows = len(stored[0].numbers)
             columns = {name: self._column(schema, name, of_file, rows) for name in needed}
@@ -171,19 +178,10 @@ class Part:
         if selection == EVERYTHING:
             self._checked.update(dict.fromkeys(unchecked, True) | {"": is_all})
 
-    def _stored_pieces(self, reads: Sequence[str], selection: Selection) -> Iterator[list[Values]]:
-        # What is whole looks at rows outside of a window, too.
-        is_whole = self.is_whole()
-        pieces = self.stored.pieces(reads, None if is_whole else selection.extent)
-        if not is_whole:
-            yield from pieces
-        elif all_pieces := [*pieces]:
-            yield [joined(column) for column in zip(*all_pieces, strict=True)]
-
     def _column(
         self, schema: Schema, name: str, of_file: Mapping[str, Values], rows: int
     ) -> Values:
-        computed, spec = self.computed(name), schema.columns.get(name)
+        computed, spec = self._made.get(name), schema.columns.get(name)
         if computed is None:
             if spec is not None and spec.dtype == TEXT:
                 return Values(np.zeros(rows, np.int8), None, (None,))
@@ -238,8 +236,16 @@ class Table:
     def expect(self, names: Collection[str]) -> None:
         """Note columns that are read together with the first that is needed."""
         for part in self.parts:
-            stored = self._of_rows([n for n in names if n in {*self.schema.columns, _NAME_ID}])
-            part.stored.expect(part.reads(stored))
+            part.stored.expect(self._stored(part, names))
+
+    def release(self, but: Collection[str]) -> None:
+        """Let go of what the file's columns hold that none of these is made of."""
+        for part in self.parts:
+            part.stored.release(self._stored(part, but) if but else ())
+
+    def _stored(self, part: Part, names: Collection[str]) -> list[str]:
+        known = {*self.schema.columns, _NAME_ID}.intersection(names)
+        return part.reads(self._of_rows([*known]))
 
     def holds(self, name: str) -> bool:
         """Whether any row may have a value in a column."""
@@ -339,6 +345,9 @@ class InMemory:
 
     def expect(self, names: Collection[str]) -> None:
         """Nothing: all columns are there."""
+
+    def release(self, but: Collection[str]) -> None:
+        """Nothing: they are there whoever asks."""
 
     def pieces(self, names: Sequence[str], _: Window | None = None) -> Iterator[list[Values]]:
         """Columns of all rows, as they are."""

@@ -235,8 +235,8 @@ ArraysStatus open_ranges(Integers start, Integers end, Integers times, int is_ou
     return ARRAYS_OK;
 }
 
-ArraysStatus extents(Integers first, Integers last, Integers order, Integers start, Integers end,
-                     int64_t *least, int64_t *most) {
+ArraysStatus extents(Integers first, Integers last, Integers order, Integers start,
+                     Integers duration, int64_t *least, int64_t *most) {
     for (size_t i = 0; i < first.count; i++) {
         int64_t low = at(first, i), high = at(last, i);
         least[i] = low < high ? INT64_MAX : 0, most[i] = low < high ? INT64_MIN : 0;
@@ -244,10 +244,14 @@ ArraysStatus extents(Integers first, Integers last, Integers order, Integers sta
         if (low < 0 || (size_t)high > order.count) return ARRAYS_TOO_LARGE;
         for (size_t k = (size_t)low; k < (size_t)high; k++) {
             int64_t row = at(order, k);
-            if (row < 0 || (size_t)row >= start.count || (size_t)row >= end.count)
+            int64_t begun, end;
+            if (row < 0 || (size_t)row >= start.count || (size_t)row >= duration.count)
                 return ARRAYS_TOO_LARGE;
-            if (at(start, (size_t)row) < least[i]) least[i] = at(start, (size_t)row);
-            if (at(end, (size_t)row) > most[i]) most[i] = at(end, (size_t)row);
+            begun = at(start, (size_t)row);
+            if (__builtin_add_overflow(begun, at(duration, (size_t)row), &end))
+                return ARRAYS_TOO_LARGE;
+            if (begun < least[i]) least[i] = begun;
+            if (end > most[i]) most[i] = end;
         }
     }
     return ARRAYS_OK;

@@ -93,8 +93,8 @@ ArraysStatus open_ranges(Integers start, Integers end, Integers times, int is_ou
                          int64_t *open);
 
 /* The least start and the greatest end of the rows order[first] to order[last - 1]; 0 for none. */
-ArraysStatus extents(Integers first, Integers last, Integers order, Integers start, Integers end,
-                     int64_t *least, int64_t *most);
+ArraysStatus extents(Integers first, Integers last, Integers order, Integers start,
+                     Integers duration, int64_t *least, int64_t *most);
 
 /* Adds some values to those of their groups: group g goes on at made[next[g]], where next[g] is
  * then one further. `made` has room for all values, as wide as they are, and is written to. */

@@ -182,7 +182,7 @@ def open_ranges(start: Int64s, end: Int64s, times: Int64s, *, is_outermost: bool
 
 
 def extents(
-    first: Integers, last: Integers, order: Integers, start: Int64s, end: Int64s
+    first: Integers, last: Integers, order: Integers, start: Int64s, duration: Integers
 ) -> tuple[Int64s, Int64s] | None:
     """The first start and the last end of the rows ``order[first:last]`` of each pair of these.
 
@@ -190,7 +190,7 @@ def extents(
     """
     functions = library()
     least, most = np.empty(len(first), np.int64), np.empty(len(first), np.int64)
-    if functions is None or functions.extents(first, last, order, start, end, least, most):
+    if functions is None or functions.extents(first, last, order, start, duration, least, most):
         return None
     return least, most
 

@@ -16,6 +16,7 @@ from gpuprof.native.arrays import Int64s, Integers
 _DURATION, _CALL, _HOST_WORK, _LAUNCH, _STREAM, _OVERLAP = range(6)
 _NONE: Final = -1
 _APART, _WITHIN = 1, 2
+_GONE: Final = 4
 
 
 class Items(NamedTuple):
@@ -95,7 +96,9 @@ def replayed(
         where there is none.
     """
     ends = _waiting_ends(items, recorded, changed)
-    for kind in ("int32", "int64"):
+    # What is removed follows its stream at once, perhaps seconds before: beyond 32 bits.
+    kinds = ("int64",) if (changed.kind == _GONE).any() else ("int32", "int64")
+    for kind in kinds:
         moved: Integers = np.zeros(len(items.time_ns), kind)
         functions = library()
         if functions is None:

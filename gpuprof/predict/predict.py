@@ -12,6 +12,7 @@ from gpuprof.base.kernel_names import short_names
 from gpuprof.base.statistics import scaled
 from gpuprof.base.units import counted, format_signed, say_ns, say_share
 from gpuprof.facts.host_clock import host_clock
+from gpuprof.facts.launches import activities, launches
 from gpuprof.facts.phases import Phase, phases
 from gpuprof.facts.step_times import are_similar
 from gpuprof.model.derived import UNKNOWN
@@ -49,7 +50,7 @@ PREDICTION: Final = Schema(
         "low_ns": Column(
             INT,
             "ns",
-            "Least of fast links and usual latencies, less the error of the replay, a quarter of"
+            "Least of fast links and usual latencies, less the error of the replay, an eighth of"
             " the change and the noise of medians, at least 0.5 %.",
         ),
         "high_ns": Column(INT, "ns", "Most of slow links and usual latencies, plus the same."),
@@ -168,6 +169,11 @@ def predict(profile: Profile, changes: Sequence[str]) -> Prediction:
         MissingTableError: The recording has no times.
     """
     profile.unrestricted.expect(PREDICT_READS)
+    if profile.unrestricted.has("kernels") or profile.unrestricted.has("memcpys"):
+        # Only steps and clocks need launches, which take as much memory as a replay of them.
+        phases(profile)
+        host_clock(profile)
+        profile.unrestricted.forget(launches, activities)
     graph = graph_of(profile)
     changed = apply(profile, changes, USUAL)
     steps = [*_steps(profile, graph)]

@@ -84,7 +84,8 @@ def replay(
 
 def as_measured(graph: Graph, weights: Weights | None = None) -> Replay:
     """The recording itself, perhaps with operations that other weights remove."""
-    moved_ns = np.zeros(len(graph.time_ns), np.int8)
+    # One zero for all of them, which takes no memory.
+    moved_ns = np.broadcast_to(np.int8(0), len(graph.time_ns))
     return Replay(graph, graph.weights if weights is None else weights, moved_ns)
 
 

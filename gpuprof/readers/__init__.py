@@ -183,8 +183,11 @@ def _read_path(path: Path, reader: str | None, section: str | int | None) -> Pro
     if inputs.is_glob(path) or (path.is_dir() and not _folder_readers(path)):
         _check_no_section(section)
         return _read_many(path, recording_files([path]), reader)
-    inputs.check_ends(path)
-    chosen = find_reader(path) if reader is None else reader_named(reader)
+    if reader is None:
+        chosen = find_reader(path)
+    else:
+        inputs.check_ends(path)
+        chosen = reader_named(reader)
     return sections.chosen(_read_by(chosen, path), section)
 
 
@@ -350,25 +353,17 @@ def _file_readers(path: Path) -> list[Reader]:
     if head.startswith(MAGIC):
         # The second reader need not be asked after the first.
         databases = map(reader_named, _DATABASES)
-        return [*islice((r for r in databases if _is_of(r, head) or _is_found_by(r, path)), 1)]
+        return [*islice((r for r in databases if r.recognises(head) or r.searches(path)), 1)]
     if head.startswith(_REPORT_MAGIC):
         return [reader_named("nsys-rep")]
     if head.startswith(ZIP_MAGIC):
-        reader = next((r for r in map(reader_named, _ARCHIVES) if _is_of(r, head)), None)
+        reader = next((r for r in map(reader_named, _ARCHIVES) if r.recognises(head)), None)
         if reader is not None:
             return [reader]
-    certain = [r for r in all_readers() if _is_of(r, head)]
+    certain = [r for r in all_readers() if r.recognises(head)]
     # A program may print megabytes before its profiler prints a word. The first that finds its
     # marks ends the search.
-    return certain or [*islice((r for r in all_readers() if _is_found_by(r, path)), 1)]
-
-
-def _is_of(reader: Reader, head: bytes) -> bool:
-    return reader.recognises is not None and reader.recognises(head)
-
-
-def _is_found_by(reader: Reader, path: Path) -> bool:
-    return reader.searches is not None and reader.searches(path)
+    return certain or [*islice((r for r in all_readers() if r.searches(path)), 1)]
 
 
 def read_head(path: Path) -> bytes:

@@ -40,6 +40,6 @@ class Reader:
     gives: tuple[str, ...]
     cannot: str
     read: Callable[[Path], Profile]
-    recognises: Callable[[bytes], bool] | None = None
+    recognises: Callable[[bytes], bool] = lambda _: False
     recognises_folder: Callable[[Path], bool] | None = None
-    searches: Callable[[Path], bool] | None = None
+    searches: Callable[[Path], bool] = lambda _: False

@@ -192,6 +192,9 @@ class _JobRows:
     def expect(self, names: Collection[str]) -> None:
         """Nothing: what is read is not there for the next."""
 
+    def release(self, but: Collection[str]) -> None:
+        """Nothing: none is kept."""
+
     def pieces(self, names: Sequence[str], _: Window | None = None) -> Iterator[list[Values]]:
         """Columns of all rows, one file after another."""
         if sum(file.profile.events for _, file in self._files) > _FEW_EVENTS * len(self._files):

@@ -13,8 +13,8 @@ STEPS = np.full(10, 1_000_000)
     [
         pytest.param(STEPS, 1_000_000, LEAST_SHARE * 1_000_000, id="nothing-is-known-more-closely"),
         pytest.param(STEPS + 30_000, 1_000_000, 30_000, id="the-error-of-the-replay"),
-        pytest.param(STEPS - 30_000, 500_000, np.hypot(15_000, 125_000), id="half-a-step"),
-        pytest.param(STEPS, 1_400_000, 100_000, id="a-quarter-of-the-change"),
+        pytest.param(STEPS - 30_000, 500_000, np.hypot(15_000, 62_500), id="half-a-step"),
+        pytest.param(STEPS, 1_400_000, 50_000, id="an-eighth-of-the-change"),
         pytest.param(STEPS, 100_000, 50_000, id="half-of-what-is-left"),
     ],
 )
@@ -37,7 +37,7 @@ def test_few_steps_that_vary_leave_more_open_than_many():
     assert wide_ns > 4 * narrow_ns > 4 * LEAST_SHARE * 1_000_000
 
 
-def test_four_in_five_medians_of_another_run_are_within_the_range():
+def test_nine_in_ten_medians_of_another_run_are_within_the_range():
     numbers = np.random.default_rng(1)
     runs = np.rint(numbers.normal(1e6, 5e4, (400, 2, 25))).astype(np.int64)
 
@@ -45,4 +45,4 @@ def test_four_in_five_medians_of_another_run_are_within_the_range():
         abs(np.median(truth) - np.median(run)) <= margin_ns(run, run, int(np.median(run)))
         for run, truth in runs
     ]
-    assert 0.7 < np.mean(inside) < 0.9
+    assert 0.8 < np.mean(inside) < 0.96

@@ -178,11 +178,11 @@ def pair(family, seed):
 PAIRS = [*((family, seed) for family in FAMILIES for seed in range(4)), (larger_buckets, 8)]
 
 
-def test_four_in_five_truths_are_in_the_range():
+def test_nine_in_ten_truths_are_in_the_range():
     rows = [(*pair(family, seed)[:3], (family.__name__, seed)) for family, seed in PAIRS]
     missed = [of for row, _, truth, of in rows if not row["low_ns"] <= truth <= row["high_ns"]]
 
-    assert len(missed) <= len(PAIRS) / 5, missed
+    assert len(missed) <= len(PAIRS) / 10, missed
 
 
 @pytest.mark.parametrize(("family", "seed"), PAIRS)

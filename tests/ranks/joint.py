@@ -13,7 +13,7 @@ from gpuprof.ranks.partial import analyses_of, is_mergeable, job_profile, merged
 
 def mergeable():
     """The analyses that answer for a job whose files are read one by one."""
-    return [*filter(is_mergeable, ANALYSES), "ranks_over_time"]
+    return [*filter(is_mergeable, ANALYSES), "ranks_over_time", "ranks_in_step"]
 
 
 def partial_of(profiles, names=None, order=None):

@@ -85,8 +85,8 @@ def test_real_file_is_read_or_refused_as_expected(real):
 def test_real_file_is_claimed_by_the_reader_that_reads_it_and_by_no_other(real):
     path, *_ = real
     head = read_head(path)
-    claimed = {r.name for r in all_readers() if r.recognises is not None and r.recognises(head)}
-    claimed |= {r.name for r in all_readers() if r.searches is not None and r.searches(path)}
+    claimed = {r.name for r in all_readers() if r.recognises(head)}
+    claimed |= {r.name for r in all_readers() if r.searches(path)}
 
     assert claimed == {expectations()[name_of(path)][1]} - {"-"}
 

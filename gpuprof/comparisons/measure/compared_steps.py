@@ -22,6 +22,7 @@ from gpuprof.facts.step_windows import (
     StepWindows,
     windows_of_range,
 )
+from gpuprof.facts.timeline import TIMELINE_READS
 from gpuprof.model.analysis import reads
 from gpuprof.model.intervals import Int64s, union
 from gpuprof.model.profile import Profile
@@ -32,7 +33,9 @@ FROM_CALLS: Final = "calls"
 STEP: Final = "step"
 RECORDING: Final = "recording"
 # The columns that a comparison reads, so that each table of a file is read in one pass.
-COMPARED_READS: Final = reads(PHASE_READS, SUM_READS, kernels=" ".join(SHAPE))
+# What is read of steps that are found, and to find them.
+MEASURED_READS: Final = reads(SUM_READS, TIMELINE_READS, kernels=" ".join(SHAPE))
+COMPARED_READS: Final = reads(PHASE_READS, MEASURED_READS)
 
 # What follows the name of a phase, see `phase_names`.
 _APART: Final = re.compile(r" \((?:[\d,]+ devices?(?:, from [^()]+ on)?|from [^()]+ on)\)$")

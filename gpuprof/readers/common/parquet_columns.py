@@ -170,6 +170,11 @@ class ParquetColumns:
         if self._kept is not None:
             self._kept.expect(names)
 
+    def release(self, but: Collection[str]) -> None:
+        """Let go of all columns but some, if any are kept."""
+        if self._kept is not None:
+            self._kept.release(but)
+
     def pieces(self, names: Sequence[str], window: Window | None = None) -> Iterator[list[Values]]:
         """Columns in pieces, of the groups of rows that may lie in a window.
 

@@ -95,8 +95,8 @@ class SqliteFile:
             CorruptFileError: The file breaks while it is read.
             InputError: Another program holds it locked.
         """
-        with self.query_session() as rows:
-            return rows(sql)
+        with self._connected() as connection:
+            return connection.execute(sql).fetchall()
 
     @contextmanager
     def query_session(self) -> Iterator[Rows]:
@@ -203,18 +203,13 @@ class SqliteFile:
         """
         steps = self._allowed_steps()
         try:
-            with self._unchanged(), closing(self._connect(steps)) as connection:
+            check(self._file, self.stamp)
+            with closing(self._connect(steps)) as connection:
                 yield connection
+            check(self._file, self.stamp)
         except _BREAKS as error:
             steps.pass_on_ctrl_c(error)
             raise self.failure(error) or self._damage() from error
-
-    @contextmanager
-    def _unchanged(self) -> Iterator[None]:
-        """One pass over the file, which is checked before and after it."""
-        check(self._file, self.stamp)
-        yield
-        check(self._file, self.stamp)
 
     def _allowed_steps(self) -> "_Steps":
         return _Steps(_FEW_STEPS + _STEPS_PER_BYTE * self.size_bytes)

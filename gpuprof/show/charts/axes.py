@@ -41,6 +41,7 @@ _HIDDEN: Final = 0.35
 _DEVICE_GAP: Final = 0.5
 _MOST_TICKS: Final = 64
 _MOST_COLUMN_TICKS, _COLUMN_LETTERS = 20, 80  # Below an axis, letters and gaps of two.
+_LEAST_COLUMN: Final = 9  # Letters of a line below a column: those of "device 10".
 _MANY_CELLS: Final = 10  # With more rows, a cell has room for its first line alone.
 _DARK_FROM: Final = 0.55  # Of the largest value: writing is white.
 # Powers of two between two ticks, by how many there are in all.
@@ -324,12 +325,7 @@ def draw_heat_map(axes: Axes, panel: HeatMap) -> None:
         _times(axes, first, last)
         axes.set_xlabel(f"{panel.labels[0]} [{unit}]" if panel.labels[0] else "")
     else:
-        is_number = all(name.isdecimal() for name in panel.columns)
-        _thin(
-            axes.set_xticks,
-            panel.columns,
-            _column_ticks(panel.columns) if is_number else _MOST_TICKS,
-        )
+        _name_columns(axes, panel.columns)
     room = min(_MOST_TICKS, int(panel.inches[1] / panel.row_inches))
     _thin(axes.set_yticks, [_label(name, lines=1) for name in panel.rows], room)
     axes.set_title(panel.title, loc="left", fontsize=9)
@@ -337,6 +333,19 @@ def draw_heat_map(axes: Axes, panel: HeatMap) -> None:
     axes.spines[:].set_visible(False)
     if panel.texts is not None:
         _write(axes, panel.texts, values, is_short=len(panel.rows) > _MANY_CELLS)
+
+
+def _name_columns(axes: Axes, names: Sequence[str]) -> None:
+    """Numbers below columns as far as there is room; else names, in lines or upright."""
+    if all(name.isdecimal() for name in names):
+        _thin(axes.set_xticks, names, _column_ticks(names))
+        return
+    room = _COLUMN_LETTERS // len(names)
+    is_upright = room < min(_LEAST_COLUMN, max(map(len, names)))
+    shown = [_label(n, lines=1) if is_upright else _label(n, room, 3) for n in names]
+    _thin(axes.set_xticks, shown, _MOST_TICKS)
+    if is_upright:
+        axes.tick_params(axis="x", labelrotation=90, labelsize=8)
 
 
 def _column_ticks(names: Sequence[str]) -> int:

@@ -117,7 +117,7 @@ def over_time(results: Results) -> Picture:
     rows = results.table(_OVER_TIME)
     if not rows.num_rows:
         return Picture("", rows, [])
-    devices = _by_device(rows)
+    devices = by_device(rows)
     shares = {part: [_share(of_device, part) for _, of_device in devices] for part in PARTS}
     usual = {part: median(of_part) for part, of_part in shares.items()}
     most = max(PARTS, key=lambda part: usual[part])
@@ -137,7 +137,7 @@ def over_time(results: Results) -> Picture:
     return Picture(finding, rows, heat_maps(rows, results.device_names))
 
 
-def _by_device(rows: pa.Table, names: DeviceNames = NO_NAMES) -> list[tuple[str, pa.Table]]:
+def by_device(rows: pa.Table, names: DeviceNames = NO_NAMES) -> list[tuple[str, pa.Table]]:
     """The name and the rows of each device, in their order.
 
     Only of ranks with many devices the device's number stands beside the rank.
@@ -164,7 +164,7 @@ def _share(rows: pa.Table, part: str) -> float:
 
 def heat_maps(rows: pa.Table, names: DeviceNames = NO_NAMES) -> list[HeatMap]:
     """A panel per part that is worth one: a row per device, a column per slice of time."""
-    devices = _by_device(rows, names)
+    devices = by_device(rows, names)
     starts, ends = (rows[name].to_pylist() for name in ("start_ns", "end_ns"))
     # The slices of all devices start together, and are as long.
     slices = range(min(starts), max(ends), ends[0] - starts[0])

@@ -33,6 +33,7 @@ _SCRIPTS: Final = (
     "columns.js",
     "in_sight.js",
     "timeline.js",
+    "ranks.js",
     "operations.js",
     "page.js",
 )

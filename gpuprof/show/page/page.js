@@ -1,5 +1,5 @@
 // Puts the page to work: charts, tables, theme, printing.
-const CHARTS = { timeline: drawTimeline, operations: drawOperations, lines: drawLines, columns: drawColumns };
+const CHARTS = { timeline: drawTimeline, operations: drawOperations, lines: drawLines, columns: drawColumns, ranks: drawRanks };
 
 const start = (chart) => {
   const data = JSON.parse(document.getElementById(chart.dataset.source).textContent);

@@ -23,7 +23,6 @@ from gpuprof.show.charts import (
     memory,
     of_report,
     placement,
-    ranks,
     roofline,
     steps,
     timeline,
@@ -34,6 +33,7 @@ from gpuprof.show.charts.variants import stacked
 from gpuprof.show.overview import Line, findings_lines, for_people
 from gpuprof.show.page.document import Document, html
 from gpuprof.show.page.figures import Figure, figure
+from gpuprof.show.page.ranks_figure import ranks_figure
 from gpuprof.show.page.tables import MOST_ROWS, page_table
 
 # What a page shows of a recording, beside what was asked for: what does not take much longer than
@@ -64,9 +64,9 @@ TABLES: Final = (
 _DATA: Final = (
     "lanes", "lane_kernels", "lane_ranges", "steps", "memory_over_time", "gpu_metrics_over_time",
 )  # fmt: skip
-_DATA_OF_JOBS: Final = ("ranks_over_time",)
+_DATA_OF_JOBS: Final = ("ranks_over_time", "ranks_in_step")
 # Of a job that workers have read, in which no timeline is kept.
-TABLES_OF_JOB: Final = (*TABLES, "steps", *_DATA_OF_JOBS)
+TABLES_OF_JOB: Final = (*TABLES, "ranks", "steps", *_DATA_OF_JOBS)
 # The tables whose rows name the table that tells more.
 _NAMING: Final = ("findings", "placement_hints")
 _OPEN: Final = {"totals", "top_activities"}
@@ -106,7 +106,7 @@ def recording_page(
         names: Tables to show beside those that every page has.
         has_full_names: Whether kernels have their full names, not their short ones.
     """
-    drawn = (*_DATA, *(_DATA_OF_JOBS if profile.parts else ()))
+    drawn = (*_DATA, *(("ranks", *_DATA_OF_JOBS) if profile.parts else ()))
     data = (name for name in drawn if not analysis_named(name).missing(profile))
     result = report(profile, tuple(dict.fromkeys((*TABLES, *data, *names))))
     tables = tuple(dict.fromkeys((*result.tables, *_named_tables(result))))
@@ -204,7 +204,7 @@ def figures(result: Report) -> list[Figure]:
         "breakdown": lambda: [breakdown(chosen("breakdown"), on_left_out, result.device_names)],
         "lanes": lambda: [_timeline(result, chosen, on_left_out)],
         "gpu_metrics_over_time": lambda: _gpu_metrics(result, on_left_out),
-        "ranks_over_time": lambda: [_ranks_over_time(result)],
+        "ranks_over_time": lambda: [ranks_figure(result)],
         "steps": lambda: _steps(result),
         "top_activities": lambda: _kernels(result),
         "operator_rates": lambda: _roofline(result),
@@ -290,13 +290,6 @@ def _gpu_metrics(result: Report, on_left_out: str) -> list[Figure]:
     if not shown.panels:
         return []
     return [figure("gpu-metrics", shown.finding, caption, shown.panels, "gpu_metric_means")]
-
-
-def _ranks_over_time(result: Report) -> Figure:
-    """What the devices of a job do when."""
-    shown = ranks.over_time(of_report(result))
-    caption = "A row per device. The darker, the more of the time; empty where it was not recorded."
-    return figure("ranks-over-time", shown.finding, caption, shown.panels, "breakdown")
 
 
 def _steps(result: Report) -> list[Figure]:

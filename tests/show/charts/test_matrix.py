@@ -1,9 +1,13 @@
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from drawing import draw
 from pictures import figure
+from ranks.joint import ranks_of
 
 from gpuprof.base.errors import EmptyRecordingError, MissingTableError
+from gpuprof.readers.merged_ranks import joined
 from gpuprof.show.charts import matrix
 
 _ONE_TO_ZERO = {"memcpy_kind": "PtoP", "src_device_id": 1, "dst_device_id": 0, "bytes": 3_000}
@@ -94,3 +98,15 @@ def test_of_many_ends_those_with_the_most_time_are_drawn():
     ends = [text.get_text() for text in axes.get_yticklabels()]
     assert ends == ["host", *(f"device {number}" for number in [*many][-63:])]
     assert axes.get_xlabel() == "to (the 64 of 101 ends with the most time of copies)"
+
+
+@pytest.mark.parametrize("devices", [6, 12, 40])
+def test_names_of_columns_do_not_overlap(devices):
+    copies = [(0, 2_000, {"device_id": number}) for number in range(devices)]
+    job = joined(ranks_of(draw(kernels=[(0, 10, of) for *_, of in copies], memcpys=copies)))
+    shown = figure(matrix.CHART, job)
+
+    shown.canvas.draw()
+    boxes = [text.get_window_extent() for text in shown.axes[0].get_xticklabels()]
+    assert len(boxes) == devices + 1
+    assert all(box.x1 < following.x0 for box, following in pairwise(boxes))

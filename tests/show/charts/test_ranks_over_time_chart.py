@@ -2,15 +2,12 @@
 
 import re
 
-import pyarrow as pa
 from collective_jobs import REDUCE, Job
 from pictures import figure
 from ranks.joint import ranks_of
 
 from gpuprof.readers.merged_ranks import joined
-from gpuprof.show.charts import of_recording, picture_of, ranks
-from gpuprof.show.page.figures import heat_maps as laid_out
-from gpuprof.show.page.recording_page import recording_page
+from gpuprof.show.charts import ranks
 
 
 def late_job(late="host"):
@@ -48,33 +45,3 @@ def test_where_all_are_alike_the_title_says_what_they_do():
     title = figure(ranks.OVER_TIME, late_job(None)).get_suptitle().replace("\n", " ")
 
     assert re.fullmatch(r"The median of 6 devices computes [\d.]+ % of the time", title)
-
-
-def test_the_page_of_a_job_has_the_heat_maps_and_that_of_one_file_has_not():
-    job = late_job()
-
-    page, alone = recording_page(job), recording_page(job.parts[0].profile)
-
-    assert "Rank 2 idles" in page
-    assert page.count('class="panel"') == 4
-    assert 'class="panel"' not in alone
-
-
-def test_a_page_joins_cells_of_many_devices():
-    rows = picture_of(ranks.OVER_TIME, of_recording(late_job(), ranks.OVER_TIME)).rows
-    device = rows["device_id"].to_numpy()
-    place = rows.column_names.index("device_id")
-    # The same six devices 40 times.
-    many = pa.concat_tables(
-        [rows.set_column(place, "device_id", pa.array(device + 6 * n)) for n in range(40)]
-    )
-    few_cells, many_cells = (laid_out(ranks.heat_maps(shown)) for shown in (rows, many))
-
-    assert few_cells["scale"] < many_cells["scale"]
-    assert len(many_cells["panels"][0]["rows"]) == 240
-    for shown in (few_cells, many_cells):
-        for _, _, paths in (row for panel in shown["panels"] for row in panel["rows"]):
-            cells = [cell for _, path in paths for cell in re.findall(r"M(\d+) 0h(\d+)", path)]
-            ends = [int(begin) + int(width) for begin, width in cells]
-            assert max(ends) * shown["scale"] < 1000 - shown["cells_x"] + shown["scale"]
-    assert many_cells["height"] < 2_000
