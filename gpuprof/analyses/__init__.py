@@ -38,6 +38,7 @@ ANALYSES: Final = {
     "copy_speeds": "analyses.copy_speeds",
     "copy_sizes": "analyses.copy_speeds:SIZES_ANALYSIS",
     "utilisation_over_time": "analyses.utilisation:OVER_TIME_ANALYSIS",
+    "gpu_metric_means": "analyses.gpu_metrics",
     "gaps": "analyses.gaps",
     "pauses": "analyses.pauses",
     "launch_latency": "analyses.launch_latency",
@@ -69,6 +70,7 @@ LONG: Final = {
     "lanes_in_step": "analyses.lanes:IN_STEP_ANALYSIS",
     "lane_kernels": "analyses.lane_kernels",
     "lane_ranges": "analyses.lane_ranges",
+    "gpu_metrics_over_time": "analyses.gpu_metrics:OVER_TIME_ANALYSIS",
 }
 _MODULES: Final = ANALYSES | LONG
 

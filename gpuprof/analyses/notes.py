@@ -21,8 +21,8 @@ OVERVIEW: Final = (
     "placement_hints", "tensor_transfers_per_step", "placement_edges", "tensor_transfers",
     "marked_epochs",
 )  # fmt: skip
-# Recordings of CUDA never have these; notes omit them unless they are requested by name.
-_OF_FEW: Final = {"tensor_copies", "operations", "epochs"}
+# Few recordings of CUDA have these; notes omit them unless they are requested by name.
+_OF_FEW: Final = {"tensor_copies", "operations", "epochs", "gpu_metrics"}
 _WORDS: Final = {"gpu_activities": "GPU activities", "api_calls": "API calls"}
 # Analyses that compare the collectives of ranks.
 OF_COLLECTIVES: Final = frozenset({"bottom_line", "findings", "collective_waits"})

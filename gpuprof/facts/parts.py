@@ -111,7 +111,8 @@ def part_of(profile: Profile, part: RecordingPart, *, is_kept_whole: bool = Fals
     """
     if part == RecordingPart():
         return profile
-    timed = [name for name in profile.sources if "start_ns" in BY_NAME[name].columns]
+    # Samples of GPU metrics have no end.
+    timed = [name for name in profile.sources if "end_ns" in BY_NAME[name].columns]
     if not timed:
         msg = f"{profile.origin.source} holds sums only, so no part of it can be selected"
         raise MissingTableError(msg, "Record with `gpuprof record`, which keeps every activity.")

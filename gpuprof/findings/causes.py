@@ -70,6 +70,10 @@ CAUSES: Final = {
         " shared memory or threads of a block) allows no more than a quarter of them."
     ),
     "small_grids": "Kernels have blocks for less than half of the multiprocessors, and run alone.",
+    "idle_sms": (
+        "Less than half of the multiprocessors are active while kernels compute, by samples of"
+        " nsys, and no kernel was found that has few blocks."
+    ),
     "unbalanced_devices": "Devices compute for different times in a step.",
     "setup": (
         "Idle time outside steps: before, between and after phases; without steps, in one-time"

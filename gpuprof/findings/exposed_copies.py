@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from gpuprof.analyses.transfers import TRANSFER_READS, transfers
-from gpuprof.base.units import NS_PER_S, counted, listed, say_bytes, say_ns
+from gpuprof.base.units import NS_PER_S, counted, listed, say_bytes, say_ns, say_share
 from gpuprof.facts.copies import (
     COPY_READS,
     PATHS,
@@ -20,6 +20,7 @@ from gpuprof.facts.copies import (
     transfer_times,
 )
 from gpuprof.facts.launches import activities
+from gpuprof.facts.metric_samples import METRIC_READS, mean_of
 from gpuprof.facts.needless_copies import Avoidable, avoidable, not_sought
 from gpuprof.facts.numbers import columns_of, read_columns
 from gpuprof.facts.nvtx import RANGE_READS
@@ -44,6 +45,7 @@ from gpuprof.predict.link_models import NAMES
 READS: Final = reads(
     TRANSFER_READS,
     COPY_READS,
+    METRIC_READS,
     links="device_id peer_device_id link",
     page_faults="start_ns processor device_id faults",
 )
@@ -75,6 +77,9 @@ _PIN: Final = (
 _PEER_KINDS: Final = ("PtoP", "DtoD_peer")
 # What is copied needlessly, or launched in one place, is said where it is most of the time.
 _MOST: Final = 0.5
+# A link that is used for this much of its peak has little to give, and one that is used for less
+# than half could take twice as much. No recording with samples was at hand to try others on.
+_FULL, _HALF_FULL = 0.8, 0.5
 # Copies of fewer bytes take a time that says little of the speed of memory and link.
 _LARGE_BYTES: Final = 1 << 20
 # What a processor does between two faults takes less; longer pauses have other reasons.
@@ -134,6 +139,7 @@ def _of_kind(
         names = tuple(dict.fromkeys(kind for of_route in kinds for kind in of_route))
     if cause == _WITH_HOST:
         speed, pin = speed_of(scope.profile, route)
+        speed += _of_link(scope, route, routes[route])
         suggestion = pin or suggestion
     if needless is not None:
         suggestion = f"{needless.suggestion} ({needless.phrase})"
@@ -180,6 +186,18 @@ def speed_of(profile: Profile, route: Route) -> tuple[str, str]:
     if pageable_ns <= _MOST * total_ns:
         return words, ""
     return f"{words} {'from' if is_from_host else 'into'} pageable memory", _PIN
+
+
+def _of_link(scope: Scope, route: Route, exposed: Intervals) -> str:
+    """How much of PCIe copies use in steps by nsys' samples, and what follows; empty without."""
+    metric = f"PCIe {'RX' if route.src == HOST else 'TX'} Throughput"
+    in_steps = intersection(exposed, union(scope.start_ns, scope.end_ns))
+    share = mean_of(scope.profile, scope.device.device_id, metric, in_steps)
+    if share is None:
+        return ""
+    follows = ", as fast as it allows" if share >= _FULL else ""
+    follows = ", which could carry more" if share < _HALF_FULL else follows
+    return f", {say_share(share)} of the peak of PCIe{follows}"
 
 
 def _direct_link(profile: Profile, route: Route) -> tuple[str, str]:

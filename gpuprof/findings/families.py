@@ -37,6 +37,7 @@ FAMILIES: Final = {
     "no_tensor_cores": "compute",
     "low_occupancy": "compute",
     "small_grids": "compute",
+    "idle_sms": "compute",
     "setup": "set_up",
     "copies_outside_steps": "set_up",
     "waits_outside_steps": "set_up",

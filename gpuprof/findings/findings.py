@@ -267,6 +267,7 @@ ANALYSIS: Final = Analysis(
         late_hosts.READS,
         exposed_collectives.READS,
         costly_kernels.READS,
+        unfilled_gpus.READS,
     ),
     reads(exposed_copies.READS_OF_SMALL, unfilled_gpus.READS_OF_SMALL, PREDICT_READS),
     of_files=JOB_FUNCTIONS,

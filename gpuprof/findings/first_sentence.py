@@ -34,6 +34,7 @@ IN_WORDS: Final = {
     "no_tensor_cores": "products without Tensor Cores",
     "low_occupancy": "kernels with few warps",
     "small_grids": "kernels with few blocks",
+    "idle_sms": "kernels that leave multiprocessors idle",
     "unbalanced_devices": "unequal work of devices",
     "setup": "set-up",
     "copies_outside_steps": "copies outside steps",
@@ -56,6 +57,7 @@ _COMPUTE: Final = {
     "no_tensor_cores",
     "low_occupancy",
     "small_grids",
+    "idle_sms",
 }
 # From here on compute is the answer, and what else there is can only win little.
 _NEARLY_ALL: Final = 0.9

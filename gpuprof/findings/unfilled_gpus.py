@@ -1,5 +1,7 @@
 """Kernels that leave a part of the GPU unused, for few warps or few blocks, and what that costs.
 
+Samples of nsys show the same of all kernels together, also of those whose launches do not tell.
+
 Low occupancy alone is no fault: products of matrices and their kin keep all units busy with 8 to
 25 % of the warps (V. Volkov, "Better Performance at Lower Occupancy", GTC 2010), and to squeeze
 more warps in can make them four times slower. So kernels of libraries and of products are left
@@ -18,14 +20,16 @@ from gpuprof.base.cuda import is_communication
 from gpuprof.base.kernel_names import short_names
 from gpuprof.base.short_texts import LONGEST_IN_WORDS, shortened
 from gpuprof.base.units import counted, say_share
+from gpuprof.facts.metric_samples import METRIC_READS, mean_of
 from gpuprof.facts.needless_copies import not_sought
 from gpuprof.facts.numbers import names_by_number
-from gpuprof.facts.timeline import busy_by_device
+from gpuprof.facts.timeline import COMPUTE, busy_by_device
 from gpuprof.findings.causes import Finding
 from gpuprof.findings.scope import Scope
-from gpuprof.model.intervals import NOTHING, Intervals, difference, intersection, together
+from gpuprof.model.intervals import NOTHING, Intervals, difference, intersection, together, union
 from gpuprof.model.profile import Profile, once_per_recording
 
+READS: Final = METRIC_READS
 READS_OF_SMALL: Final = kernel_occupancy.READS
 
 # So many names are said.
@@ -56,7 +60,7 @@ _MORE_WARPS: Final = {
 }
 _MEASURE: Final = " and measure it: if it does not wait for memory, more warps win nothing"
 _MORE_BLOCKS: Final = (
-    "split its work into more blocks, at least one for each multiprocessor, or run kernels that do"
+    "split {} work into more blocks, at least one for each multiprocessor, or run kernels that do"
     " not need each other on several streams"
 )
 
@@ -64,6 +68,36 @@ Row = Mapping[str, Any]
 
 
 def of_scope(scope: Scope) -> Iterator[Finding]:
+    """What kernels with few warps, and with few blocks, cost a step, and idle multiprocessors."""
+    of_launches = [*_of_launches(scope)]
+    yield from of_launches
+    if all(finding.cause != "small_grids" for finding in of_launches):
+        yield from _of_samples(scope)
+
+
+def _of_samples(scope: Scope) -> Iterator[Finding]:
+    """What it costs a step that few multiprocessors are active while kernels compute."""
+    computing = intersection(scope.device.exposed[COMPUTE], union(scope.start_ns, scope.end_ns))
+    share = mean_of(scope.profile, scope.device.device_id, "SMs Active", computing)
+    cost_ns = scope.compute_ns
+    if share is None or share >= _FEW_BLOCKS or cost_ns < _LEAST_REWRITTEN * scope.step_ns:
+        return
+    yield Finding(
+        "idle_sms",
+        scope,
+        f"computes with {say_share(share)} of its multiprocessors active, by samples",
+        cost_ns,
+        int(cost_ns * (1 - share)),
+        "more blocks",
+        "find kernels of few blocks (--table kernel_occupancy), and "
+        + _MORE_BLOCKS.format("their"),
+        "gpu_metric_means",
+        is_sure=False,
+        instants=computing,
+    )
+
+
+def _of_launches(scope: Scope) -> Iterator[Finding]:
     """What kernels with few warps, and with few blocks, cost a step."""
     profile = scope.profile.unrestricted
     if not profile.has("kernels", "devices") or not_sought(profile):
@@ -98,7 +132,7 @@ def _words(cause: str, launches: Mapping[str, Row]) -> tuple[str, str, str, str]
     """What a device does, the kernel that does it most, how to win that back, and what to try."""
     short = short_names(launches)
     names = [shortened(short[name], LONGEST_IN_WORDS) for name in [*launches][:_MOST_NAMES]]
-    means, suggestion = "more blocks", _MORE_BLOCKS
+    means, suggestion = "more blocks", _MORE_BLOCKS.format("its")
     phrases = [_few_blocks(launch) for launch in launches.values()]
     if cause == "low_occupancy":
         phrases, means = [_few_warps(launch) for launch in launches.values()], "more warps"

@@ -622,6 +622,22 @@ MONITOR: Final = Schema(
         "nvlink_sent_bytes": _amount(INT, "B", "Over all its NVLinks since the driver began."),
     },
 )
+GPU_METRICS: Final = Schema(
+    "gpu_metrics",
+    "one sample of one metric of one device, which holds until the next",
+    {
+        "start_ns": _time("From when on it holds, since the recording's origin."),
+        "device_id": _device("CUDA device ordinal; null for a GPU that CUDA does not use."),
+        "metric": Column(TEXT, "", "As nsys names it: SMs Active [Throughput %], ..."),
+        "value": Column(
+            INT,
+            "1",
+            "As nsys recorded it, in the unit of the metric's name; samples may be damaged.",
+            least=-LARGEST,
+            most=LARGEST,
+        ),
+    },
+)
 TENSOR_COPIES: Final = Schema(
     "tensor_copies",
     "all copies of one tensor from one TensorFlow device to another",
@@ -713,6 +729,7 @@ TABLES: Final = (
     ACTIVITY_SUMMARY,
     EPOCHS,
     MONITOR,
+    GPU_METRICS,
     TENSOR_COPIES,
     OPERATIONS,
     FUNCTIONS,

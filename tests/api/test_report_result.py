@@ -153,7 +153,8 @@ def test_a_chart_is_a_figure_that_a_notebook_shows_and_pyplot_does_not_know(stag
 
 
 CHARTS_OF_A_RECORDING = (
-    "timeline, steps, kernels, roofline, matrix, copy_sizes, utilisation, ranks, ranks_over_time"
+    "timeline, steps, kernels, roofline, matrix, copy_sizes, utilisation, gpu_metrics, memory,"
+    " ranks, ranks_over_time"
 )
 
 

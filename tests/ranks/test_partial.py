@@ -19,7 +19,10 @@ from gpuprof.readers.job_files import file_of
 from gpuprof.readers.merged_ranks import joined
 
 # What the drawn jobs have no rows for.
-_NO_ROWS = {"slow_links", "synchronising_calls", "operator_rates", "step_flops", "memory"}
+_NO_ROWS = {
+    "slow_links", "synchronising_calls", "operator_rates", "step_flops", "memory",
+    "gpu_metric_means",
+}  # fmt: skip
 JOBS = {
     "collectives": lambda ranks: Job(ranks, 6, late="host").drawn(),
     "steps": lambda ranks: stepping_job([100, 120, 110, 300] * (ranks // 4) + [90] * (ranks % 4)),

@@ -278,7 +278,7 @@ def _recording(file: Path, stored: StoredRecording) -> Profile:
     sources |= {name: partial(table, name) for name in files if name not in small}
     sources |= {name: _small(file, name, stored.file_of(name), t) for name, t in small.items()}
     events = sum(
-        t.rows for name, t in stored.tables.items() if "start_ns" in schema.BY_NAME[name].columns
+        t.rows for name, t in stored.tables.items() if "end_ns" in schema.BY_NAME[name].columns
     )
     origin = Origin(file, **msgspec.structs.asdict(stored.origin))
     return Profile(origin, sources, stored=events)

@@ -111,7 +111,7 @@ def read(path: Path) -> Profile:
         name: _table(path, name, members) for name in schema.BY_NAME if name + SUFFIX in members
     }
     sources = {name: _source(path, name, *table) for name, table in tables.items()}
-    timed = (n for n in tables if "start_ns" in schema.BY_NAME[n].columns)
+    timed = (n for n in tables if "end_ns" in schema.BY_NAME[n].columns)
     return Profile(
         Origin(path, **origin_fields), sources, stored=sum(tables[n][0].row_count for n in timed)
     )

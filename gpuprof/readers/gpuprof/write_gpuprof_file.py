@@ -127,8 +127,8 @@ def batches_by_start(profile: Profile, name: str, columns: _Columns) -> Iterator
             yield pa.RecordBatch.from_arrays([*map(as_arrow, piece)], names)
         return
     all_rows = [joined(column) for column in zip(*pieces(*names), strict=True)]
-    start, end = (all_rows[names.index(time)].numbers for time in _TIMES)
-    order = np.lexsort((end, start))
+    times = [time for time in reversed(_TIMES) if time in columns]
+    order = np.lexsort([all_rows[names.index(time)].numbers for time in times])
     for at in range(0, len(order), _ROW_GROUP_ROWS):
         rows = order[at : at + _ROW_GROUP_ROWS]
         yield pa.RecordBatch.from_arrays([as_arrow(of.take(rows)) for of in all_rows], names)

@@ -28,6 +28,8 @@ HOST_CALLS: Final = {
 }
 # Table -> what touched the pages.
 PAGE_FAULTS: Final = {f"CUDA_UM_{p.upper()}_PAGE_FAULT_EVENTS": p for p in ("gpu", "cpu")}
+GPU_METRICS: Final = "GPU_METRICS"
+METRIC_NAMES: Final = "TARGET_INFO_GPU_METRICS"
 STRINGS: Final = "StringIds"
 EVENT_CLASSES: Final = "ENUM_NSYS_EVENT_CLASS"
 GPUS: Final = ("TARGET_INFO_CUDA_DEVICE", "TARGET_INFO_CUDA_GPU", "TARGET_INFO_GPU")
@@ -58,6 +60,8 @@ USED: Final = (
     *OVERHEADS,
     *HOST_CALLS,
     *PAGE_FAULTS,
+    GPU_METRICS,
+    METRIC_NAMES,
     "PROCESSES",
     DIAGNOSTICS,
     "META_DATA_EXPORT",
@@ -72,7 +76,7 @@ USED: Final = (
 BACKTRACE: Final = "TRACE_PROCESS_EVENT_CUDABACKTRACE"
 BACKTRACE_CLASS: Final = 67
 # The types of the columns that are read, by their names; a MEMSET's "value" is another one.
-_TEXTS: Final = ("value", "name", "text", "busLocation", "pciBusId", "utcTime")
+_TEXTS: Final = ("value", "name", "text", "busLocation", "pciBusId", "utcTime", "metricName")
 _NUMBERS: Final = (
     "start", "end", "id", "bytes", "copyKind", "nameId", "eventType", "demangledName", "shortName",
     "gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ", "registersPerThread",
@@ -83,14 +87,16 @@ _NUMBERS: Final = (
     "globalMemoryBandwidth", "clockRate", "computeMajor", "computeMinor", "smMajor", "smMinor",
     "computeCapabilityMajor", "computeCapabilityMinor", "smCount", "numMultiprocessors", "severity",
     "utcEpochNs",
-    "eventClass", "returnValue", "eventId", "numberOfPageFaults",
+    "eventClass", "returnValue", "eventId", "numberOfPageFaults", "typeId", "metricId",
 )  # fmt: skip
 _OF_ACTIVITIES: Final = dict.fromkeys(_NUMBERS, pa.int64()) | {"text": pa.string()}
-KINDS: Final = dict.fromkeys(USED, _OF_ACTIVITIES | dict.fromkeys(_TEXTS, pa.string())) | (
-    dict.fromkeys(
+KINDS: Final = (
+    dict.fromkeys(USED, _OF_ACTIVITIES | dict.fromkeys(_TEXTS, pa.string()))
+    | dict.fromkeys(
         (*EVENTS, SYNCHRONIZATION, CUDA_EVENT, *OVERHEADS, *HOST_CALLS, *PAGE_FAULTS),
         _OF_ACTIVITIES,
     )
+    | {GPU_METRICS: dict.fromkeys(("timestamp", "typeId", "metricId", "value"), pa.int64())}
 )
 # How exports of nsys and databases of nvprof name what a kernel was launched with.
 KERNEL_COLUMNS: Final = {

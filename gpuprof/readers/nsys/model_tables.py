@@ -28,6 +28,7 @@ from gpuprof.readers.nsys.columns import (
 from gpuprof.readers.nsys.event_waits import cuda_events, synchronizations
 from gpuprof.readers.nsys.export_schema import (
     CUDA_EVENT,
+    GPU_METRICS,
     GRAPH_TRACE,
     HOST_CALLS,
     KERNEL,
@@ -42,6 +43,7 @@ from gpuprof.readers.nsys.export_schema import (
     STRINGS,
     SYNCHRONIZATION,
 )
+from gpuprof.readers.nsys.gpu_metrics import gpu_metrics
 from gpuprof.readers.nsys.nvtx_texts import RangeTexts, nvtx_ranges
 from gpuprof.readers.nsys.peer_copies import memcpys
 
@@ -66,6 +68,8 @@ def tables(of: Export) -> dict[str, Callable[[], Table]]:
     parts: dict[str, list[Callable[[], Part]]] = {
         name: [partial(make, of)] for name, (raw, make) in makers.items() if raw in of.columns
     }
+    if of.has(GPU_METRICS, "timestamp", "typeId", "metricId", "value"):
+        parts["gpu_metrics"] = [partial(gpu_metrics, of)]
     spans = ("start", "end")
     for name, raws, make_of, needed in (
         ("host_calls", HOST_CALLS, _host_calls, spans),

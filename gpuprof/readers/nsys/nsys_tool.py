@@ -65,7 +65,7 @@ _CONTROL: Final = re.compile(r"[\x00-\x1f]")
 _ELSEWHERE: Final = "export the report where it was recorded: nsys export --type sqlite FILE."
 _SQLITE: Final = "report.sqlite"
 # Changes with what is exported, so that an older cache is not taken for complete.
-_LAYOUT: Final = "6"
+_LAYOUT: Final = "7"
 _MOST_BYTES_AS_JSON: Final = 8 * 2**20
 
 

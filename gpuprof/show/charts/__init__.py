@@ -13,6 +13,7 @@ from gpuprof.model.profile import Profile
 from gpuprof.show.cells import without_common_ends
 from gpuprof.show.charts import (
     copy_sizes,
+    gpu_metrics,
     kernels,
     matrix,
     memory,
@@ -43,6 +44,7 @@ CHARTS: Final[tuple[Chart, ...]] = (
     matrix.CHART,
     copy_sizes.CHART,
     utilisation.CHART,
+    gpu_metrics.CHART,
     memory.CHART,
     ranks.IN_STEPS,
     ranks.OVER_TIME,

@@ -18,6 +18,7 @@ from gpuprof.show import Row
 from gpuprof.show.cells import clean, schema_columns
 from gpuprof.show.charts import (
     copy_sizes,
+    gpu_metrics,
     kernels,
     matrix,
     memory,
@@ -51,6 +52,7 @@ TABLES: Final = (
     "copy_speeds",
     "copy_sizes",
     "utilisation_over_time",
+    "gpu_metric_means",
     "top_activities",
     "kernel_summary",
     "operator_rates",
@@ -62,7 +64,9 @@ TABLES: Final = (
     "tensor_transfers",
 )
 # What charts are drawn from; shown as tables only where they are asked for.
-_DATA: Final = ("lanes", "lane_kernels", "lane_ranges", "steps", "memory_over_time")
+_DATA: Final = (
+    "lanes", "lane_kernels", "lane_ranges", "steps", "memory_over_time", "gpu_metrics_over_time",
+)  # fmt: skip
 _DATA_OF_JOBS: Final = ("ranks_over_time", "ranks_in_step")
 # Of a job that workers have read, in which no timeline is kept.
 TABLES_OF_JOB: Final = (*TABLES, "ranks", "steps", *_DATA_OF_JOBS)
@@ -208,6 +212,7 @@ def figures(result: Report, path: Prediction | None = None) -> list[Figure]:
         "placement": lambda: _placement(result),
         "breakdown": lambda: [breakdown(chosen("breakdown"), on_left_out, result.device_names)],
         "lanes": lambda: [_timeline(result, chosen, on_left_out, path)],
+        "gpu_metrics_over_time": lambda: _gpu_metrics(result, on_left_out),
         "ranks_over_time": lambda: [ranks_figure(result)],
         "steps": lambda: _steps(result),
         "top_activities": lambda: _kernels(result),
@@ -293,6 +298,18 @@ def _timeline(
         f"{_MARKS if ranges else ''}{_DETAILS}{_PATH if on_path else ''}{on_left_out}"
     )
     return Figure("timeline", "What each device did when", caption, "timeline", data)
+
+
+def _gpu_metrics(result: Report, on_left_out: str) -> list[Figure]:
+    """How much of its peak each part of the devices is used, on the axis of the timeline."""
+    shown = gpu_metrics.picture(of_report(result))
+    caption = (
+        "Samples of GPU metrics, over the same time as the timeline. The darker, the more of its"
+        f" peak; metrics that stay below 1 % are left out.{on_left_out}"
+    )
+    if not shown.panels:
+        return []
+    return [figure("gpu-metrics", shown.finding, caption, shown.panels, "gpu_metric_means")]
 
 
 def _steps(result: Report) -> list[Figure]:

@@ -1,0 +1,94 @@
+"""How much of its peak each part of a GPU is used when, by samples."""
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
+from typing import Final
+
+from gpuprof.base.units import say_share
+from gpuprof.facts.hosts import DeviceNames
+from gpuprof.show import RECORDING, Row
+from gpuprof.show.cells import clean
+from gpuprof.show.charts.figure import (
+    SINCE_ORIGIN,
+    Chart,
+    HeatMap,
+    Picture,
+    Results,
+    choose_devices,
+)
+from gpuprof.show.charts.utilisation import device_name
+
+# A metric that is never used as much has no row.
+_LEAST_SHARE: Final = 0.01
+# Device and metric -> its share in each slice.
+Shares = Mapping[tuple[int | None, str], Sequence[float | None]]
+
+
+def picture(results: Results) -> Picture:
+    """The rows of `gpu_metrics_over_time`; the finding is the metric that is used most."""
+    table = results.table("gpu_metrics_over_time")
+    rows = table.to_pylist()
+    shares = _used(rows)
+    if not shares:
+        return Picture("", table.slice(0, 0), [])
+    means = {key: _mean(slices) for key, slices in shares.items()}
+    (device, metric), mean = max(means.items(), key=itemgetter(1))
+    finding = f"{clean(metric)} of {device_name(device)} is at {say_share(mean)} of its peak"
+    busy: dict[int | None, float] = {}
+    for (device, _), of_metric in means.items():
+        busy[device] = busy.get(device, 0) + of_metric
+    chosen, note = choose_devices(busy)
+    shown = {key: slices for key, slices in shares.items() if key[0] in chosen}
+    span = min(row["start_ns"] for row in rows), max(row["end_ns"] for row in rows)
+    return Picture(finding, table, _panels(shown, span, note, results.device_names))
+
+
+def _used(rows: Sequence[Row]) -> Shares:
+    """The slices of the metrics that any device uses, by device and metric."""
+    by_key = groupby(rows, key=itemgetter("device_id", "metric"))
+    shares = {key: [row["share"] for row in of_metric] for key, of_metric in by_key}
+    used = {m for (_, m), of in shares.items() if any((s or 0) >= _LEAST_SHARE for s in of)}
+    return {key: of_metric for key, of_metric in shares.items() if key[1] in used}
+
+
+def _mean(shares: Sequence[float | None]) -> float:
+    """The mean of the slices that were sampled; 0 where none was."""
+    sampled = [share for share in shares if share is not None]
+    return sum(sampled) / max(len(sampled), 1)
+
+
+def _panels(shares: Shares, span: tuple[int, int], note: str, names: DeviceNames) -> list[HeatMap]:
+    """A panel per device, all with a row for each metric and a column for each slice of time."""
+    metrics = sorted({metric for _, metric in shares})
+    devices = [*dict.fromkeys(device for device, _ in shares)]
+    unknown = [None] * len(next(iter(shares.values())))
+    return [
+        HeatMap(
+            [*map(clean, metrics)],
+            (),
+            [shares.get((device, metric), unknown) for metric in metrics],
+            "share of the peak",
+            "share",
+            words=[
+                f"{clean(m)}: {say_share(_mean(shares[device, m]))}"
+                if (device, m) in shares
+                else f"{clean(m)} was not sampled"
+                for m in metrics
+            ],
+            times=span,
+            labels=(f"{SINCE_ORIGIN}\n{note}".strip() if device == devices[-1] else "", ""),
+            title=names.in_text(device_name(device)),
+            inches=(0.8, 3.2),
+        )
+        for device in devices
+    ]
+
+
+CHART: Final = Chart(
+    "gpu_metrics",
+    "How much of its peak each part of a GPU is used, by samples",
+    RECORDING,
+    ("gpu_metrics_over_time",),
+    picture,
+)
