@@ -22,7 +22,7 @@ OVERVIEW: Final = (
     "marked_epochs",
 )  # fmt: skip
 # Few recordings of CUDA have these; notes omit them unless they are requested by name.
-_OF_FEW: Final = {"tensor_copies", "operations", "epochs", "gpu_metrics"}
+_OF_FEW: Final = {"tensor_copies", "operations", "epochs", "gpu_metrics", "memory_events"}
 _WORDS: Final = {"gpu_activities": "GPU activities", "api_calls": "API calls"}
 # Analyses that compare the collectives of ranks.
 OF_COLLECTIVES: Final = frozenset({"bottom_line", "findings", "collective_waits"})

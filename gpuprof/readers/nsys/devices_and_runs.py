@@ -34,7 +34,8 @@ def small_tables(export: Export) -> Iterator[tuple[str, Source]]:
     """Devices and processes; what they hold that they should not is told to who asks for them."""
     owner = owners(export)
     makers: dict[str, Callable[[], pa.Table]] = {}
-    if any(table in export.columns for table in export_schema.GPUS):
+    _, old, gpu = export_schema.GPUS
+    if old in export.columns or gpu in export.columns:
         makers["devices"] = partial(_devices, export)
     if owner is not None:
         makers["runs"] = partial(_runs, export, *owner)

@@ -105,3 +105,10 @@ def test_calls_on_the_host_need_no_device(tmp_path):
 
 def test_no_mapping_is_needed_where_nobody_is_seen():
     assert machine_numbers([]) == {}
+
+
+def test_devices_of_which_only_the_numbers_are_listed_are_not_known(tmp_path):
+    tables = two_ranks((8, 0, 2), (9, 0, 3))
+    del tables["TARGET_INFO_GPU"]
+
+    assert not read(tmp_path, tables).has("devices")
