@@ -1,11 +1,12 @@
 """The page of a comparison: the verdict first, then charts, tables and provenance."""
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Final
 
-from gpuprof.base.units import format_instant, listed
+from gpuprof.base.units import capital, format_instant, listed
 from gpuprof.comparisons import Comparison
 from gpuprof.comparisons.measure.compared_steps import STEP
 from gpuprof.comparisons.measure.differences import EXPOSED
@@ -48,24 +49,36 @@ _MARKED: Final = (
     " ● only here. A bar without length ends the step. Point at one for its times;"
     " Find marks names, and Enter shows each."
 )
+# Between what came out and what it is made of.
+_PARTS: Final = re.compile(r"[;:] |(?<=\.) ")
 # What gives all rows of a table that a page has no room for.
 _COMMAND: Final = "gpuprof compare FILES --format json"
 _COMMANDS: Final = {"kernels": "gpuprof compare FILES --kernels --format csv"}
+
+
+def _headline(verdict: str, labels: Sequence[str]) -> tuple[str, ...]:
+    """What came out, and then what it is made of, where the sentence has a part for each."""
+    text = clean(verdict)
+    # It begins with two of the labels, which may have any signs.
+    ends = sorted(text.find(name) + len(name) for name in map(clean, labels) if name in text)
+    match = _PARTS.search(text, max(ends[:2], default=0))
+    if match is None:
+        return (text,)
+    return f"{text[: match.start()].rstrip('.')}.", capital(text[match.end() :])
 
 
 def comparison_page(result: Comparison, *, has_full_names: bool = False) -> str:
     """A comparison as one HTML file, kernels with their short or their full names."""
     kernels = with_one_name(result.kernels, has_full_names=has_full_names)
     variants = result.variants.to_pylist()
-    labels = ", ".join(row["variant"] for row in variants)
+    labels = [row["variant"] for row in variants]
     shown = figures(result)
     shown[1:1] = _side_by_side(result, has_full_names=has_full_names)
-    first, point, further_sentences = clean(result.verdict).partition(". ")
     return html(
         Document(
-            title=f"{clean(labels)} - gpuprof",
-            heading=clean(f"Compared: {labels}; baseline {result.baseline}"),
-            verdict=((f"{first}.", ()), (further_sentences, ())) if point else ((first, ()),),
+            title=f"{clean(', '.join(labels))} - gpuprof",
+            heading=clean(f"Compared: {', '.join(labels)}; baseline {result.baseline}"),
+            verdict=tuple((sentence, ()) for sentence in _headline(result.verdict, labels)),
             figures=tuple(shown),
             tables=(
                 grid_table("overview", figures_grid(result, has_columns=True), "Variants"),
