@@ -125,7 +125,9 @@ def _of_series(recorded: Profile, series: StepWindows) -> Iterator[Row]:
     steps, devices = len(series.start_ns), distinct(work.device)
     exposed_ns = exposed_of_copies(recorded)
     places = _places(paths)
-    kernels, taken, made = (_Sorted(p, *places) for p in (work.path, work.taken_by, work.made_by))
+    kernels, taken_copies, made_copies = (
+        _Sorted(p, *places) for p in (work.path, work.taken_by, work.made_by)
+    )
     took = (work.end - work.start)[kernels.rows]
     of_devices = np.stack(
         [kernels.sums(np.where(work.device[kernels.rows] == d, took, 0)) for d in devices]
@@ -141,10 +143,15 @@ def _of_series(recorded: Profile, series: StepWindows) -> Iterator[Row]:
             continue
         device = int(devices[np.argmax(of_devices[:, place])])
         here = np.sort(kernels.within(place))
-        came, left = taken.within(place), made.within(place)
-        came, left = came[work.dst[came] == device], left[work.src[left] == device]
+        copies_in, copies_out = taken_copies.within(place), made_copies.within(place)
+        copies_in, copies_out = (
+            copies_in[work.dst[copies_in] == device],
+            copies_out[work.src[copies_out] == device],
+        )
         for target in devices[devices != device].tolist():
-            is_gone = np.union1d(came[work.src[came] == target], left[work.dst[left] == target])
+            is_gone = np.union1d(
+                copies_in[work.src[copies_in] == target], copies_out[work.dst[copies_out] == target]
+            )
             if len(distinct(work.copy_step[is_gone])) < steps:
                 continue
             gone = work.copies[is_gone]

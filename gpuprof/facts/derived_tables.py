@@ -86,13 +86,13 @@ def with_derived(profile: Profile, name: str, columns: Collection[str]) -> pa.Ta
     if name != "memcpys" and derived:
         read = [*dict.fromkeys((*recorded, "name"))]
         rows = profile.arrow(name, read, has_dictionaries=True)
-        made = {column: _flags(rows["name"], _OF_NAMES[column]) for column in derived}
+        derived_columns = {column: _flags(rows["name"], _OF_NAMES[column]) for column in derived}
         rows = rows.select(recorded)
     else:
         rows = profile.arrow(name, recorded, has_dictionaries=True) if recorded else pa.table({})
         copies = _by_start(copy_rows(profile)) if derived else None
-        made = {column: _COPY_COLUMNS[column](copies) for column in derived}
-    return pa.table({**dict(zip(rows.column_names, rows.columns, strict=True)), **made})
+        derived_columns = {column: _COPY_COLUMNS[column](copies) for column in derived}
+    return pa.table({**dict(zip(rows.column_names, rows.columns, strict=True)), **derived_columns})
 
 
 def _flags(texts: pa.ChunkedArray, holds: Callable[[str], bool]) -> pa.ChunkedArray:

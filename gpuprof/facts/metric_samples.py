@@ -19,7 +19,7 @@ from gpuprof.model.words import Words, narrowed
 METRIC_READS: Final = reads(gpu_metrics="start_ns device_id metric value")
 
 _OF_PEAK: Final = re.compile(r" \[[^]]*%\]\Z")
-_WHOLE: Final = 100
+_PERCENT: Final = 100
 # In the place of what no share can be.
 _LEFT_OUT: Final = -1
 # A sample is a mean over its time: of one that lies in a part by less than this, the rest tells
@@ -60,7 +60,7 @@ class MetricSamples(NamedTuple):
         total_ns = int(within_ns[is_within].sum())
         if not total_ns:
             return None
-        return float(np.dot(within_ns[is_within], self.percent[is_within])) / (_WHOLE * total_ns)
+        return float(np.dot(within_ns[is_within], self.percent[is_within])) / (_PERCENT * total_ns)
 
     def between(self, borders: Int64s) -> list[float | None]:
         """The mean share from each border to the next; None where there was no sample."""
@@ -71,7 +71,8 @@ class MetricSamples(NamedTuple):
             for of in (self.length_ns, self.length_ns.astype(np.int64) * self.percent)
         )
         return [
-            float(of / (_WHOLE * ns)) if ns else None for of, ns in zip(used, sampled, strict=True)
+            float(of / (_PERCENT * ns)) if ns else None
+            for of, ns in zip(used, sampled, strict=True)
         ]
 
 
@@ -111,7 +112,7 @@ def _shares(profile: Profile, words: Words) -> Iterator[list[Numbers]]:
         is_share = np.array([bool(_OF_PEAK.search(word or "")) for word in words.words], bool)
         rows = np.flatnonzero(is_share[metric])
         percent = value[rows]
-        percent = np.where((percent >= 0) & (percent <= _WHOLE), percent, _LEFT_OUT)
+        percent = np.where((percent >= 0) & (percent <= _PERCENT), percent, _LEFT_OUT)
         columns = (narrowed(device[rows]), narrowed(metric[rows]), start[rows])
         yield [*columns, percent.astype(np.int8)]
 

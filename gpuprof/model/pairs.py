@@ -47,13 +47,13 @@ def places_in(ordered: Numbers, values: Numbers) -> Numbers:
 
 def distinct(values: Numbers) -> Int64s:
     """The few different ones among many values, sorted."""
-    found = np.empty(0, np.int64)
+    different_values = np.empty(0, np.int64)
     for low in range(0, len(values), _ROWS_AT_ONCE):
         part = values[low : low + _ROWS_AT_ONCE]
-        is_new = pair_places(np.stack([found] * 2), part, part) == NOT_FOUND
+        is_new = pair_places(np.stack([different_values] * 2), part, part) == NOT_FOUND
         if is_new.any():
-            found = np.union1d(found, part[is_new].astype(np.int64))
-    return found
+            different_values = np.union1d(different_values, part[is_new].astype(np.int64))
+    return different_values
 
 
 def sorted_pairs(first: Numbers, second: Numbers) -> Int64s:

@@ -123,20 +123,26 @@ class Part:
     is_whole: Callable[[], bool] = lambda: False
     # Whether no row was left out, and the columns that were found to be within their bounds.
     _checked: dict[str, bool] = field(default_factory=dict)
-    _made: dict[str, Computed] = field(default_factory=dict)
+    _computed_columns: dict[str, Computed] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Take the name of a column for how it is made."""
         for name, column in self.columns.items():
-            self._made[name] = Computed((column,)) if isinstance(column, str) else column
+            self._computed_columns[name] = (
+                Computed((column,)) if isinstance(column, str) else column
+            )
 
     def reads(self, names: Iterable[str]) -> list[str]:
         """The file's columns that these are computed from, and those that choose rows."""
-        made = [self._made[name] for name in names if name in self._made]
+        computed_columns = [
+            self._computed_columns[name] for name in names if name in self._computed_columns
+        ]
         keep = () if self._checked.get("") else self.keep
-        reads = dict.fromkeys(read for of in (*made, *keep) for read in of.reads)
+        reads = dict.fromkeys(read for of in (*computed_columns, *keep) for read in of.reads)
         # The count of rows needs at least one column.
-        return [*reads] or [next(read for of in self._made.values() for read in of.reads)]
+        return [*reads] or [
+            next(read for of in self._computed_columns.values() for read in of.reads)
+        ]
 
     def pieces(
         self, schema: Schema, names: Sequence[str], selection: Selection, *, is_checked: bool
@@ -181,7 +187,7 @@ class Part:
     def _column(
         self, schema: Schema, name: str, of_file: Mapping[str, Values], rows: int
     ) -> Values:
-        computed, spec = self._made.get(name), schema.columns.get(name)
+        computed, spec = self._computed_columns.get(name), schema.columns.get(name)
         if computed is None:
             if spec is not None and spec.dtype == TEXT:
                 return Values(np.zeros(rows, np.int8), None, (None,))
@@ -244,8 +250,8 @@ class Table:
             part.stored.release(self._stored(part, but) if but else ())
 
     def _stored(self, part: Part, names: Collection[str]) -> list[str]:
-        known = {*self.schema.columns, _NAME_ID}.intersection(names)
-        return part.reads(self._of_rows([*known]))
+        declared = {*self.schema.columns, _NAME_ID}.intersection(names)
+        return part.reads(self._of_rows([*declared]))
 
     def holds(self, name: str) -> bool:
         """Whether any row may have a value in a column."""

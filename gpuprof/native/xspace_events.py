@@ -87,8 +87,10 @@ def decoded(
     columns = EventColumns(len(keys), len(begin))
     columns.texts = line
     arrays = (*columns.numbers, columns.kind, columns.value, columns.size)
-    made = _EventColumns(*(array.ctypes.data for array in arrays))
+    structure = _EventColumns(*(array.ctypes.data for array in arrays))
     octets = np.frombuffer(line, np.uint8)
-    if functions.event_columns(octets, begin, end, len(begin), slots, size, ctypes.byref(made)):
+    if functions.event_columns(
+        octets, begin, end, len(begin), slots, size, ctypes.byref(structure)
+    ):
         return None
     return columns

@@ -217,8 +217,8 @@ def _borders(
     since = np.stack(steps.times or ()) + o.shifts_ns.get(steps.devices[0], 0)
     streams = [np.arange(of.low, of.high) for of in its]
     for away in () if changed is None else (changed.gone, changed.moved):
-        left = [on if away is None else on[~away[on]] for on in streams]
-        streams = left if any(map(len, left)) else streams
+        remaining = [on if away is None else on[~away[on]] for on in streams]
+        streams = remaining if any(map(len, remaining)) else streams
     inside = [on[(o.start_ns[on] < since[1, -1]) & (o.end_ns[on] > since[0, 0])] for on in streams]
     if any(map(len, inside)):
         took = [int((o.end_ns[on] - o.start_ns[on]).sum()) for on in inside]

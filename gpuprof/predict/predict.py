@@ -164,7 +164,7 @@ class _Step(NamedTuple):
         place = int(np.argmin(np.abs(lengths - np.median(lengths))))
         return int(self.start_ns[place]), int(self.end_ns[place])
 
-    def seen(self, replayed: Replay) -> tuple[Path, StepTimes]:
+    def path_and_times(self, replayed: Replay) -> tuple[Path, StepTimes]:
         """The critical path of a replay, and when the operations of a typical step run in it."""
         times = step_times(replayed, self.steps.devices, *self.typical_ns)
         return path(replayed, self.last_end_ns), times
@@ -223,7 +223,7 @@ def predict(profile: Profile, changes: Sequence[str]) -> Prediction:
     if changes and not reason:
         after = _predicted(profile, changes, changed, each_step, rows)
     chosen = _most_changed(rows, steps)
-    before = steps[chosen].seen(recorded)
+    before = steps[chosen].path_and_times(recorded)
     if not changes and not reason:
         after = before
         for row in rows:
@@ -313,7 +313,7 @@ def _predicted(
     predicted_ns = [timed(step.steps, predicted) for step in steps]
     for row, in_changed_ns in zip(rows, predicted_ns, strict=True):
         row["predicted_ns"] = in_changed_ns
-    seen = steps[_most_changed(rows, steps)].seen(predicted)
+    path_and_times = steps[_most_changed(rows, steps)].path_and_times(predicted)
     del predicted
     bounds_ns = [predicted_ns]
     bounds = [(changed, True)]
@@ -340,7 +340,7 @@ def _predicted(
             "high_ns": max(its_bounds_ns) + within_ns,
             "change": 100 * (in_changed_ns - measured_ns) / measured_ns if measured_ns else None,
         }
-    return seen
+    return path_and_times
 
 
 def _most_changed(rows: Sequence[dict[str, Any]], steps: Sequence[_Step]) -> int:
@@ -427,9 +427,9 @@ def _timeline(
     after: tuple[Path, StepTimes] | None,
 ) -> Iterator[dict[str, Any]]:
     """The step as recorded; and as predicted, where something is changed."""
-    for name, seen in (("before", before), ("after", after)):
-        if seen is not None and (name == "before" or seen is not before):
-            yield from timeline_rows(graph, name, seen[1], in_step[name])
+    for name, path_and_times in (("before", before), ("after", after)):
+        if path_and_times is not None and (name == "before" or path_and_times is not before):
+            yield from timeline_rows(graph, name, path_and_times[1], in_step[name])
 
 
 def _dependencies(graph: Graph, along: Path) -> Iterator[dict[str, Any]]:

@@ -80,11 +80,11 @@ def timeline_rows(
     o, is_operation = graph.operations, np.isin(along.kinds, (DURATION, TRANSFER))
     on_path = {*(along.instants[is_operation] // 2 - len(graph.calls)).tolist()}
     for row, start, end in zip(*(column.tolist() for column in times), strict=True):
-        stream, what = o.streams[int(o.stream[row])], o.labels[int(o.label[row])]
+        stream, operation = o.streams[int(o.stream[row])], o.labels[int(o.label[row])]
         yield {
             "path": name, "device_id": known(stream.device), "stream_id": known(stream.stream_id),
-            "kind": OF_OPERATIONS[what.kind], "name": what.text, "start_ns": start, "end_ns": end,
-            "operation": row, "is_on_path": row in on_path,
+            "kind": OF_OPERATIONS[operation.kind], "name": operation.text,
+            "start_ns": start, "end_ns": end, "operation": row, "is_on_path": row in on_path,
         }  # fmt: skip
     elsewhere = np.flatnonzero(~is_operation & (along.until_ns > along.since_ns))
     for place in elsewhere.tolist():

@@ -23,7 +23,7 @@ from gpuprof.model.profile import Profile
 
 SAME, LONGER, SHORTER, ALONE = range(4)
 _PLACE: Final = ("start_ns", "end_ns", "device_id", "stream_id")
-_OTHERS: Final = {"memsets": "memset", "graph_launches": "CUDA graph"}
+_NAMES_OF_TABLES: Final = {"memsets": "memset", "graph_launches": "CUDA graph"}
 # An operation without length, so that the pause before it is known.
 STEP_END: Final = "end of the step"
 _LOCAL: Final = "local copy"
@@ -99,7 +99,7 @@ def operations(compared: ComparedSteps) -> Operations | None:
     if not len(columns[0]):
         return None
     end_name = names.setdefault(STEP_END, len(names))
-    windows = series or [_whole(*columns[:3])]
+    windows = series or [_one_window(*columns[:3])]
     of_series = [_of_series(one, columns, end_name, most) for one in windows]
     if not sum(len(part[3]) for part in of_series):
         return None
@@ -110,7 +110,7 @@ def operations(compared: ComparedSteps) -> Operations | None:
     return Operations._make([max(lengths), min(origins), max(steps), *ordered, [*names]])
 
 
-def _whole(start: Int64s, end: Int64s, device: Int64s) -> StepWindows:
+def _one_window(start: Int64s, end: Int64s, device: Int64s) -> StepWindows:
     times = np.array([start.min()]), np.array([end.max() + 1])
     return StepWindows(None, tuple(np.unique(device).tolist()), "", "", *times)
 
@@ -157,7 +157,7 @@ def _activities(profile: Profile, names: dict[str, int]) -> Iterator[Sequence[An
         copies.movements(lambda movement: places.get(movement, -1))
     ]
     yield *columns_of(profile.columns("memcpys", *_PLACE), 4), kind
-    for table, name in _OTHERS.items():
+    for table, name in _NAMES_OF_TABLES.items():
         if profile.has(table):
             for place in profile.columns(table, *_PLACE):
                 yield *place, np.full(len(place[0]), number(name))
@@ -185,10 +185,12 @@ def _of_series(
     step, (start, end, device, stream, name) = step[order], (column[order] for column in rows)
     pause_ns = _pauses(start - first[step], end - first[step], _numbered(step, device))
     # Which call of its name within its step each is.
-    same = _numbered(_numbered(step, device), name)
-    by_name = np.argsort(same, kind="stable")
-    call = np.empty(len(same), np.int64)
-    call[by_name] = np.arange(len(same)) - np.searchsorted(same[by_name], same[by_name])
+    name_in_step = _numbered(_numbered(step, device), name)
+    by_name = np.argsort(name_in_step, kind="stable")
+    call = np.empty(len(name_in_step), np.int64)
+    call[by_name] = np.arange(len(name_in_step)) - np.searchsorted(
+        name_in_step[by_name], name_in_step[by_name]
+    )
     group = _numbered(_numbered(device, name), call)
     of_step = np.flatnonzero(looked_at[step] == chosen)
     origin = int(series.start_ns[chosen])
@@ -224,16 +226,16 @@ def _spread(values: Int64s, group: Int64s) -> Int64s:
     return below + np.rint((place % 1) * (above - below)).astype(np.int64)
 
 
-def partners(base: Operations, other: Operations) -> Int64s:
+def partners(base: Operations, candidate: Operations) -> Int64s:
     """The operation of the baseline that each of another side's is; -1 for none.
 
     Calls of a kernel that both sides have as often are the same in their order. Of others, those
     between the same two of these are; then what is left on the same device, then anywhere.
     """
-    partner = np.full(len(other.name), -1, np.int64)
-    names = _keys(base, other)
+    partner = np.full(len(candidate.name), -1, np.int64)
+    names = _keys(base, candidate)
     for is_on_device, is_between in ((True, True), (True, False), (False, False)):
-        left = np.setdiff1d(np.arange(len(base.name)), partner), np.flatnonzero(partner < 0)
+        unpaired = np.setdiff1d(np.arange(len(base.name)), partner), np.flatnonzero(partner < 0)
         keys = [
             [
                 (places[device] if is_on_device else None, of_names[name])
@@ -241,7 +243,7 @@ def partners(base: Operations, other: Operations) -> Int64s:
                     side.device[rows].tolist(), side.name[rows].tolist(), strict=True
                 )
             ]
-            for side, of_names, rows in zip((base, other), names, left, strict=True)
+            for side, of_names, rows in zip((base, candidate), names, unpaired, strict=True)
             for places in [{d: place for place, d in enumerate(np.unique(side.device).tolist())}]
         ]
         counts = [*map(Counter, keys)]
@@ -250,16 +252,16 @@ def partners(base: Operations, other: Operations) -> Int64s:
         found = calls[0].keys() & calls[1].keys()
         pairs = np.array([(calls[1][call], calls[0][call]) for call in found], np.int64)
         of_other, of_base = pairs.reshape(-1, 2).T
-        partner[left[1][of_other]] = left[0][of_base]
+        partner[unpaired[1][of_other]] = unpaired[0][of_base]
     return partner
 
 
-def _keys(base: Operations, other: Operations) -> list[list[str]]:
+def _keys(base: Operations, candidate: Operations) -> list[list[str]]:
     """What the names of both sides are matched by: what all tools write, or a name's family."""
-    plain = [[plain_name(name) for name in side.names] for side in (base, other)]
+    plain = [[plain_name(name) for name in side.names] for side in (base, candidate)]
     first, second = (
         {of_side[number] for number in np.unique(side.name).tolist()}
-        for side, of_side in zip((base, other), plain, strict=True)
+        for side, of_side in zip((base, candidate), plain, strict=True)
     )
     alone = {name: family(name) for name in first ^ second}
     shared = {alone[n] for n in first - second} & {alone[n] for n in second - first}
@@ -281,22 +283,27 @@ def _calls(keys: Sequence[tuple[int | None, str]], common: set[Any]) -> dict[Any
     return places
 
 
-def marks(base: Operations, other: Operations, partner: Int64s) -> tuple[Int64s, Int64s, Int64s]:
+def marks(
+    base: Operations, candidate: Operations, partner: Int64s
+) -> tuple[Int64s, Int64s, Int64s]:
     """How each operation of the baseline, and each of another side, differs from its partner.
 
     Returns:
         `SAME`, or of both of two `LONGER` or `SHORTER` where the other side's takes longer or
         shorter, or `ALONE`. And how pauses before operations of the other side differ.
     """
-    of_base, of_other = np.full(len(base.name), ALONE), np.full(len(other.name), ALONE)
-    rows, few = np.flatnonzero(partner >= 0), min(base.steps, other.steps) < _LEAST_STEPS
+    of_base, of_other = np.full(len(base.name), ALONE), np.full(len(candidate.name), ALONE)
+    rows, few = np.flatnonzero(partner >= 0), min(base.steps, candidate.steps) < _LEAST_STEPS
     share = _LEAST_SHARE_OF_FEW if few else _LEAST_SHARE
     of_times, of_pauses = (
         _changes(before[:, partner[rows]], after[:, rows], share)
-        for before, after in ((base.times_ns, other.times_ns), (base.pauses_ns, other.pauses_ns))
+        for before, after in (
+            (base.times_ns, candidate.times_ns),
+            (base.pauses_ns, candidate.pauses_ns),
+        )
     )
     of_other[rows] = of_base[partner[rows]] = of_times
-    pauses = np.full(len(other.name), SAME)
+    pauses = np.full(len(candidate.name), SAME)
     pauses[rows] = of_pauses
     return of_base, of_other, pauses
 

@@ -344,9 +344,9 @@ def _tensor_copies(
         of_function = blank | {"function": names[run.function]}
         for row in run.graph["copies"] if run.graph else ():
             if calls := run.received[row["recv"]]:
-                kept = {name: row[name] for name in _KEPT_COLUMNS if name in row}
+                kept_columns = {name: row[name] for name in _KEPT_COLUMNS if name in row}
                 taker = next(iter(row["dst_operations"]), None)
-                yield of_function | kept | {"dst_operation": taker, "calls": calls}
+                yield of_function | kept_columns | {"dst_operation": taker, "calls": calls}
         sends = {} if run.graph else run.sends
         for sent, calls in sorted(sends.items(), key=lambda item: item[0].node):
             yield of_function | {

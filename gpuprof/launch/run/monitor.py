@@ -29,7 +29,7 @@ _PERCENT: Final = 100
 
 def sources() -> list[Source]:
     """What can be sampled here; nothing where neither package is installed."""
-    found: list[Source] = []
+    working_sources: list[Source] = []
     with contextlib.suppress(ImportError):
         import pynvml  # optional
 
@@ -37,13 +37,15 @@ def sources() -> list[Source]:
             pynvml.nvmlInit()
             gpus = range(pynvml.nvmlDeviceGetCount())
             handles = [pynvml.nvmlDeviceGetHandleByIndex(gpu) for gpu in gpus]
-            found.append(lambda: [_gpu(pynvml, *numbered) for numbered in enumerate(handles)])
+            working_sources.append(
+                lambda: [_gpu(pynvml, *numbered) for numbered in enumerate(handles)]
+            )
     with contextlib.suppress(ImportError):
         import psutil  # optional
 
         psutil.cpu_percent()  # The first call only remembers where to count from.
-        found.append(lambda: [_host(psutil)])
-    return found
+        working_sources.append(lambda: [_host(psutil)])
+    return working_sources
 
 
 def sample(of: list[Source]) -> list[Sample]:

@@ -67,7 +67,7 @@ _OF_MTIA: Final = "mtia"
 _MTIA: Final = ("runtime", "ccp_events", "workloadd", "insight", "counters")
 # Of these kinds it is noted whether there are any.
 _NOTED: Final = (EventKind.PYTHON, EventKind.MEMORY, _OF_MTIA)
-_FOUND: Final = (
+_KINDS: Final = (
     CATEGORIES
     | {_PYTHON: EventKind.PYTHON, allocations.MEMORY: EventKind.MEMORY}
     | dict.fromkeys((f"{_OF_MTIA}_{name}" for name in _MTIA), _OF_MTIA)
@@ -220,7 +220,7 @@ def _sound(group: TimedEvents) -> TimedEvents:
 
 def _trace(path: Path) -> tuple[_TraceFile, dict[str, TimedEvents], set[str]]:
     """What a trace says beside its events, its events by kind, and which kinds it has besides."""
-    scanned = _scanned(path, _FOUND, dict.fromkeys(_NOTED, Detail.PRESENCE))
+    scanned = _scanned(path, _KINDS, dict.fromkeys(_NOTED, Detail.PRESENCE))
     if scanned is not None:
         trace, timed = scanned
         _check(path, timed.keys())
@@ -229,8 +229,8 @@ def _trace(path: Path) -> tuple[_TraceFile, dict[str, TimedEvents], set[str]]:
     trace, categories = _decoded(path, gunzip.content(path))
     chosen: defaultdict[str, list[msgspec.Raw]] = defaultdict(list)
     for event, category in zip(trace.traceEvents, categories, strict=True):
-        if category in _FOUND:
-            chosen[_FOUND[category]].append(event)
+        if category in _KINDS:
+            chosen[_KINDS[category]].append(event)
     _check(path, chosen.keys())
     noted = {kind for kind in _NOTED if chosen.pop(kind, None) is not None}
     # What is not needed any more goes, and with the last raw event the text of the file.

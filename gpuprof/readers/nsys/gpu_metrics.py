@@ -49,7 +49,7 @@ def _metric(of: Export) -> Computed:
 
     def make(type_id: Numbers, number: Numbers) -> Numbers:
         wide = (column.astype(np.int64, copy=False) for column in (type_id, number))
-        found: Numbers = places[pair_places(pairs, *wide)]
-        return found
+        name_numbers: Numbers = places[pair_places(pairs, *wide)]
+        return name_numbers
 
     return Computed(("typeId", "metricId"), make, lambda: words)

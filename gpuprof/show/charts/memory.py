@@ -21,7 +21,7 @@ from gpuprof.show.charts.figure import (
     Results,
 )
 
-_KEPT: Final = Look("allocated throughout", KERNELS.kind, KERNELS.colour)
+_THROUGHOUT: Final = Look("allocated throughout", KERNELS.kind, KERNELS.colour)
 _FOR_A_WHILE: Final = Look("allocated at the peak", HTOD.kind, HTOD.colour, HTOD.hatch)
 _UNUSED: Final = Look("reserved, not allocated", NOTHING.kind, NOTHING.colour, NOTHING.hatch)
 _RESERVED: Final = replace(_UNUSED, name="reserved")
@@ -49,9 +49,9 @@ def levels(rows: list[Row], names: DeviceNames = NO_NAMES) -> list[Columns]:
     """The same for lines beside each other: what was allocated at most, and what was reserved."""
     of_panels = []
     for panel in panels(_of_gpus(rows), names):
-        kept, for_a_while, unused = (np.array(heights) for _, heights in panel.series)
-        most = kept + for_a_while
-        series = [(_KEPT, most.tolist()), (_RESERVED, (most + unused).tolist())]
+        throughout, for_a_while, unused = (np.array(heights) for _, heights in panel.series)
+        most = throughout + for_a_while
+        series = [(_THROUGHOUT, most.tolist()), (_RESERVED, (most + unused).tolist())]
         of_panels.append(replace(panel, series=series if unused.any() else series[:1]))
     return of_panels
 
@@ -68,7 +68,7 @@ def panels(rows: list[Row], names: DeviceNames = NO_NAMES) -> list[Columns]:
     return [
         Columns(
             [
-                (_KEPT, [row["least_bytes"] for row in places[place]]),
+                (_THROUGHOUT, [row["least_bytes"] for row in places[place]]),
                 (_FOR_A_WHILE, [r["most_bytes"] - r["least_bytes"] for r in places[place]]),
                 (
                     _UNUSED,

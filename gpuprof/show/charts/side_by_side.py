@@ -78,10 +78,12 @@ def side_by_side(
     if (base := sides.pop(result.baseline, None)) is None or not sides:
         return None
     largest = sorted(sides, key=lambda variant: -abs(sides[variant].length_ns - base.length_ns))
-    kept = [variant for variant in sides if variant in largest[:_MOST_CANDIDATES]]
+    shown_variants = [variant for variant in sides if variant in largest[:_MOST_CANDIDATES]]
     names = _Names([base, *sides.values()], has_full_names=has_full_names)
-    of_pairs = {variant: partners(base, sides[variant]) for variant in kept}
-    of_marks = {variant: marks(base, sides[variant], of_pairs[variant]) for variant in kept}
+    of_pairs = {variant: partners(base, sides[variant]) for variant in shown_variants}
+    of_marks = {
+        variant: marks(base, sides[variant], of_pairs[variant]) for variant in shown_variants
+    }
     differs = np.any([of_base != SAME for of_base, *_ in of_marks.values()], axis=0)
 
     def shown_side(variant: str, side: Operations, lanes: list[Int64s]) -> Row:
@@ -90,7 +92,7 @@ def side_by_side(
 
     base_lanes = _lanes(base, differs)
     candidates = []
-    for variant in kept:
+    for variant in shown_variants:
         side, partner = sides[variant], of_pairs[variant]
         of_base, of_side, _ = of_marks[variant]
         lanes, its_usual = _lanes(side, of_side != SAME), np.zeros(len(base.name), np.int64)
@@ -113,7 +115,7 @@ def side_by_side(
         "baseline": shown_side(result.baseline, base, base_lanes),
         "candidates": candidates,
         "names": [*names.places],
-        "left_out": len(sides) - len(kept),
+        "left_out": len(sides) - len(shown_variants),
         "marked": "differences",
     }
 
@@ -122,9 +124,9 @@ def _lanes(side: Operations, differs: np.typing.NDArray[np.bool_]) -> list[Int64
     """The operations of each lane that is shown: those that differ, and the longest."""
     duration = side.end_ns - side.start_ns
     weight = duration + np.where(differs, duration.max(initial=0), 0)
-    kept = np.sort(np.argsort(-weight, kind="stable")[:_MOST_OPERATIONS])
+    drawn_rows = np.sort(np.argsort(-weight, kind="stable")[:_MOST_OPERATIONS])
     rows: dict[tuple[int, int], list[int]] = defaultdict(list)
-    for row in kept.tolist():
+    for row in drawn_rows.tolist():
         rows[int(side.device[row]), int(side.stream[row])].append(row)
     lanes = {place: np.array(of_lane) for place, of_lane in rows.items()}
     busiest = sorted(lanes, key=lambda place: -int(duration[lanes[place]].sum()))
@@ -163,12 +165,14 @@ def _largest(
 ) -> list[Row]:
     """What differs most by name, each with the place of its largest difference."""
     base, side = sides
-    found: dict[tuple[int, str], list[tuple[int, int, int, int]]] = defaultdict(list)
+    changes_by_key: dict[tuple[int, str], list[tuple[int, int, int, int]]] = defaultdict(list)
 
     def add(of: Operations, row: int, how: str, more_ns: int, before_ns: int = 0) -> None:
         start, end = int(of.start_ns[row]), int(of.end_ns[row])
         times = (start - before_ns, start) if before_ns else (start, end)
-        found[names.of(of.names[of.name[row]]), how].append((more_ns, *times, int(of is side)))
+        changes_by_key[names.of(of.names[of.name[row]]), how].append(
+            (more_ns, *times, int(of is side))
+        )
 
     for number, of, sign in ((0, base, -1), (1, side, 1)):
         for row in np.flatnonzero(of_marks[number] == ALONE).tolist():
@@ -181,11 +185,11 @@ def _largest(
     for row in np.flatnonzero(of_marks[2] != SAME).tolist():
         how = "longer pause before it" if more_ns[row] > 0 else "shorter pause before it"
         add(side, row, how, int(more_ns[row]), max(int(pause_ns[row]), 1))
-    sums = {key: sum(map(itemgetter(0), of_key)) for key, of_key in found.items()}
+    sums = {key: sum(map(itemgetter(0), of_key)) for key, of_key in changes_by_key.items()}
     rows, called = [], [*names.places]
     for key in sorted(sums, key=lambda key: -abs(sums[key]))[:LARGEST]:
-        (place, how), of_key, sum_ns = key, found[key], sums[key]
-        _, *there = max(of_key, key=lambda one: abs(one[0]))
+        (place, how), of_key, sum_ns = key, changes_by_key[key], sums[key]
+        _, *there = max(of_key, key=lambda change: abs(change[0]))
         plus = "+" if sum_ns > 0 else "-"
         words = f"{how}: {plus}{say_ns(abs(sum_ns))} in {counted(len(of_key), 'call', 'calls')}"
         where = dict(zip(("start", "end", "side"), there, strict=True))

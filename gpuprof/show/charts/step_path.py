@@ -50,8 +50,8 @@ def step_path(result: Prediction, devices: DeviceNames, *, has_full_names: bool 
         for name, of_side in sides.items()
     }
     before, after = (
-        _side(_longest(sides[name]), takes[other], (name, origins[name]), places, devices)
-        for name, other in (("before", "after"), ("after", "before"))
+        _side(_longest(sides[name]), takes[counterpart], (name, origins[name]), places, devices)
+        for name, counterpart in (("before", "after"), ("after", "before"))
     )
     after["marks"] = [*before.pop("marks"), *after["marks"]]
     after["largest"] = _parts(result, rows, origins)
@@ -134,16 +134,16 @@ def _on_path_ns(rows: Sequence[Row]) -> int:
 
 def _parts(result: Prediction, rows: Sequence[Row], origins: Mapping[str, int]) -> list[Row]:
     """The longest parts of the path, each with the place of its longest stretch."""
-    found: dict[tuple[str, str], Row] = {}
+    rows_by_part: dict[tuple[str, str], Row] = {}
     for row in rows:
         if row["is_on_path"]:
             key = row["kind"], row["name"]
-            longest = found.setdefault(key, row)
+            longest = rows_by_part.setdefault(key, row)
             if row["end_ns"] - row["start_ns"] > longest["end_ns"] - longest["start_ns"]:
-                found[key] = row
+                rows_by_part[key] = row
     parts = list[Row]()
     for part in result.tables["critical_path"].to_pylist():
-        there = found.get((part["kind"], part["name"]))
+        there = rows_by_part.get((part["kind"], part["name"]))
         if there is None or len(parts) == LARGEST:
             continue
         words = f"{part['kind']}: {say_ns(part['before_ns'])}"

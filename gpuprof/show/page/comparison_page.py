@@ -136,8 +136,8 @@ def _side_by_side(result: Comparison, *, has_full_names: bool) -> Iterator[Figur
     data = side_by_side(result, labels, has_full_names=has_full_names)
     if data is None:
         return
-    first, *further = (one["label"] for one in data["candidates"])
-    others = "each candidate" if further else first
+    first, *further = (candidate["label"] for candidate in data["candidates"])
+    compared_with = "each candidate" if further else first
     left_out = max(side["left_out"] for side in (data["baseline"], *data["candidates"]))
     caption = (
         f"One axis from the start of each; a lane for each stream, a colour for each name."
@@ -146,8 +146,8 @@ def _side_by_side(result: Comparison, *, has_full_names: bool) -> Iterator[Figur
         + f" Shown: those of {data['left_out'] + len(data['candidates'])} that differ most."
         * bool(data["left_out"])
     )
-    what = "A typical step" if result.unit == STEP else "The recording"
-    title = f"{what} of {data['baseline']['label']} above that of {others}"
+    subject = "A typical step" if result.unit == STEP else "The recording"
+    title = f"{subject} of {data['baseline']['label']} above that of {compared_with}"
     data |= {
         "of_largest": "What differs most",
         "of_none": "No kernel, copy or pause differs by more than it varies.",

@@ -40,9 +40,9 @@ def prediction_page(result: Prediction, profile: Profile, *, has_full_names: boo
     if result.step.num_rows:
         data = step_path(result, devices, has_full_names=has_full_names)
         data |= {"of_largest": "Longest parts of the critical path", "of_none": ""}
-        what = "the recording" if phase_of(result) is None else "a typical step"
+        subject = "the recording" if phase_of(result) is None else "a typical step"
         lower = " and as predicted" * bool(data["candidates"][0]["lanes"])
-        title = f"The critical path of {what}, as recorded{lower}"
+        title = f"The critical path of {subject}, as recorded{lower}"
         caption = _CAPTION
         caption += f" The shortest {data['left_out']:,} are left out." * bool(data["left_out"])
         figures.insert(0, Figure("step-path", title, caption, "operations", data, "critical_path"))
