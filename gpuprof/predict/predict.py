@@ -39,7 +39,7 @@ from gpuprof.predict.step_timeline import (
     PathInStep,
     StepTimes,
     step_times,
-    timeline_rows,
+    steps_rows,
 )
 
 PREDICTION: Final = Schema(
@@ -249,7 +249,7 @@ def predict(profile: Profile, changes: Sequence[str]) -> Prediction:
         _headline(rows[chosen], reason, paths, is_changed=bool(changes)),
         tables,
         tuple(_notes(profile, graph, share, paths, reason)),
-        STEP_TIMELINE.table([*_timeline(graph, in_step, before, after)]),
+        STEP_TIMELINE.table([*steps_rows(graph, in_step, before, after)]),
     )
 
 
@@ -418,18 +418,6 @@ def _stretches(along: _Along, in_step: _InStep) -> Iterator[dict[str, Any]]:
             yield {
                 "path": name, "kind": kind, "name": text, "start_ns": since_ns, "end_ns": until_ns,
             }  # fmt: skip
-
-
-def _timeline(
-    graph: Graph,
-    in_step: _InStep,
-    before: tuple[Path, StepTimes],
-    after: tuple[Path, StepTimes] | None,
-) -> Iterator[dict[str, Any]]:
-    """The step as recorded; and as predicted, where something is changed."""
-    for name, path_and_times in (("before", before), ("after", after)):
-        if path_and_times is not None and (name == "before" or path_and_times is not before):
-            yield from timeline_rows(graph, name, path_and_times[1], in_step[name])
 
 
 def _dependencies(graph: Graph, along: Path) -> Iterator[dict[str, Any]]:

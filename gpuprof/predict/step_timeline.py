@@ -1,6 +1,6 @@
 """A typical step as recorded and as replayed: its operations, and the critical path."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -60,7 +60,19 @@ def step_times(
     return StepTimes(rows, replayed.at(starts), replayed.at(starts + 1))
 
 
-def timeline_rows(
+def steps_rows(
+    graph: Graph,
+    in_step: Mapping[str, PathInStep],
+    before: tuple[Path, StepTimes],
+    after: tuple[Path, StepTimes] | None,
+) -> Iterator[dict[str, Any]]:
+    """The rows of `STEP_TIMELINE`: the step as recorded, and as predicted where that differs."""
+    yield from _rows(graph, "before", before[1], in_step["before"])
+    if after is not None and after is not before:
+        yield from _rows(graph, "after", after[1], in_step["after"])
+
+
+def _rows(
     graph: Graph, name: str, times: StepTimes, in_step: PathInStep
 ) -> Iterator[dict[str, Any]]:
     """Rows of `STEP_TIMELINE`: operations, then what else a path goes through.
