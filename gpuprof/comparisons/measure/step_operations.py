@@ -42,7 +42,7 @@ _LEAST_SHARE, _LEAST_SHARE_OF_FEW = 0.02, 0.1
 _LEAST_NS: Final = 1_000
 
 
-class Operations(NamedTuple):
+class StepOperations(NamedTuple):
     """The operations of a typical step, by start: one element each.
 
     Args:
@@ -79,7 +79,7 @@ class Operations(NamedTuple):
         return usual
 
 
-def operations(compared: ComparedSteps) -> Operations | None:
+def operations(compared: ComparedSteps) -> StepOperations | None:
     """The operations of the step nearest to the median, each with its times over up to 32 steps.
 
     None where the recording has no times, or where a step has more than 50,000 kernels.
@@ -107,7 +107,7 @@ def operations(compared: ComparedSteps) -> Operations | None:
     columns = [np.concatenate(field, axis=-1) for field in fields]
     order = np.argsort(columns[3], kind="stable")
     ordered = [column[..., order] for column in columns]
-    return Operations._make([max(lengths), min(origins), max(steps), *ordered, [*names]])
+    return StepOperations._make([max(lengths), min(origins), max(steps), *ordered, [*names]])
 
 
 def _one_window(start: Int64s, end: Int64s, device: Int64s) -> StepWindows:
@@ -166,7 +166,7 @@ def _activities(profile: Profile, names: dict[str, int]) -> Iterator[Sequence[An
 def _of_series(
     series: StepWindows, columns: Sequence[Int64s], end_name: int, most: int
 ) -> tuple[Any, ...]:
-    """The fields of `Operations` that one process' or device's steps have, without the names."""
+    """The fields of `StepOperations` but names that the steps of one process or device have."""
     chosen, looked_at = _chosen(series, most)
     first, last = series.start_ns[looked_at], series.end_ns[looked_at]
     step = np.searchsorted(first, columns[0], side="right") - 1
@@ -226,7 +226,7 @@ def _spread(values: Int64s, group: Int64s) -> Int64s:
     return below + np.rint((place % 1) * (above - below)).astype(np.int64)
 
 
-def partners(base: Operations, candidate: Operations) -> Int64s:
+def partners(base: StepOperations, candidate: StepOperations) -> Int64s:
     """The operation of the baseline that each of another side's is; -1 for none.
 
     Calls of a kernel that both sides have as often are the same in their order. Of others, those
@@ -256,7 +256,7 @@ def partners(base: Operations, candidate: Operations) -> Int64s:
     return partner
 
 
-def _keys(base: Operations, candidate: Operations) -> list[list[str]]:
+def _keys(base: StepOperations, candidate: StepOperations) -> list[list[str]]:
     """What the names of both sides are matched by: what all tools write, or a name's family."""
     plain = [[plain_name(name) for name in side.names] for side in (base, candidate)]
     first, second = (
@@ -284,7 +284,7 @@ def _calls(keys: Sequence[tuple[int | None, str]], common: set[Any]) -> dict[Any
 
 
 def marks(
-    base: Operations, candidate: Operations, partner: Int64s
+    base: StepOperations, candidate: StepOperations, partner: Int64s
 ) -> tuple[Int64s, Int64s, Int64s]:
     """How each operation of the baseline, and each of another side, differs from its partner.
 

@@ -26,7 +26,7 @@ _HOST: Final = 0
 _EVENTS_AT_ONCE: Final = 2048
 
 
-class _Arguments(msgspec.Struct, gc=False):
+class _MemoryArguments(msgspec.Struct, gc=False):
     device_type: Scalar = msgspec.field(default=None, name="Device Type")
     device_id: Scalar = msgspec.field(default=None, name="Device Id")
     bytes: Scalar = msgspec.field(default=None, name="Bytes")
@@ -37,14 +37,14 @@ class _Arguments(msgspec.Struct, gc=False):
 
 
 # As a trace spells them.
-ARGUMENTS: Final = tuple(field.encode_name for field in msgspec.structs.fields(_Arguments))
+ARGUMENTS: Final = tuple(field.encode_name for field in msgspec.structs.fields(_MemoryArguments))
 
 
-class _Event(msgspec.Struct, gc=False):
+class _MemoryEvent(msgspec.Struct, gc=False):
     pid: Scalar = None
     tid: Scalar = None
     ts: msgspec.Raw = msgspec.Raw(b"null")
-    args: _Arguments = msgspec.field(default_factory=_Arguments)
+    args: _MemoryArguments = msgspec.field(default_factory=_MemoryArguments)
 
 
 def of_rows(rows: EventRows, origin_ns: int) -> pa.Table:
@@ -54,7 +54,7 @@ def of_rows(rows: EventRows, origin_ns: int) -> pa.Table:
         JsonError: One of them is of another shape.
     """
     parts = [
-        _columns(json_input.decode(json_events.joined(some), list[_Event]))
+        _columns(json_input.decode(json_events.joined(some), list[_MemoryEvent]))
         for begin in range(0, len(rows.events), _EVENTS_AT_ONCE)
         if (some := rows.events[begin : begin + _EVENTS_AT_ONCE])
     ]
@@ -68,7 +68,7 @@ def of_events(path: Path, raw: Sequence[msgspec.Raw], origin_ns: int) -> pa.Tabl
     starts, parts = [np.empty(0, np.int64)], []
     for begin in range(0, len(raw), _EVENTS_AT_ONCE):
         text = json_events.joined(raw[begin : begin + _EVENTS_AT_ONCE])
-        events = json_events.decode(path, text, list[_Event])
+        events = json_events.decode(path, text, list[_MemoryEvent])
         starts.append(json_events.exact_ns(path, [event.ts for event in events]))
         parts.append(_columns(events))
     return _table(np.concatenate(starts) - origin_ns, _joined(parts))
@@ -81,7 +81,7 @@ _NAMES: Final = (
 _NONE: Final = -1 << 63
 
 
-def _columns(events: Sequence[_Event]) -> np.ndarray[Any, np.dtype[np.int64]]:
+def _columns(events: Sequence[_MemoryEvent]) -> np.ndarray[Any, np.dtype[np.int64]]:
     """The columns of `_NAMES`, a row for each."""
     rows = []
     for event in events:

@@ -163,7 +163,7 @@ def draw_columns(axes: Axes, panel: Columns) -> None:
     """Columns from the left, their parts on one another."""
     factor, unit = scale_of(panel)
     count = len(panel.series[0][1])
-    if len(panel.edges) == count + 1:
+    if panel.is_over_time:
         _draw_stairs(axes, panel, factor, unit)
         return
     pale = np.array(panel.pale) if panel.pale else np.zeros(count, bool)

@@ -115,13 +115,14 @@ class Columns:
         ticks: What stands below each column.
         pale: Whether each column is set aside.
         levels: The first and last column of a stretch, its usual height or None, and its name.
-        edges: Where columns begin and end, for columns on an axis of numbers; of columns that
-            touch over time, where each begins and the last one ends.
+        edges: Where columns begin and end, for columns on an axis of numbers; of columns over
+            time, where each begins and the last one ends.
         counts: Of how many each column is, in a row above all.
         ranges: From the least to the greatest height of what each column is the mean of.
         mark: The place, height and name of what the title names; None for none.
         title: What the panel is of.
         inches: Height of the panel.
+        is_over_time: Whether columns are slices of time, which touch.
     """
 
     series: Sequence[tuple[Look, Sequence[float]]]
@@ -139,6 +140,7 @@ class Columns:
     mark: tuple[int, float, str] | None = None
     title: str = ""
     inches: float = 3.2
+    is_over_time: bool = False
 
 
 class Series(NamedTuple):

@@ -80,6 +80,7 @@ def panels(rows: list[Row], names: DeviceNames = NO_NAMES) -> list[Columns]:
             unit="B",
             edges=[*(row["start_ns"] for row in places[place]), places[place][-1]["end_ns"]],
             inches=1.6,
+            is_over_time=True,
         )
         for place in shown
     ]

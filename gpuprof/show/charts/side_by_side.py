@@ -18,7 +18,7 @@ from gpuprof.comparisons.measure.step_operations import (
     LONGER,
     SAME,
     SHORTER,
-    Operations,
+    StepOperations,
     marks,
     operations,
     partners,
@@ -40,7 +40,7 @@ LONGEST_NAME: Final = 160
 class _Names:
     """Places of the names that operations have on both sides, as people know them."""
 
-    def __init__(self, sides: list[Operations], *, has_full_names: bool) -> None:
+    def __init__(self, sides: list[StepOperations], *, has_full_names: bool) -> None:
         self._first: dict[str, str] = {}
         for name in (name for side in sides for name in side.names):
             self._first.setdefault(plain_name(name), name)
@@ -86,7 +86,7 @@ def side_by_side(
     }
     differs = np.any([of_base != SAME for of_base, *_ in of_marks.values()], axis=0)
 
-    def shown_side(variant: str, side: Operations, lanes: list[Int64s]) -> Row:
+    def shown_side(variant: str, side: StepOperations, lanes: list[Int64s]) -> Row:
         devices = names_of(result.compared[variant].profile.unrestricted)
         return {"label": labels[variant]} | _side(side, lanes, names, devices)
 
@@ -120,7 +120,7 @@ def side_by_side(
     }
 
 
-def _lanes(side: Operations, differs: np.typing.NDArray[np.bool_]) -> list[Int64s]:
+def _lanes(side: StepOperations, differs: np.typing.NDArray[np.bool_]) -> list[Int64s]:
     """The operations of each lane that is shown: those that differ, and the longest."""
     duration = side.end_ns - side.start_ns
     weight = duration + np.where(differs, duration.max(initial=0), 0)
@@ -133,7 +133,7 @@ def _lanes(side: Operations, differs: np.typing.NDArray[np.bool_]) -> list[Int64
     return [lanes[place] for place in sorted(busiest[:MOST_LANES])]
 
 
-def _side(side: Operations, lanes: list[Int64s], names: _Names, devices: DeviceNames) -> Row:
+def _side(side: StepOperations, lanes: list[Int64s], names: _Names, devices: DeviceNames) -> Row:
     """One variant's step for the script."""
     streams = Counter(int(side.device[rows[0]]) for rows in lanes)
     shown = []
@@ -157,7 +157,7 @@ def _side(side: Operations, lanes: list[Int64s], names: _Names, devices: DeviceN
 
 
 def _largest(
-    sides: tuple[Operations, Operations],
+    sides: tuple[StepOperations, StepOperations],
     partner: Int64s,
     of_marks: tuple[Int64s, Int64s, Int64s],
     labels: tuple[str, str],
@@ -167,7 +167,7 @@ def _largest(
     base, side = sides
     changes_by_key: dict[tuple[int, str], list[tuple[int, int, int, int]]] = defaultdict(list)
 
-    def add(of: Operations, row: int, how: str, more_ns: int, before_ns: int = 0) -> None:
+    def add(of: StepOperations, row: int, how: str, more_ns: int, before_ns: int = 0) -> None:
         start, end = int(of.start_ns[row]), int(of.end_ns[row])
         times = (start - before_ns, start) if before_ns else (start, end)
         changes_by_key[names.of(of.names[of.name[row]]), how].append(

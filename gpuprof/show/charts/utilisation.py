@@ -78,6 +78,7 @@ def panels(rows: list[Row], note: str = "", names: DeviceNames = NO_NAMES) -> li
             unit="share",
             edges=[*(row["start_ns"] for row in of_device), of_device[-1]["end_ns"]],
             inches=0.95,
+            is_over_time=True,
         )
         for device, of_device in slices.items()
     ]

@@ -67,7 +67,7 @@ def figure(name: str, title: str, caption: str, panels: Sequence[Panel], table: 
     shown: Any
     if isinstance(first, HeatMap) and not first.texts:
         kind, shown = "heat-maps", heat_maps([p for p in panels if isinstance(p, HeatMap)])
-    elif isinstance(first, Columns) and first.unit != "ns":
+    elif isinstance(first, Columns) and first.is_over_time:
         kind, shown = "lines", _stepped_lines([p for p in panels if isinstance(p, Columns)])
     elif isinstance(first, Columns):
         kind, shown = "columns", _columns(first)
