@@ -30,6 +30,8 @@ with contextlib.suppress(ImportError):  # on Windows, where nothing is recorded
 STDOUT: Final = 1
 STDERR: Final = 2
 _CHUNK_BYTES: Final = 1 << 20
+# Of a signal that comes just before a wait, Python hears after it.
+_LONGEST_WAIT_SECONDS: Final = 0.5
 _F_SETPIPE_SZ: Final = 1031
 # A process that the program left behind may hold its streams open, and print, for ever.
 _LINGER_SECONDS: Final = 1.0
@@ -286,9 +288,10 @@ class _Relay:
             return False
         return self._patience() != 0 or bool(self._selector.select(0))
 
-    def _patience(self) -> float | None:
+    def _patience(self) -> float:
         if self._deadline is None:
-            return self._alarm.seconds_left()
+            left = self._alarm.seconds_left()
+            return _LONGEST_WAIT_SECONDS if left is None else min(left, _LONGEST_WAIT_SECONDS)
         return max(0, self._deadline - time.monotonic())
 
     def _wake_at_end(self, pid: int) -> None:
