@@ -13,8 +13,6 @@ from functools import cached_property
 from struct import unpack_from
 from typing import Final
 
-from gpuprof.native.xspace_events import event_places
-
 PS_PER_NS: Final = 1_000
 
 # A part of a file is a view of it, not a copy.
@@ -346,6 +344,9 @@ def _line(data: Octets) -> Line:
 
 def _keep_events(data: Octets, position: int, begins: "array[int]", ends: "array[int]") -> int:
     """Keep where the events lie that begin at a position, and say where another field begins."""
+    # It loads NumPy, which who only names the format does not need.
+    from gpuprof.native.xspace_events import event_places  # noqa: PLC0415
+
     position, (begin, end) = event_places(data, position)
     begins.frombytes(begin.tobytes())
     ends.frombytes(end.tobytes())
