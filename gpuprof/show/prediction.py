@@ -164,7 +164,10 @@ def critical_paths(result: Prediction) -> Picture:
         figures,
         "critical path of one step, time since its start",
     )
-    return Picture(result.headline, table, [bars])
+    of = "The recording" if phase_of(result) is None else "A step"
+    before, *after = figures
+    title = f"{of} would take {after[0]} instead of {before}" if after else f"{of} takes {before}"
+    return Picture(title, table, [bars])
 
 
 def path_in_words(result: Prediction) -> str:
