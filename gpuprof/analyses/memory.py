@@ -4,7 +4,6 @@ PyTorch's allocator keeps what it took from the device: what it reserved is seld
 peak so far (https://docs.pytorch.org/docs/stable/notes/cuda.html#memory-management).
 """
 
-from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -17,7 +16,7 @@ from gpuprof.facts.step_kinds import LEAST_STEPS
 from gpuprof.model.analysis import Analysis, by, per_file, reads
 from gpuprof.model.derived import UNKNOWN, known
 from gpuprof.model.intervals import Int64s
-from gpuprof.model.profile import Profile
+from gpuprof.model.profile import Profile, once_per_profile
 from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema, instant_column, process_column
 
 _SLICES: Final = 120
@@ -75,9 +74,7 @@ _EVENTS: Final = (
     "reserved_bytes",
 )  # fmt: skip
 _CAPACITY: Final = ("device_id", "total_memory_bytes")
-MEMORY_READS: Final = reads(
-    RANGE_READS, PHASE_READS, memory_events=" ".join(_EVENTS), devices=" ".join(_CAPACITY)
-)
+_EVENT_READS: Final = reads(memory_events=" ".join(_EVENTS))
 
 
 class _Memory(NamedTuple):
@@ -104,7 +101,10 @@ class _Memory(NamedTuple):
     before: int | None
 
 
-def _memories(profile: Profile) -> Iterator[_Memory]:
+@once_per_profile
+def _memories(profile: Profile) -> tuple[_Memory, ...]:
+    """The events by process and device."""
+    memories = []
     events = read_columns(profile, "memory_events", *_EVENTS)
     start_ns, process, thread, device, size, allocated, reserved = events
     for alike in groups(process, device):
@@ -117,7 +117,8 @@ def _memories(profile: Profile) -> Iterator[_Memory]:
             before = max(int(levels[0] - changes[0]), 0)
         first = rows[0]
         columns = (start_ns[rows], thread[rows], changes, levels, reserved[rows])
-        yield _Memory(int(process[first]), int(device[first]), *columns, before)
+        memories.append(_Memory(int(process[first]), int(device[first]), *columns, before))
+    return tuple(memories)
 
 
 @per_file(MEMORY, by(process_id="ascending", device_id="ascending"), needs=("memory_events",))
@@ -225,7 +226,13 @@ def memory_over_time(profile: Profile) -> pa.Table:
     return MEMORY_OVER_TIME.table(rows)
 
 
-ANALYSIS: Final = Analysis("Memory by device", MEMORY, ("memory_events",), memory, MEMORY_READS)
+ANALYSIS: Final = Analysis(
+    "Memory by device",
+    MEMORY,
+    ("memory_events",),
+    memory,
+    reads(_EVENT_READS, RANGE_READS, PHASE_READS, devices=" ".join(_CAPACITY)),
+)
 OVER_TIME_ANALYSIS: Final = Analysis(
-    "Memory over time", MEMORY_OVER_TIME, ("memory_events",), memory_over_time, MEMORY_READS
+    "Memory over time", MEMORY_OVER_TIME, ("memory_events",), memory_over_time, _EVENT_READS
 )

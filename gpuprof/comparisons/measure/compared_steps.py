@@ -32,9 +32,9 @@ FROM_EPOCHS: Final = "epochs"
 FROM_CALLS: Final = "calls"
 STEP: Final = "step"
 RECORDING: Final = "recording"
-# The columns that a comparison reads, so that each table of a file is read in one pass.
-# What is read of steps that are found, and to find them.
+# What is read of a recording whose steps are known.
 MEASURED_READS: Final = reads(SUM_READS, TIMELINE_READS, kernels=" ".join(SHAPE))
+# The columns that a comparison reads, so that each table of a file is read in one pass.
 COMPARED_READS: Final = reads(PHASE_READS, MEASURED_READS)
 
 # What follows the name of a phase, see `phase_names`.

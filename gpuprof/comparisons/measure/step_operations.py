@@ -21,7 +21,7 @@ from gpuprof.model.derived import TRANSFER_MOVEMENTS
 from gpuprof.model.intervals import Int64s, union
 from gpuprof.model.profile import Profile
 
-SAME, LONGER, SHORTER, ALONE = range(4)
+UNCHANGED, LONGER, SHORTER, ALONE = range(4)
 _PLACE: Final = ("start_ns", "end_ns", "device_id", "stream_id")
 _NAMES_OF_TABLES: Final = {"memsets": "memset", "graph_launches": "CUDA graph"}
 # An operation without length, so that the pause before it is known.
@@ -88,19 +88,19 @@ def operations(compared: ComparedSteps) -> StepOperations | None:
     if not profile.has("kernels", "memcpys"):
         return None
     names: dict[str, int] = {}
-    series = [one for one in compared.series if len(one.start_ns)]
-    step_count = max((len(one.start_ns) for one in series), default=1)
+    all_series = [series for series in compared.series if len(series.start_ns)]
+    step_count = max((len(series.start_ns) for series in all_series), default=1)
     calls = profile.rows_known("kernels") // step_count + 1
     if calls > _MOST_CALLS:
         return None
     parts = _activities(profile, names)
     most = min(_MOST_STEPS, max(_MOST_ROWS // calls, _LEAST_STEPS))
-    columns = columns_of(_looked_at(parts, series, most) if series else parts, 5)
+    columns = columns_of(_looked_at(parts, all_series, most) if all_series else parts, 5)
     if not len(columns[0]):
         return None
     end_name = names.setdefault(STEP_END, len(names))
-    windows = series or [_one_window(*columns[:3])]
-    of_series = [_of_series(one, columns, end_name, most) for one in windows]
+    windows = all_series or [_one_window(*columns[:3])]
+    of_series = [_of_series(series, columns, end_name, most) for series in windows]
     if not sum(len(part[3]) for part in of_series):
         return None
     lengths, origins, steps, *fields = zip(*of_series, strict=True)
@@ -249,8 +249,8 @@ def partners(base: StepOperations, candidate: StepOperations) -> Int64s:
         counts = [*map(Counter, keys)]
         common = {key for key, count in counts[0].items() if counts[1][key] == count}
         calls = [_calls(of_side, common if is_between else set()) for of_side in keys]
-        found = calls[0].keys() & calls[1].keys()
-        pairs = np.array([(calls[1][call], calls[0][call]) for call in found], np.int64)
+        shared = calls[0].keys() & calls[1].keys()
+        pairs = np.array([(calls[1][call], calls[0][call]) for call in shared], np.int64)
         of_other, of_base = pairs.reshape(-1, 2).T
         partner[unpaired[1][of_other]] = unpaired[0][of_base]
     return partner
@@ -289,7 +289,7 @@ def marks(
     """How each operation of the baseline, and each of another side, differs from its partner.
 
     Returns:
-        `SAME`, or of both of two `LONGER` or `SHORTER` where the other side's takes longer or
+        `UNCHANGED`, or of both of two `LONGER` or `SHORTER` where the other side's takes longer or
         shorter, or `ALONE`. And how pauses before operations of the other side differ.
     """
     of_base, of_other = np.full(len(base.name), ALONE), np.full(len(candidate.name), ALONE)
@@ -303,14 +303,14 @@ def marks(
         )
     )
     of_other[rows] = of_base[partner[rows]] = of_times
-    pauses = np.full(len(candidate.name), SAME)
+    pauses = np.full(len(candidate.name), UNCHANGED)
     pauses[rows] = of_pauses
     return of_base, of_other, pauses
 
 
 def _changes(before: Int64s, after: Int64s, share: float) -> Int64s:
-    """`LONGER`, `SHORTER` or `SAME`, for the three times of each that `_spread` gives."""
+    """`LONGER`, `SHORTER` or `UNCHANGED`, for the three times of each that `_spread` gives."""
     (low, usual, high), (its_low, its_usual, its_high) = before, after
     least_ns = np.maximum(share * np.maximum(usual, its_usual), _LEAST_NS)
     differs = ((its_low > high) | (its_high < low)) & (np.abs(its_usual - usual) >= least_ns)
-    return np.where(differs, np.where(its_usual > usual, LONGER, SHORTER), SAME)
+    return np.where(differs, np.where(its_usual > usual, LONGER, SHORTER), UNCHANGED)

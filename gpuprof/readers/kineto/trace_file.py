@@ -27,7 +27,7 @@ from gpuprof.model.origin import Origin
 from gpuprof.model.profile import Profile, Source
 from gpuprof.model.table import Table, in_memory
 from gpuprof.native import trace_events
-from gpuprof.native.trace_events import Detail
+from gpuprof.native.trace_events import Detail, EventRows
 from gpuprof.readers.common import gunzip, json_events
 from gpuprof.readers.input_format import Reader
 from gpuprof.readers.kineto import allocations, event_tables, hip_calls
@@ -181,17 +181,20 @@ def _read_on_demand(
 def _memory_events(path: Path, origin_ns: int) -> pa.Table:
     """Allocations and releases, by start."""
     with json_events.within_limits(path):
-        with gunzip.opened(path) as file:
-            pieces = gunzip.pieces(path, file, PIECE_BYTES, _LARGEST_BYTES)
-            kinds = {allocations.MEMORY: EventKind.MEMORY}
-            scanned = trace_events.scanned(pieces, kinds, allocations.ARGUMENTS, {})
+        kinds = {allocations.MEMORY: EventKind.MEMORY}
+        scanned = _scanned_rows(path, kinds, allocations.ARGUMENTS, {})
         if scanned is not None:
             with suppress(json_input.ShapeError):
                 return allocations.of_rows(scanned[0][EventKind.MEMORY], origin_ns)
-        trace, categories = _decoded(path, gunzip.content(path))
-        events = zip(trace.traceEvents, categories, strict=True)
-        raw = [event for event, category in events if category == allocations.MEMORY]
+        raw = _raw_events(path, allocations.MEMORY)
         return allocations.of_events(path, raw, origin_ns)
+
+
+def _raw_events(path: Path, category: str) -> list[msgspec.Raw]:
+    """The events of one category as the file has them."""
+    trace, categories = _decoded(path, gunzip.content(path))
+    events = zip(trace.traceEvents, categories, strict=True)
+    return [event for event, of_category in events if of_category == category]
 
 
 def _python_calls(path: Path, origin_ns: int) -> pa.Table:
@@ -206,10 +209,7 @@ def _python_calls(path: Path, origin_ns: int) -> pa.Table:
         if scanned is not None:
             timed = scanned[1][EventKind.PYTHON]
         else:
-            trace, categories = _decoded(path, gunzip.content(path))
-            events = zip(trace.traceEvents, categories, strict=True)
-            raw = [event for event, category in events if category == _PYTHON]
-            timed = _timed(path, EventKind.PYTHON, raw)
+            timed = _timed(path, EventKind.PYTHON, _raw_events(path, _PYTHON))
         return event_tables.python_calls(_sound(timed).since(origin_ns))
 
 
@@ -261,9 +261,7 @@ def _scanned(
     None for a text that the compiled functions do not know for certain, or where there are none.
     """
     of_spans: dict[str, Detail] = dict.fromkeys(_SPANS, Detail.TIMES)
-    with gunzip.opened(path) as file:
-        pieces = gunzip.pieces(path, file, PIECE_BYTES, _LARGEST_BYTES)
-        scanned = trace_events.scanned(pieces, kinds, ARGUMENTS, of_spans | dict(details))
+    scanned = _scanned_rows(path, kinds, ARGUMENTS, of_spans | dict(details))
     if scanned is None:
         return None
     rows_by_kind, members = scanned
@@ -283,6 +281,15 @@ def _scanned(
     except json_input.JsonError:
         return None
     return trace, timed
+
+
+def _scanned_rows(
+    path: Path, kinds: Mapping[str, str], arguments: Sequence[str], details: Mapping[str, Detail]
+) -> tuple[dict[str, EventRows], bytes] | None:
+    """As of `trace_events.scanned`, of a file that is never held as a whole."""
+    with gunzip.opened(path) as file:
+        pieces = gunzip.pieces(path, file, PIECE_BYTES, _LARGEST_BYTES)
+        return trace_events.scanned(pieces, kinds, arguments, details)
 
 
 def _decoded(path: Path, data: bytes) -> tuple[_TraceFile, list[str]]:

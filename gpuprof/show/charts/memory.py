@@ -20,6 +20,7 @@ from gpuprof.show.charts.figure import (
     Picture,
     Results,
 )
+from gpuprof.show.charts.utilisation import device_name
 
 _THROUGHOUT: Final = Look("allocated throughout", KERNELS.kind, KERNELS.colour)
 _FOR_A_WHILE: Final = Look("allocated at the peak", HTOD.kind, HTOD.colour, HTOD.hatch)
@@ -91,7 +92,7 @@ def _place(row: Row) -> tuple[Any, Any]:
 
 
 def _name(row: Row) -> str:
-    return "the host" if row["device_id"] is None else f"device {row['device_id']}"
+    return "the host" if row["device_id"] is None else device_name(row["device_id"])
 
 
 CHART: Final = Chart(

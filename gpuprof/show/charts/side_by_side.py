@@ -16,8 +16,8 @@ from gpuprof.comparisons.measure.matching import plain_name
 from gpuprof.comparisons.measure.step_operations import (
     ALONE,
     LONGER,
-    SAME,
     SHORTER,
+    UNCHANGED,
     StepOperations,
     marks,
     operations,
@@ -84,7 +84,7 @@ def side_by_side(
     of_marks = {
         variant: marks(base, sides[variant], of_pairs[variant]) for variant in shown_variants
     }
-    differs = np.any([of_base != SAME for of_base, *_ in of_marks.values()], axis=0)
+    differs = np.any([of_base != UNCHANGED for of_base, *_ in of_marks.values()], axis=0)
 
     def shown_side(variant: str, side: StepOperations, lanes: list[Int64s]) -> Row:
         devices = names_of(result.compared[variant].profile.unrestricted)
@@ -95,7 +95,7 @@ def side_by_side(
     for variant in shown_variants:
         side, partner = sides[variant], of_pairs[variant]
         of_base, of_side, _ = of_marks[variant]
-        lanes, its_usual = _lanes(side, of_side != SAME), np.zeros(len(base.name), np.int64)
+        lanes, its_usual = _lanes(side, of_side != UNCHANGED), np.zeros(len(base.name), np.int64)
         has_partner = partner >= 0
         its_usual[partner[has_partner]] = side.usual_ns[has_partner]
         usual = np.where(has_partner, base.usual_ns[partner], 0)
@@ -182,7 +182,7 @@ def _largest(
         add(side, row, "longer" if more_ns[row] > 0 else "shorter", int(more_ns[row]))
     pause_ns = side.pauses_ns[1]
     more_ns = pause_ns - base.pauses_ns[1][partner]
-    for row in np.flatnonzero(of_marks[2] != SAME).tolist():
+    for row in np.flatnonzero(of_marks[2] != UNCHANGED).tolist():
         how = "longer pause before it" if more_ns[row] > 0 else "shorter pause before it"
         add(side, row, how, int(more_ns[row]), max(int(pause_ns[row]), 1))
     sums = {key: sum(map(itemgetter(0), of_key)) for key, of_key in changes_by_key.items()}

@@ -6,8 +6,8 @@ from gpuprof.comparisons import comparison
 from gpuprof.comparisons.measure.step_operations import (
     ALONE,
     LONGER,
-    SAME,
     SHORTER,
+    UNCHANGED,
     marks,
     operations,
     partners,
@@ -71,7 +71,7 @@ def test_a_kernel_that_takes_longer_than_it_varies_is_marked_and_one_that_varies
     assert of_base.tolist() == of_side.tolist()
 
 
-@pytest.mark.parametrize(("after_us", "mark"), [(203, SAME), (205, LONGER)])
+@pytest.mark.parametrize(("after_us", "mark"), [(203, UNCHANGED), (205, LONGER)])
 def test_less_than_two_percent_is_no_difference_however_little_it_varies(after_us, mark):
     _, _, (_, of_side, _) = _compared(_steps(("gemm", 200)), _steps(("gemm", after_us)))
 
@@ -95,7 +95,7 @@ def test_a_longer_pause_is_said_of_what_follows_it():
     before, after = (_steps(("gemm", 100), ("sum", 50), pause_us=pause_us) for pause_us in (10, 40))
     (_, side), _, (_, of_side, of_pauses) = _compared(before, after)
 
-    assert of_side.tolist() == [SAME] * 3
+    assert of_side.tolist() == [UNCHANGED] * 3
     assert _named(side, of_pauses, LONGER) == ["sum"]
 
 
