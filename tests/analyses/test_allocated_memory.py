@@ -93,7 +93,7 @@ def test_processes_devices_and_the_host_have_rows_of_their_own():
 
 
 def _steps(kept):
-    """Six steps of 1 ms on device 0, which allocate 50 MB for a while and keep some bytes each."""
+    """Six steps of 1 ms that allocate ever more for a while and keep some bytes each."""
     events, kernels, ranges, level = [], [], [], 100 * MB
     for step in range(6):
         start = step * MB
@@ -101,7 +101,8 @@ def _steps(kept):
         ranges.append(mark | {"thread_id": 2, "start_ns": start, "end_ns": start + MB})
         kernels.append(kernel("k", start + 1000, start + 900_000, device_id=0, process_id=1)
                        | {"correlation_id": step})  # fmt: skip
-        for at, size in ((100, 50 * MB + kept), (500_000, -50 * MB)):
+        temporary = (50 + 7 * step) * MB
+        for at, size in ((100, temporary + kept), (500_000, -temporary)):
             level += size
             events.append(event(start + at, size, level, 200 * MB))
     calls = [
