@@ -57,9 +57,17 @@ def read_columns(
     return columns_of(profile.columns(table, *names, texts=texts), len(names))
 
 
-def columns_of(parts: Iterable[Sequence[Any]], columns: int) -> list[Any]:
-    """So many columns that come in pieces, each as one array."""
+def columns_of(parts: Iterable[Sequence[Any]], columns: int, rows: int = 0) -> list[Any]:
+    """So many columns that come in pieces, each as one array.
+
+    Args:
+        parts: The pieces.
+        columns: How many columns each has.
+        rows: How many rows all have together at most, for which there is room at once then.
+    """
     gathered = [Growing() for _ in range(columns)]
+    for column in gathered:
+        column.expect(rows)
     for part in parts:
         for column, values in zip(gathered, part, strict=True):
             column.add(values)
