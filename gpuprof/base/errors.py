@@ -64,7 +64,7 @@ def check_no_foreign_files(folder: Path, foreign: Sequence[Path]) -> None:
     """
     if foreign:
         names = ", ".join(str(path.relative_to(folder)) for path in foreign[:3])
-        more = f" and {len(foreign) - 3:,} more" if len(foreign) > 3 else ""  # noqa: PLR2004
+        more = f" and {len(foreign) - 3:,} more" if foreign[3:] else ""
         msg = f"{folder} holds files that gpuprof did not make: {names}{more}"
         raise OutputError(msg, "Move them away first, or choose another folder.")
 
