@@ -57,9 +57,7 @@ def record(placement: str) -> None:
 
 def shown(command: Sequence[str], complaints: IO[str]) -> int:
     """Run a command, print what it says as it says it, and give its exit status."""
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=complaints, text=True
-    ) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=complaints, text=True) as process:
         for line in process.stdout or ():
             print(f"      {line}", end="", flush=True)
     return process.returncode
