@@ -1,5 +1,6 @@
 """Every deliberate error: what went wrong, what to do about it, and the exit status."""
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, Final
@@ -74,7 +75,6 @@ def install(extra: str) -> str:
 
     The distribution need not be on an index, and where it was installed from may be gone.
     """
-    import shlex  # noqa: PLC0415 - start-up time
     from importlib import metadata  # noqa: PLC0415 - start-up time
 
     try:
