@@ -25,7 +25,7 @@ from gpuprof.findings.whole_recording import incomplete, of_recording
 from gpuprof.model.analysis import per_file
 from gpuprof.model.intervals import together
 from gpuprof.model.profile import Profile, once_per_profile
-from gpuprof.model.schema import FLAG, FLOAT, INT, TEXT, Column, Schema
+from gpuprof.model.schema import FLAG, FLOAT, INT, TEXT, Column, Schema, instant_column
 
 # Less of a step is not worth a sentence.
 LEAST_SHARE: Final = 0.01
@@ -85,6 +85,11 @@ FINDINGS: Final = Schema(
         "command": Column(TEXT, "", "Command that tells more of the replay; null for none."),
         "means": Column(TEXT, "", "By what it can be won.", required=True),
         "total_win_ns": Column(INT, "ns", "win_ns of all steps of the phase.", required=True),
+        "start_ns": instant_column(
+            "Start of the longest time that it costs at once, in a typical step where there are"
+            " steps; of that step where such times are not known; null where there is none."
+        ),
+        "end_ns": instant_column("End of that."),
         "finding": Column(TEXT, "", "What it is, in a sentence.", required=True),
         "suggestion": Column(TEXT, "", "What to try.", required=True),
         "table": Column(TEXT, "", "Table that tells more.", required=True),
@@ -98,7 +103,7 @@ _ALIKE: Final = (
 _OF_FINDINGS: Final = (
     *("device_id", "phase", "cause", "family", "where", "steps", "step_ns", "cost_ns", "win_ns"),
     *("predicted_win_ns", "family_cost_ns", "family_win_ns", "family_predicted_win_ns"),
-    *("change", "assumptions", "means", "suggestion", "table"),
+    *("change", "assumptions", "means", "suggestion", "table", "start_ns", "end_ns"),
 )
 COSTS: Final = Schema(
     "costs_of_devices",
@@ -166,6 +171,7 @@ def costs_of_devices(profile: Profile) -> pa.Table:
                 "family_win_ns": cost.of_family_ns[1],
                 "family_predicted_win_ns": cost.of_family_ns[2],
                 "change": cost.change or None,
+                **dict(zip(("start_ns", "end_ns"), cost.seen_ns or (None, None), strict=True)),
             }
             for order, cost in _with_predictions(_of_recording(profile))
         ]

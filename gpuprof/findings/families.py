@@ -8,9 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
 
+from gpuprof.facts.step_times import typical_steps
 from gpuprof.findings.causes import Finding
 from gpuprof.findings.first_sentence import time_and_share, winnings
-from gpuprof.model.intervals import NOTHING, together
+from gpuprof.model.intervals import NOTHING, Intervals, intersection, together
 
 # Cause -> its family; others are a family of their own.
 FAMILIES: Final = {
@@ -80,12 +81,27 @@ def with_families(findings: Sequence[Finding], least_share: float) -> list[Findi
     return [
         finding._replace(
             instants=NOTHING,
+            seen_ns=_seen_ns(finding),
             of_family_ns=sums.get(
                 family_of(finding.cause), (finding.cost_ns, finding.win_ns, None)
             ),
         )
         for finding in findings
     ]
+
+
+def _seen_ns(finding: Finding) -> tuple[int, int] | None:
+    """From when to when a finding can be seen: a typical step where its instants are not kept."""
+    scope, instants = finding.scope, finding.instants
+    if scope.has_steps:
+        step = int(typical_steps(scope.end_ns - scope.start_ns)[0])
+        typical = Intervals(scope.start_ns[step : step + 1], scope.end_ns[step : step + 1])
+        inside = intersection(instants, typical)
+        instants = inside if len(inside) else instants if len(instants) else typical
+    if not len(instants):
+        return None
+    longest = int((instants.end - instants.start).argmax())
+    return int(instants.start[longest]), int(instants.end[longest])
 
 
 def by_family(rows: Iterable[Row]) -> Iterator[tuple[str, list[Row]]]:

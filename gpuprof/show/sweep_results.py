@@ -189,7 +189,7 @@ def sweep_page(results: Results, folder: Path) -> str:
         Document(
             title=f"{name} - gpuprof",
             heading=f"Sweep in {name}",
-            verdict=((clean(headline(results)), ()),),
+            verdict=(clean(headline(results)),),
             figures=(),
             tables=tuple(
                 grid_table(f"sweep-{number}", grid, grid.title or "Cells")
