@@ -8,7 +8,10 @@ from commands import CORPUS, gpuprof
 from recordings import kernel, trace
 
 from gpuprof.analyses.memory import memory, memory_over_time
+from gpuprof.analyses.reports import report
+from gpuprof.base.errors import MissingTableError
 from gpuprof.readers import read_profile
+from gpuprof.show.charts import chart_named, of_recording, picture_of
 
 MB = 1_000_000
 
@@ -194,3 +197,22 @@ def test_what_is_released_without_an_allocation_was_allocated_before():
     (row,) = memory(trace(memory_events=events)).to_pylist()
 
     assert (row["before_bytes"], row["peak_bytes"], row["peak_ns"]) == (None, 7 * MB, 3)
+
+
+@pytest.mark.parametrize(
+    ("table", "chart", "advice"),
+    [
+        ("memory", "memory", "`nsys profile --cuda-memory-usage=true`"),
+        ("gpu_metric_means", "gpu_metrics", "`nsys profile --gpu-metrics-devices=all`"),
+    ],
+)
+def test_who_asks_for_what_was_not_recorded_learns_how_to_record_it(table, chart, advice):
+    profile = trace(kernels=[], memcpys=[])
+
+    (note,) = report(profile, [table]).notes
+    with pytest.raises(MissingTableError, match=f"^{chart} cannot be drawn") as refused:
+        picture_of(chart_named(chart), of_recording(profile, chart_named(chart)))
+
+    assert note.startswith(f"{table} is n/a: the recording has no ")
+    assert advice in note
+    assert advice in refused.value.hint
