@@ -146,7 +146,9 @@ class Finding(NamedTuple):
         won_ns: What it wins of a step in a replay, at most ``win_ns``; None for no prediction.
         different: What is different then, in a phrase; empty where nothing was replayed.
         assumptions: What the replay assumes; why there is none, where there is none.
-        instants: When it costs that, where other causes of its family may cost the same time.
+        instants: When it costs that, until `with_families` has added up the costs of its family.
+        seen_ns: From when to when it can be seen: the longest of these times, of a typical step
+            where there are steps; None where that is not known.
         of_family_ns: What its family costs a step in this scope, can win of it at most, and wins
             in a replay, None where there is none.
     """
@@ -167,6 +169,7 @@ class Finding(NamedTuple):
     different: str = ""
     assumptions: str = ""
     instants: Intervals = NOTHING
+    seen_ns: tuple[int, int] | None = None
     of_family_ns: tuple[int, int, int | None] = (0, 0, None)
 
     def share(self, ns: int) -> float:

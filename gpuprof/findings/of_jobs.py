@@ -93,6 +93,8 @@ def _unbalanced(job: Profile) -> Iterator[Row]:
             **dict(zip(("means", "suggestion", "table"), EQUAL_WORK, strict=True)),
             **_NO_REPLAY,
             "assumptions": NO_CHANGE,
+            "start_ns": int(busiest.start_ns[0]),
+            "end_ns": int(busiest.end_ns[0]),
         }
 
 

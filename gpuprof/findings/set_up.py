@@ -105,6 +105,7 @@ def outside_steps(
             "see what its stream depends on: work that the recording does not hold, another"
             " stream's event, a rank, a callback of the host",
             "pauses",
+            instants=waits,
         )
 
 
@@ -133,6 +134,7 @@ def _idle_in_set_up(
         _RUN_LONGER if is_little else _RECORD_MORE,
         "pauses" if share else "gaps",
         where,
+        instants=set_up,
     )
 
 
@@ -181,6 +183,7 @@ def _copying_outside(profile: Profile, device: DeviceTimeline) -> Iterator[Findi
         pin or "copy less, from pinned memory, or beside the first and last steps",
         "transfers",
         ends,
+        instants=outside,
     )
 
 

@@ -22,13 +22,12 @@ from gpuprof.base.manifest import Manifest
 from gpuprof.base.units import bound, capital, counted, say_ns, say_seconds
 from gpuprof.comparisons import Comparison
 from gpuprof.comparisons.result_tables import TABLES
-from gpuprof.findings.first_sentence import UNKNOWN_WIN
 from gpuprof.model.profile import Profile
-from gpuprof.show import COMPARISON, RECORDING, Page, Row
+from gpuprof.show import COMPARISON, RECORDING, Page
 from gpuprof.show.cells import clean
 from gpuprof.show.charts import charts_about
 from gpuprof.show.comparison import figures_grid, split_grids
-from gpuprof.show.overview import Grid, all_findings, report_grids
+from gpuprof.show.overview import Grid, advice, all_findings, report_grids
 from gpuprof.show.page import comparison_page, recording_page
 from gpuprof.show.page.document import FOLDER, templates
 from gpuprof.show.page.figures import Figure
@@ -174,23 +173,15 @@ def report_summary(
     devices = [devices[place] for place in places]
     points = []
     for head, rows in all_findings(result):
-        points.append((f"{capital(head)}." if head else "", tuple(map(_point, rows))))
+        of_family = tuple((f"{capital(r['finding'])}.", advice(r), r["table"]) for r in rows)
+        points.append((f"{capital(head)}." if head else "", of_family))
     first = bottom_line(result.tables.get("bottom_line"))
     return summary._replace(
-        headline=first or ("" if points else f"{recording_page.verdict(result)[0][0]}."),
+        headline=first or ("" if points else f"{recording_page.verdict(result)[0]}."),
         points=tuple(points),
         figures=(recording_page.breakdown(devices),) if devices else (),
         grids=tuple(grid for grid in grids if grid.table != "breakdown"),
     )
-
-
-def _point(row: Row) -> tuple[str, str, str]:
-    advice, win = f"{capital(row['suggestion'])}.", row.get("win")
-    if win and row.get("predicted_win_ns") is not None:
-        advice += f" Can save {win}."
-    elif win and win != UNKNOWN_WIN and row.get("win_share"):
-        advice += f" Saves {win}."
-    return f"{capital(row['finding'])}.", advice, row["table"]
 
 
 def bottom_line(table: pa.Table | None) -> str:

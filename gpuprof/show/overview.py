@@ -103,7 +103,7 @@ _LEAST_TENSORS: Final = 3
 _FINDINGS: Final = 5
 _COSTLY: Final = 0.05  # Of a step: findings that cost more are always shown.
 # A change that names many kernels is in the table of findings alone.
-_LONGEST_CHANGE: Final = 40
+LONGEST_CHANGE: Final = 40
 _FIGURES: Final = ("calls", "total_ns", "bytes", "implied_ns")
 # Of no less than this part of all, a group of totals is never cut.
 _MUCH: Final = 0.01
@@ -295,8 +295,21 @@ def _edges_grid(table: pa.Table, per_step: Sequence[Row]) -> Grid:
 
 def findings_lines(result: Report) -> list[Line]:
     """The bottom line, the first and the costly findings, and how many more there are."""
-    finding_lines, count, shown = all_findings(result), 0, []
-    for head, rows in finding_lines:
+    shown, more = first_findings(result)
+    lines: list[Line] = [
+        (f"{capital(clean(row['bottom_line']))}.", ()) for row in result.rows("bottom_line")[:1]
+    ]
+    for number, (head, rows) in enumerate(shown, start=1):
+        sentences = tuple(map(_sentence, rows))
+        text, parts = (f"{capital(head)}.", sentences) if head else (sentences[0], ())
+        lines.append((f"{number}. {text}", parts))
+    return [*lines, (more, ())] if more else lines
+
+
+def first_findings(result: Report) -> tuple[list[tuple[str, list[Row]]], str]:
+    """The first and the costly findings as in `all_findings`, and how many more there are."""
+    count, shown = 0, []
+    for head, rows in all_findings(result):
         costly = [
             row
             for n, row in enumerate(rows, start=count)
@@ -307,14 +320,7 @@ def findings_lines(result: Report) -> list[Line]:
     hidden = count - sum(len(rows) for _, rows in shown)
     table = "findings" if result.rows("findings") else "placement_hints"
     more = f"{units.counted(hidden, 'more finding', 'more findings')}: --table {table}."
-    lines: list[Line] = [
-        (f"{capital(clean(row['bottom_line']))}.", ()) for row in result.rows("bottom_line")[:1]
-    ]
-    for number, (head, rows) in enumerate(shown, start=1):
-        sentences = tuple(map(_sentence, rows))
-        text, parts = (f"{capital(head)}.", sentences) if head else (sentences[0], ())
-        lines.append((f"{number}. {text}", parts))
-    return [*lines, (more, ())] if hidden else lines
+    return shown, more * bool(hidden)
 
 
 def _text(lines: Sequence[Line]) -> str:
@@ -325,7 +331,7 @@ def _sentence(row: Row) -> str:
     """A finding or placement hint: what it is, what to try, and what that saves."""
     text = f"{capital(clean(row['finding']))}. {capital(clean(row['suggestion']))}"
     win, change = clean(row.get("win") or ""), clean(row.get("change") or "")
-    is_short = change and len(change) <= _LONGEST_CHANGE
+    is_short = change and len(change) <= LONGEST_CHANGE
     replay = f"gpuprof predict --what {shlex.quote(change)}; " if is_short else ""
     is_predicted = row.get("predicted_win_ns") is not None
     saves = ""
@@ -333,6 +339,14 @@ def _sentence(row: Row) -> str:
         saves = f"saves {win}; "
     can_save = f". Can save {win}" if is_predicted else ""
     return f"{text}{can_save} ({saves}{replay}--table {row['table']})."
+
+
+def advice(row: Row) -> str:
+    """What to try against a finding or for a placement hint, and what that saves."""
+    win, text = row.get("win"), f"{capital(row['suggestion'])}."
+    if win and row.get("predicted_win_ns") is not None:
+        return f"{text} Can save {win}."
+    return f"{text} Saves {win}." if row.get("win_share") and win != UNKNOWN_WIN else text
 
 
 def all_findings(result: Report) -> list[tuple[str, list[Row]]]:

@@ -17,6 +17,7 @@ from recordings import (
     summary,
 )
 
+import gpuprof
 from gpuprof.comparisons import comparison
 
 S = 1_000_000_000
@@ -274,6 +275,17 @@ def test_recordings_without_a_common_figure_are_not_ranked():
     assert _verdict(a=copies_only, b=_kernels(conv=5 * S)) == (
         "b cannot be compared with a: both sides need GPU time, kernel time, epoch times or"
         " copies per step."
+    )
+
+
+def test_copies_that_were_counted_and_not_timed_are_said_where_nothing_else_compares():
+    folder = Path(__file__).parents[2] / "sample_logs" / "tensorflow" / "2.21.0"
+
+    result = gpuprof.compare(folder / "towers-2.gpuprof", folder / "towers-mirrored-2.gpuprof")
+
+    assert result.verdict.endswith(
+        "copies per step. Copies between devices were counted, not timed: towers-2 480 and"
+        " towers-mirrored-2 191."
     )
 
 

@@ -52,6 +52,14 @@ def row_of(profile, cause):
     return next(row for row in findings(profile).to_pylist() if row["cause"] == cause)
 
 
+def test_a_finding_says_when_it_can_be_seen_in_a_typical_step():
+    took = 80 * US, 20 * US
+    row = row_of(queued((80, kernel()), (20, HTOD)), "exposed_host_copies")
+
+    assert row["end_ns"] - row["start_ns"] == took[1]
+    assert (row["start_ns"] - 5 * US) % sum(took) == took[0]
+
+
 DEVICE_BOUND = {
     "exposed_host_copies": (20, HTOD, 20),
     "local_copies": (20, DTOD, 20),

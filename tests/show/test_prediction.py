@@ -180,7 +180,7 @@ def test_without_a_change_there_is_one_step(profile):
 def test_a_page_has_the_answer_the_path_and_its_sums(profile):
     page = prediction_page(predict(profile, ["link=1us,100GB/s"]), profile)
 
-    assert "<h1>The recording would take 73.0" in page
+    assert "<h1>The recording would take <strong>73.0" in page
     assert "<p>Assumed: copies between devices (1) take" in page
     assert "The critical path of the recording, as recorded and as predicted" in page
     assert "<li>as recorded: copies 39.0 µs (38.6 %)</li>" in page

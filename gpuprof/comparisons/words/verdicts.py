@@ -38,6 +38,7 @@ from gpuprof.comparisons.words.reasons import causes, causes_in_kernels, reason,
 _TIMES: Final = {SUMS: "GPU time", KERNELS: "kernel time"}
 # Copies whose number or bytes differ by no more than this share are the same.
 _SAME_COPIES: Final = 0.02
+_NO_CAUSE: Final = " The cause is unknown: the sides have no other figure in common."
 # Of the kernel time of a side.
 _MOST: Final = 0.5
 
@@ -268,10 +269,11 @@ def _same_recording(baseline: str, cases: Sequence[Case], _: str) -> str:
 def _unknown(baseline: str, cases: Sequence[Case], _: str) -> str:
     if all(case.lacking for case in cases):
         return " ".join(_without_idle_times(baseline, case) for case in largest(cases))
-    return (
+    text = (
         f"{listed([case.label for case in cases])} cannot be compared with {baseline}: both sides"
         " need GPU time, kernel time, epoch times or copies per step."
     )
+    return f"{text}{_copies_in_all(baseline, cases)}"
 
 
 def _epochs(baseline: str, cases: Sequence[Case], _: str) -> str:
@@ -285,8 +287,18 @@ def _epochs(baseline: str, cases: Sequence[Case], _: str) -> str:
     ]
     return (
         f"Against {baseline}, {listed(clauses)}{further_cases(cases, named)}{noise(named)}."
-        " The cause is unknown: the sides have no other figure in common."
+        f"{_copies_in_all(baseline, named) or _NO_CAUSE}"
     )
+
+
+def _copies_in_all(baseline: str, cases: Sequence[Case]) -> str:
+    """How many copies between devices each side counts; empty where one does not count them."""
+    calls = {baseline: cases[0].base.get("peer_transfer_calls")}
+    calls |= {case.label: case.candidate.get("peer_transfer_calls") for case in cases}
+    if None in calls.values() or not any(calls.values()):
+        return ""
+    counts = [f"{label} {format_count(number or 0)}" for label, number in calls.items()]
+    return f" Copies between devices were counted, not timed: {listed(counts)}."
 
 
 def _implied(baseline: str, cases: Sequence[Case], _: str) -> str:

@@ -78,7 +78,7 @@ def comparison_page(result: Comparison, *, has_full_names: bool = False) -> str:
         Document(
             title=f"{clean(', '.join(labels))} - gpuprof",
             heading=clean(f"Compared: {', '.join(labels)}; baseline {result.baseline}"),
-            verdict=tuple((sentence, ()) for sentence in _headline(result.verdict, labels)),
+            verdict=_headline(result.verdict, labels),
             figures=tuple(shown),
             tables=(
                 grid_table("overview", figures_grid(result, has_columns=True), "Variants"),

@@ -7,11 +7,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from markupsafe import Markup
+
 from gpuprof import __version__
 from gpuprof.base.short_texts import shortened, shortened_apart
 from gpuprof.base.units import bound
 from gpuprof.show.cells import clean, pieces
 from gpuprof.show.page import figures
+from gpuprof.show.page.cards import Card
 from gpuprof.show.page.figures import Figure
 from gpuprof.show.page.tables import PageTable
 
@@ -19,9 +22,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import jinja2
-    from markupsafe import Markup
 
 _TABLE: Final = re.compile(r"--table (\w+)")
+# As `bound` keeps them together, with a share in brackets behind.
+_FIGURE: Final = re.compile(
+    r"([+-]?\d[\d,.]*\N{NO-BREAK SPACE}[%\w/]+(?: \([+-]?\d[\d,.]*\N{NO-BREAK SPACE}%\))?)"
+)
 _LONGEST_NAME: Final = 160
 FOLDER: Final = Path(__file__).parent
 _STYLES: Final = ("uplot/uPlot.min.css", "page.css")
@@ -45,20 +51,24 @@ class Document(NamedTuple):
     Args:
         title: Of the window.
         heading: What was looked at.
-        verdict: What came out, the first sentence first, each with the parts below it.
+        verdict: What came out, a sentence or two each, the headline first.
         figures: Charts, in their order.
         tables: Tables, in their order.
         notes: What a reader must know to trust the figures, and what is unknown.
         provenance: Where each recording comes from: name to value.
+        cards: Findings, as in `gpuprof.show.page.cards`.
+        more: How many more findings there are; empty for none.
     """
 
     title: str
     heading: str
-    verdict: tuple[tuple[str, tuple[str, ...]], ...]
+    verdict: tuple[str, ...]
     figures: tuple[Figure, ...]
     tables: tuple[PageTable, ...]
     notes: tuple[str, ...]
     provenance: tuple[tuple[str, str], ...]
+    cards: tuple[Card, ...] = ()
+    more: str = ""
 
 
 def templates(**settings: Any) -> "jinja2.Environment":
@@ -86,6 +96,7 @@ def html(document: Document) -> str:
         "breakable": _breakable,
         "apart": lambda names: shortened_apart([*map(clean, names)], _LONGEST_NAME),
         "linked": partial(_linked, titles),
+        "figures_strong": _figures_strong,
         "level": figures.level,
         "curve": figures.curve,
     }
@@ -105,22 +116,27 @@ def html(document: Document) -> str:
     )  # fmt: skip
 
 
-def _breakable(name: str) -> "Markup":
+def _breakable(name: str) -> Markup:
     """A name that may be broken after what parts its words, and is cut where it is endless."""
-    from markupsafe import Markup  # with jinja2, which only pages need
-
     return Markup("<wbr>").join(pieces(shortened(name, _LONGEST_NAME)))
 
 
-def _linked(titles: "Mapping[str, str]", text: str) -> "Markup":
+def _figures_strong(text: str) -> Markup:
+    """A text in which figures with their units stand out."""
+    strong = Markup("<strong>{}</strong>")
+    pieces_of_text = _FIGURE.split(bound(text))
+    return Markup().join(
+        strong.format(piece) if place % 2 else piece for place, piece in enumerate(pieces_of_text)
+    )
+
+
+def _linked(titles: "Mapping[str, str]", text: str) -> Markup:
     """A text in which each ``--table NAME`` is a link to that table, if it is on the page.
 
     Args:
         titles: Name to title of the tables on the page.
         text: What a recording or a finding says.
     """
-    from markupsafe import Markup  # with jinja2, which only pages need
-
     link = Markup('see <a href="#table-{}">{}</a>')
     # Outside of names come the names that the pattern caught.
     pieces_of_text = _TABLE.split(bound(text))

@@ -80,8 +80,8 @@ const findNamed = (lanes, text) => {
 
 // How much of the time around one that was found is shown, in lengths of it.
 const AROUND = 20;
-const lookAt = (plot, [start, end], whole) => {
-  const length = Math.min((end - start || 1) * AROUND, whole[1] - whole[0]);
+const lookAt = (plot, [start, end], whole, around = AROUND) => {
+  const length = Math.min((end - start || 1) * around, whole[1] - whole[0]);
   const first = Math.min(Math.max((start + end - length) / 2, whole[0]), whole[1] - length);
   plot.setScale("x", { min: first, max: first + length });
 };

@@ -47,12 +47,12 @@ def prediction_page(result: Prediction, profile: Profile, *, has_full_names: boo
         caption += f" The shortest {data['left_out']:,} are left out." * bool(data["left_out"])
         figures.insert(0, Figure("step-path", title, caption, "operations", data, "critical_path"))
     first, assuming, assumed = clean(result.headline).partition(", assuming that ")
-    assumptions = ((f"Assumed: {assumed}", ()),) if assuming else ()
+    assumptions = (f"Assumed: {assumed}",) if assuming else ()
     return html(
         Document(
             title=f"{clean(str(origin.source.name))} - gpuprof",
             heading=clean(f"{origin.source}; changed: {changed}"),
-            verdict=((f"{first}." if assuming else first, ()), *assumptions),
+            verdict=(f"{first}." if assuming else first, *assumptions),
             figures=tuple(figures),
             tables=tuple(
                 page_table(

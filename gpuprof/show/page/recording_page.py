@@ -32,7 +32,8 @@ from gpuprof.show.charts import (
 from gpuprof.show.charts.figure import choose_devices
 from gpuprof.show.charts.step_path import KERNELS_OF_PATHS, path_of, rows_on_path
 from gpuprof.show.charts.variants import stacked
-from gpuprof.show.overview import Line, findings_lines, for_people
+from gpuprof.show.overview import for_people
+from gpuprof.show.page.cards import cards
 from gpuprof.show.page.document import Document, html
 from gpuprof.show.page.figures import Figure, figure
 from gpuprof.show.page.ranks_figure import ranks_figure
@@ -139,11 +140,14 @@ def report_page(
     has_tensors = bool(result.rows("placement_edges"))
     origin = result.origin
     source = clean(str(origin.source))
+    of_findings, more = cards(result)
     return html(
         Document(
             title=f"{origin.source.name} - gpuprof",
             heading=clean(f"{source}: {origin.recorder}, read as {origin.reader}"),
             verdict=verdict(result),
+            cards=tuple(of_findings),
+            more=more,
             figures=tuple(figures(result, path)),
             tables=tuple(
                 page_table(
@@ -174,24 +178,18 @@ def _named_tables(result: Report) -> list[str]:
     return [row["table"] for name in _NAMING for row in result.rows(name)]
 
 
-def verdict(result: Report) -> tuple[Line, ...]:
-    """The bottom line and the worst findings; without these, what is known to take most."""
-    if lines := findings_lines(result):
-        (bottom_line, parts), *further = lines
-        first, point, further_sentences = bottom_line.partition(". ")
-        # A numbered finding, where there is no bottom line, stays whole.
-        is_split = point and result.rows("bottom_line")
-        begin = (
-            ((f"{first}.", ()), (further_sentences, parts)) if is_split else ((bottom_line, parts),)
-        )
-        return (*begin, *further)
+def verdict(result: Report) -> tuple[str, ...]:
+    """The bottom line, its first sentence first; without it, what is known to take most."""
+    for row in result.rows("bottom_line")[:1]:
+        first, _, further = f"{capital(clean(row['bottom_line']))}.".partition(". ")
+        return (f"{first}.", further) if further else (first,)
     top = result.rows("top_activities")
     if top and top[0]["total_ns"] is not None:
         share = "" if top[0]["share"] is None else f", {say_share(top[0]['share'])} of all"
         name = clean(top[0]["name"])
         time = say_ns(top[0]["total_ns"])
-        return ((f"{name} takes the most time of the listed activities: {time}{share}", ()),)
-    return (("Overview of this recording", ()),)
+        return (f"{name} takes the most time of the listed activities: {time}{share}",)
+    return ("Overview of this recording",)
 
 
 def figures(result: Report, path: Prediction | None = None) -> list[Figure]:
@@ -402,7 +400,7 @@ def _utilisation(result: Report, rows: list[Row], on_left_out: str) -> Figure:
 def _memory(result: Report) -> Figure:
     shown = memory.picture(of_report(result))
     caption = (
-        "Most that was allocated in each slice of the time. Dotted: reserved by the allocator,"
+        "Most that was in use in each slice of the time. Dotted: reserved by the allocator,"
         " where that was recorded."
     )
     panels = memory.levels(of_report(result).rows("memory_over_time"), result.device_names)

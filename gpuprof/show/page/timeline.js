@@ -5,6 +5,9 @@ const PAPER_HEIGHT = 800;
 const FILL = 0.85;
 const LEAST = 0.15;
 const HIDDEN_ALPHA = 0.4;
+// The time to which a finding leads, and how much around it is shown, in lengths of it.
+const SEEN_ALPHA = 0.25;
+const AROUND_SEEN = 4;
 // A box narrower than this has no name in it.
 const LEAST_NAMED = 28;
 const LEAST_FRAMED = 6;
@@ -219,6 +222,7 @@ const drawTimeline = (chart, data) => {
   // The host's part of the critical path has a lane where the path is shown.
   const lanes = [];
   let isPathShown = false;
+  let seen = null;
   const isFirst = (place_) => place_ === 0 || lanes[place_].owner !== lanes[place_ - 1].owner;
   const label = (lane, place_) => {
     if (isFirst(place_)) return `${lane.owner} \u00b7 ${lane.name}`;
@@ -258,6 +262,16 @@ const drawTimeline = (chart, data) => {
       paintNames(plot, lane.kernels, floor, height);
       if (isPathShown && lane.path) paintPath(plot, lane, floor, height * FILL);
       paintFound(plot, lane.kernels, lane.found, floor, height);
+    });
+    if (seen) lanes.forEach((lane, number) => {
+      if (lane.owner !== seen.owner) return;
+      const [left, right] = seen.times.map((time) => plot.valToPos(time, "x", true));
+      const [low, high] = [Math.max(left, bbox.left), Math.min(right, bbox.left + bbox.width)];
+      if (high < low) return;
+      ctx.globalAlpha = SEEN_ALPHA;
+      ctx.fillStyle = colour("mark");
+      ctx.fillRect(low, bbox.top + height * number, Math.max(high - low, 2 * devicePixelRatio), height);
+      ctx.globalAlpha = 1;
     });
     ctx.restore();
   };
@@ -309,6 +323,21 @@ const drawTimeline = (chart, data) => {
   };
   const find = (plot, again) => {
     makeFindable(chart.querySelector(".find"), all, plot, whole);
+    document.querySelectorAll("button.seen").forEach((place_) => {
+      place_.hidden = false;
+      place_.addEventListener("click", () => {
+        const times = [Number(place_.dataset.from), Number(place_.dataset.to)];
+        seen = { owner: place_.dataset.owner, times };
+        // What is in sight already would not be drawn again.
+        plot().redraw();
+        const { closely } = data;
+        const isClose = closely && times[0] >= closely[0] && times[1] <= closely[1];
+        if (isClose) plot().setScale("x", { min: closely[0], max: closely[1] });
+        else lookAt(plot(), times, whole, AROUND_SEEN);
+        chart.scrollIntoView({ block: "center" });
+        chart.focus({ preventScroll: true });
+      });
+    });
     const button = chart.querySelector(".path");
     if (button) button.addEventListener("click", () => {
       isPathShown = !isPathShown;

@@ -10,6 +10,7 @@ from drawn_jobs import job
 from recordings import kernel, row, summary, trace
 
 from gpuprof.comparisons import comparison
+from gpuprof.findings.findings import worst_finding
 from gpuprof.predict.predict import predict
 from gpuprof.readers import read_profile
 from gpuprof.show.page.comparison_page import comparison_page
@@ -17,6 +18,7 @@ from gpuprof.show.page.prediction_page import prediction_page
 from gpuprof.show.page.recording_page import recording_page
 
 pytestmark = pytest.mark.browser
+STAGED = ROOT / "gpuprof" / "docs" / "recordings" / "staged.gpuprof"
 
 
 @pytest.fixture(scope="module")
@@ -267,6 +269,24 @@ def test_a_link_to_a_table_unfolds_it(opened):
     page.click("#table-breakdown summary")
     page.click(".caption a[href='#table-breakdown']")
     assert page.evaluate("document.getElementById('table-breakdown').open")
+
+
+def test_a_finding_leads_to_its_place_in_the_timeline(browser, tmp_path):
+    path = tmp_path / "page.html"
+    path.write_text(recording_page(read_profile(STAGED)), encoding="utf-8")
+    page = browser.new_page()
+    page.goto(path.as_uri())
+    row = worst_finding(read_profile(STAGED))
+    copies = page.locator(".part").first
+
+    assert copies.locator(".cost").inner_text() == "1.38\N{NO-BREAK SPACE}ms"
+    copies.get_by_role("button", name="Show in the timeline").click()
+    page.wait_for_timeout(100)
+
+    length_ms = 4 * (row["end_ns"] - row["start_ns"]) / 1e6
+    assert page.text_content(".sums summary").startswith(f"In sight: {length_ms:.2f} ms, from 1")
+    assert page.evaluate("document.activeElement.dataset.chart") == "timeline"
+    page.context.close()
 
 
 @pytest.mark.parametrize("width", [400, 1280])
