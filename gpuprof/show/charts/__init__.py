@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
+from gpuprof.analyses import analysis_named
+from gpuprof.analyses.notes import how_recorded
 from gpuprof.analyses.reports import Report, report
 from gpuprof.base.errors import EmptyRecordingError, MissingTableError, UsageError, one_of
 from gpuprof.base.short_texts import shortened, shortened_apart
@@ -133,7 +135,8 @@ def picture_of(chart: Chart, results: Results) -> Picture:
     missing = [name for name in chart.tables if results.tables.get(name) is None]
     if missing:
         msg = f"{chart.name} cannot be drawn: this recording has no {' and '.join(missing)}"
-        raise MissingTableError(msg, "`gpuprof report` gives the reason.")
+        hint = how_recorded(table for name in missing for table in analysis_named(name).needs)
+        raise MissingTableError(msg, hint or "`gpuprof report` gives the reason.")
     picture = chart.picture(results)
     if not picture.rows.num_rows:
         msg = f"{chart.name} cannot be drawn: the recording has no such activity"
