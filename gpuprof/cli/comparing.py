@@ -31,6 +31,7 @@ def compare(values: SimpleNamespace) -> None:
     tests = None if values.junit is None else prepare(values.junit, **to)
     further = further_outputs(
         *(values.charts, values.data_format, values.page, COMPARISON),
+        is_dark=values.is_dark,
         force=values.force,
         inputs=inputs,
         command_outputs=(target, tests),

@@ -32,6 +32,7 @@ def report(values: SimpleNamespace) -> None:
     chosen = tuple(ANALYSES) if values.is_all else (*values.tables, *of_step)
     further = further_outputs(
         *(values.charts, values.data_format, values.page, RECORDING),
+        is_dark=values.is_dark,
         force=values.force,
         inputs=values.files,
         command_outputs=(target,),

@@ -151,7 +151,7 @@ def figure_of(picture: Picture) -> "Figure":
     return drawing.figure_of(picture)
 
 
-def save(picture: Picture, output: Output) -> None:
+def save(picture: Picture, output: Output, *, is_dark: bool = False) -> None:
     """Draw a picture into a file of the kind that its ending names.
 
     Raises:
@@ -159,7 +159,7 @@ def save(picture: Picture, output: Output) -> None:
     """
     from gpuprof.show.charts import drawing  # noqa: PLC0415 - 0.5 s that only pictures need
 
-    drawing.save(picture, output)
+    drawing.save(picture, output, is_dark=is_dark)
 
 
 def drawn(chart: Chart, results: Results) -> "Figure":

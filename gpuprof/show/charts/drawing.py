@@ -49,6 +49,15 @@ _STYLE: Final[dict[Any, Any]] = {
     "hatch.linewidth": 0.6,
     "svg.hashsalt": "gpuprof",
 }
+# Of the paper, of what is written and drawn on it, and of what is hardly there; as on pages.
+_LIGHT: Final = {"grid.color": "#EEEEEE"}
+_DARK: Final = (
+    dict.fromkeys(("figure.facecolor", "axes.facecolor"), "#16181B")
+    | dict.fromkeys(
+        ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), "#ECECEC"
+    )
+    | {"grid.color": "#3A3D42"}
+)
 
 
 class _NotebookFigure(Figure):
@@ -64,8 +73,8 @@ class _NotebookFigure(Figure):
         return picture.getvalue(), {"width": round(_PAGE_DPI * self.get_figwidth())}
 
 
-def figure_of(picture: Picture) -> Figure:
-    """A picture as a figure of matplotlib."""
+def figure_of(picture: Picture, *, is_dark: bool = False) -> Figure:
+    """A picture as a figure of matplotlib, which is light where its user has no other style."""
     panels = picture.panels
     heights = [_inches(panel) for panel in panels]
     places: dict[str, Any]
@@ -84,7 +93,7 @@ def figure_of(picture: Picture) -> Figure:
             heights, gap = [_CLOSE * inches for inches in heights], 0
         height = _HEAD_INCHES + sum(heights) + gap * (len(panels) - 1)
         places = {"nrows": len(panels), "sharex": is_shared, "height_ratios": heights}
-    with rc_context(_STYLE):
+    with rc_context(_STYLE | (_DARK if is_dark else _LIGHT)):
         figure = _NotebookFigure(figsize=(_WIDTH, height), layout="constrained")
         all_axes = figure.subplots(squeeze=False, **places).ravel()
         for panel, axes in zip(panels, all_axes, strict=True):
@@ -98,7 +107,7 @@ def figure_of(picture: Picture) -> Figure:
     return figure
 
 
-def save(picture: Picture, output: Output) -> None:
+def save(picture: Picture, output: Output, *, is_dark: bool = False) -> None:
     """Draw a picture into a file of the kind that its ending names.
 
     Raises:
@@ -107,7 +116,7 @@ def save(picture: Picture, output: Output) -> None:
     form = output.path.suffix[1:].lower() if output.path else "png"
     # No date in the file: the same result is the same picture.
     dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(form, {})
-    figure = figure_of(picture)
+    figure = figure_of(picture, is_dark=is_dark)
     output.save(lambda file: figure.savefig(file, format=form, dpi=_DPI, metadata=dates))
 
 
