@@ -35,6 +35,7 @@ LONG_LABEL_WIDTH: Final = 32  # Where one panel takes the width.
 _LABEL_LINES: Final = 2
 _FIGURE_ROOM: Final = 0.018  # Of the width, for a letter behind a bar.
 WORK_WIDTH: Final = 2.4  # Bars of several parts are so much wider than others beside them.
+_THIN: Final = 0.002  # Of the width: parts below have no outline of another colour.
 _PALE: Final = 0.4
 _LANE: Final = 0.85
 _LEAST: Final = 0.15  # What runs for less of a slice is drawn so high, so that it shows.
@@ -132,9 +133,12 @@ def draw_bars(axes: Axes, panel: Bars) -> None:
             for edge in (min, max)
         )
         if parts:
-            places = [part.bar for part in parts]
-            axes.barh(places, high - low, left=low, height=0.7, label=look.name or None,
-                      **_look(look))  # fmt: skip
+            # Outlines of many short parts would hide their colour; the legend has the first one.
+            is_thin = high - low < _THIN * panel.end / factor
+            is_thin[0] = False
+            edges = [_fill(look) if thin else _DARK for thin in is_thin]
+            axes.barh([part.bar for part in parts], high - low, left=low, height=0.7,
+                      label=look.name or None, **{**_look(look), "edgecolor": edges})  # fmt: skip
     if panel.ranges:
         least, most = zip(*panel.ranges, strict=True)
         axes.hlines(range(len(panel.names)), least, most, colors=_ink(), linewidth=2)

@@ -39,6 +39,7 @@ _BOX_INCHES: Final = 0.24
 _HEAD_INCHES: Final = 1.25  # Of a figure: title, legend and the name of an axis.
 _BESIDE: Final = 1.5  # Bars of several panels are so much higher.
 _PANEL_INCHES: Final = 0.4  # Of each further panel: its title or the name of its axis.
+_LEAST_INCHES: Final = 0.7  # Of a panel of bars: its title, and a bar.
 _CLOSE: Final = 0.65  # Of their height have bars of several panels below each other on one axis.
 # A label is not a formula, whatever dollars are in it.
 _STYLE: Final[dict[Any, Any]] = {
@@ -90,7 +91,7 @@ def figure_of(picture: Picture, *, is_dark: bool = False) -> Figure:
         )
         gap = _PANEL_INCHES
         if is_shared and len(panels) > 1 and isinstance(panels[0], Bars):
-            heights, gap = [_CLOSE * inches for inches in heights], 0
+            heights, gap = [max(_CLOSE * inches, _LEAST_INCHES) for inches in heights], 0
         height = _HEAD_INCHES + sum(heights) + gap * (len(panels) - 1)
         places = {"nrows": len(panels), "sharex": is_shared, "height_ratios": heights}
     with rc_context(_STYLE | (_DARK if is_dark else _LIGHT)):
