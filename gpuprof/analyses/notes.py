@@ -38,6 +38,15 @@ _WORDS: Final = {"gpu_activities": "GPU activities", "api_calls": "API calls"}
 OF_COLLECTIVES: Final = frozenset({"bottom_line", "findings", "collective_waits"})
 # Analyses that compare the steps of ranks.
 OF_RANKS: Final = frozenset({"bottom_line", "findings", "ranks"})
+# Analyses that combine the times of the host and of the devices.
+OF_THE_HOST: Final = ("utilisation", "gaps", "launch_latency", "pauses", "findings")
+# Analyses that give the share of its time for which a device is busy.
+OF_THE_SPAN: Final = ("findings", "breakdown", "utilisation")
+# Analyses of steps that are samples.
+OF_STEPS: Final = ("bottom_line", "findings", "phases", "steps")
+# The analysis that compares copies with the peaks of their links.
+OF_LINKS: Final = "peer_matrix"
+_OF_TIMES: Final = frozenset((*OF_THE_HOST, *OF_THE_SPAN, *OF_STEPS, OF_LINKS))
 _EXCERPT: Final = (
     "Implied totals follow from the shares that the tool printed; figures that rows outside the"
     " excerpt may change are n/a."
@@ -50,7 +59,7 @@ _NOTES: Final = Schema(
         "text": Column(TEXT, "", "The note.", required=True),
     },
 )
-# What notes about activities, which take longer to be imported than a summary to be read, need.
+# What notes about activities need.
 _TRACES: Final = ("kernels", "memcpys", "memsets", "api_calls", "graph_launches")
 
 
@@ -87,7 +96,9 @@ def file_notes(names: tuple[str, ...]) -> PerFile:
 
 
 def _of_traces(profile: Profile, names: Collection[str]) -> Iterable[str]:
-    if not any(map(profile.unrestricted.has, _TRACES)):
+    is_of_copies = (bool(analysis_named(n).reads.get("memcpys", ())) for n in names)
+    is_trace = any(map(profile.unrestricted.has, _TRACES))
+    if not is_trace or (_OF_TIMES.isdisjoint(names) and not any(is_of_copies)):
         return ()
     from gpuprof.analyses.trace_notes import trace_notes  # noqa: PLC0415 - start-up time
 

@@ -17,7 +17,7 @@ def shortened(text: str, width: int) -> str:
     """Text cut in its middle to a width, such as a path: paths differ at both ends."""
     if len(text) <= width:
         return text
-    if width < 4:  # noqa: PLR2004 - room for no more than the dots
+    if width - 2 <= 1:  # room for no more than the dots
         return text[:width]
     head_width = (width - 2) // 2 + (width - 2) % 2
     return f"{text[:head_width]}..{text[len(text) - (width - 2 - head_width) :]}"

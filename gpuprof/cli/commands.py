@@ -378,7 +378,7 @@ _COMMANDS: Final = (
         no_args_is_help=True,
     ),
     Command(
-        *("query", "reporting:query", "query"),
+        *("query", "querying:query", "query"),
         """Answer a SELECT about a recording.
 
         SQL is one SELECT in DuckDB's dialect over the tables that `gpuprof formats --schema`

@@ -174,8 +174,10 @@ def pieces(end: int, start: int = 0) -> Iterator[slice]:
 def sums_by_number(numbers: Numbers, values: Numbers, count: int) -> Int64s:
     """The sum of the values of each number from 0 up to a count."""
     sums = np.zeros(count, np.int64)
-    # Numbers of other types take ten times as long.
-    np.add.at(sums, numbers.astype(np.intp, copy=False), values.astype(np.int64, copy=False))
+    # Numbers of other types take ten times as long; made of all at once, they take much memory.
+    for rows in pieces(len(numbers)):
+        places, added = numbers[rows].astype(np.intp, copy=False), values[rows]
+        np.add.at(sums, places, added.astype(np.int64, copy=False))
     return sums
 
 

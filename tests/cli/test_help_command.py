@@ -55,7 +55,8 @@ def test_on_a_terminal_a_page_opens_in_the_pager():
     ours, theirs = pty.openpty()
     subprocess.run(
         [sys.executable, "-m", "gpuprof", "help", "changes"],
-        env=os.environ | {"PYTHONPATH": str(ROOT), "PAGER": "sed s/^/paged:/", "TERM": "xterm"},
+        env=os.environ
+        | {"PYTHONPATH": str(ROOT), "PAGER": "sed -n 1s/^/paged:/p", "TERM": "xterm"},
         stdin=theirs,
         stdout=theirs,
         timeout=60,

@@ -39,6 +39,7 @@ _OVERHEAD_KINDS: Final = {
     6 << 16: ("cuda", "Command buffer full"),
 }
 # In place of a stream or an event.
+_NUMBER_BYTES: Final = 4
 _NONE: Final = (-1, 4294967295)
 # CUPTI's CUpti_ActivityFlag and CUpti_ActivityObjectKind; the others are of threads.
 _OPENS, _CLOSES, PROCESS = 2, 4, 1
@@ -173,8 +174,8 @@ def _number_of(objects: Values, place: int) -> Numbers:
 
 def object_number(digits: str, place: int) -> int | None:
     """A 32-bit number within a CUPTI object id, of which these are the hexadecimal digits."""
-    raw = bytes.fromhex(digits)[place : place + 4]
-    return int.from_bytes(raw, "little", signed=True) if len(raw) == 4 else None  # noqa: PLR2004
+    raw = bytes.fromhex(digits)[place : place + _NUMBER_BYTES]
+    return int.from_bytes(raw, "little", signed=True) if len(raw) == _NUMBER_BYTES else None
 
 
 def ranges(database: Database) -> pa.Table:
