@@ -23,11 +23,30 @@ OVERVIEW: Final = (
 )  # fmt: skip
 # Few recordings of CUDA have these; notes omit them unless they are requested by name.
 _OF_FEW: Final = {"tensor_copies", "operations", "epochs", "gpu_metrics", "memory_events"}
+# What to do for tables that recorders leave out unless they are asked for.
+_RECORDED_BY: Final = {
+    "gpu_metrics": (
+        "Record with `nsys profile --gpu-metrics-devices=all`; read reports with --via nsys."
+    ),
+    "memory_events": (
+        "Record with `nsys profile --cuda-memory-usage=true`, read reports with --via nsys; or with"
+        " PyTorch's profile_memory=True."
+    ),
+}
 _WORDS: Final = {"gpu_activities": "GPU activities", "api_calls": "API calls"}
 # Analyses that compare the collectives of ranks.
 OF_COLLECTIVES: Final = frozenset({"bottom_line", "findings", "collective_waits"})
 # Analyses that compare the steps of ranks.
 OF_RANKS: Final = frozenset({"bottom_line", "findings", "ranks"})
+# Analyses that combine the times of the host and of the devices.
+OF_THE_HOST: Final = ("utilisation", "gaps", "launch_latency", "pauses", "findings")
+# Analyses that give the share of its time for which a device is busy.
+OF_THE_SPAN: Final = ("findings", "breakdown", "utilisation")
+# Analyses of steps that are samples.
+OF_STEPS: Final = ("bottom_line", "findings", "phases", "steps")
+# The analysis that compares copies with the peaks of their links.
+OF_LINKS: Final = "peer_matrix"
+_OF_TIMES: Final = frozenset((*OF_THE_HOST, *OF_THE_SPAN, *OF_STEPS, OF_LINKS))
 _EXCERPT: Final = (
     "Implied totals follow from the shares that the tool printed; figures that rows outside the"
     " excerpt may change are n/a."
@@ -40,7 +59,7 @@ _NOTES: Final = Schema(
         "text": Column(TEXT, "", "The note.", required=True),
     },
 )
-# What notes about activities, which take longer to be imported than a summary to be read, need.
+# What notes about activities need.
 _TRACES: Final = ("kernels", "memcpys", "memsets", "api_calls", "graph_launches")
 
 
@@ -77,7 +96,9 @@ def file_notes(names: tuple[str, ...]) -> PerFile:
 
 
 def _of_traces(profile: Profile, names: Collection[str]) -> Iterable[str]:
-    if not any(map(profile.unrestricted.has, _TRACES)):
+    is_of_copies = (bool(analysis_named(n).reads.get("memcpys", ())) for n in names)
+    is_trace = any(map(profile.unrestricted.has, _TRACES))
+    if not is_trace or (_OF_TIMES.isdisjoint(names) and not any(is_of_copies)):
         return ()
     from gpuprof.analyses.trace_notes import trace_notes  # noqa: PLC0415 - start-up time
 
@@ -146,6 +167,11 @@ def _excerpt_notes(profile: Profile) -> list[str]:
     return [*notes, _EXCERPT] if notes else []
 
 
+def how_recorded(tables: Iterable[str]) -> str:
+    """How to record what is missing, in a sentence for each table that a recorder can leave out."""
+    return " ".join(_RECORDED_BY[table] for table in tables if table in _RECORDED_BY)
+
+
 def missing_notes(profile: Profile, missing: Mapping[str, str], limits: str) -> list[str]:
     """The analyses that a recording lacks tables for, in one note.
 
@@ -165,5 +191,7 @@ def missing_notes(profile: Profile, missing: Mapping[str, str], limits: str) -> 
         return []
     are = "are" if len(names) > 1 else "is"
     tables = " or ".join(filter(None, (", ".join(lacking[:-1]), *lacking[-1:])))
-    note = f"{listed(names)} {are} n/a: the recording has no {tables}. {limits}"
-    return [note.rstrip()]
+    reason = how_recorded(lacking)
+    if not _RECORDED_BY.keys() >= {*lacking}:
+        reason = f"{reason} {limits}".strip()
+    return [f"{listed(names)} {are} n/a: the recording has no {tables}. {reason}".rstrip()]

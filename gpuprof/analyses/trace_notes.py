@@ -8,7 +8,14 @@ import numpy as np
 
 from gpuprof.analyses import analysis_named
 from gpuprof.analyses.clock_offsets import clock_notes
-from gpuprof.analyses.notes import OF_COLLECTIVES, OF_RANKS
+from gpuprof.analyses.notes import (
+    OF_COLLECTIVES,
+    OF_LINKS,
+    OF_RANKS,
+    OF_STEPS,
+    OF_THE_HOST,
+    OF_THE_SPAN,
+)
 from gpuprof.analyses.peer_matrix import faster_than_links
 from gpuprof.analyses.ranks import early_ends
 from gpuprof.base.units import counted, say_bytes, say_ns, say_rate, say_share
@@ -19,12 +26,6 @@ from gpuprof.facts.timeline import far_ends
 from gpuprof.model.intervals import intersection, single, union
 from gpuprof.model.profile import Profile
 
-# Analyses that combine the times of the host and of the devices.
-_OF_THE_HOST: Final = ("utilisation", "gaps", "launch_latency", "pauses", "findings")
-# Analyses that give the share of its time for which a device is busy.
-_OF_THE_SPAN: Final = ("findings", "breakdown", "utilisation")
-# Analyses of steps that are samples.
-_OF_STEPS: Final = ("bottom_line", "findings", "phases", "steps")
 _HOLDERS: Final = {"profiler": "{} itself", "cuda": "CUDA itself"}
 # A smaller share is within the variation from run to run.
 _MUCH: Final = 0.01
@@ -33,7 +34,7 @@ _WORK: Final = ("kernels", "memcpys", "memsets", "graph_launches")
 
 def trace_notes(profile: Profile, names: Collection[str]) -> Iterator[str]:
     """What a reader must know to trust the tables of these names, which are of activities."""
-    recording, of_host = profile.unrestricted, [name for name in _OF_THE_HOST if name in names]
+    recording, of_host = profile.unrestricted, [name for name in OF_THE_HOST if name in names]
     if of_host and recording.has("api_calls"):
         if unknown := unknown_clock_note(recording):
             na = f"Host activity is n/a in {', '.join(of_host)}; all other figures are valid."
@@ -43,7 +44,7 @@ def trace_notes(profile: Profile, names: Collection[str]) -> Iterator[str]:
     yield from _span_notes(profile, names)
     if any("bytes" in analysis_named(name).reads.get("memcpys", ()) for name in names):
         yield from copy_notes(profile)
-    if "peer_matrix" in names:
+    if OF_LINKS in names:
         for row in faster_than_links(profile):
             yield (
                 f"Copies from {row['src']} to {row['dst']} reached"
@@ -51,7 +52,7 @@ def trace_notes(profile: Profile, names: Collection[str]) -> Iterator[str]:
                 f" ({say_rate(row['peak_bytes_per_s'])}): they took another link, or a figure of"
                 " this recording is wrong. Their share of the peak is n/a."
             )
-    if profile.has("kernels") and any(name in names for name in _OF_STEPS):
+    if profile.has("kernels") and any(name in names for name in OF_STEPS):
         yield from step_notes(profile)
 
 
@@ -64,7 +65,7 @@ def rank_notes(profile: Profile, names: Collection[str]) -> Iterator[str]:
 
 def _span_notes(profile: Profile, tables: Collection[str]) -> Iterator[str]:
     """The overhead of the profiler, and the devices whose idle time is meaningless."""
-    if not any(name in tables for name in _OF_THE_SPAN):
+    if not any(name in tables for name in OF_THE_SPAN):
         return
     for source, held_ns, span_ns, most in overheads(profile):
         if held_ns >= _MUCH * span_ns > 0:

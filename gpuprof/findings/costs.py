@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from gpuprof.base.units import say_ns
 from gpuprof.facts.launches import activities
+from gpuprof.facts.step_times import typical_steps
 from gpuprof.findings import (
     costly_kernels,
     exposed_collectives,
@@ -19,11 +20,11 @@ from gpuprof.findings import (
 )
 from gpuprof.findings.causes import Finding, with_win, won_together
 from gpuprof.findings.exchanges import with_exchanges
-from gpuprof.findings.families import family_of, with_families
+from gpuprof.findings.families import family_of
 from gpuprof.findings.scope import Scope, scopes
 from gpuprof.findings.whole_recording import incomplete, of_recording
 from gpuprof.model.analysis import per_file
-from gpuprof.model.intervals import together
+from gpuprof.model.intervals import NOTHING, Intervals, intersection, together
 from gpuprof.model.profile import Profile, once_per_profile
 from gpuprof.model.schema import FLAG, FLOAT, INT, TEXT, Column, Schema, instant_column
 
@@ -185,7 +186,7 @@ def _of_recording(profile: Profile) -> list[tuple[int, Finding]]:
     for finding in of_recording(profile, scopes(profile)):
         place = finding.scope.phase, finding.scope.device.number
         of_devices.setdefault(place, []).append(finding)
-    of_all = [f for alike in of_devices.values() for f in with_families(alike, LEAST_SHARE)]
+    of_all = [f for alike in of_devices.values() for f in _with_families(alike)]
     lacking = {finding.cause for finding in of_all}
     # From a single copy nothing follows, unless a kernel ran.
     is_copy = len(activities(profile.unrestricted)) == 1 and not any(
@@ -264,10 +265,7 @@ def findings_of_scopes(profile: Profile) -> Mapping[Scope, Sequence[Finding]]:
             f if f.cause in _OF_OTHERS else f._replace(win_ns=max(f.win_ns - slack_ns, 0))
             for f in _joined(of_scope)
         ]
-    return {
-        scope: with_families(of_scope, LEAST_SHARE)
-        for scope, of_scope in with_exchanges(costs).items()
-    }
+    return {scope: _with_families(of_scope) for scope, of_scope in with_exchanges(costs).items()}
 
 
 def _joined(of_scope: Sequence[Finding]) -> list[Finding]:
@@ -308,3 +306,50 @@ def _joined(of_scope: Sequence[Finding]) -> list[Finding]:
         rest_ns = max(late.cost_ns - small.cost_ns, 0)
         by_cause["host_late"] = late._replace(cost_ns=rest_ns, win_ns=min(late.win_ns, rest_ns))
     return [*by_cause.values()]
+
+
+def _with_families(findings: Sequence[Finding]) -> list[Finding]:
+    """The findings of one scope with what each's family costs and can win, each time once.
+
+    Costs of a family may be of the same time, as copies of two kinds that run at once: together
+    they cost that time once.
+
+    Args:
+        findings: Of one scope, each of another cause; what costs little is no part of a family.
+    """
+    families: dict[str, list[Finding]] = {}
+    for finding in findings:
+        if finding.share(finding.cost_ns) >= LEAST_SHARE:
+            families.setdefault(family_of(finding.cause), []).append(finding)
+    sums: dict[str, tuple[int, int, None]] = {}
+    for family, parts in families.items():
+        cost_ns, win_ns = sum(f.cost_ns for f in parts), sum(f.win_ns for f in parts)
+        at_once = [finding for finding in parts if len(finding.instants)]
+        if len(at_once) > 1:
+            once_ns = at_once[0].scope.per_step(together([part.instants for part in at_once]))
+            cost_ns = min(cost_ns, cost_ns - sum(part.cost_ns for part in at_once) + once_ns)
+        sums[family] = cost_ns, min(win_ns, cost_ns), None
+    return [
+        finding._replace(
+            instants=NOTHING,
+            seen_ns=_seen_ns(finding),
+            of_family_ns=sums.get(
+                family_of(finding.cause), (finding.cost_ns, finding.win_ns, None)
+            ),
+        )
+        for finding in findings
+    ]
+
+
+def _seen_ns(finding: Finding) -> tuple[int, int] | None:
+    """From when to when a finding can be seen: a typical step where its instants are not kept."""
+    scope, instants = finding.scope, finding.instants
+    if scope.has_steps:
+        step = int(typical_steps(scope.end_ns - scope.start_ns)[0])
+        typical = Intervals(scope.start_ns[step : step + 1], scope.end_ns[step : step + 1])
+        inside = intersection(instants, typical)
+        instants = inside if len(inside) else instants if len(instants) else typical
+    if not len(instants):
+        return None
+    longest = int((instants.end - instants.start).argmax())
+    return int(instants.start[longest]), int(instants.end[longest])

@@ -1,17 +1,13 @@
 """Families of causes: what is mended in one place is one line for people, ranked by what it wins.
 
-Costs of a family may be of the same time, as copies of two kinds that run at once: together they
-cost that time once.
+This is of words and rows alone, so that to show a result imports none of what made it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
 
-from gpuprof.facts.step_times import typical_steps
-from gpuprof.findings.causes import Finding
 from gpuprof.findings.first_sentence import time_and_share, winnings
-from gpuprof.model.intervals import NOTHING, Intervals, intersection, together
 
 # Cause -> its family; others are a family of their own.
 FAMILIES: Final = {
@@ -57,51 +53,6 @@ Row = Mapping[str, Any]
 def family_of(cause: str) -> str:
     """The family of a cause."""
     return FAMILIES.get(cause, cause)
-
-
-def with_families(findings: Sequence[Finding], least_share: float) -> list[Finding]:
-    """The findings of one scope with what each's family costs and can win, each time once.
-
-    Args:
-        findings: Of one scope, each of another cause.
-        least_share: What costs a smaller share of a step is no part of a family.
-    """
-    families: dict[str, list[Finding]] = {}
-    for finding in findings:
-        if finding.share(finding.cost_ns) >= least_share:
-            families.setdefault(family_of(finding.cause), []).append(finding)
-    sums: dict[str, tuple[int, int, None]] = {}
-    for family, parts in families.items():
-        cost_ns, win_ns = sum(f.cost_ns for f in parts), sum(f.win_ns for f in parts)
-        at_once = [finding for finding in parts if len(finding.instants)]
-        if len(at_once) > 1:
-            once_ns = at_once[0].scope.per_step(together([part.instants for part in at_once]))
-            cost_ns = min(cost_ns, cost_ns - sum(part.cost_ns for part in at_once) + once_ns)
-        sums[family] = cost_ns, min(win_ns, cost_ns), None
-    return [
-        finding._replace(
-            instants=NOTHING,
-            seen_ns=_seen_ns(finding),
-            of_family_ns=sums.get(
-                family_of(finding.cause), (finding.cost_ns, finding.win_ns, None)
-            ),
-        )
-        for finding in findings
-    ]
-
-
-def _seen_ns(finding: Finding) -> tuple[int, int] | None:
-    """From when to when a finding can be seen: a typical step where its instants are not kept."""
-    scope, instants = finding.scope, finding.instants
-    if scope.has_steps:
-        step = int(typical_steps(scope.end_ns - scope.start_ns)[0])
-        typical = Intervals(scope.start_ns[step : step + 1], scope.end_ns[step : step + 1])
-        inside = intersection(instants, typical)
-        instants = inside if len(inside) else instants if len(instants) else typical
-    if not len(instants):
-        return None
-    longest = int((instants.end - instants.start).argmax())
-    return int(instants.start[longest]), int(instants.end[longest])
 
 
 def by_family(rows: Iterable[Row]) -> Iterator[tuple[str, list[Row]]]:
