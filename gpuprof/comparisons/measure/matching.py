@@ -17,7 +17,7 @@ from gpuprof.facts.numbers import (
     UNNAMED,
     Numbers,
     names_by_number,
-    sums_by_number,
+    sums_of_pieces,
 )
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.pairs import Pairs
@@ -189,16 +189,10 @@ def has_shapes(profile: Profile) -> bool:
 def kernel_groups(profile: Profile) -> list[tuple[Shaped, int, int]]:
     """Each name and launch shape of a recording's kernels, their calls and time, the most first."""
     names = KernelShapes(profile)
-    parts = [
-        (np.bincount(number), sums_by_number(number, end - start, int(number.max(initial=-1)) + 1))
-        for number, start, end in names.numbers("start_ns", "end_ns")
-    ]
-    shapes = names.shapes
-    calls, total_ns = np.zeros((2, len(shapes)), np.int64)
-    for of_part in parts:
-        for sums, more in zip((calls, total_ns), of_part, strict=True):
-            sums[: len(more)] += more
-    groups = zip(shapes, calls.tolist(), total_ns.tolist(), strict=True)
+    calls, total_ns = sums_of_pieces(
+        (number, end - start) for number, start, end in names.numbers("start_ns", "end_ns")
+    )
+    groups = zip(names.shapes, calls.tolist(), total_ns.tolist(), strict=True)
     return sorted(groups, key=lambda group: (-group[2], group[0]))
 
 
