@@ -159,6 +159,12 @@ class Profile:
     file_count: int = 1
     job: Job | None = field(default=None, repr=False)
     _unrestricted: "Profile | None" = field(default=None, repr=False)
+    # What it has read and computed, which no other that is made of it shares.
+    _tables: dict[str, Table] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _results: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _locks: dict[Any, "threading.RLock"] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def __repr__(self) -> str:
         """What it is a recording of, in a few lines; the first sentence of its report."""
@@ -394,20 +400,8 @@ class Profile:
         return _Frames(self)
 
     @cached_property
-    def _tables(self) -> dict[str, Table]:
-        return {}
-
-    @cached_property
-    def _results(self) -> dict[Any, Any]:
-        return {}
-
-    @cached_property
     def _second_thread(self) -> SecondThread:
         return SecondThread()
-
-    @cached_property
-    def _locks(self) -> dict[Any, "threading.RLock"]:
-        return {}
 
 
 # Where and by whom something was done, not what.

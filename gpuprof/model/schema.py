@@ -8,7 +8,7 @@ are fractions of 0 to 1; a missing value is null, never 0.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Final
 
 import numpy as np
@@ -127,12 +127,12 @@ class Schema:
     row: str
     columns: Mapping[str, Column]
 
-    @property
+    @cached_property
     def arrow(self) -> pa.Schema:
         """The same columns as Arrow fields."""
         return pa.schema([*self.kinds.items()])
 
-    @property
+    @cached_property
     def kinds(self) -> dict[str, pa.DataType]:
         """The type of every column."""
         return {name: pa.type_for_alias(column.dtype) for name, column in self.columns.items()}
