@@ -64,7 +64,7 @@ def _ours(name: str, command: tuple[str, ...], *arguments: str) -> Contender:
 
 def _dask_address(workers: int) -> str | None:
     """The address of a cluster on this machine, which ends with this process."""
-    cluster = subprocess.Popen(  # noqa: S603 - this same Python
+    cluster = subprocess.Popen(
         python(_CLUSTER, str(workers)),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -105,8 +105,6 @@ def _fault(recipe: str) -> str | None:
     command = [*shlex.split(recipe), "cuda_gpu_kern_sum", "--help"]
     if shutil.which(command[0]) is None:
         return f"there is no {command[0]}"
-    completed = subprocess.run(  # noqa: S603 - what the user names
-        command, capture_output=True, text=True, check=False, env=os.environ
-    )
+    completed = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ)
     last = (completed.stderr or completed.stdout).strip().rpartition("\n")[2]
     return None if completed.returncode == 0 and "usage" in completed.stdout else last

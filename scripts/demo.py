@@ -57,9 +57,7 @@ def record(placement: str) -> None:
 
 def shown(command: Sequence[str], complaints: IO[str]) -> int:
     """Run a command, print what it says as it says it, and give its exit status."""
-    with subprocess.Popen(  # noqa: S603 - this project's own command
-        command, stdout=subprocess.PIPE, stderr=complaints, text=True
-    ) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=complaints, text=True) as process:
         for line in process.stdout or ():
             print(f"      {line}", end="", flush=True)
     return process.returncode
@@ -70,7 +68,7 @@ def compare() -> None:
     folders = [str(RUNS / placement) for placement in PLACEMENTS]
     charts = [word for chart in CHARTS for word in ("--chart", str(chart))]
     command = [*GPUPROF, "compare", *folders, "--force", *charts]
-    subprocess.run(command, check=True)  # noqa: S603 - this project's own command
+    subprocess.run(command, check=True)
 
 
 def name_largest(run: Path) -> None:
@@ -91,7 +89,7 @@ def name_largest(run: Path) -> None:
 def say_placement(run: Path) -> None:
     """Say in a line what would copy less."""
     command = [*GPUPROF, "place", str(run), "--format", "json"]
-    completed = subprocess.run(command, check=True, capture_output=True)  # noqa: S603
+    completed = subprocess.run(command, check=True, capture_output=True)
     proposal = json.loads(completed.stdout)
     moves = ", ".join(f"{m['role']}s of {m['part']} on {m['device']}" for m in proposal["moves"])
     size, least = (format_bytes(proposal[key]["bytes_per_step"]) for key in ("today", "least"))
@@ -102,7 +100,7 @@ def report(run: Path, *names: str) -> dict[str, list[dict[str, Any]]]:
     """Tables of a run, in base units."""
     table_options = [word for name in names for word in ("--table", name)]
     command = [*GPUPROF, "report", str(run), *table_options, "--format", "json"]
-    completed = subprocess.run(command, check=True, capture_output=True)  # noqa: S603
+    completed = subprocess.run(command, check=True, capture_output=True)
     tables: dict[str, list[dict[str, Any]]] = json.loads(completed.stdout)["tables"]
     return tables
 

@@ -75,7 +75,7 @@ def describe(count: int, kind: str) -> str:
 def _machine() -> dict[str, Any]:
     """What `gpuprof doctor` knows of this machine."""
     command = [sys.executable, "-m", "gpuprof", "doctor", "--format", "json"]
-    completed = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - this interpreter
+    completed = subprocess.run(command, capture_output=True, text=True, check=False)
     if not completed.stdout:
         sys.exit(f"gpuprof doctor failed: {completed.stderr.strip()}")
     machine: dict[str, Any] = json.loads(completed.stdout)["machine"]

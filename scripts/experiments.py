@@ -243,7 +243,7 @@ def lowered(text: str) -> str:
 def output(step: Step) -> str:
     """What a command prints; the program ends where it fails."""
     command: Sequence[str] = [*step.program, *step.words]
-    completed = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - this project's own
+    completed = subprocess.run(command, capture_output=True, text=True, check=False)
     if completed.returncode:
         sys.exit(f"{completed.stderr}{step.command} ended with exit status {completed.returncode}")
     return completed.stdout

@@ -79,7 +79,7 @@ def command(options: argparse.Namespace) -> list[str]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the sweep, and leave with its exit status."""
-    sys.exit(subprocess.run(command(parse(arguments)), check=False).returncode)  # noqa: S603 - this project's own
+    sys.exit(subprocess.run(command(parse(arguments)), check=False).returncode)
 
 
 if __name__ == "__main__":

@@ -36,8 +36,8 @@ def by_nvml(words: list[str]) -> float | None:
     """
     query = ["nvidia-smi", "-i", "0", "--query-gpu=utilization.gpu"]
     query += ["--format=csv,noheader,nounits", "-lms", "100"]
-    with subprocess.Popen(query, stdout=subprocess.PIPE, text=True) as sampler:  # noqa: S603 - fixed words
-        subprocess.run([sys.executable, *words], stdout=subprocess.DEVNULL, check=False)  # noqa: S603 - this project's own
+    with subprocess.Popen(query, stdout=subprocess.PIPE, text=True) as sampler:
+        subprocess.run([sys.executable, *words], stdout=subprocess.DEVNULL, check=False)
         sampler.terminate()
         output = sampler.stdout.read() if sampler.stdout else ""
     samples = [int(line) / 100 for line in output.split() if line.isdecimal()]
@@ -49,7 +49,7 @@ def by_recording(words: list[str]) -> tuple[float | None, str]:
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
         command = [*_GPUPROF, "record", "-o", str(run), *words, "--no-check"]
-        completed = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - this project's own
+        completed = subprocess.run(command, capture_output=True, text=True, check=False)
         recordings = list(run.glob("tensorflow-*.json"))
         if completed.returncode or not recordings:
             last = (completed.stderr.strip().splitlines() or ["nothing was said"])[-1]

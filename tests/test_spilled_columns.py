@@ -20,7 +20,8 @@ from gpuprof.model.spilling import BUDGET, KeptColumns, Spilled
 from gpuprof.model.table import Part, Table
 from tests.test_profile import ORIGIN
 
-ROWS = 2 * spilling.BATCH_ROWS + 3
+BATCH_ROWS = 65_536
+ROWS = 2 * BATCH_ROWS + 3
 TEXTS = pa.array(["a", "b", "c"])
 # Of each type that readers give, in pieces of uneven lengths.
 VALUES = {
@@ -57,6 +58,12 @@ next(table.pieces(["start", "end"]))
 print(*os.listdir(tempfile.gettempdir()), flush=True)
 signals.end()
 """
+
+
+@pytest.fixture(autouse=True)
+def _few_rows_at_once(monkeypatch):
+    """Pieces of which small tables have several."""
+    monkeypatch.setattr(spilling, "BATCH_ROWS", BATCH_ROWS)
 
 
 @pytest.fixture

@@ -26,6 +26,7 @@ from gpuprof.model.schema import FLOAT, INT, KERNELS, TEXT, Column, Schema
 _WARP: Final = 32
 _REGISTERS_AT_A_TIME: Final = 256
 _KIB: Final = 1024
+_AMPERE: Final = 8  # Of a compute capability the first number.
 
 
 class Limits(NamedTuple):
@@ -139,7 +140,7 @@ def blocks_by_resource(
         parts = 2 if compute_capability == "6.0" else 4
         of_warp = _rounded_up(registers * _WARP, _REGISTERS_AT_A_TIME)
         room[REGISTERS] = limits.registers // parts // of_warp * parts // warps
-    reserved, at_a_time = (_KIB, 128) if major >= 8 else (0, 256)  # noqa: PLR2004 - since Ampere
+    reserved, at_a_time = (_KIB, 128) if major >= _AMPERE else (0, 256)
     shared = _rounded_up(shared_memory_bytes + reserved, at_a_time)
     if shared:
         room[SHARED_MEMORY] = limits.shared_memory_bytes // shared

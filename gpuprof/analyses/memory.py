@@ -1,4 +1,6 @@
-"""Memory that a framework allocates: its peak, where that is, and what each step leaves behind.
+"""Memory that is allocated: its peak, where that is, and what each step leaves behind.
+
+A trace of PyTorch holds what its allocator gave out, a recording of nsys what CUDA gave out.
 
 PyTorch's allocator keeps what it took from the device: what it reserved is seldom less than its
 peak so far (https://docs.pytorch.org/docs/stable/notes/cuda.html#memory-management).
@@ -27,7 +29,7 @@ _PLACE: Final = {
 
 MEMORY: Final = Schema(
     "memory",
-    "the memory of one device, as one process' allocator gave it out",
+    "the memory of one device, as it was given out to one process",
     {
         **_PLACE,
         "allocations": Column(INT, "1", "How often memory was allocated.", required=True),
@@ -37,7 +39,7 @@ MEMORY: Final = Schema(
         "peak_bytes": Column(
             INT,
             "B",
-            "Most that was allocated at a time; where before_bytes is unknown, beyond these.",
+            "Most that was allocated at a time; where before_bytes is unknown, at least.",
             required=True,
         ),
         "peak_ns": instant_column("When that was reached, on the host.", required=True),
@@ -62,10 +64,16 @@ MEMORY_OVER_TIME: Final = Schema(
     "one slice of the time from the first to the last event of a device's memory",
     {
         **_PLACE,
+        "measure": Column(
+            TEXT,
+            "",
+            "allocated, by events; without any, in use by whomever, by the monitor's samples.",
+            required=True,
+        ),
         "start_ns": instant_column("Start of the slice.", required=True),
         "end_ns": instant_column("Its end.", required=True),
-        "most_bytes": Column(INT, "B", "Most that was allocated in it.", required=True),
-        "least_bytes": Column(INT, "B", "Least that was allocated.", required=True),
+        "most_bytes": Column(INT, "B", "Most that was so in it.", required=True),
+        "least_bytes": Column(INT, "B", "Least that was so.", required=True),
         "reserved_bytes": Column(INT, "B", "Most that the allocator reserved; null where unknown."),
     },
 )
@@ -75,6 +83,7 @@ _EVENTS: Final = (
 )  # fmt: skip
 _CAPACITY: Final = ("device_id", "total_memory_bytes")
 _EVENT_READS: Final = reads(memory_events=" ".join(_EVENTS))
+_SAMPLES: Final = ("time_ns", "device_id", "memory_used_bytes")
 
 
 class _Memory(NamedTuple):
@@ -86,7 +95,7 @@ class _Memory(NamedTuple):
         start_ns: When each happened.
         thread: On which thread.
         bytes: Bytes; negative of a release.
-        allocated: Allocated since then; of the recorded events alone where that is unknown.
+        allocated: Allocated since then; where that is unknown, the least by the recorded events.
         reserved: Reserved by the allocator; `UNKNOWN` where unknown.
         before: Allocated before the first event; None where unknown.
     """
@@ -104,6 +113,8 @@ class _Memory(NamedTuple):
 @once_per_profile
 def _memories(profile: Profile) -> tuple[_Memory, ...]:
     """The events by process and device."""
+    if not profile.has("memory_events"):
+        return ()
     memories = []
     events = read_columns(profile, "memory_events", *_EVENTS)
     start_ns, process, thread, device, size, allocated, reserved = events
@@ -112,13 +123,30 @@ def _memories(profile: Profile) -> tuple[_Memory, ...]:
         changes = size[rows].astype(np.int64)
         levels, before = allocated[rows].astype(np.int64), None
         if (levels == UNKNOWN).any():
+            # What is released without having been allocated was so before.
             levels = np.cumsum(changes)
+            levels -= min(int(levels.min()), 0)
         else:
             before = max(int(levels[0] - changes[0]), 0)
         first = rows[0]
         columns = (start_ns[rows], thread[rows], changes, levels, reserved[rows])
         memories.append(_Memory(int(process[first]), int(device[first]), *columns, before))
     return tuple(memories)
+
+
+def _sampled(profile: Profile) -> list[_Memory]:
+    """What was in use on each GPU when the monitor looked."""
+    if not profile.has("monitor"):
+        return []
+    time_ns, device, used = read_columns(profile, "monitor", *_SAMPLES)
+    is_known = (device != UNKNOWN) & (used != UNKNOWN)
+    time_ns, device, used = time_ns[is_known], device[is_known], used[is_known]
+    memories = []
+    for rows in groups(device):
+        unknown = np.full(len(rows), UNKNOWN)
+        at, levels = (time_ns[rows], unknown, unknown), used[rows]
+        memories.append(_Memory(UNKNOWN, int(device[rows[0]]), *at, levels, unknown, None))
+    return memories
 
 
 @per_file(MEMORY, by(process_id="ascending", device_id="ascending"), needs=("memory_events",))
@@ -189,19 +217,20 @@ def _floors(of: _Memory, start: Int64s, end: Int64s) -> Int64s:
 @per_file(
     MEMORY_OVER_TIME,
     by(process_id="ascending", device_id="ascending", start_ns="ascending"),
-    needs=("memory_events",),
 )
 def memory_over_time(profile: Profile) -> pa.Table:
     """Cut the time into slices with the most and the least that was allocated in each.
 
     Args:
-        profile: Needs ``memory_events``.
+        profile: Needs ``memory_events``, or else ``monitor``.
 
     Returns:
         At most 120 rows per process and device, columns as in `MEMORY_OVER_TIME`.
     """
     rows = []
-    for of in _memories(profile):
+    memories = _memories(profile)
+    measure = "allocated" if memories else "in use"
+    for of in memories or _sampled(profile):
         first_ns, last_ns = int(of.start_ns[0]), int(of.start_ns[-1]) + 1
         count = min(_SLICES, last_ns - first_ns)
         borders = np.linspace(first_ns, last_ns, count + 1).astype(np.int64)
@@ -216,6 +245,7 @@ def memory_over_time(profile: Profile) -> pa.Table:
                 {
                     "process_id": known(of.process),
                     "device_id": known(of.device),
+                    "measure": measure,
                     "start_ns": start,
                     "end_ns": end,
                     "most_bytes": int(levels.max()),
@@ -234,5 +264,10 @@ ANALYSIS: Final = Analysis(
     reads(_EVENT_READS, RANGE_READS, PHASE_READS, devices=" ".join(_CAPACITY)),
 )
 OVER_TIME_ANALYSIS: Final = Analysis(
-    "Memory over time", MEMORY_OVER_TIME, ("memory_events",), memory_over_time, _EVENT_READS
+    "Memory over time",
+    MEMORY_OVER_TIME,
+    ("memory_events",),
+    memory_over_time,
+    reads(_EVENT_READS, monitor=" ".join(_SAMPLES)),
+    instead=("monitor",),
 )

@@ -23,6 +23,16 @@ OVERVIEW: Final = (
 )  # fmt: skip
 # Few recordings of CUDA have these; notes omit them unless they are requested by name.
 _OF_FEW: Final = {"tensor_copies", "operations", "epochs", "gpu_metrics", "memory_events"}
+# What to do for tables that recorders leave out unless they are asked for.
+_RECORDED_BY: Final = {
+    "gpu_metrics": (
+        "Record with `nsys profile --gpu-metrics-devices=all`; read reports with --via nsys."
+    ),
+    "memory_events": (
+        "Record with `nsys profile --cuda-memory-usage=true`, read reports with --via nsys; or with"
+        " PyTorch's profile_memory=True."
+    ),
+}
 _WORDS: Final = {"gpu_activities": "GPU activities", "api_calls": "API calls"}
 # Analyses that compare the collectives of ranks.
 OF_COLLECTIVES: Final = frozenset({"bottom_line", "findings", "collective_waits"})
@@ -157,6 +167,11 @@ def _excerpt_notes(profile: Profile) -> list[str]:
     return [*notes, _EXCERPT] if notes else []
 
 
+def how_recorded(tables: Iterable[str]) -> str:
+    """How to record what is missing, in a sentence for each table that a recorder can leave out."""
+    return " ".join(_RECORDED_BY[table] for table in tables if table in _RECORDED_BY)
+
+
 def missing_notes(profile: Profile, missing: Mapping[str, str], limits: str) -> list[str]:
     """The analyses that a recording lacks tables for, in one note.
 
@@ -176,5 +191,7 @@ def missing_notes(profile: Profile, missing: Mapping[str, str], limits: str) -> 
         return []
     are = "are" if len(names) > 1 else "is"
     tables = " or ".join(filter(None, (", ".join(lacking[:-1]), *lacking[-1:])))
-    note = f"{listed(names)} {are} n/a: the recording has no {tables}. {limits}"
-    return [note.rstrip()]
+    reason = how_recorded(lacking)
+    if not _RECORDED_BY.keys() >= {*lacking}:
+        reason = f"{reason} {limits}".strip()
+    return [f"{listed(names)} {are} n/a: the recording has no {tables}. {reason}".rstrip()]

@@ -15,7 +15,8 @@ from gpuprof.launch import check_recorder, check_system
 from gpuprof.readers.inputs import AnyPath
 from gpuprof.show.charts import figure_of, sweeps
 from gpuprof.show.notebook import SWEEP_CHARTS, Summary, sweep_summary
-from gpuprof.show.sweep_results import headline, notes, save, sweep_page
+from gpuprof.show.sweep_files import save, sweep_page
+from gpuprof.show.sweep_results import headline, notes
 from gpuprof.sweeps.break_even import break_evens
 from gpuprof.sweeps.execution import run_sweep
 from gpuprof.sweeps.results import Results

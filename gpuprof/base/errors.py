@@ -1,5 +1,6 @@
 """Every deliberate error: what went wrong, what to do about it, and the exit status."""
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, Final
@@ -64,7 +65,7 @@ def check_no_foreign_files(folder: Path, foreign: Sequence[Path]) -> None:
     """
     if foreign:
         names = ", ".join(str(path.relative_to(folder)) for path in foreign[:3])
-        more = f" and {len(foreign) - 3:,} more" if len(foreign) > 3 else ""  # noqa: PLR2004
+        more = f" and {len(foreign) - 3:,} more" if foreign[3:] else ""
         msg = f"{folder} holds files that gpuprof did not make: {names}{more}"
         raise OutputError(msg, "Move them away first, or choose another folder.")
 
@@ -74,7 +75,6 @@ def install(extra: str) -> str:
 
     The distribution need not be on an index, and where it was installed from may be gone.
     """
-    import shlex  # noqa: PLC0415 - start-up time
     from importlib import metadata  # noqa: PLC0415 - start-up time
 
     try:

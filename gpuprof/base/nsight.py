@@ -52,7 +52,7 @@ def printed(tool: str, *words: str) -> str:
 @cache
 def _printed(*words: str) -> str:
     try:
-        process = subprocess.run(  # noqa: S603 - a tool of the user's own PATH, words of ours
+        process = subprocess.run(
             words,
             stdin=subprocess.DEVNULL,
             capture_output=True,

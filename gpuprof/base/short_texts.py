@@ -17,7 +17,7 @@ def shortened(text: str, width: int) -> str:
     """Text cut in its middle to a width, such as a path: paths differ at both ends."""
     if len(text) <= width:
         return text
-    if width < 4:  # noqa: PLR2004 - room for no more than the dots
+    if width - 2 <= 1:  # room for no more than the dots
         return text[:width]
     head_width = (width - 2) // 2 + (width - 2) % 2
     return f"{text[:head_width]}..{text[len(text) - (width - 2 - head_width) :]}"
@@ -41,6 +41,8 @@ def shortened_apart(
         width: The most characters of each.
         shorten: How others are cut: at the end, or in the middle by `shortened`.
     """
+    if all(len(text) <= width for text in texts):
+        return [*texts]
     bare = {text: text if len(text) <= width else text.removeprefix(_TYPE) for text in texts}
     shown = {text: shorten(short, width) for text, short in bare.items()}
     for _ in range(_ROUNDS):

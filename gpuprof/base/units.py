@@ -1,6 +1,7 @@
 """Parse and format times, sizes and rates: the only file that knows 1e3, 1e6 and 1024."""
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Final
@@ -323,12 +324,12 @@ def format_share(value: float | None) -> str:
 
 def _three_digits(scaled: float) -> int:
     """How many decimals three digits leave, rounding counted: 9.996 is ``10.0``."""
-    return 2 if abs(scaled) < 9.995 else 1 if abs(scaled) < 99.95 else 0  # noqa: PLR2004 - as below
+    return 2 - bisect_right((9.995, 99.95), abs(scaled))
 
 
 def _decimals(scaled: float) -> int:
     """Three after the point below 100, none from 1,000 on."""
-    return 3 if scaled < 100 else 1 if scaled < 1000 else 0  # noqa: PLR2004 - powers of ten
+    return (3, 1, 0)[bisect_right((100, 1000), scaled)]
 
 
 def _scaled(

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 import click
 
@@ -19,6 +20,10 @@ from gpuprof.facts.parts import RecordingPart
 from gpuprof.model.profile import Profile, UnreadFiles
 from gpuprof.readers import read_profile
 from gpuprof.readers.job_notes import left_out
+from gpuprof.show.output import Output, check_apart
+
+if TYPE_CHECKING:
+    from gpuprof.show.further_outputs import FurtherOutputs
 
 
 def part(values: SimpleNamespace) -> RecordingPart:
@@ -71,3 +76,31 @@ def labelled_files(values: SimpleNamespace) -> list[str | Path | tuple[str, str]
     named = {file: name for name, file in reversed(values.labels)}
     files = [(named[file], file) if file in named else file for file in values.files]
     return [*files, *(pair for pair in values.labels if pair not in files)]
+
+
+def further_outputs(
+    values: SimpleNamespace, subject: str, inputs: Sequence[str], outputs: Sequence[Output | None]
+) -> "FurtherOutputs | None":
+    """The charts and the page that are asked for, found writable; None where none are.
+
+    Args:
+        values: Those of the command's options.
+        subject: What the charts are about.
+        inputs: What is read, which is never replaced.
+        outputs: The other files that the command writes.
+
+    Raises:
+        GpuprofError: One cannot be written, or two are one file, or a chart is not about that.
+    """
+    if not (values.charts or values.page):
+        check_apart(outputs)
+        return None
+    from gpuprof.show import further_outputs as asked_for  # noqa: PLC0415 - start-up time
+
+    return asked_for.further_outputs(
+        *(values.charts, values.data_format, values.page, subject),
+        is_dark=values.is_dark,
+        force=values.force,
+        inputs=inputs,
+        command_outputs=outputs,
+    )

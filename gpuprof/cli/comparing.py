@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import click
 
-from gpuprof.cli.chosen import labelled_files, note_unread
+from gpuprof.cli.chosen import further_outputs, labelled_files, note_unread
 from gpuprof.cli.terminal import page, watched
 from gpuprof.comparisons import comparison, labelled
 from gpuprof.comparisons.judge.gate import checks, fail, parse
@@ -15,7 +15,6 @@ from gpuprof.readers.gpuprof.write_gpuprof_file import write
 from gpuprof.show import COMPARISON, renderer_named
 from gpuprof.show.cells import clean
 from gpuprof.show.comparison import junit
-from gpuprof.show.further_outputs import further_outputs
 from gpuprof.show.output import prepare
 
 
@@ -29,12 +28,7 @@ def compare(values: SimpleNamespace) -> None:
     to = {"is_forced": values.force, "inputs": inputs}
     target = prepare(values.output, **to)
     tests = None if values.junit is None else prepare(values.junit, **to)
-    further = further_outputs(
-        *(values.charts, values.data_format, values.page, COMPARISON),
-        force=values.force,
-        inputs=inputs,
-        command_outputs=(target, tests),
-    )
+    further = further_outputs(values, COMPARISON, inputs, (target, tests))
     recordings = labelled_files(values)
     # Of the label or file before it, or of all.
     by_label = (text.rpartition("=") for text in values.sections)
@@ -50,7 +44,8 @@ def compare(values: SimpleNamespace) -> None:
         )
         tables = ("kernels",) if values.is_kernels else ()
         text = renderer_named(values.form).comparison(result, page(values, tables))
-        further.write_comparison(result, has_full_names=values.full_names)
+        if further is not None:
+            further.write_comparison(result, has_full_names=values.full_names)
     target.write_text(text)
     outcomes = checks(result, gates)
     if tests is not None:

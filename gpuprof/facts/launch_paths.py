@@ -63,14 +63,15 @@ class LaunchPaths(NamedTuple):
 
     def most_of(self, path: Int64s, weights: Int64s) -> tuple[Path, float]:
         """The innermost path that has most of some weights, and its share; empty and 0 for none."""
-        sums = np.zeros(len(self.paths) + 1, np.int64)
-        np.add.at(sums, path, weights)  # that of no path is the last one
-        total = int(sums.sum())
-        for place in reversed(range(len(self.paths))):
-            if total and sums[place] > _MOST * total:
-                return self.paths[place], float(sums[place] / total)
-            sums[self.around[place]] += sums[place]
-        return (), 0.0
+        sums, around = np.zeros(len(self.paths) + 1, np.int64), np.array([*self.around, NO_RANGE])
+        total = int(weights.sum())
+        # What a part launches is launched in all around it; no path is the last one.
+        while len(path) and path.max() != NO_RANGE:
+            np.add.at(sums, path, weights)
+            path = around[path]
+        # Parts with most of it are in one another, the innermost one last.
+        most = np.flatnonzero(sums[:-1] > _MOST * total)
+        return (self.paths[most[-1]], float(sums[most[-1]] / total)) if len(most) else ((), 0.0)
 
 
 @once_per_recording

@@ -201,7 +201,7 @@ def activities(profile: Profile) -> Activities:
     """Every kernel, copy, memset and whole graph."""
     columns = [Growing(), Growing(np.int32), Growing(), Growing()]
     for column in columns:
-        column.expect(sum(map(profile.rows_known, _recorded(profile))))
+        column.expect(_rows_known(profile))
     tables, rows = {}, 0
     for table in _recorded(profile):
         low = rows
@@ -217,6 +217,11 @@ def activities(profile: Profile) -> Activities:
 def _recorded(profile: Profile) -> list[str]:
     """The tables of activities, copies first."""
     return [*filter(profile.has, ("memcpys", *_LAYERS))]
+
+
+def _rows_known(profile: Profile) -> int:
+    """How many activities there are at most."""
+    return sum(map(profile.rows_known, _recorded(profile)))
 
 
 def _times(profile: Profile, table: str) -> Iterator[Sequence[Any]]:
@@ -262,9 +267,15 @@ def launches(profile: Profile) -> Launches:
     return Launches(work, order, launch_ns, bounds)
 
 
+def release_ids(profile: Profile) -> None:
+    """Let go of the ids of millions of activities other than copies, whose calls are known."""
+    for table in filter(profile.has, _LAYERS):
+        profile.let_go(table, "correlation_id")
+
+
 def _members(profile: Profile) -> "tuple[Ids, arrays.Chains | _Members]":
     """The ids by which calls launched the activities, and the activities by these."""
-    process, correlation = columns_of(_keys(profile), len(_KEYS))
+    process, correlation = columns_of(_keys(profile), len(_KEYS), _rows_known(profile))
     ids = Ids(process, correlation)
     return ids, ids.chains(process, correlation) or _Members(ids, process, correlation)
 

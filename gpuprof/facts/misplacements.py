@@ -337,7 +337,7 @@ def _alternating(flow: Dataflow) -> Iterator[Misplacement]:
 def _crossings(flow: Dataflow, nodes: set[Node]) -> int:
     """How often a path through some operations goes from device to device, at most."""
     computing = {node for node in nodes if not flow.is_bound(node)}
-    if len({flow.device[node] for node in computing}) < 2:  # noqa: PLR2004 - nothing to cross
+    if len({flow.device[node] for node in computing}) <= 1:
         return 0
     graph = {n: [m for m in flow.makers.get(n, ()) if m in computing] for n in computing}
     most: dict[Node, int] = {}

@@ -87,7 +87,7 @@ class PartNames:
         above: Path = ()
         if path[: len(self._model)] == self._model:
             above, path = self._model, path[len(self._model) :]
-        if not path or self._size[(*above, path[0])] < 2:  # noqa: PLR2004 - an operation's own
+        if not path or self._size[(*above, path[0])] <= 1:  # an operation's own
             return ModelPart(device, self._connected.get(operation or ""), None, is_gradient)
         tower = (*above, path[0])
         below = path[1:]

@@ -57,9 +57,17 @@ def read_columns(
     return columns_of(profile.columns(table, *names, texts=texts), len(names))
 
 
-def columns_of(parts: Iterable[Sequence[Any]], columns: int) -> list[Any]:
-    """So many columns that come in pieces, each as one array."""
+def columns_of(parts: Iterable[Sequence[Any]], columns: int, rows: int = 0) -> list[Any]:
+    """So many columns that come in pieces, each as one array.
+
+    Args:
+        parts: The pieces.
+        columns: How many columns each has.
+        rows: How many rows all have together at most, for which there is room at once then.
+    """
     gathered = [Growing() for _ in range(columns)]
+    for column in gathered:
+        column.expect(rows)
     for part in parts:
         for column, values in zip(gathered, part, strict=True):
             column.add(values)
@@ -174,8 +182,10 @@ def pieces(end: int, start: int = 0) -> Iterator[slice]:
 def sums_by_number(numbers: Numbers, values: Numbers, count: int) -> Int64s:
     """The sum of the values of each number from 0 up to a count."""
     sums = np.zeros(count, np.int64)
-    # Numbers of other types take ten times as long.
-    np.add.at(sums, numbers.astype(np.intp, copy=False), values.astype(np.int64, copy=False))
+    # Numbers of other types take ten times as long; made of all at once, they take much memory.
+    for rows in pieces(len(numbers)):
+        places, added = numbers[rows].astype(np.intp, copy=False), values[rows]
+        np.add.at(sums, places, added.astype(np.int64, copy=False))
     return sums
 
 

@@ -8,8 +8,15 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from gpuprof.facts.launches import Launches, launches
-from gpuprof.facts.numbers import columns_of, index_kind, names_by_number
+from gpuprof.facts.launches import Launches, activities, launches
+from gpuprof.facts.numbers import (
+    first_of,
+    index_kind,
+    names_by_number,
+    numbered,
+    read_columns,
+    sums_by_number,
+)
 from gpuprof.facts.nvtx import RANGE_READS, Ranges, named_parts
 from gpuprof.facts.range_launches import (
     families,
@@ -219,29 +226,47 @@ def _detected(profile: Profile) -> Iterator[StepWindows]:
         return
     names = names_by_number(profile, "kernels")
     texts = ["unnamed kernel", *names.distinct[1:]]
-    columns = ("start_ns", "end_ns", "device_id", "stream_id", "name_id")
-    start, end, device, stream, name_id = columns_of(profile.columns("kernels", *columns), 5)
+    stream, name_id = read_columns(profile, "kernels", "stream_id", "name_id")
     name, is_computing = names.places.of(name_id), names.communicates.of(name_id) == 0
+    work = activities(profile)
+    kernels = slice(*work.tables["kernels"])
+    start, duration, device = (
+        work.start_ns[kernels],
+        work.duration_ns[kernels],
+        work.device[kernels],
+    )
     for number in distinct(device).tolist():
         rows = np.flatnonzero(device == number).astype(index_kind(len(device)), copy=False)
-        busiest = _busiest(stream[rows], (end[rows] - start[rows]) * is_computing[rows])
-        rows = rows[stream[rows] == busiest]
+        of_stream = numbered(stream[rows])
+        most = int(of_stream.max()) + 1
+        busy_ns = sums_by_number(of_stream, duration[rows] * is_computing[rows], most)
+        rows = rows[of_stream == busy_ns.argmax()]
         rows = rows[np.argsort(start[rows], kind="stable")]
-        opening = opening_kernels(name[rows], start[rows], end[rows])
+        opening = opening_kernels(name[rows], pauses_before(start[rows], duration[rows]))
         if opening is not None:
-            begun = start[rows][opening]
-            text = texts[name[rows][opening[0]]]
-            last = end[rows][opening[-1] : opening[-1] + int(np.median(np.diff(opening)))].max()
+            begun = start[rows[opening]]
+            text = texts[name[rows[opening[0]]]]
+            of_last = rows[opening[-1] : opening[-1] + int(np.median(np.diff(opening)))]
+            last = (start[of_last] + duration[of_last]).max()
             yield StepWindows(None, (number,), text, DETECTED, begun, np.append(begun[1:], last))
 
 
-def _busiest(stream: Int64s, time_ns: Int64s) -> int:
-    """The stream of most time."""
-    streams = distinct(stream)
-    return int(streams[np.bincount(np.searchsorted(streams, stream), time_ns).argmax()])
+def pauses_before(start: Int64s, duration: Int64s) -> Int64s:
+    """For how long nothing ran before each of the kernels of a stream, by start; 0 for the first.
+
+    Args:
+        start: Starts in ns.
+        duration: How long each takes in ns.
+    """
+    pause = np.zeros(len(start), np.int64)
+    # Of millions, in place.
+    np.add(start[:-1], duration[:-1], out=pause[1:])
+    np.maximum.accumulate(pause[1:], out=pause[1:])
+    np.subtract(start[1:], pause[1:], out=pause[1:])
+    return np.maximum(pause, 0, out=pause)
 
 
-def opening_kernels(name: Int64s, start: Int64s, end: Int64s) -> Int64s | None:
+def opening_kernels(name: Int64s, pause: Int64s) -> Int64s | None:
     """Indices of the kernels that open a repetition of the launch pattern; None where none.
 
     The period is the smallest distance at which the sequence of names agrees best with itself, as
@@ -252,14 +277,11 @@ def opening_kernels(name: Int64s, start: Int64s, end: Int64s) -> Int64s | None:
 
     Args:
         name: A number per kernel name, in the order of the launches.
-        start: Starts in ns.
-        end: Ends in ns.
+        pause: For how long nothing ran before each, in ns.
     """
     period = _period(name[:_SAMPLE])
     if period is None:
         return None
-    pause = np.zeros(len(name), np.int64)
-    pause[1:] = np.maximum(start[1:] - np.maximum.accumulate(end)[:-1], 0)
     occurrences = _Occurrences(name)
     alike = occurrences.mean(occurrences.gap == period)
     # The first one has no pause before it.
@@ -268,7 +290,7 @@ def opening_kernels(name: Int64s, start: Int64s, end: Int64s) -> Int64s | None:
     if not len(fitting):
         return None
     best = fitting[np.lexsort((occurrences.first[fitting], -pauses[fitting]))[0]]
-    opening: Int64s = occurrences.places[occurrences.number == best].astype(np.int64)
+    opening: Int64s = occurrences.of(int(best)).astype(np.int64)
     return opening
 
 
@@ -276,8 +298,6 @@ class _Occurrences:
     """Where each name occurs; names are numbered.
 
     Attributes:
-        places: Positions, those of one name after one another.
-        number: The name at each of these.
         count: How often each name occurs.
         first: Where each name occurs first.
         later: Of two that follow one another, the later one's position.
@@ -286,20 +306,25 @@ class _Occurrences:
 
     def __init__(self, name: Int64s) -> None:
         kind = index_kind(len(name))
-        self.places = np.argsort(name, kind="stable").astype(kind, copy=False)
-        ordered = name[self.places]
-        is_next = ordered[1:] == ordered[:-1]
-        self.number = np.cumsum(np.append(False, ~is_next), dtype=kind)
-        self.count = np.bincount(self.number)
-        self.first = self.places[np.cumsum(self.count) - self.count]
-        self.later = self.places[1:][is_next]
-        self.gap = np.diff(self.places)[is_next]
-        self._owner = self.number[1:][is_next]
+        # Positions, those of one name after one another, and where each name begins among these.
+        self._places = np.argsort(name, kind="stable").astype(kind, copy=False)
+        self._begins = first_of(self._places, name)
+        self.count = np.diff(np.append(self._begins, len(name)))
+        self.first = self._places[self._begins]
+        self.later = np.delete(self._places, self._begins)
+        self.gap = np.delete(np.diff(self._places, prepend=kind(0)), self._begins)
+        self._owner = np.repeat(np.arange(len(self.count), dtype=kind), self.count - 1)
+
+    def of(self, number: int) -> Int64s:
+        """The positions of a name."""
+        begin = self._begins[number]
+        return self._places[begin : begin + self.count[number]]
 
     def mean(self, values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
         """The mean of a value of each gap, by name; 0 where a name occurs once."""
-        sums = np.bincount(self._owner, values, len(self.count))
-        return sums / np.maximum(self.count - 1, 1)
+        sums = sums_by_number(self._owner, values, len(self.count))
+        means: npt.NDArray[np.float64] = sums / np.maximum(self.count - 1, 1)
+        return means
 
     def median_gap(self) -> Int64s:
         """The usual gap of each name that occurs at least twice, in whole launches."""

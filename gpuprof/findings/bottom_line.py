@@ -19,7 +19,7 @@ from gpuprof.facts.activity_sums import SUM_READS, trace_sums
 from gpuprof.facts.last_ranks import collective_record
 from gpuprof.facts.numbers import columns_of
 from gpuprof.facts.step_times import mean_beside
-from gpuprof.facts.step_windows import opening_kernels
+from gpuprof.facts.step_windows import opening_kernels, pauses_before
 from gpuprof.facts.timeline import COMMUNICATION, LAYERS, TRANSFER
 from gpuprof.findings.costs import findings_of_scopes
 from gpuprof.findings.exposed_collectives import rank_sentences
@@ -279,7 +279,7 @@ def _repeated_part(scope: Scope) -> str:
         return ""
     rows = np.flatnonzero((member == busy_ns.argmax()) & (device == scope.device.number))
     rows = rows[np.argsort(start[rows], kind="stable")]
-    opening = opening_kernels(name[rows], start[rows], end[rows])
+    opening = opening_kernels(name[rows], pauses_before(start[rows], (end - start)[rows]))
     if opening is None or len(opening) < _REPEATS:
         return ""
     begun = start[rows][opening]

@@ -240,14 +240,18 @@ def _launched_in(scope: Scope, routes: Mapping[Route, Intervals]) -> tuple[str, 
 
 def _needless(scope: Scope, exposed: Intervals, cost_ns: int) -> Avoidable | None:
     """Copies that need not be, where they are most of a wait."""
-    for copies in avoidable(scope.profile):
-        running = copies.running
-        # Few of them take enough time to be most of a wait at all: what a step usually pays is at
-        # most twice the mean.
-        if 2 * running.length <= _MOST * cost_ns * len(scope.start_ns):
-            continue
-        if scope.per_step(intersection(running, exposed)) > _MOST * cost_ns:
-            return copies
+    needless = avoidable(scope.profile)
+    sets = [copies.running for copies in needless]
+    bounds = np.cumsum([0, *map(len, sets)])
+    start, end = (
+        np.concatenate([NOTHING.start, *(getattr(s, e) for s in sets)]) for e in ("start", "end")
+    )
+    waited_ns = np.diff(np.append(0, covered_within(exposed, start, end).cumsum())[bounds])
+    # Few of them take enough time to be most of a wait at all: what a step usually pays is at
+    # most twice the mean.
+    for place in np.flatnonzero(2 * waited_ns > _MOST * cost_ns * len(scope.start_ns)).tolist():
+        if scope.per_step(intersection(sets[place], exposed)) > _MOST * cost_ns:
+            return needless[place]
     return None
 
 

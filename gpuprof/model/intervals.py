@@ -120,7 +120,7 @@ def unions_by_key(
 def together(sets: Sequence[Intervals]) -> Intervals:
     """The instants that at least one of the sets covers."""
     filled = [part for part in sets if len(part)]
-    if len(filled) < 2:  # noqa: PLR2004 - nothing to merge
+    if len(filled) <= 1:
         return filled[0] if filled else NOTHING
     if (swept := arrays.union([(part.start, part.end) for part in filled])) is not None:
         return _compact(*swept)

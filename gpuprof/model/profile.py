@@ -252,6 +252,18 @@ class Profile:
             table.release(but.get(name, ()))
         startup.give_back_freed_memory()
 
+    def let_go(self, table: str, *names: str) -> None:
+        """Let go of columns of a large recording that hardly anything asks for from now on.
+
+        Args:
+            table: Their table.
+            names: The columns; none for all.
+        """
+        if self.unrestricted.events >= _MANY_EVENTS:
+            of = self.loaded(table)
+            of.release({*of.schema.columns, "name_id"}.difference(names) if names else ())
+            startup.give_back_freed_memory()
+
     def query(self, sql: str) -> pa.Table:
         """What a SELECT in DuckDB's dialect answers about the recording; see `gpuprof.sql`.
 

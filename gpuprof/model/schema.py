@@ -466,7 +466,7 @@ PAGE_FAULTS: Final = Schema(
 )
 MEMORY_EVENTS: Final = Schema(
     "memory_events",
-    "one allocation of memory by a framework's allocator, or one release",
+    "one allocation of memory by a framework's allocator or by CUDA, or one release",
     {
         "start_ns": _time("When, since the recording's origin."),
         "process_id": process_column("Operating-system process."),

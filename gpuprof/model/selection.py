@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -33,11 +34,20 @@ class Selection:
         """Which instants are in one of the windows."""
         if self.windows is None:
             return np.ones(len(instants), bool)
-        starts, ends = np.array([*self.windows, (0, 0)], np.int64).T
-        window = np.searchsorted(starts[:-1], instants, side="right") - 1
-        # Before the first window, that is the last one: an empty one.
-        is_held: npt.NDArray[np.bool_] = (instants >= starts[window]) & (instants < ends[window])
+        if (instants[1:] >= instants[:-1]).all():
+            # As mostly: then the borders of windows, which are few, are looked for.
+            places = np.searchsorted(instants, self._borders)
+            lengths = np.diff(places, prepend=0, append=len(instants))
+            return np.repeat(np.arange(len(lengths)) % 2 == 1, lengths)
+        is_held: npt.NDArray[np.bool_] = (
+            np.searchsorted(self._borders, instants, side="right") % 2 == 1
+        )
         return is_held
+
+    @cached_property
+    def _borders(self) -> npt.NDArray[np.int64]:
+        """Start and end of each window: from one border to the next is in one, or in none."""
+        return np.array(self.windows, np.int64).reshape(-1)
 
     def columns(self, columns: Collection[str]) -> frozenset[str]:
         """Those of a table's columns by which its rows are chosen."""

@@ -7,6 +7,7 @@ import os
 import sys
 import tempfile
 import threading
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
@@ -27,7 +28,7 @@ from gpuprof.native import pages
 
 # Names the budget, as ``300MB``.
 BUDGET: Final = "GPUPROF_MEMORY"
-BATCH_ROWS: Final = 65_536
+BATCH_ROWS: Final = 262_144
 # By default the budget is this part of the memory: DuckDB may take half, and results need room.
 _PART: Final = 4
 # Where the budget is used up, this part of it is read at once.
@@ -77,32 +78,26 @@ class Packed:
         """How many bytes it takes in memory."""
         return sum(part.nbytes for part, _ in self._parts)
 
-    @property
-    def lengths(self) -> list[int]:
-        """How many rows each piece has."""
-        return [len(part) for part, _ in self._parts]
-
-    def slices(self, step: int) -> Iterator[pa.ChunkedArray]:
-        """Its values in pieces of so many rows, as Arrow data."""
+    def slices(self, step: int) -> Iterator[Values]:
+        """Its values in pieces of so many rows, whatever the parts are."""
         for low in range(0, len(self), step):
-            arrays, start = [], 0
-            for place, end in enumerate(self._ends):
-                if start < low + step and low < end:
-                    rows = self.values(place, max(low - start, 0), low + step - start)
-                    arrays.append(table.as_arrow(rows))
-                start = end
-            yield pa.chunked_array(arrays, self.type)
+            yield self._rows(low, min(low + step, len(self)))
 
-    def values(self, piece: int, low: int, high: int) -> Values:
-        """Some rows of a piece."""
-        part, meaning = self._parts[piece]
-        rows = part[low:high]
-        numbers = rows if meaning is None else pages.spread(rows, meaning)
-        is_null = rows == np.iinfo(rows.dtype).min if self._has_nulls else None
-        return Values(
-            numbers.astype(np.int64, copy=False),
-            is_null if is_null is not None and is_null.any() else None,
-        )
+    def _rows(self, low: int, high: int) -> Values:
+        numbers = np.empty(high - low, np.int64)
+        is_null = np.zeros(high - low, bool) if self._has_nulls else None
+        for place in range(bisect_right(self._ends, low), bisect_left(self._ends, high) + 1):
+            part, meaning = self._parts[place]
+            start = self._ends[place] - len(part)
+            some = part[max(low - start, 0) : high - start]
+            rows = slice(max(start - low, 0), max(start - low, 0) + len(some))
+            if meaning is None:
+                numbers[rows] = some
+            else:
+                pages.spread(some, meaning, numbers[rows])
+            if is_null is not None:
+                np.equal(some, np.iinfo(some.dtype).min, out=is_null[rows])
+        return Values(numbers, is_null if is_null is not None and is_null.any() else None)
 
 
 InMemory: TypeAlias = pa.Array | pa.ChunkedArray | Packed
@@ -127,11 +122,8 @@ class Spilled:
             descriptor, self._path = tempfile.mkstemp(".arrow", "gpuprof-", folder)
             finalize(self, Path(self._path).unlink, missing_ok=True)
             with os.fdopen(descriptor, "wb") as file, pa.ipc.new_file(file, schema) as writer:
-                if not isinstance(values, Packed):  # a file has one dictionary
-                    chunks = values.chunks if isinstance(values, pa.ChunkedArray) else [values]
-                    values = pa.chunked_array(chunks, values.type).unify_dictionaries()
-                for piece in _slices(values, BATCH_ROWS):
-                    writer.write_batch(pa.record_batch([piece.combine_chunks()], schema))
+                for piece in _arrays(values):
+                    writer.write_batch(pa.record_batch([piece], schema))
         except OSError as error:
             msg = f"{folder} has no room for what does not fit into memory: {error.strerror}"
             raise InputError(msg, ROOM) from error
@@ -186,39 +178,29 @@ def passes(names: Sequence[_Name], most_rows: Callable[[], int]) -> Iterator[Seq
 
 
 def pieces(columns: Mapping[str, Column]) -> Iterator[list[Values]]:
-    """Columns of as many rows each, in pieces of about `BATCH_ROWS` at most."""
-    some = [piece for piece in columns.values() if isinstance(piece, Packed | pa.ChunkedArray)]
-    lengths = {tuple(_lengths(piece)) for piece in some}
-    if len(some) < len(columns) or len(lengths) > 1:
-        come_in_pieces = any(isinstance(values, Spilled | Packed) for values in columns.values())
-        step = BATCH_ROWS if come_in_pieces else max(*map(len, columns.values()), 1)
-        for slices in zip(*(_slices(values, step) for values in columns.values()), strict=True):
-            for batch in pa.Table.from_arrays([*slices], [*columns]).to_batches(BATCH_ROWS):
-                yield [*map(table.values, batch.columns)]
-        return
-    # They lie in the same pieces, these perhaps in parts.
-    for place, number in enumerate(next(iter(lengths), ())):
-        parts = max(1, round(number / BATCH_ROWS))
-        for part in range(parts):
-            low, high = number * part // parts, number * (part + 1) // parts
-            yield [
-                piece.values(place, low, high)
-                if isinstance(piece, Packed)
-                else table.values(piece.chunk(place).slice(low, high - low))
-                for piece in some
-            ]
+    """Columns of as many rows each, in pieces of `BATCH_ROWS`."""
+    yield from map(list, zip(*map(_pieces, columns.values()), strict=True))
 
 
-def _lengths(values: pa.ChunkedArray | Packed) -> list[int]:
-    return values.lengths if isinstance(values, Packed) else [len(c) for c in values.chunks]
-
-
-def _slices(values: Column, step: int) -> Iterator[pa.Array | pa.ChunkedArray]:
-    if isinstance(values, Spilled):
-        return values.slices()
+def _pieces(values: Column) -> Iterator[Values]:
     if isinstance(values, Packed):
-        return values.slices(step)
-    return (values.slice(low, step) for low in range(0, len(values), step))
+        return values.slices(BATCH_ROWS)
+    return map(table.values, values.slices() if isinstance(values, Spilled) else _slices(values))
+
+
+def _arrays(values: InMemory) -> Iterator[pa.Array]:
+    """A column for a file, which has one dictionary."""
+    if isinstance(values, Packed):
+        return map(table.as_arrow, values.slices(BATCH_ROWS))
+    chunks = values.chunks if isinstance(values, pa.ChunkedArray) else [values]
+    return _slices(pa.chunked_array(chunks, values.type).unify_dictionaries())
+
+
+def _slices(values: pa.Array | pa.ChunkedArray) -> Iterator[pa.Array]:
+    for low in range(0, len(values), BATCH_ROWS):
+        piece = values.slice(low, BATCH_ROWS)
+        chunks = piece.chunks if isinstance(piece, pa.ChunkedArray) else [piece]
+        yield chunks[0] if len(chunks) == 1 else piece.combine_chunks()
 
 
 def _free_bytes() -> int:

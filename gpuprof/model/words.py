@@ -13,6 +13,8 @@ Numbers = npt.NDArray[np.integer[Any]]
 # up to so many numbers, it is made at once.
 _DENSE: Final = 64
 _FEW: Final = 1 << 18
+# To look up what a type holds takes longer than to look through some thousands of numbers.
+_NARROW: Final = [(k, np.iinfo(k).min, np.iinfo(k).max) for k in (np.int8, np.int16, np.int32)]
 
 
 class Values(NamedTuple):
@@ -136,7 +138,7 @@ class ByNumber:
 def narrowed(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """The same integers, of the smallest type that holds all of them."""
     least, most = (int(values.min()), int(values.max())) if values.size else (0, 0)
-    for kind in (np.int8, np.int16, np.int32):
-        if np.iinfo(kind).min <= least and most <= np.iinfo(kind).max:
+    for kind, lowest, highest in _NARROW:
+        if lowest <= least and most <= highest:
             return values.astype(kind, copy=False)
     return values

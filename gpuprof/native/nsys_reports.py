@@ -34,6 +34,8 @@ _MOST_RATIO: Final = 255
 LONGEST_VARINT: Final = 10
 _SEVEN_BITS: Final = 0x7F
 _LEAST_MATCH: Final = 4
+# All bits of a byte, and of half a byte.
+_FULL_BYTE, _FULL_HALF = 255, 15
 _NUMBER, _BYTES = 0, 2
 _FIXED: Final = {1: 8, 5: 4}
 _KINDS: Final = (_NUMBER, _BYTES, *_FIXED)
@@ -308,8 +310,8 @@ def inflated(packed: bytes, size: int) -> bytes:
 
 def _lz4_length(packed: bytes, length: int, at: int) -> tuple[int, int]:
     """A length of 4 bits, to which bytes are added as long as they are 255."""
-    byte = 255 if length == 15 else 0  # noqa: PLR2004 - all four bits
-    while byte == 255:  # noqa: PLR2004 - the largest byte
+    byte = _FULL_BYTE if length == _FULL_HALF else 0
+    while byte == _FULL_BYTE:
         if at >= len(packed):
             raise ReportError(FAULTS[_LZ4])
         byte, at = packed[at], at + 1

@@ -7,7 +7,7 @@ Format: https://www.sqlite.org/fileformat2.html.
 import ctypes
 import os
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from threading import local
@@ -29,10 +29,15 @@ _STATUSES: Final = {
 _NO_MEMORY: Final = 3
 _HEADER_BYTES: Final = 100
 _PAGES_AT_ONCE: Final = 1024
+# Of large tables more, of which there still are so many pieces: each takes time of Python.
+_MOST_AT_ONCE: Final = 4096
+_LEAST_PIECES: Final = 32
 _SMALLEST_PAGE: Final = 512
 _LARGEST_PAGE: Final = 65_536
 _LEAST_USABLE: Final = 480
 _MOST_MEANINGS: Final = 127
+# Of fewer numbers that lie far apart, no half is looked at.
+_MOST_APART: Final = 1 << 14
 _MOST_PAGES: Final = 2**32 - 2
 # Beyond four, threads wait for memory.
 _MOST_THREADS: Final = 4
@@ -130,10 +135,14 @@ class _Room(local):
     texts: Texts
 
 
-class _Piece(NamedTuple):
-    """Some rows of every field, with what its thread's numbers of texts mean."""
+# Numbers, how many are NULL, and what they stand for.
+_Part = tuple[Integers, int, Integers | None]
 
-    columns: list[tuple[Integers, int, Integers | None]]
+
+class _Piece(NamedTuple):
+    """Some rows of every field in parts, with what its thread's numbers of texts mean."""
+
+    columns: list[list[_Part]]
     texts: Texts
 
 
@@ -158,7 +167,8 @@ def decode(file: int, root: int, fields: Sequence[Field]) -> list[Decoded]:
         raise NotDecodedError(msg)
     reader = _Reader(functions, _database(file), tuple(fields))
     leaves = reader.leaves(root)
-    pieces = [leaves[at : at + _PAGES_AT_ONCE] for at in range(0, len(leaves), _PAGES_AT_ONCE)]
+    at_once = max(_PAGES_AT_ONCE, min(_MOST_AT_ONCE, len(leaves) // _LEAST_PIECES))
+    pieces = [leaves[at : at + at_once] for at in range(0, len(leaves), at_once)]
     threads = machine.thread_count(min(_MOST_THREADS, len(pieces)))
     if threads <= 1:  # as in workers, and of small tables
         decoded = [*map(reader.piece, pieces)]
@@ -171,20 +181,17 @@ def decode(file: int, root: int, fields: Sequence[Field]) -> list[Decoded]:
     return [_joined(decoded, place, spec) for place, spec in enumerate(fields)]
 
 
-def spread(places: Integers, meanings: Integers) -> Integers:
-    """What places among 256 meanings stand for, those below 0 counted from the end.
+def spread(places: Integers, meanings: Integers, into: Integers) -> None:
+    """Write what places among 256 meanings stand for, those below 0 counted from the end.
 
     Of a single meaning they are the distances from it.
     """
     if len(meanings) == 1:
-        values: Integers = np.add(places, meanings, dtype=np.int64)
-        return values
-    functions = library()
-    if functions is None:
-        return meanings[places]
-    values = np.empty(len(places), np.int64)
-    functions.spread_meanings(places, len(places), meanings, values)
-    return values
+        np.add(places, meanings, out=into)
+    elif (functions := library()) is None:
+        into[:] = meanings[places]
+    else:
+        functions.spread_meanings(places, len(places), meanings, into)
 
 
 class _Reader:
@@ -243,21 +250,24 @@ class _Reader:
         for place, column in enumerate(columns):
             values = room.values[place * most :].view(f"i{column.width}")[: rows.value]
             if column.meaning_count:
-                decoded.append((values.copy(), column.nulls, meanings[place].copy()))
+                decoded.append([(values.copy(), column.nulls, meanings[place].copy())])
             else:
-                decoded.append(_compact(values, column.nulls))
+                decoded.append([*_compact(values, column.nulls)])
         return _Piece(decoded, room.texts)
 
 
-def _compact(values: Integers, nulls: int) -> tuple[Integers, int, Integers | None]:
-    """A copy, of 64-bit numbers that lie close together as distances from the least one."""
-    if values.dtype != np.int64 or nulls or not len(values):
-        return values.copy(), nulls, None
-    least, most = int(values.min()), int(values.max())
-    if most - least > np.iinfo(np.int32).max:
-        return values.copy(), nulls, None
-    base = np.array([least])
-    return np.subtract(values, base, dtype=np.int32, casting="unsafe"), nulls, base
+def _compact(values: Integers, nulls: int) -> Iterator[_Part]:
+    """Copies, of 64-bit numbers that lie close together as distances from the least one."""
+    is_wide = values.dtype == np.int64 and not nulls and len(values) > 0
+    least, most = (int(values.min()), int(values.max())) if is_wide else (0, 0)
+    if is_wide and most - least <= np.iinfo(np.int32).max:
+        base = np.array([least])
+        yield np.subtract(values, base, dtype=np.int32, casting="unsafe"), nulls, base
+    elif is_wide and len(values) > _MOST_APART:
+        for half in np.array_split(values, 2):
+            yield from _compact(half, nulls)
+    else:
+        yield values.copy(), nulls, None
 
 
 def _check(status: int) -> None:
@@ -284,7 +294,7 @@ def _database(file: int) -> _Database:
 
 def _joined(pieces: Sequence[_Piece], place: int, spec: Field) -> Decoded:
     """One field of all pieces."""
-    columns = [piece.columns[place] for piece in pieces]
+    columns = [part for piece in pieces for part in piece.columns[place]]
     nulls, parts = sum(count for _, count, _ in columns), [values for values, *_ in columns]
     meanings = [meaning for *_, meaning in columns]
     if any(meaning is not None for meaning in meanings):

@@ -69,7 +69,7 @@ def _solved(tensors: list[Tensor], today: Int64s, movable: Flags, graph: StepGra
     """The device of each unit; today's where no unit can move."""
     devices = len(graph.devices)
     some = [t for t in tensors if t.takers and movable[[t.maker, *t.takers]].any()]
-    if not some or devices < 2:  # noqa: PLR2004 - nowhere to go
+    if not some or devices <= 1:
         return today
     sizes = [tensor.bytes for tensor in tensors if tensor.bytes is not None]
     median = float(np.median(sizes)) if sizes else 1.0

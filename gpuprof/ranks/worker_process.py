@@ -33,7 +33,7 @@ class Worker:
 
     def __init__(self, environment: Mapping[str, str], folder: str) -> None:
         self._printed = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - until it is killed
-        self._process = subprocess.Popen(  # noqa: S603 - this same Python
+        self._process = subprocess.Popen(
             [sys.executable, "-c", _START],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -45,8 +45,8 @@ class _Event(msgspec.Struct, gc=False):
     args: _Arguments = msgspec.field(default_factory=_Arguments)
 
 
-class _Timeline(msgspec.Struct):
-    traceEvents: list[_Event]  # noqa: N815 - the format's name
+class _Timeline(msgspec.Struct, rename={"trace_events": "traceEvents"}):
+    trace_events: list[_Event]
 
 
 def read(path: Path) -> Profile:
@@ -57,7 +57,7 @@ def read(path: Path) -> Profile:
         EmptyRecordingError: No stream of a GPU is in it.
     """
     with json_events.within_limits(path):
-        events = json_events.decode(path, gunzip.content(path), _Timeline).traceEvents
+        events = json_events.decode(path, gunzip.content(path), _Timeline).trace_events
         activities = [*_activities(path, events)]
     # The lane of copies shows them again.
     copies = {activity for stream_id, activity in activities if stream_id is None}

@@ -2,15 +2,27 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from gpuprof.analyses.reports import Report
+from gpuprof.comparisons import Comparison
+from gpuprof.model.profile import Profile
+from gpuprof.show.charts import (
+    CHARTS,
+    chart_about,
+    charts_about,
+    of_comparison,
+    of_recording,
+    of_report,
+    picture_of,
+    save,
+)
+from gpuprof.show.charts.figure import Chart, Results
+from gpuprof.show.csv import rows_text
+from gpuprof.show.json import versioned_text
 from gpuprof.show.output import Output, check_apart, check_suffix, prepare
-
-if TYPE_CHECKING:
-    from gpuprof.analyses.reports import Report
-    from gpuprof.comparisons import Comparison
-    from gpuprof.model.profile import Profile
-    from gpuprof.show.charts.figure import Chart, Results
+from gpuprof.show.page.comparison_page import comparison_page
+from gpuprof.show.page.recording_page import TABLES_OF_JOB, recording_page, report_page
 
 
 class Drawing(NamedTuple):
@@ -20,38 +32,34 @@ class Drawing(NamedTuple):
         chart: Which.
         picture: Where to.
         data: Where what is drawn goes, as .csv or .json; None for nowhere.
+        is_dark: Whether it is drawn for dark pages.
     """
 
-    chart: "Chart"
+    chart: Chart
     picture: Output
     data: Output | None = None
+    is_dark: bool = False
 
-    def draw(self, results: "Results") -> None:
+    def draw(self, results: Results) -> None:
         """Draw it, and write the data beside it.
 
         Raises:
             GpuprofError: There is nothing to draw, or a file cannot be written.
         """
-        from gpuprof.show.charts import picture_of, save  # noqa: PLC0415 - start-up time
-
         shown = picture_of(self.chart, results)
-        save(shown, self.picture)
+        save(shown, self.picture, is_dark=self.is_dark)
         if self.data is None:
             return
         rows, path = shown.rows.to_pylist(), self.data.path
         if path is not None and path.suffix == ".csv":
-            from gpuprof.show.csv import rows_text  # noqa: PLC0415 - start-up time
-
             self.data.write_text(rows_text(shown.rows.column_names, rows))
         else:
-            from gpuprof.show.json import versioned_text  # noqa: PLC0415 - start-up time
-
             drawn = {"chart": self.chart.name, "finding": shown.finding, "rows": rows}
             self.data.write_text(versioned_text(drawn))
 
 
 def drawing(
-    chart: "Chart",
+    chart: Chart,
     path: str,
     data_format: str | None,
     *,
@@ -89,7 +97,7 @@ class FurtherOutputs(NamedTuple):
     page: Output | None
 
     def write_recording(
-        self, profile: "Profile", tables: Sequence[str], *, has_full_names: bool = False
+        self, profile: Profile, tables: Sequence[str], *, has_full_names: bool = False
     ) -> None:
         """Draw the charts of a recording, and write its page with some tables whole.
 
@@ -97,12 +105,8 @@ class FurtherOutputs(NamedTuple):
             GpuprofError: There is nothing to draw, or a file cannot be written.
         """
         for drawing in self.drawings:
-            from gpuprof.show.charts import of_recording  # noqa: PLC0415 - start-up time
-
             drawing.draw(of_recording(profile, drawing.chart))
         if self.page is not None:
-            from gpuprof.show.page.recording_page import recording_page  # noqa: PLC0415 - as above
-
             self.page.write_text(recording_page(profile, tables, has_full_names=has_full_names))
 
     @property
@@ -113,15 +117,11 @@ class FurtherOutputs(NamedTuple):
     @property
     def page_tables(self) -> Sequence[str]:
         """The tables that a page shows where they are known."""
-        if self.page is None:
-            return ()
-        from gpuprof.show.page.recording_page import TABLES_OF_JOB  # noqa: PLC0415 - start-up time
-
-        return TABLES_OF_JOB
+        return TABLES_OF_JOB if self.page is not None else ()
 
     def write_job(
         self,
-        report: "Callable[[Sequence[str], Sequence[str]], Report]",
+        report: Callable[[Sequence[str], Sequence[str]], Report],
         tables: Sequence[str],
         *,
         has_full_names: bool = False,
@@ -137,28 +137,20 @@ class FurtherOutputs(NamedTuple):
             GpuprofError: There is nothing to draw, or a file cannot be written.
         """
         for drawing in self.drawings:
-            from gpuprof.show.charts import of_report  # noqa: PLC0415 - start-up time
-
             drawing.draw(of_report(report(drawing.chart.tables, ())))
         if self.page is not None:
-            from gpuprof.show.page.recording_page import report_page  # noqa: PLC0415 - as above
-
             result = report(tables, self.page_tables)
             self.page.write_text(report_page(result, tables, has_full_names=has_full_names))
 
-    def write_comparison(self, comparison: "Comparison", *, has_full_names: bool = False) -> None:
+    def write_comparison(self, comparison: Comparison, *, has_full_names: bool = False) -> None:
         """Draw the charts of a comparison, and write its page.
 
         Raises:
             GpuprofError: There is nothing to draw, or a file cannot be written.
         """
         for drawing in self.drawings:
-            from gpuprof.show.charts import of_comparison  # noqa: PLC0415 - start-up time
-
             drawing.draw(of_comparison(comparison))
         if self.page is not None:
-            from gpuprof.show.page.comparison_page import comparison_page  # noqa: PLC0415 - as above
-
             self.page.write_text(comparison_page(comparison, has_full_names=has_full_names))
 
 
@@ -168,6 +160,7 @@ def further_outputs(  # noqa: PLR0913 - one per option
     page: str | None,
     subject: str,
     *,
+    is_dark: bool,
     force: bool,
     inputs: Sequence[str],
     command_outputs: Sequence[Output | None] = (),
@@ -179,6 +172,7 @@ def further_outputs(  # noqa: PLR0913 - one per option
         data_format: That of ``--chart-data``.
         page: That of ``--html``.
         subject: What the charts are about.
+        is_dark: That of ``--dark``.
         force: Whether files that exist may be replaced.
         inputs: What is read, which is never replaced.
         command_outputs: The other files that the command writes.
@@ -188,14 +182,13 @@ def further_outputs(  # noqa: PLR0913 - one per option
     """
     drawings = []
     for text in charts:
-        from gpuprof.show.charts import CHARTS, chart_about, charts_about  # noqa: PLC0415 - as above
-
         name, equals, path = text.partition("=")
         is_named = equals and name in {chart.name for chart in CHARTS}
         chart, path = (
             (chart_about(name, subject), path) if is_named else (charts_about(subject)[0], text)
         )
-        drawings.append(drawing(chart, path, data_format, is_forced=force, inputs=inputs))
+        shown = drawing(chart, path, data_format, is_forced=force, inputs=inputs)
+        drawings.append(shown._replace(is_dark=is_dark))
     target = prepare(page, is_forced=force, inputs=inputs) if page else None
     drawn = (output for drawing in drawings for output in (drawing.picture, drawing.data))
     check_apart((*command_outputs, *drawn, target))

@@ -2,17 +2,12 @@
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
-import pyarrow as pa
-
 from gpuprof.base import units
-from gpuprof.base.secrets import masked_words
 from gpuprof.base.units import counted
 from gpuprof.show import Page, Row, csv, renderer_named
 from gpuprof.show.cells import cell, clean
-from gpuprof.show.output import Output
 from gpuprof.show.overview import Grid
 from gpuprof.sweeps.break_even import break_evens
 from gpuprof.sweeps.results import CELLS, FIGURE, RECORDED, Results
@@ -29,7 +24,7 @@ _RECORDED_SHOWN: Final = {
 def sweep_text(results: Results, form: str, page: Page) -> str:
     """A sweep in one of the formats of ``--format``."""
     if form == "csv":
-        return _table_csv(results.cells)
+        return csv.rows_text(results.cells.column_names, results.cells.to_pylist())
     if form == "json":
         tables = {"cells": results.cells, "runs": results.runs}
         if results.plan.baseline:
@@ -43,38 +38,6 @@ def sweep_text(results: Results, form: str, page: Page) -> str:
         return json.dumps(document, indent=2) + "\n"
     parts = headline(results), sweep_grids(results), notes(results)
     return renderer_named(form).grids_text(*parts, page)
-
-
-def save(results: Results, folder: Path) -> list[str]:
-    """Write the charts that there are, and as CSV and Parquet ``results`` and ``runs``.
-
-    Returns:
-        Names of the files: ``results`` has a row per cell, ``runs`` one per run.
-
-    Raises:
-        OutputError: One cannot be written.
-    """
-    from pyarrow import parquet  # noqa: PLC0415 - what else is shown needs none of it
-
-    from gpuprof.show.charts import save as save_picture  # noqa: PLC0415
-    from gpuprof.show.charts import sweeps  # noqa: PLC0415
-
-    names = ["results.csv", "results.parquet", "runs.csv", "runs.parquet"]
-    for name, table in (("results", results.cells), ("runs", results.runs)):
-        Output(folder / f"{name}.csv").write_text(_table_csv(table))
-        Output(folder / f"{name}.parquet").save(
-            lambda path, table=table: parquet.write_table(table, path)  # type: ignore[misc]
-        )
-    for name, shown in (("break-even.svg", sweeps.break_even), ("scaling.svg", sweeps.seconds)):
-        if (picture := shown(results)) is not None:
-            save_picture(picture, Output(folder / name))
-            names.append(name)
-    return names
-
-
-def _table_csv(table: pa.Table) -> str:
-    """A table in base units, empty where unknown."""
-    return csv.rows_text(table.column_names, table.to_pylist())
 
 
 def headline(results: Results) -> str:
@@ -177,29 +140,3 @@ def notes(results: Results) -> list[str]:
             " slowest divided by the cell's fastest."
         )
     return lines
-
-
-def sweep_page(results: Results, folder: Path) -> str:
-    """The results of a sweep in a folder as one HTML file."""
-    from gpuprof.show.page.document import Document, html  # noqa: PLC0415 - only pages need it
-    from gpuprof.show.page.tables import grid_table  # noqa: PLC0415 - as above
-
-    name = clean(str(folder))
-    return html(
-        Document(
-            title=f"{name} - gpuprof",
-            heading=f"Sweep in {name}",
-            verdict=(clean(headline(results)),),
-            figures=(),
-            tables=tuple(
-                grid_table(f"sweep-{number}", grid, grid.title or "Cells")
-                for number, grid in enumerate(sweep_grids(results), start=1)
-            ),
-            notes=tuple(notes(results)),
-            provenance=(
-                ("Folder", name),
-                ("Command", clean(" ".join(masked_words(results.plan.command)))),
-                ("Recorder", results.plan.recorder),
-            ),
-        )
-    )

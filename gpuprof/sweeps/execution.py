@@ -115,7 +115,7 @@ def _run(plan: Plan, folder: Path, run: SweepRun, lock: IO[bytes]) -> None:
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as log:
         # A session of its own: Ctrl-C reaches it through here, once, and a kill of the sweep
         # lets it end in order. It holds the lock as long as it lives.
-        process = subprocess.Popen(  # noqa: S603 - running what the user names is the purpose
+        process = subprocess.Popen(
             [sys.executable, "-m", "gpuprof", *_words(plan, folder, run)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

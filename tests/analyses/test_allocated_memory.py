@@ -8,7 +8,10 @@ from commands import CORPUS, gpuprof
 from recordings import kernel, trace
 
 from gpuprof.analyses.memory import memory, memory_over_time
+from gpuprof.analyses.reports import report
+from gpuprof.base.errors import MissingTableError
 from gpuprof.readers import read_profile
+from gpuprof.show.charts import chart_named, of_recording, picture_of
 
 MB = 1_000_000
 
@@ -170,4 +173,46 @@ def test_a_page_and_a_chart_show_memory(tmp_path):
 
     assert done.returncode == 0
     assert "Device 1 has up to 6.63 GB allocated, of 12.8 GB reserved" in page.read_text()
-    assert "allocated throughout" in chart.read_text()
+    assert "in use throughout" in chart.read_text()
+
+
+def test_without_events_the_monitor_tells_what_is_in_use():
+    samples = [
+        {"time_ns": at, "device_id": device, "memory_used_bytes": used}
+        for at, device, used in ((0, 0, 5 * MB), (0, None, 9 * MB), (4, 0, 7 * MB), (4, 1, None))
+    ]
+
+    rows = memory_over_time(trace(monitor=samples)).to_pylist()
+
+    assert {(row["process_id"], row["device_id"], row["measure"]) for row in rows} == {
+        (None, 0, "in use")
+    }
+    assert [row["most_bytes"] // MB for row in rows] == [5, 5, 5, 5, 7]
+    assert not any(row["reserved_bytes"] for row in rows)
+
+
+def test_what_is_released_without_an_allocation_was_allocated_before():
+    events = [event(1, -5 * MB), event(2, 3 * MB), event(3, 4 * MB)]
+
+    (row,) = memory(trace(memory_events=events)).to_pylist()
+
+    assert (row["before_bytes"], row["peak_bytes"], row["peak_ns"]) == (None, 7 * MB, 3)
+
+
+@pytest.mark.parametrize(
+    ("table", "chart", "advice"),
+    [
+        ("memory", "memory", "`nsys profile --cuda-memory-usage=true`"),
+        ("gpu_metric_means", "gpu_metrics", "`nsys profile --gpu-metrics-devices=all`"),
+    ],
+)
+def test_who_asks_for_what_was_not_recorded_learns_how_to_record_it(table, chart, advice):
+    profile = trace(kernels=[], memcpys=[])
+
+    (note,) = report(profile, [table]).notes
+    with pytest.raises(MissingTableError, match=f"^{chart} cannot be drawn") as refused:
+        picture_of(chart_named(chart), of_recording(profile, chart_named(chart)))
+
+    assert note.startswith(f"{table} is n/a: the recording has no ")
+    assert advice in note
+    assert advice in refused.value.hint

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -18,9 +18,11 @@ from gpuprof.comparisons.measure.device_time import (
     exposed_times,
     exposed_unit,
 )
+from gpuprof.comparisons.measure.matching import kernel_groups
 from gpuprof.comparisons.variant_figures import EXTENSIVE, SHARES, VARIANTS, Metrics, metrics
 from gpuprof.facts.activity_sums import TABLES
 from gpuprof.facts.step_times import typical_steps
+from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLOAT, INT
 
 METRICS: Final = tuple(
@@ -199,10 +201,17 @@ def is_same(first: MeasuredRun, second: MeasuredRun) -> bool:
     """
     if first.metrics != second.metrics:
         return False
-    profiles = first.compared.profile, second.compared.profile
-    if all(any(profile.has(table) for table in TABLES) for profile in profiles):
-        rows, second_rows = (profile.once(activity_summary) for profile in profiles)
-        if rows.num_rows or second_rows.num_rows:
-            return bool(rows.equals(second_rows))
-    source, second_source = (profile.origin.source.absolute() for profile in profiles)
+    rows, second_rows = _listed(first.compared.profile), _listed(second.compared.profile)
+    if rows or second_rows:
+        return rows == second_rows
+    runs = first, second
+    source, second_source = (run.compared.profile.origin.source.absolute() for run in runs)
     return bool(source == second_source)
+
+
+def _listed(profile: Profile) -> Sequence[Any]:
+    """Its kernels with their calls and times, else all activities; none where none are known."""
+    if profile.has("kernels") and (kernels := profile.once(kernel_groups)):
+        return kernels
+    is_known = any(profile.has(table) for table in TABLES)
+    return profile.once(activity_summary).to_pylist() if is_known else ()

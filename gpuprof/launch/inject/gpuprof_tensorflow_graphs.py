@@ -261,11 +261,11 @@ def flops_of(node: Any, outputs: dict[tuple[str, int], Any]) -> int | None:
     if kind.startswith(("MatMul", "BatchMatMul")) and len(shapes) > 1 and shapes[0] and output:
         is_turned = node.attr["transpose_a"].b or node.attr["adj_x"].b
         return int(2 * math.prod(output) * shapes[0][-2 if is_turned else -1])
-    if not kind.startswith(("Conv2D", "Conv3D")) or len(shapes) < 2:  # noqa: PLR2004 - and a filter
+    if not kind.startswith(("Conv2D", "Conv3D")) or len(shapes) <= 1:
         return None
     is_backward = "Backprop" in kind
     weights = output if "Filter" in kind else shapes[1]
-    values = shapes[2] if is_backward and len(shapes) > 2 else output  # noqa: PLR2004 - gradients
+    values = shapes[2] if is_backward and shapes[2:] else output
     return int(2 * math.prod(values) * math.prod(weights[:-1])) if weights and values else None
 
 

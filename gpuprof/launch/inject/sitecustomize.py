@@ -13,12 +13,12 @@ from typing import Any
 
 from gpuprof_importing import when_imported
 
-_HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - pathlib costs 5 ms
+_HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def _run_the_users_own() -> None:
     """Run the sitecustomize that this one hides."""
-    elsewhere = [p for p in sys.path if os.path.abspath(p or ".") != _HERE]  # noqa: PTH100
+    elsewhere = [p for p in sys.path if os.path.abspath(p or ".") != _HERE]
     spec = importlib.machinery.PathFinder.find_spec("sitecustomize", elsewhere)
     if spec is None or spec.loader is None:
         return
@@ -30,7 +30,7 @@ def _run_the_users_own() -> None:
 def _say(run_dir: str, name: str, text: str = "") -> None:
     """Add a text to a file of the run; one that is gone or full does not stop the program."""
     try:
-        with open(os.path.join(run_dir, name), "a", encoding="utf-8") as file:  # noqa: PTH118, PTH123
+        with open(os.path.join(run_dir, name), "a", encoding="utf-8") as file:
             file.write(text)
     except OSError:
         pass
@@ -54,7 +54,7 @@ def _isolation(args: Any) -> "str | None":
     """The option by which a Python ignores PYTHONPATH or this module; None where there is none."""
     arguments = args if isinstance(args, (list, tuple)) else ()
     words = [str(word) for word in arguments if not isinstance(word, bytes)]
-    if not words or not os.path.basename(words[0]).startswith("python"):  # noqa: PTH119
+    if not words or not os.path.basename(words[0]).startswith("python"):
         return None
     for word in words[1:]:
         if not word.startswith("-") or word.startswith("--"):

@@ -182,7 +182,7 @@ def _import(folder: Path) -> bool:
     if not raw.is_file() or importer is None:
         return False
     words = [importer, f"--input-file={raw}", f"--output-file={folder / REPORT}"]
-    subprocess.run(  # noqa: S603 - its words are ours
+    subprocess.run(
         words, capture_output=True, start_new_session=True, check=False, env=_of_run(folder)
     )
     if not (folder / REPORT).is_file():
@@ -200,7 +200,7 @@ def _export(folder: Path) -> bool:
     report, export = str(folder / REPORT), folder / EXPORT
     words = ["nsys", "export", "--type=sqlite", "--force-overwrite=true", f"--output={export}"]
     # In a session of its own: a second Ctrl-C must not leave half an export.
-    export_process = subprocess.run(  # noqa: S603 - its words are ours
+    export_process = subprocess.run(
         [*words, report],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

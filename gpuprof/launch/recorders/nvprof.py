@@ -59,7 +59,7 @@ def finish(run: LaunchedRun, ended: Ended) -> Recorded:
     for database in databases:
         text = str(database.with_suffix(".txt")).replace("%", "%%")
         words = ["nvprof", "--import-profile", str(database), "--print-summary", "--log-file", text]
-        subprocess.run(words, capture_output=True, start_new_session=True, check=False)  # noqa: S603
+        subprocess.run(words, capture_output=True, start_new_session=True, check=False)
     why = "no NVIDIA driver here" if _NO_DRIVER in log else why_no_gpu()
     # nvprof ends with 9 or 15 of its own; the program's status is in its words.
     returned, killed = _RETURNED.findall(log), _KILLED.findall(log)

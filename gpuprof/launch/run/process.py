@@ -203,7 +203,7 @@ def _start(
         command = wrapping.command(("/bin/sh", "-c", line, "gpuprof", *arguments))
         streams = (wrapping.log.fileno(), wrapping.log.fileno())
     try:
-        return subprocess.Popen(  # noqa: S603 - running what the user names is the purpose
+        return subprocess.Popen(
             command,
             stdout=streams[0],
             stderr=streams[1],

@@ -66,7 +66,7 @@ def _git(folder: Path, *words: str) -> str | None:
     # A hook that runs gpuprof names its own repository in these.
     environment = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
     try:
-        completed = subprocess.run(  # noqa: S603 - words of ours
+        completed = subprocess.run(
             [*_GIT, "-C", str(folder), *words],
             capture_output=True,
             text=True,

@@ -92,6 +92,15 @@ _UNIX_TIMES_NS: Final = range(10**18, 1 << 62)
 _WORLD_SIZES: Final = range(1, 1_000_001)
 
 
+_KEYS: Final = {
+    "trace_events": "traceEvents",
+    "schema_version": "schemaVersion",
+    "device_properties": "deviceProperties",
+    "distributed_info": "distributedInfo",
+    "base_time_nanoseconds": "baseTimeNanoseconds",
+}
+
+
 class _Category(msgspec.Struct, gc=False):
     cat: Scalar = None
     name: Scalar = None
@@ -103,8 +112,8 @@ class _Category(msgspec.Struct, gc=False):
         return sys.intern(label) if isinstance(label, str) else ""
 
 
-class _Categories(msgspec.Struct):
-    traceEvents: list[_Category]  # noqa: N815 - the format's name
+class _Categories(msgspec.Struct, rename=_KEYS):
+    trace_events: list[_Category]
 
 
 class _Distributed(msgspec.Struct):
@@ -112,12 +121,12 @@ class _Distributed(msgspec.Struct):
     world_size: Scalar = None
 
 
-class _TraceFile(msgspec.Struct):
-    traceEvents: list[msgspec.Raw]  # noqa: N815 - the format's name
-    schemaVersion: Scalar = None  # noqa: N815 - as above
-    deviceProperties: list[Device] = []  # noqa: N815 - as above
-    distributedInfo: _Distributed = msgspec.field(default_factory=_Distributed)  # noqa: N815 - as above
-    baseTimeNanoseconds: Scalar = 0  # noqa: N815 - as above
+class _TraceFile(msgspec.Struct, rename=_KEYS):
+    trace_events: list[msgspec.Raw]
+    schema_version: Scalar = None
+    device_properties: list[Device] = []
+    distributed_info: _Distributed = msgspec.field(default_factory=_Distributed)
+    base_time_nanoseconds: Scalar = 0
     host_name: Scalar = None
     INFO: list[Scalar] = []
     WARNING: list[Scalar] = []
@@ -141,7 +150,7 @@ def read(path: Path) -> Profile:
         origin_ns = min(int(of_kind.min()) for of_kind in starts)
         is_exact = max(int(of_kind.max()) for of_kind in starts) < _EXACT_DOUBLE_US * NS_PER_US
         has_fractions = any(group.has_fractions for group in sound.values())
-        epoch_ns = (integer(trace.baseTimeNanoseconds) or 0) + origin_ns
+        epoch_ns = (integer(trace.base_time_nanoseconds) or 0) + origin_ns
         groups = {kind: group.since(origin_ns) for kind, group in sound.items()}
         is_rocm = hip_calls.is_rocm(groups)
         groups = hip_calls.regrouped(groups) if is_rocm else groups
@@ -153,7 +162,7 @@ def read(path: Path) -> Profile:
             source=path,
             reader=READER.name,
             tool="kineto",
-            schema_version=text(trace.schemaVersion),
+            schema_version=text(trace.schema_version),
             epoch_ns=epoch_ns if epoch_ns in _UNIX_TIMES_NS else None,
             start_resolution_ns=(1 if is_exact else _DOUBLE_STEP_NS)
             if has_fractions
@@ -161,11 +170,11 @@ def read(path: Path) -> Profile:
             warnings=tuple(_warnings(trace, lost, groups, is_rocm=is_rocm)),
             host=text(trace.host_name) or (named[1] if named is not None and is_process else None),
         )
-        rank, size = map(integer, (trace.distributedInfo.rank, trace.distributedInfo.world_size))
+        rank, size = map(integer, (trace.distributed_info.rank, trace.distributed_info.world_size))
         # A range is searched number by number for what is none.
         is_size = size is not None and size in _WORLD_SIZES
         job = {"rank": rank, "world_size": size if is_size else None}
-        sources: dict[str, Source] = {**event_tables.tables(groups, trace.deviceProperties, job)}
+        sources: dict[str, Source] = {**event_tables.tables(groups, trace.device_properties, job)}
         reads = {EventKind.PYTHON: _python_calls, EventKind.MEMORY: _memory_events}
         for name in reads.keys() & on_demand:
             sources[name] = partial(_read_on_demand, reads[name], name, path, origin_ns)
@@ -193,7 +202,7 @@ def _memory_events(path: Path, origin_ns: int) -> pa.Table:
 def _raw_events(path: Path, category: str) -> list[msgspec.Raw]:
     """The events of one category as the file has them."""
     trace, categories = _decoded(path, gunzip.content(path))
-    events = zip(trace.traceEvents, categories, strict=True)
+    events = zip(trace.trace_events, categories, strict=True)
     return [event for event, of_category in events if of_category == category]
 
 
@@ -228,13 +237,13 @@ def _trace(path: Path) -> tuple[_TraceFile, dict[str, TimedEvents], set[str]]:
         return trace, timed, noted
     trace, categories = _decoded(path, gunzip.content(path))
     chosen: defaultdict[str, list[msgspec.Raw]] = defaultdict(list)
-    for event, category in zip(trace.traceEvents, categories, strict=True):
+    for event, category in zip(trace.trace_events, categories, strict=True):
         if category in _KINDS:
             chosen[_KINDS[category]].append(event)
     _check(path, chosen.keys())
     noted = {kind for kind in _NOTED if chosen.pop(kind, None) is not None}
     # What is not needed any more goes, and with the last raw event the text of the file.
-    trace.traceEvents, categories = [], []
+    trace.trace_events, categories = [], []
     return trace, {kind: _timed(path, kind, chosen.pop(kind)) for kind in [*chosen]}, noted
 
 
@@ -296,8 +305,9 @@ def _decoded(path: Path, data: bytes) -> tuple[_TraceFile, list[str]]:
     """The trace with its events still raw, and each event's category."""
     if data[:64].lstrip().startswith(b"["):
         categories = _interned(json_events.decode(path, data, list[_Category]))
-        return _TraceFile(traceEvents=json_events.decode(path, data, list[msgspec.Raw])), categories
-    categories = _interned(json_events.decode(path, data, _Categories).traceEvents)
+        trace_events = json_events.decode(path, data, list[msgspec.Raw])
+        return _TraceFile(trace_events), categories
+    categories = _interned(json_events.decode(path, data, _Categories).trace_events)
     return json_events.decode(path, data, _TraceFile), categories
 
 

@@ -23,7 +23,7 @@ _GPU_TABLES: Final = ("kernels", "memcpys", "memsets", "graph_launches")
 _CUPTI: Final = "CUPTI_ACTIVITY_KIND_"
 GIVES: Final = (
     *CUDA_TABLES, "cuda_events", "host_calls", "page_faults", "nvtx_ranges", "graph_launches",
-    "overheads", "gpu_metrics", "devices", "runs",
+    "overheads", "gpu_metrics", "memory_events", "devices", "runs",
 )  # fmt: skip
 CANNOT: Final = (
     "Kernels and copies inside CUDA graphs are recorded only with --cuda-graph-trace=node."

@@ -30,6 +30,8 @@ HOST_CALLS: Final = {
 PAGE_FAULTS: Final = {f"CUDA_UM_{p.upper()}_PAGE_FAULT_EVENTS": p for p in ("gpu", "cpu")}
 GPU_METRICS: Final = "GPU_METRICS"
 METRIC_NAMES: Final = "TARGET_INFO_GPU_METRICS"
+MEMORY_USAGE: Final = "CUDA_GPU_MEMORY_USAGE_EVENTS"
+MEMORY_OPERATIONS: Final = "ENUM_CUDA_DEV_MEM_EVENT_OPER"
 STRINGS: Final = "StringIds"
 EVENT_CLASSES: Final = "ENUM_NSYS_EVENT_CLASS"
 GPUS: Final = ("TARGET_INFO_CUDA_DEVICE", "TARGET_INFO_CUDA_GPU", "TARGET_INFO_GPU")
@@ -62,6 +64,8 @@ USED: Final = (
     *PAGE_FAULTS,
     GPU_METRICS,
     METRIC_NAMES,
+    MEMORY_USAGE,
+    MEMORY_OPERATIONS,
     "PROCESSES",
     DIAGNOSTICS,
     "META_DATA_EXPORT",
@@ -88,6 +92,7 @@ _NUMBERS: Final = (
     "computeCapabilityMajor", "computeCapabilityMinor", "smCount", "numMultiprocessors", "severity",
     "utcEpochNs",
     "eventClass", "returnValue", "eventId", "numberOfPageFaults", "typeId", "metricId",
+    "memoryOperationType", "address",
 )  # fmt: skip
 _OF_ACTIVITIES: Final = dict.fromkeys(_NUMBERS, pa.int64()) | {"text": pa.string()}
 KINDS: Final = (

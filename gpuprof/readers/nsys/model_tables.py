@@ -34,6 +34,7 @@ from gpuprof.readers.nsys.export_schema import (
     KERNEL,
     KERNEL_COLUMNS,
     MEMCPY,
+    MEMORY_USAGE,
     MEMSET,
     NVTX,
     OVERHEADS,
@@ -44,6 +45,7 @@ from gpuprof.readers.nsys.export_schema import (
     SYNCHRONIZATION,
 )
 from gpuprof.readers.nsys.gpu_metrics import gpu_metrics
+from gpuprof.readers.nsys.memory_usage import memory_events
 from gpuprof.readers.nsys.nvtx_texts import RangeTexts, nvtx_ranges
 from gpuprof.readers.nsys.peer_copies import memcpys
 
@@ -70,6 +72,8 @@ def tables(of: Export) -> dict[str, Callable[[], Table]]:
     }
     if of.has(GPU_METRICS, "timestamp", "typeId", "metricId", "value"):
         parts["gpu_metrics"] = [partial(gpu_metrics, of)]
+    if of.has(MEMORY_USAGE, "start", "bytes", "memoryOperationType"):
+        parts["memory_events"] = [partial(memory_events, of)]
     spans = ("start", "end")
     for name, raws, make_of, needed in (
         ("host_calls", HOST_CALLS, _host_calls, spans),

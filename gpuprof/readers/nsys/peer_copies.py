@@ -54,7 +54,7 @@ def _path(of: Export, src: str | None, dst: str | None) -> Computed:
 
     def make(kind: Numbers, *ends: Numbers) -> Numbers:
         is_direct = np.isin(kind, peer)
-        if len(ends) == 2:  # noqa: PLR2004 - both of them
+        if ends:
             read, written = ends
             is_known = (read != UNKNOWN) & (written != UNKNOWN)
             is_direct |= np.isin(kind, on_device) & is_known & (read != written)

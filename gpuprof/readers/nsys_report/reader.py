@@ -15,7 +15,7 @@ calls of UCX, and records without times, which no report at hand had.
 Beside what an export by nsys 2023.4 gives: nsys' own warnings, the host, which process calls which
 GPU by another number, and reports of a newer nsys. ``schema_version`` and ``exporter_version`` are
 null, since nothing was exported; words of a column may be numbered in another order. Names of
-threads and samples of GPU metrics are read by neither way.
+threads are read by neither way; samples of GPU metrics and allocations only by way of an export.
 """
 
 import re
@@ -159,8 +159,8 @@ READER: Final = Reader(
     NAME,
     "Nsight Systems report (.nsys-rep, .qdrep)",
     "nsys 2019.5 to 2026.2",
-    # No report that holds samples was at hand to find their layout by.
-    tuple(name for name in GIVES if name != "gpu_metrics"),
+    # No report that holds them was at hand to find their layout by.
+    tuple(name for name in GIVES if name not in {"gpu_metrics", "memory_events"}),
     CANNOT,
     read,
     recognises=lambda head: head.startswith(HEAD) or head[8:].startswith(_STREAM),

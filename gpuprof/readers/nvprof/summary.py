@@ -50,6 +50,7 @@ CANNOT: Final = (
 )
 # A century of nanoseconds, and some exabytes.
 LARGEST: Final = 1 << 62
+_LONGEST_SHOWN: Final = 60  # What fits into a line of a terminal.
 _HINT: Final = "Was the file edited, or written by two programs at once?"
 NO_UNITS: Final = "nvprof writes one under the head with --csv: was the file edited?"
 _NOT_READ: Final = {
@@ -322,8 +323,8 @@ class PrintedSummary:
     ) -> CorruptFileError:
         """That a line, or what is found in it, is not what is expected there."""
         shown = line.text.strip() if cell is None else cell
-        # What fits into a line of a terminal.
-        shown = shown if len(shown) <= 60 else f"{shown[:57]}..."  # noqa: PLR2004
+        if len(shown) > _LONGEST_SHOWN:
+            shown = f"{shown[: _LONGEST_SHOWN - 3]}..."
         msg = f'{self.path}, line {line.number}: expected {expected}, found "{shown}"'
         return CorruptFileError(msg, hint)
 

@@ -1,4 +1,4 @@
-"""Memory over time: what was allocated in each slice, and what the allocator reserved."""
+"""Memory over time: what was allocated or in use in each slice, and what was reserved."""
 
 from dataclasses import replace
 from itertools import groupby
@@ -22,9 +22,9 @@ from gpuprof.show.charts.figure import (
 )
 from gpuprof.show.charts.utilisation import device_name
 
-_THROUGHOUT: Final = Look("allocated throughout", KERNELS.kind, KERNELS.colour)
-_FOR_A_WHILE: Final = Look("allocated at the peak", HTOD.kind, HTOD.colour, HTOD.hatch)
-_UNUSED: Final = Look("reserved, not allocated", NOTHING.kind, NOTHING.colour, NOTHING.hatch)
+_THROUGHOUT: Final = Look("in use throughout", KERNELS.kind, KERNELS.colour)
+_FOR_A_WHILE: Final = Look("in use at the peak", HTOD.kind, HTOD.colour, HTOD.hatch)
+_UNUSED: Final = Look("reserved, not in use", NOTHING.kind, NOTHING.colour, NOTHING.hatch)
 _RESERVED: Final = replace(_UNUSED, name="reserved")
 _MOST: Final = 8
 
@@ -36,11 +36,11 @@ def picture(results: Results) -> Picture:
     if not rows:
         return Picture("", table, [])
     most = max(rows, key=lambda row: row["most_bytes"])
-    finding = f"{capital(_name(most))} has up to {say_bytes(most['most_bytes'])} allocated"
-    if most["reserved_bytes"] is None:
-        # Old traces do not tell what was allocated before they began.
+    finding = f"{capital(_name(most))} has up to {say_bytes(most['most_bytes'])} {most['measure']}"
+    if most["reserved_bytes"] is None and most["measure"] == "allocated":
+        # nsys and old traces do not tell what was allocated before they began.
         finding += " since the start"
-    else:
+    elif most["reserved_bytes"] is not None:
         reserved = max(row["reserved_bytes"] for row in rows if _place(row) == _place(most))
         finding += f", of {say_bytes(reserved)} reserved"
     return Picture(finding, table, panels(rows, results.device_names))
@@ -50,10 +50,10 @@ def levels(rows: list[Row], names: DeviceNames = NO_NAMES) -> list[Columns]:
     """The same for lines beside each other: what was allocated at most, and what was reserved."""
     of_panels = []
     for panel in panels(_of_gpus(rows), names):
-        throughout, for_a_while, unused = (np.array(heights) for _, heights in panel.series)
+        throughout, for_a_while, *unused = (np.array(heights) for _, heights in panel.series)
         most = throughout + for_a_while
-        series = [(_THROUGHOUT, most.tolist()), (_RESERVED, (most + unused).tolist())]
-        of_panels.append(replace(panel, series=series if unused.any() else series[:1]))
+        reserved = [(_RESERVED, (most + heights).tolist()) for heights in unused]
+        of_panels.append(replace(panel, series=[(_THROUGHOUT, most.tolist()), *reserved]))
     return of_panels
 
 
@@ -68,14 +68,7 @@ def panels(rows: list[Row], names: DeviceNames = NO_NAMES) -> list[Columns]:
     shown = sorted(sorted(peaks, key=lambda place: -peaks[place])[:_MOST], key=str)
     return [
         Columns(
-            [
-                (_THROUGHOUT, [row["least_bytes"] for row in places[place]]),
-                (_FOR_A_WHILE, [r["most_bytes"] - r["least_bytes"] for r in places[place]]),
-                (
-                    _UNUSED,
-                    [max((r["reserved_bytes"] or 0) - r["most_bytes"], 0) for r in places[place]],
-                ),
-            ],
+            _series(places[place]),
             names.in_text(_name(places[place][0])),
             SINCE_ORIGIN if place == shown[-1] else "",
             unit="B",
@@ -84,6 +77,15 @@ def panels(rows: list[Row], names: DeviceNames = NO_NAMES) -> list[Columns]:
             is_over_time=True,
         )
         for place in shown
+    ]
+
+
+def _series(rows: list[Row]) -> list[tuple[Look, list[float]]]:
+    unused = [max((row["reserved_bytes"] or 0) - row["most_bytes"], 0) for row in rows]
+    return [
+        (_THROUGHOUT, [row["least_bytes"] for row in rows]),
+        (_FOR_A_WHILE, [row["most_bytes"] - row["least_bytes"] for row in rows]),
+        *([(_UNUSED, unused)] if any(unused) else []),
     ]
 
 
@@ -97,7 +99,7 @@ def _name(row: Row) -> str:
 
 CHART: Final = Chart(
     "memory",
-    "Memory that a framework allocates over time",
+    "Memory that a framework or CUDA allocates over time",
     RECORDING,
     ("memory_over_time",),
     picture,

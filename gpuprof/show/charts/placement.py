@@ -91,7 +91,7 @@ def arranged(nodes: Sequence[Row], edges: Sequence[Row]) -> Boxes:
     cells = _cells(nodes, edges, is_coarse=is_coarse)
     devices = sorted({key[0] for key in cells if key[0]}, key=_by_number)
     columns = [[device] for device in devices]
-    if len(devices) > 2:  # noqa: PLR2004 - one column each
+    if devices[2:]:  # else a column each
         moved: Counter[str] = Counter()
         for edge in edges:
             for end in ("src_device", "dst_device"):

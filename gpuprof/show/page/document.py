@@ -7,6 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from markupsafe import Markup
+
 from gpuprof import __version__
 from gpuprof.base.short_texts import shortened, shortened_apart
 from gpuprof.base.units import bound
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import jinja2
-    from markupsafe import Markup
 
 _TABLE: Final = re.compile(r"--table (\w+)")
 # As `bound` keeps them together, with a share in brackets behind.
@@ -115,17 +116,13 @@ def html(document: Document) -> str:
     )  # fmt: skip
 
 
-def _breakable(name: str) -> "Markup":
+def _breakable(name: str) -> Markup:
     """A name that may be broken after what parts its words, and is cut where it is endless."""
-    from markupsafe import Markup  # with jinja2, which only pages need
-
     return Markup("<wbr>").join(pieces(shortened(name, _LONGEST_NAME)))
 
 
-def _figures_strong(text: str) -> "Markup":
+def _figures_strong(text: str) -> Markup:
     """A text in which figures with their units stand out."""
-    from markupsafe import Markup  # with jinja2, which only pages need
-
     strong = Markup("<strong>{}</strong>")
     pieces_of_text = _FIGURE.split(bound(text))
     return Markup().join(
@@ -133,15 +130,13 @@ def _figures_strong(text: str) -> "Markup":
     )
 
 
-def _linked(titles: "Mapping[str, str]", text: str) -> "Markup":
+def _linked(titles: "Mapping[str, str]", text: str) -> Markup:
     """A text in which each ``--table NAME`` is a link to that table, if it is on the page.
 
     Args:
         titles: Name to title of the tables on the page.
         text: What a recording or a finding says.
     """
-    from markupsafe import Markup  # with jinja2, which only pages need
-
     link = Markup('see <a href="#table-{}">{}</a>')
     # Outside of names come the names that the pattern caught.
     pieces_of_text = _TABLE.split(bound(text))

@@ -400,7 +400,7 @@ def _utilisation(result: Report, rows: list[Row], on_left_out: str) -> Figure:
 def _memory(result: Report) -> Figure:
     shown = memory.picture(of_report(result))
     caption = (
-        "Most that was allocated in each slice of the time. Dotted: reserved by the allocator,"
+        "Most that was in use in each slice of the time. Dotted: reserved by the allocator,"
         " where that was recorded."
     )
     panels = memory.levels(of_report(result).rows("memory_over_time"), result.device_names)
