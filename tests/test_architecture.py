@@ -44,6 +44,7 @@ LAYERS = (
     ("intervals", "origin"),
     ("derived", "selection"),
     ("words", "borders"),
+    ("bounds",),
     ("pairs",),
     ("table",),
     ("spilling",),
