@@ -10,10 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuprof.base import machine
-from gpuprof.facts.numbers import names_by_number
+from gpuprof.facts.numbers import in_groups, names_by_number
 from gpuprof.model.profile import Profile
 from gpuprof.model.words import narrowed
-from gpuprof.native import arrays
 
 _MOST: Final = 1 << 63
 # Of fewer events, threads take longer to be started than to work.
@@ -115,14 +114,8 @@ def by_group(parts: list[tuple[Durations, Durations]], groups: int) -> Iterator[
     """The durations of each group."""
     if not parts:
         return
-    counts, kind = np.zeros(groups, np.int64), np.dtype(np.int8)
-    for durations, group in parts:
-        counts += np.bincount(group, minlength=groups)
-        kind = np.promote_types(kind, durations.dtype)
-    gathered = arrays.grouped(parts, counts, kind)
-    if gathered is None:
-        durations, group = map(np.concatenate, zip(*parts, strict=True))
-        gathered = durations[np.argsort(group, kind="stable")]
+    counts = np.sum([np.bincount(group, minlength=groups) for _, group in parts], axis=0)
+    gathered = in_groups(parts, counts)
     for low, high in pairwise([0, *np.cumsum(counts).tolist()]):
         yield gathered[low:high]
 
