@@ -147,6 +147,12 @@ class Schema:
         ]
         return pa.Table.from_arrays(columns, schema=self.arrow)
 
+    def of_columns(self, columns: Mapping[str, list[Any]]) -> pa.Table:
+        """Equally long columns as a table of this schema; one that is absent is null."""
+        nothing = [None] * len(next(iter(columns.values())))
+        arrays = [_array(columns.get(name, nothing), kind) for name, kind in self.kinds.items()]
+        return pa.Table.from_arrays(arrays, schema=self.arrow)
+
     def conform(self, table: pa.Table) -> pa.Table:
         """Exactly the columns of this schema, in its order; absent optional ones are null.
 
