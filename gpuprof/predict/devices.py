@@ -6,7 +6,7 @@ import numpy as np
 
 from gpuprof.facts.collective_parts import NO_INSTANCE, RANKS, SPREAD, collective_parts
 from gpuprof.facts.launches import by_time
-from gpuprof.facts.numbers import NOT_FOUND, first_of
+from gpuprof.facts.numbers import NOT_FOUND, first_of, pieces
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
@@ -84,9 +84,18 @@ def add_awaited(maker: Maker, late: Int64s) -> None:
     if not len(late):
         return
     o, process = maker.operations, np.array([of.process for of in maker.operations.streams])
-    ends = np.ascontiguousarray(o.end_ns)
-    order = by_time(ends)
-    place = np.searchsorted(ends[order], o.start_ns[late], side="right") - 1
+    # Only those that end shortly before one of them starts.
+    starts = np.sort(o.start_ns[late])
+    near = [np.empty(0, np.int64)]
+    for rows in pieces(len(o)):
+        ends = o.end_ns[rows]
+        until_ns = starts[np.searchsorted(starts[:-1], ends)] - ends
+        near.append(rows.start + np.flatnonzero((until_ns >= 0) & (until_ns <= NEAR_NS)))
+    order = np.concatenate(near)
+    if not len(order):
+        return
+    order = order[by_time(o.end_ns[order])]
+    place = np.searchsorted(o.end_ns[order], o.start_ns[late], side="right") - 1
     chosen = np.full(len(late), NOT_FOUND)
     for back in range(_CANDIDATES):
         candidate = order[np.maximum(place - back, 0)]
