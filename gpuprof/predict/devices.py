@@ -65,9 +65,10 @@ def _copies_of(maker: Maker, rows: Int64s) -> tuple[Int64s, Int64s]:
     o = maker.operations
     peers = np.flatnonzero(o.where(lambda of: of.is_peer))
     ids = o.peer_ids[np.searchsorted(peers, rows)]
-    by_id = np.lexsort((o.start_ns[rows], ids, o.process[rows]))
+    process = np.array([of.process for of in o.streams], np.int64)[o.stream[rows]]
+    by_id = np.lexsort((o.start_ns[rows], ids, process))
     order, ids = rows[by_id], ids[by_id]
-    device, is_staged = o.device[order], o.where(lambda of: of.is_staged)[order]
+    device, is_staged = o.device_of(order), o.where(lambda of: of.is_staged)[order]
     is_half = is_staged[1:] & is_staged[:-1]
     is_half &= (ids[1:] == ids[:-1]) & (ids[1:] >= 0) & (device[1:] != device[:-1])
     is_second = np.append(False, is_half)
@@ -138,7 +139,7 @@ def meetings(profile: Profile, o: Operations) -> Meetings:
     parts = collective_parts(profile)
     kernels = parts.kernels
     times = (kernels.start_ns + parts.shift_ns, kernels.end_ns + parts.shift_ns)
-    device = np.array([of.device for of in o.streams], np.int64)[o.stream[rows]]
+    device = o.device_of(rows)
     # Kernels and collectives of the same device and times are one.
     keys = [*times, kernels.device], [o.start_ns[rows], o.end_ns[rows], device]
     columns = [np.concatenate(pair) for pair in zip(*keys, strict=True)]

@@ -153,9 +153,11 @@ def _waits(profile: Profile, graph: Graph, items: Int64s) -> tuple[Int64s, list[
     number, calls = np.full(len(items), NOT_FOUND), graph.calls
     (process, thread, *times, name), texts = spans_like(profile, "MPI_*")
     is_wait = np.array([_WAITING.match(text) is not None for text in texts], bool)[name]
+    if not is_wait.any():
+        return number, texts
     rows = np.flatnonzero(items < len(calls))
     of_items = calls.thread(items[rows])
-    for place, of in enumerate(calls.threads if is_wait.any() else ()):
+    for place, of in enumerate(calls.threads):
         on = rows[(of_items == place) & (items[rows] > of.low)]
         is_its = is_wait & (process == of.process)
         its = np.flatnonzero(is_its & ((thread == of.thread_id) | (thread == ALL_THREADS)))
