@@ -205,6 +205,19 @@ def sums_by_number(numbers: Numbers, values: Numbers, count: int) -> Int64s:
     return sums
 
 
+def sums_of_pieces(pieces_of: Iterable[tuple[Numbers, Numbers]]) -> tuple[Int64s, Int64s]:
+    """How often each number from 0 on occurs in pieces of numbers, and the sum of its values."""
+    parts = [
+        (np.bincount(number), sums_by_number(number, values, int(number.max(initial=-1)) + 1))
+        for number, values in pieces_of
+    ]
+    counts, sums = np.zeros((2, max((len(of) for of, _ in parts), default=0)), np.int64)
+    for of_part, sums_of_part in parts:
+        counts[: len(of_part)] += of_part
+        sums[: len(of_part)] += sums_of_part
+    return counts, sums
+
+
 def index_kind(rows: int) -> type[np.integer[Any]]:
     """The type of the places of so many rows."""
     return np.int32 if rows < 1 << 31 else np.int64
