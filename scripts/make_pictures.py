@@ -29,6 +29,7 @@ DUAL: Final = "sample_logs/tensorflow/2.21.0/deepconn-dual.json"
 # Picture -> the command that draws it into {}.
 CHARTS: Final[dict[str, list[str]]] = {
     "waterfall.png": ["compare", DIRECT, STAGED, "--chart", "waterfall={}"],
+    "waterfall-dark.png": ["compare", DIRECT, STAGED, "--dark", "--chart", "waterfall={}"],
     "published.png": ["compare", *PUBLISHED, "--chart", "{}"],
     "placements.png": ["compare", *PLACEMENTS, "--chart", "{}"],
     "placement.png": ["plot", "placement", DUAL, "-o", "{}"],

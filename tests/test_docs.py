@@ -201,7 +201,7 @@ def _places(path):
 LINKS = [
     (path, target)
     for path in FILES
-    for target in re.findall(r"\]\(([^)\s]+)\)", _text(path))
+    for target in re.findall(r'(?:\]\(|src(?:set)?=")([^)"\s]+)[)"]', _text(path))
     if not target.startswith("https://")
 ]
 

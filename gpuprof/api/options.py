@@ -284,6 +284,7 @@ CHART_DATA: Final = _option(
     "Also write the data of each chart, in base units.",
     type=click.Choice(("csv", "json")),
 )
+DARK: Final = _flag("--dark is_dark", "Draw charts light on dark, for pages of that style.")
 PAGE: Final = _option("--html=FILE page", "Also write a page for a browser, as one file.")
 FURTHER_OUTPUTS: Final = (
     _option(
@@ -294,6 +295,7 @@ FURTHER_OUTPUTS: Final = (
         shell_complete=names(*_CHARTS, end="="),
     ),
     CHART_DATA,
+    DARK,
     PAGE,
 )
 CRITICAL_PATH: Final = _option(

@@ -99,6 +99,7 @@ def further_outputs(
 
     return asked_for.further_outputs(
         *(values.charts, values.data_format, values.page, subject),
+        is_dark=values.is_dark,
         force=values.force,
         inputs=inputs,
         command_outputs=outputs,

@@ -279,7 +279,8 @@ _COMMANDS: Final = (
           gpuprof predict train.sqlite --what hide=HtoD --what "scale=gemm:0.5"
           gpuprof predict train.sqlite --what balance --html balance.html
         """,
-        *(opt.FILES, opt.CHANGES, opt.CRITICAL_PATH, opt.PAGE, opt.TABLES_FORMAT, *opt.RESULT),
+        *(opt.FILES, opt.CHANGES, opt.CRITICAL_PATH, opt.DARK, opt.PAGE, opt.TABLES_FORMAT),
+        *opt.RESULT,
         *(opt.FULL_NAMES, *opt.READING),
         no_args_is_help=True,
     ),
@@ -321,7 +322,7 @@ _COMMANDS: Final = (
         opt.FILES,
         opt.format_option("Format of the result; json is in base units.", "terminal", "json"),
         opt.output_option("Write the placement as JSON, for use by a script."),
-        *(opt.FORCE, opt.PINNED, opt.GPUS, opt.LINK, opt.SCHEDULE, *opt.READING),
+        *(opt.FORCE, opt.PINNED, opt.GPUS, opt.LINK, opt.SCHEDULE, opt.DARK, *opt.READING),
         no_args_is_help=True,
     ),
     Command(
@@ -347,7 +348,16 @@ _COMMANDS: Final = (
         """,
         *(opt.CHART_NAME, opt.REPORTED_FILES),
         opt.output_option("Picture file: .png, .svg or .pdf."),
-        *(opt.FORCE, opt.CHART_DATA, *opt.READING, *opt.PART, opt.RANK, *opt.WORKERS, opt.LABELS),
+        *(
+            opt.FORCE,
+            opt.CHART_DATA,
+            opt.DARK,
+            *opt.READING,
+            *opt.PART,
+            opt.RANK,
+            *opt.WORKERS,
+            opt.LABELS,
+        ),
         *(opt.BASELINE, opt.SKIP_STEPS, opt.LIST_CHARTS),
         no_args_is_help=True,
     ),

@@ -37,7 +37,7 @@ def plot(values: SimpleNamespace) -> None:
     chart = chart_named(values.name)
     target = drawing(
         *(chart, values.output, values.data_format), is_forced=values.force, inputs=inputs
-    )
+    )._replace(is_dark=values.is_dark)
     of_other_charts = {option for sets in PLOT_OPTIONS.values() for of in sets for option in of}
     for option in click.get_current_context().command.params:
         is_taken = option not in of_other_charts or any(

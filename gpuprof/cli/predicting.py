@@ -26,7 +26,7 @@ def predict(values: SimpleNamespace) -> None:
     with reading(values) as profile:
         result = predicted(profile, values.changes)
         if figure is not None:
-            save(critical_paths(result), figure)
+            save(critical_paths(result), figure, is_dark=values.is_dark)
         if html is not None:
             html.write_text(prediction_page(result, profile, has_full_names=values.full_names))
         text = prediction_text(result, profile.origin, values.form, page(values))
@@ -51,6 +51,6 @@ def place(values: SimpleNamespace) -> None:
     if target is not None:
         target.write_text(placement_text(proposed, times))
     if picture is not None and times is not None:
-        save(schedule(proposed, times), picture)
+        save(schedule(proposed, times), picture, is_dark=values.is_dark)
     is_json = values.form == "json"
     write_stdout(as_json(proposed, times) if is_json else as_text(name, proposed, times, page()))

@@ -41,7 +41,7 @@ SUM_READS: Final = reads(
     COPY_READS,
     kernels="start_ns end_ns name_id",
     memsets="start_ns end_ns bytes",
-    api_calls="start_ns end_ns name_id",
+    api_calls="start_ns end_ns",
 )
 TABLES: Final = ("activity_summary", *SOURCES)
 

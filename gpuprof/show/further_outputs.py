@@ -32,11 +32,13 @@ class Drawing(NamedTuple):
         chart: Which.
         picture: Where to.
         data: Where what is drawn goes, as .csv or .json; None for nowhere.
+        is_dark: Whether it is drawn for dark pages.
     """
 
     chart: Chart
     picture: Output
     data: Output | None = None
+    is_dark: bool = False
 
     def draw(self, results: Results) -> None:
         """Draw it, and write the data beside it.
@@ -45,7 +47,7 @@ class Drawing(NamedTuple):
             GpuprofError: There is nothing to draw, or a file cannot be written.
         """
         shown = picture_of(self.chart, results)
-        save(shown, self.picture)
+        save(shown, self.picture, is_dark=self.is_dark)
         if self.data is None:
             return
         rows, path = shown.rows.to_pylist(), self.data.path
@@ -158,6 +160,7 @@ def further_outputs(  # noqa: PLR0913 - one per option
     page: str | None,
     subject: str,
     *,
+    is_dark: bool,
     force: bool,
     inputs: Sequence[str],
     command_outputs: Sequence[Output | None] = (),
@@ -169,6 +172,7 @@ def further_outputs(  # noqa: PLR0913 - one per option
         data_format: That of ``--chart-data``.
         page: That of ``--html``.
         subject: What the charts are about.
+        is_dark: That of ``--dark``.
         force: Whether files that exist may be replaced.
         inputs: What is read, which is never replaced.
         command_outputs: The other files that the command writes.
@@ -183,7 +187,8 @@ def further_outputs(  # noqa: PLR0913 - one per option
         chart, path = (
             (chart_about(name, subject), path) if is_named else (charts_about(subject)[0], text)
         )
-        drawings.append(drawing(chart, path, data_format, is_forced=force, inputs=inputs))
+        shown = drawing(chart, path, data_format, is_forced=force, inputs=inputs)
+        drawings.append(shown._replace(is_dark=is_dark))
     target = prepare(page, is_forced=force, inputs=inputs) if page else None
     drawn = (output for drawing in drawings for output in (drawing.picture, drawing.data))
     check_apart((*command_outputs, *drawn, target))

@@ -1,6 +1,7 @@
 """Result tables -> pictures: each chart is one file and one line in `CHARTS`."""
 
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -12,7 +13,7 @@ from gpuprof.analyses.reports import Report, report
 from gpuprof.base.errors import EmptyRecordingError, MissingTableError, UsageError, one_of
 from gpuprof.base.short_texts import shortened, shortened_apart
 from gpuprof.model.profile import Profile
-from gpuprof.show.cells import without_common_ends
+from gpuprof.show.cells import clean, without_common_ends
 from gpuprof.show.charts import (
     copy_sizes,
     gpu_metrics,
@@ -25,6 +26,7 @@ from gpuprof.show.charts import (
     steps,
     sweeps,
     timeline,
+    two_steps,
     utilisation,
     variants,
     waterfall,
@@ -53,6 +55,7 @@ CHARTS: Final[tuple[Chart, ...]] = (
     placement.CHART,
     variants.CHART,
     waterfall.CHART,
+    two_steps.CHART,
     sweeps.SCALING,
     sweeps.BATCH,
 )
@@ -115,6 +118,8 @@ def of_times(path: Path) -> Results:
 
 def of_comparison(result: "Comparison") -> Results:
     """All tables of a comparison, under its title with short names of the variants."""
+    from gpuprof.show.charts.side_by_side import side_by_side  # noqa: PLC0415 - start-up time
+
     values = {field.name: getattr(result, field.name) for field in fields(result)}
     tables = {name: value for name, value in values.items() if isinstance(value, pa.Table)}
     names = without_common_ends(result.variants.column("variant").to_pylist())
@@ -122,7 +127,8 @@ def of_comparison(result: "Comparison") -> Results:
     title = result.title
     for name, look in sorted(zip(names, looks, strict=True), key=lambda pair: -len(pair[0])):
         title = title.replace(name, look)
-    return Results(tables, title, result.baseline, result.phase)
+    steps = partial(side_by_side, result, {name: clean(look) for name, look in names.items()})
+    return Results(tables, title, result.baseline, result.phase, steps=steps)
 
 
 def picture_of(chart: Chart, results: Results) -> Picture:
@@ -151,7 +157,7 @@ def figure_of(picture: Picture) -> "Figure":
     return drawing.figure_of(picture)
 
 
-def save(picture: Picture, output: Output) -> None:
+def save(picture: Picture, output: Output, *, is_dark: bool = False) -> None:
     """Draw a picture into a file of the kind that its ending names.
 
     Raises:
@@ -159,7 +165,7 @@ def save(picture: Picture, output: Output) -> None:
     """
     from gpuprof.show.charts import drawing  # noqa: PLC0415 - 0.5 s that only pictures need
 
-    drawing.save(picture, output)
+    drawing.save(picture, output, is_dark=is_dark)
 
 
 def drawn(chart: Chart, results: Results) -> "Figure":

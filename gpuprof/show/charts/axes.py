@@ -5,7 +5,7 @@ from math import nan
 from typing import Any, Final
 
 import numpy as np
-from matplotlib import colormaps
+from matplotlib import colormaps, rcParams
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Rectangle
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
@@ -14,6 +14,7 @@ from gpuprof.base.short_texts import shortened, shortened_apart
 from gpuprof.base.units import bytes_axis, say_binary_bytes, tick_ns, time_axis
 from gpuprof.show.cells import clean, folded
 from gpuprof.show.charts.figure import (
+    NOTHING,
     Bars,
     Boxes,
     Columns,
@@ -25,7 +26,7 @@ from gpuprof.show.charts.figure import (
     round_step,
 )
 
-_DARK: Final = "#333333"
+_DARK: Final = "#333333"  # Outlines of what is filled, and writing on it.
 _BAND: Final = "#CC79A7"
 _FRAME: Final = "#E69F00"
 _PERCENT: Final = 100
@@ -34,6 +35,7 @@ LONG_LABEL_WIDTH: Final = 32  # Where one panel takes the width.
 _LABEL_LINES: Final = 2
 _FIGURE_ROOM: Final = 0.018  # Of the width, for a letter behind a bar.
 WORK_WIDTH: Final = 2.4  # Bars of several parts are so much wider than others beside them.
+_THIN: Final = 0.002  # Of the width: parts below have no outline of another colour.
 _PALE: Final = 0.4
 _LANE: Final = 0.85
 _LEAST: Final = 0.15  # What runs for less of a slice is drawn so high, so that it shows.
@@ -101,8 +103,18 @@ def scale_of(panel: Bars | Columns | HeatMap) -> tuple[float, str]:
     return (1, panel.unit) if panel.unit == "s" else (1 / _PERCENT, "%")
 
 
+def _ink() -> str:
+    """Of what is written and drawn on the paper itself: light in a dark style."""
+    return str(rcParams["text.color"])
+
+
+def _fill(look: Look) -> str:
+    """The colour of a surface; that of nothing is close to the paper's."""
+    return str(rcParams["grid.color"]) if look.colour == NOTHING.colour else look.colour
+
+
 def _look(look: Look) -> dict[str, Any]:
-    return {"color": look.colour, "hatch": look.hatch, "edgecolor": _DARK, "linewidth": 0.4}
+    return {"color": _fill(look), "hatch": look.hatch, "edgecolor": _DARK, "linewidth": 0.4}
 
 
 def _times(axes: Axes, first: float, last: float) -> None:
@@ -121,12 +133,15 @@ def draw_bars(axes: Axes, panel: Bars) -> None:
             for edge in (min, max)
         )
         if parts:
-            places = [part.bar for part in parts]
-            axes.barh(places, high - low, left=low, height=0.7, label=look.name or None,
-                      **_look(look))  # fmt: skip
+            # Outlines of many short parts would hide their colour; the legend has the first one.
+            is_thin = high - low < _THIN * panel.end / factor
+            is_thin[0] = False
+            edges = [_fill(look) if thin else _DARK for thin in is_thin]
+            axes.barh([part.bar for part in parts], high - low, left=low, height=0.7,
+                      label=look.name or None, **{**_look(look), "edgecolor": edges})  # fmt: skip
     if panel.ranges:
         least, most = zip(*panel.ranges, strict=True)
-        axes.hlines(range(len(panel.names)), least, most, colors=_DARK, linewidth=2)
+        axes.hlines(range(len(panel.names)), least, most, colors=_ink(), linewidth=2)
     _write_on_bars(axes, panel, factor)
     is_beside = axes.get_subplotspec().get_gridspec().ncols > 1  # type: ignore[union-attr]
     share = 1 / WORK_WIDTH if is_beside and len(panel.looks) == 1 else 1
@@ -151,7 +166,8 @@ def _write_on_bars(axes: Axes, panel: Bars, factor: float) -> None:
             axes.annotate("//", (0.012, part.bar), xycoords=place, color="white", weight="bold",
                           fontsize=14, ha="left", va="center_baseline")  # fmt: skip
         if part.label:
-            middle, box = (part.start + part.end) / 2 / factor, {"fc": "white", "ec": "none"}
+            middle = (part.start + part.end) / 2 / factor
+            box = {"fc": rcParams["axes.facecolor"], "ec": "none"}
             axes.annotate(part.label, (middle, part.bar), ha="center", va="center", fontsize=8,
                           bbox=box | {"pad": 1.5})  # fmt: skip
     for number, (end, figure) in enumerate(zip(ends, panel.figures, strict=False)):
@@ -207,10 +223,10 @@ def _write_on_columns(axes: Axes, panel: Columns, factor: float) -> None:
         is_right = place > len(panel.ticks) / 2
         axes.annotate(text, (place, height / factor), xytext=(-14 if is_right else 14, 12),
                       textcoords="offset points", ha="right" if is_right else "left", fontsize=8,
-                      arrowprops={"arrowstyle": "-|>", "color": _DARK})  # fmt: skip
+                      arrowprops={"arrowstyle": "-|>", "color": _ink()})  # fmt: skip
     if any(panel.pale):
-        axes.bar([0], [0], color=_DARK, alpha=_PALE, label="warm-up, cut off")
-    border: dict[str, Any] = {"color": _DARK, "linewidth": 0.8}
+        axes.bar([0], [0], color=_ink(), alpha=_PALE, label="warm-up, cut off")
+    border: dict[str, Any] = {"color": _ink(), "linewidth": 0.8}
     for first, last, value, name in panel.levels:
         if value is not None:
             ends = [first - 0.5, last + 0.5]
@@ -231,7 +247,7 @@ def _draw_stairs(axes: Axes, panel: Columns, height_factor: float, height_unit: 
         outline: dict[str, Any] = (
             {"edgecolor": _DARK, "hatch": look.hatch, "linewidth": 0.3} if look.hatch else {}
         )
-        axes.stairs(top, edges, baseline=floor, fill=True, facecolor=look.colour, label=look.name,
+        axes.stairs(top, edges, baseline=floor, fill=True, facecolor=_fill(look), label=look.name,
                     **outline)  # fmt: skip
         floor = top
     axes.set_ylim(0, _PERCENT if panel.unit == "share" else None)
@@ -274,10 +290,9 @@ def _draw_series(axes: Axes, series: Series) -> None:
         axes.plot(xs, ys, "-", color=look["color"], linewidth=1.2)
     elif series.style == "star":
         axes.plot(xs, ys, marker="*", markersize=14, color=look["color"], markeredgecolor=_DARK)
-        axes.annotate(series.name, (xs[0], ys[0]), xytext=(6, -14), textcoords="offset points",
-                      color=_DARK)  # fmt: skip
+        axes.annotate(series.name, (xs[0], ys[0]), xytext=(6, -14), textcoords="offset points")
     elif series.style in {"dashed", "dotted"}:
-        colour = _DARK if number is None else look["color"]
+        colour = _ink() if number is None else look["color"]
         style = {"dashed": "--", "dotted": ":"}[series.style]
         axes.plot(xs, ys, color=colour, linestyle=style, linewidth=1, label=name)
     else:
@@ -401,7 +416,7 @@ def draw_lanes(axes: Axes, panel: Lanes) -> None:
         exposed, hidden = panel.exposed[place], panel.hidden[place]
         low = _visible(exposed)
         high = np.maximum(_visible(exposed + hidden), low)
-        axes.axhline(floor, color="#DDDDDD", linewidth=0.5, zorder=0)
+        axes.axhline(floor, color=rcParams["grid.color"], linewidth=0.5, zorder=0)
         for bottom, top, alpha in ((np.zeros_like(low), low, 1), (low, high, _HIDDEN)):
             if (top > bottom).any():
                 axes.stairs(
@@ -424,17 +439,17 @@ def draw_lanes(axes: Axes, panel: Lanes) -> None:
         _mark(axes, panel, panel.frame, factor)
         return
     for alpha, name in (
-        (1, "height: share of the time that it runs; dark: exposed, nothing above it runs"),
+        (1, "height: share of the time that it runs; full colour: exposed, nothing above it runs"),
         (_HIDDEN, "pale: hidden, something above it runs"),
     ):
-        axes.add_patch(Rectangle((first / factor, 0), 0, 0, color=_DARK, alpha=alpha, label=name))
+        axes.add_patch(Rectangle((first / factor, 0), 0, 0, color=_ink(), alpha=alpha, label=name))
 
 
 def _mark(axes: Axes, panel: Lanes, frame: tuple[int, int, str], factor: float) -> None:
     """Mark in a strip where steps start and what the panel below shows."""
     start, end, name = frame
     for mark in panel.marks:
-        axes.axvline(mark / factor, color=_DARK, linewidth=0.5, linestyle=":")
+        axes.axvline(mark / factor, color=_ink(), linewidth=0.5, linestyle=":")
     axes.axvspan(start / factor, end / factor, color=_FRAME, alpha=_PALE, zorder=3)
     is_right = start - panel.span[0] > (panel.span[1] - panel.span[0]) / 2
     axes.annotate(f"{name}, shown below", ((end if is_right else start) / factor, 0),
@@ -458,7 +473,8 @@ def draw_boxes(axes: Axes, panel: Boxes) -> None:
     for box, colour, size, weight in frames:
         corner, width, height = (box.x, box.y), box.width, box.height
         axes.add_patch(FancyBboxPatch(corner, width, height, facecolor=colour, **border))
-        axes.text(box.x + 0.25, box.y + 0.62, box.label, fontsize=size, weight=weight, va="center")
+        look: dict[str, Any] = {"fontsize": size, "weight": weight, "color": _DARK}
+        axes.text(box.x + 0.25, box.y + 0.62, box.label, va="center", **look)
     for box in panel.parts:
         _draw_box(axes, box, panel.mark)
     # The thick ones first, so that thin ones stay visible.
@@ -492,7 +508,7 @@ def _draw_box(axes: Axes, box: Any, mark: Look) -> None:
     axes.add_patch(Rectangle((box.x, box.y), box.width, box.height, **look))
     middle = box.x + box.width / 2, box.y + box.height / 2
     behind = {"facecolor": "white", "alpha": 0.6, "linewidth": 0, "pad": 0.8}
-    axes.text(*middle, box.label, fontsize=7.5, ha="center", va="center", bbox=behind)
+    axes.text(*middle, box.label, fontsize=7.5, ha="center", va="center", color=_DARK, bbox=behind)
 
 
 DRAW: Final[Mapping[type, Callable[[Axes, Any], None]]] = {

@@ -39,6 +39,7 @@ _BOX_INCHES: Final = 0.24
 _HEAD_INCHES: Final = 1.25  # Of a figure: title, legend and the name of an axis.
 _BESIDE: Final = 1.5  # Bars of several panels are so much higher.
 _PANEL_INCHES: Final = 0.4  # Of each further panel: its title or the name of its axis.
+_LEAST_INCHES: Final = 0.7  # Of a panel of bars: its title, and a bar.
 _CLOSE: Final = 0.65  # Of their height have bars of several panels below each other on one axis.
 # A label is not a formula, whatever dollars are in it.
 _STYLE: Final[dict[Any, Any]] = {
@@ -49,6 +50,15 @@ _STYLE: Final[dict[Any, Any]] = {
     "hatch.linewidth": 0.6,
     "svg.hashsalt": "gpuprof",
 }
+# Of the paper, of what is written and drawn on it, and of what is hardly there; as on pages.
+_LIGHT: Final = {"grid.color": "#EEEEEE"}
+_DARK: Final = (
+    dict.fromkeys(("figure.facecolor", "axes.facecolor"), "#16181B")
+    | dict.fromkeys(
+        ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), "#ECECEC"
+    )
+    | {"grid.color": "#3A3D42"}
+)
 
 
 class _NotebookFigure(Figure):
@@ -64,8 +74,8 @@ class _NotebookFigure(Figure):
         return picture.getvalue(), {"width": round(_PAGE_DPI * self.get_figwidth())}
 
 
-def figure_of(picture: Picture) -> Figure:
-    """A picture as a figure of matplotlib."""
+def figure_of(picture: Picture, *, is_dark: bool = False) -> Figure:
+    """A picture as a figure of matplotlib, which is light where its user has no other style."""
     panels = picture.panels
     heights = [_inches(panel) for panel in panels]
     places: dict[str, Any]
@@ -81,10 +91,10 @@ def figure_of(picture: Picture) -> Figure:
         )
         gap = _PANEL_INCHES
         if is_shared and len(panels) > 1 and isinstance(panels[0], Bars):
-            heights, gap = [_CLOSE * inches for inches in heights], 0
+            heights, gap = [max(_CLOSE * inches, _LEAST_INCHES) for inches in heights], 0
         height = _HEAD_INCHES + sum(heights) + gap * (len(panels) - 1)
         places = {"nrows": len(panels), "sharex": is_shared, "height_ratios": heights}
-    with rc_context(_STYLE):
+    with rc_context(_STYLE | (_DARK if is_dark else _LIGHT)):
         figure = _NotebookFigure(figsize=(_WIDTH, height), layout="constrained")
         all_axes = figure.subplots(squeeze=False, **places).ravel()
         for panel, axes in zip(panels, all_axes, strict=True):
@@ -98,7 +108,7 @@ def figure_of(picture: Picture) -> Figure:
     return figure
 
 
-def save(picture: Picture, output: Output) -> None:
+def save(picture: Picture, output: Output, *, is_dark: bool = False) -> None:
     """Draw a picture into a file of the kind that its ending names.
 
     Raises:
@@ -107,7 +117,7 @@ def save(picture: Picture, output: Output) -> None:
     form = output.path.suffix[1:].lower() if output.path else "png"
     # No date in the file: the same result is the same picture.
     dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(form, {})
-    figure = figure_of(picture)
+    figure = figure_of(picture, is_dark=is_dark)
     output.save(lambda file: figure.savefig(file, format=form, dpi=_DPI, metadata=dates))
 
 

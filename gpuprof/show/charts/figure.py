@@ -316,6 +316,7 @@ class Results:
         baseline: What a comparison is with.
         phase: The phase whose steps are compared; None where there is only one.
         device_names: What people know the devices by.
+        steps: A typical step of each side of a comparison, as `side_by_side` gives them.
     """
 
     tables: Mapping[str, pa.Table | None]
@@ -323,6 +324,7 @@ class Results:
     baseline: str = ""
     phase: str | None = None
     device_names: DeviceNames = NO_NAMES
+    steps: Callable[[], dict[str, Any] | None] = lambda: None
 
     def table(self, name: str) -> pa.Table:
         """A table that is known to be there."""
