@@ -109,8 +109,10 @@ def report(recording: Recording, names: Sequence[str] | None = None) -> Report:
 def _device_names(profile: Profile, analyses: Sequence[Analysis]) -> DeviceNames:
     """What people know the devices by, where these analyses name any."""
     columns = {column for analysis in analyses for column in analysis.schema.columns}
-    if profile.job is not None and columns.isdisjoint((*DEVICE_COLUMNS, *_DEVICE_TEXTS)):
-        return NO_NAMES  # which devices a job uses takes a look at all its files
+    # Notes name devices, too, where files are joined that are not looked at one by one.
+    are_in_notes = profile.job is None and len(profile.unrestricted.parts) > 0
+    if not are_in_notes and columns.isdisjoint((*DEVICE_COLUMNS, *_DEVICE_TEXTS)):
+        return NO_NAMES  # which devices there are takes a look at all files
     return names_of(profile)
 
 

@@ -41,6 +41,8 @@ def shortened_apart(
         width: The most characters of each.
         shorten: How others are cut: at the end, or in the middle by `shortened`.
     """
+    if all(len(text) <= width for text in texts):
+        return [*texts]
     bare = {text: text if len(text) <= width else text.removeprefix(_TYPE) for text in texts}
     shown = {text: shorten(short, width) for text, short in bare.items()}
     for _ in range(_ROUNDS):

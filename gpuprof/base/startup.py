@@ -12,8 +12,10 @@ from typing import Final
 _ROWS_BEFORE_COLLECTING: Final = 100_000
 # As in <malloc.h>.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
-# Larger arrays are given back.
-_LARGEST: Final = 1 << 30
+# Larger arrays are given back one by one: few come and go, and what follows does not fill them.
+_LARGEST: Final = 1 << 24
+# So much lies freed at most.
+_MOST_FREED: Final = 1 << 30
 
 
 def prepare() -> None:
@@ -37,7 +39,7 @@ def keep_freed_memory() -> None:
         mallopt = ctypes.CDLL(None).mallopt
         for parameter, value in (
             (_MMAP_THRESHOLD, _LARGEST),
-            (_TRIM_THRESHOLD, _LARGEST),
+            (_TRIM_THRESHOLD, _MOST_FREED),
             # What one thread frees serves the others, too. Threads that a library starts before
             # have memory of their own, which others then take turns with.
             (_ARENA_MAX, 1),

@@ -93,7 +93,10 @@ class Ranges:
 @once_per_recording
 def ranges_of(profile: Profile) -> Ranges:
     """Every range of the whole recording: a part's work may have been launched before it."""
-    return _ranges(profile, _TEXTS)
+    ranges = _ranges(profile, _TEXTS)
+    if profile.has("nvtx_ranges") and not (table := profile.loaded("nvtx_ranges")).holds("inputs"):
+        table.release(())  # only operations, which have inputs, are read of it again
+    return ranges
 
 
 @once_per_recording
@@ -125,7 +128,8 @@ def texts_around(ranges: Ranges, lane: tuple[int, int], at: int) -> dict[str, st
 def _ranges(profile: Profile, of_label: Sequence[str]) -> Ranges:
     """All ranges, with labels of three columns, the last one of kinds."""
     numbers: dict[Label, int] = {}
-    columns = columns_of(_numbered(profile, of_label, numbers), len(_TIMED) + 1)
+    rows = profile.rows_known("nvtx_ranges") if profile.has("nvtx_ranges") else 0
+    columns = columns_of(_numbered(profile, of_label, numbers), len(_TIMED) + 1, rows)
     labels = tuple(sorted(numbers))
     place = np.argsort([numbers[key] for key in labels]).astype(np.int32)
     if (order := _by_start(*columns[:2])) is not None:
@@ -149,15 +153,18 @@ def _numbered(
         lane = np.where(is_of_process, ALL_THREADS, thread)
         # Texts, domains and kinds become numbers while their part is at hand.
         yield start, end, narrowed(process), narrowed(lane), _labelled(codes, words, numbers)
+    if not profile.loaded("nvtx_ranges").holds("inputs"):  # else they are read once more
+        profile.let_go("nvtx_ranges")
 
 
 def _by_start(start: Int64s, end: Int64s) -> Int64s | None:
     """The order by start, of those that start at once the longest first; None for as it is."""
-    follows = start[1:] - start[:-1]
-    if ((follows > 0) | ((follows == 0) & (end[:-1] >= end[1:]))).all():
+    is_longer = (start[1:] == start[:-1]) & (end[:-1] >= end[1:])
+    if ((start[1:] > start[:-1]) | is_longer).all():
         return None
     order = by_time(start)
-    is_next = np.diff(start[order]) == 0
+    ordered = start[order]
+    is_next = ordered[1:] == ordered[:-1]
     at_once = np.flatnonzero(np.append(is_next, False) | np.append(False, is_next))
     some = order[at_once]
     order[at_once] = some[np.lexsort((-end[some], start[some]))]

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from gpuprof.base.errors import GpuprofError, MissingTableError, UsageError, one_of
 from gpuprof.base.units import counted
 from gpuprof.facts.launches import ALL_THREADS, Launches, launches
-from gpuprof.facts.numbers import Numbers, index_kind, numbered
+from gpuprof.facts.numbers import Numbers, index_kind, numbered, pieces
 from gpuprof.facts.nvtx import NO_RANGE, Ranges, named_parts, ranges_like
 from gpuprof.model.intervals import Int64s, Intervals, union
 from gpuprof.model.profile import Profile
@@ -83,8 +83,10 @@ def launches_within(ranges: Ranges, launched: Launches) -> Spans:
     for lane, rows in ranges.lanes.items():
         low, high = launched.bounds.get(lane, (0, 0))
         times = launched.launch_ns[low:high]
-        first[rows] = low + np.searchsorted(times, ranges.start_ns[rows], side="left")
-        last[rows] = low + np.searchsorted(times, ranges.end_ns[rows], side="left")
+        for piece in pieces(len(rows)):
+            some = rows[piece]
+            first[some] = low + np.searchsorted(times, ranges.start_ns[some], side="left")
+            last[some] = low + np.searchsorted(times, ranges.end_ns[some], side="left")
     return Spans(first, last)
 
 

@@ -16,7 +16,7 @@ from gpuprof.base.units import say_share
 from gpuprof.facts.collective_parts import part_times
 from gpuprof.facts.copies import transfer_times
 from gpuprof.facts.launch_paths import paths_of_modules, paths_of_ranges
-from gpuprof.facts.launches import launches
+from gpuprof.facts.launches import launches, release_ids
 from gpuprof.facts.needless_copies import avoidable
 from gpuprof.facts.nvtx import ranges_of
 from gpuprof.facts.pause_causes import WORTH_READING, pieces_of
@@ -171,6 +171,8 @@ def scopes(profile: Profile) -> tuple[Scope, ...]:
         recorded.compute_ahead(ahead, is_first=True)
         with suppress(Exception):  # what fails is left to who asks for it
             launches(recorded)
+            if profile is recorded:  # a part pairs its launches, too
+                release_ids(recorded)
             pieces_of(recorded)
     return tuple(s for device in working_devices(profile) for s in _of_device(profile, device))
 

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from rich.cells import cell_len, set_cell_size
@@ -211,22 +212,26 @@ def _show(console: Console, grid: Grid, page: Page) -> None:
 
 def _lines(grid: Grid, widths: Mapping[int, int]) -> Iterator[str]:
     """The rows; names that do not fit into their columns in a few lines, cut if these are many."""
-    columns = []
+    cells, columns, tallest = [*zip(*grid.rows, strict=True)], [], 1
     for column, width in widths.items():
-        texts = [*dict.fromkeys(row[column] for row in grid.rows)]
+        texts = [*dict.fromkeys(cells[column])]
         looks = shortened_apart(texts, _NAME_LINES * width)
         lines = {
             text: [_padded(grid, column, line, width) for line in _wrapped(look, width)]
             for text, look in zip(texts, looks, strict=True)
         }
-        columns.append([lines[row[column]] for row in grid.rows])
+        columns.append([*map(lines.__getitem__, cells[column])])
+        tallest = max(tallest, *map(len, lines.values()))
+    if tallest == 1:  # as in nearly all tables, and in those of a million rows
+        yield from map(_joined, zip(*map(chain.from_iterable, columns), strict=True))
+        return
     blank = [" " * width for width in widths.values()]
     for row in zip(*columns, strict=True):
         height = max(map(len, row))
         filled = (
             cell + [none] * (height - len(cell)) for cell, none in zip(row, blank, strict=True)
         )
-        yield from map(_joined, zip(*(row if height == 1 else filled), strict=True))
+        yield from map(_joined, zip(*filled, strict=True))
 
 
 def _wrapped(text: str, width: int) -> list[str]:

@@ -18,7 +18,6 @@ from gpuprof.model.table import Computed, Flags, NumberedNames, Part, Stored
 from gpuprof.readers.nsys import export_schema
 
 FIRST_ROWS: Final = 100_000
-_NO_TEXTS: Final = NumberedNames((), {"name": ()})
 _KIND: Final = re.compile(r"^CUDA_(MEMCPY_KIND|MEMOPR_MEMORY_KIND)_")
 _LOW_24_BITS: Final = 0xFFFFFF
 TIMES: Final[dict[str, Computed | str]] = {"start_ns": "start", "end_ns": "end"}
@@ -101,15 +100,18 @@ class Export:
 
     @cached_property
     def texts(self) -> NumberedNames:
-        """The texts of the file by their numbers, read when they are first asked for."""
-        return self._texts() if export_schema.STRINGS in self.columns else _NO_TEXTS
+        """The texts of the file by their numbers, read when they are first asked for.
 
-    def _texts(self) -> NumberedNames:
+        Raises:
+            CorruptFileError: Two have one number, or one has none.
+        """
         numbers: list[int] = []
         texts: list[str | None] = []
-        for number, text in self.stored(export_schema.STRINGS).pieces(["id", "value"]):
-            numbers += number.filled.tolist()
-            texts += text.listed
+        if (strings := export_schema.STRINGS) in self.columns:
+            for number, text in self.stored(strings).pieces(["id", "value"]):
+                numbers += number.filled.tolist()
+                texts += text.listed
+            borders.check_keys(self.path, strings, "id", np.array(numbers, np.int64))
         return NumberedNames(numbers, {"name": texts})
 
     @cached_property

@@ -7,7 +7,7 @@ list contexts only, from which it is seen that processes share a number.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -30,33 +30,18 @@ RENUMBERED: Final = (
 )
 
 
-def small_tables(export: Export) -> Iterator[tuple[str, Source]]:
-    """Devices and processes; what they hold that they should not is told to who asks for them."""
-    owner = owners(export)
-    makers: dict[str, Callable[[], pa.Table]] = {}
+def small_tables(export: Export) -> dict[str, Source]:
+    """Devices and processes, each read when it is asked for."""
+    tables: dict[str, Source] = {}
     _, old, gpu = export_schema.GPUS
     if old in export.columns or gpu in export.columns:
-        makers["devices"] = partial(_devices, export)
-    if owner is not None:
-        makers["runs"] = partial(_runs, export, *owner)
-    for name, make in makers.items():
-        spec = schema.BY_NAME[name]
-        if name == "runs" and owner is not None and owner[0] in export_schema.EVENTS:
-            yield name, partial(_table_of, spec, make)
-            continue
-        try:
-            rows = make()
-        except CorruptFileError:
-            yield name, partial(_table_of, spec, make)
-        else:
-            yield name, rows if spec.fault(rows) is None else partial(_table_of, spec, make)
+        tables["devices"] = partial(_devices, export)
+    if (owner := owners(export)) is not None:
+        tables["runs"] = partial(_runs, export, *owner)
+    return tables
 
 
-def _table_of(spec: Schema, make: Callable[[], pa.Table]) -> Table:
-    return in_memory(spec, make())
-
-
-def _devices(export: Export) -> pa.Table:
+def _devices(export: Export) -> Table:
     mapped, old, gpu = export_schema.GPUS
     table = gpu if {mapped, gpu} <= export.columns.keys() or old not in export.columns else old
     names = [*export.columns[table] & _DEVICE_COLUMNS.keys()]
@@ -72,8 +57,9 @@ def _devices(export: Export) -> pa.Table:
     else:
         rows = [(row.get("id", row.get("deviceId")), None, row) for row in listed]
     rows = [(export.machine_numbers.get((p, n), n), p, row) for n, p, row in rows]
+    devices = [_device(*row) for row in rows]
     where = f"{export.path}, table devices"
-    return checked_table(where, schema.DEVICES, [_device(*row) for row in rows])
+    return in_memory(schema.DEVICES, checked_table(where, schema.DEVICES, devices))
 
 
 # The columns of devices that are read, whichever of them a version has.
@@ -109,7 +95,7 @@ def _device(number: Any, process: Any, row: Mapping[str, Any]) -> dict[str, Any]
     }
 
 
-def _runs(export: Export, table: str, process: Computed | str) -> pa.Table:
+def _runs(export: Export, table: str, process: Computed | str) -> Table:
     numbers = as_computed(process)
     columns = columns_at_once(export.stored(table), numbers.reads)
     all_processes = numbers.make(*columns) if numbers.make and len(columns[0]) else columns[0]
@@ -120,14 +106,12 @@ def _runs(export: Export, table: str, process: Computed | str) -> pa.Table:
     for pid, name in export.select("PROCESSES", pid=int, name=str):
         commands.setdefault(pid, name)
     numbered = [None if number == UNKNOWN else number for number in processes]
-    return checked_table(
-        f"{export.path}, table runs",
-        schema.RUNS,
-        [
-            {"run_id": place, "process_id": number, "command": commands.get(number)}
-            for place, number in enumerate(numbered)
-        ],
-    )
+    runs = [
+        {"run_id": place, "process_id": number, "command": commands.get(number)}
+        for place, number in enumerate(numbered)
+    ]
+    where = f"{export.path}, table runs"
+    return in_memory(schema.RUNS, checked_table(where, schema.RUNS, runs))
 
 
 def checked_table(where: str, spec: Schema, rows: list[dict[str, Any]]) -> pa.Table:

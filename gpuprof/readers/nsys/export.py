@@ -10,7 +10,7 @@ import numpy as np
 from gpuprof.base.errors import CorruptFileError, EmptyRecordingError
 from gpuprof.base.secrets import REMOVED, masked_words
 from gpuprof.base.units import counted
-from gpuprof.model import borders, schema
+from gpuprof.model import schema
 from gpuprof.model.origin import Origin
 from gpuprof.model.profile import Profile, Source
 from gpuprof.readers.nsys import export_schema, model_tables
@@ -69,7 +69,7 @@ def profile(export: Export) -> Profile:
     _check_columns(export)
     capture = _capture(export)
     diagnoses = _diagnoses(export)
-    sources: dict[str, Source] = model_tables.tables(export) | dict(small_tables(export))
+    sources: dict[str, Source] = {**model_tables.tables(export), **small_tables(export)}
     has_records = _has_cuda_records(export)
     if not has_records:
         sources = {n: of for n, of in sources.items() if n not in {*CUDA_TABLES, *_GPU_TABLES}}
@@ -92,9 +92,6 @@ def _check_columns(export: Export) -> None:
         if missing:
             msg = f"{export.path}: table {table} has no column {missing[0]}"
             raise CorruptFileError(msg, "Export the report again: nsys export --type sqlite FILE.")
-    if export_schema.STRINGS in export.columns:
-        ids = np.array(export.texts.numbers, np.int64)
-        borders.check_keys(export.path, export_schema.STRINGS, "id", ids)
 
 
 def _diagnoses(export: Export) -> list[str]:

@@ -22,6 +22,7 @@ from gpuprof.model import borders, schema
 from gpuprof.model.derived import KERNELS_RERUN, UNKNOWN
 from gpuprof.model.origin import Origin
 from gpuprof.model.profile import Profile, Source
+from gpuprof.model.spilling import KeptColumns, Kinds
 from gpuprof.model.table import NumberedNames, Part, Stored, Table, in_memory
 from gpuprof.readers.input_format import Reader
 from gpuprof.readers.nsys.columns import Export, columns_at_once
@@ -196,10 +197,21 @@ def _tables(database: activities.Database) -> dict[str, Callable[[], Table]]:
 
     sources: dict[str, Callable[[], Table]] = {name: partial(table_of, name) for name in parts}
     if MARKER in database.tables.columns:
-        sources["nvtx_ranges"] = lambda: in_memory(
-            schema.NVTX_RANGES, host_records.ranges(database)
-        )
+        sources["nvtx_ranges"] = partial(_ranges, database)
     return sources
+
+
+def _ranges(database: activities.Database) -> Table:
+    """NVTX ranges, paired while nothing else is in memory; once let go of, they are paired anew."""
+
+    def paired(_: Kinds) -> dict[str, pa.ChunkedArray]:
+        ranges = host_records.ranges(database)
+        return dict(zip(ranges.column_names, ranges.columns, strict=True))
+
+    columns = paired(schema.NVTX_RANGES.kinds)
+    kept = KeptColumns(schema.NVTX_RANGES.kinds, paired)
+    kept.keep(columns)
+    return Table(schema.NVTX_RANGES, [Part(kept, {name: name for name in columns})])
 
 
 def _devices(file: SqliteFile, strings: Mapping[int, str]) -> pa.Table:

@@ -215,19 +215,20 @@ def ranges(database: Database) -> pa.Table:
 def _paired(time: Numbers, flags: Numbers, ids: Numbers) -> tuple[Numbers, Numbers]:
     """The rows that open ranges, by time, and for each the first one after it that closes it."""
     is_known = (flags != UNKNOWN) & (ids != UNKNOWN)
-    opens = np.flatnonzero(is_known & (flags & _OPENS > 0) & (time > 0))
-    closes = np.flatnonzero(is_known & (flags & _CLOSES > 0))
-    rows = np.concatenate([opens, closes])
+    kind = np.min_scalar_type(-len(time) - 1)  # of places: there are millions
+    opens = np.flatnonzero(is_known & (flags & _OPENS > 0) & (time > 0)).astype(kind)
+    closes = np.flatnonzero(is_known & (flags & _CLOSES > 0)).astype(kind)
+    rows, first_close = np.concatenate([opens, closes]), len(opens)
     # By id, then by time; of marks at one time, those that open come first. Files are nearly in
     # these orders, which sorting them stably makes use of.
-    order = np.argsort(time[rows], kind="stable")
-    order = order[np.argsort(ids[rows[order]], kind="stable")]
-    rows, is_close = rows[order], order >= len(opens)
+    order = np.argsort(time[rows], kind="stable").astype(kind)
+    order = order[np.argsort(ids[rows[order]], kind="stable").astype(kind)]
+    rows, is_close = rows[order], order >= first_close
     opened, closing = rows[~is_close], rows[is_close]
-    following = np.cumsum(is_close)[~is_close]
+    following = np.cumsum(is_close, dtype=kind)[~is_close]
     is_closed = following < len(closing)
     opened, closing = opened[is_closed], closing[following[is_closed]]
     is_same = ids[opened] == ids[closing]
     opened, closing = opened[is_same], closing[is_same]
-    order = np.argsort(time[opened], kind="stable")
+    order = np.argsort(time[opened], kind="stable").astype(kind)
     return opened[order], closing[order]

@@ -113,7 +113,7 @@ def test_names_that_stand_twice_are_refused_since_their_kernels_would_count_twic
     path = write(tmp_path / "x.sqlite", {**TABLES, STRINGS: strings})
 
     with pytest.raises(CorruptFileError) as caught:
-        read_profile(path)
+        read_profile(path).table("kernels")
 
     assert caught.value.message == f"{path}, table {STRINGS}: 1 rows repeat the id of another row"
 
