@@ -45,7 +45,8 @@ $(BIN)/python:
 
 $(VENV)/demo.stamp: pyproject.toml | $(BIN)/python
 	@echo "Installing gpuprof and TensorFlow into $(VENV) (about a minute) ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[tensorflow]'
+	@# Python compiles what the demo imports, which is less than what pip would.
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[tensorflow]'
 	@touch $@
 
 $(VENV)/test.stamp: pyproject.toml | $(BIN)/python

@@ -145,7 +145,7 @@ ANALYSIS: Final = Analysis(
     ACTIVITIES,
     (),
     activity_summary,
-    SUM_READS,
+    reads(SUM_READS, api_calls="name_id"),
     needs_any_of=TABLES,
     of_files=(trace_sums, *(part for of in DURATIONS.values() for part in of)),
     accuracy=ACCURACY,

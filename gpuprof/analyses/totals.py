@@ -71,6 +71,8 @@ TOTALS: Final = Schema(
 
 
 _SUMMED: Final = ("calls", "total_ns", "bytes")
+# Of an activity summary, which may have a hundred thousand rows.
+_READ: Final = ["activity_kind", "section", "name", "run_id", "printed_share", *_SUMMED]
 
 
 def _sums(rows: Sequence[Row]) -> Row:
@@ -93,7 +95,7 @@ def totals(profile: Profile) -> pa.Table:
         One row per group, columns as in `TOTALS`. A group that provably did not happen has 0
         calls and 0 ns; one that an excerpt does not list, or that was not recorded, has null.
     """
-    rows = profile.once(activity_sums).to_pylist()
+    rows = profile.once(activity_sums).select(_READ).to_pylist()
     kernels, copies, memsets, calls = (
         [row for row in rows if row["activity_kind"] == kind] for kind in (*GPU_KINDS, "api")
     )
@@ -346,6 +348,7 @@ def top_activities(profile: Profile) -> pa.Table:
         At most ten rows, the first kernel, memcpy and memset among them; columns as in
         `TOP_ACTIVITIES`. No rows if nothing ran.
     """
+    groups = profile.once(totals).to_pylist()
     rows = merged_runs(profile.once(activity_sums).to_pylist())
     gpu = [row for row in rows if row["activity_kind"] in GPU_KINDS]
     ordered = sorted(gpu, key=lambda row: (-(row["total_ns"] or 0), row["name"]))
@@ -354,7 +357,6 @@ def top_activities(profile: Profile) -> pa.Table:
     first = sorted({*map(kinds.index, kinds)})
     later = [place for place in range(len(ordered)) if place not in first]
     ranked = [ordered[place] for place in sorted([*first, *later][:_ROWS])]
-    groups = profile.once(totals).to_pylist()
     (all_gpu,) = (row for row in groups if row["activity_group"] == "gpu_activities")
     gpu_ns = all_gpu["total_ns"] or all_gpu["implied_ns"]
     return TOP_ACTIVITIES.table(

@@ -16,6 +16,8 @@ from gpuprof.base.units import NS_PER_S
 from gpuprof.facts.activity_sums import TABLES
 from gpuprof.facts.moves import backward_peer_share
 from gpuprof.facts.step_times import warm_up_steps
+from gpuprof.facts.timeline import TRANSFER, timelines
+from gpuprof.model.intervals import covered_within
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLAG, FLOAT, INT, TEXT, Column, Kind, Schema
 
@@ -193,12 +195,11 @@ def metrics(profile: Profile) -> Metrics:
         names = profile.table("devices").column("name").to_pylist()
         figures["device_names"] = ", ".join(sorted({name for name in names if name})) or None
     if profile.all_have(*breakdown.ANALYSIS.needs):
-        rows = breakdown.breakdown(profile).to_pylist()
-        figures["devices"] = len(rows)
+        waits = _waits_for_transfers(profile)
+        figures["devices"] = len(waits)
         # A peer copy is exposed on both its ends: the devices' times must not be added up.
-        exposed_ns = [row["exposed_transfer_ns"] for row in rows]
-        figures["exposed_transfer_ns"] = max(exposed_ns, default=0)
-        shares = [r["exposed_transfer_ns"] / r["span_ns"] for r in rows if r["span_ns"]]
+        figures["exposed_transfer_ns"] = max((exposed_ns for exposed_ns, _ in waits), default=0)
+        shares = [exposed_ns / span_ns for exposed_ns, span_ns in waits if span_ns]
         figures["exposed_transfer_share"] = max(shares, default=None)
     recording = profile.unrestricted
     if recording.has("epochs"):
@@ -210,6 +211,25 @@ def metrics(profile: Profile) -> Metrics:
         figures["seconds_per_epoch"] = time_of_epochs(seconds, skipped)[0]
         figures["steps"] = sum(steps) if steps and None not in steps else None
     return figures | _steps(profile)
+
+
+def _waits_for_transfers(profile: Profile) -> list[tuple[int, int]]:
+    """How long each device that did any work waits for transfers, and its span, in ns."""
+    part = profile.selection
+    if part.windows is None:
+        rows = breakdown.breakdown(profile).to_pylist()
+        return [(row["exposed_transfer_ns"], row["span_ns"]) for row in rows]
+    # Of millions of instants in steps only the sum is asked for.
+    start, end = np.array(part.windows, np.int64).reshape(-1, 2).T
+    times = (
+        [
+            int(covered_within(some, start, end).sum())
+            for some in (line.exposed[TRANSFER], line.span)
+        ]
+        for line in timelines(profile.unrestricted)
+        if part.device_id in {None, line.device_id}
+    )
+    return [(exposed_ns, span_ns) for exposed_ns, span_ns in times if span_ns]
 
 
 def _from_totals(profile: Profile) -> Metrics:

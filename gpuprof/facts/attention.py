@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from gpuprof.facts.activity_sums import activity_sums
+from gpuprof.facts.activity_sums import kernel_sums
 from gpuprof.facts.numbers import groups, names_by_number, read_columns
 from gpuprof.model.analysis import reads
 from gpuprof.model.derived import known
@@ -85,11 +85,7 @@ def unfused_attention(profile: Profile) -> Mapping[int | None, Attention]:
     """The attention of each device that computes it in separate kernels again and again."""
     if not profile.has("kernels"):
         return {}
-    sums = [
-        (row["name"], row["total_ns"])
-        for row in profile.once(activity_sums).to_pylist()
-        if row["activity_kind"] == "kernel"
-    ]
+    sums = kernel_sums(profile)
     softmax_ns = sum(
         ns
         for name, ns in sums

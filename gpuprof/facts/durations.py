@@ -10,10 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuprof.base import machine
-from gpuprof.facts.numbers import names_by_number
+from gpuprof.facts.numbers import in_groups, names_by_number
 from gpuprof.model.profile import Profile
 from gpuprof.model.words import narrowed
-from gpuprof.native import arrays
 
 _MOST: Final = 1 << 63
 # Of fewer events, threads take longer to be started than to work.
@@ -75,14 +74,12 @@ def sums_by_name(profile: Profile, table: str) -> Mapping[str, Figures]:
     calls, total, most = (np.zeros(len(names), np.int64) for _ in range(3))
     least = np.full(len(names), np.iinfo(np.int64).max)
     for durations, group in parts:
-        order = np.argsort(group, kind="stable")
-        of_group = group[order]
-        first = np.flatnonzero(np.diff(of_group, prepend=-1))
-        place, ordered = of_group[first], durations[order].astype(np.int64)
-        calls[place] += np.diff(first, append=len(order))
-        total[place] += np.add.reduceat(ordered, first)
-        least[place] = np.minimum(least[place], np.minimum.reduceat(ordered, first))
-        most[place] = np.maximum(most[place], np.maximum.reduceat(ordered, first))
+        # NumPy has fast ways for one width alone.
+        place, of_rows = group.astype(np.int64), durations.astype(np.int64)
+        calls += np.bincount(place, minlength=len(names))
+        np.add.at(total, place, of_rows)
+        np.minimum.at(least, place, of_rows)
+        np.maximum.at(most, place, of_rows)
     if int(most.max(initial=0)) * int(calls.sum()) >= _MOST:  # a sum may have wrapped around
         return figures_by_name(profile, table)
     rows = zip(names, *(column.tolist() for column in (calls, total, least, most)), strict=True)
@@ -117,14 +114,8 @@ def by_group(parts: list[tuple[Durations, Durations]], groups: int) -> Iterator[
     """The durations of each group."""
     if not parts:
         return
-    counts, kind = np.zeros(groups, np.int64), np.dtype(np.int8)
-    for durations, group in parts:
-        counts += np.bincount(group, minlength=groups)
-        kind = np.promote_types(kind, durations.dtype)
-    gathered = arrays.grouped(parts, counts, kind)
-    if gathered is None:
-        durations, group = map(np.concatenate, zip(*parts, strict=True))
-        gathered = durations[np.argsort(group, kind="stable")]
+    counts = np.sum([np.bincount(group, minlength=groups) for _, group in parts], axis=0)
+    gathered = in_groups(parts, counts)
     for low, high in pairwise([0, *np.cumsum(counts).tolist()]):
         yield gathered[low:high]
 

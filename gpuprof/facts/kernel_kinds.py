@@ -17,7 +17,7 @@ from collections.abc import Collection, Mapping
 from functools import lru_cache
 from typing import Final
 
-from gpuprof.facts.activity_sums import activity_sums
+from gpuprof.facts.activity_sums import kernel_sums
 from gpuprof.facts.numbers import names_by_number, rows_named
 from gpuprof.facts.nvtx import ranges_of
 from gpuprof.facts.timeline import busy_by_device
@@ -125,9 +125,7 @@ def kernels_of_kinds(profile: Profile) -> Mapping[int | None, Mapping[str, Inter
 @once_per_recording
 def elementwise_kernels(profile: Profile) -> Mapping[int | None, Mapping[str, Intervals]]:
     """The same of `ELEMENTWISE`, of which there may be millions: nothing where they take little."""
-    columns = (profile.once(activity_sums).column(n) for n in ("activity_kind", "name", "total_ns"))
-    rows = zip(*(column.to_pylist() for column in columns), strict=True)
-    sums = [(name, total_ns) for kind, name, total_ns in rows if kind == "kernel"]
+    sums = kernel_sums(profile)
     elementwise_ns = sum(ns for name, ns in sums if kind_of(name) in {ELEMENTWISE, COPY})
     if elementwise_ns < _LEAST_ELEMENTWISE * sum(ns for _, ns in sums):
         return {}

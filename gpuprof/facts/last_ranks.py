@@ -14,9 +14,8 @@ from gpuprof.base.cuda import is_communication
 from gpuprof.facts.collective_calls import CAUSES, WORK, collective_calls, instants_of
 from gpuprof.facts.collective_parts import PARTS_READS, RANKS, CollectiveParts, collective_parts
 from gpuprof.facts.communication import communication_kernels
-from gpuprof.facts.durations import by_group, total
 from gpuprof.facts.hosts import DeviceNames, names_of
-from gpuprof.facts.numbers import names_by_number
+from gpuprof.facts.numbers import names_by_number, sums_of_pieces
 from gpuprof.facts.rank_matching import Communicator
 from gpuprof.facts.timeline import COMPUTE, TIMELINE_READS, timelines
 from gpuprof.model.analysis import per_file, reads
@@ -25,7 +24,6 @@ from gpuprof.model.intervals import NOTHING, Int64s, covered_within
 from gpuprof.model.pairs import Pairs
 from gpuprof.model.profile import Profile, once_per_recording
 from gpuprof.model.schema import INT, TEXT, Column, Schema
-from gpuprof.model.words import narrowed
 
 LAST_READS: Final = reads(PARTS_READS, TIMELINE_READS, kernels="name")
 # As a cause, the same kernels of a device taking longer.
@@ -303,19 +301,14 @@ def kernel_sums(profile: Profile) -> list[dict[str, Any]]:
     names, pairs = names_by_number(profile, "kernels"), Pairs()
     texts, places = names.distinct, names.places
     columns = ("start_ns", "end_ns", "device_id", "name_id")
-    parts = [
-        (narrowed(end - start), pairs.learn(device, places.of(name_id)))
+    calls, total_ns = sums_of_pieces(
+        (pairs.learn(device, places.of(name_id)), end - start)
         for start, end, device, name_id in profile.columns("kernels", *columns)
-    ]
-    rows = zip(pairs.values.T.tolist(), by_group(parts, len(pairs)), strict=True)
+    )
+    rows = zip(pairs.values.T.tolist(), calls.tolist(), total_ns.tolist(), strict=True)
     return [
-        {
-            "device_id": known(device),
-            "name": texts[place],
-            "calls": len(durations),
-            "total_ns": total(durations),
-        }
-        for (device, place), durations in rows
+        {"device_id": known(device), "name": texts[place], "calls": of_pair, "total_ns": total_ns}
+        for (device, place), of_pair, total_ns in rows
         if not is_communication(texts[place])
     ]
 

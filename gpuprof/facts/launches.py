@@ -7,7 +7,7 @@ cache.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -63,7 +63,7 @@ _EARLIEST, _LATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 # Of activities that calls of one thread launched: the place of each, the start of the first of the
 # calls, and how much later the call of each started.
-_Launched = tuple[Numbers, int, Numbers]
+Launched = tuple[Numbers, int, Numbers]
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,13 +239,7 @@ def _times(profile: Profile, table: str) -> Iterator[Sequence[Any]]:
 @once_per_profile
 def launches(profile: Profile) -> Launches:
     """Every activity with the call that launched it; those without one are left out."""
-    recording = profile.unrestricted
-    launched = launched_by(recording.columns("api_calls", *_CALL), *_members(profile))
-    if launched is None:
-        calls = columns_of(recording.columns("api_calls", *_CALL), len(_CALL))
-        by_start = np.argsort(calls[_CALL.index("start_ns")], kind="stable")
-        ordered = ([column[by_start[rows]] for column in calls] for rows in pieces(len(by_start)))
-        launched = launched_by(ordered, *_members(profile)) or {}
+    launched = launched_by_calls(profile.unrestricted, lambda: _keys(profile), _rows_known(profile))
     # Read last: what told who launched what is no longer in memory.
     work = activities(profile)
     sizes = {lane: sum(len(of[0]) for of in launched[lane]) for lane in sorted(launched)}
@@ -273,9 +267,30 @@ def release_ids(profile: Profile) -> None:
         profile.let_go(table, "correlation_id")
 
 
-def _members(profile: Profile) -> "tuple[Ids, arrays.Chains | _Members]":
-    """The ids by which calls launched the activities, and the activities by these."""
-    process, correlation = columns_of(_keys(profile), len(_KEYS), _rows_known(profile))
+def launched_by_calls(
+    recording: Profile, keys: Callable[[], Iterable[Sequence[Numbers]]], rows: int
+) -> dict[tuple[int, int], list[Launched]]:
+    """What the first call of each id launched, as in `launched_by`, in whatever order calls are.
+
+    Args:
+        recording: The calls.
+        keys: Process and correlation id of what they launched, in pieces.
+        rows: How many these are at most.
+    """
+    launched = launched_by(recording.columns("api_calls", *_CALL), *_members(keys(), rows))
+    if launched is None:
+        calls = columns_of(recording.columns("api_calls", *_CALL), len(_CALL))
+        by_start = np.argsort(calls[_CALL.index("start_ns")], kind="stable")
+        ordered = ([column[by_start[rows]] for column in calls] for rows in pieces(len(by_start)))
+        launched = launched_by(ordered, *_members(keys(), rows)) or {}
+    return launched
+
+
+def _members(
+    keys: Iterable[Sequence[Numbers]], rows: int
+) -> "tuple[Ids, arrays.Chains | _Members]":
+    """The ids by which calls launched some activities, and the activities by these."""
+    process, correlation = columns_of(keys, len(_KEYS), rows)
     ids = Ids(process, correlation)
     return ids, ids.chains(process, correlation) or _Members(ids, process, correlation)
 
@@ -342,7 +357,7 @@ def by_time(times: Int64s) -> Int64s:
 
 def launched_by(
     calls: Iterable[Sequence[Numbers]], ids: "Ids", rows: "arrays.Chains | _Members"
-) -> dict[tuple[int, int], list[_Launched]] | None:
+) -> dict[tuple[int, int], list[Launched]] | None:
     """What the first call of each id launched, in the order of the calls; of one call by place.
 
     Args:
@@ -355,7 +370,7 @@ def launched_by(
         before it.
     """
     lanes, latest = Pairs(), _EARLIEST
-    spans, launched = np.empty((0, 3), np.int64), defaultdict[int, list[_Launched]](list)
+    spans, launched = np.empty((0, 3), np.int64), defaultdict[int, list[Launched]](list)
     for of, number, start, thread in calls:
         if len(start) and (start[0] < latest or (start[1:] < start[:-1]).any()):
             return None

@@ -15,7 +15,7 @@ from gpuprof.facts.nvtx import NO_RANGE
 from gpuprof.facts.step_windows import StepWindows, by_period, masked, step_windows
 from gpuprof.facts.timeline import timeline_of
 from gpuprof.model.derived import HOST
-from gpuprof.model.intervals import Int64s, Intervals, covered_within, together, union
+from gpuprof.model.intervals import Int64s, Intervals, together, union
 from gpuprof.model.profile import Profile, once_per_profile
 
 # Steps and ranges of more events take longer than all else that a report says first.
@@ -280,8 +280,7 @@ def _of_series(
 
 def _repeated_row(profile: Profile, series: StepWindows, copies: Copies, steps: int) -> Row:
     src, dst, size = int(copies.src[0]), int(copies.dst[0]), int(copies.bytes[0])
-    kernels = timeline_of(profile.unrestricted, dst).kernels
-    hidden = covered_within(kernels, copies.start_ns, copies.end_ns)
+    hidden = timeline_of(profile.unrestricted, dst).kernel_ns(copies.start_ns, copies.end_ns)
     calls = len(copies.src)
     keep = f"copy it from {end_name(src)} to {end_name(dst)} once and keep it"
     advice = f"if it is the same data in every step, {keep}"

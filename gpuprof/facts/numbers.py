@@ -13,6 +13,7 @@ from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
 from gpuprof.model.table import NO_TEXTS
 from gpuprof.model.words import Words
+from gpuprof.native import arrays
 
 # Integers of any width.
 Numbers = npt.NDArray[np.integer[Any]]
@@ -72,6 +73,21 @@ def columns_of(parts: Iterable[Sequence[Any]], columns: int, rows: int = 0) -> l
         for column, values in zip(gathered, part, strict=True):
             column.add(values)
     return [column.values for column in gathered]
+
+
+def in_groups(parts: Sequence[tuple[Numbers, Numbers]], counts: Int64s) -> Any:
+    """The values of each group one after another, in their order.
+
+    Args:
+        parts: Values, and the group of each, from 0 on.
+        counts: How many values each group has in all parts.
+    """
+    kind = np.result_type(np.int8, *(values.dtype for values, _ in parts))
+    gathered = arrays.grouped(parts, counts, kind)
+    if gathered is None:
+        values, group = map(np.concatenate, zip(*parts, strict=True))
+        gathered = values[np.argsort(group, kind="stable")]
+    return gathered
 
 
 class Growing:
@@ -187,6 +203,19 @@ def sums_by_number(numbers: Numbers, values: Numbers, count: int) -> Int64s:
         places, added = numbers[rows].astype(np.intp, copy=False), values[rows]
         np.add.at(sums, places, added.astype(np.int64, copy=False))
     return sums
+
+
+def sums_of_pieces(pieces_of: Iterable[tuple[Numbers, Numbers]]) -> tuple[Int64s, Int64s]:
+    """How often each number from 0 on occurs in pieces of numbers, and the sum of its values."""
+    parts = [
+        (np.bincount(number), sums_by_number(number, values, int(number.max(initial=-1)) + 1))
+        for number, values in pieces_of
+    ]
+    counts, sums = np.zeros((2, max((len(of) for of, _ in parts), default=0)), np.int64)
+    for of_part, sums_of_part in parts:
+        counts[: len(of_part)] += of_part
+        sums[: len(of_part)] += sums_of_part
+    return counts, sums
 
 
 def index_kind(rows: int) -> type[np.integer[Any]]:

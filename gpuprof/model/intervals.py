@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from gpuprof.native import arrays, library
+from gpuprof.native import IntervalArrays, arrays, library
 
 Int64s = npt.NDArray[np.int64]
 _NEIGHBOURS: Final = 256
@@ -40,6 +40,11 @@ class Intervals:
         first = np.arange(0, len(self), arrays.BLOCK)
         covered = np.add.reduceat(self.end - self.start, first) if len(first) else first
         return np.concatenate([_int64([0]), np.cumsum(covered)])
+
+    @cached_property
+    def compiled(self) -> IntervalArrays:
+        """The set as compiled functions take it: most are asked about again and again."""
+        return arrays.interval_set(self.start, self.end)
 
     def __len__(self) -> int:
         """How many intervals it consists of."""
@@ -71,16 +76,18 @@ def union(start: npt.ArrayLike, end: npt.ArrayLike) -> Intervals:
         end: Ends in ns, in the same order. Intervals of length 0 cover nothing.
     """
     starts, ends = _int64(start), _int64(end)
-    if (swept := arrays.union([(starts, ends)])) is not None:
+    swept = arrays.union([arrays.interval_set(starts, ends)])
+    if swept is None and (starts[1:] < starts[:-1]).any():
+        order = np.argsort(starts, kind="stable")
+        starts, ends = starts[order], ends[order]
+        swept = arrays.union([arrays.interval_set(starts, ends)])
+    if swept is not None:
         return _compact(*swept) if len(swept[0]) else NOTHING
     if not np.all(ends > starts):
         is_filled = ends > starts
         starts, ends = starts[is_filled], ends[is_filled]
     if not len(starts):
         return NOTHING
-    if np.any(starts[1:] < starts[:-1]):
-        order = np.argsort(starts, kind="stable")
-        starts, ends = starts[order], ends[order]
     reach = np.maximum.accumulate(ends)
     first = np.concatenate([[True], starts[1:] > reach[:-1]])
     last = np.concatenate([first[1:], [True]])
@@ -122,7 +129,7 @@ def together(sets: Sequence[Intervals]) -> Intervals:
     filled = [part for part in sets if len(part)]
     if len(filled) <= 1:
         return filled[0] if filled else NOTHING
-    if (swept := arrays.union([(part.start, part.end) for part in filled])) is not None:
+    if (swept := arrays.union([part.compiled for part in filled])) is not None:
         return _compact(*swept)
     return union(
         np.concatenate([part.start for part in filled]),
@@ -132,7 +139,7 @@ def together(sets: Sequence[Intervals]) -> Intervals:
 
 def _compact(start: Int64s, end: Int64s) -> Intervals:
     """A set whose arrays may be a small part of others, which are let go."""
-    room = len(start) if start.base is None else len(start.base)
+    room = len(start) if start.base is None else start.base.size // 2
     return Intervals(*((a.copy() for a in (start, end)) if 2 * len(start) < room else (start, end)))
 
 
@@ -205,7 +212,7 @@ def difference(a: Intervals, b: Intervals) -> Intervals:
     """The instants that the first covers and the second does not."""
     if not len(a) or not len(b):
         return a
-    swept = arrays.difference(a.start, a.end, b.start, b.end)
+    swept = arrays.difference(a.compiled, b.compiled)
     if swept is not None:
         return _compact(*swept)
     first, count = overlapping(a, b)
@@ -245,7 +252,7 @@ def covered_before(covered: Intervals, instants: npt.ArrayLike) -> Int64s:
     points = _int64(instants)
     if not len(covered):
         return np.zeros(points.shape, np.int64)
-    swept = arrays.covered_before(covered.start, covered.end, covered.before, points)
+    swept = arrays.covered_before(covered.compiled, covered.before, points)
     if swept is not None:
         return swept
     index = np.searchsorted(covered.start, points, side="right")

@@ -18,10 +18,11 @@ import pyarrow as pa
 from gpuprof.base import machine, startup
 from gpuprof.base.errors import ROOM, CorruptFileError, InputError, MissingTableError
 from gpuprof.model import schema
+from gpuprof.model.bounds import BeyondBoundsError
 from gpuprof.model.origin import Origin
 from gpuprof.model.second_thread import SecondThread
 from gpuprof.model.selection import EVERYTHING, Selection
-from gpuprof.model.table import NO_TEXTS, BeyondBoundsError, Table, in_memory
+from gpuprof.model.table import NO_TEXTS, Table, in_memory
 from gpuprof.model.words import Values, Words
 
 if TYPE_CHECKING:
@@ -159,6 +160,12 @@ class Profile:
     file_count: int = 1
     job: Job | None = field(default=None, repr=False)
     _unrestricted: "Profile | None" = field(default=None, repr=False)
+    # What it has read and computed, which no other that is made of it shares.
+    _tables: dict[str, Table] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _results: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _locks: dict[Any, "threading.RLock"] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def __repr__(self) -> str:
         """What it is a recording of, in a few lines; the first sentence of its report."""
@@ -406,20 +413,8 @@ class Profile:
         return _Frames(self)
 
     @cached_property
-    def _tables(self) -> dict[str, Table]:
-        return {}
-
-    @cached_property
-    def _results(self) -> dict[Any, Any]:
-        return {}
-
-    @cached_property
     def _second_thread(self) -> SecondThread:
         return SecondThread()
-
-    @cached_property
-    def _locks(self) -> dict[Any, "threading.RLock"]:
-        return {}
 
 
 # Where and by whom something was done, not what.

@@ -8,14 +8,12 @@ are fractions of 0 to 1; a missing value is null, never 0.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-
-from gpuprof.base.errors import excerpt
 
 # What to do about a file that holds what no recording can.
 EDITED: Final = "Was it edited, or damaged on its way? Export or record it again."
@@ -29,7 +27,6 @@ _MOST: Final = 1 << 63
 # No activity lasts 13 days, and no copy moves 10**15 bytes: thousands of them add up in 64 bits.
 LONGEST_NS: Final = 1 << 50
 MOST_BYTES: Final = 1 << 50
-_CHECKED_ROWS: Final = 1 << 16
 
 
 class Kind(StrEnum):
@@ -127,12 +124,12 @@ class Schema:
     row: str
     columns: Mapping[str, Column]
 
-    @property
+    @cached_property
     def arrow(self) -> pa.Schema:
         """The same columns as Arrow fields."""
         return pa.schema([*self.kinds.items()])
 
-    @property
+    @cached_property
     def kinds(self) -> dict[str, pa.DataType]:
         """The type of every column."""
         return {name: pa.type_for_alias(column.dtype) for name, column in self.columns.items()}
@@ -149,6 +146,12 @@ class Schema:
             for name, kind in zip(self.columns, self.arrow.types, strict=True)
         ]
         return pa.Table.from_arrays(columns, schema=self.arrow)
+
+    def of_columns(self, columns: Mapping[str, list[Any]]) -> pa.Table:
+        """Equally long columns as a table of this schema; one that is absent is null."""
+        nothing = [None] * len(next(iter(columns.values())))
+        arrays = [_array(columns.get(name, nothing), kind) for name, kind in self.kinds.items()]
+        return pa.Table.from_arrays(arrays, schema=self.arrow)
 
     def conform(self, table: pa.Table) -> pa.Table:
         """Exactly the columns of this schema, in its order; absent optional ones are null.
@@ -185,35 +188,6 @@ class Schema:
         }
         return table.select([name for name in self.columns if name in filled_columns])
 
-    def fault(self, table: pa.Table, before: int = 0) -> str | None:
-        """The first cell that no recording can hold, as the end of a sentence; None for none.
-
-        Args:
-            table: Any of the columns of this schema, as `conform` or `narrow` gave them.
-            before: How many rows come before these.
-        """
-        for name in table.column_names:
-            row = _first_beyond(table.column(name), self.columns[name])
-            if row is not None:
-                value = table.column(name)[row].as_py()
-                holds = "no value" if value is None else excerpt(value)
-                return f"column {name} holds {holds} in row {before + row + 1:,}"
-        if not {"start_ns", "end_ns"} <= {*table.column_names}:
-            return None
-        # Some rows at a time: of all of them the durations alone could outweigh the file.
-        for first in range(0, table.num_rows, _CHECKED_ROWS):
-            part = table.slice(first, _CHECKED_ROWS)
-            start_ns, end_ns = (part.column(name).to_numpy() for name in ("start_ns", "end_ns"))
-            durations = end_ns.astype(float) - start_ns.astype(float)
-            if (ends_before := end_ns < start_ns).any():
-                row = before + first + int(ends_before.argmax())
-                return f"row {row + 1:,} ends before it starts"
-            if durations.max() > LONGEST_NS:
-                return (
-                    f"row {before + first + int(durations.argmax()) + 1:,} lasts more than 13 days"
-                )
-        return None
-
     def _check(self, table: pa.Table, name: str) -> None:
         """See that a required column is there and whole."""
         if not self.columns[name].required or not table.num_rows:
@@ -224,41 +198,6 @@ class Schema:
         if missing := table.column(name).null_count:
             msg = f"{self.name}: required column {name} holds {missing} nulls"
             raise ValueError(msg)
-
-
-def _first_beyond(values: pa.ChunkedArray, spec: Column) -> int | None:
-    """The first row whose value is beyond the bounds of its column, or missing from it."""
-    if spec.required and values.null_count:
-        return int(np.argmin(values.is_valid().to_numpy()))
-    if spec.words is not None:
-        words = {*spec.words, None}
-        return next((n for n, text in enumerate(values.to_pylist()) if text not in words), None)
-    if spec.least is None or spec.most is None:
-        return None
-    before = 0
-    for part in values.chunks:
-        rows = _beyond(part, spec.least, spec.most)
-        if rows.size:
-            return before + int(rows[0])
-        before += len(part)
-    return None
-
-
-def _beyond(part: pa.Array, least: float, most: float) -> npt.NDArray[np.intp]:
-    """The rows whose value is known and beyond some bounds, as what is no number is beyond all."""
-    if pa.types.is_dictionary(part.type):
-        codes = _beyond(part.dictionary, least, most)
-        of_rows = part.indices.to_numpy(zero_copy_only=False) if codes.size else codes
-        return np.flatnonzero(np.isin(of_rows, codes))
-    if part.null_count == len(part):
-        return np.array([], np.intp)
-    numbers = np.frombuffer(part.buffers()[1], part.type.to_pandas_dtype())
-    numbers = numbers[part.offset : part.offset + len(part)]
-    rows = np.flatnonzero(~((numbers >= least) & (numbers <= most)))
-    # What stands in the place of a missing value is anything; to ask loads pyarrow.compute.
-    if rows.size and part.null_count:
-        rows = rows[part.is_valid().to_numpy(zero_copy_only=False)[rows]]
-    return rows
 
 
 def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
@@ -306,17 +245,21 @@ def texts(values: list[str | None]) -> pa.Array:
     return _array(values, pa.string())
 
 
+# Texts, answers to yes or no, and what numbers only tell apart.
+_text = partial(Column, TEXT, "")
+_flag = partial(Column, FLAG, "")
+_id = partial(Column, INT, "")
 # Sizes, counts, durations and rates; times may lie before the origin.
 _amount = partial(Column, least=0, most=LARGEST)
 _size = partial(_amount, INT, "B", most=MOST_BYTES)
 _share = partial(Column, FLOAT, "1", least=0, most=1)
 # Queries hold the numbers of devices in 16 bits.
-_device = partial(Column, INT, "", least=0, most=(1 << 15) - 1)
+_device = partial(_id, least=0, most=(1 << 15) - 1)
 # CUpti_ActivityKernel has grids, blocks and shared memory in 32 bits, registers in 16.
 _launch = partial(_amount, INT, most=(1 << 31) - 1)
 _registers = partial(_amount, INT, "1", most=(1 << 16) - 1)
 _number = partial(Column, INT, "1", least=0, most=LARGEST)
-process_column = partial(Column, INT, "", kind=Kind.PROCESS)
+process_column = partial(_id, kind=Kind.PROCESS)
 instant_column = partial(Column, INT, "ns", kind=Kind.INSTANT)
 _time = partial(instant_column, required=True, least=-LARGEST, most=LARGEST)
 
@@ -329,10 +272,10 @@ _TIMES: Final = {
 PROCESS_BITS: Final = 32
 _PLACE: Final = {
     "device_id": _device("CUDA device ordinal."),
-    "context_id": Column(INT, "", "CUDA context."),
-    "stream_id": Column(INT, "", "Stream within the context."),
+    "context_id": _id("CUDA context."),
+    "stream_id": _id("Stream within the context."),
     "process_id": process_column("Operating-system process; null where the format lacks it."),
-    "correlation_id": Column(INT, "", "Launching API call; unique only with process_id."),
+    "correlation_id": _id("Launching API call; unique only with process_id."),
 }
 
 KERNELS: Final = Schema(
@@ -341,7 +284,7 @@ KERNELS: Final = Schema(
     {
         **_TIMES,
         **_PLACE,
-        "name": Column(TEXT, "", "Demangled name.", required=True),
+        "name": _text("Demangled name.", required=True),
         "grid_x": _launch("1", "Blocks in x."),
         "grid_y": _launch("1", "Blocks in y."),
         "grid_z": _launch("1", "Blocks in z."),
@@ -351,7 +294,7 @@ KERNELS: Final = Schema(
         "registers_per_thread": _registers("Registers of one thread."),
         "static_shared_memory_bytes": _launch("B", "Per block."),
         "dynamic_shared_memory_bytes": _launch("B", "Per block."),
-        "graph_node_id": Column(INT, "", "Node of a CUDA graph; null outside graphs."),
+        "graph_node_id": _id("Node of a CUDA graph; null outside graphs."),
     },
 )
 # How kernels were launched.
@@ -365,14 +308,14 @@ MEMCPYS: Final = Schema(
     {
         **_TIMES,
         **_PLACE,
-        "memcpy_kind": Column(TEXT, "", "HtoD, DtoH, DtoD, PtoP, UVM_HtoD, ...", required=True),
-        "src_memory_kind": Column(TEXT, "", "pageable, pinned, device, managed, ..."),
-        "dst_memory_kind": Column(TEXT, "", "pageable, pinned, device, managed, ..."),
+        "memcpy_kind": _text("HtoD, DtoH, DtoD, PtoP, UVM_HtoD, ...", required=True),
+        "src_memory_kind": _text("pageable, pinned, device, managed, ..."),
+        "dst_memory_kind": _text("pageable, pinned, device, managed, ..."),
         "bytes": _size("Bytes moved; null where unknown."),
         "src_device_id": _device("Device copied from; null for the host's side."),
         "dst_device_id": _device("Device copied to; null for the host's side."),
-        "path": Column(TEXT, "", "direct, or staged through the host."),
-        "graph_node_id": Column(INT, "", "Node of a CUDA graph; null outside graphs."),
+        "path": _text("direct, or staged through the host."),
+        "graph_node_id": _id("Node of a CUDA graph; null outside graphs."),
     },
 )
 MEMSETS: Final = Schema(
@@ -382,7 +325,7 @@ MEMSETS: Final = Schema(
         **_TIMES,
         **_PLACE,
         "bytes": _size("Bytes set."),
-        "memory_kind": Column(TEXT, "", "pageable, pinned, device, managed, ..."),
+        "memory_kind": _text("pageable, pinned, device, managed, ..."),
     },
 )
 API_CALLS: Final = Schema(
@@ -390,11 +333,11 @@ API_CALLS: Final = Schema(
     "one call of the CUDA runtime or driver API on the host",
     {
         **_TIMES,
-        "api": Column(TEXT, "", "runtime or driver."),
-        "name": Column(TEXT, "", "cudaMemcpyAsync and friends.", required=True),
+        "api": _text("runtime or driver."),
+        "name": _text("cudaMemcpyAsync and friends.", required=True),
         "process_id": process_column("Operating-system process."),
-        "thread_id": Column(INT, "", "Operating-system thread."),
-        "correlation_id": Column(INT, "", "Links to activities; unique only with process_id."),
+        "thread_id": _id("Operating-system thread."),
+        "correlation_id": _id("Links to activities; unique only with process_id."),
     },
 )
 # What a framework records itself, of everything that it runs; with all other kinds people name
@@ -405,16 +348,14 @@ NVTX_RANGES: Final = Schema(
     "one NVTX range, framework annotation or operation on the host",
     {
         **_TIMES,
-        "text": Column(TEXT, "", "Message."),
-        "domain": Column(TEXT, "", "Domain; empty for the default one."),
-        "range_kind": Column(TEXT, "", "push_pop, start_end, annotation or operation."),
+        "text": _text("Message."),
+        "domain": _text("Domain; empty for the default one."),
+        "range_kind": _text("push_pop, start_end, annotation or operation."),
         "process_id": process_column("Operating-system process."),
-        "thread_id": Column(INT, "", "Operating-system thread."),
-        "inputs": Column(
-            TEXT,
-            "",
+        "thread_id": _id("Operating-system thread."),
+        "inputs": _text(
             "What an operation takes, where recorded, as JSON: shapes, of no tensor []; types in"
-            " the framework's words; and values of what is no tensor, of convolutions only.",
+            " the framework's words; and values of what is no tensor, of convolutions only."
         ),
     },
 )
@@ -424,33 +365,26 @@ SYNCHRONIZATIONS: Final = Schema(
     {
         **_TIMES,
         **_PLACE,
-        "sync_kind": Column(TEXT, "", "event, stream_wait, stream or context."),
-        "event_id": Column(INT, "", "CUDA event that is waited for; null for none."),
+        "sync_kind": _text("event, stream_wait, stream or context."),
+        "event_id": _id("CUDA event that is waited for; null for none."),
         "src_device_id": _device("Device on which that event was recorded last before."),
-        "src_stream_id": Column(INT, "", "Stream on which it was."),
+        "src_stream_id": _id("Stream on which it was."),
     },
 )
 CUDA_EVENTS: Final = Schema(
     "cuda_events",
     "one CUDA event recorded on a stream (cudaEventRecord): its call tells when",
-    {
-        **_PLACE,
-        "event_id": Column(INT, "", "The event; it may be recorded again.", required=True),
-    },
+    {**_PLACE, "event_id": _id("The event; it may be recorded again.", required=True)},
 )
 HOST_CALLS: Final = Schema(
     "host_calls",
     "one call on the host of a library beside CUDA, or of a Python function",
     {
         **_TIMES,
-        "library": Column(
-            TEXT, "", "mpi, ucx, python, or os for the operating system.", required=True
-        ),
-        "name": Column(
-            TEXT, "", "MPI_Sendrecv, pthread_cond_wait, train.py(12): step, ...", required=True
-        ),
+        "library": _text("mpi, ucx, python, or os for the operating system.", required=True),
+        "name": _text("MPI_Sendrecv, pthread_cond_wait, train.py(12): step, ...", required=True),
         "process_id": process_column("Operating-system process."),
-        "thread_id": Column(INT, "", "Operating-system thread."),
+        "thread_id": _id("Operating-system thread."),
     },
 )
 PAGE_FAULTS: Final = Schema(
@@ -458,7 +392,7 @@ PAGE_FAULTS: Final = Schema(
     "faults on pages of managed memory, which a GPU or the CPU touched where they were not",
     {
         **_TIMES,
-        "processor": Column(TEXT, "", "gpu or cpu.", required=True),
+        "processor": _text("gpu or cpu.", required=True),
         "device_id": _device("The GPU; null for the CPU."),
         "process_id": process_column("Operating-system process."),
         "faults": _amount(INT, "1", "How many; null where unknown."),
@@ -470,7 +404,7 @@ MEMORY_EVENTS: Final = Schema(
     {
         "start_ns": _time("When, since the recording's origin."),
         "process_id": process_column("Operating-system process."),
-        "thread_id": Column(INT, "", "Operating-system thread."),
+        "thread_id": _id("Operating-system thread."),
         "device_id": _device("The GPU; null for the memory of the host."),
         "bytes": Column(
             INT,
@@ -480,7 +414,7 @@ MEMORY_EVENTS: Final = Schema(
             least=-MOST_BYTES,
             most=MOST_BYTES,
         ),
-        "address": Column(INT, "", "Where they begin; null where unknown."),
+        "address": _id("Where they begin; null where unknown."),
         "allocated_bytes": _size("Allocated on the device since then; null where unknown."),
         "reserved_bytes": _size("Reserved by the allocator there; null where unknown."),
     },
@@ -488,19 +422,17 @@ MEMORY_EVENTS: Final = Schema(
 GRAPH_LAUNCHES: Final = Schema(
     "graph_launches",
     "one CUDA graph recorded as a whole: its kernels and copies are not in their tables",
-    {**_TIMES, **_PLACE, "graph_id": Column(INT, "", "The graph.")},
+    {**_TIMES, **_PLACE, "graph_id": _id("The graph.")},
 )
 OVERHEADS: Final = Schema(
     "overheads",
     "one stretch in which the profiler or CUDA itself held up a thread",
     {
         **_TIMES,
-        "source": Column(
-            TEXT, "", "profiler, or cuda.", required=True, words=frozenset({"profiler", "cuda"})
-        ),
-        "name": Column(TEXT, "", "CUPTI Buffer flush, Command Buffer Full, ..."),
+        "source": _text("profiler, or cuda.", required=True, words=frozenset({"profiler", "cuda"})),
+        "name": _text("CUPTI Buffer flush, Command Buffer Full, ..."),
         "process_id": process_column("Operating-system process."),
-        "thread_id": Column(INT, "", "Operating-system thread."),
+        "thread_id": _id("Operating-system thread."),
     },
 )
 COLLECTIVES: Final = Schema(
@@ -509,13 +441,13 @@ COLLECTIVES: Final = Schema(
     {
         **_TIMES,
         **_PLACE,
-        "kernel": Column(TEXT, "", "Its kernel's name, as in kernels.", required=True),
-        "collective": Column(TEXT, "", "allreduce, _allgather_base, ...", required=True),
-        "data_type": Column(TEXT, "", "The framework's word: Float, BFloat16, ..."),
+        "kernel": _text("Its kernel's name, as in kernels.", required=True),
+        "collective": _text("allreduce, _allgather_base, ...", required=True),
+        "data_type": _text("The framework's word: Float, BFloat16, ..."),
         "bytes_in": _amount(INT, "B", "Message into the collective on this rank."),
         "bytes_out": _amount(INT, "B", "Message out of the collective on this rank."),
         "group_size": _amount(INT, "1", "Ranks that take part."),
-        "process_group": Column(TEXT, "", "The framework's name of the group."),
+        "process_group": _text("The framework's name of the group."),
     },
 )
 DEVICES: Final = Schema(
@@ -524,18 +456,18 @@ DEVICES: Final = Schema(
     {
         "device_id": _device("CUDA device ordinal.", required=True),
         "process_id": process_column("Process that numbers it so; null where all do."),
-        "name": Column(TEXT, "", "Marketing name."),
+        "name": _text("Marketing name."),
         "total_memory_bytes": _amount(INT, "B", "Memory."),
         "memory_bandwidth_bytes_per_s": _amount(INT, "B/s", "Peak of its memory."),
-        "compute_capability": Column(TEXT, "", "Such as 8.0."),
+        "compute_capability": _text("Such as 8.0."),
         "clock_hz": _amount(INT, "Hz", "Highest clock of its multiprocessors."),
         "multiprocessors": _amount(INT, "1", "How many multiprocessors (SMs) it has."),
-        "bus_id": Column(TEXT, "", "PCI bus id."),
+        "bus_id": _text("PCI bus id."),
         "rank": _number("Rank that uses it, where several are read as one."),
         "own_device_id": _device(
             "Its ordinal in its own file, where ranks number theirs alike; else null."
         ),
-        "file": Column(TEXT, "", "Name of that file, where no rank is known; else null."),
+        "file": _text("Name of that file, where no rank is known; else null."),
     },
 )
 LINKS: Final = Schema(
@@ -544,9 +476,9 @@ LINKS: Final = Schema(
     {
         "device_id": _device("CUDA device ordinal.", required=True),
         "peer_device_id": _device("Device at the other end; null for the host."),
-        "link": Column(TEXT, "", "NVLink 2 x2, PCIe 3 x16: generation and width.", required=True),
+        "link": _text("NVLink 2 x2, PCIe 3 x16: generation and width.", required=True),
         "bytes_per_s": _amount(INT, "B/s", "Peak in one direction; null where unknown."),
-        "has_peer_access": Column(FLAG, "", "Whether its ends can address each other's memory."),
+        "has_peer_access": _flag("Whether its ends can address each other's memory."),
     },
 )
 RUNS: Final = Schema(
@@ -555,7 +487,7 @@ RUNS: Final = Schema(
     {
         "run_id": _amount(INT, "", "0 for the first in the file.", required=True),
         "process_id": process_column("Operating-system process."),
-        "command": Column(TEXT, "", "As the tool printed it; secrets masked."),
+        "command": _text("As the tool printed it; secrets masked."),
         "rank": _number("Rank in the job, where known."),
         "world_size": _amount(INT, "1", "Ranks of the job, where known."),
     },
@@ -565,14 +497,12 @@ ACTIVITY_SUMMARY: Final = Schema(
     "all calls of one kernel, memcpy kind, memset or API function",
     {
         "run_id": _amount(INT, "", "Process of the file, as in runs; null where one."),
-        "activity_kind": Column(
-            TEXT,
-            "",
+        "activity_kind": _text(
             "kernel, memcpy, memset or api.",
             required=True,
             words=frozenset({"kernel", "memcpy", "memset", "api"}),
         ),
-        "name": Column(TEXT, "", "Kernel or API name; memcpy kind for copies.", required=True),
+        "name": _text("Kernel or API name; memcpy kind for copies.", required=True),
         "calls": _amount(INT, "1", "How often."),
         "total_ns": _amount(INT, "ns", "Sum of durations, rounded as the tool printed it."),
         "min_ns": _amount(INT, "ns", "Shortest."),
@@ -582,9 +512,7 @@ ACTIVITY_SUMMARY: Final = Schema(
         "stddev_ns": _amount(FLOAT, "ns", "Standard deviation of the sample (n - 1)."),
         "bytes": _amount(INT, "B", "Bytes of copies and memsets."),
         "printed_share": _share("Share of its section that the tool printed; for implied totals."),
-        "section": Column(
-            TEXT,
-            "",
+        "section": _text(
             "What printed_share is a share of: gpu (kernels, copies and memsets in one table), "
             "kernel, memory, memcpy, memset or api; null for gpu, or api where it is an API call.",
             words=frozenset({"gpu", "kernel", "memory", "memcpy", "memset", "api"}),
@@ -628,7 +556,7 @@ GPU_METRICS: Final = Schema(
     {
         "start_ns": _time("From when on it holds, since the recording's origin."),
         "device_id": _device("CUDA device ordinal; null for a GPU that CUDA does not use."),
-        "metric": Column(TEXT, "", "As nsys names it: SMs Active [Throughput %], ..."),
+        "metric": _text("As nsys names it: SMs Active [Throughput %], ..."),
         "value": Column(
             INT,
             "1",
@@ -642,16 +570,16 @@ TENSOR_COPIES: Final = Schema(
     "tensor_copies",
     "all copies of one tensor from one TensorFlow device to another",
     {
-        "function": Column(TEXT, "", "tf.function it is part of; null for eager copies."),
-        "src_device": Column(TEXT, "", "Such as CPU:0.", required=True),
-        "dst_device": Column(TEXT, "", "Such as CPU:1.", required=True),
-        "tensor": Column(TEXT, "", "Name of the tensor.", required=True),
-        "src_operation": Column(TEXT, "", "Operation that makes it."),
-        "dst_operation": Column(TEXT, "", "Operation that takes it; the first where several."),
-        "is_gradient": Column(
-            FLAG, "", "Whether only gradients need it: made by one, or taken by nothing else."
+        "function": _text("tf.function it is part of; null for eager copies."),
+        "src_device": _text("Such as CPU:0.", required=True),
+        "dst_device": _text("Such as CPU:1.", required=True),
+        "tensor": _text("Name of the tensor.", required=True),
+        "src_operation": _text("Operation that makes it."),
+        "dst_operation": _text("Operation that takes it; the first where several."),
+        "is_gradient": _flag(
+            "Whether only gradients need it: made by one, or taken by nothing else."
         ),
-        "is_control": Column(FLAG, "", "A control edge: order only, no data."),
+        "is_control": _flag("A control edge: order only, no data."),
         "calls": _amount(INT, "1", "How often it was sent.", required=True),
         "bytes_per_call": _amount(INT, "B", "Size; null where unknown."),
         "bytes": _amount(INT, "B", "All calls; null where the size is unknown."),
@@ -661,11 +589,11 @@ OPERATIONS: Final = Schema(
     "operations",
     "one operation of a TensorFlow program on the device it ran on",
     {
-        "function": Column(TEXT, "", "tf.function it is part of; null for eager ones."),
-        "operation": Column(TEXT, "", "Name.", required=True),
-        "operation_type": Column(TEXT, "", "MatMul, Conv2D, ..."),
-        "requested_device": Column(TEXT, "", "Device that the script asked for; null for none."),
-        "device": Column(TEXT, "", "Device it ran on.", required=True),
+        "function": _text("tf.function it is part of; null for eager ones."),
+        "operation": _text("Name.", required=True),
+        "operation_type": _text("MatMul, Conv2D, ..."),
+        "requested_device": _text("Device that the script asked for; null for none."),
+        "device": _text("Device it ran on.", required=True),
         "calls": _amount(INT, "1", "How often it ran; null where not known."),
         "traced_calls": _amount(INT, "1", "Calls in total_ns; the cheapest are not traced."),
         "total_ns": _amount(INT, "ns", "Host time of the traced calls; null where none was."),
@@ -678,13 +606,13 @@ OPERATION_INPUTS: Final = Schema(
     "operation_inputs",
     "one tensor that an operation of a TensorFlow program takes",
     {
-        "function": Column(TEXT, "", "tf.function it is part of.", required=True),
-        "tensor": Column(TEXT, "", "Operation and output that it is, such as Split:1."),
-        "src_device": Column(TEXT, "", "Where it is made.", required=True),
-        "dst_operation": Column(TEXT, "", "Operation that takes it.", required=True),
-        "dst_device": Column(TEXT, "", "Where that runs.", required=True),
+        "function": _text("tf.function it is part of.", required=True),
+        "tensor": _text("Operation and output that it is, such as Split:1."),
+        "src_device": _text("Where it is made.", required=True),
+        "dst_operation": _text("Operation that takes it.", required=True),
+        "dst_device": _text("Where that runs.", required=True),
         "bytes": _size("Size; null where unknown."),
-        "is_variable": Column(FLAG, "", "A variable's handle, which stays where it is."),
+        "is_variable": _flag("A variable's handle, which stays where it is."),
         "trace": _amount(INT, "", "Which graph of the function; its sizes differ from others'."),
         "calls": _amount(INT, "1", "Executions of that graph.", required=True),
     },
@@ -693,9 +621,9 @@ VARIABLES: Final = Schema(
     "variables",
     "one variable that a tf.function reads or writes",
     {
-        "function": Column(TEXT, "", "tf.function that takes it.", required=True),
-        "variable": Column(TEXT, "", "Name of the function's argument for it.", required=True),
-        "device": Column(TEXT, "", "Device that holds it.", required=True),
+        "function": _text("tf.function that takes it.", required=True),
+        "variable": _text("Name of the function's argument for it.", required=True),
+        "device": _text("Device that holds it.", required=True),
         "bytes": _size("Size; null where unknown."),
     },
 )
@@ -703,9 +631,9 @@ FUNCTIONS: Final = Schema(
     "functions",
     "one tf.function of a TensorFlow program, as often as the recorder saw it run",
     {
-        "function": Column(TEXT, "", "Name.", required=True),
+        "function": _text("Name.", required=True),
         "executions": _amount(INT, "1", "Runs that were recorded.", required=True),
-        "is_step": Column(FLAG, "", "Whether it is the training step.", required=True),
+        "is_step": _flag("Whether it is the training step.", required=True),
     },
 )
 

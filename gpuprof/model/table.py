@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from gpuprof.model.bounds import check, check_bounds, fault
 from gpuprof.model.derived import UNKNOWN
-from gpuprof.model.schema import LARGEST, LONGEST_NS, TEXT, Column, Schema, arrow, texts
+from gpuprof.model.schema import LARGEST, LONGEST_NS, TEXT, Schema, arrow, texts
 from gpuprof.model.selection import ENDS, EVERYTHING, Selection
 from gpuprof.model.words import ByNumber, Values, Words, narrowed
 
@@ -32,10 +33,6 @@ _FEW_WORDS: Final = 16_384
 # Of texts of which each stands once.
 _WORDS: Final = pa.dictionary(pa.int32(), pa.string())
 NO_TEXTS: Final[Mapping[str, Words]] = {}
-
-
-class BeyondBoundsError(Exception):
-    """A table holds what no recording can."""
 
 
 class Stored(Protocol):
@@ -176,10 +173,10 @@ class Part:
             if is_kept and not (is_row := np.logical_and.reduce(is_kept)).all():
                 columns = {name: column.take(is_row) for name, column in columns.items()}
             for name in unchecked:
-                _check(schema.columns.get(name), columns[name])
+                check(schema.columns.get(name), columns[name])
             if _END in unchecked:
                 durations = columns[_END].numbers - columns[_START].numbers
-                _check_bounds(durations, 0, LONGEST_NS)
+                check_bounds(durations, 0, LONGEST_NS)
             yield [columns[name] for name in names]
         if selection == EVERYTHING:
             self._checked.update(dict.fromkeys(unchecked, True) | {"": is_all})
@@ -329,8 +326,8 @@ class Table:
         columns = [name for name in self.schema.columns if self.holds(name)]
         for piece in self.pieces(columns, is_checked=False):
             rows = pa.Table.from_arrays([as_arrow(column) for column in piece], columns)
-            if (fault := self.schema.fault(rows, before)) is not None:
-                return fault
+            if (found := fault(self.schema, rows, before)) is not None:
+                return found
             before += rows.num_rows
         return None
 
@@ -402,34 +399,6 @@ def joined(pieces: Sequence[Values]) -> Values:
     ]
     is_null = np.concatenate(are_null)
     return Values(numbers, is_null if is_null.any() else None)
-
-
-def _check(spec: Column | None, column: Values) -> None:
-    """See that values are within the bounds of their column."""
-    numbers, is_null, words = column
-    if spec is None:
-        return
-    if words is not None:
-        if spec.words is not None or (spec.required and None in words):
-            met = {words[number] for number in np.unique(numbers).tolist()}
-            allowed = met - {None} if spec.words is None else {*spec.words}
-            if not met <= allowed | (set() if spec.required else {None}):
-                raise BeyondBoundsError
-        return
-    if is_null is not None and is_null.any():
-        if spec.required:
-            raise BeyondBoundsError
-        numbers = numbers[~is_null]
-    _check_bounds(numbers, spec.least, spec.most)
-
-
-def _check_bounds(numbers: Numbers, least: float | None, most: float | None) -> None:
-    # What is no number is beyond all bounds.
-    if len(numbers) and (
-        (least is not None and not numbers.min() >= least)
-        or (most is not None and not numbers.max() <= most)
-    ):
-        raise BeyondBoundsError
 
 
 def values(array: pa.Array) -> Values:

@@ -153,11 +153,11 @@ void covered_at(const Intervals *set, const int64_t *before, const int64_t *time
 
 void pair_places(Integers first, Integers second, const int64_t *firsts, const int64_t *seconds,
                  size_t pairs, int32_t *places) {
-    uint32_t recent[256] = {0}; /* rows of few threads alternate */
+    uint32_t recent[4096] = {0}; /* rows of few threads alternate, and kernels of a step return */
     for (size_t i = 0; i < first.count; i++) {
         int64_t a = at(first, i), b = at(second, i);
-        uint64_t mixed = ((uint64_t)a * 31 + (uint64_t)b) * 0x9E3779B97F4A7C15u;
-        size_t slot = mixed >> 56, low = recent[slot];
+        uint64_t mixed = ((uint64_t)a * 0xD6E8FEB86659FD93u + (uint64_t)b) * 0x9E3779B97F4A7C15u;
+        size_t slot = mixed >> 52, low = recent[slot];
         if (pairs && (firsts[low] != a || seconds[low] != b)) {
             low = 0;
             for (size_t high = pairs; high - low > 1;) {

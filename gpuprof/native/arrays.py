@@ -18,6 +18,7 @@ Int64s = npt.NDArray[np.int64]
 Integers = npt.NDArray[np.integer[Any]]
 # As in arrays.h: sums are kept of every so many intervals.
 BLOCK: Final = 64
+_EARLIEST: Final = -(1 << 63)
 
 
 class _Launched(ctypes.Structure):
@@ -49,45 +50,63 @@ def unions_by_key(
     return union
 
 
-def difference(
-    a_start: Int64s, a_end: Int64s, b_start: Int64s, b_end: Int64s
-) -> tuple[Int64s, Int64s] | None:
-    """What the first set of sorted, disjoint intervals covers and the second does not."""
-    functions, room = library(), len(a_start) + len(b_start)
-    start, end = np.empty(room, np.int64), np.empty(room, np.int64)
-    a, b, output = _set(a_start, a_end), _set(b_start, b_end), _set(start, end)
+def interval_set(start: Int64s, end: Int64s) -> IntervalArrays:
+    """Sorted, disjoint intervals as the functions take them, which keeps the arrays."""
+    start, end = np.ascontiguousarray(start), np.ascontiguousarray(end)
+    output = IntervalArrays(start.ctypes.data, end.ctypes.data, len(start))
+    output.arrays = start, end
+    return output
+
+
+def _room(count: int) -> IntervalArrays:
+    """Room for so many intervals, and none of them yet."""
+    times = np.empty((2, count), np.int64)
+    address = times.ctypes.data
+    output = IntervalArrays(address, address + times.strides[0], 0)
+    output.arrays = times
+    return output
+
+
+def _filled(room: IntervalArrays) -> tuple[Int64s, Int64s]:
+    start, end = room.arrays
+    return start[: room.count], end[: room.count]
+
+
+def difference(a: IntervalArrays, b: IntervalArrays) -> tuple[Int64s, Int64s] | None:
+    """What the first set of intervals covers and the second does not."""
+    functions, output = library(), _room(a.count + b.count)
     if functions is None or functions.difference_of(a, b, output):
         return None
-    return start[: output.count], end[: output.count]
+    return _filled(output)
 
 
-def union(sets: Sequence[tuple[Int64s, Int64s]]) -> tuple[Int64s, Int64s] | None:
-    """The union of the intervals of some sets, one after another, by ascending start in all."""
-    functions = library()
-    room, last = sum(len(start) for start, _ in sets), ctypes.c_int64(np.iinfo(np.int64).min)
-    start, end = np.empty(room, np.int64), np.empty(room, np.int64)
-    merged = _set(start[:0], end[:0])
-    for intervals in sets:
-        if functions is None or functions.add_union(_set(*intervals), merged, room, last):
+def union(sets: Sequence[IntervalArrays]) -> tuple[Int64s, Int64s] | None:
+    """The union of the intervals of some sets, one after another, by ascending start in all.
+
+    These may overlap.
+    """
+    functions, merged = library(), _room(sum(some.count for some in sets))
+    room, last = merged.arrays.shape[1], ctypes.c_int64(_EARLIEST)
+    for some in sets:
+        if functions is None or functions.add_union(some, merged, room, last):
             return None
-    return start[: merged.count], end[: merged.count]
+    return _filled(merged)
 
 
-def covered_before(start: Int64s, end: Int64s, before: Int64s, times: Int64s) -> Int64s | None:
-    """How much of sorted, disjoint intervals lies before each time, fastest if these ascend.
+def covered_before(covered: IntervalArrays, before: Int64s, times: Int64s) -> Int64s | None:
+    """How much of a set of intervals lies before each time, fastest if these ascend.
 
     Args:
-        start: Starts.
-        end: Ends.
+        covered: The set.
         before: What the intervals before every `BLOCK`-th one cover.
         times: Instants.
     """
     functions = library()
     if functions is None:
         return None
-    covered = np.empty(times.shape, np.int64)
-    functions.covered_at(_set(start, end), before, times, times.size, covered)
-    return covered
+    covered_ns = np.empty(times.shape, np.int64)
+    functions.covered_at(covered, before, times, times.size, covered_ns)
+    return covered_ns
 
 
 def pair_places(first: Integers, second: Integers, pairs: Int64s) -> Integers | None:
@@ -214,14 +233,6 @@ def grouped(
         if functions.gather_groups(wide, group, len(counts), following, gathered):
             return None
     return gathered
-
-
-def _set(start: Int64s, end: Int64s) -> IntervalArrays:
-    """IntervalArrays of two arrays, which it keeps."""
-    start, end = np.ascontiguousarray(start), np.ascontiguousarray(end)
-    output = IntervalArrays(start.ctypes.data, end.ctypes.data, len(start))
-    output.arrays = start, end
-    return output
 
 
 def _copied(address: int, count: int) -> Int64s:

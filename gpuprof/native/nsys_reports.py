@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuprof.native import library
-from gpuprof.native.pages import Texts
+from gpuprof.native.pages import Texts, texts_listed
 
 Int64s = npt.NDArray[np.int64]
 
@@ -161,7 +161,7 @@ def events(data: bytes, layout: Layout) -> Events:
             shape = table.count, len(members)
             values = np.ctypeslib.as_array(table.values, shape) if table.count else np.empty(shape)
             columns[name] = np.array(values.T, np.int64, order="C")
-        return Events(columns, texts.listed(), others)
+        return Events(columns, texts_listed(texts.handle), others)
     finally:
         for table in rows:
             functions.report_release(ctypes.byref(table))
@@ -180,7 +180,7 @@ def texts(data: bytes) -> list[bytes]:
     texts = Texts(functions)
     handle, size = ctypes.c_void_p(texts.handle), ctypes.c_size_t(len(data))
     _check(functions.report_texts(ctypes.c_char_p(data), size, handle))
-    return texts.listed()
+    return texts_listed(texts.handle)
 
 
 def _check(status: int) -> None:

@@ -127,18 +127,12 @@ class Texts:
             raise MemoryError
         weakref.finalize(self, functions.texts_free, self.handle)
 
-    def listed(self) -> list[bytes]:
-        """The texts by their number."""
-        return texts_listed(self.handle)
 
-
-class _Room:
+class _Room(local):
     """What one thread decodes into, used again for every piece."""
 
-    def __init__(self, functions: ctypes.CDLL, values: int) -> None:
-        # Untouched memory costs nothing: a piece rarely has the most rows that it could.
-        self.values = np.empty(values, np.int64)
-        self.texts = Texts(functions)
+    values: npt.NDArray[np.int64] | None = None
+    texts: Texts
 
 
 # Numbers, how many are NULL, and what they stand for.
@@ -210,7 +204,7 @@ class _Reader:
         self._used = np.zeros(database.pages // 8 + 1, np.uint8)
         database.used = self._used.ctypes.data
         self._most_rows = functions.most_rows(ctypes.byref(database))
-        self._local = local()
+        self._room = _Room()
 
     def leaves(self, root: int) -> npt.NDArray[np.uint32]:
         """Numbers of the pages that hold the rows, in their order."""
@@ -225,9 +219,10 @@ class _Reader:
     def piece(self, leaves: npt.NDArray[np.uint32]) -> _Piece:
         """The rows of some pages."""
         most, count = len(leaves) * self._most_rows, len(self._fields)
-        room: _Room | None = getattr(self._local, "room", None)
-        if room is None or len(room.values) < most * count:
-            room = self._local.room = _Room(self._functions, most * count)
+        room = self._room
+        if room.values is None or len(room.values) < most * count:
+            # Untouched memory costs nothing: a piece rarely has the most rows that it could.
+            room.values, room.texts = np.empty(most * count, np.int64), Texts(self._functions)
         meanings = np.zeros((count, _MOST_MEANINGS), np.int64)
         columns = (_Column * count)(
             *(
@@ -307,7 +302,7 @@ def _joined(pieces: Sequence[_Piece], place: int, spec: Field) -> Decoded:
     if spec.kind == INTEGERS:
         return Decoded(_of_one_width(parts), nulls, None)
     by_thread = {id(piece.texts): piece.texts for piece in pieces}
-    texts = {key: of_thread.listed() for key, of_thread in by_thread.items()}
+    texts = {key: texts_listed(of_thread.handle) for key, of_thread in by_thread.items()}
     distinct = sorted({text for listed in texts.values() for text in listed})
     number = {text: place for place, text in enumerate(distinct)}
     kind = np.min_scalar_type(-len(distinct) - 1)
@@ -325,8 +320,7 @@ def _joined(pieces: Sequence[_Piece], place: int, spec: Field) -> Decoded:
 
 def _of_one_width(parts: Sequence[Integers]) -> list[Integers]:
     """Integers of the widest of their types; the least number stays NULL."""
-    kinds = [values.dtype for values in parts]
-    kind = max(kinds, key=lambda dtype: dtype.itemsize, default=np.dtype(np.int8))
+    kind = np.result_type(np.int8, *(values.dtype for values in parts))
     widened = [values.astype(kind, copy=False) for values in parts]
     for values, wider in zip(parts, widened, strict=True):
         if values.dtype != kind:

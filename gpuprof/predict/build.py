@@ -60,7 +60,7 @@ def graph_of(profile: Profile) -> Graph:
 
 def _graph(profile: Profile) -> Graph:
     profile.expect(GRAPH_READS)
-    operations, calls, call_of = recorded(profile)
+    operations, calls = recorded(profile)
     met = meetings(profile, operations)
     c, o = len(calls), len(operations)
     time_ns = np.empty(2 * (c + o + len(met.arrived_ns)), np.int64)
@@ -72,7 +72,7 @@ def _graph(profile: Profile) -> Graph:
     time_ns[2 * (c + o) :] = np.repeat(met.arrived_ns, 2)
     maker = Maker(operations, calls, time_ns)
     follows, launch = _follows(maker), _launches(maker)
-    call_ns = add_calls(maker, profile, call_of)
+    call_ns = add_calls(maker, profile)
     work_ns = work_between(maker)
     add_copies(maker)
     duration_ns = narrowed(operations.took_ns)

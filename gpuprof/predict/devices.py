@@ -6,7 +6,7 @@ import numpy as np
 
 from gpuprof.facts.collective_parts import NO_INSTANCE, RANKS, SPREAD, collective_parts
 from gpuprof.facts.launches import by_time
-from gpuprof.facts.numbers import NOT_FOUND
+from gpuprof.facts.numbers import NOT_FOUND, first_of
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
@@ -33,16 +33,20 @@ def add_copies(maker: Maker) -> None:
     if not len(rows):
         return
     before, after = _copies_of(maker, rows)
-    process = o.process
     # The default stream of each device of each process has the lowest number.
     by_id = sorted(enumerate(o.streams), key=lambda of: (of[1].stream_id, of[0]), reverse=True)
     defaults = sorted({(of.process, of.device): number for number, of in by_id}.values())
-    for end in o.ends():
+    processes = np.array([of.process for of in o.streams], np.int64)
+    for end in ("src", "dst"):
+        devices = np.array([getattr(of, end) for of in o.labels], np.int64)
         for stream in defaults:
             of = o.streams[stream]
             starts = o.start_ns[of.low : of.high]
-            is_here = (end == of.device) & (process == of.process) & (o.stream != stream)
-            waiting, awaited = before[is_here[before]], after[is_here[after]]
+            is_other = (processes == of.process) & (np.arange(len(o.streams)) != stream)
+            waiting, awaited = (
+                its[(devices[o.label[its]] == of.device) & is_other[o.stream[its]]]
+                for its in (before, after)
+            )
             last = np.searchsorted(starts, o.start_ns[waiting], side="left") - 1
             following = np.searchsorted(starts, o.start_ns[awaited], side="left")
             is_some = following < len(starts)
@@ -125,13 +129,17 @@ def meetings(profile: Profile, o: Operations) -> Meetings:
     parts = collective_parts(profile)
     kernels = parts.kernels
     times = (kernels.start_ns + parts.shift_ns, kernels.end_ns + parts.shift_ns)
-    places = np.stack([*times, kernels.device])
     device = np.array([of.device for of in o.streams], np.int64)[o.stream[rows]]
-    keys = np.stack([o.start_ns[rows], o.end_ns[rows], device])
-    code = np.unique(np.concatenate([places, keys], axis=1), axis=1, return_inverse=True)[1]
-    of_code = np.full(int(code.max()) + 1, NOT_FOUND)
-    of_code[code.reshape(-1)[: len(kernels.start_ns)]] = np.arange(len(kernels.start_ns))
-    kernel = of_code[code.reshape(-1)[len(kernels.start_ns) :]]
+    # Kernels and collectives of the same device and times are one.
+    keys = [*times, kernels.device], [o.start_ns[rows], o.end_ns[rows], device]
+    columns = [np.concatenate(pair) for pair in zip(*keys, strict=True)]
+    order = np.lexsort(columns)
+    is_kernel, first = order < len(kernels.kind), first_of(order, *columns)
+    of_first = np.full(len(first), NOT_FOUND)
+    group = np.repeat(np.arange(len(first)), np.diff(first, append=len(order)))
+    of_first[group[is_kernel]] = order[is_kernel]
+    kernel = np.empty(len(rows), np.int64)
+    kernel[order[~is_kernel] - len(kernels.kind)] = of_first[group[~is_kernel]]
     alone_ns = o.end_ns[rows] - o.start_ns[rows]
     is_waiting = (kernel != NOT_FOUND) & np.isin(parts.basis[kernel], (RANKS, SPREAD))
     alone_ns[is_waiting] = parts.transfer_ns[kernel[is_waiting]]

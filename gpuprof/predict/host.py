@@ -5,6 +5,7 @@ from typing import Final
 
 import numpy as np
 
+from gpuprof.facts.launches import launched_by_calls
 from gpuprof.facts.numbers import NOT_FOUND, Numbers, groups, read_columns
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s
@@ -22,7 +23,7 @@ from gpuprof.predict.graph import (
     SYNCHRONISATION_BY_NAME,
     Maker,
 )
-from gpuprof.predict.recorded import COLLECTIVE, COPY, CallOf, Flags
+from gpuprof.predict.recorded import COLLECTIVE, COPY, Flags
 
 # A longer launch met a full queue; a longer pause between two calls can be a wait.
 _LONG_NS: Final = 100_000
@@ -38,7 +39,7 @@ _SYNCHRONISATIONS: Final = (
 _EVENTS: Final = ("process_id", "correlation_id", "event_id")
 
 
-def add_calls(maker: Maker, profile: Profile, call_of: CallOf) -> Numbers:
+def add_calls(maker: Maker, profile: Profile) -> Numbers:
     """Add what calls wait for; returns how long each call takes at least."""
     if not len(maker.calls):
         return np.empty(0, np.int64)
@@ -50,7 +51,7 @@ def add_calls(maker: Maker, profile: Profile, call_of: CallOf) -> Numbers:
     is_awaited = o.where(lambda of: of.is_pageable)[copies] | c.is_waiting[call]
     is_awaited &= o.end_ns[copies] <= c.end_ns[call]
     waits.add(COPY_CALL, call[is_awaited], copies[is_awaited])
-    waits.add(SYNCHRONISATION, *_synchronisations(waits, profile, call_of))
+    waits.add(SYNCHRONISATION, *_synchronisations(waits, profile))
     # Those that wait by their name, where the recording has no synchronisation for them, wait for
     # the last operation of each stream, among those launched before, that ended before they return.
     called = np.flatnonzero(c.is_waiting & ~waits.is_blocked)
@@ -174,7 +175,7 @@ class _Waits:
         return np.concatenate(rows), np.concatenate(chosen)
 
 
-def _synchronisations(waits: _Waits, profile: Profile, call_of: CallOf) -> tuple[Int64s, Int64s]:
+def _synchronisations(waits: _Waits, profile: Profile) -> tuple[Int64s, Int64s]:
     """Recorded waits of calls; adds those of streams."""
     nothing, calls = np.empty(0, np.int64), waits.maker.calls
     if not profile.has("synchronizations"):
@@ -185,10 +186,14 @@ def _synchronisations(waits: _Waits, profile: Profile, call_of: CallOf) -> tuple
         column.astype(np.int64) for column in columns
     )
     start = calls.clock.on_devices(start, process)
-    since = start
+    events = [start[:0]] * len(_EVENTS)
     if profile.has("cuda_events"):
         events = read_columns(profile, "cuda_events", *_EVENTS)
-        at = call_of(*events[:2])
+    ids = np.append(process, events[0]), np.append(correlation, events[1])
+    launched = launched_by_calls(profile, lambda: [ids], len(ids[0])) if len(ids[0]) else {}
+    call, at = np.split(calls.that_began(launched, len(ids[0])), [len(process)])
+    since = start
+    if len(at):
         is_known = at != NOT_FOUND
         recorded = calls.start_ns[at[is_known]], *(events[n][is_known] for n in (0, 2))
         since = np.minimum(start, _recorded_at(start, (process, event), recorded))
@@ -196,7 +201,6 @@ def _synchronisations(waits: _Waits, profile: Profile, call_of: CallOf) -> tuple
     rows = np.flatnonzero(is_wait & has_source & (stream != UNKNOWN))
     sources = since[rows], process[rows], src_device[rows], src_stream[rows]
     _add_stream_waits(waits, sources, (start[rows], device[rows], stream[rows]))
-    call = call_of(process, correlation)
     # Without its stream an event does not identify any work.
     rows = np.flatnonzero(~is_wait & (call != NOT_FOUND) & (has_source | (event == UNKNOWN)))
     has_source, call = has_source[rows], call[rows].astype(np.int64)

@@ -15,6 +15,7 @@ from gpuprof.facts.host_clock import host_clock
 from gpuprof.facts.launches import activities, launches
 from gpuprof.facts.phases import Phase, phases
 from gpuprof.facts.step_times import are_similar
+from gpuprof.facts.timeline import timelines
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
@@ -32,7 +33,7 @@ from gpuprof.predict.effects import (
 from gpuprof.predict.graph import KINDS, PROVENANCES, Graph
 from gpuprof.predict.link_models import FAST, SLOW, USUAL
 from gpuprof.predict.paths import CALL, HOST, LATENCY, WAIT, Path, PathPart, named, path
-from gpuprof.predict.recorded import Flags
+from gpuprof.predict.recorded import Flags, calls_and_launches
 from gpuprof.predict.replay import Changed, Replay, as_measured, replay
 from gpuprof.predict.step_timeline import (
     STEP_TIMELINE,
@@ -170,6 +171,8 @@ class _Step(NamedTuple):
         return path(replayed, self.last_end_ns), times
 
 
+# Tables that changes and paths look at beside the graph.
+_READ_LATER: Final = ("host_calls", "page_faults", "devices")
 # The mean of steps and their median differ by at most this share in most recordings.
 _ALIKE: Final = 0.01
 # Parts of a path that a replay keeps as they are, but where a change says otherwise.
@@ -190,13 +193,7 @@ def predict(profile: Profile, changes: Sequence[str]) -> Prediction:
         UsageError: A change is unknown, or matches nothing.
         MissingTableError: The recording has no times.
     """
-    profile.unrestricted.expect(PREDICT_READS)
-    if profile.unrestricted.has("kernels") or profile.unrestricted.has("memcpys"):
-        # Only steps and clocks need launches, which take as much memory as a replay of them.
-        phases(profile)
-        host_clock(profile)
-        profile.unrestricted.forget(launches, activities)
-    graph = graph_of(profile)
+    graph = _graph_alone(profile)
     changed = apply(profile, changes, USUAL)
     steps = [*_steps(profile, graph)]
     recorded, usual = as_measured(graph), replay(graph, graph.weights, is_usual=True)
@@ -251,6 +248,24 @@ def predict(profile: Profile, changes: Sequence[str]) -> Prediction:
         tuple(_notes(profile, graph, share, paths, reason)),
         STEP_TIMELINE.table([*steps_rows(graph, in_step, before, after)]),
     )
+
+
+def _graph_alone(profile: Profile) -> Graph:
+    """The graph, without what only it is made from."""
+    recording, reads = profile.unrestricted, dict(PREDICT_READS)
+    recording.expect(reads)
+    if recording.has("kernels") or recording.has("memcpys"):
+        # What needs launches comes first: they take as much memory as a replay.
+        phases(profile)
+        host_clock(profile)
+        calls_and_launches(profile)
+        recording.forget(launches, activities)
+        if not (recording.has("synchronizations") and recording.rows_known("synchronizations")):
+            recording.release(but={**reads, "api_calls": ()})
+    graph = graph_of(profile)
+    recording.forget(timelines)
+    recording.release(but={name: reads[name] for name in _READ_LATER})
+    return graph
 
 
 def _steps(profile: Profile, graph: Graph) -> Iterator[_Step]:

@@ -17,17 +17,16 @@ from gpuprof.base.cuda import is_communication, is_waiting
 from gpuprof.facts.collective_parts import PARTS_READS, collective_parts
 from gpuprof.facts.copies import COPY_READS, among, copy_rows
 from gpuprof.facts.host_clock import HOST_READS, HostClock, host_clock
-from gpuprof.facts.launches import Ids, by_time
+from gpuprof.facts.launches import LAUNCH_READS, Launched, by_time, launches
 from gpuprof.facts.numbers import (
     NOT_FOUND,
     UNNAMED,
-    Growing,
     Names,
     Numbers,
     groups,
+    in_groups,
     index_kind,
     names_by_number,
-    pieces,
     read_columns,
 )
 from gpuprof.facts.rank_matching import clock_shifts
@@ -35,19 +34,18 @@ from gpuprof.model.analysis import reads
 from gpuprof.model.derived import HOST, UNKNOWN, movement
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.pairs import Pairs
-from gpuprof.model.profile import Profile
+from gpuprof.model.profile import Profile, once_per_recording
 from gpuprof.model.words import narrowed
 
 Flags = npt.NDArray[np.bool_]
-# The call with each process and correlation id, or `NOT_FOUND`.
-CallOf = Callable[[Numbers, Numbers], Numbers]
 
-_PLACED: Final = (
-    "start_ns", "end_ns", "process_id", "device_id", "context_id", "stream_id", "correlation_id",
-)  # fmt: skip
-_CALLED: Final = ("start_ns", "end_ns", "process_id", "thread_id", "correlation_id")
+# In the order of operations that nothing else orders.
+_TABLES: Final = ("kernels", "memcpys", "memsets", "graph_launches")
+_PLACED: Final = ("start_ns", "end_ns", "process_id", "device_id", "context_id", "stream_id")
+_CALLED: Final = ("start_ns", "end_ns", "process_id", "thread_id")
 RECORDED_READS: Final = reads(
     HOST_READS,
+    LAUNCH_READS,
     PARTS_READS,
     COPY_READS,
     memcpys="context_id stream_id",
@@ -107,6 +105,19 @@ class Calls:
     def is_waiting(self) -> Flags:
         """Whether each is synchronous by its name."""
         return np.array([*map(is_waiting, self.labels)], bool)[self.label]
+
+    def that_began(
+        self, launched: Mapping[tuple[int, int], Sequence[Launched]], count: int
+    ) -> Numbers:
+        """The call that launched each of so many rows, from `launched_by`, or `NOT_FOUND`."""
+        call = np.full(count, NOT_FOUND, index_kind(len(self)))
+        for of in self.threads:
+            starts = np.ascontiguousarray(self.start_ns[of.low : of.high])
+            shift_ns = self.clock.of(of.process)
+            for rows, first_ns, since_ns in launched.get((of.process, of.thread_id), ()):
+                began_ns = since_ns + np.int64(first_ns + shift_ns)
+                call[rows] = of.low - 1 + np.searchsorted(starts, began_ns, side="right")
+        return call
 
     def thread(self, calls: Numbers) -> Int64s:
         """The place of the thread of some calls among ``threads``."""
@@ -224,10 +235,27 @@ class Operations:
         return tuple(sorted({of.device for of in self.streams}))
 
 
-def recorded(profile: Profile) -> tuple[Operations, Calls, CallOf]:
-    """All operations and calls of the whole recording; and the outermost call of each id."""
-    calls, call_of = _calls(profile)
-    o, clock, shifts = _operations(profile, call_of), host_clock(profile), dict[int, int]()
+@once_per_recording
+def calls_and_launches(profile: Profile) -> tuple[Calls, Numbers]:
+    """The outermost calls on the host's clock, and that of each operation, table by table."""
+    calls = _calls(profile)
+    if not len(calls):
+        return calls, np.empty(0, np.int32)
+    made = launches(profile)
+    launched = {
+        lane: [(made.order[low:high], 0, made.launch_ns[low:high])]
+        for lane, (low, high) in made.bounds.items()
+    }
+    call, tables = calls.that_began(launched, len(made.activities)), made.activities.tables
+    return calls, np.concatenate([call[slice(*tables[name])] for name in _TABLES if name in tables])
+
+
+def recorded(profile: Profile) -> tuple[Operations, Calls]:
+    """All operations and calls of the whole recording."""
+    calls, call = calls_and_launches(profile)
+    # The graph has them from now on.
+    profile.unrestricted.forget(calls_and_launches)
+    o, clock, shifts = _operations(profile, call), host_clock(profile), dict[int, int]()
     if len(o.devices) > 1 and any(label.kind == COLLECTIVE for label in o.labels):
         shifts = clock_shifts(collective_parts(profile).offsets)
     if shifts:
@@ -244,72 +272,83 @@ def recorded(profile: Profile) -> tuple[Operations, Calls, CallOf]:
         processes = calls.process(np.arange(len(calls)))
         start, end = (clock.on_devices(ns, processes) for ns in (calls.start_ns, calls.end_ns))
         calls = replace(calls, start_ns=start, end_ns=end, clock=clock)
-    return o, calls, call_of
+    return o, calls
 
 
-def _gathered(parts: Iterator[Sequence[Numbers]]) -> list[Any]:
-    """Columns that come in pieces, each as one array."""
-    columns: list[Growing] = []
-    for part in parts:
-        columns = columns or [Growing() for _ in part]
-        for column, values in zip(columns, part, strict=True):
-            column.add(values)
-    return [column.values for column in columns]
+def _in_order(columns: list[list[Numbers]], chosen: Int64s) -> tuple[list[Any], list[int]]:
+    """Rows by group, start and second column; and where the groups begin, and the last one ends.
+
+    Args:
+        columns: Start, a second column, more of them, and the number of the group, in pieces.
+        chosen: The numbers of the groups in their order.
+    """
+    place = np.empty(len(chosen), np.min_scalar_type(-len(chosen) - 1))
+    place[chosen] = np.arange(len(chosen))
+    group = [place[part] for part in columns.pop()]
+    counts = np.zeros(len(chosen), np.int64)
+    for part in group:
+        counts += np.bincount(part, minlength=len(chosen))
+    ordered = []
+    while columns:
+        # What one column's pieces took makes room for the next one's.
+        ordered.append(in_groups([*zip(columns.pop(0), group, strict=True)], counts))
+    bounds = [0, *np.cumsum(counts).tolist()]
+    for rows in map(slice, bounds[:-1], bounds[1:]):
+        start, second = (column[rows] for column in ordered[:2])
+        is_alike = start[1:] == start[:-1]
+        if ((start[1:] < start[:-1]) | (is_alike & (second[1:] < second[:-1]))).any():
+            order = by_time(start)
+            if not np.diff(start[order]).all():
+                order = np.lexsort((second, start))
+            for column in ordered:
+                column[rows] = column[rows][order]
+    return ordered, bounds
 
 
-def _operations(profile: Profile, call_of: CallOf) -> Operations:
+def _operations(profile: Profile, call: Numbers) -> Operations:
+    """All operations; ``call`` is the one of each, or empty where there are none."""
     labels: list[Label] = []
     # Process and device, context and stream, and both of each stream.
-    devices, contexts, stream_pairs = Pairs(), Pairs(), Pairs()
-    columns = _gathered(
+    devices, contexts, pairs, at = Pairs(), Pairs(), Pairs(), 0
+    parts = (
         (
             start,
             narrowed(end - start),
-            stream_pairs.learn(devices.learn(process, device), contexts.learn(context, stream)),
             narrowed(label),
-            narrowed(size),
-            correlation,
+            np.arange(at, at := at + len(start), dtype=np.int32),
+            pairs.learn(devices.learn(process, device), contexts.learn(context, stream)),
         )
-        for place, label, size in _places(profile, labels)
-        for start, end, process, device, context, stream, correlation in [place]
+        for (start, end, process, device, context, stream), label in _places(profile, labels)
     )
-    nothing: list[Any] = [np.empty(0, np.int64)] * 6
-    start, took, stream, label, size, correlation = columns or nothing
-    of_device, of_context = stream_pairs.values
+    columns: list[Any] = [*map(list, zip(*parts, strict=True))] or [[np.empty(0, np.int64)]] * 5
+    of_device, of_context = pairs.values
     places = np.concatenate([devices.values[:, of_device], contexts.values[:, of_context]])
-    numbers = np.lexsort(places[::-1])
-    stream = _renumbered(numbers, stream)
-    order = by_time(start)
-    order = order[np.argsort(stream[order], kind="stable")]
-    start, stream, took = start[order], stream[order], took[order]
-    is_alike = (start[1:] == start[:-1]) & (stream[1:] == stream[:-1])
-    if (is_alike & (took[1:] < took[:-1])).any():
-        within = np.lexsort((took, start, stream))
-        order, start, stream, took = order[within], start[within], stream[within], took[within]
-    bounds = np.searchsorted(stream, np.arange(len(numbers) + 1)).tolist()
+    chosen = np.lexsort(places[::-1])
+    (start, took, label, row), bounds = _in_order(columns, chosen)
     used = np.flatnonzero(np.bincount(label, minlength=len(labels)))
-    of_streams = [*map(Stream, *places[:, numbers].tolist(), bounds[:-1], bounds[1:])]
-    correlation = correlation[order]
-    call = np.empty(len(order), np.int32)
-    process = np.array([of.process for of in of_streams], np.int64)
-    for rows in pieces(len(order)):
-        call[rows] = call_of(process[stream[rows]], correlation[rows])
+    numbers = np.arange(len(chosen)).astype(np.min_scalar_type(max(len(chosen) - 1, 0)))
     operations = Operations(
         start_ns=start,
         end_ns=start + took,
-        stream=stream,
-        streams=of_streams,
-        label=_renumbered(used, label)[order],
+        stream=np.repeat(numbers, np.diff(bounds)),
+        streams=[*map(Stream, *places[:, chosen].tolist(), bounds[:-1], bounds[1:])],
+        label=_renumbered(used, label),
         labels=[labels[number] for number in used.tolist()],
-        copied_bytes=size[:0],
-        call=call,
-        peer_ids=correlation[:0],
+        copied_bytes=row[:0],
+        call=call[row] if len(call) else np.full(len(row), NOT_FOUND, np.int32),
+        peer_ids=row[:0],
         shifts_ns={},
     )
+    is_copy = operations.where(lambda of: of.kind == COPY)
+    if not is_copy.any():
+        return operations
+    copies, is_peer = copy_rows(profile), operations.where(lambda of: of.is_peer)
+    first = row[is_copy].min()
+    copied_bytes = narrowed(np.where(copies.bytes == UNKNOWN, _UNKNOWN_SIZE, copies.bytes))
     return replace(
         operations,
-        copied_bytes=size[order[operations.where(lambda of: of.kind == COPY)]],
-        peer_ids=correlation[operations.where(lambda of: of.is_peer)],
+        copied_bytes=copied_bytes[row[is_copy] - first],
+        peer_ids=copies.correlation[row[is_peer] - first],
     )
 
 
@@ -322,10 +361,8 @@ def _renumbered(chosen: Int64s, numbers: Numbers) -> Numbers:
     return renumbered
 
 
-def _places(
-    profile: Profile, labels: list[Label]
-) -> Iterator[tuple[Sequence[Numbers], Numbers, Numbers]]:
-    """The columns `_PLACED`, label and bytes of operations table by table, in pieces.
+def _places(profile: Profile, labels: list[Label]) -> Iterator[tuple[Sequence[Numbers], Numbers]]:
+    """The columns `_PLACED` and label of operations by `_TABLES`, in pieces.
 
     Adds what the labels mean to ``labels``.
     """
@@ -334,17 +371,16 @@ def _places(
         kinds = (COLLECTIVE if is_communication(text) else KERNEL for text in names.distinct)
         labels += map(Label, names.distinct, kinds)
         for name, *place in profile.columns("kernels", "name_id", *_PLACED):
-            yield place, names.places.of(name), np.full(len(name), _UNKNOWN_SIZE, np.int8)
+            yield place, names.places.of(name)
     if profile.has("memcpys"):
         yield _copies(profile, labels)
     for table in filter(profile.has, _NAMED):
         labels.append(Label(*_NAMED[table]))
         for place in profile.columns(table, *_PLACED):
-            label = np.full(len(place[0]), len(labels) - 1)
-            yield place, label, np.full(len(label), _UNKNOWN_SIZE, np.int8)
+            yield place, np.full(len(place[0]), len(labels) - 1)
 
 
-def _copies(profile: Profile, labels: list[Label]) -> tuple[Sequence[Numbers], Numbers, Numbers]:
+def _copies(profile: Profile, labels: list[Label]) -> tuple[Sequence[Numbers], Numbers]:
     """The same of ``memcpys``."""
     copies = copy_rows(profile)
     context, stream = read_columns(profile, "memcpys", "context_id", "stream_id")
@@ -362,93 +398,37 @@ def _copies(profile: Profile, labels: list[Label]) -> tuple[Sequence[Numbers], N
         text = f"{name} {route}"
         labels.append(Label(text, COPY, of_src, of_dst, is_peer, is_staged, pageable == 1))
     place = copies.start_ns, copies.end_ns, copies.process, copies.device, context, stream
-    size = np.where(copies.bytes == UNKNOWN, _UNKNOWN_SIZE, copies.bytes)
-    return (*place, copies.correlation), label, size
+    return place, label
 
 
-def _calls(profile: Profile) -> tuple[Calls, CallOf]:
-    """The outermost calls, and the outermost call with each process and correlation id."""
+def _calls(profile: Profile) -> Calls:
+    """The outermost calls, on the host's clock."""
     has_calls = profile.has("api_calls")
     threads, names = Pairs(), names_by_number(profile, "api_calls") if has_calls else Names()
-    rows = profile.columns("api_calls", "name_id", *_CALLED) if has_calls else ()
-    columns = _gathered(
-        (
-            names.places.of(name),
-            start,
-            narrowed(end - start),
-            threads.learn(process, thread).astype(np.int32),
-            correlation,
+    parts = (
+        # Of calls that begin at once, the longest comes first.
+        (start, narrowed(start - end), names.places.of(name), threads.learn(process, thread))
+        for name, start, end, process, thread in (
+            profile.columns("api_calls", "name_id", *_CALLED) if has_calls else ()
         )
-        for name, start, end, process, thread, correlation in rows
     )
-    nothing: list[Any] = [np.empty(0, np.int64)] * 5
-    label, start, took, thread, correlation = columns or nothing
-    numbers = np.lexsort(threads.values[::-1])
-    thread = _renumbered(numbers, thread)
-    order: Int64s = np.argsort(thread, kind="stable")
-    start, thread, took = start[order], thread[order], took[order]
-    is_next, since_ns = thread[1:] == thread[:-1], np.diff(start)
-    if (is_next & ((since_ns < 0) | ((since_ns == 0) & (took[1:] > took[:-1])))).any():
-        within = np.lexsort((-took.astype(np.int64), start, thread))
-        order, start, thread, took = order[within], start[within], thread[within], took[within]
-    end, is_outer = start + took, np.ones(len(order), bool)
-    bounds = np.searchsorted(thread, np.arange(len(numbers) + 1)).tolist()
+    columns: list[Any] = [*map(list, zip(*parts, strict=True))] or [[np.empty(0, np.int64)]] * 4
+    chosen = np.lexsort(threads.values[::-1])
+    (start, took, label), bounds = _in_order(columns, chosen)
+    is_outer = np.ones(len(start), bool)
+    end = start - took
     for low, high in pairwise(bounds):
         # A call that ends no later than an earlier one is nested in it.
         is_outer[low + 1 : high] = end[low + 1 : high] > np.maximum.accumulate(end[low : high - 1])
-    outer: Numbers = np.cumsum(is_outer, dtype=index_kind(len(order))) - 1
-    processes, thread_ids = threads.values[:, numbers]
-    call_of = _by_id(narrowed(processes), thread, correlation[order], start, outer)
-    label = label[order]
     if not is_outer.all():
         start, end, label = start[is_outer], end[is_outer], label[is_outer]
-    bounds = np.append(0, np.cumsum(is_outer))[bounds].tolist()
+        bounds = np.append(0, np.cumsum(is_outer))[bounds].tolist()
     used = np.flatnonzero(np.bincount(label))
-    texts = names.distinct
-    calls = Calls(
+    return Calls(
         start_ns=start,
         end_ns=end,
-        threads=[*map(Thread, processes.tolist(), thread_ids.tolist(), bounds[:-1], bounds[1:])],
+        threads=[*map(Thread, *threads.values[:, chosen].tolist(), bounds[:-1], bounds[1:])],
         label=_renumbered(used, label),
-        labels=[_VERSION.sub("", texts[number]) for number in used.tolist()],
+        labels=[_VERSION.sub("", names.distinct[number]) for number in used.tolist()],
         clock=HostClock(),
     )
-    return calls, call_of
-
-
-def _by_id(
-    processes: Numbers, thread: Numbers, correlation: Numbers, start: Int64s, outer: Numbers
-) -> CallOf:
-    """The outermost call with each process and correlation id: of several, the earliest launched.
-
-    Args:
-        processes: The process of each thread.
-        thread: The thread of each call.
-        correlation: Its id.
-        start: Its start.
-        outer: The outermost call around it.
-    """
-    ids = Ids(processes[thread], correlation)
-    first = np.full(ids.size + 1, NOT_FOUND, outer.dtype)
-
-    def places(rows: slice) -> Int64s:
-        return ids.of(processes[thread[rows]], correlation[rows])
-
-    slices = [*pieces(len(thread))]
-    for rows in reversed(slices):
-        first[places(rows)[::-1]] = np.arange(rows.start, rows.stop)[::-1]
-    for rows in slices:
-        # Calls of several threads with the same id; `NOT_FOUND` is the last place.
-        its = places(rows)
-        for call in rows.start + np.flatnonzero(start[rows] < start[first[its]]):
-            place = its[call - rows.start]
-            if place != NOT_FOUND and start[call] < start[first[place]]:
-                first[place] = call
-    first[:-1] = np.where(first[:-1] == NOT_FOUND, NOT_FOUND, outer[first[:-1]])
-    first[-1] = NOT_FOUND
-
-    def call_of(process: Numbers, number: Numbers) -> Numbers:
-        call: Numbers = first[ids.of(process, number)]
-        return call
-
-    return call_of

@@ -21,7 +21,7 @@ from gpuprof.base.errors import (
     one_of,
 )
 from gpuprof.base.units import counted
-from gpuprof.model import borders, schema
+from gpuprof.model import borders, bounds, schema
 from gpuprof.model.profile import Profile, UnreadFiles
 from gpuprof.readers import inputs, lists, sections
 from gpuprof.readers.common import gunzip
@@ -209,7 +209,7 @@ def _read_by(reader: Reader, path: Path) -> Profile:
         msg = f"{path}: {fault}, which it cannot be"
         raise CorruptFileError(msg, borders.HINT)
     for name, rows in profile.sources.items():
-        fault = schema.BY_NAME[name].fault(rows) if isinstance(rows, pa.Table) else None
+        fault = bounds.fault(schema.BY_NAME[name], rows) if isinstance(rows, pa.Table) else None
         if fault is not None:
             msg = f"{profile.origin.source}, table {name}: {fault}"
             raise CorruptFileError(msg, borders.HINT)

@@ -42,9 +42,11 @@ def test_a_union_of_pieces_covers_what_any_does_and_so_much_before_each_time(row
     start, duration, _ = columns(rows, np.int64)
     end = start + duration
 
-    first, last = arrays.union([(start[:cut], end[:cut]), (start[cut:], end[cut:])])
-    before = intervals.Intervals(first, last).before
-    covered = arrays.covered_before(first, last, before, np.array(times, np.int64))
+    first, last = arrays.union(
+        [arrays.interval_set(start[part], end[part]) for part in (slice(cut), slice(cut, None))]
+    )
+    union = intervals.Intervals(first, last)
+    covered = arrays.covered_before(union.compiled, union.before, np.array(times, np.int64))
 
     expected = instants(start, end)
     assert instants(first, last) == expected
@@ -60,16 +62,16 @@ def test_how_much_of_many_intervals_lies_before_times_in_any_order(count):
     times = random.integers(-5, int(end[-1]) + 5, 300)
     expected = np.clip(times[:, np.newaxis] - start, 0, end - start).sum(axis=1)
 
-    before = intervals.Intervals(start, end).before
+    drawn = intervals.Intervals(start, end)
     for order in (np.arange(len(times)), np.argsort(times), np.argsort(-times)):
-        covered = arrays.covered_before(start, end, before, times[order])
+        covered = arrays.covered_before(drawn.compiled, drawn.before, times[order])
         assert covered.tolist() == expected[order].tolist()
 
 
 def test_pieces_out_of_order_are_left_to_another_way():
     early, late = (np.array([[time], [time + 2]]) for time in (1, 2))
 
-    assert arrays.union([late, early]) is None
+    assert arrays.union([arrays.interval_set(*some) for some in (late, early)]) is None
     sets = [intervals.Intervals(*late), intervals.Intervals(*early)]
     assert instants(*vars(intervals.together(sets)).values()) == {1, 2, 3}
 
@@ -99,7 +101,7 @@ def test_keys_and_ends_that_do_not_fit_are_refused(key, duration):
 def test_a_difference_covers_what_the_first_alone_does(a, b):
     first, second = (intervals.union(*_spans(rows)) for rows in (a, b))
 
-    start, end = arrays.difference(first.start, first.end, second.start, second.end)
+    start, end = arrays.difference(first.compiled, second.compiled)
 
     assert instants(start, end) == instants(first.start, first.end) - instants(
         second.start, second.end
@@ -110,7 +112,8 @@ def test_a_difference_covers_what_the_first_alone_does(a, b):
 def test_sets_that_overlap_themselves_are_refused_where_the_result_has_no_room():
     many, one = np.zeros(40, np.int64), np.array([1, 3, 5])
 
-    assert arrays.difference(many, many + 9, one, one + 1) is None
+    sets = arrays.interval_set(many, many + 9), arrays.interval_set(one, one + 1)
+    assert arrays.difference(*sets) is None
 
 
 def _spans(rows):

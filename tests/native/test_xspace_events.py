@@ -5,9 +5,8 @@ import numpy as np
 import pytest
 from xspaces import field
 
-from gpuprof.base import xspace
-from gpuprof.base.xspace import WireError
-from gpuprof.native import library, xspace_events
+from gpuprof.native import library, xspace, xspace_events
+from gpuprof.native.xspace import WireError
 from gpuprof.readers.xplane import event_columns
 
 compiled = pytest.mark.skipif(library() is None, reason="nothing was compiled here")

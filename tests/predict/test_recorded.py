@@ -24,7 +24,7 @@ def test_operations_are_called_after_kernels_and_routes_of_copies():
         graph_launches=[{"start_ns": 8, "end_ns": 9}],
     )
 
-    o, _, _ = recorded(profile)
+    o, _ = recorded(profile)
     order = np.lexsort((o.device, o.start_ns))
 
     assert [o.labels[label].text for label in o.label[order].tolist()] == [

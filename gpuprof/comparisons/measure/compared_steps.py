@@ -35,7 +35,7 @@ RECORDING: Final = "recording"
 # What is read of a recording whose steps are known.
 MEASURED_READS: Final = reads(SUM_READS, TIMELINE_READS, kernels=" ".join(SHAPE))
 # The columns that a comparison reads, so that each table of a file is read in one pass.
-COMPARED_READS: Final = reads(PHASE_READS, MEASURED_READS)
+COMPARED_READS: Final = reads(PHASE_READS, MEASURED_READS, api_calls="name_id")
 
 # What follows the name of a phase, see `phase_names`.
 _APART: Final = re.compile(r" \((?:[\d,]+ devices?(?:, from [^()]+ on)?|from [^()]+ on)\)$")

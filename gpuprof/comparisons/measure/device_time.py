@@ -29,7 +29,6 @@ from gpuprof.model.intervals import (
     Intervals,
     attribute,
     covered_within,
-    together,
     union,
 )
 from gpuprof.model.profile import Profile
@@ -114,7 +113,7 @@ def busiest_device(compared: ComparedSteps) -> BusiestDevice | None:
         devices.append(BusiestDevice(timeline, next(steps, None)))
 
     def busy_per_step(device: BusiestDevice) -> float:
-        busy_ns = device.within(together(device.timeline.busy))
+        busy_ns = sum(map(device.within, device.timeline.exposed))
         return busy_ns / (1 if device.steps is None else len(device.steps.start_ns))
 
     candidates = [device for device in devices if device.steps is not None or not compared.series]

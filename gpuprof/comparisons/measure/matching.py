@@ -13,11 +13,15 @@ import numpy as np
 
 from gpuprof.base import cuda
 from gpuprof.base.kernel_names import demangled, family
-from gpuprof.facts.numbers import UNNAMED, Numbers, columns_of, names_by_number
+from gpuprof.facts.numbers import (
+    UNNAMED,
+    Numbers,
+    names_by_number,
+    sums_of_pieces,
+)
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.pairs import Pairs
 from gpuprof.model.profile import Profile
-from gpuprof.model.words import narrowed
 
 SHAPE: Final = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
 # Name of a kernel, and its launch shape as in `SHAPE`; `UNKNOWN` where not recorded.
@@ -185,15 +189,10 @@ def has_shapes(profile: Profile) -> bool:
 def kernel_groups(profile: Profile) -> list[tuple[Shaped, int, int]]:
     """Each name and launch shape of a recording's kernels, their calls and time, the most first."""
     names = KernelShapes(profile)
-    parts = (
-        (number, narrowed(end - start))
-        for number, start, end in names.numbers("start_ns", "end_ns")
+    calls, total_ns = sums_of_pieces(
+        (number, end - start) for number, start, end in names.numbers("start_ns", "end_ns")
     )
-    number, duration_ns = columns_of(parts, 2)
-    shapes = names.shapes
-    calls, total_ns = np.bincount(number, minlength=len(shapes)), np.zeros(len(shapes), np.int64)
-    np.add.at(total_ns, number, duration_ns)
-    groups = zip(shapes, calls.tolist(), total_ns.tolist(), strict=True)
+    groups = zip(names.shapes, calls.tolist(), total_ns.tolist(), strict=True)
     return sorted(groups, key=lambda group: (-group[2], group[0]))
 
 

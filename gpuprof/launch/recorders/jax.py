@@ -8,11 +8,11 @@ import shutil
 from contextlib import suppress
 from typing import Final
 
-from gpuprof.base.xspace import WireError, space
 from gpuprof.launch.contract import Ended, LaunchedRun, Recorded, Recorder
 from gpuprof.launch.recorders import in_process
 from gpuprof.launch.recorders.in_process import no_gpu_activity
 from gpuprof.launch.run.provenance import versions
+from gpuprof.native.xspace import WireError, space
 
 NAME: Final = "jax"
 _GPU_PLANE: Final = "/device:GPU"

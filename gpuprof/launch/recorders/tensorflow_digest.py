@@ -36,8 +36,8 @@ from typing import Any, Final
 
 from gpuprof.base import json_input
 from gpuprof.base.secrets import masked_text, masked_words
-from gpuprof.base.xspace import WireError, space
 from gpuprof.launch.recorders.tensorflow_events import Execution, ProfilerWindow, Sent, read_window
+from gpuprof.native.xspace import WireError, space
 
 FORMAT: Final = "gpuprof-tensorflow"
 FORMAT_VERSION: Final = 1

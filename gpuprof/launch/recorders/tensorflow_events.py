@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from gpuprof.base.xspace import PS_PER_NS, Event, EventMetadata, Plane, Stat
+from gpuprof.native.xspace import PS_PER_NS, Event, EventMetadata, Plane, Stat
 
 _FUNCTION: Final = "EagerLocalExecute: "
 _FUNCTION_RUN: Final = "FunctionRun"

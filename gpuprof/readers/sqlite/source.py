@@ -9,13 +9,13 @@ import os
 import shutil
 import sqlite3
 import tempfile
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
+from weakref import WeakValueDictionary, finalize
 
 import pyarrow as pa
 
@@ -72,7 +72,8 @@ class SqliteFile:
 
     Args:
         path: The user's file, as messages name it.
-        uri: How SQLite opens it: the file itself, or a copy where SQLite would write.
+        opened: What is opened: the file itself, or a copy where SQLite would write.
+        uri: How SQLite opens it.
         stamp: Of the file that is opened, before anything of it was read.
         is_utf_8: Whether its texts are in UTF-8.
         columns: Table (or view) name to its columns' names and Arrow types.
@@ -81,12 +82,17 @@ class SqliteFile:
     """
 
     path: Path
+    opened: Path
     uri: str
     stamp: Stamp
     is_utf_8: bool
     columns: Mapping[str, Mapping[str, pa.DataType]] = field(default_factory=dict, repr=False)
     declared: Mapping[str, list[Declared]] = field(default_factory=dict, repr=False)
     keep: "_WithWal | None" = field(default=None, repr=False)
+    _last_ids: dict[str, int] = field(default_factory=dict, init=False, repr=False)
+    _kept_tables: WeakValueDictionary[str, KeptColumns] = field(
+        default_factory=WeakValueDictionary, init=False, repr=False
+    )
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """All rows of a small query.
@@ -121,25 +127,17 @@ class SqliteFile:
         self._last_ids.update((name, i or 0) for name, (i,) in zip(new, last_ids, strict=True))
         return {name: self._last_ids[name] for name in names}
 
-    @cached_property
-    def _last_ids(self) -> dict[str, int]:
-        return {}
-
     def stored(self, name: str) -> KeptColumns:
         """What a table holds, read when it is asked for; shared by all who ask meanwhile."""
         table = self._kept_tables.get(name)
         if table is None:
             table = KeptColumns(
                 self.columns[name],
-                lambda kinds: table_columns.read(self, name, kinds),
+                partial(table_columns.read, self, name),
                 lambda: self.most_rows([name]).get(name, 0),
             )
             table = self._kept_tables.setdefault(name, table)
         return table
-
-    @cached_property
-    def _kept_tables(self) -> "weakref.WeakValueDictionary[str, KeptColumns]":
-        return weakref.WeakValueDictionary()
 
     def bounded_rows(self, sql: str) -> Iterator[list[tuple[Any, ...]]]:
         """The rows of a query that may be a view's, which can make any number of them, in pieces.
@@ -170,7 +168,7 @@ class SqliteFile:
             # To read anything takes the lock that keeps writers out; this reads no tables' names.
             connection.execute("PRAGMA schema_version").fetchone()
             # The lock goes with the first descriptor of the file that is closed: this one.
-            descriptor = os.open(self._file, os.O_RDONLY)
+            descriptor = os.open(self.opened, os.O_RDONLY)
             try:
                 yield descriptor
                 if stamp(os.fstat(descriptor)) != self.stamp:
@@ -191,28 +189,21 @@ class SqliteFile:
             return _endless(self.path)
         return self._damage() if any(fault in text for fault in _FAULTS) else None
 
-    @property
-    def _file(self) -> Path:
-        return self.path if self.keep is None else self.keep.path
-
     @contextmanager
     def _connected(self) -> Iterator[sqlite3.Connection]:
         """A connection that cannot write, nor work longer than the file's size allows.
 
         What breaks in its use is told as a fault of the file, or as its change.
         """
-        steps = self._allowed_steps()
+        steps = _Steps(self.size_bytes)
         try:
-            check(self._file, self.stamp)
+            check(self.opened, self.stamp)
             with closing(self._connect(steps)) as connection:
                 yield connection
-            check(self._file, self.stamp)
+            check(self.opened, self.stamp)
         except _BREAKS as error:
             steps.pass_on_ctrl_c(error)
             raise self.failure(error) or self._damage() from error
-
-    def _allowed_steps(self) -> "_Steps":
-        return _Steps(_FEW_STEPS + _STEPS_PER_BYTE * self.size_bytes)
 
     def _connect(self, steps: "_Steps") -> sqlite3.Connection:
         connection = sqlite3.connect(
@@ -226,7 +217,7 @@ class SqliteFile:
     @property
     def size_bytes(self) -> int:
         """How large the file is, with what waits to be written into it."""
-        wal = self._file.with_name(f"{self._file.name}-wal")
+        wal = self.opened.with_name(f"{self.opened.name}-wal")
         return self.stamp.size_bytes + (wal.stat().st_size if wal.exists() else 0)
 
     def _damage(self) -> GpuprofError:
@@ -235,10 +226,10 @@ class SqliteFile:
         Raises:
             InputError: The file has changed, which explains what was found in it.
         """
-        check(self._file, self.stamp)
+        check(self.opened, self.stamp)
         where, why = f"{self.path}", "it cannot be opened"
         for table in self.columns:
-            steps = self._allowed_steps()
+            steps = _Steps(self.size_bytes)
             try:
                 with closing(self._connect(steps)) as connection:
                     for _ in connection.execute(f"SELECT * FROM {quoted(table)}"):
@@ -315,10 +306,11 @@ def _unseen(path: Path) -> SqliteFile:
         # SQLite would make a -shm file beside the user's to read what waits in the -wal.
         copy = _WithWal(path, wal, stamp(about))
         uri = copy.path.as_uri() + "?mode=ro"
-        return SqliteFile(path, uri, stamp(copy.path.stat()), is_utf_8, keep=copy)
+        return SqliteFile(path, copy.path, uri, stamp(copy.path.stat()), is_utf_8, keep=copy)
     # In WAL mode SQLite makes files beside the database unless told that nobody writes it.
     still = "&immutable=1" if head[18:20] == b"\x02\x02" else ""
-    return SqliteFile(path, f"{path.absolute().as_uri()}?mode=ro{still}", stamp(about), is_utf_8)
+    uri = f"{path.absolute().as_uri()}?mode=ro{still}"
+    return SqliteFile(path, path, uri, stamp(about), is_utf_8)
 
 
 @cache
@@ -346,7 +338,7 @@ class _WithWal:
 
     def __init__(self, path: Path, wal: Path, before: Stamp) -> None:
         folder = Path(tempfile.mkdtemp(prefix="gpuprof-"))
-        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        finalize(self, shutil.rmtree, folder, ignore_errors=True)
         try:
             stamps = before, stamp(wal.stat())
             for file in (path, wal):
@@ -360,10 +352,10 @@ class _WithWal:
 
 
 class _Steps:
-    """Ends a query that takes more steps than it may."""
+    """Ends a query that takes more steps than one of a file of a size may."""
 
-    def __init__(self, allowed: int) -> None:
-        self._left = allowed
+    def __init__(self, size_bytes: int) -> None:
+        self._left = _FEW_STEPS + _STEPS_PER_BYTE * size_bytes
 
     def taken(self) -> bool:
         """Count the next steps; whether the query ends here."""

@@ -9,8 +9,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from gpuprof.base import xspace
-from gpuprof.base.xspace import PS_PER_NS, Line, Octets, Plane, WireError, fields, signed
+from gpuprof.native import xspace
+from gpuprof.native.xspace import PS_PER_NS, Line, Octets, Plane, WireError, fields, signed
 from gpuprof.native.xspace_events import EventColumns, Places, decoded
 from gpuprof.readers.common.compact_columns import Flags, Integers, Lexicon
 

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from gpuprof.base import cuda
-from gpuprof.base.xspace import Plane
+from gpuprof.native.xspace import Plane
 from gpuprof.readers.common.compact_columns import (
     Coded,
     Flags,

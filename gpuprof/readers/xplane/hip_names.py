@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from gpuprof.base import cuda
-from gpuprof.base.xspace import Plane
+from gpuprof.native.xspace import Plane
 from gpuprof.readers.common.compact_columns import Coded, Flags, Integers, coded, listed
 
 # The plane of HIP calls. In versions with roctracer, launching calls have the names of their

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from gpuprof.base import cuda
 from gpuprof.base.json_values import integer
-from gpuprof.base.xspace import Plane
 from gpuprof.model import schema
+from gpuprof.native.xspace import Plane
 from gpuprof.readers.common import vague_copies
 from gpuprof.readers.common.compact_columns import (
     Lexicon,

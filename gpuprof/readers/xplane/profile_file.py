@@ -20,9 +20,9 @@ from gpuprof.base.errors import (
     InputError,
     UnknownFormatError,
 )
-from gpuprof.base.xspace import WireError, space
 from gpuprof.model.origin import Origin
 from gpuprof.model.profile import Profile
+from gpuprof.native.xspace import WireError, space
 from gpuprof.readers.common.gunzip import MAGIC as GZIP_MAGIC
 from gpuprof.readers.input_format import Reader
 from gpuprof.readers.xplane import hip_names, plane_tables

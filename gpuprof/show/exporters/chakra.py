@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from gpuprof.base.units import encodable
-from gpuprof.base.xspace import encoded
 from gpuprof.facts.collective_parts import collective_parts
 from gpuprof.facts.communication import collective_of
 from gpuprof.facts.host_clock import host_clock
@@ -22,6 +21,7 @@ from gpuprof.facts.numbers import NOT_FOUND
 from gpuprof.facts.rank_matching import NO_CALL
 from gpuprof.model.derived import HOST, UNKNOWN
 from gpuprof.model.profile import Profile
+from gpuprof.native.xspace import encoded
 from gpuprof.predict.build import graph_of
 from gpuprof.predict.graph import Graph
 from gpuprof.predict.nodes import OPERATION, WAIT, WORK, Ranks, ranks_of

@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 import xspaces
 
-from gpuprof.base import xspace
 from gpuprof.base.errors import CorruptFileError, EmptyRecordingError, UnknownFormatError
+from gpuprof.native import xspace
 from gpuprof.readers import read_profile
 from gpuprof.readers.xplane import event_columns as xplane_events
 

@@ -574,3 +574,25 @@ def test_a_prediction_is_above_what_it_changes_and_complains_of_nothing(browser,
     assert page.evaluate("document.documentElement.scrollWidth") <= 400
     assert said == []
     page.close()
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(400, "light"), (1280, "dark")])
+def test_a_page_of_a_prediction_has_no_barrier_and_is_moved_by_keys(
+    browser, tmp_path, width, scheme
+):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is missing")
+    path, recording = tmp_path / "predicted.html", _trained(1)
+    path.write_text(prediction_page(predict(recording, ["scale=slow:0.5"]), recording))
+    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    page.goto(path.as_uri())
+    page.wait_for_selector("#step-path canvas")
+    page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+
+    assert axe.Axe().run(page).response["violations"] == []
+    drawn = "document.querySelector('#step-path canvas').toDataURL()"
+    before = page.evaluate(drawn)
+    page.focus("#step-path [tabindex='0']")
+    page.keyboard.press("+")
+    page.wait_for_timeout(100)
+    assert page.evaluate(drawn) != before
+    page.close()

@@ -3,8 +3,8 @@ import struct
 import pytest
 from xspaces import entry, field, number
 
-from gpuprof.base import xspace
-from gpuprof.base.xspace import WireError
+from gpuprof.native import xspace
+from gpuprof.native.xspace import WireError
 
 STATS = field(5, entry(7, field(2, b"to"))) + field(5, entry(8, field(2, b"mul_8")))
 METADATA = field(4, entry(3, field(1, 3) + field(2, b"a:_Send") + field(4, b"_Send")))
