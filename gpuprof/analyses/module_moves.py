@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from gpuprof.base.units import counted, format_bytes
@@ -105,26 +106,29 @@ def module_moves(profile: Profile) -> pa.Table:
         One row per part and target, those first of which most bytes go, columns as in
         `MODULE_MOVES`; none where no step is known or nothing is copied between devices.
     """
+    recorded = profile.unrestricted
+    if not (launches(recorded).activities.copies.is_peer == 1).any():
+        return MODULE_MOVES.table([])
+    paths = paths_of_kernels(recorded)
+    places = _places(paths)
     rows = [
         row
         for series in map(by_period, step_windows(profile))
         if len(series.start_ns) >= _LEAST_STEPS
-        for row in _of_series(profile.unrestricted, series)
+        for row in _of_series(recorded, series, paths, places)
     ]
     rows.sort(key=lambda row: (not row["is_enclosed"], -(row["bytes_per_step"] or 0)))
     return MODULE_MOVES.table(rows)
 
 
-def _of_series(recorded: Profile, series: StepWindows) -> Iterator[Row]:
-    paths, copies = paths_of_kernels(recorded), launches(recorded).activities.copies
-    if not (copies.is_peer == 1).any():
-        return
-    work = _work(recorded, paths, series)
+def _of_series(
+    recorded: Profile, series: StepWindows, paths: LaunchPaths, places: tuple[Int64s, Int64s]
+) -> Iterator[Row]:
+    copies, work = launches(recorded).activities.copies, _work(recorded, paths, series)
     if not len(work.start):
         return
     steps, devices = len(series.start_ns), distinct(work.device)
     exposed_ns = exposed_of_copies(recorded)
-    places = _places(paths)
     kernels, taken_copies, made_copies = (
         _Sorted(p, *places) for p in (work.path, work.taken_by, work.made_by)
     )
@@ -134,13 +138,10 @@ def _of_series(recorded: Profile, series: StepWindows) -> Iterator[Row]:
     )
     took_ns, most_ns = of_devices.sum(axis=0), of_devices.max(axis=0)
     is_of_one = (took_ns > 0) & (most_ns >= _ONE_DEVICE * took_ns)
-    is_done = np.zeros(len(paths.paths), bool)
-    for place, around in enumerate(paths.around):
-        # A part of what runs on one device moves with it.
-        is_moved = around != NO_RANGE and is_done[around]
-        is_done[place] = is_moved or is_of_one[place]
-        if is_moved or not is_of_one[place]:
-            continue
+    # A part of what runs on one device moves with it. Each step has a copy that is gone.
+    is_meant = is_of_one & ~_is_within(paths, is_of_one)
+    is_meant &= taken_copies.counts + made_copies.counts >= steps
+    for place in np.flatnonzero(is_meant).tolist():
         device = int(devices[np.argmax(of_devices[:, place])])
         here = np.sort(kernels.within(place))
         copies_in, copies_out = taken_copies.within(place), made_copies.within(place)
@@ -168,6 +169,16 @@ def _of_series(recorded: Profile, series: StepWindows) -> Iterator[Row]:
                 "is_enclosed": _is_enclosed(work, here, target, steps),
             }
             yield row | {"suggestion": _suggestion(row)}
+
+
+def _is_within(paths: LaunchPaths, is_one: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Whether any path around each is one of some."""
+    around, is_one = np.array([*paths.around, NO_RANGE]), np.append(is_one, False)
+    is_within, above = np.zeros(len(is_one), bool), around
+    while (above != NO_RANGE).any():
+        is_within |= is_one[above]
+        above = around[above]
+    return is_within[:-1]
 
 
 def _work(recorded: Profile, paths: LaunchPaths, series: StepWindows) -> _Work:
@@ -232,6 +243,11 @@ class _Sorted:
         order = np.argsort(place, kind="stable")
         self.rows = rows[order]
         self._begin, self._end = (np.searchsorted(place[order], p) for p in (first, last))
+
+    @property
+    def counts(self) -> Int64s:
+        """How many rows each path and all in it have."""
+        return self._end - self._begin
 
     def within(self, path: int) -> Int64s:
         """The rows of a path and of all in it."""

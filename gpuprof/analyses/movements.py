@@ -1,24 +1,24 @@
 """Copies and collectives by the part of the program that launched them."""
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from gpuprof.base.cuda import UNKNOWN as UNKNOWN_KIND
 from gpuprof.base.units import NS_PER_S
 from gpuprof.facts.collective_parts import PARTS_READS, SETUP, SPREAD, collective_parts
-from gpuprof.facts.communication import bus_factor
-from gpuprof.facts.copies import sums_of
+from gpuprof.facts.communication import CommunicationKernels, bus_factor
 from gpuprof.facts.launch_paths import LaunchPaths, paths_of_modules
 from gpuprof.facts.launches import exposed_of_copies, launches
-from gpuprof.facts.numbers import groups
+from gpuprof.facts.numbers import Numbers, first_of
 from gpuprof.facts.nvtx import NO_RANGE, RANGE_READS
 from gpuprof.facts.timeline import COMPUTE, timelines
 from gpuprof.model.analysis import Analysis, reads
-from gpuprof.model.derived import known
-from gpuprof.model.intervals import covered_within
+from gpuprof.model.derived import UNKNOWN
+from gpuprof.model.intervals import Int64s, covered_within
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema
 
@@ -65,8 +65,6 @@ MOVEMENTS: Final = Schema(
         "bus_bytes_per_s": Column(FLOAT, "B/s", "bus_bytes / transfer_ns."),
     },
 )
-_ALIKE: Final = ("program_part", "part_kind", "movement", "device_id")
-Row = dict[str, Any]
 
 
 def movements(profile: Profile) -> pa.Table:
@@ -84,91 +82,148 @@ def movements(profile: Profile) -> pa.Table:
         One row per path, movement and device, the longest exposed first; columns as in
         `MOVEMENTS`.
     """
-    return _table([*_of_copies(profile), *_of_collectives(profile)])
+    recorded = profile.unrestricted
+    paths = paths_of_modules(recorded)
+    tables = [_of_copies(profile, paths), _of_collectives(profile, paths)]
+    return _in_order(pa.concat_tables(map(MOVEMENTS.conform, tables)))
 
 
-def _of_copies(profile: Profile) -> Iterator[Row]:
-    recorded, part = profile.unrestricted, profile.selection
-    paths, copies = paths_of_modules(recorded), launches(recorded).activities.copies
-    path, exposed_ns = paths.path[: len(copies)], exposed_of_copies(recorded)
-    is_meant = part.holds(copies.start_ns)
-    if part.device_id is not None:
-        is_meant &= np.any([end == part.device_id for end in (copies.device, *copies.ends)], axis=0)
-    place = np.flatnonzero(is_meant)
-    for rows in groups(path[place], copies.kind[place], copies.device[place]):
-        of_row = place[rows]
-        sums = sums_of(copies, of_row)
-        yield {
-            **_of_path(paths, int(path[of_row[0]])),
-            "movement": copies.kinds[copies.kind[of_row[0]]] or UNKNOWN_KIND,
-            "device_id": known(int(copies.device[of_row[0]])),
-            **{name: sums[name] for name in ("calls", "bytes", "total_ns")},
-            "exposed_ns": int(exposed_ns[of_row].sum()),
-            "transfer_ns": sums["total_ns"],
-        }
+def _of_copies(profile: Profile, paths: LaunchPaths) -> pa.Table:
+    recorded = profile.unrestricted
+    copies, exposed_ns = launches(recorded).activities.copies, exposed_of_copies(recorded)
+    place = _chosen(profile, copies.start_ns, copies.device, *copies.ends)
+    kinds = [kind or UNKNOWN_KIND for kind in copies.kinds]
+    keys = (column[place] for column in (paths.path, copies.kind, copies.device))
+    of = _Groups(place, *keys)
+    total_ns, is_unsized = of.sums(copies.duration_ns), of.sums(copies.bytes == UNKNOWN) > 0
+    return of.table(
+        paths,
+        kinds,
+        calls=of.sums(copies.is_counted != 0),
+        bytes=pa.array(of.sums(copies.moved_bytes), mask=is_unsized),
+        total_ns=total_ns,
+        exposed_ns=of.sums(exposed_ns),
+        transfer_ns=total_ns,
+    )
 
 
-def _of_collectives(profile: Profile) -> Iterator[Row]:
-    recorded, part = profile.unrestricted, profile.selection
-    paths, parts = paths_of_modules(recorded), collective_parts(recorded)
+def _of_collectives(profile: Profile, paths: LaunchPaths) -> pa.Table:
+    recorded = profile.unrestricted
+    parts = collective_parts(recorded)
     kernels = parts.kernels
     took_ns, exposed_ns = kernels.end_ns - kernels.start_ns, np.zeros(len(kernels), np.int64)
     for line in timelines(recorded):
         here = np.flatnonzero(kernels.device == line.number)
         times = kernels.start_ns[here], kernels.end_ns[here]
         exposed_ns[here] = took_ns[here] - covered_within(line.busy[COMPUTE], *times)
+    place = _chosen(profile, kernels.start_ns, kernels.device)
     path = paths.path[len(paths.path) - len(kernels) :]
-    names = np.array([of.collective for of in kernels.collectives])[kernels.kind]
-    _, name = np.unique(names, return_inverse=True)
-    is_meant = part.holds(kernels.start_ns)
-    if part.device_id is not None:
-        is_meant &= kernels.device == part.device_id
-    place = np.flatnonzero(is_meant)
-    sizes = [of.message_bytes for of in kernels.collectives]
-    factors = [bus_factor(of.collective, of.group_size) for of in kernels.collectives]
-    for rows in groups(path[place], name[place], kernels.device[place]):
-        of_row = place[rows]
-        # First calls that are set-up have no parts.
-        timed = of_row[parts.basis[of_row] != SETUP]
-        is_known = parts.is_complete[timed] | (parts.basis[timed] == SPREAD)
-        has_parts, lagging = len(timed) and is_known.all(), timed[parts.instance[timed] >= 0]
-        of_kind = np.bincount(kernels.kind[of_row]).tolist()
-        kinds = [(calls, kind) for kind, calls in enumerate(of_kind) if calls]
-        is_sized = all(sizes[kind] is not None for _, kind in kinds)
-        has_bus = is_sized and all(factors[kind] is not None for _, kind in kinds)
-        yield {
-            **_of_path(paths, int(path[of_row[0]])),
-            "movement": str(names[of_row[0]]),
-            "device_id": known(int(kernels.device[of_row[0]])),
-            "calls": len(of_row),
-            "bytes": sum(n * (sizes[k] or 0) for n, k in kinds) if is_sized else None,
-            "total_ns": int(took_ns[of_row].sum()),
-            "exposed_ns": int(exposed_ns[of_row].sum()),
-            "transfer_ns": int(parts.transfer_ns[timed].sum()) if has_parts else None,
-            "waiting_ns": int(parts.waiting_ns[timed].sum()) if has_parts else None,
-            "arrival_lag_ns": int(parts.lag_ns[lagging].sum()) if len(lagging) else None,
-            "bus_bytes": round(sum(n * (sizes[k] or 0) * (factors[k] or 0) for n, k in kinds))
-            if has_bus
-            else None,
-        }
-
-
-def _of_path(paths: LaunchPaths, place: int) -> Row:
-    if place == NO_RANGE:
-        return {}
-    return {"program_part": "/".join(paths.paths[place]), "part_kind": paths.kinds[place]}
-
-
-def _table(rows: list[Row]) -> pa.Table:
-    """Rows with their rates, the longest exposed first."""
-    rows.sort(
-        key=lambda row: (-row["exposed_ns"], -row["total_ns"], *map(str, map(row.get, _ALIKE)))
+    names, number = np.unique([of.collective for of in kernels.collectives], return_inverse=True)
+    name = number[kernels.kind]
+    of = _Groups(place, *(column[place] for column in (path, name, kernels.device)))
+    # First calls that are set-up have no parts.
+    is_timed = parts.basis != SETUP
+    is_unknown = is_timed & ~parts.is_complete & (parts.basis != SPREAD)
+    has_no_parts = (of.sums(is_timed) == 0) | (of.sums(is_unknown) > 0)
+    is_lagging = is_timed & (parts.instance >= 0)
+    size, bus = _bytes_of(kernels)
+    return of.table(
+        paths,
+        names.tolist(),
+        calls=of.count,
+        bytes=pa.array(of.sums(size[kernels.kind]), mask=of.sums(size[kernels.kind] < 0) > 0),
+        total_ns=of.sums(took_ns),
+        exposed_ns=of.sums(exposed_ns),
+        transfer_ns=pa.array(of.sums(parts.transfer_ns * is_timed), mask=has_no_parts),
+        waiting_ns=pa.array(of.sums(parts.waiting_ns * is_timed), mask=has_no_parts),
+        arrival_lag_ns=pa.array(of.sums(parts.lag_ns * is_lagging), mask=of.sums(is_lagging) == 0),
+        bus_bytes=pa.array(
+            np.rint(of.sums(np.nan_to_num(bus)[kernels.kind])).astype(np.int64),
+            mask=of.sums(np.isnan(bus)[kernels.kind]) > 0,
+        ),
     )
-    for row in rows:
+
+
+def _chosen(profile: Profile, start_ns: Int64s, device: Numbers, *ends: Numbers) -> Int64s:
+    """The places of what is meant of a part of a recording: it ran on its device, or reached it."""
+    part = profile.selection
+    is_meant = part.holds(start_ns)
+    if part.device_id is not None:
+        is_meant &= np.any([end == part.device_id for end in (device, *ends)], axis=0)
+    return np.flatnonzero(is_meant)
+
+
+def _bytes_of(kernels: CommunicationKernels) -> tuple[Int64s, npt.NDArray[np.float64]]:
+    """Of each collective its bytes, -1 for unknown, and what each rank's link carries, or nan."""
+    collectives = kernels.collectives
+    size = np.array([-1 if (b := of.message_bytes) is None else b for of in collectives], np.int64)
+    factors = [bus_factor(of.collective, of.group_size) for of in collectives]
+    factor = np.array([np.nan if f is None else f for f in factors], float)
+    return size, np.where(size < 0, np.nan, size * factor)
+
+
+class _Groups:
+    """Copies or collectives of one path, movement and device each, in the order of these.
+
+    Args:
+        place: The places of those that are meant.
+        path: The path of each of these.
+        movement: The number of the movement of each.
+        device: The device of each.
+    """
+
+    def __init__(self, place: Int64s, path: Numbers, movement: Numbers, device: Numbers) -> None:
+        order = np.lexsort([device, movement, path])
+        self._first = first_of(order, path, movement, device)
+        self._rows = place[order]
+        self._keys = [column[order[self._first]] for column in (path, movement, device)]
+        self.count = np.diff(np.append(self._first, len(order)))
+
+    def sums(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """The sum of a value of all, by group; of flags, how many are true."""
+        if not len(self._first):
+            return np.empty(0, np.int64)
+        kind = np.promote_types(values.dtype, np.int64)
+        return np.add.reduceat(values[self._rows], self._first, dtype=kind)
+
+    def table(self, paths: LaunchPaths, movements: Sequence[str], **columns: Any) -> pa.Table:
+        """The groups with their sums, and with rates in bytes per second where these are known."""
+        path, movement, device = self._keys
+        parts = ["/".join(of) for of in paths.paths]
+        at = pa.array(path, mask=path == NO_RANGE)
+        table = {
+            "program_part": pa.array(parts, pa.string()).take(at),
+            "part_kind": pa.array(paths.kinds, pa.string()).take(at),
+            "movement": pa.array(movements, pa.string()).take(pa.array(movement)),
+            "device_id": pa.array(device, mask=device == UNKNOWN),
+            **columns,
+        }
+        moved_ns = pa.array(columns["transfer_ns"]).to_pylist()
         for name in ("bytes", "bus_bytes"):
-            if row.get(name) is not None and row["transfer_ns"]:
-                row[f"{name}_per_s"] = row[name] * NS_PER_S / row["transfer_ns"]
-    return MOVEMENTS.table(rows)
+            sizes = pa.array(columns[name]).to_pylist() if name in columns else []
+            rates = [
+                None if size is None or not ns else size * NS_PER_S / ns
+                for size, ns in zip(sizes, moved_ns, strict=bool(sizes))
+            ]
+            table |= {f"{name}_per_s": pa.array(rates, pa.float64())} if sizes else {}
+        return pa.table(table)
+
+
+def _in_order(table: pa.Table) -> pa.Table:
+    """The longest exposed first."""
+    names = ("program_part", "part_kind", "movement", "device_id")
+    keys = [_places(table.column(name)) for name in names]
+    sums = (-table.column(name).to_numpy() for name in ("total_ns", "exposed_ns"))
+    return table.take(np.lexsort([*reversed(keys), *sums]))
+
+
+def _places(values: pa.ChunkedArray) -> Int64s:
+    """The place of each value among all, as text."""
+    words = values.combine_chunks().dictionary_encode()
+    texts = [str(word) for word in words.dictionary.to_pylist()]
+    _, place = np.unique([*texts, str(None)], return_inverse=True)
+    places: Int64s = place[words.indices.fill_null(len(texts)).to_numpy()]
+    return places
 
 
 ANALYSIS: Final = Analysis(
