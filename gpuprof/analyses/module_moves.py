@@ -10,6 +10,7 @@ import pyarrow as pa
 from gpuprof.base.units import counted, format_bytes
 from gpuprof.facts.launch_paths import LaunchPaths, paths_of_kernels
 from gpuprof.facts.launches import exposed_of_copies, launches
+from gpuprof.facts.numbers import sums_by_number
 from gpuprof.facts.nvtx import NO_RANGE, RANGE_READS
 from gpuprof.facts.step_windows import STEP_READS, StepWindows, by_period, step_windows
 from gpuprof.model.analysis import Analysis, reads
@@ -129,13 +130,8 @@ def _of_series(
         return
     steps, devices = len(series.start_ns), distinct(work.device)
     exposed_ns = exposed_of_copies(recorded)
-    kernels, taken_copies, made_copies = (
-        _Sorted(p, *places) for p in (work.path, work.taken_by, work.made_by)
-    )
-    took = (work.end - work.start)[kernels.rows]
-    of_devices = np.stack(
-        [kernels.sums(np.where(work.device[kernels.rows] == d, took, 0)) for d in devices]
-    )
+    taken_copies, made_copies = (_Sorted(p, *places) for p in (work.taken_by, work.made_by))
+    of_devices = _sums(work, devices, places)
     took_ns, most_ns = of_devices.sum(axis=0), of_devices.max(axis=0)
     is_of_one = (took_ns > 0) & (most_ns >= _ONE_DEVICE * took_ns)
     # A part of what runs on one device moves with it. Each step has a copy that is gone.
@@ -143,7 +139,7 @@ def _of_series(
     is_meant &= taken_copies.counts + made_copies.counts >= steps
     for place in np.flatnonzero(is_meant).tolist():
         device = int(devices[np.argmax(of_devices[:, place])])
-        here = np.sort(kernels.within(place))
+        here: Int64s | None = None
         copies_in, copies_out = taken_copies.within(place), made_copies.within(place)
         copies_in, copies_out = (
             copies_in[work.dst[copies_in] == device],
@@ -155,6 +151,10 @@ def _of_series(
             )
             if len(distinct(work.copy_step[is_gone])) < steps:
                 continue
+            if here is None:
+                of_path = places[0][work.path]
+                is_here = (of_path >= places[0][place]) & (of_path < places[1][place])
+                here = np.flatnonzero(is_here & (work.path != NO_RANGE))
             gone = work.copies[is_gone]
             size = None if (copies.bytes[gone] == UNKNOWN).any() else copies.moved_bytes[gone].sum()
             row = {
@@ -190,12 +190,20 @@ def _work(recorded: Profile, paths: LaunchPaths, series: StepWindows) -> _Work:
         return np.where((step >= 0) & (start < series.end_ns[step]), step, -1)
 
     rows = low + paths.kernels
-    order = np.argsort(activities.start_ns[rows], kind="stable")
-    order = order[step_of(activities.start_ns[rows[order]]) >= 0]
-    rows = rows[order]
+    path = paths.path[len(copies) :]
+    if (np.diff(activities.start_ns[rows]) < 0).any():
+        order = np.argsort(activities.start_ns[rows], kind="stable")
+        rows, path = rows[order], path[order]
+    # In the order of their start kernels of a step follow one another.
+    ends = np.minimum(series.end_ns, np.append(series.start_ns[1:], series.end_ns[-1:]))
+    borders = np.stack([series.start_ns, ends], axis=1).reshape(-1)
+    counts = np.diff(np.searchsorted(activities.start_ns[rows], borders), prepend=0)
+    is_in_step = np.repeat(np.arange(len(counts)) % 2 == 1, counts)
+    here = np.flatnonzero(is_in_step)
+    rows, path = rows[here], path[here]
     start, end = activities.start_ns[rows], activities.end_ns(rows)
     device = activities.device[rows].astype(np.int64)
-    path = paths.path[len(copies) :][order]
+    step = np.repeat(np.arange(len(series.start_ns)), counts[1::2])
     chosen = np.flatnonzero((copies.is_peer == 1) & (step_of(copies.start_ns) >= 0))
     src, dst = (column[chosen].astype(np.int64) for column in (copies.src, copies.dst))
     made_by, taken_by = np.full((2, len(chosen)), NO_RANGE)
@@ -208,7 +216,7 @@ def _work(recorded: Profile, paths: LaunchPaths, series: StepWindows) -> _Work:
         after = np.searchsorted(start[of_device], copies.end_ns[chosen[received]], side="left")
         taken_by[received] = np.append(path[of_device], NO_RANGE)[after]
     of_copies = chosen, src, dst, made_by, taken_by, step_of(copies.start_ns[chosen])
-    return _Work(start, end, device, path, step_of(start), *of_copies)
+    return _Work(start, end, device, path, step, *of_copies)
 
 
 def _places(paths: LaunchPaths) -> tuple[Int64s, Int64s]:
@@ -253,11 +261,19 @@ class _Sorted:
         """The rows of a path and of all in it."""
         return self.rows[self._begin[path] : self._end[path]]
 
-    def sums(self, values: Int64s) -> Int64s:
-        """Of values in the order of the rows, the sum in each path and in all in it."""
-        before = np.append(0, np.cumsum(values))
-        sums: Int64s = before[self._end] - before[self._begin]
-        return sums
+
+def _sums(work: _Work, devices: Int64s, places: tuple[Int64s, Int64s]) -> Int64s:
+    """How long the kernels of each path and of all in it take, by device."""
+    first, last = places
+    sums = np.zeros((len(devices), len(first) + 1), np.int64)
+    took_ns, is_known = work.end - work.start, work.path != NO_RANGE
+    for number, device in enumerate(devices.tolist()):
+        rows = np.flatnonzero((work.device == device) & is_known)
+        # What lies in a path has the places after it.
+        sums[number, 1:] = sums_by_number(first[work.path[rows]], took_ns[rows], len(first))
+    before = np.cumsum(sums, axis=1)
+    of_devices: Int64s = before[:, last] - before[:, first]
+    return of_devices
 
 
 def _is_enclosed(work: _Work, here: Int64s, target: int, steps: int) -> bool:
