@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Collection, Mapping
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
@@ -111,7 +111,9 @@ class ReportTables(Export):
             return [*enumerate(self._report.strings)]
         return [tuple(row[name] for name in columns) for row in self._small[table]]
 
-    def _texts(self) -> NumberedNames:
+    @cached_property
+    def texts(self) -> NumberedNames:
+        """The texts of the file by their numbers, which are those of their places."""
         texts: list[str | None] = [*self._report.strings]
         return NumberedNames(range(len(texts)), {"name": texts})
 
