@@ -199,6 +199,27 @@ def test_columns_that_were_let_go_are_read_anew():
     assert passes_over_the_file == [["a", "b", "c"], ["b"]]
 
 
+@pytest.mark.parametrize(("events", "passes"), [(1_000_000, 2), (999_999, 1)])
+def test_a_large_recording_lets_go_of_columns_that_are_asked_for_no_more(events, passes):
+    passes_over_the_file = []
+
+    def read(kinds):
+        passes_over_the_file.append([*kinds])
+        return {name: pa.array([1, 2]) for name in kinds}
+
+    names = ("start_ns", "end_ns", "correlation_id")
+    stored = KeptColumns(dict.fromkeys(names, pa.int64()), read)
+    kernels = Table(schema.KERNELS, [Part(stored, {name: name for name in names})])
+    profile = Profile(ORIGIN, {"kernels": lambda: kernels}, stored=events)
+    before = [[column.tolist() for column in piece] for piece in profile.columns("kernels", *names)]
+
+    profile.let_go("kernels", "correlation_id")
+    after = [[column.tolist() for column in piece] for piece in profile.columns("kernels", *names)]
+
+    assert before == after == [[[1, 2]] * 3]
+    assert passes_over_the_file == [[*names], ["correlation_id"]][:passes]
+
+
 @pytest.mark.parametrize(
     "words", [("report", "--all"), ("report", "--table", "ranges")], ids=lambda words: words[1]
 )

@@ -89,7 +89,9 @@ OTHERS = (
             id="report",
         ),
         pytest.param(
-            ["--table", "kernel_summary"], [f"gpuprof.{name}" for name in OTHERS], id="one-table"
+            ["--table", "kernel_summary"],
+            ["numpy.ma", *(f"gpuprof.{name}" for name in OTHERS)],
+            id="one-table",
         ),
     ],
 )  # fmt: skip

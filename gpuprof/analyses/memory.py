@@ -53,6 +53,7 @@ MEMORY: Final = Schema(
         "total_memory_bytes": Column(INT, "B", "There is; null where unknown."),
         "peak_share": Column(FLOAT, "1", "peak_bytes / total_memory_bytes."),
         "steps": Column(INT, "1", "Usual steps that were looked at; null for fewer than three."),
+        "step_peak_bytes": Column(INT, "B", "Median of the most that is allocated in a step."),
         "growth_bytes_per_step": Column(
             INT, "B", "Median of how much the least that a step keeps grew since the step before."
         ),
@@ -189,15 +190,16 @@ def memory(profile: Profile) -> pa.Table:
             "total_memory_bytes": total,
             "peak_share": peak_bytes / total if total and of.before is not None else None,
         }
-        floors = [
-            _floors(of, steps.start_ns[steps.is_sample], steps.end_ns[steps.is_sample])
+        bounds = [
+            _bounds(of, steps.start_ns[steps.is_sample], steps.end_ns[steps.is_sample])
             for steps in series
             if of.device in steps.phase.devices
         ]
-        growth = np.concatenate([np.diff(levels) for levels in floors] or [np.empty(0, np.int64)])
+        growth = np.concatenate([np.diff(least) for least, _ in bounds] or [np.empty(0, np.int64)])
         if len(growth) >= LEAST_STEPS - 1:
             row |= {
-                "steps": sum(map(len, floors)),
+                "steps": sum(len(least) for least, _ in bounds),
+                "step_peak_bytes": int(np.median(np.concatenate([most for _, most in bounds]))),
                 "growth_bytes_per_step": int(np.median(growth)),
                 "growing_share": float(np.mean(growth > 0)),
             }
@@ -205,13 +207,17 @@ def memory(profile: Profile) -> pa.Table:
     return MEMORY.table(rows)
 
 
-def _floors(of: _Memory, start: Int64s, end: Int64s) -> Int64s:
-    """The least that is allocated at a time within each of some windows that have events."""
+def _bounds(of: _Memory, start: Int64s, end: Int64s) -> tuple[Int64s, Int64s]:
+    """The least and the most that is allocated within each of some windows that have events."""
     first = np.maximum(np.searchsorted(of.start_ns, start, side="right") - 1, 0)
     last = np.searchsorted(of.start_ns, end)
     has_events = last > first
-    windows = zip(first[has_events].tolist(), last[has_events].tolist(), strict=True)
-    return np.array([of.allocated[low:high].min() for low, high in windows], np.int64)
+    windows = [*zip(first[has_events].tolist(), last[has_events].tolist(), strict=True)]
+    least, most = (
+        np.array([bound(of.allocated[low:high]) for low, high in windows], np.int64)
+        for bound in (np.min, np.max)
+    )
+    return least, most
 
 
 @per_file(

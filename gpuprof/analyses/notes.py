@@ -172,26 +172,25 @@ def how_recorded(tables: Iterable[str]) -> str:
     return " ".join(_RECORDED_BY[table] for table in tables if table in _RECORDED_BY)
 
 
-def missing_notes(profile: Profile, missing: Mapping[str, str], limits: str) -> list[str]:
-    """The analyses that a recording lacks tables for, in one note.
+def missing_notes(profile: Profile, missing: Mapping[str, str]) -> list[str]:
+    """The analyses that a recording lacks tables for and why, in one note.
 
     Args:
         profile: The recording, or a job.
         missing: What it lacks for each analysis; empty for nothing.
-        limits: What its format cannot hold, in a sentence.
     """
     kept_quiet = _OF_FEW if missing.keys() >= set(OVERVIEW) else set()
     names = [
         n for n, lack in missing.items() if lack and not kept_quiet & set(analysis_named(n).needs)
     ]
+    if not names:
+        return []
     analyses = map(analysis_named, names)
     needed = dict.fromkeys(table for a in analyses for table in (*a.needs, *a.needs_any_of))
     lacking = [table for table in needed if not profile.has(table)]
-    if not names:
-        return []
     are = "are" if len(names) > 1 else "is"
     tables = " or ".join(filter(None, (", ".join(lacking[:-1]), *lacking[-1:])))
     reason = how_recorded(lacking)
     if not _RECORDED_BY.keys() >= {*lacking}:
-        reason = f"{reason} {limits}".strip()
+        reason = f"{reason} {cannot(profile)}".strip()
     return [f"{listed(names)} {are} n/a: the recording has no {tables}. {reason}".rstrip()]

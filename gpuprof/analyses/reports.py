@@ -11,7 +11,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from gpuprof.analyses import ANALYSES, analysis_named
-from gpuprof.analyses.notes import cannot, file_notes, missing_notes, notes_of
+from gpuprof.analyses.notes import file_notes, missing_notes, notes_of
 from gpuprof.base.units import listed
 from gpuprof.facts.hosts import NO_NAMES, DeviceNames, names_of
 from gpuprof.model import schema
@@ -92,7 +92,7 @@ def report(recording: Recording, names: Sequence[str] | None = None) -> Report:
     notes = [
         *notes_of(profile, [analysis.name for analysis in runnable]),
         *([left_out] if left_out else []),
-        *missing_notes(profile, missing, cannot(profile)),
+        *missing_notes(profile, missing),
     ]
     called = _device_names(profile, chosen)
     if called.names_of_files:

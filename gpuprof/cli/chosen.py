@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import click
+import pyarrow as pa
 
 from gpuprof.api.options import PART, RANK, WORKERS
 from gpuprof.base.units import counted
@@ -48,6 +49,8 @@ def reading(
         files: What is read in place of what the user names.
         shows_notes: Whether the output itself lists files that could not be read.
     """
+    # What Arrow lets go of then serves NumPy's arrays, and theirs Arrow.
+    pa.set_memory_pool(pa.system_memory_pool())
     files = values.files if files is None else files
     name = files[0] if len(files) == 1 else f"{len(files)} files"
     with watched(f"Reading {name}", files) as progress:

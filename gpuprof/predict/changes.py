@@ -4,6 +4,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
+import numpy as np
+
 from gpuprof.base.errors import UsageError
 from gpuprof.base.units import say_ns
 from gpuprof.model.profile import Profile
@@ -69,8 +71,9 @@ def _drop(profile: Profile, changed: Changed, text: str) -> Changed:
     words = (
         f"operations of {text} ({chosen.sum():,}) and their calls ({is_gone.sum():,}) are removed"
     )
-    start_ns = o.start_ns[~chosen]
-    if len(start_ns) and (later_ns := int(start_ns.min() - o.start_ns.min())):
+    first_ns = int(o.start_ns.min())
+    later_ns = int(o.start_ns.min(where=~chosen, initial=np.iinfo(np.int64).max)) - first_ns
+    if later_ns and not chosen.all():
         words += f"; the recording begins {say_ns(later_ns)} later, with the first one that is left"
     return changed.saying(f"{words}; operations that use their results take as long as before")
 

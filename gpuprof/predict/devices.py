@@ -6,7 +6,7 @@ import numpy as np
 
 from gpuprof.facts.collective_parts import NO_INSTANCE, RANKS, SPREAD, collective_parts
 from gpuprof.facts.launches import by_time
-from gpuprof.facts.numbers import NOT_FOUND, first_of
+from gpuprof.facts.numbers import NOT_FOUND, first_of, pieces
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
@@ -65,9 +65,10 @@ def _copies_of(maker: Maker, rows: Int64s) -> tuple[Int64s, Int64s]:
     o = maker.operations
     peers = np.flatnonzero(o.where(lambda of: of.is_peer))
     ids = o.peer_ids[np.searchsorted(peers, rows)]
-    by_id = np.lexsort((o.start_ns[rows], ids, o.process[rows]))
+    process = np.array([of.process for of in o.streams], np.int64)[o.stream[rows]]
+    by_id = np.lexsort((o.start_ns[rows], ids, process))
     order, ids = rows[by_id], ids[by_id]
-    device, is_staged = o.device[order], o.where(lambda of: of.is_staged)[order]
+    device, is_staged = o.device_of(order), o.where(lambda of: of.is_staged)[order]
     is_half = is_staged[1:] & is_staged[:-1]
     is_half &= (ids[1:] == ids[:-1]) & (ids[1:] >= 0) & (device[1:] != device[:-1])
     is_second = np.append(False, is_half)
@@ -84,9 +85,18 @@ def add_awaited(maker: Maker, late: Int64s) -> None:
     if not len(late):
         return
     o, process = maker.operations, np.array([of.process for of in maker.operations.streams])
-    ends = np.ascontiguousarray(o.end_ns)
-    order = by_time(ends)
-    place = np.searchsorted(ends[order], o.start_ns[late], side="right") - 1
+    # Only those that end shortly before one of them starts.
+    starts = np.sort(o.start_ns[late])
+    near = [np.empty(0, np.int64)]
+    for rows in pieces(len(o)):
+        ends = o.end_ns[rows]
+        until_ns = starts[np.searchsorted(starts[:-1], ends)] - ends
+        near.append(rows.start + np.flatnonzero((until_ns >= 0) & (until_ns <= NEAR_NS)))
+    order = np.concatenate(near)
+    if not len(order):
+        return
+    order = order[by_time(o.end_ns[order])]
+    place = np.searchsorted(o.end_ns[order], o.start_ns[late], side="right") - 1
     chosen = np.full(len(late), NOT_FOUND)
     for back in range(_CANDIDATES):
         candidate = order[np.maximum(place - back, 0)]
@@ -129,7 +139,7 @@ def meetings(profile: Profile, o: Operations) -> Meetings:
     parts = collective_parts(profile)
     kernels = parts.kernels
     times = (kernels.start_ns + parts.shift_ns, kernels.end_ns + parts.shift_ns)
-    device = np.array([of.device for of in o.streams], np.int64)[o.stream[rows]]
+    device = o.device_of(rows)
     # Kernels and collectives of the same device and times are one.
     keys = [*times, kernels.device], [o.start_ns[rows], o.end_ns[rows], device]
     columns = [np.concatenate(pair) for pair in zip(*keys, strict=True)]

@@ -215,14 +215,21 @@ def _borders(
     its = [of for of in o.streams if of.device == device] or o.streams
     # Steps are on the clock of their first device.
     since = np.stack(steps.times or ()) + o.shifts_ns.get(steps.devices[0], 0)
-    streams = [np.arange(of.low, of.high) for of in its]
+    is_left = [np.ones(of.high - of.low, bool) for of in its]
     for away in () if changed is None else (changed.gone, changed.moved):
-        remaining = [on if away is None else on[~away[on]] for on in streams]
-        streams = remaining if any(map(len, remaining)) else streams
-    inside = [on[(o.start_ns[on] < since[1, -1]) & (o.end_ns[on] > since[0, 0])] for on in streams]
-    if any(map(len, inside)):
-        took = [int((o.end_ns[on] - o.start_ns[on]).sum()) for on in inside]
-        streams = [streams[int(np.argmax(took))]]
+        if away is not None:
+            remaining = [
+                left & ~away[of.low : of.high] for left, of in zip(is_left, its, strict=True)
+            ]
+            is_left = remaining if any(left.any() for left in remaining) else is_left
+    took = []
+    for left, of in zip(is_left, its, strict=True):
+        start, end = o.start_ns[of.low : of.high], o.end_ns[of.low : of.high]
+        inside = left & (start < since[1, -1]) & (end > since[0, 0])
+        took.append(int((end - start)[inside].sum()) if inside.any() else NOT_FOUND)
+    streams = [of.low + np.flatnonzero(left) for left, of in zip(is_left, its, strict=True)]
+    if (most := max(took)) != NOT_FOUND:
+        streams = [streams[took.index(most)]]
     near, near_ns = np.full(since.shape, NOT_FOUND), np.full(since.shape, np.iinfo(np.int64).min)
     for on in streams:
         for instants in (2 * (len(graph.calls) + on), 2 * (len(graph.calls) + on) + 1):

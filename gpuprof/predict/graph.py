@@ -199,14 +199,16 @@ class Graph:
         w = self.weights
         if kind in IMPLIED:
             of = w.launch != NOT_FOUND, w.follows == APART, w.follows == WITHIN
-            number = np.bincount(w.kind[of[IMPLIED.index(kind)]], minlength=OPERATION_KINDS)
+            is_its = of[IMPLIED.index(kind)]
+            each = (np.count_nonzero(is_its & (w.kind == its)) for its in range(OPERATION_KINDS))
+            number = np.fromiter(each, np.int64)
             order = np.argsort(usual_ns := w.usual_ns[IMPLIED.index(kind)])
             until, usual_ns = np.cumsum(number[order]), usual_ns[order]
             middle = [(until[-1] - 1) // 2, until[-1] // 2]
             times = usual_ns[np.searchsorted(until, middle, side="right")] if until[-1] else ()
         elif kind in {DURATION, CALL, HOST_WORK}:
             times = {DURATION: w.duration_ns, CALL: w.call_ns, HOST_WORK: w.work_ns}[kind]
-            times = times[times != NO_WORK]
+            times = times[times != NO_WORK] if kind == HOST_WORK else times
         else:
             times = w.edges.usual_ns[w.edges.kind == kind]
         return int(np.median(times)) if len(times) else None

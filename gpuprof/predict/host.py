@@ -23,7 +23,7 @@ from gpuprof.predict.graph import (
     SYNCHRONISATION_BY_NAME,
     Maker,
 )
-from gpuprof.predict.recorded import COLLECTIVE, COPY, Flags
+from gpuprof.predict.recorded import COLLECTIVE, COPY
 
 # A longer launch met a full queue; a longer pause between two calls can be a wait.
 _LONG_NS: Final = 100_000
@@ -63,7 +63,8 @@ def add_calls(maker: Maker, profile: Profile) -> Numbers:
     # Those that launch kernels.
     is_launching = np.zeros(len(least), bool)
     is_launching[o.call[(o.kind <= COLLECTIVE) & (o.call != NOT_FOUND)]] = True
-    is_full, starting = _full_queues(maker, is_launching & ~waits.is_blocked)
+    long = np.flatnonzero((least > _LONG_NS) & is_launching & ~waits.is_blocked)
+    is_full, starting = _full_queues(maker, long)
     maker.add(FULL_QUEUE, maker.starts(starting), 2 * is_full + 1)
     if len(is_full):
         least[is_full] = np.minimum(int(np.median(least[is_launching])), least[is_full])
@@ -110,10 +111,9 @@ def work_between(maker: Maker) -> Numbers:
     return pause
 
 
-def _full_queues(maker: Maker, is_launching: Flags) -> tuple[Int64s, Int64s]:
-    """Launch calls that met a full queue, and the last operation start before each returned."""
+def _full_queues(maker: Maker, long: Int64s) -> tuple[Int64s, Int64s]:
+    """Of long launch calls those that met a full queue, and the last start before each returned."""
     o, c = maker.operations, maker.calls
-    long = np.flatnonzero(is_launching & (c.took_ns > _LONG_NS))
     returned = c.end_ns[long]
     chosen, started = np.full(len(long), NOT_FOUND), np.full(len(long), -_LATEST)
     process = np.full(len(long), UNKNOWN)

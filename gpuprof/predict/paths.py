@@ -99,11 +99,13 @@ def named(profile: Profile, graph: Graph, along: Path) -> tuple[Int64s, list[Pat
     ):
         is_meant = kind == meant
         name[is_meant] = labels[rows[is_meant]]
-    _, index, inverse = np.unique(
-        kind * (int(name.max(initial=0)) + 1) + name, return_index=True, return_inverse=True
-    )
+    names = int(name.max(initial=0)) + 1
+    code = kind * names + name
+    codes = np.flatnonzero(np.bincount(code))
+    place = np.zeros(int(code.max(initial=0)) + 1, np.int64)
+    place[codes] = np.arange(len(codes))
     parts: list[PathPart] = []
-    for of, its in zip(kind[index].tolist(), name[index].tolist(), strict=True):
+    for of, its in zip(*(ends.tolist() for ends in np.divmod(codes, names)), strict=True):
         if of == kinds.DURATION:
             label = graph.operations.labels[its]
             parts.append((OF_OPERATIONS[label.kind], label.text))
@@ -115,7 +117,7 @@ def named(profile: Profile, graph: Graph, along: Path) -> tuple[Int64s, list[Pat
             parts.append((HOST, f"in {texts[its]}" if texts[its] else "between calls"))
         else:
             parts.append((LATENCY, kinds.KINDS[of].name))
-    return inverse, parts
+    return place[code], parts
 
 
 def _ranges(profile: Profile, graph: Graph, items: Int64s) -> tuple[Int64s, list[str]]:
@@ -151,9 +153,11 @@ def _waits(profile: Profile, graph: Graph, items: Int64s) -> tuple[Int64s, list[
     number, calls = np.full(len(items), NOT_FOUND), graph.calls
     (process, thread, *times, name), texts = spans_like(profile, "MPI_*")
     is_wait = np.array([_WAITING.match(text) is not None for text in texts], bool)[name]
+    if not is_wait.any():
+        return number, texts
     rows = np.flatnonzero(items < len(calls))
     of_items = calls.thread(items[rows])
-    for place, of in enumerate(calls.threads if is_wait.any() else ()):
+    for place, of in enumerate(calls.threads):
         on = rows[(of_items == place) & (items[rows] > of.low)]
         is_its = is_wait & (process == of.process)
         its = np.flatnonzero(is_its & ((thread == of.thread_id) | (thread == ALL_THREADS)))

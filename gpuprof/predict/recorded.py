@@ -224,6 +224,10 @@ class Operations:
         """The device of each."""
         return np.array([of.device for of in self.streams], np.int64)[self.stream]
 
+    def device_of(self, rows: Int64s) -> Int64s:
+        """The device of some."""
+        return np.array([of.device for of in self.streams], np.int64)[self.stream[rows]]
+
     @property
     def process(self) -> Int64s:
         """The process that launched each."""

@@ -54,7 +54,7 @@ def step_times(
     graph, o = replayed.graph, replayed.graph.operations
     is_its = (o.start_ns >= first_ns) & (o.start_ns < last_ns)
     rows = np.flatnonzero(is_its)
-    rows = rows[np.isin(o.device[rows], devices) & (replayed.weights.kind[rows] != GONE)]
+    rows = rows[np.isin(o.device_of(rows), devices) & (replayed.weights.kind[rows] != GONE)]
     rows = rows[: len(rows) if len(rows) <= _MOST else 0]
     starts = graph.starts.start + 2 * rows
     return StepTimes(rows, replayed.at(starts), replayed.at(starts + 1))

@@ -75,7 +75,10 @@ def analyses_text(analyses: Sequence[Analysis]) -> str:
 def charts_text(charts: Sequence[Chart]) -> str:
     """Every chart: name, title, what it is about, and the tables that it is drawn from."""
     return _entries(
-        {c.name: [c.title, f"Of a {c.subject}: {' and '.join(c.tables)}"] for c in charts}
+        {
+            c.name: [c.title, f"Of a {c.subject}: {' and '.join(c.tables) or 'its recordings'}"]
+            for c in charts
+        }
     )
 
 

@@ -66,6 +66,7 @@ def test_the_peak_has_its_range_its_operation_and_its_share():
             "total_memory_bytes": 80 * MB,
             "peak_share": 0.5,
             "steps": None,
+            "step_peak_bytes": None,
             "growth_bytes_per_step": None,
             "growing_share": None,
         }
@@ -124,6 +125,9 @@ def test_what_each_step_keeps_is_its_growth(kept, growing):
 
     assert row["steps"] >= 3
     assert (row["growth_bytes_per_step"], row["growing_share"]) == (kept, growing)
+    # Each needs 7 MB more than the one before, beside what these keep; the last is the peak.
+    steps_before_last = (row["steps"] - 1) / 2
+    assert row["step_peak_bytes"] == row["peak_bytes"] - steps_before_last * (7 * MB + kept)
 
 
 def test_slices_have_the_most_and_the_least_that_was_allocated_in_them():

@@ -23,7 +23,7 @@ from gpuprof.readers.common.threads import in_turn
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-_BATCH_ROWS: Final = 65_536
+_BATCH_ROWS: Final = 262_144
 # Of a group that is decoded at once.
 _MOST_ROWS: Final = 1 << 20
 # To keep the columns of a larger table takes more time than to decode what each query needs.

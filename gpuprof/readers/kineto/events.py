@@ -183,6 +183,8 @@ class TimedEvents:
 
     def followed_by(self, after: "TimedEvents") -> "TimedEvents":
         """These events and then those of another kind."""
+        if not (self.events and after.events):  # nothing is copied
+            return self if self.events else after
         return TimedEvents(
             self.events + after.events,
             np.concatenate([self.codes, after.codes + len(self.events)]),
@@ -218,4 +220,4 @@ class Alike:
                 check_length(event.label)
                 self.events.append(event.timeless())
             codes.append(code)
-        return np.array(codes, np.int64)
+        return np.array(codes, np.int32)

@@ -113,7 +113,7 @@ class ReportTables(Export):
 
     @cached_property
     def texts(self) -> NumberedNames:
-        """The texts of the file by their numbers, which are those of their places."""
+        """The texts of the report by their numbers."""
         texts: list[str | None] = [*self._report.strings]
         return NumberedNames(range(len(texts)), {"name": texts})
 

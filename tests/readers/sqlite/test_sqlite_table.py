@@ -136,6 +136,7 @@ def test_numbers_that_are_kept_in_fewer_bytes_are_read_as_they_are(parts, step):
             connection.executemany("INSERT INTO t VALUES (?, ?)", rows)
             connection.commit()
         patch.setattr(pages, "_PAGES_AT_ONCE", 3)
+        patch.setattr(pages, "_MOST_APART", 8)
         file = open_sqlite(path)
         column = sqlite_table.from_pages(file, "t", file.columns["t"])["a"]
         spilled = {"a": Spilled(column), "b": column}
