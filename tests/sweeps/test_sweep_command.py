@@ -114,13 +114,14 @@ def test_a_program_that_is_not_there_is_every_cells_reason(here):
 
 
 def test_the_same_command_repeats_nothing_that_has_ended(here):
-    first = sweep(here, *GRID)
+    grid = ("--grid", "batch=64", "--grid", "devices=1,2")
+    first = sweep(here, *grid)
     before = log(here)
-    again = sweep(here, *GRID)
+    again = sweep(here, *grid)
 
     assert log(here) == before
     assert again.stdout == first.stdout
-    assert again.stderr.startswith("4 of 4 runs are already complete\n")
+    assert again.stderr.startswith("2 of 2 runs are already complete\n")
 
 
 def test_every_later_call_says_that_cells_failed_until_they_run_again(here):
@@ -129,8 +130,10 @@ def test_every_later_call_says_that_cells_failed_until_they_run_again(here):
     (here / "train.py").write_text(PROGRAM.replace("devices == 3", "devices == 4"))
     again = sweep(here, *grid, "--retry-failed")
 
-    assert (statuses, again.returncode) == ([5, 5], 0)
+    assert (statuses, again.returncode) == ([5, 5], 0), again.stderr
     assert "--retry-failed" not in again.stderr
+    assert [row["status"] for row in rows(here)] == ["ok", "ok"]
+    assert log(here).count("begin 64 1") == 1
 
 
 def test_a_cell_that_is_killed_is_said_to_need_another_try(here):
@@ -174,12 +177,13 @@ def test_another_command_in_the_same_folder_is_refused(here):
 
 
 def test_force_removes_a_sweep_and_nothing_else(here):
-    sweep(here, "--grid", "batch=64", "--grid", "devices=1")
-    assert sweep(here, "--force", *GRID, words=(*WORDS, "--more")).returncode == 0
+    grid = ("--grid", "batch=64", "--grid", "devices=1")
+    sweep(here, *grid)
+    assert sweep(here, "--force", *grid, words=(*WORDS, "--more")).returncode == 0
 
     for place in ("notes.txt", "runs/batch=64,devices=1/1/notes.txt"):
         (here / "out" / place).touch()
-        completed = sweep(here, "--force", *GRID, words=(*WORDS, "--more"))
+        completed = sweep(here, "--force", *grid, words=(*WORDS, "--more"))
         assert completed.returncode == 1
         assert completed.stderr.splitlines()[0] == (
             f"Error: out holds files that gpuprof did not make: {place}"
@@ -188,22 +192,11 @@ def test_force_removes_a_sweep_and_nothing_else(here):
 
     (here / "mine").mkdir()
     (here / "mine" / "thesis.txt").touch()
-    completed = gpuprof("sweep", "--force", *GRID, "-o", "mine", *WORDS, cwd=here)
+    completed = gpuprof("sweep", "--force", *grid, "-o", "mine", *WORDS, cwd=here)
     assert completed.stderr.splitlines()[0] == (
         "Error: mine does not contain a sweep, and --force replaces only sweeps"
     )
     assert (here / "mine" / "thesis.txt").exists()
-
-
-def test_failed_cells_run_again_when_asked_for(here):
-    grid = ("--grid", "batch=64", "--grid", "devices=1,3")
-    sweep(here, *grid)
-    (here / "train.py").write_text(PROGRAM.replace("devices == 3", "devices == 4"))
-    completed = sweep(here, *grid, "--retry-failed")
-
-    assert completed.returncode == 0, completed.stderr
-    assert [row["status"] for row in rows(here)] == ["ok", "ok"]
-    assert log(here).count("begin 64 1") == 1
 
 
 def test_warm_ups_run_first_and_do_not_count(here):
