@@ -128,7 +128,7 @@ def added(size, draw):
         pytest.param(["ranges"], 15, {"kernels": 240}, id="names-of-ranges"),
         pytest.param(["depth"], 2, {"kernels": 24}, id="depth-of-ranges"),
         pytest.param(["steps"], 4, {}, id="steps"),
-        pytest.param(["kernels"], 24, {}, id="kernels"),
+        pytest.param(["kernels"], 36, {}, id="kernels"),  # of fewer, less is replayed
     ],
 )
 def test_what_is_many_is_looked_at_in_proportion(kinds, size, more):

@@ -7,7 +7,6 @@ failed for a reason that may not last.
 """
 
 import hashlib
-import os
 import tempfile
 from pathlib import Path
 from typing import Final
@@ -16,7 +15,7 @@ import pyarrow as pa
 
 from gpuprof import __version__
 from gpuprof.base.errors import OutputError
-from gpuprof.base.temporary_files import removed_at_exit
+from gpuprof.base.temporary_files import unfinished
 from gpuprof.ranks.engine_contract import Fault
 from gpuprof.ranks.packing import pack, unpack
 from gpuprof.ranks.task import TaskResult
@@ -82,11 +81,10 @@ class State:
         partial = pa.table({"packed": pa.array([result.packed], pa.large_binary())})
         packed = pack({"partial": partial, "faults": pa.Table.from_pylist(faults, _FAULTS)})
         try:
-            handle, name = tempfile.mkstemp(dir=self._folder)
-            os.close(handle)
-            with removed_at_exit(Path(name)) as temporary:
-                temporary.write_bytes(hashlib.sha256(packed).digest() + packed)
-                temporary.replace(self._path(task))
+            # What a client that was killed has left of this task is removed.
+            with unfinished(self._path(task)) as draft:
+                draft.write_bytes(hashlib.sha256(packed).digest() + packed)
+                draft.replace(self._path(task))
         except OSError as error:
             raise self._unwritable(error) from error
 
