@@ -76,6 +76,18 @@ def test_a_client_that_was_killed_goes_on_from_there(job_of, state):
     assert {file.suffix for file in state.iterdir()} == {".partial"}
 
 
+def test_what_a_killed_client_left_of_a_task_is_removed_when_it_is_done(job_of, state):
+    folder = job_of(4)
+    outcome(folder, state)
+    [*results] = state.iterdir()
+    drafts = [file.with_name(f".{file.stem}.unfinished-x.partial") for file in results]
+    for file, draft in zip(results, drafts, strict=True):
+        file.rename(draft)
+
+    assert shape(outcome(folder, state)) == shape(outcome(folder, None))
+    assert {*state.iterdir()} == {*results}
+
+
 def test_a_file_that_has_changed_is_read_again_with_those_of_its_task(job_of, state):
     folder = job_of(10)
     outcome(folder, state)
