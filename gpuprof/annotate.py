@@ -5,6 +5,7 @@ crash loses none. Where a profiler listens they are NVTX ranges too, if the ``nv
 installed. Without either they only count, and the script runs as it would without them.
 """
 
+import ctypes
 import json
 import operator
 import os
@@ -87,8 +88,6 @@ def _started_window() -> Callable[[], object]:
 
 
 def _driver() -> Any:
-    import ctypes  # noqa: PLC0415 - only where a window is asked for
-
     try:
         return ctypes.CDLL("libcuda.so.1")
     except OSError:
