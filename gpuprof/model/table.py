@@ -326,8 +326,8 @@ class Table:
         columns = [name for name in self.schema.columns if self.holds(name)]
         for piece in self.pieces(columns, is_checked=False):
             rows = pa.Table.from_arrays([as_arrow(column) for column in piece], columns)
-            if (found := fault(self.schema, rows, before)) is not None:
-                return found
+            if (problem := fault(self.schema, rows, before)) is not None:
+                return problem
             before += rows.num_rows
         return None
 

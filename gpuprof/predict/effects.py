@@ -219,15 +219,15 @@ def _borders(
     for away in () if changed is None else (changed.gone, changed.moved):
         if away is not None:
             remaining = [
-                left & ~away[of.low : of.high] for left, of in zip(is_left, its, strict=True)
+                flags & ~away[of.low : of.high] for flags, of in zip(is_left, its, strict=True)
             ]
-            is_left = remaining if any(left.any() for left in remaining) else is_left
+            is_left = remaining if any(flags.any() for flags in remaining) else is_left
     took = []
-    for left, of in zip(is_left, its, strict=True):
+    for flags, of in zip(is_left, its, strict=True):
         start, end = o.start_ns[of.low : of.high], o.end_ns[of.low : of.high]
-        inside = left & (start < since[1, -1]) & (end > since[0, 0])
+        inside = flags & (start < since[1, -1]) & (end > since[0, 0])
         took.append(int((end - start)[inside].sum()) if inside.any() else NOT_FOUND)
-    streams = [of.low + np.flatnonzero(left) for left, of in zip(is_left, its, strict=True)]
+    streams = [of.low + np.flatnonzero(flags) for flags, of in zip(is_left, its, strict=True)]
     if (most := max(took)) != NOT_FOUND:
         streams = [streams[took.index(most)]]
     near, near_ns = np.full(since.shape, NOT_FOUND), np.full(since.shape, np.iinfo(np.int64).min)

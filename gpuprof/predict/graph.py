@@ -200,8 +200,8 @@ class Graph:
         if kind in IMPLIED:
             of = w.launch != NOT_FOUND, w.follows == APART, w.follows == WITHIN
             is_its = of[IMPLIED.index(kind)]
-            each = (np.count_nonzero(is_its & (w.kind == its)) for its in range(OPERATION_KINDS))
-            number = np.fromiter(each, np.int64)
+            counts = (np.count_nonzero(is_its & (w.kind == its)) for its in range(OPERATION_KINDS))
+            number = np.fromiter(counts, np.int64)
             order = np.argsort(usual_ns := w.usual_ns[IMPLIED.index(kind)])
             until, usual_ns = np.cumsum(number[order]), usual_ns[order]
             middle = [(until[-1] - 1) // 2, until[-1] // 2]

@@ -245,12 +245,15 @@ def calls_and_launches(profile: Profile) -> tuple[Calls, Numbers]:
     calls = _calls(profile)
     if not len(calls):
         return calls, np.empty(0, np.int32)
-    made = launches(profile)
+    all_launches = launches(profile)
     launched = {
-        lane: [(made.order[low:high], 0, made.launch_ns[low:high])]
-        for lane, (low, high) in made.bounds.items()
+        lane: [(all_launches.order[low:high], 0, all_launches.launch_ns[low:high])]
+        for lane, (low, high) in all_launches.bounds.items()
     }
-    call, tables = calls.that_began(launched, len(made.activities)), made.activities.tables
+    call, tables = (
+        calls.that_began(launched, len(all_launches.activities)),
+        all_launches.activities.tables,
+    )
     return calls, np.concatenate([call[slice(*tables[name])] for name in _TABLES if name in tables])
 
 

@@ -290,8 +290,12 @@ class _Relay:
 
     def _patience(self) -> float:
         if self._deadline is None:
-            left = self._alarm.seconds_left()
-            return _LONGEST_WAIT_SECONDS if left is None else min(left, _LONGEST_WAIT_SECONDS)
+            remaining_s = self._alarm.seconds_left()
+            return (
+                _LONGEST_WAIT_SECONDS
+                if remaining_s is None
+                else min(remaining_s, _LONGEST_WAIT_SECONDS)
+            )
         return max(0, self._deadline - time.monotonic())
 
     def _wake_at_end(self, pid: int) -> None:

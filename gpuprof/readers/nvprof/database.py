@@ -209,9 +209,9 @@ def _ranges(database: activities.Database) -> Table:
         return dict(zip(ranges.column_names, ranges.columns, strict=True))
 
     columns = paired(schema.NVTX_RANGES.kinds)
-    kept = KeptColumns(schema.NVTX_RANGES.kinds, paired)
-    kept.keep(columns)
-    return Table(schema.NVTX_RANGES, [Part(kept, {name: name for name in columns})])
+    ranges = KeptColumns(schema.NVTX_RANGES.kinds, paired)
+    ranges.keep(columns)
+    return Table(schema.NVTX_RANGES, [Part(ranges, {name: name for name in columns})])
 
 
 def _devices(file: SqliteFile, strings: Mapping[int, str]) -> pa.Table:

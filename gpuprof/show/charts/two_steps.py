@@ -47,21 +47,21 @@ def picture(results: Results) -> Picture:
     if steps is None:
         return Picture("", _ROWS.empty_table(), [])
     base = steps["baseline"]
-    other = max(steps["candidates"], key=lambda side: abs(side["length"] - base["length"]))
-    marks = [np.array(lane).reshape(-1, 2).T for lane in other["marks"]]
+    candidate = max(steps["candidates"], key=lambda side: abs(side["length"] - base["length"]))
+    marks = [np.array(lane).reshape(-1, 2).T for lane in candidate["marks"]]
     of_sides = [marks[: len(base["lanes"])], marks[len(base["lanes"]) :]]
     rows = [
         _operations(side, of_side, steps["names"])
-        for side, of_side in zip((base, other), of_sides, strict=True)
+        for side, of_side in zip((base, candidate), of_sides, strict=True)
     ]
-    last = max(base["length"], other["length"])
+    last = max(base["length"], candidate["length"])
     panels = [
-        _panel(side, of_side, last) for side, of_side in zip((base, other), rows, strict=True)
+        _panel(side, of_side, last) for side, of_side in zip((base, candidate), rows, strict=True)
     ]
     panels[1] = replace(panels[1], label="time since the start of each")
-    finding = f"{other['label']} differs from {base['label']} by no more than it varies"
-    if other["largest"]:
-        largest = other["largest"][0]
+    finding = f"{candidate['label']} differs from {base['label']} by no more than it varies"
+    if candidate["largest"]:
+        largest = candidate["largest"][0]
         finding = f"{largest['name']} differs most, {largest['words']}"
     table = pa.Table.from_pylist([row for of_side in rows for row in of_side], _ROWS)
     return Picture(finding, table, panels)
