@@ -9,19 +9,23 @@ US = 1_000
 PYTHON = {"library": "python", "process_id": 100, "thread_id": 1}
 
 
-def model(*modules, steps=4, has_modules=True):
+def model(*modules, steps=4, has_modules=True, around=""):
     """A model whose modules run one after the other, each of them a kernel of 100 us.
 
     Args:
         modules: Name and device; what another device made is copied first, 1 MB in 20 us.
         steps: How often.
         has_modules: Whether calls of Python were recorded.
+        around: Name of the module that runs another one, which does all its work.
     """
     kernels, copies, calls, ranges, python, at, number = [], [], [], [], [], 0, 0
     for step in range(steps):
         begin, before = at, modules[0][1]
         for name, device in modules:
             python.append((at, at + 150 * US, PYTHON | {"name": f"nn.Module: {name}"}))
+            if name == around:
+                inner = PYTHON | {"name": "nn.Module: Inner_0"}
+                python.append((at + 1_000, at + 149 * US, inner))
             ends = {"src_device_id": before, "dst_device_id": device, "bytes": 1_000_000}
             work = [(kernels, 20, 120, {"device_id": device})]
             if device != before:
@@ -63,6 +67,13 @@ def test_a_module_between_two_of_another_device_moves_with_both_copies():
     assert row["suggestion"] == (
         "run Block_1 on device 0 (device_map): 2 copies of 2.000 MB a step less"
     )
+
+
+def test_a_module_within_another_one_of_its_device_moves_with_that():
+    found = told(model(("Linear_0", 0), ("Block_1", 1), ("Linear_2", 0), around="Block_1"))
+
+    assert found["Block_1"] == (1, 0, 2, 2_000_000, True)
+    assert not [part for part in found if "Inner" in part]
 
 
 def test_at_the_only_border_of_two_devices_a_copy_takes_the_place_of_another():
