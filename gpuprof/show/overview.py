@@ -103,7 +103,7 @@ _LEAST_TENSORS: Final = 3
 _FINDINGS: Final = 5
 _COSTLY: Final = 0.05  # Of a step: findings that cost more are always shown.
 # A change that names many kernels is in the table of findings alone.
-LONGEST_CHANGE: Final = 40
+_LONGEST_CHANGE: Final = 40
 _FIGURES: Final = ("calls", "total_ns", "bytes", "implied_ns")
 # Of no less than this part of all, a group of totals is never cut.
 _MUCH: Final = 0.01
@@ -330,15 +330,20 @@ def _text(lines: Sequence[Line]) -> str:
 def _sentence(row: Row) -> str:
     """A finding or placement hint: what it is, what to try, and what that saves."""
     text = f"{capital(clean(row['finding']))}. {capital(clean(row['suggestion']))}"
-    win, change = clean(row.get("win") or ""), clean(row.get("change") or "")
-    is_short = change and len(change) <= LONGEST_CHANGE
-    replay = f"gpuprof predict --what {shlex.quote(change)}; " if is_short else ""
+    win, replay = clean(row.get("win") or ""), replay_command(row)
     is_predicted = row.get("predicted_win_ns") is not None
     saves = ""
     if row.get("win_share") and not is_predicted and win != UNKNOWN_WIN:
         saves = f"saves {win}; "
     can_save = f". Can save {win}" if is_predicted else ""
-    return f"{text}{can_save} ({saves}{replay}--table {row['table']})."
+    return f"{text}{can_save} ({saves}{replay}{'; ' * bool(replay)}--table {row['table']})."
+
+
+def replay_command(row: Row) -> str:
+    """The command that replays what mends a finding; empty for none, or where it is too long."""
+    change = clean(row.get("change") or "")
+    is_short = 0 < len(change) <= _LONGEST_CHANGE
+    return f"gpuprof predict --what {shlex.quote(change)}" * is_short
 
 
 def advice(row: Row) -> str:

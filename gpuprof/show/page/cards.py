@@ -1,6 +1,5 @@
 """Findings as cards: what a thing costs and can win, what to do, and where it can be seen."""
 
-import shlex
 from typing import Any, Final
 
 from gpuprof.analyses.reports import Report
@@ -8,7 +7,7 @@ from gpuprof.base.units import capital, say_ns, say_share
 from gpuprof.findings.first_sentence import time_and_share, winnings
 from gpuprof.show import Row
 from gpuprof.show.cells import clean
-from gpuprof.show.overview import LONGEST_CHANGE, advice, first_findings
+from gpuprof.show.overview import advice, first_findings, replay_command
 
 Card = dict[str, Any]
 _NONE: Final = {"cost": "", "of": "", "win": "", "bar": None, "start_ns": None}
@@ -31,12 +30,10 @@ def cards(result: Report) -> tuple[list[Card], str]:
 
 def _part(result: Report, row: Row) -> Card:
     """One cause: its figures, empty where it costs no time; its sentence, advice and places."""
-    change = clean(row.get("change") or "")
-    is_short = 0 < len(change) <= LONGEST_CHANGE
     words = {
         "finding": f"{capital(clean(row['finding']))}.",
         "advice": clean(advice(row)),
-        "replay": f"gpuprof predict --what {shlex.quote(change)}" * is_short,
+        "replay": replay_command(row),
         "table": row["table"],
     }
     if not row.get("cost_ns"):
