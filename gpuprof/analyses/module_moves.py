@@ -137,9 +137,10 @@ def _of_series(
     # A part of what runs on one device moves with it. Each step has a copy that is gone.
     is_meant = is_of_one & ~_is_within(paths, is_of_one)
     is_meant &= taken_copies.counts + made_copies.counts >= steps
+    kernels = np.where(work.path == NO_RANGE, NO_RANGE, places[0][work.path])
     for place in np.flatnonzero(is_meant).tolist():
         device = int(devices[np.argmax(of_devices[:, place])])
-        here: Int64s | None = None
+        here = np.flatnonzero((kernels >= places[0][place]) & (kernels < places[1][place]))
         copies_in, copies_out = taken_copies.within(place), made_copies.within(place)
         copies_in, copies_out = (
             copies_in[work.dst[copies_in] == device],
@@ -151,10 +152,6 @@ def _of_series(
             )
             if len(distinct(work.copy_step[is_gone])) < steps:
                 continue
-            if here is None:
-                of_path = places[0][work.path]
-                is_here = (of_path >= places[0][place]) & (of_path < places[1][place])
-                here = np.flatnonzero(is_here & (work.path != NO_RANGE))
             gone = work.copies[is_gone]
             size = None if (copies.bytes[gone] == UNKNOWN).any() else copies.moved_bytes[gone].sum()
             row = {

@@ -220,9 +220,11 @@ def _in_order(table: pa.Table) -> pa.Table:
 def _places(values: pa.ChunkedArray) -> Int64s:
     """The place of each value among all, as text."""
     words = values.combine_chunks().dictionary_encode()
-    texts = [str(word) for word in words.dictionary.to_pylist()]
-    _, place = np.unique([*texts, str(None)], return_inverse=True)
-    places: Int64s = place[words.indices.fill_null(len(texts)).to_numpy()]
+    texts = [*map(str, words.dictionary.to_pylist()), str(None)]
+    # Arrays of NumPy would make all of them as long as the longest.
+    place = {text: number for number, text in enumerate(sorted({*texts}))}
+    indices = words.indices.fill_null(len(texts) - 1).to_numpy()
+    places: Int64s = np.array([place[text] for text in texts])[indices]
     return places
 
 
