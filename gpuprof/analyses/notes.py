@@ -8,7 +8,6 @@ import pyarrow as pa
 
 from gpuprof.analyses import analysis_named
 from gpuprof.base.units import capital, listed, say_ns
-from gpuprof.facts.numbers import names_by_number
 from gpuprof.model.analysis import FILE_PLACE, PerFile, per_file
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import INT, TEXT, Column, Schema
@@ -121,7 +120,7 @@ def cannot(profile: Profile) -> str:
     if "CUDA graphs" not in limits or are_none or profile.job is not None:
         return limits
     recording = profile.unrestricted
-    is_graph = names_by_number(recording, "api_calls").values(lambda n: "GraphLaunch" in n, 0)
+    is_graph = recording.loaded("api_calls").names.values(lambda n: "GraphLaunch" in n, 0)
     calls = recording.columns("api_calls", "name_id")
     return limits if any(is_graph.of(number).any() for (number,) in calls) else ""
 

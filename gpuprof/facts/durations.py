@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuprof.base import machine
-from gpuprof.facts.numbers import in_groups, names_by_number
+from gpuprof.facts.numbers import in_groups
 from gpuprof.model.profile import Profile
 from gpuprof.model.words import narrowed
 
@@ -101,7 +101,7 @@ def _named_parts(
     profile: Profile, table: str
 ) -> tuple[list[str], Iterator[tuple[Durations, Durations]]]:
     """All names of a table; in pieces, the durations of its rows and the name of each by place."""
-    names = names_by_number(profile, table)
+    names = profile.loaded(table).names
     place = names.places
     parts = (
         (narrowed(end - start), place.of(name_id))

@@ -19,7 +19,7 @@ from gpuprof.model.bounds import check, check_bounds, fault
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.schema import LARGEST, LONGEST_NS, TEXT, Schema, arrow, texts
 from gpuprof.model.selection import ENDS, EVERYTHING, Selection
-from gpuprof.model.words import ByNumber, Values, Words, narrowed
+from gpuprof.model.words import UNNAMED, ByNumber, Names, Values, Words, narrowed
 
 Numbers = npt.NDArray[Any]
 Flags = npt.NDArray[np.bool_]
@@ -27,7 +27,6 @@ Flags = npt.NDArray[np.bool_]
 Window = tuple[int, int]
 
 _START, _END, _NAME, _NAME_ID = "start_ns", "end_ns", "name", "name_id"
-_NO_NAME: Final = "unknown"
 # So many words are numbered before pyarrow.compute, which does it faster, is imported.
 _FEW_WORDS: Final = 16_384
 # Of texts of which each stands once.
@@ -87,18 +86,6 @@ def translated(column: str, words: Mapping[int, str], null: str | None = None) -
     places = {number: place[word] for number, word in words.items()} | {UNKNOWN: place[null]}
     by_number = ByNumber([*places], [*places.values()], place["unknown"])
     return Computed((column,), by_number.of, lambda: distinct)
-
-
-class NumberedNames(NamedTuple):
-    """What numbers of names mean.
-
-    Args:
-        numbers: Each once.
-        columns: ``name`` and what else depends on the name alone.
-    """
-
-    numbers: Sequence[int]
-    columns: Mapping[str, Sequence[str | None]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,21 +205,21 @@ class Table:
         self,
         schema: Schema,
         parts: Sequence[Part],
-        names: Callable[[], NumberedNames] | None = None,
+        names: Callable[[], Names] | None = None,
         of_names: Collection[str] = (_NAME,),
     ) -> None:
         self.schema, self.parts, self._names = schema, parts, names
         self.of_names = frozenset(() if names is None else of_names)
-        self._read_names: NumberedNames | None = None
+        self._read_names: Names | None = None
 
     @property
-    def names(self) -> NumberedNames:
+    def names(self) -> Names:
         """The names by their numbers; where the file does not number them, all in their order."""
         if self._read_names is None:
             # No cached property: of a job, the names of files are read by other threads, which
             # Python 3.11 lets wait for each other.
             words = self._all_words.words if self._names is None else ()
-            of_rows = NumberedNames(range(len(words)), {_NAME: words})
+            of_rows = Names(range(len(words)), {_NAME: words})
             self._read_names = of_rows if self._names is None else self._names()
         return self._read_names
 
@@ -272,11 +259,11 @@ class Table:
         """
         of_rows, by_name = self._of_rows(names), {}
         for name in self.of_names.intersection(names):
-            numbers, columns_of_names = self.names
-            words = Words([_NO_NAME if name == _NAME else None])
+            words = Words([UNNAMED if name == _NAME else None])
             (no_word,) = words.words
-            places = [words.place(no_word if w is None else w) for w in columns_of_names[name]]
-            by_name[name] = ByNumber(numbers, places, 0), words.words
+            of_names = self.names.columns[name]
+            places = [words.place(no_word if w is None else w) for w in of_names]
+            by_name[name] = ByNumber(self.names.numbers, places, 0), words.words
         for part in self.parts:
             for piece in part.pieces(self.schema, of_rows, selection, is_checked=is_checked):
                 columns = dict(zip(of_rows, piece, strict=True))

@@ -14,7 +14,7 @@ from gpuprof.base.kernel_names import family
 from gpuprof.comparisons.measure.compared_steps import ComparedSteps
 from gpuprof.comparisons.measure.matching import plain_name
 from gpuprof.facts.copies import copy_rows
-from gpuprof.facts.numbers import columns_of, names_by_number
+from gpuprof.facts.numbers import columns_of
 from gpuprof.facts.step_times import typical_steps
 from gpuprof.facts.step_windows import StepWindows
 from gpuprof.model.derived import TRANSFER_MOVEMENTS
@@ -146,7 +146,7 @@ def _activities(profile: Profile, names: dict[str, int]) -> Iterator[Sequence[An
     def number(name: str) -> int:
         return names.setdefault(name, len(names))
 
-    of_kernels = names_by_number(profile, "kernels").values(number, number("unnamed"))
+    of_kernels = profile.loaded("kernels").names.values(number, number("unnamed"))
     for *place, name_id in profile.columns("kernels", *_PLACE, "name_id"):
         yield *place, of_kernels.of(name_id).astype(np.int64)
     copies = copy_rows(profile)

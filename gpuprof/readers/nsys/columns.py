@@ -14,7 +14,8 @@ from gpuprof.base import cuda
 from gpuprof.model import borders
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.pairs import pair_places
-from gpuprof.model.table import Computed, Flags, NumberedNames, Part, Stored
+from gpuprof.model.table import Computed, Flags, Part, Stored
+from gpuprof.model.words import Names
 from gpuprof.readers.nsys import export_schema
 
 FIRST_ROWS: Final = 100_000
@@ -99,7 +100,7 @@ class Export:
         return {table: count for table in timed if (count := self.untimed(table))}
 
     @cached_property
-    def texts(self) -> NumberedNames:
+    def texts(self) -> Names:
         """The texts of the file by their numbers, read when they are first asked for.
 
         Raises:
@@ -112,7 +113,7 @@ class Export:
                 numbers += number.filled.tolist()
                 texts += text.listed
             borders.check_keys(self.path, strings, "id", np.array(numbers, np.int64))
-        return NumberedNames(numbers, {"name": texts})
+        return Names(numbers, {"name": texts})
 
     @cached_property
     def memcpy_kinds(self) -> Mapping[int, str]:

@@ -8,8 +8,8 @@ from typing import Final
 import numpy as np
 
 from gpuprof.model.schema import BY_NAME
-from gpuprof.model.table import Computed, Flags, NumberedNames, Part, Table, constant, translated
-from gpuprof.model.words import Values
+from gpuprof.model.table import Computed, Flags, Part, Table, constant, translated
+from gpuprof.model.words import Names, Values
 from gpuprof.readers.nsys.columns import (
     PROCESS,
     THREAD,
@@ -83,7 +83,7 @@ def tables(of: Export) -> dict[str, Callable[[], Table]]:
         for raw, word in raws.items():
             if of.has(raw, *needed):
                 parts.setdefault(name, []).append(partial(make_of, of, raw, word))
-    names: dict[str, Callable[[], NumberedNames]] = {}
+    names: dict[str, Callable[[], Names]] = {}
     if STRINGS in of.columns:
         names = {"kernels": lambda: of.texts, "api_calls": partial(_call_names, of)}
 
@@ -95,13 +95,12 @@ def tables(of: Export) -> dict[str, Callable[[], Table]]:
     return {name: partial(table_of, name) for name in parts}
 
 
-def _call_names(of: Export) -> NumberedNames:
-    numbers, columns = of.texts
-    texts = columns["name"]
+def _call_names(of: Export) -> Names:
+    texts = of.texts.columns["name"]
     names = [None if text is None else _VERSION.sub("", text) for text in texts]
     prefixes = [_API.match(text or "") for text in texts]
     apis = [None if match is None else "runtime" if match[1] else "driver" for match in prefixes]
-    return NumberedNames(numbers, {"name": names, "api": apis})
+    return Names(of.texts.numbers, {"name": names, "api": apis})
 
 
 def _kernels(of: Export) -> Part:

@@ -13,7 +13,8 @@ import pyarrow as pa
 from gpuprof.model import schema, spilling
 from gpuprof.model.schema import arrow
 from gpuprof.model.spilling import KeptColumns, Kinds, Packed
-from gpuprof.model.table import InMemory, NumberedNames, Stored, joined, values
+from gpuprof.model.table import InMemory, Stored, joined, values
+from gpuprof.model.words import Names
 from gpuprof.native import nsys_reports
 from gpuprof.native.nsys_reports import NO_VALUE, Fields, Int64s, Layout, ReportError
 from gpuprof.readers.common.file_stamp import Stamp, changed, check
@@ -112,10 +113,10 @@ class ReportTables(Export):
         return [tuple(row[name] for name in columns) for row in self._small[table]]
 
     @cached_property
-    def texts(self) -> NumberedNames:
+    def texts(self) -> Names:
         """The texts of the report by their numbers."""
         texts: list[str | None] = [*self._report.strings]
-        return NumberedNames(range(len(texts)), {"name": texts})
+        return Names(range(len(texts)), {"name": texts})
 
     def _read(self, table: str, kinds: Kinds) -> dict[str, spilling.InMemory]:
         """Columns of a table, and with them those of others that are expected.
