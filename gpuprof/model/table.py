@@ -68,6 +68,11 @@ class Computed(NamedTuple):
     words: Callable[[], Sequence[str | None]] | None = None
 
 
+def read_for(column: Computed | str) -> tuple[str, ...]:
+    """The columns of a file that one is made of, or that is it."""
+    return (column,) if isinstance(column, str) else column.reads
+
+
 def constant(word: str) -> Computed:
     """A column of one word."""
     return Computed((), lambda: 0, lambda: (word,))
@@ -98,35 +103,23 @@ class Part:
             null.
         keep: Which rows are the table's: by functions that give flags.
         is_whole: Whether functions need all rows at once, as they look from one to others; asked
-            when rows are.
+            when rows are. None where they do not.
     """
 
     stored: Stored
     columns: Mapping[str, Computed | str]
     keep: tuple[Computed, ...] = ()
-    is_whole: Callable[[], bool] = lambda: False
+    is_whole: Callable[[], bool] | None = None
     # Whether no row was left out, and the columns that were found to be within their bounds.
     _checked: dict[str, bool] = field(default_factory=dict)
-    _computed_columns: dict[str, Computed] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        """Take the name of a column for how it is made."""
-        for name, column in self.columns.items():
-            self._computed_columns[name] = (
-                Computed((column,)) if isinstance(column, str) else column
-            )
 
     def reads(self, names: Iterable[str]) -> list[str]:
         """The file's columns that these are computed from, and those that choose rows."""
-        computed_columns = [
-            self._computed_columns[name] for name in names if name in self._computed_columns
-        ]
+        columns = [self.columns[name] for name in names if name in self.columns]
         keep = () if self._checked.get("") else self.keep
-        reads = dict.fromkeys(read for of in (*computed_columns, *keep) for read in of.reads)
+        reads = dict.fromkeys(read for of in (*columns, *keep) for read in read_for(of))
         # The count of rows needs at least one column.
-        return [*reads] or [
-            next(read for of in self._computed_columns.values() for read in of.reads)
-        ]
+        return [*reads] or [next(r for of in self.columns.values() for r in read_for(of))]
 
     def pieces(
         self, schema: Schema, names: Sequence[str], selection: Selection, *, is_checked: bool
@@ -141,7 +134,7 @@ class Part:
         unchecked = [name for name in needed if is_checked and not self._checked.get(name)]
         keep, reads, is_all = () if self._checked.get("") else self.keep, self.reads(needed), True
         # What is whole looks at rows outside of a window, too.
-        is_whole = self.is_whole()
+        is_whole = self.is_whole is not None and self.is_whole()
         pieces = self.stored.pieces(reads, None if is_whole else selection.extent)
         if is_whole:
             in_one = [joined(column) for column in zip(*pieces, strict=True)]
@@ -171,14 +164,14 @@ class Part:
     def _column(
         self, schema: Schema, name: str, of_file: Mapping[str, Values], rows: int
     ) -> Values:
-        computed, spec = self._computed_columns.get(name), schema.columns.get(name)
+        computed, spec = self.columns.get(name), schema.columns.get(name)
         if computed is None:
             if spec is not None and spec.dtype == TEXT:
                 return Values(np.zeros(rows, np.int8), None, (None,))
             return Values(np.full(rows, UNKNOWN, np.int8), np.ones(rows, bool))
+        if isinstance(computed, str) or computed.make is None:
+            return of_file[read_for(computed)[0]]
         columns = [of_file[read] for read in computed.reads]
-        if computed.make is None:
-            return columns[0]
         numbers = computed.make(*map(_plain, columns))
         numbers = np.full(rows, numbers) if np.ndim(numbers) == 0 else numbers
         if computed.words is not None:

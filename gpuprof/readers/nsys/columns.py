@@ -14,7 +14,7 @@ from gpuprof.base import cuda
 from gpuprof.model import borders
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.pairs import pair_places
-from gpuprof.model.table import Computed, Flags, Part, Stored
+from gpuprof.model.table import Computed, Flags, Part, Stored, read_for
 from gpuprof.model.words import Names
 from gpuprof.readers.nsys import export_schema
 
@@ -52,7 +52,7 @@ class Export:
 
     def has(self, table: str, *columns: str) -> bool:
         """Whether the table is there with these columns."""
-        return {*columns} <= self.columns.get(table, frozenset()) and table in self.columns
+        return table in self.columns and self.columns[table].issuperset(columns)
 
     def pick(self, table: str, *names: str) -> str | None:
         """The first of these columns that the table has."""
@@ -179,13 +179,13 @@ def part(
     table: str,
     columns: Mapping[str, Computed | str | None],
     *keep: Computed,
-    is_whole: Callable[[], bool] = lambda: False,
+    is_whole: Callable[[], bool] | None = None,
 ) -> Part:
     """Rows of a table, with those of the columns that are made of what the export has."""
     there = {
         name: column
         for name, column in columns.items()
-        if column is not None and of.has(table, *as_computed(column).reads)
+        if column is not None and of.has(table, *read_for(column))
     }
     return Part(of.stored(table), there, keep, is_whole)
 
