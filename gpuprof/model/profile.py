@@ -184,13 +184,15 @@ class Profile:
     @property
     def events(self) -> int:
         """About how many events it holds; 0 where that is not known without reading them."""
-        tables = (source for name, source in self.sources.items() if name not in _PLACES)
-        rows = (int(rows.num_rows) for rows in tables if isinstance(rows, pa.Table))
-        return self.stored + sum(rows)
+        return self.stored + sum(
+            int(rows.num_rows)
+            for name, rows in self.sources.items()
+            if isinstance(rows, pa.Table) and name not in _PLACES
+        )
 
     def has(self, *names: str) -> bool:
         """Whether all these tables were recorded."""
-        return all(name in self.sources for name in names)
+        return self.sources.keys() >= {*names}
 
     @property
     def absent_ranks(self) -> list[int]:
@@ -373,7 +375,8 @@ class Profile:
 
     def end_second_thread(self, *, is_done: bool = False) -> None:
         """Wait for the function that the second thread computes, or for all; drop the others."""
-        self._second_thread.finish(is_all=is_done)
+        if self.unrestricted.events >= _MANY_EVENTS:
+            self._second_thread.finish(is_all=is_done)
 
     def table(self, name: str) -> pa.Table:
         """A whole table as Arrow data with all columns of its schema, sorted by start.

@@ -300,7 +300,7 @@ def _joined(pieces: Sequence[_Piece], place: int, spec: Field) -> Decoded:
     if any(meaning is not None for meaning in meanings):
         return Decoded(parts, nulls, None, meanings)
     if spec.kind == INTEGERS:
-        return Decoded(_of_one_width(parts), nulls, None)
+        return Decoded(parts if len(parts) == 1 else _of_one_width(parts), nulls, None)
     by_thread = {id(piece.texts): piece.texts for piece in pieces}
     texts = {key: texts_listed(of_thread.handle) for key, of_thread in by_thread.items()}
     distinct = sorted({text for listed in texts.values() for text in listed})

@@ -209,8 +209,9 @@ def _read_by(reader: Reader, path: Path) -> Profile:
         msg = f"{path}: {fault}, which it cannot be"
         raise CorruptFileError(msg, borders.HINT)
     for name, rows in profile.sources.items():
-        fault = bounds.fault(schema.BY_NAME[name], rows) if isinstance(rows, pa.Table) else None
-        if fault is not None:
+        if not isinstance(rows, pa.Table) or not rows.num_rows:
+            continue
+        if (fault := bounds.fault(schema.BY_NAME[name], rows)) is not None:
             msg = f"{profile.origin.source}, table {name}: {fault}"
             raise CorruptFileError(msg, borders.HINT)
     return profile
