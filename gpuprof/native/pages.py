@@ -67,21 +67,18 @@ class Decoded(NamedTuple):
     """The values of one field.
 
     Args:
-        parts: One value per row, piece by piece, of as few bytes each as hold them all. NULL is
-            the least number of the type; of texts, `NULL_TEXT`.
+        parts: One value per row, piece by piece, of as few bytes each as hold them. NULL is the
+            least number of the type; of texts, how many texts there are.
         meanings: By part, what its values stand for, or the one number that they are distances
-            from, or None where it holds the values themselves; None where all parts do.
+            from, or None where it holds the values themselves.
         nulls: How many are NULL.
         texts: Of texts or bytes, what each number stands for; else None.
     """
 
     parts: list[Integers]
+    meanings: list[Integers | None]
     nulls: int
-    texts: tuple[bytes, ...] | None
-    meanings: list[Integers | None] | None = None
-
-
-NULL_TEXT: Final = -1
+    texts: list[bytes] | None = None
 
 
 class _Database(ctypes.Structure):
@@ -297,10 +294,8 @@ def _joined(pieces: Sequence[_Piece], place: int, spec: Field) -> Decoded:
     columns = [part for piece in pieces for part in piece.columns[place]]
     nulls, parts = sum(count for _, count, _ in columns), [values for values, *_ in columns]
     meanings = [meaning for *_, meaning in columns]
-    if any(meaning is not None for meaning in meanings):
-        return Decoded(parts, nulls, None, meanings)
     if spec.kind == INTEGERS:
-        return Decoded(parts if len(parts) == 1 else _of_one_width(parts), nulls, None)
+        return Decoded(parts, meanings, nulls)
     by_thread = {id(piece.texts): piece.texts for piece in pieces}
     texts = {key: texts_listed(of_thread.handle) for key, of_thread in by_thread.items()}
     distinct = sorted({text for listed in texts.values() for text in listed})
@@ -308,21 +303,11 @@ def _joined(pieces: Sequence[_Piece], place: int, spec: Field) -> Decoded:
     kind = np.min_scalar_type(-len(distinct) - 1)
     # The least number of a type is NULL, which as an index is the last one here.
     meaning = {
-        key: np.array([*map(number.__getitem__, listed), NULL_TEXT], kind)
+        key: np.array([*map(number.__getitem__, listed), len(distinct)], kind)
         for key, listed in texts.items()
     }
     codes = [
         meaning[id(piece.texts)][np.maximum(values, -1)]
         for piece, values in zip(pieces, parts, strict=True)
     ]
-    return Decoded(codes, nulls, tuple(distinct))
-
-
-def _of_one_width(parts: Sequence[Integers]) -> list[Integers]:
-    """Integers of the widest of their types; the least number stays NULL."""
-    kind = np.result_type(np.int8, *(values.dtype for values in parts))
-    widened = [values.astype(kind, copy=False) for values in parts]
-    for values, wider in zip(parts, widened, strict=True):
-        if values.dtype != kind:
-            wider[values == np.iinfo(values.dtype).min] = np.iinfo(kind).min
-    return widened
+    return Decoded(codes, meanings, nulls, distinct)
