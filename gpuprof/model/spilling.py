@@ -300,7 +300,7 @@ class KeptColumns:
     def pieces(self, names: Sequence[str], _: table.Window | None = None) -> Iterator[list[Values]]:
         """Columns of all rows in pieces."""
         with self._reading:
-            if any(name not in self._columns for name in names):
+            if not self._columns.keys() >= {*names}:
                 missing = self._expected.union(names).difference(self._columns)
                 kinds = [(name, kind) for name, kind in self.kinds.items() if name in missing]
                 for part in passes(kinds, self._most_rows):

@@ -129,7 +129,8 @@ class Part:
         Raises:
             BeyondBoundsError: A value is beyond its bounds.
         """
-        needed = [*dict.fromkeys((*names, *selection.columns(schema.columns)))]
+        chosen_by = selection.columns(schema.columns)
+        needed = [*dict.fromkeys((*names, *chosen_by))]
         needed += [_START] if _END in needed and _START not in needed else []
         unchecked = [name for name in needed if is_checked and not self._checked.get(name)]
         keep, reads, is_all = () if self._checked.get("") else self.keep, self.reads(needed), True
@@ -149,7 +150,7 @@ class Part:
                 )
             is_kept = [of.make(*(_plain(of_file[n]) for n in of.reads)) for of in keep if of.make]
             is_all = is_all and all(flags.all() for flags in is_kept)
-            is_kept += _chosen(selection, selection.columns(schema.columns), columns)
+            is_kept += _chosen(selection, chosen_by, columns) if chosen_by else ()
             if is_kept and not (is_row := np.logical_and.reduce(is_kept)).all():
                 columns = {name: column.take(is_row) for name, column in columns.items()}
             for name in unchecked:

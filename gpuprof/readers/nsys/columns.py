@@ -214,6 +214,10 @@ def without(column: str, *absent: int) -> Computed:
     return Computed((column,), lambda numbers: np.where(np.isin(numbers, absent), UNKNOWN, numbers))
 
 
+# Where no node of a graph is known, nsys writes 0.
+GRAPH_NODE: Final[Columns] = {"graph_node_id": without("graphNodeId", 0)}
+
+
 def timed(of: Export, table: str) -> list[Computed]:
     """Which rows have times, of which tools write both as 0 where they could not collect them."""
     is_ordered = table in of.untimed_rows

@@ -10,8 +10,9 @@ import numpy as np
 
 from gpuprof.model.schema import BY_NAME
 from gpuprof.model.table import Computed, Flags, Part, Table, constant, translated
-from gpuprof.model.words import Names, Values
+from gpuprof.model.words import UNNAMED, Names, Values
 from gpuprof.readers.nsys.columns import (
+    GRAPH_NODE,
     PROCESS,
     THREAD,
     TIMES,
@@ -24,7 +25,6 @@ from gpuprof.readers.nsys.columns import (
     part,
     place,
     timed,
-    without,
 )
 from gpuprof.readers.nsys.event_waits import cuda_events, synchronizations
 from gpuprof.readers.nsys.export_schema import (
@@ -54,6 +54,7 @@ from gpuprof.readers.nsys.peer_copies import memcpys
 # nsys itself leaves out.
 _VERSION: Final = re.compile(r"_v[0-9]{4}\Z")
 _API: Final = re.compile("cu(da)?")
+_UNNAMED: Final = constant(UNNAMED)
 
 
 def _call_names(of: Export) -> Names:
@@ -66,11 +67,10 @@ def _call_names(of: Export) -> Names:
 
 def _kernels(of: Export) -> Part:
     numbers = [name for name in ("demangledName", "shortName") if of.pick(KERNEL, name)]
-    name: Columns = {"name": constant("unknown")}
+    name: Columns = {"name": _UNNAMED}
     if STRINGS in of.columns:
         name = {"name_id": first_known(*numbers) if numbers else None}
-    columns = place(of, KERNEL) | KERNEL_COLUMNS | name
-    columns["graph_node_id"] = without("graphNodeId", 0)
+    columns = place(of, KERNEL) | KERNEL_COLUMNS | GRAPH_NODE | name
     return part(of, KERNEL, columns, *timed(of, KERNEL))
 
 
@@ -87,7 +87,7 @@ def _api_calls(of: Export) -> Part:
     if of.has(RUNTIME, "eventClass"):
         keep.append(Computed(("eventClass",), lambda number: number != of.backtrace_class))
     has_names = STRINGS in of.columns
-    name: Columns = {"name_id": "nameId"} if has_names else {"name": constant("unknown")}
+    name: Columns = {"name_id": "nameId"} if has_names else {"name": _UNNAMED}
     columns = {**TIMES, **name, **THREAD, "correlation_id": "correlationId"}
     return part(of, RUNTIME, columns, *keep)
 
@@ -120,7 +120,7 @@ def _overheads(of: Export, table: str, word: str) -> Part:
 
 def _host_calls(of: Export, table: str, word: str) -> Part:
     name = RangeTexts(of, table, "text", "textId").computed("unknown")
-    name = name or RangeTexts(of, table, "nameId").computed("unknown") or constant("unknown")
+    name = name or RangeTexts(of, table, "nameId").computed("unknown") or _UNNAMED
     columns: Columns = {**TIMES, **THREAD, "library": constant(word), "name": name}
     more = sorted({"globalTid", "textId", "nameId", "text"} & {*of.columns[table]})
     in_order = Computed(("start", "end"), lambda start, end: end >= start)
