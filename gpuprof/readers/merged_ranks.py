@@ -37,6 +37,8 @@ _DEVICES, _LINKS, _RUNS = schema.DEVICES.name, schema.LINKS.name, schema.RUNS.na
 _NAME_ID: Final = "name_id"
 # Files of more are read one by one, others a few at a time.
 _FEW_EVENTS: Final = 1_000_000
+# Fewer rows are not worth adding up before all files are there.
+_MANY_ROWS: Final = 500_000
 # The number of a name that is not known.
 _NO_NUMBER: Final = 0
 
@@ -102,7 +104,7 @@ class _JoinedFiles(JobNumbers[File]):
             )
             part.expect(columns(part))
             for function in functions:
-                tables[function][number] = function.of(part, number)
+                _add(tables[function], number, function.of(part, number), function)
         for function in functions:
             answer = self.combined(function, tables.pop(function))
             self._answers[function, profile.skip_steps] = answer
@@ -207,6 +209,17 @@ class _JobRows:
         for piece in file.pieces(self._table, names):
             columns = zip(names, piece, strict=True)
             yield [self._job.column(number, self._table, name, column) for name, column in columns]
+
+
+def _add(tables: dict[int, pa.Table], number: int, table: pa.Table, function: PerFile) -> None:
+    """Keep the table of one more file; with those before as one where they have many rows."""
+    tables[number] = table
+    first, *later = tables.values()
+    if not function.is_of_files and sum(map(len, later)) > max(len(first), _MANY_ROWS):
+        place = min(tables)
+        rows = function.together([*tables.values()])
+        tables.clear()
+        tables[place] = rows
 
 
 def _files(profiles: Sequence[Profile]) -> list[File]:
