@@ -65,7 +65,7 @@ def lane_kernels(profile: Profile) -> pa.Table:
     names = [*names[: (1 << _NAME_BITS) - 1], UNNAMED]
     kernels_in_parts = partial(_kernels, recording, numbers, names, first, last)
     times = [(first, last)]
-    is_small = 0 < profile.rows_known("kernels") <= _MOST_ROWS
+    is_small = 0 < profile.loaded("kernels").rows_known() <= _MOST_ROWS
     if not is_small and (step := typical_step(profile)) is not None:
         times.append(step[2:])
     rows = _of_slices(kernels_in_parts(), len(_LANES) * len(numbers), times)

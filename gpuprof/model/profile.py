@@ -326,10 +326,6 @@ class Profile:
         fault = self.loaded(table).fault() or "its values are impossible"
         return corrupt(self.origin.source, f"table {table}: {fault}")
 
-    def rows_known(self, table: str) -> int:
-        """How many rows a table of the reader's file has at most; 0 for unknown."""
-        return self.loaded(table).rows_known()
-
     def once(self, function: "Callable[[Profile], _Result]") -> _Result:
         """What a pure function makes of this recording, computed once for all who ask.
 

@@ -345,8 +345,9 @@ _WIDE: Final = 8  # bytes
 
 def in_memory(schema: Schema, rows: pa.Table) -> Table:
     """A table that is in memory."""
-    parts = [Part(InMemory(rows), {name: name for name in rows.column_names})]
-    return Table(schema, parts if rows.num_rows else [])
+    if not rows.num_rows:
+        return Table(schema, [])
+    return Table(schema, [Part(InMemory(rows), {name: name for name in rows.column_names})])
 
 
 def _chosen(

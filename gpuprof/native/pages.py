@@ -175,7 +175,7 @@ def decode(file: int, root: int, fields: Sequence[Field]) -> list[Decoded]:
             decoded = [*pool.map(reader.piece, pieces)]
         finally:
             pool.shutdown(cancel_futures=True)  # as after Ctrl-C
-    return [_joined(decoded, place, spec) for place, spec in enumerate(fields)]
+    return [*_joined(decoded, fields)]
 
 
 def spread(places: Integers, meanings: Integers, into: Integers) -> None:
@@ -289,25 +289,29 @@ def _database(file: int) -> _Database:
     return _Database(file, page_size, usable, pages)
 
 
-def _joined(pieces: Sequence[_Piece], place: int, spec: Field) -> Decoded:
-    """One field of all pieces."""
-    columns = [part for piece in pieces for part in piece.columns[place]]
-    nulls, parts = sum(count for _, count, _ in columns), [values for values, *_ in columns]
-    meanings = [meaning for *_, meaning in columns]
-    if spec.kind == INTEGERS:
-        return Decoded(parts, meanings, nulls)
-    by_thread = {id(piece.texts): piece.texts for piece in pieces}
-    texts = {key: texts_listed(of_thread.handle) for key, of_thread in by_thread.items()}
-    distinct = sorted({text for listed in texts.values() for text in listed})
-    number = {text: place for place, text in enumerate(distinct)}
-    kind = np.min_scalar_type(-len(distinct) - 1)
-    # The least number of a type is NULL, which as an index is the last one here.
-    meaning = {
-        key: np.array([*map(number.__getitem__, listed), len(distinct)], kind)
-        for key, listed in texts.items()
+def _joined(pieces: Sequence[_Piece], fields: Sequence[Field]) -> Iterator[Decoded]:
+    """The values of every field, of all pieces."""
+    texts, numbers = _texts(pieces) if any(spec.kind != INTEGERS for spec in fields) else ([], {})
+    for place, spec in enumerate(fields):
+        columns = [part for piece in pieces for part in piece.columns[place]]
+        nulls, parts = sum(count for _, count, _ in columns), [values for values, *_ in columns]
+        meanings = [meaning for *_, meaning in columns]
+        if spec.kind == INTEGERS:
+            yield Decoded(parts, meanings, nulls)
+            continue
+        # The least number of a type is NULL, which as an index is the last one here.
+        by_piece = zip(pieces, parts, strict=True)
+        codes = [numbers[id(piece.texts)][np.maximum(values, -1)] for piece, values in by_piece]
+        yield Decoded(codes, meanings, nulls, texts)
+
+
+def _texts(pieces: Sequence[_Piece]) -> tuple[list[bytes], dict[int, Integers]]:
+    """All texts in order, and by thread what its numbers of texts are among them; NULL is last."""
+    by_thread = {id(piece.texts): texts_listed(piece.texts.handle) for piece in pieces}
+    texts = sorted({text for listed in by_thread.values() for text in listed})
+    number = {text: place for place, text in enumerate(texts)}
+    kind = np.min_scalar_type(-len(texts) - 1)
+    return texts, {
+        key: np.array([*map(number.__getitem__, listed), len(texts)], kind)
+        for key, listed in by_thread.items()
     }
-    codes = [
-        meaning[id(piece.texts)][np.maximum(values, -1)]
-        for piece, values in zip(pieces, parts, strict=True)
-    ]
-    return Decoded(codes, meanings, nulls, distinct)

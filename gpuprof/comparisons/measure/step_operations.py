@@ -90,7 +90,7 @@ def operations(compared: ComparedSteps) -> StepOperations | None:
     names: dict[str, int] = {}
     all_series = [series for series in compared.series if len(series.start_ns)]
     step_count = max((len(series.start_ns) for series in all_series), default=1)
-    calls = profile.rows_known("kernels") // step_count + 1
+    calls = profile.loaded("kernels").rows_known() // step_count + 1
     if calls > _MOST_CALLS:
         return None
     parts = _activities(profile, names)
