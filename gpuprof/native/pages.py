@@ -9,7 +9,6 @@ import os
 import weakref
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 from threading import local
 from typing import Any, Final, NamedTuple
 
@@ -112,7 +111,7 @@ def texts_listed(handle: int) -> list[bytes]:
     count = functions.texts_count(handle)
     ends = ctypes.cast(functions.texts_ends(handle), _Ends)[:count]
     data = ctypes.string_at(functions.texts_bytes(handle), ends[-1] if ends else 0)
-    return [data[start:end] for start, end in pairwise([0, *ends])]
+    return [*map(data.__getitem__, map(slice, [0, *ends], ends))]
 
 
 class Texts:
@@ -307,7 +306,8 @@ def _joined(pieces: Sequence[_Piece], fields: Sequence[Field]) -> Iterator[Decod
 
 def _texts(pieces: Sequence[_Piece]) -> tuple[list[bytes], dict[int, Integers]]:
     """All texts in order, and by thread what its numbers of texts are among them; NULL is last."""
-    by_thread = {id(piece.texts): texts_listed(piece.texts.handle) for piece in pieces}
+    threads = {id(piece.texts): piece.texts.handle for piece in pieces}
+    by_thread = dict(zip(threads, map(texts_listed, threads.values()), strict=True))
     texts = sorted({text for listed in by_thread.values() for text in listed})
     number = {text: place for place, text in enumerate(texts)}
     kind = np.min_scalar_type(-len(texts) - 1)

@@ -140,6 +140,7 @@ class Export:
         numbers = (number for number, name in rows if name == export_schema.BACKTRACE)
         return next(numbers, export_schema.BACKTRACE_CLASS)
 
+    @cached_property
     def device_numbers(self) -> list[tuple[int, int, int | str]]:
         """Each process' number of a device, and which GPU it is."""
         mapped, old, _ = export_schema.GPUS
@@ -150,7 +151,7 @@ class Export:
     @cached_property
     def machine_numbers(self) -> MachineNumbers:
         """The numbers of devices where processes number them in their own ways."""
-        return machine_numbers(self.device_numbers())
+        return machine_numbers(self.device_numbers)
 
 
 def machine_numbers(uses: Iterable[tuple[int, int, int | str]]) -> MachineNumbers:
