@@ -98,7 +98,9 @@ class Packed:
             start = self._ends[place] - len(part)
             some = part[max(low - start, 0) : high - start]
             rows = slice(max(start - low, 0), max(start - low, 0) + len(some))
-            if meaning is None:
+            if meaning is None and len(some) == len(numbers):
+                numbers = some  # as mostly: nothing is copied
+            elif meaning is None:
                 numbers[rows] = some
             else:
                 pages.spread(some, meaning, numbers[rows])
