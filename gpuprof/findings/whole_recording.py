@@ -156,15 +156,19 @@ def _truncated(recorded: Profile) -> tuple[str, str] | None:
     return words, "steps" if steps else "totals"
 
 
-def _calls_like(profile: Profile, pattern: re.Pattern[str], after_ns: int = -_NEVER) -> int:
-    """How many calls of some names begin after an instant."""
+def _calls_like(profile: Profile, pattern: re.Pattern[str], after_ns: int | None = None) -> int:
+    """How many calls have some names, of those that begin after an instant if one is given."""
     names = profile.loaded("api_calls").names
     is_meant = names.values(lambda name: pattern.match(name) is not None, 0)
-    return sum(
-        int(np.count_nonzero(is_meant.of(number[start > after_ns])))
-        for start, number in profile.columns("api_calls", "start_ns", "name_id")
-        if start.max(initial=-_NEVER) > after_ns
-    )
+    if after_ns is None:
+        numbers = (number for (number,) in profile.columns("api_calls", "name_id"))
+    else:
+        numbers = (
+            number[start > after_ns]
+            for start, number in profile.columns("api_calls", "start_ns", "name_id")
+            if start.max(initial=after_ns) > after_ns
+        )
+    return sum(int(np.count_nonzero(is_meant.of(number))) for number in numbers)
 
 
 def _recorded_steps(profile: Profile) -> str:
