@@ -36,8 +36,8 @@ _LEAST_AGAINST: Final = 50
 # No clock, governor or memory layout repeats a step more closely than this from run to run.
 LEAST_SHARE: Final = 0.005
 # What a change does to contention, clocks and caches is in no recording. Chosen as the roundest
-# share with nine in ten truths inside of 41 drawn pairs (39) and of 60 others (55), and all of four
-# pairs of real recordings (docs/predict.md), whose changes are 0 to 4 %; of 50 more, 46 are.
+# share with nine in ten truths inside of drawn pairs, and all of four pairs of real recordings
+# (docs/predict.md), whose changes are 0 to 4 %; of 150 pairs drawn afterwards, 144 are.
 SHARE_OF_CHANGE: Final = 1 / 8
 # Where nearly all of a step goes, what is left can be half wrong, as it is in the last of them.
 SHARE_OF_REST: Final = 0.5
