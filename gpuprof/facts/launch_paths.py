@@ -16,7 +16,6 @@ import numpy as np
 
 from gpuprof.base.cuda import is_communication
 from gpuprof.facts.launches import ALL_THREADS, launches
-from gpuprof.facts.numbers import names_by_number
 from gpuprof.facts.nvtx import (
     COUNT,
     NO_RANGE,
@@ -145,7 +144,7 @@ def _modules(profile: Profile) -> Ranges:
 
 
 def _paths(profile: Profile, parts: Ranges, is_meant: Callable[[str], bool]) -> LaunchPaths:
-    of_name = names_by_number(profile, "kernels").values(lambda name: int(is_meant(name)), 0)
+    of_name = profile.loaded("kernels").names.values(lambda name: int(is_meant(name)), 0)
     columns = profile.columns("kernels", "name_id") if profile.has("kernels") else ()
     flags = [of_name.of(number) > 0 for (number,) in columns]
     kernels = np.flatnonzero(np.concatenate([np.zeros(0, bool), *flags]))

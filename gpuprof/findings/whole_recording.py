@@ -24,7 +24,6 @@ from gpuprof.facts.numbers import (
     columns_of,
     different,
     groups,
-    names_by_number,
     read_columns,
 )
 from gpuprof.facts.nvtx import RANGE_READS, named_parts
@@ -159,7 +158,7 @@ def _truncated(recorded: Profile) -> tuple[str, str] | None:
 
 def _calls_like(profile: Profile, pattern: re.Pattern[str], after_ns: int = -_NEVER) -> int:
     """How many calls of some names begin after an instant."""
-    names = names_by_number(profile, "api_calls")
+    names = profile.loaded("api_calls").names
     is_meant = names.values(lambda name: pattern.match(name) is not None, 0)
     return sum(
         int(np.count_nonzero(is_meant.of(number[start > after_ns])))
@@ -189,7 +188,7 @@ def _without_training(profile: Profile, devices: Sequence[DeviceTimeline]) -> st
     recorded = profile.unrestricted
     if not profile.has("kernels"):
         return None
-    may = names_by_number(recorded, "kernels").values(may_initialise, 0)
+    may = recorded.loaded("kernels").names.values(may_initialise, 0)
     if not all(may.of(name_id).all() for (name_id,) in recorded.columns("kernels", "name_id")):
         return None
     rows = summed_up(recorded, "kernels")
@@ -365,7 +364,7 @@ def _without_kernels(profile: Profile) -> tuple[int, int]:
     a graph is captured, launches leave none.
     """
     start, process, thread, correlation, name = _first_calls(profile)
-    names = names_by_number(profile, "api_calls")
+    names = profile.loaded("api_calls").names
     launching = names.values(lambda text: KERNEL_LAUNCHES.match(text) is not None, 0)
     is_launch = np.flatnonzero(launching.of(name))
     if not len(is_launch) or any(map(BEGINS_CAPTURE.match, names.distinct)):

@@ -260,7 +260,8 @@ def _graph_alone(profile: Profile) -> Graph:
         host_clock(profile)
         calls_and_launches(profile)
         recording.forget(launches, activities)
-        if not (recording.has("synchronizations") and recording.rows_known("synchronizations")):
+        waits = recording.sources.keys() & {"synchronizations"}
+        if not any(recording.loaded(name).rows_known() for name in waits):
             recording.release(but={**reads, "api_calls": ()})
     graph = graph_of(profile)
     recording.forget(timelines)

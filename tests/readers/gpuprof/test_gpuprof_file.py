@@ -459,7 +459,7 @@ def test_a_table_that_is_not_large_is_decoded_once(tmp_path, monkeypatch, most_k
 def test_how_many_rows_a_table_has_is_known_before_they_are_read(tmp_path):
     path = written(tmp_path, LARGE)
 
-    assert read_profile(path).rows_known("memsets") == ROWS_OF_TWO_GROUPS
+    assert read_profile(path).loaded("memsets").rows_known() == ROWS_OF_TWO_GROUPS
 
 
 def test_a_recording_that_is_not_in_order_is_written_in_order(tmp_path):
