@@ -377,11 +377,7 @@ def test_names_are_told_by_their_numbers(tmp_path):
     profile = read_profile(numbered(tmp_path))
 
     assert profile.table("kernels")["name"].to_pylist() == ["two", "one"]
-    numbers, columns = profile.loaded("kernels").names
-    assert {*zip(numbers, columns["name"], strict=True)} == {
-        (1, "one"),
-        (2, "two"),
-    }
+    assert profile.loaded("kernels").names.by_number == {1: "one", 2: "two"}
 
 
 @pytest.mark.parametrize(
