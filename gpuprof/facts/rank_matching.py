@@ -6,7 +6,7 @@ streams of different devices belong together whose kernels, one after the other,
 A recording may have lost calls at its ends; what ends together is one call.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -198,24 +198,39 @@ def _fits(first: Channel, channels: Sequence[Channel]) -> list[_Fit]:
         for channel in channels
         if len(channel.rows) == len(first.rows) and (channel.kind == first.kind).all()
     ]
+    fits = _fits_at(first, [(0, channel) for channel in alike])
+    good = {
+        number
+        for number, fit in fits.items()
+        if fit.share >= _LEAST_SHARE or fit.apart_ns is not None
+    }
+    shifted = [(_shift(first, c), c) for c in channels if id(c) not in good]
+    fits |= _fits_at(first, [(shift, c) for shift, c in shifted if shift or id(c) not in fits])
+    return [fits[id(channel)] for channel in channels]
+
+
+def _fits_at(first: Channel, channels: Iterable[tuple[int, Channel]]) -> dict[int, _Fit]:
+    """How channels fit the first one, each with a shift of its own, by the id of the channel."""
+    alike: dict[tuple[int, int], list[Channel]] = {}
+    for shift, channel in channels:
+        alike.setdefault((shift, len(channel.rows)), []).append(channel)
     fits, at_once = dict[int, _Fit](), max(_CALLS_AT_ONCE // len(first.rows), 1)
-    for low in range(0, len(alike), at_once):
-        some = alike[low : low + at_once]
-        for channel, fit in zip(some, _shifted(first, some, 0), strict=True):
-            if fit.share >= _LEAST_SHARE or fit.apart_ns is not None:
-                fits[id(channel)] = fit
-    return [fits.get(id(channel)) or _nearest(first, channel) for channel in channels]
+    for (shift, _), shifted in alike.items():
+        for low in range(0, len(shifted), at_once):
+            some = shifted[low : low + at_once]
+            fits |= zip(map(id, some), _shifted(first, some, shift), strict=True)
+    return fits
 
 
-def _nearest(first: Channel, second: Channel) -> _Fit:
-    """How the calls of a channel fit those of the first by which most of them end nearest."""
+def _shift(first: Channel, second: Channel) -> int:
+    """What is to be added to the places of most calls of the second for those that end nearest."""
     ends, instants = first.end_ns, second.end_ns
     after = np.searchsorted(ends, instants)
     before, after = np.maximum(after - 1, 0), np.minimum(after, len(ends) - 1)
     is_before = np.abs(instants - ends[before]) <= np.abs(instants - ends[after])
     nearest = np.where(is_before, before, after)
     shifts, count = np.unique(nearest - np.arange(len(nearest)), return_counts=True)
-    return _shifted(first, [second], int(shifts[count.argmax()]))[0]
+    return int(shifts[count.argmax()])
 
 
 def _shifted(first: Channel, seconds: Sequence[Channel], shift: int) -> list[_Fit]:
@@ -242,10 +257,13 @@ def _shifted(first: Channel, seconds: Sequence[Channel], shift: int) -> list[_Fi
     limit_ns = np.maximum(TOGETHER_NS, _CLOSE * shortest)
     is_close = np.median(np.abs(later), axis=-1) <= limit_ns
     share = np.where(is_close, is_same.mean(axis=-1), 0.0)
-    figures = (column.tolist() for column in (share, is_apart, median_ns, _error_ns(later)))
+    error_ns = np.zeros(len(later), np.int64)
+    if is_apart.any():
+        error_ns[is_apart] = _error_ns(later[is_apart])
+    figures = (column.tolist() for column in (share, is_apart, median_ns, error_ns))
     return [
-        _Fit(of_calls, shift, int(median) if is_so else None, error_ns, high - low)
-        for of_calls, is_so, median, error_ns in zip(*figures, strict=True)
+        _Fit(of_calls, shift, int(median) if is_so else None, error, high - low)
+        for of_calls, is_so, median, error in zip(*figures, strict=True)
     ]
 
 

@@ -27,7 +27,7 @@ Flags = npt.NDArray[np.bool_]
 Window = tuple[int, int]
 
 _START, _END, _NAME, _NAME_ID = "start_ns", "end_ns", "name", "name_id"
-# So many words are numbered before pyarrow.compute, which does it faster, is imported.
+# So many words are numbered, or written out, before pyarrow.compute, which is faster, is imported.
 _FEW_WORDS: Final = 16_384
 # Of texts of which each stands once.
 _WORDS: Final = pa.dictionary(pa.int32(), pa.string())
@@ -439,6 +439,8 @@ def as_arrow(column: Values, kind: pa.DataType | None = None) -> pa.Array:
     """A column as Arrow data, of some type where that is given."""
     numbers, is_null, words = column
     if words is not None:
+        if kind != _WORDS and len(numbers) <= _FEW_WORDS:
+            return texts([words[place] for place in numbers.tolist()])
         if kind != _WORDS:
             places = arrow(narrowed(numbers))
             return pa.DictionaryArray.from_arrays(places, texts([*words])).dictionary_decode()
