@@ -242,7 +242,7 @@ def _read_rows(files: Sequence[ParquetFile], kinds: Kinds) -> Iterator[pa.Table]
     """The rows of each file."""
     for file in files:
         names = [name for name in kinds if name in file.columns.names]
-        yield opened(file.part.again(), (), file.metadata).read(names)
+        yield opened(file.part.again(), (), file.metadata).read(names, use_threads=False)
 
 
 def _check_numbers(where: str, names: _ParquetRows) -> None:

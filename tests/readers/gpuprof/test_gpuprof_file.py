@@ -98,6 +98,19 @@ def test_a_file_is_recognised_without_importing_what_reads_other_formats(tmp_pat
     assert not readers & {"kineto", "xplane", "nvprof", "nsys_stats", "tf1_timeline"}
 
 
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="only Linux lists threads there")
+def test_no_thread_is_left_that_could_abort_the_end_of_the_process(tmp_path):
+    code = (
+        "import os, sys, numpy, pyarrow.parquet, gpuprof\n"
+        "before = len(os.listdir('/proc/self/task'))\n"
+        "gpuprof.read_profile(sys.argv[1]).table('kernels')\n"
+        "print(len(os.listdir('/proc/self/task')) - before)"
+    )
+    command = [sys.executable, "-c", code, str(written(tmp_path))]
+
+    assert subprocess.run(command, check=True, capture_output=True, text=True).stdout == "0\n"
+
+
 def test_a_table_with_no_rows_is_not_an_absent_one(tmp_path):
     profile = read_profile(written(tmp_path))
 
