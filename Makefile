@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo experiments test check fuzz format pictures clean
+.PHONY: demo experiments test coverage check fuzz format pictures clean
 
 demo: $(VENV)/demo.stamp  ## Record four placements of one model, compare them, draw the chart
 	@$(BIN)/python scripts/demo.py
@@ -12,9 +12,12 @@ experiments: $(VENV)/demo.stamp  ## Run the four experiments; page with tables a
 	@$(BIN)/python scripts/experiments.py
 
 # WITH="jax torch" installs these packages first, whose tests are skipped without them.
-test: $(VENV)/test.stamp  ## All tests, with coverage, as many files at once as there are processors
+test: $(VENV)/test.stamp  ## All tests, as many files at once as there are processors
 	@[ -z "$(WITH)" ] || $(BIN)/python -m pip install --quiet --disable-pip-version-check $(WITH)
-	$(BIN)/python -m pytest --numprocesses logical --dist loadfile --cov --cov-report=term
+	$(BIN)/python -m pytest --numprocesses logical --dist loadfile $(COVERAGE)
+
+coverage: COVERAGE := --cov --cov-report=term
+coverage: test  ## The same, and which lines no test runs; takes twice the time
 
 check: $(VENV)/test.stamp  ## Format, lint and types
 	$(BIN)/ruff format --check .

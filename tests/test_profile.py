@@ -17,7 +17,8 @@ from gpuprof.model.origin import Origin
 from gpuprof.model.profile import Profile
 from gpuprof.model.selection import Selection
 from gpuprof.model.spilling import KeptColumns
-from gpuprof.model.table import Computed, InMemory, NumberedNames, Part, Table
+from gpuprof.model.table import Computed, InMemory, Part, Table
+from gpuprof.model.words import Names
 from gpuprof.readers import read_profile
 
 STAGED = ROOT / "gpuprof" / "docs" / "recordings" / "staged.gpuprof"
@@ -188,7 +189,7 @@ def test_what_fails_on_the_second_thread_fails_where_it_is_asked_for():
 
 NAMED = of_file(
     {"s": [0, 5, 7], "e": [4, 9, 8], "number": [2, 1, 2]},
-    names=lambda: NumberedNames([1, 2, 3], {"name": ["a", "nccl_kernel", "c"]}),
+    names=lambda: Names([1, 2, 3], {"name": ["a", "nccl_kernel", "c"]}),
     start_ns="s",
     end_ns="e",
     name_id="number",

@@ -96,7 +96,8 @@ OTHERS = (
     ],
 )  # fmt: skip
 def test_a_report_on_a_database_imports_nothing_that_it_does_not_need(tmp_path, options, idle):
-    tables = {nsys_export.KERNEL: [nsys_export.kernel(0, 9)]}
+    kernels, devices = [nsys_export.kernel(0, 9)], [{"id": 0, "name": "A100"}]
+    tables = {nsys_export.KERNEL: kernels, "TARGET_INFO_GPU": devices}
     path = nsys_export.write(tmp_path / "x.sqlite", tables)
     code = (
         "import atexit, sys; from gpuprof.cli import main; "

@@ -9,7 +9,7 @@ import pyarrow as pa
 from gpuprof.facts.copies import copy_rows
 from gpuprof.facts.host_clock import host_clock
 from gpuprof.facts.launches import launches
-from gpuprof.facts.numbers import UNNAMED, columns_of, names_by_number
+from gpuprof.facts.numbers import UNNAMED, columns_of
 from gpuprof.facts.nvtx import RANGE_READS, Ranges, ranges_of, texts_around
 from gpuprof.facts.timeline import TIMELINE_READS, timelines
 from gpuprof.model.analysis import Analysis, by, per_file, reads
@@ -128,7 +128,7 @@ def _begun(profile: Profile, table: str, ends: Int64s) -> Iterator[_Begun]:
             yield name, row, int(copies.process[row]), int(copies.start_ns[row]), devices
         return
     is_named, low = table == "kernels", 0
-    names = names_by_number(profile, table).by_number if is_named else {}
+    names = profile.loaded(table).names.by_number if is_named else {}
     further = ("name_id",) if is_named else ()
     for part in profile.columns(table, "start_ns", "process_id", "device_id", *further):
         rows = np.flatnonzero(np.isin(part[0], ends))
@@ -148,8 +148,8 @@ def _add_host(profile: Profile, ended: Sequence[tuple[Row, _Activity]]) -> None:
     at = np.array([launch_ns for launch_ns, _ in launched.values()], np.int64)
     # Of millions of calls and ranges, few are near.
     near = union(np.append(start, at), np.append(end, at + 1))
-    numbered, columns = names_by_number(profile, "api_calls"), ("start_ns", "end_ns", "process_id")
-    names, parts = sorted({UNNAMED, *numbered.names}), []
+    numbered, columns = profile.loaded("api_calls").names, ("start_ns", "end_ns", "process_id")
+    names, parts = sorted({UNNAMED, *numbered.texts}), []
     places = {name: number for number, name in enumerate(names)}
     place = numbered.values(places.__getitem__, places[UNNAMED])
     for *part, number in profile.columns("api_calls", *columns, "name_id"):

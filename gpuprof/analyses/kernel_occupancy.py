@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gpuprof.base.kernel_names import short_name
-from gpuprof.facts.numbers import names_by_number, sums_by_number
+from gpuprof.facts.numbers import sums_by_number
 from gpuprof.model.analysis import Analysis, per_file, reads, summed
 from gpuprof.model.derived import UNKNOWN, known
 from gpuprof.model.intervals import Int64s
@@ -207,7 +207,7 @@ def _launches(
     profile: Profile, kinds: Mapping[int, int]
 ) -> Iterator[tuple[str, int, list[int | None], int, int]]:
     """Kernels that were launched alike: name, kind of device, sizes, calls and time."""
-    numbered = names_by_number(profile, "kernels")
+    numbered = profile.loaded("kernels").names
     names, place = numbered.distinct, numbered.places
     columns = ("start_ns", "end_ns", "device_id", "name_id", *_SIZES)
     parts = []

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from gpuprof.analyses.lanes import typical_step
-from gpuprof.facts.numbers import UNNAMED, ByNumber, columns_of, names_by_number
+from gpuprof.facts.numbers import UNNAMED, ByNumber, columns_of
 from gpuprof.facts.phases import PHASE_READS
 from gpuprof.facts.timeline import DEVICE_ID, TIMELINE_READS, timelines
 from gpuprof.model.analysis import Analysis, reads
@@ -61,11 +61,11 @@ def lane_kernels(profile: Profile) -> pa.Table:
     # What runs in a part of a recording may have begun before it.
     recording = profile.unrestricted
     # Each name once; the last one stands for all that have none.
-    names = sorted({*names_by_number(recording, "kernels").names})
+    names = sorted({*recording.loaded("kernels").names.texts})
     names = [*names[: (1 << _NAME_BITS) - 1], UNNAMED]
     kernels_in_parts = partial(_kernels, recording, numbers, names, first, last)
     times = [(first, last)]
-    is_small = 0 < profile.rows_known("kernels") <= _MOST_ROWS
+    is_small = 0 < profile.loaded("kernels").rows_known() <= _MOST_ROWS
     if not is_small and (step := typical_step(profile)) is not None:
         times.append(step[2:])
     rows = _of_slices(kernels_in_parts(), len(_LANES) * len(numbers), times)
@@ -126,7 +126,7 @@ def _kernels(
     profile: Profile, devices: Int64s, names: Sequence[str], first: int, last: int
 ) -> Iterator[Sequence[Any]]:
     """Lane, start, end and name of kernels of a part of the time, cut at its ends, in pieces."""
-    numbered = names_by_number(profile, "kernels")
+    numbered = profile.loaded("kernels").names
     place, unnamed = {text: number for number, text in enumerate(names)}, len(names) - 1
     places = numbered.values(lambda name: place.get(name, unnamed), unnamed)
     lanes = ByNumber(devices.tolist(), range(len(devices)), _ABSENT)

@@ -8,10 +8,9 @@ import pyarrow as pa
 
 from gpuprof.analyses import analysis_named
 from gpuprof.base.units import capital, listed, say_ns
-from gpuprof.facts.numbers import names_by_number
 from gpuprof.model.analysis import FILE_PLACE, PerFile, per_file
 from gpuprof.model.profile import Profile
-from gpuprof.model.schema import INT, TEXT, Column, Schema
+from gpuprof.model.schema import GRAPH_LAUNCHES, INT, TEXT, Column, Schema
 from gpuprof.readers import READERS, reader_named
 from gpuprof.readers.job_notes import notes_of_files
 
@@ -121,7 +120,7 @@ def cannot(profile: Profile) -> str:
     if "CUDA graphs" not in limits or are_none or profile.job is not None:
         return limits
     recording = profile.unrestricted
-    is_graph = names_by_number(recording, "api_calls").values(lambda n: "GraphLaunch" in n, 0)
+    is_graph = recording.loaded("api_calls").names.values(lambda n: "GraphLaunch" in n, 0)
     calls = recording.columns("api_calls", "name_id")
     return limits if any(is_graph.of(number).any() for (number,) in calls) else ""
 
@@ -139,7 +138,10 @@ def _warnings(profile: Profile) -> list[str]:
 def _graph_notes(profile: Profile) -> list[str]:
     """What graphs that were recorded as a whole hide."""
     notes = []
-    graphs = profile.table("graph_launches").num_rows if profile.has("graph_launches") else 0
+    graphs = 0
+    if profile.has(GRAPH_LAUNCHES.name):
+        rows = profile.columns(GRAPH_LAUNCHES.name, *GRAPH_LAUNCHES.columns)
+        graphs = sum(len(start_ns) for start_ns, *_ in rows)
     if graphs:
         launches = (
             "1 launch of a CUDA graph was"

@@ -9,7 +9,7 @@ from gpuprof.base.units import NS_PER_S
 from gpuprof.facts.copies import Copies
 from gpuprof.facts.model_parts import copied_in_every_step
 from gpuprof.facts.needless_copies import copied_again, cost_of_repeated
-from gpuprof.facts.numbers import columns_of, names_by_number
+from gpuprof.facts.numbers import columns_of
 from gpuprof.facts.step_windows import STEP_READS
 from gpuprof.facts.timeline import TIMELINE_READS
 from gpuprof.model.analysis import Analysis, reads
@@ -96,7 +96,7 @@ def _with_kernels(profile: Profile, repeated: list[tuple[Copies, Row]]) -> list[
     parts = recorded.columns("kernels", "device_id", "start_ns", "end_ns", "name_id")
     near = ([c[(part[1] >= low) & (part[1] <= high)] for c in part] for part in parts)
     device, start_ns, end_ns, number = columns_of(near, 4)
-    name = names_by_number(recorded, "kernels").by_number
+    name = recorded.loaded("kernels").names.by_number
     rows = []
     for (src, dst, start, end), (_, row) in zip(firsts, repeated, strict=True):
         before = np.flatnonzero((device == src) & (end_ns <= start))

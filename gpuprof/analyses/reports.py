@@ -151,10 +151,12 @@ def _check_unread(profile: Profile) -> None:
     Raises:
         CorruptFileError: One is not.
     """
-    name, columns = schema.KERNELS.name, schema.LAUNCH_COLUMNS
-    if profile.job is None and profile.has(name) and 0 < profile.rows_known(name) <= _FEW_ROWS:
+    name = schema.KERNELS.name
+    if profile.job is not None or not profile.has(name):
+        return
+    if 0 < profile.loaded(name).rows_known() <= _FEW_ROWS:
         # Each piece is checked when it is made.
-        for _ in profile.pieces(name, *columns):
+        for _ in profile.pieces(name, *schema.LAUNCH_COLUMNS):
             pass
 
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from gpuprof.base.cuda import is_waiting
 from gpuprof.facts.durations import figures
-from gpuprof.facts.numbers import columns_of, groups, names_by_number, rows_named
+from gpuprof.facts.numbers import columns_of, groups, rows_named
 from gpuprof.model.analysis import Analysis, by, per_file, reads
 from gpuprof.model.derived import known
 from gpuprof.model.profile import Profile
@@ -44,7 +44,7 @@ def synchronising_calls(profile: Profile) -> pa.Table:
         One row per function and process, the longest total first, columns as in
         `SYNCHRONISING_CALLS`. It is host time, not to be added to the time of devices.
     """
-    names = [name for name in names_by_number(profile, "api_calls").distinct if is_waiting(name)]
+    names = [name for name in profile.loaded("api_calls").names.distinct if is_waiting(name)]
     parts = rows_named(profile, "api_calls", names, "start_ns", "end_ns", "process_id")
     start, end, process, name = columns_of(parts, 4)
     rows: list[dict[str, Any]] = []

@@ -10,7 +10,7 @@ import pyarrow as pa
 from gpuprof.base.units import NS_PER_S
 from gpuprof.facts.copies import COPY_READS, DIRECTIONS, PATHS, Copies, sums_of, transfer_rows
 from gpuprof.facts.histograms import ROUNDING, distribution
-from gpuprof.facts.numbers import NOT_FOUND, groups, names_by_number, rows_named
+from gpuprof.facts.numbers import NOT_FOUND, groups, rows_named
 from gpuprof.model.analysis import Analysis, per_file, reads, summed
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s
@@ -123,7 +123,7 @@ def _is_async(profile: Profile, copies: Copies) -> npt.NDArray[np.bool_]:
     process, correlation = copies.process[rows], copies.correlation[rows]
     pairs = sorted_pairs(process, correlation)
     is_called = np.zeros(pairs.shape[1] + 1, bool)
-    names = [name for name in names_by_number(profile, "api_calls").names if _ASYNC in name]
+    names = [name for name in profile.loaded("api_calls").names.texts if _ASYNC in name]
     for *of_calls, _ in rows_named(profile, "api_calls", names, "process_id", "correlation_id"):
         is_called[pair_places(pairs, *of_calls)] = True
     is_called[NOT_FOUND] = False

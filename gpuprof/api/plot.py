@@ -1,7 +1,6 @@
 """`gpuprof.plot`: one chart of one recording, of a comparison, or of measured times."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuprof.api.arguments import Recording, Time, Variants, part, read
@@ -10,7 +9,7 @@ from gpuprof.api.options import PLOT_OPTIONS
 from gpuprof.api.values import keyword
 from gpuprof.base.errors import UsageError
 from gpuprof.base.units import listed
-from gpuprof.readers.inputs import checked_path
+from gpuprof.readers.inputs import path_of
 from gpuprof.show import COMPARISON, SWEEP
 from gpuprof.show.charts import chart_named, drawn, of_recording, of_times
 from gpuprof.show.charts.figure import Chart
@@ -75,7 +74,7 @@ def plot(  # noqa: PLR0913 - the options of the command
         is_made = isinstance(inputs[-1], ComparisonResult)
         return (inputs[-1] if is_made else compare(*inputs, **options)).plot(chart)
     if shown.subject == SWEEP:
-        return drawn(shown, of_times(Path(checked_path(inputs[0]))))
+        return drawn(shown, of_times(path_of(inputs[0])))
     of_part = part(from_, to, range, occurrence, device)
     recording = inputs[0] if len(inputs) == 1 else inputs
     profile = read(recording, of_part, reader=reader, section=section, skip_steps=skip_steps)

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from gpuprof.facts.activity_sums import kernel_sums
-from gpuprof.facts.numbers import groups, names_by_number, read_columns
+from gpuprof.facts.numbers import groups, read_columns
 from gpuprof.model.analysis import reads
 from gpuprof.model.derived import known
 from gpuprof.model.intervals import Int64s, Intervals, runs, union
@@ -97,7 +97,7 @@ def unfused_attention(profile: Profile) -> Mapping[int | None, Attention]:
     start, end, device, stream, name = read_columns(
         profile, "kernels", "start_ns", "end_ns", "device_id", "stream_id", "name_id"
     )
-    names = names_by_number(profile, "kernels")
+    names = profile.loaded("kernels").names
     kind = names.values(_kind, _UNRELATED).of(name)
     order = np.lexsort((start, stream, device))
     chains = _chains(kind[order], device[order], stream[order])

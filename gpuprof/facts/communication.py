@@ -14,7 +14,6 @@ from gpuprof.facts.numbers import (
     columns_of,
     first_of,
     groups,
-    names_by_number,
     read_columns,
     rows_named,
 )
@@ -97,7 +96,7 @@ _WORDS: Final = ("collective", "data_type", "process_group")
 @once_per_profile
 def communication_kernels(profile: Profile) -> CommunicationKernels:
     """All communication kernels, in the order of the file; ``collectives`` tell their messages."""
-    names = names_by_number(profile, "kernels").names if profile.has("kernels") else []
+    names = profile.loaded("kernels").names.texts if profile.has("kernels") else []
     kind_of = {n: Collective(*collective_of(n)) for n in names if is_communication(n)}
     if not kind_of:
         none = np.empty(0, np.int64)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuprof.base import machine
-from gpuprof.facts.numbers import in_groups, names_by_number
+from gpuprof.facts.numbers import in_groups
 from gpuprof.model.profile import Profile
 from gpuprof.model.words import narrowed
 
@@ -54,8 +54,8 @@ def figures_by_name(profile: Profile, table: str) -> Mapping[str, Figures]:
     Raises:
         OverflowError: The durations add up to more than 64 bits hold.
     """
-    names, parts = _named_parts(profile, table)
-    groups = by_group([*parts], len(names))
+    names = profile.loaded(table).names.distinct
+    groups = by_group([*_parts(profile, table)], len(names))
     of_groups: Iterable[Figures | None] = map(figures, groups)
     threads = machine.thread_count(_THREADS)
     if threads > 1 and profile.unrestricted.events >= max(_LARGE, _FEW * len(names)):
@@ -70,10 +70,10 @@ def sums_by_name(profile: Profile, table: str) -> Mapping[str, Figures]:
     Raises:
         OverflowError: The durations add up to more than 64 bits hold.
     """
-    names, parts = _named_parts(profile, table)
+    names = profile.loaded(table).names.distinct
     calls, total, most = (np.zeros(len(names), np.int64) for _ in range(3))
     least = np.full(len(names), np.iinfo(np.int64).max)
-    for durations, group in parts:
+    for durations, group in _parts(profile, table):
         # NumPy has fast ways for one width alone.
         place, of_rows = group.astype(np.int64), durations.astype(np.int64)
         calls += np.bincount(place, minlength=len(names))
@@ -92,22 +92,16 @@ def sums_by_name(profile: Profile, table: str) -> Mapping[str, Figures]:
 
 def durations_by_name(profile: Profile, table: str) -> Iterator[tuple[str, Durations]]:
     """The durations in ns of each name that occurs among kernels or API calls."""
-    names, parts = _named_parts(profile, table)
-    pairs = zip(names, by_group([*parts], len(names)), strict=False)
+    names = profile.loaded(table).names.distinct
+    pairs = zip(names, by_group([*_parts(profile, table)], len(names)), strict=False)
     yield from ((name, durations) for name, durations in pairs if len(durations))
 
 
-def _named_parts(
-    profile: Profile, table: str
-) -> tuple[list[str], Iterator[tuple[Durations, Durations]]]:
-    """All names of a table; in pieces, the durations of its rows and the name of each by place."""
-    names = names_by_number(profile, table)
-    place = names.places
-    parts = (
-        (narrowed(end - start), place.of(name_id))
-        for start, end, name_id in profile.columns(table, "start_ns", "end_ns", "name_id")
-    )
-    return names.distinct, parts
+def _parts(profile: Profile, table: str) -> Iterator[tuple[Durations, Durations]]:
+    """In pieces, the durations of a table's rows and the place of each one's name."""
+    place = profile.loaded(table).names.places
+    for start, end, name_id in profile.columns(table, "start_ns", "end_ns", "name_id"):
+        yield narrowed(end - start), place.of(name_id)
 
 
 def by_group(parts: list[tuple[Durations, Durations]], groups: int) -> Iterator[Durations]:

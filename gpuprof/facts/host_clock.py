@@ -16,7 +16,7 @@ import numpy.typing as npt
 from gpuprof.base.cuda import is_waiting
 from gpuprof.base.units import NS_PER_S, counted, say_ns, say_signed_ns
 from gpuprof.facts.launches import LAUNCH_READS, Launches, by_time, launches
-from gpuprof.facts.numbers import Numbers, columns_of, names_by_number, pieces
+from gpuprof.facts.numbers import Numbers, columns_of, pieces
 from gpuprof.model.analysis import reads
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile, once_per_profile, once_per_recording
@@ -178,7 +178,7 @@ HOST_READS: Final = reads(LAUNCH_READS, api_calls="start_ns end_ns name name_id"
 @once_per_profile
 def host_calls(profile: Profile) -> tuple[Int64s, Int64s, Numbers, npt.NDArray[np.bool_]]:
     """Start, end and process of each API call of all threads, and whether it waits for a device."""
-    waits = names_by_number(profile, "api_calls").values(is_waiting, 0)
+    waits = profile.loaded("api_calls").names.values(is_waiting, 0)
     calls = profile.columns("api_calls", *_PLACE, "name_id")
     parts = ([*place, waits.of(name_id)] for *place, name_id in calls)
     start, end, process, waiting = columns_of(parts, 4)

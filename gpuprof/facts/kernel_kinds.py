@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import Final
 
 from gpuprof.facts.activity_sums import kernel_sums
-from gpuprof.facts.numbers import names_by_number, rows_named
+from gpuprof.facts.numbers import rows_named
 from gpuprof.facts.nvtx import ranges_of
 from gpuprof.facts.timeline import busy_by_device
 from gpuprof.model.analysis import reads
@@ -137,7 +137,7 @@ def _of_kinds(profile: Profile, kinds: Collection[str]) -> dict[int | None, dict
         return {}
     names = [
         name
-        for name in dict.fromkeys(names_by_number(profile, "kernels").names)
+        for name in dict.fromkeys(profile.loaded("kernels").names.texts)
         if kind_of(name) in kinds
     ]
     if not names:
@@ -165,7 +165,7 @@ _MARK_WORDS: Final = re.compile(
 @once_per_recording
 def framework(profile: Profile) -> str:
     """`PYTORCH`, `TENSORFLOW` or `JAX`; empty where no name tells."""
-    names = names_by_number(profile, "kernels").distinct if profile.has("kernels") else []
+    names = profile.loaded("kernels").names.distinct if profile.has("kernels") else []
     if (of_kernels := _of_names(names)) or not profile.has("nvtx_ranges"):
         return of_kernels
     labels = ranges_of(profile).labels

@@ -15,7 +15,7 @@ from gpuprof.facts.collective_calls import CAUSES, WORK, collective_calls, insta
 from gpuprof.facts.collective_parts import PARTS_READS, RANKS, CollectiveParts, collective_parts
 from gpuprof.facts.communication import communication_kernels
 from gpuprof.facts.hosts import DeviceNames, names_of
-from gpuprof.facts.numbers import names_by_number, sums_of_pieces
+from gpuprof.facts.numbers import sums_of_pieces
 from gpuprof.facts.rank_matching import Communicator
 from gpuprof.facts.timeline import COMPUTE, TIMELINE_READS, timelines
 from gpuprof.model.analysis import per_file, reads
@@ -298,7 +298,7 @@ def _delay_before(
 
 def kernel_sums(profile: Profile) -> list[dict[str, Any]]:
     """Calls and time of each device's kernels of each name, but for those of communication."""
-    names, pairs = names_by_number(profile, "kernels"), Pairs()
+    names, pairs = profile.loaded("kernels").names, Pairs()
     texts, places = names.distinct, names.places
     columns = ("start_ns", "end_ns", "device_id", "name_id")
     calls, total_ns = sums_of_pieces(

@@ -16,7 +16,6 @@ import numpy as np
 
 from gpuprof.base.cuda import is_communication
 from gpuprof.facts.launches import ALL_THREADS, launches
-from gpuprof.facts.numbers import names_by_number
 from gpuprof.facts.nvtx import (
     COUNT,
     NO_RANGE,
@@ -145,7 +144,7 @@ def _modules(profile: Profile) -> Ranges:
 
 
 def _paths(profile: Profile, parts: Ranges, is_meant: Callable[[str], bool]) -> LaunchPaths:
-    of_name = names_by_number(profile, "kernels").values(lambda name: int(is_meant(name)), 0)
+    of_name = profile.loaded("kernels").names.values(lambda name: int(is_meant(name)), 0)
     columns = profile.columns("kernels", "name_id") if profile.has("kernels") else ()
     flags = [of_name.of(number) > 0 for (number,) in columns]
     kernels = np.flatnonzero(np.concatenate([np.zeros(0, bool), *flags]))
@@ -191,23 +190,29 @@ def _paths(profile: Profile, parts: Ranges, is_meant: Callable[[str], bool]) -> 
 
 def _numbered(parts: Ranges, numbers: dict[tuple[int, Label], int]) -> Int64s:
     """The path of each range; new ones are added to the path around and the label of each."""
-    path = np.full(len(parts), NO_RANGE)
-    for rows in parts.lanes.values():
-        start, end = parts.start_ns[rows], parts.end_ns[rows]
-        # So many of the thread's ranges that began before are still open.
-        depth = np.maximum(
-            np.arange(len(rows)) - np.searchsorted(np.sort(end), start, side="right"), 0
-        )
-        above = rows[:0]
-        for level in range(int(depth.max(initial=-1)) + 1):
-            here = np.flatnonzero(depth == level)
-            outer = np.append(NO_RANGE, path[rows[above]])[np.searchsorted(above, here)]
-            code = (outer + 1) * len(parts.labels) + parts.label[rows[here]]
-            codes, member = np.unique(code, return_inverse=True)
-            of_code = [
-                numbers.setdefault((around - 1, parts.labels[label]), len(numbers))
-                for around, label in (divmod(code, len(parts.labels)) for code in codes.tolist())
-            ]
-            path[rows[here]] = np.array(of_code)[member]
-            above = here
+    path, lanes = np.full(len(parts), NO_RANGE), [*parts.lanes.values()]
+    # One thread after another: the range around another began last before it, one level above.
+    rows = np.concatenate([np.empty(0, np.int64), *lanes])
+    depth = np.concatenate(
+        [np.empty(0, np.int64), *(_depth(parts.start_ns[of], parts.end_ns[of]) for of in lanes)]
+    )
+    above = rows[:0]
+    for level in range(int(depth.max(initial=-1)) + 1):
+        here = np.flatnonzero(depth == level)
+        outer = np.append(NO_RANGE, path[rows[above]])[np.searchsorted(above, here)]
+        code = (outer + 1) * len(parts.labels) + parts.label[rows[here]]
+        codes, member = np.unique(code, return_inverse=True)
+        of_code = [
+            numbers.setdefault((around - 1, parts.labels[label]), len(numbers))
+            for around, label in (divmod(code, len(parts.labels)) for code in codes.tolist())
+        ]
+        path[rows[here]] = np.array(of_code)[member]
+        above = here
     return path
+
+
+def _depth(start: Int64s, end: Int64s) -> Int64s:
+    """How many of a thread's ranges that began before each one are still open."""
+    ended = np.searchsorted(np.sort(end), start, side="right")
+    depth: Int64s = np.maximum(np.arange(len(start)) - ended, 0)
+    return depth

@@ -221,7 +221,7 @@ def _recorded(profile: Profile) -> list[str]:
 
 def _rows_known(profile: Profile) -> int:
     """How many activities there are at most."""
-    return sum(map(profile.rows_known, _recorded(profile)))
+    return sum(profile.loaded(table).rows_known() for table in _recorded(profile))
 
 
 def _times(profile: Profile, table: str) -> Iterator[Sequence[Any]]:

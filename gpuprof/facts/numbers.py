@@ -1,13 +1,11 @@
 """Columns of integers: gathered from pieces, grouped, and looked up by number."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from gpuprof.base.cuda import is_communication
 from gpuprof.model import pairs, words
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
@@ -18,7 +16,7 @@ from gpuprof.native import arrays
 # Integers of any width.
 Numbers = npt.NDArray[np.integer[Any]]
 ByNumber = words.ByNumber
-UNNAMED: Final = "unknown"
+UNNAMED: Final = words.UNNAMED
 NOT_FOUND: Final = pairs.NOT_FOUND
 
 _SIXTEEN_BITS: Final = 0xFFFF
@@ -125,65 +123,12 @@ class Growing:
         return self._values[: self._rows]
 
 
-class Names:
-    """The names of a table: the number of each, none twice. Two numbers may mean one name.
-
-    Args:
-        numbers: The numbers.
-        names: What each means; unknown ones are `UNNAMED`.
-    """
-
-    def __init__(self, numbers: Sequence[int] = (), names: Sequence[str | None] = ()) -> None:
-        self._numbers, self.names = numbers, [name or UNNAMED for name in names]
-
-    @cached_property
-    def by_number(self) -> dict[int, str]:
-        """The name of each number."""
-        return dict(zip(self._numbers, self.names, strict=True))
-
-    @cached_property
-    def distinct(self) -> list[str]:
-        """The different names, `UNNAMED` first, perhaps with others of the file."""
-        return [*dict.fromkeys([UNNAMED, *self.names])]
-
-    @cached_property
-    def places(self) -> ByNumber:
-        """The place of each name among the different ones, by its number."""
-        place = {name: place for place, name in enumerate(self.distinct)}
-        return self.values(place.__getitem__, place[UNNAMED])
-
-    @cached_property
-    def communicates(self) -> ByNumber:
-        """Whether a kernel is one of communication, by the number of its name."""
-        return self.values(is_communication, 0)
-
-    def values(self, of: Callable[[str], int], missing: int) -> ByNumber:
-        """What depends on the name, by its number."""
-        # Recordings of many ranks number the same names for each of them.
-        of_name = {name: of(name) for name in dict.fromkeys(self.names)}
-        return ByNumber(self._numbers, [of_name[name] for name in self.names], missing)
-
-
-def names_by_number(profile: Profile, table: str) -> Names:
-    """The names of ``kernels`` or ``api_calls``."""
-    return profile.once(_NAMES_OF[table])
-
-
-def _names(profile: Profile, table: str) -> Names:
-    numbers, columns = profile.loaded(table).names
-    return Names(numbers, columns["name"])
-
-
-# Read once for all that need them.
-_NAMES_OF: Final = {table: partial(_names, table=table) for table in ("kernels", "api_calls")}
-
-
 def rows_named(
     profile: Profile, table: str, names: Sequence[str], *columns: str
 ) -> Iterator[list[Any]]:
     """Columns of the rows whose name is one of some, and the place of that, in pieces."""
     place = {name: number for number, name in enumerate(names)}
-    of_name = names_by_number(profile, table).values(lambda n: place.get(n, NOT_FOUND), NOT_FOUND)
+    of_name = profile.loaded(table).names.values(lambda n: place.get(n, NOT_FOUND), NOT_FOUND)
     for *part, number in profile.columns(table, *columns, "name_id"):
         places = of_name.of(number)
         rows = np.flatnonzero(places != NOT_FOUND)

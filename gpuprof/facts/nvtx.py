@@ -128,7 +128,7 @@ def texts_around(ranges: Ranges, lane: tuple[int, int], at: int) -> dict[str, st
 def _ranges(profile: Profile, of_label: Sequence[str]) -> Ranges:
     """All ranges, with labels of three columns, the last one of kinds."""
     numbers: dict[Label, int] = {}
-    rows = profile.rows_known("nvtx_ranges") if profile.has("nvtx_ranges") else 0
+    rows = profile.loaded("nvtx_ranges").rows_known() if profile.has("nvtx_ranges") else 0
     columns = columns_of(_numbered(profile, of_label, numbers), len(_TIMED) + 1, rows)
     labels = tuple(sorted(numbers))
     place = np.argsort([numbers[key] for key in labels]).astype(np.int32)

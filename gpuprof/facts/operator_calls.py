@@ -8,7 +8,7 @@ import numpy as np
 
 from gpuprof.base.gpu_models import GpuModel, gpu_of_device
 from gpuprof.facts.launches import launches
-from gpuprof.facts.numbers import Numbers, names_by_number
+from gpuprof.facts.numbers import Numbers
 from gpuprof.facts.nvtx import RANGE_READS, operations_of
 from gpuprof.facts.operator_work import NAMES, Inputs, Work, inputs_of, work_of
 from gpuprof.facts.range_launches import launches_within, without_nested
@@ -99,7 +99,7 @@ def operator_calls(profile: Profile) -> OperatorCalls | None:
 
 def _is_product(profile: Profile) -> Numbers:
     """Of each kernel, whether its name is that of one that multiplies matrices."""
-    numbered = names_by_number(profile, "kernels")
+    numbered = profile.loaded("kernels").names
     is_product = np.array([bool(_PRODUCT.search(name)) for name in numbered.distinct], bool)
     places = [numbered.places.of(name_id) for (name_id,) in profile.columns("kernels", "name_id")]
     return is_product[np.concatenate(places)] if places else np.zeros(0, bool)

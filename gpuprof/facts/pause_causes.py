@@ -22,7 +22,6 @@ from gpuprof.facts.numbers import (
     Numbers,
     different,
     groups,
-    names_by_number,
     pieces,
     read_columns,
 )
@@ -337,7 +336,7 @@ def _api_calls(profile: Profile, labels: _Labels) -> Iterator[list[Any]]:
     def label(name: str) -> int:
         return labels.of("synchronising_call" if is_waiting(name) else "cuda_call", name)
 
-    of_names = names_by_number(profile, "api_calls").values(label, label(UNNAMED))
+    of_names = profile.loaded("api_calls").names.values(label, label(UNNAMED))
     for *place, number in profile.columns("api_calls", *_PLACE, "name_id"):
         yield [*place, of_names.of(number)]
 

@@ -14,7 +14,7 @@ import numpy as np
 from gpuprof.base.cuda import is_waiting
 from gpuprof.facts.host_clock import HOST_READS, host_clock, launched_ns
 from gpuprof.facts.launches import LAUNCH_READS, launches
-from gpuprof.facts.numbers import NOT_FOUND, columns_of, names_by_number, rows_named
+from gpuprof.facts.numbers import NOT_FOUND, columns_of, rows_named
 from gpuprof.facts.timeline import TIMELINE_READS, DeviceTimeline, timelines
 from gpuprof.model.analysis import reads
 from gpuprof.model.intervals import NOTHING, Int64s, Intervals
@@ -106,7 +106,7 @@ def _short_waits(profile: Profile) -> Mapping[int | None, ShortWaits]:
     clock = host_clock(profile)
     if not worth or not clock.is_known:
         return {}
-    names = [name for name in names_by_number(profile, "api_calls").distinct if is_waiting(name)]
+    names = [name for name in profile.loaded("api_calls").names.distinct if is_waiting(name)]
     columns = ("start_ns", "end_ns", "process_id")
     parts = rows_named(profile, "api_calls", names, *columns)
     start, end, process, name = columns_of(parts, len(columns) + 1)

@@ -6,7 +6,7 @@ streams of different devices belong together whose kernels, one after the other,
 A recording may have lost calls at its ends; what ends together is one call.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -31,6 +31,8 @@ _STEADY: Final = 0.25
 _SURE: Final = 3
 # Where nothing belongs together, thousands of channels would be compared in pairs.
 _MOST_VAIN_FITS: Final = 8_000
+# Calls of channels that are compared at once: what is computed of them fits into a cache.
+_CALLS_AT_ONCE: Final = 1 << 16
 # A normal distribution's standard deviation by the median distance from the median.
 _DEVIATION: Final = 1.4826
 
@@ -137,13 +139,12 @@ def matched(channels: Sequence[Channel]) -> tuple[list[Communicator], list[Clock
     while unmatched and vain_fits < _MOST_VAIN_FITS:
         first, *unmatched = unmatched
         members = [(first, 0)]
-        by_device: dict[int, list[Channel]] = {}
-        for channel in unmatched:
-            by_device.setdefault(channel.device, []).append(channel)
-        by_device.pop(first.device, None)
+        others = [channel for channel in unmatched if channel.device != first.device]
+        by_device: dict[int, list[tuple[_Fit, Channel]]] = {}
+        for fit, channel in zip(_fits(first, others), others, strict=True):
+            by_device.setdefault(channel.device, []).append((fit, channel))
         for device, candidates in by_device.items():
-            fits = [(_fit(first, channel), channel) for channel in candidates]
-            fit, best = max(fits, key=lambda pair: pair[0].share)
+            fit, best = max(candidates, key=lambda pair: pair[0].share)
             if fit.apart_ns is not None:
                 clocks.append(Clocks(first.device, device, fit.apart_ns, fit.error_ns, fit.calls))
             elif fit.share >= _LEAST_SHARE:
@@ -190,47 +191,92 @@ def by_known_ranks(communicator: Communicator, ranks: int) -> Iterator[Communica
             yield Communicator((*devices,), rows, count == most)
 
 
-def _fit(first: Channel, second: Channel) -> _Fit:
-    """How the calls of a second channel fit those of the first, in their best order."""
-    has_all = len(first.rows) == len(second.rows) and bool((first.kind == second.kind).all())
-    fit = _shifted(first, second, 0) if has_all else None
-    if fit is not None and (fit.share >= _LEAST_SHARE or fit.apart_ns is not None):
-        return fit
+def _fits(first: Channel, channels: Sequence[Channel]) -> list[_Fit]:
+    """How the calls of each of some channels fit those of the first, in their best order."""
+    alike = [
+        channel
+        for channel in channels
+        if len(channel.rows) == len(first.rows) and (channel.kind == first.kind).all()
+    ]
+    fits = _fits_at(first, [(0, channel) for channel in alike])
+    good = {
+        number
+        for number, fit in fits.items()
+        if fit.share >= _LEAST_SHARE or fit.apart_ns is not None
+    }
+    shifted = [(_shift(first, c), c) for c in channels if id(c) not in good]
+    fits |= _fits_at(first, [(shift, c) for shift, c in shifted if shift or id(c) not in fits])
+    return [fits[id(channel)] for channel in channels]
+
+
+def _fits_at(first: Channel, channels: Iterable[tuple[int, Channel]]) -> dict[int, _Fit]:
+    """How channels fit the first one, each with a shift of its own, by the id of the channel."""
+    alike: dict[tuple[int, int], list[Channel]] = {}
+    for shift, channel in channels:
+        alike.setdefault((shift, len(channel.rows)), []).append(channel)
+    fits, at_once = dict[int, _Fit](), max(_CALLS_AT_ONCE // len(first.rows), 1)
+    for (shift, _), shifted in alike.items():
+        for low in range(0, len(shifted), at_once):
+            some = shifted[low : low + at_once]
+            fits |= zip(map(id, some), _shifted(first, some, shift), strict=True)
+    return fits
+
+
+def _shift(first: Channel, second: Channel) -> int:
+    """What is to be added to the places of most calls of the second for those that end nearest."""
     ends, instants = first.end_ns, second.end_ns
     after = np.searchsorted(ends, instants)
     before, after = np.maximum(after - 1, 0), np.minimum(after, len(ends) - 1)
     is_before = np.abs(instants - ends[before]) <= np.abs(instants - ends[after])
     nearest = np.where(is_before, before, after)
     shifts, count = np.unique(nearest - np.arange(len(nearest)), return_counts=True)
-    return _shifted(first, second, int(shifts[count.argmax()]))
+    return int(shifts[count.argmax()])
 
 
-def _shifted(first: Channel, second: Channel, shift: int) -> _Fit:
+def _shifted(first: Channel, seconds: Sequence[Channel], shift: int) -> list[_Fit]:
+    """How the calls of channels, all of as many, fit those of the first that are shifted so."""
     low = max(0, -shift)
-    high = min(len(second.rows), len(first.rows) - shift)
+    high = min(len(seconds[0].rows), len(first.rows) - shift)
     if high - low < LEAST_CALLS:
-        return _Fit(0, shift, None)
-    of_first, of_second = slice(low + shift, high + shift), slice(low, high)
-    # Rows of the two together, but columns in memory: so the lesser of two is found faster.
-    start = np.stack([first.start_ns[of_first], second.start_ns[of_second]]).T
-    end = np.stack([first.end_ns[of_first], second.end_ns[of_second]]).T
-    is_same = (first.kind[of_first] == second.kind[of_second]) & ended_together(start, end)
-    later, shortest = end[:, 1] - end[:, 0], float(np.median((end - start).min(axis=1)))
-    low_ns, median_ns, high_ns = np.quantile(later, [0.1, 0.5, 0.9])
-    is_steady = high_ns - low_ns < _STEADY * abs(median_ns)
-    is_apart = is_steady and abs(median_ns) > max(_APART_NS, shortest / 2)
-    is_close = np.median(np.abs(later)) <= max(TOGETHER_NS, _CLOSE * shortest)
-    share = float(is_same.mean()) if is_close else 0.0
-    apart_ns, error_ns = (int(median_ns), _error_ns(later)) if is_apart else (None, 0)
-    return _Fit(share, shift, apart_ns, error_ns, len(later))
+        return [_Fit(0, shift, None)] * len(seconds)
+    of_first = slice(low + shift, high + shift)
+    start_ns, end_ns, kind = (
+        np.stack([column[low:high] for column in columns])
+        for columns in zip(*((s.start_ns, s.end_ns, s.kind) for s in seconds), strict=True)
+    )
+    # Pairs of a call of each, but two arrays in memory: so the lesser of two is found faster.
+    start, end = (
+        np.moveaxis(np.stack(np.broadcast_arrays(ns_of_first[of_first], ns)), 0, -1)
+        for ns_of_first, ns in ((first.start_ns, start_ns), (first.end_ns, end_ns))
+    )
+    is_same = (first.kind[of_first] == kind) & ended_together(start, end)
+    later, shortest = end[..., 1] - end[..., 0], np.median((end - start).min(axis=-1), axis=-1)
+    low_ns, median_ns, high_ns = np.quantile(later, [0.1, 0.5, 0.9], axis=-1)
+    is_steady = high_ns - low_ns < _STEADY * np.abs(median_ns)
+    is_apart = is_steady & (np.abs(median_ns) > np.maximum(_APART_NS, shortest / 2))
+    limit_ns = np.maximum(TOGETHER_NS, _CLOSE * shortest)
+    is_close = np.median(np.abs(later), axis=-1) <= limit_ns
+    share = np.where(is_close, is_same.mean(axis=-1), 0.0)
+    error_ns = np.zeros(len(later), np.int64)
+    if is_apart.any():
+        error_ns[is_apart] = _error_ns(later[is_apart])
+    figures = (column.tolist() for column in (share, is_apart, median_ns, error_ns))
+    return [
+        _Fit(of_calls, shift, int(median) if is_so else None, error, high - low)
+        for of_calls, is_so, median, error in zip(*figures, strict=True)
+    ]
 
 
-def _error_ns(later: Int64s) -> int:
+def _error_ns(later: Int64s) -> Int64s:
     """The standard deviation of normal values with the same median distance from the median.
+
+    Of each row, where there are several.
 
     Source: P. J. Rousseeuw, C. Croux, Alternatives to the Median Absolute Deviation, 1993.
     """
-    return round(_DEVIATION * float(np.median(np.abs(later - np.median(later)))))
+    distance_ns = np.abs(later - np.median(later, axis=-1, keepdims=True))
+    error_ns = _DEVIATION * np.asarray(np.median(distance_ns, axis=-1))
+    return np.rint(error_ns).astype(np.int64)
 
 
 def clock_offsets(
@@ -251,7 +297,7 @@ def clock_offsets(
     for (devices, rows, _), column in later_columns:
         is_known = (rows[:, 0] != NO_CALL) & (rows[:, column] != NO_CALL)
         later = end_ns[rows[is_known, column]] - end_ns[rows[is_known, 0]]
-        apart_ns, error_ns = int(np.median(later)), _error_ns(later)
+        apart_ns, error_ns = int(np.median(later)), int(_error_ns(later))
         pairs.append(Clocks(devices[0], devices[column], apart_ns, error_ns, len(later)))
     neighbours: dict[int, list[tuple[int, int, int, int]]] = {}
     for device, second, apart_ns, error_ns, calls in pairs:
@@ -300,10 +346,10 @@ def ended_together(start: Int64s, end: Int64s) -> npt.NDArray[np.bool_]:
     They end within the time that the shortest of them took, and none before the last began.
 
     Args:
-        start: Starts in ns, one row per call and one column per device.
+        start: Starts in ns; along the last axis, those of the devices of one call.
         end: Ends in ns, in the same places.
     """
-    shortest = np.maximum((end - start).min(axis=1), TOGETHER_NS)
-    is_together: npt.NDArray[np.bool_] = end.max(axis=1) - end.min(axis=1) <= shortest
-    is_together &= start.max(axis=1) <= end.min(axis=1) + TOGETHER_NS
+    shortest = np.maximum((end - start).min(axis=-1), TOGETHER_NS)
+    is_together: npt.NDArray[np.bool_] = end.max(axis=-1) - end.min(axis=-1) <= shortest
+    is_together &= start.max(axis=-1) <= end.min(axis=-1) + TOGETHER_NS
     return is_together

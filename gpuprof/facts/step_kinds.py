@@ -37,6 +37,8 @@ def mixes(counts: Int64s) -> Int64s:
     unassigned = np.argsort(-np.bincount(number), kind="stable")
     mix = np.full(len(first), _MOST_MIXES)
     for leader in range(_MOST_MIXES):
+        if not len(unassigned):
+            break
         mixes = counts[first[unassigned]]
         either = np.maximum(mixes, mixes[:1]).sum(axis=1)
         is_like = np.minimum(mixes, mixes[:1]).sum(axis=1) >= _COMMON * either

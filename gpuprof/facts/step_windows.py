@@ -12,7 +12,6 @@ from gpuprof.facts.launches import Launches, activities, launches
 from gpuprof.facts.numbers import (
     first_of,
     index_kind,
-    names_by_number,
     numbered,
     read_columns,
     sums_by_number,
@@ -224,7 +223,7 @@ def _detected(profile: Profile) -> Iterator[StepWindows]:
     """
     if not profile.has("kernels"):
         return
-    names = names_by_number(profile, "kernels")
+    names = profile.loaded("kernels").names
     texts = ["unnamed kernel", *names.distinct[1:]]
     stream, name_id = read_columns(profile, "kernels", "stream_id", "name_id")
     name, is_computing = names.places.of(name_id), names.communicates.of(name_id) == 0

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from gpuprof.facts.copies import COPY_READS, Copies, copy_rows
-from gpuprof.facts.numbers import Growing, Numbers, names_by_number
+from gpuprof.facts.numbers import Growing, Numbers
 from gpuprof.model.analysis import reads
 from gpuprof.model.derived import UNKNOWN, known
 from gpuprof.model.intervals import (
@@ -212,7 +212,7 @@ def equal_slices(first: int, last: int, slices: int) -> Int64s:
 def _activities(profile: Profile) -> Iterator[Sequence[Any]]:
     """Start, end, device and layer of all activities, in pieces."""
     if profile.has("kernels"):
-        communicates = names_by_number(profile, "kernels").communicates
+        communicates = profile.loaded("kernels").names.communicates
         for *part, name_id in profile.columns("kernels", *_PLACE, "name_id"):
             # The layers COMPUTE and COMMUNICATION are 0 and 1.
             yield *part, communicates.of(name_id)

@@ -269,8 +269,9 @@ def _repeated_part(scope: Scope) -> str:
     first_ns, last_ns = scope.start_ns[usual], scope.end_ns[usual]
     columns = ("start_ns", "end_ns", "device_id", "stream_id", "name_id")
     in_step = (
-        [column[(part[0] >= first_ns) & (part[0] < last_ns)] for column in part]
+        [column[rows] for column in part]
         for part in profile.columns("kernels", *columns)
+        if len(rows := np.flatnonzero((part[0] >= first_ns) & (part[0] < last_ns)))
     )
     start, end, device, stream, name = columns_of(in_step, len(columns))
     _, member = np.unique(stream, return_inverse=True)

@@ -22,7 +22,6 @@ from gpuprof.base.short_texts import LONGEST_IN_WORDS, shortened
 from gpuprof.base.units import counted, say_share
 from gpuprof.facts.metric_samples import METRIC_READS, mean_of
 from gpuprof.facts.needless_copies import not_sought
-from gpuprof.facts.numbers import names_by_number
 from gpuprof.facts.timeline import COMPUTE, busy_by_device
 from gpuprof.findings.causes import Finding
 from gpuprof.findings.scope import Scope
@@ -198,7 +197,7 @@ def _alone(profile: Profile) -> dict[int | None, dict[str, Intervals]]:
     if not kernels:
         return {}
     place, no_name = {name: number for number, name in enumerate(kernels)}, len(kernels)
-    values = names_by_number(profile, "kernels").values(lambda n: place.get(n, no_name), no_name)
+    values = profile.loaded("kernels").names.values(lambda n: place.get(n, no_name), no_name)
     columns = ("start_ns", "end_ns", "device_id", "name_id")
     parts = (
         (start, end, device, values.of(number).astype(np.int64))

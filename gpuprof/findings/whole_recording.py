@@ -24,7 +24,6 @@ from gpuprof.facts.numbers import (
     columns_of,
     different,
     groups,
-    names_by_number,
     read_columns,
 )
 from gpuprof.facts.nvtx import RANGE_READS, named_parts
@@ -157,15 +156,19 @@ def _truncated(recorded: Profile) -> tuple[str, str] | None:
     return words, "steps" if steps else "totals"
 
 
-def _calls_like(profile: Profile, pattern: re.Pattern[str], after_ns: int = -_NEVER) -> int:
-    """How many calls of some names begin after an instant."""
-    names = names_by_number(profile, "api_calls")
+def _calls_like(profile: Profile, pattern: re.Pattern[str], after_ns: int | None = None) -> int:
+    """How many calls have some names, of those that begin after an instant if one is given."""
+    names = profile.loaded("api_calls").names
     is_meant = names.values(lambda name: pattern.match(name) is not None, 0)
-    return sum(
-        int(np.count_nonzero(is_meant.of(number[start > after_ns])))
-        for start, number in profile.columns("api_calls", "start_ns", "name_id")
-        if start.max(initial=-_NEVER) > after_ns
-    )
+    if after_ns is None:
+        numbers = (number for (number,) in profile.columns("api_calls", "name_id"))
+    else:
+        numbers = (
+            number[start > after_ns]
+            for start, number in profile.columns("api_calls", "start_ns", "name_id")
+            if start.max(initial=after_ns) > after_ns
+        )
+    return sum(int(np.count_nonzero(is_meant.of(number))) for number in numbers)
 
 
 def _recorded_steps(profile: Profile) -> str:
@@ -189,7 +192,7 @@ def _without_training(profile: Profile, devices: Sequence[DeviceTimeline]) -> st
     recorded = profile.unrestricted
     if not profile.has("kernels"):
         return None
-    may = names_by_number(recorded, "kernels").values(may_initialise, 0)
+    may = recorded.loaded("kernels").names.values(may_initialise, 0)
     if not all(may.of(name_id).all() for (name_id,) in recorded.columns("kernels", "name_id")):
         return None
     rows = summed_up(recorded, "kernels")
@@ -365,7 +368,7 @@ def _without_kernels(profile: Profile) -> tuple[int, int]:
     a graph is captured, launches leave none.
     """
     start, process, thread, correlation, name = _first_calls(profile)
-    names = names_by_number(profile, "api_calls")
+    names = profile.loaded("api_calls").names
     launching = names.values(lambda text: KERNEL_LAUNCHES.match(text) is not None, 0)
     is_launch = np.flatnonzero(launching.of(name))
     if not len(is_launch) or any(map(BEGINS_CAPTURE.match, names.distinct)):

@@ -188,11 +188,9 @@ class Analysis:
 
     def missing(self, profile: Profile) -> str:
         """What the recording lacks to answer it, in words; empty where it can be answered."""
-        if any(profile.has(name) for name in self.instead):
+        recorded = profile.sources.keys()
+        if not recorded.isdisjoint(self.instead):
             return ""
-        absent = [name for name in self.needs if not profile.has(name)]
-        if absent:
-            return " and ".join(absent)
-        if self.needs_any_of and not any(profile.has(name) for name in self.needs_any_of):
-            return " or ".join(self.needs_any_of)
-        return ""
+        absent = [name for name in self.needs if name not in recorded]
+        is_met = not self.needs_any_of or not recorded.isdisjoint(self.needs_any_of)
+        return " and ".join(absent) or ("" if is_met else " or ".join(self.needs_any_of))

@@ -12,7 +12,9 @@ NOT_FOUND: Final = -1
 # They fit into a processor's cache.
 _ROWS_AT_ONCE: Final = 1 << 16
 # Mostly these hold all pairs that there are: only they are sorted.
-_FIRST_ROWS: Final = 256
+_FIRST_ROWS: Final = 1 << 12
+# Both of a pair of lesser numbers fit into one number, which keeps their order.
+_HALF: Final = 1 << 31
 
 
 def pair_places(sorted_pairs: Int64s, first: Numbers, second: Numbers) -> Numbers:
@@ -59,6 +61,11 @@ def distinct(values: Numbers) -> Int64s:
 def sorted_pairs(first: Numbers, second: Numbers) -> Int64s:
     """The different pairs in their order: a row of their first values, and one of the second."""
     pairs = np.stack([first, second]).astype(np.int64)
+    if pairs.min(initial=0) > -_HALF and pairs.max(initial=0) < _HALF:
+        # One number for both is sorted in a tenth of the time.
+        code = np.unique(pairs[0] * 2 * _HALF + pairs[1])
+        low = (code + _HALF) % (2 * _HALF) - _HALF
+        return np.stack([(code - low) // (2 * _HALF), low])
     pairs = pairs[:, np.lexsort(pairs[::-1])]
     is_first = np.ones(pairs.shape[1], bool)
     is_first[1:] = (pairs[:, 1:] != pairs[:, :-1]).any(axis=0)
@@ -94,12 +101,13 @@ class Pairs:
         """The number of each pair; those that are new are given one."""
         number, count = self.of(first, second), _FIRST_ROWS
         while len(new_rows := np.flatnonzero(number == NOT_FOUND)):
-            some, count = new_rows[:count], count * count
+            # From all over: processes may lie one after another.
+            some, count = new_rows[:: max(len(new_rows) // count, 1)], count * count
             new = sorted_pairs(first[some], second[some])
             pairs = np.concatenate([self._pairs, new], axis=1)
             numbers = np.append(self._number, len(self._number) + np.arange(new.shape[1]))
             order = np.lexsort(pairs[::-1])
             self._pairs, self._number = pairs[:, order], numbers[order].astype(np.int32)
             self._is_sorted = bool((self._number[1:] > self._number[:-1]).all())
-            number = self.of(first, second)
+            number[new_rows] = self.of(first[new_rows], second[new_rows])
         return number

@@ -6,6 +6,7 @@ analysis reads from a large file only the columns it needs, and never knows whic
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, wraps
 from importlib import import_module
@@ -184,13 +185,15 @@ class Profile:
     @property
     def events(self) -> int:
         """About how many events it holds; 0 where that is not known without reading them."""
-        tables = (source for name, source in self.sources.items() if name not in _PLACES)
-        rows = (int(rows.num_rows) for rows in tables if isinstance(rows, pa.Table))
-        return self.stored + sum(rows)
+        return self.stored + sum(
+            int(rows.num_rows)
+            for name, rows in self.sources.items()
+            if isinstance(rows, pa.Table) and name not in _PLACES
+        )
 
     def has(self, *names: str) -> bool:
         """Whether all these tables were recorded."""
-        return all(name in self.sources for name in names)
+        return self.sources.keys() >= {*names}
 
     @property
     def absent_ranks(self) -> list[int]:
@@ -291,18 +294,26 @@ class Profile:
         Raises:
             GpuprofError: The reader's file breaks its format's rules.
         """
-        for piece in self.pieces(table, *names):
-            yield [
-                texts[name].numbers(column) if name in texts else column.filled
-                for name, column in zip(names, piece, strict=True)
-            ]
+        with self._faults_told(table):
+            for piece in self.loaded(table).pieces(names, self.selection):
+                yield [
+                    texts[name].numbers(column) if name in texts else column.filled
+                    for name, column in zip(names, piece, strict=True)
+                ]
 
     def pieces(self, table: str, *names: str) -> Iterator[list[Values]]:
         """The same with which numbers are null, and words as the reader numbers them."""
-        try:
+        with self._faults_told(table):
             yield from self.loaded(table).pieces(names, self.selection)
+
+    @contextmanager
+    def _faults_told(self, table: str) -> Iterator[None]:
+        """Tell what is wrong with a table while it is read, or with the room for it."""
+        try:
+            yield
         except BeyondBoundsError as error:
-            raise self._impossible(table) from error
+            fault = self.loaded(table).fault() or "its values are impossible"
+            raise corrupt(self.origin.source, f"table {table}: {fault}") from error
         except MemoryError as error:
             msg = f"{self.origin.source} needs more memory, or more room for temporary files"
             raise InputError(msg, ROOM) from error
@@ -318,15 +329,6 @@ class Profile:
             # Of two threads that ask at once, both get the first one.
             self._tables.setdefault(table, of)
         return self._tables[table]
-
-    def _impossible(self, table: str) -> CorruptFileError:
-        """Which value of a table no recording holds."""
-        fault = self.loaded(table).fault() or "its values are impossible"
-        return corrupt(self.origin.source, f"table {table}: {fault}")
-
-    def rows_known(self, table: str) -> int:
-        """How many rows a table of the reader's file has at most; 0 for unknown."""
-        return self.loaded(table).rows_known()
 
     def once(self, function: "Callable[[Profile], _Result]") -> _Result:
         """What a pure function makes of this recording, computed once for all who ask.
@@ -373,7 +375,8 @@ class Profile:
 
     def end_second_thread(self, *, is_done: bool = False) -> None:
         """Wait for the function that the second thread computes, or for all; drop the others."""
-        self._second_thread.finish(is_all=is_done)
+        if self.unrestricted.events >= _MANY_EVENTS:
+            self._second_thread.finish(is_all=is_done)
 
     def table(self, name: str) -> pa.Table:
         """A whole table as Arrow data with all columns of its schema, sorted by start.
@@ -393,12 +396,10 @@ class Profile:
         """Some columns of a table as Arrow data by start, texts as dictionaries if asked for."""
         spec = schema.BY_NAME[name]
         by_start = ["start_ns"] if "start_ns" in spec.columns and "start_ns" not in columns else []
-        try:
+        with self._faults_told(name):
             table = self.loaded(name).arrow(
                 [*columns, *by_start], self.selection, has_dictionaries=has_dictionaries
             )
-        except BeyondBoundsError as error:
-            raise self._impossible(name) from error
         if "start_ns" in spec.columns:
             start = np.concatenate(
                 [np.empty(0, np.int64), *(part.to_numpy() for part in table["start_ns"].chunks)]

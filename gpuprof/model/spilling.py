@@ -47,36 +47,43 @@ _Name = TypeVar("_Name")
 
 
 class Packed:
-    """A column of 64-bit integers in memory, in fewer bytes each; whoever reads it gets all 64.
+    """A column in memory, in few bytes for each row; whoever reads it gets its values.
 
     Args:
         parts: Numbers, piece by piece; null is the least one of their type.
         meanings: By part, what the numbers from 0 to 127 stand for, or a single number that each
             is a distance from; None where they stand for themselves.
         has_nulls: Whether a value is null.
+        words: What the numbers of all parts mean, null among them; None for a column of numbers.
     """
-
-    type: Final = pa.int64()
 
     def __init__(
         self,
         parts: Sequence[npt.NDArray[Any]],
-        meanings: Sequence[npt.NDArray[Any] | None],
+        meanings: Sequence[npt.NDArray[Any] | None] | None = None,
         *,
-        has_nulls: bool,
+        has_nulls: bool = False,
+        words: Sequence[str | None] | None = None,
     ) -> None:
         # Null is the place -128, which is 128 places from the end of 256.
-        tables = (m if m is None or len(m) == 1 else np.resize(m, _PLACES) for m in meanings)
+        tables = [
+            m if m is None or len(m) == 1 else np.resize(m, _PLACES)
+            for m in meanings or [None] * len(parts)
+        ]
         self._parts, self._has_nulls = [*zip(parts, tables, strict=True)], has_nulls
-        self._ends = np.cumsum([len(part) for part in parts]).tolist()
+        self._ends = np.cumsum([len(part) for part in parts], dtype=np.int64).tolist()
+        kinds = [part.dtype if m is None else np.dtype(np.int64) for part, m in self._parts]
+        self._kind = np.result_type(np.int8, *kinds)
+        self._words, self._words_bytes = words, sum(map(sys.getsizeof, words or ()))
+        self.type = pa.from_numpy_dtype(self._kind) if words is None else pa.string()
 
     def __len__(self) -> int:
         """How many rows it has."""
-        return int(self._ends[-1])
+        return self._ends[-1] if self._ends else 0
 
     def get_total_buffer_size(self) -> int:
         """How many bytes it takes in memory."""
-        return sum(part.nbytes for part, _ in self._parts)
+        return sum(part.nbytes for part, _ in self._parts) + self._words_bytes
 
     def slices(self, step: int) -> Iterator[Values]:
         """Its values in pieces of so many rows, whatever the parts are."""
@@ -84,20 +91,23 @@ class Packed:
             yield self._rows(low, min(low + step, len(self)))
 
     def _rows(self, low: int, high: int) -> Values:
-        numbers = np.empty(high - low, np.int64)
+        numbers = np.empty(high - low, self._kind)
         is_null = np.zeros(high - low, bool) if self._has_nulls else None
         for place in range(bisect_right(self._ends, low), bisect_left(self._ends, high) + 1):
             part, meaning = self._parts[place]
             start = self._ends[place] - len(part)
             some = part[max(low - start, 0) : high - start]
             rows = slice(max(start - low, 0), max(start - low, 0) + len(some))
-            if meaning is None:
+            if meaning is None and len(some) == len(numbers):
+                numbers = some  # as mostly: nothing is copied
+            elif meaning is None:
                 numbers[rows] = some
             else:
                 pages.spread(some, meaning, numbers[rows])
             if is_null is not None:
                 np.equal(some, np.iinfo(some.dtype).min, out=is_null[rows])
-        return Values(numbers, is_null if is_null is not None and is_null.any() else None)
+        is_null = is_null if is_null is not None and is_null.any() else None
+        return Values(numbers, is_null, self._words)
 
 
 InMemory: TypeAlias = pa.Array | pa.ChunkedArray | Packed
@@ -292,7 +302,7 @@ class KeptColumns:
     def pieces(self, names: Sequence[str], _: table.Window | None = None) -> Iterator[list[Values]]:
         """Columns of all rows in pieces."""
         with self._reading:
-            if any(name not in self._columns for name in names):
+            if not self._columns.keys() >= {*names}:
                 missing = self._expected.union(names).difference(self._columns)
                 kinds = [(name, kind) for name, kind in self.kinds.items() if name in missing]
                 for part in passes(kinds, self._most_rows):

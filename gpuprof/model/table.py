@@ -19,7 +19,7 @@ from gpuprof.model.bounds import check, check_bounds, fault
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.schema import LARGEST, LONGEST_NS, TEXT, Schema, arrow, texts
 from gpuprof.model.selection import ENDS, EVERYTHING, Selection
-from gpuprof.model.words import ByNumber, Values, Words, narrowed
+from gpuprof.model.words import UNNAMED, ByNumber, Names, Values, Words, narrowed
 
 Numbers = npt.NDArray[Any]
 Flags = npt.NDArray[np.bool_]
@@ -27,8 +27,7 @@ Flags = npt.NDArray[np.bool_]
 Window = tuple[int, int]
 
 _START, _END, _NAME, _NAME_ID = "start_ns", "end_ns", "name", "name_id"
-_NO_NAME: Final = "unknown"
-# So many words are numbered before pyarrow.compute, which does it faster, is imported.
+# So many words are numbered, or written out, before pyarrow.compute, which is faster, is imported.
 _FEW_WORDS: Final = 16_384
 # Of texts of which each stands once.
 _WORDS: Final = pa.dictionary(pa.int32(), pa.string())
@@ -69,6 +68,11 @@ class Computed(NamedTuple):
     words: Callable[[], Sequence[str | None]] | None = None
 
 
+def read_for(column: Computed | str) -> tuple[str, ...]:
+    """The columns of a file that one is made of, or that is it."""
+    return (column,) if isinstance(column, str) else column.reads
+
+
 def constant(word: str) -> Computed:
     """A column of one word."""
     return Computed((), lambda: 0, lambda: (word,))
@@ -89,18 +93,6 @@ def translated(column: str, words: Mapping[int, str], null: str | None = None) -
     return Computed((column,), by_number.of, lambda: distinct)
 
 
-class NumberedNames(NamedTuple):
-    """What numbers of names mean.
-
-    Args:
-        numbers: Each once.
-        columns: ``name`` and what else depends on the name alone.
-    """
-
-    numbers: Sequence[int]
-    columns: Mapping[str, Sequence[str | None]]
-
-
 @dataclass(frozen=True, eq=False)
 class Part:
     """Rows of a table of the data model, made of those of a file's table.
@@ -111,35 +103,23 @@ class Part:
             null.
         keep: Which rows are the table's: by functions that give flags.
         is_whole: Whether functions need all rows at once, as they look from one to others; asked
-            when rows are.
+            when rows are. None where they do not.
     """
 
     stored: Stored
     columns: Mapping[str, Computed | str]
     keep: tuple[Computed, ...] = ()
-    is_whole: Callable[[], bool] = lambda: False
+    is_whole: Callable[[], bool] | None = None
     # Whether no row was left out, and the columns that were found to be within their bounds.
     _checked: dict[str, bool] = field(default_factory=dict)
-    _computed_columns: dict[str, Computed] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        """Take the name of a column for how it is made."""
-        for name, column in self.columns.items():
-            self._computed_columns[name] = (
-                Computed((column,)) if isinstance(column, str) else column
-            )
 
     def reads(self, names: Iterable[str]) -> list[str]:
         """The file's columns that these are computed from, and those that choose rows."""
-        computed_columns = [
-            self._computed_columns[name] for name in names if name in self._computed_columns
-        ]
+        columns = [self.columns[name] for name in names if name in self.columns]
         keep = () if self._checked.get("") else self.keep
-        reads = dict.fromkeys(read for of in (*computed_columns, *keep) for read in of.reads)
+        reads = dict.fromkeys(read for of in (*columns, *keep) for read in read_for(of))
         # The count of rows needs at least one column.
-        return [*reads] or [
-            next(read for of in self._computed_columns.values() for read in of.reads)
-        ]
+        return [*reads] or [next(r for of in self.columns.values() for r in read_for(of))]
 
     def pieces(
         self, schema: Schema, names: Sequence[str], selection: Selection, *, is_checked: bool
@@ -149,12 +129,13 @@ class Part:
         Raises:
             BeyondBoundsError: A value is beyond its bounds.
         """
-        needed = [*dict.fromkeys((*names, *selection.columns(schema.columns)))]
+        chosen_by = selection.columns(schema.columns)
+        needed = [*dict.fromkeys((*names, *chosen_by))]
         needed += [_START] if _END in needed and _START not in needed else []
         unchecked = [name for name in needed if is_checked and not self._checked.get(name)]
         keep, reads, is_all = () if self._checked.get("") else self.keep, self.reads(needed), True
         # What is whole looks at rows outside of a window, too.
-        is_whole = self.is_whole()
+        is_whole = self.is_whole is not None and self.is_whole()
         pieces = self.stored.pieces(reads, None if is_whole else selection.extent)
         if is_whole:
             in_one = [joined(column) for column in zip(*pieces, strict=True)]
@@ -169,7 +150,7 @@ class Part:
                 )
             is_kept = [of.make(*(_plain(of_file[n]) for n in of.reads)) for of in keep if of.make]
             is_all = is_all and all(flags.all() for flags in is_kept)
-            is_kept += _chosen(selection, selection.columns(schema.columns), columns)
+            is_kept += _chosen(selection, chosen_by, columns) if chosen_by else ()
             if is_kept and not (is_row := np.logical_and.reduce(is_kept)).all():
                 columns = {name: column.take(is_row) for name, column in columns.items()}
             for name in unchecked:
@@ -184,14 +165,14 @@ class Part:
     def _column(
         self, schema: Schema, name: str, of_file: Mapping[str, Values], rows: int
     ) -> Values:
-        computed, spec = self._computed_columns.get(name), schema.columns.get(name)
+        computed, spec = self.columns.get(name), schema.columns.get(name)
         if computed is None:
             if spec is not None and spec.dtype == TEXT:
                 return Values(np.zeros(rows, np.int8), None, (None,))
             return Values(np.full(rows, UNKNOWN, np.int8), np.ones(rows, bool))
+        if isinstance(computed, str) or computed.make is None:
+            return of_file[read_for(computed)[0]]
         columns = [of_file[read] for read in computed.reads]
-        if computed.make is None:
-            return columns[0]
         numbers = computed.make(*map(_plain, columns))
         numbers = np.full(rows, numbers) if np.ndim(numbers) == 0 else numbers
         if computed.words is not None:
@@ -218,21 +199,21 @@ class Table:
         self,
         schema: Schema,
         parts: Sequence[Part],
-        names: Callable[[], NumberedNames] | None = None,
+        names: Callable[[], Names] | None = None,
         of_names: Collection[str] = (_NAME,),
     ) -> None:
         self.schema, self.parts, self._names = schema, parts, names
         self.of_names = frozenset(() if names is None else of_names)
-        self._read_names: NumberedNames | None = None
+        self._read_names: Names | None = None
 
     @property
-    def names(self) -> NumberedNames:
+    def names(self) -> Names:
         """The names by their numbers; where the file does not number them, all in their order."""
         if self._read_names is None:
             # No cached property: of a job, the names of files are read by other threads, which
             # Python 3.11 lets wait for each other.
             words = self._all_words.words if self._names is None else ()
-            of_rows = NumberedNames(range(len(words)), {_NAME: words})
+            of_rows = Names(range(len(words)), {_NAME: words})
             self._read_names = of_rows if self._names is None else self._names()
         return self._read_names
 
@@ -272,11 +253,11 @@ class Table:
         """
         of_rows, by_name = self._of_rows(names), {}
         for name in self.of_names.intersection(names):
-            numbers, columns_of_names = self.names
-            words = Words([_NO_NAME if name == _NAME else None])
+            words = Words([UNNAMED if name == _NAME else None])
             (no_word,) = words.words
-            places = [words.place(no_word if w is None else w) for w in columns_of_names[name]]
-            by_name[name] = ByNumber(numbers, places, 0), words.words
+            of_names = self.names.columns[name]
+            places = [words.place(no_word if w is None else w) for w in of_names]
+            by_name[name] = ByNumber(self.names.numbers, places, 0), words.words
         for part in self.parts:
             for piece in part.pieces(self.schema, of_rows, selection, is_checked=is_checked):
                 columns = dict(zip(of_rows, piece, strict=True))
@@ -364,8 +345,9 @@ _WIDE: Final = 8  # bytes
 
 def in_memory(schema: Schema, rows: pa.Table) -> Table:
     """A table that is in memory."""
-    parts = [Part(InMemory(rows), {name: name for name in rows.column_names})]
-    return Table(schema, parts if rows.num_rows else [])
+    if not rows.num_rows:
+        return Table(schema, [])
+    return Table(schema, [Part(InMemory(rows), {name: name for name in rows.column_names})])
 
 
 def _chosen(
@@ -457,6 +439,8 @@ def as_arrow(column: Values, kind: pa.DataType | None = None) -> pa.Array:
     """A column as Arrow data, of some type where that is given."""
     numbers, is_null, words = column
     if words is not None:
+        if kind != _WORDS and len(numbers) <= _FEW_WORDS:
+            return texts([words[place] for place in numbers.tolist()])
         if kind != _WORDS:
             places = arrow(narrowed(numbers))
             return pa.DictionaryArray.from_arrays(places, texts([*words])).dictionary_decode()

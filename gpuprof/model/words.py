@@ -1,13 +1,17 @@
-"""Words as small numbers, and what depends on a number that a file gives."""
+"""Words as small numbers, and names by the numbers that a file gives them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from gpuprof.base.cuda import is_communication
 from gpuprof.model.derived import UNKNOWN
 
+# Stands where a name is unknown.
+UNNAMED: Final = "unknown"
 Numbers = npt.NDArray[np.integer[Any]]
 # Up to so many times as many numbers as names, a table of all of them is faster than a search;
 # up to so many numbers, it is made at once.
@@ -133,6 +137,50 @@ class ByNumber:
         place = np.minimum(np.searchsorted(self._numbers, numbers), len(self._numbers) - 1)
         is_known = self._numbers[place] == numbers
         return self._values[np.where(is_known, self._places[place], 0)]
+
+
+class Names:
+    """The names of a table: the number of each, none twice. Two numbers may mean one name.
+
+    Args:
+        numbers: The numbers.
+        columns: ``name`` and what else depends on the number alone.
+    """
+
+    def __init__(self, numbers: Sequence[int], columns: Mapping[str, Sequence[str | None]]) -> None:
+        self.numbers, self.columns = numbers, columns
+        # What each number means; unknown ones are `UNNAMED`.
+        self.texts = [name or UNNAMED for name in columns["name"]]
+
+    @cached_property
+    def by_number(self) -> dict[int, str]:
+        """The name of each number."""
+        return dict(zip(self.numbers, self.texts, strict=True))
+
+    @cached_property
+    def distinct(self) -> list[str]:
+        """The different names, `UNNAMED` first, perhaps with others of the file."""
+        return [*dict.fromkeys([UNNAMED, *self.texts])]
+
+    @cached_property
+    def places(self) -> ByNumber:
+        """The place of each name among the different ones, by its number."""
+        place = {name: place for place, name in enumerate(self.distinct)}
+        return ByNumber(self.numbers, [place[name] for name in self.texts], place[UNNAMED])
+
+    @cached_property
+    def communicates(self) -> ByNumber:
+        """Whether a kernel is one of communication, by the number of its name."""
+        return self.values(is_communication, 0)
+
+    def values(self, of: Callable[[str], int], missing: int) -> ByNumber:
+        """What depends on the name, by its number."""
+        # Recordings of many ranks number the same names for each of them.
+        of_name = {name: of(name) for name in dict.fromkeys(self.texts)}
+        return ByNumber(self.numbers, [of_name[name] for name in self.texts], missing)
+
+
+NO_NAMES: Final = Names((), {"name": ()})
 
 
 def narrowed(values: npt.NDArray[Any]) -> npt.NDArray[Any]:

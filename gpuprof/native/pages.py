@@ -9,7 +9,6 @@ import os
 import weakref
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 from threading import local
 from typing import Any, Final, NamedTuple
 
@@ -67,21 +66,18 @@ class Decoded(NamedTuple):
     """The values of one field.
 
     Args:
-        parts: One value per row, piece by piece, of as few bytes each as hold them all. NULL is
-            the least number of the type; of texts, `NULL_TEXT`.
+        parts: One value per row, piece by piece, of as few bytes each as hold them. NULL is the
+            least number of the type; of texts, how many texts there are.
         meanings: By part, what its values stand for, or the one number that they are distances
-            from, or None where it holds the values themselves; None where all parts do.
+            from, or None where it holds the values themselves.
         nulls: How many are NULL.
         texts: Of texts or bytes, what each number stands for; else None.
     """
 
     parts: list[Integers]
+    meanings: list[Integers | None]
     nulls: int
-    texts: tuple[bytes, ...] | None
-    meanings: list[Integers | None] | None = None
-
-
-NULL_TEXT: Final = -1
+    texts: list[bytes] | None = None
 
 
 class _Database(ctypes.Structure):
@@ -115,7 +111,7 @@ def texts_listed(handle: int) -> list[bytes]:
     count = functions.texts_count(handle)
     ends = ctypes.cast(functions.texts_ends(handle), _Ends)[:count]
     data = ctypes.string_at(functions.texts_bytes(handle), ends[-1] if ends else 0)
-    return [data[start:end] for start, end in pairwise([0, *ends])]
+    return [*map(data.__getitem__, map(slice, [0, *ends], ends))]
 
 
 class Texts:
@@ -178,7 +174,7 @@ def decode(file: int, root: int, fields: Sequence[Field]) -> list[Decoded]:
             decoded = [*pool.map(reader.piece, pieces)]
         finally:
             pool.shutdown(cancel_futures=True)  # as after Ctrl-C
-    return [_joined(decoded, place, spec) for place, spec in enumerate(fields)]
+    return [*_joined(decoded, fields)]
 
 
 def spread(places: Integers, meanings: Integers, into: Integers) -> None:
@@ -292,37 +288,30 @@ def _database(file: int) -> _Database:
     return _Database(file, page_size, usable, pages)
 
 
-def _joined(pieces: Sequence[_Piece], place: int, spec: Field) -> Decoded:
-    """One field of all pieces."""
-    columns = [part for piece in pieces for part in piece.columns[place]]
-    nulls, parts = sum(count for _, count, _ in columns), [values for values, *_ in columns]
-    meanings = [meaning for *_, meaning in columns]
-    if any(meaning is not None for meaning in meanings):
-        return Decoded(parts, nulls, None, meanings)
-    if spec.kind == INTEGERS:
-        return Decoded(_of_one_width(parts), nulls, None)
-    by_thread = {id(piece.texts): piece.texts for piece in pieces}
-    texts = {key: texts_listed(of_thread.handle) for key, of_thread in by_thread.items()}
-    distinct = sorted({text for listed in texts.values() for text in listed})
-    number = {text: place for place, text in enumerate(distinct)}
-    kind = np.min_scalar_type(-len(distinct) - 1)
-    # The least number of a type is NULL, which as an index is the last one here.
-    meaning = {
-        key: np.array([*map(number.__getitem__, listed), NULL_TEXT], kind)
-        for key, listed in texts.items()
+def _joined(pieces: Sequence[_Piece], fields: Sequence[Field]) -> Iterator[Decoded]:
+    """The values of every field, of all pieces."""
+    texts, numbers = _texts(pieces) if any(spec.kind != INTEGERS for spec in fields) else ([], {})
+    for place, spec in enumerate(fields):
+        columns = [part for piece in pieces for part in piece.columns[place]]
+        nulls, parts = sum(count for _, count, _ in columns), [values for values, *_ in columns]
+        meanings = [meaning for *_, meaning in columns]
+        if spec.kind == INTEGERS:
+            yield Decoded(parts, meanings, nulls)
+            continue
+        # The least number of a type is NULL, which as an index is the last one here.
+        by_piece = zip(pieces, parts, strict=True)
+        codes = [numbers[id(piece.texts)][np.maximum(values, -1)] for piece, values in by_piece]
+        yield Decoded(codes, meanings, nulls, texts)
+
+
+def _texts(pieces: Sequence[_Piece]) -> tuple[list[bytes], dict[int, Integers]]:
+    """All texts in order, and by thread what its numbers of texts are among them; NULL is last."""
+    threads = {id(piece.texts): piece.texts.handle for piece in pieces}
+    by_thread = dict(zip(threads, map(texts_listed, threads.values()), strict=True))
+    texts = sorted({text for listed in by_thread.values() for text in listed})
+    number = {text: place for place, text in enumerate(texts)}
+    kind = np.min_scalar_type(-len(texts) - 1)
+    return texts, {
+        key: np.array([*map(number.__getitem__, listed), len(texts)], kind)
+        for key, listed in by_thread.items()
     }
-    codes = [
-        meaning[id(piece.texts)][np.maximum(values, -1)]
-        for piece, values in zip(pieces, parts, strict=True)
-    ]
-    return Decoded(codes, nulls, tuple(distinct))
-
-
-def _of_one_width(parts: Sequence[Integers]) -> list[Integers]:
-    """Integers of the widest of their types; the least number stays NULL."""
-    kind = np.result_type(np.int8, *(values.dtype for values in parts))
-    widened = [values.astype(kind, copy=False) for values in parts]
-    for values, wider in zip(parts, widened, strict=True):
-        if values.dtype != kind:
-            wider[values == np.iinfo(values.dtype).min] = np.iinfo(kind).min
-    return widened

@@ -36,8 +36,8 @@ _LEAST_AGAINST: Final = 50
 # No clock, governor or memory layout repeats a step more closely than this from run to run.
 LEAST_SHARE: Final = 0.005
 # What a change does to contention, clocks and caches is in no recording. Chosen as the roundest
-# share with nine in ten truths inside of 41 drawn pairs (39) and of 60 others (55), and all of four
-# pairs of real recordings (docs/predict.md), whose changes are 0 to 4 %; of 50 more, 46 are.
+# share with nine in ten truths inside of drawn pairs, and all of four pairs of real recordings
+# (docs/predict.md), whose changes are 0 to 4 %; of 150 pairs drawn afterwards, 144 are.
 SHARE_OF_CHANGE: Final = 1 / 8
 # Where nearly all of a step goes, what is left can be half wrong, as it is in the last of them.
 SHARE_OF_REST: Final = 0.5
@@ -224,18 +224,21 @@ def _borders(
             is_left = remaining if any(flags.any() for flags in remaining) else is_left
     took = []
     for flags, of in zip(is_left, its, strict=True):
-        start, end = o.start_ns[of.low : of.high], o.end_ns[of.low : of.high]
-        inside = flags & (start < since[1, -1]) & (end > since[0, 0])
-        took.append(int((end - start)[inside].sum()) if inside.any() else NOT_FOUND)
+        # Those of a stream are in the order of their starts.
+        last = of.low + int(np.searchsorted(o.start_ns[of.low : of.high], since[1, -1]))
+        start, end = o.start_ns[of.low : last], o.end_ns[of.low : last]
+        inside = flags[: len(end)] & (end > since[0, 0])
+        took.append(int((end - start).sum(where=inside)) if inside.any() else NOT_FOUND)
     streams = [of.low + np.flatnonzero(flags) for flags, of in zip(is_left, its, strict=True)]
     if (most := max(took)) != NOT_FOUND:
         streams = [streams[took.index(most)]]
     near, near_ns = np.full(since.shape, NOT_FOUND), np.full(since.shape, np.iinfo(np.int64).min)
     for on in streams:
-        for instants in (2 * (len(graph.calls) + on), 2 * (len(graph.calls) + on) + 1):
-            in_order = instants[by_time(times[instants])]
-            place = np.searchsorted(times[in_order], since, side="right") - 1
-            latest = np.append(in_order, NOT_FOUND)[place]
+        for is_end, on_ns in enumerate((o.start_ns[on], o.end_ns[on])):
+            order = by_time(on_ns)
+            place = np.searchsorted(on_ns, since, side="right", sorter=order) - 1
+            instants = 2 * (len(graph.calls) + on[order]) + is_end
+            latest = np.append(instants, NOT_FOUND)[place]
             latest_ns = np.where(place < 0, near_ns, times[latest])
             is_later = (latest_ns > near_ns) | ((latest_ns == near_ns) & (latest > near))
             near, near_ns = np.where(is_later, latest, near), np.maximum(latest_ns, near_ns)

@@ -180,6 +180,8 @@ _AS_RECORDED: Final = (CALL, HOST, WAIT, LATENCY)
 # Name -> critical path, and what a step takes that its parts in a step are scaled to.
 _Along = dict[str, tuple[Path, int]]
 _InStep = dict[str, PathInStep]
+# The same name -> the number of the part that each stretch of the path is of, and the parts.
+_Parts = dict[str, tuple[Int64s, list[PathPart]]]
 
 
 def predict(profile: Profile, changes: Sequence[str]) -> Prediction:
@@ -229,12 +231,13 @@ def predict(profile: Profile, changes: Sequence[str]) -> Prediction:
     along = {"before": (before[0], rows[chosen]["measured_ns"])}
     if after is not None:
         along["after"] = (after[0], rows[chosen]["predicted_ns"])
+    parts = {name: named(profile, graph, its) for name, (its, _) in along.items()}
     in_step = {
-        name: (some, *named(profile, graph, some))
+        name: (Path(*(column[rows] for column in its)), parts[name][0][rows], parts[name][1])
         for name, (its, _) in along.items()
-        for some in [_within(graph, its, *steps[chosen].typical_ns)]
+        for rows in [_within(graph, its, *steps[chosen].typical_ns)]
     }
-    paths = _paths(profile, graph, along, steps[chosen])
+    paths = _paths(graph, along, parts, steps[chosen])
     tables = {
         "prediction": PREDICTION.table(rows),
         "critical_path": CRITICAL_PATH.table(paths),
@@ -260,7 +263,8 @@ def _graph_alone(profile: Profile) -> Graph:
         host_clock(profile)
         calls_and_launches(profile)
         recording.forget(launches, activities)
-        if not (recording.has("synchronizations") and recording.rows_known("synchronizations")):
+        waits = recording.sources.keys() & {"synchronizations"}
+        if not any(recording.loaded(name).rows_known() for name in waits):
             recording.release(but={**reads, "api_calls": ()})
     graph = graph_of(profile)
     recording.forget(timelines)
@@ -372,14 +376,14 @@ def _most_changed(rows: Sequence[dict[str, Any]], steps: Sequence[_Step]) -> int
     return max(of_phases, key=worth)
 
 
-def _paths(profile: Profile, graph: Graph, along: _Along, step: _Step) -> list[dict[str, Any]]:
+def _paths(graph: Graph, along: _Along, parts: _Parts, step: _Step) -> list[dict[str, Any]]:
     """The parts of both paths within the chosen steps, longest first."""
     in_steps = []
-    for its, _ in along.values():
+    for path_name, (its, _) in along.items():
         is_inside = _is_inside(graph, its, step.start_ns, step.end_ns)
         lengths_ns = np.where(is_inside, its.until_ns - its.since_ns, 0)
         total = Counter[PathPart]()
-        numbers, names = named(profile, graph, its)
+        numbers, names = parts[path_name]
         sums = np.zeros(len(names), np.int64)
         np.add.at(sums, numbers, lengths_ns)
         for part, time_ns in zip(names, sums.tolist(), strict=True):
@@ -388,10 +392,10 @@ def _paths(profile: Profile, graph: Graph, along: _Along, step: _Step) -> list[d
     # With one scale for both a part that does not change has no difference.
     scale = along["before"][1] / max(in_steps[0].total(), 1)
     shares = []
-    for parts, (_, step_ns) in zip(in_steps, along.values(), strict=True):
-        total_ns = round(parts.total() * scale)
+    for total, (_, step_ns) in zip(in_steps, along.values(), strict=True):
+        total_ns = round(total.total() * scale)
         is_step = abs(total_ns - step_ns) <= _ALIKE * step_ns
-        shares.append(Counter(scaled(parts, total_ns if is_step else step_ns)))
+        shares.append(Counter(scaled(total, total_ns if is_step else step_ns)))
     was, now = shares[0], shares[-1]
     return [
         {
@@ -414,10 +418,10 @@ def _is_inside(graph: Graph, along: Path, start_ns: Int64s, end_ns: Int64s) -> F
     return np.asarray((step >= 0) & (when <= end_ns[np.maximum(step, 0)]))
 
 
-def _within(graph: Graph, along: Path, start_ns: int, end_ns: int) -> Path:
-    """The part of a path within one step, the first instant first."""
+def _within(graph: Graph, along: Path, start_ns: int, end_ns: int) -> Int64s:
+    """The places of a path within one step, the first instant first."""
     is_its = _is_inside(graph, along, np.array([start_ns]), np.array([end_ns]))
-    return Path(*(column[np.flatnonzero(is_its)[::-1]] for column in along))
+    return np.flatnonzero(is_its)[::-1]
 
 
 def _stretches(along: _Along, in_step: _InStep) -> Iterator[dict[str, Any]]:

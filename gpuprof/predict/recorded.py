@@ -21,12 +21,10 @@ from gpuprof.facts.launches import LAUNCH_READS, Launched, by_time, launches
 from gpuprof.facts.numbers import (
     NOT_FOUND,
     UNNAMED,
-    Names,
     Numbers,
     groups,
     in_groups,
     index_kind,
-    names_by_number,
     read_columns,
 )
 from gpuprof.facts.rank_matching import clock_shifts
@@ -35,7 +33,7 @@ from gpuprof.model.derived import HOST, UNKNOWN, movement
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.pairs import Pairs
 from gpuprof.model.profile import Profile, once_per_recording
-from gpuprof.model.words import narrowed
+from gpuprof.model.words import NO_NAMES, narrowed
 
 Flags = npt.NDArray[np.bool_]
 
@@ -374,7 +372,7 @@ def _places(profile: Profile, labels: list[Label]) -> Iterator[tuple[Sequence[Nu
     Adds what the labels mean to ``labels``.
     """
     if profile.has("kernels"):
-        names = names_by_number(profile, "kernels")
+        names = profile.loaded("kernels").names
         kinds = (COLLECTIVE if is_communication(text) else KERNEL for text in names.distinct)
         labels += map(Label, names.distinct, kinds)
         for name, *place in profile.columns("kernels", "name_id", *_PLACED):
@@ -411,7 +409,7 @@ def _copies(profile: Profile, labels: list[Label]) -> tuple[Sequence[Numbers], N
 def _calls(profile: Profile) -> Calls:
     """The outermost calls, on the host's clock."""
     has_calls = profile.has("api_calls")
-    threads, names = Pairs(), names_by_number(profile, "api_calls") if has_calls else Names()
+    threads, names = Pairs(), profile.loaded("api_calls").names if has_calls else NO_NAMES
     parts = (
         # Of calls that begin at once, the longest comes first.
         (start, narrowed(start - end), names.places.of(name), threads.learn(process, thread))

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from gpuprof.base.errors import UsageError
-from gpuprof.facts.numbers import NOT_FOUND, sums_by_number
+from gpuprof.facts.numbers import NOT_FOUND
 from gpuprof.facts.nvtx import ranges_like
 from gpuprof.model.derived import HOST
 from gpuprof.model.intervals import Int64s
@@ -73,13 +73,11 @@ def _end(text: str) -> int:
 
 def calls_of(graph: Graph, chosen: Flags) -> Flags:
     """The calls that launch some operations and no others."""
-    call, calls = graph.operations.call, len(graph.calls)
+    call = graph.operations.call
     # Those without a call count in the last place.
-    launches, of_chosen = (
-        sums_by_number(call, flags.view(np.int8), calls + 1)[:-1]
-        for flags in (np.ones(len(call), bool), chosen)
-    )
-    return np.asarray((launches > 0) & (of_chosen == launches))
+    launches_chosen, launches_others = np.zeros((2, len(graph.calls) + 1), bool)
+    launches_chosen[call[chosen]] = launches_others[call[~chosen]] = True
+    return np.asarray((launches_chosen & ~launches_others)[:-1])
 
 
 def calls_within(profile: Profile, graph: Graph, text: str) -> Flags:

@@ -106,12 +106,11 @@ def read_profile(
 def _read(
     path: AnyPath | Sequence[AnyPath], reader: str | None, section: str | int | None
 ) -> Profile:
-    if inputs.is_path(path):
-        return _read_path(inputs.path_of(path), reader, section)
-    if isinstance(path, bytes) or not isinstance(path, Sequence):
+    given = [path] if inputs.is_path(path) else path
+    if isinstance(given, bytes) or not isinstance(given, Sequence):
         msg = f"a recording is a path, several paths or a Profile, not {type(path).__name__}"
         raise TypeError(msg)
-    paths = [inputs.path_of(inputs.checked_path(file)) for file in path]
+    paths = [*map(inputs.path_of, given)]
     if len(paths) == 1:
         return _read_path(paths[0], reader, section)
     _check_no_section(section)
@@ -209,8 +208,9 @@ def _read_by(reader: Reader, path: Path) -> Profile:
         msg = f"{path}: {fault}, which it cannot be"
         raise CorruptFileError(msg, borders.HINT)
     for name, rows in profile.sources.items():
-        fault = bounds.fault(schema.BY_NAME[name], rows) if isinstance(rows, pa.Table) else None
-        if fault is not None:
+        if not isinstance(rows, pa.Table) or not rows.num_rows:
+            continue
+        if (fault := bounds.fault(schema.BY_NAME[name], rows)) is not None:
             msg = f"{profile.origin.source}, table {name}: {fault}"
             raise CorruptFileError(msg, borders.HINT)
     return profile

@@ -98,8 +98,15 @@ def shown_path(path: Path) -> Path:
     return path if text == str(path) else Address.of(text)
 
 
-def path_of(path: AnyPath) -> Path:
-    """What a user names: a path of this machine, or an `Address`."""
+def path_of(path: object) -> Path:
+    """What a user names: a path of this machine, or an `Address`.
+
+    Raises:
+        TypeError: It is no path.
+    """
+    if not is_path(path):
+        msg = f"a path is text or a path object, not {type(path).__name__}"
+        raise TypeError(msg)
     text = os.fspath(path)
     if isinstance(path, Address):
         return path
@@ -113,18 +120,6 @@ def is_path(path: object) -> TypeGuard[AnyPath]:
     return isinstance(path, str) or (
         isinstance(path, os.PathLike) and isinstance(os.fspath(path), str)
     )
-
-
-def checked_path(path: object) -> AnyPath:
-    """A path as it was given.
-
-    Raises:
-        TypeError: It is none.
-    """
-    if not is_path(path):
-        msg = f"a path is text or a path object, not {type(path).__name__}"
-        raise TypeError(msg)
-    return path
 
 
 def is_pipe(path: str | Path) -> bool:
@@ -143,8 +138,8 @@ def check_ends(path: Path) -> None:
         "socket": path.is_socket(),
         "pipe": path.is_fifo(),
     }
-    if kind := next((kind for kind, is_of in kinds.items() if is_of), None):
-        msg = f"{path} is a {kind}, and no file"
+    if met := [kind for kind, is_of in kinds.items() if is_of]:
+        msg = f"{path} is a {met[0]}, and no file"
         raise InputError(msg, "Give a file, or - for standard input.")
 
 

@@ -12,8 +12,8 @@ from gpuprof.model import schema
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.pairs import distinct
 from gpuprof.model.profile import Profile, Source
-from gpuprof.model.table import NumberedNames, in_memory
-from gpuprof.model.words import Values
+from gpuprof.model.table import in_memory
+from gpuprof.model.words import NO_NAMES, Names, Values
 
 _RANK_IN_NAME: Final = re.compile(r"(?:rank|worker)[-_.]?(\d+)", re.IGNORECASE)
 _NUMBER: Final = re.compile(r"\d+")
@@ -22,7 +22,6 @@ _LARGEST_RANK: Final = 1_000_000
 _DEVICE_COLUMNS: Final = ("device_id", "src_device_id", "dst_device_id")
 _EXTENT_COLUMNS: Final = ("end_ns", "process_id", *_DEVICE_COLUMNS)
 _DEVICES, _LINKS, _RUNS = schema.DEVICES.name, schema.LINKS.name, schema.RUNS.name
-_NO_NAMES: Final = NumberedNames((), {"name": ()})
 
 
 class Extent(NamedTuple):
@@ -122,9 +121,9 @@ class File:
         elif self.may_hold(table):
             yield from self._alone(table).pieces(table, *names)
 
-    def names(self, table: str) -> NumberedNames:
+    def names(self, table: str) -> Names:
         """The names of a table by their numbers."""
-        return self._alone(table).loaded(table).names if self.may_hold(table) else _NO_NAMES
+        return self._alone(table).loaded(table).names if self.may_hold(table) else NO_NAMES
 
     def _alone(self, table: str) -> Profile:
         """The recording; where it lies in a file, so that what is read of it goes with it."""

@@ -197,17 +197,16 @@ class JobNumbers(Generic[_File]):
 
     def _in_job(self, function: PerFile, number: int, table: pa.Table) -> pa.Table:
         """Rows of the file of this place with numbers and instants of the job."""
-        numbers = self.device_maps[number] if self.shares_devices else {}
 
         def named(match: re.Match[str]) -> str:
-            return f"device {numbers.get(int(match[1]), match[1])}"
+            return f"device {self.device_maps[number].get(int(match[1]), match[1])}"
 
         columns: dict[str, Column] = {}
         for name in table.column_names:
             values = self.in_job(number, name, table[name])
             if name == FILE_PLACE:
                 values = pa.array([number] * table.num_rows, pa.int64())
-            elif name in function.device_texts and numbers:
+            elif name in function.device_texts and self.shares_devices:
                 texts = [t and _DEVICE_IN_TEXT.sub(named, t) for t in values.to_pylist()]
                 values = pa.array(texts, pa.string())
             elif function.schema.columns[name].kind == schema.Kind.INSTANT:

@@ -23,8 +23,8 @@ import pyarrow as pa
 from gpuprof.model import schema
 from gpuprof.model.analysis import PerFile
 from gpuprof.model.profile import Profile, RankRecording, Source
-from gpuprof.model.table import NumberedNames, Part, Table, Window, as_arrow, in_memory, values
-from gpuprof.model.words import ByNumber, Values
+from gpuprof.model.table import Part, Table, Window, as_arrow, in_memory, values
+from gpuprof.model.words import UNNAMED, ByNumber, Names, Values
 from gpuprof.readers.common.threads import in_turn
 from gpuprof.readers.job_files import File, file_of, ranked_runs, ranks_of_names
 from gpuprof.readers.job_notes import notes_of_files
@@ -37,9 +37,10 @@ _DEVICES, _LINKS, _RUNS = schema.DEVICES.name, schema.LINKS.name, schema.RUNS.na
 _NAME_ID: Final = "name_id"
 # Files of more are read one by one, others a few at a time.
 _FEW_EVENTS: Final = 1_000_000
-# The number of a name that is not known, and what that is called.
-_UNNAMED: Final = 0
-_NO_NAME: Final = "unknown"
+# Fewer rows are not worth adding up before all files are there.
+_MANY_ROWS: Final = 500_000
+# The number of a name that is not known.
+_NO_NUMBER: Final = 0
 
 
 def joined(profiles: Sequence[Profile], file_count: int | None = None) -> Profile:
@@ -103,7 +104,7 @@ class _JoinedFiles(JobNumbers[File]):
             )
             part.expect(columns(part))
             for function in functions:
-                tables[function][number] = function.of(part, number)
+                _add(tables[function], number, function.of(part, number), function)
         for function in functions:
             answer = self.combined(function, tables.pop(function))
             self._answers[function, profile.skip_steps] = answer
@@ -134,12 +135,10 @@ class _JoinedFiles(JobNumbers[File]):
             columns[_NAME_ID] = _NAME_ID
         part = Part(_JobRows(self, name), {**columns})
 
-        def names() -> NumberedNames:
+        def names() -> Names:
             # The same one as often as files have it.
-            all_names = [text or _NO_NAME for _, texts in self._names(name) for text in texts]
-            return NumberedNames(
-                range(_UNNAMED, len(all_names) + 1), {"name": [_NO_NAME, *all_names]}
-            )
+            all_names = [text or UNNAMED for _, texts in self._names(name) for text in texts]
+            return Names(range(_NO_NUMBER, len(all_names) + 1), {"name": [UNNAMED, *all_names]})
 
         return Table(spec, [part], names if is_named else None)
 
@@ -168,11 +167,12 @@ class _JoinedFiles(JobNumbers[File]):
         """Of each file what its numbers of names are among all files, and its names."""
         if table not in self._names_of:
             names: list[tuple[ByNumber, Sequence[str | None]]] = []
-            first = _UNNAMED + 1
-            for numbers, columns in in_turn(lambda file: file.names(table), self.files):
-                end = first + len(numbers)
-                # What the file has no name for is `_UNNAMED`.
-                names.append((ByNumber(numbers, range(first, end), _UNNAMED), columns["name"]))
+            first = _NO_NUMBER + 1
+            for of_file in in_turn(lambda file: file.names(table), self.files):
+                numbers, end = of_file.numbers, first + len(of_file.numbers)
+                # What the file has no name for is `_NO_NUMBER`.
+                of_all = ByNumber(numbers, range(first, end), _NO_NUMBER)
+                names.append((of_all, of_file.columns["name"]))
                 first = end
             self._names_of[table] = names
         return self._names_of[table]
@@ -209,6 +209,17 @@ class _JobRows:
         for piece in file.pieces(self._table, names):
             columns = zip(names, piece, strict=True)
             yield [self._job.column(number, self._table, name, column) for name, column in columns]
+
+
+def _add(tables: dict[int, pa.Table], number: int, table: pa.Table, function: PerFile) -> None:
+    """Keep the table of one more file; with those before as one where they have many rows."""
+    tables[number] = table
+    first, *later = tables.values()
+    if not function.is_of_files and sum(map(len, later)) > max(len(first), _MANY_ROWS):
+        place = min(tables)
+        rows = function.together([*tables.values()])
+        tables.clear()
+        tables[place] = rows
 
 
 def _files(profiles: Sequence[Profile]) -> list[File]:

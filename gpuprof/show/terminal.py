@@ -200,8 +200,7 @@ def _show(console: Console, grid: Grid, page: Page) -> None:
     if grid.sentences and not page.is_wide and _taken(widths, range(len(widths))) > page.width:
         grid, sentences = _apart(grid)
         widths = [_width(grid, column) for column in range(len(grid.header))]
-    for columns in _blocks(grid, widths, page):
-        fitting = _fitting(grid, columns, widths, page)
+    for fitting in _blocks(grid, widths, page):
         for line in _heading(grid, fitting, None if page.is_wide else _HEADING_LINES):
             console.print(Text(line, "bold"), soft_wrap=True)
         console.file.writelines(f"{line}\n" for line in _lines(grid, fitting))
@@ -215,9 +214,11 @@ def _lines(grid: Grid, widths: Mapping[int, int]) -> Iterator[str]:
     columns, heights = [], [1] * len(grid.rows)
     for column, width in widths.items():
         texts, cells = grid.distinct[column], grid.columns[column]
-        looks = shortened_apart(texts, _NAME_LINES * width)
+        looks = [[text] for text in texts]
+        if max(map(_cell_len, texts)) > width:
+            looks = [_wrapped(look, width) for look in shortened_apart(texts, _NAME_LINES * width)]
         lines = {
-            text: [_padded(grid, column, line, width) for line in _wrapped(look, width)]
+            text: [_padded(grid, column, line, width) for line in look]
             for text, look in zip(texts, looks, strict=True)
         }
         columns.append((cells, lines, [" " * width]))
@@ -287,11 +288,11 @@ def _heading_width(heading: str) -> int:
     return next((w for w in widths if folded(heading, w).count("\n") <= 1), _HEADING_WIDTH)
 
 
-def _blocks(grid: Grid, widths: Sequence[int], page: Page) -> list[list[int]]:
-    """Columns that fit beside each other; what does not fit goes below, under its names."""
+def _blocks(grid: Grid, widths: Sequence[int], page: Page) -> list[dict[int, int]]:
+    """The widths of columns that fit beside each other; others go below, under the same names."""
     columns = range(len(grid.header))
-    if page.is_wide:
-        return [list(columns)]
+    if page.is_wide or _taken(widths, columns) <= page.width:
+        return [dict(enumerate(widths))]
     least = {c: _least(grid, c, widths[c], page) for c in columns}
     # Every block begins with names; those that take most of a line are shown once.
     named = [c for c in columns if c in {*grid.name_columns, *grid.keys}]
@@ -304,7 +305,8 @@ def _blocks(grid: Grid, widths: Sequence[int], page: Page) -> list[list[int]]:
         if not blocks or _taken(least, [*keys, *blocks[-1], column]) > page.width:
             blocks.append([])
         blocks[-1].append(column)
-    return [sorted([*keys, *block]) for block in blocks] or [list(columns)]
+    in_order = [sorted([*keys, *block]) for block in blocks] or [[*columns]]
+    return [_fitting(grid, {c: widths[c] for c in block}, least, page) for block in in_order]
 
 
 def _least(grid: Grid, column: int, width: int, page: Page) -> int:
@@ -323,18 +325,16 @@ def _taken(widths: Mapping[int, int] | Sequence[int], columns: Sequence[int]) ->
 
 
 def _fitting(
-    grid: Grid, columns: Sequence[int], widths: Sequence[int], page: Page
+    grid: Grid, widths: Mapping[int, int], least: Mapping[int, int], page: Page
 ) -> dict[int, int]:
     """The width of each column, those of names narrowed so that the page holds all.
 
     Where even that is too wide for the page, the terminal wraps: no figure is cut.
     """
-    least = {c: _least(grid, c, widths[c], page) for c in columns}
-    names = [c for c in columns if c in grid.name_columns]
+    names = [c for c in widths if c in grid.name_columns]
     # A name may be a million characters long, and no column is wider than the page.
-    most = {} if page.is_wide else dict.fromkeys(names, page.width)
-    fitting = {c: min(widths[c], most.get(c, widths[c])) for c in columns}
-    while not page.is_wide and names and _taken(fitting, columns) > page.width:
+    fitting = {c: min(width, page.width) if c in names else width for c, width in widths.items()}
+    while names and _taken(fitting, [*fitting]) > page.width:
         widest = max(names, key=lambda c: fitting[c] - least[c])
         if fitting[widest] <= least[widest]:
             break

@@ -21,22 +21,33 @@ USUAL = {
 
 
 def training(rank, o, slower):
-    """The host of one rank: it loads, copies, launches the layers, reduces gradients, and waits."""
+    """The host of one rank: it loads, copies, launches the layers, reduces gradients, and waits.
+
+    Copies ahead are those of the next batch; kernels wait for those of their own.
+    """
+    if o.is_ahead:
+        yield from batch(rank, o, COPIES)
     for step in range(STEPS):
         since, rank.step = rank.machine.now, step
         if o.load_us:
             yield from rank.work(o.load_us * US, "load batch")
-        for size in o.batch:
-            stream = COPIES if o.is_ahead else COMPUTE
-            yield from rank.copy("HtoD", size, stream, o.memory)
-            if o.is_blocking:
-                yield from rank.synchronise(stream)
+        if o.is_ahead:
+            yield from rank.wait(COMPUTE, COPIES)
+        yield from batch(rank, o, COPIES if o.is_ahead else COMPUTE)
         for _ in range(o.buffers):
             yield from rank.copy("DtoD", 3 * MB)
         yield from model(rank, o, slower)
         if o.is_waiting or step == STEPS - 1:
             yield from rank.synchronise(COMPUTE)
         rank.marked(f"step {step}", since)
+
+
+def batch(rank, o, stream):
+    """Copies of what a step needs, which the host may wait for."""
+    for size in o.batch:
+        yield from rank.copy("HtoD", size, stream, o.memory)
+        if o.is_blocking:
+            yield from rank.synchronise(stream)
 
 
 def model(rank, o, slower):

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from gpuprof.analyses.reports import report
 from gpuprof.base.errors import (
     CorruptFileError,
     EmptyRecordingError,
@@ -20,11 +21,14 @@ from gpuprof.facts import launches as launching
 from gpuprof.model.origin import Origin
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import KERNELS, LINKS
-from gpuprof.readers import read_profile
+from gpuprof.readers import merged_ranks, read_profile
+from gpuprof.readers.job_numbers import JobNumbers
 from gpuprof.readers.merged_ranks import joined
 
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus" / "kineto"
 UNIX_US = 1_700_000_000_000_000
+
+combined = JobNumbers.combined
 
 
 def rank_file(folder, name, *, start=0, device=0, pid=100, rank=None, kernels=("k",)):  # noqa: PLR0913 - by name
@@ -395,3 +399,24 @@ def test_a_query_reads_less_than_the_one_before_it(tmp_path):
 
     assert profile.query("SELECT busy_device_id FROM copies_by_device").num_rows == 2
     assert profile.query("SELECT start_ns FROM memcpys").num_rows == 2
+
+
+def test_rows_of_many_files_are_added_up_before_the_last_file_is_read(tmp_path, monkeypatch):
+    for rank in range(6):
+        kernels = ["a", "b"] + ["c"] * rank
+        rank_file(tmp_path, f"{rank}.json", device=rank, pid=100 + rank, rank=rank, kernels=kernels)
+    expected = report(tmp_path, ["kernel_summary", "activity_summary"]).tables
+    monkeypatch.setattr(merged_ranks, "_MANY_ROWS", 3)
+    most_rows = []
+    monkeypatch.setattr(
+        JobNumbers,
+        "combined",
+        lambda job, function, tables: (
+            most_rows.append(sum(map(len, tables.values()))) or combined(job, function, tables)
+        ),
+    )
+
+    tables = report(tmp_path, ["kernel_summary", "activity_summary"]).tables
+
+    assert tables == expected
+    assert max(most_rows) <= 6  # of 17

@@ -22,7 +22,7 @@ from gpuprof.comparisons.measure.compared_steps import FROM_CALLS, ComparedSteps
 from gpuprof.comparisons.measure.matching import Kernel, Kernels, Key, has_shapes, plain_name
 from gpuprof.comparisons.measure.measured_runs import MeasuredRun, Variant
 from gpuprof.facts.launches import by_time
-from gpuprof.facts.numbers import columns_of, groups, names_by_number
+from gpuprof.facts.numbers import columns_of, groups
 from gpuprof.facts.step_windows import StepWindows
 
 # Calls that differ by more than this share of the work are other work.
@@ -263,7 +263,7 @@ def by_call(compared: ComparedSteps, name: str) -> ComparedSteps | None:
     profile = compared.profile.unrestricted
     if not profile.has("kernels", "memcpys"):
         return None
-    plain, names = plain_name(name), names_by_number(profile, "kernels")
+    plain, names = plain_name(name), profile.loaded("kernels").names
     is_it = names.values(lambda text: text == name or plain_name(text) == plain, 0)
     columns = profile.columns("kernels", "device_id", "start_ns", "name_id")
     calls = (

@@ -16,7 +16,6 @@ from gpuprof.base.kernel_names import demangled, family
 from gpuprof.facts.numbers import (
     UNNAMED,
     Numbers,
-    names_by_number,
     sums_of_pieces,
 )
 from gpuprof.model.derived import UNKNOWN
@@ -201,12 +200,12 @@ class KernelShapes:
 
     def __init__(self, profile: Profile) -> None:
         self._profile, self._sides = profile, [Pairs() for _ in SHAPE]
-        self._names = [*dict.fromkeys([UNNAMED, *names_by_number(profile, "kernels").names])]
+        self._names = profile.loaded("kernels").names.distinct
 
     def numbers(self, *columns: str) -> Iterator[tuple[Any, ...]]:
         """The number of each kernel, and columns of integers, in pieces."""
         place = {name: place for place, name in enumerate(self._names)}
-        names = names_by_number(self._profile, "kernels").values(place.__getitem__, place[UNNAMED])
+        names = self._profile.loaded("kernels").names.values(place.__getitem__, place[UNNAMED])
         for name, *values in self._profile.columns("kernels", "name_id", *SHAPE, *columns):
             number: Numbers = names.of(name)
             for pairs, side in zip(self._sides, values, strict=False):

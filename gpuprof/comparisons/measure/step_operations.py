@@ -14,7 +14,7 @@ from gpuprof.base.kernel_names import family
 from gpuprof.comparisons.measure.compared_steps import ComparedSteps
 from gpuprof.comparisons.measure.matching import plain_name
 from gpuprof.facts.copies import copy_rows
-from gpuprof.facts.numbers import columns_of, names_by_number
+from gpuprof.facts.numbers import columns_of
 from gpuprof.facts.step_times import typical_steps
 from gpuprof.facts.step_windows import StepWindows
 from gpuprof.model.derived import TRANSFER_MOVEMENTS
@@ -90,7 +90,7 @@ def operations(compared: ComparedSteps) -> StepOperations | None:
     names: dict[str, int] = {}
     all_series = [series for series in compared.series if len(series.start_ns)]
     step_count = max((len(series.start_ns) for series in all_series), default=1)
-    calls = profile.rows_known("kernels") // step_count + 1
+    calls = profile.loaded("kernels").rows_known() // step_count + 1
     if calls > _MOST_CALLS:
         return None
     parts = _activities(profile, names)
@@ -146,7 +146,7 @@ def _activities(profile: Profile, names: dict[str, int]) -> Iterator[Sequence[An
     def number(name: str) -> int:
         return names.setdefault(name, len(names))
 
-    of_kernels = names_by_number(profile, "kernels").values(number, number("unnamed"))
+    of_kernels = profile.loaded("kernels").names.values(number, number("unnamed"))
     for *place, name_id in profile.columns("kernels", *_PLACE, "name_id"):
         yield *place, of_kernels.of(name_id).astype(np.int64)
     copies = copy_rows(profile)

@@ -102,8 +102,14 @@ def opened(part: FilePart, texts: Collection[str], metadata: Any = None) -> Any:
     """
     import pyarrow.parquet as pq  # noqa: PLC0415 - 50 ms that other formats do not need
 
+    # Arrow's own threads, which read ahead, can abort a process that ends meanwhile:
+    # https://github.com/apache/arrow/issues/34314
     return pq.ParquetFile(
-        part, metadata=metadata, read_dictionary=[*texts], page_checksum_verification=True
+        part,
+        metadata=metadata,
+        read_dictionary=[*texts],
+        page_checksum_verification=True,
+        pre_buffer=False,
     )
 
 

@@ -290,7 +290,7 @@ def _small(header: Path, name: str, file_of_table: str, stored: StoredTable) -> 
     file = folder / file_of_table
     packed = _packed(file, stored, name)
     try:
-        table = opened(packed.part.again(), (), packed.metadata).read()
+        table = opened(packed.part.again(), (), packed.metadata).read(use_threads=False)
     except borders.DAMAGE as error:
         raise fault(file, f"{file}: it is damaged", _HINT, error) or error from error
     if stored.ranks is not None:

@@ -35,7 +35,8 @@ from gpuprof.model import borders, schema
 from gpuprof.model.origin import Origin
 from gpuprof.model.profile import Profile, Source
 from gpuprof.model.spilling import Kinds
-from gpuprof.model.table import InMemory, NumberedNames, Part, Stored, Table
+from gpuprof.model.table import InMemory, Part, Stored, Table
+from gpuprof.model.words import Names
 from gpuprof.readers.common.file_stamp import stamp
 from gpuprof.readers.common.parquet_columns import (
     FilePart,
@@ -241,7 +242,7 @@ def _read_rows(files: Sequence[ParquetFile], kinds: Kinds) -> Iterator[pa.Table]
     """The rows of each file."""
     for file in files:
         names = [name for name in kinds if name in file.columns.names]
-        yield opened(file.part.again(), (), file.metadata).read(names)
+        yield opened(file.part.again(), (), file.metadata).read(names, use_threads=False)
 
 
 def _check_numbers(where: str, names: _ParquetRows) -> None:
@@ -273,12 +274,12 @@ def _source(path: Path, name: str, rows: _ParquetRows, names: _ParquetRows | Non
         except borders.DAMAGE as error:
             raise fault(path, _DAMAGED.format(path), _HINT, error) or error from error
 
-    def numbered() -> NumberedNames:
+    def numbered() -> Names:
         lists: dict[str, list[Any]] = {column: [] for column in of_names}
         for piece in names.stored(path).pieces([*of_names]) if names else ():
             for column, values in zip(of_names, piece, strict=True):
                 lists[column] += values.listed
-        return NumberedNames(lists.pop(NUMBER), lists)
+        return Names(lists.pop(NUMBER), lists)
 
     def table() -> Table:
         part = Part(rows.stored(path), {column: column for column in rows.kinds})

@@ -14,7 +14,8 @@ from gpuprof.base import cuda
 from gpuprof.model import borders
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.pairs import pair_places
-from gpuprof.model.table import Computed, Flags, NumberedNames, Part, Stored
+from gpuprof.model.table import Computed, Flags, Part, Stored, read_for
+from gpuprof.model.words import Names
 from gpuprof.readers.nsys import export_schema
 
 FIRST_ROWS: Final = 100_000
@@ -51,7 +52,7 @@ class Export:
 
     def has(self, table: str, *columns: str) -> bool:
         """Whether the table is there with these columns."""
-        return {*columns} <= self.columns.get(table, frozenset()) and table in self.columns
+        return table in self.columns and self.columns[table].issuperset(columns)
 
     def pick(self, table: str, *names: str) -> str | None:
         """The first of these columns that the table has."""
@@ -99,7 +100,7 @@ class Export:
         return {table: count for table in timed if (count := self.untimed(table))}
 
     @cached_property
-    def texts(self) -> NumberedNames:
+    def texts(self) -> Names:
         """The texts of the file by their numbers, read when they are first asked for.
 
         Raises:
@@ -112,7 +113,7 @@ class Export:
                 numbers += number.filled.tolist()
                 texts += text.listed
             borders.check_keys(self.path, strings, "id", np.array(numbers, np.int64))
-        return NumberedNames(numbers, {"name": texts})
+        return Names(numbers, {"name": texts})
 
     @cached_property
     def memcpy_kinds(self) -> Mapping[int, str]:
@@ -139,6 +140,7 @@ class Export:
         numbers = (number for number, name in rows if name == export_schema.BACKTRACE)
         return next(numbers, export_schema.BACKTRACE_CLASS)
 
+    @cached_property
     def device_numbers(self) -> list[tuple[int, int, int | str]]:
         """Each process' number of a device, and which GPU it is."""
         mapped, old, _ = export_schema.GPUS
@@ -149,7 +151,7 @@ class Export:
     @cached_property
     def machine_numbers(self) -> MachineNumbers:
         """The numbers of devices where processes number them in their own ways."""
-        return machine_numbers(self.device_numbers())
+        return machine_numbers(self.device_numbers)
 
 
 def machine_numbers(uses: Iterable[tuple[int, int, int | str]]) -> MachineNumbers:
@@ -178,13 +180,13 @@ def part(
     table: str,
     columns: Mapping[str, Computed | str | None],
     *keep: Computed,
-    is_whole: Callable[[], bool] = lambda: False,
+    is_whole: Callable[[], bool] | None = None,
 ) -> Part:
     """Rows of a table, with those of the columns that are made of what the export has."""
     there = {
         name: column
         for name, column in columns.items()
-        if column is not None and of.has(table, *as_computed(column).reads)
+        if column is not None and of.has(table, *read_for(column))
     }
     return Part(of.stored(table), there, keep, is_whole)
 
@@ -211,6 +213,10 @@ def as_computed(column: Computed | str | None) -> Computed:
 def without(column: str, *absent: int) -> Computed:
     """A column, null where it is a number that stands for none."""
     return Computed((column,), lambda numbers: np.where(np.isin(numbers, absent), UNKNOWN, numbers))
+
+
+# Where no node of a graph is known, nsys writes 0.
+GRAPH_NODE: Final[Columns] = {"graph_node_id": without("graphNodeId", 0)}
 
 
 def timed(of: Export, table: str) -> list[Computed]:

@@ -137,7 +137,7 @@ def device_notes(export: Export) -> list[str]:
     """What a reader must know of the numbers of devices."""
     if export.machine_numbers:
         return [RENUMBERED]
-    if export.device_numbers():
+    if export.device_numbers:
         return []
     contexts = export.select(export_schema.PROCESSES[1], processId=int, deviceId=int)
     counts = Counter(ordinal for _, ordinal in set(contexts))

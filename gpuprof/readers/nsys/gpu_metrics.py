@@ -31,7 +31,7 @@ def gpu_metrics(of: Export) -> Part:
 
 def _device_of(of: Export) -> Any:
     """From types to devices: their numbers in the machine, or those that CUDA gives them."""
-    ordinals = {gpu: number for _, number, gpu in of.device_numbers() if isinstance(gpu, int)}
+    ordinals = {gpu: number for _, number, gpu in of.device_numbers if isinstance(gpu, int)}
     table = np.arange(_GPU_BITS + 1)
     if ordinals and not of.machine_numbers:
         # A GPU that no process uses has no number of CUDA's.

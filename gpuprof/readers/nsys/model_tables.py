@@ -1,16 +1,18 @@
 """The tables of an export of Nsight Systems as those of the data model."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import Final
 
 import numpy as np
 
 from gpuprof.model.schema import BY_NAME
-from gpuprof.model.table import Computed, Flags, NumberedNames, Part, Table, constant, translated
-from gpuprof.model.words import Values
+from gpuprof.model.table import Computed, Flags, Part, Table, constant, translated
+from gpuprof.model.words import UNNAMED, Names, Values
 from gpuprof.readers.nsys.columns import (
+    GRAPH_NODE,
     PROCESS,
     THREAD,
     TIMES,
@@ -23,7 +25,6 @@ from gpuprof.readers.nsys.columns import (
     part,
     place,
     timed,
-    without,
 )
 from gpuprof.readers.nsys.event_waits import cuda_events, synchronizations
 from gpuprof.readers.nsys.export_schema import (
@@ -53,64 +54,23 @@ from gpuprof.readers.nsys.peer_copies import memcpys
 # nsys itself leaves out.
 _VERSION: Final = re.compile(r"_v[0-9]{4}\Z")
 _API: Final = re.compile("cu(da)?")
+_UNNAMED: Final = constant(UNNAMED)
 
 
-def tables(of: Export) -> dict[str, Callable[[], Table]]:
-    """Every table of the data model that the export's tables can fill."""
-    makers: dict[str, tuple[str, Callable[[Export], Part]]] = {
-        "kernels": (KERNEL, _kernels),
-        "memcpys": (MEMCPY, memcpys),
-        "memsets": (MEMSET, _memsets),
-        "api_calls": (RUNTIME, _api_calls),
-        "nvtx_ranges": (NVTX, nvtx_ranges),
-        "synchronizations": (SYNCHRONIZATION, synchronizations),
-        "cuda_events": (CUDA_EVENT, cuda_events),
-        "graph_launches": (GRAPH_TRACE, _graph_launches),
-    }
-    parts: dict[str, list[Callable[[], Part]]] = {
-        name: [partial(make, of)] for name, (raw, make) in makers.items() if raw in of.columns
-    }
-    if of.has(GPU_METRICS, "timestamp", "typeId", "metricId", "value"):
-        parts["gpu_metrics"] = [partial(gpu_metrics, of)]
-    if of.has(MEMORY_USAGE, "start", "bytes", "memoryOperationType"):
-        parts["memory_events"] = [partial(memory_events, of)]
-    spans = ("start", "end")
-    for name, raws, make_of, needed in (
-        ("host_calls", HOST_CALLS, _host_calls, spans),
-        ("page_faults", PAGE_FAULTS, _page_faults, spans[:1]),
-        ("overheads", OVERHEADS, _overheads, spans),
-    ):
-        for raw, word in raws.items():
-            if of.has(raw, *needed):
-                parts.setdefault(name, []).append(partial(make_of, of, raw, word))
-    names: dict[str, Callable[[], NumberedNames]] = {}
-    if STRINGS in of.columns:
-        names = {"kernels": lambda: of.texts, "api_calls": partial(_call_names, of)}
-
-    def table_of(name: str) -> Table:
-        of_names = {"name", "api"} if name == "api_calls" else {"name"}
-        of_parts = [part() for part in parts[name]]
-        return Table(BY_NAME[name], of_parts, names.get(name), of_names)
-
-    return {name: partial(table_of, name) for name in parts}
-
-
-def _call_names(of: Export) -> NumberedNames:
-    numbers, columns = of.texts
-    texts = columns["name"]
+def _call_names(of: Export) -> Names:
+    texts = of.texts.columns["name"]
     names = [None if text is None else _VERSION.sub("", text) for text in texts]
     prefixes = [_API.match(text or "") for text in texts]
     apis = [None if match is None else "runtime" if match[1] else "driver" for match in prefixes]
-    return NumberedNames(numbers, {"name": names, "api": apis})
+    return Names(of.texts.numbers, {"name": names, "api": apis})
 
 
 def _kernels(of: Export) -> Part:
     numbers = [name for name in ("demangledName", "shortName") if of.pick(KERNEL, name)]
-    name: Columns = {"name": constant("unknown")}
+    name: Columns = {"name": _UNNAMED}
     if STRINGS in of.columns:
         name = {"name_id": first_known(*numbers) if numbers else None}
-    columns = place(of, KERNEL) | KERNEL_COLUMNS | name
-    columns["graph_node_id"] = without("graphNodeId", 0)
+    columns = place(of, KERNEL) | KERNEL_COLUMNS | GRAPH_NODE | name
     return part(of, KERNEL, columns, *timed(of, KERNEL))
 
 
@@ -127,7 +87,7 @@ def _api_calls(of: Export) -> Part:
     if of.has(RUNTIME, "eventClass"):
         keep.append(Computed(("eventClass",), lambda number: number != of.backtrace_class))
     has_names = STRINGS in of.columns
-    name: Columns = {"name_id": "nameId"} if has_names else {"name": constant("unknown")}
+    name: Columns = {"name_id": "nameId"} if has_names else {"name": _UNNAMED}
     columns = {**TIMES, **name, **THREAD, "correlation_id": "correlationId"}
     return part(of, RUNTIME, columns, *keep)
 
@@ -137,14 +97,14 @@ def _graph_launches(of: Export) -> Part:
     return part(of, GRAPH_TRACE, place(of, GRAPH_TRACE) | graph, *timed(of, GRAPH_TRACE))
 
 
-def _page_faults(of: Export, table: str, processor: str) -> Part:
-    is_gpu = processor == "gpu"
+def _page_faults(of: Export, table: str, word: str) -> Part:
+    is_gpu = word == "gpu"
     end = of.pick(table, "end")
     # The CPU's have no end, and each row is one.
     columns: Columns = {
         "start_ns": "start",
         "end_ns": "start" if end is None else first_known(end, "start"),
-        "processor": constant(processor),
+        "processor": constant(word),
         "process_id": PROCESS,
         "device_id": in_machine(of, table, "deviceId") if is_gpu else None,
         "faults": "numberOfPageFaults" if is_gpu else Computed((), lambda: 1),
@@ -152,16 +112,16 @@ def _page_faults(of: Export, table: str, processor: str) -> Part:
     return part(of, table, columns)
 
 
-def _overheads(of: Export, table: str, source: str) -> Part:
+def _overheads(of: Export, table: str, word: str) -> Part:
     name = RangeTexts(of, table, "nameId").computed()
-    columns = {**TIMES, **THREAD, "source": constant(source), "name": name}
+    columns = {**TIMES, **THREAD, "source": constant(word), "name": name}
     return part(of, table, columns, *timed(of, table))
 
 
-def _host_calls(of: Export, table: str, library: str) -> Part:
+def _host_calls(of: Export, table: str, word: str) -> Part:
     name = RangeTexts(of, table, "text", "textId").computed("unknown")
-    name = name or RangeTexts(of, table, "nameId").computed("unknown") or constant("unknown")
-    columns: Columns = {**TIMES, **THREAD, "library": constant(library), "name": name}
+    name = name or RangeTexts(of, table, "nameId").computed("unknown") or _UNNAMED
+    columns: Columns = {**TIMES, **THREAD, "library": constant(word), "name": name}
     more = sorted({"globalTid", "textId", "nameId", "text"} & {*of.columns[table]})
     in_order = Computed(("start", "end"), lambda start, end: end >= start)
 
@@ -187,3 +147,50 @@ def owners(of: Export) -> tuple[str, Computed | str] | None:
         if global_id is not None:
             return table, Computed((global_id,), low_bits(24))
     return None
+
+
+# Table, the export's that gives rows of it, the columns without which that says nothing, and how.
+_SPAN: Final = ("start", "end")
+_PARTS: Final[Sequence[tuple[str, str, tuple[str, ...], Callable[[Export], Part]]]] = (
+    ("kernels", KERNEL, (), _kernels),
+    ("memcpys", MEMCPY, (), memcpys),
+    ("memsets", MEMSET, (), _memsets),
+    ("api_calls", RUNTIME, (), _api_calls),
+    ("nvtx_ranges", NVTX, (), nvtx_ranges),
+    ("synchronizations", SYNCHRONIZATION, (), synchronizations),
+    ("cuda_events", CUDA_EVENT, (), cuda_events),
+    ("graph_launches", GRAPH_TRACE, (), _graph_launches),
+    ("gpu_metrics", GPU_METRICS, ("timestamp", "typeId", "metricId", "value"), gpu_metrics),
+    ("memory_events", MEMORY_USAGE, ("start", "bytes", "memoryOperationType"), memory_events),
+    *(
+        (name, raw, needed, partial(make, table=raw, word=word))
+        for name, raws, make, needed in (
+            ("host_calls", HOST_CALLS, _host_calls, _SPAN),
+            ("page_faults", PAGE_FAULTS, _page_faults, _SPAN[:1]),
+            ("overheads", OVERHEADS, _overheads, _SPAN),
+        )
+        for raw, word in raws.items()
+    ),
+)
+# What the numbers of names mean, and the columns that depend on these alone.
+_NAMED: Final[Mapping[str, tuple[Callable[[Export], Names], tuple[str, ...]]]] = {
+    "kernels": (attrgetter("texts"), ("name",)),
+    "api_calls": (_call_names, ("name", "api")),
+}
+
+
+def tables(of: Export) -> dict[str, Callable[[], Table]]:
+    """Every table of the data model that the export's tables can fill."""
+    makers: dict[str, list[Callable[[Export], Part]]] = {}
+    for name, raw, needed, make in _PARTS:
+        if of.has(raw, *needed):
+            makers.setdefault(name, []).append(make)
+    return {name: partial(_table, of, name, makes) for name, makes in makers.items()}
+
+
+def _table(of: Export, name: str, makes: Sequence[Callable[[Export], Part]]) -> Table:
+    parts = [make(of) for make in makes]
+    if name not in _NAMED or STRINGS not in of.columns:
+        return Table(BY_NAME[name], parts)
+    names, of_names = _NAMED[name]
+    return Table(BY_NAME[name], parts, partial(names, of), of_names)

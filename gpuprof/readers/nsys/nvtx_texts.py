@@ -62,8 +62,9 @@ class RangeTexts:
 
     @cached_property
     def _places(self) -> ByNumber:
-        numbers, columns = self._of.texts
-        return ByNumber(numbers, [self._words.place(text) for text in columns["name"]], 0)
+        texts = self._of.texts
+        places = [self._words.place(text) for text in texts.columns["name"]]
+        return ByNumber(texts.numbers, places, 0)
 
     def _numbers(self, *columns: Any) -> Numbers:
         places: Any = None

@@ -95,7 +95,7 @@ class _Folder(Export):
         try:
             part, is_parquet = FilePart.whole(file), file.suffix == ".parquet"
             if borders.unlike(columns, kinds):
-                all_rows = opened(part, ()).read() if is_parquet else _mapped(file)
+                all_rows = opened(part, ()).read(use_threads=False) if is_parquet else _mapped(file)
                 rows = all_rows.select([name for name in columns.names if name in kinds])
                 return InMemory(borders.cast(self._where(table), rows, kinds))
             if not is_parquet:

@@ -9,6 +9,7 @@ import numpy as np
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.table import Computed, Flags, Part, translated
 from gpuprof.readers.nsys.columns import (
+    GRAPH_NODE,
     Columns,
     Export,
     Numbers,
@@ -17,7 +18,6 @@ from gpuprof.readers.nsys.columns import (
     part,
     place,
     timed,
-    without,
 )
 from gpuprof.readers.nsys.export_schema import MEMCPY
 
@@ -40,7 +40,7 @@ def memcpys(of: Export) -> Part:
         "src_device_id": copy_end(of, recorded["src_device_id"], 0),
         "dst_device_id": copy_end(of, recorded["dst_device_id"], -1),
         "path": _path(of, *recorded.values()),
-        "graph_node_id": without("graphNodeId", 0),
+        **GRAPH_NODE,
     }
     columns, is_whole = with_staged(of, columns)
     for name in _RECORDED_ENDS:

@@ -64,6 +64,8 @@ class SqliteExport(Export):
             with self._file.query_session() as self._answer:
                 events = (table for table in export_schema.EVENTS if table in self.columns)
                 self.most_rows = self._file.most_rows(events, self._answer)
+                # Later another connection would be needed to know it.
+                self._file.most_rows([export_schema.STRINGS], self._answer)
                 return profile(self)
         finally:
             self._answer = self._file.rows

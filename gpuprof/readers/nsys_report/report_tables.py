@@ -1,7 +1,7 @@
 """A report as the export that nsys would make of it, decoded column by column when asked."""
 
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any, Final
 from weakref import WeakValueDictionary
@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from gpuprof.model import schema, spilling
+from gpuprof.model import spilling
 from gpuprof.model.schema import arrow
 from gpuprof.model.spilling import KeptColumns, Kinds, Packed
-from gpuprof.model.table import InMemory, NumberedNames, Stored, joined, values
+from gpuprof.model.table import InMemory, Stored
+from gpuprof.model.words import Names, Values, Words, narrowed
 from gpuprof.native import nsys_reports
 from gpuprof.native.nsys_reports import NO_VALUE, Fields, Int64s, Layout, ReportError
 from gpuprof.readers.common.file_stamp import Stamp, changed, check
@@ -40,7 +41,7 @@ _TELLING: Final = {CALLS: ("eventClass",), NVTX: ("eventType", "domainId", "glob
 _CHECKED: Final = {"isInNs", "eventClass"}
 # Columns of rows that follow one another: small numbers and what they are distances from, or words.
 _Numbers = tuple[npt.NDArray[Any], Int64s | None]
-_Part = dict[str, dict[str, _Numbers | pa.DictionaryArray]]
+_Part = dict[str, dict[str, Any]]
 
 
 class ReportTables(Export):
@@ -112,10 +113,10 @@ class ReportTables(Export):
         return [tuple(row[name] for name in columns) for row in self._small[table]]
 
     @cached_property
-    def texts(self) -> NumberedNames:
+    def texts(self) -> Names:
         """The texts of the report by their numbers."""
         texts: list[str | None] = [*self._report.strings]
-        return NumberedNames(range(len(texts)), {"name": texts})
+        return Names(range(len(texts)), {"name": texts})
 
     def _read(self, table: str, kinds: Kinds) -> dict[str, spilling.InMemory]:
         """Columns of a table, and with them those of others that are expected.
@@ -184,7 +185,7 @@ class ReportTables(Export):
     ) -> _Part:
         """Columns of some blocks, by those tables that have rows in them."""
         events, part = nsys_reports.events(data, layout), _Part()
-        words = schema.texts([text.decode("utf-8", "replace") for text in events.texts])
+        words = [*(text.decode("utf-8", "replace") for text in events.texts), None]
         for table, columns in names_by_table.items():
             source = _SOURCES.get(table, table)
             of = dict(zip(fields[source].columns, events.columns[source], strict=True))
@@ -247,19 +248,14 @@ def _numbers_in_order(pieces: list[_Numbers], order: npt.NDArray[np.intp] | None
     return Packed(*map(list, zip(*pieces, strict=True)), has_nulls=has_nulls)
 
 
-def _coded(codes: Int64s, words: pa.Array) -> pa.DictionaryArray:
-    is_null = codes == NO_VALUE
-    indices = arrow(np.where(is_null, 0, codes).astype(np.int32), is_null)
-    return pa.DictionaryArray.from_arrays(indices, words)
+def _coded(codes: Int64s, words: Sequence[str | None]) -> Values:
+    """Words by their numbers; the last one is null."""
+    return Values(narrowed(np.where(codes == NO_VALUE, len(words) - 1, codes)), None, words)
 
 
-def _words_in_order(
-    pieces: list[pa.DictionaryArray], order: npt.NDArray[np.intp] | None
-) -> pa.ChunkedArray:
+def _words_in_order(pieces: list[Values], order: npt.NDArray[np.intp] | None) -> Packed:
+    words = Words()
+    parts = [words.numbers(piece) for piece in pieces]
     if order is not None:
-        numbers, _, words = joined([values(piece) for piece in pieces])
-        place = {word: place for place, word in enumerate(words or ())}
-        codes = np.where(numbers == place.get(None, -1), NO_VALUE, numbers)[order]
-        of_words, lows = schema.texts([*place]), range(0, len(codes), spilling.BATCH_ROWS)
-        pieces = [_coded(codes[low : low + spilling.BATCH_ROWS], of_words) for low in lows]
-    return pa.chunked_array(pieces, pa.dictionary(pa.int32(), pa.string()))
+        parts = [np.concatenate(parts)[order]]
+    return Packed([*map(narrowed, parts)], words=words.listed)

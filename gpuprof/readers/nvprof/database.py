@@ -23,7 +23,8 @@ from gpuprof.model.derived import KERNELS_RERUN, UNKNOWN
 from gpuprof.model.origin import Origin
 from gpuprof.model.profile import Profile, Source
 from gpuprof.model.spilling import KeptColumns, Kinds
-from gpuprof.model.table import NumberedNames, Part, Stored, Table, in_memory
+from gpuprof.model.table import Part, Stored, Table, in_memory
+from gpuprof.model.words import Names
 from gpuprof.readers.input_format import Reader
 from gpuprof.readers.nsys.columns import Export, columns_at_once
 from gpuprof.readers.nsys.devices_and_runs import checked_table
@@ -188,8 +189,8 @@ def _tables(database: activities.Database) -> dict[str, Callable[[], Table]]:
         if database.tables.has(table, *NEEDED.get(table, _OVERHEAD_COLUMNS)):
             parts.setdefault(name, []).append(partial(make, database, table))
 
-    def names() -> NumberedNames:
-        return NumberedNames([*database.strings], {"name": database.demangled})
+    def names() -> Names:
+        return Names([*database.strings], {"name": database.demangled})
 
     def table_of(name: str) -> Table:
         of_parts = [part() for part in parts[name]]

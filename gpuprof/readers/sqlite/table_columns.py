@@ -6,31 +6,24 @@ columns that hold other types than their tool writes) comes through Python's sql
 each value and bounds the work. Both give the same values.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 
 from gpuprof.base.errors import ROOM, CorruptFileError, InputError, excerpt
-from gpuprof.model import schema
-from gpuprof.model.schema import arrow
 from gpuprof.model.spilling import InMemory, Packed
 from gpuprof.native import pages
-from gpuprof.readers.common.compact_columns import Integers
 
 if TYPE_CHECKING:
     from gpuprof.readers.sqlite.source import SqliteFile
 
 _ROWID: Final = -1
-# Of more different texts, few recur.
-_MANY_TEXTS: Final = 1 << 12
 # Bytes that are shown as they are of a text that is no UTF-8.
 _PLAIN: Final = frozenset(range(32, 127)) - frozenset(b"\\'\"")
 _HINT: Final = "Export the file again; was it edited?"
 Kinds = Mapping[str, pa.DataType]
-# Integers of any width, texts as a dictionary where they recur.
 Columns = dict[str, InMemory]
 
 
@@ -116,33 +109,19 @@ def from_pages(file: "SqliteFile", table: str, kinds: Kinds) -> Columns:
     return {name: _of_pages(values, kind) for (name, kind), values in by_name}
 
 
-def _of_pages(decoded: pages.Decoded, kind: pa.DataType) -> InMemory:
-    if decoded.meanings is not None:
-        return Packed(decoded.parts, decoded.meanings, has_nulls=decoded.nulls > 0)
-    if decoded.texts is not None:
-        if pa.types.is_binary(kind):
-            return _dictionary(decoded.parts, [text.hex() for text in decoded.texts])
-        texts: list[str] = []
+def _of_pages(decoded: pages.Decoded, kind: pa.DataType) -> Packed:
+    parts, meanings, nulls, texts = decoded
+    if texts is None:
+        return Packed(parts, meanings, has_nulls=nulls > 0)
+    words: list[str | None] = []
+    if pa.types.is_binary(kind):
+        words += map(bytes.hex, texts)
+    else:
         with suppress(UnicodeDecodeError):  # all at once where none holds what stands between them
-            texts = b"\0".join(decoded.texts).decode().split("\0")
-        if len(texts) != len(decoded.texts):
-            texts = [*map(readable, decoded.texts)]
-        return _dictionary(decoded.parts, texts)
-    parts = [
-        arrow(values, values == np.iinfo(values.dtype).min if decoded.nulls else None)
-        for values in decoded.parts
-    ]
-    return pa.chunked_array(parts, parts[0].type if parts else pa.int8())
-
-
-def _dictionary(codes: Sequence[Integers], texts: Sequence[str]) -> pa.ChunkedArray:
-    different = schema.texts([*texts])
-    indices = [arrow(part, part == pages.NULL_TEXT) for part in codes or [np.empty(0, np.int8)]]
-    parts = [pa.DictionaryArray.from_arrays(part, different) for part in indices]
-    # What hardly recurs is handed over as it is: readers take a dictionary anew with each part.
-    return pa.chunked_array(
-        [p.dictionary_decode() if len(texts) > _MANY_TEXTS else p for p in parts]
-    )
+            words += b"\0".join(texts).decode().split("\0")
+        if len(words) != len(texts):
+            words = [*map(readable, texts)]
+    return Packed(parts, words=[*words, None] if nulls else words)
 
 
 def by_rows(file: "SqliteFile", table: str, kinds: Kinds) -> Columns:

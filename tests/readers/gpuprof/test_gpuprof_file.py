@@ -98,6 +98,19 @@ def test_a_file_is_recognised_without_importing_what_reads_other_formats(tmp_pat
     assert not readers & {"kineto", "xplane", "nvprof", "nsys_stats", "tf1_timeline"}
 
 
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="only Linux lists threads there")
+def test_no_thread_is_left_that_could_abort_the_end_of_the_process(tmp_path):
+    code = (
+        "import os, sys, numpy, pyarrow.parquet, gpuprof\n"
+        "before = len(os.listdir('/proc/self/task'))\n"
+        "gpuprof.read_profile(sys.argv[1]).table('kernels')\n"
+        "print(len(os.listdir('/proc/self/task')) - before)"
+    )
+    command = [sys.executable, "-c", code, str(written(tmp_path))]
+
+    assert subprocess.run(command, check=True, capture_output=True, text=True).stdout == "0\n"
+
+
 def test_a_table_with_no_rows_is_not_an_absent_one(tmp_path):
     profile = read_profile(written(tmp_path))
 
@@ -377,11 +390,7 @@ def test_names_are_told_by_their_numbers(tmp_path):
     profile = read_profile(numbered(tmp_path))
 
     assert profile.table("kernels")["name"].to_pylist() == ["two", "one"]
-    numbers, columns = profile.loaded("kernels").names
-    assert {*zip(numbers, columns["name"], strict=True)} == {
-        (1, "one"),
-        (2, "two"),
-    }
+    assert profile.loaded("kernels").names.by_number == {1: "one", 2: "two"}
 
 
 @pytest.mark.parametrize(
@@ -459,7 +468,7 @@ def test_a_table_that_is_not_large_is_decoded_once(tmp_path, monkeypatch, most_k
 def test_how_many_rows_a_table_has_is_known_before_they_are_read(tmp_path):
     path = written(tmp_path, LARGE)
 
-    assert read_profile(path).rows_known("memsets") == ROWS_OF_TWO_GROUPS
+    assert read_profile(path).loaded("memsets").rows_known() == ROWS_OF_TWO_GROUPS
 
 
 def test_a_recording_that_is_not_in_order_is_written_in_order(tmp_path):

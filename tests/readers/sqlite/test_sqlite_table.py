@@ -209,8 +209,8 @@ def test_a_tree_of_several_levels_is_read_in_order_of_its_rows(tmp_path):
     columns = sqlite_table.read(file, "t", file.columns["t"])
 
     assert columns["a"].type == pa.int32()
-    assert np.array_equal(columns["a"].to_numpy(), np.arange(60_000))
-    assert columns["b"][59_999].as_py() == f"text 999 {'x' * 199}"
+    assert listed(columns["a"]) == [*range(60_000)]
+    assert listed(columns["b"])[-1] == f"text 999 {'x' * 199}"
 
 
 def test_bytes_are_read_as_their_digits(tmp_path):
@@ -229,7 +229,8 @@ def test_bytes_are_read_as_their_digits(tmp_path):
 
 
 @compiled
-def test_nulls_stay_nulls_where_later_pieces_need_more_bytes(tmp_path):
+def test_nulls_stay_nulls_where_later_pieces_need_more_bytes(tmp_path, monkeypatch):
+    monkeypatch.setattr(pages, "_PAGES_AT_ONCE", 64)
     path, count = tmp_path / "wider.sqlite", 60_000
     numbers = [None if i % 3 else i % 100 if i < count // 2 else i * 2**33 for i in range(count)]
     rows = [(number, None if number is None else f"text {number % 7}") for number in numbers]
@@ -242,7 +243,7 @@ def test_nulls_stay_nulls_where_later_pieces_need_more_bytes(tmp_path):
 
     columns = sqlite_table.from_pages(file, "t", file.columns["t"])
 
-    assert columns["a"].num_chunks > 1
+    assert columns["a"].get_total_buffer_size() < columns["a"].type.byte_width * count
     assert plain(columns) == {"a": numbers, "b": [text for _, text in rows]}
 
 
