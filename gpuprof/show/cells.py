@@ -112,7 +112,7 @@ def percent(share: float | None) -> str:
 
 def clean(text: str) -> str:
     """Text from a recording without what would steer a terminal or turn the text around it."""
-    return CONTROL.sub(" ", text)
+    return text if text.isprintable() else CONTROL.sub(" ", text)
 
 
 def without_common_ends(labels: Sequence[str]) -> dict[str, str]:

@@ -5,7 +5,7 @@ import shlex
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Final
 
 import pyarrow as pa
@@ -59,6 +59,16 @@ class Grid:
     keys: tuple[int, ...] = ()
     table: str = ""
     lines: tuple[str, ...] = ()
+
+    @cached_property
+    def columns(self) -> tuple[tuple[str, ...], ...]:
+        """The cells by column."""
+        return tuple(zip(*self.rows, strict=True))
+
+    @cached_property
+    def distinct(self) -> tuple[list[str], ...]:
+        """The different cells of each column."""
+        return tuple([*dict.fromkeys(column)] for column in self.columns)
 
     def cut(self, surplus: int) -> "Grid":
         """The table with fewer rows, but with those that it needs; its title gives the counts."""

@@ -3,7 +3,7 @@
 import io
 import re
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import chain
@@ -153,7 +153,7 @@ def _console(page: Page) -> Console:
 def _text(console: Console) -> str:
     assert isinstance(console.file, io.StringIO)  # noqa: S101 - set in _console
     text = console.file.getvalue().replace(_GLUE, " ")
-    return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
+    return "\n".join([*map(str.rstrip, text.splitlines()), ""])
 
 
 def _say(console: Console, text: str, style: str = "") -> None:
@@ -211,28 +211,29 @@ def _show(console: Console, grid: Grid, page: Page) -> None:
 
 def _lines(grid: Grid, widths: Mapping[int, int]) -> Iterator[str]:
     """The rows; names that do not fit into their columns in a few lines, cut if these are many."""
-    cells, columns, tallest = [*zip(*grid.rows, strict=True)], [], 1
+    columns, heights = [], [1] * len(grid.rows)
     for column, width in widths.items():
-        texts = [*dict.fromkeys(cells[column])]
+        texts, cells = grid.distinct[column], grid.columns[column]
         looks = [[text] for text in texts]
-        if max(map(_cell_len, texts), default=0) > width:
+        if max(map(_cell_len, texts)) > width:
             looks = [_wrapped(look, width) for look in shortened_apart(texts, _NAME_LINES * width)]
         lines = {
             text: [_padded(grid, column, line, width) for line in look]
             for text, look in zip(texts, looks, strict=True)
         }
-        columns.append([*map(lines.__getitem__, cells[column])])
-        tallest = max(tallest, *map(len, lines.values()))
-    if tallest == 1:  # as in nearly all tables, and in those of a million rows
-        yield from map(_joined, zip(*map(chain.from_iterable, columns), strict=True))
-        return
-    blank = [" " * width for width in widths.values()]
-    for row in zip(*columns, strict=True):
-        height = max(map(len, row))
-        filled = (
-            cell + [none] * (height - len(cell)) for cell, none in zip(row, blank, strict=True)
-        )
-        yield from map(_joined, zip(*filled, strict=True))
+        columns.append((cells, lines, [" " * width]))
+        if any(len(of_text) > 1 for of_text in lines.values()):
+            heights = [*map(max, heights, (len(lines[text]) for text in cells))]
+    filled = []
+    for cells, lines, blank in columns:
+        # What is alike is one list, however many rows there are.
+        tall = {
+            (text, height): lines[text] + blank * (height - len(lines[text]))
+            for text, height in {*zip(cells, heights, strict=True)}
+        }
+        of_rows = map(tall.__getitem__, zip(cells, heights, strict=True))
+        filled.append(chain.from_iterable(of_rows))
+    return map((" " * _GAP).join, zip(*filled, strict=True))
 
 
 def _wrapped(text: str, width: int) -> list[str]:
@@ -275,8 +276,7 @@ def _apart(grid: Grid) -> tuple[Grid, list[str]]:
 
 def _width(grid: Grid, column: int) -> int:
     """Room for every cell, and for the heading in two lines."""
-    cells = max(map(_cell_len, {row[column] for row in grid.rows}), default=0)
-    return max(cells, _heading_width(grid.header[column]), 1)
+    return max(*map(_cell_len, grid.distinct[column]), _heading_width(grid.header[column]), 1)
 
 
 @cache
@@ -311,9 +311,9 @@ def _blocks(grid: Grid, widths: Sequence[int], page: Page) -> list[dict[int, int
 
 def _least(grid: Grid, column: int, width: int, page: Page) -> int:
     """How narrow a column may become: figures and words stay whole."""
-    cells = {row[column] for row in grid.rows}
-    is_short = width <= _SHORT * page.width or all(map(_WORD.fullmatch, cells))
-    if column not in grid.name_columns or is_short:
+    if column not in grid.name_columns or width <= _SHORT * page.width:
+        return width
+    if all(map(_WORD.fullmatch, grid.distinct[column])):
         return width
     alone = max(_LEAST, int(_LEAST_ALONE * page.width))
     is_long = len(grid.name_columns) == 1 and width > alone
@@ -354,7 +354,7 @@ def _heading(grid: Grid, widths: Mapping[int, int], most: int | None) -> list[st
         (_padded(grid, c, text, widths[c]) for c, text in zip(widths, row, strict=True))
         for row in rows
     )
-    return [*map(_joined, cells)]
+    return [(" " * _GAP).join(line).rstrip() for line in cells]
 
 
 def _padded(grid: Grid, column: int, text: str, width: int) -> str:
@@ -363,10 +363,6 @@ def _padded(grid: Grid, column: int, text: str, width: int) -> str:
     cell = text if taken <= width else set_cell_size(text, width)
     room = " " * (width - taken)
     return cell + room if column in grid.name_columns else room + cell
-
-
-def _joined(cells: Iterable[str]) -> str:
-    return (" " * _GAP).join(cells).rstrip()
 
 
 def _cell_len(text: str) -> int:
