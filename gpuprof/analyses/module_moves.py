@@ -140,7 +140,6 @@ def _of_series(
     kernels = np.where(work.path == NO_RANGE, NO_RANGE, places[0][work.path])
     for place in np.flatnonzero(is_meant).tolist():
         device = int(devices[np.argmax(of_devices[:, place])])
-        here = np.flatnonzero((kernels >= places[0][place]) & (kernels < places[1][place]))
         copies_in, copies_out = taken_copies.within(place), made_copies.within(place)
         copies_in, copies_out = (
             copies_in[work.dst[copies_in] == device],
@@ -152,6 +151,8 @@ def _of_series(
             )
             if len(distinct(work.copy_step[is_gone])) < steps:
                 continue
+            # Of all kernels, so for none of the parts whose copies stay.
+            here = np.flatnonzero((kernels >= places[0][place]) & (kernels < places[1][place]))
             gone = work.copies[is_gone]
             size = None if (copies.bytes[gone] == UNKNOWN).any() else copies.moved_bytes[gone].sum()
             row = {
