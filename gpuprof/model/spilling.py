@@ -51,8 +51,8 @@ class Packed:
 
     Args:
         parts: Numbers, piece by piece; null is the least one of their type.
-        meanings: By part, what the numbers from 0 to 127 stand for, or a single number that each
-            is a distance from; None where they stand for themselves.
+        meanings: By part, what the numbers from 0 to 127 stand for, or what those of 32 bits are
+            distances from, see `pages.Decoded`; None where they stand for themselves.
         has_nulls: Whether a value is null.
         words: What the numbers of all parts mean, null among them; None for a column of numbers.
     """
@@ -67,8 +67,8 @@ class Packed:
     ) -> None:
         # Null is the place -128, which is 128 places from the end of 256.
         tables = [
-            m if m is None or len(m) == 1 else np.resize(m, _PLACES)
-            for m in meanings or [None] * len(parts)
+            np.resize(m, _PLACES) if m is not None and part.dtype == np.int8 else m
+            for part, m in zip(parts, meanings or [None] * len(parts), strict=True)
         ]
         self._parts, self._has_nulls = [*zip(parts, tables, strict=True)], has_nulls
         self._ends = np.cumsum([len(part) for part in parts], dtype=np.int64).tolist()
@@ -103,7 +103,7 @@ class Packed:
             elif meaning is None:
                 numbers[rows] = some
             else:
-                pages.spread(some, meaning, numbers[rows])
+                pages.spread(some, meaning, numbers[rows], max(low - start, 0))
             if is_null is not None:
                 np.equal(some, np.iinfo(some.dtype).min, out=is_null[rows])
         is_null = is_null if is_null is not None and is_null.any() else None

@@ -35,8 +35,11 @@ _SMALLEST_PAGE: Final = 512
 _LARGEST_PAGE: Final = 65_536
 _LEAST_USABLE: Final = 480
 _MOST_MEANINGS: Final = 127
-# Of fewer numbers that lie far apart, no half is looked at.
+# Of numbers that lie far apart, so many rows have a least one of their own.
+BLOCK: Final = 256
+# Of fewer numbers that lie far apart even so, no half is looked at.
 _MOST_APART: Final = 1 << 14
+_FARTHEST: Final = np.iinfo(np.int32).max
 _MOST_PAGES: Final = 2**32 - 2
 # Beyond four, threads wait for memory.
 _MOST_THREADS: Final = 4
@@ -68,8 +71,9 @@ class Decoded(NamedTuple):
     Args:
         parts: One value per row, piece by piece, of as few bytes each as hold them. NULL is the
             least number of the type; of texts, how many texts there are.
-        meanings: By part, what its values stand for, or the one number that they are distances
-            from, or None where it holds the values themselves.
+        meanings: By part, what its values of 8 bits stand for, or the numbers that those of 32
+            bits are distances from, one for all or one for each `BLOCK`; None where it holds the
+            values themselves.
         nulls: How many are NULL.
         texts: Of texts or bytes, what each number stands for; else None.
     """
@@ -177,13 +181,21 @@ def decode(file: int, root: int, fields: Sequence[Field]) -> list[Decoded]:
     return [*_joined(decoded, fields)]
 
 
-def spread(places: Integers, meanings: Integers, into: Integers) -> None:
-    """Write what places among 256 meanings stand for, those below 0 counted from the end.
+def spread(places: Integers, meanings: Integers, into: Integers, first: int = 0) -> None:
+    """Write what numbers of a part stand for.
 
-    Of a single meaning they are the distances from it.
+    Args:
+        places: Places among 256 meanings, those below 0 counted from the end; or distances.
+        meanings: The meanings; or what they are distances from, see `Decoded`.
+        into: Where to write.
+        first: The row of the part that these begin with.
     """
     if len(meanings) == 1:
         np.add(places, meanings, out=into)
+    elif places.dtype == np.int32:
+        blocks = meanings[first // BLOCK : (first + len(places) - 1) // BLOCK + 1]
+        low = first % BLOCK
+        np.add(places, np.repeat(blocks, BLOCK)[low : low + len(places)], out=into)
     elif (functions := library()) is None:
         into[:] = meanings[places]
     else:
@@ -255,11 +267,15 @@ class _Reader:
 def _compact(values: Integers, nulls: int) -> Iterator[_Part]:
     """Copies, of 64-bit numbers that lie close together as distances from the least one."""
     is_wide = values.dtype == np.int64 and not nulls and len(values) > 0
-    least, most = (int(values.min()), int(values.max())) if is_wide else (0, 0)
-    if is_wide and most - least <= np.iinfo(np.int32).max:
-        base = np.array([least])
-        yield np.subtract(values, base, dtype=np.int32, casting="unsafe"), nulls, base
-    elif is_wide and len(values) > _MOST_APART:
+    for rows in (len(values), BLOCK) if is_wide else ():
+        starts = np.arange(0, len(values), rows)
+        least, most = (of.reduceat(values, starts) for of in (np.minimum, np.maximum))
+        # What overflows here is a large number without a sign.
+        if (most - least).view(np.uint64).max() <= _FARTHEST:
+            base = np.repeat(least, rows)[: len(values)] if len(least) > 1 else least
+            yield np.subtract(values, base, dtype=np.int32, casting="unsafe"), nulls, least
+            return
+    if is_wide and len(values) > _MOST_APART:
         for half in np.array_split(values, 2):
             yield from _compact(half, nulls)
     else:

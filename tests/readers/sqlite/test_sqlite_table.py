@@ -136,6 +136,7 @@ def test_numbers_that_are_kept_in_fewer_bytes_are_read_as_they_are(parts, step):
             connection.executemany("INSERT INTO t VALUES (?, ?)", rows)
             connection.commit()
         patch.setattr(pages, "_PAGES_AT_ONCE", 3)
+        patch.setattr(pages, "BLOCK", 4)
         patch.setattr(pages, "_MOST_APART", 8)
         file = open_sqlite(path)
         column = sqlite_table.from_pages(file, "t", file.columns["t"])["a"]
@@ -143,11 +144,11 @@ def test_numbers_that_are_kept_in_fewer_bytes_are_read_as_they_are(parts, step):
         read = [values.listed for (values,) in spilling.pieces({"a": column})]
         both = [[values.listed for values in piece] for piece in spilling.pieces(spilled)]
 
-    assert (listed(column), len(column)) == (numbers, len(numbers))
-    assert [*chain(*read)] == numbers
-    assert [[*chain(*lists)] for lists in zip(*both, strict=True)] == [numbers, numbers]
-    if isinstance(column, Packed):
-        assert [v for part in column.slices(step) for v in part.listed] == numbers
+        assert (listed(column), len(column)) == (numbers, len(numbers))
+        assert [*chain(*read)] == numbers
+        assert [[*chain(*lists)] for lists in zip(*both, strict=True)] == [numbers, numbers]
+        if isinstance(column, Packed):
+            assert [v for part in column.slices(step) for v in part.listed] == numbers
 
 
 @compiled
@@ -172,7 +173,10 @@ def test_few_different_numbers_take_one_byte_each(tmp_path, different, width):
     [
         ([2**60 + i * 7 for i in range(300)], 4),
         ([2**60 + i for i in range(299)] + [2**60 + 2**31 - 1], 4),
-        ([2**60 + i for i in range(299)] + [2**60 + 2**31], 8),
+        ([2**60 + i for i in range(256)] + [2**61 + i for i in range(44)], 4),
+        ([2**60 + i for i in range(255)] + [2**61 + i for i in range(45)], 8),
+        ([-(2**63) + 1 + i for i in range(256)] + [2**63 - 1 - i for i in range(44)], 4),
+        ([-(2**63) + 1 + i for i in range(255)] + [2**63 - 1 - i for i in range(45)], 8),
         ([2**60 + i for i in range(299)] + [None], 8),
         ([-(2**60) - i for i in range(300)], 4),
     ],
