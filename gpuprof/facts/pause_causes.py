@@ -255,15 +255,15 @@ def _late(
     until = np.clip(all_pauses.launch_ns[pause], start, all_pauses.end_ns[pause])
     open_time = Intervals(start[until > start], until[until > start])
     parts = []
-    for layer in layers:
-        for caller in (thread, (thread[0], ALL_THREADS)):
-            covering = layer.get(caller, _NO_STRETCHES).outermost()
-            met = overlapping(open_time, Intervals(covering.start_ns, covering.end_ns))
-            index, place = pairs(*met)
-            first = np.maximum(open_time.start[index], covering.start_ns[place])
-            last = np.minimum(open_time.end[index], covering.end_ns[place])
-            parts.append(Stretches(first, last, covering.label[place]))
-            open_time = difference(open_time, union(covering.start_ns, covering.end_ns))
+    callers = (thread, (thread[0], ALL_THREADS))
+    for some in (layer[caller] for layer in layers for caller in callers if caller in layer):
+        covering = some.outermost()
+        met = overlapping(open_time, Intervals(covering.start_ns, covering.end_ns))
+        index, place = pairs(*met)
+        first = np.maximum(open_time.start[index], covering.start_ns[place])
+        last = np.minimum(open_time.end[index], covering.end_ns[place])
+        parts.append(Stretches(first, last, covering.label[place]))
+        open_time = difference(open_time, union(covering.start_ns, covering.end_ns))
     unnamed = np.full(len(open_time), labels.of(*_LATE))
     joined = _together([*parts, Stretches(open_time.start, open_time.end, unnamed)])
     return pause[np.searchsorted(start, joined.start_ns, side="right") - 1], joined
