@@ -31,7 +31,6 @@ from gpuprof.model.intervals import (
     NOTHING,
     Int64s,
     Intervals,
-    covered_before,
     covered_within,
     difference,
     intersection,
@@ -266,8 +265,8 @@ def _is_start(device: DeviceTimeline, pauses: Intervals) -> npt.NDArray[np.bool_
         return is_start
     longest = int(length.argmax())
     next_longest = np.delete(length, longest).max(initial=0)
-    begin = pauses.start[longest]
-    before = sum(int(covered_before(layer, begin)) for layer in device.exposed)
+    first, begin = device.span.start[0], pauses.start[longest]
+    before = sum(int(covered_within(layer, first, begin)) for layer in device.exposed)
     is_start[longest] = length[longest] > max(
         _LONG * device.span.length, _LONGER * next_longest
     ) and before <= _LITTLE * sum(layer.length for layer in device.exposed)

@@ -37,9 +37,11 @@ class Intervals:
     @cached_property
     def before(self) -> Int64s:
         """How many ns of it lie before every `arrays.BLOCK`-th interval."""
+        if len(self) < arrays.BLOCK:
+            return _NOTHING_BEFORE
         first = np.arange(0, len(self), arrays.BLOCK)
-        covered = np.add.reduceat(self.end - self.start, first) if len(first) else first
-        return np.concatenate([_int64([0]), np.cumsum(covered)])
+        covered = np.add.reduceat(self.end - self.start, first)
+        return np.concatenate([_NOTHING_BEFORE, np.cumsum(covered)])
 
     @cached_property
     def compiled(self) -> IntervalArrays:
@@ -53,6 +55,9 @@ class Intervals:
 
 def _int64(values: npt.ArrayLike) -> Int64s:
     return np.asarray(values, dtype=np.int64)
+
+
+_NOTHING_BEFORE: Final = _int64([0])
 
 
 def _before(counts: Int64s) -> Int64s:
@@ -247,22 +252,21 @@ def attribute(layers: Sequence[Intervals]) -> list[Intervals]:
     return attributed
 
 
-def covered_before(covered: Intervals, instants: npt.ArrayLike) -> Int64s:
-    """How many ns of a set lie before each instant; differences give any window's share."""
-    points = _int64(instants)
+def covered_within(covered: Intervals, start: npt.ArrayLike, end: npt.ArrayLike) -> Int64s:
+    """How many ns of a set lie in each window ``[start, end)``."""
+    starts, ends = _int64(start), _int64(end)
     if not len(covered):
-        return np.zeros(points.shape, np.int64)
-    swept = arrays.covered_before(covered.compiled, covered.before, points)
+        return np.zeros(starts.shape, np.int64)
+    swept = arrays.covered_within(covered.compiled, covered.before, starts, ends)
     if swept is not None:
         return swept
+    return _covered_before(covered, ends) - _covered_before(covered, starts)
+
+
+def _covered_before(covered: Intervals, points: Int64s) -> Int64s:
     index = np.searchsorted(covered.start, points, side="right")
     # The last interval begun may reach beyond the instant.
     last = np.maximum(index - 1, 0)
     beyond = np.where(index > 0, np.maximum(covered.end[last] - points, 0), 0)
     before = np.concatenate([[0], np.cumsum(covered.end - covered.start)])
     return _int64(before[index] - beyond)
-
-
-def covered_within(covered: Intervals, start: npt.ArrayLike, end: npt.ArrayLike) -> Int64s:
-    """How many ns of a set lie in each window ``[start, end)``."""
-    return covered_before(covered, end) - covered_before(covered, start)

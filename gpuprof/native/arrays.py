@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from gpuprof.native import IntervalArrays, library
+from gpuprof.native import IntervalArrays, address, library
 
 Int64s = npt.NDArray[np.int64]
 # Signed ones.
@@ -53,7 +53,7 @@ def unions_by_key(
 def interval_set(start: Int64s, end: Int64s) -> IntervalArrays:
     """Sorted, disjoint intervals as the functions take them, which keeps the arrays."""
     start, end = np.ascontiguousarray(start), np.ascontiguousarray(end)
-    output = IntervalArrays(start.ctypes.data, end.ctypes.data, len(start))
+    output = IntervalArrays(address(start), address(end), len(start))
     output.arrays = start, end
     return output
 
@@ -61,8 +61,8 @@ def interval_set(start: Int64s, end: Int64s) -> IntervalArrays:
 def _room(count: int) -> IntervalArrays:
     """Room for so many intervals, and none of them yet."""
     times = np.empty((2, count), np.int64)
-    address = times.ctypes.data
-    output = IntervalArrays(address, address + times.strides[0], 0)
+    first = address(times)
+    output = IntervalArrays(first, first + times.strides[0], 0)
     output.arrays = times
     return output
 
@@ -93,19 +93,22 @@ def union(sets: Sequence[IntervalArrays]) -> tuple[Int64s, Int64s] | None:
     return _filled(merged)
 
 
-def covered_before(covered: IntervalArrays, before: Int64s, times: Int64s) -> Int64s | None:
-    """How much of a set of intervals lies before each time, fastest if these ascend.
+def covered_within(
+    covered: IntervalArrays, before: Int64s, start: Int64s, end: Int64s
+) -> Int64s | None:
+    """How much of a set of intervals lies in each window, fastest if these ascend.
 
     Args:
         covered: The set.
         before: What the intervals before every `BLOCK`-th one cover.
-        times: Instants.
+        start: Start of each window.
+        end: End of each.
     """
     functions = library()
-    if functions is None:
+    if functions is None or start.shape != end.shape:
         return None
-    covered_ns = np.empty(times.shape, np.int64)
-    functions.covered_at(covered, before, times, times.size, covered_ns)
+    covered_ns = np.empty(start.shape, np.int64)
+    functions.covered_within(covered, before, start, end, start.size, covered_ns)
     return covered_ns
 
 

@@ -50,7 +50,7 @@ static void use(const Column *columns, size_t rows) {
         (void)add_union(&first, &both, made.count, &last);
         int64_t *covered = malloc((made.count + 1) * sizeof *covered);
         first.count = first.count > 0 ? first.count - 1 : 0;
-        covered_at(&first, made.start, made.end, made.count, covered);
+        covered_within(&first, made.start, made.start, made.end, made.count, covered);
         free(covered);
         free(room);
         release_intervals(&made);

@@ -46,7 +46,9 @@ def test_a_union_of_pieces_covers_what_any_does_and_so_much_before_each_time(row
         [arrays.interval_set(start[part], end[part]) for part in (slice(cut), slice(cut, None))]
     )
     union = intervals.Intervals(first, last)
-    covered = arrays.covered_before(union.compiled, union.before, np.array(times, np.int64))
+    until = np.array(times, np.int64)
+    since = np.full_like(until, -5)
+    covered = arrays.covered_within(union.compiled, union.before, since, until)
 
     expected = instants(start, end)
     assert instants(first, last) == expected
@@ -64,8 +66,9 @@ def test_how_much_of_many_intervals_lies_before_times_in_any_order(count):
 
     drawn = intervals.Intervals(start, end)
     for order in (np.arange(len(times)), np.argsort(times), np.argsort(-times)):
-        covered = arrays.covered_before(drawn.compiled, drawn.before, times[order])
-        assert covered.tolist() == expected[order].tolist()
+        since, until = times[order[::-1]], times[order]
+        covered = arrays.covered_within(drawn.compiled, drawn.before, since, until)
+        assert covered.tolist() == (expected[order] - expected[order[::-1]]).tolist()
 
 
 def test_pieces_out_of_order_are_left_to_another_way():
