@@ -81,11 +81,11 @@ def union(start: npt.ArrayLike, end: npt.ArrayLike) -> Intervals:
         end: Ends in ns, in the same order. Intervals of length 0 cover nothing.
     """
     starts, ends = _int64(start), _int64(end)
-    swept = arrays.union([arrays.interval_set(starts, ends)])
+    swept = arrays.union(arrays.interval_set(starts, ends))
     if swept is None and (starts[1:] < starts[:-1]).any():
         order = np.argsort(starts, kind="stable")
         starts, ends = starts[order], ends[order]
-        swept = arrays.union([arrays.interval_set(starts, ends)])
+        swept = arrays.union(arrays.interval_set(starts, ends))
     if swept is not None:
         return _compact(*swept) if len(swept[0]) else NOTHING
     if not np.all(ends > starts):
@@ -134,12 +134,11 @@ def together(sets: Sequence[Intervals]) -> Intervals:
     filled = [part for part in sets if len(part)]
     if len(filled) <= 1:
         return filled[0] if filled else NOTHING
-    if (swept := arrays.union([part.compiled for part in filled])) is not None:
+    middle = len(filled) // 2
+    a, b = together(filled[:middle]), together(filled[middle:])
+    if (swept := arrays.union(a.compiled, b.compiled)) is not None:
         return _compact(*swept)
-    return union(
-        np.concatenate([part.start for part in filled]),
-        np.concatenate([part.end for part in filled]),
-    )
+    return union(np.concatenate([a.start, b.start]), np.concatenate([a.end, b.end]))
 
 
 def _compact(start: Int64s, end: Int64s) -> Intervals:

@@ -17,7 +17,14 @@ from typing import Any, Final, Self
 # Set to 0, as for a comparison, the other ways are taken although the functions are there.
 SWITCH: Final = "GPUPROF_COMPILED"
 # Functions that came last: what was built from older sources lacks them.
-_NEWEST: Final = ("covered_within", "event_columns", "report_texts", "scan_rows", "walk_back")
+_NEWEST: Final = (
+    "covered_within",
+    "event_columns",
+    "report_texts",
+    "scan_rows",
+    "union_of",
+    "walk_back",
+)
 
 
 def address(array: Any) -> int:
@@ -68,7 +75,7 @@ _ARGUMENTS: Final[Mapping[str, tuple[Any, ...]]] = {
     "unions_by_key": (IntegerArray, IntegerArray, IntegerArray, c_size_t, ValueArray, _SET),
     "release_intervals": (_SET,),
     "difference_of": (_SET, _SET, _SET),
-    "add_union": (_SET, _SET, c_size_t, ctypes.POINTER(c_int64)),
+    "union_of": (_SET, _SET, _SET),
     "covered_within": (_SET, ValueArray, ValueArray, ValueArray, c_size_t, ValueArray),
     "pair_places": (IntegerArray, IntegerArray, ValueArray, ValueArray, c_size_t, ValueArray),
     "id_places": (IntegerArray, IntegerArray, ValueArray, c_size_t, ValueArray),

@@ -107,16 +107,21 @@ ArraysStatus difference_of(const Intervals *a, const Intervals *b, Intervals *ma
     return ARRAYS_OK;
 }
 
-ArraysStatus add_union(const Intervals *some, Intervals *made, size_t room, int64_t *last) {
-    for (size_t i = 0; i < some->count; i++) {
-        int64_t start = some->start[i], end = some->end[i];
+ArraysStatus union_of(const Intervals *a, const Intervals *b, Intervals *made) {
+    int64_t last = INT64_MIN;
+    made->count = 0;
+    for (size_t i = 0, j = 0; i < a->count || j < b->count;) {
+        bool is_of_a = j == b->count || (i < a->count && a->start[i] <= b->start[j]);
+        int64_t start = is_of_a ? a->start[i] : b->start[j];
+        int64_t end = is_of_a ? a->end[i++] : b->end[j++];
         if (end <= start) continue;
-        if (start < *last) return ARRAYS_UNSORTED;
-        *last = start;
+        if (start < last) return ARRAYS_UNSORTED;
+        last = start;
         if (made->count && start <= made->end[made->count - 1]) {
             if (end > made->end[made->count - 1]) made->end[made->count - 1] = end;
-        } else if (!add_interval(made, room, start, end)) {
-            return ARRAYS_TOO_LARGE;
+        } else {
+            made->start[made->count] = start;
+            made->end[made->count++] = end;
         }
     }
     return ARRAYS_OK;

@@ -49,9 +49,9 @@ void release_intervals(Intervals *made);
  * intervals, which is enough for sets that are sorted and disjoint: others are refused. */
 ArraysStatus difference_of(const Intervals *a, const Intervals *b, Intervals *made);
 
-/* Adds the union of some intervals, sorted by start, to a set with room for all of them; none of
- * them starts before `last`, which becomes the start of the last one. */
-ArraysStatus add_union(const Intervals *some, Intervals *made, size_t room, int64_t *last);
+/* The union of intervals that are sorted by start, those of both arguments, which may overlap;
+ * `made` has room for a->count + b->count intervals. */
+ArraysStatus union_of(const Intervals *a, const Intervals *b, Intervals *made);
 
 /* How much of a set lies between each start and end; before[i] is what its first i * BLOCK
  * intervals cover. */

@@ -5,7 +5,7 @@ its input; the caller then takes another way to the same result.
 """
 
 import ctypes
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, Final
 
 import numpy as np
@@ -18,7 +18,7 @@ Int64s = npt.NDArray[np.int64]
 Integers = npt.NDArray[np.integer[Any]]
 # As in arrays.h: sums are kept of every so many intervals.
 BLOCK: Final = 64
-_EARLIEST: Final = -(1 << 63)
+NONE: Final = IntervalArrays(None, None, 0)
 
 
 class _Launched(ctypes.Structure):
@@ -80,17 +80,12 @@ def difference(a: IntervalArrays, b: IntervalArrays) -> tuple[Int64s, Int64s] | 
     return _filled(output)
 
 
-def union(sets: Sequence[IntervalArrays]) -> tuple[Int64s, Int64s] | None:
-    """The union of the intervals of some sets, one after another, by ascending start in all.
-
-    These may overlap.
-    """
-    functions, merged = library(), _room(sum(some.count for some in sets))
-    room, last = merged.arrays.shape[1], ctypes.c_int64(_EARLIEST)
-    for some in sets:
-        if functions is None or functions.add_union(some, merged, room, last):
-            return None
-    return _filled(merged)
+def union(some: IntervalArrays, others: IntervalArrays = NONE) -> tuple[Int64s, Int64s] | None:
+    """The union of intervals that may overlap, by ascending start in each of the arguments."""
+    functions, output = library(), _room(some.count + others.count)
+    if functions is None or functions.union_of(some, others, output):
+        return None
+    return _filled(output)
 
 
 def covered_within(
