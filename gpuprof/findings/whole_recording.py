@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from gpuprof.analyses.transfers import TRANSFER_READS
 from gpuprof.base.cuda import BEGINS_CAPTURE, KERNEL_LAUNCHES, LAUNCHING_CALLS
+from gpuprof.base.statistics import median
 from gpuprof.base.units import counted, say_bytes, say_ns
 from gpuprof.facts.activity_sums import SUM_READS, summed_up
 from gpuprof.facts.copies import end_name, sums_of, transfer_rows
@@ -340,7 +341,7 @@ def recorded_calls(profile: Profile) -> str:
     numbered = 0
     for number in distinct(process).tolist():
         ids = different(correlation[(process == number) & (correlation > 0)])
-        if len(ids) >= _LEAST_CALLS and np.median(np.diff(ids)) >= most_apart:
+        if len(ids) >= _LEAST_CALLS and median(np.diff(ids)) >= most_apart:
             numbered += int(ids[-1] - ids[0] + 1)
     return f"{len(start):,} of {numbered:,} numbered calls of CUDA" if numbered else ""
 
