@@ -95,12 +95,17 @@ def _texts_of(profile: Profile, labels: Int64s, copies: Copies) -> tuple[Int64s,
     """The texts of some copies' labels, which are given in the order of all copies' launches."""
     pairs, index_of_pair = profile.once(_indices_of_copies)
     index = index_of_pair[pair_places(pairs, copies.process, copies.correlation)]
+    of_label, texts = profile.once(_texts)
+    # What is not found has the index -1, which is that of the last one here.
+    return of_label[np.append(labels, NO_RANGE)[index]], texts
+
+
+def _texts(profile: Profile) -> tuple[Int64s, list[str]]:
+    """The number of each label's text, `NO_RANGE` at the end, and the texts in their order."""
     all_labels = ranges_of(profile).labels
     texts = sorted({text for text, _, _ in all_labels})
     number = {text: place for place, text in enumerate(texts)}
-    of_label = np.array([*(number[text] for text, _, _ in all_labels), NO_RANGE])
-    # What is not found has the index -1, which is that of the last one here.
-    return of_label[np.append(labels, NO_RANGE)[index]], texts
+    return np.array([*(number[text] for text, _, _ in all_labels), NO_RANGE]), texts
 
 
 def _indices_of_copies(profile: Profile) -> tuple[Int64s, Int64s]:

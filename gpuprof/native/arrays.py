@@ -67,25 +67,16 @@ def _room(count: int) -> IntervalArrays:
     return output
 
 
-def _filled(room: IntervalArrays) -> tuple[Int64s, Int64s]:
-    start, end = room.arrays
-    return start[: room.count], end[: room.count]
-
-
-def difference(a: IntervalArrays, b: IntervalArrays) -> tuple[Int64s, Int64s] | None:
+def difference(a: IntervalArrays, b: IntervalArrays) -> IntervalArrays | None:
     """What the first set of intervals covers and the second does not."""
     functions, output = library(), _room(a.count + b.count)
-    if functions is None or functions.difference_of(a, b, output):
-        return None
-    return _filled(output)
+    return None if functions is None or functions.difference_of(a, b, output) else output
 
 
-def union(some: IntervalArrays, others: IntervalArrays = NONE) -> tuple[Int64s, Int64s] | None:
+def union(some: IntervalArrays, others: IntervalArrays = NONE) -> IntervalArrays | None:
     """The union of intervals that may overlap, by ascending start in each of the arguments."""
     functions, output = library(), _room(some.count + others.count)
-    if functions is None or functions.union_of(some, others, output):
-        return None
-    return _filled(output)
+    return None if functions is None or functions.union_of(some, others, output) else output
 
 
 def covered_within(
