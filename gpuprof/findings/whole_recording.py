@@ -24,6 +24,7 @@ from gpuprof.facts.numbers import (
     NOT_FOUND,
     columns_of,
     different,
+    first_of,
     groups,
     read_columns,
 )
@@ -385,11 +386,12 @@ def _without_kernels(profile: Profile) -> tuple[int, int]:
         launched = launches(profile).launch_ns[low:high]
         launched = launched[: int(np.searchsorted(launched, begins.max(), side="right"))]
         is_within = begins >= launched.min(initial=_NEVER)
+        is_left = places_in(launched, begins[is_within]) != NOT_FOUND
         # A call of the runtime and that of the driver in it have one number.
-        within, first = np.unique(ids[is_within], return_index=True)
-        is_left = places_in(launched, begins) != NOT_FOUND
-        has_left = np.isin(within, ids[is_within & is_left])
-        is_without = ~has_left[np.argsort(first)]
+        by_id = np.argsort(ids[is_within], kind="stable")
+        first = first_of(by_id, ids[is_within])
+        has_left = np.logical_or.reduceat(is_left[by_id], first) if len(first) else is_left
+        is_without = ~has_left[np.argsort(by_id[first])]
         # Of a sample most launches left no record, from the start on, and most records no launch.
         early = is_without[: len(is_without) // 2]
         is_sample = is_sampled and 2 * np.count_nonzero(early) > len(early)
