@@ -24,6 +24,7 @@ from gpuprof.facts.numbers import (
     groups,
     pieces,
     read_columns,
+    rows_by,
 )
 from gpuprof.facts.nvtx import (
     NO_RANGE,
@@ -183,6 +184,15 @@ def pieces_of(profile: Profile) -> Pieces:
         parts += [*late_parts, launched_part]
     pause = np.concatenate([index for index, _ in parts])
     return Pieces(pause, _together(stretches for _, stretches in parts), tuple(labels))
+
+
+def pieces_on(profile: Profile, device: int) -> Int64s:
+    """The places of the pieces of the pauses of one device."""
+    return profile.unrestricted.once(_pieces_by_device).get(device, np.empty(0, np.int64))
+
+
+def _pieces_by_device(profile: Profile) -> Mapping[int, Int64s]:
+    return rows_by(pauses_of(profile).device[pieces_of(profile).pause])
 
 
 def _together(parts: Iterable[Stretches]) -> Stretches:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from gpuprof.base.errors import UsageError
 from gpuprof.base.statistics import median, quantiles
 from gpuprof.facts.launches import launches
-from gpuprof.facts.numbers import columns_of, groups
+from gpuprof.facts.numbers import columns_of, groups, rows_by
 from gpuprof.facts.nvtx import NO_RANGE, named_parts
 from gpuprof.facts.range_launches import families, holding, launches_within
 from gpuprof.facts.step_kinds import (
@@ -263,7 +263,7 @@ def _kernels_by_step(step_series: Sequence[StepWindows], profile: Profile) -> It
     start, device, name = columns_of(parts, len(columns))
     numbers = _NUMBERS if stride == 1 else _NUMBERS_OF_SOME
 
-    on_device = {int(device[rows[0]]): rows for rows in groups(device)}
+    on_device = rows_by(device)
 
     def counted(series: StepWindows) -> Int64s:
         number = max(1, min(numbers, _MOST_COUNTS // len(series.start_ns)))
