@@ -133,14 +133,14 @@ def check_ends(path: Path) -> None:
     Raises:
         InputError: It is.
     """
-    kinds = {
-        "device": path.is_char_device() or path.is_block_device(),
-        "socket": path.is_socket(),
-        "pipe": path.is_fifo(),
-    }
-    if met := [kind for kind, is_of in kinds.items() if is_of]:
-        msg = f"{path} is a {met[0]}, and no file"
-        raise InputError(msg, "Give a file, or - for standard input.")
+    for kind, is_of in (
+        ("device", path.is_char_device() or path.is_block_device()),
+        ("socket", path.is_socket()),
+        ("pipe", path.is_fifo()),
+    ):
+        if is_of:
+            msg = f"{path} is a {kind}, and no file"
+            raise InputError(msg, "Give a file, or - for standard input.")
 
 
 def spooled(pipe: str | Path) -> Path:
