@@ -57,8 +57,8 @@ def figures_by_name(profile: Profile, table: str) -> Mapping[str, Figures]:
     names = profile.loaded(table).names.distinct
     groups = by_group([*_parts(profile, table)], len(names))
     of_groups: Iterable[Figures | None] = map(figures, groups)
-    threads = machine.thread_count(_THREADS)
-    if threads > 1 and profile.unrestricted.events >= max(_LARGE, _FEW * len(names)):
+    is_large = profile.unrestricted.events >= max(_LARGE, _FEW * len(names))
+    if is_large and (threads := machine.thread_count(_THREADS)) > 1:
         with ThreadPoolExecutor(threads) as pool:
             of_groups = pool.map(figures, groups)
     return {name: of for name, of in zip(names, of_groups, strict=False) if of is not None}
