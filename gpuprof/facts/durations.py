@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuprof.base import machine
-from gpuprof.facts.numbers import in_groups
 from gpuprof.model.profile import Profile
 from gpuprof.model.words import narrowed
+from gpuprof.native import arrays
 
 _MOST: Final = 1 << 63
 # Of fewer events, threads take longer to be started than to work.
@@ -109,7 +109,7 @@ def by_group(parts: list[tuple[Durations, Durations]], groups: int) -> Iterator[
     if not parts:
         return
     counts = np.sum([np.bincount(group, minlength=groups) for _, group in parts], axis=0)
-    gathered = in_groups(parts, counts)
+    gathered = arrays.grouped(parts, counts)
     for low, high in pairwise([0, *np.cumsum(counts).tolist()]):
         yield gathered[low:high]
 

@@ -95,11 +95,11 @@ def read_profile(
         if (message := inputs.shown(error.message)) == error.message:
             raise
         raise type(error)(message, error.hint) from error
+    if not inputs.copies:
+        return profile
     # Addresses are named in place of their copies.
     source = inputs.shown_path(profile.origin.source)
     warnings = tuple(map(inputs.shown, profile.origin.warnings))
-    if (source, warnings) == (profile.origin.source, profile.origin.warnings):
-        return profile
     return replace(profile, origin=replace(profile.origin, source=source, warnings=warnings))
 
 
@@ -187,7 +187,10 @@ def _read_path(path: Path, reader: str | None, section: str | int | None) -> Pro
     else:
         inputs.check_ends(path)
         chosen = reader_named(reader)
-    return sections.chosen(_read_by(chosen, path), section)
+    profile = _read_by(chosen, path)
+    if section is None and not profile.sections:
+        return profile
+    return sections.chosen(profile, section)
 
 
 def _read_by(reader: Reader, path: Path) -> Profile:

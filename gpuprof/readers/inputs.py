@@ -65,29 +65,29 @@ class Address(_LocalPath):  # type: ignore[misc] # the class for this system's p
 
 
 # The folders of copies of what was fetched, each with what addresses have in its place.
-_copies: dict[str, str] = {}
+copies: dict[str, str] = {}
 
 
 def keep_copies(folder: Path, scheme: str) -> None:
     """Let messages name addresses in place of the copies in a folder."""
-    _copies[f"{folder}{os.sep}"] = f"{scheme}://"
+    copies[f"{folder}{os.sep}"] = f"{scheme}://"
 
 
 @contextmanager
 def copies_discarded() -> Iterator[None]:
     """Remove the copies that are made meanwhile of what addresses name."""
-    before = {*_copies}
+    before = {*copies}
     try:
         yield
     finally:
-        for folder in _copies.keys() - before:
+        for folder in copies.keys() - before:
             shutil.rmtree(Path(folder).parent, ignore_errors=True)
-            del _copies[folder]
+            del copies[folder]
 
 
 def shown(text: str) -> str:
     """A message that names addresses in place of their copies."""
-    for folder, scheme in _copies.items():
+    for folder, scheme in copies.items():
         text = text.replace(folder, scheme)
     return text
 
