@@ -11,7 +11,6 @@ from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
 from gpuprof.model.table import NO_TEXTS
 from gpuprof.model.words import Words
-from gpuprof.native import arrays
 
 # Integers of any width.
 Numbers = npt.NDArray[np.integer[Any]]
@@ -76,21 +75,6 @@ def columns_of(parts: Iterable[Sequence[Any]], columns: int, rows: int = 0) -> l
         for column, values in zip(gathered, part, strict=True):
             column.add(values)
     return [column.values for column in gathered]
-
-
-def in_groups(parts: Sequence[tuple[Numbers, Numbers]], counts: Int64s) -> Any:
-    """The values of each group one after another, in their order.
-
-    Args:
-        parts: Values, and the group of each, from 0 on.
-        counts: How many values each group has in all parts.
-    """
-    kind = np.result_type(np.int8, *(values.dtype for values, _ in parts))
-    gathered = arrays.grouped(parts, counts, kind)
-    if gathered is None:
-        values, group = map(np.concatenate, zip(*parts, strict=True))
-        gathered = values[np.argsort(group, kind="stable")]
-    return gathered
 
 
 class Growing:

@@ -5,7 +5,7 @@ its input; the caller then takes another way to the same result.
 """
 
 import ctypes
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -203,24 +203,23 @@ def extents(
     return least, most
 
 
-def grouped(
-    parts: Iterable[tuple[Integers, Integers]], counts: Int64s, kind: "np.dtype[Any]"
-) -> Integers | None:
+def grouped(parts: Sequence[tuple[Integers, Integers]], counts: Int64s) -> Any:
     """The values of each group one after another, in their order.
 
     Args:
         parts: Values, and the group of each, from 0 on.
         counts: How many values each group has in all parts.
-        kind: A type that holds all values.
     """
+    kind = np.result_type(np.int8, *[values.dtype for values, _ in parts])
     functions = library()
-    if functions is None:
-        return None
     following, gathered = np.cumsum(counts) - counts, np.empty(counts.sum(), kind)
     for values, group in parts:
         wide = values.astype(kind, copy=False)
-        if functions.gather_groups(wide, group, len(counts), following, gathered):
-            return None
+        if functions is None or functions.gather_groups(
+            *(wide, group, len(counts), following, gathered)
+        ):
+            all_values, groups = map(np.concatenate, zip(*parts, strict=True))
+            return all_values[np.argsort(groups, kind="stable")]
     return gathered
 
 
