@@ -37,7 +37,7 @@ _LEAST_AGAINST: Final = 50
 LEAST_SHARE: Final = 0.005
 # What a change does to contention, clocks and caches is in no recording. Chosen as the roundest
 # share with nine in ten truths inside of drawn pairs, and all of four pairs of real recordings
-# (docs/predict.md), whose changes are 0 to 4 %; of 150 pairs drawn afterwards, 144 are.
+# (docs/predict.md), whose changes are 0 to 4 %; of 260 pairs drawn afterwards, 254 are.
 SHARE_OF_CHANGE: Final = 1 / 8
 # Where nearly all of a step goes, what is left can be half wrong, as it is in the last of them.
 SHARE_OF_REST: Final = 0.5
