@@ -37,7 +37,7 @@ _LEAST_AGAINST: Final = 50
 LEAST_SHARE: Final = 0.005
 # What a change does to contention, clocks and caches is in no recording. Chosen as the roundest
 # share with nine in ten truths inside of drawn pairs, and all of four pairs of real recordings
-# (docs/predict.md), whose changes are 0 to 4 %; of 150 pairs drawn afterwards, 144 are.
+# (docs/predict.md), whose changes are 0 to 4 %; of 260 pairs drawn afterwards, 254 are.
 SHARE_OF_CHANGE: Final = 1 / 8
 # Where nearly all of a step goes, what is left can be half wrong, as it is in the last of them.
 SHARE_OF_REST: Final = 0.5
@@ -236,16 +236,15 @@ def _borders(
         start, end = o.start_ns[of.low : last], o.end_ns[of.low : last]
         inside = flags[: len(end)] & (end > since[0, 0])
         took.append(int((end - start).sum(where=inside)) if inside.any() else NOT_FOUND)
-    streams = [of.low + np.flatnonzero(flags) for flags, of in zip(is_left, its, strict=True)]
-    if (most := max(took)) != NOT_FOUND:
-        streams = [streams[took.index(most)]]
+    chosen = range(len(its)) if (most := max(took)) == NOT_FOUND else [took.index(most)]
+    streams = [its[n].low + np.flatnonzero(is_left[n]) for n in chosen if is_left[n].any()]
     near, near_ns = np.full(since.shape, NOT_FOUND), np.full(since.shape, np.iinfo(np.int64).min)
     for on in streams:
         for is_end, on_ns in enumerate((o.start_ns[on], o.end_ns[on])):
             order = by_time(on_ns)
             place = np.searchsorted(on_ns, since, side="right", sorter=order) - 1
-            instants = 2 * (len(graph.calls) + on[order]) + is_end
-            latest = np.append(instants, NOT_FOUND)[place]
+            latest = 2 * (len(graph.calls) + on[order[place]]) + is_end
+            latest = np.where(place < 0, NOT_FOUND, latest)
             latest_ns = np.where(place < 0, near_ns, times[latest])
             is_later = (latest_ns > near_ns) | ((latest_ns == near_ns) & (latest > near))
             near, near_ns = np.where(is_later, latest, near), np.maximum(latest_ns, near_ns)

@@ -86,12 +86,12 @@ static void match(const Column *columns, size_t rows) {
     (void)extents(a, b, c, b, a.count < rows ? b : a, pairs, pairs + rows);
     a.count = rows;
     /* As many calls as operations, of whatever times, launched and waiting for whatever. */
-    Items items = {few / 4, few / 4, few / 2, pairs, b, c, rows ? pairs[0] : 0};
+    Items items = {few / 4, few / 4, few / 2, pairs, b, rows ? pairs[0] : 0};
     Integers numbered = {heads, 4, few / 4}, stored = {places, 8, few / 4};
     Weights weights = {a, a, b, numbered, c, numbered, a, b, c, stored, pairs};
     Replayed made = {{places + 3 * rows, 8, rows}, 0, 0};
     for (size_t i = 0; i < few; i++) heads[i] = (int32_t)(i % 5);
-    if (rows >= 16) (void)replay(&items, &weights, &weights, rows & 1, NULL, &made);
+    if (rows >= 16) (void)replay(&items, &weights, &weights, rows & 1, NULL, c, &made);
     free(heads);
     free(numbers);
     free(places);
