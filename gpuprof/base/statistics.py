@@ -33,14 +33,16 @@ def median(values: npt.NDArray[np.integer[Any]]) -> np.float64:
 
 def quantiles(values: npt.NDArray[np.integer[Any]], *shares: float) -> list[float]:
     """As `np.quantile` has them, which takes ten times as long for few values."""
-    ordered, found = np.sort(values), []
+    ordered, all_quantiles = np.sort(values), list[float]()
     for share in shares:
         place, part = divmod((len(ordered) - 1) * share, 1)
         low, high = ordered[[int(place), min(int(place) + 1, len(ordered) - 1)]].tolist()
         # From the nearer one, as NumPy does it: so rounding is the same.
         is_near = part < 1 / 2
-        found.append(low + (high - low) * part if is_near else high - (high - low) * (1 - part))
-    return found
+        all_quantiles.append(
+            low + (high - low) * part if is_near else high - (high - low) * (1 - part)
+        )
+    return all_quantiles
 
 
 def coverage(runs: int) -> float:
