@@ -56,7 +56,9 @@ def reading(
     with watched(f"Reading {name}", files) as progress:
         profile = read_profile(files, values.reader, values.section)
         note_unread([profile.unread], shows_notes=shows_notes)
-        yield progress.of(profile)
+        if progress is not None:
+            progress.events = profile.events
+        yield profile
 
 
 def note_unread(recordings: Iterable[UnreadFiles], *, shows_notes: bool = False) -> None:

@@ -31,7 +31,9 @@ def report(values: SimpleNamespace) -> None:
         raise click.UsageError(msg)
     of_step = ("phases", "steps") if values.is_per_step else ()
     chosen = tuple(ANALYSES) if values.is_all else (*values.tables, *of_step)
-    further = further_outputs(values, RECORDING, values.files, (target,))
+    further = None
+    if values.charts or values.page:
+        further = further_outputs(values, RECORDING, values.files, (target,))
     target.write_text(_text(values, chosen, further))
 
 

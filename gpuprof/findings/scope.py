@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from gpuprof.analyses.transfers import transfers
 from gpuprof.base.kernel_names import short_names
+from gpuprof.base.statistics import median
 from gpuprof.base.units import say_share
 from gpuprof.facts.collective_parts import part_times
 from gpuprof.facts.copies import transfer_times
@@ -82,7 +83,7 @@ class Scope:
     @cached_property
     def median_ns(self) -> int:
         """Median length of a step."""
-        return int(np.median(self.end_ns - self.start_ns))
+        return int(median(self.end_ns - self.start_ns))
 
     @cached_property
     def step_ns(self) -> int:

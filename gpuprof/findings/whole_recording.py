@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from gpuprof.analyses.transfers import TRANSFER_READS
 from gpuprof.base.cuda import BEGINS_CAPTURE, KERNEL_LAUNCHES, LAUNCHING_CALLS
+from gpuprof.base.statistics import median
 from gpuprof.base.units import counted, say_bytes, say_ns
 from gpuprof.facts.activity_sums import SUM_READS, summed_up
 from gpuprof.facts.copies import end_name, sums_of, transfer_rows
@@ -22,6 +23,7 @@ from gpuprof.facts.launches import LAUNCH_READS, first_calls, launches
 from gpuprof.facts.numbers import (
     NOT_FOUND,
     different,
+    first_of,
     groups,
     read_columns,
 )
@@ -336,7 +338,7 @@ def recorded_calls(profile: Profile) -> str:
     numbered = 0
     for number in distinct(process).tolist():
         ids = different(correlation[(process == number) & (correlation > 0)])
-        if len(ids) >= _LEAST_CALLS and np.median(np.diff(ids)) >= most_apart:
+        if len(ids) >= _LEAST_CALLS and median(np.diff(ids)) >= most_apart:
             numbered += int(ids[-1] - ids[0] + 1)
     return f"{len(start):,} of {numbered:,} numbered calls of CUDA" if numbered else ""
 
@@ -364,11 +366,12 @@ def _without_kernels(profile: Profile) -> tuple[int, int]:
         launched = launches(profile).launch_ns[low:high]
         launched = launched[: int(np.searchsorted(launched, begins.max(), side="right"))]
         is_within = begins >= launched.min(initial=_NEVER)
+        is_left = places_in(launched, begins[is_within]) != NOT_FOUND
         # A call of the runtime and that of the driver in it have one number.
-        within, first = np.unique(ids[is_within], return_index=True)
-        is_left = places_in(launched, begins) != NOT_FOUND
-        has_left = np.isin(within, ids[is_within & is_left])
-        is_without = ~has_left[np.argsort(first)]
+        by_id = np.argsort(ids[is_within], kind="stable")
+        first = first_of(by_id, ids[is_within])
+        has_left = np.logical_or.reduceat(is_left[by_id], first) if len(first) else is_left
+        is_without = ~has_left[np.argsort(by_id[first])]
         # Of a sample most launches left no record, from the start on, and most records no launch.
         early = is_without[: len(is_without) // 2]
         is_sample = is_sampled and 2 * np.count_nonzero(early) > len(early)

@@ -165,8 +165,9 @@ def decode(file: int, root: int, fields: Sequence[Field]) -> list[Decoded]:
     leaves = reader.leaves(root)
     at_once = max(_PAGES_AT_ONCE, min(_MOST_AT_ONCE, len(leaves) // _LEAST_PIECES))
     pieces = [leaves[at : at + at_once] for at in range(0, len(leaves), at_once)]
-    threads = machine.thread_count(min(_MOST_THREADS, len(pieces)))
-    if threads <= 1:  # as in workers, and of small tables
+    most = min(_MOST_THREADS, len(pieces))
+    threads = machine.thread_count(most) if most > 1 else 1
+    if threads == 1:  # as in workers, and of small tables
         decoded = [*map(reader.piece, pieces)]
     else:
         pool = ThreadPoolExecutor(threads)

@@ -4,14 +4,14 @@ Keys are stable; ``format_version`` grows when one changes its meaning or goes. 
 the tables, their units and meanings are documented where the tables are declared.
 """
 
-import json
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 import pyarrow as pa
 
 from gpuprof.analyses.reports import FORMAT_VERSION, Report
+from gpuprof.base.units import encodable
 from gpuprof.model.schema import INT
 from gpuprof.show import Page
 from gpuprof.show.cells import CONTROL
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _INTEGERS: Final = ("_ns", "bytes", "calls")
 _NEVER_WHOLE: Final = {"percent", "p_value", "is_beyond_noise"}
+# Rows as Python objects take ten times the memory of their text.
+_ROWS_AT_ONCE: Final = 10_000
 
 
 def report(result: Report, _: Page) -> str:
@@ -30,12 +32,29 @@ def report(result: Report, _: Page) -> str:
             "format_version": FORMAT_VERSION,
             "origin": result.origin.shown(),
             "tables": {
-                name: None if table is None else table.to_pylist()
+                name: None if table is None else _rows(table)
                 for name, table in result.tables.items()
             },
             "notes": result.notes,
         }
     )
+
+
+def _rows(table: pa.Table) -> msgspec.Raw:
+    """The rows of a table as a JSON list."""
+    names, texts = table.column_names, []
+    for piece in table.to_batches(max_chunksize=_ROWS_AT_ONCE):
+        rows = zip(*map(_values, names, piece.columns), strict=True)
+        text = msgspec.json.encode([dict(zip(names, row, strict=True)) for row in rows])
+        texts.append(text[1:-1])
+    return msgspec.Raw(b"[%b]" % b",".join(filter(None, texts)))
+
+
+def _values(name: str, column: pa.Array) -> list[Any]:
+    """The values of a column, whole ones as integers where its name has their unit."""
+    values = column.to_pylist()
+    is_mean = name.endswith(_INTEGERS) and pa.types.is_floating(column.type)
+    return [*map(_integer, values)] if is_mean else values
 
 
 def comparison(result: "Comparison", _: Page) -> str:
@@ -95,27 +114,26 @@ def versioned_text(document: dict[str, Any]) -> str:
 
 def document_text(document: dict[str, Any]) -> str:
     """A document as JSON; what is no number becomes null, what steers a terminal is escaped."""
-    text = json.dumps(_plain(document), indent=2, ensure_ascii=False, allow_nan=False)
-    # Of JSON itself only the ends of lines steer a terminal.
-    return CONTROL.sub(
-        lambda of: "".join(c if c == "\n" else f"\\u{ord(c):04x}" for c in of[0]), f"{text}\n"
-    )
+    text = msgspec.json.encode(_plain(document)).decode()
+    if not text.isprintable():  # looks at 20 characters in the time of one of the pattern
+        text = CONTROL.sub(lambda of: "".join(f"\\u{ord(c):04x}" for c in of[0]), text)
+    return f"{msgspec.json.format(text)}\n"
 
 
 def _plain(value: Any) -> Any:
-    """JSON has no paths, and no NaN or infinity: what is no number is unknown.
-
-    Whole times, sizes and counts are integers, also where their column has medians or means.
-    """
+    """Dictionaries with whole times, sizes and counts as integers, and all texts as UTF-8."""
     if isinstance(value, dict):
         return {
-            key: int(item)
-            if isinstance(item, float) and item.is_integer() and str(key).endswith(_INTEGERS)
-            else _plain(item)
+            _plain(key): _integer(item) if str(key).endswith(_INTEGERS) else _plain(item)
             for key, item in value.items()
         }
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return str(value) if isinstance(value, Path) else value
+    return encodable(str(value)) if isinstance(value, str | Path) else value
+
+
+def _integer(value: Any) -> Any:
+    """A time, size or count: an integer also where it is a median or mean, if it is one."""
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else value
+    return _plain(value)

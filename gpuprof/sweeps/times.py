@@ -116,11 +116,12 @@ def _times(path: Path, table: pa.Table) -> pa.Table:
 def _table(file: Path) -> pa.Table:
     """The table of a file; a sweep's cells as measurements, those of its baseline first."""
     if file.suffix == ".parquet":
-        table = parquet.read_table(file)
+        # Without threads that could outlive the command: see parquet_columns.opened.
+        table = parquet.ParquetFile(file, pre_buffer=False).read(use_threads=False)
     elif file.suffix == ".json":
         table = pa.Table.from_pylist([dict(cell) for cell in json_input.load(file)["cells"]])
     else:
-        table = csv.read_csv(file)
+        table = csv.read_csv(file, csv.ReadOptions(use_threads=False))
     if not {*table.column_names} >= _OF_SWEEP:
         return table
     axes = table.column_names[: table.column_names.index(_CELL)]

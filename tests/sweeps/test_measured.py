@@ -1,3 +1,7 @@
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 from nsys_export import KERNEL, kernel
 from nsys_export import write as write_export
@@ -150,3 +154,19 @@ def test_a_recording_is_no_table_of_times(tmp_path, name):
 def test_a_table_that_is_not_there(tmp_path):
     with pytest.raises(InputError):
         read_times(tmp_path / "none.csv")
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="only Linux lists threads there")
+def test_reading_parquet_leaves_no_thread_that_could_abort_the_end_of_the_process(tmp_path):
+    path = tmp_path / "times.parquet"
+    parquet.write_table(_times(("a", 1, 64, 4.0), ("a", 2, 64, 2.0)), path)
+    code = (
+        "import os, sys, pathlib\n"
+        "from gpuprof.sweeps.times import read_times\n"
+        "before = len(os.listdir('/proc/self/task'))\n"
+        "read_times(pathlib.Path(sys.argv[1]))\n"
+        "print(len(os.listdir('/proc/self/task')) - before)"
+    )
+    command = [sys.executable, "-c", code, str(path)]
+
+    assert subprocess.run(command, check=True, capture_output=True, text=True).stdout == "0\n"

@@ -66,7 +66,7 @@ def _call_names(of: Export) -> Names:
 
 
 def _kernels(of: Export) -> Part:
-    numbers = [name for name in ("demangledName", "shortName") if of.pick(KERNEL, name)]
+    numbers = [name for name in ("demangledName", "shortName") if of.has(KERNEL, name)]
     name: Columns = {"name": _UNNAMED}
     if STRINGS in of.columns:
         name = {"name_id": first_known(*numbers) if numbers else None}
