@@ -258,17 +258,17 @@ class KeptColumns:
             InputError: A file cannot be written.
             UsageError: The budget is no size.
         """
-        kept: dict[str, Column] = {}
+        placed: dict[str, Column] = {}
         room = _free_bytes()
         for name, values in columns.items():
             size = int(values.get_total_buffer_size())
             if size > room:
-                kept[name] = Spilled(values)
+                placed[name] = Spilled(values)
             else:
-                kept[name] = _in_memory[id(values)] = values
+                placed[name] = _in_memory[id(values)] = values
                 room -= size
         with self._keeping:
-            self._columns = {**self._columns, **kept}
+            self._columns = {**self._columns, **placed}
 
     def pieces(self, names: Sequence[str], _: table.Window | None = None) -> Iterator[list[Values]]:
         """Columns of all rows in pieces."""
