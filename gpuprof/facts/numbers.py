@@ -38,6 +38,11 @@ def groups(*columns: Numbers) -> list[Int64s]:
     return np.split(order, first_of(order, *columns)[1:]) if len(order) else []
 
 
+def rows_by(column: Numbers) -> dict[int, Int64s]:
+    """Indices of the rows of each value, which keep their order."""
+    return {int(column[rows[0]]): rows for rows in groups(column)}
+
+
 def first_of(ordered: Int64s, *columns: Numbers) -> Int64s:
     """Where each group of rows begins that are alike in some columns, by which they are ordered."""
     is_first = np.zeros(len(ordered), bool)
@@ -154,5 +159,5 @@ def index_kind(rows: int) -> type[np.integer[Any]]:
 
 def different(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """The different ones among values, sorted: `np.unique` hashes them before it sorts them."""
-    ordered = np.sort(values)
+    ordered = values if (values[1:] >= values[:-1]).all() else np.sort(values)
     return ordered[first_of(np.arange(len(ordered)), ordered)]

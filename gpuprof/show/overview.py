@@ -217,7 +217,10 @@ def table_grid(
         cells.append(shown_once(values, show))
     rows = tuple(zip(*cells, strict=True))
     return Grid(
-        *(title, tuple(header), rows, tuple(names)),
+        title,
+        tuple(header),
+        rows,
+        tuple(names),
         sentences=tuple(sentences),
         keys=tuple(keys),
         table=name,
