@@ -72,7 +72,8 @@ class Packed:
         self._ends = np.cumsum([len(part) for part in parts], dtype=np.int64).tolist()
         kinds = [part.dtype if m is None else np.dtype(np.int64) for part, m in self._parts]
         self._kind = np.result_type(np.int8, *kinds)
-        self._words, self._words_bytes = words, sum(map(sys.getsizeof, words or ()))
+        self._words = words
+        self._bytes = sum([part.nbytes for part in parts]) + sum(map(sys.getsizeof, words or ()))
         self.type = pa.from_numpy_dtype(self._kind) if words is None else pa.string()
 
     def __len__(self) -> int:
@@ -81,7 +82,7 @@ class Packed:
 
     def get_total_buffer_size(self) -> int:
         """How many bytes it takes in memory."""
-        return sum(part.nbytes for part, _ in self._parts) + self._words_bytes
+        return self._bytes
 
     def slices(self, step: int) -> Iterator[Values]:
         """Its values in pieces of so many rows, whatever the parts are."""
