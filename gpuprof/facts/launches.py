@@ -216,6 +216,27 @@ def activities(profile: Profile) -> Activities:
     return Activities(start, duration, device, layer, copy_rows(profile), tables)
 
 
+def hold_kernels(profile: Profile) -> None:
+    """Give start, end, device and name of kernels from arrays to all who ask from now on.
+
+    Of a large recording these are asked for again and again, and are decoded anew each time.
+    """
+    if not profile.is_large:
+        return
+    work = activities(profile)
+    (low, high), names = work.tables["kernels"], Growing(np.int8)
+    for (name,) in profile.columns("kernels", "name_id"):
+        names.add(narrowed(name))
+    start, duration, device = (c[low:high] for c in (work.start_ns, work.duration_ns, work.device))
+    columns: dict[str, Callable[[slice], Numbers]] = {
+        "start_ns": start.__getitem__,
+        "end_ns": lambda rows: start[rows] + duration[rows],
+    }
+    known = {"device_id": device, "name_id": names.values}
+    columns |= {name: of.__getitem__ for name, of in known.items() if of.min(initial=0) >= 0}
+    profile.loaded("kernels").hold(high - low, columns)
+
+
 def _recorded(profile: Profile) -> list[str]:
     """The tables of activities, copies first."""
     return [*filter(profile.has, ("memcpys", *_LAYERS))]
@@ -245,7 +266,7 @@ def launches(profile: Profile) -> Launches:
     # Nothing else asks for the ids of millions of activities other than copies.
     for table in filter(profile.has, _LAYERS) if profile is profile.unrestricted else ():
         profile.let_go(table, "correlation_id")
-    # Read last: what told who launched what is no longer in memory.
+    # What told who launched what is no longer in memory.
     work = activities(profile)
     sizes = {lane: sum(len(of[0]) for of in launched[lane]) for lane in sorted(launched)}
     number = sum(sizes.values())

@@ -17,7 +17,7 @@ from gpuprof.base.units import say_share
 from gpuprof.facts.collective_parts import part_times
 from gpuprof.facts.copies import transfer_times
 from gpuprof.facts.launch_paths import paths_of_modules, paths_of_ranges
-from gpuprof.facts.launches import first_calls, launches
+from gpuprof.facts.launches import first_calls, hold_kernels, launches
 from gpuprof.facts.needless_copies import avoidable
 from gpuprof.facts.nvtx import ranges_of
 from gpuprof.facts.pause_causes import WORTH_READING, pieces_of
@@ -169,8 +169,10 @@ def scopes(profile: Profile) -> tuple[Scope, ...]:
         # What all findings ask for, on two threads, each with about half of the work.
         ranges = (ranges_of,) if recorded.has("nvtx_ranges") else ()
         ahead = (timelines, *ranges, part_times, transfer_times, avoidable, transfers)
-        recorded.compute_ahead(ahead, is_first=True)
         with suppress(Exception):  # what fails is left to who asks for it
+            if profile is recorded:
+                hold_kernels(recorded)
+            recorded.compute_ahead(ahead, is_first=True)
             launches(profile)  # of a part, before those of the whole let go of what tells them
             launches(recorded)
             # These are the last to ask for the ids of millions of calls.

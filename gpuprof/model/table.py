@@ -7,8 +7,9 @@ leaves out, the selection and the bounds of the schema have one place each: `Par
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import repeat
 from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
@@ -26,6 +27,8 @@ Flags = npt.NDArray[np.bool_]
 # From the first start on and before the last, in ns.
 Window = tuple[int, int]
 
+# What no file calls a column, and in how many rows at once such columns are given.
+_HELD, _HELD_ROWS = "held: ", 262_144
 _START, _END, _NAME, _NAME_ID = "start_ns", "end_ns", "name", "name_id"
 # So many words are numbered, or written out, before pyarrow.compute, which is faster, is imported.
 _FEW_WORDS: Final = 16_384
@@ -113,11 +116,16 @@ class Part:
     # Whether no row was left out, and the columns that were found to be within their bounds.
     _checked: dict[str, bool] = field(default_factory=dict)
 
+    @property
+    def has_all_rows(self) -> bool:
+        """Whether all rows were read, and none was left out."""
+        return self._checked.get("", False)
+
     def reads(self, names: Iterable[str]) -> list[str]:
         """The file's columns that these are computed from, and those that choose rows."""
         reads: dict[str, None] = {}
         columns: list[Computed | str | None] = [*map(self.columns.get, names)]
-        for of in [*columns, *(() if self._checked.get("") else self.keep)]:
+        for of in [*columns, *(() if self.has_all_rows else self.keep)]:
             reads |= {} if of is None else dict.fromkeys(read_for(of))
         # The count of rows needs at least one column.
         return [*reads] or [next(r for of in self.columns.values() for r in read_for(of))]
@@ -135,7 +143,7 @@ class Part:
         needed = [*dict.fromkeys((*names, *chosen_by))]
         needed += [_START] if _END in needed and _START not in needed else []
         unchecked = [name for name in needed if is_checked and not self._checked.get(name)]
-        keep, reads = () if self._checked.get("") else self.keep, self.reads(needed)
+        keep, reads = () if self.has_all_rows else self.keep, self.reads(needed)
         has_all_rows = True
         # What is whole looks at rows outside of a window, too.
         is_whole = self.is_whole is not None and self.is_whole()
@@ -230,6 +238,22 @@ class Table:
         for part in self.parts:
             part.stored.release(self._stored(part, but) if but else ())
 
+    def hold(self, rows: int, columns: Mapping[str, Callable[[slice], Numbers]]) -> None:
+        """Take columns without nulls from arrays that are in memory anyway, not from the file.
+
+        Args:
+            rows: How many rows the table has. Nothing happens where it leaves out any of its
+                file's, or has several parts.
+            columns: What gives some rows of each column.
+        """
+        part = self.parts[0]
+        if len(self.parts) > 1 or not part.has_all_rows:
+            return
+        held = {_HELD + name: of_rows for name, of_rows in columns.items()}
+        beside = {**part.columns, **{name: _HELD + name for name in columns}}
+        self.parts = [replace(part, stored=_Beside(part.stored, rows, held), columns=beside)]
+        self.release([*self.schema.columns, _NAME_ID])
+
     def _stored(self, part: Part, names: Collection[str]) -> list[str]:
         declared = {*self.schema.columns, _NAME_ID}.intersection(names)
         return part.reads(self._of_rows([*declared]))
@@ -314,6 +338,43 @@ class Table:
                 return problem
             before += rows.num_rows
         return None
+
+
+class _Beside:
+    """Columns of a file, and beside them some of all rows that are in memory.
+
+    Args:
+        stored: What the file holds.
+        rows: How many rows there are.
+        held: What gives some rows of each column in memory.
+    """
+
+    def __init__(
+        self, stored: Stored, rows: int, held: Mapping[str, Callable[[slice], Numbers]]
+    ) -> None:
+        self._of_file, self._rows, self._held = stored, rows, held
+
+    def rows_known(self) -> int:
+        """How many rows it has."""
+        return self._rows
+
+    def expect(self, names: Collection[str]) -> None:
+        """Note columns of the file that are read together with the first that is needed."""
+        self._of_file.expect([name for name in names if name not in self._held])
+
+    def release(self, but: Collection[str]) -> None:
+        """Let go of all columns of the file but some."""
+        self._of_file.release([name for name in but if name not in self._held])
+
+    def pieces(self, names: Sequence[str], _: Window | None = None) -> Iterator[list[Values]]:
+        """Columns of all rows in pieces, as the file has them if any is of the file."""
+        of_file, low = [name for name in names if name not in self._held], 0
+        pieces = self._of_file.pieces(of_file) if of_file else repeat(list[Values]())
+        while low < self._rows:
+            columns = dict(zip(of_file, next(pieces), strict=True))
+            sizes = [len(column.numbers) for column in columns.values()] or [_HELD_ROWS]
+            rows = slice(low, low := min(low + sizes[0], self._rows))
+            yield [columns.get(name) or Values(self._held[name](rows)) for name in names]
 
 
 class InMemory:
