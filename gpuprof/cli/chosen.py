@@ -55,8 +55,11 @@ def reading(
     name = files[0] if len(files) == 1 else f"{len(files)} files"
     with watched(f"Reading {name}", files) as progress:
         profile = read_profile(files, values.reader, values.section)
-        note_unread([profile.unread], shows_notes=shows_notes)
-        yield progress.of(profile)
+        if profile.unread.faults:
+            note_unread([profile.unread], shows_notes=shows_notes)
+        if progress is not None:
+            progress.events = profile.events
+        yield profile
 
 
 def note_unread(recordings: Iterable[UnreadFiles], *, shows_notes: bool = False) -> None:

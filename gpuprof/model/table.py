@@ -115,9 +115,10 @@ class Part:
 
     def reads(self, names: Iterable[str]) -> list[str]:
         """The file's columns that these are computed from, and those that choose rows."""
-        columns = [self.columns[name] for name in names if name in self.columns]
-        keep = () if self._checked.get("") else self.keep
-        reads = dict.fromkeys(read for of in (*columns, *keep) for read in read_for(of))
+        reads: dict[str, None] = {}
+        columns: list[Computed | str | None] = [*map(self.columns.get, names)]
+        for of in [*columns, *(() if self._checked.get("") else self.keep)]:
+            reads |= {} if of is None else dict.fromkeys(read_for(of))
         # The count of rows needs at least one column.
         return [*reads] or [next(r for of in self.columns.values() for r in read_for(of))]
 
@@ -129,14 +130,16 @@ class Part:
         Raises:
             BeyondBoundsError: A value is beyond its bounds.
         """
-        chosen_by = selection.columns(schema.columns)
+        is_everything = selection == EVERYTHING
+        chosen_by = frozenset() if is_everything else selection.columns(schema.columns)
         needed = [*dict.fromkeys((*names, *chosen_by))]
         needed += [_START] if _END in needed and _START not in needed else []
         unchecked = [name for name in needed if is_checked and not self._checked.get(name)]
-        keep, reads, is_all = () if self._checked.get("") else self.keep, self.reads(needed), True
+        keep, reads = () if self._checked.get("") else self.keep, self.reads(needed)
+        has_all_rows = True
         # What is whole looks at rows outside of a window, too.
         is_whole = self.is_whole is not None and self.is_whole()
-        pieces = self.stored.pieces(reads, None if is_whole else selection.extent)
+        pieces = self.stored.pieces(reads, None if is_whole or is_everything else selection.extent)
         if is_whole:
             in_one = [joined(column) for column in zip(*pieces, strict=True)]
             pieces = iter([in_one] if in_one else [])
@@ -149,18 +152,18 @@ class Part:
                     numbers=columns[name].numbers.astype(np.int64, copy=False)
                 )
             is_kept = [of.make(*(_plain(of_file[n]) for n in of.reads)) for of in keep if of.make]
-            is_all = is_all and all(flags.all() for flags in is_kept)
             is_kept += _chosen(selection, chosen_by, columns) if chosen_by else ()
             if is_kept and not (is_row := np.logical_and.reduce(is_kept)).all():
                 columns = {name: column.take(is_row) for name, column in columns.items()}
+                has_all_rows = False
             for name in unchecked:
                 check(schema.columns.get(name), columns[name])
             if _END in unchecked:
                 durations = columns[_END].numbers - columns[_START].numbers
                 check_bounds(durations, 0, LONGEST_NS)
             yield [columns[name] for name in names]
-        if selection == EVERYTHING:
-            self._checked.update(dict.fromkeys(unchecked, True) | {"": is_all})
+        if is_everything:
+            self._checked.update(dict.fromkeys(unchecked, True) | {"": has_all_rows})
 
     def _column(
         self, schema: Schema, name: str, of_file: Mapping[str, Values], rows: int

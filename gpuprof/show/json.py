@@ -54,7 +54,7 @@ def _values(name: str, column: pa.Array) -> list[Any]:
     """The values of a column, whole ones as integers where its name has their unit."""
     values = column.to_pylist()
     is_mean = name.endswith(_INTEGERS) and pa.types.is_floating(column.type)
-    return [*map(_whole, values)] if is_mean else values
+    return [*map(_integer, values)] if is_mean else values
 
 
 def comparison(result: "Comparison", _: Page) -> str:
@@ -124,7 +124,7 @@ def _plain(value: Any) -> Any:
     """Dictionaries with whole times, sizes and counts as integers, and all texts as UTF-8."""
     if isinstance(value, dict):
         return {
-            _plain(key): _whole(item) if str(key).endswith(_INTEGERS) else _plain(item)
+            _plain(key): _integer(item) if str(key).endswith(_INTEGERS) else _plain(item)
             for key, item in value.items()
         }
     if isinstance(value, list | tuple):
@@ -132,7 +132,7 @@ def _plain(value: Any) -> Any:
     return encodable(str(value)) if isinstance(value, str | Path) else value
 
 
-def _whole(value: Any) -> Any:
+def _integer(value: Any) -> Any:
     """A time, size or count: an integer also where it is a median or mean, if it is one."""
     if isinstance(value, float):
         return int(value) if value.is_integer() else value

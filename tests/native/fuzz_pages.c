@@ -44,13 +44,10 @@ static void use(const Column *columns, size_t rows) {
         int64_t *room = malloc((2 * made.count + 1) * sizeof *room);
         Intervals left = {room, room + made.count, 0};
         (void)difference_of(&first, &second, &left);
-        int64_t last = INT64_MIN;
-        Intervals both = {room, room + made.count, 0};
-        (void)add_union(&second, &both, made.count, &last);
-        (void)add_union(&first, &both, made.count, &last);
+        (void)union_of(&second, &first, &left);
         int64_t *covered = malloc((made.count + 1) * sizeof *covered);
         first.count = first.count > 0 ? first.count - 1 : 0;
-        covered_at(&first, made.start, made.end, made.count, covered);
+        covered_within(&first, made.start, made.start, made.end, made.count, covered);
         free(covered);
         free(room);
         release_intervals(&made);
