@@ -268,7 +268,7 @@ class Table:
                     columns[name] = Values(of_number.of(columns[_NAME_ID].filled), None, all_words)
                 if _NAME_ID in names and self._names is None:
                     columns[_NAME_ID] = Values(self._all_words.numbers(columns[_NAME]))
-                yield [columns[name] for name in names]
+                yield [*map(columns.__getitem__, names)]
 
     def _of_rows(self, names: Sequence[str]) -> list[str]:
         """The columns of rows that these are made of."""
