@@ -180,8 +180,7 @@ class Part:
         numbers = np.full(rows, numbers) if np.ndim(numbers) == 0 else numbers
         if computed.words is not None:
             return Values(numbers, None, computed.words())
-        has_nulls = any(column.is_null is not None for column in columns)
-        if spec is not None and spec.required and not has_nulls:
+        if spec is not None and spec.required and all(of.is_null is None for of in columns):
             return Values(numbers)
         is_null = numbers == UNKNOWN
         return Values(numbers, is_null if is_null.any() else None)
