@@ -284,5 +284,5 @@ class KeptColumns:
                     count = max(1, room // (_MOST_BYTES_PER_VALUE * rows)) if rows else len(kinds)
                     self.keep(self._read(dict(kinds[:count])))
                     kinds = kinds[count:]
-            columns = [self._columns[name] for name in names]
+            columns = [*map(self._columns.__getitem__, names)]
         yield from map(list, zip(*map(slices, columns), strict=True))
