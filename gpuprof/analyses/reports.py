@@ -78,7 +78,8 @@ def report(recording: Recording, names: Sequence[str] | None = None) -> Report:
     of_recording = [a for a in runnable if a not in by_file]
     further = [analysis.reads_of_small for analysis in of_recording]
     left_out = _not_sought(profile) if any(further) else ""
-    profile.expect(reads(*[a.reads for a in of_recording], *([] if left_out else further)))
+    of_all = [a.reads for a in of_recording] + ([] if left_out else further)
+    profile.expect(reads(*of_all, _unread(profile)))
     if profile.job is not None:
         profile.job.prepare(functions_of(by_file), profile, partial(reads_of, analyses=by_file))
     elif profile.unrestricted.events >= _LARGE:
@@ -151,13 +152,19 @@ def _check_unread(profile: Profile) -> None:
     Raises:
         CorruptFileError: One is not.
     """
+    for table, names in _unread(profile).items():
+        # Each piece is checked when it is made.
+        for _ in profile.pieces(table, *names):
+            pass
+
+
+def _unread(profile: Profile) -> Reads:
+    """The columns of launches, where to read them takes no time."""
     name = schema.KERNELS.name
     if profile.job is not None or not profile.has(name):
-        return
-    if 0 < profile.loaded(name).rows_known() <= _FEW_ROWS:
-        # Each piece is checked when it is made.
-        for _ in profile.pieces(name, *schema.LAUNCH_COLUMNS):
-            pass
+        return {}
+    is_small = 0 < profile.loaded(name).rows_known() <= _FEW_ROWS
+    return {name: frozenset(schema.LAUNCH_COLUMNS)} if is_small else {}
 
 
 def _checked_names(names: Sequence[str]) -> Sequence[str]:

@@ -49,7 +49,7 @@ _OF_LINE: Final = re.compile(
 
 def demangled(name: str) -> str:
     """A name without C++'s mangling; itself where it has none or nothing here can read it."""
-    if not is_mangled(name) or len(name) > _LONGEST_NAME:
+    if _MANGLED.match(name) is None or len(name) > _LONGEST_NAME:
         return name
     read = _library()
     return name if read is None else read(name) or name

@@ -87,7 +87,7 @@ def union(start: npt.ArrayLike, end: npt.ArrayLike) -> Intervals:
         starts, ends = starts[order], ends[order]
         swept = arrays.union(arrays.interval_set(starts, ends))
     if swept is not None:
-        return _made(swept) if swept.count else NOTHING
+        return _of_sweep(swept) if swept.count else NOTHING
     if not np.all(ends > starts):
         is_filled = ends > starts
         starts, ends = starts[is_filled], ends[is_filled]
@@ -137,18 +137,18 @@ def together(sets: Sequence[Intervals]) -> Intervals:
     middle = len(filled) // 2
     a, b = together(filled[:middle]), together(filled[middle:])
     if (swept := arrays.union(a.compiled, b.compiled)) is not None:
-        return _made(swept)
+        return _of_sweep(swept)
     return union(np.concatenate([a.start, b.start]), np.concatenate([a.end, b.end]))
 
 
-def _made(swept: IntervalArrays) -> Intervals:
+def _of_sweep(swept: IntervalArrays) -> Intervals:
     """A set that was computed, whose arrays are let go where it is a small part of them."""
     start, end = (times[: swept.count] for times in swept.arrays)
     if 2 * swept.count < len(swept.arrays[0]):
         return Intervals(start.copy(), end.copy())
-    made = Intervals(start, end)
-    vars(made)["compiled"] = swept  # it is that already
-    return made
+    intervals = Intervals(start, end)
+    vars(intervals)["compiled"] = swept  # it is that already
+    return intervals
 
 
 def overlapping(a: Intervals, b: Intervals) -> tuple[Int64s, Int64s]:
@@ -222,7 +222,7 @@ def difference(a: Intervals, b: Intervals) -> Intervals:
         return a
     swept = arrays.difference(a.compiled, b.compiled)
     if swept is not None:
-        return _made(swept)
+        return _of_sweep(swept)
     first, count = overlapping(a, b)
     met = runs(first, count)
     # What an interval of a leaves lies between its start, the ends and starts of those of b

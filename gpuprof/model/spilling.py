@@ -72,7 +72,8 @@ class Packed:
         self._ends = np.cumsum([len(part) for part in parts], dtype=np.int64).tolist()
         kinds = [part.dtype if m is None else np.dtype(np.int64) for part, m in self._parts]
         self._kind = np.result_type(np.int8, *kinds)
-        self._words, self._words_bytes = words, sum(map(sys.getsizeof, words or ()))
+        self._words = words
+        self._bytes = sum([part.nbytes for part in parts]) + sum(map(sys.getsizeof, words or ()))
         self.type = pa.from_numpy_dtype(self._kind) if words is None else pa.string()
 
     def __len__(self) -> int:
@@ -81,7 +82,7 @@ class Packed:
 
     def get_total_buffer_size(self) -> int:
         """How many bytes it takes in memory."""
-        return sum(part.nbytes for part, _ in self._parts) + self._words_bytes
+        return self._bytes
 
     def slices(self, step: int) -> Iterator[Values]:
         """Its values in pieces of so many rows, whatever the parts are."""
@@ -258,17 +259,17 @@ class KeptColumns:
             InputError: A file cannot be written.
             UsageError: The budget is no size.
         """
-        kept: dict[str, Column] = {}
+        placed: dict[str, Column] = {}
         room = _free_bytes()
         for name, values in columns.items():
             size = int(values.get_total_buffer_size())
             if size > room:
-                kept[name] = Spilled(values)
+                placed[name] = Spilled(values)
             else:
-                kept[name] = _in_memory[id(values)] = values
+                placed[name] = _in_memory[id(values)] = values
                 room -= size
         with self._keeping:
-            self._columns = {**self._columns, **kept}
+            self._columns = {**self._columns, **placed}
 
     def pieces(self, names: Sequence[str], _: table.Window | None = None) -> Iterator[list[Values]]:
         """Columns of all rows in pieces."""
@@ -283,5 +284,5 @@ class KeptColumns:
                     count = max(1, room // (_MOST_BYTES_PER_VALUE * rows)) if rows else len(kinds)
                     self.keep(self._read(dict(kinds[:count])))
                     kinds = kinds[count:]
-            columns = [self._columns[name] for name in names]
+            columns = [*map(self._columns.__getitem__, names)]
         yield from map(list, zip(*map(slices, columns), strict=True))

@@ -188,8 +188,7 @@ class Part:
         numbers = np.full(rows, numbers) if np.ndim(numbers) == 0 else numbers
         if computed.words is not None:
             return Values(numbers, None, computed.words())
-        has_nulls = any(column.is_null is not None for column in columns)
-        if spec is not None and spec.required and not has_nulls:
+        if spec is not None and spec.required and all(of.is_null is None for of in columns):
             return Values(numbers)
         is_null = numbers == UNKNOWN
         return Values(numbers, is_null if is_null.any() else None)
@@ -299,7 +298,7 @@ class Table:
                     columns[name] = Values(of_number.of(columns[_NAME_ID].filled), None, all_words)
                 if _NAME_ID in names and self._names is None:
                     columns[_NAME_ID] = Values(self._all_words.numbers(columns[_NAME]))
-                yield [columns[name] for name in names]
+                yield [*map(columns.__getitem__, names)]
 
     def _of_rows(self, names: Sequence[str]) -> list[str]:
         """The columns of rows that these are made of."""

@@ -89,8 +89,18 @@ def read_profile(
     """
     if isinstance(path, Profile):
         return path
+    given = [path] if inputs.is_path(path) else path
+    if isinstance(given, bytes) or not isinstance(given, Sequence):
+        msg = f"a recording is a path, several paths or a Profile, not {type(path).__name__}"
+        raise TypeError(msg)
+    paths = [*map(inputs.path_of, given)]
     try:
-        profile = _read(path, reader, section)
+        if len(paths) == 1:
+            profile = _read_path(paths[0], reader, section)
+        else:
+            _check_no_section(section)
+            files = recording_files(paths)
+            profile = _read_many(inputs.folder_of(files), files, reader)
     except GpuprofError as error:
         if (message := inputs.shown(error.message)) == error.message:
             raise
@@ -101,21 +111,6 @@ def read_profile(
     source = inputs.shown_path(profile.origin.source)
     warnings = tuple(map(inputs.shown, profile.origin.warnings))
     return replace(profile, origin=replace(profile.origin, source=source, warnings=warnings))
-
-
-def _read(
-    path: AnyPath | Sequence[AnyPath], reader: str | None, section: str | int | None
-) -> Profile:
-    given = [path] if inputs.is_path(path) else path
-    if isinstance(given, bytes) or not isinstance(given, Sequence):
-        msg = f"a recording is a path, several paths or a Profile, not {type(path).__name__}"
-        raise TypeError(msg)
-    paths = [*map(inputs.path_of, given)]
-    if len(paths) == 1:
-        return _read_path(paths[0], reader, section)
-    _check_no_section(section)
-    files = recording_files(paths)
-    return _read_many(inputs.folder_of(files), files, reader)
 
 
 def recording_files(paths: Sequence[AnyPath], *, are_fetched: bool = True) -> list[Path]:

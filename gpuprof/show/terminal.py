@@ -5,7 +5,7 @@ import re
 import textwrap
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
@@ -192,7 +192,7 @@ def _show(console: Console, grid: Grid, page: Page) -> None:
         _say(console, "\n".join(grid.lines))
         return
     # Without what names would do to a terminal.
-    cells = (shown_once(column, clean) for column in zip(*grid.rows, strict=True))
+    cells = map(partial(shown_once, show=clean), grid.columns)
     rows = tuple(zip(*cells, strict=True))
     grid = replace(grid, header=tuple(map(clean, grid.header)), rows=rows)
     widths, least = _widths(grid, page)
@@ -223,7 +223,7 @@ def _lines(grid: Grid, widths: Mapping[int, int]) -> Iterator[str]:
             for text, look in zip(texts, looks, strict=True)
         }
         columns.append((cells, lines, [" " * width]))
-        if any(len(of_text) > 1 for of_text in lines.values()):
+        if max(map(len, lines.values())) > 1:
             heights = [*map(max, heights, (len(lines[text]) for text in cells))]
     filled = []
     for cells, lines, blank in columns:

@@ -188,14 +188,21 @@ def _origin(export: Export, capture: Mapping[str, list[str]], warnings: tuple[st
     exporter = versions.get("EXPORT_PRODUCT_VERSION")
     system: dict[str, str] = {}
     for name, value in export.select(SYSTEM, name=str, value=str):
-        system.setdefault("host" if name.lower() == "hostname" else name, value)
+        system.setdefault("hostname" if name.lower() == "hostname" else name, value)
+    # An export names the version that exported it alone. The folder is named after the first three
+    # numbers of the version that recorded, but for those within the HPC SDK.
+    recorder = export.recorder_version
+    installed = _INSTALLED.search(system.get("TargetInstallDir", ""))
+    if not recorder and installed is not None:
+        is_exporter = f"{exporter}.".startswith(f"{installed[1]}.")
+        recorder = exporter if is_exporter else installed[1]
     starts = export.select("TARGET_INFO_SESSION_START_TIME", utcEpochNs=int, utcTime=str)[:1]
     epoch_ns, utc = next((of for of in starts if 0 <= of[0] <= schema.LARGEST), (None, ""))
     return Origin(
         export.path,
         export.reader,
         "nsys",
-        export.recorder_version or _recorder_version(system.get("TargetInstallDir", ""), exporter),
+        recorder,
         versions.get("EXPORT_SCHEMA_VERSION"),
         _command(capture),
         f"{utc}Z" if utc else None,
@@ -203,21 +210,8 @@ def _origin(export: Export, capture: Mapping[str, list[str]], warnings: tuple[st
         warnings=warnings,
         exporter_version=exporter,
         # What `gpuprof record` keeps has none.
-        host=system["host"] if system.get("host", "") not in {"", REMOVED} else None,
+        host=system["hostname"] if system.get("hostname", "") not in {"", REMOVED} else None,
     )
-
-
-def _recorder_version(folder: str, exporter: str | None) -> str | None:
-    """The version that recorded, as far as the folder tells from which it ran.
-
-    An export names the version that exported it alone. The folder is named after the first
-    three numbers of its version, but for those within the HPC SDK.
-    """
-    installed = _INSTALLED.search(folder)
-    if installed is None:
-        return None
-    is_exporter = exporter is not None and f"{exporter}.".startswith(f"{installed[1]}.")
-    return exporter if is_exporter else installed[1]
 
 
 def _command(capture: Mapping[str, list[str]]) -> str | None:

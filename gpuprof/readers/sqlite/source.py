@@ -120,13 +120,13 @@ class SqliteFile:
             tables: Their names; of those whose rows have no ids it is not known.
             rows: Answers queries, see `query_session`.
         """
-        known = {}
+        most_rows = {}
         for name in self.declared.keys() & {*tables}:
             if name not in self._last_ids:
                 ((last,),) = (rows or self.rows)(f"SELECT max(rowid) FROM {quoted(name)}")
                 self._last_ids[name] = last or 0
-            known[name] = self._last_ids[name]
-        return known
+            most_rows[name] = self._last_ids[name]
+        return most_rows
 
     def stored(self, name: str) -> KeptColumns:
         """What a table holds, read when it is asked for; shared by all who ask meanwhile."""
