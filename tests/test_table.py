@@ -102,6 +102,16 @@ def test_held_columns_are_those_of_the_rows_that_are_selected():
     assert _numbers(table, "end_ns", "bytes", selection=device) == [[[100], [7]], [[109], [9]]]
 
 
+def test_a_table_that_is_released_is_read_from_its_file_again():
+    table, stored = held_memsets()
+
+    table.release([*schema.MEMSETS.columns])
+    assert _numbers(table, "end_ns") == [[[100, 105, 109]]]
+    table.release(["end_ns"])
+    assert _numbers(table, "end_ns") == [[[2, 9]], [[11]]]
+    assert stored.kept == ["e"]
+
+
 def test_columns_of_a_table_that_leaves_rows_out_are_not_held():
     odd = Computed(("d",), lambda device: device == 0)
 

@@ -213,6 +213,7 @@ class Table:
         of_names: Collection[str] = (_NAME,),
     ) -> None:
         self.schema, self.parts, self._names = schema, parts, names
+        self._of_file, self._held = parts, frozenset[str]()
         self.of_names = frozenset(() if names is None else of_names)
         self._read_names: Names | None = None
 
@@ -233,7 +234,12 @@ class Table:
             part.stored.expect(self._stored(part, names))
 
     def release(self, but: Collection[str]) -> None:
-        """Let go of what the file's columns hold that none of these is made of."""
+        """Let go of what the file's columns hold that none of these is made of.
+
+        Where one of the columns that are held as arrays is none of these, they all are.
+        """
+        if not self._held.issubset(but):
+            self.parts, self._held = self._of_file, frozenset()
         for part in self.parts:
             part.stored.release(self._stored(part, but) if but else ())
 
@@ -248,6 +254,7 @@ class Table:
         part = self.parts[0]
         if len(self.parts) > 1 or not part.has_all_rows:
             return
+        self._held = frozenset(columns)
         held = {_HELD + name: of_rows for name, of_rows in columns.items()}
         beside = {**part.columns, **{name: _HELD + name for name in columns}}
         self.parts = [replace(part, stored=_Beside(part.stored, rows, held), columns=beside)]

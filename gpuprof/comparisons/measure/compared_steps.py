@@ -32,10 +32,8 @@ FROM_EPOCHS: Final = "epochs"
 FROM_CALLS: Final = "calls"
 STEP: Final = "step"
 RECORDING: Final = "recording"
-# What is read of a recording whose steps are known, and of its kernels where those of two
-# recordings were matched.
+# What is read of a recording whose steps are known.
 MEASURED_READS: Final = reads(SUM_READS, TIMELINE_READS, kernels=" ".join(SHAPE))
-MATCHED_READS: Final = reads(kernels="start_ns end_ns device_id")
 # The columns that a comparison reads, so that each table of a file is read in one pass.
 COMPARED_READS: Final = reads(PHASE_READS, MEASURED_READS, api_calls="name_id")
 

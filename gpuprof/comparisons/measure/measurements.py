@@ -5,7 +5,6 @@ from typing import Any, Final
 
 from gpuprof.comparisons.measure.compared_steps import (
     COMPARED_READS,
-    MATCHED_READS,
     MEASURED_READS,
     ComparedSteps,
     own_steps,
@@ -19,7 +18,7 @@ from gpuprof.comparisons.measure.measured_runs import (
     variant_of,
 )
 from gpuprof.facts.copies import copy_rows, too_fast
-from gpuprof.facts.launches import activities, launches
+from gpuprof.facts.launches import activities, hold_kernels, launches
 from gpuprof.facts.moves import backward_copies
 from gpuprof.facts.nvtx import named_parts, ranges_of
 from gpuprof.facts.phases import steps_by_phase
@@ -69,7 +68,7 @@ class Measurements:
         if parts:
             too_fast(recording)
             recording.forget(timelines, copy_rows)
-            recording.release(but=MATCHED_READS)
+            recording.release(but={})
 
     def _of(self, compared: ComparedSteps) -> MeasuredRun:
         """The figures of one part."""
@@ -96,6 +95,7 @@ def _learn_steps(recording: Profile) -> None:
     ahead: list[Callable[[Profile], object]] = [copy_layers]
     ahead = [launches, *ahead] if recording.has("api_calls") else ahead
     ahead = [ranges_of, *ahead] if recording.has("nvtx_ranges") else ahead
+    hold_kernels(recording)
     recording.compute_ahead(ahead)
     steps_by_phase(recording)
     backward_copies(recording)
