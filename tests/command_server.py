@@ -16,10 +16,10 @@ from gpuprof.readers import all_readers
 # With analyses and readers, most of what commands import.
 MODULES = (
     "duckdb", "gpuprof.cli.comparing", "gpuprof.cli.jobs", "gpuprof.cli.plotting",
-    "gpuprof.cli.predicting", "gpuprof.cli.querying", "gpuprof.cli.recording",
-    "gpuprof.cli.reporting", "gpuprof.cli.sweeping", "gpuprof.findings.findings",
-    "gpuprof.show.charts.timeline", "gpuprof.show.page.comparison_page", "gpuprof.show.terminal",
-    "gpuprof.sql",
+    "gpuprof.cli.placing", "gpuprof.cli.predicting", "gpuprof.cli.querying",
+    "gpuprof.cli.recording", "gpuprof.cli.reporting", "gpuprof.cli.sweeping",
+    "gpuprof.findings.findings", "gpuprof.show.charts.timeline",
+    "gpuprof.show.page.comparison_page", "gpuprof.show.terminal", "gpuprof.sql",
 )  # fmt: skip
 LONGEST_S = 60
 

@@ -183,6 +183,7 @@ HARMLESS = [
     "train.py --commit 0f9c2b7e4d1a6c3b8f5e0d9c2b7e4d1a6c3b8f5e --id 1b4e28ba-2fa1-11d2-883f",
     "train.py runs/deepconn/batch-128/run-1.sqlite data/Books5/part-00001-of-00008.tfrecord",
     "train.py --model meta-llama/Llama-3.1-8B-Instruct --lora hf_model_dir --x sk-learn-like-model",
+    "train.py --model sk-MyOwnLearnLikeModel --x pypi-publish-this-package",
     "train.py --model DeepSeek-R1-Distill-Qwen-32B --name BertForSequenceClassification2",
     "train.py --token --verbose",
     "train.py --master_addr 10.0.0.1 --master_port 29500 --rdzv_endpoint=host:29400 --tf32 on",

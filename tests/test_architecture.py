@@ -199,8 +199,8 @@ def test_analyses_are_functions_of_arrays_and_ask_no_query():
 
 def test_json_is_decoded_in_one_module_alone():
     decoders = re.compile(
-        r"(json\.(loads?|decode|JSONDecoder|Decoder)|msgspec\.json\.?\w*|.*read_json\w*)"
-        r"|from (json|msgspec\.json|orjson|ujson) import .*"
+        r"((msgspec\.)?json\.(loads?|decode|JSONDecoder|Decoder)|.*read_json\w*)"
+        r"|from (json|msgspec\.json|orjson|ujson) import .*|from msgspec import .*\bjson\b.*"
     )
 
     def decoding(path: Path) -> set[str]:

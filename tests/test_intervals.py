@@ -11,7 +11,6 @@ from gpuprof.model.intervals import (
     NOTHING,
     Intervals,
     attribute,
-    covered_before,
     covered_within,
     difference,
     intersection,
@@ -112,13 +111,6 @@ def test_each_instant_goes_to_the_first_layer_that_covers_it(layers):
     for pairs, got in zip(layers, given_to, strict=True):
         assert got == instants(pairs) - seen
         seen |= instants(pairs)
-
-
-@given(PAIRS, st.lists(st.integers(-40, 90), max_size=10))
-def test_covered_before_counts_instants(pairs, points):
-    expected = [sum(i < point for i in instants(pairs)) for point in points]
-
-    assert covered_before(made(pairs), np.array(points, np.int64)).tolist() == expected
 
 
 @given(PAIRS, st.lists(st.tuples(st.integers(-40, 90), st.integers(0, 50)), max_size=5))

@@ -24,6 +24,7 @@ from gpuprof.base.secrets import ALLOWED, allowed_variables, masked_text, masked
 HF = "hf_" + "aB3" * 11
 AWS_ID = "AKIA" + "IOSFODNN7EXAMPLE"
 AWS = "wJalrXUtnFEMI/K7MDENG/bPxRfiCY" + "EXAMPLEKEY"
+OPENAI_WITHOUT_DIGITS = "sk-" + "tXBJajHjuyrMzyGnVqdGWDJlnsxp"
 JWT = "eyJhbGciOiJI." + "eyJzdWIiOiIx" + ".c2lnbmF0dXJl"
 
 
@@ -45,6 +46,7 @@ JWT = "eyJhbGciOiJI." + "eyJzdWIiOiIx" + ".c2lnbmF0dXJl"
         (f"t.py {AWS_ID}", "t.py ***"),
         (f"t.py {AWS}", "t.py ***"),
         (f"t.py --x={AWS}", "t.py --x=***"),
+        (f"t.py {OPENAI_WITHOUT_DIGITS}", "t.py ***"),
         (f"t.py --header {JWT}", "t.py --header ***"),
         ("t.py -H 'Authorization: Bearer abc'", "t.py -H 'Authorization: Bearer ***'"),
     ],

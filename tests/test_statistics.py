@@ -6,11 +6,22 @@ from gpuprof.base.statistics import (
     adjusted,
     coverage,
     difference_interval,
+    median,
     median_interval,
+    quantiles,
     rank_test,
     rank_tests,
     step_interval,
 )
+
+
+@pytest.mark.parametrize("most", [3, 10**9, 2**62])
+@pytest.mark.parametrize("number", [1, 2, 3, 10, 101])
+def test_medians_and_quantiles_of_integers_are_numpys(number, most):
+    values, shares = np.random.default_rng(number).integers(0, most, number), (0.1, 0.25, 0.5, 0.9)
+
+    assert median(values) == np.median(values)
+    assert quantiles(values, *shares) == np.quantile(values, shares).tolist()
 
 
 def test_one_run_has_no_interval():

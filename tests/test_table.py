@@ -14,7 +14,7 @@ from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.origin import Origin
 from gpuprof.model.pairs import pair_places
 from gpuprof.model.profile import Profile
-from gpuprof.model.selection import Selection
+from gpuprof.model.selection import EVERYTHING, Selection
 from gpuprof.model.table import Computed, InMemory, Part, Table, translated, values
 from gpuprof.model.words import Values, Words
 from gpuprof.readers.nsys.event_waits import EventRecords
@@ -48,6 +48,77 @@ def test_functions_that_look_at_other_rows_see_those_that_a_window_leaves_out():
     ((size,),) = whole.restricted(Selection(((5, 6),))).columns("memsets", "bytes")
 
     assert size.tolist() == [14]
+
+
+class Asked(InMemory):
+    """Rows in memory that note which columns they are asked for, and which they keep."""
+
+    def __init__(self, rows):
+        super().__init__(rows)
+        self.names, self.kept = [], None
+
+    def release(self, but):
+        self.kept = sorted(but)
+
+    def pieces(self, names, _=None):
+        self.names += names
+        for low in range(0, self.rows_known(), 2):  # of two rows each
+            yield [column.take(slice(low, low + 2)) for column in next(super().pieces(names))]
+
+
+def held_memsets(*, starts=(0, 5, 9), keep=()):
+    """Three memsets whose times are in arrays, too, once all rows were read."""
+    rows = {"s": starts, "e": [2, 9, 11], "d": [0, 1, 0], "b": [7, 8, 9]}
+    stored = Asked(pa.table(rows))
+    columns = {"start_ns": "s", "end_ns": "e", "device_id": "d", "bytes": "b"}
+    table = Table(schema.MEMSETS, [Part(stored, columns, keep)])
+    start = np.concatenate([start.numbers for (start,) in table.pieces(["start_ns"])])
+    times = {"start_ns": start.__getitem__, "end_ns": lambda rows: start[rows] + 100}
+    table.hold(len(start), times)
+    stored.names.clear()
+    return table, stored
+
+
+def _numbers(table, *names, selection=EVERYTHING):
+    return [[c.numbers.tolist() for c in piece] for piece in table.pieces(names, selection)]
+
+
+def test_columns_that_are_held_as_arrays_are_not_asked_of_the_file():
+    table, stored = held_memsets()
+
+    assert _numbers(table, "end_ns", "start_ns") == [[[100, 105, 109], [0, 5, 9]]]
+    assert stored.names == []
+    assert _numbers(table, "bytes", "end_ns") == [[[7, 8], [100, 105]], [[9], [109]]]
+    assert stored.names == ["b"]
+    assert stored.kept == ["b", "d"]
+
+
+def test_held_columns_are_those_of_the_rows_that_are_selected():
+    table, _ = held_memsets()
+
+    window, device = Selection(((4, 20),)), Selection(device_id=0)
+
+    assert _numbers(table, "end_ns", "bytes", selection=window) == [[[105], [8]], [[109], [9]]]
+    assert _numbers(table, "end_ns", "bytes", selection=device) == [[[100], [7]], [[109], [9]]]
+
+
+def test_a_table_that_is_released_is_read_from_its_file_again():
+    table, stored = held_memsets()
+
+    table.release([*schema.MEMSETS.columns])
+    assert _numbers(table, "end_ns") == [[[100, 105, 109]]]
+    table.release(["end_ns"])
+    assert _numbers(table, "end_ns") == [[[2, 9]], [[11]]]
+    assert stored.kept == ["e"]
+
+
+def test_columns_of_a_table_that_leaves_rows_out_are_not_held():
+    odd = Computed(("d",), lambda device: device == 0)
+
+    table, stored = held_memsets(keep=(odd,))
+
+    assert _numbers(table, "end_ns") == [[[2]], [[11]]]
+    assert "e" in stored.names
 
 
 def test_words_of_columns_get_one_numbering():

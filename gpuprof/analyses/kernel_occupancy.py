@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gpuprof.base.kernel_names import short_name
-from gpuprof.facts.numbers import sums_by_number
+from gpuprof.facts.numbers import ByNumber, sums_by_number
 from gpuprof.model.analysis import Analysis, per_file, reads, summed
 from gpuprof.model.derived import UNKNOWN, known
 from gpuprof.model.intervals import Int64s
@@ -209,12 +209,11 @@ def _launches(
     """Kernels that were launched alike: name, kind of device, sizes, calls and time."""
     numbered = profile.loaded("kernels").names
     names, place = numbered.distinct, numbered.places
+    of_device = ByNumber([*kinds], [*kinds.values()], -1)
     columns = ("start_ns", "end_ns", "device_id", "name_id", *_SIZES)
     parts = []
     for start, end, device, name_id, *sizes in profile.columns("kernels", *columns):
-        kind = np.full(len(start), -1)
-        for number, of_device in kinds.items():
-            kind[device == number] = of_device
+        kind = of_device.of(device)
         keys = np.stack(
             [place.of(name_id), kind, _product(sizes[:3]), _product(sizes[3:6]), *sizes[6:]],
             dtype=np.int64,

@@ -137,22 +137,17 @@ def _warnings(profile: Profile) -> list[str]:
 
 def _graph_notes(profile: Profile) -> list[str]:
     """What graphs that were recorded as a whole hide."""
-    notes = []
     graphs = 0
     if profile.has(GRAPH_LAUNCHES.name):
-        rows = profile.columns(GRAPH_LAUNCHES.name, *GRAPH_LAUNCHES.columns)
-        graphs = sum(len(start_ns) for start_ns, *_ in rows)
-    if graphs:
-        launches = (
-            "1 launch of a CUDA graph was"
-            if graphs == 1
-            else f"{graphs:,} launches of CUDA graphs were"
-        )
-        notes.append(
-            f"{launches} recorded as a whole, so totals exclude the kernels and copies in graphs."
-            " Record graph nodes to include them."
-        )
-    return notes
+        for start_ns, *_ in profile.columns(GRAPH_LAUNCHES.name, *GRAPH_LAUNCHES.columns):
+            graphs += len(start_ns)
+    if not graphs:
+        return []
+    launches = f"{graphs:,} launches of CUDA graphs were"
+    if graphs == 1:
+        launches = "1 launch of a CUDA graph was"
+    note = f"{launches} recorded as a whole, so totals exclude the kernels and copies in graphs."
+    return [f"{note} Record graph nodes to include them."]
 
 
 def _excerpt_notes(profile: Profile) -> list[str]:

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from gpuprof.facts.numbers import groups, sums_by_number
-from gpuprof.facts.pause_causes import CAUSE_READS, SHORT, Label, Pieces, pieces_of
+from gpuprof.facts.pause_causes import CAUSE_READS, SHORT, Label, Pieces, pieces_of, pieces_on
 from gpuprof.facts.pauses import Pauses, pauses_of
 from gpuprof.facts.timeline import DeviceTimeline, timelines
 from gpuprof.model.analysis import Analysis, by, per_file
@@ -69,7 +69,7 @@ def pauses(profile: Profile) -> pa.Table:
     recorded = {timeline.device_id: timeline for timeline in timelines(profile.unrestricted)}
     rows = []
     for device in timelines(profile):
-        of_device = np.flatnonzero(all_pauses.device[pieces.pause] == device.number)
+        of_device = pieces_on(profile, device.number)
         device_rows = _rows(device, all_pauses, pieces, of_device)
         # Short ones are those of the whole recording. There may be millions.
         recorded_device = recorded[device.device_id]

@@ -20,10 +20,12 @@ from gpuprof.facts.copies import (
 )
 from gpuprof.facts.hosts import names_of, rails
 from gpuprof.facts.links import link_between
+from gpuprof.facts.moves import kernel_ns
 from gpuprof.facts.numbers import groups
-from gpuprof.facts.timeline import TIMELINE_READS, timeline_of
+from gpuprof.facts.timeline import TIMELINE_READS
 from gpuprof.model.analysis import Analysis, ordered, per_file, summed
 from gpuprof.model.derived import HOST, UNKNOWN, known
+from gpuprof.model.intervals import Intervals
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Kind, Schema
 
@@ -82,6 +84,8 @@ def _added(table: pa.Table) -> pa.Table:
 
 
 _ENDS: Final = ("src", "dst", "path")
+# A row, which of its ends that is, the device there, and when copies run on it.
+_End = tuple[dict[str, Any], str, int, Intervals]
 _SUMMED: Final = tuple(f"{end}_{time}_ns" for end in _ENDS[:2] for time in ("busy", "exposed"))
 
 
@@ -105,7 +109,7 @@ def peer_matrix(profile: Profile) -> pa.Table:
         One row per source, destination and path, the costliest first, columns as in
         `PEER_MATRIX`; no rows where nothing was transferred.
     """
-    copies, rows = transfer_rows(profile), []
+    copies, rows, ends = transfer_rows(profile), list[dict[str, Any]](), list[_End]()
     path = copies.path
     for alike in groups(copies.src, copies.dst, path):
         first = alike[0]
@@ -116,7 +120,14 @@ def peer_matrix(profile: Profile) -> pa.Table:
         if link is not None:
             share = _share(row["bytes_per_s"], link.bytes_per_s)
             row |= {"link": link.name, "peak_bytes_per_s": link.bytes_per_s, "peak_share": share}
-        rows.append(row | _end(profile, "src", src, route) | _end(profile, "dst", dst, route))
+        for name, end in (("src", src), ("dst", dst)):
+            row |= {name: end_name(end), f"{name}_device_id": None if end == HOST else end}
+            if end is not None and end != HOST:
+                ends.append(
+                    (row, name, end, running_on(transfer_times(profile)[route], end, route))
+                )
+        rows.append(row)
+    _time_ends(profile, ends)
 
     def order(row: dict[str, Any]) -> tuple[object, ...]:
         # Unknown ends come last, the host before devices.
@@ -127,16 +138,19 @@ def peer_matrix(profile: Profile) -> pa.Table:
     return PEER_MATRIX.table(sorted(rows, key=order))
 
 
-def _end(profile: Profile, name: str, end: int | None, route: Route) -> dict[str, Any]:
-    """The columns of one end of a route."""
-    row = {name: end_name(end), f"{name}_device_id": None if end == HOST else end}
-    if end is None or end == HOST:
-        return row
-    running = running_on(transfer_times(profile)[route], end, route)
+def _time_ends(profile: Profile, ends: Sequence[_End]) -> None:
+    """Fill in the columns of the ends of routes that are devices."""
+    if not ends:
+        return
+    sets = [running for *_, running in ends]
+    device = np.repeat([end for _, _, end, _ in ends], [*map(len, sets)])
+    start, end = (np.concatenate([getattr(s, of) for s in sets]) for of in ("start", "end"))
     # A copy that starts in a window may end behind it, where kernels hide it too.
-    hidden_ns = timeline_of(profile.unrestricted, end).kernel_ns(running.start, running.end)
-    exposed_ns = running.length - int(hidden_ns.sum())
-    return row | {f"{name}_busy_ns": running.length, f"{name}_exposed_ns": exposed_ns}
+    hidden_ns = np.append(0, kernel_ns(profile, device, start, end).cumsum())
+    borders = np.cumsum([0, *map(len, sets)])
+    for (row, name, _, running), of_end in zip(ends, np.diff(hidden_ns[borders]), strict=True):
+        busy_ns = running.length
+        row |= {f"{name}_busy_ns": busy_ns, f"{name}_exposed_ns": busy_ns - int(of_end)}
 
 
 def _share(achieved: float | None, peak: int | None) -> float | None:

@@ -74,35 +74,36 @@ def report(recording: Recording, names: Sequence[str] | None = None) -> Report:
     profile = read_profile(recording)
     missing = {analysis.name: analysis.missing(profile) for analysis in chosen}
     runnable = [analysis for analysis in chosen if not missing[analysis.name]]
-    is_job, by_file = profile.job is not None, [a for a in runnable if a.is_by_file(profile)]
+    by_file = [a for a in runnable if profile.job is not None and a.of_files is not None]
     of_recording = [a for a in runnable if a not in by_file]
-    left_out = _not_sought(profile, of_recording)
-    further = [] if left_out else [analysis.reads_of_small for analysis in of_recording]
-    profile.expect(reads(*(analysis.reads for analysis in of_recording), *further))
+    further = [analysis.reads_of_small for analysis in of_recording]
+    left_out = _not_sought(profile) if any(further) else ""
+    of_all = [a.reads for a in of_recording] + ([] if left_out else further)
+    profile.expect(reads(*of_all, _unread(profile)))
     if profile.job is not None:
         profile.job.prepare(functions_of(by_file), profile, partial(reads_of, analyses=by_file))
     elif profile.unrestricted.events >= _LARGE:
         later = [analysis.run for analysis in runnable[1:] if analysis.name != _FINDINGS]
         profile.compute_ahead(later[::-1])
+    tables: dict[str, pa.Table | None] = dict.fromkeys(missing)
     try:
-        tables = {a.name: profile.once(a.run) if a in runnable else None for a in chosen}
+        for analysis in runnable:
+            tables[analysis.name] = profile.once(analysis.run)
     finally:
         profile.end_second_thread()
     _check_unread(profile)
     notes = [
         *notes_of(profile, [analysis.name for analysis in runnable]),
         *([left_out] if left_out else []),
-        *missing_notes(profile, missing),
+        *(missing_notes(profile, missing) if any(missing.values()) else []),
     ]
     called = _device_names(profile, chosen)
     if called.names_of_files:
         # Sentences say what devices are called in their own files; those of a job name ranks.
         named = {a.name: tables[a.name] for a in of_recording}
         tables |= {n: t if t is None else _named(t, called) for n, t in named.items()}
-    if is_job:
-        notes += _accuracies(runnable)
-    else:
-        notes = [*map(called.in_text, notes)]
+    # Notes on a job name its devices already.
+    notes = [*map(called.in_text, notes)] if profile.job is None else notes + _accuracies(runnable)
     return Report(profile.origin, tables, tuple(dict.fromkeys(notes)), called)
 
 
@@ -151,30 +152,34 @@ def _check_unread(profile: Profile) -> None:
     Raises:
         CorruptFileError: One is not.
     """
+    for table, names in _unread(profile).items():
+        # Each piece is checked when it is made.
+        for _ in profile.pieces(table, *names):
+            pass
+
+
+def _unread(profile: Profile) -> Reads:
+    """The columns of launches, where to read them takes no time."""
     name = schema.KERNELS.name
     if profile.job is not None or not profile.has(name):
-        return
-    if 0 < profile.loaded(name).rows_known() <= _FEW_ROWS:
-        # Each piece is checked when it is made.
-        for _ in profile.pieces(name, *schema.LAUNCH_COLUMNS):
-            pass
+        return {}
+    is_small = 0 < profile.loaded(name).rows_known() <= _FEW_ROWS
+    return {name: frozenset(schema.LAUNCH_COLUMNS)} if is_small else {}
 
 
 def _checked_names(names: Sequence[str]) -> Sequence[str]:
     if isinstance(names, str):
         msg = f'table names must be a list, as in ["{names}"]'
         raise TypeError(msg)
-    not_text = next((name for name in names if not isinstance(name, str)), "")
-    if not isinstance(not_text, str):
-        msg = f"a table name must be text, not {type(not_text).__name__}"
-        raise TypeError(msg)
+    for name in names:
+        if not isinstance(name, str):
+            msg = f"a table name must be text, not {type(name).__name__}"
+            raise TypeError(msg)
     return names
 
 
-def _not_sought(profile: Profile, analyses: Sequence[Analysis]) -> str:
+def _not_sought(profile: Profile) -> str:
     """What findings leave out of a large recording, in a sentence; empty for nothing."""
-    if not any(analysis.reads_of_small for analysis in analyses):
-        return ""
     from gpuprof.facts.needless_copies import not_sought  # noqa: PLC0415 - start-up time
 
     return not_sought(profile)

@@ -12,7 +12,7 @@ from gpuprof.comparisons import Comparison, comparison, labelled
 from gpuprof.comparisons.judge.gate import checks, fail, parse
 from gpuprof.comparisons.result_tables import TABLES
 from gpuprof.show import COMPARISON
-from gpuprof.show.charts import chart_about, drawn, of_comparison
+from gpuprof.show.charts.catalogue import chart_about, drawn, of_comparison
 from gpuprof.show.notebook import Summary, comparison_summary
 from gpuprof.show.page.comparison_page import comparison_page
 

@@ -25,7 +25,7 @@ from gpuprof.api.values import (
 from gpuprof.base.units import instant_ns, parse_decimal_bytes
 from gpuprof.launch import AUTO, RECORDERS
 
-_CHARTS: Final = ("gpuprof.show.charts", "CHARTS")
+_CHARTS: Final = ("gpuprof.show.charts.catalogue", "CHARTS")
 _PATH: Final = click.Path(path_type=Path)
 # Where a command keeps what ``--via`` names.
 _VIA: Final = "gpuprof.via"

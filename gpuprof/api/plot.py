@@ -11,7 +11,7 @@ from gpuprof.base.errors import UsageError
 from gpuprof.base.units import listed
 from gpuprof.readers.inputs import path_of
 from gpuprof.show import COMPARISON, SWEEP
-from gpuprof.show.charts import chart_named, drawn, of_recording, of_times
+from gpuprof.show.charts.catalogue import chart_named, drawn, of_recording, of_times
 from gpuprof.show.charts.figure import Chart
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from gpuprof.base.errors import UsageError
 from gpuprof.model.origin import Origin
 from gpuprof.model.profile import Profile, to_frame
 from gpuprof.show import RECORDING
-from gpuprof.show.charts import chart_about, drawn, of_recording
+from gpuprof.show.charts.catalogue import chart_about, drawn, of_recording
 from gpuprof.show.notebook import Summary, bottom_line, report_summary
 from gpuprof.show.page.recording_page import recording_page
 

@@ -9,7 +9,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from functools import cache, lru_cache
-from itertools import chain, count, takewhile
+from itertools import count, takewhile
 from typing import Final
 
 _MANGLED: Final = re.compile(r"^_Z[A-Za-z0-9_$.]+$")
@@ -49,7 +49,7 @@ _OF_LINE: Final = re.compile(
 
 def demangled(name: str) -> str:
     """A name without C++'s mangling; itself where it has none or nothing here can read it."""
-    if not is_mangled(name) or len(name) > _LONGEST_NAME:
+    if _MANGLED.match(name) is None or len(name) > _LONGEST_NAME:
         return name
     read = _library()
     return name if read is None else read(name) or name
@@ -134,7 +134,7 @@ def family(name: str) -> str:
     base, words = _base(name)
     if match := _OF_LINE.fullmatch(base):
         base = "".join(filter(None, match.groups()))
-    return f"{base}<{', '.join(words)}>" if words else base
+    return _labelled(base, words)
 
 
 def _outermost(text: str) -> Iterator[re.Match[str]]:
@@ -169,7 +169,13 @@ def short_names(names: Iterable[str]) -> Mapping[str, str]:
     for name in dict.fromkeys(names):
         base, words = _base(name)
         groups[base][name] = words
-    return dict(chain.from_iterable(_apart(base, group) for base, group in groups.items()))
+    shown: dict[str, str] = {}
+    for base, group in groups.items():
+        if len(group) > 1:
+            shown |= _apart(base, group)
+        else:
+            shown |= {name: _labelled(base, words) for name, words in group.items()}
+    return shown
 
 
 def _base(name: str) -> tuple[str, tuple[str, ...]]:
@@ -181,7 +187,11 @@ def _base(name: str) -> tuple[str, tuple[str, ...]]:
     return (base, (shared[3],)) if shared[1] == "cutlass" else (f"{shared[1]}::{base}", ())
 
 
-def _apart(base: str, labels: dict[str, tuple[str, ...]]) -> Iterable[tuple[str, str]]:
+def _labelled(base: str, words: tuple[str, ...]) -> str:
+    return f"{base}<{', '.join(words)}>" if words else base
+
+
+def _apart(base: str, labels: dict[str, tuple[str, ...]]) -> dict[str, str]:
     """Each name with its base and as few words as tell it from the others of this base."""
     # Of the full names but for namespaces: names first, then types, then numbers.
     words = {
@@ -189,7 +199,7 @@ def _apart(base: str, labels: dict[str, tuple[str, ...]]) -> Iterable[tuple[str,
             _WORD.findall(_SAYS_NOTHING.sub("", demangled(name))),
             key=lambda word: (word[0].isdigit(), _TYPE.fullmatch(word) is not None),
         )
-        for name in (labels if len(labels) > 1 else ())
+        for name in labels
     }
     for _ in range(_MOST_WORDS):
         for alike in _alike(labels):
@@ -199,11 +209,11 @@ def _apart(base: str, labels: dict[str, tuple[str, ...]]) -> Iterable[tuple[str,
                 name: labels[name] + (*words[name][place : place + 1],) for name in alike
             }
             words |= {name: words[name][place + 1 :] for name in alike}
-    shown = {name: f"{base}<{', '.join(ws)}>" if ws else base for name, ws in labels.items()}
+    shown = {name: _labelled(base, words_apart) for name, words_apart in labels.items()}
     for alike in _alike(shown):
         for name, number in zip(alike[1:], count(2), strict=False):
             shown[name] += f" #{number}"
-    return shown.items()
+    return shown
 
 
 def _alike(labels: Mapping[str, Hashable]) -> list[list[str]]:

@@ -31,8 +31,9 @@ _PREFIXED: Final = (
         r"(?:nvapi|gl(?:agent|cbt|dt|ffct|ft|imt|oas|pat|ptt|rt|soat)|xox[a-z]|xapp|xai|pplx|PMAK|tskey"
         r"|GOCSPX|sq0[a-z]{3}|pul|AGE-SECRET-KEY)-[\w-]{10,}"
     ),
-    # OpenAI and Anthropic, PyPI, Cerebras. Their prefixes also begin other words: sk-learn.
-    r"(?:sk|pypi|csk)-(?=[\w-]{0,64}\d)[\w-]{16,}",
+    # OpenAI and Anthropic, PyPI, Cerebras. Their prefixes also begin other words, without digits
+    # and capitals in a row: sk-learn. One key of a thousand has no digit.
+    r"(?:sk|pypi|csk)-(?=[\w-]{0,64}(?:\d|[a-z][A-Z]{2}))[\w-]{16,}",
     # AWS, Google, Vault, Databricks, crates.io, Atlassian, Mailgun, Doppler.
     r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{12,}|(?:AIza|ya29\.|hv[bs]\.)[\w-]{20,}",
     r"(?:dapi|key-)[a-f0-9]{24,}|cio[A-Za-z0-9]{24,}|(?:ATATT|ATCTT|ATBB)[\w-]{20,}=*",

@@ -24,6 +24,27 @@ Interval = tuple[float, float]
 _Part = TypeVar("_Part", bound=Hashable)
 
 
+def median(values: npt.NDArray[np.integer[Any]]) -> np.float64:
+    """As `np.median` has it, which takes five times as long for few values."""
+    middle = [(len(values) - 1) // 2, len(values) // 2]
+    low, high = np.partition(values, middle)[middle]
+    return np.float64((float(low) + float(high)) / 2)
+
+
+def quantiles(values: npt.NDArray[np.integer[Any]], *shares: float) -> list[float]:
+    """As `np.quantile` has them, which takes ten times as long for few values."""
+    ordered, all_quantiles = np.sort(values), list[float]()
+    for share in shares:
+        place, part = divmod((len(ordered) - 1) * share, 1)
+        low, high = ordered[[int(place), min(int(place) + 1, len(ordered) - 1)]].tolist()
+        # From the nearer one, as NumPy does it: so rounding is the same.
+        is_near = part < 1 / 2
+        all_quantiles.append(
+            low + (high - low) * part if is_near else high - (high - low) * (1 - part)
+        )
+    return all_quantiles
+
+
 def coverage(runs: int) -> float:
     """The most that an interval of the median of so few runs can cover: 1 - 2^(1 - runs).
 

@@ -339,21 +339,15 @@ def _scaled(
 ) -> str:
     if value is None:
         return "n/a"
-    size = abs(value)
-    place = next((n for n, (_, factor) in enumerate(units) if size >= factor), len(units) - 1)
-    shown = _of_unit(value, units[place], decimals)
-    # What is rounded to 1,000 of a unit is 1 of the next.
-    if place and abs(float(shown.split(" ")[0])) >= _STEP:
-        return _of_unit(value, units[place - 1], decimals)
+    shown = ""
+    for name, factor in reversed(units):
+        scaled = value / factor
+        number = f"{scaled:.{decimals(abs(scaled)) if factor > 1 else 0}f}"
+        shown = f"{number} {name}"
+        # What is rounded to 1,000 of a unit is 1 of the next.
+        if not abs(float(number)) >= _STEP:
+            break
     return shown
-
-
-def _of_unit(value: float, unit: tuple[str, int], decimals: Callable[[float], int]) -> str:
-    name, factor = unit
-    if factor == 1:
-        return f"{value:.0f} {name}"
-    scaled = value / factor
-    return f"{scaled:.{decimals(abs(scaled))}f} {name}"
 
 
 def number_ranges(numbers: Sequence[int]) -> str:

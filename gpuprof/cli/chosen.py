@@ -34,7 +34,7 @@ def part(values: SimpleNamespace) -> RecordingPart:
 
 def is_job(values: SimpleNamespace) -> bool:
     """Whether the files may be those of a job: of one plain file nothing more needs to be known."""
-    has_options = any(value is not None for value in values_of(values, (RANK, *WORKERS)).values())
+    has_options = {*values_of(values, (RANK, *WORKERS)).values()} != {None}
     return has_options or len(values.files) != 1 or not Path(values.files[0]).is_file()
 
 
@@ -55,8 +55,11 @@ def reading(
     name = files[0] if len(files) == 1 else f"{len(files)} files"
     with watched(f"Reading {name}", files) as progress:
         profile = read_profile(files, values.reader, values.section)
-        note_unread([profile.unread], shows_notes=shows_notes)
-        yield progress.of(profile)
+        if profile.unread.faults:
+            note_unread([profile.unread], shows_notes=shows_notes)
+        if progress is not None:
+            progress.events = profile.events
+        yield profile
 
 
 def note_unread(recordings: Iterable[UnreadFiles], *, shows_notes: bool = False) -> None:

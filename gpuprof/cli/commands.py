@@ -305,7 +305,7 @@ _COMMANDS: Final = (
         no_args_is_help=True,
     ),
     Command(
-        *("place", "predicting:place", "place"),
+        *("place", "placing:place", "place"),
         """Find where the parts of a training step should run.
 
         Minimizes the bytes copied between devices or, with --gpus, the estimated time of a step.

@@ -100,8 +100,9 @@ class Job:
         options = self._values.skip_steps, self._values.reader
         work = ReportWork(tuple(names), *options, file_count=len(self.files))
         place = job_place(self._paths, self.files)
-        with shown(JobProgress()) as progress:
-            outcome = run(work, job_files(self.files), self._settings, progress.say)
+        with shown(JobProgress) as progress:
+            listeners = () if progress is None else (progress.say,)
+            outcome = run(work, job_files(self.files), self._settings, *listeners)
         if outcome.partial is None:
             msg = f"none of {counted(len(self.files), 'file', 'files')} can be read"
             raise InputError(msg, outcome.faults[0].reason)

@@ -17,7 +17,7 @@ from gpuprof.facts.parts import part_of
 from gpuprof.readers import read_profile
 from gpuprof.readers.nsys.export_cache import cached_page
 from gpuprof.show import COMPARISON, RECORDING, SWEEP
-from gpuprof.show.charts import CHARTS, chart_named, of_comparison, of_recording, of_times
+from gpuprof.show.charts.catalogue import CHARTS, chart_named, of_comparison, of_recording, of_times
 from gpuprof.show.charts.figure import Chart, Results
 from gpuprof.show.further_outputs import drawing
 from gpuprof.show.listing import charts_text

@@ -1,5 +1,6 @@
 """``gpuprof report``: what one recording says."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from gpuprof.show import RECORDING, renderer_named
 from gpuprof.show.output import prepare
 
 if TYPE_CHECKING:
+    from gpuprof.cli.jobs import Job
     from gpuprof.show.further_outputs import FurtherOutputs
 
 
@@ -31,36 +33,45 @@ def report(values: SimpleNamespace) -> None:
         raise click.UsageError(msg)
     of_step = ("phases", "steps") if values.is_per_step else ()
     chosen = tuple(ANALYSES) if values.is_all else (*values.tables, *of_step)
-    further = further_outputs(values, RECORDING, values.files, (target,))
-    target.write_text(_text(values, chosen, further))
-
-
-def _text(
-    values: SimpleNamespace, chosen: tuple[str, ...], further: "FurtherOutputs | None"
-) -> str:
-    """The report, once its charts and its page are written."""
-    chosen_part = part(values)
+    further = None
+    if values.charts or values.page:
+        further = further_outputs(values, RECORDING, values.files, (target,))
     # People see an overview first; programs get everything.
     shown = None if values.form == "json" or values.is_all else notes.OVERVIEW
-    has_full_names, shows_notes = values.full_names, values.form != "csv"
-    renderer, room, files = renderer_named(values.form), page(values, chosen), values.files
+    chosen_part, files, room = part(values), values.files, page(values, chosen)
+    renderer, shows_notes = renderer_named(values.form), values.form != "csv"
     if is_job(values):
         from gpuprof.cli.jobs import Job  # noqa: PLC0415 - most reports are of one file
 
         job, named = Job(values), () if values.is_all else chosen
         usual = () if named else shown or tuple(ANALYSES)
-        further_tables = (further.chart_tables, further.page_tables) if further else ((), ())
-        if names := job.tables((*named, *further_tables[0]), (*usual, *further_tables[1])):
-            answer = job.read(names, shows_notes=shows_notes)
-            with watched(f"Summing up {counted(len(job.files), 'file', 'files')}"):
-                text = renderer.report(answer(named, usual), room)
-                if further is not None:
-                    further.write_job(answer, named, has_full_names=has_full_names)
-            return text
+        if (result := _of_job(values, job, named, usual, further)) is not None:
+            target.write_text(renderer.report(result, room))
+            return
         files = job.readable
     with reading(values, files, shows_notes=shows_notes) as recording:
         profile = part_of(replace(recording, skip_steps=values.skip_steps), chosen_part)
         text = renderer.report(reports.report(profile, chosen or shown), room)
         if further is not None:
-            further.write_recording(profile, chosen, has_full_names=has_full_names)
-    return text
+            further.write_recording(profile, chosen, has_full_names=values.full_names)
+    target.write_text(text)
+
+
+def _of_job(
+    values: SimpleNamespace,
+    job: "Job",
+    named: Sequence[str],
+    usual: Sequence[str],
+    further: "FurtherOutputs | None",
+) -> reports.Report | None:
+    """A report as workers make it, and its charts and page; None where they make none of it."""
+    further_tables = (further.chart_tables, further.page_tables) if further else ((), ())
+    names = job.tables((*named, *further_tables[0]), (*usual, *further_tables[1]))
+    if not names:
+        return None
+    answer = job.read(names, shows_notes=values.form != "csv")
+    with watched(f"Summing up {counted(len(job.files), 'file', 'files')}"):
+        result = answer(named, usual)
+        if further is not None:
+            further.write_job(answer, named, has_full_names=values.full_names)
+    return result

@@ -8,8 +8,9 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -20,7 +21,6 @@ from gpuprof.base.units import counted, format_count, say_bytes
 from gpuprof.show import Page
 
 if TYPE_CHECKING:
-    from gpuprof.model.profile import Profile
     from gpuprof.ranks.engine import Standing
 
 # Work that is done sooner needs no word.
@@ -43,17 +43,15 @@ class Progress:
     Args:
         work: What is done, for people.
         files: What is read.
+
+    Attributes:
+        events: How many events it is about, once that is known; else 0.
     """
 
     def __init__(self, work: str, files: Sequence[str]) -> None:
         self._work, self._began, self._skipped = work, time.monotonic(), _bytes_read() or 0
         self._size = sum(Path(file).stat().st_size for file in files if Path(file).is_file())
-        self._events = 0
-
-    def of(self, profile: "Profile") -> "Profile":
-        """The same recording, whose events are told from now on."""
-        self._events = profile.events
-        return profile
+        self.events = 0
 
     def line(self, columns: int = _COLUMNS) -> str:
         """How far it has come, in so many columns; each pass over the files fills the bar."""
@@ -67,8 +65,8 @@ class Progress:
             bar = _drawn(min(_BAR * fetch.fetched_bytes // fetch.size_bytes, _BAR))
             return cut(f"{fetching}{bar} {fetched} of {say_bytes(fetch.size_bytes)}", columns)
         details = [f"{time.monotonic() - self._began:.0f} s"]
-        if self._events:
-            details.insert(0, f"{format_count(self._events)} events")
+        if self.events:
+            details.insert(0, f"{format_count(self.events)} events")
         read = max((_bytes_read() or 0) - self._skipped, 0)
         bar = ""
         if self._size and read:
@@ -128,23 +126,23 @@ def page(values: SimpleNamespace = _NO_OPTIONS, tables: Sequence[str] = ()) -> P
 _Drawn = TypeVar("_Drawn", Progress, JobProgress)
 
 
-def watched(work: str, files: Sequence[str] = ()) -> AbstractContextManager[Progress]:
+def watched(work: str, files: Sequence[str] = ()) -> AbstractContextManager[Progress | None]:
     """Show how far work has come; see `shown`."""
-    return shown(Progress(work, files))
+    return shown(partial(Progress, work, files))
 
 
 @contextmanager
-def shown(progress: _Drawn) -> Iterator[_Drawn]:
+def shown(make: Callable[[], _Drawn]) -> Iterator[_Drawn | None]:
     """Show on a terminal's stderr how far work has come that takes longer than a second.
 
-    A terminal that cannot clear a line gets none.
+    Where there is no terminal, or one that cannot clear a line, nobody is told: None.
     Ctrl-C ends it within a second, whatever it waits for.
     """
-    stopped = threading.Event()
     if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         with interruptible(lambda: None):
-            yield progress
+            yield None
         return
+    progress, stopped = make(), threading.Event()
     drawing = threading.Thread(target=_draw, args=(progress, stopped), daemon=True)
     drawing.start()
 

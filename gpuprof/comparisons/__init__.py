@@ -4,13 +4,12 @@
 `gpuprof.api.compare` has.)
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
 from math import isfinite
 from numbers import Real
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from gpuprof.base.errors import UsageError
 from gpuprof.comparisons.judge.outcomes import (
@@ -33,8 +32,6 @@ from gpuprof.comparisons.measure.compared_kernels import (
     other_kernels_of,
 )
 from gpuprof.comparisons.measure.compared_steps import (
-    COMPARED_READS,
-    MEASURED_READS,
     RECORDING,
     STEP,
     StepsByLabel,
@@ -44,7 +41,6 @@ from gpuprof.comparisons.measure.compared_steps import (
     phase_names,
     uncompared_rows,
 )
-from gpuprof.comparisons.measure.device_time import copy_layers
 from gpuprof.comparisons.measure.differences import (
     EXPOSED,
     difference_parts,
@@ -53,16 +49,16 @@ from gpuprof.comparisons.measure.differences import (
     parts_of,
 )
 from gpuprof.comparisons.measure.labelled_runs import Recording, labelled
-from gpuprof.comparisons.measure.matching import kernel_groups, matched
+from gpuprof.comparisons.measure.matching import matched
 from gpuprof.comparisons.measure.measured_runs import (
     METRICS,
     Variant,
     is_same,
     median_figures,
     run_rows,
-    variant_of,
     variant_row,
 )
+from gpuprof.comparisons.measure.measurements import Measurements
 from gpuprof.comparisons.result_tables import (
     COMPARABILITY,
     DIFFERENCES,
@@ -84,17 +80,9 @@ from gpuprof.comparisons.words.notes import (
     without_idle_times,
 )
 from gpuprof.comparisons.words.verdicts import headlines, in_brief, unequal_work, verdict
-from gpuprof.facts.launches import activities, launches
-from gpuprof.facts.moves import backward_copies
-from gpuprof.facts.nvtx import named_parts, ranges_of
-from gpuprof.facts.phases import steps_by_phase
-from gpuprof.findings.whole_recording import recorded_calls
 from gpuprof.model.profile import Profile
 
 __all__ = ["Comparison", "Recording", "comparison", "labelled"]
-
-# Of smaller recordings the threads of what is computed ahead would mostly wait for each other.
-_LARGE: Final = 2_000_000
 
 
 def comparison(
@@ -125,15 +113,16 @@ def comparison(
     chosen = _baseline(variants, baseline)
     seconds = _checked_seconds(variants, epoch_seconds or {})
     runs = {label: (p,) if isinstance(p, Profile) else tuple(p) for label, p in variants.items()}
-    if range_text is None:
-        for profile in chain.from_iterable(runs.values()):
-            _learn_steps(profile)
+    measurements = Measurements(seconds)
+    for label, of_label in runs.items():
+        for profile in of_label:
+            measurements.take_ahead(label, profile, range_text, skip_steps)
     phases, left_out = compared_steps(runs, range_text, skip_steps)
     uncompared = uncompared_rows(phases, left_out)
     has_several = len(phases) > 1 or bool(uncompared)
     names = phase_names(phases) if has_several else [None]
-    compared = [_of_phase(chosen, seconds, *named) for named in zip(phases, names, strict=True)]
-    if (by_calls := _by_call(chosen, seconds, phases[0], compared[0][1])) is not None:
+    compared = [_of_phase(chosen, measurements, *n) for n in zip(phases, names, strict=True)]
+    if (by_calls := _by_call(chosen, measurements, phases[0], compared[0][1])) is not None:
         return by_calls
 
     def largest_ns(phase: tuple[Comparison, Sequence[Case]]) -> float:
@@ -152,33 +141,8 @@ def comparison(
     )
 
 
-def _is_large(recording: Profile) -> bool:
-    return recording.events >= _LARGE and recording.has("kernels", "memcpys")
-
-
-def _learn_steps(profile: Profile) -> None:
-    """Find the steps of a large recording on two threads, and let go of what only that needs.
-
-    Of ten million activities that is 0.5 GB, which the next recording may take.
-    """
-    recording = profile.unrestricted
-    if not _is_large(recording):
-        return
-    # The devices' timelines are asked for first.
-    ahead: list[Callable[[Profile], object]] = [copy_layers]
-    ahead = [launches, *ahead] if recording.has("api_calls") else ahead
-    ahead = [ranges_of, *ahead] if recording.has("nvtx_ranges") else ahead
-    profile.expect(COMPARED_READS)
-    recording.compute_ahead(ahead)
-    steps_by_phase(profile)
-    backward_copies(recording)
-    recorded_calls(recording)
-    recording.forget(launches, activities, ranges_of, named_parts)
-    recording.release(but=MEASURED_READS)
-
-
 def _by_call(
-    chosen: str, seconds: Mapping[str, float], recordings: StepsByLabel, cases: Sequence[Case]
+    chosen: str, measurements: Measurements, recordings: StepsByLabel, cases: Sequence[Case]
 ) -> Comparison | None:
     """Recordings of unequal work by the calls of their costliest kernel; None where they are not.
 
@@ -192,20 +156,16 @@ def _by_call(
     called = {label: tuple(filter(None, runs)) for label, runs in by_label.items()}
     if any(len(runs) < len(by_label[label]) for label, runs in called.items()):
         return None
-    result, _ = _of_phase(chosen, seconds, called, None)
+    result, _ = _of_phase(chosen, measurements, called, None)
     first = " ".join(unequal_work(chosen, case, of_recordings=True) for case in unequal)
     return replace(result, verdict=f"{first} {result.verdict}")
 
 
 def _of_phase(
-    chosen: str, seconds: Mapping[str, float], compared: StepsByLabel, phase: str | None
+    chosen: str, measurements: Measurements, compared: StepsByLabel, phase: str | None
 ) -> tuple[Comparison, list[Case]]:
     """The comparison of the steps of one phase, or of whole recordings; what it says is made of."""
-    for part in (steps.profile for of_label in compared.values() for steps in of_label):
-        # What comes after the sums, which are asked for first.
-        if _is_large(part.unrestricted):
-            part.compute_ahead([kernel_groups])
-    measured = {label: variant_of(label, w, seconds.get(label)) for label, w in compared.items()}
+    measured = {label: measurements.variant(label, parts) for label, parts in compared.items()}
     base, candidates = measured[chosen], [v for v in measured.values() if v.label != chosen]
     is_by_step = all(s.steps is not None for of_label in compared.values() for s in of_label)
     unit = STEP if is_by_step else RECORDING

@@ -80,18 +80,20 @@ def _kind(name: str) -> int:
     return _EXPONENT if _EXP.search(name) else _SUM if _REDUCE.search(name) else _SMALL
 
 
+@lru_cache(1 << 14)
+def _is_of_softmax(name: str) -> bool:
+    # One of them at least is in each such name; most names have neither.
+    may_be = _SOFTMAX.search(name) or _EXP.search(name)
+    return may_be is not None and _kind(name) in {_SOFT, _EXPONENT}
+
+
 @once_per_recording
 def unfused_attention(profile: Profile) -> Mapping[int | None, Attention]:
     """The attention of each device that computes it in separate kernels again and again."""
     if not profile.has("kernels"):
         return {}
     sums = kernel_sums(profile)
-    softmax_ns = sum(
-        ns
-        for name, ns in sums
-        # One of them at least is in each such name; most names have neither.
-        if (_SOFTMAX.search(name) or _EXP.search(name)) and _kind(name) in {_SOFT, _EXPONENT}
-    )
+    softmax_ns = sum(ns for name, ns in sums if _is_of_softmax(name))
     if softmax_ns < _LEAST_SOFTMAX * sum(ns for _, ns in sums) or not softmax_ns:
         return {}
     start, end, device, stream, name = read_columns(

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from gpuprof.base.statistics import quantiles
 from gpuprof.base.units import NS_PER_S
 from gpuprof.facts.collective_calls import (
     channels,
@@ -279,7 +280,7 @@ def _by_spread(
         period = _period(took[of_kind])
         for calls in (of_kind[first::period] for first in range(period)):
             if len(calls) >= _LEAST_SPREAD:
-                shortest, median = np.quantile(took[calls], [_SHORTEST_SHARE, 0.5])
+                shortest, median = quantiles(took[calls], _SHORTEST_SHARE, 0.5)
                 transfer = median if median <= _NEAR * shortest else shortest
                 waiting[calls] = np.maximum(took[calls] - int(transfer), 0)
                 basis[calls] = SPREAD

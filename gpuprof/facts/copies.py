@@ -26,7 +26,7 @@ from gpuprof.model.derived import (
     movement,
 )
 from gpuprof.model.intervals import Int64s, Intervals, union
-from gpuprof.model.profile import Profile, once_per_profile
+from gpuprof.model.profile import Profile, once_per_profile, once_per_recording
 from gpuprof.model.words import Words, narrowed
 
 COPY_READS: Final = reads(
@@ -266,12 +266,13 @@ def sums_of(copies: Copies, chosen: Int64s) -> dict[str, Any]:
     }
 
 
+@once_per_recording
 def too_fast(profile: Profile) -> Int64s:
     """The places of the copies that no memory is fast enough for, in the order of the file.
 
     A memset has no such limit: it may write one value into compressed memory.
     """
-    copies = copy_rows(profile.unrestricted)
+    copies = copy_rows(profile)
     # Nothing moves 100 TB/s; times are good to 10 us in the formats that round most.
     most_bytes = (copies.duration_ns.astype(float) + 10_000) * 100_000
     return np.flatnonzero(copies.bytes > most_bytes)

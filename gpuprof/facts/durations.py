@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuprof.base import machine
-from gpuprof.facts.numbers import in_groups
 from gpuprof.model.profile import Profile
 from gpuprof.model.words import narrowed
+from gpuprof.native import arrays
 
 _MOST: Final = 1 << 63
 # Of fewer events, threads take longer to be started than to work.
@@ -57,8 +57,8 @@ def figures_by_name(profile: Profile, table: str) -> Mapping[str, Figures]:
     names = profile.loaded(table).names.distinct
     groups = by_group([*_parts(profile, table)], len(names))
     of_groups: Iterable[Figures | None] = map(figures, groups)
-    threads = machine.thread_count(_THREADS)
-    if threads > 1 and profile.unrestricted.events >= max(_LARGE, _FEW * len(names)):
+    is_large = profile.unrestricted.events >= max(_LARGE, _FEW * len(names))
+    if is_large and (threads := machine.thread_count(_THREADS)) > 1:
         with ThreadPoolExecutor(threads) as pool:
             of_groups = pool.map(figures, groups)
     return {name: of for name, of in zip(names, of_groups, strict=False) if of is not None}
@@ -109,7 +109,7 @@ def by_group(parts: list[tuple[Durations, Durations]], groups: int) -> Iterator[
     if not parts:
         return
     counts = np.sum([np.bincount(group, minlength=groups) for _, group in parts], axis=0)
-    gathered = in_groups(parts, counts)
+    gathered = arrays.grouped(parts, counts)
     for low, high in pairwise([0, *np.cumsum(counts).tolist()]):
         yield gathered[low:high]
 

@@ -15,13 +15,11 @@ from gpuprof.facts.collective_calls import CAUSES, WORK, collective_calls, insta
 from gpuprof.facts.collective_parts import PARTS_READS, RANKS, CollectiveParts, collective_parts
 from gpuprof.facts.communication import communication_kernels
 from gpuprof.facts.hosts import DeviceNames, names_of
-from gpuprof.facts.numbers import sums_of_pieces
+from gpuprof.facts.numbers import ByNumber, sums_of_pieces
 from gpuprof.facts.rank_matching import Communicator
 from gpuprof.facts.timeline import COMPUTE, TIMELINE_READS, timelines
 from gpuprof.model.analysis import per_file, reads
-from gpuprof.model.derived import known
 from gpuprof.model.intervals import NOTHING, Int64s, covered_within
-from gpuprof.model.pairs import Pairs
 from gpuprof.model.profile import Profile, once_per_recording
 from gpuprof.model.schema import INT, TEXT, Column, Schema
 
@@ -298,18 +296,25 @@ def _delay_before(
 
 def kernel_sums(profile: Profile) -> list[dict[str, Any]]:
     """Calls and time of each device's kernels of each name, but for those of communication."""
-    names, pairs = profile.loaded("kernels").names, Pairs()
+    names, lines = profile.loaded("kernels").names, timelines(profile)
     texts, places = names.distinct, names.places
+    device_places = ByNumber([line.number for line in lines], range(len(lines)), 0)
     columns = ("start_ns", "end_ns", "device_id", "name_id")
     calls, total_ns = sums_of_pieces(
-        (pairs.learn(device, places.of(name_id)), end - start)
+        (device_places.of(device).astype(np.int64) * len(texts) + places.of(name_id), end - start)
         for start, end, device, name_id in profile.columns("kernels", *columns)
     )
-    rows = zip(pairs.values.T.tolist(), calls.tolist(), total_ns.tolist(), strict=True)
+    there = np.flatnonzero(calls)
+    rows = zip(there.tolist(), calls[there].tolist(), total_ns[there].tolist(), strict=True)
     return [
-        {"device_id": known(device), "name": texts[place], "calls": of_pair, "total_ns": total_ns}
-        for (device, place), of_pair, total_ns in rows
-        if not is_communication(texts[place])
+        {
+            "device_id": lines[number // len(texts)].device_id,
+            "name": texts[number % len(texts)],
+            "calls": of_name,
+            "total_ns": total_ns,
+        }
+        for number, of_name, total_ns in rows
+        if not is_communication(texts[number % len(texts)])
     ]
 
 

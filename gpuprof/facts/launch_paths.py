@@ -57,12 +57,12 @@ class LaunchPaths(NamedTuple):
     kernels: Int64s
     path: Int64s
     paths: tuple[Path, ...]
-    around: tuple[int, ...]
+    around: Int64s
     kinds: tuple[str, ...]
 
     def most_of(self, path: Int64s, weights: Int64s) -> tuple[Path, float]:
         """The innermost path that has most of some weights, and its share; empty and 0 for none."""
-        sums, around = np.zeros(len(self.paths) + 1, np.int64), np.array([*self.around, NO_RANGE])
+        sums, around = np.zeros(len(self.paths) + 1, np.int64), np.append(self.around, NO_RANGE)
         total = int(weights.sum())
         # What a part launches is launched in all around it; no path is the last one.
         while len(path) and path.max() != NO_RANGE:
@@ -183,7 +183,7 @@ def _paths(profile: Profile, parts: Ranges, is_meant: Callable[[str], bool]) -> 
         kernels,
         path,
         tuple(paths),
-        tuple(a for a, _ in numbers),
+        np.array([around for around, _ in numbers], np.int64),
         tuple(k for _, (_, _, k) in numbers),
     )
 

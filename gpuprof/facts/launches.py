@@ -36,7 +36,7 @@ from gpuprof.model.intervals import (
     unions_by_key,
 )
 from gpuprof.model.pairs import Pairs, pair_places, sorted_pairs
-from gpuprof.model.profile import Profile, once_per_profile
+from gpuprof.model.profile import Profile, once_per_profile, once_per_recording
 from gpuprof.model.words import narrowed
 from gpuprof.native import arrays
 
@@ -56,6 +56,8 @@ _KEYS: Final = ("process_id", "correlation_id")
 _TIMES: Final = ("start_ns", "end_ns", "device_id")
 # Table -> the layer of its activities.
 _LAYERS: Final = {"kernels": COMPUTE, "graph_launches": COMPUTE, "memsets": LOCAL_COPY}
+# So many calls tell whether calls are missing.
+_SAMPLE: Final = 50_000
 _BITS: Final = 63
 # Below this many places per id, an array by id is smaller and faster than sorting.
 _DENSE: Final = 16
@@ -214,6 +216,27 @@ def activities(profile: Profile) -> Activities:
     return Activities(start, duration, device, layer, copy_rows(profile), tables)
 
 
+def hold_kernels(profile: Profile) -> None:
+    """Give start, end, device and name of kernels from arrays to all who ask from now on.
+
+    Of a large recording these are asked for again and again, and are decoded anew each time.
+    """
+    if not profile.is_large:
+        return
+    work = activities(profile)
+    (low, high), names = work.tables["kernels"], Growing(np.int8)
+    for (name,) in profile.columns("kernels", "name_id"):
+        names.add(narrowed(name))
+    start, duration, device = (c[low:high] for c in (work.start_ns, work.duration_ns, work.device))
+    columns: dict[str, Callable[[slice], Numbers]] = {
+        "start_ns": start.__getitem__,
+        "end_ns": lambda rows: start[rows] + duration[rows],
+    }
+    known = {"device_id": device, "name_id": names.values}
+    columns |= {name: of.__getitem__ for name, of in known.items() if of.min(initial=0) >= 0}
+    profile.loaded("kernels").hold(high - low, columns)
+
+
 def _recorded(profile: Profile) -> list[str]:
     """The tables of activities, copies first."""
     return [*filter(profile.has, ("memcpys", *_LAYERS))]
@@ -240,7 +263,10 @@ def _times(profile: Profile, table: str) -> Iterator[Sequence[Any]]:
 def launches(profile: Profile) -> Launches:
     """Every activity with the call that launched it; those without one are left out."""
     launched = launched_by_calls(profile.unrestricted, lambda: _keys(profile), _rows_known(profile))
-    # Read last: what told who launched what is no longer in memory.
+    # Nothing else asks for the ids of millions of activities other than copies.
+    for table in filter(profile.has, _LAYERS) if profile is profile.unrestricted else ():
+        profile.let_go(table, "correlation_id")
+    # What told who launched what is no longer in memory.
     work = activities(profile)
     sizes = {lane: sum(len(of[0]) for of in launched[lane]) for lane in sorted(launched)}
     number = sum(sizes.values())
@@ -261,10 +287,20 @@ def launches(profile: Profile) -> Launches:
     return Launches(work, order, launch_ns, bounds)
 
 
-def release_ids(profile: Profile) -> None:
-    """Let go of the ids of millions of activities other than copies, whose calls are known."""
-    for table in filter(profile.has, _LAYERS):
-        profile.let_go(table, "correlation_id")
+@once_per_recording
+def first_calls(profile: Profile) -> list[Int64s]:
+    """Start, process, thread, correlation id and name of calls, up to some more than `_SAMPLE`."""
+    columns = "start_ns", "process_id", "thread_id", "correlation_id", "name_id"
+
+    def enough() -> Iterator[list[Int64s]]:
+        rows = 0
+        for part in profile.columns("api_calls", *columns):
+            yield part
+            rows += len(part[0])
+            if rows >= _SAMPLE:
+                return
+
+    return [column.astype(np.int64) for column in columns_of(enough(), len(columns))]
 
 
 def launched_by_calls(

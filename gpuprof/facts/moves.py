@@ -8,13 +8,13 @@ import numpy.typing as npt
 
 from gpuprof.facts.copies import Copies, copy_rows, transfer_rows
 from gpuprof.facts.launches import ALL_THREADS, Launches, launches
-from gpuprof.facts.numbers import NOT_FOUND, groups
+from gpuprof.facts.numbers import NOT_FOUND, Numbers, groups
 from gpuprof.facts.nvtx import NO_RANGE, STEP_MARK, named_parts, ranges_of
 from gpuprof.facts.range_launches import families, holding, launches_within
 from gpuprof.facts.timeline import timeline_of
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s
-from gpuprof.model.pairs import pair_places, sorted_pairs
+from gpuprof.model.pairs import distinct, pair_places, sorted_pairs
 from gpuprof.model.profile import Profile, once_per_profile, once_per_recording
 
 # Scripts write "backward"; PyTorch's operations and emit_nvtx
@@ -47,12 +47,17 @@ def followers(some: Copies) -> tuple[Int64s, Int64s]:
 
 def works_between(profile: Profile, there: Copies, back: Copies) -> npt.NDArray[np.bool_]:
     """Whether a kernel runs where each copy went until the one that comes back starts."""
-    works = np.zeros(len(there), bool)
-    for device in np.unique(there.dst).tolist():
-        here = np.flatnonzero(there.dst == device)
-        timeline = timeline_of(profile.unrestricted, device)
-        works[here] = timeline.kernel_ns(there.end_ns[here], back.start_ns[here]) > 0
-    return works
+    return kernel_ns(profile, there.dst, there.end_ns, back.start_ns) > 0
+
+
+def kernel_ns(profile: Profile, device: Numbers, start_ns: Int64s, end_ns: Int64s) -> Int64s:
+    """For how long kernels run on a device in each window."""
+    ran_ns = np.zeros(len(device), np.int64)
+    for number in distinct(device).tolist():
+        here = np.flatnonzero(device == number)
+        timeline = timeline_of(profile.unrestricted, number)
+        ran_ns[here] = timeline.kernel_ns(start_ns[here], end_ns[here])
+    return ran_ns
 
 
 def parts_around(profile: Profile, copies: Copies) -> tuple[Int64s, list[str]]:
@@ -90,12 +95,17 @@ def _texts_of(profile: Profile, labels: Int64s, copies: Copies) -> tuple[Int64s,
     """The texts of some copies' labels, which are given in the order of all copies' launches."""
     pairs, index_of_pair = profile.once(_indices_of_copies)
     index = index_of_pair[pair_places(pairs, copies.process, copies.correlation)]
+    of_label, texts = profile.once(_texts)
+    # What is not found has the index -1, which is that of the last one here.
+    return of_label[np.append(labels, NO_RANGE)[index]], texts
+
+
+def _texts(profile: Profile) -> tuple[Int64s, list[str]]:
+    """The number of each label's text, `NO_RANGE` at the end, and the texts in their order."""
     all_labels = ranges_of(profile).labels
     texts = sorted({text for text, _, _ in all_labels})
     number = {text: place for place, text in enumerate(texts)}
-    of_label = np.array([*(number[text] for text, _, _ in all_labels), NO_RANGE])
-    # What is not found has the index -1, which is that of the last one here.
-    return of_label[np.append(labels, NO_RANGE)[index]], texts
+    return np.array([*(number[text] for text, _, _ in all_labels), NO_RANGE]), texts
 
 
 def _indices_of_copies(profile: Profile) -> tuple[Int64s, Int64s]:

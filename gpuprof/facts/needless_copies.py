@@ -9,11 +9,17 @@ import numpy.typing as npt
 
 from gpuprof.base.units import counted, say_bytes
 from gpuprof.facts.copies import UVM, Copies, end_name
-from gpuprof.facts.moves import followers, moves, origins, parts_around, works_between
+from gpuprof.facts.moves import (
+    followers,
+    kernel_ns,
+    moves,
+    origins,
+    parts_around,
+    works_between,
+)
 from gpuprof.facts.numbers import groups
 from gpuprof.facts.nvtx import NO_RANGE
 from gpuprof.facts.step_windows import StepWindows, by_period, masked, step_windows
-from gpuprof.facts.timeline import timeline_of
 from gpuprof.model.derived import HOST
 from gpuprof.model.intervals import Int64s, Intervals, together, union
 from gpuprof.model.profile import Profile, once_per_profile
@@ -225,10 +231,13 @@ def copied_again(profile: Profile) -> list[tuple[Copies, Row]]:
     )
     if not len(all_copies):
         return []
+    hidden_ns = kernel_ns(profile, all_copies.dst, all_copies.start_ns, all_copies.end_ns)
+    exposed_ns = np.maximum(all_copies.duration_ns - hidden_ns, 0)
+    ranges = _ranges_around(profile, all_copies)
     repeated = [
         copies_and_row
         for series in map(by_period, step_windows(profile))
-        for copies_and_row in _of_series(profile, series, all_copies)
+        for copies_and_row in _of_series(profile, series, all_copies, exposed_ns, ranges)
     ]
     return sorted(repeated, key=lambda copies_and_row: cost_of_repeated(copies_and_row[1]))
 
@@ -243,8 +252,27 @@ def cost_of_repeated(row: Row) -> tuple[int, int, float, str]:
     )
 
 
+def _ranges_around(profile: Profile, copies: Copies) -> tuple[Int64s, list[str]]:
+    """What launched each copy, by number, and the texts of these numbers.
+
+    Ranges that differ in digits alone are one place: they often number the step.
+    """
+    if not profile.unrestricted.has("nvtx_ranges", "api_calls"):
+        return np.full(len(copies), NO_RANGE), []
+    origin, texts = origins(profile, copies)
+    alike = [masked(text) for text in texts]
+    names = sorted({*alike})
+    place = {name: number for number, name in enumerate(names)}
+    # A copy in no range has the number -1, which is that of the last one here.
+    return np.array([*(place[text] for text in alike), NO_RANGE])[origin], names
+
+
 def _of_series(
-    profile: Profile, series: StepWindows, all_copies: Copies
+    profile: Profile,
+    series: StepWindows,
+    all_copies: Copies,
+    exposed_ns: Int64s,
+    ranges: tuple[Int64s, list[str]],
 ) -> Iterator[tuple[Copies, Row]]:
     steps = np.flatnonzero(profile.selection.holds(series.start_ns))
     if len(series.between):
@@ -259,28 +287,22 @@ def _of_series(
         if series.process_id is None
         else all_copies.process == series.process_id
     )
-    chosen, step = all_copies.take(is_ours), step[is_ours]
-    # What launched each copy, by a number, and names by number.
-    places: Int64s = np.zeros(len(chosen), np.int64)
-    names: list[str | None] = [None]
-    if profile.unrestricted.has("nvtx_ranges", "api_calls"):
-        origin, texts = origins(profile, chosen)
-        # Ranges that differ in digits alone are one place: they often number the step.
-        alike = [masked(text) for text in texts]
-        names += sorted({*alike} - {series.text})
-        place = {name: number for number, name in enumerate(names)} | {series.text: 0}
-        # A copy in no range has the number -1, which is that of the last one here.
-        places = np.array([*(place[text] for text in alike), 0])[origin]
+    chosen, step, exposed_ns = all_copies.take(is_ours), step[is_ours], exposed_ns[is_ours]
+    places, names = ranges[0][is_ours], ranges[1]
+    if series.text in names:  # the step itself is no place in it
+        places[places == names.index(series.text)] = NO_RANGE
     for rows in groups(chosen.src, chosen.dst, chosen.bytes, places):
-        if len(np.unique(step[rows])) == len(steps):
+        # Copies are in the order of their starts.
+        if 1 + np.count_nonzero(np.diff(step[rows])) == len(steps):
             copies = chosen.take(rows)
-            row = _repeated_row(profile, series, copies, len(steps))
-            yield copies, row | {"range": names[places[rows[0]]]}
+            row = _repeated_row(series, copies, len(steps))
+            place = int(places[rows[0]])
+            name = None if place == NO_RANGE else names[place]
+            yield copies, row | {"exposed_ns": int(exposed_ns[rows].sum()), "range": name}
 
 
-def _repeated_row(profile: Profile, series: StepWindows, copies: Copies, steps: int) -> Row:
+def _repeated_row(series: StepWindows, copies: Copies, steps: int) -> Row:
     src, dst, size = int(copies.src[0]), int(copies.dst[0]), int(copies.bytes[0])
-    hidden = timeline_of(profile.unrestricted, dst).kernel_ns(copies.start_ns, copies.end_ns)
     calls = len(copies.src)
     keep = f"copy it from {end_name(src)} to {end_name(dst)} once and keep it"
     advice = f"if it is the same data in every step, {keep}"
@@ -301,6 +323,5 @@ def _repeated_row(profile: Profile, series: StepWindows, copies: Copies, steps: 
         "calls_per_step": calls / steps,
         "bytes_per_step": calls * size / steps,
         "total_ns": int(copies.duration_ns.sum()),
-        "exposed_ns": int(np.maximum(copies.duration_ns - hidden, 0).sum()),
         "suggestion": advice,
     }

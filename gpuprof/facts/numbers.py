@@ -11,7 +11,6 @@ from gpuprof.model.intervals import Int64s
 from gpuprof.model.profile import Profile
 from gpuprof.model.table import NO_TEXTS
 from gpuprof.model.words import Words
-from gpuprof.native import arrays
 
 # Integers of any width.
 Numbers = npt.NDArray[np.integer[Any]]
@@ -37,6 +36,11 @@ def groups(*columns: Numbers) -> list[Int64s]:
     """Indices of rows with the same values, which keep their order; the groups by these values."""
     order = np.lexsort([numbered(column) for column in reversed(columns)])
     return np.split(order, first_of(order, *columns)[1:]) if len(order) else []
+
+
+def rows_by(column: Numbers) -> dict[int, Int64s]:
+    """Indices of the rows of each value, which keep their order."""
+    return {int(column[rows[0]]): rows for rows in groups(column)}
 
 
 def first_of(ordered: Int64s, *columns: Numbers) -> Int64s:
@@ -71,21 +75,6 @@ def columns_of(parts: Iterable[Sequence[Any]], columns: int, rows: int = 0) -> l
         for column, values in zip(gathered, part, strict=True):
             column.add(values)
     return [column.values for column in gathered]
-
-
-def in_groups(parts: Sequence[tuple[Numbers, Numbers]], counts: Int64s) -> Any:
-    """The values of each group one after another, in their order.
-
-    Args:
-        parts: Values, and the group of each, from 0 on.
-        counts: How many values each group has in all parts.
-    """
-    kind = np.result_type(np.int8, *(values.dtype for values, _ in parts))
-    gathered = arrays.grouped(parts, counts, kind)
-    if gathered is None:
-        values, group = map(np.concatenate, zip(*parts, strict=True))
-        gathered = values[np.argsort(group, kind="stable")]
-    return gathered
 
 
 class Growing:
@@ -170,5 +159,5 @@ def index_kind(rows: int) -> type[np.integer[Any]]:
 
 def different(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """The different ones among values, sorted: `np.unique` hashes them before it sorts them."""
-    ordered = np.sort(values)
+    ordered = values if (values[1:] >= values[:-1]).all() else np.sort(values)
     return ordered[first_of(np.arange(len(ordered)), ordered)]

@@ -24,6 +24,7 @@ from gpuprof.facts.numbers import (
     groups,
     pieces,
     read_columns,
+    rows_by,
 )
 from gpuprof.facts.nvtx import (
     NO_RANGE,
@@ -185,6 +186,15 @@ def pieces_of(profile: Profile) -> Pieces:
     return Pieces(pause, _together(stretches for _, stretches in parts), tuple(labels))
 
 
+def pieces_on(profile: Profile, device: int) -> Int64s:
+    """The places of the pieces of the pauses of one device."""
+    return profile.unrestricted.once(_pieces_by_device).get(device, np.empty(0, np.int64))
+
+
+def _pieces_by_device(profile: Profile) -> Mapping[int, Int64s]:
+    return rows_by(pauses_of(profile).device[pieces_of(profile).pause])
+
+
 def _together(parts: Iterable[Stretches]) -> Stretches:
     columns = zip(*((s.start_ns, s.end_ns, s.label) for s in parts), strict=True)
     return Stretches(*map(np.concatenate, columns))
@@ -255,15 +265,15 @@ def _late(
     until = np.clip(all_pauses.launch_ns[pause], start, all_pauses.end_ns[pause])
     open_time = Intervals(start[until > start], until[until > start])
     parts = []
-    for layer in layers:
-        for caller in (thread, (thread[0], ALL_THREADS)):
-            covering = layer.get(caller, _NO_STRETCHES).outermost()
-            met = overlapping(open_time, Intervals(covering.start_ns, covering.end_ns))
-            index, place = pairs(*met)
-            first = np.maximum(open_time.start[index], covering.start_ns[place])
-            last = np.minimum(open_time.end[index], covering.end_ns[place])
-            parts.append(Stretches(first, last, covering.label[place]))
-            open_time = difference(open_time, union(covering.start_ns, covering.end_ns))
+    callers = (thread, (thread[0], ALL_THREADS))
+    for some in (layer[caller] for layer in layers for caller in callers if caller in layer):
+        covering = some.outermost()
+        met = overlapping(open_time, Intervals(covering.start_ns, covering.end_ns))
+        index, place = pairs(*met)
+        first = np.maximum(open_time.start[index], covering.start_ns[place])
+        last = np.minimum(open_time.end[index], covering.end_ns[place])
+        parts.append(Stretches(first, last, covering.label[place]))
+        open_time = difference(open_time, union(covering.start_ns, covering.end_ns))
     unnamed = np.full(len(open_time), labels.of(*_LATE))
     joined = _together([*parts, Stretches(open_time.start, open_time.end, unnamed)])
     return pause[np.searchsorted(start, joined.start_ns, side="right") - 1], joined

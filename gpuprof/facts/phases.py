@@ -14,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuprof.base.errors import UsageError
+from gpuprof.base.statistics import median, quantiles
 from gpuprof.facts.launches import launches
-from gpuprof.facts.numbers import columns_of, groups
+from gpuprof.facts.numbers import columns_of, groups, rows_by
 from gpuprof.facts.nvtx import NO_RANGE, named_parts
 from gpuprof.facts.range_launches import families, holding, launches_within
 from gpuprof.facts.step_kinds import (
@@ -56,6 +57,7 @@ _MOST_SPREAD: Final = 0.5
 _LEAST_SWEEP: Final = 5
 _SWEEP: Final = 2
 _FAR: Final = 3
+_QUARTILES: Final = (0.25, 0.5, 0.75)
 _LONGER: Final = 1.1
 # Names of kernels are told apart by so many numbers; fewer where there are very many steps.
 _NUMBERS: Final = 64
@@ -65,6 +67,7 @@ _MOST_COUNTS: Final = 1 << 24
 # So many kernels tell their mix.
 _MOST_KERNELS: Final = 1 << 20
 _KERNELS_PER_STEP: Final = 1 << 9
+_NO_ROWS: Final = np.empty(0, np.int64)
 
 _Flags = npt.NDArray[np.bool_]
 _Devices = Mapping[int, DeviceTimeline]
@@ -106,7 +109,7 @@ class Phase:
     @cached_property
     def step_ns(self) -> int:
         """The median length of the samples; 0 where there are none."""
-        return int(np.median(self.end_ns - self.start_ns)) if len(self.start_ns) else 0
+        return int(median(self.end_ns - self.start_ns)) if len(self.start_ns) else 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +148,7 @@ class PhaseSteps:
         if len(samples) < LEAST_STEPS:
             return samples[:0]
         length = (self.end_ns - self.start_ns)[samples]
-        low, middle, high = np.percentile(length, [25, 50, 75])
+        low, middle, high = quantiles(length, *_QUARTILES)
         is_far = length > max(high + _FAR * (high - low), _LONGER * middle)
         far: Int64s = samples[is_far]
         return far[np.argsort(-length[is_far], kind="stable")]
@@ -260,9 +263,11 @@ def _kernels_by_step(step_series: Sequence[StepWindows], profile: Profile) -> It
     start, device, name = columns_of(parts, len(columns))
     numbers = _NUMBERS if stride == 1 else _NUMBERS_OF_SOME
 
+    on_device = rows_by(device)
+
     def counted(series: StepWindows) -> Int64s:
         number = max(1, min(numbers, _MOST_COUNTS // len(series.start_ns)))
-        rows = np.flatnonzero(np.isin(device, series.devices, kind="table"))
+        rows = np.concatenate([on_device.get(number, _NO_ROWS) for number in series.devices])
         step = np.searchsorted(series.start_ns, start[rows], side="right") - 1
         is_inside = (step >= 0) & (start[rows] < series.end_ns[step])
         code = step[is_inside] * number + name[rows[is_inside]] % number
@@ -296,7 +301,7 @@ def _phases_of(
         # An inferred step may end with what lies between two phases.
         usual = np.empty(len(kind))
         for rows in groups(kind):
-            usual[rows] = np.median(length[rows])
+            usual[rows] = median(length[rows])
         is_last = (kind[1:] != kind[:-1]) | (section[1:] != section[:-1])
         is_unusual |= np.append(is_last, False) & (length > SIMILAR * usual)
     status = np.where(is_cut, CUT, np.where(is_unusual, UNUSUAL, SAMPLE)).astype(np.int8)
@@ -305,7 +310,7 @@ def _phases_of(
     for rows in groups(phase):
         samples = rows[status[rows] == SAMPLE]
         chosen = samples if len(samples) else rows
-        if len(samples) and not np.median(length[samples]):
+        if len(samples) and not median(length[samples]):
             continue  # their work begins at once: no time passes from one to the next
         if series.source != DETECTED or _is_regular(busy.sum(axis=0)[samples]):
             yield _steps_of(series, names[name[chosen[0]]], rows, status, runs)
@@ -320,7 +325,7 @@ def _is_regular(busy: Int64s) -> bool:
     """Whether inferred steps are regular: three or more, with kernels as long in half of them."""
     if len(busy) < LEAST_STEPS:
         return False
-    low, middle, high = np.percentile(busy, [25, 50, 75])
+    low, middle, high = quantiles(busy, *_QUARTILES)
     return bool(high - low <= _MOST_SPREAD * middle)
 
 
@@ -335,7 +340,7 @@ def _steps_of(
     start, end, status = series.start_ns[rows], series.end_ns[rows], status[rows]
     is_sample = status == SAMPLE
     if _ends_with_next(series) and is_sample.any():
-        usual = int(np.median((end - start)[is_sample]))
+        usual = int(median((end - start)[is_sample]))
         end = np.where(status == UNUSUAL, np.minimum(end, start + usual), end)
     is_often = runs[:, rows].mean(axis=1) > 1 / 2
     working = [device for device, is_so in zip(series.devices, is_often, strict=True) if is_so]
@@ -410,9 +415,9 @@ def _cut(series: StepWindows, busy: Int64s, spans: Sequence[Intervals]) -> _Flag
         spans: Of each device.
     """
     start, end = series.start_ns, series.end_ns
-    usual = np.median(end - start)
+    usual = median(end - start)
     is_cut = np.zeros(len(start), bool)
-    is_cut[-1] = np.median(start[1:] - end[:-1]) == 0
+    is_cut[-1] = len(start) > 1 and median(start[1:] - end[:-1]) == 0
     # Activities of no length leave a device without a span.
     spans = [span for span in spans if len(span)]
     if len(start) < LEAST_STEPS or not spans:

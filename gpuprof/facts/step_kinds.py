@@ -6,6 +6,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from gpuprof.base.statistics import median
 from gpuprof.facts.numbers import groups
 from gpuprof.facts.step_times import are_similar, levels, warm_up_steps
 from gpuprof.model.intervals import Int64s
@@ -84,7 +85,7 @@ def by_level(
         # A number for the level of each stretch's usual time; the first one's is 0.
         leaders: list[float] = []
         level = []
-        for usual in (float(np.median(length[stretch])) for stretch in stretches):
+        for usual in (float(median(length[stretch])) for stretch in stretches):
             near = [place for place, leader in enumerate(leaders) if are_similar(usual, leader)]
             level.append(near[0] if near else len(leaders))
             leaders += [] if near else [usual]

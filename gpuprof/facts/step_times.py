@@ -5,6 +5,7 @@ from typing import Final
 
 import numpy as np
 
+from gpuprof.base.statistics import median
 from gpuprof.base.units import say_ns
 from gpuprof.model.intervals import Int64s
 
@@ -48,8 +49,8 @@ def warm_up_steps(lengths: Int64s) -> int:
     # Few of those that follow are slow, so that the change point lies before their end.
     looked_at = lengths[: 3 * most + _MOST_WARM_UP]
     following = looked_at[most:]
-    usual = np.median(following)
-    spread = np.median(np.abs(following - usual))
+    usual = median(following)
+    spread = median(np.abs(following - usual))
     is_slow = looked_at > usual + max(_DEVIATIONS * spread, _LONGER * usual)
     surplus = np.cumsum(np.where(is_slow, 1, -1))
     change = int(surplus.argmax()) + 1
@@ -64,7 +65,7 @@ def typical_steps(lengths: Int64s) -> Int64s:
     What they go to is what the median goes to: a mean over all steps would be that of outliers,
     and medians of single parts may exceed that of the steps.
     """
-    nearest = np.argsort(np.abs(lengths - np.median(lengths)), kind="stable")
+    nearest = np.argsort(np.abs(lengths - median(lengths)), kind="stable")
     return nearest[: max(_LEAST_TYPICAL, len(lengths) // 3)]
 
 
@@ -80,18 +81,18 @@ def parts_of_median(lengths: Int64s, parts: Sequence[Int64s]) -> list[int]:
     Returns:
         Whole ns that add up to the median, rounded down.
     """
-    median, typical = int(np.median(lengths)), typical_steps(lengths)
+    middle, typical = int(median(lengths)), typical_steps(lengths)
     usual_ns = lengths[typical].mean()
     until = np.cumsum([0, *(values[typical].mean() for values in parts)])
-    scale = median / usual_ns if usual_ns else 1
-    borders = np.append(np.minimum(np.rint(until * scale), median), median)
+    scale = middle / usual_ns if usual_ns else 1
+    borders = np.append(np.minimum(np.rint(until * scale), middle), middle)
     return [int(ns) for ns in np.diff(borders)]
 
 
 def mean_beside(lengths: Int64s) -> str:
     """``; mean 2.5 ms``, to follow a median of steps that is far from it; else empty."""
-    median, mean = np.median(lengths), lengths.mean()
-    is_apart = abs(mean - median) > _APART * median
+    middle, mean = median(lengths), lengths.mean()
+    is_apart = abs(mean - middle) > _APART * middle
     return f"; mean {say_ns(mean)}" if is_apart else ""
 
 
@@ -131,7 +132,7 @@ def _change(lengths: Int64s) -> int | None:
     excess = np.abs(2 * np.cumsum(rank) - np.arange(1, number + 1) * (number + 1))
     place = int(excess[:-1].argmax()) + 1
     chance = 2 * np.exp(-6 * excess[place - 1] ** 2 / (number**3 + number**2))
-    before, after = (float(np.median(part)) for part in (lengths[:place], lengths[place:]))
+    before, after = (float(median(part)) for part in (lengths[:place], lengths[place:]))
     if chance > _LEVEL or are_similar(before, after):
         return None
     # Ranks within a level move the place by some steps: it is where most lie on their side.

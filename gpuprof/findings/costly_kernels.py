@@ -11,6 +11,7 @@ import numpy.typing as npt
 from gpuprof.analyses.pauses import ANALYSIS as PAUSES
 from gpuprof.base.kernel_names import short_name, short_names
 from gpuprof.base.short_texts import LONGEST_IN_WORDS, shortened
+from gpuprof.base.statistics import median
 from gpuprof.base.units import counted, say_bytes, say_ns, say_share
 from gpuprof.facts.attention import ATTENTION_READS, unfused_attention
 from gpuprof.facts.kernel_kinds import (
@@ -196,12 +197,12 @@ def _small_kernels(scope: Scope) -> Iterator[Finding]:
         return
     durations, steps = _durations(scope)
     is_many = len(durations) * len(scope.start_ns) >= _MANY * steps
-    if not is_many or np.median(durations) >= _SMALL_NS:
+    if not is_many or median(durations) >= _SMALL_NS:
         return
     number = f"{round(len(durations) / steps):,}{' a step' if scope.has_steps else ''}"
     phrase = (
         f"waits for the launch of small kernels: {number}, half of them shorter than"
-        f" {say_ns(float(np.median(durations)))}"
+        f" {say_ns(float(median(durations)))}"
     )
     suggestion = _SMALL[framework(scope.profile)]
     yield Finding(

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from gpuprof.analyses.transfers import transfers
 from gpuprof.base.units import say_ns
 from gpuprof.facts.launches import activities
 from gpuprof.facts.step_times import typical_steps
@@ -182,12 +181,6 @@ def costs_of_devices(profile: Profile) -> pa.Table:
 
 def _of_recording(profile: Profile) -> list[tuple[int, Finding]]:
     """What the recording can tell, each with its order."""
-    if profile is profile.unrestricted and profile.has("api_calls"):
-        # These are the last to ask for the ids of millions of calls.
-        scopes(profile)
-        incomplete(profile)
-        profile.once(transfers)
-        profile.let_go("api_calls", "correlation_id")
     of_steps = [cost for costs in findings_of_scopes(profile).values() for cost in costs]
     of_devices: dict[tuple[str, int], list[Finding]] = {}
     for finding in of_recording(profile, scopes(profile)):

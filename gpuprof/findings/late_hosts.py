@@ -13,7 +13,7 @@ from gpuprof.facts.copies import copy_rows
 from gpuprof.facts.host_clock import host_clock
 from gpuprof.facts.kernel_kinds import JAX, PYTORCH, TENSORFLOW, framework
 from gpuprof.facts.numbers import Numbers, different
-from gpuprof.facts.pause_causes import NEAR_NS, WORTH_READING, Pieces, pieces_of
+from gpuprof.facts.pause_causes import NEAR_NS, WORTH_READING, Pieces, pieces_of, pieces_on
 from gpuprof.facts.pauses import SHORT_WAIT_READS, pauses_of, short_waits
 from gpuprof.facts.python_functions import function_around, is_of_program
 from gpuprof.facts.timeline import SHORT_NS
@@ -225,17 +225,17 @@ def _by_cause(
 
     What is late while the host is between marks is a cause of its own, whatever the host does.
     """
-    causes = _causes_of_pieces(scope.profile)
-    is_of_device = pauses_of(scope.profile).device[pieces.pause] == scope.device.number
+    here = pieces_on(scope.profile, scope.device.number)
+    causes = _causes_of_pieces(scope.profile)[here]
     between = intersection(pauses, scope.between)
     within_marks = difference(pauses, scope.between)
     for number, cause in enumerate(_NAMES):
-        is_meant = is_of_device & (causes == number)
+        is_meant = causes == number
         instants = within_marks if cause in _LATE else pauses
         if cause == _BETWEEN_STEPS:
-            is_meant = is_of_device & np.isin(causes, [_NAMES.index(late) for late in _LATE])
+            is_meant = np.isin(causes, [_NAMES.index(late) for late in _LATE])
             instants = between
-        rows = np.flatnonzero(is_meant)
+        rows = here[is_meant]
         stretches = pieces.stretches.take(rows)
         lengths = covered_within(instants, stretches.start_ns, stretches.end_ns)
         rows, lengths = rows[lengths > 0], lengths[lengths > 0]
@@ -263,7 +263,7 @@ def _causes_of_pieces(profile: Profile) -> Numbers:
     between_ns = np.bincount(pieces.pause, np.where(is_late & ~is_launch, end - start, 0))
     # Programs that launch at once after a call spend 14 to 17 us between the two, Python more than
     # 40: what takes the host longer is work of its own.
-    is_of_launch = (is_launch & ~is_loading(pieces)) | (between_ns[pieces.pause] <= NEAR_NS)
+    is_of_launch = (is_launch & ~is_loading(profile)) | (between_ns[pieces.pause] <= NEAR_NS)
     returned_ns = np.full(len(between_ns), np.iinfo(np.int64).max)
     np.minimum.at(returned_ns, pieces.pause[is_draining], end[is_draining])
     is_of_launch &= start >= returned_ns[pieces.pause]

@@ -12,11 +12,12 @@ import pyarrow as pa
 
 from gpuprof.analyses.transfers import transfers
 from gpuprof.base.kernel_names import short_names
+from gpuprof.base.statistics import median
 from gpuprof.base.units import say_share
 from gpuprof.facts.collective_parts import part_times
 from gpuprof.facts.copies import transfer_times
 from gpuprof.facts.launch_paths import paths_of_modules, paths_of_ranges
-from gpuprof.facts.launches import launches, release_ids
+from gpuprof.facts.launches import first_calls, hold_kernels, launches
 from gpuprof.facts.needless_copies import avoidable
 from gpuprof.facts.nvtx import ranges_of
 from gpuprof.facts.pause_causes import WORTH_READING, pieces_of
@@ -82,7 +83,7 @@ class Scope:
     @cached_property
     def median_ns(self) -> int:
         """Median length of a step."""
-        return int(np.median(self.end_ns - self.start_ns))
+        return int(median(self.end_ns - self.start_ns))
 
     @cached_property
     def step_ns(self) -> int:
@@ -168,11 +169,16 @@ def scopes(profile: Profile) -> tuple[Scope, ...]:
         # What all findings ask for, on two threads, each with about half of the work.
         ranges = (ranges_of,) if recorded.has("nvtx_ranges") else ()
         ahead = (timelines, *ranges, part_times, transfer_times, avoidable, transfers)
-        recorded.compute_ahead(ahead, is_first=True)
         with suppress(Exception):  # what fails is left to who asks for it
+            if profile is recorded:
+                hold_kernels(recorded)
+            recorded.compute_ahead(ahead, is_first=True)
+            launches(profile)  # of a part, before those of the whole let go of what tells them
             launches(recorded)
-            if profile is recorded:  # a part pairs its launches, too
-                release_ids(recorded)
+            # These are the last to ask for the ids of millions of calls.
+            first_calls(recorded)
+            recorded.once(transfers)
+            recorded.let_go("api_calls", "correlation_id")
             pieces_of(recorded)
     return tuple(s for device in working_devices(profile) for s in _of_device(profile, device))
 

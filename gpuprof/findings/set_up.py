@@ -17,7 +17,7 @@ from gpuprof.facts.copies import Route, copy_rows, end_name
 from gpuprof.facts.host_clock import host_clock
 from gpuprof.facts.launches import launches
 from gpuprof.facts.numbers import NOT_FOUND
-from gpuprof.facts.pause_causes import Pieces, pieces_of
+from gpuprof.facts.pause_causes import pieces_of, pieces_on
 from gpuprof.facts.pauses import pauses_of
 from gpuprof.facts.phases import PHASE_READS, phases
 from gpuprof.facts.step_times import SIMILAR
@@ -31,7 +31,6 @@ from gpuprof.model.intervals import (
     NOTHING,
     Int64s,
     Intervals,
-    covered_before,
     covered_within,
     difference,
     intersection,
@@ -146,8 +145,8 @@ def _largest(profile: Profile, device: DeviceTimeline, some: Intervals) -> tuple
     if not profile.unrestricted.has("api_calls"):
         return "", 0.0
     pieces = pieces_of(profile)
-    is_of_device = pauses_of(profile).device[pieces.pause] == device.number
-    stretches, loading = pieces.stretches.take(is_of_device), is_loading(pieces)[is_of_device]
+    here = pieces_on(profile, device.number)
+    stretches, loading = pieces.stretches.take(here), is_loading(profile)[here]
     lengths = covered_within(some, stretches.start_ns, stretches.end_ns)
     is_known = np.array([cause not in _UNEXPLAINED for cause, _ in pieces.labels])
     counts = is_known[stretches.label] | loading
@@ -266,8 +265,8 @@ def _is_start(device: DeviceTimeline, pauses: Intervals) -> npt.NDArray[np.bool_
         return is_start
     longest = int(length.argmax())
     next_longest = np.delete(length, longest).max(initial=0)
-    begin = pauses.start[longest]
-    before = sum(int(covered_before(layer, begin)) for layer in device.exposed)
+    first, begin = device.span.start[0], pauses.start[longest]
+    before = sum(int(covered_within(layer, first, begin)) for layer in device.exposed)
     is_start[longest] = length[longest] > max(
         _LONG * device.span.length, _LONGER * next_longest
     ) and before <= _LITTLE * sum(layer.length for layer in device.exposed)
@@ -278,11 +277,10 @@ def _is_once(profile: Profile, device: DeviceTimeline, pauses: Intervals) -> npt
     """Whether the host was in calls that are made once for most of each pause, or loaded code."""
     if not profile.unrestricted.has("api_calls"):
         return np.zeros(len(pauses), bool)
-    pieces = pieces_of(profile)
-    is_here = pauses_of(profile).device[pieces.pause] == device.number
+    stretches, here = pieces_of(profile).stretches, pieces_on(profile, device.number)
 
     def covered(is_meant: npt.NDArray[np.bool_]) -> Int64s:
-        calls = pieces.stretches.take(is_meant & is_here)
+        calls = stretches.take(here[is_meant[here]])
         instants = union(calls.start_ns, calls.end_ns)
         return covered_within(instants, pauses.start, pauses.end)
 
@@ -300,11 +298,13 @@ def _is_called(profile: Profile) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.
         for names in (_ONCE, _LOADS)
     )
     label = pieces.stretches.label
-    return once[label] | is_loading(pieces), load[label]
+    return once[label] | is_loading(profile), load[label]
 
 
-def is_loading(pieces: Pieces) -> npt.NDArray[np.bool_]:
+@once_per_recording
+def is_loading(profile: Profile) -> npt.NDArray[np.bool_]:
     """Whether each piece of a pause is of a launch that takes so long that it loads code."""
+    pieces = pieces_of(profile)
     is_launch = np.array([kind == "launch" for kind, _ in pieces.labels], bool)
     length = pieces.stretches.end_ns - pieces.stretches.start_ns
     return np.asarray(is_launch[pieces.stretches.label] & (length >= LOADING_NS))

@@ -14,15 +14,16 @@ import numpy.typing as npt
 
 from gpuprof.analyses.transfers import TRANSFER_READS
 from gpuprof.base.cuda import BEGINS_CAPTURE, KERNEL_LAUNCHES, LAUNCHING_CALLS
+from gpuprof.base.statistics import median
 from gpuprof.base.units import counted, say_bytes, say_ns
 from gpuprof.facts.activity_sums import SUM_READS, summed_up
 from gpuprof.facts.copies import end_name, sums_of, transfer_rows
 from gpuprof.facts.kernel_kinds import is_initial, may_initialise
-from gpuprof.facts.launches import LAUNCH_READS, launches
+from gpuprof.facts.launches import LAUNCH_READS, first_calls, launches
 from gpuprof.facts.numbers import (
     NOT_FOUND,
-    columns_of,
     different,
+    first_of,
     groups,
     read_columns,
 )
@@ -35,7 +36,6 @@ from gpuprof.findings.scope import Measured, Scope, span_of, working_devices
 from gpuprof.findings.set_up import SET_UP_READS, outside_steps
 from gpuprof.model.analysis import reads
 from gpuprof.model.derived import KERNELS_RERUN, known
-from gpuprof.model.intervals import Int64s
 from gpuprof.model.pairs import distinct, places_in
 from gpuprof.model.profile import Profile, once_per_recording
 
@@ -49,8 +49,6 @@ READS: Final = reads(
     devices="device_id",
 )
 
-# So many calls tell whether calls are missing.
-_SAMPLE: Final = 50_000
 _LEAST_CALLS: Final = 100
 # CUPTI numbers calls in their order. Profilers leave out those that do not matter, and record one
 # of one to twelve; of a recording from which events were dropped few are left.
@@ -330,7 +328,7 @@ def recorded_calls(profile: Profile) -> str:
     """
     most_apart = _FAR_APART if profile.has("api_calls") else _KERNELS_FAR_APART
     if profile.has("api_calls"):
-        start, process, _, correlation, _ = _first_calls(profile)
+        start, process, _, correlation, _ = first_calls(profile)
     elif profile.has("kernels"):
         start, process, correlation = read_columns(
             profile, "kernels", "start_ns", "process_id", "correlation_id"
@@ -340,25 +338,9 @@ def recorded_calls(profile: Profile) -> str:
     numbered = 0
     for number in distinct(process).tolist():
         ids = different(correlation[(process == number) & (correlation > 0)])
-        if len(ids) >= _LEAST_CALLS and np.median(np.diff(ids)) >= most_apart:
+        if len(ids) >= _LEAST_CALLS and median(np.diff(ids)) >= most_apart:
             numbered += int(ids[-1] - ids[0] + 1)
     return f"{len(start):,} of {numbered:,} numbered calls of CUDA" if numbered else ""
-
-
-@once_per_recording
-def _first_calls(profile: Profile) -> list[Int64s]:
-    """Start, process, thread, correlation id and name of calls, up to some more than `_SAMPLE`."""
-    columns = "start_ns", "process_id", "thread_id", "correlation_id", "name_id"
-
-    def enough() -> Iterator[list[Int64s]]:
-        rows = 0
-        for part in profile.columns("api_calls", *columns):
-            yield part
-            rows += len(part[0])
-            if rows >= _SAMPLE:
-                return
-
-    return [column.astype(np.int64) for column in columns_of(enough(), len(columns))]
 
 
 def _without_kernels(profile: Profile) -> tuple[int, int]:
@@ -367,7 +349,7 @@ def _without_kernels(profile: Profile) -> tuple[int, int]:
     Launches before the first that left one were cut off, and those of the end, see `_ends`. While
     a graph is captured, launches leave none.
     """
-    start, process, thread, correlation, name = _first_calls(profile)
+    start, process, thread, correlation, name = first_calls(profile)
     names = profile.loaded("api_calls").names
     launching = names.values(lambda text: KERNEL_LAUNCHES.match(text) is not None, 0)
     is_launch = np.flatnonzero(launching.of(name))
@@ -384,11 +366,12 @@ def _without_kernels(profile: Profile) -> tuple[int, int]:
         launched = launches(profile).launch_ns[low:high]
         launched = launched[: int(np.searchsorted(launched, begins.max(), side="right"))]
         is_within = begins >= launched.min(initial=_NEVER)
+        is_left = places_in(launched, begins[is_within]) != NOT_FOUND
         # A call of the runtime and that of the driver in it have one number.
-        within, first = np.unique(ids[is_within], return_index=True)
-        is_left = places_in(launched, begins) != NOT_FOUND
-        has_left = np.isin(within, ids[is_within & is_left])
-        is_without = ~has_left[np.argsort(first)]
+        by_id = np.argsort(ids[is_within], kind="stable")
+        first = first_of(by_id, ids[is_within])
+        has_left = np.logical_or.reduceat(is_left[by_id], first) if len(first) else is_left
+        is_without = ~has_left[np.argsort(by_id[first])]
         # Of a sample most launches left no record, from the start on, and most records no launch.
         early = is_without[: len(is_without) // 2]
         is_sample = is_sampled and 2 * np.count_nonzero(early) > len(early)

@@ -31,11 +31,13 @@ def reads(*facts: Reads, **columns: str) -> Reads:
         facts: What the facts read that an analysis takes.
         columns: By table, names with spaces between them.
     """
-    all_reads = (*facts, {table: frozenset(names.split()) for table, names in columns.items()})
-    tables = dict.fromkeys(table for read in all_reads for table in read)
-    return {
-        table: frozenset().union(*(read.get(table, ()) for read in all_reads)) for table in tables
-    }
+    all_reads: dict[str, frozenset[str]] = {}
+    for read in facts:
+        for table, names in read.items():
+            all_reads[table] = all_reads.get(table, frozenset()) | names
+    for table, words in columns.items():
+        all_reads[table] = all_reads.get(table, frozenset()).union(words.split())
+    return all_reads
 
 
 class PerFile:
@@ -182,15 +184,12 @@ class Analysis:
         """As in ``--table`` and in the JSON's ``tables``."""
         return self.schema.name
 
-    def is_by_file(self, profile: Profile) -> bool:
-        """Whether each file of a job is analysed by itself."""
-        return profile.job is not None and self.of_files is not None
-
     def missing(self, profile: Profile) -> str:
         """What the recording lacks to answer it, in words; empty where it can be answered."""
         recorded = profile.sources.keys()
         if not recorded.isdisjoint(self.instead):
             return ""
-        absent = [name for name in self.needs if name not in recorded]
+        if not recorded >= {*self.needs}:
+            return " and ".join(name for name in self.needs if name not in recorded)
         is_met = not self.needs_any_of or not recorded.isdisjoint(self.needs_any_of)
-        return " and ".join(absent) or ("" if is_met else " or ".join(self.needs_any_of))
+        return "" if is_met else " or ".join(self.needs_any_of)

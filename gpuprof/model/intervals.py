@@ -37,9 +37,11 @@ class Intervals:
     @cached_property
     def before(self) -> Int64s:
         """How many ns of it lie before every `arrays.BLOCK`-th interval."""
+        if len(self) < arrays.BLOCK:
+            return _NOTHING_BEFORE
         first = np.arange(0, len(self), arrays.BLOCK)
-        covered = np.add.reduceat(self.end - self.start, first) if len(first) else first
-        return np.concatenate([_int64([0]), np.cumsum(covered)])
+        covered = np.add.reduceat(self.end - self.start, first)
+        return np.concatenate([_NOTHING_BEFORE, np.cumsum(covered)])
 
     @cached_property
     def compiled(self) -> IntervalArrays:
@@ -53,6 +55,9 @@ class Intervals:
 
 def _int64(values: npt.ArrayLike) -> Int64s:
     return np.asarray(values, dtype=np.int64)
+
+
+_NOTHING_BEFORE: Final = _int64([0])
 
 
 def _before(counts: Int64s) -> Int64s:
@@ -76,13 +81,13 @@ def union(start: npt.ArrayLike, end: npt.ArrayLike) -> Intervals:
         end: Ends in ns, in the same order. Intervals of length 0 cover nothing.
     """
     starts, ends = _int64(start), _int64(end)
-    swept = arrays.union([arrays.interval_set(starts, ends)])
+    swept = arrays.union(arrays.interval_set(starts, ends))
     if swept is None and (starts[1:] < starts[:-1]).any():
         order = np.argsort(starts, kind="stable")
         starts, ends = starts[order], ends[order]
-        swept = arrays.union([arrays.interval_set(starts, ends)])
+        swept = arrays.union(arrays.interval_set(starts, ends))
     if swept is not None:
-        return _compact(*swept) if len(swept[0]) else NOTHING
+        return _of_sweep(swept) if swept.count else NOTHING
     if not np.all(ends > starts):
         is_filled = ends > starts
         starts, ends = starts[is_filled], ends[is_filled]
@@ -129,18 +134,21 @@ def together(sets: Sequence[Intervals]) -> Intervals:
     filled = [part for part in sets if len(part)]
     if len(filled) <= 1:
         return filled[0] if filled else NOTHING
-    if (swept := arrays.union([part.compiled for part in filled])) is not None:
-        return _compact(*swept)
-    return union(
-        np.concatenate([part.start for part in filled]),
-        np.concatenate([part.end for part in filled]),
-    )
+    middle = len(filled) // 2
+    a, b = together(filled[:middle]), together(filled[middle:])
+    if (swept := arrays.union(a.compiled, b.compiled)) is not None:
+        return _of_sweep(swept)
+    return union(np.concatenate([a.start, b.start]), np.concatenate([a.end, b.end]))
 
 
-def _compact(start: Int64s, end: Int64s) -> Intervals:
-    """A set whose arrays may be a small part of others, which are let go."""
-    room = len(start) if start.base is None else start.base.size // 2
-    return Intervals(*((a.copy() for a in (start, end)) if 2 * len(start) < room else (start, end)))
+def _of_sweep(swept: IntervalArrays) -> Intervals:
+    """A set that was computed, whose arrays are let go where it is a small part of them."""
+    start, end = (times[: swept.count] for times in swept.arrays)
+    if 2 * swept.count < len(swept.arrays[0]):
+        return Intervals(start.copy(), end.copy())
+    intervals = Intervals(start, end)
+    vars(intervals)["compiled"] = swept  # it is that already
+    return intervals
 
 
 def overlapping(a: Intervals, b: Intervals) -> tuple[Int64s, Int64s]:
@@ -214,7 +222,7 @@ def difference(a: Intervals, b: Intervals) -> Intervals:
         return a
     swept = arrays.difference(a.compiled, b.compiled)
     if swept is not None:
-        return _compact(*swept)
+        return _of_sweep(swept)
     first, count = overlapping(a, b)
     met = runs(first, count)
     # What an interval of a leaves lies between its start, the ends and starts of those of b
@@ -247,22 +255,21 @@ def attribute(layers: Sequence[Intervals]) -> list[Intervals]:
     return attributed
 
 
-def covered_before(covered: Intervals, instants: npt.ArrayLike) -> Int64s:
-    """How many ns of a set lie before each instant; differences give any window's share."""
-    points = _int64(instants)
+def covered_within(covered: Intervals, start: npt.ArrayLike, end: npt.ArrayLike) -> Int64s:
+    """How many ns of a set lie in each window ``[start, end)``."""
+    starts, ends = _int64(start), _int64(end)
     if not len(covered):
-        return np.zeros(points.shape, np.int64)
-    swept = arrays.covered_before(covered.compiled, covered.before, points)
+        return np.zeros(starts.shape, np.int64)
+    swept = arrays.covered_within(covered.compiled, covered.before, starts, ends)
     if swept is not None:
         return swept
+    return _covered_before(covered, ends) - _covered_before(covered, starts)
+
+
+def _covered_before(covered: Intervals, points: Int64s) -> Int64s:
     index = np.searchsorted(covered.start, points, side="right")
     # The last interval begun may reach beyond the instant.
     last = np.maximum(index - 1, 0)
     beyond = np.where(index > 0, np.maximum(covered.end[last] - points, 0), 0)
     before = np.concatenate([[0], np.cumsum(covered.end - covered.start)])
     return _int64(before[index] - beyond)
-
-
-def covered_within(covered: Intervals, start: npt.ArrayLike, end: npt.ArrayLike) -> Int64s:
-    """How many ns of a set lie in each window ``[start, end)``."""
-    return covered_before(covered, end) - covered_before(covered, start)

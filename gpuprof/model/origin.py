@@ -58,13 +58,16 @@ class Origin:
 
     def fault(self) -> str | None:
         """The first field that no recording can have, as the end of a sentence; None for none."""
-        texts = [(name, getattr(self, name)) for name in _TEXTS]
-        faults = [(name, value) for name, value in texts if not isinstance(value, str | None)]
-        faults += [("warnings", text) for text in self.warnings if not isinstance(text, str)]
+        for name in _TEXTS:
+            if not isinstance(value := getattr(self, name), str | None):
+                return f"{name} is {excerpt(value)}"
+        for text in self.warnings:
+            if not isinstance(text, str):
+                return f"warnings is {excerpt(text)}"
         epoch_ns = 0 if self.epoch_ns is None else self.epoch_ns
         if not isinstance(epoch_ns, int) or not 0 <= epoch_ns <= schema.LARGEST:
-            faults.append(("epoch_ns", epoch_ns))
-        return f"{faults[0][0]} is {excerpt(faults[0][1])}" if faults else None
+            return f"epoch_ns is {excerpt(epoch_ns)}"
+        return None
 
 
 _TEXTS = (

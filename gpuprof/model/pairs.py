@@ -50,11 +50,17 @@ def places_in(ordered: Numbers, values: Numbers) -> Numbers:
 def distinct(values: Numbers) -> Int64s:
     """The few different ones among many values, sorted."""
     different_values = np.empty(0, np.int64)
-    for low in range(0, len(values), _ROWS_AT_ONCE):
-        part = values[low : low + _ROWS_AT_ONCE]
-        is_new = pair_places(np.stack([different_values] * 2), part, part) == NOT_FOUND
-        if is_new.any():
-            different_values = np.union1d(different_values, part[is_new].astype(np.int64))
+    for first in range(0, len(values), _ROWS_AT_ONCE):
+        part = values[first : first + _ROWS_AT_ONCE]
+        low, high = int(part.min()), int(part.max())
+        if high - low < _ROWS_AT_ONCE:
+            is_there = np.zeros(high - low + 1, bool)
+            is_there[np.subtract(part, low, dtype=np.intp)] = True
+            new = low + np.flatnonzero(is_there)
+        else:
+            is_new = pair_places(np.stack([different_values] * 2), part, part) == NOT_FOUND
+            new = np.unique(part[is_new]).astype(np.int64)
+        different_values = np.union1d(different_values, new)
     return different_values
 
 

@@ -196,6 +196,11 @@ class Profile:
         return self.sources.keys() >= {*names}
 
     @property
+    def is_large(self) -> bool:
+        """Whether it has so many events that it is worth to let go of some, or to use threads."""
+        return self.unrestricted.events >= _MANY_EVENTS
+
+    @property
     def absent_ranks(self) -> list[int]:
         """Ranks of the job that it joins without a recording, as far as they are known."""
         if not self.parts:
@@ -263,7 +268,7 @@ class Profile:
             table: Their table.
             names: The columns; none for all.
         """
-        if self.unrestricted.events >= _MANY_EVENTS:
+        if self.is_large:
             of = self.loaded(table)
             of.release({*of.schema.columns, "name_id"}.difference(names) if names else ())
             startup.give_back_freed_memory()
@@ -368,14 +373,14 @@ class Profile:
             functions: They are computed in this order.
             is_first: Whether they come before those that are waiting.
         """
-        if machine.thread_count(_TWO) < _TWO or self.unrestricted.events < _MANY_EVENTS:
+        if machine.thread_count(_TWO) < _TWO or not self.is_large:
             return
         tasks = (partial(self.once, function) for function in functions)
         self._second_thread.add(tasks, is_first=is_first)
 
     def end_second_thread(self, *, is_done: bool = False) -> None:
         """Wait for the function that the second thread computes, or for all; drop the others."""
-        if self.unrestricted.events >= _MANY_EVENTS:
+        if self.is_large:
             self._second_thread.finish(is_all=is_done)
 
     def table(self, name: str) -> pa.Table:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias
 from weakref import WeakValueDictionary, finalize
 
 import numpy as np
@@ -43,8 +43,6 @@ _MEMBERSHIP: Final = Path("/proc/self/cgroup")
 _VALUES: Final = "values"
 _PLACES: Final = 256
 
-_Name = TypeVar("_Name")
-
 
 class Packed:
     """A column in memory, in few bytes for each row; whoever reads it gets its values.
@@ -74,7 +72,8 @@ class Packed:
         self._ends = np.cumsum([len(part) for part in parts], dtype=np.int64).tolist()
         kinds = [part.dtype if m is None else np.dtype(np.int64) for part, m in self._parts]
         self._kind = np.result_type(np.int8, *kinds)
-        self._words, self._words_bytes = words, sum(map(sys.getsizeof, words or ()))
+        self._words = words
+        self._bytes = sum([part.nbytes for part in parts]) + sum(map(sys.getsizeof, words or ()))
         self.type = pa.from_numpy_dtype(self._kind) if words is None else pa.string()
 
     def __len__(self) -> int:
@@ -83,31 +82,29 @@ class Packed:
 
     def get_total_buffer_size(self) -> int:
         """How many bytes it takes in memory."""
-        return sum(part.nbytes for part, _ in self._parts) + self._words_bytes
+        return self._bytes
 
     def slices(self, step: int) -> Iterator[Values]:
         """Its values in pieces of so many rows, whatever the parts are."""
         for low in range(0, len(self), step):
-            yield self._rows(low, min(low + step, len(self)))
-
-    def _rows(self, low: int, high: int) -> Values:
-        numbers = np.empty(high - low, self._kind)
-        is_null = np.zeros(high - low, bool) if self._has_nulls else None
-        for place in range(bisect_right(self._ends, low), bisect_left(self._ends, high) + 1):
-            part, meaning = self._parts[place]
-            start = self._ends[place] - len(part)
-            some = part[max(low - start, 0) : high - start]
-            rows = slice(max(start - low, 0), max(start - low, 0) + len(some))
-            if meaning is None and len(some) == len(numbers):
-                numbers = some  # as mostly: nothing is copied
-            elif meaning is None:
-                numbers[rows] = some
-            else:
-                pages.spread(some, meaning, numbers[rows], max(low - start, 0))
-            if is_null is not None:
-                np.equal(some, np.iinfo(some.dtype).min, out=is_null[rows])
-        is_null = is_null if is_null is not None and is_null.any() else None
-        return Values(numbers, is_null, self._words)
+            high = min(low + step, len(self))
+            numbers = np.empty(high - low, self._kind)
+            is_null = np.zeros(high - low, bool) if self._has_nulls else None
+            for place in range(bisect_right(self._ends, low), bisect_left(self._ends, high) + 1):
+                part, meaning = self._parts[place]
+                start = self._ends[place] - len(part)
+                some = part[max(low - start, 0) : high - start]
+                rows = slice(max(start - low, 0), max(start - low, 0) + len(some))
+                if meaning is None and len(some) == len(numbers):
+                    numbers = some  # as mostly: nothing is copied
+                elif meaning is None:
+                    numbers[rows] = some
+                else:
+                    pages.spread(some, meaning, numbers[rows], max(low - start, 0))
+                if is_null is not None:
+                    np.equal(some, np.iinfo(some.dtype).min, out=is_null[rows])
+            has_nulls = is_null is not None and is_null.any()
+            yield Values(numbers, is_null if has_nulls else None, self._words)
 
 
 InMemory: TypeAlias = pa.Array | pa.ChunkedArray | Packed
@@ -153,46 +150,8 @@ class Spilled:
 Column: TypeAlias = InMemory | Spilled
 
 
-def within_budget(columns: Mapping[str, InMemory]) -> dict[str, Column]:
-    """The same columns, in files those for which the budget has no room.
-
-    Raises:
-        InputError: A file cannot be written.
-        UsageError: The budget is no size.
-    """
-    placed: dict[str, Column] = {}
-    room = _free_bytes()
-    for name, values in columns.items():
-        size = int(values.get_total_buffer_size())
-        if size > room:
-            placed[name] = Spilled(values)
-        else:
-            placed[name] = _in_memory[id(values)] = values
-            room -= size
-    return placed
-
-
-def passes(names: Sequence[_Name], most_rows: Callable[[], int]) -> Iterator[Sequence[_Name]]:
-    """The columns to read in one pass each: as many as there is room for, and one at least.
-
-    Args:
-        names: All of them.
-        most_rows: How many rows they have at most; 0 for unknown.
-    """
-    rows = most_rows() if len(names) > 1 else 0
-    while names:
-        room = max(_free_bytes(), _budget_bytes() // _PART_AT_ONCE)
-        count = max(1, room // (_MOST_BYTES_PER_VALUE * rows)) if rows else len(names)
-        yield names[:count]
-        names = names[count:]
-
-
-def pieces(columns: Mapping[str, Column]) -> Iterator[list[Values]]:
-    """Columns of as many rows each, in pieces of `BATCH_ROWS`."""
-    yield from map(list, zip(*map(_pieces, columns.values()), strict=True))
-
-
-def _pieces(values: Column) -> Iterator[Values]:
+def slices(values: Column) -> Iterator[Values]:
+    """A column in pieces of `BATCH_ROWS`."""
     if isinstance(values, Packed):
         return values.slices(BATCH_ROWS)
     return map(table.values, values.slices() if isinstance(values, Spilled) else _slices(values))
@@ -294,18 +253,36 @@ class KeptColumns:
         return {name: kind for name, kind in self.kinds.items() if name in names}
 
     def keep(self, columns: Mapping[str, InMemory]) -> None:
-        """Keep columns that were read together with those of another table."""
-        read_columns = within_budget(columns)
+        """Keep columns, in files those for which the budget has no room.
+
+        Raises:
+            InputError: A file cannot be written.
+            UsageError: The budget is no size.
+        """
+        placed: dict[str, Column] = {}
+        room = _free_bytes()
+        for name, values in columns.items():
+            size = int(values.get_total_buffer_size())
+            if size > room:
+                placed[name] = Spilled(values)
+            else:
+                placed[name] = _in_memory[id(values)] = values
+                room -= size
         with self._keeping:
-            self._columns = {**self._columns, **read_columns}
+            self._columns = {**self._columns, **placed}
 
     def pieces(self, names: Sequence[str], _: table.Window | None = None) -> Iterator[list[Values]]:
         """Columns of all rows in pieces."""
         with self._reading:
             if not self._columns.keys() >= {*names}:
-                missing = self._expected.union(names).difference(self._columns)
-                kinds = [(name, kind) for name, kind in self.kinds.items() if name in missing]
-                for part in passes(kinds, self._most_rows):
-                    self.keep(self._read(dict(part)))
-            columns = {name: self._columns[name] for name in names}
-        yield from pieces(columns)
+                self._expected.update(names)
+                kinds = [*self.missing.items()]
+                rows = self._most_rows() if len(kinds) > 1 else 0
+                while kinds:
+                    # As many in each pass as there is room for, and one at least.
+                    room = max(_free_bytes(), _budget_bytes() // _PART_AT_ONCE)
+                    count = max(1, room // (_MOST_BYTES_PER_VALUE * rows)) if rows else len(kinds)
+                    self.keep(self._read(dict(kinds[:count])))
+                    kinds = kinds[count:]
+            columns = [*map(self._columns.__getitem__, names)]
+        yield from map(list, zip(*map(slices, columns), strict=True))

@@ -7,8 +7,9 @@ leaves out, the selection and the bounds of the schema have one place each: `Par
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import repeat
 from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
@@ -26,6 +27,8 @@ Flags = npt.NDArray[np.bool_]
 # From the first start on and before the last, in ns.
 Window = tuple[int, int]
 
+# What no file calls a column, and in how many rows at once such columns are given.
+_HELD, _HELD_ROWS = "held: ", 262_144
 _START, _END, _NAME, _NAME_ID = "start_ns", "end_ns", "name", "name_id"
 # So many words are numbered, or written out, before pyarrow.compute, which is faster, is imported.
 _FEW_WORDS: Final = 16_384
@@ -113,11 +116,17 @@ class Part:
     # Whether no row was left out, and the columns that were found to be within their bounds.
     _checked: dict[str, bool] = field(default_factory=dict)
 
+    @property
+    def has_all_rows(self) -> bool:
+        """Whether all rows were read, and none was left out."""
+        return self._checked.get("", False)
+
     def reads(self, names: Iterable[str]) -> list[str]:
         """The file's columns that these are computed from, and those that choose rows."""
-        columns = [self.columns[name] for name in names if name in self.columns]
-        keep = () if self._checked.get("") else self.keep
-        reads = dict.fromkeys(read for of in (*columns, *keep) for read in read_for(of))
+        reads: dict[str, None] = {}
+        columns: list[Computed | str | None] = [*map(self.columns.get, names)]
+        for of in [*columns, *(() if self.has_all_rows else self.keep)]:
+            reads |= {} if of is None else dict.fromkeys(read_for(of))
         # The count of rows needs at least one column.
         return [*reads] or [next(r for of in self.columns.values() for r in read_for(of))]
 
@@ -129,14 +138,16 @@ class Part:
         Raises:
             BeyondBoundsError: A value is beyond its bounds.
         """
-        chosen_by = selection.columns(schema.columns)
+        is_everything = selection == EVERYTHING
+        chosen_by = frozenset() if is_everything else selection.columns(schema.columns)
         needed = [*dict.fromkeys((*names, *chosen_by))]
         needed += [_START] if _END in needed and _START not in needed else []
         unchecked = [name for name in needed if is_checked and not self._checked.get(name)]
-        keep, reads, is_all = () if self._checked.get("") else self.keep, self.reads(needed), True
+        keep, reads = () if self.has_all_rows else self.keep, self.reads(needed)
+        has_all_rows = True
         # What is whole looks at rows outside of a window, too.
         is_whole = self.is_whole is not None and self.is_whole()
-        pieces = self.stored.pieces(reads, None if is_whole else selection.extent)
+        pieces = self.stored.pieces(reads, None if is_whole or is_everything else selection.extent)
         if is_whole:
             in_one = [joined(column) for column in zip(*pieces, strict=True)]
             pieces = iter([in_one] if in_one else [])
@@ -149,18 +160,18 @@ class Part:
                     numbers=columns[name].numbers.astype(np.int64, copy=False)
                 )
             is_kept = [of.make(*(_plain(of_file[n]) for n in of.reads)) for of in keep if of.make]
-            is_all = is_all and all(flags.all() for flags in is_kept)
             is_kept += _chosen(selection, chosen_by, columns) if chosen_by else ()
             if is_kept and not (is_row := np.logical_and.reduce(is_kept)).all():
                 columns = {name: column.take(is_row) for name, column in columns.items()}
+                has_all_rows = False
             for name in unchecked:
                 check(schema.columns.get(name), columns[name])
             if _END in unchecked:
                 durations = columns[_END].numbers - columns[_START].numbers
                 check_bounds(durations, 0, LONGEST_NS)
             yield [columns[name] for name in names]
-        if selection == EVERYTHING:
-            self._checked.update(dict.fromkeys(unchecked, True) | {"": is_all})
+        if is_everything:
+            self._checked.update(dict.fromkeys(unchecked, True) | {"": has_all_rows})
 
     def _column(
         self, schema: Schema, name: str, of_file: Mapping[str, Values], rows: int
@@ -177,8 +188,7 @@ class Part:
         numbers = np.full(rows, numbers) if np.ndim(numbers) == 0 else numbers
         if computed.words is not None:
             return Values(numbers, None, computed.words())
-        has_nulls = any(column.is_null is not None for column in columns)
-        if spec is not None and spec.required and not has_nulls:
+        if spec is not None and spec.required and all(of.is_null is None for of in columns):
             return Values(numbers)
         is_null = numbers == UNKNOWN
         return Values(numbers, is_null if is_null.any() else None)
@@ -203,6 +213,7 @@ class Table:
         of_names: Collection[str] = (_NAME,),
     ) -> None:
         self.schema, self.parts, self._names = schema, parts, names
+        self._of_file, self._held = parts, frozenset[str]()
         self.of_names = frozenset(() if names is None else of_names)
         self._read_names: Names | None = None
 
@@ -223,9 +234,31 @@ class Table:
             part.stored.expect(self._stored(part, names))
 
     def release(self, but: Collection[str]) -> None:
-        """Let go of what the file's columns hold that none of these is made of."""
+        """Let go of what the file's columns hold that none of these is made of.
+
+        Where one of the columns that are held as arrays is none of these, they all are.
+        """
+        if not self._held.issubset(but):
+            self.parts, self._held = self._of_file, frozenset()
         for part in self.parts:
             part.stored.release(self._stored(part, but) if but else ())
+
+    def hold(self, rows: int, columns: Mapping[str, Callable[[slice], Numbers]]) -> None:
+        """Take columns without nulls from arrays that are in memory anyway, not from the file.
+
+        Args:
+            rows: How many rows the table has. Nothing happens where it leaves out any of its
+                file's, or has several parts.
+            columns: What gives some rows of each column.
+        """
+        part = self.parts[0]
+        if len(self.parts) > 1 or not part.has_all_rows:
+            return
+        self._held = frozenset(columns)
+        held = {_HELD + name: of_rows for name, of_rows in columns.items()}
+        beside = {**part.columns, **{name: _HELD + name for name in columns}}
+        self.parts = [replace(part, stored=_Beside(part.stored, rows, held), columns=beside)]
+        self.release([*self.schema.columns, _NAME_ID])
 
     def _stored(self, part: Part, names: Collection[str]) -> list[str]:
         declared = {*self.schema.columns, _NAME_ID}.intersection(names)
@@ -265,7 +298,7 @@ class Table:
                     columns[name] = Values(of_number.of(columns[_NAME_ID].filled), None, all_words)
                 if _NAME_ID in names and self._names is None:
                     columns[_NAME_ID] = Values(self._all_words.numbers(columns[_NAME]))
-                yield [columns[name] for name in names]
+                yield [*map(columns.__getitem__, names)]
 
     def _of_rows(self, names: Sequence[str]) -> list[str]:
         """The columns of rows that these are made of."""
@@ -311,6 +344,43 @@ class Table:
                 return problem
             before += rows.num_rows
         return None
+
+
+class _Beside:
+    """Columns of a file, and beside them some of all rows that are in memory.
+
+    Args:
+        stored: What the file holds.
+        rows: How many rows there are.
+        held: What gives some rows of each column in memory.
+    """
+
+    def __init__(
+        self, stored: Stored, rows: int, held: Mapping[str, Callable[[slice], Numbers]]
+    ) -> None:
+        self._of_file, self._rows, self._held = stored, rows, held
+
+    def rows_known(self) -> int:
+        """How many rows it has."""
+        return self._rows
+
+    def expect(self, names: Collection[str]) -> None:
+        """Note columns of the file that are read together with the first that is needed."""
+        self._of_file.expect([name for name in names if name not in self._held])
+
+    def release(self, but: Collection[str]) -> None:
+        """Let go of all columns of the file but some."""
+        self._of_file.release([name for name in but if name not in self._held])
+
+    def pieces(self, names: Sequence[str], _: Window | None = None) -> Iterator[list[Values]]:
+        """Columns of all rows in pieces, as the file has them if any is of the file."""
+        of_file, low = [name for name in names if name not in self._held], 0
+        pieces = self._of_file.pieces(of_file) if of_file else repeat(list[Values]())
+        while low < self._rows:
+            columns = dict(zip(of_file, next(pieces), strict=True))
+            sizes = [len(column.numbers) for column in columns.values()] or [_HELD_ROWS]
+            rows = slice(low, low := min(low + sizes[0], self._rows))
+            yield [columns.get(name) or Values(self._held[name](rows)) for name in names]
 
 
 class InMemory:

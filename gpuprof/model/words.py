@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import count
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -46,7 +47,7 @@ class Values(NamedTuple):
         """The values, None for null."""
         listed: list[Any] = self.numbers.tolist()
         if self.words is not None:
-            return [self.words[place] for place in listed]
+            return [*map(self.words.__getitem__, listed)]
         if self.is_null is None:
             return listed
         pairs = zip(listed, self.is_null.tolist(), strict=True)
@@ -165,8 +166,8 @@ class Names:
     @cached_property
     def places(self) -> ByNumber:
         """The place of each name among the different ones, by its number."""
-        place = {name: place for place, name in enumerate(self.distinct)}
-        return ByNumber(self.numbers, [place[name] for name in self.texts], place[UNNAMED])
+        place = dict(zip(self.distinct, count()))
+        return ByNumber(self.numbers, [*map(place.__getitem__, self.texts)], place[UNNAMED])
 
     @cached_property
     def communicates(self) -> ByNumber:

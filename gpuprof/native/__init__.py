@@ -8,7 +8,7 @@ them, and gives the same results. `library` says whether they are there.
 import ctypes
 import os
 from collections.abc import Mapping
-from ctypes import c_char_p, c_int, c_int64, c_size_t, c_uint32, c_void_p
+from ctypes import addressof, c_char, c_char_p, c_int, c_int64, c_size_t, c_uint32, c_void_p
 from functools import cache
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
@@ -17,7 +17,22 @@ from typing import Any, Final, Self
 # Set to 0, as for a comparison, the other ways are taken although the functions are there.
 SWITCH: Final = "GPUPROF_COMPILED"
 # Functions that came last: what was built from older sources lacks them.
-_NEWEST: Final = ("event_columns", "report_texts", "scan_rows", "walk_back")
+_NEWEST: Final = (
+    "covered_within",
+    "event_columns",
+    "report_texts",
+    "scan_rows",
+    "union_of",
+    "walk_back",
+)
+
+
+def address(array: Any) -> int:
+    """Where the values of an array are; ``array.ctypes`` takes four times as long."""
+    try:
+        return addressof(c_char.from_buffer(array))
+    except (TypeError, ValueError):  # read-only, empty, or with gaps
+        return int(array.ctypes.data)
 
 
 class ValueArray(c_void_p):
@@ -29,7 +44,7 @@ class ValueArray(c_void_p):
     def from_param(cls, array: Any) -> Self:
         """An argument of a function; a copy of an array that has gaps."""
         values = array if array.flags.c_contiguous else array.copy()
-        argument = cls(values.ctypes.data)
+        argument = cls(address(values))
         argument.array = values  # which ctypes keeps until the function returns
         return argument
 
@@ -43,7 +58,7 @@ class IntegerArray(ctypes.Structure):
     def from_param(cls, array: Any) -> Self:
         """An argument of a function; a copy of an array that has gaps."""
         values = array if array.flags.c_contiguous else array.copy()
-        argument = cls(values.ctypes.data, values.itemsize, len(values))
+        argument = cls(address(values), values.itemsize, len(values))
         argument.array = values  # as above
         return argument
 
@@ -60,8 +75,8 @@ _ARGUMENTS: Final[Mapping[str, tuple[Any, ...]]] = {
     "unions_by_key": (IntegerArray, IntegerArray, IntegerArray, c_size_t, ValueArray, _SET),
     "release_intervals": (_SET,),
     "difference_of": (_SET, _SET, _SET),
-    "add_union": (_SET, _SET, c_size_t, ctypes.POINTER(c_int64)),
-    "covered_at": (_SET, ValueArray, ValueArray, c_size_t, ValueArray),
+    "union_of": (_SET, _SET, _SET),
+    "covered_within": (_SET, ValueArray, ValueArray, ValueArray, c_size_t, ValueArray),
     "pair_places": (IntegerArray, IntegerArray, ValueArray, ValueArray, c_size_t, ValueArray),
     "id_places": (IntegerArray, IntegerArray, ValueArray, c_size_t, ValueArray),
     "chain_ids": (

@@ -107,46 +107,63 @@ ArraysStatus difference_of(const Intervals *a, const Intervals *b, Intervals *ma
     return ARRAYS_OK;
 }
 
-ArraysStatus add_union(const Intervals *some, Intervals *made, size_t room, int64_t *last) {
-    for (size_t i = 0; i < some->count; i++) {
-        int64_t start = some->start[i], end = some->end[i];
+ArraysStatus union_of(const Intervals *a, const Intervals *b, Intervals *made) {
+    int64_t last = INT64_MIN;
+    made->count = 0;
+    for (size_t i = 0, j = 0; i < a->count || j < b->count;) {
+        bool is_of_a = j == b->count || (i < a->count && a->start[i] <= b->start[j]);
+        int64_t start = is_of_a ? a->start[i] : b->start[j];
+        int64_t end = is_of_a ? a->end[i++] : b->end[j++];
         if (end <= start) continue;
-        if (start < *last) return ARRAYS_UNSORTED;
-        *last = start;
+        if (start < last) return ARRAYS_UNSORTED;
+        last = start;
         if (made->count && start <= made->end[made->count - 1]) {
             if (end > made->end[made->count - 1]) made->end[made->count - 1] = end;
-        } else if (!add_interval(made, room, start, end)) {
-            return ARRAYS_TOO_LARGE;
+        } else {
+            made->start[made->count] = start;
+            made->end[made->count++] = end;
         }
     }
     return ARRAYS_OK;
 }
 
-void covered_at(const Intervals *set, const int64_t *before, const int64_t *times, size_t count,
-                int64_t *covered) {
-    uint64_t sum = 0; /* of the first `summed` intervals */
-    for (size_t i = 0, low = 0, summed = 0; i < count; i++) {
-        /* The intervals that start at the time or before: a few more than at the time before. */
-        size_t high = low, step = 1;
-        if (low && set->start[low - 1] > times[i]) low = 0;
-        else high = set->count;
-        for (; low + step < high && set->start[low + step - 1] <= times[i]; step *= 2) low += step;
-        if (low + step < high) high = low + step;
-        while (low < high) {
-            size_t middle = low + (high - low) / 2;
-            if (set->start[middle] <= times[i]) low = middle + 1;
-            else high = middle;
-        }
-        bool reaches = low && set->end[low - 1] > times[i];
-        uint64_t beyond = reaches ? (uint64_t)set->end[low - 1] - (uint64_t)times[i] : 0;
-        if (low < summed || low - summed > BLOCK) {
-            summed = low - low % BLOCK;
-            sum = (uint64_t)before[low / BLOCK];
-        }
-        for (; summed < low; summed++)
-            sum += (uint64_t)set->end[summed] - (uint64_t)set->start[summed];
-        covered[i] = (int64_t)(sum - beyond);
+typedef struct {
+    size_t low, summed;
+    uint64_t sum; /* of the first `summed` intervals */
+} Before;
+
+/* What lies before a time: fastest where few intervals start between it and the one before it. */
+static uint64_t covered_to(const Intervals *set, const int64_t *before, Before *last,
+                           int64_t time) {
+    size_t low = last->low, high = low, step = 1, summed = last->summed;
+    uint64_t sum = last->sum;
+    if (low && set->start[low - 1] > time) low = 0;
+    else high = set->count;
+    for (; low + step < high && set->start[low + step - 1] <= time; step *= 2) low += step;
+    if (low + step < high) high = low + step;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (set->start[middle] <= time) low = middle + 1;
+        else high = middle;
     }
+    bool reaches = low && set->end[low - 1] > time;
+    uint64_t beyond = reaches ? (uint64_t)set->end[low - 1] - (uint64_t)time : 0;
+    if (low < summed || low - summed > BLOCK) {
+        summed = low - low % BLOCK;
+        sum = (uint64_t)before[low / BLOCK];
+    }
+    for (; summed < low; summed++)
+        sum += (uint64_t)set->end[summed] - (uint64_t)set->start[summed];
+    *last = (Before){low, summed, sum};
+    return sum - beyond;
+}
+
+void covered_within(const Intervals *set, const int64_t *before, const int64_t *start,
+                    const int64_t *end, size_t count, int64_t *covered) {
+    Before first = {0}, last = {0};
+    for (size_t i = 0; i < count; i++)
+        covered[i] = (int64_t)(covered_to(set, before, &last, end[i]) -
+                               covered_to(set, before, &first, start[i]));
 }
 
 /* ---------------------------------------------------------------- launches and ranges */

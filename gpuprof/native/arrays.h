@@ -49,14 +49,15 @@ void release_intervals(Intervals *made);
  * intervals, which is enough for sets that are sorted and disjoint: others are refused. */
 ArraysStatus difference_of(const Intervals *a, const Intervals *b, Intervals *made);
 
-/* Adds the union of some intervals, sorted by start, to a set with room for all of them; none of
- * them starts before `last`, which becomes the start of the last one. */
-ArraysStatus add_union(const Intervals *some, Intervals *made, size_t room, int64_t *last);
+/* The union of intervals that are sorted by start, those of both arguments, which may overlap;
+ * `made` has room for a->count + b->count intervals. */
+ArraysStatus union_of(const Intervals *a, const Intervals *b, Intervals *made);
 
-/* How much of a set lies before each time; before[i] is what its first i * BLOCK intervals cover. */
+/* How much of a set lies between each start and end; before[i] is what its first i * BLOCK
+ * intervals cover. */
 #define BLOCK 64
-void covered_at(const Intervals *set, const int64_t *before, const int64_t *times, size_t count,
-                int64_t *covered);
+void covered_within(const Intervals *set, const int64_t *before, const int64_t *start,
+                    const int64_t *end, size_t count, int64_t *covered);
 
 /* Which of so many pairs, sorted, each row is: -1 for none. */
 void pair_places(Integers first, Integers second, const int64_t *firsts, const int64_t *seconds,

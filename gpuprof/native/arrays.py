@@ -5,20 +5,20 @@ its input; the caller then takes another way to the same result.
 """
 
 import ctypes
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from gpuprof.native import IntervalArrays, library
+from gpuprof.native import IntervalArrays, address, library
 
 Int64s = npt.NDArray[np.int64]
 # Signed ones.
 Integers = npt.NDArray[np.integer[Any]]
 # As in arrays.h: sums are kept of every so many intervals.
 BLOCK: Final = 64
-_EARLIEST: Final = -(1 << 63)
+NONE: Final = IntervalArrays(None, None, 0)
 
 
 class _Launched(ctypes.Structure):
@@ -53,7 +53,7 @@ def unions_by_key(
 def interval_set(start: Int64s, end: Int64s) -> IntervalArrays:
     """Sorted, disjoint intervals as the functions take them, which keeps the arrays."""
     start, end = np.ascontiguousarray(start), np.ascontiguousarray(end)
-    output = IntervalArrays(start.ctypes.data, end.ctypes.data, len(start))
+    output = IntervalArrays(address(start), address(end), len(start))
     output.arrays = start, end
     return output
 
@@ -61,51 +61,40 @@ def interval_set(start: Int64s, end: Int64s) -> IntervalArrays:
 def _room(count: int) -> IntervalArrays:
     """Room for so many intervals, and none of them yet."""
     times = np.empty((2, count), np.int64)
-    address = times.ctypes.data
-    output = IntervalArrays(address, address + times.strides[0], 0)
+    first = address(times)
+    output = IntervalArrays(first, first + times.strides[0], 0)
     output.arrays = times
     return output
 
 
-def _filled(room: IntervalArrays) -> tuple[Int64s, Int64s]:
-    start, end = room.arrays
-    return start[: room.count], end[: room.count]
-
-
-def difference(a: IntervalArrays, b: IntervalArrays) -> tuple[Int64s, Int64s] | None:
+def difference(a: IntervalArrays, b: IntervalArrays) -> IntervalArrays | None:
     """What the first set of intervals covers and the second does not."""
     functions, output = library(), _room(a.count + b.count)
-    if functions is None or functions.difference_of(a, b, output):
-        return None
-    return _filled(output)
+    return None if functions is None or functions.difference_of(a, b, output) else output
 
 
-def union(sets: Sequence[IntervalArrays]) -> tuple[Int64s, Int64s] | None:
-    """The union of the intervals of some sets, one after another, by ascending start in all.
-
-    These may overlap.
-    """
-    functions, merged = library(), _room(sum(some.count for some in sets))
-    room, last = merged.arrays.shape[1], ctypes.c_int64(_EARLIEST)
-    for some in sets:
-        if functions is None or functions.add_union(some, merged, room, last):
-            return None
-    return _filled(merged)
+def union(some: IntervalArrays, others: IntervalArrays = NONE) -> IntervalArrays | None:
+    """The union of intervals that may overlap, by ascending start in each of the arguments."""
+    functions, output = library(), _room(some.count + others.count)
+    return None if functions is None or functions.union_of(some, others, output) else output
 
 
-def covered_before(covered: IntervalArrays, before: Int64s, times: Int64s) -> Int64s | None:
-    """How much of a set of intervals lies before each time, fastest if these ascend.
+def covered_within(
+    covered: IntervalArrays, before: Int64s, start: Int64s, end: Int64s
+) -> Int64s | None:
+    """How much of a set of intervals lies in each window, fastest if these ascend.
 
     Args:
         covered: The set.
         before: What the intervals before every `BLOCK`-th one cover.
-        times: Instants.
+        start: Start of each window.
+        end: End of each.
     """
     functions = library()
-    if functions is None:
+    if functions is None or start.shape != end.shape:
         return None
-    covered_ns = np.empty(times.shape, np.int64)
-    functions.covered_at(covered, before, times, times.size, covered_ns)
+    covered_ns = np.empty(start.shape, np.int64)
+    functions.covered_within(covered, before, start, end, start.size, covered_ns)
     return covered_ns
 
 
@@ -214,24 +203,23 @@ def extents(
     return least, most
 
 
-def grouped(
-    parts: Iterable[tuple[Integers, Integers]], counts: Int64s, kind: "np.dtype[Any]"
-) -> Integers | None:
+def grouped(parts: Sequence[tuple[Integers, Integers]], counts: Int64s) -> Any:
     """The values of each group one after another, in their order.
 
     Args:
         parts: Values, and the group of each, from 0 on.
         counts: How many values each group has in all parts.
-        kind: A type that holds all values.
     """
+    kind = np.result_type(np.int8, *[values.dtype for values, _ in parts])
     functions = library()
-    if functions is None:
-        return None
     following, gathered = np.cumsum(counts) - counts, np.empty(counts.sum(), kind)
     for values, group in parts:
         wide = values.astype(kind, copy=False)
-        if functions.gather_groups(wide, group, len(counts), following, gathered):
-            return None
+        if functions is None or functions.gather_groups(
+            *(wide, group, len(counts), following, gathered)
+        ):
+            all_values, groups = map(np.concatenate, zip(*parts, strict=True))
+            return all_values[np.argsort(groups, kind="stable")]
     return gathered
 
 

@@ -165,12 +165,13 @@ def decode(file: int, root: int, fields: Sequence[Field]) -> list[Decoded]:
     if functions is None:
         msg = "the compiled functions were not built"
         raise NotDecodedError(msg)
-    reader = _Reader(functions, _database(file), tuple(fields))
+    reader = _Reader(functions, file, tuple(fields))
     leaves = reader.leaves(root)
     at_once = max(_PAGES_AT_ONCE, min(_MOST_AT_ONCE, len(leaves) // _LEAST_PIECES))
     pieces = [leaves[at : at + at_once] for at in range(0, len(leaves), at_once)]
-    threads = machine.thread_count(min(_MOST_THREADS, len(pieces)))
-    if threads <= 1:  # as in workers, and of small tables
+    most = min(_MOST_THREADS, len(pieces))
+    threads = machine.thread_count(most) if most > 1 else 1
+    if threads == 1:  # as in workers, and of small tables
         decoded = [*map(reader.piece, pieces)]
     else:
         pool = ThreadPoolExecutor(threads)
@@ -205,14 +206,22 @@ def spread(places: Integers, meanings: Integers, into: Integers, first: int = 0)
 class _Reader:
     """Decodes pieces of one table on any thread."""
 
-    def __init__(
-        self, functions: ctypes.CDLL, database: _Database, fields: tuple[Field, ...]
-    ) -> None:
-        self._functions, self._database, self._fields = functions, database, fields
-        self._used = np.zeros(database.pages // 8 + 1, np.uint8)
-        database.used = self._used.ctypes.data
-        self._most_rows = functions.most_rows(ctypes.byref(database))
-        self._room = _Room()
+    def __init__(self, functions: ctypes.CDLL, file: int, fields: tuple[Field, ...]) -> None:
+        head = os.pread(file, _HEADER_BYTES, 0)
+        page_size = int.from_bytes(head[16:18], "big")
+        page_size = _LARGEST_PAGE if page_size == 1 else page_size
+        usable = page_size - head[20] if len(head) == _HEADER_BYTES else 0
+        is_power = page_size & (page_size - 1) == 0
+        if not is_power or not page_size >= _SMALLEST_PAGE or usable < _LEAST_USABLE:
+            msg = "a page size that SQLite does not have"
+            raise NotDecodedError(msg)
+        pages = os.fstat(file).st_size // page_size
+        if not 0 < pages < _MOST_PAGES:
+            raise NotDecodedError(_STATUSES[2])
+        self._functions, self._fields, self._room = functions, fields, _Room()
+        self._used = np.zeros(pages // 8 + 1, np.uint8)
+        self._database = _Database(file, page_size, usable, pages, self._used.ctypes.data)
+        self._most_rows = functions.most_rows(ctypes.byref(self._database))
 
     def leaves(self, root: int) -> npt.NDArray[np.uint32]:
         """Numbers of the pages that hold the rows, in their order."""
@@ -287,21 +296,6 @@ def _check(status: int) -> None:
         raise MemoryError
     if status:
         raise NotDecodedError(_STATUSES[status])
-
-
-def _database(file: int) -> _Database:
-    head = os.pread(file, _HEADER_BYTES, 0)
-    page_size = int.from_bytes(head[16:18], "big")
-    page_size = _LARGEST_PAGE if page_size == 1 else page_size
-    usable = page_size - head[20] if len(head) == _HEADER_BYTES else 0
-    is_power = page_size & (page_size - 1) == 0
-    if not is_power or not page_size >= _SMALLEST_PAGE or usable < _LEAST_USABLE:
-        msg = "a page size that SQLite does not have"
-        raise NotDecodedError(msg)
-    pages = os.fstat(file).st_size // page_size
-    if not 0 < pages < _MOST_PAGES:
-        raise NotDecodedError(_STATUSES[2])
-    return _Database(file, page_size, usable, pages)
 
 
 def _joined(pieces: Sequence[_Piece], fields: Sequence[Field]) -> Iterator[Decoded]:

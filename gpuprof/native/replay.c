@@ -40,8 +40,9 @@ INLINED void consider(const View *view, size_t target, int64_t source, int64_t n
             latest->is_too_large = true;
         else if (ns > slack) ns = slack;
     }
-    if (view->moved) time += at(*view->moved, (size_t)source);
-    if (__builtin_add_overflow(time, ns, &time)) latest->is_too_large = true;
+    int64_t moved = view->moved ? at(*view->moved, (size_t)source) : 0;
+    if (__builtin_add_overflow(time, moved, &time) || __builtin_add_overflow(time, ns, &time))
+        latest->is_too_large = true;
     else if (time > latest->time || (latest->kind == NONE && time == latest->time))
         latest->time = time, latest->source = source, latest->kind = kind;
 }
@@ -52,7 +53,6 @@ static bool has_stored(const View *view, size_t instant) {
 
 static void consider_stored(const View *view, size_t instant, Latest *latest) {
     const Weights *w = view->weights;
-    if (!has_stored(view, instant)) return;
     size_t low = 0;
     for (size_t high = w->target.count; low < high;) {
         size_t middle = low + (high - low) / 2;
@@ -97,10 +97,10 @@ INLINED bool consider_implied(const View *view, size_t instant, Latest *latest) 
 
 INLINED Latest latest_of(const View *view, size_t instant, bool *is_any) {
     Latest latest = {view->items->origin, -1, NONE, false};
-    *is_any = has_stored(view, instant);
-    if (instant % 2) consider_stored(view, instant, &latest);
-    *is_any |= consider_implied(view, instant, &latest);
-    if (instant % 2 == 0) consider_stored(view, instant, &latest);
+    bool is_stored = has_stored(view, instant);
+    if (is_stored && instant % 2) consider_stored(view, instant, &latest);
+    *is_any = consider_implied(view, instant, &latest) | is_stored;
+    if (is_stored && instant % 2 == 0) consider_stored(view, instant, &latest);
     return latest;
 }
 
@@ -142,6 +142,40 @@ static ArraysStatus visit(const View *before, const View *after, bool is_usual,
     return ARRAYS_OK;
 }
 
+/* When an end comes that waits for its start alone; whether that can be told. */
+INLINED bool end_after(int64_t started, int64_t takes, int64_t origin, int64_t *ends) {
+    bool is_too_large = __builtin_add_overflow(started, takes, ends);
+    if (*ends < origin) *ends = origin;
+    return !is_too_large;
+}
+
+/* `visit` of the end of an item, where that waits for its start alone. */
+static ArraysStatus visit_end(const View *before, const View *after, bool is_usual,
+                              const uint8_t *no_lag, size_t item, Replayed *made) {
+    const Items *items = before->items;
+    size_t end = 2 * item + 1, o = item - items->calls;
+    if (item >= items->calls && o >= items->operations)
+        return visit(before, after, is_usual, no_lag, end, made);
+    const Weights *was = before->weights, *is = after->weights;
+    bool is_call = item < items->calls;
+    int64_t started = items->time[end - 1], ended = items->time[end], lag = 0, ends;
+    if (!is_usual) {
+        int64_t took = is_call ? at(was->call, item) : at(was->duration, o);
+        if (!end_after(started, took, items->origin, &ends) ||
+            __builtin_sub_overflow(ended, ends, &lag))
+            return ARRAYS_TOO_LARGE;
+        if (lag > made->lag) made->lag = lag, made->at = (int64_t)end;
+        if (no_lag && no_lag[end]) lag = 0;
+    }
+    int64_t takes = is_call ? at(is->call, item) : at(is->duration, o);
+    if (__builtin_add_overflow(started, at(made->moved, end - 1), &started) ||
+        !end_after(started, takes, items->origin, &ends) ||
+        __builtin_add_overflow(ends, lag, &ends) || __builtin_sub_overflow(ends, ended, &ends) ||
+        !keep(made->moved, end, ends))
+        return ARRAYS_TOO_LARGE;
+    return ARRAYS_OK;
+}
+
 /* Whether an end comes before a start: of equal times, that of the item that starts first. */
 static bool is_before(const Items *items, size_t end, size_t start) {
     int64_t ends = items->time[end], starts = items->time[start], since = items->time[end - 1];
@@ -170,7 +204,7 @@ static ArraysStatus visit_all(const View *before, const View *after, bool is_usu
         ArraysStatus status = visit(before, after, is_usual, no_lag, is_end ? end : start, made);
         /* An end that only waits for its start comes at once. */
         if (!status && !is_end && !has_stored(before, start + 1) && !has_stored(after, start + 1))
-            status = visit(before, after, is_usual, no_lag, start + 1, made);
+            status = visit_end(before, after, is_usual, no_lag, start / 2, made);
         if (status) return status;
     }
     return ARRAYS_OK;

@@ -139,16 +139,23 @@ class _Sources:
         source_ns = time_ns[edges.source]
         self._latest = np.maximum.reduceat(source_ns, first) if len(first) else source_ns
 
-    def implied(self, rows: Int64s) -> list[Int64s]:
+    def implied(self, rows: slice | Int64s) -> list[Int64s]:
         """The times of the sources of `IMPLIED` edges of some operations, `_NONE` for none."""
-        start = 2 * (self._calls + rows)
+        times, first = self._time_ns, 2 * self._calls
         launch, follows = self._weights.launch[rows].astype(np.int64), self._weights.follows[rows]
+        ended, began = (
+            times[first + 2 * rows.start - back : first + 2 * rows.stop - back : 2]
+            if isinstance(rows, slice)
+            else times[first + 2 * rows - back]
+            for back in (1, 2)
+        )
+        # What `NOT_FOUND` finds from the end of the times counts for nothing.
         return [
-            np.where(is_some, self._time_ns[np.where(is_some, source, 0)], _NONE)
-            for is_some, source in (
-                (launch != NOT_FOUND, 2 * launch),
-                (follows == APART, start - 1),
-                (follows == WITHIN, start - 2),
+            np.where(is_some, source_ns, _NONE)
+            for is_some, source_ns in (
+                (launch != NOT_FOUND, times[2 * launch]),
+                (follows == APART, ended),
+                (follows == WITHIN, began),
             )
         ]
 
@@ -156,7 +163,8 @@ class _Sources:
         """Operations in pieces, the sources of their implied edges, and the latest of all."""
         for piece in pieces(len(self._weights.launch)):
             rows = np.arange(piece.start, piece.stop)
-            sources = self.implied(rows)
+            # Nothing is before the first operation where there are no calls.
+            sources = self.implied(piece if self._calls else rows)
             latest = np.maximum.reduce(sources)
             first = 2 * (self._calls + piece.start)
             low, high = np.searchsorted(self._targets, [first, first + 2 * len(rows)])
@@ -192,11 +200,11 @@ class _Latencies:
     def add(self, kind: int, of: Numbers, slack_ns: Int64s, is_last: Flags) -> None:
         """Add edges; those that were waited for last, and are no longer than any latency, count."""
         for its in np.flatnonzero(np.bincount(of)).tolist():
-            slack = slack_ns[of == its]
-            family = kind, its
+            is_its, family = of == its, (kind, its)
+            slack = slack_ns[is_its]
             least = self._least.get(family, int(slack.min()))
             self._least[family] = min(least, int(slack.min()))
-            counted = slack[is_last[of == its] & (slack <= AWAITED_NS)]
+            counted = slack[is_last[is_its] & (slack <= AWAITED_NS)]
             counts = self._counts.setdefault(family, np.zeros(AWAITED_NS + 1, np.int64))
             counts += np.bincount(counted, minlength=len(counts))
 

@@ -37,7 +37,7 @@ _LEAST_AGAINST: Final = 50
 LEAST_SHARE: Final = 0.005
 # What a change does to contention, clocks and caches is in no recording. Chosen as the roundest
 # share with nine in ten truths inside of drawn pairs, and all of four pairs of real recordings
-# (docs/predict.md), whose changes are 0 to 4 %; of 150 pairs drawn afterwards, 144 are.
+# (docs/predict.md), whose changes are 0 to 4 %; of 260 pairs drawn afterwards, 254 are.
 SHARE_OF_CHANGE: Final = 1 / 8
 # Where nearly all of a step goes, what is left can be half wrong, as it is in the last of them.
 SHARE_OF_REST: Final = 0.5
@@ -56,11 +56,14 @@ class Steps(NamedTuple):
         times: Starts and ends of the steps, in ns; None for the recording.
         is_of_all: Whether these are all devices of the phase, whose mean counts where no rank
             waits for another.
+        own: Starts and ends of the steps of each device for itself, which that mean is of: a rank
+            that is ahead of another has other borders; empty where they are ``times``.
     """
 
     devices: tuple[int, ...]
     times: tuple[Int64s, Int64s] | None
     is_of_all: bool = True
+    own: tuple[tuple[Int64s, Int64s], ...] = ()
 
 
 class Effect(NamedTuple):
@@ -98,7 +101,7 @@ def effect(profile: Profile, changes: Sequence[str], steps: Steps) -> Effect:
         is_left = changed.gone is not None and not changed.is_balanced
         recorded = as_measured(graph, changed.weights if is_left else None)
         took = StepTime(graph, changed if is_left else None).of_steps(steps, recorded)[0]
-        won_ns = took - predicted.mean(axis=0)
+        won_ns = took - np.mean(predicted, axis=0)
     return Effect(np.rint(won_ns).astype(np.int64), "; ".join(changed.assumptions))
 
 
@@ -187,8 +190,9 @@ class StepTime:
         """The time where the instants of the graph come as replayed."""
         return int(np.mean([int(np.median(took)) for took in self.of_steps(steps, replayed)]))
 
-    def of_steps(self, steps: Steps, replayed: Replay) -> Int64s:
+    def of_steps(self, steps: Steps, replayed: Replay) -> list[Int64s]:
         """The times of each step: a row for each device whose mean counts, else one row."""
+        is_mean = steps.is_of_all and self._changed is not None and self._changed.is_balanced
         if steps.times is None:
             spans = replayed.spans
             of_all = min(of[0] for of in spans.values()), max(of[1] for of in spans.values())
@@ -196,25 +200,28 @@ class StepTime:
             moved = [np.array([[its[:, 0].min()], [last]]) for last in its[:, 1]]
         else:
             moved = []
-            for device in steps.devices:
-                key = id(steps.times[0]), device
+            for place, device in enumerate(steps.devices):
+                clock, times = steps.devices[0], steps.times
+                if is_mean and steps.own:
+                    clock, times = device, steps.own[place]
+                key = id(times[0]), device
                 if key not in self._borders:
-                    self._borders[key] = _borders(self._graph, steps, device, self._changed)
+                    # Steps are on the clock of their first device.
+                    since = np.stack(times) + self._graph.operations.shifts_ns.get(clock, 0)
+                    self._borders[key] = _borders(self._graph, since, device, self._changed)
                 instants, after_ns = self._borders[key]
                 moved.append(replayed.at(instants) + after_ns)
-        if not (steps.is_of_all and self._changed is not None and self._changed.is_balanced):
+        if not is_mean:
             moved = [np.maximum.reduce(moved)]
-        return np.array([ends - starts for starts, ends in moved])
+        return [ends - starts for starts, ends in moved]
 
 
 def _borders(
-    graph: Graph, steps: Steps, device: int, changed: Changed | None
+    graph: Graph, since: Int64s, device: int, changed: Changed | None
 ) -> tuple[Int64s, Int64s]:
     """The instant before each border, a row of starts and one of ends; and the time since."""
     o, times = graph.operations, graph.time_ns
     its = [of for of in o.streams if of.device == device] or o.streams
-    # Steps are on the clock of their first device.
-    since = np.stack(steps.times or ()) + o.shifts_ns.get(steps.devices[0], 0)
     is_left = [np.ones(of.high - of.low, bool) for of in its]
     for away in () if changed is None else (changed.gone, changed.moved):
         if away is not None:
@@ -229,16 +236,15 @@ def _borders(
         start, end = o.start_ns[of.low : last], o.end_ns[of.low : last]
         inside = flags[: len(end)] & (end > since[0, 0])
         took.append(int((end - start).sum(where=inside)) if inside.any() else NOT_FOUND)
-    streams = [of.low + np.flatnonzero(flags) for flags, of in zip(is_left, its, strict=True)]
-    if (most := max(took)) != NOT_FOUND:
-        streams = [streams[took.index(most)]]
+    chosen = range(len(its)) if (most := max(took)) == NOT_FOUND else [took.index(most)]
+    streams = [its[n].low + np.flatnonzero(is_left[n]) for n in chosen if is_left[n].any()]
     near, near_ns = np.full(since.shape, NOT_FOUND), np.full(since.shape, np.iinfo(np.int64).min)
     for on in streams:
         for is_end, on_ns in enumerate((o.start_ns[on], o.end_ns[on])):
             order = by_time(on_ns)
             place = np.searchsorted(on_ns, since, side="right", sorter=order) - 1
-            instants = 2 * (len(graph.calls) + on[order]) + is_end
-            latest = np.append(instants, NOT_FOUND)[place]
+            latest = 2 * (len(graph.calls) + on[order[place]]) + is_end
+            latest = np.where(place < 0, NOT_FOUND, latest)
             latest_ns = np.where(place < 0, near_ns, times[latest])
             is_later = (latest_ns > near_ns) | ((latest_ns == near_ns) & (latest > near))
             near, near_ns = np.where(is_later, latest, near), np.maximum(latest_ns, near_ns)

@@ -213,7 +213,7 @@ def predict(profile: Profile, changes: Sequence[str]) -> Prediction:
         for step in steps
     ]
     each_step = [
-        (step, *(timed.of_steps(step.steps, times)[0] for times in (recorded, usual)))
+        (step, timed.of_steps(step.steps, recorded)[0], timed.of_steps(step.steps, usual)[0])
         for step in steps
     ]
     # One replay at a time: of millions of operations each takes 0.1 GB and more.
@@ -305,6 +305,7 @@ def _steps(profile: Profile, graph: Graph) -> Iterator[_Step]:
                 devices,
                 None if first is None else (start_ns, end_ns),
                 is_of_all=only_device is None,
+                own=() if first is None else tuple(own for (of,), own in of_each if of in devices),
             )
             shift_ns = 0 if first is None else o.shifts_ns.get(devices[0], 0)
             yield _Step(first, only_device, start_ns + shift_ns, end_ns + shift_ns, steps)

@@ -23,7 +23,6 @@ from gpuprof.facts.numbers import (
     UNNAMED,
     Numbers,
     groups,
-    in_groups,
     index_kind,
     read_columns,
 )
@@ -34,6 +33,7 @@ from gpuprof.model.intervals import Int64s
 from gpuprof.model.pairs import Pairs
 from gpuprof.model.profile import Profile, once_per_recording
 from gpuprof.model.words import NO_NAMES, narrowed
+from gpuprof.native import arrays
 
 Flags = npt.NDArray[np.bool_]
 
@@ -296,7 +296,7 @@ def _in_order(columns: list[list[Numbers]], chosen: Int64s) -> tuple[list[Any], 
     ordered = []
     while columns:
         # What one column's pieces took makes room for the next one's.
-        ordered.append(in_groups([*zip(columns.pop(0), group, strict=True)], counts))
+        ordered.append(arrays.grouped([*zip(columns.pop(0), group, strict=True)], counts))
     bounds = [0, *np.cumsum(counts).tolist()]
     for rows in map(slice, bounds[:-1], bounds[1:]):
         start, second = (column[rows] for column in ordered[:2])

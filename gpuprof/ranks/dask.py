@@ -17,10 +17,13 @@ from gpuprof.ranks.engine_contract import Work
 from gpuprof.ranks.task import TaskResult, run_task
 from gpuprof.ranks.work_plan import Task
 
+_RESUME: Final = "With --resume FOLDER, a new run goes on from here."
 _CONNECT_S: Final = 10
 # A scheduler that is only busy answers in between.
 _PATIENCE_S: Final = 10.0
 _LOOK_S: Final = 0.5
+# Dask's own clusters give up workers that ended several times, and tell nobody.
+_WITHOUT_WORKERS_S: Final = 600.0
 
 
 class DaskCluster:
@@ -102,9 +105,9 @@ class DaskCluster:
         """The next task that ends, and what its end is.
 
         Raises:
-            GpuprofError: The scheduler is gone.
+            GpuprofError: The scheduler is gone, or no worker came for long.
         """
-        answered = time.monotonic()
+        answered = worked = time.monotonic()
         while time.monotonic() - answered < _PATIENCE_S:
             try:
                 task, future = self._ended.get(timeout=_LOOK_S)
@@ -116,10 +119,25 @@ class DaskCluster:
                 answered = time.monotonic()
                 if future is not None:
                     self.submit(task)  # its worker died before the result was fetched
+                worked = self._last_worked(worked)
             elif future is not None:
                 break  # Dask gives up all tasks when it has lost the scheduler
         msg = f"the Dask scheduler at {self._address} is gone"
-        raise GpuprofError(msg, "With --resume FOLDER, a new run goes on from here.")
+        raise GpuprofError(msg, _RESUME)
+
+    def _last_worked(self, before: float) -> float:
+        """When the cluster was last seen to have workers, if that was not too long ago."""
+        now = time.monotonic()
+        try:
+            if self._client.nthreads():
+                return now
+        except OSError:  # busy or gone, which its status tells
+            return now
+        if now - before > _WITHOUT_WORKERS_S:
+            minutes = _WITHOUT_WORKERS_S / 60
+            msg = f"the Dask cluster at {self._address} had no worker for {minutes:g} min"
+            raise GpuprofError(msg, _RESUME)
+        return before
 
 
 def _distributed() -> Any:

@@ -25,7 +25,7 @@ from gpuprof.model.origin import Origin
 from gpuprof.model.profile import Profile, RankRecording
 from gpuprof.ranks.engine_contract import JobFile, Partial
 from gpuprof.readers import read_profile
-from gpuprof.readers.job_files import File, file_of, ranked_runs, ranks_of_names
+from gpuprof.readers.job_files import EXTENT_READS, File, file_of, ranked_runs, ranks_of_names
 from gpuprof.readers.job_notes import notes_of_files
 from gpuprof.readers.job_numbers import JobNumbers
 
@@ -119,7 +119,8 @@ def reduced(profile: Profile, place: int, analyses: Sequence[Analysis]) -> Parti
         place: Its place among the files of the job.
         analyses: What the job is asked for.
     """
-    profile.expect(reads_of(profile, analyses))
+    for columns in (reads_of(profile, analyses), EXTENT_READS):
+        profile.expect(columns)
     functions = functions_of(analyses)
     partial = {function.schema.name: function.of(profile, place) for function in functions}
     file = file_of(profile)

@@ -89,33 +89,28 @@ def read_profile(
     """
     if isinstance(path, Profile):
         return path
-    try:
-        profile = _read(path, reader, section)
-    except GpuprofError as error:
-        if (message := inputs.shown(error.message)) == error.message:
-            raise
-        raise type(error)(message, error.hint) from error
-    # Addresses are named in place of their copies.
-    source = inputs.shown_path(profile.origin.source)
-    warnings = tuple(map(inputs.shown, profile.origin.warnings))
-    if (source, warnings) == (profile.origin.source, profile.origin.warnings):
-        return profile
-    return replace(profile, origin=replace(profile.origin, source=source, warnings=warnings))
-
-
-def _read(
-    path: AnyPath | Sequence[AnyPath], reader: str | None, section: str | int | None
-) -> Profile:
     given = [path] if inputs.is_path(path) else path
     if isinstance(given, bytes) or not isinstance(given, Sequence):
         msg = f"a recording is a path, several paths or a Profile, not {type(path).__name__}"
         raise TypeError(msg)
     paths = [*map(inputs.path_of, given)]
-    if len(paths) == 1:
-        return _read_path(paths[0], reader, section)
-    _check_no_section(section)
-    files = recording_files(paths)
-    return _read_many(inputs.folder_of(files), files, reader)
+    try:
+        if len(paths) == 1:
+            profile = _read_path(paths[0], reader, section)
+        else:
+            _check_no_section(section)
+            files = recording_files(paths)
+            profile = _read_many(inputs.folder_of(files), files, reader)
+    except GpuprofError as error:
+        if (message := inputs.shown(error.message)) == error.message:
+            raise
+        raise type(error)(message, error.hint) from error
+    if not inputs.copies:
+        return profile
+    # Addresses are named in place of their copies.
+    source = inputs.shown_path(profile.origin.source)
+    warnings = tuple(map(inputs.shown, profile.origin.warnings))
+    return replace(profile, origin=replace(profile.origin, source=source, warnings=warnings))
 
 
 def recording_files(paths: Sequence[AnyPath], *, are_fetched: bool = True) -> list[Path]:
@@ -163,15 +158,11 @@ def _at_hand(paths: Sequence[Path], are_fetched: bool) -> list[Path]:  # noqa: F
 
 
 def _read_path(path: Path, reader: str | None, section: str | int | None) -> Profile:
-    if lists.is_list(path):
-        _check_no_section(section)
-        return _read_many(lists.list_path(path), recording_files([path]), reader)
     if isinstance(path, Address) and not path.is_pattern:
         (path,) = _at_hand([path], are_fetched=True)
-    if isinstance(path, Address):
-        _check_no_section(section)
-        return _read_many(path, recording_files([path]), reader)
-    if inputs.is_pipe(path):
+    is_list, is_address = lists.is_list(path), isinstance(path, Address)
+    is_file = str(path) != inputs.STDIN and path.is_file()
+    if not (is_list or is_address or is_file) and inputs.is_pipe(path):
         copy = inputs.spooled(path)
         try:
             profile = read_profile(copy, reader, section)
@@ -179,15 +170,22 @@ def _read_path(path: Path, reader: str | None, section: str | int | None) -> Pro
             name = "standard input" if str(path) == inputs.STDIN else str(path)
             raise type(error)(error.message.replace(str(copy), name), error.hint) from error
         return replace(profile, origin=replace(profile.origin, source=path))
-    if inputs.is_glob(path) or (path.is_dir() and not _folder_readers(path)):
+    is_several = is_list or is_address
+    if not is_file and not is_several:
+        is_several = inputs.is_glob(path) or (path.is_dir() and not _folder_readers(path))
+    if is_several:
         _check_no_section(section)
-        return _read_many(path, recording_files([path]), reader)
+        place = lists.list_path(path) if is_list else path
+        return _read_many(place, recording_files([path]), reader)
     if reader is None:
         chosen = find_reader(path)
     else:
         inputs.check_ends(path)
         chosen = reader_named(reader)
-    return sections.chosen(_read_by(chosen, path), section)
+    profile = _read_by(chosen, path)
+    if section is None and not profile.sections:
+        return profile
+    return sections.chosen(profile, section)
 
 
 def _read_by(reader: Reader, path: Path) -> Profile:
@@ -351,6 +349,7 @@ def _file_readers(path: Path) -> list[Reader]:
         msg = f"{path} is empty"
         raise InputError(msg, "Was the recording cut off, or the disk full?")
     if head.startswith(MAGIC):
+        # The second reader need not be asked after the first.
         # The second reader need not be asked after the first.
         databases = map(reader_named, _DATABASES)
         return [*islice((r for r in databases if r.recognises(head) or r.searches(path)), 1)]

@@ -65,29 +65,29 @@ class Address(_LocalPath):  # type: ignore[misc] # the class for this system's p
 
 
 # The folders of copies of what was fetched, each with what addresses have in its place.
-_copies: dict[str, str] = {}
+copies: dict[str, str] = {}
 
 
 def keep_copies(folder: Path, scheme: str) -> None:
     """Let messages name addresses in place of the copies in a folder."""
-    _copies[f"{folder}{os.sep}"] = f"{scheme}://"
+    copies[f"{folder}{os.sep}"] = f"{scheme}://"
 
 
 @contextmanager
 def copies_discarded() -> Iterator[None]:
     """Remove the copies that are made meanwhile of what addresses name."""
-    before = {*_copies}
+    before = {*copies}
     try:
         yield
     finally:
-        for folder in _copies.keys() - before:
+        for folder in copies.keys() - before:
             shutil.rmtree(Path(folder).parent, ignore_errors=True)
-            del _copies[folder]
+            del copies[folder]
 
 
 def shown(text: str) -> str:
     """A message that names addresses in place of their copies."""
-    for folder, scheme in _copies.items():
+    for folder, scheme in copies.items():
         text = text.replace(folder, scheme)
     return text
 
@@ -133,14 +133,14 @@ def check_ends(path: Path) -> None:
     Raises:
         InputError: It is.
     """
-    kinds = {
-        "device": path.is_char_device() or path.is_block_device(),
-        "socket": path.is_socket(),
-        "pipe": path.is_fifo(),
-    }
-    if met := [kind for kind, is_of in kinds.items() if is_of]:
-        msg = f"{path} is a {met[0]}, and no file"
-        raise InputError(msg, "Give a file, or - for standard input.")
+    for kind, is_of in (
+        ("device", path.is_char_device() or path.is_block_device()),
+        ("socket", path.is_socket()),
+        ("pipe", path.is_fifo()),
+    ):
+        if is_of:
+            msg = f"{path} is a {kind}, and no file"
+            raise InputError(msg, "Give a file, or - for standard input.")
 
 
 def spooled(pipe: str | Path) -> Path:

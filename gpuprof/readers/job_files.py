@@ -22,6 +22,12 @@ _LARGEST_RANK: Final = 1_000_000
 _DEVICE_COLUMNS: Final = ("device_id", "src_device_id", "dst_device_id")
 _EXTENT_COLUMNS: Final = ("end_ns", "process_id", *_DEVICE_COLUMNS)
 _DEVICES, _LINKS, _RUNS = schema.DEVICES.name, schema.LINKS.name, schema.RUNS.name
+# What `File.extent` reads, by table.
+EXTENT_READS: Final = {
+    spec.name: [name for name in _EXTENT_COLUMNS if name in spec.columns]
+    for spec in schema.BY_NAME.values()
+    if spec.name not in {_DEVICES, _LINKS, _RUNS}
+}
 
 
 class Extent(NamedTuple):
@@ -86,8 +92,8 @@ class File:
         numbers: dict[str, set[int]] = {name: set() for name in _EXTENT_COLUMNS}
         end_ns = 0
         for table in self.profile.sources:
-            there = [n for n in names or _EXTENT_COLUMNS if n in schema.BY_NAME[table].columns]
-            if not there or table in (_DEVICES, _LINKS, _RUNS):
+            there = [n for n in EXTENT_READS.get(table, ()) if not names or n in names]
+            if not there:
                 continue
             for piece in self.pieces(table, there):
                 for name, (filled, is_null, _) in zip(there, piece, strict=True):

@@ -65,7 +65,7 @@ def shown_once(values: Iterable[Any], show: Callable[[Any], Shown]) -> list[Show
     """How each of some values is shown, found once for those that are alike."""
     values = [*values]
     shown = {value: show(value) for value in dict.fromkeys(values)}
-    return [shown[value] for value in values]
+    return [*map(shown.__getitem__, values)]
 
 
 def _process(number: int) -> str:
@@ -166,7 +166,7 @@ def with_short_names(
     """A table of kernels with short names, each of the first ``most`` unlike any other of them."""
     names = table.column(column_name).slice(0, most).to_pylist()
     shown = short_names(name for name in names if name is not None)
-    column = pa.chunked_array([texts([shown.get(name) for name in names])])
+    column = pa.chunked_array([texts([*map(shown.get, names)])])
     if len(names) < table.num_rows:
         remaining = table.column(
             "short_name" if "short_name" in table.column_names else column_name

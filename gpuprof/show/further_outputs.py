@@ -7,7 +7,7 @@ from typing import NamedTuple
 from gpuprof.analyses.reports import Report
 from gpuprof.comparisons import Comparison
 from gpuprof.model.profile import Profile
-from gpuprof.show.charts import (
+from gpuprof.show.charts.catalogue import (
     CHARTS,
     chart_about,
     charts_about,
@@ -15,9 +15,8 @@ from gpuprof.show.charts import (
     of_recording,
     of_report,
     picture_of,
-    save,
 )
-from gpuprof.show.charts.figure import Chart, Results
+from gpuprof.show.charts.figure import Chart, Results, save
 from gpuprof.show.csv import rows_text
 from gpuprof.show.json import versioned_text
 from gpuprof.show.output import Output, check_apart, check_suffix, prepare

@@ -4,14 +4,15 @@ Keys are stable; ``format_version`` grows when one changes its meaning or goes. 
 the tables, their units and meanings are documented where the tables are declared.
 """
 
-from pathlib import Path
+import json
+import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import pyarrow as pa
 
 from gpuprof.analyses.reports import FORMAT_VERSION, Report
-from gpuprof.base.units import encodable
 from gpuprof.model.schema import INT
 from gpuprof.show import Page
 from gpuprof.show.cells import CONTROL
@@ -31,10 +32,7 @@ def report(result: Report, _: Page) -> str:
         {
             "format_version": FORMAT_VERSION,
             "origin": result.origin.shown(),
-            "tables": {
-                name: None if table is None else _rows(table)
-                for name, table in result.tables.items()
-            },
+            "tables": result.tables,
             "notes": result.notes,
         }
     )
@@ -54,7 +52,7 @@ def _values(name: str, column: pa.Array) -> list[Any]:
     """The values of a column, whole ones as integers where its name has their unit."""
     values = column.to_pylist()
     is_mean = name.endswith(_INTEGERS) and pa.types.is_floating(column.type)
-    return [*map(_whole, values)] if is_mean else values
+    return [*map(_integer, values)] if is_mean else values
 
 
 def comparison(result: "Comparison", _: Page) -> str:
@@ -114,26 +112,39 @@ def versioned_text(document: dict[str, Any]) -> str:
 
 def document_text(document: dict[str, Any]) -> str:
     """A document as JSON; what is no number becomes null, what steers a terminal is escaped."""
-    text = msgspec.json.encode(_plain(document)).decode()
+    plain = _plain(document)
+    try:
+        text = msgspec.json.encode(plain, enc_hook=_encodable).decode()
+    except UnicodeEncodeError:  # a path that is no UTF-8, which Python's encoder spells out
+        return f"{json.dumps(plain, indent=2, default=_decoded, allow_nan=False)}\n"
     if not text.isprintable():  # looks at 20 characters in the time of one of the pattern
         text = CONTROL.sub(lambda of: "".join(f"\\u{ord(c):04x}" for c in of[0]), text)
     return f"{msgspec.json.format(text)}\n"
 
 
+def _encodable(value: Any) -> Any:
+    return _rows(value) if isinstance(value, pa.Table) else str(value)
+
+
+def _decoded(value: Any) -> Any:
+    return _plain(value.to_pylist()) if isinstance(value, pa.Table) else str(value)
+
+
 def _plain(value: Any) -> Any:
-    """Dictionaries with whole times, sizes and counts as integers, and all texts as UTF-8."""
-    if isinstance(value, dict):
+    """JSON has no NaN or infinity; whole times, sizes and counts are integers.
+
+    They are so also where their column has medians or means.
+    """
+    if isinstance(value, Mapping):
         return {
-            _plain(key): _whole(item) if str(key).endswith(_INTEGERS) else _plain(item)
+            key: _integer(item) if str(key).endswith(_INTEGERS) else _plain(item)
             for key, item in value.items()
         }
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
-    return encodable(str(value)) if isinstance(value, str | Path) else value
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _whole(value: Any) -> Any:
+def _integer(value: Any) -> Any:
     """A time, size or count: an integer also where it is a median or mean, if it is one."""
-    if isinstance(value, float):
-        return int(value) if value.is_integer() else value
-    return _plain(value)
+    return int(value) if isinstance(value, float) and value.is_integer() else _plain(value)

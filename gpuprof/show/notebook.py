@@ -25,7 +25,7 @@ from gpuprof.comparisons.result_tables import TABLES
 from gpuprof.model.profile import Profile
 from gpuprof.show import COMPARISON, RECORDING, Page
 from gpuprof.show.cells import clean
-from gpuprof.show.charts import charts_about
+from gpuprof.show.charts.catalogue import charts_about
 from gpuprof.show.comparison import figures_grid, split_grids
 from gpuprof.show.overview import Grid, advice, all_findings, report_grids
 from gpuprof.show.page import comparison_page, recording_page

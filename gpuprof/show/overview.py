@@ -68,7 +68,7 @@ class Grid:
     @cached_property
     def distinct(self) -> tuple[list[str], ...]:
         """The different cells of each column."""
-        return tuple([*dict.fromkeys(column)] for column in self.columns)
+        return tuple(map(list, map(dict.fromkeys, self.columns)))
 
     def cut(self, surplus: int) -> "Grid":
         """The table with fewer rows, but with those that it needs; its title gives the counts."""
@@ -203,19 +203,28 @@ def table_grid(
     title: str, name: str, table: pa.Table, device_names: DeviceNames = NO_NAMES
 ) -> Grid:
     """A whole table, without the columns that are unknown or an empty text in every row."""
-    columns = schema_columns(name, table)
-    values = {column: table.column(column).to_pylist() for column in columns}
-    columns_shown = [c for c in columns if not table.num_rows or {*values[c]} - _NOTHING]
-    cells = [
-        shown_once(values[c], partial(cell_of, c, columns[c], device_names=device_names))
-        for c in columns_shown
-    ]
-    names = tuple(i for i, c in enumerate(columns_shown) if columns[c].kind == Kind.TEXT)
-    sentences = tuple(i for i in names if columns_shown[i] in _SENTENCES)
-    keys = tuple(i for i, c in enumerate(columns_shown) if c in _KEYS)
-    header = headings(columns, columns_shown)
+    header, names, sentences, keys = [], [], [], []
+    cells: list[list[str]] = []
+    for column, spec in schema_columns(name, table).items():
+        values = table.column(column).to_pylist()
+        if values and _NOTHING.issuperset(values):
+            continue
+        names += [len(cells)] if spec.kind == Kind.TEXT else []
+        sentences += [len(cells)] if column in _SENTENCES else []
+        keys += [len(cells)] if column in _KEYS else []
+        header.append(spec.heading(column))
+        show = partial(cell_of, column, spec, device_names=device_names)
+        cells.append(shown_once(values, show))
     rows = tuple(zip(*cells, strict=True))
-    return Grid(title, header, rows, names, sentences=sentences, keys=keys)
+    return Grid(
+        title,
+        tuple(header),
+        rows,
+        tuple(names),
+        sentences=tuple(sentences),
+        keys=tuple(keys),
+        table=name,
+    )
 
 
 def _breakdown_grid(table: pa.Table) -> Grid:
@@ -387,12 +396,10 @@ def for_people(result: Report, most_rows: int | None = None, *, has_full_names: 
         most_rows: How many rows of a table are shown; all where None.
         has_full_names: Whether kernels have their full names.
     """
-    tables = {
-        name: None
-        if table is None
-        else with_one_name(table, most_rows, has_full_names=has_full_names)
-        for name, table in result.tables.items()
-    }
+    tables = {**result.tables}
+    for name, table in result.tables.items():
+        if table is not None:
+            tables[name] = with_one_name(table, most_rows, has_full_names=has_full_names)
     if (totals := tables.get("totals")) is not None:
         rows = [row for row in totals.to_pylist() if any(row[n] is not None for n in _FIGURES)]
         tables["totals"] = analysis_named("totals").schema.table(rows)
@@ -404,19 +411,16 @@ def report_grids(report: Report, page: Page) -> list[Grid]:
     result = for_people(report, has_full_names=page.has_full_names)
     if page.tables is None:
         return _overview(result)
-    return [
-        replace(
-            table_grid(analysis_named(name).title, name, table, result.device_names),
-            table=name,
-            lines=tuple(
-                f"{number}. {_sentence(row)}"
-                for number, row in enumerate(table.to_pylist(), start=1)
-                if name in _IN_SENTENCES
-            ),
-        )
-        for name in page.tables
-        if (table := result.tables[name]) is not None
-    ]
+    grids = []
+    for name in page.tables:
+        if (table := result.tables[name]) is None:
+            continue
+        grid = table_grid(analysis_named(name).title, name, table, result.device_names)
+        if name in _IN_SENTENCES:
+            rows = enumerate(table.to_pylist(), start=1)
+            grid = replace(grid, lines=tuple(f"{n}. {_sentence(row)}" for n, row in rows))
+        grids.append(grid)
+    return grids
 
 
 def _overview(result: Report) -> list[Grid]:

@@ -7,8 +7,8 @@ from pyarrow import parquet
 from gpuprof.base.secrets import masked_words
 from gpuprof.show import csv
 from gpuprof.show.cells import clean
-from gpuprof.show.charts import save as save_picture
 from gpuprof.show.charts import sweeps
+from gpuprof.show.charts.figure import save as save_picture
 from gpuprof.show.output import Output
 from gpuprof.show.page.document import Document, html
 from gpuprof.show.page.tables import grid_table

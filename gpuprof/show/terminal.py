@@ -3,9 +3,9 @@
 import io
 import re
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
@@ -192,18 +192,19 @@ def _show(console: Console, grid: Grid, page: Page) -> None:
         _say(console, "\n".join(grid.lines))
         return
     # Without what names would do to a terminal.
-    cells = (shown_once(column, clean) for column in zip(*grid.rows, strict=True))
+    cells = map(partial(shown_once, show=clean), grid.columns)
     rows = tuple(zip(*cells, strict=True))
     grid = replace(grid, header=tuple(map(clean, grid.header)), rows=rows)
-    widths = [_width(grid, column) for column in range(len(grid.header))]
+    widths, least = _widths(grid, page)
     sentences: list[str] = []
-    if grid.sentences and not page.is_wide and _taken(widths, range(len(widths))) > page.width:
+    if grid.sentences and not page.is_wide and _taken(widths, widths) > page.width:
         grid, sentences = _apart(grid)
-        widths = [_width(grid, column) for column in range(len(grid.header))]
-    for fitting in _blocks(grid, widths, page):
-        for line in _heading(grid, fitting, None if page.is_wide else _HEADING_LINES):
+        widths, least = _widths(grid, page)
+    for block in _blocks(grid, widths, least, page):
+        fitting = _fitting(grid, block, widths, least, page)
+        for line in _heading(grid, fitting, page):
             console.print(Text(line, "bold"), soft_wrap=True)
-        console.file.writelines(f"{line}\n" for line in _lines(grid, fitting))
+        console.file.write("\n".join([*_lines(grid, fitting), ""]))
     for sentence in sentences:
         lines = textwrap.wrap(bound(sentence), page.width, subsequent_indent="  ")
         _say(console, "\n".join(lines))
@@ -222,7 +223,7 @@ def _lines(grid: Grid, widths: Mapping[int, int]) -> Iterator[str]:
             for text, look in zip(texts, looks, strict=True)
         }
         columns.append((cells, lines, [" " * width]))
-        if any(len(of_text) > 1 for of_text in lines.values()):
+        if max(map(len, lines.values())) > 1:
             heights = [*map(max, heights, (len(lines[text]) for text in cells))]
     filled = []
     for cells, lines, blank in columns:
@@ -274,9 +275,19 @@ def _apart(grid: Grid) -> tuple[Grid, list[str]]:
     return Grid(grid.title, header, tuple(rows), (0, *names), keys=keys), sentences
 
 
-def _width(grid: Grid, column: int) -> int:
-    """Room for every cell, and for the heading in two lines."""
-    return max(*map(_cell_len, grid.distinct[column]), _heading_width(grid.header[column]), 1)
+def _widths(grid: Grid, page: Page) -> tuple[dict[int, int], dict[int, int]]:
+    """How wide each column is, and how narrow it may become: figures and words stay whole."""
+    widths, least = {}, {}
+    alone = max(_LEAST, int(_LEAST_ALONE * page.width))
+    for column, (heading, texts) in enumerate(zip(grid.header, grid.distinct, strict=True)):
+        # Room for every cell, and for the heading in two lines.
+        width = widths[column] = max(*map(_cell_len, texts), _heading_width(heading), 1)
+        least[column] = width
+        is_name = column in grid.name_columns and width > _SHORT * page.width
+        if is_name and not all(map(_WORD.fullmatch, texts)):
+            is_long = len(grid.name_columns) == 1 and width > alone
+            least[column] = alone if is_long else min(width, _LEAST)
+    return widths, least
 
 
 @cache
@@ -288,53 +299,43 @@ def _heading_width(heading: str) -> int:
     return next((w for w in widths if folded(heading, w).count("\n") <= 1), _HEADING_WIDTH)
 
 
-def _blocks(grid: Grid, widths: Sequence[int], page: Page) -> list[dict[int, int]]:
-    """The widths of columns that fit beside each other; others go below, under the same names."""
-    columns = range(len(grid.header))
-    if page.is_wide or _taken(widths, columns) <= page.width:
-        return [dict(enumerate(widths))]
-    least = {c: _least(grid, c, widths[c], page) for c in columns}
+def _blocks(
+    grid: Grid, widths: Mapping[int, int], least: Mapping[int, int], page: Page
+) -> list[list[int]]:
+    """The columns that fit beside each other; others go below, under the same names."""
+    if page.is_wide or _taken(widths, widths) <= page.width:
+        return [[*widths]]
     # Every block begins with names; those that take most of a line are shown once.
-    named = [c for c in columns if c in {*grid.name_columns, *grid.keys}]
-    some = [named[:n] for n in range(len(named), 1, -1)]
-    keys = next((k for k in some if _taken(least, k) <= _KEYS_SHARE * page.width), named[:1])
+    keys = sorted({*grid.name_columns, *grid.keys})
+    while len(keys) > 1 and _taken(least, keys) > _KEYS_SHARE * page.width:
+        keys.pop()
     blocks: list[list[int]] = []
-    for column in columns:
+    for column in widths:
         if column in keys:
             continue
-        if not blocks or _taken(least, [*keys, *blocks[-1], column]) > page.width:
-            blocks.append([])
+        if not blocks or _taken(least, [*blocks[-1], column]) > page.width:
+            blocks.append([*keys])
         blocks[-1].append(column)
-    in_order = [sorted([*keys, *block]) for block in blocks] or [[*columns]]
-    return [_fitting(grid, {c: widths[c] for c in block}, least, page) for block in in_order]
-
-
-def _least(grid: Grid, column: int, width: int, page: Page) -> int:
-    """How narrow a column may become: figures and words stay whole."""
-    if column not in grid.name_columns or width <= _SHORT * page.width:
-        return width
-    if all(map(_WORD.fullmatch, grid.distinct[column])):
-        return width
-    alone = max(_LEAST, int(_LEAST_ALONE * page.width))
-    is_long = len(grid.name_columns) == 1 and width > alone
-    return alone if is_long else min(width, _LEAST)
-
-
-def _taken(widths: Mapping[int, int] | Sequence[int], columns: Sequence[int]) -> int:
-    return sum(widths[c] for c in columns) + _GAP * (len(columns) - 1)
+    return [*map(sorted, blocks or [[*widths]])]
 
 
 def _fitting(
-    grid: Grid, widths: Mapping[int, int], least: Mapping[int, int], page: Page
+    grid: Grid,
+    columns: Sequence[int],
+    widths: Mapping[int, int],
+    least: Mapping[int, int],
+    page: Page,
 ) -> dict[int, int]:
     """The width of each column, those of names narrowed so that the page holds all.
 
     Where even that is too wide for the page, the terminal wraps: no figure is cut.
     """
-    names = [c for c in widths if c in grid.name_columns]
-    # A name may be a million characters long, and no column is wider than the page.
-    fitting = {c: min(width, page.width) if c in names else width for c, width in widths.items()}
-    while names and _taken(fitting, [*fitting]) > page.width:
+    fitting = {column: widths[column] for column in columns}
+    names = [] if page.is_wide else sorted({*grid.name_columns}.intersection(columns))
+    for name in names:
+        # A name may be a million characters long, and no column is wider than the page.
+        fitting[name] = min(fitting[name], page.width)
+    while names and _taken(fitting, columns) > page.width:
         widest = max(names, key=lambda c: fitting[c] - least[c])
         if fitting[widest] <= least[widest]:
             break
@@ -342,19 +343,22 @@ def _fitting(
     return fitting
 
 
-def _heading(grid: Grid, widths: Mapping[int, int], most: int | None) -> list[str]:
+def _taken(widths: Mapping[int, int], columns: Collection[int]) -> int:
+    return sum(map(widths.__getitem__, columns)) + _GAP * (len(columns) - 1)
+
+
+def _heading(grid: Grid, widths: Mapping[int, int], page: Page) -> list[str]:
     """The lines of the headings, about as many as there may be, which stand on the first row."""
-    texts = {c: grid.header[c] for c in widths}
-    if most is not None:
-        texts = {c: shortened(text, most * widths[c]) for c, text in texts.items()}
-    folds = [folded(texts[c], width).split("\n") for c, width in widths.items()]
+    folds = []
+    for column, width in widths.items():
+        text = grid.header[column]
+        text = text if page.is_wide else shortened(text, _HEADING_LINES * width)
+        lines = folded(text, width).split("\n")
+        folds.append([_padded(grid, column, line, width) for line in lines])
     height = max(map(len, folds))
-    rows = zip(*([""] * (height - len(fold)) + fold for fold in folds), strict=True)
-    cells = (
-        (_padded(grid, c, text, widths[c]) for c, text in zip(widths, row, strict=True))
-        for row in rows
-    )
-    return [(" " * _GAP).join(line).rstrip() for line in cells]
+    for fold, width in zip(folds, widths.values(), strict=True):
+        fold[:0] = [" " * width] * (height - len(fold))
+    return [(" " * _GAP).join(line).rstrip() for line in zip(*folds, strict=True)]
 
 
 def _padded(grid: Grid, column: int, text: str, width: int) -> str:

@@ -11,7 +11,7 @@ from gpuprof.analyses.memory import memory, memory_over_time
 from gpuprof.analyses.reports import report
 from gpuprof.base.errors import MissingTableError
 from gpuprof.readers import read_profile
-from gpuprof.show.charts import chart_named, of_recording, picture_of
+from gpuprof.show.charts.catalogue import chart_named, of_recording, picture_of
 
 MB = 1_000_000
 

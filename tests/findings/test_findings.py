@@ -8,10 +8,13 @@ from collective_jobs import REDUCE, Job
 from drawing import draw
 from ranks.joint import job_report, of_rank
 
+from gpuprof.analyses.breakdown import breakdown
+from gpuprof.facts.activity_sums import activity_sums
 from gpuprof.facts.timeline import timelines
 from gpuprof.findings.causes import CAUSES
 from gpuprof.findings.findings import findings
 from gpuprof.findings.scope import Scope, scopes
+from gpuprof.model import profile
 from gpuprof.model.intervals import union
 
 US = 1_000
@@ -539,3 +542,17 @@ def test_steps_that_differ_take_their_mean_as_costs_do(third, step_ns):
     scope = Scope(profile, timelines(profile)[0], "step #", start, start + lengths, len(start))
 
     assert (scope.step_ns, scope.median_ns) == (step_ns, 100)
+
+
+def test_a_large_recording_is_told_of_as_a_small_one_is(monkeypatch):
+    def told():
+        recording = steps(20, 100, (0, 5, 30, {}), (40, 45, 80, {}), (1, 30, 40, PEER))
+        found = findings(recording), activity_sums(recording), breakdown(recording)
+        recording.end_second_thread(is_done=True)
+        return [rows.to_pylist() for rows in found]
+
+    small = told()
+    # Its threads share the work, and kernels are given from arrays.
+    monkeypatch.setattr(profile, "_MANY_EVENTS", 1)
+
+    assert told() == small

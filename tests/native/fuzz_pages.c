@@ -44,13 +44,10 @@ static void use(const Column *columns, size_t rows) {
         int64_t *room = malloc((2 * made.count + 1) * sizeof *room);
         Intervals left = {room, room + made.count, 0};
         (void)difference_of(&first, &second, &left);
-        int64_t last = INT64_MIN;
-        Intervals both = {room, room + made.count, 0};
-        (void)add_union(&second, &both, made.count, &last);
-        (void)add_union(&first, &both, made.count, &last);
+        (void)union_of(&second, &first, &left);
         int64_t *covered = malloc((made.count + 1) * sizeof *covered);
         first.count = first.count > 0 ? first.count - 1 : 0;
-        covered_at(&first, made.start, made.end, made.count, covered);
+        covered_within(&first, made.start, made.start, made.end, made.count, covered);
         free(covered);
         free(room);
         release_intervals(&made);
@@ -89,12 +86,12 @@ static void match(const Column *columns, size_t rows) {
     (void)extents(a, b, c, b, a.count < rows ? b : a, pairs, pairs + rows);
     a.count = rows;
     /* As many calls as operations, of whatever times, launched and waiting for whatever. */
-    Items items = {few / 4, few / 4, few / 2, pairs, b, c, rows ? pairs[0] : 0};
+    Items items = {few / 4, few / 4, few / 2, pairs, b, rows ? pairs[0] : 0};
     Integers numbered = {heads, 4, few / 4}, stored = {places, 8, few / 4};
     Weights weights = {a, a, b, numbered, c, numbered, a, b, c, stored, pairs};
     Replayed made = {{places + 3 * rows, 8, rows}, 0, 0};
     for (size_t i = 0; i < few; i++) heads[i] = (int32_t)(i % 5);
-    if (rows >= 16) (void)replay(&items, &weights, &weights, rows & 1, NULL, &made);
+    if (rows >= 16) (void)replay(&items, &weights, &weights, rows & 1, NULL, c, &made);
     free(heads);
     free(numbers);
     free(places);

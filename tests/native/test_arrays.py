@@ -37,16 +37,18 @@ def test_a_union_covers_what_any_interval_of_its_key_does(rows, width):
         assert (starts[part][1:] > ends[part][:-1]).all()
 
 
-@given(rows=ROWS, cut=st.integers(0, 40), times=st.lists(st.integers(-5, 130), max_size=20))
-def test_a_union_of_pieces_covers_what_any_does_and_so_much_before_each_time(rows, cut, times):
+@given(rows=ROWS, times=st.lists(st.integers(-5, 130), max_size=20))
+def test_a_union_of_two_covers_what_either_does_and_so_much_before_each_time(rows, times):
     start, duration, _ = columns(rows, np.int64)
     end = start + duration
 
-    first, last = arrays.union(
-        [arrays.interval_set(start[part], end[part]) for part in (slice(cut), slice(cut, None))]
-    )
+    sets = [arrays.interval_set(start[place::2], end[place::2]) for place in (0, 1)]
+    swept = arrays.union(*sets)
+    first, last = swept.arrays[:, : swept.count]
     union = intervals.Intervals(first, last)
-    covered = arrays.covered_before(union.compiled, union.before, np.array(times, np.int64))
+    until = np.array(times, np.int64)
+    since = np.full_like(until, -5)
+    covered = arrays.covered_within(union.compiled, union.before, since, until)
 
     expected = instants(start, end)
     assert instants(first, last) == expected
@@ -64,16 +66,17 @@ def test_how_much_of_many_intervals_lies_before_times_in_any_order(count):
 
     drawn = intervals.Intervals(start, end)
     for order in (np.arange(len(times)), np.argsort(times), np.argsort(-times)):
-        covered = arrays.covered_before(drawn.compiled, drawn.before, times[order])
-        assert covered.tolist() == expected[order].tolist()
+        since, until = times[order[::-1]], times[order]
+        covered = arrays.covered_within(drawn.compiled, drawn.before, since, until)
+        assert covered.tolist() == (expected[order] - expected[order[::-1]]).tolist()
 
 
-def test_pieces_out_of_order_are_left_to_another_way():
-    early, late = (np.array([[time], [time + 2]]) for time in (1, 2))
+def test_intervals_out_of_order_are_left_to_another_way():
+    start = np.array([2, 1])
 
-    assert arrays.union([arrays.interval_set(*some) for some in (late, early)]) is None
-    sets = [intervals.Intervals(*late), intervals.Intervals(*early)]
-    assert instants(*vars(intervals.together(sets)).values()) == {1, 2, 3}
+    assert arrays.union(arrays.interval_set(start, start + 2)) is None
+    union = intervals.union(start, start + 2)
+    assert instants(union.start, union.end) == {1, 2, 3}
 
 
 def test_a_length_is_right_though_the_sum_of_the_ends_takes_more_than_64_bits():
@@ -101,7 +104,8 @@ def test_keys_and_ends_that_do_not_fit_are_refused(key, duration):
 def test_a_difference_covers_what_the_first_alone_does(a, b):
     first, second = (intervals.union(*_spans(rows)) for rows in (a, b))
 
-    start, end = arrays.difference(first.compiled, second.compiled)
+    left = arrays.difference(first.compiled, second.compiled)
+    start, end = left.arrays[:, : left.count]
 
     assert instants(start, end) == instants(first.start, first.end) - instants(
         second.start, second.end

@@ -207,6 +207,14 @@ def test_the_sign_is_right_and_the_size_within_a_quarter(family, seed):
     assert predicted_ns == pytest.approx(truly_ns, rel=0.25, abs=noise_ns), headline
 
 
+def test_a_rank_that_is_ahead_of_another_counts_by_its_own_steps():
+    """The faster of two ranks is not held up before it is most of a step ahead, in half of them."""
+    row, was_ns, truth_ns, _ = pair(equal_ranks, 21)
+
+    assert truth_ns < 0.98 * was_ns
+    assert row["predicted_ns"] == pytest.approx(truth_ns, rel=0.003)
+
+
 def test_steps_of_ranks_that_meet_are_those_of_the_program():
     row, was_ns, _, headline = pair(equal_ranks, 0)
 

@@ -32,9 +32,16 @@ def distributed():
 
 @pytest.fixture
 def cluster(distributed):
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=50
-    ) as running:
+    # After 15 seconds, a cluster gives up a worker that just then starts again.
+    patient = importlib.import_module("dask").config.set(
+        {"distributed.deploy.lost-worker-timeout": "5 minutes"}
+    )
+    with (
+        patient,
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=50
+        ) as running,
+    ):
         yield running
 
 
@@ -99,6 +106,16 @@ def test_when_the_scheduler_goes_what_was_done_is_kept(job_of, distributed, tmp_
     resumed = outcome(folder, Counting(pause_s=0.1), workers=2, state=state)
     assert resumed.resumed_count >= 24 - left[-1] > 0
     assert resumed.partial["counts"]["place"].to_pylist() == [*range(24)]
+
+
+def test_a_cluster_that_stays_without_workers_is_not_waited_for(job_of, distributed, monkeypatch):
+    monkeypatch.setattr(dask, "_WITHOUT_WORKERS_S", 1.2)
+    with distributed.LocalCluster(n_workers=0, dashboard_address=":0") as empty:
+        address = empty.scheduler_address
+        with pytest.raises(GpuprofError) as caught:
+            outcome(job_of(2), scheduler=address)
+
+    assert caught.value.message == f"the Dask cluster at {address} had no worker for 0.02 min"
 
 
 def test_an_address_where_nobody_answers_is_named(job_of, distributed, monkeypatch):

@@ -13,7 +13,7 @@ from gpuprof.analyses.reports import report
 from gpuprof.ranks.partial import is_mergeable
 from gpuprof.readers.merged_ranks import joined
 from gpuprof.show import Page, renderer_named
-from gpuprof.show.charts import chart_named, drawn, of_recording, of_report
+from gpuprof.show.charts.catalogue import chart_named, drawn, of_recording, of_report
 from gpuprof.show.page.recording_page import TABLES_OF_JOB, recording_page, report_page
 
 # No file of these jobs has a device 1.

@@ -13,17 +13,18 @@ from gpuprof.show import Page
 from gpuprof.show import json as as_json
 
 
-def _rows(table):
-    origin = Origin(Path("a\udc80.sqlite"), "nsys-sqlite", "nsys")
+def _rows(table, name):
+    origin = Origin(Path(name), "nsys-sqlite", "nsys")
     shown = as_json.report(Report(origin, {"t": table, "u": None}, ()), Page())
     document = json.loads(shown)
     assert document["tables"]["u"] is None
-    assert document["origin"]["source"] == "a\\udc80.sqlite"
+    assert document["origin"]["source"] == name
     return document["tables"]["t"], shown
 
 
 @pytest.mark.parametrize("pieces", [0, 1, 3], ids=["no rows", "one piece", "pieces, one empty"])
-def test_rows_are_those_of_the_table(pieces, monkeypatch):
+@pytest.mark.parametrize("name", ["a.sqlite", "a\udc80.sqlite"], ids=["UTF-8", "no UTF-8"])
+def test_rows_are_those_of_the_table(pieces, name, monkeypatch):
     monkeypatch.setattr(as_json, "_ROWS_AT_ONCE", 2)
     table = pa.table(
         {
@@ -35,7 +36,7 @@ def test_rows_are_those_of_the_table(pieces, monkeypatch):
         }
     )
     table = pa.concat_tables([table.slice(0, 0), *[table, table.slice(1, 0)] * pieces])
-    rows, shown = _rows(table)
+    rows, shown = _rows(table, name)
     expected = [
         row | ({} if math.isfinite(row["percent"]) else {"percent": None})
         for row in table.to_pylist()

@@ -13,7 +13,7 @@ from gpuprof.facts.hosts import NO_NAMES
 from gpuprof.model.selection import Selection
 from gpuprof.predict.predict import predict
 from gpuprof.show import Page
-from gpuprof.show.charts import save
+from gpuprof.show.charts.figure import save
 from gpuprof.show.charts.step_path import path_of, step_path
 from gpuprof.show.output import Output
 from gpuprof.show.page.prediction_page import prediction_page

@@ -11,7 +11,8 @@ import gpuprof as library
 from gpuprof.base.errors import CorruptFileError, EmptyRecordingError, InputError, UsageError
 from gpuprof.base.manifest import MANIFEST
 from gpuprof.base.sweep_cells import PLAN, cell_runs, cells_of
-from gpuprof.show.charts import of_times, picture_of, sweeps
+from gpuprof.show.charts import sweeps
+from gpuprof.show.charts.catalogue import of_times, picture_of
 from gpuprof.sweeps.times import read_times
 
 # Faster with more devices and larger batches; two placements; a cell that fails.

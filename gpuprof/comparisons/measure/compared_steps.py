@@ -137,12 +137,7 @@ def compared_steps(
     for profile in profiles:
         profile.expect(COMPARED_READS)
     # A step with the time between marks is compared with none without it.
-    is_by_period = range_text is None and any(
-        len(steps.phase.between)
-        for profile in profiles
-        if profile.has("kernels", "memcpys")
-        for steps in steps_by_phase(profile)
-    )
+    is_by_period = range_text is None and any(map(_is_by_period, profiles))
     phases = [
         _phases(label, profile, range_text, skip_steps, is_by_period=is_by_period)
         for label, profile in zip(labels, profiles, strict=True)
@@ -169,6 +164,22 @@ def compared_steps(
     return (
         [_by_label(labels, [restricted(phase) for phase in of_runs]) for of_runs in matched],
         _by_label(labels, uncompared),
+    )
+
+
+def own_steps(
+    label: str, profile: Profile, range_text: str | None, skip_steps: int | None
+) -> list[ComparedSteps]:
+    """The same of a single recording: what is compared of it if the others have these phases."""
+    is_by_period = range_text is None and _is_by_period(profile)
+    phases = _phases(label, profile, range_text, skip_steps, is_by_period=is_by_period)
+    return [*map(restricted, phases)]
+
+
+def _is_by_period(profile: Profile) -> bool:
+    """Whether the time between the marks of steps is a part of them."""
+    return profile.has("kernels", "memcpys") and any(
+        len(steps.phase.between) for steps in steps_by_phase(profile)
     )
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from gpuprof.base import cuda
 from gpuprof.base.statistics import scaled
 from gpuprof.comparisons.measure.compared_steps import ComparedSteps
-from gpuprof.comparisons.measure.matching import KernelShapes, Shaped
+from gpuprof.comparisons.measure.matching import Shaped, numbered_kernels, shaped_kernels
 from gpuprof.facts.copies import copy_rows
 from gpuprof.facts.numbers import columns_of
 from gpuprof.facts.step_times import typical_steps
@@ -32,6 +32,7 @@ from gpuprof.model.intervals import (
     union,
 )
 from gpuprof.model.profile import Profile
+from gpuprof.model.selection import Selection
 
 COMMON: Final = "kernels_common"
 UNMATCHED: Final = "kernels_unmatched"
@@ -64,6 +65,7 @@ PARTS: Final = (
     UNKNOWN_COPIES,
     MEMSETS,
 )
+_TIMES: Final = ("start_ns", "end_ns", "device_id")
 
 
 @dataclass(frozen=True)
@@ -169,19 +171,15 @@ def _exposed(
     layers |= recording.once(copy_layers).get(device.device_id, {})
     has_graphs = recording.has("graph_launches") and recording.table("graph_launches").num_rows
     if unmatched or has_graphs:
-        kernels, times = KernelShapes(recording), ("start_ns", "end_ns", "device_id")
-        here = (
-            [column[part[-1] == device.number] for column in part[:-1]]
-            for part in kernels.numbers(*times)
-        )
-        number, start, end = columns_of(here, 3)
-        shapes = kernels.shapes
+        on_device = Selection(device_id=device.number)
+        number, start, end = columns_of(numbered_kernels(recording, on_device), 3)
+        _, shapes = shaped_kernels(recording)
         is_compute = np.array([not cuda.is_communication(name) for name, _ in shapes], bool)[number]
         is_unmatched = np.array([shaped in unmatched for shaped in shapes], bool)[number]
         for part, is_part in ((COMMON, is_compute & ~is_unmatched), (UNMATCHED, is_unmatched)):
             layers[part] = union(start[is_part], end[is_part])
     if has_graphs:
-        start, end, of_device = columns_of(recording.columns("graph_launches", *times), 3)
+        start, end, of_device = columns_of(recording.columns("graph_launches", *_TIMES), 3)
         is_here = of_device == device.number
         layers[GRAPHS] = union(start[is_here], end[is_here])
     exposed = attribute([layers.get(part, NOTHING) for part in PARTS])
@@ -198,10 +196,9 @@ def copy_layers(recording: Profile) -> Mapping[int | None, Mapping[str, Interval
         (c.start_ns, c.end_ns, c.device, c.movements(lambda m: number.get(m, unknown)))
         for c in copy_rows(recording).by_device()
     )
-    times = ("start_ns", "end_ns", "device_id")
     memsets = (
         (*part, np.full(len(part[0]), number[MEMSETS], np.int8))
-        for part in (recording.columns("memsets", *times) if recording.has("memsets") else ())
+        for part in (recording.columns("memsets", *_TIMES) if recording.has("memsets") else ())
     )
     return {
         device: {names[kind]: covered for kind, covered in busy.kinds.items()}

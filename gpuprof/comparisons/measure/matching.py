@@ -7,20 +7,18 @@ is then alone on both sides by less, see `matched`.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from gpuprof.base import cuda
 from gpuprof.base.kernel_names import demangled, family
-from gpuprof.facts.numbers import (
-    UNNAMED,
-    Numbers,
-    sums_of_pieces,
-)
+from gpuprof.facts.numbers import UNNAMED, Growing, Numbers, sums_of_pieces
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.pairs import Pairs
-from gpuprof.model.profile import Profile
+from gpuprof.model.profile import Profile, once_per_recording
+from gpuprof.model.selection import Selection
+from gpuprof.model.words import narrowed
 
 SHAPE: Final = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
 # Name of a kernel, and its launch shape as in `SHAPE`; `UNKNOWN` where not recorded.
@@ -187,41 +185,46 @@ def has_shapes(profile: Profile) -> bool:
 
 def kernel_groups(profile: Profile) -> list[tuple[Shaped, int, int]]:
     """Each name and launch shape of a recording's kernels, their calls and time, the most first."""
-    names = KernelShapes(profile)
     calls, total_ns = sums_of_pieces(
-        (number, end - start) for number, start, end in names.numbers("start_ns", "end_ns")
+        (number, end - start)
+        for number, start, end in numbered_kernels(profile.unrestricted, profile.selection)
     )
-    groups = zip(names.shapes, calls.tolist(), total_ns.tolist(), strict=True)
-    return sorted(groups, key=lambda group: (-group[2], group[0]))
+    _, shapes = shaped_kernels(profile)
+    groups = zip(shapes, calls.tolist(), total_ns.tolist(), strict=False)
+    return sorted((of for of in groups if of[1]), key=lambda group: (-group[2], group[0]))
 
 
-class KernelShapes:
-    """Numbers the names and launch shapes of a recording's kernels, in the order they are met."""
+def numbered_kernels(recording: Profile, part: Selection) -> Iterator[list[Numbers]]:
+    """Number of name and launch shape, start and end of the kernels of a part, in pieces."""
+    (numbers, _), before = shaped_kernels(recording), 0
+    for start, end, device in recording.columns("kernels", "start_ns", "end_ns", "device_id"):
+        number = numbers[before : (before := before + len(start))]
+        is_chosen = part.holds(start)
+        if part.device_id is not None:
+            is_chosen &= device == part.device_id
+        yield [column[is_chosen] for column in (number, start, end)]
 
-    def __init__(self, profile: Profile) -> None:
-        self._profile, self._sides = profile, [Pairs() for _ in SHAPE]
-        self._names = profile.loaded("kernels").names.distinct
 
-    def numbers(self, *columns: str) -> Iterator[tuple[Any, ...]]:
-        """The number of each kernel, and columns of integers, in pieces."""
-        place = {name: place for place, name in enumerate(self._names)}
-        names = self._profile.loaded("kernels").names.values(place.__getitem__, place[UNNAMED])
-        for name, *values in self._profile.columns("kernels", "name_id", *SHAPE, *columns):
-            number: Numbers = names.of(name)
-            for pairs, side in zip(self._sides, values, strict=False):
-                number = pairs.learn(number, side)
-            yield number, *values[len(SHAPE) :]
+@once_per_recording
+def shaped_kernels(recording: Profile) -> tuple[Numbers, list[Shaped]]:
+    """A number for each kernel of a whole recording, and the name and launch shape that it means.
 
-    @property
-    def shapes(self) -> list[Shaped]:
-        """What the numbers mean that were given so far."""
-        sides: list[list[int]] = []
-        place = np.arange(len(self._sides[-1]))
-        for pairs in reversed(self._sides):
-            place, side = pairs.values[:, place]
-            sides.append(side.tolist())
-        names = [self._names[name] for name in place.tolist()]
-        return [*zip(names, zip(*reversed(sides), strict=True), strict=True)]
+    One number takes a sixth of the memory of what it stands for.
+    """
+    names, sides = recording.loaded("kernels").names, [Pairs() for _ in SHAPE]
+    place = {name: place for place, name in enumerate(names.distinct)}
+    of_names, numbers = names.values(place.__getitem__, place[UNNAMED]), Growing(np.int8)
+    for name, *shape in recording.columns("kernels", "name_id", *SHAPE):
+        number: Numbers = of_names.of(name)
+        for pairs, side in zip(sides, shape, strict=True):
+            number = pairs.learn(number, side)
+        numbers.add(narrowed(number))
+    met, columns = np.arange(len(sides[-1])), list[list[int]]()
+    for pairs in reversed(sides):
+        met, side = pairs.values[:, met]
+        columns.append(side.tolist())
+    texts = [names.distinct[name] for name in met.tolist()]
+    return numbers.values, [*zip(texts, zip(*reversed(columns), strict=True), strict=True)]
 
 
 def _together(kernels: Iterable[tuple[Key, Kernel]]) -> Kernels:

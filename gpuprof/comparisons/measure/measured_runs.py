@@ -93,31 +93,31 @@ class Variant:
         return [value for value in values if value is not None]
 
 
-def variant_of(
-    label: str, compared_runs: Sequence[ComparedSteps], epoch_seconds: float | None
-) -> Variant:
-    """The runs of a variant with their figures.
+def measured_run(compared: ComparedSteps) -> MeasuredRun:
+    """What of a recording is compared, with its figures."""
+    figures, device = metrics(compared.profile), busiest_device(compared)
+    of_step: Metrics = {}
+    if compared.steps is not None:
+        figures["steps"] = compared.steps
+    if device is not None:
+        step_ns = device.total_ns / compared.steps if compared.steps else None
+        figures["span_ns"] = device.total_ns
+        figures["step_ns"] = float(np.median(device.steps_ns)) if device.steps else step_ns
+        figures |= _exposed(exposed_times(compared, device))
+        of_step = {} if device.steps is None else _of_step(compared, device)
+    return MeasuredRun(compared, device, figures, of_step)
+
+
+def variant_of(label: str, runs: Sequence[MeasuredRun], epoch_seconds: float | None) -> Variant:
+    """A variant, and which of its runs stand for it.
 
     Args:
         label: Its label.
-        compared_runs: What of each run is compared.
+        runs: Its runs.
         epoch_seconds: Measured seconds per epoch in place of marked ones; None for none.
     """
-    measured = {} if epoch_seconds is None else {"seconds_per_epoch": epoch_seconds}
-    of_runs = []
-    for compared in compared_runs:
-        figures, device = metrics(compared.profile), busiest_device(compared)
-        of_step: Metrics = {}
-        if compared.steps is not None:
-            figures["steps"] = compared.steps
-        if device is not None:
-            step_ns = device.total_ns / compared.steps if compared.steps else None
-            figures["span_ns"] = device.total_ns
-            figures["step_ns"] = float(np.median(device.steps_ns)) if device.steps else step_ns
-            figures |= _exposed(exposed_times(compared, device))
-            of_step = {} if device.steps is None else _of_step(compared, device)
-        of_runs.append(MeasuredRun(compared, device, figures | measured, of_step))
-    runs = tuple(of_runs)
+    marked = {} if epoch_seconds is None else {"seconds_per_epoch": epoch_seconds}
+    runs = tuple(replace(run, metrics=run.metrics | marked) for run in runs)
     measures = (m for m in _ORDERING if all(run.figure(m) is not None for run in runs))
     if (metric := next(measures, None)) is None:
         return Variant(label, runs, runs[:1])

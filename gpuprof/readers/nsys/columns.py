@@ -96,7 +96,7 @@ class Export:
 
         Any other table's rows that end before they start are the file's fault.
         """
-        timed = (table for table in export_schema.TIMED if table in self.columns)
+        timed = filter(self.columns.__contains__, export_schema.TIMED)
         return {table: count for table in timed if (count := self.untimed(table))}
 
     @cached_property

@@ -21,8 +21,7 @@ from gpuprof.model.profile import Source
 from gpuprof.model.schema import Schema
 from gpuprof.model.table import Computed, Table, in_memory
 from gpuprof.readers.nsys import export_schema
-from gpuprof.readers.nsys.columns import Export, as_computed, columns_at_once
-from gpuprof.readers.nsys.model_tables import owners
+from gpuprof.readers.nsys.columns import Export, as_computed, columns_at_once, low_bits
 
 RENUMBERED: Final = (
     "Processes number different GPUs alike (CUDA_VISIBLE_DEVICES), so devices have the numbers of "
@@ -36,8 +35,14 @@ def small_tables(export: Export) -> dict[str, Source]:
     _, old, gpu = export_schema.GPUS
     if old in export.columns or gpu in export.columns:
         tables["devices"] = partial(_devices, export)
-    if (owner := owners(export)) is not None:
-        tables["runs"] = partial(_runs, export, *owner)
+    # Where the export lists no processes, those of its activities.
+    for table in export_schema.PROCESSES:
+        if export.has(table, "processId"):
+            return tables | {"runs": partial(_runs, export, table, "processId")}
+    for table in (export_schema.RUNTIME, export_schema.KERNEL):
+        if global_id := export.pick(table, "globalPid", "globalTid"):
+            process = Computed((global_id,), low_bits(24))
+            return tables | {"runs": partial(_runs, export, table, process)}
     return tables
 
 

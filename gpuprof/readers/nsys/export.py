@@ -70,10 +70,14 @@ def profile(export: Export) -> Profile:
     capture = _capture(export)
     diagnoses = _diagnoses(export)
     sources: dict[str, Source] = {**model_tables.tables(export), **small_tables(export)}
-    has_records = _has_cuda_records(export)
+    # A call, a wait or GPU work.
+    activities = [table for table in export.columns if table.startswith(_CUPTI)]
+    has_records = any(map(export.has_rows, activities))
     if not has_records:
         sources = {n: of for n, of in sources.items() if n not in {*CUDA_TABLES, *_GPU_TABLES}}
-    fault = None if sources.keys() & {*_GPU_TABLES} else _fault(export, capture, diagnoses)
+    fault = None
+    if sources.keys().isdisjoint(_GPU_TABLES):
+        fault = _fault(export, capture, diagnoses, has_records=has_records)
     warnings = (
         *(f'nsys reported: "{line}"' for line in diagnoses),
         *_notes(sources.keys(), fault, sum(export.untimed_rows.values())),
@@ -88,10 +92,12 @@ def profile(export: Export) -> Profile:
 
 def _check_columns(export: Export) -> None:
     for table, needed in export_schema.NEEDED.items():
-        missing = [c for c in needed if table in export.columns and c not in export.columns[table]]
-        if missing:
-            msg = f"{export.path}: table {table} has no column {missing[0]}"
-            raise CorruptFileError(msg, "Export the report again: nsys export --type sqlite FILE.")
+        for column in needed if table in export.columns else ():
+            if column not in export.columns[table]:
+                msg = f"{export.path}: table {table} has no column {column}"
+                raise CorruptFileError(
+                    msg, "Export the report again: nsys export --type sqlite FILE."
+                )
 
 
 def _diagnoses(export: Export) -> list[str]:
@@ -100,21 +106,21 @@ def _diagnoses(export: Export) -> list[str]:
     The texts are those of nsys 2019.5 to 2026.2, such as "CUDA injection initialization failed."
     and "CUDA profiling might have not been started correctly.".
     """
-    rows = export.select(export_schema.DIAGNOSTICS, severity=object, text=object)
     severe = (export_schema.WARNING, export_schema.ERROR)
-    texts = (str(text) for severity, text in rows if text and severity in severe)
-    lines = dict.fromkeys(text.split("\n")[0].strip() for text in texts)
-    return [line for line in lines if not _BESIDE_THE_POINT.search(line)]
-
-
-def _has_cuda_records(export: Export) -> bool:
-    """Whether a call, a wait or GPU work was recorded."""
-    tables = [table for table in export.columns if table.startswith(_CUPTI)]
-    return any(map(export.has_rows, tables))
+    lines: dict[str, None] = {}
+    for severity, text in export.select(export_schema.DIAGNOSTICS, severity=object, text=object):
+        line = str(text or "").split("\n")[0].strip()
+        if text and severity in severe and not _BESIDE_THE_POINT.search(line):
+            lines[line] = None
+    return [*lines]
 
 
 def _fault(
-    export: Export, capture: Mapping[str, list[str]], diagnoses: Sequence[str]
+    export: Export,
+    capture: Mapping[str, list[str]],
+    diagnoses: Sequence[str],
+    *,
+    has_records: bool,
 ) -> str | None:
     """Why GPU work may have been done though none is in the file.
 
@@ -126,7 +132,7 @@ def _fault(
         # A failure tells more.
         shown = next(filter(_FAILED.search, about_cuda), about_cuda[0])
         return f'nsys could not collect it ("{shown}")'
-    if not _has_cuda_records(export):
+    if not has_records:
         is_off = "COLLECT_CUDA_TRACE" in capture and not _was_on(capture, "CUDA")
         return "CUDA was not traced" if is_off else "no CUDA call was recorded"
     runtime, strings = export_schema.RUNTIME, export_schema.STRINGS
@@ -180,16 +186,23 @@ def _origin(export: Export, capture: Mapping[str, list[str]], warnings: tuple[st
     table = next((table for table in _METADATA if export.has(table, "name", "value")), "")
     versions = dict(export.select(table, name=str, value=str))
     exporter = versions.get("EXPORT_PRODUCT_VERSION")
-    system = export.select(SYSTEM, name=str, value=str)
-    hosts = [value for name, value in system if name.lower() == "hostname"]
-    folders = [value for name, value in system if name == "TargetInstallDir"]
+    system: dict[str, str] = {}
+    for name, value in export.select(SYSTEM, name=str, value=str):
+        system.setdefault("hostname" if name.lower() == "hostname" else name, value)
+    # An export names the version that exported it alone. The folder is named after the first three
+    # numbers of the version that recorded, but for those within the HPC SDK.
+    recorder = export.recorder_version
+    installed = _INSTALLED.search(system.get("TargetInstallDir", ""))
+    if not recorder and installed is not None:
+        is_exporter = f"{exporter}.".startswith(f"{installed[1]}.")
+        recorder = exporter if is_exporter else installed[1]
     starts = export.select("TARGET_INFO_SESSION_START_TIME", utcEpochNs=int, utcTime=str)[:1]
     epoch_ns, utc = next((of for of in starts if 0 <= of[0] <= schema.LARGEST), (None, ""))
     return Origin(
         export.path,
         export.reader,
         "nsys",
-        export.recorder_version or _recorder_version(folders[0] if folders else "", exporter),
+        recorder,
         versions.get("EXPORT_SCHEMA_VERSION"),
         _command(capture),
         f"{utc}Z" if utc else None,
@@ -197,33 +210,18 @@ def _origin(export: Export, capture: Mapping[str, list[str]], warnings: tuple[st
         warnings=warnings,
         exporter_version=exporter,
         # What `gpuprof record` keeps has none.
-        host=hosts[0] if hosts and hosts[0] not in {"", REMOVED} else None,
+        host=system["hostname"] if system.get("hostname", "") not in {"", REMOVED} else None,
     )
-
-
-def _recorder_version(folder: str, exporter: str | None) -> str | None:
-    """The version that recorded, as far as the folder tells from which it ran.
-
-    An export names the version that exported it alone. The folder is named after the first
-    three numbers of its version, but for those within the HPC SDK.
-    """
-    installed = _INSTALLED.search(folder)
-    if installed is None:
-        return None
-    is_exporter = exporter is not None and f"{exporter}.".startswith(f"{installed[1]}.")
-    return exporter if is_exporter else installed[1]
 
 
 def _command(capture: Mapping[str, list[str]]) -> str | None:
     """The command line in the settings of a recording, its secrets masked."""
     if "COMMAND" not in capture:
         return None
-    numbered = sorted(
-        (int(name.removeprefix("ARGUMENT_")), values[0])
-        for name, values in capture.items()
-        if _ARGUMENT.fullmatch(name)
-    )
-    words = [capture["COMMAND"][0], *(word for _, word in numbered)]
+    numbered = {0: capture["COMMAND"][0]}
+    for name in filter(_ARGUMENT.fullmatch, capture):
+        numbered[int(name.removeprefix("ARGUMENT_")) + 1] = capture[name][0]
+    words = map(numbered.__getitem__, sorted(numbered))
     return _ASSIGNMENT.sub(r"\1=...", " ".join(masked_words(words)))
 
 

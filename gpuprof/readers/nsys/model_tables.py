@@ -21,7 +21,6 @@ from gpuprof.readers.nsys.columns import (
     Numbers,
     first_known,
     in_machine,
-    low_bits,
     part,
     place,
     timed,
@@ -40,7 +39,6 @@ from gpuprof.readers.nsys.export_schema import (
     NVTX,
     OVERHEADS,
     PAGE_FAULTS,
-    PROCESSES,
     RUNTIME,
     STRINGS,
     SYNCHRONIZATION,
@@ -66,7 +64,7 @@ def _call_names(of: Export) -> Names:
 
 
 def _kernels(of: Export) -> Part:
-    numbers = [name for name in ("demangledName", "shortName") if of.pick(KERNEL, name)]
+    numbers = [name for name in ("demangledName", "shortName") if of.has(KERNEL, name)]
     name: Columns = {"name": _UNNAMED}
     if STRINGS in of.columns:
         name = {"name_id": first_known(*numbers) if numbers else None}
@@ -135,18 +133,6 @@ def _host_calls(of: Export, table: str, word: str) -> Part:
 
     keep = (*timed(of, table), in_order, Computed(("start", "end", *more), are_first))
     return part(of, table, columns, *keep, is_whole=lambda: True)
-
-
-def owners(of: Export) -> tuple[str, Computed | str] | None:
-    """A table of few rows, else one of activities, and its column of processes."""
-    for table in PROCESSES:
-        if of.has(table, "processId"):
-            return table, "processId"
-    for table in (RUNTIME, KERNEL):
-        global_id = of.pick(table, "globalPid", "globalTid")
-        if global_id is not None:
-            return table, Computed((global_id,), low_bits(24))
-    return None
 
 
 # Table, the export's that gives rows of it, the columns without which that says nothing, and how.

@@ -62,8 +62,7 @@ class SqliteExport(Export):
         """The recording, its small tables on one connection; where more is asked, on others."""
         try:
             with self._file.query_session() as self._answer:
-                events = (table for table in export_schema.EVENTS if table in self.columns)
-                self.most_rows = self._file.most_rows(events, self._answer)
+                self.most_rows = self._file.most_rows(export_schema.EVENTS, self._answer)
                 # Later another connection would be needed to know it.
                 self._file.most_rows([export_schema.STRINGS], self._answer)
                 return profile(self)

@@ -9,7 +9,7 @@ import os
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
@@ -113,19 +113,20 @@ class SqliteFile:
         with self._connected() as connection:
             yield lambda sql: connection.execute(sql).fetchall()
 
-    def most_rows(self, tables: Iterable[str], rows: Rows | None = None) -> dict[str, int]:
+    def most_rows(self, tables: Collection[str], rows: Rows | None = None) -> dict[str, int]:
         """How many rows tables held at most when that was first asked, by their last ids.
 
         Args:
             tables: Their names; of those whose rows have no ids it is not known.
             rows: Answers queries, see `query_session`.
         """
-        names = [name for name in tables if name in self.declared]
-        new = [name for name in names if name not in self._last_ids]
-        last = " UNION ALL ".join(f"SELECT max(rowid) FROM {quoted(name)}" for name in new)
-        last_ids = (rows or self.rows)(last) if new else []
-        self._last_ids.update((name, i or 0) for name, (i,) in zip(new, last_ids, strict=True))
-        return {name: self._last_ids[name] for name in names}
+        most_rows = {}
+        for name in self.declared.keys() & {*tables}:
+            if name not in self._last_ids:
+                ((last,),) = (rows or self.rows)(f"SELECT max(rowid) FROM {quoted(name)}")
+                self._last_ids[name] = last or 0
+            most_rows[name] = self._last_ids[name]
+        return most_rows
 
     def stored(self, name: str) -> KeptColumns:
         """What a table holds, read when it is asked for; shared by all who ask meanwhile."""

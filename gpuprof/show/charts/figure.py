@@ -13,12 +13,19 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
+from gpuprof.base.units import say_ns, say_share
 from gpuprof.facts.hosts import NO_NAMES, DeviceNames
+from gpuprof.show.cells import clean
+from gpuprof.show.output import Output
 
 # Of an axis whose times can be given to --from and --to.
 SINCE_ORIGIN: Final = "time since the recording's origin"
 # Of many devices, charts show so many.
 MOST_DEVICES: Final = 16
+# Of the operations of a step: lanes, differences, and the letters of a name.
+MOST_LANES: Final = 16
+LARGEST: Final = 10
+LONGEST_NAME: Final = 160
 
 Point = tuple[float, float]
 
@@ -394,3 +401,46 @@ def choose_devices(busy: Mapping[int | None, float]) -> tuple[frozenset[int | No
         frozenset((*ordered[:half], *ordered[-half:])),
         f"the {half} busiest and the {half} least busy of {len(busy):,} devices",
     )
+
+
+def stacked(  # noqa: PLR0913 - what bars consist of
+    names: Sequence[str],
+    parts_of: Sequence[Sequence[tuple[Look, float | None]]],
+    totals: Sequence[float | None],
+    show: Callable[[float | None], str] = say_ns,
+    *,
+    label: str = "",
+    unit: str = "ns",
+) -> Bars:
+    """Bars of parts, each with its share.
+
+    Args:
+        names: Of the bars.
+        parts_of: Looks and sizes of each bar's parts; None where unknown.
+        totals: What stands behind each bar.
+        show: A size for people.
+        label: What the sizes are.
+        unit: Of sizes.
+    """
+    parts = []
+    for place, (name, sizes) in enumerate(zip(names, parts_of, strict=True)):
+        start, total = 0.0, sum(size or 0 for _, size in sizes) or 1
+        for look, size in sizes:
+            if size:
+                share = say_share(size / total)
+                words = f"{clean(name)}: {look.name} {show(size)} ({share})"
+                parts.append(Part(place, look, start, start + size, words))
+                start += size
+    looks = dict.fromkeys(look for sizes in parts_of for look, _ in sizes)
+    return Bars(names, parts, tuple(looks), [*map(show, totals)], label, unit=unit)
+
+
+def save(picture: Picture, output: Output, *, is_dark: bool = False) -> None:
+    """Draw a picture into a file of the kind that its ending names.
+
+    Raises:
+        OutputError: It cannot be written; no partial file is left behind.
+    """
+    from gpuprof.show.charts import drawing  # noqa: PLC0415 - 0.5 s that only pictures need
+
+    drawing.save(picture, output, is_dark=is_dark)

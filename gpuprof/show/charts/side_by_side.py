@@ -28,13 +28,11 @@ from gpuprof.model.derived import UNKNOWN, known
 from gpuprof.model.intervals import Int64s
 from gpuprof.show import Row
 from gpuprof.show.cells import clean
+from gpuprof.show.charts.figure import LARGEST, LONGEST_NAME, MOST_LANES
 
 # Of the candidates those that differ most, so that a page stays small.
 _MOST_CANDIDATES: Final = 8
 _MOST_OPERATIONS: Final = 3_000
-MOST_LANES: Final = 16
-LARGEST: Final = 10
-LONGEST_NAME: Final = 160
 
 
 class _Names:

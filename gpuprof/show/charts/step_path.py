@@ -14,7 +14,7 @@ from gpuprof.predict.paths import KINDS
 from gpuprof.predict.predict import Prediction, predict
 from gpuprof.show import Row
 from gpuprof.show.cells import clean
-from gpuprof.show.charts.side_by_side import LARGEST, LONGEST_NAME, MOST_LANES
+from gpuprof.show.charts.figure import LARGEST, LONGEST_NAME, MOST_LANES
 
 LABELS: Final = {"before": "as recorded", "after": "predicted"}
 # The replay of more takes longer than a tenth of a page.

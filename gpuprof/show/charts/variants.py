@@ -1,6 +1,6 @@
 """Variants as stacked bars: where the GPU time goes, beside the time by the clock."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -26,9 +26,9 @@ from gpuprof.show.charts.figure import (
     Bars,
     Chart,
     Look,
-    Part,
     Picture,
     Results,
+    stacked,
 )
 
 # Metric -> how its part of a bar is shown, from the left to the right.
@@ -137,38 +137,6 @@ def bytes_per_step(rows: Sequence[Row], names: Sequence[str]) -> Bars:
 
 def _parts(rows: Sequence[Row], layers: dict[str, Look]) -> list[list[tuple[Look, float | None]]]:
     return [[(look, row[metric]) for metric, look in layers.items()] for row in rows]
-
-
-def stacked(  # noqa: PLR0913 - what bars consist of
-    names: Sequence[str],
-    parts_of: Sequence[Sequence[tuple[Look, float | None]]],
-    totals: Sequence[float | None],
-    show: Callable[[float | None], str] = units.say_ns,
-    *,
-    label: str = "",
-    unit: str = "ns",
-) -> Bars:
-    """Bars of parts, each with its share.
-
-    Args:
-        names: Of the bars.
-        parts_of: Looks and sizes of each bar's parts; None where unknown.
-        totals: What stands behind each bar.
-        show: A size for people.
-        label: What the sizes are.
-        unit: Of sizes.
-    """
-    parts = []
-    for place, (name, sizes) in enumerate(zip(names, parts_of, strict=True)):
-        start, total = 0.0, sum(size or 0 for _, size in sizes) or 1
-        for look, size in sizes:
-            if size:
-                share = units.say_share(size / total)
-                words = f"{clean(name)}: {look.name} {show(size)} ({share})"
-                parts.append(Part(place, look, start, start + size, words))
-                start += size
-    looks = dict.fromkeys(look for sizes in parts_of for look, _ in sizes)
-    return Bars(names, parts, tuple(looks), [*map(show, totals)], label, unit=unit)
 
 
 CHART: Final = Chart(

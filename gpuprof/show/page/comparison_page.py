@@ -14,9 +14,9 @@ from gpuprof.comparisons.result_tables import TABLES
 from gpuprof.show import Row
 from gpuprof.show.cells import clean, with_one_name
 from gpuprof.show.charts import waterfall
-from gpuprof.show.charts.figure import COMMUNICATION, KERNELS, NOTHING, PEER, UNKNOWN, Look
+from gpuprof.show.charts.figure import COMMUNICATION, KERNELS, NOTHING, PEER, UNKNOWN, Look, stacked
 from gpuprof.show.charts.side_by_side import side_by_side
-from gpuprof.show.charts.variants import bytes_per_step, clock_ns, layered, stacked, times
+from gpuprof.show.charts.variants import bytes_per_step, clock_ns, layered, times
 from gpuprof.show.comparison import figures_grid, shown_labels
 from gpuprof.show.page.document import Document, html
 from gpuprof.show.page.figures import Figure, figure

@@ -10,8 +10,8 @@ from gpuprof.model.profile import Profile
 from gpuprof.model.schema import texts
 from gpuprof.predict.predict import SCHEMAS, Prediction
 from gpuprof.show.cells import clean
+from gpuprof.show.charts.figure import stacked
 from gpuprof.show.charts.step_path import KERNELS_OF_PATHS, LABELS, step_path, sums_by_kind
-from gpuprof.show.charts.variants import stacked
 from gpuprof.show.page.document import Document, html
 from gpuprof.show.page.figures import Figure, figure
 from gpuprof.show.page.tables import page_table

@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 from gpuprof.analyses.reports import Report
 from gpuprof.show import Row
 from gpuprof.show.cells import clean
-from gpuprof.show.charts import of_report, ranks
+from gpuprof.show.charts import ranks
+from gpuprof.show.charts.catalogue import of_report
 from gpuprof.show.page.figures import Figure
 
 # Three bytes each, a third more as text: with more cells, slices of time are joined.

@@ -22,16 +22,15 @@ from gpuprof.show.charts import (
     kernels,
     matrix,
     memory,
-    of_report,
     placement,
     roofline,
     steps,
     timeline,
     utilisation,
 )
-from gpuprof.show.charts.figure import choose_devices
+from gpuprof.show.charts.catalogue import of_report
+from gpuprof.show.charts.figure import choose_devices, stacked
 from gpuprof.show.charts.step_path import KERNELS_OF_PATHS, path_of, rows_on_path
-from gpuprof.show.charts.variants import stacked
 from gpuprof.show.overview import for_people
 from gpuprof.show.page.cards import cards
 from gpuprof.show.page.document import Document, html

@@ -1,7 +1,7 @@
 """Charts of recordings drawn by hand."""
 
 from gpuprof.base.units import bound
-from gpuprof.show.charts import figure_of, of_recording, picture_of
+from gpuprof.show.charts.catalogue import figure_of, of_recording, picture_of
 
 MOST_WORDS = 12  # Of a title, a figure with its unit being one.
 

@@ -5,7 +5,8 @@ from drawing import draw
 from pictures import figure
 
 from gpuprof.base.errors import EmptyRecordingError
-from gpuprof.show.charts import gpu_metrics, of_recording, picture_of
+from gpuprof.show.charts import gpu_metrics
+from gpuprof.show.charts.catalogue import of_recording, picture_of
 from gpuprof.show.page.recording_page import recording_page
 
 USED = {"SMs Active": 50, "PCIe RX Throughput": 80, "PCIe TX Throughput": 0}

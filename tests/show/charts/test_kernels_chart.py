@@ -4,7 +4,8 @@ from pictures import figure
 from recordings import DUAL, summary
 
 from gpuprof.base.errors import EmptyRecordingError
-from gpuprof.show.charts import kernels, of_recording, picture_of
+from gpuprof.show.charts import kernels
+from gpuprof.show.charts.catalogue import of_recording, picture_of
 
 NCCL = {"name": "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgs)"}
 

@@ -2,7 +2,8 @@ import pytest
 from commands import ROOT, gpuprof
 
 from gpuprof.readers import read_profile
-from gpuprof.show.charts import figure_of, of_recording, picture_of, placement
+from gpuprof.show.charts import placement
+from gpuprof.show.charts.catalogue import figure_of, of_recording, picture_of
 from gpuprof.show.charts.placement import FORWARD, GRADIENTS, arranged
 
 SAMPLES = ROOT / "sample_logs" / "tensorflow" / "2.21.0"

@@ -7,7 +7,7 @@ from drawing import draw
 from pictures import figure
 
 from gpuprof.base.errors import EmptyRecordingError
-from gpuprof.show.charts import of_recording, picture_of
+from gpuprof.show.charts.catalogue import of_recording, picture_of
 from gpuprof.show.charts.roofline import CHART
 from gpuprof.show.page.recording_page import recording_page
 

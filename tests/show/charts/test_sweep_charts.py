@@ -1,7 +1,8 @@
 import pytest
 
 from gpuprof.base.errors import EmptyRecordingError
-from gpuprof.show.charts import figure_of, of_times, picture_of, sweeps
+from gpuprof.show.charts import sweeps
+from gpuprof.show.charts.catalogue import figure_of, of_times, picture_of
 
 
 @pytest.fixture

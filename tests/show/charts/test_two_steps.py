@@ -7,7 +7,8 @@ from gpuprof.base.errors import EmptyRecordingError
 from gpuprof.comparisons import comparison
 from gpuprof.comparisons.measure.step_operations import ALONE, LONGER, SHORTER, UNCHANGED
 from gpuprof.model.profile import Profile
-from gpuprof.show.charts import drawn, of_comparison, picture_of, two_steps
+from gpuprof.show.charts import two_steps
+from gpuprof.show.charts.catalogue import drawn, of_comparison, picture_of
 
 
 def kernels(*rows: tuple[str, int, int]) -> Profile:
