@@ -267,7 +267,7 @@ def _kernels_by_step(step_series: Sequence[StepWindows], profile: Profile) -> It
 
     def counted(series: StepWindows) -> Int64s:
         number = max(1, min(numbers, _MOST_COUNTS // len(series.start_ns)))
-        rows = np.concatenate([on_device.get(number, _NO_ROWS) for number in series.devices])
+        rows = np.concatenate([_NO_ROWS, *(on_device.get(of, _NO_ROWS) for of in series.devices)])
         step = np.searchsorted(series.start_ns, start[rows], side="right") - 1
         is_inside = (step >= 0) & (start[rows] < series.end_ns[step])
         code = step[is_inside] * number + name[rows[is_inside]] % number
