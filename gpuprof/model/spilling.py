@@ -49,8 +49,8 @@ class Packed:
 
     Args:
         parts: Numbers, piece by piece; null is the least one of their type.
-        meanings: By part, what the numbers from 0 to 127 stand for, or what those of 32 bits are
-            distances from, see `pages.Decoded`; None where they stand for themselves.
+        meanings: By part, what the numbers from 0 to 127 stand for, or what they are distances
+            from, see `pages.Decoded`; None where they stand for themselves.
         has_nulls: Whether a value is null.
         words: What the numbers of all parts mean, null among them; None for a column of numbers.
     """
@@ -65,7 +65,7 @@ class Packed:
     ) -> None:
         # Null is the place -128, which is 128 places from the end of 256.
         tables = [
-            np.resize(m, _PLACES) if m is not None and part.dtype == np.int8 else m
+            np.resize(m, _PLACES) if m is not None and len(m) > 1 and part.dtype == np.int8 else m
             for part, m in zip(parts, meanings or [None] * len(parts), strict=True)
         ]
         self._parts, self._has_nulls = [*zip(parts, tables, strict=True)], has_nulls

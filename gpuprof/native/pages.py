@@ -71,9 +71,9 @@ class Decoded(NamedTuple):
     Args:
         parts: One value per row, piece by piece, of as few bytes each as hold them. NULL is the
             least number of the type; of texts, how many texts there are.
-        meanings: By part, what its values of 8 bits stand for, or the numbers that those of 32
-            bits are distances from, one for all or one for each `BLOCK`; None where it holds the
-            values themselves.
+        meanings: By part, what its values of 8 bits stand for; or the one number that its values
+            are distances from, of 32 bits also one for each `BLOCK`; None where it holds the values
+            themselves.
         nulls: How many are NULL.
         texts: Of texts or bytes, what each number stands for; else None.
     """
