@@ -13,7 +13,6 @@ import msgspec
 import pyarrow as pa
 
 from gpuprof.analyses.reports import FORMAT_VERSION, Report
-from gpuprof.model.schema import INT
 from gpuprof.show import Page
 from gpuprof.show.cells import CONTROL
 
@@ -73,8 +72,8 @@ def _compared(result: "Comparison") -> dict[str, Any]:
         "phase": result.phase,
         "variants": _by_label(result.variants),
         "runs": result.runs.to_pylist(),
-        "figures": _by_metric(result.figures),
-        "differences": _by_metric(result.differences),
+        "figures": _by_metric(result, result.figures),
+        "differences": _by_metric(result, result.differences),
         "split": result.split.to_pylist(),
         "kernels": result.kernels.to_pylist(),
         "comparability": result.comparability.to_pylist(),
@@ -91,14 +90,12 @@ def _by_label(variants: pa.Table) -> dict[str, dict[str, Any]]:
     return {row.pop("variant"): row for row in rows}
 
 
-def _by_metric(table: pa.Table) -> dict[str, dict[str, dict[str, Any]]]:
+def _by_metric(result: "Comparison", table: pa.Table) -> dict[str, dict[str, dict[str, Any]]]:
     """Variant -> metric -> the other columns; whole numbers where the metric has them."""
-    from gpuprof.comparisons.variant_figures import VARIANTS  # noqa: PLC0415 - of comparisons alone
-
     by_variant: dict[str, dict[str, dict[str, Any]]] = {}
     for row in table.to_pylist():
         metric, variant = row.pop("metric"), row.pop("variant")
-        if VARIANTS.columns[metric].dtype == INT:
+        if pa.types.is_integer(result.variants.schema.field(metric).type):
             whole_columns = {n for n in row.keys() - _NEVER_WHOLE if row[n] == int(row[n] or 0)}
             row |= {name: int(row[name]) for name in whole_columns}
         by_variant.setdefault(variant, {})[metric] = row
