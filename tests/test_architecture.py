@@ -45,7 +45,7 @@ LAYERS = (
     ("derived", "selection"),
     ("words", "borders"),
     ("bounds",),
-    ("pairs",),
+    ("pairs", "arrow_values"),
     ("table",),
     ("spilling",),
     ("profile",),

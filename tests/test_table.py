@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 
 from gpuprof.base.errors import CorruptFileError
 from gpuprof.model import schema
+from gpuprof.model.arrow_values import values
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.origin import Origin
 from gpuprof.model.pairs import pair_places
 from gpuprof.model.profile import Profile
 from gpuprof.model.selection import EVERYTHING, Selection
-from gpuprof.model.table import Computed, InMemory, Part, Table, translated, values
+from gpuprof.model.table import Computed, InMemory, Part, Table, translated
 from gpuprof.model.words import Values, Words
 from gpuprof.readers.nsys.event_waits import EventRecords
 

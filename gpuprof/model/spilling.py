@@ -22,7 +22,8 @@ import pyarrow as pa
 from gpuprof.base import machine
 from gpuprof.base.errors import ROOM, InputError, UsageError
 from gpuprof.base.units import parse_decimal_bytes
-from gpuprof.model import table
+from gpuprof.model import arrow_values
+from gpuprof.model.table import Window
 from gpuprof.model.words import Values
 from gpuprof.native import pages
 
@@ -154,13 +155,15 @@ def slices(values: Column) -> Iterator[Values]:
     """A column in pieces of `BATCH_ROWS`."""
     if isinstance(values, Packed):
         return values.slices(BATCH_ROWS)
-    return map(table.values, values.slices() if isinstance(values, Spilled) else _slices(values))
+    return map(
+        arrow_values.values, values.slices() if isinstance(values, Spilled) else _slices(values)
+    )
 
 
 def _arrays(values: InMemory) -> Iterator[pa.Array]:
     """A column for a file, which has one dictionary."""
     if isinstance(values, Packed):
-        return map(table.as_arrow, values.slices(BATCH_ROWS))
+        return map(arrow_values.as_arrow, values.slices(BATCH_ROWS))
     chunks = values.chunks if isinstance(values, pa.ChunkedArray) else [values]
     return _slices(pa.chunked_array(chunks, values.type).unify_dictionaries())
 
@@ -271,7 +274,7 @@ class KeptColumns:
         with self._keeping:
             self._columns = {**self._columns, **placed}
 
-    def pieces(self, names: Sequence[str], _: table.Window | None = None) -> Iterator[list[Values]]:
+    def pieces(self, names: Sequence[str], _: Window | None = None) -> Iterator[list[Values]]:
         """Columns of all rows in pieces."""
         with self._reading:
             if not self._columns.keys() >= {*names}:

@@ -16,11 +16,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from gpuprof.model.arrow_values import CODED_TEXTS, as_arrow, values
 from gpuprof.model.bounds import check, check_bounds, fault
 from gpuprof.model.derived import UNKNOWN
-from gpuprof.model.schema import LARGEST, LONGEST_NS, TEXT, Schema, arrow, texts
+from gpuprof.model.schema import LONGEST_NS, TEXT, Schema
 from gpuprof.model.selection import ENDS, EVERYTHING, Selection
-from gpuprof.model.words import UNNAMED, ByNumber, Names, Values, Words, narrowed
+from gpuprof.model.words import UNNAMED, ByNumber, Names, Values, Words
 
 Numbers = npt.NDArray[Any]
 Flags = npt.NDArray[np.bool_]
@@ -30,10 +31,6 @@ Window = tuple[int, int]
 # What no file calls a column, and in how many rows at once such columns are given.
 _HELD, _HELD_ROWS = "held: ", 262_144
 _START, _END, _NAME, _NAME_ID = "start_ns", "end_ns", "name", "name_id"
-# So many words are numbered, or written out, before pyarrow.compute, which is faster, is imported.
-_FEW_WORDS: Final = 16_384
-# Of texts of which each stands once.
-_WORDS: Final = pa.dictionary(pa.int32(), pa.string())
 NO_TEXTS: Final[Mapping[str, Words]] = {}
 
 
@@ -325,7 +322,7 @@ class Table:
         """Columns of the schema as Arrow data of its types, texts as dictionaries if asked for."""
         kinds = [self.schema.kinds[name] for name in names]
         if has_dictionaries:
-            kinds = [_WORDS if kind == pa.string() else kind for kind in kinds]
+            kinds = [CODED_TEXTS if kind == pa.string() else kind for kind in kinds]
         parts = []
         for piece in self.pieces(names, selection):
             columns = [as_arrow(c, kind) for c, kind in zip(piece, kinds, strict=True)]
@@ -410,7 +407,6 @@ class InMemory:
 
 
 _ROWS_AT_ONCE: Final = 65_536
-_WIDE: Final = 8  # bytes
 
 
 def in_memory(schema: Schema, rows: pa.Table) -> Table:
@@ -451,75 +447,3 @@ def joined(pieces: Sequence[Values]) -> Values:
     ]
     is_null = np.concatenate(are_null)
     return Values(numbers, is_null if is_null.any() else None)
-
-
-def values(array: pa.Array) -> Values:
-    """A column of a file: numbers of any width, flags and texts, perhaps as a dictionary."""
-    is_coded = pa.types.is_dictionary(array.type)
-    kind = array.type.value_type if is_coded else array.type
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return _coded(array)
-    if pa.types.is_null(kind):
-        return Values(np.full(len(array), UNKNOWN, np.int8), np.ones(len(array), bool))
-    if is_coded:
-        of, is_null, _ = values(array.indices)
-        # What stands in the place of a null is anything.
-        place = of if is_null is None else np.where(is_null, 0, of)
-        different = values(array.dictionary)
-        if different.is_null is not None:
-            of_rows = different.is_null[place]
-            is_null = of_rows if is_null is None else is_null | of_rows
-        return Values(different.numbers[place] if len(different.numbers) else place, is_null)
-    low, high = array.offset, array.offset + len(array)
-    if pa.types.is_boolean(kind):
-        numbers: Numbers = _bits(array.buffers()[1], low, high)
-    else:
-        dtype = np.dtype(kind.to_pandas_dtype())  # despite its name one of numpy's
-        numbers = np.frombuffer(array.buffers()[1] or b"", dtype)[low:high]
-        if dtype.kind == "u":
-            # Of eight bytes, what is beyond the bounds of all columns stays what it is.
-            is_huge = dtype.itemsize == _WIDE and len(numbers) and numbers.max() > LARGEST
-            wider = {1: np.int16, 2: np.int32}.get(dtype.itemsize, np.int64)
-            numbers = numbers if is_huge else numbers.astype(wider)
-    return Values(numbers, ~_bits(array.buffers()[0], low, high) if array.null_count else None)
-
-
-def _coded(column: pa.Array) -> Values:
-    """A column of words as places among its different ones, and these."""
-    if pa.types.is_dictionary(column.type):
-        words, (of, is_null, _) = column.dictionary.to_pylist(), values(column.indices)
-        if is_null is None:
-            return Values(of, None, words)
-        return Values(np.where(is_null, np.int32(len(words)), of), None, [*words, None])
-    if len(column) > _FEW_WORDS:
-        encoded = column.dictionary_encode(null_encoding="encode")
-        numbers = np.asarray(np.from_dlpack(encoded.indices), np.int32)
-        return Values(numbers, None, encoded.dictionary.to_pylist())
-    place: dict[str | None, int] = {}
-    codes = [place.setdefault(word, len(place)) for word in column.to_pylist()]
-    return Values(np.array(codes, np.int32), None, [*place])
-
-
-def _bits(buffer: Any, low: int, high: int) -> Flags:
-    bits = np.frombuffer(buffer or b"", np.uint8)
-    return np.unpackbits(bits, bitorder="little")[low:high].astype(bool)
-
-
-def as_arrow(column: Values, kind: pa.DataType | None = None) -> pa.Array:
-    """A column as Arrow data, of some type where that is given."""
-    numbers, is_null, words = column
-    if words is not None:
-        if kind != _WORDS and len(numbers) <= _FEW_WORDS:
-            return texts([words[place] for place in numbers.tolist()])
-        if kind != _WORDS:
-            places = arrow(narrowed(numbers))
-            return pa.DictionaryArray.from_arrays(places, texts([*words])).dictionary_decode()
-        # Arrow joins dictionaries without nulls alone.
-        places = numbers.astype(np.int32)
-        nothing = np.array([word is None for word in words])
-        return pa.DictionaryArray.from_arrays(
-            arrow(places, nothing[places]), texts(["" if word is None else word for word in words])
-        )
-    if kind is not None and (dtype := np.dtype(kind.to_pandas_dtype())) != numbers.dtype:
-        numbers = numbers.astype(dtype)
-    return arrow(numbers, is_null)

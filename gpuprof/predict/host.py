@@ -5,7 +5,7 @@ from typing import Final
 
 import numpy as np
 
-from gpuprof.facts.launches import launched_by_calls
+from gpuprof.facts.launching_calls import launched_by_calls
 from gpuprof.facts.numbers import NOT_FOUND, Numbers, groups, read_columns
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.intervals import Int64s

@@ -17,7 +17,8 @@ from gpuprof.base.cuda import is_communication, is_waiting
 from gpuprof.facts.collective_parts import PARTS_READS, collective_parts
 from gpuprof.facts.copies import COPY_READS, among, copy_rows
 from gpuprof.facts.host_clock import HOST_READS, HostClock, host_clock
-from gpuprof.facts.launches import LAUNCH_READS, Launched, by_time, launches
+from gpuprof.facts.launches import LAUNCH_READS, by_time, launches
+from gpuprof.facts.launching_calls import Launched
 from gpuprof.facts.numbers import (
     NOT_FOUND,
     UNNAMED,

@@ -22,8 +22,9 @@ import pyarrow as pa
 
 from gpuprof.model import schema
 from gpuprof.model.analysis import PerFile
+from gpuprof.model.arrow_values import as_arrow, values
 from gpuprof.model.profile import Profile, RankRecording, Source
-from gpuprof.model.table import Part, Table, Window, as_arrow, in_memory, values
+from gpuprof.model.table import Part, Table, Window, in_memory
 from gpuprof.model.words import UNNAMED, ByNumber, Names, Values
 from gpuprof.readers.common.threads import in_turn
 from gpuprof.readers.job_files import File, file_of, ranked_runs, ranks_of_names

@@ -14,7 +14,7 @@ from gpuprof.facts import nvtx
 from gpuprof.facts.launches import ALL_THREADS, launches
 from gpuprof.facts.nvtx import NO_RANGE, ranges_of
 from gpuprof.facts.range_launches import holding
-from gpuprof.model import table
+from gpuprof.model import arrow_values
 from gpuprof.model.derived import UNKNOWN
 from gpuprof.model.selection import Selection
 from gpuprof.readers import read_profile
@@ -61,7 +61,7 @@ def test_few_texts_and_many_are_numbered_alike(texts):
     with pytest.MonkeyPatch.context() as patch:
         labels = []
         for few in (0, 100):
-            patch.setattr(table, "_FEW_WORDS", few)
+            patch.setattr(arrow_values, "_FEW_WORDS", few)
             read = ranges_of(draw(nvtx_ranges=ranges))
             labels.append([read.labels[label][0] for label in read.label.tolist()])
 

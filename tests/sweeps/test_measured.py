@@ -161,11 +161,15 @@ def test_reading_parquet_leaves_no_thread_that_could_abort_the_end_of_the_proces
     path = tmp_path / "times.parquet"
     parquet.write_table(_times(("a", 1, 64, 4.0), ("a", 2, 64, 2.0)), path)
     code = (
-        "import os, sys, pathlib\n"
+        "import os, sys, time, pathlib\n"
         "from gpuprof.sweeps.times import read_times\n"
         "before = len(os.listdir('/proc/self/task'))\n"
         "read_times(pathlib.Path(sys.argv[1]))\n"
-        "print(len(os.listdir('/proc/self/task')) - before)"
+        # What has ended is listed for a moment.
+        "for _ in range(100):\n"
+        "    left = len(os.listdir('/proc/self/task')) - before\n"
+        "    time.sleep(0.05 if left else 0)\n"
+        "print(left)"
     )
     command = [sys.executable, "-c", code, str(path)]
 

@@ -101,10 +101,14 @@ def test_a_file_is_recognised_without_importing_what_reads_other_formats(tmp_pat
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="only Linux lists threads there")
 def test_no_thread_is_left_that_could_abort_the_end_of_the_process(tmp_path):
     code = (
-        "import os, sys, numpy, pyarrow.parquet, gpuprof\n"
+        "import os, sys, time, numpy, pyarrow.parquet, gpuprof\n"
         "before = len(os.listdir('/proc/self/task'))\n"
         "gpuprof.read_profile(sys.argv[1]).table('kernels')\n"
-        "print(len(os.listdir('/proc/self/task')) - before)"
+        # What has ended is listed for a moment.
+        "for _ in range(100):\n"
+        "    left = len(os.listdir('/proc/self/task')) - before\n"
+        "    time.sleep(0.05 if left else 0)\n"
+        "print(left)"
     )
     command = [sys.executable, "-c", code, str(written(tmp_path))]
 
