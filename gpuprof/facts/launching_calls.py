@@ -27,33 +27,33 @@ Launched = tuple[Numbers, int, Numbers]
 def launched_by_calls(
     recording: Profile, keys: Callable[[], Iterable[Sequence[Numbers]]], rows: int
 ) -> dict[tuple[int, int], list[Launched]]:
-    """What the first call of each id launched, as in `launched_by`, in whatever order calls are.
+    """What the first call of each id launched, as in `_launched_by`, in whatever order calls are.
 
     Args:
         recording: The calls.
         keys: Process and correlation id of what they launched, in pieces.
         rows: How many these are at most.
     """
-    launched = launched_by(recording.columns("api_calls", *_CALL), *_members(keys(), rows))
+    launched = _launched_by(recording.columns("api_calls", *_CALL), *_members(keys(), rows))
     if launched is None:
         calls = columns_of(recording.columns("api_calls", *_CALL), len(_CALL))
         by_start = np.argsort(calls[_CALL.index("start_ns")], kind="stable")
         ordered = ([column[by_start[rows]] for column in calls] for rows in pieces(len(by_start)))
-        launched = launched_by(ordered, *_members(keys(), rows)) or {}
+        launched = _launched_by(ordered, *_members(keys(), rows)) or {}
     return launched
 
 
 def _members(
     keys: Iterable[Sequence[Numbers]], rows: int
-) -> "tuple[Ids, arrays.Chains | _Members]":
+) -> "tuple[_Ids, arrays.Chains | _Members]":
     """The ids by which calls launched some activities, and the activities by these."""
     process, correlation = columns_of(keys, len(KEYS), rows)
-    ids = Ids(process, correlation)
+    ids = _Ids(process, correlation)
     return ids, ids.chains(process, correlation) or _Members(ids, process, correlation)
 
 
-def launched_by(
-    calls: Iterable[Sequence[Numbers]], ids: "Ids", rows: "arrays.Chains | _Members"
+def _launched_by(
+    calls: Iterable[Sequence[Numbers]], ids: "_Ids", rows: "arrays.Chains | _Members"
 ) -> dict[tuple[int, int], list[Launched]] | None:
     """What the first call of each id launched, in the order of the calls; of one call by place.
 
@@ -92,7 +92,7 @@ def launched_by(
     }
 
 
-class Ids:
+class _Ids:
     """Places from 0 on for the processes and correlation ids of some activities.
 
     Args:
@@ -157,7 +157,7 @@ class Ids:
 class _Members:
     """Activities by the places of their ids, for calls to take, as from `arrays.Chains`."""
 
-    def __init__(self, ids: Ids, process: Numbers, correlation: Numbers) -> None:
+    def __init__(self, ids: _Ids, process: Numbers, correlation: Numbers) -> None:
         place = ids.of(process, correlation)
         order = np.argsort(place, kind="stable").astype(index_kind(len(place)))
         self._rows = order[np.count_nonzero(place == NOT_FOUND) :]

@@ -262,7 +262,6 @@ def _kernels_by_step(step_series: Sequence[StepWindows], profile: Profile) -> It
     parts = ([column[::stride].copy() for column in part] for part in kernels)
     start, device, name = columns_of(parts, len(columns))
     numbers = _NUMBERS if stride == 1 else _NUMBERS_OF_SOME
-
     on_device = rows_by(device)
 
     def counted(series: StepWindows) -> Int64s:

@@ -28,8 +28,8 @@ Flags = npt.NDArray[np.bool_]
 # From the first start on and before the last, in ns.
 Window = tuple[int, int]
 
-# What no file calls a column, and in how many rows at once such columns are given.
-_HELD, _HELD_ROWS = "held: ", 262_144
+# What no file calls a column, and in how many rows at once columns of arrays are given.
+_OF_ARRAYS, _ARRAY_ROWS = "of arrays: ", 262_144
 _START, _END, _NAME, _NAME_ID = "start_ns", "end_ns", "name", "name_id"
 NO_TEXTS: Final[Mapping[str, Words]] = {}
 
@@ -210,7 +210,7 @@ class Table:
         of_names: Collection[str] = (_NAME,),
     ) -> None:
         self.schema, self.parts, self._names = schema, parts, names
-        self._of_file, self._held = parts, frozenset[str]()
+        self._of_file, self._names_of_arrays = parts, frozenset[str]()
         self.of_names = frozenset(() if names is None else of_names)
         self._read_names: Names | None = None
 
@@ -235,8 +235,8 @@ class Table:
 
         Where one of the columns that are held as arrays is none of these, they all are.
         """
-        if not self._held.issubset(but):
-            self.parts, self._held = self._of_file, frozenset()
+        if not self._names_of_arrays.issubset(but):
+            self.parts, self._names_of_arrays = self._of_file, frozenset()
         for part in self.parts:
             part.stored.release(self._stored(part, but) if but else ())
 
@@ -251,10 +251,12 @@ class Table:
         part = self.parts[0]
         if len(self.parts) > 1 or not part.has_all_rows:
             return
-        self._held = frozenset(columns)
-        held = {_HELD + name: of_rows for name, of_rows in columns.items()}
-        beside = {**part.columns, **{name: _HELD + name for name in columns}}
-        self.parts = [replace(part, stored=_Beside(part.stored, rows, held), columns=beside)]
+        self._names_of_arrays = frozenset(columns)
+        from_arrays = {_OF_ARRAYS + name: of_rows for name, of_rows in columns.items()}
+        columns_beside = {**part.columns, **{name: _OF_ARRAYS + name for name in columns}}
+        self.parts = [
+            replace(part, stored=_Beside(part.stored, rows, from_arrays), columns=columns_beside)
+        ]
         self.release([*self.schema.columns, _NAME_ID])
 
     def _stored(self, part: Part, names: Collection[str]) -> list[str]:
@@ -349,13 +351,13 @@ class _Beside:
     Args:
         stored: What the file holds.
         rows: How many rows there are.
-        held: What gives some rows of each column in memory.
+        from_arrays: What gives some rows of each column in memory.
     """
 
     def __init__(
-        self, stored: Stored, rows: int, held: Mapping[str, Callable[[slice], Numbers]]
+        self, stored: Stored, rows: int, from_arrays: Mapping[str, Callable[[slice], Numbers]]
     ) -> None:
-        self._of_file, self._rows, self._held = stored, rows, held
+        self._of_file, self._rows, self._from_arrays = stored, rows, from_arrays
 
     def rows_known(self) -> int:
         """How many rows it has."""
@@ -363,21 +365,21 @@ class _Beside:
 
     def expect(self, names: Collection[str]) -> None:
         """Note columns of the file that are read together with the first that is needed."""
-        self._of_file.expect([name for name in names if name not in self._held])
+        self._of_file.expect([name for name in names if name not in self._from_arrays])
 
     def release(self, but: Collection[str]) -> None:
         """Let go of all columns of the file but some."""
-        self._of_file.release([name for name in but if name not in self._held])
+        self._of_file.release([name for name in but if name not in self._from_arrays])
 
     def pieces(self, names: Sequence[str], _: Window | None = None) -> Iterator[list[Values]]:
         """Columns of all rows in pieces, as the file has them if any is of the file."""
-        of_file, low = [name for name in names if name not in self._held], 0
+        of_file, low = [name for name in names if name not in self._from_arrays], 0
         pieces = self._of_file.pieces(of_file) if of_file else repeat(list[Values]())
         while low < self._rows:
             columns = dict(zip(of_file, next(pieces), strict=True))
-            sizes = [len(column.numbers) for column in columns.values()] or [_HELD_ROWS]
+            sizes = [len(column.numbers) for column in columns.values()] or [_ARRAY_ROWS]
             rows = slice(low, low := min(low + sizes[0], self._rows))
-            yield [columns.get(name) or Values(self._held[name](rows)) for name in names]
+            yield [columns.get(name) or Values(self._from_arrays[name](rows)) for name in names]
 
 
 class InMemory:

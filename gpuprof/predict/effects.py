@@ -56,14 +56,14 @@ class Steps(NamedTuple):
         times: Starts and ends of the steps, in ns; None for the recording.
         is_of_all: Whether these are all devices of the phase, whose mean counts where no rank
             waits for another.
-        own: Starts and ends of the steps of each device for itself, which that mean is of: a rank
-            that is ahead of another has other borders; empty where they are ``times``.
+        of_devices: Starts and ends of the steps of each device for itself, which that mean is of: a
+            rank that is ahead of another has other borders; empty where they are ``times``.
     """
 
     devices: tuple[int, ...]
     times: tuple[Int64s, Int64s] | None
     is_of_all: bool = True
-    own: tuple[tuple[Int64s, Int64s], ...] = ()
+    of_devices: tuple[tuple[Int64s, Int64s], ...] = ()
 
 
 class Effect(NamedTuple):
@@ -202,8 +202,8 @@ class StepTime:
             moved = []
             for place, device in enumerate(steps.devices):
                 clock, times = steps.devices[0], steps.times
-                if is_mean and steps.own:
-                    clock, times = device, steps.own[place]
+                if is_mean and steps.of_devices:
+                    clock, times = device, steps.of_devices[place]
                 key = id(times[0]), device
                 if key not in self._borders:
                     # Steps are on the clock of their first device.

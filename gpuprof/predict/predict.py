@@ -305,7 +305,7 @@ def _steps(profile: Profile, graph: Graph) -> Iterator[_Step]:
                 devices,
                 None if first is None else (start_ns, end_ns),
                 is_of_all=only_device is None,
-                own=() if first is None else tuple(own for (of,), own in of_each if of in devices),
+                of_devices=tuple(its for (device,), its in of_each if device in devices),
             )
             shift_ns = 0 if first is None else o.shifts_ns.get(devices[0], 0)
             yield _Step(first, only_device, start_ns + shift_ns, end_ns + shift_ns, steps)

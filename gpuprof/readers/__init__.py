@@ -350,7 +350,6 @@ def _file_readers(path: Path) -> list[Reader]:
         raise InputError(msg, "Was the recording cut off, or the disk full?")
     if head.startswith(MAGIC):
         # The second reader need not be asked after the first.
-        # The second reader need not be asked after the first.
         databases = map(reader_named, _DATABASES)
         return [*islice((r for r in databases if r.recognises(head) or r.searches(path)), 1)]
     if head.startswith(_REPORT_MAGIC):
