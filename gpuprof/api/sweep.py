@@ -14,7 +14,7 @@ from gpuprof.base.errors import StoppedError, UsageError, one_of
 from gpuprof.launch import check_recorder, check_system
 from gpuprof.readers.inputs import AnyPath
 from gpuprof.show.charts import sweeps
-from gpuprof.show.charts.catalogue import figure_of
+from gpuprof.show.charts.figure import figure_of
 from gpuprof.show.notebook import SWEEP_CHARTS, Summary, sweep_summary
 from gpuprof.show.sweep_files import save, sweep_page
 from gpuprof.show.sweep_results import headline, notes

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpuprof.show.charts.catalogue import figure_of
+from gpuprof.show.charts.figure import figure_of
 from gpuprof.show.charts.sweeps import break_even, seconds
 from gpuprof.sweeps.plan import Plan
 from gpuprof.sweeps.results import CELLS, Results, _schema

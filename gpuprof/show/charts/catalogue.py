@@ -31,7 +31,7 @@ from gpuprof.show.charts import (
     variants,
     waterfall,
 )
-from gpuprof.show.charts.figure import Chart, Picture, Results
+from gpuprof.show.charts.figure import Chart, Picture, Results, figure_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -147,13 +147,6 @@ def picture_of(chart: Chart, results: Results) -> Picture:
         msg = f"{chart.name} cannot be drawn: the recording has no such activity"
         raise EmptyRecordingError(msg, f"It shows {chart.title[0].lower()}{chart.title[1:]}.")
     return picture._replace(finding=results.device_names.in_text(picture.finding))
-
-
-def figure_of(picture: Picture) -> "Figure":
-    """A picture as a figure of matplotlib."""
-    from gpuprof.show.charts import drawing  # noqa: PLC0415 - 0.5 s that only pictures need
-
-    return drawing.figure_of(picture)
 
 
 def drawn(chart: Chart, results: Results) -> "Figure":

@@ -9,7 +9,7 @@ apart in grey. Source: https://jfly.uni-koeln.de/color/
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
 
@@ -17,6 +17,9 @@ from gpuprof.base.units import say_ns, say_share
 from gpuprof.facts.hosts import NO_NAMES, DeviceNames
 from gpuprof.show.cells import clean
 from gpuprof.show.output import Output
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # Of an axis whose times can be given to --from and --to.
 SINCE_ORIGIN: Final = "time since the recording's origin"
@@ -433,6 +436,13 @@ def stacked(  # noqa: PLR0913 - what bars consist of
                 start += size
     looks = dict.fromkeys(look for sizes in parts_of for look, _ in sizes)
     return Bars(names, parts, tuple(looks), [*map(show, totals)], label, unit=unit)
+
+
+def figure_of(picture: Picture) -> "Figure":
+    """A picture as a figure of matplotlib."""
+    from gpuprof.show.charts import drawing  # noqa: PLC0415 - 0.5 s that only pictures need
+
+    return drawing.figure_of(picture)
 
 
 def save(picture: Picture, output: Output, *, is_dark: bool = False) -> None:

@@ -1,7 +1,8 @@
 """Charts of recordings drawn by hand."""
 
 from gpuprof.base.units import bound
-from gpuprof.show.charts.catalogue import figure_of, of_recording, picture_of
+from gpuprof.show.charts.catalogue import of_recording, picture_of
+from gpuprof.show.charts.figure import figure_of
 
 MOST_WORDS = 12  # Of a title, a figure with its unit being one.
 

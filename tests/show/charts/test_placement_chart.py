@@ -3,7 +3,8 @@ from commands import ROOT, gpuprof
 
 from gpuprof.readers import read_profile
 from gpuprof.show.charts import placement
-from gpuprof.show.charts.catalogue import figure_of, of_recording, picture_of
+from gpuprof.show.charts.catalogue import of_recording, picture_of
+from gpuprof.show.charts.figure import figure_of
 from gpuprof.show.charts.placement import FORWARD, GRADIENTS, arranged
 
 SAMPLES = ROOT / "sample_logs" / "tensorflow" / "2.21.0"

@@ -8,8 +8,8 @@ from pictures import figure
 from gpuprof.analyses.steps import STEPS
 from gpuprof.base.errors import EmptyRecordingError
 from gpuprof.show.charts import steps
-from gpuprof.show.charts.catalogue import figure_of, of_recording, picture_of
-from gpuprof.show.charts.figure import Results
+from gpuprof.show.charts.catalogue import of_recording, picture_of
+from gpuprof.show.charts.figure import Results, figure_of
 
 
 def _rows(profile):

@@ -2,7 +2,8 @@ import pytest
 
 from gpuprof.base.errors import EmptyRecordingError
 from gpuprof.show.charts import sweeps
-from gpuprof.show.charts.catalogue import figure_of, of_times, picture_of
+from gpuprof.show.charts.catalogue import of_times, picture_of
+from gpuprof.show.charts.figure import figure_of
 
 
 @pytest.fixture

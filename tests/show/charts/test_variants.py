@@ -9,7 +9,8 @@ from tensorflow_runs import document, written
 from gpuprof.comparisons import comparison
 from gpuprof.readers import read_profile
 from gpuprof.show.charts import variants
-from gpuprof.show.charts.catalogue import figure_of, of_comparison, picture_of
+from gpuprof.show.charts.catalogue import of_comparison, picture_of
+from gpuprof.show.charts.figure import figure_of
 from gpuprof.show.charts.variants import TIME_LAYERS
 
 

@@ -3,7 +3,8 @@ from drawing import draw
 
 from gpuprof.comparisons import comparison
 from gpuprof.show.charts import waterfall
-from gpuprof.show.charts.catalogue import figure_of, of_comparison, picture_of
+from gpuprof.show.charts.catalogue import of_comparison, picture_of
+from gpuprof.show.charts.figure import figure_of
 
 _ENDS = {"PtoP": {"src_device_id": 0, "dst_device_id": 1}, "HtoD": {}, "DtoH": {}, "DtoD": {}}
 _PEER = {"memcpy_kind": "PtoP", "src_device_id": 0, "dst_device_id": 1}
