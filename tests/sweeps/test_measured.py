@@ -1,8 +1,5 @@
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
+from left_threads import left_threads, only_linux
 from nsys_export import KERNEL, kernel
 from nsys_export import write as write_export
 from pyarrow import parquet
@@ -156,21 +153,9 @@ def test_a_table_that_is_not_there(tmp_path):
         read_times(tmp_path / "none.csv")
 
 
-@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="only Linux lists threads there")
+@only_linux
 def test_reading_parquet_leaves_no_thread_that_could_abort_the_end_of_the_process(tmp_path):
     path = tmp_path / "times.parquet"
     parquet.write_table(_times(("a", 1, 64, 4.0), ("a", 2, 64, 2.0)), path)
-    code = (
-        "import os, sys, time, pathlib\n"
-        "from gpuprof.sweeps.times import read_times\n"
-        "before = len(os.listdir('/proc/self/task'))\n"
-        "read_times(pathlib.Path(sys.argv[1]))\n"
-        # What has ended is listed for a moment.
-        "for _ in range(100):\n"
-        "    left = len(os.listdir('/proc/self/task')) - before\n"
-        "    time.sleep(0.05 if left else 0)\n"
-        "print(left)"
-    )
-    command = [sys.executable, "-c", code, str(path)]
 
-    assert subprocess.run(command, check=True, capture_output=True, text=True).stdout == "0\n"
+    assert left_threads("gpuprof.sweeps.times", "gpuprof.sweeps.times.read_times(path)", path) == 0

@@ -14,6 +14,7 @@ import numpy as np
 import own_files
 import pyarrow as pa
 import pytest
+from left_threads import left_threads, only_linux
 from pyarrow import parquet
 from recordings import copy, kernel, trace
 
@@ -98,21 +99,11 @@ def test_a_file_is_recognised_without_importing_what_reads_other_formats(tmp_pat
     assert not readers & {"kineto", "xplane", "nvprof", "nsys_stats", "tf1_timeline"}
 
 
-@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="only Linux lists threads there")
+@only_linux
 def test_no_thread_is_left_that_could_abort_the_end_of_the_process(tmp_path):
-    code = (
-        "import os, sys, time, numpy, pyarrow.parquet, gpuprof\n"
-        "before = len(os.listdir('/proc/self/task'))\n"
-        "gpuprof.read_profile(sys.argv[1]).table('kernels')\n"
-        # What has ended is listed for a moment.
-        "for _ in range(100):\n"
-        "    left = len(os.listdir('/proc/self/task')) - before\n"
-        "    time.sleep(0.05 if left else 0)\n"
-        "print(left)"
-    )
-    command = [sys.executable, "-c", code, str(written(tmp_path))]
+    code = "gpuprof.read_profile(path).table('kernels')"
 
-    assert subprocess.run(command, check=True, capture_output=True, text=True).stdout == "0\n"
+    assert left_threads("numpy, pyarrow.parquet, gpuprof", code, written(tmp_path)) == 0
 
 
 def test_a_table_with_no_rows_is_not_an_absent_one(tmp_path):
