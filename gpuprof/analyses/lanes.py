@@ -1,6 +1,5 @@
 """What ran when on each device, lane by lane, with as many rows as a picture can show."""
 
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -154,12 +153,13 @@ class _Slices(NamedTuple):
 
 def _shortest(starts: Sequence[Int64s], most_rows: int) -> int:
     """The binary logarithm of the shortest slices in which so few rows begin."""
-
-    def is_small(shift: int) -> bool:
-        slices = (1 + np.count_nonzero(np.diff(s >> shift)) if len(s) else 0 for s in starts)
-        return bool(sum(slices) <= most_rows)
-
-    return bisect_left(range(_BITS), x=True, key=is_small)
+    begun = np.zeros(_BITS, np.int64)
+    for of in starts:
+        if len(of):
+            # Slices with fewer bits than the highest one in which two neighbours differ part them.
+            bits = np.frexp((of[1:] ^ of[:-1]).astype(np.float64))[1]
+            begun += 1 + len(bits) - np.cumsum(np.bincount(bits, minlength=_BITS)[:_BITS])
+    return int(np.argmax(begun <= most_rows))
 
 
 def lanes_over_time(profile: Profile) -> pa.Table:
