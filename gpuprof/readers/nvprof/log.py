@@ -14,7 +14,7 @@ from typing import Any, Final
 from gpuprof.base.secrets import masked_text
 from gpuprof.readers.common import gunzip
 
-_BLOCK_BYTES: Final = 1 << 18
+_BLOCK_BYTES: Final = 1 << 20
 # A line without an end is a program's progress bar; a name is some thousand bytes at most.
 _LONGEST_LINE: Final = 1 << 18
 _COMMENT_BYTES: Final = 4096
@@ -153,13 +153,12 @@ def _at(table: re.Pattern[bytes], name: str, text: bytes) -> int:
 
 def other_tables(path: Path, table: str) -> list[str]:
     """Which of nvprof's tables a file holds beside those of this kind."""
-    kinds = {kind: [pattern for name, pattern in _TABLES if name == kind] for kind, _ in _TABLES}
-    del kinds[table]
-    return [
-        kind
-        for kind, patterns in kinds.items()
-        if any(_at(pattern, kind, block) >= 0 for block in blocks(path) for pattern in patterns)
-    ]
+    is_found = {kind: False for kind, _ in _TABLES if kind != table}
+    for block in blocks(path):
+        for kind, pattern in _TABLES:
+            if not is_found.get(kind, True):
+                is_found[kind] = _at(pattern, kind, block) >= 0
+    return [kind for kind, is_there in is_found.items() if is_there]
 
 
 def is_log(text: bytes) -> bool:

@@ -59,7 +59,7 @@ class _PrintedTrace:
         if self._take_rows(block):
             return
         middle = block.rfind(b"\n", 0, len(block) // 2) + 1
-        if self.layout is None or len(block) < _SMALL_BYTES or not middle:
+        if len(block) < _SMALL_BYTES or not middle:
             for line in log.lines_of(block, number):
                 self.take(line)
         else:
