@@ -180,10 +180,12 @@ def _launched(profile: Profile, some: list[_Activity]) -> dict[_Activity, tuple[
     tables = all_launches.activities.tables
     activity = {tables[table][0] + row: (table, row, process) for table, row, process in some}
     places = np.flatnonzero(np.isin(all_launches.order, [*activity]))
+    columns = (of.tolist() for of in (all_launches.order[places], all_launches.launch_ns[places]))
     return {
-        activity[int(all_launches.order[place])]: (int(all_launches.launch_ns[place]), thread)
+        activity[row]: (launch_ns, thread)
+        for place, row, launch_ns in zip(places.tolist(), *columns, strict=True)
         for (_, thread), (low, high) in all_launches.bounds.items()
-        for place in places[(places >= low) & (places < high)].tolist()
+        if low <= place < high
     }
 
 

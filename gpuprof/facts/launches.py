@@ -35,6 +35,7 @@ from gpuprof.model.intervals import (
     unions_by_key,
 )
 from gpuprof.model.profile import Profile, once_per_profile, once_per_recording
+from gpuprof.model.spilling import Packed
 from gpuprof.model.words import narrowed
 
 _PLACED: Final = "start_ns end_ns device_id process_id correlation_id"
@@ -92,14 +93,21 @@ class Launches:
     Args:
         activities: All activities.
         order: The place of each launched one among these.
-        launch_ns: Start of the call that launched each.
+        launch_ns: Start of the call that launched each, in 32 bits where these lie close together.
         bounds: Process and thread to where their launches begin and end.
     """
 
     activities: Activities
     order: Numbers
-    launch_ns: Int64s
+    launch_ns: Packed
     bounds: Mapping[tuple[int, int], tuple[int, int]]
+
+    @property
+    def extent(self) -> tuple[int, int]:
+        """When the first call and the last one began, of one launch at least."""
+        filled = [bounds for bounds in self.bounds.values() if bounds[0] < bounds[1]]
+        times = self.launch_ns[np.array([(low, high - 1) for low, high in filled]).ravel()]
+        return int(times.min()), int(times.max())
 
     def of(self, column: Numbers) -> Numbers:
         """A column of the activities, in the order of the launches."""
@@ -112,19 +120,20 @@ class Launches:
             for lane, pair in self.bounds.items()
             for low, high in [np.searchsorted(chosen, pair)]
         }
-        return Launches(self.activities, self.order[chosen], self.launch_ns[chosen], bounds)
+        times = Packed([self.launch_ns[chosen]])
+        return Launches(self.activities, self.order[chosen], times, bounds)
 
     def by_process(self) -> "Launches":
         """The same, sorted by process and time: their bounds are those of `ALL_THREADS`."""
-        order, launch_ns = self.order.copy(), self.launch_ns.copy()
+        order, launch_ns = self.order.copy(), self.launch_ns[:].copy()
         bounds: dict[tuple[int, int], tuple[int, int]] = {}
         for (process, _), (low, high) in self.bounds.items():
             first, _ = bounds.get((process, ALL_THREADS), (low, high))
             bounds[process, ALL_THREADS] = first, high
         for low, high in bounds.values():
-            rows = low + by_time(self.launch_ns[low:high])
-            order[low:high], launch_ns[low:high] = self.order[rows], self.launch_ns[rows]
-        return Launches(self.activities, order, launch_ns, bounds)
+            rows = low + by_time(launch_ns[low:high])
+            order[low:high], launch_ns[low:high] = self.order[rows], launch_ns[rows]
+        return Launches(self.activities, order, Packed([launch_ns]), bounds)
 
     def of_process(self, process: int) -> Numbers:
         """The places of a process's launched activities among all."""
@@ -259,20 +268,24 @@ def launches(profile: Profile) -> Launches:
     sizes = {lane: sum(len(of[0]) for of in launched[lane]) for lane in sorted(launched)}
     number = sum(sizes.values())
     order = np.empty(number, index_kind(len(work)))
-    launch_ns = np.empty(number, np.int64)
+    # Of no launch, too, the times are of 64 bits.
+    parts, since_ns = [np.empty(0, np.int64)], list[Numbers | None]([None])
     bounds, low = {}, 0
     for lane, size in sizes.items():
-        rows, times = order[low : low + size], launch_ns[low : low + size]
+        rows, of_lane, at = order[low : low + size], len(parts), 0
         # What one lane's pieces took makes room for what comes next.
-        at = 0
-        for places, first_ns, since_ns in launched.pop(lane):
-            piece = slice(at, at := at + len(places))
-            rows[piece] = places
-            np.add(since_ns, first_ns, out=times[piece], dtype=np.int64)
-        if ((times[1:] == times[:-1]) & (rows[1:] < rows[:-1])).any():
-            rows[:] = rows[np.lexsort((rows, times))]
+        for places, part, since in launched.pop(lane):
+            rows[at : (at := at + len(places))] = places
+            parts.append(part)
+            since_ns.append(since)
+        times = Packed(parts[of_lane:], since_ns[of_lane:])
+        for piece in pieces(size - 1):
+            near = slice(piece.start, piece.stop + 1)
+            if (np.diff(times[near]) == 0)[np.diff(rows[near]) < 0].any():
+                rows[:] = rows[np.lexsort((rows, times[:]))]
+                break
         bounds[lane], low = (low, low + size), low + size
-    return Launches(work, order, launch_ns, bounds)
+    return Launches(work, order, Packed(parts, since_ns), bounds)
 
 
 @once_per_recording

@@ -10,8 +10,7 @@ from gpuprof.facts.numbers import NOT_FOUND, Numbers, columns_of, groups, index_
 from gpuprof.model.intervals import Int64s, pairs
 from gpuprof.model.pairs import Pairs, pair_places, sorted_pairs
 from gpuprof.model.profile import Profile
-from gpuprof.model.words import narrowed
-from gpuprof.native import arrays
+from gpuprof.native import arrays, pages
 
 _CALL: Final = ("process_id", "correlation_id", "start_ns", "thread_id")
 KEYS: Final = ("process_id", "correlation_id")
@@ -19,9 +18,9 @@ KEYS: Final = ("process_id", "correlation_id")
 _DENSE: Final = 16
 _EARLIEST, _LATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
-# Of activities that calls of one thread launched: the place of each, the start of the first of the
-# calls, and how much later the call of each started.
-Launched = tuple[Numbers, int, Numbers]
+# Of activities that calls of one thread launched: the place of each, and the start of the call of
+# each as a part of `spilling.Packed` with what its numbers are distances from.
+Launched = tuple[Numbers, Numbers, Numbers | None]
 
 
 def launched_by_calls(
@@ -82,10 +81,10 @@ def _launched_by(
             taken = rows.take(lane, number, start, spans)
         place, time, of_lane = taken
         for alike in groups(of_lane):
-            times = time[alike]
-            launched[int(of_lane[alike[0]])].append(
-                (place[alike], int(times[0]), narrowed(times - times[0]))
-            )
+            places, low = place[alike], 0
+            for times, _, since_ns in pages.compact(time[alike]):
+                piece = places[low : (low := low + len(times))]
+                launched[int(of_lane[alike[0]])].append((piece, times, since_ns))
     return {
         (of, thread): launched[number]
         for number, (of, thread) in enumerate(lanes.values.T.tolist())

@@ -491,7 +491,7 @@ def _is_named(
         for waits in groups(process, waiting):
             is_of = (launch_process == process[waits[0]]) & (launch_stream == waiting[waits[0]])
             rows = np.flatnonzero(is_of[launch])
-            times = np.sort(all_launches.launch_ns[is_of])
+            times = np.sort(all_launches.launch_ns[np.flatnonzero(is_of)])
             launched = all_launches.launch_ns[launch[rows]]
             before = np.append(_EARLIEST, times)[np.searchsorted(times, launched, side="left")]
             first = np.searchsorted(start[waits], before, side="left")

@@ -95,7 +95,7 @@ def holding(ranges: Ranges, launched: Launches, *, is_outermost: bool = False) -
 
     Both are of one family.
     """
-    chosen = np.full(len(launched.launch_ns), NO_RANGE, np.int32)
+    chosen = np.full(len(launched.order), NO_RANGE, np.int32)
     for lane, rows in ranges.lanes.items():
         low, high = launched.bounds.get(lane, (0, 0))
         times = launched.launch_ns[low:high]

@@ -108,10 +108,11 @@ def _holding_repeats(
     does, as where a range is around all iterations of a solver, or each around one.
     """
     opening = max((series.start_ns for series in detected), key=len, default=np.empty(0, np.int64))
-    if not (len(opening) and len(parts) and len(launched.launch_ns)):
+    if not (len(opening) and len(parts) and len(launched.order)):
         return ()
     # Of all texts few are of most of the time in which the host launches.
-    least_ns = _MOST * (int(launched.launch_ns.max()) - int(launched.launch_ns.min()))
+    first_ns, last_ns = launched.extent
+    least_ns = _MOST * (last_ns - first_ns)
     lasting = np.bincount(parts.label, parts.end_ns - parts.start_ns, len(texts))
     marks: dict[str, float] = {}
     for text, lasting_ns in zip(texts, lasting.tolist(), strict=True):

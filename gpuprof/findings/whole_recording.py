@@ -140,9 +140,9 @@ def _lacking(profile: Profile, devices: Sequence[DeviceTimeline]) -> Iterator[Fi
 
 def _truncated(recorded: Profile) -> tuple[str, str] | None:
     """Activities that stop while the host goes on launching, and the table that tells more."""
-    if not recorded.has("api_calls") or not len(launches(recorded).launch_ns):
+    if not recorded.has("api_calls") or not len(launches(recorded).order):
         return None
-    last = int(launches(recorded).launch_ns.max())
+    _, last = launches(recorded).extent
     lost = _calls_like(recorded, LAUNCHING_CALLS, last)
     if lost < _LEAST_LAUNCHES:
         return None

@@ -85,27 +85,46 @@ class Packed:
         """How many bytes it takes in memory."""
         return self._bytes
 
+    def __getitem__(self, rows: slice | npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """The numbers of some rows that follow one another, or that lie at some places."""
+        if isinstance(rows, slice):
+            return self._between(*rows.indices(len(self))[:2])[0]
+        numbers, by_place = np.empty(len(rows), self._kind), np.argsort(rows, kind="stable")
+        first = np.searchsorted(rows[by_place], [0, *self._ends])
+        for place in np.flatnonzero(np.diff(first)).tolist():
+            start = self._ends[place] - len(self._parts[place][0])
+            of_part = by_place[first[place] : first[place + 1]]
+            numbers[of_part] = self[start : self._ends[place]][rows[of_part] - start]
+        return numbers
+
     def slices(self, step: int) -> Iterator[Values]:
         """Its values in pieces of so many rows, whatever the parts are."""
         for low in range(0, len(self), step):
-            high = min(low + step, len(self))
-            numbers = np.empty(high - low, self._kind)
-            is_null = np.zeros(high - low, bool) if self._has_nulls else None
-            for place in range(bisect_right(self._ends, low), bisect_left(self._ends, high) + 1):
-                part, meaning = self._parts[place]
-                start = self._ends[place] - len(part)
-                some = part[max(low - start, 0) : high - start]
-                rows = slice(max(start - low, 0), max(start - low, 0) + len(some))
-                if meaning is None and len(some) == len(numbers):
-                    numbers = some  # as mostly: nothing is copied
-                elif meaning is None:
-                    numbers[rows] = some
-                else:
-                    pages.spread(some, meaning, numbers[rows], max(low - start, 0))
-                if is_null is not None:
-                    np.equal(some, np.iinfo(some.dtype).min, out=is_null[rows])
+            numbers, is_null = self._between(low, min(low + step, len(self)))
             has_nulls = is_null is not None and is_null.any()
             yield Values(numbers, is_null if has_nulls else None, self._words)
+
+    def _between(
+        self, low: int, high: int
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_] | None]:
+        """The numbers from one row up to another, and which of them are null."""
+        numbers = np.empty(max(high - low, 0), self._kind)
+        is_null = np.zeros(len(numbers), bool) if self._has_nulls else None
+        last = bisect_left(self._ends, high) if low < high else -1
+        for place in range(bisect_right(self._ends, low), last + 1):
+            part, meaning = self._parts[place]
+            start = self._ends[place] - len(part)
+            some = part[max(low - start, 0) : high - start]
+            rows = slice(max(start - low, 0), max(start - low, 0) + len(some))
+            if meaning is None and len(some) == len(numbers):
+                numbers = some  # as mostly: nothing is copied
+            elif meaning is None:
+                numbers[rows] = some
+            else:
+                pages.spread(some, meaning, numbers[rows], max(low - start, 0))
+            if is_null is not None:
+                np.equal(some, np.iinfo(some.dtype).min, out=is_null[rows])
+        return numbers, is_null
 
 
 InMemory: TypeAlias = pa.Array | pa.ChunkedArray | Packed

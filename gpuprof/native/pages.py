@@ -269,12 +269,17 @@ class _Reader:
             if column.meaning_count:
                 decoded.append([(values.copy(), column.nulls, meanings[place].copy())])
             else:
-                decoded.append([*_compact(values, column.nulls)])
+                decoded.append([*compact(values, column.nulls)])
         return _Piece(decoded, room.texts)
 
 
-def _compact(values: Integers, nulls: int) -> Iterator[_Part]:
-    """Copies, of 64-bit numbers that lie close together as distances from the least one."""
+def compact(values: Integers, nulls: int = 0) -> Iterator[_Part]:
+    """Copies, of 64-bit numbers that lie close together as distances from the least one.
+
+    Returns:
+        Numbers, how many are null, and what they are distances from, see `Decoded`; of numbers
+        that lie far apart one for each half of them.
+    """
     is_wide = values.dtype == np.int64 and not nulls and len(values) > 0
     for rows in (len(values), BLOCK) if is_wide else ():
         starts = np.arange(0, len(values), rows)
@@ -286,7 +291,7 @@ def _compact(values: Integers, nulls: int) -> Iterator[_Part]:
             return
     if is_wide and len(values) > _MOST_APART:
         for half in np.array_split(values, 2):
-            yield from _compact(half, nulls)
+            yield from compact(half, nulls)
     else:
         yield values.copy(), nulls, None
 

@@ -33,6 +33,7 @@ from gpuprof.model.derived import HOST, UNKNOWN, movement
 from gpuprof.model.intervals import Int64s
 from gpuprof.model.pairs import Pairs
 from gpuprof.model.profile import Profile, once_per_recording
+from gpuprof.model.spilling import Packed
 from gpuprof.model.words import NO_NAMES, narrowed
 from gpuprof.native import arrays
 
@@ -113,8 +114,8 @@ class Calls:
         for of in self.threads:
             starts = np.ascontiguousarray(self.start_ns[of.low : of.high])
             shift_ns = self.clock.of(of.process)
-            for rows, first_ns, since_ns in launched.get((of.process, of.thread_id), ()):
-                began_ns = since_ns + np.int64(first_ns + shift_ns)
+            for rows, times, since_ns in launched.get((of.process, of.thread_id), ()):
+                began_ns = Packed([times], [since_ns])[:] + np.int64(shift_ns)
                 call[rows] = of.low - 1 + np.searchsorted(starts, began_ns, side="right")
         return call
 
@@ -246,7 +247,7 @@ def calls_and_launches(profile: Profile) -> tuple[Calls, Numbers]:
         return calls, np.empty(0, np.int32)
     all_launches = launches(profile)
     launched = {
-        lane: [(all_launches.order[low:high], 0, all_launches.launch_ns[low:high])]
+        lane: [(all_launches.order[low:high], all_launches.launch_ns[low:high], None)]
         for lane, (low, high) in all_launches.bounds.items()
     }
     call, tables = (

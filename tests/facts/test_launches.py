@@ -2,6 +2,7 @@
 
 from unittest.mock import patch
 
+import numpy as np
 import pytest
 from drawing import draw
 from hypothesis import given, settings
@@ -48,7 +49,7 @@ def known(value):
 def launched(found):
     """When and by which process and thread each activity was launched, by its place."""
     return {
-        int(found.order[i]): (int(found.launch_ns[i]), *lane)
+        int(found.order[i]): (int(found.launch_ns[i : i + 1][0]), *lane)
         for lane, (low, high) in found.bounds.items()
         for i in range(low, high)
     }
@@ -72,6 +73,7 @@ def test_the_earliest_call_of_a_process_and_id_launched_an_activity(is_compiled,
     assert {place: time for place, (time, *_) in said.items()} == first
     assert {*said.items()} <= of_id
     assert {*found.bounds} == {(known(process), known(thread)) for *_, process, thread in calls}
+    assert found.launch_ns[:].dtype == np.int64
     for low, high in found.bounds.values():
         assert (found.launch_ns[low:high][1:] >= found.launch_ns[low:high][:-1]).all()
 
@@ -83,7 +85,7 @@ def test_calls_that_start_at_once_launch_in_the_order_of_the_activities(is_compi
         found = launches(recording(calls, [(1, 1), (2, 1), (1, 1), (3, 1)]))
 
     assert found.order.tolist() == [3, 0, 1, 2]
-    assert found.launch_ns.tolist() == [1, 5, 5, 5]
+    assert found.launch_ns[:].tolist() == [1, 5, 5, 5]
 
 
 @settings(max_examples=100)
@@ -103,7 +105,7 @@ def test_launches_of_a_process_are_in_the_order_of_their_calls_whatever_their_th
     of_process = found.by_process()
     assert of_process.bounds == {(8, ALL_THREADS): (0, 1), (9, ALL_THREADS): (1, 4)}
     assert of_process.order.tolist() == [3, 1, 2, 0]
-    assert of_process.launch_ns.tolist() == [2, 1, 3, 4]
+    assert of_process.launch_ns[:].tolist() == [2, 1, 3, 4]
     assert sorted(found.of_process(9).tolist()) == [0, 1, 2]
 
 

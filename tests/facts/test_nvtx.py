@@ -39,7 +39,7 @@ def test_of_ranges_that_overlap_as_they_like_the_first_and_the_last_that_is_open
     said = {
         time: (span(outer), span(inner))
         for time, outer, inner in zip(
-            found.launch_ns.tolist(),
+            found.launch_ns[:].tolist(),
             holding(held, found, is_outermost=True).tolist(),
             holding(held, found).tolist(),
             strict=True,

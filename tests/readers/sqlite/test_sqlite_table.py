@@ -149,6 +149,11 @@ def test_numbers_that_are_kept_in_fewer_bytes_are_read_as_they_are(parts, step):
         assert [*map(len, spilled)] == [*map(len, read)]
         if isinstance(column, Packed):
             assert [v for part in column.slices(step) for v in part.listed] == numbers
+            if None not in numbers:
+                low, places = step % 100, np.arange(7 * len(numbers), 0, -7) % len(numbers)
+                assert column[low:140].tolist() == numbers[low:140]
+                assert column[places].tolist() == [numbers[place] for place in places]
+                assert column[places[:0]].tolist() == column[5:5].tolist() == []
 
 
 @compiled
