@@ -22,6 +22,7 @@ from gpuprof.model.spilling import Packed, Spilled
 from gpuprof.native import pages
 from gpuprof.readers.nsys import export_schema
 from gpuprof.readers.nvprof import activities as nvprof_activities
+from gpuprof.readers.sqlite import source as sqlite_source
 from gpuprof.readers.sqlite import table_columns as sqlite_table
 from gpuprof.readers.sqlite.source import is_sqlite, open_sqlite
 
@@ -471,7 +472,8 @@ def test_a_table_that_memory_does_not_suffice_for_is_no_damage(tmp_path, monkeyp
         sqlite_table.read(file, "t", file.columns["t"])
 
 
-def test_the_search_for_damage_ends_where_a_view_does_not(tmp_path):
+def test_the_search_for_damage_ends_where_a_view_does_not(tmp_path, monkeypatch):
+    monkeypatch.setattr(sqlite_source, "_FEW_STEPS", 1_000_000)
     path = tmp_path / "endless.sqlite"
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript("""
