@@ -37,25 +37,21 @@ def with_exchanges(costs: Mapping[Scope, Sequence[Finding]]) -> dict[Scope, list
         if finding.cause in _EXCHANGES and finding.scope.has_steps and len(finding.instants)
     ]
     exchanges.sort(key=lambda finding: -finding.cost_ns)
-    return {
-        scope: _of_scope(
-            of_scope,
-            [
-                exchange
-                for exchange in exchanges
-                if exchange.scope.phase == scope.phase
-                and exchange.scope is not scope
-                and exchange.scope.device.number in scope.devices
-            ],
-        )
-        for scope, of_scope in costs.items()
-    }
+    return {scope: _of_scope(scope, of_scope, exchanges) for scope, of_scope in costs.items()}
 
 
-def _of_scope(of_scope: Sequence[Finding], elsewhere: Sequence[Finding]) -> list[Finding]:
+def _of_scope(
+    scope: Scope, of_scope: Sequence[Finding], exchanges: Sequence[Finding]
+) -> list[Finding]:
     by_cause = {finding.cause: finding for finding in of_scope}
     for pause in (finding for finding in of_scope if finding.cause in _PAUSES):
-        for exchange in elsewhere:
+        for exchange in exchanges:
+            if (
+                exchange.scope is scope
+                or exchange.scope.phase != scope.phase
+                or exchange.scope.device.number not in scope.devices
+            ):
+                continue
             pauses = by_cause[pause.cause]
             # The exchange itself, without pauses beside it.
             at_once = intersection(pauses.instants, exchange.instants)

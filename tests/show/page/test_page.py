@@ -668,9 +668,9 @@ def _many_devices(count):
 @pytest.mark.parametrize(
     ("drawn", "many", "more"),
     [
-        pytest.param(_many_names, 15_000, 30_000, id="names"),
-        pytest.param(_many_devices, 300, 600, id="devices"),
-        pytest.param(_many_steps, 30_000, 60_000, id="steps"),
+        pytest.param(_many_names, 8_000, 16_000, id="names"),
+        pytest.param(_many_devices, 150, 300, id="devices"),
+        pytest.param(_many_steps, 16_000, 32_000, id="steps"),
     ],
 )
 def test_twice_as_much_makes_a_large_page_hardly_larger(drawn, many, more):
