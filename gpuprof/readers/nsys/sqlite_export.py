@@ -13,13 +13,7 @@ from gpuprof.readers.input_format import Reader
 from gpuprof.readers.nsys import export_schema
 from gpuprof.readers.nsys.columns import FIRST_ROWS, Export
 from gpuprof.readers.nsys.export import CANNOT, GIVES, profile
-from gpuprof.readers.sqlite.source import (
-    MAGIC,
-    Rows,
-    is_sqlite,
-    open_sqlite,
-    tables_in,
-)
+from gpuprof.readers.sqlite.source import MAGIC, is_sqlite, open_sqlite, tables_in
 from gpuprof.readers.sqlite.table_columns import quoted
 
 NAME: Final = "nsys-sqlite"
@@ -55,19 +49,16 @@ class SqliteExport(Export):
     def __init__(self, database: Path, path: Path, reader: str) -> None:
         self.path, self.reader = path, reader
         self._file = open_sqlite(database, export_schema.KINDS)
-        self._answer: Rows = self._file.rows
         self.columns = {table: frozenset(names) for table, names in self._file.columns.items()}
 
     def profile(self) -> Profile:
         """The recording, its small tables on one connection; where more is asked, on others."""
-        try:
-            with self._file.query_session() as self._answer:
-                self.most_rows = self._file.most_rows(export_schema.EVENTS, self._answer)
-                # Later another connection would be needed to know it.
-                self._file.most_rows([export_schema.STRINGS], self._answer)
-                return profile(self)
-        finally:
-            self._answer = self._file.rows
+        with self._file.session():
+            events = self._file.declared.keys() & {*export_schema.EVENTS}
+            self.most_rows = {table: self._file.most_rows(table) for table in events}
+            # Later another connection would be needed to know it.
+            self._file.most_rows(export_schema.STRINGS)
+            return profile(self)
 
     def stored(self, table: str) -> KeptColumns:
         """What a table holds."""
@@ -75,20 +66,20 @@ class SqliteExport(Export):
 
     def has_rows(self, table: str) -> bool:
         """Whether a table has any row."""
-        return bool(self._answer(f"SELECT 1 FROM {quoted(table)} LIMIT 1"))
+        return bool(self._file.rows(f"SELECT 1 FROM {quoted(table)} LIMIT 1"))
 
     def rows(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
         """Columns of a small table, None where there is no value."""
-        return self._answer(f"SELECT {', '.join(map(quoted, columns))} FROM {quoted(table)}")
+        return self._file.rows(f"SELECT {', '.join(map(quoted, columns))} FROM {quoted(table)}")
 
     def untimed(self, table: str) -> int:
         """As of any export, counted by SQLite: it decodes no column for that."""
         rows, untimed = quoted(table), 1
         if self.most_rows.get(table, FIRST_ROWS + 1) > FIRST_ROWS:
             first = f'SELECT start, "end" FROM {rows} LIMIT {FIRST_ROWS}'
-            ((untimed,),) = self._answer(f"SELECT count(*) FROM ({first}) WHERE {_UNTIMED}")
+            ((untimed,),) = self._file.rows(f"SELECT count(*) FROM ({first}) WHERE {_UNTIMED}")
         if untimed:
-            ((untimed,),) = self._answer(f"SELECT count(*) FROM {rows} WHERE {_UNTIMED}")
+            ((untimed,),) = self._file.rows(f"SELECT count(*) FROM {rows} WHERE {_UNTIMED}")
         return int(untimed)
 
 

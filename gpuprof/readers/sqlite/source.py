@@ -9,7 +9,7 @@ import os
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
@@ -57,13 +57,11 @@ _UTF_8: Final = 1
 # What a file that breaks raises, row by row or in a small query; a damaged size asks for too much.
 _BREAKS: Final = (sqlite3.Error, UnicodeDecodeError, MemoryError)
 
-# All rows of a small query.
-Rows = Callable[[str], list[tuple[Any, ...]]]
 _Kinds = Mapping[str, Mapping[str, pa.DataType]]
 _ANY: Final[_Kinds] = {}
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class SqliteFile:
     """A SQLite file that is opened anew for each use, and only for reading.
 
@@ -93,6 +91,7 @@ class SqliteFile:
     _kept_tables: WeakValueDictionary[str, KeptColumns] = field(
         default_factory=WeakValueDictionary, init=False, repr=False
     )
+    _session: sqlite3.Connection | None = field(default=None, init=False, repr=False)
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """All rows of a small query.
@@ -101,32 +100,33 @@ class SqliteFile:
             CorruptFileError: The file breaks while it is read.
             InputError: Another program holds it locked.
         """
-        with self._connected() as connection:
+        if self._session is not None:
+            return self._session.execute(sql).fetchall()
+        with self.connected() as connection:
             return connection.execute(sql).fetchall()
 
     @contextmanager
-    def query_session(self) -> Iterator[Rows]:
-        """What answers small queries as `rows` does, all on one connection.
+    def session(self) -> Iterator[None]:
+        """Have one connection answer `rows`: each reads what tables there are, which takes longer.
 
-        Each connection reads what tables there are, which takes longer than a small query.
+        Nothing else may ask the file meanwhile.
         """
-        with self._connected() as connection:
-            yield lambda sql: connection.execute(sql).fetchall()
+        with self.connected() as connection:
+            self._session = connection
+            try:
+                yield
+            finally:
+                self._session = None
 
-    def most_rows(self, tables: Collection[str], rows: Rows | None = None) -> dict[str, int]:
-        """How many rows tables held at most when that was first asked, by their last ids.
+    def most_rows(self, table: str) -> int:
+        """How many rows a table held at most when that was first asked, by its last id.
 
-        Args:
-            tables: Their names; of those whose rows have no ids it is not known.
-            rows: Answers queries, see `query_session`.
+        0 for one whose rows have no ids.
         """
-        most_rows = {}
-        for name in self.declared.keys() & {*tables}:
-            if name not in self._last_ids:
-                ((last,),) = (rows or self.rows)(f"SELECT max(rowid) FROM {quoted(name)}")
-                self._last_ids[name] = last or 0
-            most_rows[name] = self._last_ids[name]
-        return most_rows
+        if table not in self._last_ids and table in self.declared:
+            ((last,),) = self.rows(f"SELECT max(rowid) FROM {quoted(table)}")
+            self._last_ids[table] = last or 0
+        return self._last_ids.get(table, 0)
 
     def stored(self, name: str) -> KeptColumns:
         """What a table holds, read when it is asked for; shared by all who ask meanwhile."""
@@ -135,7 +135,7 @@ class SqliteFile:
             table = KeptColumns(
                 self.columns[name],
                 partial(table_columns.read, self, name),
-                lambda: self.most_rows([name]).get(name, 0),
+                partial(self.most_rows, name),
             )
             table = self._kept_tables.setdefault(name, table)
         return table
@@ -148,7 +148,7 @@ class SqliteFile:
             InputError: Another program holds it locked.
         """
         allowed = _FEW_ROWS + self.size_bytes // _LEAST_BYTES_OF_A_ROW
-        with self._connected() as connection:
+        with self.connected() as connection:
             cursor = connection.execute(sql)
             while rows := cursor.fetchmany(_BATCH_ROWS):
                 yield rows
@@ -157,25 +157,23 @@ class SqliteFile:
                     raise _endless(self.path)
 
     @contextmanager
-    def locked(self) -> Iterator[int]:
-        """A descriptor of the file; SQLite's lock keeps writers out meanwhile.
+    def locked(self, connection: sqlite3.Connection) -> Iterator[int]:
+        """A descriptor of the file; SQLite's lock of a connection keeps writers out meanwhile.
 
         Raises:
-            CorruptFileError: The file is damaged.
-            InputError: Another program writes the file, or has changed it.
+            InputError: Another program has changed the file.
         """
-        with self._connected() as connection:
-            connection.execute("BEGIN")
-            # To read anything takes the lock that keeps writers out; this reads no tables' names.
-            connection.execute("PRAGMA schema_version").fetchone()
-            # The lock goes with the first descriptor of the file that is closed: this one.
-            descriptor = os.open(self.opened, os.O_RDONLY)
-            try:
-                yield descriptor
-                if stamp(os.fstat(descriptor)) != self.stamp:
-                    raise changed(self.path)
-            finally:
-                os.close(descriptor)
+        connection.execute("BEGIN")
+        # To read anything takes the lock that keeps writers out; this reads no tables' names.
+        connection.execute("PRAGMA schema_version").fetchone()
+        # The lock goes with the first descriptor of the file that is closed: this one.
+        descriptor = os.open(self.opened, os.O_RDONLY)
+        try:
+            yield descriptor
+            if stamp(os.fstat(descriptor)) != self.stamp:
+                raise changed(self.path)
+        finally:
+            os.close(descriptor)
 
     def failure(self, error: Exception) -> GpuprofError | None:
         """What a failed query says about the file; None where the file is not at fault."""
@@ -191,10 +189,12 @@ class SqliteFile:
         return self._damage() if any(fault in text for fault in _FAULTS) else None
 
     @contextmanager
-    def _connected(self) -> Iterator[sqlite3.Connection]:
+    def connected(self) -> Iterator[sqlite3.Connection]:
         """A connection that cannot write, nor work longer than the file's size allows.
 
-        What breaks in its use is told as a fault of the file, or as its change.
+        Raises:
+            CorruptFileError: The file breaks in its use.
+            InputError: Another program holds it locked, or has changed it.
         """
         steps = _Steps(self.size_bytes)
         try:

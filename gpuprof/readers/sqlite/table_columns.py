@@ -99,7 +99,7 @@ def from_pages(file: "SqliteFile", table: str, kinds: Kinds) -> Columns:
         is_id = column.key == keys == 1 and column.kind == "INTEGER"
         holds = {pa.string(): pages.TEXTS, pa.binary(): pages.BYTES}.get(kind, pages.INTEGERS)
         fields.append(pages.Field(_ROWID if is_id else column.place, holds))
-    with file.locked() as descriptor:
+    with file.connected() as connection, file.locked(connection) as descriptor:
         try:
             decoded = pages.decode(descriptor, columns[0].root, fields)
         except MemoryError as error:

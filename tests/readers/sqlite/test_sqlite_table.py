@@ -408,9 +408,9 @@ def test_a_file_that_is_replaced_during_small_queries_is_refused(tmp_path):
     numbered(tmp_path / "other.sqlite", 20)
 
     def counts():
-        with file.query_session() as rows:
+        with file.session():
             replaced(file.path, tmp_path / "other.sqlite")
-            return rows("SELECT count(*) FROM t")
+            return file.rows("SELECT count(*) FROM t")
 
     with pytest.raises(InputError, match="changed while it was read"):
         counts()
