@@ -85,7 +85,11 @@ def movements(profile: Profile) -> pa.Table:
     recorded = profile.unrestricted
     paths = paths_of_modules(recorded)
     tables = [_of_copies(profile, paths), _of_collectives(profile, paths)]
-    return _in_order(pa.concat_tables(map(MOVEMENTS.conform, tables)))
+    table = pa.concat_tables(map(MOVEMENTS.conform, tables))
+    names = ("program_part", "part_kind", "movement", "device_id")
+    keys = [_places(table.column(name)) for name in names]
+    sums = (-table.column(name).to_numpy() for name in ("total_ns", "exposed_ns"))
+    return table.take(np.lexsort([*reversed(keys), *sums]))
 
 
 def _of_copies(profile: Profile, paths: LaunchPaths) -> pa.Table:
@@ -207,14 +211,6 @@ class _Groups:
             ]
             table |= {f"{name}_per_s": pa.array(rates, pa.float64())} if sizes else {}
         return pa.table(table)
-
-
-def _in_order(table: pa.Table) -> pa.Table:
-    """The longest exposed first."""
-    names = ("program_part", "part_kind", "movement", "device_id")
-    keys = [_places(table.column(name)) for name in names]
-    sums = (-table.column(name).to_numpy() for name in ("total_ns", "exposed_ns"))
-    return table.take(np.lexsort([*reversed(keys), *sums]))
 
 
 def _places(values: pa.ChunkedArray) -> Int64s:

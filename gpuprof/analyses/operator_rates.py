@@ -12,7 +12,6 @@ from gpuprof.base.gpu_models import gpu_named
 from gpuprof.base.units import NS_PER_S
 from gpuprof.facts.numbers import groups
 from gpuprof.facts.operator_calls import OPERATOR_READS, gpu_models, operator_calls
-from gpuprof.facts.operator_work import Inputs
 from gpuprof.model.analysis import Analysis, per_file, summed
 from gpuprof.model.profile import Profile
 from gpuprof.model.schema import FLOAT, INT, TEXT, Column, Schema
@@ -88,15 +87,12 @@ def operator_rates(profile: Profile) -> pa.Table:
     for alike in groups(calls.operator, calls.device):
         operator, inputs, work = calls.operators[calls.operator[alike[0]]]
         gpu = gpus.get(int(calls.device[alike[0]]))
-        row = {"operator": operator, "shapes": _shapes(inputs), "calls": len(alike)}
+        shapes = " ".join("x".join(map(str, shape)) for shape in inputs.shapes if shape)
+        row = {"operator": operator, "shapes": shapes, "calls": len(alike)}
         total_ns = int(calls.kernel_ns[alike].sum())
         of_gpu = {"total_ns": total_ns, "gpu": None if gpu is None else gpu.name}
         rows.append(row | of_gpu | work._asdict())
     return _table(summed(OPERATOR_RATES.table(rows), _ALIKE, _SUMS).to_pylist())
-
-
-def _shapes(inputs: Inputs) -> str:
-    return " ".join("x".join(map(str, shape)) for shape in inputs.shapes if shape)
 
 
 def _table(rows: list[dict[str, Any]]) -> pa.Table:

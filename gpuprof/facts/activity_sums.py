@@ -59,8 +59,12 @@ def summed_up(profile: Profile, table: str) -> list[Row]:
         of_files = DURATIONS[table].of(profile).items()
         rows = [{"name": name} | of._asdict() for (name,), (of, _) in of_files]
         if table in WITH_BYTES:
-            of_kind = _of_kind(profile.once(trace_sums), table)
-            size = {row["name"]: row["bytes"] for row in of_kind}
+            of_tables = profile.once(trace_sums).to_pylist()
+            size = {
+                row["name"]: row["bytes"]
+                for row in of_tables
+                if row["activity_kind"] == SOURCES[table]
+            }
             rows = [row | {"bytes": size[row["name"]]} for row in rows]
     elif table in WITH_BYTES:
         rows = _with_bytes(profile, table, figures)
@@ -95,16 +99,6 @@ def kernel_sums(profile: Profile) -> list[tuple[str, int]]:
     columns = (profile.once(activity_sums).column(n) for n in ("activity_kind", "name", "total_ns"))
     rows = zip(*(column.to_pylist() for column in columns), strict=True)
     return [(name, total_ns) for kind, name, total_ns in rows if kind == "kernel"]
-
-
-def _of_kind(all_sums: pa.Table, table: str) -> list[Row]:
-    """The sums of one table, the costliest first."""
-    rows: list[Row] = [
-        row | {"mean_ns": row["total_ns"] / row["calls"]}
-        for row in all_sums.to_pylist()
-        if row["activity_kind"] == SOURCES[table]
-    ]
-    return sorted(rows, key=_costliest_first)
 
 
 def _costliest_first(row: Row) -> tuple[int, str]:

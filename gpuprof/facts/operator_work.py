@@ -210,17 +210,16 @@ def work_of(name: str, inputs: Inputs) -> Work:
         return UNKNOWN_WORK
     places = [(place, inputs.shapes[place]) for place in read]
     # What it makes has the type of its first argument.
-    moved = [_bytes(inputs, *part) for part in (*places, *((0, shape) for shape in written))]
-    known_bytes = [size for size in moved if size is not None]
+    places += [(0, shape) for shape in written]
+    known_bytes = [
+        size * prod(shape)
+        for place, shape in places
+        if place < len(inputs.types)
+        and (size := _ELEMENT_BYTES.get(inputs.types[place])) is not None
+    ]
     word = inputs.types[read[0] if read else 0] if inputs.types else None
     return Work(
         flops if flops is None or flops < _MOST_FLOPS else None,
-        sum(known_bytes) if len(known_bytes) == len(moved) else None,
+        sum(known_bytes) if len(known_bytes) == len(places) else None,
         None if word is None else _PLAIN_TYPES.get(word, word),
     )
-
-
-def _bytes(inputs: Inputs, place: int, shape: Shape) -> int | None:
-    """Of a tensor of this shape whose type is that of an argument; None where it is unknown."""
-    size = _ELEMENT_BYTES.get(inputs.types[place]) if place < len(inputs.types) else None
-    return None if size is None else size * prod(shape)

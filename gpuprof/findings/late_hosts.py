@@ -315,8 +315,11 @@ def _finding(cause: str, scope: Scope, cost_ns: int, place: _Place, function: st
     elif is_unnamed and is_long and not function:
         phrase += f", {say_share(place.unnamed_share)} of it in no call or range that was recorded"
     phrase += function if "of it in" not in phrase else function.replace(", ", " and ", 1)
-    if cause == "waits_for_device" and _is_balanced(scope):
-        means, suggestion = "overlap", _START_EARLIER
+    if cause == "waits_for_device":
+        of_phase = [s.compute_ns for s in scopes(scope.profile) if s.phase == scope.phase]
+        # Devices that compute for about as long do not wait for each other.
+        if min(of_phase) >= (1 - _UNEQUAL) * max(of_phase):
+            means, suggestion = "overlap", _START_EARLIER
     if cause in {_HOST_LATE, _BETWEEN_STEPS}:
         if is_long if cause == _HOST_LATE else not place.name:
             # Most of the host's work between its calls may be unrecorded.
@@ -330,12 +333,6 @@ def _finding(cause: str, scope: Scope, cost_ns: int, place: _Place, function: st
         cause, scope, phrase, cost_ns, cost_ns, means, suggestion, "pauses", place.name,
         () if is_launching else None, is_sure=cause != "idle",
     )  # fmt: skip
-
-
-def _is_balanced(scope: Scope) -> bool:
-    """Whether the devices of a phase compute for about as long in its steps."""
-    of_phase = [s.compute_ns for s in scopes(scope.profile) if s.phase == scope.phase]
-    return min(of_phase) >= (1 - _UNEQUAL) * max(of_phase)
 
 
 def _advice(name: str) -> str:

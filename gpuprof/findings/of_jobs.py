@@ -66,10 +66,6 @@ def costs_of_job(job: Profile) -> list[Row]:
     return [*rows, *(_unbalanced(job) if is_known else ())]
 
 
-def _least(first: int | None, second: int) -> int | None:
-    return None if first is None else min(first, second)
-
-
 def _unbalanced(job: Profile) -> Iterator[Row]:
     """The devices of all files that compute for longer in the same steps than others do."""
     for busiest, least, win_ns in unequal(measured(job)):
@@ -178,7 +174,8 @@ def usual_row(job: Profile, rows: Sequence[Row]) -> Row:
     names = ("step_ns", "cost_ns", "win_ns", "family_cost_ns", "family_win_ns")
     usual = rows[0] | {n: int(np.median([row[n] or 0 for row in rows])) for n in names}
     for most, won in (("win_ns", "predicted_win_ns"), ("family_win_ns", "family_predicted_win_ns")):
-        usual[won] = _least(_won_ns(job, rows, won), usual[most])
+        won_ns = _won_ns(job, rows, won)
+        usual[won] = None if won_ns is None else min(won_ns, usual[most])
     called = names_of(job)
     return usual | {
         "where": usual["where"] or _named(_outstanding(rows) or rows, called, has_hosts=False),

@@ -132,7 +132,12 @@ def _words(cause: str, launches: Mapping[str, Row]) -> tuple[str, str, str, str]
     short = short_names(launches)
     names = [shortened(short[name], LONGEST_IN_WORDS) for name in [*launches][:_MOST_NAMES]]
     means, suggestion = "more blocks", _MORE_BLOCKS.format("its")
-    phrases = [_few_blocks(launch) for launch in launches.values()]
+    phrases = [
+        f"with {counted(launch['blocks'], 'block', 'blocks')}"
+        f" of {counted(launch['threads_per_block'], 'thread', 'threads')}"
+        f" on {launch['multiprocessors']} multiprocessors"
+        for launch in launches.values()
+    ]
     if cause == "low_occupancy":
         phrases, means = [_few_warps(launch) for launch in launches.values()], "more warps"
         limits = next(iter(launches.values()))["limited_by"].split(", ")
@@ -151,12 +156,6 @@ def _few_warps(launch: Row) -> str:
     limits = dict.fromkeys(sizes[limit] for limit in launch["limited_by"].split(", "))
     share = say_share(launch["occupancy"])
     return f"with {share} of the warps that a GPU can hold, for {' and '.join(limits)}"
-
-
-def _few_blocks(launch: Row) -> str:
-    blocks = counted(launch["blocks"], "block", "blocks")
-    threads = counted(launch["threads_per_block"], "thread", "threads")
-    return f"with {blocks} of {threads} on {launch['multiprocessors']} multiprocessors"
 
 
 @once_per_recording

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from gpuprof.analyses.transfers import TRANSFER_READS
 from gpuprof.base.cuda import BEGINS_CAPTURE, KERNEL_LAUNCHES, LAUNCHING_CALLS
@@ -346,8 +345,8 @@ def recorded_calls(profile: Profile) -> str:
 def _without_kernels(profile: Profile) -> tuple[int, int]:
     """How many launches of kernels left no record, and how many there are in the same time.
 
-    Launches before the first that left one were cut off, and those of the end, see `_ends`. While
-    a graph is captured, launches leave none.
+    Launches before the first that left one were cut off, and those of the end. While a graph is
+    captured, launches leave none.
     """
     start, process, thread, correlation, name = first_calls(profile)
     names = profile.loaded("api_calls").names
@@ -375,14 +374,11 @@ def _without_kernels(profile: Profile) -> tuple[int, int]:
         # Of a sample most launches left no record, from the start on, and most records no launch.
         early = is_without[: len(is_without) // 2]
         is_sample = is_sampled and 2 * np.count_nonzero(early) > len(early)
-        end = len(is_without) if is_sample else _ends(is_without)
+        end = len(is_without)
+        if not is_sample:
+            # The end begins where most left no record: one stream may be behind another.
+            surplus = np.cumsum(np.where(is_without, 1, -1)[::-1])
+            end -= int(surplus.argmax()) + 1 if surplus.max(initial=0) > 0 else 0
         without += int(np.count_nonzero(is_without[:end]))
         of += end
     return without, of
-
-
-def _ends(is_without: npt.NDArray[np.bool_]) -> int:
-    """Where the end begins, at which most left no record: one stream may be behind another."""
-    surplus = np.cumsum(np.where(is_without, 1, -1)[::-1])
-    most = int(surplus.max(initial=0))
-    return len(is_without) - (int(surplus.argmax()) + 1 if most > 0 else 0)

@@ -87,19 +87,14 @@ def placed(graph: StepGraph, devices: Mapping[str, str]) -> StepGraph:
         parts = {taker.scope for taker in takers if taker.role == FORWARD}
         if maker.role == VARIABLE and not maker.scope and len(parts) == 1:
             operations[tensor.maker] = maker._replace(scope=parts.pop())
-    operations = [
-        operation._replace(device=names.index(_device(operation.scope, devices, names[0])))
-        for operation in operations
-    ]
+    for place, operation in enumerate(operations):
+        words = operation.scope.split("/")
+        parts_around = ("/".join(words[:depth]) for depth in range(len(words), 0, -1))
+        name = next((devices[part] for part in parts_around if part in devices), names[0])
+        operations[place] = operation._replace(device=names.index(name))
     for tensor in sorted(graph.tensors, key=lambda t: operations[t.maker].role == VARIABLE):
         for number in tensor.takers:
             if operations[number].role == UPDATE and not operations[number].scope:
                 device = operations[tensor.maker].device
                 operations[number] = operations[number]._replace(device=device)
     return StepGraph(tuple(operations), graph.tensors, graph.together, names)
-
-
-def _device(scope: str, devices: Mapping[str, str], default: str) -> str:
-    words = scope.split("/")
-    parts = ("/".join(words[:depth]) for depth in range(len(words), 0, -1))
-    return next((devices[part] for part in parts if part in devices), devices.get("", default))

@@ -18,7 +18,6 @@ from gpuprof.predict.build import GRAPH_READS
 from gpuprof.predict.changes import apply
 from gpuprof.predict.graph import KINDS, Graph
 from gpuprof.predict.link_models import USUAL
-from gpuprof.predict.recorded import Flags
 from gpuprof.predict.replay import Changed, Replay, as_measured, replay
 
 PREDICT_READS: Final = reads(
@@ -93,7 +92,10 @@ def effect(profile: Profile, changes: Sequence[str], steps: Steps) -> Effect:
     graph, replayed = changed.graph, changed.replayed()
     if steps.times is None and changed.gone is not None and len(graph.calls):
         # A recording lasts from the first operation to the last that is left; the program goes on.
-        last = _last_instant(graph, changed.gone)
+        calls = len(graph.calls)
+        left = np.concatenate([np.arange(calls), calls + np.flatnonzero(~changed.gone)])
+        ends = 2 * left + 1
+        last = ends[[graph.time_ns[ends].argmax()]]
         won_ns = (graph.time_ns[last] - replayed.at(last)).astype(np.float64)
     else:
         predicted = StepTime(graph, changed).of_steps(steps, replayed)
@@ -103,14 +105,6 @@ def effect(profile: Profile, changes: Sequence[str], steps: Steps) -> Effect:
         took = StepTime(graph, changed if is_left else None).of_steps(steps, recorded)[0]
         won_ns = took - np.mean(predicted, axis=0)
     return Effect(np.rint(won_ns).astype(np.int64), "; ".join(changed.assumptions))
-
-
-def _last_instant(graph: Graph, gone: Flags) -> Int64s:
-    """The last instant of all calls, removed ones too, and of the operations that are left."""
-    calls = len(graph.calls)
-    items = np.concatenate([np.arange(calls), calls + np.flatnonzero(~gone)])
-    ends = 2 * items + 1
-    return ends[[graph.time_ns[ends].argmax()]]
 
 
 def unexplained(usual: Replay) -> float:

@@ -37,10 +37,12 @@ def report(result: Report, _: Page) -> str:
     )
 
 
-def _rows(table: pa.Table) -> msgspec.Raw:
-    """The rows of a table as a JSON list."""
-    names, texts = table.column_names, []
-    for piece in table.to_batches(max_chunksize=_ROWS_AT_ONCE):
+def _encodable(value: Any) -> Any:
+    """The rows of a table as a JSON list; a text of what else JSON does not know."""
+    if not isinstance(value, pa.Table):
+        return str(value)
+    names, texts = value.column_names, []
+    for piece in value.to_batches(max_chunksize=_ROWS_AT_ONCE):
         rows = zip(*map(_values, names, piece.columns), strict=True)
         text = msgspec.json.encode([dict(zip(names, row, strict=True)) for row in rows])
         texts.append(text[1:-1])
@@ -117,10 +119,6 @@ def document_text(document: dict[str, Any]) -> str:
     if not text.isprintable():  # looks at 20 characters in the time of one of the pattern
         text = CONTROL.sub(lambda of: "".join(f"\\u{ord(c):04x}" for c in of[0]), text)
     return f"{msgspec.json.format(text)}\n"
-
-
-def _encodable(value: Any) -> Any:
-    return _rows(value) if isinstance(value, pa.Table) else str(value)
 
 
 def _decoded(value: Any) -> Any:

@@ -342,10 +342,6 @@ def first_findings(result: Report) -> tuple[list[tuple[str, list[Row]]], str]:
     return shown, more * bool(hidden)
 
 
-def _text(lines: Sequence[Line]) -> str:
-    return " ".join(part for text, parts in lines for part in (text, *parts))
-
-
 def _sentence(row: Row) -> str:
     """A finding or placement hint: what it is, what to try, and what that saves."""
     text = f"{capital(clean(row['finding']))}. {capital(clean(row['suggestion']))}"
@@ -444,7 +440,8 @@ def _overview(result: Report) -> list[Grid]:
     tables = {name: table for name, table in result.tables.items() if table}
     if not tables.keys() & shows.keys():
         shows = {"marked_epochs": _epochs_grid}
-    grids, called, sentences = [], result.device_names.in_text, _text(findings_lines(result))
+    grids, called = [], result.device_names.in_text
+    sentences = " ".join(part for text, parts in findings_lines(result) for part in (text, *parts))
     for name in filter(tables.__contains__, shows):
         grid = shows[name](tables[name])
         # The first column says what devices are called in their own files.

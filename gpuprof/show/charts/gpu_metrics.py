@@ -7,7 +7,7 @@ from typing import Final
 
 from gpuprof.base.units import say_share
 from gpuprof.facts.hosts import DeviceNames
-from gpuprof.show import RECORDING, Row
+from gpuprof.show import RECORDING
 from gpuprof.show.cells import clean
 from gpuprof.show.charts.figure import (
     SINCE_ORIGIN,
@@ -29,7 +29,10 @@ def picture(results: Results) -> Picture:
     """The rows of `gpu_metrics_over_time`; the finding is the metric that is used most."""
     table = results.table("gpu_metrics_over_time")
     rows = table.to_pylist()
-    shares = _used(rows)
+    by_key = groupby(rows, key=itemgetter("device_id", "metric"))
+    shares = {key: [row["share"] for row in of_metric] for key, of_metric in by_key}
+    used = {m for (_, m), of in shares.items() if any((s or 0) >= _LEAST_SHARE for s in of)}
+    shares = {key: of_metric for key, of_metric in shares.items() if key[1] in used}
     if not shares:
         return Picture("", table.slice(0, 0), [])
     means = {key: _mean(slices) for key, slices in shares.items()}
@@ -42,14 +45,6 @@ def picture(results: Results) -> Picture:
     shown = {key: slices for key, slices in shares.items() if key[0] in chosen}
     span = min(row["start_ns"] for row in rows), max(row["end_ns"] for row in rows)
     return Picture(finding, table, _panels(shown, span, note, results.device_names))
-
-
-def _used(rows: Sequence[Row]) -> Shares:
-    """The slices of the metrics that any device uses, by device and metric."""
-    by_key = groupby(rows, key=itemgetter("device_id", "metric"))
-    shares = {key: [row["share"] for row in of_metric] for key, of_metric in by_key}
-    used = {m for (_, m), of in shares.items() if any((s or 0) >= _LEAST_SHARE for s in of)}
-    return {key: of_metric for key, of_metric in shares.items() if key[1] in used}
 
 
 def _mean(shares: Sequence[float | None]) -> float:

@@ -47,7 +47,9 @@ def _bars(rows: list[Row], left_out: int) -> Bars:
     parts, figures = [], []
     for place, row in enumerate(rows):
         needed_ns = row["total_ns"] - row["excess_ns"]
-        figure = f"{say_share(row['roofline_share'])} of the roofline, {_rate(row)}"
+        is_memory = row["limited_by"] == "memory"
+        rate = say_rate(row["bytes_per_s"]) if is_memory else format_flops(row["flops_per_s"])
+        figure = f"{say_share(row['roofline_share'])} of the roofline, {rate}"
         words = f"{_name(row)}: {say_ns(row['total_ns'])}, {figure}"
         parts += [
             Part(place, _LIMITS[row["limited_by"]], 0, needed_ns, words),
@@ -69,12 +71,6 @@ def _name(row: Row) -> str:
         " ".join((operator, *(shapes[:1] if len({*shapes}) == 1 else shapes), row["data_type"])),
         _LONGEST_NAME,
     )
-
-
-def _rate(row: Row) -> str:
-    """What it reaches of what limits it."""
-    is_memory = row["limited_by"] == "memory"
-    return say_rate(row["bytes_per_s"]) if is_memory else format_flops(row["flops_per_s"])
 
 
 CHART: Final = Chart(

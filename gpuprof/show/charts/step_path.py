@@ -97,7 +97,7 @@ def _side(
     devices: DeviceNames,
 ) -> Row:
     """One step: the lane of the host, then those of streams; how long each takes elsewhere."""
-    (name, origin), by_lane = named, defaultdict[str, list[Row]](list)
+    (name, origin), by_lane, on_path_ns = named, defaultdict[str, list[Row]](list), Counter[str]()
     streams = {(row["device_id"], row["stream_id"]) for row in rows if row["operation"] is not None}
     count = Counter(device for device, _ in streams)
     for row in sorted(rows, key=lambda row: row["start_ns"]):
@@ -107,8 +107,8 @@ def _side(
             if count[row["device_id"]] > 1 and row["stream_id"] is not None:
                 lane += f", stream {row['stream_id']}"
         by_lane[lane].append(row)
-    # Those that hold most of the path.
-    longest = sorted(by_lane, key=lambda lane: -_on_path_ns(by_lane[lane]))[:MOST_LANES]
+        on_path_ns[lane] += row["is_on_path"] * (row["end_ns"] - row["start_ns"])
+    longest = sorted(by_lane, key=lambda lane: -on_path_ns[lane])[:MOST_LANES]
     order = sorted(longest, key=lambda lane: (lane != _ELSEWHERE, lane))
     lanes, marks = [], []
     for lane in order:
@@ -126,10 +126,6 @@ def _side(
         marks.append(its_marks)
     length = max((row["end_ns"] for row in rows), default=origin) - origin
     return {"label": LABELS[name], "length": length, "lanes": lanes, "marks": marks}
-
-
-def _on_path_ns(rows: Sequence[Row]) -> int:
-    return sum(row["end_ns"] - row["start_ns"] for row in rows if row["is_on_path"])
 
 
 def _parts(result: Prediction, rows: Sequence[Row], origins: Mapping[str, int]) -> list[Row]:

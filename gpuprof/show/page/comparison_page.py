@@ -139,9 +139,15 @@ def _side_by_side(result: Comparison, *, has_full_names: bool) -> Iterator[Figur
     first, *further = (candidate["label"] for candidate in data["candidates"])
     compared_with = "each candidate" if further else first
     left_out = max(side["left_out"] for side in (data["baseline"], *data["candidates"]))
+    # For ``--from``.
+    starts = [
+        f"{side['label']} at {format_instant(side['origin'])}"
+        for side in [data["baseline"], *data["candidates"]][:3]
+    ]
     caption = (
         f"One axis from the start of each; a lane for each stream, a colour for each name."
-        f"{_MARKED}{_starts(data) if result.unit == STEP else ''}"
+        f"{_MARKED}"
+        + f" Nearest to the median: the step of {listed(starts)}." * (result.unit == STEP)
         + f" The shortest {left_out:,} operations are left out." * bool(left_out)
         + f" Shown: those of {data['left_out'] + len(data['candidates'])} that differ most."
         * bool(data["left_out"])
@@ -153,13 +159,6 @@ def _side_by_side(result: Comparison, *, has_full_names: bool) -> Iterator[Figur
         "of_none": "No kernel, copy or pause differs by more than it varies.",
     }
     yield Figure("side-by-side", title, caption, "operations", data)
-
-
-def _starts(data: Row) -> str:
-    """Where in each recording its step is, for ``--from``."""
-    sides = [data["baseline"], *data["candidates"]][:3]
-    starts = [f"{side['label']} at {format_instant(side['origin'])}" for side in sides]
-    return f" Nearest to the median: the step of {listed(starts)}."
 
 
 def _clock(result: Comparison, variants: list[Row], labels: Mapping[str, str]) -> Figure:

@@ -45,8 +45,11 @@ def ranks_figure(result: Report) -> Figure:
     shown, names = ranks.over_time(of_report(result)), result.device_names
     rows = shown.rows
     devices = rows["device_id"].unique().to_pylist()
-    ratios, slow = _own_times(result)
-    late = _late(result, devices, slow)
+    of_ranks = [row for row in result.rows("ranks") if row["device_id"] is not None]
+    # Own times beside the median in the phase of most time.
+    of_phase = [row for row in of_ranks if row["phase"] == of_ranks[0]["phase"]]
+    ratios = {row["device_id"]: row["own_ratio"] for row in of_phase if row["own_ratio"]}
+    late = _late(result, devices, {row["device_id"] for row in of_ranks if row["is_slow"]})
     by_lateness = sorted(devices, key=lambda device: (device not in late, -ratios.get(device, 0)))
     # One that is there: of an even number the lower one.
     middle = sorted(ratios, key=lambda device: ratios[device])[(len(ratios) - 1) // 2 :][:1]
@@ -63,14 +66,6 @@ def ranks_figure(result: Report) -> Figure:
     data["in_step"] = _in_step(_rows(result, "ranks_in_step", chosen), place)
     data["steps"] = sorted(row["start_ns"] for row in _rows(result, "steps", devices[:1]))
     return Figure("ranks-over-time", shown.finding, _CAPTION, "ranks", data, "ranks")
-
-
-def _own_times(result: Report) -> tuple[dict[int, float], set[int]]:
-    """Own times beside the median in the phase of most time, by device; and the slow devices."""
-    rows = [row for row in result.rows("ranks") if row["device_id"] is not None]
-    of_phase = [row for row in rows if row["phase"] == rows[0]["phase"]]
-    ratios = {row["device_id"]: row["own_ratio"] for row in of_phase if row["own_ratio"]}
-    return ratios, {row["device_id"] for row in rows if row["is_slow"]}
 
 
 def _late(result: Report, devices: list[int], slow: set[int]) -> dict[int, str]:
