@@ -155,7 +155,9 @@ class Copies:
             yield replace(part, device=dst).take(is_dst)
 
     def take(self, chosen: slice | npt.NDArray[Any]) -> "Copies":
-        """Some of them, in the order of the indices."""
+        """Some of them, in the order of the indices, or for which a flag is set."""
+        if isinstance(chosen, np.ndarray) and chosen.dtype == np.bool_ and chosen.all():
+            return self  # mostly every copy is a transfer: many take the same arrays
         rows: dict[str, Any] = {
             name: column[chosen] if isinstance(column, np.ndarray) else column
             for name, column in vars(self).items()

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from gpuprof.base.errors import UsageError
 from gpuprof.base.statistics import median, quantiles
 from gpuprof.facts.launches import launches
-from gpuprof.facts.numbers import columns_of, groups, rows_by
+from gpuprof.facts.numbers import columns_of, groups, pieces, rows_by
 from gpuprof.facts.nvtx import NO_RANGE, named_parts
 from gpuprof.facts.range_launches import families, holding, launches_within
 from gpuprof.facts.step_kinds import (
@@ -41,7 +41,7 @@ from gpuprof.facts.step_windows import (
 from gpuprof.facts.timeline import COMMUNICATION, COMPUTE, TIMELINE_READS, DeviceTimeline, timelines
 from gpuprof.model.analysis import reads
 from gpuprof.model.intervals import NOTHING, Int64s, Intervals, covered_within
-from gpuprof.model.pairs import NOT_FOUND, places_in
+from gpuprof.model.pairs import NOT_FOUND, distinct, places_in
 from gpuprof.model.profile import Profile, once_per_recording
 
 PHASE_READS: Final = reads(STEP_READS, TIMELINE_READS, kernels="start_ns device_id name_id")
@@ -250,35 +250,41 @@ def _kernels(device: DeviceTimeline) -> tuple[Intervals, ...]:
     return device.busy[COMPUTE], device.busy[COMMUNICATION]
 
 
-def _kernels_by_step(step_series: Sequence[StepWindows], profile: Profile) -> Iterator[Int64s]:
-    """How many kernels of each number run in each step on its devices: a row per step.
+def _kernels_by_step(
+    step_series: Sequence[StepWindows], profile: Profile
+) -> Iterator[tuple[Int64s, Int64s]]:
+    """The numbers of kernels that run on the devices of steps, and how many in each step.
 
-    Of a large recording every so many-th kernel stands for all.
+    The counts have a row per step. Of a large recording every so many-th kernel stands for all.
     """
     steps = sum(len(series.start_ns) for series in step_series)
     stride = max(1, profile.events // max(_MOST_KERNELS, _KERNELS_PER_STEP * steps))
-    columns = ("start_ns", "device_id", "name_id")
-    kernels = profile.columns("kernels", *columns) if profile.has("kernels") else ()
+    columns, has_kernels = ("start_ns", "device_id", "name_id"), profile.has("kernels")
+    kernels = profile.columns("kernels", *columns) if has_kernels else ()
+    rows = profile.loaded("kernels").rows_known() // stride if has_kernels else 0
     parts = ([column[::stride].copy() for column in part] for part in kernels)
-    start, device, name = columns_of(parts, len(columns))
+    start, device, name = columns_of(parts, len(columns), rows)
     numbers = _NUMBERS if stride == 1 else _NUMBERS_OF_SOME
     on_device = rows_by(device)
 
-    def counted(series: StepWindows) -> Int64s:
+    def counted(series: StepWindows) -> tuple[Int64s, Int64s]:
         number = max(1, min(numbers, _MOST_COUNTS // len(series.start_ns)))
-        rows = np.concatenate([_NO_ROWS, *(on_device.get(of, _NO_ROWS) for of in series.devices)])
-        step = np.searchsorted(series.start_ns, start[rows], side="right") - 1
-        is_inside = (step >= 0) & (start[rows] < series.end_ns[step])
-        code = step[is_inside] * number + name[rows[is_inside]] % number
-        counts = np.bincount(code, minlength=len(series.start_ns) * number)
-        return counts.reshape(-1, number)
+        different_numbers = distinct(distinct(name) % number)
+        counts = np.zeros(len(series.start_ns) * len(different_numbers), np.int64)
+        for of_device in (on_device.get(of, _NO_ROWS) for of in series.devices):
+            for rows in (of_device[piece] for piece in pieces(len(of_device))):
+                step = np.searchsorted(series.start_ns, start[rows], side="right") - 1
+                is_inside = (step >= 0) & (start[rows] < series.end_ns[step])
+                column = np.searchsorted(different_numbers, name[rows[is_inside]] % number)
+                np.add.at(counts, step[is_inside] * len(different_numbers) + column, 1)
+        return different_numbers, counts.reshape(len(series.start_ns), len(different_numbers))
 
     # By a function, whose arrays are gone when the counts of steps are looked at.
     return map(counted, step_series)
 
 
 def _phases_of(
-    series: StepWindows, counts: Int64s, devices: _Devices, profile: Profile
+    series: StepWindows, counts: tuple[Int64s, Int64s], devices: _Devices, profile: Profile
 ) -> Iterator[PhaseSteps]:
     """The phases of the steps of one process, or of inferred steps."""
     # The runs of a program that tries one size of a problem after another take longer and longer,
@@ -294,7 +300,7 @@ def _phases_of(
     busy = np.stack([_times(series, _kernels(device)) for device in step_devices])
     series = by_period(series)
     is_cut = _cut(series, busy.sum(axis=0), [device.span for device in step_devices])
-    kind, is_unusual = kinds(groups(name, mixes(counts), *(busy > 0).astype(np.int8)), is_cut)
+    kind, is_unusual = kinds(groups(name, mixes(*counts), *(busy > 0).astype(np.int8)), is_cut)
     length = series.end_ns - series.start_ns
     if _ends_with_next(series):
         # An inferred step may end with what lies between two phases.
@@ -388,9 +394,11 @@ def _names(series: StepWindows, profile: Profile) -> tuple[list[str], Int64s, In
         return [series.text], np.zeros(steps, np.int64), np.zeros(steps, np.int64)
     parts, launched = named_parts(profile), launches(profile)
     work = launched.activities
-    is_opening = launched.of(work.device) == series.devices[0]
-    is_opening &= launched.of(work.layer) == COMPUTE
-    is_opening &= places_in(series.start_ns, launched.of(work.start_ns)) != NOT_FOUND
+    is_opening = np.zeros(len(launched.order), bool)
+    for rows in pieces(len(is_opening)):
+        at = launched.order[rows]
+        is_opening[rows] = places_in(series.start_ns, work.start_ns[at]) != NOT_FOUND
+        is_opening[rows] &= (work.device[at] == series.devices[0]) & (work.layer[at] == COMPUTE)
     openings = launched.take(np.flatnonzero(is_opening))
     label, section = np.full(steps, NO_RANGE), np.full(steps, NO_RANGE)
     for ranges, ordered in families(parts, openings):

@@ -25,16 +25,22 @@ _MOST_MIXES: Final = 50
 _Flags = npt.NDArray[np.bool_]
 
 
-def mixes(counts: Int64s) -> Int64s:
+def mixes(numbers: Int64s, counts: Int64s) -> Int64s:
     """A number for each step's mix of kernels; steps of one number have most of them in common.
 
     The most frequent mix leads those that are like it, the most frequent of the others the next.
     Source: J. A. Hartigan, Clustering Algorithms, 1975, chapter 3; likeness as in M. Ruzicka,
     1958: kernels that both have / kernels that either has.
+
+    Args:
+        numbers: Of kernels.
+        counts: How many of each are in each step, a row per step.
     """
     # Different mixes have different sums, as good as always.
-    factors = [pow(48_271, power, (1 << 31) - 1) for power in range(1, counts.shape[1] + 1)]
-    _, first, number = np.unique(counts @ np.array(factors), return_index=True, return_inverse=True)
+    factors = [pow(48_271, power, (1 << 31) - 1) for power in (numbers + 1).tolist()]
+    _, first, number = np.unique(
+        counts @ np.array(factors, np.int64), return_index=True, return_inverse=True
+    )
     unassigned = np.argsort(-np.bincount(number), kind="stable")
     mix = np.full(len(first), _MOST_MIXES)
     for leader in range(_MOST_MIXES):
