@@ -91,7 +91,9 @@ def report(recording: Recording, names: Sequence[str] | None = None) -> Report:
             tables[analysis.name] = profile.once(analysis.run)
     finally:
         profile.end_second_thread()
-    _check_unread(profile)
+    for table, columns in _unread(profile).items():
+        for _ in profile.pieces(table, *columns):
+            pass  # each piece is checked when it is made
     notes = [
         *notes_of(profile, [analysis.name for analysis in runnable]),
         *([left_out] if left_out else []),
@@ -146,20 +148,8 @@ def _named(table: pa.Table, names: DeviceNames) -> pa.Table:
     return table
 
 
-def _check_unread(profile: Profile) -> None:
-    """See that launches, which no analysis reads, are possible, where that takes no time.
-
-    Raises:
-        CorruptFileError: One is not.
-    """
-    for table, names in _unread(profile).items():
-        # Each piece is checked when it is made.
-        for _ in profile.pieces(table, *names):
-            pass
-
-
 def _unread(profile: Profile) -> Reads:
-    """The columns of launches, where to read them takes no time."""
+    """The columns of launches, which no analysis reads, to be checked where that takes no time."""
     name = schema.KERNELS.name
     if profile.job is not None or not profile.has(name):
         return {}

@@ -304,8 +304,17 @@ def _check(status: int) -> None:
 
 
 def _joined(pieces: Sequence[_Piece], fields: Sequence[Field]) -> Iterator[Decoded]:
-    """The values of every field, of all pieces."""
-    texts, numbers = _texts(pieces) if any(spec.kind != INTEGERS for spec in fields) else ([], {})
+    """The values of every field, of all pieces; all texts in order, NULL after them."""
+    has_texts = any(spec.kind != INTEGERS for spec in fields)
+    threads = {id(piece.texts): piece.texts.handle for piece in pieces if has_texts}
+    by_thread = {key: texts_listed(handle) for key, handle in threads.items()}
+    texts = sorted({text for listed in by_thread.values() for text in listed})
+    number = {text: place for place, text in enumerate(texts)}
+    kind = np.min_scalar_type(-len(texts) - 1)
+    numbers = {
+        key: np.array([*map(number.__getitem__, listed), len(texts)], kind)
+        for key, listed in by_thread.items()
+    }
     for place, spec in enumerate(fields):
         columns = [part for piece in pieces for part in piece.columns[place]]
         nulls, parts = sum(count for _, count, _ in columns), [values for values, *_ in columns]
@@ -317,16 +326,3 @@ def _joined(pieces: Sequence[_Piece], fields: Sequence[Field]) -> Iterator[Decod
         by_piece = zip(pieces, parts, strict=True)
         codes = [numbers[id(piece.texts)][np.maximum(values, -1)] for piece, values in by_piece]
         yield Decoded(codes, meanings, nulls, texts)
-
-
-def _texts(pieces: Sequence[_Piece]) -> tuple[list[bytes], dict[int, Integers]]:
-    """All texts in order, and by thread what its numbers of texts are among them; NULL is last."""
-    threads = {id(piece.texts): piece.texts.handle for piece in pieces}
-    by_thread = dict(zip(threads, map(texts_listed, threads.values()), strict=True))
-    texts = sorted({text for listed in by_thread.values() for text in listed})
-    number = {text: place for place, text in enumerate(texts)}
-    kind = np.min_scalar_type(-len(texts) - 1)
-    return texts, {
-        key: np.array([*map(number.__getitem__, listed), len(texts)], kind)
-        for key, listed in by_thread.items()
-    }

@@ -11,7 +11,7 @@ import sqlite3
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
@@ -84,8 +84,8 @@ class SqliteFile:
     uri: str
     stamp: Stamp
     is_utf_8: bool
-    columns: Mapping[str, Mapping[str, pa.DataType]] = field(default_factory=dict, repr=False)
-    declared: Mapping[str, list[Declared]] = field(default_factory=dict, repr=False)
+    columns: dict[str, dict[str, pa.DataType]] = field(default_factory=dict, repr=False)
+    declared: dict[str, list[Declared]] = field(default_factory=dict, repr=False)
     keep: "_WithWal | None" = field(default=None, repr=False)
     _last_ids: dict[str, int] = field(default_factory=dict, init=False, repr=False)
     _kept_tables: WeakValueDictionary[str, KeptColumns] = field(
@@ -263,16 +263,14 @@ def open_sqlite(path: Path, kinds: _Kinds = _ANY) -> SqliteFile:
         InputError: It cannot be opened, or another program holds it locked.
     """
     file = _unseen(path)
-    columns: dict[str, dict[str, pa.DataType]] = {}
-    declared: dict[str, list[Declared]] = {}
     for table, root, *about in file.rows(_COLUMNS):
         column = Declared(root, *about)
         if root is not None:
-            declared.setdefault(table, []).append(column)
+            file.declared.setdefault(table, []).append(column)
         if not column.hidden:
             kind = kinds.get(table, {}).get(column.name, _affinity(column.kind))
-            columns.setdefault(table, {})[column.name] = kind or pa.string()
-    return replace(file, columns=columns, declared=declared)
+            file.columns.setdefault(table, {})[column.name] = kind or pa.string()
+    return file
 
 
 def tables_in(path: Path) -> frozenset[str]:
