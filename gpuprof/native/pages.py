@@ -283,7 +283,7 @@ def compact(values: Integers, nulls: int = 0) -> Iterator[_Part]:
     is_wide = values.dtype == np.int64 and not nulls and len(values) > 0
     for rows in (len(values), BLOCK) if is_wide else ():
         starts = np.arange(0, len(values), rows)
-        least, most = (of.reduceat(values, starts) for of in (np.minimum, np.maximum))
+        least, most = np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts)
         # What overflows here is a large number without a sign.
         if (most - least).view(np.uint64).max() <= _FARTHEST:
             base = np.repeat(least, rows)[: len(values)] if len(least) > 1 else least

@@ -67,46 +67,40 @@ def read(file: "SqliteFile", table: str, kinds: Kinds) -> Columns:
         CorruptFileError: The file breaks while it is read, or a column has another type.
         InputError: Another program writes the file, or memory does not suffice.
     """
+    if (fields := decoded_fields(file, table, kinds)) is None:
+        return by_rows(file, table, kinds)
     try:
-        return from_pages(file, table, kinds)
+        with file.connected() as connection, file.locked(connection) as descriptor:
+            try:
+                decoded = pages.decode(descriptor, file.declared[table][0].root, fields)
+            except MemoryError as error:
+                msg = f"{file.path} needs more memory than is available"
+                raise InputError(msg, ROOM) from error
     except pages.NotDecodedError:
         return by_rows(file, table, kinds)
+    by_name = zip(kinds.items(), decoded, strict=True)
+    return {name: _of_pages(values, kind) for (name, kind), values in by_name}
 
 
-def from_pages(file: "SqliteFile", table: str, kinds: Kinds) -> Columns:
-    """The same by compiled functions alone, all columns in the same pieces.
-
-    Raises:
-        CorruptFileError: The file is damaged.
-        InputError: Another program writes the file, or memory does not suffice.
-        NotDecodedError: The functions are not there, or do not know the layout; or it is no plain
-            table, or some of its rows wait in another file.
-    """
-    if file.keep is not None:
-        raise pages.NotDecodedError  # some of its rows wait in a file beside it
+def decoded_fields(file: "SqliteFile", table: str, kinds: Kinds) -> list[pages.Field] | None:
+    """How the compiled functions decode these columns; None where SQLite itself must read them."""
     columns = file.declared.get(table, [])
-    if not columns or any(column.hidden for column in columns):
-        raise pages.NotDecodedError  # a view, or rows without ids, or values that no row holds
+    # Rows may wait in a file beside it; a view, or rows without ids; or values that no row holds.
+    if file.keep is not None or not columns or any(column.hidden for column in columns):
+        return None
     declared = {column.name: column for column in columns}
     keys, fields = sum(column.key > 0 for column in columns), []
     for name, kind in kinds.items():
         column = declared[name]
         if column.default not in {None, "NULL"} or pa.types.is_floating(kind):
-            raise pages.NotDecodedError
+            return None
         if pa.types.is_string(kind) and not file.is_utf_8:
-            raise pages.NotDecodedError
+            return None
         # SQLite stores a key of this very type as the row's id, and NULL in its place.
         is_id = column.key == keys == 1 and column.kind == "INTEGER"
         holds = {pa.string(): pages.TEXTS, pa.binary(): pages.BYTES}.get(kind, pages.INTEGERS)
         fields.append(pages.Field(_ROWID if is_id else column.place, holds))
-    with file.connected() as connection, file.locked(connection) as descriptor:
-        try:
-            decoded = pages.decode(descriptor, columns[0].root, fields)
-        except MemoryError as error:
-            msg = f"{file.path} needs more memory than is available"
-            raise InputError(msg, ROOM) from error
-    by_name = zip(kinds.items(), decoded, strict=True)
-    return {name: _of_pages(values, kind) for (name, kind), values in by_name}
+    return fields
 
 
 def _of_pages(decoded: pages.Decoded, kind: pa.DataType) -> Packed:

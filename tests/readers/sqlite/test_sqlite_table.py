@@ -7,6 +7,7 @@ import tempfile
 from contextlib import closing
 from itertools import chain
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -86,10 +87,16 @@ def listed(values):
     return values.to_pylist()
 
 
+def from_pages(file, table, kinds):
+    """Columns by the compiled functions alone."""
+    with mock.patch.object(sqlite_table, "by_rows", side_effect=pages.NotDecodedError):
+        return sqlite_table.read(file, table, kinds)
+
+
 def ways(file, table, kinds):
     """What each way makes of columns, for those that read them."""
     results = {}
-    for way in (sqlite_table.from_pages, sqlite_table.by_rows):
+    for way in (from_pages, sqlite_table.by_rows):
         try:
             results[way.__name__] = plain(way(file, table, kinds))
         except pages.NotDecodedError:
@@ -140,7 +147,7 @@ def test_numbers_that_are_kept_in_fewer_bytes_are_read_as_they_are(parts, step):
         patch.setattr(pages, "BLOCK", 4)
         patch.setattr(pages, "_MOST_APART", 8)
         file = open_sqlite(path)
-        column = sqlite_table.from_pages(file, "t", file.columns["t"])["a"]
+        column = from_pages(file, "t", file.columns["t"])["a"]
         read = [values.listed for values in spilling.slices(column)]
         spilled = [values.listed for values in spilling.slices(Spilled(column))]
 
@@ -251,7 +258,7 @@ def test_nulls_stay_nulls_where_later_pieces_need_more_bytes(tmp_path, monkeypat
         connection.commit()
     file = open_sqlite(path)
 
-    columns = sqlite_table.from_pages(file, "t", file.columns["t"])
+    columns = from_pages(file, "t", file.columns["t"])
 
     assert columns["a"].get_total_buffer_size() < columns["a"].type.byte_width * count
     assert plain(columns) == {"a": numbers, "b": [text for _, text in rows]}
@@ -280,7 +287,7 @@ def test_rows_of_many_different_types_are_read(tmp_path, text_place):
         connection.commit()
     file = open_sqlite(path)
 
-    columns = sqlite_table.from_pages(file, "t", file.columns["t"])
+    columns = from_pages(file, "t", file.columns["t"])
 
     expected = zip(*rows, strict=True)
     assert plain(columns) == {name: [*values] for name, values in zip(names, expected, strict=True)}
@@ -306,7 +313,7 @@ def test_texts_that_are_made_to_collide_are_read_by_other_ways(tmp_path):
     file = open_sqlite(path)
 
     with pytest.raises(pages.NotDecodedError):
-        sqlite_table.from_pages(file, "t", file.columns["t"])
+        from_pages(file, "t", file.columns["t"])
     assert len(texts) > 600
     assert plain(sqlite_table.read(file, "t", file.columns["t"])) == {"a": texts}
 
@@ -331,7 +338,7 @@ def test_what_the_pages_do_not_say_for_certain_is_read_by_other_ways(tmp_path, t
     file = open_sqlite(path)
 
     with pytest.raises(pages.NotDecodedError):
-        sqlite_table.from_pages(file, "t", file.columns["t"])
+        from_pages(file, "t", file.columns["t"])
 
 
 @pytest.mark.parametrize("value", ["x", 1.5, b"\1", 2.0**70])
@@ -384,7 +391,7 @@ def removed(path, _):
     path.unlink()
 
 
-@pytest.mark.parametrize("way", ["from_pages", "by_rows"])
+@pytest.mark.parametrize("way", [from_pages, sqlite_table.by_rows])
 @pytest.mark.parametrize(
     "change",
     [replaced, overwritten, overwritten_with_its_time, moved_away_and_back, removed],
@@ -398,7 +405,7 @@ def test_a_file_that_changes_between_two_passes_is_refused(tmp_path, way, change
     change(path, tmp_path / "other.sqlite")
 
     with pytest.raises(InputError, match="changed while it was read"):
-        getattr(sqlite_table, way)(file, "t", {"a": pa.int64()})
+        way(file, "t", {"a": pa.int64()})
     with pytest.raises(InputError, match="changed while it was read"):
         file.rows("SELECT count(*) FROM t")
 
@@ -541,5 +548,5 @@ def test_the_pages_of_every_tools_database_are_known(path):
     for table in kinds_of.keys() & file.columns:
         kinds = file.columns[table].items()
         integers = {name: kind for name, kind in kinds if pa.types.is_int64(kind)}
-        columns = sqlite_table.from_pages(file, table, integers)
+        columns = from_pages(file, table, integers)
         assert columns.keys() == integers.keys()
