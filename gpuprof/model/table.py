@@ -3,7 +3,7 @@
 A reader gives what its file holds, column by column and in pieces (`Stored`), and from which of
 these, by which function of arrays, each column of the data model is made (`Computed`). Words are
 numbers beside the list of different words, and what is unknown is `UNKNOWN`. Rows that the table
-leaves out, the selection and the bounds of the schema have one place each: `Part.pieces`.
+leaves out, the selection and the bounds of the schema have one place each: `Table.pieces`.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -19,9 +19,9 @@ import pyarrow as pa
 from gpuprof.model.arrow_values import CODED_TEXTS, as_arrow, values
 from gpuprof.model.bounds import check, check_bounds, fault
 from gpuprof.model.derived import UNKNOWN
-from gpuprof.model.schema import LONGEST_NS, TEXT, Schema
+from gpuprof.model.schema import LONGEST_NS, TEXT, Column, Schema
 from gpuprof.model.selection import ENDS, EVERYTHING, Selection
-from gpuprof.model.words import UNNAMED, ByNumber, Names, Values, Words
+from gpuprof.model.words import ByNumber, Names, Values, Words
 
 Numbers = npt.NDArray[Any]
 Flags = npt.NDArray[np.bool_]
@@ -111,12 +111,12 @@ class Part:
     keep: tuple[Computed, ...] = ()
     is_whole: Callable[[], bool] | None = None
     # Whether no row was left out, and the columns that were found to be within their bounds.
-    _checked: dict[str, bool] = field(default_factory=dict)
+    checked: dict[str, bool] = field(default_factory=dict)
 
     @property
     def has_all_rows(self) -> bool:
         """Whether all rows were read, and none was left out."""
-        return self._checked.get("", False)
+        return self.checked.get("", False)
 
     def reads(self, names: Iterable[str]) -> list[str]:
         """The file's columns that these are computed from, and those that choose rows."""
@@ -127,53 +127,9 @@ class Part:
         # The count of rows needs at least one column.
         return [*reads] or [next(r for of in self.columns.values() for r in read_for(of))]
 
-    def pieces(
-        self, schema: Schema, names: Sequence[str], selection: Selection, *, is_checked: bool
-    ) -> Iterator[list[Values]]:
-        """Columns of the chosen rows.
-
-        Raises:
-            BeyondBoundsError: A value is beyond its bounds.
-        """
-        is_everything = selection == EVERYTHING
-        chosen_by = frozenset() if is_everything else selection.columns(schema.columns)
-        needed = [*dict.fromkeys((*names, *chosen_by))]
-        needed += [_START] if _END in needed and _START not in needed else []
-        unchecked = [name for name in needed if is_checked and not self._checked.get(name)]
-        keep, reads = () if self.has_all_rows else self.keep, self.reads(needed)
-        has_all_rows = True
-        # What is whole looks at rows outside of a window, too.
-        is_whole = self.is_whole is not None and self.is_whole()
-        pieces = self.stored.pieces(reads, None if is_whole or is_everything else selection.extent)
-        if is_whole:
-            in_one = [joined(column) for column in zip(*pieces, strict=True)]
-            pieces = iter([in_one] if in_one else [])
-        for stored in pieces:
-            of_file = dict(zip(reads, stored, strict=True))
-            rows = len(stored[0].numbers)
-            columns = {name: self._column(schema, name, of_file, rows) for name in needed}
-            for name in {_START, _END} & columns.keys():  # whose differences may take more room
-                columns[name] = columns[name]._replace(
-                    numbers=columns[name].numbers.astype(np.int64, copy=False)
-                )
-            is_kept = [of.make(*(_plain(of_file[n]) for n in of.reads)) for of in keep if of.make]
-            is_kept += _chosen(selection, chosen_by, columns) if chosen_by else ()
-            if is_kept and not (is_row := np.logical_and.reduce(is_kept)).all():
-                columns = {name: column.take(is_row) for name, column in columns.items()}
-                has_all_rows = False
-            for name in unchecked:
-                check(schema.columns.get(name), columns[name])
-            if _END in unchecked:
-                durations = columns[_END].numbers - columns[_START].numbers
-                check_bounds(durations, 0, LONGEST_NS)
-            yield [columns[name] for name in names]
-        if is_everything:
-            self._checked.update(dict.fromkeys(unchecked, True) | {"": has_all_rows})
-
-    def _column(
-        self, schema: Schema, name: str, of_file: Mapping[str, Values], rows: int
-    ) -> Values:
-        computed, spec = self.columns.get(name), schema.columns.get(name)
+    def column(self, name: str, spec: Column | None, of_file: Mapping[str, Values]) -> Values:
+        """A column of the data model, made of those of rows of the file; one of these at least."""
+        computed, rows = self.columns.get(name), len(next(iter(of_file.values())).numbers)
         if computed is None:
             if spec is not None and spec.dtype == TEXT:
                 return Values(np.zeros(rows, np.int8), None, (None,))
@@ -283,21 +239,51 @@ class Table:
         Raises:
             BeyondBoundsError: A value is beyond its bounds.
         """
-        of_rows, by_name = self._of_rows(names), {}
-        for name in self.of_names.intersection(names):
-            words = Words([UNNAMED if name == _NAME else None])
-            (no_word,) = words.words
-            of_names = self.names.columns[name]
-            places = [words.place(no_word if w is None else w) for w in of_names]
-            by_name[name] = ByNumber(self.names.numbers, places, 0), words.words
+        spec, chosen_by = self.schema.columns, selection.columns(self.schema.columns)
+        needed = [*dict.fromkeys((*self._of_rows(names), *chosen_by))]
+        needed += [_START] if _END in needed and _START not in needed else []
         for part in self.parts:
-            for piece in part.pieces(self.schema, of_rows, selection, is_checked=is_checked):
-                columns = dict(zip(of_rows, piece, strict=True))
-                for name, (of_number, all_words) in by_name.items():
-                    columns[name] = Values(of_number.of(columns[_NAME_ID].filled), None, all_words)
-                if _NAME_ID in names and self._names is None:
-                    columns[_NAME_ID] = Values(self._all_words.numbers(columns[_NAME]))
-                yield [*map(columns.__getitem__, names)]
+            unchecked = [name for name in needed if is_checked and name not in part.checked]
+            keep, reads = () if part.has_all_rows else part.keep, part.reads(needed)
+            has_all_rows = True
+            # What is whole looks at rows outside of a window, too.
+            is_whole = part.is_whole is not None and part.is_whole()
+            pieces = part.stored.pieces(reads, None if is_whole else selection.extent)
+            if is_whole:
+                in_one = [joined(column) for column in zip(*pieces, strict=True)]
+                pieces = iter([in_one] if in_one else [])
+            for stored in pieces:
+                of_file = dict(zip(reads, stored, strict=True))
+                columns = {name: part.column(name, spec.get(name), of_file) for name in needed}
+                columns |= {  # whose differences may take more room
+                    name: columns[name]._replace(
+                        numbers=columns[name].numbers.astype(np.int64, copy=False)
+                    )
+                    for name in {_START, _END} & columns.keys()
+                }
+                is_kept = [
+                    of.make(*(_plain(of_file[n]) for n in of.reads)) for of in keep if of.make
+                ]
+                is_kept += _chosen(selection, chosen_by, columns)
+                if is_kept and not (is_row := np.logical_and.reduce(is_kept)).all():
+                    columns = {name: column.take(is_row) for name, column in columns.items()}
+                    has_all_rows = False
+                for name in unchecked:
+                    check(spec.get(name), columns[name])
+                if _END in unchecked:
+                    durations = columns[_END].numbers - columns[_START].numbers
+                    check_bounds(durations, 0, LONGEST_NS)
+                yield [self._named(name, columns) for name in names]
+            if selection == EVERYTHING:
+                part.checked.update(dict.fromkeys(unchecked, True) | {"": has_all_rows})
+
+    def _named(self, name: str, columns: Mapping[str, Values]) -> Values:
+        """A column of these rows, or one that follows from their names or these' numbers."""
+        if name in self.of_names:
+            return self.names.column(name, columns[_NAME_ID].filled)
+        if name == _NAME_ID and self._names is None:
+            return Values(self._all_words.numbers(columns[_NAME]))
+        return columns[name]
 
     def _of_rows(self, names: Sequence[str]) -> list[str]:
         """The columns of rows that these are made of."""
@@ -309,9 +295,8 @@ class Table:
     def _all_words(self) -> Words:
         """The names of all rows in their order."""
         words = Words()
-        for part in self.parts:
-            for (column,) in part.pieces(self.schema, [_NAME], EVERYTHING, is_checked=False):
-                words.numbers(column)
+        for (column,) in self.pieces([_NAME], is_checked=False):
+            words.numbers(column)
         return Words(sorted(words.words, key=lambda name: name or ""))
 
     def arrow(

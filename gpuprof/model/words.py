@@ -152,6 +152,18 @@ class Names:
         self.numbers, self.columns = numbers, columns
         # What each number means; unknown ones are `UNNAMED`.
         self.texts = [name or UNNAMED for name in columns["name"]]
+        # By column the place of each number's word among different words, and these.
+        self._columns: dict[str, tuple[ByNumber, Sequence[str | None]]] = {}
+
+    def column(self, name: str, numbers: Numbers) -> Values:
+        """One of the columns, of rows that have these numbers."""
+        if name not in self._columns:
+            words = Words([no_word := UNNAMED if name == "name" else None])
+            of_names = (no_word if word is None else word for word in self.columns[name])
+            places = ByNumber(self.numbers, [*map(words.place, of_names)], 0)
+            self._columns[name] = places, words.listed
+        places, listed = self._columns[name]
+        return Values(places.of(numbers), None, listed)
 
     @cached_property
     def by_number(self) -> dict[int, str]:
