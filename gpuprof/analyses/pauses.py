@@ -5,7 +5,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from gpuprof.facts.numbers import groups, sums_by_number
+from gpuprof.facts.numbers import Numbers, groups, sums_by_number
 from gpuprof.facts.pause_causes import CAUSE_READS, SHORT, Label, Pieces, pieces_of, pieces_on
 from gpuprof.facts.pauses import Pauses, pauses_of
 from gpuprof.facts.timeline import DeviceTimeline, timelines
@@ -86,7 +86,7 @@ def pauses(profile: Profile) -> pa.Table:
 
 
 def _rows(
-    device: DeviceTimeline, all_pauses: Pauses, pieces: Pieces, chosen: Int64s
+    device: DeviceTimeline, all_pauses: Pauses, pieces: Pieces, chosen: Numbers
 ) -> list[dict[str, Any]]:
     """The rows of some pieces, which are of one device."""
     parts = pieces.stretches.take(chosen)

@@ -53,7 +53,7 @@ from gpuprof.model.intervals import (
 from gpuprof.model.pairs import Pairs
 from gpuprof.model.profile import Profile, once_per_recording
 from gpuprof.model.schema import OPERATION
-from gpuprof.model.words import Words
+from gpuprof.model.words import Words, narrowed
 
 # So long before work begins, at most, ends what it waited for; and so long, at most, launched work
 # takes to begin that waits for nothing.
@@ -142,7 +142,7 @@ class Pieces:
         labels: Cause and detail by these numbers.
     """
 
-    pause: Int64s
+    pause: Numbers
     stretches: Stretches
     labels: tuple[Label, ...]
 
@@ -183,21 +183,23 @@ def pieces_of(profile: Profile) -> Pieces:
         launched_part = _launched(profile, all_pauses, launched, launching, labels)
         parts += [*late_parts, launched_part]
     pause = np.concatenate([index for index, _ in parts])
-    return Pieces(pause, _together(stretches for _, stretches in parts), tuple(labels))
+    return Pieces(narrowed(pause), _together(stretches for _, stretches in parts), tuple(labels))
 
 
-def pieces_on(profile: Profile, device: int) -> Int64s:
+def pieces_on(profile: Profile, device: int) -> Numbers:
     """The places of the pieces of the pauses of one device."""
     return profile.unrestricted.once(_pieces_by_device).get(device, np.empty(0, np.int64))
 
 
-def _pieces_by_device(profile: Profile) -> Mapping[int, Int64s]:
-    return rows_by(pauses_of(profile).device[pieces_of(profile).pause])
+def _pieces_by_device(profile: Profile) -> Mapping[int, Numbers]:
+    by_device = rows_by(pauses_of(profile).device[pieces_of(profile).pause])
+    return {device: narrowed(rows) for device, rows in by_device.items()}
 
 
 def _together(parts: Iterable[Stretches]) -> Stretches:
     columns = zip(*((s.start_ns, s.end_ns, s.label) for s in parts), strict=True)
-    return Stretches(*map(np.concatenate, columns))
+    start, end, label = map(np.concatenate, columns)
+    return Stretches(start, end, narrowed(label))
 
 
 def _layers(

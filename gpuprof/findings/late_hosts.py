@@ -249,7 +249,7 @@ def _causes_of_pieces(profile: Profile) -> Numbers:
     """The cause of each piece of a pause, an index into `_NAMES`."""
     pieces = pieces_of(profile)
     of_label = [_NAMES.index(_OF_LABEL.get(kind, _HOST_LATE)) for kind, _ in pieces.labels]
-    causes = np.array(of_label, np.int64)[pieces.stretches.label]
+    causes = np.array(of_label, np.int8)[pieces.stretches.label]
     # A call that waits drained a device only where it covers the end of its last work; one that
     # begins later is slow by itself.
     drained = np.sort(pauses_of(profile).start_ns)

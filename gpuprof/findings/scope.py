@@ -180,6 +180,7 @@ def scopes(profile: Profile) -> tuple[Scope, ...]:
             recorded.once(transfers)
             recorded.let_go("api_calls", "correlation_id")
             pieces_of(recorded)
+            recorded.let_go("api_calls", "correlation_id", "end_ns", "process_id", "thread_id")
     return tuple(s for device in working_devices(profile) for s in _of_device(profile, device))
 
 
