@@ -2,18 +2,16 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol, Self
 
 from gpuprof import __version__
 from gpuprof.base import machine
 from gpuprof.base.errors import GpuprofError, UsageError
-from gpuprof.ranks.backend import Backend, Loss
 from gpuprof.ranks.dask import DaskCluster
-from gpuprof.ranks.engine_contract import Fault, JobFile, Outcome, Work
+from gpuprof.ranks.engine_contract import Fault, JobFile, Outcome, Settings, Work, unpack
 from gpuprof.ranks.local import LocalWorkers
-from gpuprof.ranks.packing import unpack
-from gpuprof.ranks.settings import Settings
 from gpuprof.ranks.state import State
-from gpuprof.ranks.task import TaskResult
+from gpuprof.ranks.task import Loss, TaskResult
 from gpuprof.ranks.work_plan import Task, Tree, plan, root_of
 
 
@@ -32,6 +30,31 @@ class Standing:
     failed_count: int
     waiting_count: int
     peak_bytes: int
+
+
+class Backend(Protocol):
+    """Runs tasks, several at a time; a context manager, at whose end nothing runs any more."""
+
+    def submit(self, task: Task) -> None:
+        """Have a task done, after those that were submitted before."""
+        ...
+
+    def next_result(self) -> tuple[Task, TaskResult | Loss]:
+        """Wait for a task that ends, whichever it is.
+
+        Raises:
+            GpuprofError: There is nobody to do the rest.
+            Exception: What the work's ``merge`` raises.
+        """
+        ...
+
+    def __enter__(self) -> Self:
+        """Begin."""
+        ...
+
+    def __exit__(self, *_exception: object) -> None:
+        """End what still runs."""
+        ...
 
 
 def run(

@@ -111,3 +111,61 @@ class Outcome:
     def is_complete(self) -> bool:
         """Whether every file that could hold something is in the result."""
         return all(fault.is_empty for fault in self.faults)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Who does the work.
+
+    Args:
+        workers: How many processes of this machine; None for one per core.
+        limit_bytes: The memory that each of them may take; None for any amount.
+        scheduler: The address or scheduler file of a Dask cluster that does it instead.
+        state: A folder that keeps partial results, and gives back those of a former run.
+    """
+
+    workers: int | None = None
+    limit_bytes: int | None = None
+    scheduler: str | None = None
+    state: Path | None = None
+
+    @property
+    def are_usual(self) -> bool:
+        """Whether the user has named none of them."""
+        return self == Settings()
+
+
+def pack(partial: Partial) -> bytes:
+    """A partial result as Arrow writes it: a row for each table, its name and its own stream.
+
+    Any version of Python or Arrow reads it.
+    """
+    streams = [_stream(table) for table in partial.values()]
+    outer = pa.table(
+        {"name": pa.array(partial.keys(), pa.string()), "stream": pa.array(streams, pa.binary())}
+    )
+    return _stream(outer)
+
+
+def unpack(packed: bytes) -> Partial:
+    """The tables of `pack`.
+
+    Raises:
+        pa.ArrowInvalid: The bytes are something else.
+    """
+    outer = _table(packed)
+    streams = zip(outer["name"].to_pylist(), outer["stream"], strict=True)
+    return {name: _table(stream.as_buffer()) for name, stream in streams}
+
+
+def _stream(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    packed: bytes = sink.getvalue().to_pybytes()
+    return packed
+
+
+def _table(stream: bytes | pa.Buffer) -> pa.Table:
+    with pa.ipc.open_stream(stream) as reader:
+        return reader.read_all()

@@ -14,12 +14,11 @@ from typing import Final, Self
 from gpuprof.base import machine
 from gpuprof.base.errors import GpuprofError
 from gpuprof.model import spilling
-from gpuprof.ranks.backend import Loss
 from gpuprof.ranks.engine_contract import Work
 from gpuprof.ranks.memory import check_measurable, memory_bytes
-from gpuprof.ranks.task import TaskResult
+from gpuprof.ranks.task import Loss, TaskResult
 from gpuprof.ranks.work_plan import Task
-from gpuprof.ranks.worker_process import Worker
+from gpuprof.ranks.worker import Worker
 
 _WATCH_S: Final = 0.05
 # Columns may take as much of the limit as of a machine's memory.

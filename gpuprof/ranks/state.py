@@ -16,8 +16,7 @@ import pyarrow as pa
 from gpuprof import __version__
 from gpuprof.base.errors import OutputError
 from gpuprof.base.temporary_files import unfinished
-from gpuprof.ranks.engine_contract import Fault
-from gpuprof.ranks.packing import pack, unpack
+from gpuprof.ranks.engine_contract import Fault, pack, unpack
 from gpuprof.ranks.task import TaskResult
 from gpuprof.ranks.work_plan import Task
 

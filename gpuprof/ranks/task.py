@@ -11,9 +11,8 @@ from gpuprof.base.errors import (
     GpuprofError,
     UnknownFormatError,
 )
-from gpuprof.ranks.engine_contract import Fault, JobFile, Partial, Work
+from gpuprof.ranks.engine_contract import Fault, JobFile, Partial, Work, pack
 from gpuprof.ranks.memory import peak_bytes
-from gpuprof.ranks.packing import pack
 from gpuprof.ranks.rank_files import has_changed
 from gpuprof.ranks.work_plan import Node, Task, Tree
 from gpuprof.readers import inputs
@@ -37,6 +36,17 @@ class TaskResult:
     faults: tuple[Fault, ...]
     version: str = __version__
     peak_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Loss:
+    """Why a task has no result: the worker is gone that had it.
+
+    Args:
+        reason: Of the one file of the task: "rank3.sqlite {reason}".
+    """
+
+    reason: str
 
 
 def run_task(work: Work, task: Task) -> TaskResult:

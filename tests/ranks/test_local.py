@@ -13,10 +13,10 @@ from gpuprof import sql
 from gpuprof.base import machine
 from gpuprof.base.errors import GpuprofError, MissingToolError
 from gpuprof.base.units import parse_decimal_bytes
-from gpuprof.ranks import memory, worker_process
+from gpuprof.ranks import memory, worker
 from gpuprof.ranks.engine import run
+from gpuprof.ranks.engine_contract import Settings
 from gpuprof.ranks.rank_files import job_files
-from gpuprof.ranks.settings import Settings
 from gpuprof.readers import recording_files
 
 GOOD = "(((0 1 2 3) (4 5 6 7) (8 9 10 11) (12 13 14 15)) (16 17))"
@@ -118,7 +118,7 @@ def test_without_a_limit_the_same_file_is_read(job_of):
 
 
 def test_a_worker_that_cannot_start_ends_the_work_with_its_last_words(job_of, monkeypatch):
-    monkeypatch.setattr(worker_process, "_START", "raise SystemExit('no gpuprof here')")
+    monkeypatch.setattr(worker, "_START", "raise SystemExit('no gpuprof here')")
 
     with pytest.raises(GpuprofError) as caught:
         outcome(job_of(2))
@@ -129,7 +129,7 @@ def test_a_worker_that_cannot_start_ends_the_work_with_its_last_words(job_of, mo
 
 
 def test_workers_that_are_killed_while_they_start_are_not_started_for_ever(job_of, monkeypatch):
-    monkeypatch.setattr(worker_process, "_START", "import os; os.kill(os.getpid(), 9)")
+    monkeypatch.setattr(worker, "_START", "import os; os.kill(os.getpid(), 9)")
 
     with pytest.raises(GpuprofError) as caught:
         outcome(job_of(2))
@@ -164,7 +164,7 @@ def test_no_process_and_no_file_is_left_when_the_client_is_killed(job_of):
         "from counting import Counting\n"
         "from gpuprof.ranks.engine import run\n"
         "from gpuprof.ranks.rank_files import job_files\n"
-        "from gpuprof.ranks.settings import Settings\n"
+        "from gpuprof.ranks.engine_contract import Settings\n"
         "from gpuprof.readers import recording_files\n"
         "files = job_files(recording_files([sys.argv[2]]))\n"
         "run(Counting(pause_s=60), files, Settings(workers=2), print)\n"
