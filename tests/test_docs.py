@@ -25,8 +25,7 @@ from gpuprof.cli.commands import COMMANDS, PAGES
 from gpuprof.cli.help import TOPICS
 from gpuprof.comparisons.result_tables import TABLES
 from gpuprof.comparisons.variant_figures import VARIANTS
-from gpuprof.findings.causes import CAUSES, MENDS
-from gpuprof.findings.families import family_of
+from gpuprof.findings.causes import CAUSES, family_of
 from gpuprof.readers import all_readers, read_profile
 from gpuprof.show.listing import formats_table, unit_of
 
@@ -287,8 +286,8 @@ def keys_table(tables, known):
 def causes_table():
     """The causes of findings, with the changes that mend them, as a markdown table."""
     rows = [
-        f"| `{cause}` | `{family_of(cause)}` | {meaning} | {change_of(cause)} |"
-        for cause, meaning in CAUSES.items()
+        f"| `{name}` | `{family_of(name)}` | {cause.meaning} | {change_of(cause)} |"
+        for name, cause in CAUSES.items()
     ]
     return "\n".join(
         ["| cause | family | what it means | replayed |", "|---|---|---|---|", *rows, ""]
@@ -314,7 +313,7 @@ def keywords_table():
 
 def change_of(cause):
     """The change that a replay makes against a cause."""
-    return f"`{MENDS[cause][0].format(names='NAMES')}`" if cause in MENDS else ""
+    return f"`{cause.mend[0].format(names='NAMES')}`" if cause.mend[0] else ""
 
 
 # Mark -> its page and what belongs there.

@@ -21,6 +21,7 @@ from gpuprof.facts.numbers import columns_of
 from gpuprof.facts.step_times import mean_beside
 from gpuprof.facts.step_windows import opening_kernels, pauses_before
 from gpuprof.facts.timeline import COMMUNICATION, LAYERS, TRANSFER
+from gpuprof.findings.causes import WITHOUT_COST, first_sentence
 from gpuprof.findings.costs import findings_of_scopes
 from gpuprof.findings.exposed_collectives import rank_sentences
 from gpuprof.findings.exposed_copies import exposed_by_route
@@ -32,7 +33,6 @@ from gpuprof.findings.findings import (
     worst_finding,
     worst_of_scope,
 )
-from gpuprof.findings.first_sentence import LACKING, first_sentence
 from gpuprof.findings.lines_of_sums import MOST, costliest_kernels, summary_line, tensor_line
 from gpuprof.findings.scope import Scope, scopes
 from gpuprof.findings.set_up import copies_outside, set_up_of
@@ -327,7 +327,7 @@ def _of_phase(profile: Profile, rows: Sequence[Row], *, is_named: bool) -> Row:
     here = (
         finding
         for finding in profile.once(findings).to_pylist()
-        if finding["phase"] in {None, row["phase"]} or finding["cause"] in LACKING
+        if finding["phase"] in {None, row["phase"]} or finding["cause"] in WITHOUT_COST
     )
     worst = next(here, None)
     name = f' of "{row["phase"]}"' if is_named and row["phase"] else ""

@@ -34,8 +34,7 @@ from gpuprof.facts.nvtx import NO_RANGE, OF_ONE_CALL
 from gpuprof.facts.pause_causes import pieces_of
 from gpuprof.facts.pauses import SHORT_WAIT_READS, pauses_of, short_waits
 from gpuprof.facts.timeline import LOCAL_COPY
-from gpuprof.findings.causes import Finding
-from gpuprof.findings.scope import Scope, usual_of
+from gpuprof.findings.scope import Finding, Scope, usual_of
 from gpuprof.model.analysis import reads
 from gpuprof.model.intervals import (
     NOTHING,

@@ -18,11 +18,11 @@ from gpuprof.findings import (
     late_hosts,
     unfilled_gpus,
 )
-from gpuprof.findings.causes import Finding, with_win, won_together
+from gpuprof.findings.causes import CAUSES, WITHOUT_COST, family_of
 from gpuprof.findings.exchanges import with_exchanges
-from gpuprof.findings.families import family_of
-from gpuprof.findings.scope import Scope, scopes
+from gpuprof.findings.scope import Finding, Scope, scopes
 from gpuprof.findings.whole_recording import incomplete, of_recording
+from gpuprof.findings.wins import with_win, won_together
 from gpuprof.model.analysis import per_file
 from gpuprof.model.intervals import NOTHING, Intervals, intersection, together
 from gpuprof.model.profile import Profile, once_per_profile
@@ -134,22 +134,8 @@ _FAMILIES: Final[Sequence[Callable[[Scope], Iterator[Finding]]]] = (
     exposed_collectives.of_scope,
     exposed_copies.of_copies,
 )
-# What a recording lacks comes first where its pauses tell nothing without that; what steps do not
-# pay comes after what they do, and what may win nothing at all after what wins something.
-_ORDER: Final = {
-    "incomplete": -1,
-    "kernels_rerun": -1,
-    "no_training": -1,
-    "no_kernels": -1,
-    "low_occupancy": 1,
-    "truncated": 1,
-    "setup": 2,
-    "copies_outside_steps": 2,
-    "waits_outside_steps": 2,
-}
 # What copies cost is known without kernels; what a device does in pauses is not.
 _COPIES: Final = {"exposed_peer_copies", "staged_copies", "exposed_host_copies", "pageable_memory"}
-WITHOUT_COST: Final = {"incomplete", "kernels_rerun", "no_training", "no_kernels", "truncated"}
 
 
 @per_file(COSTS, needs=("kernels", "memcpys"), device_texts=("phrase", "where", "suggestion"))
@@ -206,10 +192,10 @@ def _of_recording(profile: Profile) -> list[tuple[int, Finding]]:
         """
         share = finding.share(finding.cost_ns)
         if "no_kernels" in lacking and finding.cause in _COPIES and share >= _MOST:
-            return _ORDER["no_kernels"]
+            return CAUSES["no_kernels"].order
         if finding.cause == "setup" and share >= (_ALL if has_steps else _MOST):
             return 0
-        return _ORDER.get(finding.cause, 0)
+        return CAUSES[finding.cause].order
 
     return [
         (order(finding), finding)

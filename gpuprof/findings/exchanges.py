@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from gpuprof.base.units import say_ns
-from gpuprof.findings.causes import Finding
-from gpuprof.findings.scope import Scope
+from gpuprof.findings.scope import Finding, Scope
 from gpuprof.model.intervals import difference, intersection, together
 
 # Copies with the host are no exchange: each device has its own.

@@ -22,8 +22,7 @@ from gpuprof.facts.links import link_of_collectives
 from gpuprof.facts.needless_copies import not_sought
 from gpuprof.facts.step_windows import FROM_RANGES
 from gpuprof.facts.timeline import COMMUNICATION
-from gpuprof.findings.causes import Finding
-from gpuprof.findings.scope import Scope, launched_in
+from gpuprof.findings.scope import Finding, Scope, launched_in
 from gpuprof.model.analysis import reads
 from gpuprof.model.intervals import (
     Intervals,

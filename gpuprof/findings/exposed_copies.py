@@ -25,8 +25,8 @@ from gpuprof.facts.needless_copies import Avoidable, avoidable, not_sought
 from gpuprof.facts.numbers import columns_of, read_columns
 from gpuprof.facts.nvtx import RANGE_READS
 from gpuprof.facts.timeline import TRANSFER, busy_by_device
-from gpuprof.findings.causes import Finding, hiding
-from gpuprof.findings.scope import Scope, launched_in
+from gpuprof.findings.scope import Finding, Scope, launched_in
+from gpuprof.findings.wins import hiding
 from gpuprof.model.analysis import reads
 from gpuprof.model.derived import HOST
 from gpuprof.model.intervals import (

@@ -24,14 +24,8 @@ from gpuprof.findings import (
     unfilled_gpus,
     whole_recording,
 )
-from gpuprof.findings.costs import (
-    FINDINGS,
-    LEAST_SHARE,
-    WITHOUT_COST,
-    Row,
-    costs_of_devices,
-)
-from gpuprof.findings.first_sentence import NOTHING_SHARE, UNKNOWN_WIN, UNKNOWN_WINS
+from gpuprof.findings.causes import NOTHING_SHARE, UNKNOWN_WIN, UNKNOWN_WINS, WITHOUT_COST
+from gpuprof.findings.costs import FINDINGS, LEAST_SHARE, Row, costs_of_devices
 from gpuprof.findings.of_jobs import costs_of_job, sentence_of_job, usual_row
 from gpuprof.findings.scope import SCOPE_READS, Scope, measured, measured_steps, scopes
 from gpuprof.model.analysis import Analysis, reads

@@ -17,9 +17,8 @@ from gpuprof.facts.pause_causes import NEAR_NS, WORTH_READING, Pieces, pieces_of
 from gpuprof.facts.pauses import SHORT_WAIT_READS, pauses_of, short_waits
 from gpuprof.facts.python_functions import function_around, is_of_program
 from gpuprof.facts.timeline import SHORT_NS
-from gpuprof.findings.causes import Finding
 from gpuprof.findings.exposed_copies import migration_pauses
-from gpuprof.findings.scope import Scope, scopes
+from gpuprof.findings.scope import Finding, Scope, scopes
 from gpuprof.findings.set_up import SET_UP_READS, is_loading, set_up_of
 from gpuprof.model.analysis import reads
 from gpuprof.model.derived import HOST

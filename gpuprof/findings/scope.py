@@ -1,4 +1,4 @@
-"""The steps of each device over which costs are measured: those of its phases, else its span."""
+"""The steps of each device over which costs are measured, its phases' or its span, and costs."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -112,6 +112,57 @@ class Scope:
     def per_step(self, instants: Intervals) -> int:
         """How many ns of a set of instants a step pays."""
         return usual_of(covered_within(instants, self.start_ns, self.end_ns))
+
+
+class Finding(NamedTuple):
+    """One thing that costs a device time.
+
+    Args:
+        cause: Its stable name, documented in `gpuprof/docs`.
+        scope: Where it was measured.
+        phrase: What the device does, to follow its name: ``waits for copies from the host``.
+        cost_ns: What it costs a step.
+        win_ns: What mending it can win of a step at most, by ``means``.
+        means: How, in a phrase: ``fewer bytes``.
+        suggestion: What to do, in the framework's own words where the operation is known.
+        table: The table that tells more.
+        where: Operation, range, call, route or rank; empty where none is known.
+        names: What the change that mends it (see `CAUSES`) names: kernels, kinds of copies, a link;
+            empty where it names nothing, None where no change mends it.
+        is_sure: Whether the recording tells that this is what costs the time.
+        change: That change, as `gpuprof predict --what` takes it; empty where none can be replayed.
+        won_ns: What it wins of a step in a replay, at most ``win_ns``; None for no prediction.
+        different: What is different then, in a phrase; empty where nothing was replayed.
+        assumptions: What the replay assumes; why there is none, where there is none.
+        instants: When it costs that, until `with_families` has added up the costs of its family.
+        seen_ns: From when to when it can be seen: the longest of these times, of a typical step
+            where there are steps; None where that is not known.
+        of_family_ns: What its family costs a step in this scope, can win of it at most, and wins
+            in a replay, None where there is none.
+    """
+
+    cause: str
+    scope: Scope
+    phrase: str
+    cost_ns: int
+    win_ns: int
+    means: str
+    suggestion: str
+    table: str
+    where: str = ""
+    names: tuple[str, ...] | None = None
+    is_sure: bool = True
+    change: str = ""
+    won_ns: int | None = None
+    different: str = ""
+    assumptions: str = ""
+    instants: Intervals = NOTHING
+    seen_ns: tuple[int, int] | None = None
+    of_family_ns: tuple[int, int, int | None] = (0, 0, None)
+
+    def share(self, ns: int) -> float:
+        """A time as a share of the step; 0 of steps without length."""
+        return ns / self.scope.step_ns if self.scope.step_ns else 0.0
 
 
 def usual_of(steps: Int64s) -> int:

@@ -22,9 +22,8 @@ from gpuprof.facts.pauses import pauses_of
 from gpuprof.facts.phases import PHASE_READS, phases
 from gpuprof.facts.step_times import SIMILAR
 from gpuprof.facts.timeline import COMMUNICATION, COMPUTE, TRANSFER, DeviceTimeline, timelines
-from gpuprof.findings.causes import Finding
 from gpuprof.findings.exposed_copies import speed_of
-from gpuprof.findings.scope import span_of
+from gpuprof.findings.scope import Finding, span_of
 from gpuprof.model.analysis import reads
 from gpuprof.model.derived import HOST
 from gpuprof.model.intervals import (

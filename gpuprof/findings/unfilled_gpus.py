@@ -23,8 +23,7 @@ from gpuprof.base.units import counted, say_share
 from gpuprof.facts.metric_samples import METRIC_READS, mean_of
 from gpuprof.facts.needless_copies import not_sought
 from gpuprof.facts.timeline import COMPUTE, busy_by_device
-from gpuprof.findings.causes import Finding
-from gpuprof.findings.scope import Scope
+from gpuprof.findings.scope import Finding, Scope
 from gpuprof.model.intervals import NOTHING, Intervals, difference, intersection, together, union
 from gpuprof.model.profile import Profile, once_per_recording
 

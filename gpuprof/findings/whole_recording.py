@@ -30,8 +30,7 @@ from gpuprof.facts.nvtx import RANGE_READS, named_parts
 from gpuprof.facts.phases import steps_by_phase
 from gpuprof.facts.step_windows import FROM_RANGES, masked
 from gpuprof.facts.timeline import COMMUNICATION, COMPUTE, DeviceTimeline, timelines
-from gpuprof.findings.causes import Finding
-from gpuprof.findings.scope import Measured, Scope, span_of, working_devices
+from gpuprof.findings.scope import Finding, Measured, Scope, span_of, working_devices
 from gpuprof.findings.set_up import SET_UP_READS, outside_steps
 from gpuprof.model.analysis import reads
 from gpuprof.model.derived import KERNELS_RERUN, known

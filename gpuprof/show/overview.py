@@ -16,8 +16,7 @@ from gpuprof.base import units
 from gpuprof.base.labels import label
 from gpuprof.base.units import capital
 from gpuprof.facts.hosts import NO_NAMES, DeviceNames
-from gpuprof.findings.families import by_family
-from gpuprof.findings.first_sentence import UNKNOWN_WIN
+from gpuprof.findings.causes import UNKNOWN_WIN, by_family
 from gpuprof.model.derived import PEER_DEVICE_COPY, PEER_STAGED
 from gpuprof.model.schema import Kind
 from gpuprof.show import Page, Row

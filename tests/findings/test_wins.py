@@ -8,8 +8,7 @@ from ranks.joint import job_report, of_rank
 from test_findings import BUSY, US, kernel, steps
 
 from gpuprof.analyses.reports import report
-from gpuprof.findings import causes as of_causes
-from gpuprof.findings.causes import CAUSES, MENDS
+from gpuprof.findings import wins
 from gpuprof.findings.findings import findings
 from gpuprof.model.selection import Selection
 from gpuprof.readers.merged_ranks import joined
@@ -200,16 +199,12 @@ def test_without_an_answer_the_bound_stays_and_says_why():
 
 
 def test_of_too_many_operations_the_command_is_said_that_replays_them(monkeypatch):
-    monkeypatch.setattr(of_causes, "MOST_OPERATIONS", 3)
+    monkeypatch.setattr(wins, "MOST_OPERATIONS", 3)
     row = row_of(queued((80, kernel()), (20, HTOD)), "exposed_host_copies")
 
     assert row["predicted_win_ns"] is None
     assert row["assumptions"].endswith("ask `gpuprof predict`")
     assert row["command"].endswith(row["change"] + "'")
-
-
-def test_every_change_mends_a_cause_that_is_documented():
-    assert MENDS.keys() <= CAUSES.keys()
 
 
 def ranks(count=20):

@@ -5,7 +5,7 @@ import pytest
 from drawing import draw
 
 from gpuprof.analyses.reports import report
-from gpuprof.findings.first_sentence import UNKNOWN_WIN
+from gpuprof.findings.causes import UNKNOWN_WIN
 from gpuprof.show.overview import findings_lines
 
 US = 1_000

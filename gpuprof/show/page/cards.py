@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from gpuprof.analyses.reports import Report
 from gpuprof.base.units import capital, say_ns, say_share
-from gpuprof.findings.first_sentence import time_and_share, winnings
+from gpuprof.findings.causes import time_and_share, winnings
 from gpuprof.show import Row
 from gpuprof.show.cells import clean
 from gpuprof.show.overview import advice, first_findings, replay_command
