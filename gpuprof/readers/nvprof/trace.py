@@ -16,7 +16,7 @@ from gpuprof.model import schema
 from gpuprof.model.profile import Profile
 from gpuprof.readers.common.compact_columns import AlikeRows
 from gpuprof.readers.input_format import Reader
-from gpuprof.readers.nvprof import log, trace_bulk, trace_rows
+from gpuprof.readers.nvprof import log, trace_rows
 from gpuprof.readers.nvprof.summary import LARGEST, NO_UNITS, SKIPPED, PrintedSummary, check_size
 
 _TABLES: Final = ("kernels", "memcpys", "memsets", "api_calls")
@@ -72,6 +72,9 @@ class _PrintedTrace:
         layout = self.layout
         if layout is None or self.is_first or self.summary.broken is not None:
             return False
+        # pyarrow's functions take 0.1 s to import, which recognising a file does not need.
+        from gpuprof.readers.nvprof import trace_bulk  # noqa: PLC0415
+
         if (rows := trace_bulk.rows(layout, block)) is None:
             return False
         times, alike, examples, starts = rows

@@ -11,6 +11,7 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from gpuprof.base import units
 from gpuprof.readers.common.compact_columns import Integers, Times
@@ -36,8 +37,6 @@ def rows(
         When each row ran, and its correlation id; the number of what else it says; that by its
         number, with the first line that says it; a start of the fewest decimals of each unit.
     """
-    import pyarrow.compute as pc  # noqa: PLC0415 - 0.1 s that recognising a file does not need
-
     has_units = len(layout.units) > 1 and TIME_UNITS.issuperset(layout.units[:2])
     is_known = not layout.is_csv or (has_units and layout.columns[-1] == "Correlation_ID")
     plain = block.replace(b"\r\n", b"\n") if b"\r" in block else block
@@ -64,8 +63,6 @@ def rows(
 
 def _cells(layout: TraceHead, lines: pa.Array) -> Mapping[str, pa.Array] | None:
     """What the rows say, by the names of the patterns' groups; None where a line is no row."""
-    import pyarrow.compute as pc  # noqa: PLC0415 - as above
-
     if not layout.is_csv:
         groups = pc.extract_regex(lines, _TEXT)
         names = [field.name for field in groups.type]
@@ -88,8 +85,6 @@ def _cells(layout: TraceHead, lines: pa.Array) -> Mapping[str, pa.Array] | None:
 
 def _in_ns(times: pa.Array, marks: pa.Array) -> Integers:
     """Times with the unit of each in nanoseconds, exact before the last rounding."""
-    import pyarrow.compute as pc  # noqa: PLC0415 - as above
-
     names = sorted(TIME_UNITS)
     factors = pa.array([Decimal(units.to_ns("1", name)) for name in names], pa.decimal128(10, 0))
     factor = factors.take(pc.index_in(marks, pa.array(names)))
@@ -100,8 +95,6 @@ def _in_ns(times: pa.Array, marks: pa.Array) -> Integers:
 
 def _coarsest(times: pa.Array, marks: pa.Array) -> list[str]:
     """Of the times of each unit, one of the fewest decimals, with its unit."""
-    import pyarrow.compute as pc  # noqa: PLC0415 - as above
-
     dot, length = pc.find_substring(times, ".").to_numpy(), pc.binary_length(times).to_numpy()
     decimals = np.where(dot < 0, 0, length - dot)
     examples = []
